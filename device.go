@@ -1,0 +1,242 @@
+package gpuprof
+
+import (
+	"context"
+	"math"
+	"unsafe"
+)
+
+// Place says where a buffer's bytes live.
+type Place uint8
+
+const (
+	// OnDevice memory is what kernels read and write.
+	OnDevice Place = iota
+	// Pinned host memory can be copied while the caller goes on.
+	Pinned
+	// Pageable host memory is ordinary memory; copies from it are counted
+	// apart because a GPU driver has to stage them.
+	Pageable
+)
+
+func (p Place) String() string {
+	switch p {
+	case OnDevice:
+		return "device"
+	case Pinned:
+		return "pinned"
+	case Pageable:
+		return "pageable"
+	}
+	return "unknown"
+}
+
+// Buffer is a block of memory owned by one device.
+type Buffer interface {
+	Place() Place
+	Len() int      // bytes
+	Bytes() []byte // the caller's view; nil for memory only a GPU can see
+	Addr() uint64  // what a GPU kernel receives
+	Free() error   // an error if already freed
+}
+
+// MaxArgs bounds a kernel's parameters; the array is fixed so that a launch
+// allocates nothing.
+const MaxArgs = 20
+
+// Args are a kernel's arguments. Launch copies them, so one Args can be
+// filled again for the next launch. A CUDA device passes &Bits[i]; the Go
+// twin reads Bufs and the typed accessors.
+type Args struct {
+	Bits [MaxArgs]uint64
+	Bufs [MaxArgs]Buffer
+}
+
+// SetBuf makes argument i a buffer.
+func (a *Args) SetBuf(i int, b Buffer) { a.Bufs[i], a.Bits[i] = b, b.Addr() }
+
+// SetInt makes argument i a 32-bit integer.
+func (a *Args) SetInt(i int, v int) { a.Bits[i] = uint64(uint32(int32(v))) }
+
+// SetF32 makes argument i a float32.
+func (a *Args) SetF32(i int, v float32) { a.Bits[i] = uint64(math.Float32bits(v)) }
+
+// Int reads argument i as a 32-bit integer.
+func (a *Args) Int(i int) int { return int(int32(uint32(a.Bits[i]))) }
+
+// F32 reads argument i as a float32.
+func (a *Args) F32(i int) float32 { return math.Float32frombits(uint32(a.Bits[i])) }
+
+// Floats is argument i's memory as float32 values (host device only).
+func (a *Args) Floats(i int) []float32 { return Floats(a.Bufs[i]) }
+
+// Ints is argument i's memory as int32 values (host device only).
+func (a *Args) Ints(i int) []int32 { return Ints(a.Bufs[i]) }
+
+// Floats views a buffer the caller can see as float32 values; empty when it cannot.
+func Floats(b Buffer) []float32 {
+	v := b.Bytes()
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+}
+
+// Ints views a buffer the caller can see as int32 values; empty when it cannot.
+func Ints(b Buffer) []int32 {
+	v := b.Bytes()
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+}
+
+// Kernel is data: one computation written once for each kind of device. The
+// fields of the other device are simply not read.
+type Kernel struct {
+	Name string // as shown in reports, e.g. "tp_csr"
+	Sig  string // one letter a parameter: b buffer, i int32, f float32
+
+	// Host computes items [lo, hi) of n. The device calls it from several
+	// goroutines on disjoint ranges unless Serial is set.
+	Host   func(a *Args, lo, hi int)
+	Serial bool
+	Grain  int // fewest items worth a goroutine; 0 means 1
+
+	PTX, Entry  string // the same computation for CUDA
+	Lib         string // or the vendor library's routine
+	Threads     int    // CUDA threads a block
+	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
+	SharedBytes int
+	Cooperative bool
+}
+
+// Func is a kernel that one device has made ready to launch.
+type Func interface{ Kernel() *Kernel }
+
+// Event marks a point in a stream.
+type Event interface {
+	// Done reports whether the stream has passed the event; it does not block.
+	Done() (bool, error)
+	// Wait blocks the caller until it has; counted in Meter.EventWaits and BlockedNS.
+	Wait() error
+}
+
+// Stream runs work in order, beside the caller.
+type Stream interface {
+	// Launch enqueues n items of f. It does not wait for them.
+	Launch(f Func, n int, a *Args) error
+	// Copy enqueues a copy of n bytes. It does not wait for it.
+	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
+	Record(Event) error
+	// WaitFor makes the stream, not the caller, wait for an event.
+	WaitFor(Event) error
+	// Sync blocks the caller until the stream is empty and returns the first
+	// error of its work; counted in Meter.SyncPoints and BlockedNS.
+	Sync() error
+	Close() error
+}
+
+// Meter counts what was asked of a device since it was opened. Counts are
+// exact: they compare without statistics.
+type Meter struct {
+	Launches         int64
+	CopiesH2D        int64
+	BytesH2D         int64
+	BytesH2DPageable int64
+	CopiesD2H        int64
+	BytesD2H         int64
+	BytesD2HPageable int64
+	CopiesD2D        int64
+	BytesD2D         int64
+	SyncPoints       int64 // Stream.Sync calls
+	EventWaits       int64 // Event.Wait calls
+	BlockedNS        int64 // caller's time inside Sync and Wait
+	Allocations      int64 // Device.Alloc calls
+}
+
+// Sub returns m - o, field by field.
+func (m Meter) Sub(o Meter) Meter {
+	return Meter{
+		Launches: m.Launches - o.Launches, CopiesH2D: m.CopiesH2D - o.CopiesH2D,
+		BytesH2D: m.BytesH2D - o.BytesH2D, BytesH2DPageable: m.BytesH2DPageable - o.BytesH2DPageable,
+		CopiesD2H: m.CopiesD2H - o.CopiesD2H, BytesD2H: m.BytesD2H - o.BytesD2H,
+		BytesD2HPageable: m.BytesD2HPageable - o.BytesD2HPageable,
+		CopiesD2D:        m.CopiesD2D - o.CopiesD2D, BytesD2D: m.BytesD2D - o.BytesD2D,
+		SyncPoints: m.SyncPoints - o.SyncPoints, EventWaits: m.EventWaits - o.EventWaits,
+		BlockedNS: m.BlockedNS - o.BlockedNS, Allocations: m.Allocations - o.Allocations,
+	}
+}
+
+// Memory is a device's own account of its allocations, in bytes.
+type Memory struct {
+	InUse     int64
+	Peak      int64
+	Available int64 // what Alloc would still grant
+}
+
+// Info names a device.
+type Info struct {
+	Kind  string // "host" or "cuda"
+	Name  string
+	Arch  string // "amd64", "sm_90"
+	Cores int    // CPU threads the device uses, or multiprocessors
+	// CacheBytes is the last-level cache; steady mode rotates past it.
+	CacheBytes int64
+	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).
+	Facts map[string]string
+}
+
+// Ceilings are rates measured on this device, used for floors and rooflines.
+type Ceilings struct {
+	CopyBytesPerS float64 `json:"copy_bytes_per_s"` // bytes read plus bytes written
+	FlopsPerS     float64 `json:"flops_per_s"`      // float32 matrix product
+}
+
+// Device runs kernels. It is called by one goroutine; the workers of a
+// pipeline only fill host buffers.
+type Device interface {
+	Info() Info
+	// Alloc refuses with ErrMemory before touching memory when the request
+	// does not fit. The content is undefined.
+	Alloc(bytes int, p Place) (Buffer, error)
+	Load(*Kernel) (Func, error)
+	NewStream(name string) (Stream, error)
+	NewEvent() (Event, error)
+	// ElapsedNS is the time between two events that are done.
+	ElapsedNS(from, to Event) (int64, error)
+	// Capture records what fn enqueues on s as one Op that replays it.
+	Capture(s Stream, fn func() error) (Op, error)
+	Meter() Meter
+	Memory() Memory
+	Ceilings(context.Context) (Ceilings, error)
+	// Close waits for work in flight and releases everything still allocated.
+	Close() error
+}
+
+// Threader is a device whose kernels can be limited to n CPU threads.
+type Threader interface {
+	SetThreads(n int) error
+}
+
+// Op is one or many launches bound to their arguments at set-up.
+type Op interface {
+	Enqueue(Stream) error // no allocation, no blocking
+	Parts() []Part        // one entry a launch, in order
+}
+
+// Part is one launch of an Op and what it costs by count.
+type Part struct {
+	Kernel string
+	Cost   Cost
+}
+
+// Cost is counted from the problem, not measured.
+type Cost struct {
+	Flops        int64 `json:"flops"`
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
+	Launches     int64 `json:"launches"`
+}
+
+// Add returns the sum of two costs.
+func (c Cost) Add(o Cost) Cost {
+	return Cost{c.Flops + o.Flops, c.BytesRead + o.BytesRead, c.BytesWritten + o.BytesWritten, c.Launches + o.Launches}
+}
+
+// Bytes is everything moved.
+func (c Cost) Bytes() int64 { return c.BytesRead + c.BytesWritten }

@@ -1,0 +1,202 @@
+package gpuprof
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Knob is one setting of a workload.
+type Knob struct {
+	Name    string
+	Doc     string
+	Default string
+	// Values are the names that can be given; with Parse set, they are
+	// accepted beside what Parse accepts.
+	Values []string
+	// Accept describes what Parse takes: "integer >= 1".
+	Accept string
+	// Parse returns the canonical spelling of a value outside Values, or an
+	// error saying what is wrong with it ("must be at least 1").
+	Parse func(string) (string, error)
+	// NamesFile says that a value outside Values is a path.
+	NamesFile bool
+	// Model knobs change what is computed; the others change how. Tuning
+	// never touches a model knob, and runs that differ in one do not compare.
+	Model bool
+}
+
+// Choice is a knob with a fixed list of values; the first is the default.
+func Choice(name, doc string, values ...string) Knob {
+	return Knob{Name: name, Doc: doc, Default: values[0], Values: values}
+}
+
+// IntKnob is a whole-number knob in [lo, hi].
+func IntKnob(name, doc string, def, lo, hi int) Knob {
+	return Knob{
+		Name: name, Doc: doc, Default: strconv.Itoa(def), Accept: fmt.Sprintf("integer from %d to %d", lo, hi),
+		Parse: func(s string) (string, error) {
+			v, err := strconv.Atoi(s)
+			if err != nil {
+				return "", fmt.Errorf("is not a whole number")
+			}
+			if v < lo || v > hi {
+				return "", fmt.Errorf("is outside %d to %d", lo, hi)
+			}
+			return strconv.Itoa(v), nil
+		},
+	}
+}
+
+// FloatKnob is a number knob in (lo, hi].
+func FloatKnob(name, doc string, def, lo, hi float64) Knob {
+	return Knob{
+		Name: name, Doc: doc, Default: formatFloat(def), Accept: fmt.Sprintf("number above %g, at most %g", lo, hi),
+		Parse: func(s string) (string, error) {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil || v != v {
+				return "", fmt.Errorf("is not a number")
+			}
+			if v <= lo || v > hi {
+				return "", fmt.Errorf("is not above %g and at most %g", lo, hi)
+			}
+			return formatFloat(v), nil
+		},
+	}
+}
+
+func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// AsModel marks the knob as one that changes what is computed.
+func (k Knob) AsModel() Knob { k.Model = true; return k }
+
+// Canonical checks a value and returns its canonical spelling.
+func (k Knob) Canonical(value string) (string, error) {
+	if slices.Contains(k.Values, value) {
+		return value, nil
+	}
+	if k.Parse != nil {
+		v, err := k.Parse(value)
+		if err == nil {
+			return v, nil
+		}
+		return "", Errorf(ErrUsage, "setting knob %s: %q %w; %s", k.Name, value, err, k.Usage())
+	}
+	return "", Errorf(ErrUsage, "setting knob %s: unknown value %q; %s%s", k.Name, value, k.Usage(), DidYouMean(value, k.Values))
+}
+
+// Usage says what the knob accepts: "use unfused, fused or csr".
+func (k Knob) Usage() string {
+	parts := slices.Clone(k.Values)
+	if k.Accept != "" {
+		parts = append(parts, k.Accept)
+	}
+	return "use " + orList(parts)
+}
+
+func orList(s []string) string {
+	if len(s) < 2 {
+		return strings.Join(s, "")
+	}
+	return strings.Join(s[:len(s)-1], ", ") + " or " + s[len(s)-1]
+}
+
+// Settings are knob values by name.
+type Settings map[string]string
+
+// Int reads a canonical whole-number setting; Resolve has checked it.
+func (s Settings) Int(name string) int {
+	v, _ := strconv.Atoi(s[name])
+	return v
+}
+
+// Float reads a canonical number setting; Resolve has checked it.
+func (s Settings) Float(name string) float64 {
+	v, _ := strconv.ParseFloat(s[name], 64)
+	return v
+}
+
+// On reports whether a knob with the values off and on is on.
+func (s Settings) On(name string) bool { return s[name] == "on" }
+
+// Resolve completes knob values for one run: the workload's defaults, then
+// the preset's, then what the user set, each checked and canonical. Unknown
+// names are ErrUsage with the nearest valid ones.
+func Resolve(w Workload, preset string, set Settings) (Settings, error) {
+	out := Settings{}
+	knobs := map[string]Knob{}
+	for _, k := range w.Knobs() {
+		knobs[k.Name] = k
+		out[k.Name] = k.Default
+	}
+	p, err := FindPreset(w, preset)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range []Settings{p.Set, set} {
+		for _, name := range slices.Sorted(maps.Keys(layer)) {
+			k, ok := knobs[name]
+			if !ok {
+				names := slices.Sorted(maps.Keys(knobs))
+				return nil, Errorf(ErrUsage, "setting knob %s: workload %s has no such knob; its knobs are %s%s",
+					name, w.Name(), strings.Join(names, ", "), DidYouMean(name, names))
+			}
+			if out[name], err = k.Canonical(layer[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// FindPreset looks a preset up by name.
+func FindPreset(w Workload, name string) (Preset, error) {
+	var names []string
+	for _, p := range w.Presets() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Preset{}, Errorf(ErrUsage, "choosing preset %s: workload %s has no such preset; its presets are %s%s",
+		name, w.Name(), strings.Join(names, ", "), DidYouMean(name, names))
+}
+
+// DidYouMean suggests the valid name nearest to what was typed, as
+// ` (did you mean "csr"?)`, or nothing when none is near.
+func DidYouMean(typed string, valid []string) string {
+	best, bestDist := "", len([]rune(typed))/2+2
+	for _, v := range valid {
+		if d := editDistance(strings.ToLower(typed), strings.ToLower(v)); d < bestDist {
+			best, bestDist = v, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// editDistance is the Levenshtein distance by the two-row recurrence.
+func editDistance(a, b string) int {
+	ra, rb := []rune(a), []rune(b)
+	prev := make([]int, len(rb)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i, ca := range ra {
+		cur := make([]int, len(rb)+1)
+		cur[0] = i + 1
+		for j, cb := range rb {
+			cost := 1
+			if ca == cb {
+				cost = 0
+			}
+			cur[j+1] = min(prev[j+1]+1, cur[j]+1, prev[j]+cost)
+		}
+		prev = cur
+	}
+	return prev[len(rb)]
+}

@@ -1,0 +1,274 @@
+package gpuprof
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SchemaVersion is the version of run.json (semantic versioning: a reader
+// refuses a newer major and tolerates unknown fields).
+const SchemaVersion = "1.0.0"
+
+// Status says how much of a run can be believed.
+type Status string
+
+const (
+	// Complete means that every phase ended by its own rule.
+	Complete Status = "complete"
+	// Partial means that the run was cut short; what was measured is kept.
+	Partial Status = "partial"
+	// Invalid means that a check failed: there are no times.
+	Invalid Status = "invalid"
+)
+
+// Run is the result of one workload at one setting: what run.json holds. It
+// is made once by the measuring loop and never changed.
+type Run struct {
+	Version     string             `json:"schema_version"`
+	Tool        Tool               `json:"tool"`
+	Status      Status             `json:"status"`
+	Reason      string             `json:"reason,omitempty"` // why partial or invalid
+	Started     time.Time          `json:"started"`
+	Workload    string             `json:"workload"`
+	Preset      string             `json:"preset"`
+	Seed        uint64             `json:"seed"`
+	Device      Env                `json:"device"`
+	Knobs       Settings           `json:"knobs"`
+	ModelKnobs  []string           `json:"model_knobs"` // the knobs that change what is computed
+	Mode        Mode               `json:"mode"`
+	Calibration map[string]float64 `json:"calibration"` // seconds
+	Checks      []Check            `json:"checks"`
+	Step        *Series            `json:"step"`
+	BareStep    *Series            `json:"bare_step"`
+	Stages      []StageResult      `json:"stages"`
+	Counters    map[string]float64 `json:"counters"` // of one step
+	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
+	Throughput  *Throughput        `json:"throughput"`
+	PeakMemory  int64              `json:"peak_memory_bytes"`
+	EnergyStep  *Series            `json:"energy_step_j"`
+	Order       []Order            `json:"order"`
+	Flags       [][]string         `json:"flags"` // reason codes, one list a sample of step
+	Ceilings    Ceilings           `json:"ceilings"`
+	Input       map[string]any     `json:"input"`
+	ExampleStep []Span             `json:"example_step"`
+	Telemetry   map[string]Track   `json:"telemetry"`
+	Warnings    []Warning          `json:"warnings"`
+	Findings    []Finding          `json:"findings"`
+}
+
+// Tool says what wrote the file.
+type Tool struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+}
+
+// Env is the fingerprint of device and machine. Empty fields are unknown.
+type Env struct {
+	Kind       string            `json:"kind"` // "host" or "cuda"
+	Name       string            `json:"name"`
+	Arch       string            `json:"arch"`
+	Cores      int               `json:"cores"` // CPU threads in use, or multiprocessors
+	CPU        string            `json:"cpu"`
+	CPUCores   int               `json:"cpu_cores"` // logical CPUs of the machine
+	Memory     int64             `json:"memory_bytes"`
+	OS         string            `json:"os"`
+	Kernel     string            `json:"kernel"`
+	Go         string            `json:"go"`
+	Governor   string            `json:"governor,omitempty"`
+	CPUQuota   float64           `json:"cpu_quota,omitempty"` // cgroup limit, in CPUs; 0 is none or unknown
+	Load       float64           `json:"load1"`               // load average over 1 min at the start
+	DeviceInfo map[string]string `json:"facts,omitempty"`     // driver, cuda, uuid_hash, …
+}
+
+// Series is one quantity, raw and summarised.
+type Series struct {
+	Unit   string      `json:"unit"`
+	Runs   [][]float64 `json:"runs"` // one list of samples a process
+	Median float64     `json:"median"`
+	CI95   [2]float64  `json:"ci95"` // of the median
+	P05    float64     `json:"p05"`
+	P95    float64     `json:"p95"`
+}
+
+// N is the number of samples over all processes.
+func (s *Series) N() int {
+	if s == nil {
+		return 0
+	}
+	n := 0
+	for _, r := range s.Runs {
+		n += len(r)
+	}
+	return n
+}
+
+// StageResult is what was measured of one stage, per step. Series that do
+// not apply are nil: a wait has no device time.
+type StageResult struct {
+	Name   string `json:"name"`
+	Parent string `json:"parent"` // "step", or a stage for kernels
+	// Device is the time between the stage's events on its stream, Host the
+	// caller's time inside it, Exposed its own part of the step's period.
+	// Exposed times of the stages with parent "step" add up to the period.
+	Device   *Series            `json:"device"`
+	Host     *Series            `json:"host"`
+	Exposed  *Series            `json:"exposed"`
+	Counters map[string]float64 `json:"counters"`
+	// FloorS is the least time the stage's minimum flops and bytes take at
+	// the measured ceilings, in seconds; 0 when nothing is counted.
+	FloorS float64 `json:"floor_s"`
+}
+
+// Ratio is a ratio with its 95 % interval.
+type Ratio struct {
+	Ratio float64    `json:"ratio"`
+	CI95  [2]float64 `json:"ci95"`
+}
+
+// Throughput is work over time in the workload's own unit.
+type Throughput struct {
+	Unit   string  `json:"unit"` // "probes/s"
+	Series *Series `json:"series"`
+}
+
+// Span is one interval of the example step. Start is in seconds from the
+// step's begin.
+type Span struct {
+	Stage  string  `json:"stage"`
+	Kernel string  `json:"kernel,omitempty"` // set in the marked kernel pass
+	Lane   string  `json:"lane"`             // "host" or the stream's name
+	Step   int     `json:"step"`             // 0 is the example step; neighbours overlap it
+	StartS float64 `json:"start_s"`
+	DurS   float64 `json:"dur_s"`
+}
+
+// Track is one telemetry quantity over time.
+type Track struct {
+	Unit  string    `json:"unit"`
+	TimeS []float64 `json:"t_s"` // from the start of the run
+	Value []Number  `json:"value"`
+}
+
+// Side tells instrumented from bare samples in Order.
+const (
+	SideProbed = 0
+	SideBare   = 1
+)
+
+// Order is when a sample was taken. In JSON it is [block, side, start_s].
+type Order struct {
+	Block  int
+	Side   int // SideProbed or SideBare
+	StartS float64
+}
+
+// MarshalJSON writes the compact array form.
+func (o Order) MarshalJSON() ([]byte, error) {
+	b := append([]byte{'['}, strconv.Itoa(o.Block)...)
+	b = append(append(b, ','), strconv.Itoa(o.Side)...)
+	b = strconv.AppendFloat(append(b, ','), o.StartS, 'g', -1, 64)
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads the compact array form.
+func (o *Order) UnmarshalJSON(b []byte) error {
+	var v [3]float64
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*o = Order{int(v[0]), int(v[1]), v[2]}
+	return nil
+}
+
+// Stage finds a stage by name; nil when the run has none.
+func (r *Run) Stage(name string) *StageResult {
+	for i := range r.Stages {
+		if r.Stages[i].Name == name && r.Stages[i].Parent == "step" {
+			return &r.Stages[i]
+		}
+	}
+	return nil
+}
+
+// Failed lists the checks that did not pass.
+func (r *Run) Failed() []Check {
+	var out []Check
+	for _, c := range r.Checks {
+		if !c.Pass {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// EncodeRuns writes one run as an object, several (a sweep) as an array.
+func EncodeRuns(w io.Writer, runs ...*Run) error {
+	var v any = runs
+	if len(runs) == 1 {
+		v = runs[0]
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding run: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// DecodeRuns reads what EncodeRuns wrote. name is the file's, for errors.
+func DecodeRuns(r io.Reader, name string) ([]*Run, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading run %s: %w", name, err)
+	}
+	var raws []json.RawMessage
+	if t := strings.TrimLeft(string(b[:min(len(b), 64)]), " \t\r\n"); strings.HasPrefix(t, "[") {
+		if err := json.Unmarshal(b, &raws); err != nil {
+			return nil, badRun(name, err)
+		}
+	} else {
+		raws = []json.RawMessage{b}
+	}
+	if len(raws) == 0 {
+		return nil, Errorf(ErrInput, "reading run %s: the file holds no run; write one with gpuprof run WORKLOAD -o %s", name, name)
+	}
+	runs := make([]*Run, len(raws))
+	for i, raw := range raws {
+		if runs[i], err = decodeRun(raw, name); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+func decodeRun(raw json.RawMessage, name string) (*Run, error) {
+	var head struct {
+		Version string `json:"schema_version"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, badRun(name, err)
+	}
+	major, _, _ := strings.Cut(head.Version, ".")
+	ours, _, _ := strings.Cut(SchemaVersion, ".")
+	m, err := strconv.Atoi(major)
+	if err != nil {
+		return nil, Errorf(ErrInput, "reading run %s: it has no schema_version and is not a gpuprof run; give a file written by gpuprof run", name)
+	}
+	if o, _ := strconv.Atoi(ours); m > o {
+		return nil, Errorf(ErrInput, "reading run %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
+	}
+	var run Run
+	if err := json.Unmarshal(raw, &run); err != nil {
+		return nil, badRun(name, err)
+	}
+	return &run, nil
+}
+
+func badRun(name string, err error) error {
+	return Errorf(ErrInput, "reading run %s: %w; the file is damaged or not JSON: write it again with gpuprof run", name, err)
+}

@@ -1,0 +1,126 @@
+package gpuprof
+
+import "context"
+
+// StageKind says which clock a stage runs on.
+type StageKind uint8
+
+const (
+	// DeviceStage has events on a stream and the caller's enqueue time.
+	DeviceStage StageKind = iota
+	// HostStage is the caller's own work (collate).
+	HostStage
+	// WaitStage is the caller blocked (sync, backpressure).
+	WaitStage
+)
+
+// Stage is one named part of a workload's step. The order of a session's
+// stages is the order of the step; it decides which of two overlapping
+// device stages owns an instant.
+type Stage struct {
+	Name     string
+	Kind     StageKind
+	MaxSpans int // most Begin/End pairs in one step (layers, item reads)
+	// Parts is what one step launches in this stage, with its cost by count.
+	Parts []Part
+	// Minimum is the least any implementation must compute and move for this
+	// stage: every input read once, every output written once.
+	Minimum Cost
+}
+
+// Cost sums the stage's parts.
+func (s Stage) Cost() Cost {
+	var c Cost
+	for _, p := range s.Parts {
+		c = c.Add(p.Cost)
+	}
+	return c
+}
+
+// Probe brackets a step's stages. Implementations must not allocate, block or
+// log between Start and the step's last End.
+type Probe interface {
+	// Start marks the beginning of step i on the session's main stream.
+	Start(step int) error
+	// Begin opens a span of stage (an index into Session.Stages). s is nil
+	// for work of the caller alone.
+	Begin(stage int, s Stream) int
+	// End closes the span Begin returned.
+	End(span int)
+}
+
+// Workload is a program gpuprof can run: real arithmetic, checked against a
+// reference, with named stages and knobs.
+type Workload interface {
+	Name() string
+	Doc() string // one line
+	Presets() []Preset
+	Knobs() []Knob
+	// Refuse names the knob or combination this device cannot honour.
+	Refuse(Info, Settings) error
+	Open(context.Context, Device, Config) (Session, error)
+}
+
+// Preset is a named set of knob values.
+type Preset struct {
+	Name string
+	Doc  string
+	Set  Settings // over the knobs' own defaults
+}
+
+// Config is what a session is opened with.
+type Config struct {
+	Preset string
+	Knobs  Settings // complete and canonical: see Resolve
+	Seed   uint64
+	Mode   Mode
+}
+
+// Session is a workload with its buffers allocated and its kernels loaded.
+type Session interface {
+	Stages() []Stage
+	Main() Stream
+	// Depth is how many steps can be in flight before the caller waits.
+	Depth() int
+	// Check compares every stage with a float64 reference, on poisoned outputs.
+	Check(context.Context) ([]Check, error)
+	// Step enqueues step i. It allocates nothing.
+	Step(i int, p Probe) error
+	// Cycle is after how many steps the pattern of counters repeats (k for a
+	// session that synchronises every k steps, else 1).
+	Cycle() int
+	// Work is the amount of useful work in one step, e.g. 512 "probes".
+	Work() (amount float64, unit string)
+	// Input describes the data: structure, degree, …
+	Input() map[string]any
+	Close() error
+}
+
+// Check is the comparison of one stage with its reference.
+type Check struct {
+	Stage string `json:"stage"`
+	// RelativeError is ||out-ref|| / ||ref||; null when not a number.
+	RelativeError Number  `json:"relative_error"`
+	Tolerance     float64 `json:"tolerance"`
+	Pass          bool    `json:"pass"`
+	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
+}
+
+// VectorChecker is a workload that can compare its implementation with
+// vectors made by another program.
+type VectorChecker interface {
+	// CheckVectors runs every case of a vectors file ({"cases":[…]}) in
+	// float32 on the device and in float64 through the reference. A case it
+	// cannot run is ErrInput, naming its index.
+	CheckVectors(ctx context.Context, d Device, file []byte, name string) ([]CaseResult, error)
+}
+
+// CaseResult is the comparison of one vector case.
+type CaseResult struct {
+	Kind          string  `json:"kind"`
+	Index         int     `json:"index"`
+	Precision     string  `json:"precision"` // "float32" or "float64"
+	RelativeError Number  `json:"relative_error"`
+	Tolerance     float64 `json:"tolerance"`
+	Pass          bool    `json:"pass"`
+}
