@@ -1,0 +1,34 @@
+package so3
+
+import "slices"
+
+// UVUProduct returns the tensor product of an equivariant convolution (NequIP,
+// MACE): features in, spherical harmonics sh, and one weighted "uvu" path for
+// every block of in, block of sh and irrep of their product that occurs in
+// target. Each path has an output block of its own with the multiplicity of
+// the input block. Out is sorted, paths into equal irreps in the order they
+// were found, and the instructions follow the order of the output blocks, so
+// the flat weights of a sample run along Out. Normalisation is
+// component/element; with sh of multiplicity 1 every coefficient is
+// sqrt(2*l_out+1).
+func UVUProduct(in, sh, target Irreps) TensorProduct {
+	var mid Irreps
+	var instructions []Instruction
+	for i, a := range in {
+		for j, b := range sh {
+			for _, ir := range a.Ir.Product(b.Ir) {
+				if target.Count(ir) == 0 {
+					continue
+				}
+				instructions = append(instructions, Instruction{In1: i, In2: j, Out: len(mid), Mode: UVU, HasWeight: true, PathWeight: 1})
+				mid = append(mid, MulIrrep{Mul: a.Mul, Ir: ir})
+			}
+		}
+	}
+	sorted, p, _ := mid.Sort()
+	for i := range instructions {
+		instructions[i].Out = p[instructions[i].Out]
+	}
+	slices.SortFunc(instructions, func(a, b Instruction) int { return a.Out - b.Out })
+	return TensorProduct{In1: in, In2: sh, Out: sorted, Instructions: instructions, IrrepNorm: IrrepNormComponent, PathNorm: PathNormElement}
+}

@@ -1,0 +1,160 @@
+package so3
+
+import (
+	"fmt"
+	"math"
+)
+
+// PathCoefficients returns sqrt(alpha) of every instruction, the constant that
+// multiplies w * w3j * x * y. From e3nn's definition, for inputs and outputs
+// of variance 1,
+//
+//	alpha = path_weight * N / X
+//
+// with N = dim(out) for component, dim(in1)*dim(in2) for norm and 1 for none;
+// X is the sum of n over the instructions that share the output block for
+// element, n times their number for path and 1 for none; n counts the terms
+// summed into one output (see fanIn). X = 0 (no terms at all) counts as 1.
+func (tp TensorProduct) PathCoefficients() ([]float64, error) {
+	if err := tp.Validate(); err != nil {
+		return nil, err
+	}
+	fanInOfSlot := make([]int, len(tp.Out))
+	pathsOfSlot := make([]int, len(tp.Out))
+	for _, ins := range tp.Instructions {
+		fanInOfSlot[ins.Out] += tp.fanIn(ins)
+		pathsOfSlot[ins.Out]++
+	}
+	out := make([]float64, len(tp.Instructions))
+	for i, ins := range tp.Instructions {
+		n := 1
+		switch tp.IrrepNorm {
+		case "", IrrepNormComponent:
+			n = tp.Out[ins.Out].Ir.Dim()
+		case IrrepNormNorm:
+			n = tp.In1[ins.In1].Ir.Dim() * tp.In2[ins.In2].Ir.Dim()
+		}
+		x := 1
+		switch tp.PathNorm {
+		case "", PathNormElement:
+			x = fanInOfSlot[ins.Out]
+		case PathNormPath:
+			x = tp.fanIn(ins) * pathsOfSlot[ins.Out]
+		}
+		out[i] = math.Sqrt(ins.PathWeight * float64(n) / float64(max(x, 1)))
+	}
+	return out, nil
+}
+
+// fanIn is the number of (u, v) pairs a path sums into one output channel.
+func (tp TensorProduct) fanIn(ins Instruction) int {
+	m1, m2 := tp.In1[ins.In1].Mul, tp.In2[ins.In2].Mul
+	switch ins.Mode {
+	case UVW:
+		return m1 * m2
+	case UVU:
+		return m2
+	case UVV, UUW:
+		return m1
+	}
+	return 1
+}
+
+// Eval computes one sample: out (overwritten, Out.Dim() values) from x
+// (In1.Dim()), y (In2.Dim()) and w (WeightNumel(), flat in instruction order),
+// all in mul_ir layout. It is written to be read and checked, not to be fast.
+func (tp TensorProduct) Eval(x, y, w, out []float64) error {
+	coefficients, err := tp.PathCoefficients()
+	if err != nil {
+		return err
+	}
+	weightAt, numel := tp.weightLayout()
+	for _, arg := range []struct {
+		name      string
+		got, want int
+	}{{"x", len(x), tp.In1.Dim()}, {"y", len(y), tp.In2.Dim()}, {"w", len(w), numel}, {"out", len(out), tp.Out.Dim()}} {
+		if arg.got != arg.want {
+			return fmt.Errorf("evaluating tensor product %v x %v -> %v: %s has %d values, expected %d", tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
+		}
+	}
+	clear(out)
+	at1, at2, atOut := tp.In1.Offsets(), tp.In2.Offsets(), tp.Out.Offsets()
+	for i, ins := range tp.Instructions {
+		a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
+		cg, err := SparseCG(a.Ir.L, b.Ir.L, c.Ir.L)
+		if err != nil {
+			return err
+		}
+		p := path{mode: ins.Mode, cg: cg, coefficient: coefficients[i], m1: a.Mul, m2: b.Mul, mo: c.Mul,
+			x: x[at1[ins.In1]:], y: y[at2[ins.In2]:], out: out[atOut[ins.Out]:]}
+		if ins.HasWeight {
+			p.w = w[weightAt[i]:]
+		}
+		p.accumulate()
+	}
+	return nil
+}
+
+// path is one instruction with its slices, each starting at its block; w is
+// nil for an instruction without weight.
+type path struct {
+	mode        Mode
+	cg          *CG
+	coefficient float64
+	m1, m2, mo  int
+	x, y, w     []float64
+	out         []float64
+}
+
+// accumulate adds the path to out: for each pair (u, v) that the mode couples,
+// z = coefficient * C(x_u, y_v), then out_o += w * z for each o it feeds.
+func (p path) accumulate() {
+	d1, d2, d3 := 2*p.cg.L1+1, 2*p.cg.L2+1, 2*p.cg.L3+1
+	var buf [2*MaxL + 1]float64
+	z := buf[:d3]
+	for u := range p.m1 {
+		for v := range p.m2 {
+			if (p.mode == UUW || p.mode == UUU) && u != v {
+				continue
+			}
+			clear(z)
+			for _, e := range p.cg.Entries {
+				z[e.K] += p.coefficient * e.C * p.x[u*d1+e.I] * p.y[v*d2+e.J]
+			}
+			first, last := p.fedBy(u, v)
+			for o := first; o <= last; o++ {
+				weight := p.weight(u, v, o)
+				for k := range z {
+					p.out[o*d3+k] += weight * z[k]
+				}
+			}
+		}
+	}
+}
+
+// fedBy is the range of output channels that the pair (u, v) contributes to.
+func (p path) fedBy(u, v int) (first, last int) {
+	switch p.mode {
+	case UVU, UUU:
+		return u, u
+	case UVV:
+		return v, v
+	}
+	return 0, p.mo - 1
+}
+
+// weight of the pair (u, v) in output channel o; shapes as at the Mode names.
+func (p path) weight(u, v, o int) float64 {
+	if p.w == nil {
+		return 1
+	}
+	switch p.mode {
+	case UVW:
+		return p.w[(u*p.m2+v)*p.mo+o]
+	case UVU, UVV:
+		return p.w[u*p.m2+v]
+	case UUW:
+		return p.w[u*p.mo+o]
+	}
+	return p.w[u]
+}

@@ -1,0 +1,142 @@
+// Package so3 holds the representation theory of O(3) that the equivariant
+// workloads need: irreps and their strings, real Wigner 3j symbols, real
+// spherical harmonics, Wigner D matrices and tensor products. Everything is
+// float64 and derived from first principles, because it is the reference that
+// faster kernels are checked against.
+//
+// Conventions are those of e3nn: the polar axis is y, the components of l=1
+// are (x, y, z), index l+m runs over m = -l..l, and blocks of multiplicity mul
+// are stored mul-major ("mul_ir": element u*(2l+1)+i).
+package so3
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxL is the highest degree for which 3j symbols, harmonics and D matrices
+// are offered; the accuracy claims of this package are tested up to it.
+const MaxL = 8
+
+// maxParseL and maxParseMul bound what a string may ask for, so that a typing
+// error is reported instead of becoming a huge allocation later.
+const (
+	maxParseL   = 64
+	maxParseMul = 1 << 24
+)
+
+// Irrep is one irreducible representation of O(3): degree L >= 0 and parity P,
+// +1 for even and -1 for odd under inversion.
+type Irrep struct {
+	L int
+	P int8
+}
+
+// Dim returns 2L+1.
+func (a Irrep) Dim() int { return 2*a.L + 1 }
+
+// String returns e3nn's name of the irrep, such as "1o".
+func (a Irrep) String() string {
+	switch a.P {
+	case 1:
+		return strconv.Itoa(a.L) + "e"
+	case -1:
+		return strconv.Itoa(a.L) + "o"
+	}
+	return fmt.Sprintf("%d(p=%d)", a.L, a.P)
+}
+
+// Less orders irreps by degree and then parity, odd first: 0o < 0e < 1o < 1e.
+func (a Irrep) Less(b Irrep) bool {
+	if a.L != b.L {
+		return a.L < b.L
+	}
+	return a.P < b.P
+}
+
+// Product returns the irreps in the tensor product of a and b: every l from
+// |a.L-b.L| to a.L+b.L in ascending order, each with parity a.P*b.P.
+func (a Irrep) Product(b Irrep) []Irrep {
+	lo := a.L - b.L
+	if lo < 0 {
+		lo = -lo
+	}
+	out := make([]Irrep, 0, a.L+b.L-lo+1)
+	for l := lo; l <= a.L+b.L; l++ {
+		out = append(out, Irrep{L: l, P: a.P * b.P})
+	}
+	return out
+}
+
+// check reports why a cannot be used, or nil.
+func (a Irrep) check() error {
+	if a.L < 0 {
+		return fmt.Errorf("degree l=%d is negative; use l >= 0", a.L)
+	}
+	if a.P != 1 && a.P != -1 {
+		return fmt.Errorf("parity %d of l=%d is neither +1 nor -1; set P to 1 (even) or -1 (odd)", a.P, a.L)
+	}
+	return nil
+}
+
+// ParseIrrep reads a name such as "1o" or "2e"; the suffix "y" stands for the
+// parity of the spherical harmonics, (-1)^l.
+func ParseIrrep(s string) (Irrep, error) {
+	ir, err := parseIrrep(strings.TrimSpace(s))
+	if err != nil {
+		return Irrep{}, fmt.Errorf("parsing irrep %q: %w", s, err)
+	}
+	return ir, nil
+}
+
+func parseIrrep(name string) (Irrep, error) {
+	if name == "" {
+		return Irrep{}, fmt.Errorf("the name is empty; write a degree and a parity, such as 1o")
+	}
+	digits, suffix := name[:len(name)-1], name[len(name)-1]
+	var p int8
+	switch suffix {
+	case 'e':
+		p = 1
+	case 'o':
+		p = -1
+	case 'y': // decided below, once l is known
+	default:
+		return Irrep{}, fmt.Errorf("%q does not end in a parity; end it with e (even), o (odd) or y ((-1)^l)", name)
+	}
+	l, err := parseNumber(digits, maxParseL)
+	if err != nil {
+		return Irrep{}, fmt.Errorf("degree %w", err)
+	}
+	if suffix == 'y' {
+		p = harmonicParity(l)
+	}
+	return Irrep{L: l, P: p}, nil
+}
+
+// parseNumber reads an unsigned decimal number of at most limit. It is
+// stricter than strconv.Atoi, which takes "+3".
+func parseNumber(s string, limit int) (int, error) {
+	if s == "" {
+		return 0, fmt.Errorf("is missing; write a whole number from 0 to %d", limit)
+	}
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%q is not a whole number from 0 to %d", s, limit)
+		}
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n > limit {
+		return 0, fmt.Errorf("%q is above the limit of %d", s, limit)
+	}
+	return n, nil
+}
+
+// harmonicParity is the parity of the spherical harmonics of degree l.
+func harmonicParity(l int) int8 {
+	if l%2 == 0 {
+		return 1
+	}
+	return -1
+}

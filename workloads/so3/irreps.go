@@ -1,0 +1,189 @@
+package so3
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MulIrrep is a block: Mul copies of the irrep Ir.
+type MulIrrep struct {
+	Mul int
+	Ir  Irrep
+}
+
+// Dim returns Mul*(2L+1), the number of values in the block.
+func (m MulIrrep) Dim() int { return m.Mul * m.Ir.Dim() }
+
+// String returns e3nn's print form of the block, such as "128x1o".
+func (m MulIrrep) String() string { return strconv.Itoa(m.Mul) + "x" + m.Ir.String() }
+
+// Irreps is a direct sum of blocks; the order is the order in memory.
+type Irreps []MulIrrep
+
+// ParseIrreps reads e3nn strings: terms "[mul x] irrep" joined by "+", spaces
+// allowed, such as "128x0e + 128x1o" or "0e+1o". An empty string is the empty
+// sum. The error names the term that could not be read.
+func ParseIrreps(s string) (Irreps, error) {
+	if strings.TrimSpace(s) == "" {
+		return Irreps{}, nil
+	}
+	terms := strings.Split(s, "+")
+	out := make(Irreps, 0, len(terms))
+	for i, term := range terms {
+		block, err := parseBlock(strings.TrimSpace(term))
+		if err != nil {
+			return nil, fmt.Errorf("parsing irreps %q, term %d %q: %w", s, i+1, strings.TrimSpace(term), err)
+		}
+		out = append(out, block)
+	}
+	return out, nil
+}
+
+func parseBlock(term string) (MulIrrep, error) {
+	if term == "" {
+		return MulIrrep{}, fmt.Errorf("the term is empty; write a block such as 128x0e between the plus signs")
+	}
+	mulText, name, found := strings.Cut(term, "x")
+	if !found {
+		mulText, name = "1", term
+	}
+	mul, err := parseNumber(strings.TrimSpace(mulText), maxParseMul)
+	if err != nil {
+		return MulIrrep{}, fmt.Errorf("multiplicity %w", err)
+	}
+	ir, err := parseIrrep(strings.TrimSpace(name))
+	if err != nil {
+		return MulIrrep{}, err
+	}
+	return MulIrrep{Mul: mul, Ir: ir}, nil
+}
+
+// String returns e3nn's print form, such as "128x0e+128x1o".
+func (irs Irreps) String() string {
+	terms := make([]string, len(irs))
+	for i, m := range irs {
+		terms[i] = m.String()
+	}
+	return strings.Join(terms, "+")
+}
+
+// Dim returns the number of values of one sample.
+func (irs Irreps) Dim() int {
+	d := 0
+	for _, m := range irs {
+		d += m.Dim()
+	}
+	return d
+}
+
+// NumIrreps returns the sum of the multiplicities.
+func (irs Irreps) NumIrreps() int {
+	n := 0
+	for _, m := range irs {
+		n += m.Mul
+	}
+	return n
+}
+
+// LMax returns the highest degree that occurs, or -1 when there is none.
+func (irs Irreps) LMax() int {
+	l := -1
+	for _, m := range irs {
+		if m.Mul > 0 {
+			l = max(l, m.Ir.L)
+		}
+	}
+	return l
+}
+
+// Offsets returns where every block starts, in values, in mul_ir layout.
+func (irs Irreps) Offsets() []int {
+	out := make([]int, len(irs))
+	at := 0
+	for i, m := range irs {
+		out[i] = at
+		at += m.Dim()
+	}
+	return out
+}
+
+// Count returns the total multiplicity of ir.
+func (irs Irreps) Count(ir Irrep) int {
+	n := 0
+	for _, m := range irs {
+		if m.Ir == ir {
+			n += m.Mul
+		}
+	}
+	return n
+}
+
+// Equal reports whether both hold the same blocks in the same order.
+func (irs Irreps) Equal(other Irreps) bool { return slices.Equal(irs, other) }
+
+// Sort returns the blocks ordered by irrep, equal irreps in their old order.
+// Block i moves to position p[i]; inv is the inverse, sorted[j] = irs[inv[j]].
+func (irs Irreps) Sort() (sorted Irreps, p, inv []int) {
+	inv = make([]int, len(irs))
+	for i := range inv {
+		inv[i] = i
+	}
+	slices.SortStableFunc(inv, func(i, j int) int {
+		switch {
+		case irs[i].Ir.Less(irs[j].Ir):
+			return -1
+		case irs[j].Ir.Less(irs[i].Ir):
+			return 1
+		}
+		return 0
+	})
+	sorted = make(Irreps, len(irs))
+	p = make([]int, len(irs))
+	for j, i := range inv {
+		sorted[j] = irs[i]
+		p[i] = j
+	}
+	return sorted, p, inv
+}
+
+// Simplify merges neighbouring blocks of the same irrep and drops blocks of
+// multiplicity 0. It does not reorder, so the memory layout stays as it is.
+func (irs Irreps) Simplify() Irreps {
+	out := make(Irreps, 0, len(irs))
+	for _, m := range irs {
+		if m.Mul == 0 {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].Ir == m.Ir {
+			out[n-1].Mul += m.Mul
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// HarmonicIrreps returns 1x0e+1x1o+1x2e+… up to lmax, the irreps of what
+// Harmonics writes. It is empty for a negative lmax.
+func HarmonicIrreps(lmax int) Irreps {
+	out := make(Irreps, 0, max(lmax+1, 0))
+	for l := 0; l <= lmax; l++ {
+		out = append(out, MulIrrep{Mul: 1, Ir: Irrep{L: l, P: harmonicParity(l)}})
+	}
+	return out
+}
+
+// check reports the first block that cannot be used, or nil.
+func (irs Irreps) check() error {
+	for i, m := range irs {
+		if m.Mul < 0 {
+			return fmt.Errorf("block %d (%v): multiplicity %d is negative; use 0 or more", i, m, m.Mul)
+		}
+		if err := m.Ir.check(); err != nil {
+			return fmt.Errorf("block %d: %w", i, err)
+		}
+	}
+	return nil
+}

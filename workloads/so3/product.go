@@ -1,0 +1,199 @@
+package so3
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Mode is the way a path connects multiplicities, named by the index letters
+// of (in1, in2, out): equal letters run together, a letter missing from out is
+// summed over.
+type Mode string
+
+// The modes and the shapes of their weights, row-major:
+//
+//	uvw  out_w = sum_uv weight[u][v][w] (x_u, y_v)   weight required
+//	uvu  out_u = sum_v  weight[u][v]    (x_u, y_v)
+//	uvv  out_v = sum_u  weight[u][v]    (x_u, y_v)
+//	uuw  out_w = sum_u  weight[u][w]    (x_u, y_u)   without weight mul out is 1
+//	uuu  out_u =        weight[u]       (x_u, y_u)
+const (
+	UVW Mode = "uvw"
+	UVU Mode = "uvu"
+	UVV Mode = "uvv"
+	UUW Mode = "uuw"
+	UUU Mode = "uuu"
+)
+
+// Values of TensorProduct.IrrepNorm and PathNorm. An empty field means the
+// first of each, as in e3nn.
+const (
+	IrrepNormComponent = "component"
+	IrrepNormNorm      = "norm"
+	PathNormElement    = "element"
+	PathNormPath       = "path"
+	NormNone           = "none"
+)
+
+// Instruction is one path: block In1 of the first input times block In2 of the
+// second, coupled to the irrep of block Out and added to it. PathWeight >= 0
+// scales the variance of the path, so its root scales the values; 1 is usual
+// and 0 switches the path off.
+type Instruction struct {
+	In1, In2, Out int
+	Mode          Mode
+	HasWeight     bool
+	PathWeight    float64
+}
+
+// TensorProduct is an equivariant bilinear map from In1 x In2 to Out with
+// e3nn's conventions: IrrepNorm is component, norm or none, PathNorm is
+// element, path or none.
+type TensorProduct struct {
+	In1, In2, Out       Irreps
+	Instructions        []Instruction
+	IrrepNorm, PathNorm string
+}
+
+// Validate returns nil when Eval can run; otherwise the error names the
+// instruction and the reason.
+func (tp TensorProduct) Validate() error {
+	for _, side := range []struct {
+		name string
+		irs  Irreps
+	}{{"in1", tp.In1}, {"in2", tp.In2}, {"out", tp.Out}} {
+		if err := side.irs.check(); err != nil {
+			return fmt.Errorf("checking tensor product, irreps %s: %w", side.name, err)
+		}
+	}
+	switch tp.IrrepNorm {
+	case "", IrrepNormComponent, IrrepNormNorm, NormNone:
+	default:
+		return fmt.Errorf("checking tensor product: unknown irrep normalization %q; use component, norm or none", tp.IrrepNorm)
+	}
+	switch tp.PathNorm {
+	case "", PathNormElement, PathNormPath, NormNone:
+	default:
+		return fmt.Errorf("checking tensor product: unknown path normalization %q; use element, path or none", tp.PathNorm)
+	}
+	for i, ins := range tp.Instructions {
+		if err := tp.checkInstruction(ins); err != nil {
+			return fmt.Errorf("checking tensor product, instruction %d (%d,%d,%d,%s): %w", i, ins.In1, ins.In2, ins.Out, ins.Mode, err)
+		}
+	}
+	return nil
+}
+
+func (tp TensorProduct) checkInstruction(ins Instruction) error {
+	if ins.In1 < 0 || ins.In1 >= len(tp.In1) {
+		return fmt.Errorf("block %d of in1 does not exist; in1 %v has %d blocks", ins.In1, tp.In1, len(tp.In1))
+	}
+	if ins.In2 < 0 || ins.In2 >= len(tp.In2) {
+		return fmt.Errorf("block %d of in2 does not exist; in2 %v has %d blocks", ins.In2, tp.In2, len(tp.In2))
+	}
+	if ins.Out < 0 || ins.Out >= len(tp.Out) {
+		return fmt.Errorf("block %d of out does not exist; out %v has %d blocks", ins.Out, tp.Out, len(tp.Out))
+	}
+	a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
+	if a.Ir.P*b.Ir.P != c.Ir.P {
+		return fmt.Errorf("the parity of %v x %v is not that of %v; change the parity of the output block", a.Ir, b.Ir, c.Ir)
+	}
+	if !triangle(a.Ir.L, b.Ir.L, c.Ir.L) {
+		return fmt.Errorf("%v x %v does not contain %v (triangle rule); choose l from %d to %d",
+			a.Ir, b.Ir, c.Ir, max(a.Ir.L-b.Ir.L, b.Ir.L-a.Ir.L), a.Ir.L+b.Ir.L)
+	}
+	if top := max(a.Ir.L, b.Ir.L, c.Ir.L); top > MaxL {
+		return fmt.Errorf("degree %d is above %d, the highest supported", top, MaxL)
+	}
+	if !(ins.PathWeight >= 0) || math.IsInf(ins.PathWeight, 0) {
+		return fmt.Errorf("path weight %v is not a finite number >= 0; its root scales the path", ins.PathWeight)
+	}
+	return checkMode(ins, a.Mul, b.Mul, c.Mul)
+}
+
+var errNeedsWeight = errors.New("the mode uvw needs a weight; set HasWeight")
+
+func checkMode(ins Instruction, m1, m2, mo int) error {
+	same := func(what string, a, b int) error {
+		if a == b {
+			return nil
+		}
+		return fmt.Errorf("mode %s needs equal multiplicities of %s, they are %d and %d", ins.Mode, what, a, b)
+	}
+	switch ins.Mode {
+	case UVW:
+		if !ins.HasWeight {
+			return errNeedsWeight
+		}
+		return nil
+	case UVU:
+		return same("in1 and out", m1, mo)
+	case UVV:
+		return same("in2 and out", m2, mo)
+	case UUW:
+		if !ins.HasWeight && mo != 1 {
+			return fmt.Errorf("mode uuw without weight needs an output multiplicity of 1, it is %d; set HasWeight", mo)
+		}
+		return same("in1 and in2", m1, m2)
+	case UUU:
+		return errors.Join(same("in1 and in2", m1, m2), same("in1 and out", m1, mo))
+	}
+	return fmt.Errorf("unknown mode %q; use uvw, uvu, uvv, uuw or uuu", ins.Mode)
+}
+
+// WeightShape returns the shape of the weights of instruction i, nil when it
+// has none or is one that Validate rejects.
+func (tp TensorProduct) WeightShape(i int) []int {
+	if i < 0 || i >= len(tp.Instructions) {
+		return nil
+	}
+	ins := tp.Instructions[i]
+	if !ins.HasWeight || tp.checkInstruction(ins) != nil {
+		return nil
+	}
+	m1, m2, mo := tp.In1[ins.In1].Mul, tp.In2[ins.In2].Mul, tp.Out[ins.Out].Mul
+	switch ins.Mode {
+	case UVW:
+		return []int{m1, m2, mo}
+	case UVU, UVV:
+		return []int{m1, m2}
+	case UUW:
+		return []int{m1, mo}
+	}
+	return []int{m1}
+}
+
+// WeightOffsets returns where the weights of every instruction start in the
+// flat weights of a sample, -1 where WeightShape is nil.
+func (tp TensorProduct) WeightOffsets() []int {
+	out, _ := tp.weightLayout()
+	return out
+}
+
+// WeightNumel returns the number of weights of a sample.
+func (tp TensorProduct) WeightNumel() int {
+	_, n := tp.weightLayout()
+	return n
+}
+
+func (tp TensorProduct) weightLayout() (offsets []int, total int) {
+	offsets = make([]int, len(tp.Instructions))
+	for i := range offsets {
+		offsets[i] = -1
+		shape := tp.WeightShape(i)
+		if shape == nil {
+			continue
+		}
+		offsets[i] = total
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		total += n
+	}
+	return offsets, total
+}
+
+// NumPaths returns the number of instructions.
+func (tp TensorProduct) NumPaths() int { return len(tp.Instructions) }
