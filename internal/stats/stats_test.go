@@ -1,0 +1,111 @@
+package stats_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+func TestSummariseKnownAnswer(t *testing.T) {
+	// n=10: the 95 % binomial interval of the median is [x_2, x_9].
+	s := stats.Summarise("s", []float64{10, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	if s.Median != 5.5 || s.CI95 != [2]float64{2, 9} {
+		t.Errorf("median %v ci %v, want 5.5 [2 9]", s.Median, s.CI95)
+	}
+	few := stats.Summarise("s", []float64{3, 1, 2})
+	if few.Median != 2 || few.CI95 != [2]float64{1, 3} {
+		t.Errorf("three samples: median %v ci %v, want the range", few.Median, few.CI95)
+	}
+	if stats.Summarise("s", nil) != nil || stats.Summarise("s") != nil {
+		t.Error("no samples must give no series")
+	}
+}
+
+func TestSummariseProcessesAreReplicates(t *testing.T) {
+	// Two tight processes far apart: the interval must span the gap between
+	// them, however many samples each has.
+	a, b := make([]float64, 1000), make([]float64, 1000)
+	for i := range a {
+		a[i], b[i] = 1, 2
+	}
+	s := stats.Summarise("s", a, b)
+	if s.Median != 1.5 || s.CI95[0] > 1 || s.CI95[1] < 2 {
+		t.Errorf("median %v ci %v", s.Median, s.CI95)
+	}
+}
+
+// The within-process interval must cover the true median of independent
+// samples about 95 % of the time.
+func TestMedianCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	covered := 0
+	for range 2000 {
+		x := make([]float64, 40)
+		for i := range x {
+			x[i] = math.Exp(0.1 * rng.NormFloat64())
+		}
+		if s := stats.Summarise("s", x); s.CI95[0] <= 1 && 1 <= s.CI95[1] {
+			covered++
+		}
+	}
+	if covered < 1880 { // 94 %: the interval is conservative at 95 %
+		t.Errorf("covered %d of 2000", covered)
+	}
+}
+
+func TestPairedRatioCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	covered := 0
+	for range 2000 {
+		a, b := make([]float64, 8), make([]float64, 8)
+		for k := range a {
+			shared := math.Exp(0.2 * rng.NormFloat64())
+			a[k] = 1.05 * shared * math.Exp(0.01*rng.NormFloat64())
+			b[k] = shared * math.Exp(0.01*rng.NormFloat64())
+		}
+		r, ok := stats.PairedRatio(a, b)
+		if !ok {
+			t.Fatal("no ratio")
+		}
+		if r.CI95[0] <= 1.05 && 1.05 <= r.CI95[1] {
+			covered++
+		}
+	}
+	if covered < 1850 || covered > 1950 {
+		t.Errorf("covered %d of 2000, want about 1900", covered)
+	}
+}
+
+func TestSummaryProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(1e-6, 1e3), 1, 60).Draw(t, "x")
+		k := rapid.Float64Range(0.001, 1000).Draw(t, "k")
+		before := append([]float64(nil), x...)
+		s := stats.Summarise("s", x)
+		if !(s.CI95[0] <= s.Median && s.Median <= s.CI95[1] && s.P05 <= s.P95) {
+			t.Fatalf("out of order: %+v", s)
+		}
+		y := make([]float64, len(x))
+		for i := range x {
+			if x[i] != before[i] {
+				t.Fatal("samples were reordered")
+			}
+			y[i] = k * x[i]
+		}
+		if z := stats.Summarise("s", y); math.Abs(z.Median-k*s.Median) > 1e-9*k*s.Median {
+			t.Fatalf("median does not scale: %v %v", z.Median, k*s.Median)
+		}
+	})
+}
+
+func TestSlope(t *testing.T) {
+	x := []float64{1, 2, 3, 4, 5}
+	y := []float64{3, 5, 7, 9, 1000} // one outlier does not move it
+	if got := stats.Slope(x, y); got != 2 {
+		t.Errorf("slope %v, want 2", got)
+	}
+}
