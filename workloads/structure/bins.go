@@ -1,0 +1,125 @@
+package structure
+
+import "math"
+
+const (
+	// maxBins and maxEntries bound the memory of the bin lists (4 bytes each)
+	// for small structures; large ones get a share per atom and image.
+	maxBins    = 1 << 18
+	maxEntries = 1 << 21
+	// entriesPerImage: with bins as long as the cutoff an image is in about
+	// 1+6+3pi+4pi/3 = 21 of them; twice that leaves room for skewed cells.
+	entriesPerImage = 40
+	// binGrowth is how much longer bins get when the lists do not fit.
+	binGrowth = 1.3
+)
+
+// fillBins chooses the bins and makes their candidate lists. Bins start at a
+// tenth of the cutoff, where a list holds about a third more than the answer,
+// and grow until the lists fit; one single bin always fits.
+func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms int) {
+	bins := float64(max(maxBins, atoms))
+	entries := max(maxEntries, entriesPerImage*len(f.images))
+	// A list holds at least the answer for its bin. The mean of that is known
+	// for a full crystal and saves counting bins that cannot fit.
+	least := 0.0
+	if f.frame.periodic == [3]bool{true, true, true} {
+		least = sphereDegree(atoms, &f.frame, f.cutoff)
+	}
+	for edge := f.cutoff / 10; ; edge *= binGrowth {
+		total := 1.0
+		var n [3]float64
+		for k := range 3 {
+			n[k] = math.Max(1, math.Ceil(norm(f.frame.rows[k])/edge))
+			total *= n[k]
+		}
+		if total > bins || (total > 1 && total*least > float64(entries)) {
+			continue
+		}
+		f.n, f.scale = [3]int{int(n[0]), int(n[1]), int(n[2])}, n
+		if f.tryBins(positions, reach, entries) {
+			return
+		}
+	}
+}
+
+// tryBins makes the lists for the bins in f.n: a counting pass, which gives up
+// when the total passes the limit, and a filling pass. Images are visited in
+// order, so every list is sorted.
+func (f *Finder) tryBins(positions [][3]float64, reach float64, limit int) bool {
+	total := 0
+	step, far := f.binStep(reach)
+	counts := make([]int32, f.n[0]*f.n[1]*f.n[2]+1)
+	for i := range f.images {
+		f.eachBin(i, positions[i], reach, step, far, func(bin int) {
+			counts[bin+1]++
+			total++
+		})
+		if total > limit {
+			return false
+		}
+	}
+	f.bound = 0
+	for b := 1; b < len(counts); b++ {
+		f.bound = max(f.bound, int(counts[b]))
+		counts[b] += counts[b-1]
+	}
+	f.start = counts
+	f.list = make([]int32, total)
+	next := append([]int32(nil), counts...)
+	for i := range f.images {
+		f.eachBin(i, positions[i], reach, step, far, func(bin int) {
+			f.list[next[bin]] = int32(i)
+			next[bin]++
+		})
+	}
+	return true
+}
+
+// binStep returns the edges of one bin and the distance from its centre within
+// which everything that any of its points can reach lies.
+func (f *Finder) binStep(reach float64) (step [3][3]float64, far float64) {
+	for k := range 3 {
+		for j := range 3 {
+			step[k][j] = f.frame.rows[k][j] / f.scale[k]
+		}
+	}
+	return step, reach + longestDiagonal(step)/2
+}
+
+// eachBin calls do for every bin that image i, at the given fractional
+// position, can reach: first the range of bins by distance between lattice
+// planes, then a sphere around each bin.
+func (f *Finder) eachBin(i int, at [3]float64, reach float64, step [3][3]float64, far float64, do func(bin int)) {
+	var lo, hi [3]int
+	for k := range 3 {
+		r := reach / f.frame.height[k]
+		lo[k] = max(0, int(math.Floor((at[k]-r)*f.scale[k])))
+		hi[k] = min(f.n[k]-1, int(math.Floor((at[k]+r)*f.scale[k])))
+	}
+	im, origin := f.images[i], f.frame.origin
+	for i0 := lo[0]; i0 <= hi[0]; i0++ {
+		for i1 := lo[1]; i1 <= hi[1]; i1++ {
+			// From the image to the centre of bin (i0, i1, 0).
+			row := toCartesian([3]float64{float64(i0) + 0.5, float64(i1) + 0.5, 0.5}, step)
+			x0, y0, z0 := row[0]+origin[0]-im.x, row[1]+origin[1]-im.y, row[2]+origin[2]-im.z
+			for i2 := lo[2]; i2 <= hi[2]; i2++ {
+				s := float64(i2)
+				x, y, z := x0+s*step[2][0], y0+s*step[2][1], z0+s*step[2][2]
+				if x*x+y*y+z*z <= far*far {
+					do((i0*f.n[1]+i1)*f.n[2] + i2)
+				}
+			}
+		}
+	}
+}
+
+// longestDiagonal returns the length of the longest of the four diagonals of
+// the parallelepiped with the given edges.
+func longestDiagonal(rows [3][3]float64) float64 {
+	longest := 0.0
+	for _, s := range [4][2]float64{{1, 1}, {1, -1}, {-1, 1}, {-1, -1}} {
+		longest = math.Max(longest, norm(toCartesian([3]float64{1, s[0], s[1]}, rows)))
+	}
+	return longest
+}

@@ -1,0 +1,24 @@
+package structure
+
+import (
+	"slices"
+	"strings"
+)
+
+// elements lists the chemical symbols by atomic number, from 1.
+var elements = strings.Fields(`
+H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn
+Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La
+Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po
+At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg
+Cn Nh Fl Mc Lv Ts Og`)
+
+func isElement(symbol string) bool { return slices.Contains(elements, symbol) }
+
+// elementSymbol returns the symbol of an atomic number.
+func elementSymbol(z int) (string, bool) {
+	if z < 1 || z > len(elements) {
+		return "", false
+	}
+	return elements[z-1], true
+}

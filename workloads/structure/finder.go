@@ -1,0 +1,289 @@
+package structure
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	// maxImages bounds the periodic images a finder holds (32 bytes each) beyond
+	// twice the number of atoms.
+	maxImages = 4 << 20
+	// maxTrials bounds the candidate images looked at while building a finder
+	// (less than a second), for cells so skewed that most are out of reach.
+	maxTrials = 1 << 26
+	// selfDistance2 is the square of the distance (1e-6 angstrom) under which a
+	// source counts as the point itself.
+	selfDistance2 = 1e-12
+)
+
+// Edges is a growing list of directed edges from atoms to query points.
+type Edges struct {
+	Src []int32   // index of the source atom, one per edge
+	Vec []float32 // source image minus query point, angstrom, three per edge
+}
+
+// Reset empties the list and keeps its capacity.
+func (e *Edges) Reset() { e.Src, e.Vec = e.Src[:0], e.Vec[:0] }
+
+// Finder answers which atoms, periodic images included, lie within the cutoff
+// of a point. It is read-only once built and may be shared by goroutines.
+//
+// The cell is cut into small bins. Each bin holds the sorted list of the atom
+// images that come within the cutoff of any of its points, so a query is one
+// look-up and one pass over little more than the answer, already in order.
+type Finder struct {
+	frame   frame
+	cutoff  float64
+	cutoff2 float64
+	n       [3]int     // bins along each edge of the box
+	scale   [3]float64 // n as floats
+	images  []image    // sorted by source, then by image
+	start   []int32    // bin -> range of list; len = bins + 1
+	list    []int32    // indices into images
+	bound   int
+}
+
+// image is one periodic copy of an atom.
+type image struct {
+	x, y, z float64
+	src     int32
+}
+
+// NewFinder prepares the neighbour search of a crystal for one cutoff in
+// angstrom. It fails if Validate does, if the cutoff is not a positive finite
+// number, and if the cutoff reaches over so many periodic images that the list
+// would not fit (about four million).
+func NewFinder(c *Crystal, cutoff float64) (*Finder, error) {
+	if err := checkSearch(c, cutoff); err != nil {
+		return nil, err
+	}
+	f := &Finder{cutoff: cutoff, cutoff2: cutoff * cutoff}
+	// Rounding must never lose a candidate, so lists are built for a slightly
+	// larger reach; the exact comparison happens in the query.
+	size := 0.0
+	for _, p := range c.Positions {
+		size = math.Max(size, norm(p))
+	}
+	for k := range 3 {
+		size = math.Max(size, norm(c.Lattice[k]))
+	}
+	reach := cutoff*(1+1e-9) + 1e-9*(1+size)
+	f.frame = *newFrame(c, reach)
+	positions, err := f.makeImages(c, reach)
+	if err != nil {
+		return nil, err
+	}
+	f.fillBins(positions, reach, len(c.Positions))
+	return f, nil
+}
+
+// checkSearch holds the refusals that NewFinder and BruteForce share.
+func checkSearch(c *Crystal, cutoff float64) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if !(cutoff > 0) || math.IsInf(cutoff, 1) {
+		return fmt.Errorf("searching neighbours in %q: cutoff %g is not a positive finite length; give it in angstrom, such as 4",
+			c.Name, cutoff)
+	}
+	if cutoff > maxCoordinate {
+		return tooManyImages(c, cutoff)
+	}
+	f := newFrame(c, cutoff)
+	trials := float64(len(c.Positions))
+	for k := range 3 {
+		if f.periodic[k] {
+			trials *= 2 + 2*cutoff/f.height[k]
+		}
+	}
+	// Whatever lies in a sphere around one point is an image; for a full crystal
+	// their mean number is known before any is made.
+	degree := 0.0
+	if f.periodic == [3]bool{true, true, true} {
+		degree = sphereDegree(len(c.Positions), f, cutoff)
+	}
+	if trials > maxTrials || degree > float64(imageLimit(c)) {
+		return tooManyImages(c, cutoff)
+	}
+	return nil
+}
+
+// sphereDegree is the mean number of images in a sphere of the given radius
+// (angstrom) in a full crystal: the density times the sphere's volume.
+func sphereDegree(atoms int, f *frame, radius float64) float64 {
+	return float64(atoms) / math.Abs(det(f.rows)) * 4 / 3 * math.Pi * radius * radius * radius
+}
+
+func imageLimit(c *Crystal) int { return maxImages + 2*len(c.Positions) }
+
+func tooManyImages(c *Crystal, cutoff float64) error {
+	return fmt.Errorf("searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms); use a smaller cutoff",
+		c.Name, cutoff, c.Volume(), len(c.Positions))
+}
+
+// makeImages fills f.images with every copy of an atom that can be within reach
+// of a point in the box, sorted by source and then by shift, and returns their
+// fractional positions. It counts first, so too many are refused before memory
+// is asked for.
+func (f *Finder) makeImages(c *Crystal, reach float64) ([][3]float64, error) {
+	count, limit := 0, imageLimit(c)
+	for src := range c.Positions {
+		f.eachImage(c, src, reach, func(_, _ [3]float64) { count++ })
+		if count > limit {
+			return nil, tooManyImages(c, f.cutoff)
+		}
+	}
+	f.images = make([]image, 0, count)
+	positions := make([][3]float64, 0, count)
+	for src := range c.Positions {
+		f.eachImage(c, src, reach, func(q, fractional [3]float64) {
+			f.images = append(f.images, image{q[0], q[1], q[2], int32(src)})
+			positions = append(positions, fractional)
+		})
+	}
+	return positions, nil
+}
+
+// eachImage calls do with the cartesian and fractional positions of the copies
+// of one atom that can be within reach of a point in the box: the range of
+// shifts by distance between lattice planes, then a sphere around the box.
+func (f *Finder) eachImage(c *Crystal, src int, reach float64, do func(q, fractional [3]float64)) {
+	fr := &f.frame
+	centre := toCartesian([3]float64{0.5, 0.5, 0.5}, fr.rows)
+	far := reach + longestDiagonal(fr.rows)/2
+	base, fb := fr.wrap(c.Positions[src])
+	var lo, hi [3]int
+	for k := range 3 {
+		centre[k] += fr.origin[k]
+		if fr.periodic[k] {
+			r := reach / fr.height[k]
+			lo[k], hi[k] = int(math.Floor(-fb[k]-r)), int(math.Ceil(1-fb[k]+r))
+		}
+	}
+	for n0 := lo[0]; n0 <= hi[0]; n0++ {
+		for n1 := lo[1]; n1 <= hi[1]; n1++ {
+			for n2 := lo[2]; n2 <= hi[2]; n2++ {
+				q := fr.image(base, [3]int{n0, n1, n2})
+				if norm([3]float64{q[0] - centre[0], q[1] - centre[1], q[2] - centre[2]}) <= far {
+					do(q, [3]float64{fb[0] + float64(n0), fb[1] + float64(n1), fb[2] + float64(n2)})
+				}
+			}
+		}
+	}
+}
+
+// Cutoff returns the cutoff the finder was built for, in angstrom.
+func (f *Finder) Cutoff() float64 { return f.cutoff }
+
+// MaxDegree returns an upper bound on the edges of any one point: a list with
+// room for that many more never grows during Append.
+func (f *Finder) MaxDegree() int { return f.bound }
+
+// candidates returns p moved into the box and the images worth comparing.
+func (f *Finder) candidates(p [3]float64) ([3]float64, []int32) {
+	if !inReach(p) {
+		return p, nil
+	}
+	p, fr := f.frame.wrap(p)
+	bin := 0
+	for k := range 3 {
+		if !f.frame.periodic[k] && (fr[k] < 0 || fr[k] > 1) {
+			return p, nil // the box reaches a cutoff beyond the last atom
+		}
+		i := int(fr[k] * f.scale[k])
+		bin = bin*f.n[k] + min(max(i, 0), f.n[k]-1)
+	}
+	return p, f.list[f.start[bin]:f.start[bin+1]]
+}
+
+// Append adds to e one edge for every atom image with |d| < cutoff of the point
+// p (cartesian, angstrom, anywhere: it is wrapped into the cell first), sorted
+// by source index and then by image (shifts along a, b, c in that order). With
+// skipSelf, sources within 1e-6 angstrom are left out. Points that are NaN,
+// infinite or beyond 1e8 angstrom have no neighbours.
+//
+// Distances are compared in float64 and vectors then rounded to float32, so a
+// stored vector may be longer than the cutoff by its rounding. Append does not
+// allocate while e has room, and several goroutines may call it with different
+// lists.
+func (f *Finder) Append(e *Edges, p [3]float64, skipSelf bool) {
+	q, list := f.candidates(p)
+	low := -1.0
+	if skipSelf {
+		low = selfDistance2
+	}
+	src, vec := e.Src, e.Vec
+	for _, id := range list {
+		im := &f.images[id]
+		dx, dy, dz := im.x-q[0], im.y-q[1], im.z-q[2]
+		// The conversions forbid fused multiply-adds: the edge set is the same
+		// on every machine.
+		d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
+		if d2 < f.cutoff2 && d2 >= low {
+			src = append(src, im.src)
+			vec = append(vec, float32(dx), float32(dy), float32(dz))
+		}
+	}
+	e.Src, e.Vec = src, vec
+}
+
+// Count returns the number of edges Append would add.
+func (f *Finder) Count(p [3]float64, skipSelf bool) int {
+	q, list := f.candidates(p)
+	low := -1.0
+	if skipSelf {
+		low = selfDistance2
+	}
+	count := 0
+	for _, id := range list {
+		im := &f.images[id]
+		dx, dy, dz := im.x-q[0], im.y-q[1], im.z-q[2]
+		d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
+		if d2 < f.cutoff2 && d2 >= low {
+			count++
+		}
+	}
+	return count
+}
+
+// BruteForce finds the same edges as Append, in the same order, by trying every
+// atom with every shift that could matter and no data structure: the oracle the
+// finder is checked against. It returns nil where NewFinder would fail.
+func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges {
+	if checkSearch(c, cutoff) != nil {
+		return nil
+	}
+	e := &Edges{}
+	if !inReach(p) {
+		return e
+	}
+	f := newFrame(c, gridMargin)
+	q, fq := f.wrap(p)
+	for src, pos := range c.Positions {
+		base, fb := f.wrap(pos)
+		var lo, hi [3]int
+		for k := range 3 {
+			if f.periodic[k] {
+				// One more on either side than the geometry asks for.
+				r := cutoff / f.height[k]
+				lo[k] = int(math.Floor(fq[k]-fb[k]-r)) - 1
+				hi[k] = int(math.Ceil(fq[k]-fb[k]+r)) + 1
+			}
+		}
+		for n0 := lo[0]; n0 <= hi[0]; n0++ {
+			for n1 := lo[1]; n1 <= hi[1]; n1++ {
+				for n2 := lo[2]; n2 <= hi[2]; n2++ {
+					im := f.image(base, [3]int{n0, n1, n2})
+					dx, dy, dz := im[0]-q[0], im[1]-q[1], im[2]-q[2]
+					d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
+					if d2 < cutoff*cutoff && !(skipSelf && d2 < selfDistance2) {
+						e.Src = append(e.Src, int32(src))
+						e.Vec = append(e.Vec, float32(dx), float32(dy), float32(dz))
+					}
+				}
+			}
+		}
+	}
+	return e
+}

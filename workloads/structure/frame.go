@@ -1,0 +1,232 @@
+package structure
+
+import "math"
+
+// gridMargin (angstrom) is left on both sides of the atoms along directions
+// that are not periodic when a sampling grid is laid over them.
+const gridMargin = 2.0
+
+// frame is the box a crystal lives in. Along periodic directions it is the
+// lattice; along the others it spans the atoms plus a margin, along a unit
+// vector at right angles to every other direction. A point is
+// origin + f·rows with f in [0, 1) inside the box.
+type frame struct {
+	rows     [3][3]float64 // box edges, angstrom
+	inv      [3][3]float64 // fractional = p·inv - shift
+	shift    [3]float64    // of the origin, in box edges
+	origin   [3]float64    // angstrom
+	periodic [3]bool
+	height   [3]float64 // distance between opposite faces, angstrom
+}
+
+// newFrame builds the box of a crystal with a margin (angstrom) around the
+// atoms along the directions that are not periodic. It needs at least one
+// periodic direction or one atom to be of any use, which Validate ensures.
+//
+// What concerns the periodic directions is computed before the extents come in,
+// so frames with different margins wrap a point to the same bits.
+func newFrame(c *Crystal, margin float64) *frame {
+	f := &frame{rows: completeRows(c.Lattice, c.Periodic), periodic: c.Periodic}
+	f.inv = inverse(f.rows)
+	for k := range 3 {
+		f.height[k] = 1 / norm([3]float64{f.inv[0][k], f.inv[1][k], f.inv[2][k]})
+	}
+	for k := range 3 {
+		if c.Periodic[k] {
+			continue
+		}
+		e := f.rows[k]
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for _, p := range c.Positions {
+			s := dot(p, e)
+			lo, hi = math.Min(lo, s), math.Max(hi, s)
+		}
+		length := hi - lo + 2*margin
+		f.height[k] *= length
+		f.shift[k] = (lo - margin) / length
+		for j := range 3 {
+			f.origin[j] += (lo - margin) * e[j]
+			f.rows[k][j] *= length
+			f.inv[j][k] /= length
+		}
+	}
+	return f
+}
+
+// fractional returns the coordinates of p in units of the box edges.
+func (f *frame) fractional(p [3]float64) [3]float64 {
+	x, y, z := p[0], p[1], p[2]
+	return [3]float64{
+		x*f.inv[0][0] + y*f.inv[1][0] + z*f.inv[2][0] - f.shift[0],
+		x*f.inv[0][1] + y*f.inv[1][1] + z*f.inv[2][1] - f.shift[1],
+		x*f.inv[0][2] + y*f.inv[1][2] + z*f.inv[2][2] - f.shift[2],
+	}
+}
+
+// wrap moves p into the box along the periodic directions and returns it with
+// its fractional coordinates. A point already inside comes back bit for bit. A
+// second round picks up what rounding left outside after a long way.
+func (f *frame) wrap(p [3]float64) (inside, fractional [3]float64) {
+	fr := f.fractional(p)
+	for range 2 {
+		moved := false
+		for k := range 3 {
+			if !f.periodic[k] {
+				continue
+			}
+			if n := math.Floor(fr[k]); n != 0 {
+				moved = true
+				p[0] -= n * f.rows[k][0]
+				p[1] -= n * f.rows[k][1]
+				p[2] -= n * f.rows[k][2]
+			}
+		}
+		if !moved {
+			break
+		}
+		fr = f.fractional(p)
+	}
+	return p, fr
+}
+
+// image returns a position moved by n box edges. The conversions forbid fused
+// multiply-adds, so that every caller on every machine gets the same bits.
+func (f *frame) image(p [3]float64, n [3]int) [3]float64 {
+	for k := range 3 {
+		for j := range 3 {
+			p[j] += float64(float64(n[k]) * f.rows[k][j])
+		}
+	}
+	return p
+}
+
+// Grid is a regular sampling grid over the cell of a crystal, computed once.
+// It is read-only and may be shared between goroutines.
+type Grid struct {
+	n     [3]int
+	frame frame
+}
+
+// Grid lays n[0] x n[1] x n[2] points over the cell (a count below one is taken
+// as one). Along directions that are not periodic the cell is replaced by the
+// extent of the atoms with 2 angstrom of margin on both sides.
+func (c *Crystal) Grid(n [3]int) *Grid {
+	g := &Grid{n: n, frame: *newFrame(c, gridMargin)}
+	for k := range g.n {
+		g.n[k] = max(g.n[k], 1)
+	}
+	return g
+}
+
+// Len returns the number of grid points.
+func (g *Grid) Len() int { return g.n[0] * g.n[1] * g.n[2] }
+
+// Point returns the cartesian position (angstrom) of grid point i. The first
+// index runs slowest and the last fastest: i = (ix*n1 + iy)*n2 + iz stands at
+// the fractional position (ix/n0, iy/n1, iz/n2). Indices outside [0, Len) start
+// over from the other end.
+func (g *Grid) Point(i int) [3]float64 {
+	total := g.Len()
+	i %= total
+	if i < 0 {
+		i += total
+	}
+	iz := i % g.n[2]
+	i /= g.n[2]
+	iy, ix := i%g.n[1], i/g.n[1]
+	fr := [3]float64{
+		float64(ix) / float64(g.n[0]),
+		float64(iy) / float64(g.n[1]),
+		float64(iz) / float64(g.n[2]),
+	}
+	p := toCartesian(fr, g.frame.rows)
+	for k := range p {
+		p[k] += g.frame.origin[k]
+	}
+	return p
+}
+
+// GridPoint returns the i-th point of an n[0] x n[1] x n[2] grid over the cell;
+// see Grid and Point for the order and for directions that are not periodic. It
+// sets the grid up on every call (a pass over the atoms if some direction is
+// not periodic): in a loop, keep a Grid.
+func (c *Crystal) GridPoint(n [3]int, i int) [3]float64 { return c.Grid(n).Point(i) }
+
+// completeRows keeps the periodic lattice vectors and fills the other rows with
+// unit vectors at right angles to everything else, each as close to "its"
+// cartesian axis as the periodic ones leave room for.
+func completeRows(lattice [3][3]float64, periodic [3]bool) [3][3]float64 {
+	var rows [3][3]float64
+	var basis [][3]float64 // orthonormal basis of what is taken already
+	for k := range 3 {
+		if periodic[k] {
+			rows[k] = lattice[k]
+			if r := reject(lattice[k], basis); norm(r) > 0 {
+				basis = append(basis, unit(r))
+			}
+		}
+	}
+	for k := range 3 {
+		if periodic[k] {
+			continue
+		}
+		var best [3]float64
+		for step := range 3 {
+			var axis [3]float64
+			axis[(k+step)%3] = 1
+			// The margin prefers the first axis tried when two are level.
+			if r := reject(axis, basis); norm(r) > 1.01*norm(best) {
+				best = r
+			}
+		}
+		rows[k] = unit(best)
+		basis = append(basis, rows[k])
+	}
+	return rows
+}
+
+// reject removes from v its part in the span of an orthonormal basis.
+func reject(v [3]float64, basis [][3]float64) [3]float64 {
+	for _, b := range basis {
+		s := dot(v, b)
+		for j := range 3 {
+			v[j] -= s * b[j]
+		}
+	}
+	return v
+}
+
+func toCartesian(f [3]float64, rows [3][3]float64) (p [3]float64) {
+	for j := range 3 {
+		p[j] = f[0]*rows[0][j] + f[1]*rows[1][j] + f[2]*rows[2][j]
+	}
+	return p
+}
+
+func dot(a, b [3]float64) float64 { return a[0]*b[0] + a[1]*b[1] + a[2]*b[2] }
+
+func norm(a [3]float64) float64 { return math.Sqrt(dot(a, a)) }
+
+func unit(a [3]float64) [3]float64 {
+	n := norm(a)
+	return [3]float64{a[0] / n, a[1] / n, a[2] / n}
+}
+
+func cross(a, b [3]float64) [3]float64 {
+	return [3]float64{a[1]*b[2] - a[2]*b[1], a[2]*b[0] - a[0]*b[2], a[0]*b[1] - a[1]*b[0]}
+}
+
+func det(m [3][3]float64) float64 { return dot(m[0], cross(m[1], m[2])) }
+
+// inverse uses the reciprocal vectors: column k of the inverse is the cross
+// product of the other two rows over the volume.
+func inverse(m [3][3]float64) (inv [3][3]float64) {
+	v := det(m)
+	for k := range 3 {
+		r := cross(m[(k+1)%3], m[(k+2)%3])
+		for j := range 3 {
+			inv[j][k] = r[j] / v
+		}
+	}
+	return inv
+}

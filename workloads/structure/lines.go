@@ -1,0 +1,139 @@
+package structure
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxLine is the longest line a structure file may have, in bytes.
+const maxLine = 1 << 20
+
+// FormatError says where a structure file is wrong and how to mend it.
+type FormatError struct {
+	File    string // as given to the reader
+	Line    int    // counted from 1
+	Problem string // what was found
+	Fix     string // what to do about it
+	Err     error  // the cause, if there is one
+}
+
+// Error puts the error into one sentence.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("reading structure %s, line %d: %s; %s", e.File, e.Line, e.Problem, e.Fix)
+}
+
+// Unwrap returns the cause.
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// lineReader hands out the lines of a file one by one with their numbers.
+type lineReader struct {
+	scanner *bufio.Scanner
+	file    string
+	line    int // number of the line last returned
+}
+
+func newLineReader(r io.Reader, file string) *lineReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), maxLine+2) // the limit counts the line's end
+	return &lineReader{scanner: s, file: file}
+}
+
+// next returns the next line without its end. At the end of the file it says
+// what was expected there.
+func (l *lineReader) next(expected string) (string, error) {
+	if l.scanner.Scan() {
+		l.line++
+		text := strings.TrimSuffix(l.scanner.Text(), "\r")
+		if l.line == 1 {
+			text = strings.TrimPrefix(text, "\ufeff") // editors on Windows add it
+		}
+		return text, nil
+	}
+	l.line++
+	switch err := l.scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		e := l.errorf("split the line or check that this is a structure file", "the line is longer than %d bytes", maxLine)
+		e.Err = err
+		return "", e
+	case err != nil:
+		e := l.errorf("check the disk and the file's permissions", "cannot read on: %v", err)
+		e.Err = err
+		return "", e
+	}
+	e := l.errorf("complete the file", "the file ends where %s should be", expected)
+	e.Err = io.ErrUnexpectedEOF
+	return "", e
+}
+
+// errorf makes an error about the line last returned.
+func (l *lineReader) errorf(fix, format string, args ...any) *FormatError {
+	return l.errorAt(l.line, fix, format, args...)
+}
+
+func (l *lineReader) errorAt(line int, fix, format string, args ...any) *FormatError {
+	return &FormatError{File: l.file, Line: line, Problem: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// vector reads three numbers from the front of fields.
+func (l *lineReader) vector(fields []string, what string) (v [3]float64, err error) {
+	if len(fields) < 3 {
+		return v, l.errorf("give x, y and z", "expected 3 numbers for %s, found %d", what, len(fields))
+	}
+	for k := range 3 {
+		if v[k], err = l.number(fields[k], what); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// number reads one finite number. Fortran's D exponents are accepted.
+func (l *lineReader) number(s, what string) (float64, error) {
+	v, ok := parseNumber(s)
+	if !ok {
+		return 0, l.errorf("write it as a finite decimal number", "%s is %s, not a finite number", what, quote(s))
+	}
+	return v, nil
+}
+
+// parseNumber accepts decimal numbers only: strconv alone would take "inf",
+// "nan", hexadecimal and digit separators too.
+func parseNumber(s string) (float64, bool) {
+	if s == "" || strings.Trim(s, "0123456789+-.eEdD") != "" {
+		return 0, false
+	}
+	if strings.ContainsAny(s, "dD") {
+		s = strings.NewReplacer("d", "e", "D", "e").Replace(s)
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil && !math.IsInf(v, 0)
+}
+
+// atomCount reads how many atoms a file claims to hold. The number is checked
+// but never trusted: nothing is allocated from it.
+func (l *lineReader) atomCount(s, what string) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case errors.Is(err, strconv.ErrRange) && n > 0, err == nil && n > maxAtoms:
+		return 0, l.errorf("use a smaller structure", "%s is %s, the limit is %d atoms", what, quote(s), maxAtoms)
+	case err != nil:
+		return 0, l.errorf("put the number of atoms there", "%s is %s, not a whole number", what, quote(s))
+	case n < 0:
+		return 0, l.errorf("put the number of atoms there", "%s is %d, which is negative", what, n)
+	}
+	return n, nil
+}
+
+// quote shortens what came out of a file for a message.
+func quote(s string) string {
+	const most = 40
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "?") + "…")
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,94 @@
+package structure
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// sniffLength is how much of a file is looked at to tell its format.
+const sniffLength = 64 << 10
+
+// ReadFile reads a structure file. The name decides the format: .xyz and
+// .extxyz are extended XYZ; .vasp, .poscar and names that begin with POSCAR or
+// CONTCAR are VASP's. For other names the first lines decide. The error for a
+// missing file matches fs.ErrNotExist; one for a malformed file is a
+// *FormatError that names the line.
+func ReadFile(path string) (*Crystal, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading structure %s: %w; check the path", path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading structure %s: %w; check its permissions", path, err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written: a failure loses nothing
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("reading structure %s: it is a directory; name a file in it", path)
+	}
+	name := strings.ToLower(filepath.Base(path))
+	switch ext := filepath.Ext(name); {
+	case ext == ".xyz" || ext == ".extxyz":
+		return ReadExtXYZ(file, path)
+	case ext == ".vasp" || ext == ".poscar" || strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar"):
+		return ReadPOSCAR(file, path)
+	}
+	return readByContent(file, path)
+}
+
+// readByContent tells the formats apart by their first lines.
+func readByContent(r io.Reader, path string) (*Crystal, error) {
+	head := make([]byte, sniffLength)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading structure %s: %w; check the disk and the file's permissions", path, err)
+	}
+	head = head[:n]
+	whole := io.MultiReader(bytes.NewReader(head), r)
+	lines := strings.SplitN(string(head), "\n", 4)
+	switch {
+	case len(lines) > 2 && allNumbers(withoutComment(lines[1]), 1, 3) && allNumbers(withoutComment(lines[2]), 3):
+		return ReadPOSCAR(whole, path)
+	case isWhole(strings.TrimSpace(strings.TrimPrefix(lines[0], "\ufeff"))):
+		return ReadExtXYZ(whole, path)
+	}
+	return nil, fmt.Errorf("reading structure %s: the content looks neither like XYZ (an atom count on line 1) nor like POSCAR (a scale factor on line 2); convert it, or rename it to end in .xyz or .vasp if it is one of them", path)
+}
+
+// finish hands out a crystal that keeps every promise of Validate. The readers
+// have refused everything that could break one with its line already.
+func finish(l *lineReader, c *Crystal) (*Crystal, error) {
+	if err := c.Validate(); err != nil {
+		e := l.errorf("correct the file", "%v", err)
+		e.Err = err
+		return nil, e
+	}
+	return c, nil
+}
+
+// allNumbers tells whether a line holds only numbers, as many as one of counts.
+func allNumbers(line string, counts ...int) bool {
+	fields := strings.Fields(line)
+	for _, s := range fields {
+		if _, ok := parseNumber(s); !ok {
+			return false
+		}
+	}
+	for _, n := range counts {
+		if len(fields) == n {
+			return true
+		}
+	}
+	return false
+}
+
+func isWhole(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
