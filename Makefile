@@ -1,0 +1,87 @@
+# gpuprof's build. `make` builds the binary, `make help` lists the rest.
+# `build` and `test` need Go and a C compiler (CGO_ENABLED=0 make build needs only Go).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+# The commit and version are stamped below, so Go need not ask git itself:
+# its own stamping fails the build where git is present but the checkout is not its own.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# A source archive has no git, a fresh fork has no tags: both still build.
+VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null || echo unknown)
+LDFLAGS  = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+BIN       ?= bin/gpuprof
+BENCH     ?= .
+BENCHTIME ?= 1s
+FUZZTIME  ?= 10s
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI         := .bin/golangci-lint
+# A linter built by an older Go refuses newer source: the stamp names both versions.
+GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)
+
+# Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
+BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
+
+.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels generated smoke ci clean help
+
+build: ## build the binary (BIN=bin/gpuprof)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
+
+nocgo: ## build and vet everything without cgo
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
+	CGO_ENABLED=0 go vet ./...
+
+test: ## all tests under the race detector
+	go test -race ./...
+
+bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
+	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
+	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem $(BENCH_PKGS)
+
+fuzz: ## every fuzz target in turn (FUZZTIME=10s each)
+	scripts/fuzz.sh $(FUZZTIME)
+
+# The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
+lint: $(GOLANGCI_STAMP) ## golangci-lint, the import rule included
+	$(GOLANGCI) run ./...
+	CGO_ENABLED=0 $(GOLANGCI) run --enable-only depguard ./...
+
+fmt: $(GOLANGCI_STAMP) ## format every Go file and group its imports
+	$(GOLANGCI) fmt ./...
+
+lint-tools: $(GOLANGCI_STAMP) ## install the pinned linter into .bin
+
+$(GOLANGCI_STAMP):
+	mkdir -p .bin && rm -f .bin/.golangci-lint-*
+	GOBIN='$(CURDIR)/.bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	touch $@
+
+importrule-test: $(GOLANGCI_STAMP) ## plant forbidden imports in a scratch module and see each one reported
+	scripts/importrule_test.sh $(GOLANGCI)
+
+tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
+	go mod tidy -diff
+
+kernels: ## regenerate everything generated: go generate, then PTX from every .cu
+	go generate ./...
+	scripts/kernels.sh
+
+generated: ## fail if regenerating changes or adds a file
+	scripts/generated.sh
+
+smoke: ## build into a scratch folder and do the main job there
+	scripts/smoke.sh
+
+ci: ## everything continuous integration does
+	bash .ci/run
+
+clean: ## remove what was built here (Go's caches stay)
+	rm -rf bin .bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Regenerates everything generated and fails, naming the files, if that changed
+# or added one. It compares the tree before and after rather than with the last
+# commit, so it can be asked in the middle of other work and without git; in a
+# clean checkout it is the same question as `git diff` plus untracked files.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# files: every file that is tracked or could be, NUL-separated.
+files() {
+  if git ls-files -z >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard
+  else
+    find . \( -path ./.git -o -path ./bin -o -path ./.bin \) -prune -o -type f -print0
+  fi
+}
+
+# snapshot: one "hash  name" line for each of them that exists.
+snapshot() {
+  files | while IFS= read -r -d '' file; do
+    if [ -f "$file" ]; then printf '%s\0' "$file"; fi
+  done | xargs -0 -r sha256sum | LC_ALL=C sort -u
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+snapshot >"$scratch/before"
+make --no-print-directory kernels
+snapshot >"$scratch/after"
+
+if ! cmp -s "$scratch/before" "$scratch/after"; then
+  echo 'generated: these files are stale or missing; run make kernels and commit what it writes:' >&2
+  comm -3 "$scratch/before" "$scratch/after" | sed -E 's/^\t?[0-9a-f]{64}  /  /' | sort -u >&2
+  exit 1
+fi
+echo "generated: $(wc -l <"$scratch/after") files, none changed by regenerating"

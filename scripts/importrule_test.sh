@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# Shows that the import rule in .golangci.yml bites: plants allowed and forbidden
+# imports in a scratch module of the same name, lints it with this repository's
+# own configuration, and compares what was reported with what should be.
+#
+#   scripts/importrule_test.sh [path to golangci-lint]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+linter=$(realpath "${1:-.bin/golangci-lint}")
+module=github.com/gpuprof/gpuprof
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Each line: verdict, importing file, what it imports ("." is the root package,
+# "third-party" a module that is not this one). Imports name a leaf under the
+# folder, so that no planted pair makes an import cycle.
+cases='
+deny  vocabulary.go                      third-party
+deny  vocabulary.go                      internal/stats
+allow vocabulary_test.go                 third-party
+deny  vocabulary_test.go                 internal/stats
+allow internal/host/a.go                 .
+allow internal/host/a_test.go            internal/devicetest
+deny  internal/host/a.go                 internal/devicetest
+deny  internal/host/a.go                 internal/stats
+allow internal/cuda/a.go                 internal/cuda/sim
+deny  internal/cuda/a.go                 internal/host
+deny  internal/cuda/a.go                 internal/stats
+deny  internal/stats/a.go                internal/measure
+allow internal/devicetest/a.go           .
+deny  internal/devicetest/a.go           internal/host
+deny  internal/devicetest/a.go           internal/stats
+allow probes/events/a.go                 .
+deny  probes/events/a.go                 probes/host
+deny  probes/host/a.go                   internal/measure
+deny  probes/nvml/a.go                   workloads/e3nn
+allow probes/events/a_test.go            internal/host
+allow workloads/so3/a.go                 third-party
+deny  workloads/so3/a.go                 workloads/op
+deny  workloads/so3/a.go                 workloads/structure
+deny  workloads/structure/a.go           workloads/so3
+allow workloads/op/a.go                  workloads/so3
+deny  workloads/op/a.go                  workloads/structure
+deny  workloads/op/a.go                  workloads/e3nn
+allow workloads/e3nn/a.go                workloads/op
+allow workloads/e3nn/a.go                workloads/so3
+allow workloads/e3nn/a.go                workloads/structure
+deny  workloads/e3nn/a.go                workloads/gruflow
+deny  workloads/e3nn/a.go                internal/host
+deny  workloads/e3nn/a.go                internal/measure
+deny  workloads/e3nn/a.go                report/table
+allow workloads/e3nn/a_test.go           internal/host
+allow workloads/e3nn/a_test.go           internal/devicetest
+deny  workloads/e3nn/a_test.go           internal/measure
+allow workloads/gruflow/a.go             workloads/op
+deny  workloads/gruflow/a.go             workloads/collate
+deny  workloads/collate/a.go             workloads/gruflow
+allow internal/measure/a.go              probes/events
+allow internal/measure/a.go              internal/stats
+deny  internal/measure/a.go              internal/host
+deny  internal/measure/a.go              internal/cuda
+deny  internal/measure/a.go              workloads/e3nn
+deny  internal/measure/a.go              report/table
+allow internal/measure/a_test.go         internal/host
+deny  internal/measure/a_test.go         workloads/e3nn
+allow internal/tune/a.go                 internal/measure
+allow internal/tune/a.go                 internal/compare
+deny  internal/tune/a.go                 internal/advise
+deny  internal/compare/a.go              internal/measure
+deny  internal/advise/a.go               internal/trace
+allow internal/trace/a.go                internal/trace/kineto
+deny  internal/trace/kineto/a.go         internal/measure
+allow report/a.go                        report/table
+deny  report/a.go                        internal/measure
+allow report/html/a.go                   report/plot
+deny  report/html/a.go                   report/table
+deny  report/plot/a.go                   report/html
+deny  report/internal/view/a.go          internal/measure
+deny  report/internal/view/a.go          report/plot
+allow report/table/a.go                  report/internal/view
+deny  report/table/a.go                  report/internal/fixture
+allow report/table/a_test.go             report/internal/fixture
+deny  report/runfile/a.go                report/table
+deny  report/schema/a.go                 report/runfile
+deny  report/table/a.go                  internal/measure
+deny  report/table/a.go                  internal/host
+deny  report/table/a.go                  workloads/op
+deny  report/pprof/a.go                  report/plot
+allow report/pprof/a.go                  report/runfile
+deny  report/perfetto/a.go               report/plot
+deny  report/benchfmt/a.go               report/plot
+deny  report/markdown/a.go               report/plot
+deny  report/junit/a.go                  report/plot
+allow cmd/gpuprof/wire.go                internal/host
+allow cmd/gpuprof/wire.go                internal/cuda
+allow cmd/gpuprof/wire.go                workloads/e3nn
+allow cmd/gpuprof/wire.go                probes/nvml
+allow cmd/gpuprof/wire.go                report/html
+deny  cmd/gpuprof/wire.go                internal/devicetest
+allow cmd/gpuprof/verb.go                internal/measure
+deny  cmd/gpuprof/verb.go                internal/host
+deny  cmd/gpuprof/verb.go                internal/cuda
+deny  cmd/gpuprof/verb.go                workloads/e3nn
+deny  cmd/gpuprof/verb.go                probes/events
+deny  cmd/gpuprof/verb.go                report/html
+allow cmd/gpuprof/verb.go                report/runfile
+allow cmd/gpuprof/verb.go                report/schema
+allow cmd/gpuprof/verb_test.go           internal/host
+deny  internal/unheardof/a.go            .
+deny  internal/unheardof/a.go            internal/stats
+deny  workloads/unheardof/a.go           workloads/op
+deny  report/unheardof/a.go              .
+deny  cmd/other/a.go                     internal/measure
+'
+
+cp .golangci.yml "$scratch/"
+cd "$scratch"
+cat >go.mod <<EOF
+module $module
+
+go $(go env GOVERSION | sed -E 's/^go([0-9]+\.[0-9]+).*/\1/')
+
+require example.com/thirdparty v0.0.0
+
+replace example.com/thirdparty => ./third-party
+EOF
+mkdir third-party
+printf 'module example.com/thirdparty\n' >third-party/go.mod
+printf 'package thirdparty\n' >third-party/thirdparty.go
+printf 'package gpuprof\n' >gpuprof.go
+
+# One file for each case, its number in the name, so that a report points at its case.
+number=0
+while read -r verdict file target; do
+  [ -n "$verdict" ] || continue
+  number=$((number + 1))
+  dir=$(dirname "$file")
+  name=$(basename "$dir")
+  mkdir -p "$dir"
+  case $dir in
+    .) name=gpuprof ;;
+    cmd/gpuprof) name=main ;;
+  esac
+  case $target in
+    .) path=$module ;;
+    third-party) path=example.com/thirdparty ;;
+    *)
+      path=$module/$target/leaf
+      mkdir -p "$target/leaf"
+      printf 'package leaf\n' >"$target/leaf/leaf.go"
+      ;;
+  esac
+  case $file in
+    # wire.go is a rule by file name: its cases share the one file.
+    */wire.go)
+      [ -f "$file" ] || printf 'package main\n' >"$file"
+      printf 'import _ "%s"\n' "$path" >>"$file"
+      planted=$file
+      ;;
+    *_test.go)
+      planted=$dir/case${number}_test.go
+      printf 'package %s_test\n\nimport _ "%s"\n' "$name" "$path" >"$planted"
+      ;;
+    *)
+      planted=$dir/case${number}.go
+      printf 'package %s\n\nimport _ "%s"\n' "$name" "$path" >"$planted"
+      ;;
+  esac
+  planted=${planted#./}
+  echo "$verdict $planted $path"
+done <<<"$cases" >planted.txt
+
+[ -f cmd/gpuprof/main.go ] || printf 'package main\n\nfunc main() {}\n' >cmd/gpuprof/main.go
+
+# The linter exits 1 on findings; anything else is its own failure.
+status=0
+"$linter" run --enable-only depguard --max-issues-per-linter 0 --max-same-issues 0 \
+  --output.text.path found.txt --output.text.print-issued-lines=false --output.text.colors=false \
+  --show-stats=false ./... >/dev/null 2>errors.txt || status=$?
+if [ "$status" -gt 1 ]; then
+  cat errors.txt >&2
+  echo "importrule: golangci-lint failed with exit code $status" >&2
+  exit 1
+fi
+
+wrong=0
+while read -r verdict file path; do
+  if grep -qF "import '$path' is not allowed" <(grep -F "$file:" found.txt); then got=deny; else got=allow; fi
+  if [ "$got" != "$verdict" ]; then
+    echo "importrule: $file importing $path: want $verdict, got $got" >&2
+    wrong=$((wrong + 1))
+  fi
+done <planted.txt
+
+total=$(wc -l <planted.txt)
+if [ "$wrong" -gt 0 ]; then
+  echo "importrule: $wrong of $total planted imports judged wrongly" >&2
+  exit 1
+fi
+echo "importrule: $total planted imports, all judged as written"
