@@ -1,0 +1,202 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"math"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/cpu"
+)
+
+const (
+	assumedCache  = 32 << 20 // bytes, where the system does not tell
+	assumedMemory = 4 << 30
+)
+
+// machine is what a device tells about the processor.
+type machine struct {
+	model string
+	cache int64
+	facts map[string]string
+}
+
+// readMachine reads /proc and /sys below root.
+func readMachine(root fs.FS) machine {
+	m := machine{model: cpuModel(root), cache: lastLevelCache(root), facts: map[string]string{"cpu_flags": cpuFlags()}}
+	if m.cache == 0 {
+		m.cache = assumedCache
+		m.facts["last_level_cache"] = "unknown, 32 MiB assumed"
+	}
+	return m
+}
+
+func cpuModel(root fs.FS) string {
+	info, err := fs.ReadFile(root, "proc/cpuinfo")
+	if err == nil {
+		if name, ok := field(info, "model name", ":"); ok && name != "" {
+			return name
+		}
+	}
+	return "unknown " + runtime.GOARCH + " processor"
+}
+
+// cpuFlags lists the vector extensions that change how fast kernels can be.
+func cpuFlags() string {
+	var have []string
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA}, {"avx512f", cpu.X86.HasAVX512F},
+		{"asimd", cpu.ARM64.HasASIMD}, {"sve", cpu.ARM64.HasSVE},
+	} {
+		if f.has {
+			have = append(have, f.name)
+		}
+	}
+	if have == nil {
+		return "none of avx2 fma avx512f asimd sve"
+	}
+	return strings.Join(have, " ")
+}
+
+// lastLevelCache is the size in bytes of the highest cache level of the first
+// processor; 0 when unknown.
+func lastLevelCache(root fs.FS) int64 {
+	dirs, err := fs.Glob(root, "sys/devices/system/cpu/cpu0/cache/index*")
+	if err != nil {
+		return 0
+	}
+	var level, size int64
+	for _, dir := range dirs {
+		kind, err := fs.ReadFile(root, path.Join(dir, "type"))
+		if err != nil || strings.TrimSpace(string(kind)) == "Instruction" {
+			continue
+		}
+		l, ok := readNumber(root, path.Join(dir, "level"))
+		if !ok || l <= level {
+			continue
+		}
+		if s, ok := readNumber(root, path.Join(dir, "size")); ok {
+			level, size = l, s
+		}
+	}
+	return size
+}
+
+// defaultMemoryLimit leaves a tenth for the program itself.
+func defaultMemoryLimit(root fs.FS) int64 {
+	avail := int64(math.MaxInt64)
+	if info, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
+		if v, ok := field(info, "MemAvailable", ":"); ok {
+			if n, ok := parseSize(v); ok {
+				avail = n
+			}
+		}
+	}
+	avail = min(avail, cgroupAvailable(root))
+	if avail == math.MaxInt64 {
+		return assumedMemory
+	}
+	return avail / 10 * 9
+}
+
+// cgroupAvailable is the least that any control group above this process
+// leaves; the largest integer when none sets a limit.
+func cgroupAvailable(root fs.FS) int64 {
+	avail := int64(math.MaxInt64)
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return avail
+	}
+	lines := bufio.NewScanner(bytes.NewReader(groups))
+	for lines.Scan() { // hierarchy:controllers:path
+		part := strings.SplitN(lines.Text(), ":", 3)
+		if len(part) != 3 {
+			continue
+		}
+		if part[0] == "0" && part[1] == "" {
+			avail = min(avail, groupTree(root, "sys/fs/cgroup", part[2], "memory.max", "memory.current", "inactive_file"))
+		} else if strings.Contains(","+part[1]+",", ",memory,") {
+			avail = min(avail, groupTree(root, "sys/fs/cgroup/memory", part[2],
+				"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
+		}
+	}
+	return avail
+}
+
+// groupTree walks from a group up to the root of its hierarchy, because each
+// level may set a limit. Inside a container the path may not exist; the
+// container's own group is then mounted at the root.
+func groupTree(root fs.FS, base, group, limit, usage, cached string) int64 {
+	avail := int64(math.MaxInt64)
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		dir := path.Join(base, group)
+		most, ok := readNumber(root, path.Join(dir, limit))
+		used, ok2 := readNumber(root, path.Join(dir, usage))
+		if ok && ok2 {
+			// File pages count as used but are given up under pressure.
+			if stat, err := fs.ReadFile(root, path.Join(dir, "memory.stat")); err == nil {
+				if v, ok := field(stat, cached, " "); ok {
+					n, _ := parseSize(v)
+					used -= min(n, used)
+				}
+			}
+			avail = min(avail, max(0, most-used))
+		}
+		if group == "/" {
+			return avail
+		}
+	}
+}
+
+// field finds the first line "name<sep>value".
+func field(text []byte, name, sep string) (string, bool) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		k, v, ok := strings.Cut(lines.Text(), sep)
+		if ok && strings.TrimSpace(k) == name {
+			return strings.TrimSpace(v), true
+		}
+	}
+	return "", false
+}
+
+func readNumber(root fs.FS, name string) (int64, bool) {
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	return parseSize(string(b))
+}
+
+// parseSize reads "123", "123 kB", "32768K" or "12M"; "max" is no number.
+func parseSize(s string) (int64, bool) {
+	s = strings.TrimSpace(s)
+	digits := strings.TrimRight(s, " kKMGB")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	shift := 0
+	switch strings.TrimSpace(s[len(digits):]) {
+	case "":
+	case "K", "kB":
+		shift = 10
+	case "M":
+		shift = 20
+	case "G":
+		shift = 30
+	default:
+		return 0, false
+	}
+	if n > math.MaxInt64>>shift {
+		return 0, false
+	}
+	return n << shift, true
+}

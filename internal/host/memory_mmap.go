@@ -1,0 +1,68 @@
+//go:build (linux || darwin) && !race
+
+package host
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// quarantineLen bounds the address ranges kept inaccessible after Free.
+const quarantineLen = 256
+
+// arena hands out memory outside the Go heap, so that Free gives it back to
+// the system at once, the resident size is honest, and gigabytes of buffers
+// do not postpone garbage collections. Race builds use the heap instead
+// (memory_heap.go), because the detector watches nothing else.
+//
+// Freed ranges stay reserved without access for a while: a kernel that kept a
+// view of one faults, which the stream reports as that kernel's failure,
+// where a reused address would corrupt somebody else's data.
+type arena struct {
+	freed [][]byte // oldest first
+}
+
+// take returns n zeroed bytes, page aligned, with n >= 1.
+func (a *arena) take(n int) ([]byte, error) {
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, fmt.Errorf("the system refused: %w", err)
+	}
+	return mem, nil
+}
+
+func (a *arena) give(mem []byte) error {
+	if err := unix.Madvise(mem, unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("returning memory to the system: %w", err)
+	}
+	if err := unix.Mprotect(mem, unix.PROT_NONE); err != nil {
+		return fmt.Errorf("closing freed memory: %w", err)
+	}
+	a.freed = append(a.freed, mem)
+	if len(a.freed) <= quarantineLen {
+		return nil
+	}
+	oldest := a.freed[0]
+	a.freed = a.freed[:copy(a.freed, a.freed[1:])]
+	return unmap(oldest)
+}
+
+// close releases the reserved ranges; memory not given back stays valid.
+func (a *arena) close() error {
+	var first error
+	for _, mem := range a.freed {
+		if err := unmap(mem); err != nil && first == nil {
+			first = err
+		}
+	}
+	a.freed = nil
+	return first
+}
+
+func unmap(mem []byte) error {
+	if err := unix.Munmap(mem); err != nil {
+		return fmt.Errorf("unmapping freed memory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package host
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Stream is an in-order queue with a goroutine of its own.
+type Stream struct {
+	queue
+	dev    *Device
+	name   string
+	closed bool
+	rec    *recording // not nil while a Capture records
+	exited chan struct{}
+	told   bool // the caller has been given the failure
+
+	job job // the stream's share in the pool
+
+	err      error         // set once, before failedAt
+	failedAt atomic.Uint64 // number of the item that failed; 0 for none
+}
+
+// NewStream implements gpuprof.Device.
+func (d *Device) NewStream(name string) (gpuprof.Stream, error) {
+	if d.closed {
+		return nil, errClosed("making a stream")
+	}
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "making a stream on host: it needs a name for messages and reports")
+	}
+	s := &Stream{dev: d, name: name, exited: make(chan struct{})}
+	s.queue.init()
+	s.nudge = d.nudge
+	s.job.init()
+	d.streams = append(d.streams, s)
+	go s.work()
+	return s, nil
+}
+
+func (s *Stream) String() string { return "stream " + s.name }
+
+func (s *Stream) usable(doing string) error {
+	if s.dev.closed {
+		return errClosed(doing)
+	}
+	if s.closed {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: stream %s is closed; make a new one", doing, s.name)
+	}
+	return nil
+}
+
+// Launch implements gpuprof.Stream. n may be 0, which runs nothing.
+func (s *Stream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
+	fn, ok := f.(*kernelFunc)
+	if s.closed || !ok || fn.dev != s.dev || n < 0 {
+		return s.launchFault(f, n)
+	}
+	for _, i := range fn.bufs {
+		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
+			_, fault := s.dev.own(a.Bufs[i])
+			return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: argument %d %s", fn.kernel.Name, s.name, i, fault)
+		}
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemLaunch, fn: fn, n: n, args: *a})
+		return nil
+	}
+	it := s.slot()
+	it.kind, it.fn, it.n = itemLaunch, fn, n
+	// Only what the signature names: Args is 480 bytes, most kernels use 100.
+	k := len(fn.kernel.Sig)
+	copy(it.args.Bits[:k], a.Bits[:k])
+	copy(it.args.Bufs[:k], a.Bufs[:k])
+	s.publish()
+	s.dev.meter.Launches++
+	return nil
+}
+
+func (s *Stream) launchFault(f gpuprof.Func, n int) error {
+	if err := s.usable("launching a kernel"); err != nil {
+		return err
+	}
+	fn, ok := f.(*kernelFunc)
+	if !ok || fn.dev != s.dev {
+		return gpuprof.Errorf(gpuprof.ErrUsage,
+			"launching a kernel on stream %s: the kernel was loaded by another device; load it on this one", s.name)
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items; give 0 or more", fn.kernel.Name, s.name, n)
+}
+
+// Copy implements gpuprof.Stream. The ranges may overlap.
+func (s *Stream) Copy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff, n int) error {
+	to, from, err := s.checkCopy(dst, dstOff, src, srcOff, n)
+	if err != nil {
+		return err
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemCopy, dst: to, dstOff: dstOff, src: from, srcOff: srcOff, n: n})
+		return nil
+	}
+	it := s.slot()
+	it.kind, it.dst, it.dstOff, it.src, it.srcOff, it.n = itemCopy, to, dstOff, from, srcOff, n
+	s.publish()
+	s.dev.countCopy(to.place, from.place, int64(n))
+	return nil
+}
+
+func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff, n int) (to, from *Buffer, err error) {
+	if s.closed {
+		return nil, nil, s.usable("copying")
+	}
+	to, fault := s.dev.own(dst)
+	if fault != "" {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the destination %s", n, s.name, fault)
+	}
+	from, fault = s.dev.own(src)
+	if fault != "" {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the source %s", n, s.name, fault)
+	}
+	// Written so that no sum can overflow.
+	if n < 0 || dstOff < 0 || dstOff > to.size-n {
+		return nil, nil, outOfBounds(s, n, "destination", to, dstOff)
+	}
+	if srcOff < 0 || srcOff > from.size-n {
+		return nil, nil, outOfBounds(s, n, "source", from, srcOff)
+	}
+	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"copying %d bytes on stream %s: both %s and %s are host memory; copy between their Bytes instead", n, s.name, to, from)
+	}
+	return to, from, nil
+}
+
+func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage,
+		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes; correct the offset or the size",
+		n, s.name, n, off, end, b, b.size)
+}
+
+// countCopy adds one copy to the meter. The pageable counts are part of, not
+// beside, the bytes of their direction.
+func (d *Device) countCopy(dst, src gpuprof.Place, n int64) {
+	m := &d.meter
+	switch {
+	case dst == gpuprof.OnDevice && src == gpuprof.OnDevice:
+		m.CopiesD2D++
+		m.BytesD2D += n
+	case dst == gpuprof.OnDevice:
+		m.CopiesH2D++
+		m.BytesH2D += n
+		if src == gpuprof.Pageable {
+			m.BytesH2DPageable += n
+		}
+	default:
+		m.CopiesD2H++
+		m.BytesD2H += n
+		if dst == gpuprof.Pageable {
+			m.BytesD2HPageable += n
+		}
+	}
+}
+
+// Record implements gpuprof.Stream. The event is stamped when the stream
+// reaches it, and may be recorded again.
+func (s *Stream) Record(ev gpuprof.Event) error {
+	if s.closed {
+		return s.usable("recording an event")
+	}
+	e, fault := s.dev.ownEvent(ev)
+	if fault != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "recording an event on stream %s: the event %s", s.name, fault)
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemRecord, event: e})
+		return nil
+	}
+	it := s.slot()
+	e.gen++
+	it.kind, it.event, it.gen = itemRecord, e, e.gen
+	s.publish()
+	e.stream, e.seq = s, s.last
+	return nil
+}
+
+// WaitFor implements gpuprof.Stream: the stream waits for the event's latest
+// Record before this call; recording it again later changes nothing.
+func (s *Stream) WaitFor(ev gpuprof.Event) error {
+	if s.closed {
+		return s.usable("waiting for an event")
+	}
+	e, fault := s.dev.ownEvent(ev)
+	if fault != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "making stream %s wait for an event: the event %s", s.name, fault)
+	}
+	if s.rec != nil {
+		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+			"capturing stream %s: it cannot wait for %s while captured; wait before or after the capture", s.name, e))
+	}
+	if e.stream == nil {
+		return e.recorded("making stream " + s.name + " wait for")
+	}
+	it := s.slot()
+	it.kind, it.after, it.afterSeq = itemWait, e.stream, e.seq
+	s.publish()
+	return nil
+}
+
+// Sync implements gpuprof.Stream.
+func (s *Stream) Sync() error {
+	if s.closed {
+		return s.usable("synchronising")
+	}
+	if s.rec != nil {
+		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
+			"capturing stream %s: it cannot be synchronised while captured; synchronise before or after the capture", s.name))
+	}
+	start := s.dev.now()
+	s.await(s.last)
+	s.dev.meter.SyncPoints++
+	s.dev.meter.BlockedNS += s.dev.now() - start
+	return s.failedBefore(s.last)
+}
+
+// Close waits for the stream's work and ends its goroutine. It returns the
+// failure of that work unless Sync or an event has told it. Closing twice is
+// harmless.
+func (s *Stream) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.slot().kind = itemQuit
+	s.publish()
+	<-s.exited
+	s.closed = true
+	s.rec = nil
+	for i, other := range s.dev.streams {
+		if other == s {
+			s.dev.streams = append(s.dev.streams[:i], s.dev.streams[i+1:]...)
+			break
+		}
+	}
+	if s.told {
+		return nil
+	}
+	return s.failedBefore(s.last)
+}
+
+// failedBefore is the stream's failure if it lies at or before item seq,
+// which must be done.
+func (s *Stream) failedBefore(seq uint64) error {
+	if at := s.failedAt.Load(); at == 0 || at > seq {
+		return nil
+	}
+	s.told = true
+	return s.err
+}
+
+// work is the stream's goroutine.
+func (s *Stream) work() {
+	defer close(s.exited)
+	debug.SetPanicOnFault(true) // a stale view of freed memory fails the kernel, not the process
+	for seq := uint64(1); ; seq++ {
+		it := s.take(seq)
+		quit := it.kind == itemQuit
+		if it.kind == itemRecord {
+			it.event.stamp(it.gen, s.dev.now())
+		} else if s.failedAt.Load() == 0 {
+			if err := s.execute(it); err != nil {
+				s.err = err
+				s.failedAt.Store(seq)
+			}
+		}
+		s.finish(seq)
+		if quit {
+			return
+		}
+	}
+}
+
+func (s *Stream) execute(it *item) error {
+	switch it.kind {
+	case itemLaunch:
+		if f := s.dev.pool.run(&s.job, it.fn.kernel, &it.args, it.n); f != nil {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "kernel %s on stream %s failed: %w", it.fn.kernel.Name, s.name, f)
+		}
+	case itemCopy:
+		copy(it.dst.mem[it.dstOff:it.dstOff+it.n], it.src.mem[it.srcOff:it.srcOff+it.n])
+	case itemWait:
+		it.after.await(it.afterSeq)
+		if at := it.after.failedAt.Load(); at != 0 && at <= it.afterSeq {
+			return fmt.Errorf("stream %s waited for stream %s: %w", s.name, it.after.name, it.after.err)
+		}
+	}
+	return nil
+}
