@@ -1,0 +1,84 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Basis expands edge lengths r = |vec| in N radial functions:
+//
+//	vec [E,3] -> b [E,N]
+//	gaussian  b_i = exp(-((r-mu_i)/Delta)^2)/1.12, mu_i = i*Delta, Delta = Cutoff/(N-1)
+//	bessel    b_i = sqrt(2/c) sin(n pi r/c)/r, n = i+1, c = Cutoff; at r = 0 sqrt(2/c) n pi/c
+//
+// (e3nn's soft_one_hot_linspace; DimeNet.) With Envelope every value is
+// multiplied by the polynomial cutoff of order p = 6,
+// 1 - (p+1)(p+2)/2 t^p + p(p+2) t^(p+1) - p(p+1)/2 t^(p+2) with t = r/c, and 0 for t >= 1.
+type Basis struct {
+	Kind     string // "gaussian" or "bessel"
+	N        int
+	Cutoff   float64
+	Envelope bool
+}
+
+// basisKernel: vec, b, n, N, kind, envelope, cutoff. One item is one edge.
+var basisKernel = gpuprof.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, Threads: 256, PerBlock: 256}
+
+const (
+	basisGaussian = iota
+	basisBessel
+)
+
+func (s Basis) kind() (int, error) {
+	switch s.Kind {
+	case "gaussian":
+		if s.N < 2 {
+			return 0, fmt.Errorf("a gaussian basis of %d functions has no spacing; use 2 or more", s.N)
+		}
+		return basisGaussian, nil
+	case "bessel":
+		if s.N < 1 {
+			return 0, fmt.Errorf("a bessel basis of %d functions is empty; use 1 or more", s.N)
+		}
+		return basisBessel, nil
+	}
+	return 0, fmt.Errorf("unknown kind %q; use gaussian or bessel", s.Kind)
+}
+
+// Bind binds the operation for up to edgeCap edges.
+func (s Basis) Bind(dev gpuprof.Device, vec, b gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "basis", edgeCap)
+	kind, err := s.kind()
+	if err != nil {
+		k.usage("%v", err)
+	}
+	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
+		k.usage("the cutoff %g is not a positive length; use a value such as 4", s.Cutoff)
+	}
+	k.want("vec", vec, 3*int64(edgeCap))
+	k.want("b", b, int64(s.N)*int64(edgeCap))
+	envelope := 0
+	if s.Envelope {
+		envelope = 1
+	}
+	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.N)}
+	k.launch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.done()
+}
+
+// flops of one edge, an exponential, sine or root counted as one: the length 6,
+// then 5 a Gaussian or 3 a Bessel function (the recurrence and its scale), and
+// the envelope 11 and one product a function.
+func (s Basis) flops() int {
+	n := 6
+	if s.Kind == "gaussian" {
+		n += 5 * s.N
+	} else {
+		n += 5 + 3*s.N
+	}
+	if s.Envelope {
+		n += 11 + s.N
+	}
+	return n
+}

@@ -1,0 +1,64 @@
+package op
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// basisHost works in float64 between the float32 input and output: the sine
+// recurrence would lose digits otherwise, and the cost is that of a few
+// exponentials an edge.
+func basisHost(a *gpuprof.Args, lo, hi int) {
+	n, kind, envelope, cutoff := a.Int(3), a.Int(4), a.Int(5) != 0, float64(a.F32(6))
+	vec, b := a.Floats(0), a.Floats(1)
+	for e := lo; e < hi; e++ {
+		x, y, z := float64(vec[3*e]), float64(vec[3*e+1]), float64(vec[3*e+2])
+		r := math.Sqrt(x*x + y*y + z*z)
+		row, scale := b[e*n:(e+1)*n], 1.0
+		if envelope {
+			scale = cutoffPolynomial(r / cutoff)
+		}
+		if kind == basisGaussian {
+			gaussianRow(row, r, cutoff/float64(n-1), scale/1.12)
+		} else {
+			besselRow(row, r, cutoff, scale)
+		}
+	}
+}
+
+func gaussianRow(row []float32, r, delta, scale float64) {
+	for i := range row {
+		t := r/delta - float64(i)
+		row[i] = float32(scale * math.Exp(-t*t))
+	}
+}
+
+// besselRow uses sin(n t) = 2 cos t sin((n-1) t) - sin((n-2) t). Near r = 0 the
+// limit is exact to float32: the next term is (n t)^2/6.
+func besselRow(row []float32, r, c, scale float64) {
+	t := math.Pi * r / c
+	scale *= math.Sqrt(2 / c)
+	if t < 1e-9 {
+		for i := range row {
+			row[i] = float32(scale * float64(i+1) * math.Pi / c)
+		}
+		return
+	}
+	sin, cos := math.Sincos(t)
+	cur, before := sin, 0.0
+	scale /= r
+	for i := range row {
+		row[i] = float32(scale * cur)
+		cur, before = 2*cos*cur-before, cur
+	}
+}
+
+// cutoffPolynomial is 1 - 28 t^6 + 48 t^7 - 21 t^8, p = 6; 0 from t = 1 on.
+func cutoffPolynomial(t float64) float64 {
+	if t >= 1 {
+		return 0
+	}
+	t3 := t * t * t
+	return 1 - t3*t3*(28-t*(48-21*t))
+}

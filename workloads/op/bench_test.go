@@ -1,0 +1,105 @@
+package op
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// BenchmarkTensorProduct is the shape of MACE medium with 5,000 edges.
+func BenchmarkTensorProduct(b *testing.B) {
+	for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
+		for _, layout := range []Layout{MulIr, IrMul} {
+			b.Run(fmt.Sprintf("%s/%s", impl, layout), func(b *testing.B) {
+				r := newRig(b, 0)
+				degrees := make([]int, 1000)
+				left := 5000
+				for i := range degrees {
+					degrees[i] = min(158, left)
+					left -= degrees[i]
+				}
+				c := r.convolution(TensorProduct{TP: uvu(b, "128x0e+128x1o", "0e+1o+2e+3o", "128x0e+128x1o+128x2e"), Impl: impl, Layout: layout, Scale: 0.25},
+					r.graph(degrees, 1000))
+				r.run(c.product, c.scatter)
+				for b.Loop() {
+					r.run(c.product, c.scatter)
+				}
+				b.ReportMetric(5000*float64(b.N)/b.Elapsed().Seconds(), "edges/s")
+			})
+		}
+	}
+}
+
+func BenchmarkMLP(b *testing.B) {
+	const edges = 2000
+	r := newRig(b, 0)
+	m := MLP{In: 10, Hidden: 100, Out: 1024}
+	bound := r.must(m.Bind(r.dev, r.normal(edges*m.In), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), r.alloc(edges*m.Out), edges))
+	r.run(bound)
+	for b.Loop() {
+		r.run(bound)
+	}
+	b.ReportMetric(float64(bound.Minimum().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+}
+
+func BenchmarkSph(b *testing.B) {
+	const edges = 20000
+	r := newRig(b, 0)
+	s := Sph{LMax: 3}
+	bound := r.must(s.Bind(r.dev, r.normal(3*edges), r.alloc(edges*s.Dim()), edges))
+	r.run(bound)
+	for b.Loop() {
+		r.run(bound)
+	}
+	b.ReportMetric(edges*float64(b.N)/b.Elapsed().Seconds(), "edges/s")
+}
+
+func BenchmarkScatter(b *testing.B) {
+	for _, deterministic := range []bool{false, true} {
+		b.Run(fmt.Sprintf("deterministic=%t", deterministic), func(b *testing.B) {
+			r := newRig(b, 0)
+			degrees := make([]int, 200)
+			for i := range degrees {
+				degrees[i] = 25
+			}
+			g := r.graph(degrees, 10)
+			s := ScatterAdd{C: 1024, Deterministic: deterministic, Scale: 0.25}
+			bound := r.must(s.Bind(r.dev, ScatterBuffers{Src: r.normal(len(g.src) * s.C), Dst: r.ints(g.dst), RowPtr: r.ints(g.rowPtr), Out: r.alloc(200 * s.C)}, 200, len(g.src)))
+			r.run(bound)
+			for b.Loop() {
+				r.run(bound)
+			}
+			b.ReportMetric(float64(bound.Minimum().Bytes())*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+		})
+	}
+}
+
+// BenchmarkGemmTile compares ways to multiply matrices on one thread, with the
+// shape of the second layer of a radial MLP (100 -> 1024).
+func BenchmarkGemmTile(b *testing.B) {
+	const rows, n, k = 256, 1024, 100
+	r := newRig(b, 1)
+	left, right, out := gpuprof.Floats(r.normal(rows*k)), gpuprof.Floats(r.normal(k*n)), gpuprof.Floats(r.alloc(rows*n))
+	report := func(b *testing.B) {
+		b.ReportMetric(2*rows*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+	}
+	b.Run("used", func(b *testing.B) {
+		for b.Loop() {
+			for r := 0; r < rows; r += tileRows {
+				gemmRows(tileRows, n, k, 1, left[r*k:], k, right, n, out[r*n:], n)
+			}
+		}
+		report(b)
+	})
+	b.Run("saxpy-whole-rows", func(b *testing.B) {
+		for b.Loop() {
+			for r := range rows {
+				for l := range k {
+					axpy(left[r*k+l], right[l*n:(l+1)*n], out[r*n:(r+1)*n])
+				}
+			}
+		}
+		report(b)
+	})
+}

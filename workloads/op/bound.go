@@ -1,0 +1,138 @@
+package op
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// rate is a cost that grows linearly with the number of edges.
+type rate struct{ fixed, perEdge gpuprof.Cost }
+
+func (r rate) at(edges int) gpuprof.Cost {
+	e := int64(edges)
+	return r.fixed.Add(gpuprof.Cost{
+		Flops: r.perEdge.Flops * e, BytesRead: r.perEdge.BytesRead * e,
+		BytesWritten: r.perEdge.BytesWritten * e, Launches: r.perEdge.Launches * e,
+	})
+}
+
+func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }
+
+// items is the number of items of a launch: fixed + ceil(edges*perEdge/per).
+type items struct{ fixed, perEdge, per int }
+
+func (it items) at(edges int) int {
+	if it.perEdge == 0 {
+		return it.fixed
+	}
+	per := max(it.per, 1)
+	return it.fixed + (edges*it.perEdge+per-1)/per
+}
+
+// launch is one kernel with its arguments.
+type launch struct {
+	fn      gpuprof.Func
+	kernel  string
+	items   items
+	n       int
+	nArg    int // argument that holds n, -1 for none
+	edgeArg int // argument that holds the number of edges, -1 for none
+	args    gpuprof.Args
+	cost    rate
+}
+
+// Bound is an operation bound to its buffers: the launches of one step. It is
+// used by one goroutine, like the device it belongs to.
+type Bound struct {
+	name            string
+	launches        []launch
+	owned           []gpuprof.Buffer
+	output          gpuprof.Buffer // see Output
+	minimum         rate
+	edges, capacity int
+	overEdges       bool // some launch depends on the number of edges
+}
+
+var _ gpuprof.Op = (*Bound)(nil)
+
+// SetEdges makes the next Enqueue work on the first e edges of its buffers; it
+// does not allocate. A bound operation starts with its capacity. An e outside
+// 0..capacity is reported by the next Enqueue. Operations over rows take no
+// notice.
+func (b *Bound) SetEdges(e int) {
+	if b.overEdges {
+		b.setEdges(e)
+	}
+}
+
+func (b *Bound) setEdges(e int) {
+	b.edges = e
+	if e < 0 || e > b.capacity {
+		return
+	}
+	for i := range b.launches {
+		l := &b.launches[i]
+		l.n = l.items.at(e)
+		if l.nArg >= 0 {
+			l.args.SetInt(l.nArg, l.n)
+		}
+		if l.edgeArg >= 0 {
+			l.args.SetInt(l.edgeArg, e)
+		}
+	}
+}
+
+// Edges returns the number of edges the next Enqueue works on.
+func (b *Bound) Edges() int { return b.edges }
+
+// Enqueue launches the operation on s. A launch without items is left out.
+func (b *Bound) Enqueue(s gpuprof.Stream) error {
+	if b.edges < 0 || b.edges > b.capacity {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with; bind it with more", b.name, b.edges, b.capacity)
+	}
+	for i := range b.launches {
+		l := &b.launches[i]
+		if l.n == 0 {
+			continue
+		}
+		if err := s.Launch(l.fn, l.n, &l.args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Parts returns one entry a launch at the current number of edges, in order.
+func (b *Bound) Parts() []gpuprof.Part {
+	parts := make([]gpuprof.Part, 0, len(b.launches))
+	for i := range b.launches {
+		l := &b.launches[i]
+		if l.n == 0 {
+			continue
+		}
+		cost := l.cost.at(b.edges)
+		cost.Launches = 1
+		parts = append(parts, gpuprof.Part{Kernel: l.kernel, Cost: cost})
+	}
+	return parts
+}
+
+// Minimum is the least any implementation of the operation has to compute and
+// move at the current number of edges: every input read once, every output
+// written once, one launch.
+func (b *Bound) Minimum() gpuprof.Cost {
+	c := b.minimum.at(b.edges)
+	c.Launches = 1
+	return c
+}
+
+// Close frees what Bind allocated; the buffers that were passed in stay.
+func (b *Bound) Close() error {
+	var errs []error
+	for _, buf := range b.owned {
+		errs = append(errs, buf.Free())
+	}
+	b.owned = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,27 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// Fill sets every element of a float32 array: zero before atomic sums, NaN to
+// poison outputs before a check.
+type Fill struct{ Value float32 }
+
+// fillKernel: out, n, value. One item is one element.
+var fillKernel = gpuprof.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, Threads: 256, PerBlock: 256}
+
+// Bind fills out[:fixed + edges*perEdge].
+func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "fill", edgeCap)
+	if fixed < 0 || perEdge < 0 {
+		k.usage("the size %d + %d an edge is negative; use 0 or more", fixed, perEdge)
+	}
+	k.want("out", out, int64(fixed)+int64(perEdge)*int64(edgeCap))
+	k.fill(out, fixed, perEdge, f.Value)
+	k.b.minimum = rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}
+	return k.done()
+}
+
+func (k *binder) fill(out gpuprof.Buffer, fixed, perEdge int, value float32) {
+	k.launch(&fillKernel, items{fixed: fixed, perEdge: perEdge},
+		rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}, out, itemCount{}, value)
+}

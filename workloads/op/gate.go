@@ -1,0 +1,182 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Gate applies activations to scalars and multiplies the other features by
+// activated scalars (e3nn's nn.Gate, but the input is not sorted):
+//
+//	x [rows, scalars+gates+gated] -> out [rows, scalars+gated] = [c*phi(s), c*phi(g)*v]
+//
+// One activation name a block of Scalars and of Gates; one gate a copy in
+// Gated, in order. Normalisation ("exact" or "e3nn") chooses the constants c.
+type Gate struct {
+	Scalars, Gates, Gated so3.Irreps
+	ActScalars, ActGates  []string
+	Normalisation         string
+	Layout                Layout
+}
+
+// gateKernel: x, out, runs, constants, n, in dim, out dim, number of runs. A
+// run is a range of copies with one activation, eight integers: offset in x,
+// in out, copies, components (0 for scalars), offset of the gates, activation,
+// stride of copies, stride of components. One item is one row.
+var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbiiii", Host: gateHost, Grain: 16, Threads: 256, PerBlock: 1}
+
+const runInts = 8
+
+// InDim and OutDim are the widths of a row.
+func (g Gate) InDim() int  { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim() }
+func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
+
+// gateRuns is the compiled form of a Gate.
+type gateRuns struct {
+	table     []int32
+	constants []float32
+	flops     int
+	out       so3.Irreps
+}
+
+// OutIrreps returns the irreps of the output: an even activation makes an odd
+// scalar even, and an odd gate changes the parity of what it multiplies. A
+// block with gates of both parities is split.
+func (g Gate) OutIrreps() (so3.Irreps, error) {
+	runs, err := g.compile()
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading gate: %v", err)
+	}
+	return runs.out, nil
+}
+
+// Check reports why the gate cannot be bound, or nil.
+func (g Gate) Check() error {
+	_, err := g.OutIrreps()
+	return err
+}
+
+// oneGate is the activation of one gate scalar.
+type oneGate struct {
+	act    activation
+	c      float64
+	parity int8
+}
+
+func (g Gate) compile() (gateRuns, error) {
+	var r gateRuns
+	if err := g.Layout.check("gate"); err != nil {
+		return r, err
+	}
+	if len(g.ActScalars) != len(g.Scalars) || len(g.ActGates) != len(g.Gates) {
+		return r, fmt.Errorf("%d scalar blocks have %d activations and %d gate blocks have %d; give one a block",
+			len(g.Scalars), len(g.ActScalars), len(g.Gates), len(g.ActGates))
+	}
+	if g.Gates.NumIrreps() != g.Gated.NumIrreps() {
+		return r, fmt.Errorf("%d gates do not match %d gated irreps (%v, %v); use one gate a copy", g.Gates.NumIrreps(), g.Gated.NumIrreps(), g.Gates, g.Gated)
+	}
+	at := 0
+	for i, m := range g.Scalars {
+		one, err := g.scalar(m, g.ActScalars[i])
+		if err != nil {
+			return r, err
+		}
+		r.add(one, at, at, m.Mul, 0, at, 1, 1)
+		r.out = append(r.out, so3.MulIrrep{Mul: m.Mul, Ir: so3.Irrep{L: 0, P: one.parity}})
+		at += m.Mul
+	}
+	var gates []oneGate
+	for i, m := range g.Gates {
+		one, err := g.scalar(m, g.ActGates[i])
+		if err != nil {
+			return r, err
+		}
+		for range m.Mul {
+			gates = append(gates, one)
+		}
+	}
+	err := g.addGated(&r, gates)
+	return r, err
+}
+
+// scalar checks one block of scalars against its activation.
+func (g Gate) scalar(m so3.MulIrrep, name string) (oneGate, error) {
+	a, c, err := findActivation(name, g.Normalisation)
+	if err != nil {
+		return oneGate{}, err
+	}
+	if m.Ir.L != 0 {
+		return oneGate{}, fmt.Errorf("block %v is activated but not scalar; use l=0", m)
+	}
+	p := m.Ir.P
+	if p == -1 {
+		if a.parity == neither {
+			return oneGate{}, fmt.Errorf("activation %s is neither even nor odd, so it breaks the parity of %v; use tanh, abs or none", a.name, m)
+		}
+		p = int8(a.parity)
+	}
+	return oneGate{act: a, c: c, parity: p}, nil
+}
+
+// addGated appends the runs of gated blocks, cut where the gate's activation
+// or parity changes.
+func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
+	scalars, q := g.Scalars.Dim(), 0
+	at := scalars + g.Gates.Dim()
+	for _, m := range g.Gated {
+		su, si := g.Layout.strides(m)
+		for u := 0; u < m.Mul; {
+			end := u + 1
+			for end < m.Mul && gates[q+end] == gates[q+u] {
+				end++
+			}
+			if g.Layout == IrMul && gates[q+u].parity != gates[q].parity {
+				return fmt.Errorf("block %v has gates of both parities, which splits it, and an ir_mul block cannot be split in place; use one block a parity", m)
+			}
+			r.add(gates[q+u], at+u*su, at-g.Gates.Dim()+u*su, end-u, m.Ir.Dim(), scalars+q+u, su, si)
+			r.out = append(r.out, so3.MulIrrep{Mul: end - u, Ir: so3.Irrep{L: m.Ir.L, P: m.Ir.P * gates[q+u].parity}})
+			u = end
+		}
+		q += m.Mul
+		at += m.Dim()
+	}
+	return nil
+}
+
+func (r *gateRuns) add(one oneGate, x, out, copies, d, gate, su, si int) {
+	if copies == 0 {
+		return
+	}
+	r.table = append(r.table, int32(x), int32(out), int32(copies), int32(d), int32(gate), int32(one.act.id), int32(su), int32(si))
+	r.constants = append(r.constants, float32(one.c))
+	r.flops += copies * (one.act.flops + 1 + d)
+}
+
+// Bind binds the operation to rows rows.
+func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "gate", 0)
+	runs, err := g.compile()
+	if err != nil {
+		k.usage("%v", err)
+	}
+	if rows < 0 {
+		k.usage("the number of rows %d is negative; use 0 or more", rows)
+	}
+	k.want("x", x, int64(rows)*int64(g.InDim()))
+	k.want("out", out, int64(rows)*int64(g.OutDim()))
+	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
+	k.b.minimum = rate{fixed: move(rows*runs.flops, rows*g.InDim(), rows*g.OutDim())}
+	k.launch(&gateKernel, items{fixed: rows}, k.b.minimum, x, out, table, constants, itemCount{}, g.InDim(), g.OutDim(), len(runs.constants))
+	return k.done()
+}
+
+// Scratch is the bytes Bind allocates: the tables.
+func (g Gate) Scratch() int64 {
+	runs, err := g.compile()
+	if err != nil {
+		return 0
+	}
+	return (max(int64(len(runs.table)), 1) + max(int64(len(runs.constants)), 1)) * floatBytes
+}

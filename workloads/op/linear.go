@@ -1,0 +1,123 @@
+package op
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Linear is e3nn's o3.Linear without biases: every output block is a sum over
+// the input blocks of the same irrep,
+//
+//	x [rows,In.Dim], w [WeightNumel] -> out [rows,Out.Dim]
+//	out_wi = sum_blocks sum_u w_uw x_ui / sqrt(fan-in),  fan-in = sum of mul_in
+//
+// Weights are [mul_in,mul_out] for each pair of equal irreps, pairs ordered by
+// input block, then output block. Output blocks without input are 0.
+// Accumulate adds to out instead of overwriting it.
+type Linear struct {
+	In, Out    so3.Irreps
+	Layout     Layout
+	Accumulate bool
+}
+
+// linearKernel works in ir_mul: x, w, out, pairs, n, in dim, out dim, number of
+// pairs, add, then the coefficients as a buffer. A pair is six integers: offset
+// in x, in out, in w, mul_in, mul_out, d. One item is one row.
+var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbiiiii", Host: linearHost, Grain: 8, Threads: 256, PerBlock: 16}
+
+const pairInts = 6
+
+// WeightNumel is the number of weights.
+func (l Linear) WeightNumel() int {
+	n := 0
+	for _, a := range l.In {
+		n += a.Mul * l.fanOut(a.Ir)
+	}
+	return n
+}
+
+func (l Linear) fanOut(ir so3.Irrep) int { return l.Out.Count(ir) }
+
+// pairs returns the table of equal irreps and their coefficients.
+func (l Linear) pairs() (table []int32, coefficients []float32) {
+	inAt, outAt, wAt := l.In.Offsets(), l.Out.Offsets(), 0
+	for i, a := range l.In {
+		for o, b := range l.Out {
+			if a.Ir != b.Ir || a.Mul == 0 || b.Mul == 0 {
+				continue
+			}
+			table = append(table, int32(inAt[i]), int32(outAt[o]), int32(wAt), int32(a.Mul), int32(b.Mul), int32(a.Ir.Dim()))
+			coefficients = append(coefficients, float32(1/math.Sqrt(float64(l.In.Count(a.Ir)))))
+			wAt += a.Mul * b.Mul
+		}
+	}
+	return table, coefficients
+}
+
+// Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
+// of both sides.
+func (l Linear) Scratch(rows int) int64 {
+	table, coefficients := l.pairs()
+	n := max(int64(len(table)), 1) + max(int64(len(coefficients)), 1)
+	if l.Layout == MulIr {
+		n += max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)
+		return n*floatBytes + Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
+	}
+	return n * floatBytes
+}
+
+// Bind binds the operation to rows rows; one launch, with mul_ir three.
+func (l Linear) Bind(dev gpuprof.Device, x, w, out gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "linear", 0)
+	if err := l.Layout.check("linear"); err != nil && k.err == nil {
+		k.err = err
+	}
+	if rows < 0 {
+		k.usage("the number of rows %d is negative; use 0 or more", rows)
+	}
+	k.want("x", x, int64(rows)*int64(l.In.Dim()))
+	k.want("w", w, int64(l.WeightNumel()))
+	k.want("out", out, int64(rows)*int64(l.Out.Dim()))
+	k.b.minimum = rate{fixed: l.cost(rows)}
+	if l.Layout == IrMul {
+		k.linear(l, x, w, out, rows)
+		return k.done()
+	}
+	xt := k.scratch(int64(rows) * int64(l.In.Dim()))
+	ot := k.scratch(int64(rows) * int64(l.Out.Dim()))
+	k.transpose(Transpose{Irreps: l.In}, x, xt, rows)
+	inner := l
+	inner.Accumulate = false
+	k.linear(inner, xt, w, ot, rows)
+	k.transpose(Transpose{Irreps: l.Out, ToMulIr: true, Accumulate: l.Accumulate}, ot, out, rows)
+	return k.done()
+}
+
+func (k *binder) linear(l Linear, x, w, out gpuprof.Buffer, rows int) {
+	table, coefficients := l.pairs()
+	add := 0
+	if l.Accumulate {
+		add = 1
+	}
+	t, c := k.uploadInts(table), k.uploadFloats(coefficients)
+	k.launch(&linearKernel, items{fixed: rows}, rate{fixed: l.cost(rows)},
+		x, w, out, t, c, itemCount{}, l.In.Dim(), l.Out.Dim(), len(coefficients), add)
+}
+
+// cost: a multiplication and an addition a weight and component, and the
+// coefficient once an input value of every pair.
+func (l Linear) cost(rows int) gpuprof.Cost {
+	flops := 0
+	table, coefficients := l.pairs()
+	for p := range coefficients {
+		t := table[p*pairInts:]
+		flops += int(t[5]) * int(t[3]) * (2*int(t[4]) + 1)
+	}
+	read := rows*l.In.Dim() + l.WeightNumel()
+	if l.Accumulate {
+		read += rows * l.Out.Dim()
+	}
+	return move(rows*flops, read, rows*l.Out.Dim())
+}

@@ -1,0 +1,69 @@
+// Package op holds the kernels that the workloads share. One operation is one
+// NAME.go (shapes, arguments, launch shape, cost by count), one NAME_host.go
+// (the kernel for the host device) and one NAME_ref.go (the same formula in
+// float64, the oracle).
+//
+// An operation is a struct of parameters. Bind checks it against the buffers,
+// allocates what it needs besides them and returns a Bound, whose Enqueue
+// launches kernels and does nothing else: no allocation, no decision that
+// depends on data.
+//
+// All values are float32 and all indices int32. Arrays are row-major. Blocks of
+// irreps are stored in one of two layouts: with "mul_ir" (e3nn's) element (u,i)
+// of a block is at off + u*d + i, with "ir_mul" at off + i*mul + u.
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Layout says how a block of irreps is stored.
+type Layout string
+
+// The two layouts; see the package comment.
+const (
+	MulIr Layout = "mul_ir"
+	IrMul Layout = "ir_mul"
+)
+
+func (l Layout) check(what string) error {
+	if l == MulIr || l == IrMul {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q; use mul_ir or ir_mul", what, string(l))
+}
+
+// strides of element (u, i) of the block m.
+func (l Layout) strides(m so3.MulIrrep) (u, i int) {
+	if l == IrMul {
+		return 1, m.Mul
+	}
+	return m.Ir.Dim(), 1
+}
+
+// ToLayout copies one sample of irs from src, in mul_ir, to dst in layout l.
+func ToLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
+	permute(l, irs, func(flat, there int) { dst[there] = src[flat] })
+}
+
+// FromLayout copies one sample of irs from src, in layout l, to dst in mul_ir.
+func FromLayout[F float32 | float64](l Layout, irs so3.Irreps, dst, src []F) {
+	permute(l, irs, func(flat, there int) { dst[flat] = src[there] })
+}
+
+func permute(l Layout, irs so3.Irreps, move func(mulIr, there int)) {
+	at := 0
+	for _, m := range irs {
+		su, si := l.strides(m)
+		d := m.Ir.Dim()
+		for u := range m.Mul {
+			for i := range d {
+				move(at+u*d+i, at+u*su+i*si)
+			}
+		}
+		at += m.Dim()
+	}
+}
+
+const floatBytes = 4

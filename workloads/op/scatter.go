@@ -1,0 +1,62 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// ScatterAdd sums the rows of src by destination and scales the sums:
+//
+//	src [E,C], dst [E] -> out [rows,C] = Scale * sum over e with dst[e] = row
+//
+// Without Deterministic it is e3nn's scatter_add: zero the destination, add
+// edge by edge with atomics in whatever order the threads come, then scale.
+// With Deterministic the edges have to be sorted by destination and every row
+// has one writer that adds its edges in order, so that the result is
+// bit-identical whatever the number of threads; dst is not read then.
+type ScatterAdd struct {
+	C             int
+	Deterministic bool
+	Scale         float32 // 0 or 1: no scaling launch
+}
+
+// ScatterBuffers are the arguments of ScatterAdd. Dst may be nil when
+// Deterministic is set and RowPtr [rows+1] when it is not.
+type ScatterBuffers struct{ Src, Dst, RowPtr, Out gpuprof.Buffer }
+
+// The kernels: atomic src, dst, out, n (edges), C; sorted src, rowptr, out, n
+// (rows), C; scale out, n (elements), factor.
+var (
+	scatterAtomicKernel = gpuprof.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, Threads: 256, PerBlock: 1}
+	scatterSortedKernel = gpuprof.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, Threads: 256, PerBlock: 1}
+	scaleKernel         = gpuprof.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, Threads: 256, PerBlock: 256}
+)
+
+// Bind binds the operation for up to edgeCap edges.
+func (s ScatterAdd) Bind(dev gpuprof.Device, b ScatterBuffers, rows, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "scatter", edgeCap)
+	k.scatter(s, b, rows)
+	return k.done()
+}
+
+func (k *binder) scatter(s ScatterAdd, b ScatterBuffers, rows int) {
+	if s.C < 0 || rows < 0 {
+		k.usage("the size %d rows of %d values is negative; use 0 or more", rows, s.C)
+	}
+	k.want("src", b.Src, int64(k.b.capacity)*int64(s.C))
+	k.want("out", b.Out, int64(rows)*int64(s.C))
+	all := rows * s.C
+	if s.Deterministic {
+		k.want("rowptr", b.RowPtr, int64(rows)+1)
+		k.launch(&scatterSortedKernel, items{fixed: rows}, rate{move(0, rows+1, all), move(s.C, s.C, 0)},
+			b.Src, b.RowPtr, b.Out, itemCount{}, s.C)
+	} else {
+		k.want("dst", b.Dst, int64(k.b.capacity))
+		k.fill(b.Out, all, 0, 0)
+		k.launch(&scatterAtomicKernel, items{perEdge: 1}, rate{perEdge: move(s.C, 2*s.C+1, s.C)},
+			b.Src, b.Dst, b.Out, itemCount{}, s.C)
+	}
+	flops := 0
+	if s.Scale != 0 && s.Scale != 1 {
+		flops = all
+		k.launch(&scaleKernel, items{fixed: all}, rate{fixed: move(all, all, all)}, b.Out, itemCount{}, s.Scale)
+	}
+	k.b.minimum = rate{fixed: move(flops, 0, all), perEdge: move(s.C, s.C+1, 0)}
+}

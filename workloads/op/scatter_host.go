@@ -1,0 +1,49 @@
+package op
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func scatterAtomicHost(a *gpuprof.Args, lo, hi int) {
+	src, dst, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
+	for e := lo; e < hi; e++ {
+		row := out[int(dst[e])*c:][:c]
+		for i, v := range src[e*c : (e+1)*c] {
+			atomicAdd(&row[i], v)
+		}
+	}
+}
+
+// atomicAdd adds v to *p by compare and swap, as a GPU without a native
+// floating-point atomic does.
+func atomicAdd(p *float32, v float32) {
+	bits := (*uint32)(unsafe.Pointer(p))
+	for {
+		old := atomic.LoadUint32(bits)
+		if atomic.CompareAndSwapUint32(bits, old, math.Float32bits(math.Float32frombits(old)+v)) {
+			return
+		}
+	}
+}
+
+func scatterSortedHost(a *gpuprof.Args, lo, hi int) {
+	src, rowPtr, out, c := a.Floats(0), a.Ints(1), a.Floats(2), a.Int(4)
+	for r := lo; r < hi; r++ {
+		row := out[r*c : (r+1)*c]
+		clear(row)
+		for e := int(rowPtr[r]); e < int(rowPtr[r+1]); e++ {
+			axpy(1, src[e*c:(e+1)*c], row)
+		}
+	}
+}
+
+func scaleHost(a *gpuprof.Args, lo, hi int) {
+	out, s := a.Floats(0)[lo:hi], a.F32(2)
+	for i := range out {
+		out[i] *= s
+	}
+}

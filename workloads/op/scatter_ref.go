@@ -1,0 +1,16 @@
+package op
+
+// RefScatter sums the edges of one row, src [degree,C] one after the other, in
+// out [C].
+func RefScatter(s ScatterAdd, src, out []float64) {
+	clear(out)
+	scale := 1.0
+	if s.Scale != 0 {
+		scale = float64(s.Scale)
+	}
+	for e := 0; s.C > 0 && e < len(src)/s.C; e++ {
+		for i := range out {
+			out[i] += scale * src[e*s.C+i]
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Sph evaluates component-normalised real spherical harmonics of edge
+// directions, in e3nn's convention (see so3.Harmonics):
+//
+//	vec [E,3] -> y [E,(LMax+1)^2]
+//
+// Vectors may have any length; the zero vector gives 1 for l=0 and 0 above.
+type Sph struct{ LMax int }
+
+// sphKernel: vec, y, n, lmax. One item is one edge.
+var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, Threads: 256, PerBlock: 256}
+
+// Dim is the number of harmonics of an edge.
+func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }
+
+// Bind binds the operation for up to edgeCap edges.
+func (s Sph) Bind(dev gpuprof.Device, vec, y gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "sph", edgeCap)
+	if s.LMax < 0 || s.LMax > so3.MaxL {
+		k.usage("lmax %d is outside 0..%d; choose one inside", s.LMax, so3.MaxL)
+	}
+	k.want("vec", vec, 3*int64(edgeCap))
+	k.want("y", y, int64(s.Dim())*int64(edgeCap))
+	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.Dim())}
+	k.launch(&sphKernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
+	return k.done()
+}
+
+// flops of one edge: length and direction 9, each power of z+ix above the first
+// 6, each step of the Legendre recurrence 4 (2 for l=m+1, none for l=m) and 2
+// for the products of its result with sine and cosine where m > 0.
+func (s Sph) flops() int {
+	if s.LMax == 0 {
+		return 0
+	}
+	n := 9 + 6*(s.LMax-1)
+	for m := 0; m <= s.LMax; m++ {
+		for l := m; l <= s.LMax; l++ {
+			switch l - m {
+			case 0:
+			case 1:
+				n += 2
+			default:
+				n += 4
+			}
+			if m > 0 {
+				n += 2
+			}
+		}
+	}
+	return n
+}

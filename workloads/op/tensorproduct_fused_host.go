@@ -1,0 +1,74 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// uChunk is how many copies of an irrep are worked on at a time.
+const uChunk = 128
+
+// maxComponents is 2l+1 of the highest degree.
+const maxComponents = 2*so3.MaxL + 1
+
+// pathScratch is the results of one path before they are weighted and added.
+// It stays on the stack because nothing here calls assembly.
+type pathScratch [maxComponents * uChunk]float32
+
+func tpFusedHost(a *gpuprof.Args, lo, hi int) {
+	var scratch pathScratch
+	inDim, shDim, numel, outDim, paths, cells := a.Int(9), a.Int(10), a.Int(11), a.Int(12), a.Int(13), a.Int(14)
+	v := tpView{table: a.Ints(6), constants: a.Floats(7), cells: paths * pathInts, terms: paths*pathInts + cells*cellInts}
+	x, y, w, src, dst, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Ints(4), a.Floats(5)
+	for e := lo; e < hi; e++ {
+		xr := x[int(src[e])*inDim:][:inDim]
+		or := out[int(dst[e])*outDim:][:outDim]
+		for p := range paths {
+			v.addPathAtomic(v.table[p*pathInts:(p+1)*pathInts], &scratch, xr, y[e*shDim:(e+1)*shDim], w[e*numel:(e+1)*numel], or)
+		}
+	}
+}
+
+// tpView is a tpTable as a kernel sees it: cells and terms are where those
+// parts of the table start.
+type tpView struct {
+	table     []int32
+	constants []float32
+	cells     int
+	terms     int
+}
+
+// cell returns i, k and M_ik.
+func (v *tpView) cell(n int, y []float32) (i, k int, m float32) {
+	c := v.table[v.cells+n*cellInts:][:cellInts]
+	js := v.table[v.terms+int(c[2]) : v.terms+int(c[3])]
+	for t, cc := range v.constants[c[2]:c[3]] {
+		m += cc * y[js[t]]
+	}
+	return int(c[0]), int(c[1]), m
+}
+
+func (v *tpView) addPathAtomic(t []int32, s *pathScratch, x, y, w, out []float32) {
+	mul, d3 := int(t[4]), int(t[6])
+	x, y, w, out = x[t[0]:], y[t[1]:], w[t[2]:], out[t[3]:]
+	xu, xi, ou, ok := int(t[9]), int(t[10]), int(t[11]), int(t[12])
+	for u0 := 0; u0 < mul; u0 += uChunk {
+		n := min(uChunk, mul-u0)
+		clear(s[:d3*uChunk])
+		for c := int(t[7]); c < int(t[8]); c++ {
+			i, k, m := v.cell(c, y)
+			sum, at := s[k*uChunk:][:n], u0*xu+i*xi
+			for u := range sum {
+				sum[u] += m * x[at]
+				at += xu
+			}
+		}
+		for k := range d3 {
+			at := u0*ou + k*ok
+			for u, sum := range s[k*uChunk:][:n] {
+				atomicAdd(&out[at], w[u0+u]*sum)
+				at += ou
+			}
+		}
+	}
+}

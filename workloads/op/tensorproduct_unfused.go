@@ -1,0 +1,228 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// The kernels of the unfused product, one item an edge:
+//
+//	gather    x, src, out, n, dim
+//	outer     x [E,in dim], y [E,sh dim], out [E,pairs,d1,d2], n, in dim, sh dim, xAt, yAt,
+//	          mul1, mul2, d1, d2, strides of (u,i) in x and (v,j) in y, same
+//	contract  outer, out [E,pairs,d3], terms (ij, k), 3j values, n, pairs, d1*d2, d3, first term, number of terms
+//	weight    contracted, w, mid [E,out dim], n, weights an edge, wAt (-1 for none), out dim, oAt,
+//	          mul1, mul2, mul out, d3, mode, strides of (o,k) in mid, add
+//
+// pairs are (u,v), or u alone when same is set.
+var (
+	gatherKernel   = gpuprof.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, Threads: 256, PerBlock: 1}
+	outerKernel    = gpuprof.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, Threads: 256, PerBlock: 1}
+	contractKernel = gpuprof.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, Threads: 256, PerBlock: 1}
+	weightKernel   = gpuprof.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, Threads: 256, PerBlock: 1}
+)
+
+// The modes as kernels receive them.
+var modeNumber = map[so3.Mode]int{so3.UVW: modeUVW, so3.UVU: modeUVU, so3.UVV: modeUVV, so3.UUW: modeUUW, so3.UUU: modeUUU}
+
+const (
+	modeUVW = iota
+	modeUVU
+	modeUVV
+	modeUUW
+	modeUUU
+)
+
+// pairKey is a pair of blocks whose outer product some path needs; same marks
+// the products of equal copies only (modes uuw and uuu).
+type pairKey struct {
+	in1, in2 int
+	same     bool
+}
+
+func keyOf(ins so3.Instruction) pairKey {
+	return pairKey{ins.In1, ins.In2, ins.Mode == so3.UUW || ins.Mode == so3.UUU}
+}
+
+// pairOrder lists the pairs in order of first use.
+func (t TensorProduct) pairOrder() []pairKey {
+	var order []pairKey
+	seen := map[pairKey]bool{}
+	for _, ins := range t.TP.Instructions {
+		if key := keyOf(ins); !seen[key] {
+			seen[key] = true
+			order = append(order, key)
+		}
+	}
+	return order
+}
+
+// pairs is how many pairs of copies the key couples.
+func (t TensorProduct) pairs(key pairKey) int {
+	m1, m2 := t.TP.In1[key.in1].Mul, t.TP.In2[key.in2].Mul
+	if key.same {
+		return m1
+	}
+	return m1 * m2
+}
+
+// widths is the most values an edge has in one outer product and in one
+// contraction. A pair's paths follow its outer product directly, so one buffer
+// of each serves all.
+func (t TensorProduct) widths() (outer, contracted int) {
+	for _, ins := range t.TP.Instructions {
+		key := keyOf(ins)
+		n := t.pairs(key)
+		outer = max(outer, n*t.TP.In1[key.in1].Ir.Dim()*t.TP.In2[key.in2].Ir.Dim())
+		contracted = max(contracted, n*t.TP.Out[ins.Out].Ir.Dim())
+	}
+	return outer, contracted
+}
+
+// unfusedTerms is the table of the contractions: (ij, k) and values, and where
+// every path's terms start.
+type unfusedTerms struct {
+	ints      []int32
+	constants []float32
+	start     []int
+}
+
+func (t TensorProduct) unfusedTerms() (unfusedTerms, error) {
+	var u unfusedTerms
+	coefficients, err := t.TP.PathCoefficients()
+	if err != nil {
+		return u, err
+	}
+	for p, ins := range t.TP.Instructions {
+		a, b, o := t.TP.In1[ins.In1].Ir, t.TP.In2[ins.In2].Ir, t.TP.Out[ins.Out].Ir
+		terms, err := pathTerms(a.L, b.L, o.L, coefficients[p])
+		if err != nil {
+			return u, err
+		}
+		u.start = append(u.start, len(u.constants))
+		for _, term := range terms {
+			u.ints = append(u.ints, int32(term.i*b.Dim()+term.j), int32(term.k))
+			u.constants = append(u.constants, float32(term.c))
+		}
+	}
+	u.start = append(u.start, len(u.constants))
+	return u, nil
+}
+
+func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
+	terms, err := t.unfusedTerms()
+	if err != nil {
+		return 0
+	}
+	outer, contracted := t.widths()
+	n := max(int64(len(terms.ints)), 1) + max(int64(len(terms.constants)), 1)
+	for _, width := range []int{t.TP.In1.Dim(), outer, contracted, t.TP.Out.Dim()} {
+		n += max(int64(edgeCap)*int64(width), 1)
+	}
+	return n * floatBytes
+}
+
+// unfused binds two operations: the product up to the concatenated paths, mid
+// [E,out dim], and the sum of mid over edges. The product owns the memory.
+func (k *binder) unfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
+	terms, err := t.unfusedTerms()
+	if err != nil {
+		k.usage("%v", err)
+	}
+	e := int64(k.b.capacity)
+	outerWidth, contractedWidth := t.widths()
+	m := unfusedMemory{terms: terms,
+		ints: k.uploadInts(terms.ints), constants: k.uploadFloats(terms.constants),
+		x: k.scratch(e * int64(t.TP.In1.Dim())), outer: k.scratch(e * int64(outerWidth)),
+		contracted: k.scratch(e * int64(contractedWidth)), mid: k.scratch(e * int64(t.TP.Out.Dim()))}
+	inDim := t.TP.In1.Dim()
+	k.launch(&gatherKernel, items{perEdge: 1}, rate{perEdge: move(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
+	written := make([]bool, len(t.TP.Out))
+	if t.uncovered() {
+		k.fill(m.mid, 0, t.TP.Out.Dim(), 0)
+	}
+	for _, key := range t.pairOrder() {
+		k.outer(t, key, m, b.Y)
+		for p, ins := range t.TP.Instructions {
+			if keyOf(ins) == key {
+				k.path(t, p, m, b.W, written[ins.Out])
+				written[ins.Out] = true
+			}
+		}
+	}
+	if product, err = k.done(); err != nil {
+		return nil, nil, err
+	}
+	product.output = m.mid
+	scatter, err = ScatterAdd{C: t.TP.Out.Dim(), Deterministic: t.Deterministic, Scale: t.Scale}.
+		Bind(k.dev, ScatterBuffers{Src: m.mid, Dst: b.Dst, RowPtr: b.RowPtr, Out: b.Out}, rows, k.b.capacity)
+	if err != nil {
+		_ = product.Close() // the error of the scatter is the one to report
+		return nil, nil, fmt.Errorf("binding tensor product: %w", err)
+	}
+	return product, scatter, nil
+}
+
+type unfusedMemory struct {
+	terms                     unfusedTerms
+	ints, constants           gpuprof.Buffer
+	x, outer, contracted, mid gpuprof.Buffer
+}
+
+// uncovered reports output blocks that no path writes; they stay zero.
+func (t TensorProduct) uncovered() bool {
+	written := make([]bool, len(t.TP.Out))
+	for _, ins := range t.TP.Instructions {
+		written[ins.Out] = true
+	}
+	for i, m := range t.TP.Out {
+		if !written[i] && m.Dim() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *binder) outer(t TensorProduct, key pairKey, m unfusedMemory, y gpuprof.Buffer) {
+	a, b := t.TP.In1[key.in1], t.TP.In2[key.in2]
+	xu, xi := t.Layout.strides(a)
+	yv, yj := t.Layout.strides(b)
+	same := 0
+	if key.same {
+		same = 1
+	}
+	n := t.pairs(key) * a.Ir.Dim() * b.Ir.Dim()
+	k.launch(&outerKernel, items{perEdge: 1}, rate{perEdge: move(n, a.Dim()+b.Dim(), n)},
+		m.x, y, m.outer, itemCount{}, t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.In1.Offsets()[key.in1], t.TP.In2.Offsets()[key.in2],
+		a.Mul, b.Mul, a.Ir.Dim(), b.Ir.Dim(), xu, xi, yv, yj, same)
+}
+
+func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w gpuprof.Buffer, add bool) {
+	ins := t.TP.Instructions[p]
+	a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]
+	n, d3, d12 := t.pairs(keyOf(ins)), o.Ir.Dim(), a.Ir.Dim()*b.Ir.Dim()
+	if k.err != nil {
+		return
+	}
+	first, count := m.terms.start[p], m.terms.start[p+1]-m.terms.start[p]
+	k.launch(&contractKernel, items{perEdge: 1}, rate{perEdge: move(2*n*count, n*d12, n*d3)},
+		m.outer, m.contracted, m.ints, m.constants, itemCount{}, n, d12, d3, first, count)
+
+	ou, ok := t.Layout.strides(o)
+	_, fed := coupled(ins.Mode, a.Mul, b.Mul, o.Mul)
+	numel, addFlag, extra := 0, 0, 0
+	if ins.HasWeight {
+		numel = 1
+		for _, d := range t.TP.WeightShape(p) {
+			numel *= d
+		}
+	}
+	if add {
+		addFlag, extra = 1, o.Dim()
+	}
+	k.launch(&weightKernel, items{perEdge: 1}, rate{perEdge: move(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
+		m.contracted, w, m.mid, itemCount{}, t.TP.WeightNumel(), t.TP.WeightOffsets()[p], t.TP.Out.Dim(), t.TP.Out.Offsets()[ins.Out],
+		a.Mul, b.Mul, o.Mul, d3, modeNumber[ins.Mode], ou, ok, addFlag)
+}

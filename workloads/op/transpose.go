@@ -1,0 +1,57 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]:
+// to ir_mul, or back to mul_ir when ToMulIr is set. Accumulate adds to out.
+type Transpose struct {
+	Irreps              so3.Irreps
+	ToMulIr, Accumulate bool
+}
+
+// transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
+// four integers: offset, rows and columns of the source, 0. One item is one row.
+var transposeKernel = gpuprof.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, Threads: 256, PerBlock: 1}
+
+// Bind binds the operation to rows rows.
+func (t Transpose) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "transpose", 0)
+	k.want("x", x, int64(rows)*int64(t.Irreps.Dim()))
+	k.want("out", out, int64(rows)*int64(t.Irreps.Dim()))
+	k.transpose(t, x, out, rows)
+	if len(k.b.launches) == 1 {
+		k.b.minimum = k.b.launches[0].cost
+	}
+	return k.done()
+}
+
+func (t Transpose) table() []int32 {
+	var table []int32
+	at := 0
+	for _, m := range t.Irreps {
+		r, c := m.Mul, m.Ir.Dim()
+		if t.ToMulIr {
+			r, c = c, r
+		}
+		table = append(table, int32(at), int32(r), int32(c), 0)
+		at += m.Dim()
+	}
+	return table
+}
+
+func (k *binder) transpose(t Transpose, x, out gpuprof.Buffer, rows int) {
+	dim, add := t.Irreps.Dim(), 0
+	cost := move(0, rows*dim, rows*dim)
+	if t.Accumulate {
+		add = 1
+		cost = move(rows*dim, 2*rows*dim, rows*dim)
+	}
+	table := k.uploadInts(t.table())
+	k.launch(&transposeKernel, items{fixed: rows}, rate{fixed: cost}, x, out, table, itemCount{}, dim, len(t.Irreps), add)
+}
+
+// transposeScratch is the bytes of the table.
+func (t Transpose) transposeScratch() int64 { return max(int64(4*len(t.Irreps)), 1) * floatBytes }

@@ -1,0 +1,48 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+func transposeHost(a *gpuprof.Args, lo, hi int) {
+	x, out, table := a.Floats(0), a.Floats(1), a.Ints(2)
+	dim, blocks, add := a.Int(4), a.Int(5), a.Int(6) != 0
+	for r := lo; r < hi; r++ {
+		src, dst := x[r*dim:(r+1)*dim], out[r*dim:(r+1)*dim]
+		for b := range blocks {
+			at, rows, cols := int(table[4*b]), int(table[4*b+1]), int(table[4*b+2])
+			transposeBlock(src[at:at+rows*cols], dst[at:at+rows*cols], rows, cols, add)
+		}
+	}
+}
+
+// transposeBlock writes dst [cols,rows] from src [rows,cols].
+func transposeBlock(src, dst []float32, rows, cols int, add bool) {
+	if (rows == 1 || cols == 1) && !add {
+		copy(dst, src)
+		return
+	}
+	// The long side runs inside; a block has few components and many copies.
+	if rows < cols {
+		for r := range rows {
+			line, at := src[r*cols:(r+1)*cols], r
+			for _, v := range line {
+				put(&dst[at], v, add)
+				at += rows
+			}
+		}
+		return
+	}
+	for c := range cols {
+		line, at := dst[c*rows:(c+1)*rows], c
+		for r := range line {
+			put(&line[r], src[at], add)
+			at += cols
+		}
+	}
+}
+
+func put(p *float32, v float32, add bool) {
+	if add {
+		v += *p
+	}
+	*p = v
+}

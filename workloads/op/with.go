@@ -1,0 +1,33 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// With returns the same operation on other buffers: every argument that is a
+// key of swap becomes its value. Kernels, tables and scratch memory are
+// shared, so the copy must be enqueued on the same stream as the original and
+// is not closed itself. Values must be as large as their keys.
+func (b *Bound) With(swap map[gpuprof.Buffer]gpuprof.Buffer) (*Bound, error) {
+	for from, to := range swap {
+		if to.Len() < from.Len() {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "binding %s again: a buffer of %d bytes cannot stand in for one of %d; allocate it as large", b.name, to.Len(), from.Len())
+		}
+	}
+	c := *b
+	c.owned = nil
+	c.launches = append([]launch(nil), b.launches...)
+	for i := range c.launches {
+		args := &c.launches[i].args
+		for j, buf := range args.Bufs {
+			if to, ok := swap[buf]; ok && buf != nil {
+				args.SetBuf(j, to)
+			}
+		}
+	}
+	return &c, nil
+}
+
+// Output is the buffer an operation writes that nobody else holds: the
+// messages of every edge, [E, TP.Out.Dim] in Layout, before an unfused
+// product's scatter sums them. It is nil for the others, which write what they
+// were given.
+func (b *Bound) Output() gpuprof.Buffer { return b.output }
