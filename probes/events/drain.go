@@ -1,0 +1,94 @@
+package events
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Span is one recorded interval, in nanoseconds of the caller's clock.
+type Span struct {
+	Stage int
+	Step  int // within the block
+	// Host is the caller's time inside the span. For device stages it is the
+	// time to enqueue.
+	HostStart, HostEnd int64
+	// Device is the time between the span's events, placed on the caller's
+	// clock; OnDevice is false for spans of the caller alone.
+	OnDevice         bool
+	DevStart, DevEnd int64
+	Stream           gpuprof.Stream
+	Meter            gpuprof.Meter // what the span asked of the device (Kernels pass)
+}
+
+// Block is what a Recorder saw.
+type Block struct {
+	// Begin holds the device time at which each step began and, last, the end
+	// of the block; Period[i] = Begin[i+1]-Begin[i].
+	Begin []int64
+	// HostBegin holds the same on the caller's own clock, without an end.
+	HostBegin []int64
+	Spans     []Span
+	Launches  []Launch // Kernels pass
+}
+
+// Drain reads the block back. The streams must be idle. Device times are
+// measured from their own step's begin event and the steps chained from the
+// anchor: single-precision event times lose nothing over a long block.
+func (r *Recorder) Drain(anchorHost int64) (*Block, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	b := &Block{Begin: make([]int64, 0, r.n+1), HostBegin: make([]int64, 0, r.n)}
+	at, prev := anchorHost, r.anchor
+	for i := range r.n {
+		s := &r.steps[i]
+		d, err := r.dev.ElapsedNS(prev, s.begin)
+		if err != nil {
+			return nil, fmt.Errorf("reading the begin of step %d: %w", i, err)
+		}
+		at, prev = at+d, s.begin
+		b.Begin, b.HostBegin = append(b.Begin, at), append(b.HostBegin, s.hostBegin)
+		for j := range s.used {
+			sp, err := r.drainSpan(s, &s.spans[j], i, at)
+			if err != nil {
+				return nil, err
+			}
+			b.Spans = append(b.Spans, sp)
+		}
+	}
+	d, err := r.dev.ElapsedNS(prev, r.end)
+	if err != nil {
+		return nil, fmt.Errorf("reading the end of the block: %w", err)
+	}
+	b.Begin = append(b.Begin, at+d)
+	if r.pass == Kernels && r.tracer != nil {
+		if b.Launches, err = r.tracer.drain(r.anchor, anchorHost); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (r *Recorder) drainSpan(s *stepRecord, rec *spanRecord, step int, at int64) (Span, error) {
+	sp := Span{
+		Stage: rec.stage, Step: step, HostStart: rec.h0, HostEnd: rec.h1,
+		OnDevice: rec.stream != nil, Stream: rec.stream,
+	}
+	if r.pass == Kernels {
+		sp.Meter = rec.m1.Sub(rec.m0)
+	}
+	if !sp.OnDevice {
+		return sp, nil
+	}
+	from, err := r.dev.ElapsedNS(s.begin, rec.from)
+	if err == nil {
+		var to int64
+		to, err = r.dev.ElapsedNS(s.begin, rec.to)
+		sp.DevStart, sp.DevEnd = at+from, at+to
+	}
+	if err != nil {
+		return sp, fmt.Errorf("reading stage %s of step %d: %w", r.stages[rec.stage].Name, step, err)
+	}
+	return sp, nil
+}

@@ -1,0 +1,199 @@
+// Package events measures the stages of a step: device events around each
+// stage on its stream, and the caller's clock around the same calls.
+//
+// A Recorder is filled inside the timed region, where it allocates nothing
+// and reads nothing back, and drained after the block, when its streams are
+// idle.
+package events
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Pass says what a Recorder records.
+type Pass uint8
+
+const (
+	// Bare records the step's begin event alone; the ratio of probed to bare
+	// steps is the probe's own cost.
+	Bare Pass = iota
+	// Probed records every stage.
+	Probed
+	// Kernels records every stage, every launch and the counters of each
+	// stage. It costs too much for figures: its times are shares.
+	Kernels
+)
+
+var clockBase = time.Now()
+
+// Now reads the caller's monotonic clock in nanoseconds since the program began.
+func Now() int64 { return int64(time.Since(clockBase)) }
+
+type spanRecord struct {
+	stage    int
+	stream   gpuprof.Stream
+	from, to gpuprof.Event // used when stream is not nil
+	h0, h1   int64
+	m0, m1   gpuprof.Meter // Kernels pass only
+}
+
+type stepRecord struct {
+	begin     gpuprof.Event
+	hostBegin int64
+	spans     []spanRecord
+	used      int
+}
+
+// Recorder is a gpuprof.Probe for one block of steps at a time.
+type Recorder struct {
+	dev    gpuprof.Device
+	main   gpuprof.Stream
+	stages []gpuprof.Stage
+	pass   Pass
+	steps  []stepRecord
+	n      int // steps begun
+	anchor gpuprof.Event
+	end    gpuprof.Event
+	tracer *Tracer
+	err    error
+}
+
+// NewRecorder prepares for blocks of up to steps steps. All events are made
+// here. tracer may be nil; then the Kernels pass records no launches.
+func NewRecorder(dev gpuprof.Device, main gpuprof.Stream, stages []gpuprof.Stage, steps int, tracer *Tracer) (*Recorder, error) {
+	r := &Recorder{dev: dev, main: main, stages: stages, steps: make([]stepRecord, steps), tracer: tracer}
+	spans := 0
+	for _, s := range stages {
+		spans += s.MaxSpans
+	}
+	var err error
+	event := func() gpuprof.Event {
+		e, e1 := dev.NewEvent()
+		if e1 != nil && err == nil {
+			err = fmt.Errorf("making events for %d steps of %d spans: %w", steps, spans, e1)
+		}
+		return e
+	}
+	r.anchor, r.end = event(), event()
+	for i := range r.steps {
+		r.steps[i].begin = event()
+		r.steps[i].spans = make([]spanRecord, spans)
+		for j := range r.steps[i].spans {
+			r.steps[i].spans[j].from, r.steps[i].spans[j].to = event(), event()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, err
+}
+
+// Capacity is the largest block in steps.
+func (r *Recorder) Capacity() int { return len(r.steps) }
+
+// Reset empties the recorder for a block of the given pass. The streams must
+// be idle. It ties the device's clock to the caller's: the anchor event lies
+// between two reads of the caller's clock, and the tightest of several tries
+// is kept. anchorHost and slack are in nanoseconds of Now's clock.
+func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
+	r.pass, r.n, r.err = p, 0, nil
+	slack = 1 << 62
+	for range anchorTries {
+		h0 := Now()
+		if err := r.main.Record(r.anchor); err != nil {
+			return 0, 0, err
+		}
+		if err := r.anchor.Wait(); err != nil {
+			return 0, 0, err
+		}
+		h1 := Now()
+		anchorHost, slack = h0+(h1-h0)/2, (h1-h0)/2
+		if slack < goodSlack {
+			break
+		}
+	}
+	// The last try is the one whose event stands, so it is the one reported.
+	return anchorHost, slack, nil
+}
+
+const (
+	anchorTries = 16
+	goodSlack   = 5_000 // ns: well under any stage worth a row
+)
+
+// Start implements gpuprof.Probe.
+func (r *Recorder) Start(int) error {
+	if r.n == len(r.steps) {
+		return fmt.Errorf("recording a step: the block of %d steps is full", len(r.steps))
+	}
+	s := &r.steps[r.n]
+	r.n++
+	s.used = 0
+	s.hostBegin = Now()
+	if err := r.main.Record(s.begin); err != nil {
+		return fmt.Errorf("recording the begin of a step: %w", err)
+	}
+	return nil
+}
+
+// Begin implements gpuprof.Probe.
+func (r *Recorder) Begin(stage int, s gpuprof.Stream) int {
+	if r.pass == Bare {
+		return -1
+	}
+	step := &r.steps[r.n-1]
+	if step.used == len(step.spans) {
+		r.fail(fmt.Errorf("recording stage %s: the step has more than its %d spans", r.stages[stage].Name, len(step.spans)))
+		return -1
+	}
+	i := step.used
+	step.used++
+	sp := &step.spans[i]
+	sp.stage, sp.stream = stage, s
+	sp.h0 = Now()
+	if s != nil {
+		r.fail(s.Record(sp.from))
+	}
+	if r.pass == Kernels {
+		sp.m0 = r.dev.Meter()
+		if r.tracer != nil {
+			r.tracer.stage = stage
+		}
+	}
+	return i
+}
+
+// End implements gpuprof.Probe.
+func (r *Recorder) End(i int) {
+	if i < 0 {
+		return
+	}
+	sp := &r.steps[r.n-1].spans[i]
+	if r.pass == Kernels {
+		sp.m1 = r.dev.Meter()
+	}
+	if sp.stream != nil {
+		r.fail(sp.stream.Record(sp.to))
+	}
+	sp.h1 = Now()
+}
+
+func (r *Recorder) fail(err error) {
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+// Finish records the end of the last step. Call it before the final Sync.
+func (r *Recorder) Finish() error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.main.Record(r.end)
+}
+
+// Err is the first failure inside the block, if any.
+func (r *Recorder) Err() error { return r.err }
