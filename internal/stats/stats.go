@@ -58,11 +58,11 @@ func Median(xs []float64) float64 {
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
-	if m := len(s) / 2; len(s)%2 == 1 {
+	m := len(s) / 2
+	if len(s)%2 == 1 {
 		return s[m]
-	} else {
-		return (s[m-1] + s[m]) / 2
 	}
+	return (s[m-1] + s[m]) / 2
 }
 
 // MeanInterval is the mean of xs and the half-width of its 95 % interval by

@@ -14,11 +14,14 @@ func RefLinear(l Linear, x, w, out []float64) {
 			if a.Ir != b.Ir {
 				continue
 			}
-			d := a.Ir.Dim()
+			d, fanIn := a.Ir.Dim(), math.Sqrt(float64(l.In.Count(a.Ir)))
 			for u := range a.Mul {
+				x := flat[inAt[i]+u*d:][:d]
 				for v := range b.Mul {
-					for c := range d {
-						sum[outAt[o]+v*d+c] += w[wAt+u*b.Mul+v] * flat[inAt[i]+u*d+c] / math.Sqrt(float64(l.In.Count(a.Ir)))
+					weight := w[wAt+u*b.Mul+v] / fanIn
+					out := sum[outAt[o]+v*d:][:d]
+					for c := range x {
+						out[c] += weight * x[c]
 					}
 				}
 			}

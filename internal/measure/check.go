@@ -1,0 +1,114 @@
+package measure
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Check opens the plan's workload on dev and compares every stage with its
+// reference, never from the cache. Failed checks are in the result, and the
+// error is then ErrCheck.
+func Check(ctx context.Context, dev gpuprof.Device, plan Plan) ([]gpuprof.Check, error) {
+	if err := plan.Workload.Refuse(dev.Info(), plan.Knobs); err != nil {
+		return nil, err
+	}
+	sess, err := plan.Workload.Open(ctx, dev, gpuprof.Config{Preset: plan.Preset, Knobs: plan.Knobs, Seed: plan.Seed, Mode: plan.Mode})
+	if err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", plan.Workload.Name(), err)
+	}
+	defer sess.Close()
+	checks, err := sess.Check(ctx)
+	if err != nil {
+		return checks, fmt.Errorf("checking %s: %w", plan.Workload.Name(), err)
+	}
+	return checks, checkError(plan, checks)
+}
+
+func checkError(plan Plan, checks []gpuprof.Check) error {
+	if len(checks) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload checked nothing, so no time can be believed; report this as a bug", plan.Workload.Name())
+	}
+	for _, c := range checks {
+		if !c.Pass {
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported; run gpuprof check %s to see every stage",
+				plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance, plan.Workload.Name())
+		}
+	}
+	return nil
+}
+
+// checked is the session's check, or an earlier pass of the same build with
+// the same settings on the same device: several processes of one comparison
+// do not pay for the reference again.
+func checked(ctx context.Context, dev gpuprof.Device, sess gpuprof.Session, plan Plan) ([]gpuprof.Check, error) {
+	path := cachePath(dev.Info(), plan)
+	if checks, ok := readCache(path); ok {
+		return checks, nil
+	}
+	checks, err := sess.Check(ctx)
+	if err != nil {
+		return checks, fmt.Errorf("checking %s: %w", plan.Workload.Name(), err)
+	}
+	if checkError(plan, checks) == nil {
+		writeCache(path, checks)
+	}
+	return checks, nil
+}
+
+// cachePath is empty when nothing can be cached: without a folder, without a
+// build to tie the result to, or when a knob names a file, whose content the
+// key would not know.
+func cachePath(info gpuprof.Info, plan Plan) string {
+	if plan.CacheDir == "" || plan.Build == "" {
+		return ""
+	}
+	for _, k := range plan.Workload.Knobs() {
+		if _, err := os.Stat(plan.Knobs[k.Name]); k.NamesFile && err == nil {
+			return ""
+		}
+	}
+	key, err := json.Marshal([]any{plan.Build, info, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(key)
+	return filepath.Join(plan.CacheDir, "checks", hex.EncodeToString(sum[:16])+".json")
+}
+
+func readCache(path string) ([]gpuprof.Check, bool) {
+	if path == "" {
+		return nil, false
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false
+	}
+	var checks []gpuprof.Check
+	if json.Unmarshal(b, &checks) != nil || len(checks) == 0 {
+		return nil, false
+	}
+	return checks, true
+}
+
+// writeCache does its best: a cache that cannot be written costs time only.
+func writeCache(path string, checks []gpuprof.Check) {
+	b, err := json.Marshal(checks)
+	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "check-*")
+	if err != nil {
+		return
+	}
+	_, err = tmp.Write(b)
+	if e := tmp.Close(); err != nil || e != nil || os.Rename(tmp.Name(), path) != nil {
+		_ = os.Remove(tmp.Name())
+	}
+}

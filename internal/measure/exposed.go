@@ -1,0 +1,84 @@
+package measure
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// interval is a piece of recorded time. lane orders ownership: when several
+// intervals cover an instant, the smallest owner value wins.
+type interval struct {
+	start, end int64
+	owner      int
+}
+
+// owners: device stages first, in step order; then host stages, in step
+// order; then the caller's enqueueing of device stages, which is "launch".
+// What nothing owns is the gap.
+func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
+	switch {
+	case onDevice:
+		return stage
+	case stages[stage].Kind != gpuprof.DeviceStage:
+		return len(stages) + stage
+	}
+	return 2 * len(stages)
+}
+
+// exposed splits every period [begin[i], begin[i+1]) among the owners of its
+// instants. Row i has one entry a stage, then launch, then gap, and adds up
+// to the period exactly: everything is in whole nanoseconds.
+func exposed(begin []int64, spans []interval, nStages int) [][]int64 {
+	type edge struct {
+		at    int64
+		owner int
+		delta int
+	}
+	var edges []edge
+	for _, s := range spans {
+		if s.end > s.start {
+			edges = append(edges, edge{s.start, s.owner, 1}, edge{s.end, s.owner, -1})
+		}
+	}
+	for _, b := range begin {
+		edges = append(edges, edge{b, -1, 0}) // cuts intervals at period borders
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+
+	rows := make([][]int64, len(begin)-1)
+	for i := range rows {
+		rows[i] = make([]int64, nStages+2)
+	}
+	active := make([]int, 2*nStages+1)
+	period := -1
+	for k, e := range edges {
+		if e.owner >= 0 {
+			active[e.owner] += e.delta
+		}
+		if k+1 == len(edges) {
+			break
+		}
+		for period+1 < len(begin) && begin[period+1] <= e.at {
+			period++
+		}
+		if d := edges[k+1].at - e.at; d > 0 && period >= 0 && period < len(rows) {
+			rows[period][columnOf(active, nStages)] += d
+		}
+	}
+	return rows
+}
+
+// columnOf maps the winning owner to its column: stage, launch or gap.
+func columnOf(active []int, nStages int) int {
+	for owner, n := range active {
+		if n > 0 {
+			if owner == 2*nStages {
+				return nStages
+			}
+			return owner % nStages
+		}
+	}
+	return nStages + 1
+}

@@ -1,0 +1,79 @@
+// Package measure runs a plan: set up, check, warm up, sample until decided,
+// summarise. Each phase is a file; the result is a gpuprof.Run.
+package measure
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Plan is everything that decides what a run does.
+type Plan struct {
+	Workload gpuprof.Workload
+	Preset   string
+	Knobs    gpuprof.Settings // complete, from gpuprof.Resolve
+	Seed     uint64
+	Mode     gpuprof.Mode
+	MinTime  time.Duration // sampling goes on at least this long
+	MaxTime  time.Duration // warm-up and sampling together
+	Warmup   Warmup
+	Samples  int // 0: until the interval is narrow enough or MaxTime
+	Tool     gpuprof.Tool
+	Build    string // hash of the binary: part of the check cache's key
+	CacheDir string // "" checks every time
+	Progress func(Progress)
+}
+
+// Progress says where a run is.
+type Progress struct {
+	Phase       string // setup, check, warm-up, sample, summarise
+	Done, Total float64
+	Note        string
+}
+
+// Warmup says how long to run before sampling. The zero value is no warm-up.
+type Warmup struct {
+	Auto  bool // until settled
+	Steps int
+	Time  time.Duration
+}
+
+// ParseWarmup reads "auto", a number of steps, or a duration.
+func ParseWarmup(s string) (Warmup, error) {
+	if s == "auto" {
+		return Warmup{Auto: true}, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
+		return Warmup{Steps: n}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return Warmup{Time: d}, nil
+	}
+	return Warmup{}, gpuprof.Errorf(gpuprof.ErrUsage, "setting --warmup: %q is none of auto, a number of steps (20) or a duration (2s)", s)
+}
+
+// The protocol's numbers. Each is a rule of the measuring method, so they
+// stand together.
+const (
+	minSamples    = 10     // never stop before
+	minPairs      = 3      // of probed and bare blocks, for the overhead's interval
+	halfWidthGoal = 0.0125 // a quarter of the default 5 % threshold
+	settleWindows = 5
+	settleSpread  = 0.01
+	warmupCap     = 15 * time.Second
+	blockTarget   = 150 * time.Millisecond
+	minBlockSteps = 5
+	windowTarget  = 20 * time.Millisecond
+	longStep      = time.Second // past it, blocks shrink to single steps
+	clockMismatch = 0.01
+	hostOverhead  = 0.005
+	gpuOverhead   = 0.01
+)
+
+func (p Plan) report(phase string, done, total float64, note string) {
+	if p.Progress != nil {
+		p.Progress(Progress{phase, done, total, note})
+	}
+}

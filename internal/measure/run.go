@@ -1,0 +1,222 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+	"github.com/gpuprof/gpuprof/probes/host"
+)
+
+// runner is the state of one run. Its phases are called in order by Run.
+type runner struct {
+	ctx     context.Context
+	plan    Plan
+	dev     *events.Tracer
+	machine host.Machine
+	sess    gpuprof.Session
+	rec     *events.Recorder
+	samples *samples
+	run     *gpuprof.Run
+	started time.Time
+	startNS int64 // the same on events.Now's clock
+
+	next        int   // step index
+	stepNS      int64 // latest estimate of a step
+	anchorSlack int64
+	example     *block // the last probed block, for the example step
+	kernels     *block
+}
+
+// Run executes a plan on a device the caller opened and will close. The
+// result is not nil once the workload could be opened, also when an error
+// cuts the run short: then its status is partial or invalid, and what was
+// measured is in it.
+func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, error) {
+	r := &runner{ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now()}
+	if err := r.setup(); err != nil {
+		return nil, err
+	}
+	defer r.sess.Close() // the device's own Close reports what this could
+	telemetry := host.Start(ctx, 100*time.Millisecond)
+	err := r.measure()
+	r.run.Telemetry = telemetry.Stop()
+	r.summarise(err)
+	return r.run, err
+}
+
+func (r *runner) measure() error {
+	phases := []func() error{r.check, r.prepare, r.warmUp, r.sample, r.kernelPass}
+	for _, phase := range phases {
+		if err := phase(); err != nil {
+			return err
+		}
+		if err := r.ctx.Err(); err != nil {
+			return fmt.Errorf("measuring %s: interrupted: %w", r.plan.Workload.Name(), err)
+		}
+	}
+	return nil
+}
+
+// setup opens the session and starts the result.
+func (r *runner) setup() error {
+	p := r.plan
+	p.report("setup", 0, 1, "")
+	info := r.dev.Info()
+	if info.Kind == "host" && p.Mode == gpuprof.Cold {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches; use --mode steady, hot or host", p.Workload.Name())
+	}
+	if err := p.Workload.Refuse(info, p.Knobs); err != nil {
+		return err
+	}
+	sess, err := p.Workload.Open(r.ctx, r.dev, gpuprof.Config{Preset: p.Preset, Knobs: p.Knobs, Seed: p.Seed, Mode: p.Mode})
+	if err != nil {
+		return fmt.Errorf("setting up %s: %w", p.Workload.Name(), err)
+	}
+	r.sess, r.samples = sess, newSamples(sess.Stages())
+	r.run = &gpuprof.Run{
+		Version: gpuprof.SchemaVersion, Tool: p.Tool, Status: gpuprof.Complete, Started: r.started.UTC().Round(time.Millisecond),
+		Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
+		Mode: p.Mode, Device: r.machine.Environment(r.dev.Info()), Input: sess.Input(),
+		Checks: []gpuprof.Check{}, Stages: []gpuprof.StageResult{}, Counters: map[string]float64{}, Calibration: map[string]float64{},
+		Order: []gpuprof.Order{}, Flags: [][]string{}, ExampleStep: []gpuprof.Span{}, Warnings: []gpuprof.Warning{}, Findings: []gpuprof.Finding{},
+	}
+	return nil
+}
+
+func modelKnobs(w gpuprof.Workload) []string {
+	out := []string{}
+	for _, k := range w.Knobs() {
+		if k.Model {
+			out = append(out, k.Name)
+		}
+	}
+	return out
+}
+
+// check compares with the reference: no check, no times.
+func (r *runner) check() error {
+	r.plan.report("check", 0, 1, "comparing with the float64 reference")
+	checks, err := checked(r.ctx, r.dev, r.sess, r.plan)
+	r.run.Checks = append(r.run.Checks, checks...)
+	if err != nil {
+		return err
+	}
+	return checkError(r.plan, checks)
+}
+
+// prepare makes the events and calibrates.
+func (r *runner) prepare() error {
+	spans := 1
+	for _, s := range r.sess.Stages() {
+		spans += 2 * s.MaxSpans
+	}
+	var err error
+	// A block of many tiny steps or of few huge ones: bounded by the events.
+	capacity := min(128, max(8, 20000/spans))
+	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
+		return err
+	}
+	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main()); err != nil {
+		return err
+	}
+	r.run.Ceilings, err = r.dev.Ceilings(r.ctx)
+	return err
+}
+
+// sample takes probed and bare blocks in turn, ABBA or BAAB, until the
+// interval of the probed step is narrow enough or the time is spent.
+func (r *runner) sample() error {
+	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6770757072)) // its own stream: the workload draws from the seed too
+	began := time.Now()
+	order := []events.Pass{events.Probed, events.Bare}
+	for pair := 0; ; pair++ {
+		if pair%2 == 0 && rng.IntN(2) == 1 {
+			order[0], order[1] = order[1], order[0]
+		} else if pair%2 == 1 { // mirror the pair before
+			order[0], order[1] = order[1], order[0]
+		}
+		sides := order
+		if r.stepNS > int64(longStep) && pair > 0 { // the bare side is too dear to repeat
+			sides = []events.Pass{events.Probed}
+		}
+		if err := r.samplePair(sides); err != nil || r.ctx.Err() != nil {
+			return err
+		}
+		if r.decided(time.Since(began)) {
+			return nil
+		}
+	}
+}
+
+func (r *runner) samplePair(sides []events.Pass) error {
+	var got [3]*block
+	for _, pass := range sides {
+		keep, limit := r.blockSteps(blockTarget), int(^uint(0)>>1)
+		if n := r.plan.Samples; n > 0 {
+			have := len(r.samples.step)
+			if pass == events.Bare {
+				have = len(r.samples.bare)
+			}
+			keep = max(1, min(keep, n-have, (n+minPairs-1)/minPairs))
+			limit = max(0, n-have)
+		}
+		b, err := r.runBlock(pass, keep)
+		if err != nil {
+			return err
+		}
+		r.samples.add(b, r.plan.Mode, limit)
+		got[pass] = b
+		if pass == events.Probed && b.rec != nil && b.last > b.first {
+			r.example = b
+		}
+		if r.ctx.Err() != nil {
+			return nil
+		}
+	}
+	if got[events.Probed] != nil && got[events.Bare] != nil {
+		r.samples.pair(got[events.Probed], got[events.Bare], r.plan.Mode)
+	}
+	return nil
+}
+
+func (r *runner) decided(spent time.Duration) bool {
+	n := len(r.samples.step)
+	if r.plan.Samples > 0 {
+		r.plan.report("sample", float64(n), float64(r.plan.Samples), "")
+		return n >= r.plan.Samples
+	}
+	left := r.plan.MaxTime - time.Since(r.started)
+	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
+	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))
+	pairs := len(r.samples.probedMedians)
+	if n < minSamples || left > 0 && (spent < r.plan.MinTime || pairs < minPairs && r.stepNS < int64(longStep)) {
+		return false
+	}
+	if half <= halfWidthGoal {
+		return true
+	}
+	if left > 0 {
+		return false
+	}
+	r.warn("time-budget", fmt.Sprintf("the time budget ended with the step's interval at +-%.1f %%, wider than the goal of +-%.2f %%", 100*half, 100*halfWidthGoal),
+		"give more time with --max-time, or quieten the machine")
+	return true
+}
+
+func (r *runner) warn(code, text, fix string) {
+	r.run.Warnings = append(r.run.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
+
+// reasonOf says in a few words why a run ended early.
+func reasonOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}

@@ -1,0 +1,253 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/probes/events"
+)
+
+func openHost(t *testing.T) gpuprof.Device {
+	t.Helper()
+	d, err := host.Open(host.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestCompleteRun(t *testing.T) {
+	r, err := Run(context.Background(), openHost(t), fake{spin: time.Millisecond}.plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != gpuprof.Complete || r.Step.N() < minSamples || r.BareStep.N() == 0 || r.Overhead == nil {
+		t.Fatalf("status %s, %d samples, %d bare, overhead %v", r.Status, r.Step.N(), r.BareStep.N(), r.Overhead)
+	}
+	addsUp(t, r)
+	n := r.Step.N()
+	if len(r.Flags) != n || len(r.Order) != n+r.BareStep.N() {
+		t.Errorf("%d flags and %d order entries for %d probed and %d bare samples", len(r.Flags), len(r.Order), n, r.BareStep.N())
+	}
+	for i := 1; i < len(r.Order); i++ {
+		if r.Order[i].StartS < r.Order[i-1].StartS || r.Order[i].Block < r.Order[i-1].Block {
+			t.Fatalf("samples out of order at %d: %+v %+v", i, r.Order[i-1], r.Order[i])
+		}
+	}
+	// Two spins of 1 ms and one of 0.25: the device times must say so.
+	first, second := r.Stage("first"), r.Stage("second")
+	if first.Device.P05 < 2e-3 || second.Device.P05 < 0.25e-3 || r.Step.P05 < 2.25e-3 {
+		t.Errorf("first %v second %v step %v: shorter than the spins", first.Device.P05, second.Device.P05, r.Step.P05)
+	}
+	if s := r.Stage("sync"); s.Device != nil || s.Host.Median < 2e-3 {
+		t.Errorf("sync: %+v", s)
+	}
+	want := map[string]float64{"launches": 3, "copies_h2d": 1, "bytes_h2d": 100, "bytes_h2d_pageable": 100, "sync_points": 1, "flops": 2007}
+	for k, v := range want {
+		if r.Counters[k] != v {
+			t.Errorf("counter %s is %v a step, want %v", k, r.Counters[k], v)
+		}
+	}
+	if first.Counters["launches"] != 2 || second.Counters["bytes_h2d"] != 100 || first.FloorS != 2000/r.Ceilings.FlopsPerS {
+		t.Errorf("first %v floor %v, second %v", first.Counters, first.FloorS, second.Counters)
+	}
+	kernels := map[string]bool{}
+	for _, s := range r.Stages {
+		if s.Parent != "step" {
+			kernels[s.Parent+">"+s.Name] = s.Device.Median > 0
+		}
+	}
+	for _, k := range []string{"first>spin", "second>last", "second>copy pageable to device"} {
+		if !kernels[k] {
+			t.Errorf("no kernel %s in %v", k, kernels)
+		}
+	}
+	if len(r.ExampleStep) == 0 || r.Throughput.Unit != "things/s" || math.Abs(r.Throughput.Series.Median*r.Step.Median/10-1) > 0.05 {
+		t.Errorf("example %d spans, throughput %+v", len(r.ExampleStep), r.Throughput)
+	}
+}
+
+// addsUp checks the reconciliation: in every sample the exposed times of the
+// step's stages, gap among them, are the period.
+func addsUp(t *testing.T, r *gpuprof.Run) {
+	t.Helper()
+	for p, samples := range r.Step.Runs {
+		for i, period := range samples {
+			var sum float64
+			for _, s := range r.Stages {
+				if s.Parent == "step" {
+					sum += s.Exposed.Runs[p][i]
+				}
+			}
+			if math.Abs(sum-period) > 1e-9*period+1e-12 {
+				t.Fatalf("sample %d: exposed times add up to %v, the period is %v", i, sum, period)
+			}
+		}
+	}
+}
+
+func TestFailedCheckHasNoTimes(t *testing.T) {
+	f := fake{spin: time.Millisecond, checks: []gpuprof.Check{{Stage: "first", RelativeError: gpuprof.Number(math.NaN()), Tolerance: 1e-5}}}
+	r, err := Run(context.Background(), openHost(t), f.plan())
+	if !errors.Is(err, gpuprof.ErrCheck) || !strings.Contains(err.Error(), "stage first differs") {
+		t.Fatalf("error %v", err)
+	}
+	if r.Status != gpuprof.Invalid || r.Step != nil || len(r.Stages) != 0 || len(r.Checks) != 1 {
+		t.Errorf("status %s step %v stages %d checks %d", r.Status, r.Step, len(r.Stages), len(r.Checks))
+	}
+}
+
+func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := fake{spin: time.Millisecond, cancel: cancel, cancelAt: 120}
+	p := f.plan()
+	p.Samples = 2000
+	r, err := Run(ctx, openHost(t), p)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	if r.Status != gpuprof.Partial || r.Reason != "interrupted" || r.Step.N() == 0 {
+		t.Fatalf("status %s reason %q, %d samples", r.Status, r.Reason, r.Step.N())
+	}
+	addsUp(t, r)
+}
+
+func TestDeviceFailureKeepsWhatWasMeasured(t *testing.T) {
+	f := fake{spin: time.Millisecond, failAt: 200}
+	p := f.plan()
+	p.Samples = 2000
+	r, err := Run(context.Background(), openHost(t), p)
+	if err == nil || !strings.Contains(err.Error(), "last") || !strings.Contains(err.Error(), "planted") {
+		t.Fatalf("error %v does not name kernel and cause", err)
+	}
+	if r.Status != gpuprof.Partial || r.Step.N() == 0 || !strings.Contains(r.Reason, "planted") {
+		t.Errorf("status %s reason %q, %d samples", r.Status, r.Reason, r.Step.N())
+	}
+}
+
+func TestSamplesAreExact(t *testing.T) {
+	p := fake{spin: 200 * time.Microsecond}.plan()
+	p.Samples = 23
+	r, err := Run(context.Background(), openHost(t), p)
+	if err != nil || r.Step.N() != 23 {
+		t.Errorf("%d samples, %v; want 23", r.Step.N(), err)
+	}
+}
+
+func TestHostClockMode(t *testing.T) {
+	p := fake{spin: time.Millisecond}.plan()
+	p.Mode = gpuprof.HostClock
+	r, err := Run(context.Background(), openHost(t), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addsUp(t, r)
+	if r.Step.P05 < 2.25e-3 {
+		t.Errorf("step %v is shorter than its spins", r.Step.P05)
+	}
+}
+
+func TestColdIsRefusedOnTheHost(t *testing.T) {
+	p := fake{}.plan()
+	p.Mode = gpuprof.Cold
+	if _, err := Run(context.Background(), openHost(t), p); !errors.Is(err, gpuprof.ErrUsage) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The timed loop, recorder included, allocates nothing.
+func TestTimedLoopAllocatesNothing(t *testing.T) {
+	dev := events.NewTracer(openHost(t))
+	sess, err := fake{}.Open(context.Background(), dev, gpuprof.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sess.Close()
+	rec, err := events.NewRecorder(dev, sess.Main(), sess.Stages(), 64, dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{ctx: context.Background(), sess: sess, rec: rec}
+	for _, pass := range []events.Pass{events.Probed, events.Bare} {
+		n := testing.AllocsPerRun(20, func() {
+			if _, _, err := rec.Reset(pass); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.steps(50); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("pass %d: %v allocations in 50 steps", pass, n)
+		}
+	}
+}
+
+func TestCheckCache(t *testing.T) {
+	p := fake{}.plan()
+	p.CacheDir, p.Build = t.TempDir(), "build-1"
+	d := openHost(t)
+	path := cachePath(d.Info(), p)
+	if filepath.Dir(path) != filepath.Join(p.CacheDir, "checks") {
+		t.Fatalf("cache path %s", path)
+	}
+	want := []gpuprof.Check{{Stage: "first", RelativeError: 1e-7, Tolerance: 1e-5, Pass: true}}
+	writeCache(path, want)
+	if got, ok := readCache(path); !ok || len(got) != 1 || got[0] != want[0] {
+		t.Errorf("read %v %t", got, ok)
+	}
+	q := p
+	q.Build = "build-2"
+	r := p
+	r.Knobs = gpuprof.Settings{"size": "2"}
+	if cachePath(d.Info(), q) == path || cachePath(d.Info(), r) == path {
+		t.Error("another build or knob shares the key")
+	}
+}
+
+func TestParseWarmup(t *testing.T) {
+	for s, want := range map[string]Warmup{"auto": {Auto: true}, "20": {Steps: 20}, "2s": {Time: 2 * time.Second}, "0": {}} {
+		if got, err := ParseWarmup(s); err != nil || got != want {
+			t.Errorf("%s: %+v %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "-1", "-2s", "soon"} {
+		if _, err := ParseWarmup(s); !errors.Is(err, gpuprof.ErrUsage) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	var runs []*gpuprof.Run
+	for range 3 {
+		p := fake{spin: 200 * time.Microsecond}.plan()
+		p.Samples = 12
+		r, err := Run(context.Background(), openHost(t), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+	}
+	m, err := Merge(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Step.Runs) != 3 || m.Step.N() != 36 || len(m.Flags) != 36 || len(m.Stages) != len(runs[0].Stages) {
+		t.Errorf("%d processes, %d samples, %d flags, %d stages", len(m.Step.Runs), m.Step.N(), len(m.Flags), len(m.Stages))
+	}
+	addsUp(t, m)
+	other := *runs[1]
+	other.Knobs = gpuprof.Settings{"size": "2"}
+	if _, err := Merge([]*gpuprof.Run{runs[0], &other}); !errors.Is(err, gpuprof.ErrInput) {
+		t.Errorf("merging different settings: %v", err)
+	}
+}

@@ -1,0 +1,153 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// summarise turns what was collected into the result, whatever ended the run.
+func (r *runner) summarise(err error) {
+	r.plan.report("summarise", 0, 1, "")
+	r.run.PeakMemory = r.dev.Memory().Peak
+	if err != nil {
+		r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
+		if errors.Is(err, gpuprof.ErrCheck) {
+			r.run.Status = gpuprof.Invalid
+			return // no times
+		}
+	}
+	s := r.samples
+	if len(s.step) == 0 {
+		return
+	}
+	r.run.Step, r.run.BareStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare)
+	r.run.Stages = s.results()
+	r.addKernels()
+	r.addFloors()
+	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
+	amount, unit := r.sess.Work()
+	rate := make([]float64, len(s.step))
+	for i, t := range s.step {
+		rate[i] = amount / t
+	}
+	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
+	if ratio, ok := stats.PairedRatio(s.probedMedians, s.bareMedians); ok {
+		r.run.Overhead = &ratio
+	}
+	r.run.ExampleStep = r.exampleStep()
+	r.addWarnings()
+}
+
+// relative makes sample times count from the start of the run.
+func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
+	for i := range order {
+		order[i].StartS -= float64(r.startNS) * 1e-9
+	}
+	return order
+}
+
+// addFloors computes each stage's least time from its own minimum work and
+// the ceilings measured on this device.
+func (r *runner) addFloors() {
+	c := r.run.Ceilings
+	for i := range r.run.Stages {
+		res := &r.run.Stages[i]
+		for _, st := range r.sess.Stages() {
+			if res.Parent != "step" || res.Name != st.Name {
+				continue
+			}
+			if c.FlopsPerS > 0 {
+				res.FloorS = float64(st.Minimum.Flops) / c.FlopsPerS
+			}
+			if c.CopyBytesPerS > 0 {
+				res.FloorS = max(res.FloorS, float64(st.Minimum.Bytes())/c.CopyBytesPerS)
+			}
+		}
+	}
+}
+
+func (r *runner) addWarnings() {
+	s := r.samples
+	if n := len(s.step); n < minSamples {
+		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
+	}
+	if s.worstMismatch > clockMismatch {
+		r.warn("clock-mismatch", fmt.Sprintf("in one block the steps' periods and the caller's clock differ by %.1f %%", 100*s.worstMismatch),
+			"do not trust times of this run; if it happens again, report it with the run.json")
+	}
+	r.overheadWarning()
+	throttled := 0
+	for _, f := range s.flags {
+		if len(f) > 0 {
+			throttled++
+		}
+	}
+	if throttled > 0 {
+		r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the CPU quota throttled this process", throttled, len(s.flags)), "raise the container's CPU limit, or give --set threads a smaller number")
+	}
+	if cpus := float64(r.run.Device.CPUCores); r.run.Device.Load > cpus && cpus > 0 {
+		r.warn("busy-machine", fmt.Sprintf("the load average was %.1f on %d CPUs when the run began", r.run.Device.Load, r.run.Device.CPUCores), "wait until other work is done")
+	}
+}
+
+func (r *runner) overheadWarning() {
+	limit := hostOverhead
+	if r.run.Device.Kind == "cuda" {
+		limit = gpuOverhead
+	}
+	o := r.run.Overhead
+	switch {
+	case o == nil:
+		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
+	case o.CI95[0]-1 > limit:
+		r.warn("overhead-high", fmt.Sprintf("the probe slows the step by %.2f %% to %.2f %%, over the limit of %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
+			"make the step longer (a larger batch) so that the probe weighs less")
+	case o.CI95[1]-1 > limit:
+		r.warn("overhead-uncertain", fmt.Sprintf("the probe's overhead is only known to lie between %.2f %% and %.2f %%; the limit is %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
+			"run longer with --min-time, or on a quieter machine, to tell")
+	}
+}
+
+// exampleStep is the median-like middle step of the last probed block, with
+// whatever of its neighbours overlaps it, and the launches of one step of the
+// kernel pass.
+func (r *runner) exampleStep() []gpuprof.Span {
+	out := []gpuprof.Span{}
+	if r.example == nil {
+		return out
+	}
+	b, stages := r.example.rec, r.sess.Stages()
+	mid := (r.example.first + r.example.last) / 2
+	t0, t1 := b.Begin[mid], b.Begin[mid+1]
+	for _, sp := range b.Spans {
+		name, step := stages[sp.Stage].Name, sp.Step-mid
+		if sp.OnDevice && sp.DevEnd > t0 && sp.DevStart < t1 {
+			out = append(out, gpuprof.Span{Stage: name, Lane: laneName(sp.Stream), Step: step, StartS: sec(sp.DevStart - t0), DurS: sec(sp.DevEnd - sp.DevStart)})
+		}
+		if sp.HostEnd > t0 && sp.HostStart < t1 {
+			out = append(out, gpuprof.Span{Stage: name, Lane: "host", Step: step, StartS: sec(sp.HostStart - t0), DurS: sec(sp.HostEnd - sp.HostStart)})
+		}
+	}
+	if k := r.kernels; k != nil {
+		mid := (k.first + k.last) / 2
+		t0, t1 := k.rec.Begin[mid], k.rec.Begin[mid+1]
+		for _, l := range k.rec.Launches {
+			if l.Start >= t0 && l.Start < t1 {
+				out = append(out, gpuprof.Span{Stage: stages[l.Stage].Name, Kernel: l.Kernel, Lane: laneName(l.Stream), StartS: sec(l.Start - t0), DurS: sec(l.End - l.Start)})
+			}
+		}
+	}
+	return out
+}
+
+func sec(ns int64) float64 { return float64(ns) * 1e-9 }
+
+func laneName(s gpuprof.Stream) string {
+	if n, ok := s.(fmt.Stringer); ok {
+		return n.String()
+	}
+	return "stream"
+}

@@ -1,0 +1,108 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+)
+
+// warmUp runs probed steps, as sampling will, and throws them away.
+func (r *runner) warmUp() error {
+	// The first step sizes everything after it.
+	if err := r.window(1); err != nil || r.ctx.Err() != nil {
+		return err
+	}
+	w := r.plan.Warmup
+	began := time.Now()
+	switch {
+	case w.Auto:
+		return r.settle(began)
+	case w.Time > 0:
+		for time.Since(began) < w.Time && r.ctx.Err() == nil {
+			r.plan.report("warm-up", time.Since(began).Seconds(), w.Time.Seconds(), "")
+			if err := r.window(r.blockSteps(windowTarget)); err != nil {
+				return err
+			}
+		}
+	case w.Steps > 0:
+		for begin := r.next; r.next-begin < w.Steps && r.ctx.Err() == nil; {
+			r.plan.report("warm-up", float64(r.next-begin), float64(w.Steps), "")
+			if err := r.window(min(r.blockSteps(windowTarget), w.Steps)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// window runs one warm-up block and keeps the step estimate fresh.
+func (r *runner) window(keep int) error {
+	b, err := r.runBlock(events.Probed, keep)
+	if err != nil || b.rec == nil {
+		return err
+	}
+	if m := stats.Median(b.periods(r.plan.Mode)); !math.IsNaN(m) {
+		r.stepNS = int64(m * 1e9)
+	}
+	return nil
+}
+
+// settle warms up until five windows agree. Agreement is 1 % of the step
+// time or, on a machine whose steps scatter so much that window medians
+// cannot agree that closely, what their own scatter allows.
+func (r *runner) settle(began time.Time) error {
+	limit := min(warmupCap, r.plan.MaxTime/3)
+	var medians, errors []float64
+	for {
+		b, err := r.runBlock(events.Probed, r.blockSteps(windowTarget))
+		if err != nil || r.ctx.Err() != nil {
+			return err
+		}
+		p := b.periods(r.plan.Mode)
+		medians = append(medians, stats.Median(p))
+		errors = append(errors, medianError(p))
+		r.stepNS = int64(medians[len(medians)-1] * 1e9)
+		spread, allowed, ok := agreement(medians, errors)
+		if ok {
+			return nil
+		}
+		spent := time.Since(began)
+		if spent > limit {
+			text := fmt.Sprintf("after %.1f s of warm-up, only %d windows were measured", spent.Seconds(), len(medians))
+			if len(medians) >= settleWindows {
+				text = fmt.Sprintf("after %.1f s of warm-up the last %d windows still differ by %.1f %% (%.1f %% allowed)", spent.Seconds(), settleWindows, 100*spread, 100*allowed)
+			}
+			r.warn("not-settled", text, "give a longer warm-up (--warmup 30s), or stop what else runs on the machine")
+			return nil
+		}
+		r.plan.report("warm-up", spent.Seconds(), limit.Seconds(), "")
+	}
+}
+
+// medianError is the standard error of a median, in the samples' unit: 1.2533
+// sigma/sqrt(n), with sigma from the median absolute deviation (1.4826 MAD).
+func medianError(x []float64) float64 {
+	m := stats.Median(x)
+	dev := make([]float64, len(x))
+	for i := range x {
+		dev[i] = math.Abs(x[i] - m)
+	}
+	return 1.2533 * 1.4826 * stats.Median(dev) / math.Sqrt(float64(len(x)))
+}
+
+// agreement compares the last five window medians. The range of five normal
+// values is under 4 sigma in 95 of 100 cases (studentised range, 3.86).
+func agreement(medians, errors []float64) (spread, allowed float64, ok bool) {
+	if len(medians) < settleWindows {
+		return 0, 0, false
+	}
+	m, e := medians[len(medians)-settleWindows:], errors[len(errors)-settleWindows:]
+	mid := stats.Median(m)
+	spread = (slices.Max(m) - slices.Min(m)) / mid
+	allowed = max(settleSpread, 4*stats.Median(e)/mid)
+	return spread, allowed, spread <= allowed
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Clock is what the host clock costs and resolves, in seconds.
+type Clock struct {
+	ReadS float64 // one read, the median over batches
+	TickS float64 // the smallest step seen between two reads
+}
+
+// MeasureClock reads the monotonic clock some ten thousand times, which takes
+// about a millisecond.
+func MeasureClock() Clock {
+	const batches, reads = 25, 400
+	start := time.Now()
+	var costs [batches]float64
+	tick := time.Duration(1 << 62)
+	for b := range costs {
+		begin := time.Since(start)
+		last := begin
+		for range reads {
+			now := time.Since(start)
+			if d := now - last; d > 0 && d < tick {
+				tick = d
+			}
+			last = now
+		}
+		costs[b] = (last - begin).Seconds() / reads
+	}
+	slices.Sort(costs[:])
+	return Clock{ReadS: costs[batches/2], TickS: tick.Seconds()}
+}
+
+func clockLine(c Clock) Line {
+	l := Line{Name: "clock", State: OK, Found: "reads in " + gpuprof.FormatSeconds(c.ReadS) + ", steps of " + gpuprof.FormatSeconds(c.TickS)}
+	if c.ReadS > 500e-9 || c.TickS > 1e-6 {
+		l.State, l.Reason = Limited, "stages shorter than about a hundred clock reads cannot be told apart from the clock"
+		l.Fix = "choose the tsc clock source (/sys/devices/system/clocksource/clocksource0/current_clocksource), or larger stages"
+	}
+	return l
+}
+
+// MeasureSleep is how much later than asked a 1 ms sleep ends: the median of
+// several, in seconds.
+func MeasureSleep() float64 {
+	const n = 15
+	var late [n]float64
+	for i := range late {
+		begin := time.Now()
+		time.Sleep(time.Millisecond)
+		late[i] = (time.Since(begin) - time.Millisecond).Seconds()
+	}
+	slices.Sort(late[:])
+	return late[n/2]
+}
+
+func sleepLine(late float64) Line {
+	l := Line{Name: "timer", State: OK, Found: "a 1 ms sleep ends " + gpuprof.FormatSeconds(late) + " late"}
+	if late > 1e-3 {
+		l.State, l.Reason = Limited, "the scheduler wakes a waiting thread late, which shows as time in sync and wait stages"
+		l.Fix = "stop other programs, or give the machine more CPUs"
+	}
+	return l
+}

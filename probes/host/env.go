@@ -1,0 +1,178 @@
+package host
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Environment is the fingerprint of the device and of this machine. What
+// cannot be read stays empty.
+func Environment(dev gpuprof.Info) gpuprof.Env { return This().Environment(dev) }
+
+// Environment is the fingerprint of the device and of machine m.
+func (m Machine) Environment(dev gpuprof.Info) gpuprof.Env {
+	env := gpuprof.Env{
+		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,
+		CPU: m.CPUModel(), CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version(),
+	}
+	env.Memory, _ = m.MemoryTotal()
+	env.Kernel, _ = m.text("proc/sys/kernel/osrelease")
+	env.Governor, _ = m.Governor()
+	env.CPUQuota, _ = m.CPUQuota()
+	env.Load, _ = m.Load()
+	return env
+}
+
+// CPUModel is the processor's name, or its vendor's part numbers where
+// /proc/cpuinfo gives no name (arm64); empty when unknown.
+func (m Machine) CPUModel() string {
+	for _, key := range []string{"model name", "Model", "cpu model", "Hardware"} {
+		if v, ok := m.field("proc/cpuinfo", key); ok && v != "" {
+			return strings.Join(strings.Fields(v), " ")
+		}
+	}
+	who, ok1 := m.field("proc/cpuinfo", "CPU implementer")
+	part, ok2 := m.field("proc/cpuinfo", "CPU part")
+	if ok1 && ok2 {
+		return "implementer " + who + " part " + part
+	}
+	return ""
+}
+
+// MemoryTotal is the machine's memory in bytes.
+func (m Machine) MemoryTotal() (int64, bool) { return m.memInfo("MemTotal") }
+
+// MemoryAvailable is what a new process could use without swapping, in bytes,
+// as the kernel estimates it.
+func (m Machine) MemoryAvailable() (int64, bool) { return m.memInfo("MemAvailable") }
+
+func (m Machine) memInfo(key string) (int64, bool) {
+	v, ok := m.field("proc/meminfo", key)
+	if !ok {
+		return 0, false
+	}
+	kib, err := strconv.ParseInt(strings.TrimSuffix(v, " kB"), 10, 64)
+	return kib << 10, err == nil
+}
+
+// MemoryLimit is the tightest control-group limit in bytes; false when there
+// is none or none can be read.
+func (m Machine) MemoryLimit() (int64, bool) {
+	limit, found := int64(0), false
+	for _, g := range m.groups("memory") {
+		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
+			v, err := m.integer(g + name)
+			// Version 1 writes a huge page-rounded number for "no limit".
+			if err == nil && v < 1<<60 && (!found || v < limit) {
+				limit, found = v, true
+			}
+		}
+	}
+	return limit, found
+}
+
+// CPUQuota is the tightest control-group limit in CPUs; false when there is
+// none or none can be read.
+func (m Machine) CPUQuota() (float64, bool) {
+	quota, found := 0.0, false
+	for _, g := range m.groups("cpu") {
+		if v, ok := m.quota(g); ok && (!found || v < quota) {
+			quota, found = v, true
+		}
+	}
+	return quota, found
+}
+
+func (m Machine) quota(group string) (float64, bool) {
+	if s, err := m.text(group + "/cpu.max"); err == nil {
+		if q, p, ok := strings.Cut(s, " "); ok {
+			return ratio(q, p)
+		}
+	}
+	q, err1 := m.text(group + "/cpu.cfs_quota_us")
+	p, err2 := m.text(group + "/cpu.cfs_period_us")
+	if err1 != nil || err2 != nil {
+		return 0, false
+	}
+	return ratio(q, p)
+}
+
+// ratio divides two numbers in text; "max" and -1 mean no limit.
+func ratio(num, den string) (float64, bool) {
+	n, err1 := strconv.ParseFloat(num, 64)
+	d, err2 := strconv.ParseFloat(den, 64)
+	if err1 != nil || err2 != nil || n <= 0 || d <= 0 {
+		return 0, false
+	}
+	return n / d, true
+}
+
+// Throttled is how long, in seconds, the quota has stopped the process's
+// group since the group began.
+func (m Machine) Throttled() (float64, bool) {
+	name, key, unit, ok := m.throttleFile()
+	if !ok {
+		return 0, false
+	}
+	s, err := m.text(name)
+	if err != nil {
+		return 0, false
+	}
+	return numberAfter(s, key, unit)
+}
+
+// throttleFile finds the file, the key in it and its unit in seconds.
+func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
+	for _, g := range m.groups("cpu") {
+		name = g + "/cpu.stat"
+		s, err := m.text(name)
+		if err != nil {
+			continue
+		}
+		if _, ok := numberAfter(s, "throttled_usec", 1); ok {
+			return name, "throttled_usec", 1e-6, true
+		}
+		if _, ok := numberAfter(s, "throttled_time", 1); ok {
+			return name, "throttled_time", 1e-9, true
+		}
+	}
+	return "", "", 0, false
+}
+
+// numberAfter finds "key value" on a line of its own.
+func numberAfter(s, key string, unit float64) (float64, bool) {
+	for line := range strings.Lines(s) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == key {
+			v, err := strconv.ParseFloat(f[1], 64)
+			return v * unit, err == nil
+		}
+	}
+	return 0, false
+}
+
+// Governor is CPU 0's frequency governor, such as "performance".
+func (m Machine) Governor() (string, bool) {
+	s, err := m.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+	return s, err == nil && s != ""
+}
+
+// Frequency is CPU 0's clock in hertz as the governor reports it.
+func (m Machine) Frequency() (float64, bool) {
+	khz, err := m.integer("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
+	return float64(khz) * 1e3, err == nil && khz > 0
+}
+
+// Load is the load average over one minute.
+func (m Machine) Load() (float64, bool) {
+	s, err := m.text("proc/loadavg")
+	f := strings.Fields(s)
+	if err != nil || len(f) == 0 {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(f[0], 64)
+	return v, err == nil
+}

@@ -1,0 +1,192 @@
+package host
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// State says how far a thing can be measured.
+type State string
+
+// The states of a Line.
+const (
+	OK      State = "ok"
+	Limited State = "limited" // measured, with the drawback in Reason
+	Missing State = "missing"
+)
+
+// Line is one finding about the machine.
+type Line struct {
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Found  string `json:"found"`  // what is there
+	Reason string `json:"reason"` // why it is not ok; empty when it is
+	Fix    string `json:"fix"`    // what to do about it
+	Vital  bool   `json:"vital"`  // without it nothing can be measured
+}
+
+// Examine looks at everything that decides what can be measured here. noGPU
+// says why no GPU is used; empty when one is.
+func (m Machine) Examine(noGPU string) []Line {
+	return []Line{
+		m.cpuLine(), m.quotaLine(), m.frequencyLine(), m.memoryLine(), m.loadLine(),
+		clockLine(MeasureClock()), sleepLine(MeasureSleep()),
+		m.libraryLine(), m.nodeLine(), gpuLine(noGPU, m.FindGPU()), m.raplLine(), m.perfLine(),
+	}
+}
+
+func (m Machine) cpuLine() Line {
+	n := runtime.NumCPU()
+	l := Line{Name: "cpu", State: OK, Found: fmt.Sprintf("%s, %d logical CPUs", orUnknown(m.CPUModel()), n)}
+	if n < 2 {
+		l.State, l.Reason = Limited, "one CPU runs both the caller and the device's streams, so nothing overlaps"
+		l.Fix = "use a machine with two CPUs or more"
+	}
+	return l
+}
+
+func (m Machine) quotaLine() Line {
+	q, ok := m.CPUQuota()
+	l := Line{Name: "cpu quota", State: OK, Found: "none"}
+	if ok {
+		l.State, l.Found = Limited, fmt.Sprintf("%.4g CPUs", q)
+		l.Reason, l.Fix = "the control group stops all threads when the quota is used up, which stretches single steps", "lift the quota (cpu.max), or set the threads knob below it"
+	}
+	t, known := m.Throttled()
+	if !known {
+		if !ok {
+			l.Found = "none set; throttling cannot be read"
+		}
+		return l
+	}
+	if t > 0 {
+		l.Found += ", throttled for " + gpuprof.FormatSeconds(t) + " so far"
+	}
+	return l
+}
+
+func (m Machine) frequencyLine() Line {
+	l := Line{Name: "cpu frequency", State: OK}
+	gov, okGov := m.Governor()
+	hz, okHz := m.Frequency()
+	switch {
+	case !okGov && !okHz:
+		l.State, l.Found = Missing, "unknown"
+		l.Reason, l.Fix = "the kernel shows no cpufreq folder, which is usual in a virtual machine", "none needed; a change of clock shows as drift of the step time instead"
+	case okGov && gov != "performance":
+		l.State, l.Found = Limited, gov+frequencySuffix(hz, okHz)
+		l.Reason, l.Fix = "the governor changes the clock with the load", "cpupower frequency-set -g performance"
+	default:
+		l.Found = orUnknown(gov) + frequencySuffix(hz, okHz)
+	}
+	return l
+}
+
+func frequencySuffix(hz float64, ok bool) string {
+	if !ok {
+		return ""
+	}
+	return ", " + gpuprof.FormatSI(hz, "Hz")
+}
+
+func (m Machine) memoryLine() Line {
+	total, ok := m.MemoryTotal()
+	if !ok {
+		return Line{Name: "memory", State: Missing, Found: "unknown", Reason: "/proc/meminfo cannot be read", Fix: "mount /proc"}
+	}
+	l := Line{Name: "memory", State: OK, Found: gpuprof.FormatBytes(float64(total))}
+	if avail, ok := m.MemoryAvailable(); ok {
+		l.Found += ", " + gpuprof.FormatBytes(float64(avail)) + " available"
+	}
+	if limit, ok := m.MemoryLimit(); ok && limit < total {
+		l.State, l.Found = Limited, l.Found+", limited to "+gpuprof.FormatBytes(float64(limit))
+		l.Reason, l.Fix = "the control group allows less than the machine has", "raise memory.max for the larger presets"
+	}
+	return l
+}
+
+func (m Machine) loadLine() Line {
+	v, ok := m.Load()
+	if !ok {
+		return Line{Name: "load", State: Missing, Found: "unknown", Reason: "/proc/loadavg cannot be read", Fix: "mount /proc"}
+	}
+	l := Line{Name: "load", State: OK, Found: strconv.FormatFloat(v, 'f', 2, 64) + " over the last minute"}
+	if v > 0.5*float64(runtime.NumCPU()) {
+		l.State, l.Reason = Limited, "other programs use more than half of the CPUs"
+		l.Fix = "stop them, or take more processes with --runs and look at the spread"
+	}
+	return l
+}
+
+func (m Machine) libraryLine() Line {
+	g := m.FindGPU()
+	if g.Driver == "" {
+		return Line{Name: "gpu driver", State: Missing, Found: "no libcuda.so.1",
+			Reason: "it is neither in LD_LIBRARY_PATH nor where the loader looks",
+			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
+	}
+	l := Line{Name: "gpu driver", State: OK, Found: "libcuda.so.1 " + g.Driver}
+	if g.Version != "" {
+		l.Found += ", module " + g.Version
+	}
+	return l
+}
+
+func (m Machine) nodeLine() Line {
+	g := m.FindGPU()
+	if len(g.Nodes) == 0 {
+		return Line{Name: "gpu nodes", State: Missing, Found: "no /dev/nvidia0",
+			Reason: "there is no NVIDIA GPU, its kernel module is not loaded, or the container was not given it",
+			Fix:    "load the module with nvidia-modprobe, or start the container with --gpus all"}
+	}
+	return Line{Name: "gpu nodes", State: OK, Found: strings.Join(g.Nodes, " ")}
+}
+
+func gpuLine(noGPU string, g GPU) Line {
+	l := Line{Name: "gpu", State: OK, Found: "used"}
+	if noGPU != "" {
+		l.State, l.Found, l.Reason, l.Fix = Missing, "not used", noGPU, g.Fix()
+		if l.Fix == "" {
+			l.Fix = "measure on the host device, or use a version of gpuprof with a CUDA device"
+		}
+	}
+	return l
+}
+
+func (m Machine) raplLine() Line {
+	files := m.glob("sys/class/powercap/intel-rapl:[0-9]*/energy_uj")
+	l := Line{Name: "cpu energy (RAPL)", State: Missing, Found: "no counter"}
+	if len(files) == 0 {
+		l.Reason, l.Fix = "the kernel shows no powercap counter, which is usual in a virtual machine", "run on bare metal with the intel_rapl module"
+		return l
+	}
+	if _, err := m.integer(files[0][1:]); err != nil {
+		l.State, l.Found = Missing, files[0]
+		l.Reason, l.Fix = "the counter may be read by root only", "sudo chmod a+r "+files[0]
+		return l
+	}
+	l.State, l.Found = OK, files[0]
+	return l
+}
+
+func (m Machine) perfLine() Line {
+	v, err := m.integer("proc/sys/kernel/perf_event_paranoid")
+	switch {
+	case err != nil:
+		return Line{Name: "perf events", State: Missing, Found: "none", Reason: "the kernel has no perf events", Fix: "none needed; gpuprof counts flops and bytes from the problem"}
+	case v > 2:
+		return Line{Name: "perf events", State: Missing, Found: fmt.Sprintf("paranoid level %d", v), Reason: "only root may count", Fix: "sysctl kernel.perf_event_paranoid=2"}
+	}
+	return Line{Name: "perf events", State: OK, Found: fmt.Sprintf("paranoid level %d", v)}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

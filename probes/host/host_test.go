@@ -1,0 +1,294 @@
+package host
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// machine makes a Machine of files; libraries sets LD_LIBRARY_PATH.
+func machine(libraries string, files map[string]string) Machine {
+	m := fstest.MapFS{}
+	for name, text := range files {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return Machine{m, func(key string) string {
+		if key == "LD_LIBRARY_PATH" {
+			return libraries
+		}
+		return ""
+	}}
+}
+
+var serverFiles = map[string]string{
+	"proc/cpuinfo":                                         "processor\t: 0\nmodel name\t: Big  CPU @ 3GHz\n\nprocessor\t: 1\nmodel name\t: other\n",
+	"proc/meminfo":                                         "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    8192 kB\n",
+	"proc/loadavg":                                         "0.25 0.10 0.05 1/100 1234\n",
+	"proc/sys/kernel/osrelease":                            "6.1.0\n",
+	"proc/self/cgroup":                                     "0::/box/job\n",
+	"sys/fs/cgroup/box/cpu.max":                            "150000 100000\n",
+	"sys/fs/cgroup/box/cpu.stat":                           "usage_usec 5\nthrottled_usec 2500000\n",
+	"sys/fs/cgroup/box/job/cpu.max":                        "max 100000\n",
+	"sys/fs/cgroup/box/job/memory.max":                     "max\n",
+	"sys/fs/cgroup/box/memory.max":                         "4194304\n",
+	"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+	"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2400000\n",
+	"sys/class/powercap/intel-rapl:0/energy_uj":            "12345\n",
+	"proc/sys/kernel/perf_event_paranoid":                  "4\n",
+	"proc/driver/nvidia/version":                           "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n",
+	"dev/nvidia0":                                          "",
+	"dev/nvidiactl":                                        "",
+	"etc/ld.so.conf":                                       "include /etc/ld.so.conf.d/*.conf\n",
+	"etc/ld.so.conf.d/cuda.conf":                           "# comment\n/opt/driver/lib\n",
+	"opt/driver/lib/libcuda.so.1":                          "",
+	"sys/fs/cgroup/cpu/ignored/because/version/2/cpu.stat": "throttled_time 9",
+	"sys/fs/cgroup/memory/ignored/memory.limit_in_bytes":   "1",
+	"sys/fs/cgroup/cpu/ignored/because/cpu.cfs_quota_us":   "1",
+	"sys/fs/cgroup/cpu/ignored/because/cpu.cfs_period_us":  "1",
+	"sys/fs/cgroup/unrelated/cpu.max":                      "1 1",
+	"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance",
+	"proc/self/statm":                                      "1000 250 50 1 0 300 0\n",
+	"lib/other.so":                                         "",
+	"usr/lib/libcuda.so":                                   "",
+	"proc/sys/kernel/hostname":                             "never read",
+}
+
+func TestEnvironment(t *testing.T) {
+	dev := gpuprof.Info{Kind: "host", Name: "cpu", Arch: "amd64", Cores: 3, Facts: map[string]string{"a": "b"}}
+	want := gpuprof.Env{
+		Kind: "host", Name: "cpu", Arch: "amd64", Cores: 3, DeviceInfo: map[string]string{"a": "b"},
+		CPU: "Big CPU @ 3GHz", CPUCores: runtime.NumCPU(), Memory: 16 << 20, OS: runtime.GOOS, Kernel: "6.1.0",
+		Go: runtime.Version(), Governor: "powersave", CPUQuota: 1.5, Load: 0.25,
+	}
+	if diff := cmp.Diff(want, machine("", serverFiles).Environment(dev)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNothingReadableIsUnknown(t *testing.T) {
+	m := machine("", nil)
+	env := m.Environment(gpuprof.Info{})
+	want := gpuprof.Env{CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version()}
+	if diff := cmp.Diff(want, env); diff != "" {
+		t.Error(diff)
+	}
+	for _, l := range m.Examine("no GPU here") {
+		if l.State != OK && (l.Reason == "" || l.Fix == "") {
+			t.Errorf("line %s is %s without a reason and a fix", l.Name, l.State)
+		}
+		if strings.Contains(l.Found, "unknown") && l.Name == "memory" && l.State != Missing {
+			t.Errorf("memory is unknown but %s", l.State)
+		}
+	}
+}
+
+func TestControlGroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		files     map[string]string
+		quota     float64 // 0: none
+		memory    int64
+		throttled float64 // -1: unknown
+	}{
+		"version 2, tightest of the levels": {serverFiles, 1.5, 4 << 20, 2.5},
+		"version 1": {map[string]string{
+			"proc/self/cgroup": "4:memory:/m/x\n1:cpu,cpuacct:/c\n0::/\n",
+			"sys/fs/cgroup/memory/m/memory.limit_in_bytes":   "1048576",
+			"sys/fs/cgroup/memory/m/x/memory.limit_in_bytes": "9223372036854771712",
+			"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us":           "50000",
+			"sys/fs/cgroup/cpu/c/cpu.cfs_period_us":          "100000",
+			"sys/fs/cgroup/cpu/c/cpu.stat":                   "nr_periods 3\nthrottled_time 2000000000\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":     "9223372036854771712",
+		}, 0.5, 1 << 20, 2},
+		"version 1 without limits": {map[string]string{
+			"proc/self/cgroup":                           "4:memory:/\n1:cpu:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":         "-1",
+			"sys/fs/cgroup/cpu/cpu.cfs_period_us":        "100000",
+		}, 0, 0, -1},
+		"a container that sees its group at the mount": {map[string]string{
+			"proc/self/cgroup":         "0::/outer/path\n",
+			"sys/fs/cgroup/cpu.max":    "200000 100000",
+			"sys/fs/cgroup/memory.max": "1024",
+		}, 2, 1024, -1},
+		"nothing":   {nil, 0, 0, -1},
+		"garbage":   {map[string]string{"proc/self/cgroup": "x\n0::/\n", "sys/fs/cgroup/cpu.max": "a b", "sys/fs/cgroup/memory.max": "?"}, 0, 0, -1},
+		"no cgroup": {map[string]string{"proc/self/cgroup": ""}, 0, 0, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine("", c.files)
+			if q, ok := m.CPUQuota(); q != c.quota || ok != (c.quota > 0) {
+				t.Errorf("quota %g, %v; want %g", q, ok, c.quota)
+			}
+			if l, ok := m.MemoryLimit(); l != c.memory || ok != (c.memory > 0) {
+				t.Errorf("memory limit %d, %v; want %d", l, ok, c.memory)
+			}
+			if v, ok := m.Throttled(); ok != (c.throttled >= 0) || ok && math.Abs(v-c.throttled) > 1e-12 {
+				t.Errorf("throttled %g, %v; want %g", v, ok, c.throttled)
+			}
+		})
+	}
+}
+
+func TestCPUModelOfARM(t *testing.T) {
+	m := machine("", map[string]string{"proc/cpuinfo": "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd40\n"})
+	if got := m.CPUModel(); got != "implementer 0x41 part 0xd40" {
+		t.Errorf("CPU model %q", got)
+	}
+}
+
+func TestFindGPU(t *testing.T) {
+	node := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidia-uvm": ""}
+	for name, c := range map[string]struct {
+		libraries string
+		files     map[string]string
+		driver    string
+		nodes     int
+		why       string
+	}{
+		"nothing":              {"", nil, "", 0, "no NVIDIA GPU was found"},
+		"both, by ld.so.conf":  {"", serverFiles, "/opt/driver/lib/libcuda.so.1", 1, ""},
+		"node without library": {"/nowhere:relative", node, "", 2, "is not in the loader's path"},
+		"library alone":        {"/a:/b", map[string]string{"b/libcuda.so.1": ""}, "/b/libcuda.so.1", 0, "no device node"},
+		"in the cache only":    {"", map[string]string{"etc/ld.so.cache": "x\x00libcuda.so.1\x00y", "dev/nvidia0": ""}, "in the loader's cache", 1, ""},
+		"other library":        {"", map[string]string{"etc/ld.so.cache": "x\x00libcuda.so.12\x00y"}, "", 0, "no NVIDIA GPU was found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := machine(c.libraries, c.files).FindGPU()
+			if g.Driver != c.driver || len(g.Nodes) != c.nodes {
+				t.Errorf("found %+v", g)
+			}
+			if !strings.Contains(g.Why(), c.why) || (g.Why() == "") != (c.why == "") || (g.Fix() == "") != (c.why == "") {
+				t.Errorf("why %q, fix %q; want %q", g.Why(), g.Fix(), c.why)
+			}
+		})
+	}
+	if v := machine("", serverFiles).FindGPU().Version; v != "550.54.15" {
+		t.Errorf("driver version %q", v)
+	}
+}
+
+func TestExamine(t *testing.T) {
+	want := map[string]State{"cpu quota": Limited, "cpu frequency": Limited, "memory": Limited, "gpu driver": OK, "gpu nodes": OK,
+		"gpu": Missing, "cpu energy (RAPL)": OK, "perf events": Missing}
+	for _, l := range machine("", serverFiles).Examine("no CUDA device") {
+		if s, ok := want[l.Name]; ok && s != l.State {
+			t.Errorf("line %s is %s, want %s: %+v", l.Name, l.State, s, l)
+		}
+		if l.State != OK && (l.Reason == "" || l.Fix == "") {
+			t.Errorf("line %s is %s without a reason and a fix", l.Name, l.State)
+		}
+		delete(want, l.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("lines %v are missing", want)
+	}
+}
+
+func TestClockLines(t *testing.T) {
+	if l := clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != OK {
+		t.Errorf("a good clock is %+v", l)
+	}
+	if l := clockLine(Clock{ReadS: 900e-9, TickS: 20e-9}); l.State != Limited || l.Fix == "" {
+		t.Errorf("a slow clock is %+v", l)
+	}
+	if l := sleepLine(4e-3); l.State != Limited || l.Fix == "" {
+		t.Errorf("a late timer is %+v", l)
+	}
+	c := MeasureClock()
+	if c.ReadS <= 0 || c.ReadS > 1e-3 || c.TickS <= 0 || c.TickS > 0.1 {
+		t.Errorf("this clock measures as %+v", c)
+	}
+	if late := MeasureSleep(); late < -1e-4 {
+		t.Errorf("a sleep ended %g s early", -late)
+	}
+}
+
+func TestTelemetry(t *testing.T) {
+	tel := machine("", serverFiles).Start(t.Context(), time.Millisecond)
+	sink := 0
+	for begin := time.Now(); time.Since(begin) < 60*time.Millisecond; {
+		sink++
+	}
+	tracks := tel.Stop()
+	want := []string{"process_cpu_time", "page_faults", "major_page_faults", "context_switches", "preemptions", "rss", "cpu_frequency", "throttled"}
+	for _, name := range want {
+		tr, ok := tracks[name]
+		if !ok || len(tr.Value) < 3 || len(tr.Value) != len(tr.TimeS) || tr.Unit == "" {
+			t.Fatalf("track %s: %d values, %d times, unit %q after %d spins", name, len(tr.Value), len(tr.TimeS), tr.Unit, sink)
+		}
+		for i := 1; i < len(tr.TimeS); i++ {
+			if tr.TimeS[i] <= tr.TimeS[i-1] {
+				t.Fatalf("track %s: times do not grow", name)
+			}
+		}
+	}
+	if len(tracks) != len(want) {
+		t.Errorf("%d tracks, want %d", len(tracks), len(want))
+	}
+	cpu := tracks["process_cpu_time"].Value
+	if cpu[0] != 0 || cpu[len(cpu)-1] < 0.02 {
+		t.Errorf("a busy loop of 60 ms took %g s of CPU time, counted from %g", cpu[len(cpu)-1], cpu[0])
+	}
+	if got := tracks["cpu_frequency"].Value[0]; got != 2.4e9 {
+		t.Errorf("frequency %g, want 2.4e9", got)
+	}
+	if got := tracks["throttled"].Value[0]; got != 0 {
+		t.Errorf("throttled time starts at %g, want 0", got)
+	}
+}
+
+func TestTelemetryLeavesOutTheUnreadable(t *testing.T) {
+	tel := machine("", map[string]string{"proc/self/statm": "garbage"}).Start(t.Context(), time.Millisecond)
+	for name := range tel.Stop() {
+		if name == "rss" || name == "cpu_frequency" || name == "throttled" {
+			t.Errorf("track %s is there, but nothing could be read", name)
+		}
+	}
+}
+
+func TestTelemetryEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tel := This().Start(ctx, time.Millisecond)
+	cancel()
+	<-tel.done
+	n := len(tel.times)
+	time.Sleep(5 * time.Millisecond)
+	if len(tel.times) != n {
+		t.Error("it went on sampling after its context ended")
+	}
+	if len(tel.Stop()) == 0 {
+		t.Error("what was sampled is lost")
+	}
+}
+
+func TestTelemetryThinsWhenFull(t *testing.T) {
+	tel := This().Start(t.Context(), time.Hour)
+	for len(tel.times) < capacity {
+		tel.sample()
+	}
+	tel.thin()
+	if len(tel.times) != capacity/2 || cap(tel.times) != capacity {
+		t.Errorf("%d readings with room for %d after thinning", len(tel.times), cap(tel.times))
+	}
+	for _, tr := range tel.Stop() {
+		if len(tr.Value) != len(tr.TimeS) {
+			t.Errorf("%d values at %d times", len(tr.Value), len(tr.TimeS))
+		}
+	}
+}
+
+func TestSampleAllocatesNothing(t *testing.T) {
+	tel := This().Start(t.Context(), time.Hour)
+	defer tel.Stop()
+	if n := testing.AllocsPerRun(100, tel.sample); n > 0 {
+		t.Errorf("a reading allocates %g times", n)
+	}
+}

@@ -1,0 +1,173 @@
+// Command peer times gpuprof's tensor product on inputs another program
+// wrote, for scripts/peer_e3nn.py. It reads one request a line on standard
+// input and answers with one line, so that two programs can take turns.
+//
+//	peer INPUT OUTPUT IMPL LAYOUT THREADS < "run N\n…"
+//
+// INPUT holds, little-endian: int32 nodes, edges, rows; then x [nodes,in],
+// y [edges,sh], w [edges,weights] float32; src, dst [edges], rowptr [rows+1]
+// int32; all in mul_ir order. The answer to "run N" is the median seconds of
+// N sums over edges; the result of the last goes to OUTPUT.
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(1)
+	}
+}
+
+// shape is the convolution of the preset mace-medium.
+func shape() (so3.TensorProduct, error) {
+	in, err := so3.ParseIrreps("128x0e+128x1o")
+	if err != nil {
+		return so3.TensorProduct{}, err
+	}
+	target, err := so3.ParseIrreps("128x0e+128x1o+128x2e")
+	return so3.UVUProduct(in, so3.HarmonicIrreps(3), target), err
+}
+
+func run(args []string) error {
+	if len(args) != 5 {
+		return fmt.Errorf("reading arguments: %d given; use peer INPUT OUTPUT IMPL LAYOUT THREADS", len(args))
+	}
+	threads, err := strconv.Atoi(args[4])
+	if err != nil {
+		return fmt.Errorf("reading THREADS: %w", err)
+	}
+	dev, err := host.Open(host.Options{Threads: threads})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	job, err := bind(dev, args[0], args[2], op.Layout(args[3]))
+	if err != nil {
+		return err
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		n, err := strconv.Atoi(strings.TrimPrefix(in.Text(), "run "))
+		if err != nil {
+			return fmt.Errorf("reading request %q: %w", in.Text(), err)
+		}
+		t, err := job.time(n)
+		if err != nil {
+			return err
+		}
+		fmt.Println(t)
+	}
+	return job.write(args[1])
+}
+
+type job struct {
+	tp     so3.TensorProduct
+	layout op.Layout
+	stream gpuprof.Stream
+	ops    []*op.Bound
+	out    gpuprof.Buffer
+}
+
+func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error) {
+	tp, err := shape()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	var size [3]int32
+	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
+		return nil, fmt.Errorf("reading sizes: %w", err)
+	}
+	nodes, edges, rows := int(size[0]), int(size[1]), int(size[2])
+	j := &job{tp: tp, layout: layout}
+	if j.stream, err = dev.NewStream("main"); err != nil {
+		return nil, err
+	}
+	buffer := func(n int) gpuprof.Buffer {
+		b, e := dev.Alloc(4*n, gpuprof.OnDevice)
+		if e != nil && err == nil {
+			err = e
+		}
+		return b
+	}
+	read := func(n int) gpuprof.Buffer {
+		b := buffer(n)
+		if err == nil {
+			err = binary.Read(r, binary.LittleEndian, gpuprof.Floats(b)[:n])
+		}
+		return b
+	}
+	b := op.TPBuffers{X: read(nodes * tp.In1.Dim()), Y: read(edges * tp.In2.Dim()), W: read(edges * tp.WeightNumel()),
+		Src: read(edges), Dst: read(edges), RowPtr: read(rows + 1), Out: buffer(rows * tp.Out.Dim())}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	reorder(layout, tp.In1, gpuprof.Floats(b.X))
+	product, scatter, err := op.TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 1}.Bind(dev, b, nodes, rows, edges)
+	if err != nil {
+		return nil, err
+	}
+	j.ops, j.out = []*op.Bound{product}, b.Out
+	if scatter != nil {
+		j.ops = append(j.ops, scatter)
+	}
+	return j, nil
+}
+
+// reorder takes rows from mul_ir, as they were read, to the layout.
+func reorder(layout op.Layout, irs so3.Irreps, x []float32) {
+	row := make([]float32, irs.Dim())
+	for at := 0; at+len(row) <= len(x); at += len(row) {
+		copy(row, x[at:at+len(row)])
+		op.ToLayout(layout, irs, x[at:at+len(row)], row)
+	}
+}
+
+func (j *job) time(n int) (float64, error) {
+	var times []float64
+	for range n {
+		t := time.Now()
+		for _, b := range j.ops {
+			if err := b.Enqueue(j.stream); err != nil {
+				return 0, err
+			}
+		}
+		if err := j.stream.Sync(); err != nil {
+			return 0, err
+		}
+		times = append(times, time.Since(t).Seconds())
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// write stores the result in mul_ir order.
+func (j *job) write(path string) error {
+	out := gpuprof.Floats(j.out)
+	row := make([]float32, j.tp.Out.Dim())
+	for at := 0; at+len(row) <= len(out); at += len(row) {
+		copy(row, out[at:at+len(row)])
+		op.FromLayout(j.layout, j.tp.Out, out[at:at+len(row)], row)
+	}
+	return os.WriteFile(path, j.out.Bytes(), 0o644)
+}

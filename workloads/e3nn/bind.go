@@ -1,0 +1,170 @@
+package e3nn
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// The stages of a step, in order. scatter is there only where the tensor
+// product leaves the sum over neighbours to it.
+const (
+	stBackpressure = iota
+	stCollate
+	stH2D
+	stRadial
+	stSph
+	stProduct
+	stScatter
+	stLinearGate
+	stD2H
+	stSync
+	stageCount
+)
+
+var stageNames = [stageCount]string{"backpressure", "collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "d2h", "sync"}
+
+// bind makes the operations of both slots and the list of stages.
+func (s *session) bind() error {
+	first := s.slots[0].dev
+	basis, err := s.keep(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
+	if err != nil {
+		return err
+	}
+	sph, err := s.keep(op.Sph{LMax: s.model.LMax}.Bind(s.dev, first.vec, s.harmonics, s.edges))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stSph, ops: same(sph)})
+	for i, l := range s.model.Layers {
+		if err := s.bindLayer(i, l, basis); err != nil {
+			return fmt.Errorf("layer %d: %w", i+1, err)
+		}
+	}
+	if err := s.rebind(); err != nil {
+		return err
+	}
+	s.describeStages()
+	return nil
+}
+
+func (s *session) bindLayer(i int, l layer, basis *op.Bound) error {
+	b := s.layers[i]
+	mlp, err := s.keep(s.mlp(l).Bind(s.dev, s.basis, b.w1, b.w2, s.weights, s.edges))
+	if err != nil {
+		return err
+	}
+	e := s.slots[0].dev
+	product, scatter, err := s.product(l).Bind(s.dev, op.TPBuffers{X: b.x, Y: s.harmonics, W: s.weights, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}, len(s.in.crystal.Positions), s.rows, s.edges)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, product)
+	linear, err := s.keep(l.Linear.Bind(s.dev, s.mid, b.mix, s.linear, s.rows))
+	if err != nil {
+		return err
+	}
+	gate, err := s.keep(l.Gate.Bind(s.dev, s.linear, b.out, s.rows))
+	if err != nil {
+		return err
+	}
+	radial := []*op.Bound{mlp}
+	if i == 0 { // the basis serves every layer
+		radial = []*op.Bound{basis, mlp}
+	}
+	s.plan = append(s.plan, stageOps{stRadial, i, same(radial...)}, stageOps{stProduct, i, same(product)})
+	if scatter != nil {
+		s.closers = append(s.closers, scatter)
+		s.plan = append(s.plan, stageOps{stScatter, i, same(scatter)})
+	}
+	s.plan = append(s.plan, stageOps{stLinearGate, i, same(linear, gate)})
+	return nil
+}
+
+func (s *session) keep(b *op.Bound, err error) (*op.Bound, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, b)
+	return b, nil
+}
+
+func same(ops ...*op.Bound) (out [depth][]*op.Bound) {
+	for i := range out {
+		out[i] = ops
+	}
+	return out
+}
+
+// rebind gives the later slots their own view of every operation. They share
+// tables and scratch, which is safe because one stream runs them in order.
+func (s *session) rebind() error {
+	from := s.slots[0].dev
+	for k := 1; k < depth; k++ {
+		to := s.slots[k].dev
+		swap := map[gpuprof.Buffer]gpuprof.Buffer{from.src: to.src, from.dst: to.dst, from.rowptr: to.rowptr, from.vec: to.vec}
+		for i := range s.plan {
+			ops := make([]*op.Bound, len(s.plan[i].ops[0]))
+			for j, b := range s.plan[i].ops[0] {
+				var err error
+				if ops[j], err = b.With(swap); err != nil {
+					return err
+				}
+			}
+			s.plan[i].ops[k] = ops
+		}
+	}
+	return nil
+}
+
+// describeStages lists the stages with their costs at the mean batch.
+func (s *session) describeStages() {
+	s.setEdges(0, s.in.meanEdges())
+	all := make([]gpuprof.Stage, stageCount)
+	for i := range all {
+		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.DeviceStage}
+	}
+	for i, kind := range map[int]gpuprof.StageKind{stBackpressure: gpuprof.WaitStage, stCollate: gpuprof.HostStage, stSync: gpuprof.WaitStage} {
+		all[i].Kind, all[i].MaxSpans = kind, 1
+	}
+	all[stSync].MaxSpans += s.items
+	for _, so := range s.plan {
+		st := &all[so.stage]
+		st.MaxSpans++
+		for _, b := range so.ops[0] {
+			st.Parts = append(st.Parts, b.Parts()...)
+			st.Minimum = st.Minimum.Add(b.Minimum())
+		}
+	}
+	// A copy reads what it writes.
+	e, out := int64(s.in.meanEdges()), int64(s.rows)*int64(s.last().Out.Dim())
+	in := 4 * (5*e + int64(s.rows) + 1)
+	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
+	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
+	s.stages = all
+	if all[stScatter].MaxSpans == 0 {
+		s.dropScatter()
+	}
+}
+
+// dropScatter leaves the scatter stage out where the product does its work.
+func (s *session) dropScatter() {
+	s.stages = append(s.stages[:stScatter:stScatter], s.stages[stScatter+1:]...)
+}
+
+// at maps a stage to its index in Stages.
+func (s *session) at(stage int) int {
+	if len(s.stages) < stageCount && stage > stScatter {
+		return stage - 1
+	}
+	return stage
+}
+
+func (s *session) setEdges(slot, e int) {
+	for i := range s.plan {
+		for _, b := range s.plan[i].ops[slot] {
+			b.SetEdges(e)
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package e3nn
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+const (
+	// tolerance of a float32 layer against float64 arithmetic.
+	tolerance = 1e-5
+	// Rows checked where all of them would take over a second.
+	sampledRows = 64
+	// What the reference does in a second on one core, in flops counted for
+	// the float32 kernels; only decides between all rows and a sample.
+	referenceRate = 3e8
+)
+
+// Check implements gpuprof.Session. Both slots are checked: the first over
+// as many rows as a second allows, the second over a sample.
+func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
+	rng := rand.New(rand.NewPCG(s.seed, 3))
+	var out []gpuprof.Check
+	for k := range depth {
+		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]errorNorm, stageCount)}
+		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
+			return out, err
+		}
+		out = mergeChecks(out, c.checks())
+	}
+	return out, ctx.Err()
+}
+
+// referenceSeconds estimates the reference over a whole batch.
+func (s *session) referenceSeconds() float64 {
+	var flops int64
+	for _, st := range s.stages {
+		flops += st.Minimum.Flops
+	}
+	return float64(flops) / referenceRate
+}
+
+// mergeChecks keeps the worse of two checks of a stage.
+func mergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
+	for _, c := range b {
+		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
+		switch {
+		case i < 0:
+			a = append(a, c)
+		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
+			c.Rows = a[i].Rows
+			a[i] = c
+		}
+	}
+	return a
+}
+
+// errorNorm adds up ||out-ref||^2 and ||ref||^2.
+type errorNorm struct {
+	diff, ref float64
+	used      bool
+}
+
+func (e *errorNorm) add(out []float32, ref []float64) {
+	e.used = true
+	for i, r := range ref {
+		d := float64(out[i]) - r
+		e.diff += d * d
+		e.ref += r * r
+	}
+}
+
+// relative is ||out-ref||/||ref||; where the reference is all zero, any
+// difference is infinite.
+func (e errorNorm) relative() float64 {
+	if e.ref == 0 {
+		if e.diff == 0 {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	return math.Sqrt(e.diff / e.ref)
+}
+
+// checker runs one batch through the device stage by stage, each output
+// poisoned with NaN beforehand, and compares sampled rows.
+type checker struct {
+	s     *session
+	ctx   context.Context
+	slot  int
+	batch int
+	rows  []int
+	edges int
+	refs  []rowReference // one per rows
+	errs  []errorNorm
+}
+
+func (c *checker) run(rng *rand.Rand, whole bool) error {
+	s := c.s
+	sl := &s.slots[c.slot]
+	if err := c.poisonAll(); err != nil {
+		return err
+	}
+	c.edges = s.collate(sl, c.batch)
+	rowptr := gpuprof.Ints(sl.host.rowptr)
+	c.rows = pickRows(rng, rowptr, whole)
+	if err := c.collateAndCopy(sl); err != nil {
+		return err
+	}
+	if err := c.reference(sl); err != nil {
+		return err
+	}
+	s.setEdges(c.slot, c.edges)
+	for i := range s.plan {
+		if err := c.stage(&s.plan[i]); err != nil {
+			return fmt.Errorf("stage %s: %w", stageNames[s.plan[i].stage], err)
+		}
+	}
+	return c.copyBack(sl)
+}
+
+// pickRows takes all rows, or 64 random ones, the first and last, and the longest.
+func pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
+	n := len(rowptr) - 1
+	if whole || n <= sampledRows {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	longest := 0
+	for r := range n {
+		if rowptr[r+1]-rowptr[r] > rowptr[longest+1]-rowptr[longest] {
+			longest = r
+		}
+	}
+	rows := rng.Perm(n)[:sampledRows]
+	rows = append(rows, 0, n-1, longest)
+	slices.Sort(rows)
+	return slices.Compact(rows)
+}
+
+// poisonAll fills everything the step writes with NaN.
+func (c *checker) poisonAll() error {
+	s := c.s
+	bufs := []gpuprof.Buffer{s.basis, s.harmonics, s.weights, s.mid, s.linear}
+	for _, l := range s.layers {
+		bufs = append(bufs, l.out)
+	}
+	for _, b := range bufs {
+		if err := c.poison(b); err != nil {
+			return err
+		}
+	}
+	out := gpuprof.Floats(s.slots[c.slot].out)
+	for i := range out {
+		out[i] = float32(math.NaN())
+	}
+	return s.main.Sync()
+}
+
+func (c *checker) poison(b gpuprof.Buffer) error {
+	fill, err := op.Fill{Value: float32(math.NaN())}.Bind(c.s.dev, b, b.Len()/4, 0, 0)
+	if err != nil {
+		return err
+	}
+	if err := fill.Enqueue(c.s.main); err != nil {
+		return err
+	}
+	if err := c.s.main.Sync(); err != nil {
+		return err
+	}
+	return fill.Close()
+}
+
+// collateAndCopy checks the neighbour lists against brute force and the
+// device's copy against the caller's bytes.
+func (c *checker) collateAndCopy(sl *slot) error {
+	s := c.s
+	rowptr, src, vec := gpuprof.Ints(sl.host.rowptr), gpuprof.Ints(sl.host.src), gpuprof.Floats(sl.host.vec)
+	points := s.in.batches[c.batch]
+	for _, r := range c.rows {
+		want := structure.BruteForce(s.in.crystal, s.in.finder.Cutoff(), s.in.point(points[r]), s.in.atoms)
+		lo, hi := int(rowptr[r]), int(rowptr[r+1])
+		n := hi - lo // a prefix may cut the row
+		if n > len(want.Src) || s.in.prefix == 0 && n != len(want.Src) || !slices.Equal(src[lo:hi], want.Src[:n]) {
+			c.errs[stCollate].diff, c.errs[stCollate].used = math.Inf(1), true
+			continue
+		}
+		c.errs[stCollate].add(vec[3*lo:3*hi], floats64(want.Vec[:3*n]))
+	}
+	if err := s.send(sl, c.edges, silent{}); err != nil {
+		return err
+	}
+	if err := s.main.Sync(); err != nil {
+		return err
+	}
+	for _, copied := range []struct {
+		host, dev gpuprof.Buffer
+		n         int
+	}{{sl.host.src, sl.dev.src, c.edges}, {sl.host.dst, sl.dev.dst, c.edges}, {sl.host.rowptr, sl.dev.rowptr, s.rows + 1}, {sl.host.vec, sl.dev.vec, 3 * c.edges}} {
+		got, err := c.read(copied.dev, 0, copied.n)
+		if err != nil {
+			return err
+		}
+		// Bits, not numbers: an index may look like a NaN.
+		c.errs[stH2D].used = true
+		for i, w := range gpuprof.Ints(copied.host)[:copied.n] {
+			if uint32(w) != math.Float32bits(got[i]) {
+				c.errs[stH2D].diff = math.Inf(1)
+			}
+		}
+	}
+	return nil
+}
+
+// stage runs one stage's launches and compares what they wrote.
+func (c *checker) stage(so *stageOps) error {
+	s := c.s
+	for _, b := range so.ops[c.slot] {
+		if err := b.Enqueue(s.main); err != nil {
+			return err
+		}
+	}
+	if err := s.main.Sync(); err != nil {
+		return err
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	rowptr := gpuprof.Ints(s.slots[c.slot].host.rowptr)
+	for i, r := range c.rows {
+		ref := &c.refs[i]
+		lo := int(rowptr[r])
+		var err error
+		switch so.stage {
+		case stSph:
+			w := (s.model.LMax + 1) * (s.model.LMax + 1)
+			err = c.compare(stSph, s.harmonics, lo*w, ref.y)
+		case stRadial:
+			err = c.compare(stRadial, s.weights, lo*s.model.Layers[so.layer].TP.WeightNumel(), ref.layers[so.layer].w)
+		case stProduct:
+			if messages := so.ops[c.slot][0].Output(); messages != nil {
+				err = c.compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
+			} else {
+				err = c.compare(stProduct, s.mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+			}
+		case stScatter:
+			err = c.compare(stScatter, s.mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+		case stLinearGate:
+			err = c.compare(stLinearGate, s.layers[so.layer].out, r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// The next layer reuses the buffers: what it fails to write must show.
+	if so.stage == stLinearGate {
+		for _, b := range []gpuprof.Buffer{s.weights, s.mid, s.linear} {
+			if err := c.poison(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyBack checks the result's way home, bit for bit.
+func (c *checker) copyBack(sl *slot) error {
+	if err := c.s.receive(sl, silent{}); err != nil {
+		return err
+	}
+	if err := c.s.main.Sync(); err != nil {
+		return err
+	}
+	got := gpuprof.Ints(sl.out)
+	dev, err := c.read(c.s.result(), 0, len(got))
+	if err != nil {
+		return err
+	}
+	c.errs[stD2H].used = true
+	for i, g := range got {
+		if uint32(g) != math.Float32bits(dev[i]) {
+			c.errs[stD2H].diff = math.Inf(1)
+		}
+	}
+	return nil
+}
+
+// compare reads len(ref) elements of a device buffer and adds them up.
+func (c *checker) compare(stage int, b gpuprof.Buffer, at int, ref []float64) error {
+	got, err := c.read(b, at, len(ref))
+	if err != nil {
+		return err
+	}
+	c.errs[stage].add(got, ref)
+	return nil
+}
+
+// read copies n elements from element at of a device buffer.
+func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
+	out := make([]float32, n)
+	if n == 0 {
+		return out, nil
+	}
+	tmp, err := c.s.dev.Alloc(4*n, gpuprof.Pageable)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.s.main.Copy(tmp, 0, b, 4*at, 4*n); err != nil {
+		return nil, err
+	}
+	if err := c.s.main.Sync(); err != nil {
+		return nil, err
+	}
+	copy(out, gpuprof.Floats(tmp))
+	return out, tmp.Free()
+}
+
+// checks are the compared stages in step order.
+func (c *checker) checks() []gpuprof.Check {
+	rows := fmt.Sprintf("%d of %d", len(c.rows), c.s.rows)
+	if len(c.rows) == c.s.rows {
+		rows = fmt.Sprintf("all %d", c.s.rows)
+	}
+	var out []gpuprof.Check
+	for st, e := range c.errs {
+		if !e.used {
+			continue
+		}
+		tol := tolerance
+		if st == stCollate || st == stH2D || st == stD2H {
+			tol = 0 // the same bits
+		}
+		rel := e.relative()
+		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+	}
+	return out
+}
+
+// silent is the probe of an unmeasured step.
+type silent struct{}
+
+func (silent) Start(int) error               { return nil }
+func (silent) Begin(int, gpuprof.Stream) int { return -1 }
+func (silent) End(int)                       {}
+
+func floats64(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}

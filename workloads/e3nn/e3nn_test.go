@@ -1,0 +1,341 @@
+package e3nn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+func openHost(t *testing.T, limit int64) gpuprof.Device {
+	t.Helper()
+	d, err := host.Open(host.Options{MemoryLimit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// resolve makes a config from "knob=value" strings.
+func resolve(t *testing.T, preset string, set ...string) gpuprof.Config {
+	t.Helper()
+	s := gpuprof.Settings{}
+	for _, kv := range set {
+		k, v, _ := strings.Cut(kv, "=")
+		s[k] = v
+	}
+	knobs, err := gpuprof.Resolve(New(), preset, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+}
+
+func openSession(t *testing.T, preset string, set ...string) *session {
+	t.Helper()
+	s, err := open(context.Background(), openHost(t, 0), resolve(t, preset, set...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// The shapes that workloads of this kind are known by.
+func TestPresetShapes(t *testing.T) {
+	tests := []struct {
+		preset          string
+		mul, lmax       int
+		paths, weights  []int
+		lastIn, lastOut string
+	}{
+		{"deepaw", 500, 4, []int{42, 121, 130}, []int{1203, 2660, 3238},
+			"100x0o+100x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e", "100x0o+100x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e"},
+		{"mace-large", 128, 3, []int{17}, []int{17 * 128}, "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o"},
+		{"mace-medium", 128, 3, []int{8}, []int{8 * 128}, "128x0e+128x1o", "128x0e+128x1o+128x2e"},
+		{"nequip-lips", 32, 2, nil, nil, "32x0o+32x0e+32x1o+32x1e+32x2o+32x2e", "32x0o+32x0e+32x1o+32x1e+32x2o+32x2e"},
+		{"small", 8, 2, []int{11}, []int{88}, "8x0e+8x1o+8x2e", "8x0e+8x1o+8x2e"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.preset, func(t *testing.T) {
+			knobs := resolve(t, tt.preset).Knobs
+			if knobs.Int("mul") != tt.mul || knobs.Int("lmax") != tt.lmax {
+				t.Fatalf("mul %s lmax %s", knobs["mul"], knobs["lmax"])
+			}
+			m := buildModel(tt.preset, tt.mul, tt.lmax, op.IrMul)
+			var paths, weights []int
+			for _, l := range m.Layers {
+				paths, weights = append(paths, l.TP.NumPaths()), append(weights, l.TP.WeightNumel())
+			}
+			if tt.paths != nil && (!slices.Equal(paths, tt.paths) || !slices.Equal(weights, tt.weights)) {
+				t.Errorf("paths %v weights %v, want %v %v", paths, weights, tt.paths, tt.weights)
+			}
+			last := m.Layers[len(m.Layers)-1]
+			if last.In.String() != tt.lastIn || last.Out.String() != tt.lastOut {
+				t.Errorf("%s -> %s, want %s -> %s", last.In, last.Out, tt.lastIn, tt.lastOut)
+			}
+		})
+	}
+	if d := buildModel("deepaw", 500, 4, op.IrMul).Layers[2].In.Dim(); d != 992 {
+		t.Errorf("deepaw dimension %d, want 992", d)
+	}
+}
+
+// Floors of one deepaw batch at 74,250 edges: MLP 105.9 GF, tensor product
+// 24.3 GF, linear about 4.5 GF, counted per edge and row on a small batch.
+func TestDeepawFloors(t *testing.T) {
+	s := openSession(t, "deepaw", "batch=8")
+	edges, rows := float64(s.in.meanEdges()), float64(s.rows)
+	giga := map[string]float64{}
+	for _, st := range s.Stages() {
+		per, n := edges, 74250.0
+		if st.Name == "linear_gate" {
+			per, n = rows, 3000
+		}
+		giga[st.Name] = float64(st.Minimum.Flops) / per * n / 1e9
+	}
+	within := func(name string, want, tol float64) {
+		if got := giga[name]; math.Abs(got/want-1) > tol {
+			t.Errorf("%s: %.2f GF, want %.1f", name, got, want)
+		}
+	}
+	within("radial", 105.9, 0.01)
+	within("tensor_product", 24.3, 0.05)
+	within("linear_gate", 4.5, 0.08) // "about", and the gate's own 0.1 GF are in it
+}
+
+func TestChecksPass(t *testing.T) {
+	settings := [][]string{
+		{"small"},
+		{"small", "impl=fused"},
+		{"small", "impl=unfused"},
+		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir"},
+		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3"},
+		{"small", "impl=fused", "layout=mul_ir", "lmax=0"},
+		{"small", "edges=1001", "batch=100", "threads=1"},
+		{"small", "points=atoms", "batch=12", "cutoff=9"},
+		{"deepaw", "batch=5"},
+		{"deepaw", "batch=3", "impl=unfused", "mul=50", "edges=40"},
+		{"mace-medium", "edges=400"},
+		{"mace-large", "edges=300", "impl=fused"},
+		{"nequip-lips", "edges=400", "layout=mul_ir"},
+	}
+	for _, set := range settings {
+		t.Run(strings.Join(set, ","), func(t *testing.T) {
+			s := openSession(t, set[0], set[1:]...)
+			checks, err := s.Check(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, c := range checks {
+				names = append(names, c.Stage)
+				if !c.Pass {
+					t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
+				}
+			}
+			for _, st := range s.Stages() {
+				if st.Kind != gpuprof.WaitStage && !slices.Contains(names, st.Name) {
+					t.Errorf("stage %s was not checked", st.Name)
+				}
+			}
+		})
+	}
+}
+
+// A check that cannot fail checks nothing: break one thing at a time and see
+// the stage that computes with it fail.
+func TestCheckCatches(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(s *session)
+		stage string
+	}{
+		{"wrong MLP weight", func(s *session) { gpuprof.Floats(s.layers[0].w2)[7]++ }, "radial"},
+		{"wrong feature", func(s *session) { gpuprof.Floats(s.layers[0].x)[3]++ }, "tensor_product"},
+		{"wrong mixing weight", func(s *session) { gpuprof.Floats(s.layers[0].mix)[5] = float32(math.NaN()) }, "linear_gate"},
+		{"an atom moved behind the finder's back", func(s *session) { s.in.crystal.Positions[0][0] += 0.3 }, "collate"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openSession(t, "small", "batch=64")
+			tt.spoil(s)
+			checks, err := s.Check(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == tt.stage })
+			if i < 0 || checks[i].Pass {
+				t.Errorf("stage %s passed: %+v", tt.stage, checks)
+			}
+		})
+	}
+}
+
+// The seed decides the data; the implementation does not decide the result.
+func TestResultDoesNotDependOnTuning(t *testing.T) {
+	result := func(set ...string) []float32 {
+		s := openSession(t, "small", append(set, "batch=128")...)
+		for i := range 3 {
+			if err := s.Step(i, silent{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.main.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		out := make([]float32, 0, s.slots[0].out.Len()/4)
+		stored := gpuprof.Floats(s.slots[0].out)
+		d := s.last().Out.Dim()
+		flat := make([]float32, d)
+		for at := 0; at < len(stored); at += d {
+			op.FromLayout(s.layout, s.last().Out, flat, stored[at:at+d])
+			out = append(out, flat...)
+		}
+		return out
+	}
+	base := result()
+	for _, set := range []string{"impl=fused", "impl=unfused", "layout=mul_ir", "sync=step", "item_reads=3", "threads=1", "sync=every:2"} {
+		got := result(set)
+		var diff, ref float64
+		for i := range base {
+			diff += math.Pow(float64(got[i]-base[i]), 2)
+			ref += math.Pow(float64(base[i]), 2)
+		}
+		if r := math.Sqrt(diff / ref); !(r < 1e-6) || ref == 0 {
+			t.Errorf("%s changes the result by %g", set, r)
+		}
+		if exact := set == "sync=step" || set == "item_reads=3" || set == "threads=1"; exact && !slices.Equal(got, base) {
+			t.Errorf("%s changes bits of a deterministic result", set)
+		}
+	}
+}
+
+// Every knob must change something that can be counted.
+func TestEveryKnobChangesWhatRuns(t *testing.T) {
+	other := map[string]string{
+		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50",
+		"batch": "11", "impl": "unfused", "deterministic": "on", "layout": "mul_ir", "sync": "step", "item_reads": "3", "threads": "1",
+	}
+	// What a step is: input, kernels with their costs, and what it asks of the device.
+	picture := func(set ...string) string {
+		s := openSession(t, "small", set...)
+		before := s.dev.Meter()
+		for i := range 2 {
+			if err := s.Step(i, silent{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := s.dev.Meter().Sub(before)
+		m.BlockedNS = 0
+		if err := s.main.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(s.Input(), s.Stages(), m, s.dev.Info().Cores, gpuprof.Floats(s.basis)[:4*basisSize])
+	}
+	for _, k := range New().Knobs() {
+		t.Run(k.Name, func(t *testing.T) {
+			v, ok := other[k.Name]
+			if !ok {
+				t.Fatalf("knob %s is not in this test", k.Name)
+			}
+			base := []string{"batch=12"}
+			if k.Name == "deterministic" { // csr is deterministic either way
+				base = append(base, "impl=unfused")
+			}
+			if picture(base...) == picture(append(base, k.Name+"="+v)...) {
+				t.Errorf("%s=%s changes nothing", k.Name, v)
+			}
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.xyz")
+	if err := os.WriteFile(broken, []byte("2\nLattice=\"3 0 0 0 3 0 0 0 3\" Properties=species:S:1:pos:R:3\nH 0 0 0\nH 0 zero 0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name  string
+		set   []string
+		limit int64
+		kind  error
+		text  []string
+	}{
+		{"malformed file names its line", []string{"structure=" + broken}, 0, gpuprof.ErrInput, []string{"broken.xyz", "line 4"}},
+		{"no neighbours", []string{"cutoff=0.01", "batch=4"}, 0, gpuprof.ErrInput, []string{"0.01 angstrom", "larger --set cutoff"}},
+		{"more edges than there are", []string{"edges=99999999"}, 0, gpuprof.ErrUsage, []string{"edges=99999999", "has only"}},
+		{"more points than there are", []string{"points=atoms", "batch=13"}, 0, gpuprof.ErrUsage, []string{"batch=13", "at most 12"}},
+		{"too large for memory", []string{"batch=100000"}, 1 << 28, gpuprof.ErrMemory, []string{"GiB", "smaller --set batch"}},
+		{"too large, leaner impl", []string{"batch=20000", "impl=unfused"}, 1 << 28, gpuprof.ErrMemory, []string{"impl=csr"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := openHost(t, tt.limit)
+			before := d.Memory()
+			_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
+			if !errors.Is(err, tt.kind) {
+				t.Fatalf("error %v, want kind %v", err, tt.kind)
+			}
+			for _, w := range tt.text {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q lacks %q", err, w)
+				}
+			}
+			if after := d.Memory(); after.Peak != before.Peak {
+				t.Errorf("memory was allocated before the refusal: peak %d", after.Peak)
+			}
+		})
+	}
+}
+
+func TestBadKnobs(t *testing.T) {
+	for kv, want := range map[string]string{
+		"batch=-1": "outside 1", "impl=cs": `did you mean "csr"`, "imp=csr": `did you mean "impl"`, "sync=sometimes": "every:K",
+		"cutoff=-2": "above 0", "lmax=x": "whole number", "structure=/no/such.xyz": "neither a built-in structure nor a file", "edges=0": "at least 1",
+	} {
+		k, v, _ := strings.Cut(kv, "=")
+		_, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{k: v})
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want usage error with %q", kv, err, want)
+		}
+	}
+	set := resolve(t, "small", "impl=fused", "deterministic=on").Knobs
+	if err := New().Refuse(gpuprof.Info{Kind: "host"}, set); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "impl=csr") {
+		t.Errorf("fused and deterministic: %v", err)
+	}
+	set = resolve(t, "small", "threads=2").Knobs
+	if err := New().Refuse(gpuprof.Info{Kind: "cuda", Name: "some GPU"}, set); !errors.Is(err, gpuprof.ErrUsage) {
+		t.Errorf("threads on a GPU: %v", err)
+	}
+}
+
+func TestMeanDegree(t *testing.T) {
+	s := openSession(t, "small")
+	if d := s.in.degree(); math.Abs(d-24.75) > 0.2 {
+		t.Errorf("mean degree %.3f, want 24.75", d)
+	}
+	m := openSession(t, "mace-medium", "batch=100")
+	if d := m.in.degree(); d != 158 {
+		t.Errorf("diamond at 6 angstrom has degree %v, want 158", d)
+	}
+}

@@ -1,0 +1,116 @@
+package e3nn
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// rowReference is one destination row computed in float64 from the batch's
+// float32 vectors and the float32 parameters, in the session's layout.
+type rowReference struct {
+	y      []float64 // [edges, harmonics]
+	layers []layerReference
+}
+
+type layerReference struct {
+	w        []float64 // [edges, weights]
+	messages []float64 // [edges, mid], before the sum over neighbours
+	mid, out []float64
+}
+
+// wide are the parameters in float64.
+type wide struct{ x, w1, w2, mix [][]float64 }
+
+func widen(p params) wide {
+	each := func(in [][]float32) (out [][]float64) {
+		for _, v := range in {
+			out = append(out, floats64(v))
+		}
+		return out
+	}
+	return wide{each(p.x), each(p.w1), each(p.w2), each(p.mix)}
+}
+
+// reference computes every checked row, rows in parallel.
+func (c *checker) reference(sl *slot) error {
+	c.refs = make([]rowReference, len(c.rows))
+	errs := make([]error, len(c.rows))
+	p := widen(c.s.params)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range next {
+				if c.ctx.Err() == nil {
+					c.refs[i], errs[i] = c.s.referenceRow(sl, c.rows[i], p)
+				}
+			}
+		}()
+	}
+	for i := range c.rows {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return c.ctx.Err()
+}
+
+func (s *session) referenceRow(sl *slot, row int, p wide) (rowReference, error) {
+	rowptr := gpuprof.Ints(sl.host.rowptr)
+	lo, hi := int(rowptr[row]), int(rowptr[row+1])
+	src, vec := gpuprof.Ints(sl.host.src)[lo:hi], floats64(gpuprof.Floats(sl.host.vec)[3*lo:3*hi])
+	n := hi - lo
+	sh := (s.model.LMax + 1) * (s.model.LMax + 1)
+	ref := rowReference{y: make([]float64, n*sh)}
+	basis := make([]float64, n*basisSize)
+	for e := range n {
+		op.RefSph(op.Sph{LMax: s.model.LMax}, vec[3*e:3*e+3], ref.y[e*sh:(e+1)*sh])
+		op.RefBasis(s.radialBasis(), vec[3*e:3*e+3], basis[e*basisSize:(e+1)*basisSize])
+	}
+	for i, l := range s.model.Layers {
+		lr, err := s.referenceLayer(i, l, src, basis, ref.y, p)
+		if err != nil {
+			return ref, err
+		}
+		ref.layers = append(ref.layers, lr)
+	}
+	return ref, nil
+}
+
+// referenceLayer follows the definition edge by edge; products are evaluated
+// in mul_ir order and stored in the session's.
+func (s *session) referenceLayer(i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
+	n, nw, mid := len(src), l.TP.WeightNumel(), l.TP.Out.Dim()
+	sh, in := (s.model.LMax+1)*(s.model.LMax+1), l.In.Dim()
+	r := layerReference{w: make([]float64, n*nw), messages: make([]float64, n*mid), mid: make([]float64, mid), out: make([]float64, l.Out.Dim())}
+	message := make([]float64, mid)
+	for e, node := range src {
+		w := r.w[e*nw : (e+1)*nw]
+		if err := op.RefMLP(s.mlp(l), basis[e*basisSize:(e+1)*basisSize], p.w1[i], p.w2[i], w); err != nil {
+			return r, err
+		}
+		x := p.x[i][int(node)*in : (int(node)+1)*in]
+		if err := l.TP.Eval(x, y[e*sh:(e+1)*sh], w, message); err != nil {
+			return r, err
+		}
+		stored := r.messages[e*mid : (e+1)*mid]
+		op.ToLayout(s.layout, l.TP.Out, stored, message)
+		for k, v := range stored {
+			r.mid[k] += v / math.Sqrt(neighbours)
+		}
+	}
+	mixed := make([]float64, l.Linear.Out.Dim())
+	op.RefLinear(l.Linear, r.mid, p.mix[i], mixed)
+	return r, op.RefGate(l.Gate, mixed, r.out)
+}

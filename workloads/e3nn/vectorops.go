@@ -1,0 +1,297 @@
+package e3nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// maxVectorDim bounds what a case may ask for, so that a file cannot make the
+// program allocate without end.
+const maxVectorDim = 1 << 20
+
+// vectorRunner runs cases on a device. Each case has its own buffers.
+type vectorRunner struct {
+	dev    gpuprof.Device
+	stream gpuprof.Stream
+}
+
+func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	got, err := so3.Wigner3j(c.L1, c.L2, c.L3)
+	if err != nil {
+		return nil, err
+	}
+	if err := wants("out", c.Out, len(got)); err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(got, c.Out), result32(narrow(got), c.Out)}, nil
+}
+
+func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	norm, err := so3.ParseNormalization(c.Normalization)
+	if err != nil {
+		return nil, err
+	}
+	if c.LMax < 0 || c.LMax > so3.MaxL {
+		return nil, fmt.Errorf("lmax is %d; use 0 to %d", c.LMax, so3.MaxL)
+	}
+	n, err := samples("r", c.R, 3)
+	if err != nil {
+		return nil, err
+	}
+	dim := (c.LMax + 1) * (c.LMax + 1)
+	if err := wants("out", c.Out, n*dim); err != nil {
+		return nil, err
+	}
+	wide := make([]float64, n*dim)
+	for i := range n {
+		so3.Harmonics(c.LMax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
+	}
+	got, err := v.launch(n*dim, func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := op.Sph{LMax: c.LMax}.Bind(v.dev, a.upload(v.stream, "vectors", narrow(c.R)), out, n)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range got { // the kernel's normalisation is component
+		l := int(math.Sqrt(float64(i % dim)))
+		switch norm {
+		case so3.Norm:
+			got[i] *= float32(1 / math.Sqrt(float64(2*l+1)))
+		case so3.Integral:
+			got[i] *= float32(1 / math.Sqrt(4*math.Pi))
+		}
+	}
+	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
+}
+
+func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	tp, err := c.product()
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.productSamples(tp)
+	if err != nil {
+		return nil, err
+	}
+	d1, d2, do, nw := tp.In1.Dim(), tp.In2.Dim(), tp.Out.Dim(), tp.WeightNumel()
+	wide := make([]float64, n*do)
+	for i := range n {
+		if err := tp.Eval(c.X[i*d1:(i+1)*d1], c.Y[i*d2:(i+1)*d2], c.W[i*nw:(i+1)*nw], wide[i*do:(i+1)*do]); err != nil {
+			return nil, err
+		}
+	}
+	out := []gpuprof.CaseResult{result64(wide, c.Out)}
+	// Every implementation that takes the product; the worst one counts.
+	worst := gpuprof.CaseResult{RelativeError: -1}
+	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR} {
+		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1}
+		if p.Check() != nil {
+			continue // an impl for uvu paths only
+		}
+		got, err := v.runProduct(p, c, n)
+		if err != nil {
+			return nil, err
+		}
+		if r := result32(got, c.Out); !(r.RelativeError <= worst.RelativeError) {
+			worst = r
+		}
+	}
+	return append(out, worst), nil
+}
+
+// runProduct makes every sample an edge of its own: source, edge and
+// destination i.
+func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]float32, error) {
+	index := make([]int32, n+1)
+	for i := range index {
+		index[i] = int32(i)
+	}
+	return v.launch(n*p.TP.Out.Dim(), func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		ints := func(x []int32) gpuprof.Buffer { return a.upload(v.stream, "indices", bits(x)) }
+		floats := func(x array) gpuprof.Buffer { return a.upload(v.stream, "vectors", narrow(x)) }
+		product, scatter, err := p.Bind(v.dev, op.TPBuffers{
+			X: floats(c.X), Y: floats(c.Y), W: floats(c.W), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out,
+		}, n, n, n)
+		if scatter == nil {
+			return []*op.Bound{product}, err
+		}
+		return []*op.Bound{product, scatter}, err
+	})
+}
+
+func (c *vectorCase) product() (so3.TensorProduct, error) {
+	tp := so3.TensorProduct{IrrepNorm: c.IrrepNorm, PathNorm: c.PathNorm}
+	var err error
+	for _, f := range []struct {
+		name, text string
+		to         *so3.Irreps
+	}{{"irreps_in1", c.IrrepsIn1, &tp.In1}, {"irreps_in2", c.IrrepsIn2, &tp.In2}, {"irreps_out", c.IrrepsOut, &tp.Out}} {
+		if *f.to, err = irrepsOf(f.name, f.text); err != nil {
+			return tp, err
+		}
+	}
+	for _, i := range c.Instructions {
+		tp.Instructions = append(tp.Instructions, so3.Instruction{In1: i.In1, In2: i.In2, Out: i.Out, Mode: so3.Mode(i.Mode), HasWeight: i.HasWeight, PathWeight: i.PathWeight})
+	}
+	if err := tp.Validate(); err != nil {
+		return tp, err
+	}
+	if n := tp.WeightNumel(); n > maxVectorDim {
+		return tp, fmt.Errorf("a sample has %d weights; at most %d are taken", n, maxVectorDim)
+	}
+	return tp, nil
+}
+
+func (c *vectorCase) productSamples(tp so3.TensorProduct) (int, error) {
+	n, err := samples("x", c.X, tp.In1.Dim())
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range []struct {
+		name  string
+		a     array
+		width int
+	}{{"y", c.Y, tp.In2.Dim()}, {"w", c.W, tp.WeightNumel()}, {"out", c.Out, tp.Out.Dim()}} {
+		if err := wants(f.name, f.a, n*f.width); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+func irrepsOf(name, text string) (so3.Irreps, error) {
+	irs, err := so3.ParseIrreps(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if irs.Dim() > maxVectorDim {
+		return nil, fmt.Errorf("%s has dimension %d; at most %d are taken", name, irs.Dim(), maxVectorDim)
+	}
+	return irs, nil
+}
+
+func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	g, before, err := c.gate()
+	if err != nil {
+		return nil, err
+	}
+	n, err := samples("x", c.X, g.InDim())
+	if err != nil {
+		return nil, err
+	}
+	if err := wants("out", c.Out, n*g.OutDim()); err != nil {
+		return nil, err
+	}
+	x := unsort(before, c.X)
+	wide := make([]float64, n*g.OutDim())
+	for i := range n {
+		if err := op.RefGate(g, x[i*g.InDim():(i+1)*g.InDim()], wide[i*g.OutDim():(i+1)*g.OutDim()]); err != nil {
+			return nil, err
+		}
+	}
+	got, err := v.launch(n*g.OutDim(), func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := g.Bind(v.dev, a.upload(v.stream, "vectors", narrow(x)), out, n)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
+}
+
+// gate returns the case's gate and its input irreps, scalars then gates then
+// gated, not yet sorted.
+func (c *vectorCase) gate() (op.Gate, so3.Irreps, error) {
+	g := op.Gate{Normalisation: c.Normalisation, Layout: op.MulIr}
+	var err error
+	var before so3.Irreps
+	for _, f := range []struct {
+		name, text string
+		to         *so3.Irreps
+	}{{"irreps_scalars", c.Scalars, &g.Scalars}, {"irreps_gates", c.Gates, &g.Gates}, {"irreps_gated", c.Gated, &g.Gated}} {
+		if *f.to, err = irrepsOf(f.name, f.text); err != nil {
+			return g, nil, err
+		}
+		before = append(before, *f.to...)
+	}
+	if len(c.Activations) != 2 {
+		return g, nil, fmt.Errorf("activations has %d lists; give [[of scalar blocks], [of gate blocks]]", len(c.Activations))
+	}
+	g.ActScalars, g.ActGates = c.Activations[0], c.Activations[1]
+	return g, before, g.Check()
+}
+
+// unsort takes rows in the order of e3nn's Gate.irreps_in, whose blocks are
+// sorted, to the order of the blocks as given.
+func unsort(irs so3.Irreps, x []float64) []float64 {
+	sorted, place, _ := irs.Sort()
+	from, to, dim := sorted.Offsets(), irs.Offsets(), irs.Dim()
+	out := make([]float64, len(x))
+	for row := 0; row+dim <= len(x) && dim > 0; row += dim {
+		for i, b := range irs {
+			copy(out[row+to[i]:row+to[i]+b.Dim()], x[row+from[place[i]]:])
+		}
+	}
+	return out
+}
+
+// launch binds operations that write n values to out, runs them on poisoned
+// memory and reads the result.
+func (v *vectorRunner) launch(n int, bind func(*arena, gpuprof.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
+	a := &arena{dev: v.dev}
+	defer func() {
+		if e := a.free(); err == nil {
+			err = e
+		}
+	}()
+	poison := make([]float32, n)
+	for i := range poison {
+		poison[i] = nan()
+	}
+	out := a.upload(v.stream, "the result", poison)
+	host := a.words("the result", int64(n), gpuprof.Pageable)
+	if a.err != nil {
+		return nil, a.err
+	}
+	ops, err := bind(a, out)
+	if a.err != nil {
+		return nil, a.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range ops {
+		if err := b.Enqueue(v.stream); err != nil {
+			return nil, err
+		}
+	}
+	if n > 0 {
+		if err := v.stream.Copy(host, 0, out, 0, 4*n); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.stream.Sync(); err != nil {
+		return nil, err
+	}
+	res = append(res, gpuprof.Floats(host)[:n]...)
+	for i := len(ops) - 1; i >= 0; i-- {
+		if err := ops[i].Close(); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+// bits carries integers through a float32 buffer unchanged.
+func bits(x []int32) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = math.Float32frombits(uint32(v))
+	}
+	return out
+}

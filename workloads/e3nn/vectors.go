@@ -1,0 +1,210 @@
+package e3nn
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
+// float32 to a few units in its last place over a sum.
+const (
+	vectorTolerance64 = 1e-12
+	vectorTolerance32 = 1e-6
+)
+
+// vectorCase is one case of a vectors file; docs/vectors.md describes the
+// format. Arrays may be nested or flat.
+type vectorCase struct {
+	Kind string `json:"kind"`
+	Out  array  `json:"out"`
+
+	L1 int `json:"l1"` // wigner_3j
+	L2 int `json:"l2"`
+	L3 int `json:"l3"`
+
+	LMax          int    `json:"lmax"` // spherical_harmonics
+	Normalization string `json:"normalization"`
+	R             array  `json:"r"`
+
+	IrrepsIn1    string        `json:"irreps_in1"` // tensor_product
+	IrrepsIn2    string        `json:"irreps_in2"`
+	IrrepsOut    string        `json:"irreps_out"`
+	Instructions []instruction `json:"instructions"`
+	IrrepNorm    string        `json:"irrep_normalization"`
+	PathNorm     string        `json:"path_normalization"`
+	X            array         `json:"x"`
+	Y            array         `json:"y"`
+	W            array         `json:"w"`
+
+	Scalars       string     `json:"irreps_scalars"` // gate; x as above
+	Gates         string     `json:"irreps_gates"`
+	Gated         string     `json:"irreps_gated"`
+	Activations   [][]string `json:"activations"`
+	Normalisation string     `json:"normalisation"`
+}
+
+// array is a JSON array of numbers, nested or not, flattened in order.
+type array []float64
+
+// UnmarshalJSON implements json.Unmarshaler. It reads token by token: depth
+// does not matter, and anything but a number is an error.
+func (a *array) UnmarshalJSON(b []byte) error {
+	*a = nil
+	dec := json.NewDecoder(bytes.NewReader(b))
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch v := tok.(type) {
+		case float64:
+			*a = append(*a, v)
+		case json.Delim:
+			if v == '{' || v == '}' {
+				return fmt.Errorf("an object stands where numbers are expected")
+			}
+		default:
+			return fmt.Errorf("%v stands where a number is expected", tok)
+		}
+		// More is false at the end of each nested array; close it and go on.
+		for !dec.More() {
+			if _, err := dec.Token(); err != nil {
+				return nil // the end of the value
+			}
+		}
+	}
+	return nil
+}
+
+// instruction is [i_in1, i_in2, i_out, mode, has_weight, path_weight].
+type instruction struct {
+	In1, In2, Out int
+	Mode          string
+	HasWeight     bool
+	PathWeight    float64
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *instruction) UnmarshalJSON(b []byte) error {
+	i.PathWeight = 1
+	fields := []any{&i.In1, &i.In2, &i.Out, &i.Mode, &i.HasWeight, &i.PathWeight}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	if len(raw) != 5 && len(raw) != 6 {
+		return fmt.Errorf("an instruction has %d entries; give [i_in1, i_in2, i_out, mode, has_weight, path_weight]", len(raw))
+	}
+	for k, r := range raw {
+		if err := json.Unmarshal(r, fields[k]); err != nil {
+			return fmt.Errorf("entry %d of an instruction: %w", k+1, err)
+		}
+	}
+	return nil
+}
+
+// CheckVectors implements gpuprof.VectorChecker.
+func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+	var doc struct {
+		Cases []json.RawMessage `json:"cases"`
+	}
+	if err := json.Unmarshal(file, &doc); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: %w; the file must hold {\"cases\": [...]}", name, err)
+	}
+	if len(doc.Cases) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases; the file must hold {\"cases\": [...]}", name)
+	}
+	stream, err := d.NewStream("vectors")
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	v := &vectorRunner{dev: d, stream: stream}
+	var out []gpuprof.CaseResult
+	for i, raw := range doc.Cases {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		var c vectorCase
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return out, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: case %d: %w; see docs/vectors.md for its fields", name, i, err)
+		}
+		r, err := v.run(&c)
+		if err != nil {
+			return out, gpuprof.Errorf(gpuprof.ErrInput, "checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
+		}
+		for _, x := range r {
+			x.Kind, x.Index = c.Kind, i
+			x.Pass = float64(x.RelativeError) <= x.Tolerance
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	switch c.Kind {
+	case "wigner_3j":
+		return v.wigner3j(c)
+	case "spherical_harmonics":
+		return v.harmonics(c)
+	case "tensor_product":
+		return v.tensorProduct(c)
+	case "gate":
+		return v.gate(c)
+	}
+	kinds := []string{"wigner_3j", "spherical_harmonics", "tensor_product", "gate"}
+	return nil, fmt.Errorf("unknown kind %q; use wigner_3j, spherical_harmonics, tensor_product or gate%s", c.Kind, gpuprof.DidYouMean(c.Kind, kinds))
+}
+
+// result32 and result64 compare what was computed with the case's out.
+func result32(got []float32, want array) gpuprof.CaseResult {
+	var e errorNorm
+	e.add(got, want)
+	return gpuprof.CaseResult{Precision: "float32", RelativeError: gpuprof.Number(e.relative()), Tolerance: vectorTolerance32}
+}
+
+func result64(got []float64, want array) gpuprof.CaseResult {
+	var diff, ref float64
+	for i, w := range want {
+		diff += (got[i] - w) * (got[i] - w)
+		ref += w * w
+	}
+	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(errorNorm{diff: diff, ref: ref}.relative()), Tolerance: vectorTolerance64}
+}
+
+// samples is how many rows of the given width an array holds.
+func samples(what string, a array, width int) (int, error) {
+	if width == 0 {
+		if len(a) != 0 {
+			return 0, fmt.Errorf("%s has %d values where its irreps have none", what, len(a))
+		}
+		return 0, nil
+	}
+	if len(a)%width != 0 {
+		return 0, fmt.Errorf("%s has %d values, which is no whole number of rows of %d", what, len(a), width)
+	}
+	return len(a) / width, nil
+}
+
+func wants(what string, a array, n int) error {
+	if len(a) != n {
+		return fmt.Errorf("%s has %d values, the case needs %d", what, len(a), n)
+	}
+	return nil
+}
+
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
+
+func nan() float32 { return float32(math.NaN()) }
