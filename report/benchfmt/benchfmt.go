@@ -1,0 +1,221 @@
+// Package benchfmt writes runs in the Go benchmark format, for benchstat:
+// one line a process and metric set, so that benchstat's replicate is the
+// process and its median is the run's.
+//
+// A step's line carries sec/op, the throughput and the exact counters; a
+// stage's line (/stage=NAME) carries device-sec/op, host-sec/op and
+// exposed-sec/op, units of their own so that stages never mix with steps in
+// a mean. Configuration lines hold only what stays the same from run to run
+// on one machine: benchstat splits its tables where they differ, so dates,
+// load and versions are left out. Settings are in the name.
+package benchfmt
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Write writes the runs. A run without times has no line; its status is
+// known from run.json.
+func Write(w io.Writer, runs []*gpuprof.Run) error {
+	runs = view.Compact(runs)
+	if len(runs) == 0 {
+		return view.ErrNoRun("benchmark lines")
+	}
+	out := benchfmt.NewWriter(w)
+	for _, m := range metadata(runs) {
+		if err := out.Write(m); err != nil {
+			return err
+		}
+	}
+	for _, r := range runs {
+		for _, res := range results(r) {
+			if err := out.Write(res); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// metadata says of each throughput unit that more is better.
+func metadata(runs []*gpuprof.Run) []*benchfmt.UnitMetadata {
+	var out []*benchfmt.UnitMetadata
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if r.Throughput == nil || !view.HasTimes(r) || seen[unit(r.Throughput.Unit)] {
+			continue
+		}
+		u := unit(r.Throughput.Unit)
+		seen[u] = true
+		out = append(out, &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: u, Key: "better"}, OrigUnit: u, Value: "higher"})
+	}
+	return out
+}
+
+func results(r *gpuprof.Run) []*benchfmt.Result {
+	if !view.HasTimes(r) {
+		return nil
+	}
+	var out []*benchfmt.Result
+	for p, n := range processes(r) {
+		if res := stepResult(r, p, n); len(res.Values) > 0 {
+			out = append(out, res)
+		}
+		for _, s := range view.Stages(r) {
+			if res := stageResult(r, s, p, n); len(res.Values) > 0 {
+				out = append(out, res)
+			}
+		}
+	}
+	return out
+}
+
+// processes are the sample counts of the step by process.
+func processes(r *gpuprof.Run) []int {
+	var out []int
+	if r.Step != nil {
+		for _, run := range r.Step.Runs {
+			out = append(out, len(run))
+		}
+	}
+	return out
+}
+
+// median of process p's finite samples; ok is false when it has none.
+func median(s *gpuprof.Series, p int) (v float64, ok bool) {
+	if s == nil || p >= len(s.Runs) {
+		return 0, false
+	}
+	one := view.Samples(&gpuprof.Series{Runs: s.Runs[p : p+1]})
+	if len(one) == 0 {
+		return 0, false
+	}
+	return stats.Median(one[0]), true
+}
+
+func newResult(r *gpuprof.Run, stage string, iters int) *benchfmt.Result {
+	return &benchfmt.Result{Config: config(r), Name: benchfmt.Name(name(r, stage)), Iters: max(iters, 1)}
+}
+
+func stepResult(r *gpuprof.Run, p, n int) *benchfmt.Result {
+	res := newResult(r, "", n)
+	add := func(v float64, u string) { res.Values = append(res.Values, benchfmt.Value{Value: v, Unit: u}) }
+	if v, ok := median(r.Step, p); ok {
+		add(v, "sec/op")
+	} else {
+		return res
+	}
+	if t := r.Throughput; t != nil {
+		if v, ok := median(t.Series, p); ok {
+			add(v, unit(t.Unit))
+		}
+	}
+	if v, ok := median(r.EnergyStep, p); ok {
+		add(v, "J/op")
+	}
+	if r.PeakMemory > 0 {
+		add(float64(r.PeakMemory), "peak-B")
+	}
+	for _, c := range []string{"launches", "sync_points", "bytes_h2d_pageable", "allocations"} {
+		if v, ok := r.Counters[c]; ok && view.Finite(v) {
+			add(v, strings.ReplaceAll(c, "_", "-")+"/op")
+		}
+	}
+	return res
+}
+
+func stageResult(r *gpuprof.Run, s view.Stage, p, n int) *benchfmt.Result {
+	res := newResult(r, s.Name, n)
+	for _, m := range []struct {
+		series *gpuprof.Series
+		unit   string
+	}{{s.Device, "device-sec/op"}, {s.Host, "host-sec/op"}, {s.Exposed, "exposed-sec/op"}} {
+		if v, ok := median(m.series, p); ok {
+			res.Values = append(res.Values, benchfmt.Value{Value: v, Unit: m.unit})
+		}
+	}
+	return res
+}
+
+// config are the keys that stay the same from run to run on one machine.
+func config(r *gpuprof.Run) []benchfmt.Config {
+	var out []benchfmt.Config
+	for _, kv := range [][2]string{{"goos", r.Device.OS}, {"goarch", goarch(r)}, {"pkg", "gpuprof/" + r.Workload}, {"cpu", r.Device.CPU}, {"device", r.Device.Name}} {
+		if v := strings.TrimSpace(view.Clean(kv[1], 80)); v != "" {
+			out = append(out, benchfmt.Config{Key: kv[0], Value: []byte(v), File: true})
+		}
+	}
+	return out
+}
+
+// goarch is known for the host device only: a GPU's Arch is its own.
+func goarch(r *gpuprof.Run) string {
+	if r.Device.Kind == "host" {
+		return r.Device.Arch
+	}
+	return ""
+}
+
+// name is "E3nn/preset=small/batch=512/…/device=host/mode=steady". The last
+// part never ends in "-N", which the format takes for a number of threads.
+func name(r *gpuprof.Run, stage string) string {
+	parts := []string{exported(r.Workload), "preset=" + word(r.Preset)}
+	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
+		parts = append(parts, word(k)+"="+word(r.Knobs[k]))
+	}
+	if stage != "" {
+		parts = append(parts, "stage="+word(stage))
+	}
+	return strings.Join(append(parts, "device="+word(r.Device.Kind), "mode="+mode(r)), "/")
+}
+
+func mode(r *gpuprof.Run) string {
+	if slices.Contains(gpuprof.Modes(), r.Mode) {
+		return string(r.Mode)
+	}
+	return "unknown"
+}
+
+// exported makes a benchmark name: the format wants a capital after "Benchmark".
+func exported(s string) string {
+	out := []rune(word(s))
+	out[0] = unicode.ToUpper(out[0])
+	if !unicode.IsUpper(out[0]) && !unicode.IsDigit(out[0]) {
+		return "X" + string(out)
+	}
+	return string(out)
+}
+
+// word keeps a value in one part of a name: no blanks, no slash, no quote.
+func word(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c == '/' || c == '=' || c == '"' || unicode.IsSpace(c) || c == unicode.ReplacementChar {
+			return '_'
+		}
+		return c
+	}, view.Clean(s, 60))
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// unit keeps a throughput unit one word.
+func unit(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) || c == '=' {
+			return '_'
+		}
+		return c
+	}, view.Clean(s, 40))
+}

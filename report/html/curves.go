@@ -1,0 +1,239 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// roofChart draws the ceilings and a labelled point a stage, on logarithms.
+func roofChart(id string, roof view.Roof, tones map[string]int) *chart {
+	const left, right, top, bottom, h = 90.0, 20.0, 12.0, 52.0, 400.0
+	c := &chart{ID: id + "roof", Title: "Roofline", W: chartWidth, H: h}
+	x0, x1, y0, y1 := roof.Range()
+	atX := func(v float64) float64 { return left + math.Log(v/x0)/math.Log(x1/x0)*(chartWidth-left-right) }
+	atY := func(v float64) float64 { return h - bottom - math.Log(v/y0)/math.Log(y1/y0)*(h-top-bottom) }
+	c.logAxes(x0, x1, y0, y1, atX, atY, left, chartWidth-right, top, h-bottom)
+	if roof.FlopsPerS > 0 {
+		ridge, start := roof.FlopsPerS/roof.BytesPerS, max(x0, y0/roof.BytesPerS)
+		c.Paths = append(c.Paths, path{fmt.Sprintf("M%.1f %.1fL%.1f %.1fH%.1f", atX(start), atY(roof.At(start)), atX(ridge), atY(roof.FlopsPerS), atX(x1)), "roof"})
+		c.text(atX(x1), atY(roof.FlopsPerS)-8, "end", "label", "matrix product "+gpuprof.FormatSI(roof.FlopsPerS, "flop/s"))
+		mid := math.Sqrt(start * ridge)
+		c.text(atX(mid)-10, atY(roof.At(mid))-8, "end", "label", "copy "+gpuprof.FormatSI(roof.BytesPerS, "B/s"))
+	}
+	var words []string
+	var taken [][4]float64
+	for _, p := range roof.Points {
+		tone, ok := tones[p.Name]
+		if !ok {
+			tone = view.MaxTones
+		}
+		title := fmt.Sprintf("%s: %s at %.3g flop per byte", p.Name, gpuprof.FormatSI(p.FlopsPerS, "flop/s"), p.Intensity)
+		words = append(words, title)
+		x, y := atX(p.Intensity), atY(p.FlopsPerS)
+		c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(tone), title})
+		taken = append(taken, [4]float64{x - 6, y - 6, x + 6, y + 6})
+	}
+	for i, d := range c.Dots {
+		c.place(d, roof.Points[i].Name, i, &taken)
+	}
+	c.Desc = strings.Join(words, "; ")
+	c.text((left+chartWidth-right)/2, h-8, "middle", "axis-label", "arithmetic intensity, flop per byte (counted)")
+	c.text(left-80, top+4, "start", "axis-label", "flop/s")
+	return c
+}
+
+// place writes a dot's label where no other label is; the table has the
+// figures of one that finds no room.
+func (c *chart) place(d dot, name string, own int, taken *[][4]float64) {
+	w := float64(len([]rune(name)))*charWidth + 2
+	for _, off := range [][2]float64{{10, 4}, {-10 - w, 4}, {6, -10}, {6, 18}, {-6 - w, -10}, {-6 - w, 18}} {
+		box := [4]float64{d.X + off[0], d.Y + off[1] - 11, d.X + off[0] + w, d.Y + off[1] + 3}
+		clash := box[2] > c.W || box[0] < 90
+		for i, t := range *taken {
+			clash = clash || i != own && box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3]
+		}
+		if !clash {
+			*taken = append(*taken, box)
+			c.text(d.X+off[0], d.Y+off[1], "start", "label", name)
+			return
+		}
+	}
+}
+
+func (c *chart) logAxes(x0, x1, y0, y1 float64, atX, atY func(float64) float64, left, right, top, bottom float64) {
+	var b strings.Builder
+	for e := math.Ceil(math.Log10(x0)); e <= math.Log10(x1); e++ {
+		v := math.Pow(10, e)
+		fmt.Fprintf(&b, "M%.1f %.1fV%.1f", atX(v), top, bottom+4)
+		c.text(atX(v), bottom+18, "middle", "axis-text", power(v))
+	}
+	for e := math.Ceil(math.Log10(y0)); e <= math.Log10(y1); e++ {
+		v := math.Pow(10, e)
+		fmt.Fprintf(&b, "M%.1f %.1fH%.1f", left-4, atY(v), right)
+		c.text(left-10, atY(v)+4, "end", "axis-text", power(v))
+	}
+	fmt.Fprintf(&b, "M%.1f %.1fV%.1fH%.1f", left, top, bottom, right)
+	c.Paths = append(c.Paths, path{b.String(), "rule"})
+}
+
+func power(v float64) string {
+	for _, s := range []struct {
+		size float64
+		name string
+	}{{1e15, " P"}, {1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if v >= s.size*0.999 {
+			return fmt.Sprintf("%.4g%s", v/s.size, s.name)
+		}
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// sweepView is the head of a page on several runs.
+type sweepView struct {
+	Subject, Device string
+	Names, Titles   []string
+	Rows            []sweepRow
+	Step, Rate      *chart
+	Legend          []legendItem
+	Warnings        []gpuprof.Warning
+	Note            string
+}
+
+type sweepRow struct {
+	Setting []string
+	Cells   []string
+	Status  string
+}
+
+func newSweepView(runs []*gpuprof.Run) *sweepView {
+	head, where := view.SweepHead(runs)
+	v := &sweepView{Subject: head, Device: where, Titles: view.CellTitles(),
+		Note: "Intervals: " + view.IntervalKind(runs[0].Step) + "."}
+	names, points := view.Points(runs)
+	for _, n := range names {
+		v.Names = append(v.Names, view.Clean(n, 40))
+	}
+	for _, p := range points {
+		v.Rows = append(v.Rows, sweepRow{p.Setting, p.Cells(), p.Status})
+	}
+	for _, w := range view.Warnings(runs) {
+		v.Warnings = append(v.Warnings, gpuprof.Warning{Code: view.Clean(w.Code, 80), Text: view.Clean(w.Text, 600), Fix: view.Clean(w.Fix, 600)})
+	}
+	knob, numeric, curves, ok := view.Scaling(runs)
+	if !ok {
+		return v
+	}
+	for i, c := range curves {
+		if c.Label != "" {
+			v.Legend = append(v.Legend, legendItem{toneClass(i), c.Label, ""})
+		}
+	}
+	knob = view.Clean(knob, 40)
+	longest := 0.0
+	for _, c := range curves {
+		for _, p := range c.Points {
+			longest = max(longest, p.Step.Median)
+		}
+	}
+	unit, name := view.Scale(longest)
+	v.Step = curveChart("scaling-step", "Step time over "+knob, knob, "step, "+name, numeric, curves, func(p view.CurvePoint) *gpuprof.Series { return p.Step }, unit)
+	if u := view.RateUnit(runs); u != "" {
+		v.Rate = curveChart("scaling-rate", "Throughput over "+knob, knob, "throughput, "+u, numeric, curves, func(p view.CurvePoint) *gpuprof.Series { return p.Rate }, 1)
+	}
+	return v
+}
+
+// curveChart draws one figure of a sweep with its intervals; nil without points.
+func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Curve, get func(view.CurvePoint) *gpuprof.Series, unit float64) *chart {
+	const left, right, top, bottom, h = 90.0, 30.0, 26.0, 46.0, 270.0
+	c := &chart{ID: id, Title: title, W: chartWidth, H: h}
+	var xs []float64
+	most := 0.0
+	for _, cv := range curves {
+		for _, p := range cv.Points {
+			if s := get(p); s != nil {
+				xs = append(xs, p.X)
+				most = max(most, s.Median/unit, finite(s.CI95[1])/unit)
+			}
+		}
+	}
+	if len(xs) == 0 || most <= 0 {
+		return nil
+	}
+	atX := placeX(xs, numeric && view.Spaced(xs), left+30, chartWidth-right-30)
+	atY := func(v float64) float64 { return h - bottom - v/(most*1.08)*(h-top-bottom) }
+	var words []string
+	seen := map[string]bool{}
+	var rules strings.Builder
+	for i, cv := range curves {
+		var line []string
+		for _, p := range cv.Points {
+			s := get(p)
+			if s == nil {
+				continue
+			}
+			x, y := atX(p.X), atY(s.Median/unit)
+			line = append(line, fmt.Sprintf("%.1f %.1f", x, y))
+			words = append(words, strings.TrimSpace(cv.Label+" "+p.Value)+": "+figureText(s))
+			c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(i), words[len(words)-1]})
+			if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) {
+				c.Paths = append(c.Paths, path{fmt.Sprintf("M%.1f %.1fV%.1f", x, atY(s.CI95[0]/unit), atY(s.CI95[1]/unit)), "whisker"})
+			}
+			if !seen[p.Value] {
+				seen[p.Value] = true
+				c.text(x, h-bottom+18, "middle", "axis-text", view.Clean(p.Value, 14))
+			}
+		}
+		if numeric && len(line) > 1 {
+			c.Paths = append(c.Paths, path{"M" + strings.Join(line, "L"), "curve s" + toneClass(i)})
+		}
+	}
+	marks := steps(0, most*1.08)
+	for _, m := range marks {
+		fmt.Fprintf(&rules, "M%.1f %.1fH%.1f", left, atY(m), chartWidth-right)
+		label := mark(m, marks)
+		if m >= 1000 {
+			label = power(m)
+		}
+		c.text(left-8, atY(m)+4, "end", "axis-text", label)
+	}
+	c.Paths = append([]path{{rules.String(), "rule"}}, c.Paths...)
+	c.text(left-80, 14, "start", "axis-label", unitText)
+	c.text((left+chartWidth-right)/2, h-6, "middle", "axis-label", knob)
+	c.Desc = strings.Join(words, "; ")
+	return c
+}
+
+func figureText(s *gpuprof.Series) string {
+	if s.Unit == "s" {
+		return view.Seconds(s.Median) + " (" + view.SeriesInterval(s) + ")"
+	}
+	return gpuprof.FormatSI(s.Median, view.Clean(s.Unit, 24))
+}
+
+func finite(v float64) float64 {
+	if view.Finite(v) {
+		return v
+	}
+	return 0
+}
+
+// placeX spreads values over a range, logarithmically when they are spaced so.
+func placeX(xs []float64, log bool, x0, x1 float64) func(float64) float64 {
+	f := func(v float64) float64 { return v }
+	if log {
+		f = math.Log
+	}
+	lo, hi := f(xs[0]), f(xs[0])
+	for _, x := range xs {
+		lo, hi = min(lo, f(x)), max(hi, f(x))
+	}
+	if hi <= lo {
+		return func(float64) float64 { return (x0 + x1) / 2 }
+	}
+	return func(v float64) float64 { return x0 + (f(v)-lo)/(hi-lo)*(x1-x0) }
+}

@@ -1,0 +1,272 @@
+package html
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// runView is what run.tmpl shows of one run. Every text in it is clean.
+type runView struct {
+	ID, Heading string
+	Sub         bool // inside a sweep
+
+	Subject, Device, How, Date string
+	Status, Headline, Verdict  string
+	HasTimes                   bool
+	Lead                       []view.Line // the figures shown large
+	Summary                    []view.Line
+	Warnings                   []gpuprof.Warning
+	Findings                   []view.Finding
+	MoreFindings               int
+	Stages                     []stageRow
+	Stack                      *chart
+	Legend                     []legendItem
+	Spread                     *chart
+	SpreadNote                 string
+	Processes                  []legendItem
+	Timeline                   *chart
+	TimelineNote               string
+	Roof                       *chart
+	RoofNote                   string
+	CheckSummary               string
+	Checks                     []checkRow
+	Knobs                      []knobRow
+	Env, Counters              []pair
+	Calibration, Input         []pair
+}
+
+type legendItem struct {
+	Class, Text, Value string
+}
+
+type stageRow struct {
+	Name, Class, Share, Exposed, Device, Interval, Host, Bytes, Flops, Floor, OfFloor string
+	Kernel                                                                            bool
+}
+
+type checkRow struct{ Stage, Error, Tolerance, Rows, Result string }
+
+type knobRow struct {
+	Name, Value, Kind string
+}
+
+type pair struct{ Name, Value string }
+
+func newRunView(r *gpuprof.Run, id string, limit int) *runView {
+	v := &runView{ID: id, Subject: view.Subject(r), Device: view.DeviceName(r), How: view.HowMeasured(r), Status: view.Status(r),
+		Headline: view.Headline(r), HasTimes: view.HasTimes(r), Summary: view.Summary(r), Findings: view.Findings(r),
+		MoreFindings: max(len(r.Findings)-view.MaxFindings, 0), CheckSummary: view.CheckSummary(r)}
+	if !r.Started.IsZero() {
+		v.Date = r.Started.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	for _, w := range r.Warnings {
+		v.Warnings = append(v.Warnings, gpuprof.Warning{Code: view.Clean(w.Code, 60), Text: view.Clean(w.Text, 600), Fix: view.Clean(w.Fix, 600)})
+	}
+	v.Lead, v.Summary = splitLead(v.Summary)
+	v.Verdict = verdict(r)
+	if v.HasTimes {
+		v.times(r, limit)
+	}
+	for _, c := range r.Checks {
+		result := "passed"
+		if !c.Pass {
+			result = "FAILED"
+		}
+		v.Checks = append(v.Checks, checkRow{view.Clean(c.Stage, 60), view.Error(c.RelativeError), fmt.Sprintf("%.2g", c.Tolerance), view.Clean(c.Rows, 40), result})
+	}
+	v.tables(r)
+	return v
+}
+
+// splitLead takes step and throughput out of the summary.
+func splitLead(all []view.Line) (lead, rest []view.Line) {
+	for _, l := range all {
+		if l.Label == "step" || l.Label == "throughput" {
+			lead = append(lead, l)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	return lead, rest
+}
+
+// verdict is the run in a sentence or two.
+func verdict(r *gpuprof.Run) string {
+	switch {
+	case r.Status == gpuprof.Invalid:
+		return "The implementation disagrees with its reference, so no times are reported."
+	case !view.HasTimes(r):
+		return "Nothing was measured."
+	}
+	top := view.Stage{}
+	for _, s := range view.Stages(r) {
+		if s.Share > top.Share {
+			top = s
+		}
+	}
+	text := ""
+	if top.Share > 0 {
+		text = fmt.Sprintf("%s takes %s of the step", view.Clean(top.Name, 40), view.Percent(top.Share))
+		if top.Floor > 0 {
+			text += fmt.Sprintf("; its floor on this device is %s of the device time it takes", view.FloorText(top))
+		}
+		text += ". "
+	}
+	if r.Status == gpuprof.Partial {
+		text += "The run was cut short: read the figures as a first impression."
+	}
+	return strings.TrimSpace(text)
+}
+
+// times fills everything that needs times.
+func (v *runView) times(r *gpuprof.Run, limit int) {
+	tones := view.Tones(r)
+	all := view.Stages(r)
+	for _, s := range all {
+		v.Stages = append(v.Stages, newStageRow(s, tones[s.Name]))
+		for _, k := range view.Kernels(r, s.Name) {
+			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: view.Median(k.Device), Kernel: true})
+		}
+		if s.Share > 0 {
+			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Clean(s.Name, 40), view.Percent(s.Share)})
+		}
+	}
+	v.Stack = stackChart(v.ID, all, tones)
+	spreads, lo, hi := view.Spreads(r, limit)
+	if len(spreads) > 0 {
+		v.Spread, v.SpreadNote = spreadChart(v.ID, spreads, lo, hi), drawn(spreads)
+		for i := range len(spreads[0].Process) {
+			v.Processes = append(v.Processes, legendItem{processClass(i), "process " + strconv.Itoa(i+1), ""})
+		}
+	}
+	lanes, from, to, left := view.Timeline(r, 1500)
+	if len(lanes) > 0 {
+		v.Timeline = timelineChart(v.ID, lanes, from, to, tones)
+		v.TimelineNote = "Paler spans belong to the steps before and after; kernels come from a separate marked pass."
+		if left > 0 {
+			v.TimelineNote += fmt.Sprintf(" The %d shortest spans are left out.", left)
+		}
+	}
+	if roof := view.Roofline(r); len(roof.Points) > 0 {
+		v.Roof = roofChart(v.ID, roof, tones)
+		v.RoofNote = "The ceilings of this device were not measured."
+		if roof.FlopsPerS > 0 {
+			v.RoofNote = "Ceilings measured on this device: copy " + gpuprof.FormatSI(roof.BytesPerS, "B/s") + ", matrix product " + gpuprof.FormatSI(roof.FlopsPerS, "flop/s") + "."
+		}
+	}
+}
+
+func newStageRow(s view.Stage, tone int) stageRow {
+	row := stageRow{Name: view.Clean(s.Name, 60), Class: toneClass(tone), Share: view.None, Exposed: view.Median(s.Exposed), Device: view.Median(s.Device),
+		Interval: view.SeriesInterval(s.Device), Host: view.Median(s.Host), Bytes: view.Rate(s.BytesPerS), Flops: view.Rate(s.FlopsPerS),
+		Floor: view.None, OfFloor: view.FloorText(s)}
+	if s.Exposed != nil {
+		row.Share = view.Percent(s.Share)
+	}
+	if s.FloorS > 0 {
+		row.Floor = view.Seconds(s.FloorS)
+	}
+	return row
+}
+
+// tables fills knobs, environment, counters, calibration and input.
+func (v *runView) tables(r *gpuprof.Run) {
+	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
+		kind := "tuning"
+		if view.ModelKnob(r, k) {
+			kind = "model"
+		}
+		v.Knobs = append(v.Knobs, knobRow{view.Clean(k, 40), view.Clean(r.Knobs[k], 200), kind})
+	}
+	v.Env = environment(r)
+	for _, k := range slices.Sorted(maps.Keys(r.Counters)) {
+		v.Counters = append(v.Counters, pair{view.Clean(k, 40), counter(k, r.Counters[k])})
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Calibration)) {
+		v.Calibration = append(v.Calibration, pair{view.Clean(k, 40), view.Seconds(r.Calibration[k])})
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Input)) {
+		v.Input = append(v.Input, pair{view.Clean(k, 40), view.Value(r.Input[k])})
+	}
+}
+
+func environment(r *gpuprof.Run) []pair {
+	d := r.Device
+	var out []pair
+	add := func(name, value string) {
+		if value = view.Clean(value, 200); value != "" {
+			out = append(out, pair{name, value})
+		}
+	}
+	whole := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	add("device", d.Name)
+	add("kind", d.Kind)
+	add("architecture", d.Arch)
+	add("cores in use", whole(d.Cores))
+	if d.Memory > 0 {
+		add("memory", gpuprof.FormatBytes(float64(d.Memory)))
+	}
+	add("CPU", d.CPU)
+	add("logical CPUs", whole(d.CPUCores))
+	if d.CPUQuota > 0 {
+		add("CPU quota", strconv.FormatFloat(d.CPUQuota, 'g', 4, 64)+" CPUs")
+	}
+	add("governor", d.Governor)
+	add("load at the start", strconv.FormatFloat(d.Load, 'f', 2, 64))
+	add("system", strings.TrimSpace(d.OS+" "+d.Kernel))
+	add("Go", d.Go)
+	for _, k := range slices.Sorted(maps.Keys(d.DeviceInfo)) {
+		add(view.Clean(k, 40), d.DeviceInfo[k])
+	}
+	add("gpuprof", strings.TrimSpace(r.Tool.Version+" "+r.Tool.Commit))
+	add("run.json schema", r.Version)
+	add("seed", strconv.FormatUint(r.Seed, 10))
+	return out
+}
+
+// counter prints a count exactly, bytes and times beside it in a unit.
+func counter(name string, v float64) string {
+	if !view.Finite(v) {
+		return "unknown"
+	}
+	text := grouped(v)
+	switch {
+	case strings.HasPrefix(name, "bytes") && v >= 1024:
+		text += " (" + gpuprof.FormatBytes(v) + ")"
+	case strings.HasSuffix(name, "_ns") && v > 0:
+		text += " (" + view.Seconds(v*1e-9) + ")"
+	}
+	return text
+}
+
+// grouped prints a number with thin gaps between thousands.
+func grouped(v float64) string {
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	whole, frac, has := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	var b strings.Builder
+	for i, c := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteString("\u202f")
+		}
+		b.WriteRune(c)
+	}
+	if has {
+		b.WriteString("." + frac[:min(len(frac), 3)])
+	}
+	return sign + b.String()
+}

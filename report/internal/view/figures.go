@@ -1,0 +1,232 @@
+package view
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Lane is one row of a timeline.
+type Lane struct {
+	Name  string
+	Spans []Span
+}
+
+// Span is a piece of a lane, in seconds from the step's begin.
+type Span struct {
+	Name, Stage string
+	From, To    float64
+	Neighbour   bool // of the step before or after
+}
+
+// Timeline is the example step: its lanes, host first, kernels below their
+// stream, and the window that holds the step itself. Neighbouring steps are
+// cut to the window. No more than limit spans are kept, the longest ones;
+// left is how many were not.
+func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
+	var spans []gpuprof.Span
+	from, to = math.Inf(1), math.Inf(-1)
+	for _, s := range r.ExampleStep {
+		if !Finite(s.StartS) || !Finite(s.DurS) || s.DurS < 0 {
+			continue
+		}
+		spans = append(spans, s)
+		if s.Step == 0 {
+			from, to = min(from, s.StartS), max(to, s.StartS+s.DurS)
+		}
+	}
+	if !(to > from) {
+		return nil, 0, 0, 0
+	}
+	spans = slices.DeleteFunc(spans, func(s gpuprof.Span) bool { return s.StartS >= to || s.StartS+s.DurS <= from })
+	if len(spans) > limit {
+		slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return compare(b.DurS, a.DurS) })
+		left, spans = len(spans)-limit, spans[:limit]
+	}
+	slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return compare(a.StartS, b.StartS) })
+	index := map[string]int{}
+	for _, s := range spans {
+		name := Clean(s.Lane, 20)
+		if s.Kernel != "" {
+			name += " kernels"
+		}
+		if _, ok := index[name]; !ok {
+			index[name] = len(lanes)
+			lanes = append(lanes, Lane{Name: name})
+		}
+		label := s.Stage
+		if s.Kernel != "" {
+			label = s.Kernel
+		}
+		l := &lanes[index[name]]
+		l.Spans = append(l.Spans, Span{Clean(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0})
+	}
+	slices.SortStableFunc(lanes, func(a, b Lane) int { return strings.Compare(laneKey(a.Name), laneKey(b.Name)) })
+	return lanes, from, to, left
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func laneKey(name string) string {
+	if strings.HasPrefix(name, "host") {
+		return "0" + name
+	}
+	return "1" + name
+}
+
+// Roof is the roofline of a run: the ceilings and a point a counted stage.
+type Roof struct {
+	BytesPerS, FlopsPerS float64 // zero when unknown
+	Points               []RoofPoint
+}
+
+// RoofPoint is a stage: flops a byte, and flops a second.
+type RoofPoint struct {
+	Name      string
+	Intensity float64
+	FlopsPerS float64
+}
+
+// Roofline places the stages that count both flops and bytes.
+func Roofline(r *gpuprof.Run) Roof {
+	var out Roof
+	if c := r.Ceilings; Finite(c.CopyBytesPerS) && Finite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
+		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
+	}
+	if !HasTimes(r) {
+		return out
+	}
+	for _, s := range Stages(r) {
+		if s.Intensity > 0 && s.FlopsPerS > 0 && Finite(s.Intensity) && Finite(s.FlopsPerS) {
+			out.Points = append(out.Points, RoofPoint{Clean(s.Name, 24), s.Intensity, s.FlopsPerS})
+		}
+	}
+	return out
+}
+
+// At is the roof over an intensity.
+func (r Roof) At(intensity float64) float64 { return min(r.FlopsPerS, r.BytesPerS*intensity) }
+
+// Range is the part of the plane that holds roof and points, in decades.
+func (r Roof) Range() (x0, x1, y0, y1 float64) {
+	ridge := r.FlopsPerS / max(r.BytesPerS, 1)
+	if r.FlopsPerS == 0 {
+		ridge = 1
+	}
+	xs, ys := []float64{ridge / 8, ridge * 8}, []float64{}
+	if r.FlopsPerS > 0 {
+		ys = append(ys, r.FlopsPerS*2.5)
+	}
+	for _, p := range r.Points {
+		xs, ys = append(xs, p.Intensity/2, p.Intensity*4), append(ys, p.FlopsPerS/2, p.FlopsPerS*2)
+	}
+	x0, x1 = slices.Min(xs), slices.Max(xs)
+	if len(ys) == 0 {
+		return x0, x1, 1, 10
+	}
+	if r.FlopsPerS > 0 {
+		ys = append(ys, r.At(x0)/1.2)
+	}
+	return x0, x1, slices.Min(ys), slices.Max(ys)
+}
+
+// Curve is a scaling curve: one swept setting, the others fixed.
+type Curve struct {
+	Label  string
+	Points []CurvePoint
+}
+
+// CurvePoint is one run of a sweep. X is its place on the axis: the value
+// itself when every value is a number, its index otherwise.
+type CurvePoint struct {
+	X      float64
+	Value  string
+	Step   *gpuprof.Series
+	Rate   *gpuprof.Series // nil when it was not measured
+	Number bool
+}
+
+// Scaling splits a sweep into curves over one setting: the numeric one with
+// the most values, else the one with the most values. ok is false when
+// nothing was swept or nothing was measured.
+func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok bool) {
+	names := Vary(runs)
+	if len(names) == 0 {
+		return "", false, nil, false
+	}
+	knob, numeric = sweptKnob(runs, names)
+	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == knob })
+	index := map[string]int{}
+	var order []string
+	for _, r := range runs {
+		v := Setting(r, knob)
+		if !slices.Contains(order, v) {
+			order = append(order, v)
+		}
+		p := CurvePoint{X: float64(slices.Index(order, v)), Value: Clean(v, 20)}
+		if numeric {
+			p.X, _ = strconv.ParseFloat(v, 64)
+		}
+		if !HasTimes(r) || Usable(r.Step) == nil {
+			continue
+		}
+		p.Step = r.Step
+		if r.Throughput != nil {
+			p.Rate = Usable(r.Throughput.Series)
+		}
+		label := SettingText(r, others)
+		if _, has := index[label]; !has {
+			index[label] = len(curves)
+			curves = append(curves, Curve{Label: label})
+		}
+		c := &curves[index[label]]
+		c.Points = append(c.Points, p)
+	}
+	for _, c := range curves {
+		slices.SortStableFunc(c.Points, func(a, b CurvePoint) int { return compare(a.X, b.X) })
+	}
+	return knob, numeric, curves, len(curves) > 0
+}
+
+func sweptKnob(runs []*gpuprof.Run, names []string) (string, bool) {
+	best, bestNumeric, most := "", false, 0
+	for _, n := range names {
+		values, numeric := map[string]bool{}, true
+		for _, r := range runs {
+			v := Setting(r, n)
+			values[v] = true
+			f, err := strconv.ParseFloat(v, 64)
+			numeric = numeric && err == nil && Finite(f)
+		}
+		if better := numeric && !bestNumeric || numeric == bestNumeric && len(values) > most; better {
+			best, bestNumeric, most = n, numeric, len(values)
+		}
+	}
+	return best, bestNumeric
+}
+
+// RateUnit is the unit of throughput that the runs share, "" when they differ.
+func RateUnit(runs []*gpuprof.Run) string {
+	unit := ""
+	for _, r := range runs {
+		if r.Throughput == nil {
+			continue
+		}
+		if unit != "" && unit != r.Throughput.Unit {
+			return ""
+		}
+		unit = r.Throughput.Unit
+	}
+	return Clean(unit, 24)
+}

@@ -1,0 +1,162 @@
+package view
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Spread is the distribution of one quantity relative to its median.
+type Spread struct {
+	Name   string // "step", or the stage
+	Source string // which of the stage's times: device, host or exposed
+	Series *gpuprof.Series
+	// Process holds the samples of each process as x/median - 1, in the
+	// order they were taken, thinned to at most the limit asked for.
+	Process     [][]float64
+	Kept, Total int
+	P05, P95    float64 // of all samples, relative
+}
+
+// Spreads are the distributions of the step and its stages, each of at most
+// limit points, and the range that shows at least 98 % of every one of them.
+func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
+	if !HasTimes(r) {
+		return nil, -0.05, 0.05
+	}
+	add := func(name, source string, s *gpuprof.Series) {
+		if sp, ok := spread(name, source, s, limit); ok {
+			out = append(out, sp)
+		}
+	}
+	add("step", "period", r.Step)
+	for _, s := range Stages(r) {
+		switch {
+		case s.Device != nil:
+			add(s.Name, "device", s.Device)
+		case s.Host != nil:
+			add(s.Name, "host", s.Host)
+		default:
+			add(s.Name, "exposed", s.Exposed)
+		}
+	}
+	lo, hi = -0.02, 0.02
+	for _, s := range out {
+		var all []float64
+		for _, run := range s.Process {
+			all = append(all, run...)
+		}
+		slices.Sort(all)
+		lo = min(lo, stat.Quantile(0.01, stat.Empirical, all, nil))
+		hi = max(hi, stat.Quantile(0.99, stat.Empirical, all, nil))
+	}
+	// A stage that takes nearly nothing can vary by a factor; it must not
+	// squeeze the others to a line.
+	return out, max(lo*1.1, -0.5), min(hi*1.1, 1)
+}
+
+func spread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
+	runs := Samples(s)
+	if Usable(s) == nil || s.Median <= 0 || len(runs) == 0 {
+		return Spread{}, false
+	}
+	sp := Spread{Name: name, Source: source, Series: s, P05: s.P05/s.Median - 1, P95: s.P95/s.Median - 1}
+	for _, run := range runs {
+		sp.Total += len(run)
+	}
+	for _, run := range runs {
+		rel := make([]float64, 0, min(len(run), limit))
+		for _, v := range Thin(run, limit*len(run)/max(sp.Total, 1)) {
+			rel = append(rel, v/s.Median-1)
+		}
+		sp.Kept += len(rel)
+		sp.Process = append(sp.Process, rel)
+	}
+	return sp, true
+}
+
+// Thin keeps at most limit values, evenly spaced, and always the extremes,
+// which are what a reader looks for; one value stays at least.
+func Thin(xs []float64, limit int) []float64 {
+	if len(xs) <= max(limit, 1) {
+		return xs
+	}
+	if limit < 3 {
+		return []float64{xs[len(xs)/2]}
+	}
+	lo, hi := 0, 0
+	for i, x := range xs {
+		if x < xs[lo] {
+			lo = i
+		}
+		if x > xs[hi] {
+			hi = i
+		}
+	}
+	keep := []int{lo, hi}
+	step := float64(len(xs)) / float64(limit-2)
+	for i := range limit - 2 {
+		keep = append(keep, int(float64(i)*step))
+	}
+	slices.Sort(keep)
+	var out []float64
+	for _, i := range slices.Compact(keep) {
+		out = append(out, xs[i])
+	}
+	return out
+}
+
+// Tones gives the stages with the largest shares a colour number from 0, in
+// order of their share, and all others MaxTones: more colours than a reader
+// can tell apart say less.
+func Tones(r *gpuprof.Run) map[string]int {
+	stages := Stages(r)
+	slices.SortStableFunc(stages, func(a, b Stage) int {
+		switch {
+		case a.Share > b.Share:
+			return -1
+		case a.Share < b.Share:
+			return 1
+		}
+		return 0
+	})
+	out := map[string]int{}
+	next := 0
+	for _, s := range stages {
+		tone := MaxTones
+		if s.Name != Gap && next < MaxTones {
+			tone, next = next, next+1
+		}
+		out[s.Name] = tone
+	}
+	return out
+}
+
+// MaxTones is how many stages have a colour of their own.
+const MaxTones = 6
+
+// Scale picks the unit for values up to max seconds: the divisor and its name.
+func Scale(max float64) (float64, string) {
+	switch {
+	case !Finite(max) || max <= 0 || max >= 1:
+		return 1, "s"
+	case max >= 1e-3:
+		return 1e-3, "ms"
+	case max >= 1e-6:
+		return 1e-6, "us"
+	}
+	return 1e-9, "ns"
+}
+
+// Spaced reports whether values cry for a logarithmic axis: all positive and
+// spread over more than a factor of five.
+func Spaced(xs []float64) bool {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, x := range xs {
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	return lo > 0 && hi/lo > 5
+}

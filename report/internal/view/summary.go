@@ -1,0 +1,201 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Line is one summary figure: what it is, the figure, and a remark.
+type Line struct {
+	Label string
+	Value string
+	Note  string
+}
+
+// Text is value and note in one line.
+func (l Line) Text() string {
+	if l.Note == "" {
+		return l.Value
+	}
+	return l.Value + "  (" + l.Note + ")"
+}
+
+// Summary lists the figures of the whole step. What was not measured is left
+// out rather than listed as missing.
+func Summary(r *gpuprof.Run) []Line {
+	if !HasTimes(r) {
+		return nil
+	}
+	var out []Line
+	add := func(label, value, note string) { out = append(out, Line{label, value, note}) }
+	if s := Usable(r.Step); s != nil {
+		add("step", Seconds(s.Median), withKind(SeriesInterval(s), s))
+	}
+	if t := r.Throughput; t != nil && Usable(t.Series) != nil {
+		unit := Clean(t.Unit, 24)
+		format := func(v float64) string { return gpuprof.FormatSI(v, unit) }
+		add("throughput", format(t.Series.Median), withKind(Interval(t.Series.CI95, format), t.Series))
+	}
+	for _, s := range Stages(r) {
+		if s.Name == Gap && s.Exposed != nil {
+			add("gap", Seconds(s.Exposed.Median), Percent(s.Share)+" of the step belongs to no stage")
+		}
+	}
+	if o := r.Overhead; o != nil && Finite(o.Ratio) {
+		format := func(v float64) string { return signed(v - 1) }
+		add("probe overhead", format(o.Ratio), "measured, 95 % "+Interval(o.CI95, format)+"; against bare steps")
+	}
+	if v, n, ok := blocked(r); ok {
+		add("blocked host", Seconds(v)+" a step", n)
+	}
+	if r.PeakMemory > 0 {
+		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
+	}
+	if e := Usable(r.EnergyStep); e != nil {
+		format := func(v float64) string { return gpuprof.FormatSI(v, "J") }
+		add("energy", format(e.Median)+" a step", withKind(Interval(e.CI95, format), e))
+	}
+	return out
+}
+
+func withKind(interval string, s *gpuprof.Series) string {
+	if interval == None {
+		return "no interval"
+	}
+	return interval + "; " + IntervalKind(s)
+}
+
+func signed(v float64) string {
+	s := gpuprof.FormatPercent(v)
+	if v > 0 {
+		return "+" + s
+	}
+	return s
+}
+
+// blocked is the caller's time inside waits, with the number of sync points.
+// The meter's own count is exact; the wait stages stand in without it.
+func blocked(r *gpuprof.Run) (seconds float64, note string, ok bool) {
+	ns, counted := r.Counters["blocked_ns"]
+	seconds = ns * 1e-9
+	for _, s := range Stages(r) {
+		if !counted && s.Host != nil && (s.Name == "sync" || s.Name == "backpressure") {
+			seconds, ok = seconds+s.Host.Median, true
+		}
+	}
+	if points, has := r.Counters["sync_points"]; has && Finite(points) {
+		note = trimZeros(points) + " sync points a step"
+		if points == 1 {
+			note = "1 sync point a step"
+		}
+	}
+	return seconds, note, ok || counted
+}
+
+func trimZeros(v float64) string {
+	return strings.TrimSuffix(strings.TrimRight(trim(v, 2), "0"), ".")
+}
+
+// CheckSummary is one line on all checks: the worst error beside its tolerance.
+func CheckSummary(r *gpuprof.Run) string {
+	if len(r.Checks) == 0 {
+		return "none recorded: the figures were not compared with a reference"
+	}
+	failed := len(r.Failed())
+	worst, at := -1.0, gpuprof.Check{}
+	for _, c := range r.Checks {
+		// By the part of its own tolerance: stages may differ in theirs. What
+		// is not a number is worse than any number.
+		v := float64(c.RelativeError) / c.Tolerance
+		if !Finite(v) {
+			v = math.Inf(1)
+		}
+		if v > worst {
+			worst, at = v, c
+		}
+	}
+	text := fmt.Sprintf("%d of %d passed against the reference", len(r.Checks)-failed, len(r.Checks))
+	if at.Stage != "" {
+		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", Error(at.RelativeError), Clean(at.Stage, 32), sci(at.Tolerance))
+	}
+	return text
+}
+
+// FailedChecks has one sentence a failed check.
+func FailedChecks(r *gpuprof.Run) []string {
+	var out []string
+	for _, c := range r.Failed() {
+		rows := ""
+		if c.Rows != "" {
+			rows = " (rows checked: " + Clean(c.Rows, 32) + ")"
+		}
+		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", Clean(c.Stage, 32), Error(c.RelativeError), sci(c.Tolerance), rows))
+	}
+	return out
+}
+
+// Error prints a relative error: "3.2e-07", or "not a number".
+func Error(n gpuprof.Number) string {
+	if !Finite(float64(n)) {
+		return "not a number"
+	}
+	return sci(float64(n))
+}
+
+func sci(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// MaxFindings is how many findings a report prints; more are noise.
+const MaxFindings = 5
+
+// Finding is advice in words.
+type Finding struct{ Head, Evidence, Command, PyTorch string }
+
+// Findings words the first MaxFindings of a run.
+func Findings(r *gpuprof.Run) []Finding {
+	var out []Finding
+	for _, f := range r.Findings[:min(len(r.Findings), MaxFindings)] {
+		head := Clean(f.Rule, 40)
+		if f.Stage != "" {
+			head += " in " + Clean(f.Stage, 32)
+		}
+		if f.Knob != "" {
+			head += fmt.Sprintf(": set %s from %s to %s", Clean(f.Knob, 24), Clean(f.From, 24), Clean(f.To, 24))
+		}
+		if Finite(f.ClaimS) && f.ClaimS > 0 {
+			head += ", saves up to " + Seconds(f.ClaimS) + " a step"
+		}
+		out = append(out, Finding{head, Pairs(f.Evidence), Clean(f.Command, 300), Clean(f.PyTorch, 300)})
+	}
+	return out
+}
+
+// Pairs prints a map as "a=1, b=2" in the order of its keys.
+func Pairs(m map[string]any) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, Clean(k, 32)+"="+Value(m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Headline is the status with its reason: "PARTIAL: interrupted".
+func Headline(r *gpuprof.Run) string {
+	word := strings.ToUpper(Status(r))
+	if r.Status == gpuprof.Complete {
+		return string(gpuprof.Complete)
+	}
+	if r.Reason == "" {
+		return word
+	}
+	return word + ": " + Clean(r.Reason, 300)
+}

@@ -1,0 +1,74 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Point is one row of a sweep table.
+type Point struct {
+	Setting    []string // one value for each name of Vary
+	Step       *gpuprof.Series
+	Throughput *gpuprof.Throughput
+	Ratio      float64 // step median over the first run's; 0 when unknown
+	Checks     string
+	Status     string
+}
+
+// Points are the rows of a sweep and the names of what differs. Repeats of
+// one setting are told apart by their number.
+func Points(runs []*gpuprof.Run) (names []string, points []Point) {
+	names = Vary(runs)
+	for i, r := range runs {
+		p := Point{Checks: checkCell(r), Status: Status(r)}
+		for _, n := range names {
+			p.Setting = append(p.Setting, Clean(Setting(r, n), 32))
+		}
+		if len(names) == 0 {
+			p.Setting = []string{fmt.Sprint(i + 1)}
+		}
+		if HasTimes(r) {
+			p.Step = Usable(r.Step)
+			if r.Throughput != nil && Usable(r.Throughput.Series) != nil {
+				p.Throughput = r.Throughput
+			}
+		}
+		if first := Usable(runs[0].Step); first != nil && p.Step != nil && first.Median > 0 && HasTimes(runs[0]) {
+			p.Ratio = p.Step.Median / first.Median
+		}
+		points = append(points, p)
+	}
+	if len(names) == 0 {
+		names = []string{"run"}
+	}
+	return names, points
+}
+
+func checkCell(r *gpuprof.Run) string {
+	switch failed := len(r.Failed()); {
+	case len(r.Checks) == 0:
+		return None
+	case failed > 0:
+		return fmt.Sprintf("%d of %d failed", failed, len(r.Checks))
+	}
+	return fmt.Sprintf("%d passed", len(r.Checks))
+}
+
+// Cells are a point's figures after its setting: step, interval, throughput,
+// ratio to the first, checks and status.
+func (p Point) Cells() []string {
+	rate, ratio := None, None
+	if p.Throughput != nil {
+		rate = gpuprof.FormatSI(p.Throughput.Series.Median, Clean(p.Throughput.Unit, 24))
+	}
+	if p.Ratio > 0 {
+		ratio = fmt.Sprintf("%.3f", p.Ratio)
+	}
+	return []string{Median(p.Step), SeriesInterval(p.Step), rate, ratio, p.Checks, p.Status}
+}
+
+// CellTitles name Cells.
+func CellTitles() []string {
+	return []string{"step", "95 % interval", "throughput", "x first", "checks", "status"}
+}

@@ -1,0 +1,171 @@
+// Package view holds what every report of a run shares: the derived figures
+// (shares, rates, floors), their wording, and the cleaning of foreign text.
+// It decides what is said; the renderers decide how it looks.
+package view
+
+import (
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// None stands for a figure that does not apply or is not a number.
+const None = "-"
+
+// Clean makes foreign text fit for one line of a report: bytes that are not
+// UTF-8, control characters and the format characters that reorder text
+// become visible replacement marks, white space becomes a blank, and
+// anything past limit runes is cut with an ellipsis. limit 0 is no limit.
+func Clean(s string, limit int) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range s {
+		if limit > 0 && n == limit-1 && utf8.RuneCountInString(s) > limit {
+			b.WriteRune('…')
+			break
+		}
+		switch {
+		case c == '\n' || c == '\t' || c == '\r' || c == '\u2028' || c == '\u2029':
+			c = ' '
+		case unicode.IsControl(c) || unicode.Is(unicode.Cf, c):
+			c = unicode.ReplacementChar
+		}
+		b.WriteRune(c)
+		n++
+	}
+	return b.String()
+}
+
+// Finite reports whether v is an ordinary number.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Usable is s when it has a finite median, else nil.
+func Usable(s *gpuprof.Series) *gpuprof.Series {
+	if s == nil || !Finite(s.Median) {
+		return nil
+	}
+	return s
+}
+
+// Samples are the finite samples, one list a process; empty lists are left out.
+func Samples(s *gpuprof.Series) [][]float64 {
+	if s == nil {
+		return nil
+	}
+	var out [][]float64
+	for _, run := range s.Runs {
+		var ok []float64
+		for _, v := range run {
+			if Finite(v) {
+				ok = append(ok, v)
+			}
+		}
+		if len(ok) > 0 {
+			out = append(out, ok)
+		}
+	}
+	return out
+}
+
+// Seconds prints a time, or None.
+func Seconds(v float64) string {
+	if !Finite(v) {
+		return None
+	}
+	return gpuprof.FormatSeconds(v)
+}
+
+// Median prints the median of a series of seconds, or None.
+func Median(s *gpuprof.Series) string {
+	if Usable(s) == nil {
+		return None
+	}
+	return Seconds(s.Median)
+}
+
+// Percent prints a share with one digit after the point: "63.1 %".
+func Percent(v float64) string {
+	if !Finite(v) {
+		return None
+	}
+	return trim(v*100, 1) + " %"
+}
+
+// Rate prints a rate in units of 1e9 with three digits: "12.3".
+func Rate(v float64) string {
+	if !Finite(v) || v <= 0 {
+		return None
+	}
+	g := v / 1e9
+	switch {
+	case g >= 100:
+		return trim(g, 0)
+	case g >= 10:
+		return trim(g, 1)
+	}
+	return trim(g, 2)
+}
+
+// Interval prints two ends, the unit once when they share it: "12.3 to 12.4 ms".
+func Interval(ci [2]float64, format func(float64) string) string {
+	if !Finite(ci[0]) || !Finite(ci[1]) {
+		return None
+	}
+	lo, hi := format(ci[0]), format(ci[1])
+	loNum, loUnit, _ := strings.Cut(lo, " ")
+	if _, hiUnit, _ := strings.Cut(hi, " "); loUnit == hiUnit {
+		lo = loNum
+	}
+	return lo + " to " + hi
+}
+
+// SeriesInterval is the 95 % interval of a series of seconds, or None.
+func SeriesInterval(s *gpuprof.Series) string {
+	if Usable(s) == nil {
+		return None
+	}
+	return Interval(s.CI95, gpuprof.FormatSeconds)
+}
+
+// Processes is how many processes gave samples.
+func Processes(s *gpuprof.Series) int {
+	if s == nil {
+		return 0
+	}
+	n := 0
+	for _, r := range s.Runs {
+		if len(r) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// IntervalKind says what an interval covers. One process says nothing about
+// how the next one would differ, and the label must not let it seem so.
+func IntervalKind(s *gpuprof.Series) string {
+	return "95 %, " + IntervalScope(s)
+}
+
+// IntervalScope is what the interval of a series covers.
+func IntervalScope(s *gpuprof.Series) string {
+	if Processes(s) > 1 {
+		return "between processes"
+	}
+	return "within-process"
+}
+
+// Plural prints a count with its noun: "1 sample", "2 samples".
+func Plural(n int, noun string) string {
+	s := trim(float64(n), 0) + " " + noun
+	if n == 1 {
+		return s
+	}
+	if strings.HasSuffix(noun, "s") {
+		return s + "es"
+	}
+	return s + "s"
+}

@@ -1,0 +1,297 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Gap is the stage that holds what belongs to no other.
+const Gap = "gap"
+
+func trim(v float64, decimals int) string { return strconv.FormatFloat(v, 'f', decimals, 64) }
+
+// Stage is one row of the stage table.
+type Stage struct {
+	Name                  string
+	Device, Host, Exposed *gpuprof.Series // nil when it does not apply
+	// Share is the stage's part of all exposed time, over every sample: a
+	// stage that only some steps have is not lost as it would be in medians.
+	Share float64
+	// BytesPerS and FlopsPerS are counted work over the median device time;
+	// zero when nothing is counted.
+	BytesPerS, FlopsPerS float64
+	Intensity            float64 // flops a byte; zero when unknown
+	FloorS               float64
+	Floor                float64 // floor over median device time; zero when unknown
+	Counters             map[string]float64
+}
+
+// Stages are the stages of the step in order, gap among them, kernels not.
+func Stages(r *gpuprof.Run) []Stage {
+	var out []Stage
+	total := 0.0
+	for _, s := range r.Stages {
+		if s.Parent != "step" {
+			continue
+		}
+		v := Stage{Name: s.Name, Device: Usable(s.Device), Host: Usable(s.Host), Exposed: Usable(s.Exposed), Counters: s.Counters}
+		v.Share = sum(v.Exposed)
+		total += v.Share
+		derive(&v, s.FloorS)
+		out = append(out, v)
+	}
+	for i := range out {
+		if total > 0 {
+			out[i].Share /= total
+		}
+	}
+	return out
+}
+
+func derive(v *Stage, floor float64) {
+	bytes, flops := v.Counters["bytes_read"]+v.Counters["bytes_written"], v.Counters["flops"]
+	if bytes > 0 && flops > 0 {
+		v.Intensity = flops / bytes
+	}
+	if Finite(floor) && floor > 0 {
+		v.FloorS = floor
+	}
+	if v.Device == nil || v.Device.Median <= 0 {
+		return
+	}
+	v.BytesPerS, v.FlopsPerS = bytes/v.Device.Median, flops/v.Device.Median
+	v.Floor = v.FloorS / v.Device.Median
+}
+
+// sum adds a series' samples; without raw samples the median stands in.
+func sum(s *gpuprof.Series) float64 {
+	if s == nil {
+		return 0
+	}
+	total, n := 0.0, 0
+	for _, run := range Samples(s) {
+		for _, v := range run {
+			total += max(v, 0)
+			n++
+		}
+	}
+	if n == 0 {
+		return max(s.Median, 0)
+	}
+	return total
+}
+
+// Kernels are the kernels of a stage, from the marked kernel pass.
+func Kernels(r *gpuprof.Run, stage string) []gpuprof.StageResult {
+	var out []gpuprof.StageResult
+	for _, s := range r.Stages {
+		if s.Parent == stage && stage != "step" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// HasTimes reports whether the run's times can be shown: an invalid run's
+// cannot, whatever it holds.
+func HasTimes(r *gpuprof.Run) bool {
+	if r.Status == gpuprof.Invalid {
+		return false
+	}
+	if Usable(r.Step) != nil {
+		return true
+	}
+	return slices.ContainsFunc(Stages(r), func(s Stage) bool { return s.Device != nil || s.Host != nil || s.Exposed != nil })
+}
+
+// Status is the run's status as a word; a run without one is named so.
+func Status(r *gpuprof.Run) string {
+	if r.Status == "" {
+		return "unknown status"
+	}
+	return string(r.Status)
+}
+
+// Title is the first line of a report, without the status.
+func Title(r *gpuprof.Run) string {
+	if how := HowMeasured(r); how != "" {
+		return Subject(r) + ", " + DeviceName(r) + ", " + how
+	}
+	return Subject(r) + ", " + DeviceName(r)
+}
+
+// HowMeasured is mode and sample count: "steady mode, 40 samples x 1 process".
+func HowMeasured(r *gpuprof.Run) string {
+	var parts []string
+	if r.Mode != "" {
+		parts = append(parts, string(r.Mode)+" mode")
+	}
+	if n := r.Step.N(); n > 0 {
+		parts = append(parts, SampleCount(r))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Subject is workload and preset.
+func Subject(r *gpuprof.Run) string {
+	if r.Workload == "" {
+		return "unnamed workload"
+	}
+	return strings.TrimSpace(Clean(r.Workload, 40) + " " + Clean(r.Preset, 24))
+}
+
+// DeviceName is the device with its kind.
+func DeviceName(r *gpuprof.Run) string {
+	switch {
+	case r.Device.Name == "" && r.Device.Kind == "":
+		return "unknown device"
+	case r.Device.Name == "" || r.Device.Name == r.Device.Kind:
+		return Clean(r.Device.Kind, 24)
+	}
+	return Clean(r.Device.Name, 48) + " [" + Clean(r.Device.Kind, 12) + "]"
+}
+
+// SampleCount is "40 samples x 3 processes".
+func SampleCount(r *gpuprof.Run) string {
+	var sizes []int
+	if r.Step != nil {
+		for _, run := range r.Step.Runs {
+			if len(run) > 0 {
+				sizes = append(sizes, len(run))
+			}
+		}
+	}
+	if len(sizes) == 0 {
+		return "no samples"
+	}
+	n := Plural(len(sizes), "process")
+	if slices.Min(sizes) == slices.Max(sizes) {
+		return Plural(sizes[0], "sample") + " x " + n
+	}
+	return Plural(r.Step.N(), "sample") + " over " + n
+}
+
+// Tool is the program's name and version.
+func Tool(r *gpuprof.Run) string {
+	return strings.TrimSpace("gpuprof " + Clean(r.Tool.Version, 40))
+}
+
+// ModelKnob reports whether a knob changes what is computed.
+func ModelKnob(r *gpuprof.Run, name string) bool { return slices.Contains(r.ModelKnobs, name) }
+
+// Vary lists what differs between runs: knob names, then preset, device,
+// mode and seed. Empty for one run and for repeats.
+func Vary(runs []*gpuprof.Run) []string {
+	names := map[string]bool{}
+	for _, r := range runs {
+		for k := range r.Knobs {
+			names[k] = true
+		}
+	}
+	var out []string
+	for _, k := range append(slices.Sorted(maps.Keys(names)), "workload", "preset", "device", "mode", "seed") {
+		for _, r := range runs[min(1, len(runs)):] {
+			if Setting(r, k) != Setting(runs[0], k) {
+				out = append(out, k)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Setting is a knob's value, or one of the run's other keys. A knob of the
+// same name comes first.
+func Setting(r *gpuprof.Run, name string) string {
+	if v, ok := r.Knobs[name]; ok {
+		return v
+	}
+	switch name {
+	case "workload":
+		return r.Workload
+	case "preset":
+		return r.Preset
+	case "device":
+		return r.Device.Name
+	case "mode":
+		return string(r.Mode)
+	case "seed":
+		return strconv.FormatUint(r.Seed, 10)
+	}
+	return ""
+}
+
+// SettingText is "batch=64 impl=csr" for the given names.
+func SettingText(r *gpuprof.Run, names []string) string {
+	var parts []string
+	for _, n := range names {
+		parts = append(parts, Clean(n, 24)+"="+Clean(Setting(r, n), 32))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Compact drops runs that are nil, so that renderers need not look.
+func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *gpuprof.Run) bool { return r == nil })
+}
+
+// ErrNoRun is what a renderer returns when it is given nothing to render.
+func ErrNoRun(what string) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show; give a file written by gpuprof run", what)
+}
+
+// Value prints an evidence or input value on one line.
+func Value(v any) string {
+	switch x := v.(type) {
+	case float64:
+		if !Finite(x) {
+			return "unknown"
+		}
+		return strconv.FormatFloat(x, 'g', 5, 64)
+	case string:
+		return Clean(x, 60)
+	}
+	return Clean(fmt.Sprint(v), 60)
+}
+
+// FloorText is how much of the device time the floor explains: "34.9 %".
+func FloorText(s Stage) string {
+	if s.Floor <= 0 {
+		return None
+	}
+	return Percent(s.Floor)
+}
+
+// SweepTitle is the first line of a report on several runs.
+func SweepTitle(runs []*gpuprof.Run) string {
+	head, where := SweepHead(runs)
+	return head + ", " + where
+}
+
+// SweepHead says what was swept, and where.
+func SweepHead(runs []*gpuprof.Run) (head, where string) {
+	vary := Vary(runs)
+	head = Subject(runs[0])
+	if slices.Contains(vary, "preset") || slices.Contains(vary, "workload") {
+		head = "several workloads or presets"
+	}
+	head += ": " + Plural(len(runs), "run")
+	if len(vary) == 0 {
+		head += " at the same setting"
+	} else {
+		head += " over " + Clean(strings.Join(vary, ", "), 60)
+	}
+	where = "several devices"
+	if !slices.Contains(vary, "device") {
+		where = DeviceName(runs[0])
+	}
+	if runs[0].Mode != "" && !slices.Contains(vary, "mode") {
+		where += ", " + string(runs[0].Mode) + " mode"
+	}
+	return head, where
+}

@@ -1,0 +1,183 @@
+package view_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+func TestCleanIsAlwaysOneSafeLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw, limit := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")), rapid.IntRange(0, 40).Draw(t, "limit")
+		got := view.Clean(raw, limit)
+		if !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) || strings.ContainsRune(got, '\u202e') {
+			t.Fatalf("%q", got)
+		}
+		if limit > 0 && utf8.RuneCountInString(got) > limit {
+			t.Fatalf("%d runes of %d", utf8.RuneCountInString(got), limit)
+		}
+	})
+}
+
+func TestThinKeepsExtremesAndOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		xs := rapid.SliceOfN(rapid.Float64Range(-1e3, 1e3), 1, 200).Draw(t, "xs")
+		limit := rapid.IntRange(3, 50).Draw(t, "limit")
+		got := view.Thin(xs, limit)
+		if len(got) > max(limit, 1) || len(got) == 0 {
+			t.Fatalf("%d of %d", len(got), limit)
+		}
+		lo, hi, at := math.Inf(1), math.Inf(-1), 0
+		for _, x := range xs {
+			lo, hi = min(lo, x), max(hi, x)
+		}
+		gotLo, gotHi := math.Inf(1), math.Inf(-1)
+		for _, g := range got {
+			for at < len(xs) && xs[at] != g {
+				at++
+			}
+			if at == len(xs) {
+				t.Fatal("a value out of order")
+			}
+			at++
+			gotLo, gotHi = min(gotLo, g), max(gotHi, g)
+		}
+		if gotLo != lo || gotHi != hi {
+			t.Fatalf("extremes %g %g, want %g %g", gotLo, gotHi, lo, hi)
+		}
+	})
+}
+
+func TestSharesAddUp(t *testing.T) {
+	sum, gap := 0.0, false
+	for _, s := range view.Stages(fixture.Three()) {
+		sum += s.Share
+		gap = gap || s.Name == view.Gap
+	}
+	if math.Abs(sum-1) > 1e-9 || !gap {
+		t.Errorf("shares add up to %v, gap among them: %v", sum, gap)
+	}
+}
+
+// TestRareStageKeepsItsShare: a stage that one step in four has is not lost,
+// though its median is zero.
+func TestRareStageKeepsItsShare(t *testing.T) {
+	often, rare := []float64{3, 3, 3, 3}, []float64{0, 0, 0, 4}
+	r := &gpuprof.Run{Status: gpuprof.Complete, Stages: []gpuprof.StageResult{
+		{Name: "a", Parent: "step", Exposed: &gpuprof.Series{Runs: [][]float64{often}, Median: 3}},
+		{Name: "b", Parent: "step", Exposed: &gpuprof.Series{Runs: [][]float64{rare}, Median: 0}},
+	}}
+	if got := view.Stages(r)[1].Share; got != 0.25 {
+		t.Errorf("share %v, want 0.25", got)
+	}
+}
+
+func TestDerivedFigures(t *testing.T) {
+	for _, s := range view.Stages(fixture.One()) {
+		if s.Name != "tensor_product" {
+			continue
+		}
+		device := s.Device.Median
+		if want := 5.2e7 / device; s.BytesPerS != want {
+			t.Errorf("bytes a second %g, want %g", s.BytesPerS, want)
+		}
+		if want := 1.9e8 / device; s.FlopsPerS != want {
+			t.Errorf("flops a second %g, want %g", s.FlopsPerS, want)
+		}
+		if want := (1.9e8 / 7.4e10) / device; math.Abs(s.Floor-want) > 1e-12 {
+			t.Errorf("floor %g, want %g", s.Floor, want)
+		}
+	}
+}
+
+func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
+	r := &gpuprof.Run{Checks: []gpuprof.Check{
+		{Stage: "loose", RelativeError: 1e-3, Tolerance: 1e-2, Pass: true},
+		{Stage: "tight", RelativeError: 5e-6, Tolerance: 1e-5, Pass: true}}}
+	if got := view.CheckSummary(r); !strings.Contains(got, "tight") || !strings.Contains(got, "2 of 2 passed") {
+		t.Error(got)
+	}
+	r.Checks = append(r.Checks, gpuprof.Check{Stage: "nan", RelativeError: gpuprof.Number(math.NaN()), Tolerance: 1e-5})
+	if got := view.CheckSummary(r); !strings.Contains(got, "not a number in nan") {
+		t.Error(got)
+	}
+}
+
+// TestBlockedHostTime comes from the device's meter when it is there, from
+// the wait stages otherwise.
+func TestBlockedHostTime(t *testing.T) {
+	r := fixture.One()
+	find := func() view.Line {
+		for _, l := range view.Summary(r) {
+			if l.Label == "blocked host" {
+				return l
+			}
+		}
+		return view.Line{}
+	}
+	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" a step"; got.Value != want || got.Note != "1 sync point a step" {
+		t.Errorf("%v, want %s", got, want)
+	}
+	r.Counters["blocked_ns"], r.Counters["sync_points"] = 2e6, 16.5
+	if got := find(); got.Value != "2.000 ms a step" || got.Note != "16.5 sync points a step" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestVaryAndScaling(t *testing.T) {
+	runs := fixture.Sweep()
+	if got := view.Vary(runs); len(got) != 1 || got[0] != "batch" {
+		t.Errorf("vary %v", got)
+	}
+	knob, numeric, curves, ok := view.Scaling(runs)
+	if knob != "batch" || !numeric || !ok || len(curves) != 1 || len(curves[0].Points) != 4 || curves[0].Points[3].X != 512 {
+		t.Errorf("%s %v %v %v", knob, numeric, ok, curves)
+	}
+	if got := view.Vary(runs[:1]); len(got) != 0 {
+		t.Errorf("one run varies in %v", got)
+	}
+}
+
+func TestTimelineCutsNeighboursToTheStep(t *testing.T) {
+	lanes, from, to, left := view.Timeline(fixture.One(), 1000)
+	if len(lanes) != 4 || lanes[0].Name != "host" || left != 0 {
+		t.Fatalf("%d lanes, first %v, %d left", len(lanes), lanes[0].Name, left)
+	}
+	for _, l := range lanes {
+		for _, s := range l.Spans {
+			if s.From < from || s.To > to || s.To < s.From {
+				t.Errorf("%s: %g to %g is outside %g to %g", s.Name, s.From, s.To, from, to)
+			}
+		}
+	}
+	if _, _, _, left := view.Timeline(fixture.One(), 5); left == 0 {
+		t.Error("a limit was not applied")
+	}
+}
+
+// TestNothingPanics walks every view of every kind of run.
+func TestNothingPanics(t *testing.T) {
+	for name, r := range fixture.Every() {
+		view.Summary(r)
+		view.Findings(r)
+		view.Timeline(r, 10)
+		view.Spreads(r, 10)
+		view.Tones(r)
+		view.Scaling([]*gpuprof.Run{r, fixture.One()})
+		x0, x1, y0, y1 := view.Roofline(r).Range()
+		if !(x0 > 0 && x1 > x0 && y0 > 0 && y1 > y0) {
+			t.Errorf("%s: range %g %g %g %g", name, x0, x1, y0, y1)
+		}
+		if view.Title(r) == "" || view.Headline(r) == "" {
+			t.Errorf("%s: no title", name)
+		}
+	}
+}

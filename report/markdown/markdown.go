@@ -1,0 +1,173 @@
+// Package markdown writes runs as GitHub-flavoured Markdown: what a comment
+// on a change or a page of a wiki shows. It is a pure function of the runs.
+package markdown
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Write writes one run, or a sweep as one table followed by each run.
+func Write(w io.Writer, runs []*gpuprof.Run) error {
+	runs = view.Compact(runs)
+	if len(runs) == 0 {
+		return view.ErrNoRun("Markdown")
+	}
+	d := &doc{}
+	if len(runs) == 1 {
+		d.run(runs[0], "##", view.Subject(runs[0])+" on "+view.DeviceName(runs[0]))
+	} else {
+		d.sweep(runs)
+	}
+	_, err := io.WriteString(w, d.b.String())
+	return err
+}
+
+type doc struct{ b strings.Builder }
+
+func (d *doc) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+
+// special are the characters that mean something to Markdown inside a line.
+var special = strings.NewReplacer(`\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "@", "@\u200b", "://", ":\u200b//")
+
+// text makes foreign text inert: no markup, no HTML, no table cell, no link
+// and no mention of a user.
+func text(s string) string { return special.Replace(html.EscapeString(view.Clean(s, 0))) }
+
+// code puts text into a code span whose fence is longer than any run of
+// back-quotes inside it. Inside a table a bar would still end the cell.
+func code(s string) string {
+	s = strings.ReplaceAll(view.Clean(s, 0), "|", "¦")
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+// table writes a table; left is how many leading columns hold words.
+func (d *doc) table(left int, head []string, rows [][]string) {
+	d.row(head)
+	marks := make([]string, len(head))
+	for i := range marks {
+		marks[i] = "---:"
+		if i < left {
+			marks[i] = ":---"
+		}
+	}
+	d.printf("| %s |\n", strings.Join(marks, " | "))
+	for _, r := range rows {
+		d.row(r)
+	}
+	d.printf("\n")
+}
+
+func (d *doc) row(cells []string) {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = text(c)
+	}
+	d.printf("| %s |\n", strings.Join(out, " | "))
+}
+
+func (d *doc) run(r *gpuprof.Run, level, title string) {
+	d.printf("%s %s\n\n", level, text(title))
+	if how := view.HowMeasured(r); how != "" {
+		d.printf("%s. ", text(how))
+	}
+	d.printf("Status: **%s**.\n\n", text(view.Headline(r)))
+	if view.HasTimes(r) {
+		d.stages(r)
+	} else {
+		d.printf("No times are reported.\n\n")
+	}
+	d.summary(r)
+	d.notes(r)
+}
+
+func (d *doc) stages(r *gpuprof.Run) {
+	head := []string{"stage", "device", "95 % interval", "share", "host", "exposed", "GB/s", "GF/s", "of floor"}
+	var rows [][]string
+	for _, s := range view.Stages(r) {
+		share := view.None
+		if s.Exposed != nil {
+			share = view.Percent(s.Share)
+		}
+		rows = append(rows, []string{view.Clean(s.Name, 60), view.Median(s.Device), view.SeriesInterval(s.Device), share,
+			view.Median(s.Host), view.Median(s.Exposed), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s)})
+	}
+	if len(rows) > 0 {
+		d.table(1, head, rows)
+	}
+}
+
+func (d *doc) summary(r *gpuprof.Run) {
+	var rows [][]string
+	for _, l := range view.Summary(r) {
+		rows = append(rows, []string{l.Label, l.Value, l.Note})
+	}
+	rows = append(rows, []string{"checks", view.CheckSummary(r), ""})
+	d.table(3, []string{"figure", "value", "remark"}, rows)
+	for _, f := range view.FailedChecks(r) {
+		d.printf("- **check failed** %s\n", text(f))
+	}
+	if len(r.Failed()) > 0 {
+		d.printf("\n")
+	}
+}
+
+func (d *doc) notes(r *gpuprof.Run) {
+	d.warnings([]*gpuprof.Run{r})
+	for i, f := range view.Findings(r) {
+		d.printf("%d. %s\n", i+1, text(f.Head))
+		if f.Evidence != "" {
+			d.printf("   - evidence: %s\n", text(f.Evidence))
+		}
+		if f.Command != "" {
+			d.printf("   - try: %s\n", code(f.Command))
+		}
+		if f.PyTorch != "" {
+			d.printf("   - PyTorch: %s\n", code(f.PyTorch))
+		}
+	}
+	if len(r.Findings) > 0 {
+		d.printf("\n")
+	}
+}
+
+func (d *doc) warnings(runs []*gpuprof.Run) {
+	all := view.Warnings(runs)
+	for _, w := range all {
+		d.printf("- **%s**: %s; %s\n", text(w.Code), text(w.Text), text(w.Fix))
+	}
+	if len(all) > 0 {
+		d.printf("\n")
+	}
+}
+
+func (d *doc) sweep(runs []*gpuprof.Run) {
+	d.printf("## %s\n\n", text(view.SweepTitle(runs)))
+	names, points := view.Points(runs)
+	var rows [][]string
+	for _, p := range points {
+		rows = append(rows, append(p.Setting, p.Cells()...))
+	}
+	d.table(0, append(names, view.CellTitles()...), rows)
+	for i, r := range runs {
+		title := view.SettingText(r, view.Vary(runs))
+		if title == "" {
+			title = fmt.Sprintf("run %d", i+1)
+		}
+		d.printf("<details><summary>%s</summary>\n\n", html.EscapeString(title))
+		d.run(r, "###", title)
+		d.printf("</details>\n\n")
+	}
+}

@@ -1,0 +1,108 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// The default size in pixels.
+const (
+	DefaultWidth  = 1200
+	DefaultHeight = 800
+)
+
+const dpi = 96
+
+// WritePNG draws a kind of picture, width x height pixels (0: the default),
+// as a PNG that says which program wrote it.
+func WritePNG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
+	f, size, err := prepare(runs, kind, width, height)
+	if err != nil {
+		return err
+	}
+	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(size.X, size.Y), vgimg.UseDPI(dpi))}
+	f.Draw(draw.New(c))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return fmt.Errorf("encoding the picture: %w", err)
+	}
+	_, err = w.Write(markPNG(b.Bytes(), "gpuprof "+ascii(view.Compact(runs)[0].Tool.Version)))
+	return err
+}
+
+// WriteSVG is WritePNG for SVG. Fonts are named, not embedded: a viewer
+// without the Liberation fonts takes its own sans-serif.
+func WriteSVG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
+	f, size, err := prepare(runs, kind, width, height)
+	if err != nil {
+		return err
+	}
+	c := vgsvg.New(size.X, size.Y)
+	f.Draw(draw.New(c))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return fmt.Errorf("encoding the picture: %w", err)
+	}
+	_, err = w.Write(markSVG(b.Bytes()))
+	return err
+}
+
+func prepare(runs []*gpuprof.Run, kind string, width, height int) (*Figure, vg.Point, error) {
+	if width == 0 {
+		width = DefaultWidth
+	}
+	if height == 0 {
+		height = DefaultHeight
+	}
+	if width < 200 || height < 150 || width > 8000 || height > 8000 {
+		return nil, vg.Point{}, gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range; use 200 x 150 to 8000 x 8000", width, height)
+	}
+	f, err := Draw(runs, kind)
+	return f, vg.Point{X: vg.Length(width) * vg.Inch / dpi, Y: vg.Length(height) * vg.Inch / dpi}, err
+}
+
+// markPNG puts a tEXt chunk Software=… behind the header chunk (PNG
+// specification 11.3.3.2), which is the first 33 bytes with the signature.
+func markPNG(png []byte, software string) []byte {
+	const head = 8 + 12 + 13
+	data := append([]byte("tEXtSoftware\x00"), software...)
+	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(data)-4))
+	chunk = append(chunk, data...)
+	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(data))
+	return bytes.Join([][]byte{png[:head], chunk, png[head:]}, nil)
+}
+
+// markSVG puts the comment behind the XML declaration, where no text of the
+// picture can come before it.
+func markSVG(svg []byte) []byte {
+	mark := []byte("<!-- " + runfile.Marker + " -->\n")
+	if bytes.HasPrefix(svg, []byte("<?xml")) {
+		if end := bytes.Index(svg, []byte("?>\n")); end >= 0 {
+			return bytes.Join([][]byte{svg[:end+3], mark, svg[end+3:]}, nil)
+		}
+	}
+	return append(mark, svg...)
+}
+
+// ascii keeps a version fit for a tEXt chunk, which is Latin-1 on one line.
+func ascii(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x20 || c > 0x7e {
+			return '?'
+		}
+		return c
+	}, view.Clean(s, 40))
+}

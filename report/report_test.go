@@ -1,0 +1,92 @@
+package report_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/plot"
+	"github.com/gpuprof/gpuprof/report/pprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
+	"github.com/gpuprof/gpuprof/report/table"
+)
+
+// writers is a renderer for every format, as a command would wire them.
+func writers() map[string]runfile.Writer {
+	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return gpuprof.EncodeRuns(w, runs...) }
+	return map[string]runfile.Writer{
+		"json": json,
+		"html": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, runs) },
+		"png": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
+			return plot.WritePNG(w, runs, o.Plot, 300, 200)
+		},
+		"svg": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
+			return plot.WriteSVG(w, runs, o.Plot, 0, 0)
+		},
+		"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return pprof.Write(w, runs) },
+		"markdown": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return markdown.Write(w, runs) },
+		"table": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
+			return table.Sweep(w, runs, table.Options{Width: o.Width})
+		},
+		"bench": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return benchfmt.Write(w, runs) },
+	}
+}
+
+// TestEveryFormatKnowsItsOwnFiles writes each format twice: the second time
+// it meets its own file and must replace it; a file of someone else's under
+// the same name it must not.
+func TestEveryFormatKnowsItsOwnFiles(t *testing.T) {
+	runs := fixture.Sweep()
+	for _, f := range runfile.Formats() {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "out"+f.Ext)
+		encode := func(w io.Writer) error { return writers()[f.Name](w, runs, runfile.Options{}) }
+		for round := range 2 {
+			if err := runfile.Check(path, false); err != nil {
+				t.Fatalf("%s, round %d: %v", f.Ext, round, err)
+			}
+			if err := runfile.Write(path, false, encode); err != nil {
+				t.Fatalf("%s, round %d: %v", f.Ext, round, err)
+			}
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s left %v, %v", f.Ext, entries, err)
+		}
+		if err := os.WriteFile(path, []byte("made with gpuprof, edited by me"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := runfile.Check(path, false); err == nil {
+			t.Errorf("%s would replace a file of someone else's", f.Ext)
+		}
+	}
+}
+
+// TestPureAndRepeatable: rendering changes no run and gives the same bytes.
+func TestPureAndRepeatable(t *testing.T) {
+	for name, w := range writers() {
+		r := fixture.Three()
+		var before, after bytes.Buffer
+		if err := gpuprof.EncodeRuns(&before, r); err != nil {
+			t.Fatal(err)
+		}
+		var a, b bytes.Buffer
+		for _, out := range []*bytes.Buffer{&a, &b} {
+			if err := w(out, []*gpuprof.Run{r}, runfile.Options{}); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if !bytes.Equal(a.Bytes(), b.Bytes()) {
+			t.Errorf("%s is not the same twice", name)
+		}
+		if err := gpuprof.EncodeRuns(&after, r); err != nil || !bytes.Equal(before.Bytes(), after.Bytes()) {
+			t.Errorf("%s changed the run", name)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+// Package runfile reads and writes the files that hold runs and reports: it
+// knows which extension means which format, refuses to overwrite what
+// gpuprof did not write, and never leaves half a file behind.
+package runfile
+
+import (
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Format is one kind of output file.
+type Format struct {
+	Ext  string // with its dots: ".json.gz"
+	Name string // what renders it: json html png svg pprof markdown table bench
+	Doc  string
+}
+
+// Formats lists every format, in the order help texts print them.
+func Formats() []Format {
+	return []Format{
+		{".json", "json", "the run itself, every sample"},
+		{".json.gz", "json", "the same, gzip"},
+		{".json.zst", "json", "the same, zstd"},
+		{".html", "html", "self-contained report"},
+		{".png", "png", "picture"},
+		{".svg", "svg", "picture"},
+		{".pb.gz", "pprof", "profile for go tool pprof"},
+		{".md", "markdown", "report for a comment or a wiki"},
+		{".txt", "table", "what the terminal shows"},
+		{".bench", "bench", "Go benchmark format for benchstat"},
+	}
+}
+
+// Options are what a renderer may need beside the runs.
+type Options struct {
+	Plot          string // kind of picture; "" is the default
+	Width, Height int    // pixels of a picture, Width the columns of a table; 0 is the default
+}
+
+// Writer renders runs into one format. The command holds the table of them.
+type Writer func(w io.Writer, runs []*gpuprof.Run, o Options) error
+
+// FormatOf is the format that a path's extension means; ErrUsage naming the
+// valid ones when it means none.
+func FormatOf(path string) (Format, error) {
+	name := strings.ToLower(filepath.Base(path))
+	best := Format{}
+	for _, f := range Formats() {
+		if strings.HasSuffix(name, f.Ext) && len(f.Ext) > len(best.Ext) {
+			best = f
+		}
+	}
+	// A trace in the Perfetto format is not a run, though its name ends like one.
+	if best.Ext == "" || strings.HasSuffix(strings.TrimSuffix(name, best.Ext), ".perfetto") {
+		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known; use one of %s", path, extensions())
+	}
+	return best, nil
+}
+
+func extensions() string {
+	var out []string
+	for _, f := range Formats() {
+		out = append(out, f.Ext)
+	}
+	return strings.Join(out, " ")
+}
+
+// readable are the extensions Read takes.
+func readable(f Format) bool {
+	return slices.Contains([]string{".json", ".json.gz", ".json.zst"}, f.Ext)
+}

@@ -1,0 +1,191 @@
+package runfile
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Check says before a run whether its result can be written to path: the
+// format is known, the directory takes new files, and what is there already
+// was written by gpuprof or may be replaced by force. It returns ErrUsage
+// otherwise and leaves nothing behind.
+func Check(path string, force bool) error {
+	f, err := FormatOf(path)
+	if err != nil {
+		return err
+	}
+	target, err := replaceable(path, f, force)
+	if err != nil {
+		return err
+	}
+	tmp, err := createBeside(target, 0)
+	if err != nil {
+		return cannotWrite(path, err)
+	}
+	name := tmp.Name()
+	return errors.Join(tmp.Close(), os.Remove(name))
+}
+
+// Write encodes into a temporary file beside path, flushes it to disk and
+// renames it, so that path holds either what it held before or the whole
+// new file. .json.gz and .json.zst are compressed here; text formats get
+// the line by which a later Write knows them. The errors of encode pass
+// through.
+func Write(path string, force bool, encode func(io.Writer) error) (err error) {
+	f, err := FormatOf(path)
+	if err != nil {
+		return err
+	}
+	target, err := replaceable(path, f, force)
+	if err != nil {
+		return err
+	}
+	var mode fs.FileMode
+	if info, statErr := os.Stat(target); statErr == nil {
+		mode = info.Mode().Perm()
+	}
+	tmp, err := createBeside(target, mode)
+	if err != nil {
+		return cannotWrite(path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, tmp.discard())
+		}
+	}()
+	if err = encodeTo(tmp, f, encode); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err = tmp.Sync(); err != nil {
+		return cannotWrite(path, err)
+	}
+	if err = tmp.Close(); err != nil {
+		return cannotWrite(path, err)
+	}
+	if err = os.Rename(tmp.Name(), target); err != nil {
+		return cannotWrite(path, err)
+	}
+	syncDir(filepath.Dir(target))
+	return nil
+}
+
+// replaceable is the file that path stands for, links followed, once it is
+// clear that it may be written.
+func replaceable(path string, f Format, force bool) (string, error) {
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real
+	}
+	info, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return target, nil
+	}
+	if err != nil {
+		return "", cannotWrite(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is there and is not an ordinary file; give another name", path)
+	}
+	if force || info.Size() == 0 {
+		return target, nil
+	}
+	ours, err := writtenByUs(target, f)
+	if err != nil {
+		return "", cannotWrite(path, err)
+	}
+	if !ours {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is there and was not written by gpuprof; give another name, or --force to replace it", path)
+	}
+	return target, nil
+}
+
+func cannotWrite(path string, err error) error {
+	var p *fs.PathError // the temporary file's name would only confuse
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %w; give a path in a directory that is there and writable", path, err)
+}
+
+type tempFile struct{ *os.File }
+
+// discard closes and removes the file. The rename may have failed after
+// Close, so closing twice is no error.
+func (t tempFile) discard() error {
+	if err := t.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		return errors.Join(err, os.Remove(t.Name()))
+	}
+	return os.Remove(t.Name())
+}
+
+// createBeside makes a new hidden file in target's directory. mode 0 is what
+// the user's umask leaves, as for any file a program creates.
+func createBeside(target string, mode fs.FileMode) (tempFile, error) {
+	var id [6]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return tempFile{}, err
+	}
+	// The target's own name is left out: it may be as long as names can be.
+	name := filepath.Join(filepath.Dir(target), ".gpuprof-"+hex.EncodeToString(id[:])+".tmp")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return tempFile{}, err
+	}
+	t := tempFile{f}
+	if mode != 0 {
+		if err := f.Chmod(mode); err != nil {
+			return tempFile{}, errors.Join(err, t.discard())
+		}
+	}
+	return t, nil
+}
+
+func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	if _, err := io.WriteString(buf, textMarker(f)); err != nil {
+		return err
+	}
+	var out io.WriteCloser = nopCloser{buf}
+	switch f.Ext {
+	case ".json.gz":
+		out = gzip.NewWriter(buf)
+	case ".json.zst":
+		z, err := zstd.NewWriter(buf)
+		if err != nil {
+			return err
+		}
+		out = z
+	}
+	if err := encode(out); err != nil {
+		return errors.Join(err, out.Close()) // frees the compressor's goroutines
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return buf.Flush()
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// syncDir makes the rename itself durable. Not every file system allows it,
+// and the data is safe under one of the two names either way.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
+}

@@ -1,0 +1,148 @@
+// Package build derives JSON schemas from the Go types of gpuprof.
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// ID is where the schema of run.json lives; the major version is part of it.
+const ID = "https://github.com/gpuprof/gpuprof/schema/run-1.json"
+
+// Run is the schema of run.json: one run, or the list of a sweep's runs.
+func Run() ([]byte, error) {
+	run, err := jsonschema.For[gpuprof.Run](&jsonschema.ForOptions{TypeSchemas: custom()})
+	if err != nil {
+		return nil, fmt.Errorf("deriving the schema of a run: %w", err)
+	}
+	if err := describe(run, runDocs()); err != nil {
+		return nil, err
+	}
+	run.Properties["schema_version"].Pattern = `^1\.\d+\.\d+$`
+	run.Properties["started"].Format = "date-time"
+	root := &jsonschema.Schema{
+		Schema: "https://json-schema.org/draft/2020-12/schema", ID: ID,
+		Title:       "gpuprof run " + gpuprof.SchemaVersion,
+		Description: "The result of gpuprof run: one run, or a list of runs when several values were swept. Readers tolerate unknown fields and refuse a newer major schema_version. Everything is in base units: seconds, bytes, hertz, joules.",
+		Defs:        map[string]*jsonschema.Schema{"run": run},
+		OneOf: []*jsonschema.Schema{ref("run"),
+			{Type: "array", Items: ref("run"), MinItems: jsonschema.Ptr(1)}},
+	}
+	if err := shared(root, run); err != nil {
+		return nil, err
+	}
+	open(root)
+	b, err := json.MarshalIndent(root, "", "  ")
+	return append(b, '\n'), err
+}
+
+func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
+
+func number() *jsonschema.Schema { return &jsonschema.Schema{Type: "number"} }
+
+// custom are the types whose JSON form is their own.
+func custom() map[reflect.Type]*jsonschema.Schema {
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[gpuprof.Number](): {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[gpuprof.Order](): {Type: "array", MinItems: jsonschema.Ptr(3), MaxItems: jsonschema.Ptr(3),
+			PrefixItems: []*jsonschema.Schema{
+				{Type: "integer", Description: "block the sample was taken in"},
+				{Type: "integer", Description: "side: 0 instrumented, 1 bare", Enum: []any{0, 1}},
+				{Type: "number", Description: "start, in seconds since sampling began"},
+			}},
+		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{"complete", "partial", "invalid"}},
+		reflect.TypeFor[gpuprof.Mode]():     {Type: "string", Enum: modes()},
+		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
+	}
+}
+
+func modes() []any {
+	var out []any
+	for _, m := range gpuprof.Modes() {
+		out = append(out, string(m))
+	}
+	return out
+}
+
+// shared moves the series, which appears a dozen times, into a definition of
+// its own. A series that does not apply is null.
+func shared(root, run *jsonschema.Schema) error {
+	series, err := jsonschema.For[gpuprof.Series](nil)
+	if err != nil {
+		return err
+	}
+	if err := describe(series, seriesDocs()); err != nil {
+		return err
+	}
+	series.Description = "One quantity, raw and summarised."
+	root.Defs["series"] = series
+	nullable := func(doc string) *jsonschema.Schema {
+		return &jsonschema.Schema{Description: doc, AnyOf: []*jsonschema.Schema{{Type: "null"}, ref("series")}}
+	}
+	stage := run.Properties["stages"].Items
+	for _, at := range []*jsonschema.Schema{run, stage, run.Properties["throughput"]} {
+		for _, name := range slices.Sorted(maps.Keys(at.Properties)) {
+			if p := at.Properties[name]; p.Properties["runs"] != nil {
+				at.Properties[name] = nullable(p.Description)
+			}
+		}
+	}
+	return nil
+}
+
+// open lets every object hold fields this version does not know, and every
+// map be null, as Go writes an empty one.
+func open(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.AdditionalProperties != nil && len(s.Properties) > 0 {
+		s.AdditionalProperties = nil
+	}
+	if s.Type == "object" && s.AdditionalProperties != nil {
+		s.Type, s.Types = "", []string{"null", "object"}
+	}
+	open(s.Items)
+	open(s.AdditionalProperties)
+	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.Defs} {
+		for _, p := range m {
+			open(p)
+		}
+	}
+	for _, l := range [][]*jsonschema.Schema{s.OneOf, s.AnyOf, s.PrefixItems} {
+		for _, p := range l {
+			open(p)
+		}
+	}
+}
+
+// describe sets descriptions by path ("device.kind"); list items are passed
+// through. A path that does not exist is an error: the type changed.
+func describe(s *jsonschema.Schema, docs map[string]string) error {
+	for _, path := range slices.Sorted(maps.Keys(docs)) {
+		at := s
+		for name := range strings.SplitSeq(path, ".") {
+			for at.Items != nil {
+				at = at.Items
+			}
+			if at.Properties == nil && at.AdditionalProperties != nil {
+				at = at.AdditionalProperties
+			}
+			next := at.Properties[name]
+			if next == nil {
+				return fmt.Errorf("describing %s: there is no such field in the Go type; correct the list of descriptions", path)
+			}
+			at = next
+		}
+		at.Description = docs[path]
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// The three colours have one meaning each; everything else is plain.
+const (
+	plain  = ""
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	reset  = "\x1b[0m"
+)
+
+func (p *printer) paint(color, s string) string {
+	if !p.o.Color || color == plain {
+		return s
+	}
+	return color + s + reset
+}
+
+func statusColor(s gpuprof.Status) string {
+	switch s {
+	case gpuprof.Complete:
+		return green
+	case gpuprof.Invalid:
+		return red
+	}
+	return yellow
+}
+
+// notes prints checks, warnings and findings.
+func (p *printer) notes(r *gpuprof.Run) {
+	p.checks(r)
+	for i, w := range r.Warnings {
+		if i == 0 {
+			p.blank()
+		}
+		p.warning(w)
+	}
+	if p.o.Quiet {
+		return
+	}
+	for i, f := range view.Findings(r) {
+		if i == 0 {
+			p.blank()
+		}
+		p.wrap(fmt.Sprintf("finding %d: ", i+1), f.Head)
+		p.item("evidence", f.Evidence)
+		p.item("try", f.Command)
+		p.item("PyTorch", f.PyTorch)
+	}
+	if n := len(r.Findings) - view.MaxFindings; n > 0 {
+		p.line(fmt.Sprintf("%d more in run.json", n))
+	}
+}
+
+func (p *printer) item(label, text string) {
+	if text != "" {
+		p.wrap(fmt.Sprintf("  %-10s", label), text)
+	}
+}
+
+func (p *printer) checks(r *gpuprof.Run) {
+	failed := view.FailedChecks(r)
+	if len(failed) == 0 && p.o.Quiet {
+		return
+	}
+	p.wrap(fmt.Sprintf("%-*s", labelWidth, "checks"), view.CheckSummary(r))
+	for _, f := range failed {
+		for i, l := range fold(f, p.o.width()-9) {
+			head := "  failed "
+			if i > 0 {
+				head = "         "
+			}
+			p.line(head + p.paint(red, l))
+		}
+	}
+}
+
+func (p *printer) warning(w gpuprof.Warning) {
+	text := view.Clean(w.Code, 40) + ": " + view.Clean(w.Text, 300)
+	if w.Fix != "" {
+		text += "; " + view.Clean(w.Fix, 300)
+	}
+	for i, l := range fold(text, p.o.width()-9) {
+		if i == 0 {
+			p.line(p.paint(yellow, "warning: ") + l)
+			continue
+		}
+		p.line("         " + l)
+	}
+}
+
+// sweepNotes prints what must not be missed of the runs of a sweep: failures
+// by run, each distinct warning once.
+func (p *printer) sweepNotes(runs []*gpuprof.Run) {
+	names := view.Vary(runs)
+	for _, r := range runs {
+		failed := view.FailedChecks(r)
+		if r.Status == gpuprof.Complete && len(failed) == 0 {
+			continue
+		}
+		p.blank()
+		p.wrap("", strings.TrimSpace(view.SettingText(r, names)))
+		for _, l := range fold(view.Headline(r), p.o.width()) {
+			p.line(p.paint(statusColor(r.Status), l))
+		}
+		if len(failed) > 0 {
+			p.checks(r)
+		}
+	}
+	for i, w := range view.Warnings(runs) {
+		if i == 0 {
+			p.blank()
+		}
+		p.warning(w)
+	}
+}
+
+// hidden names the settings that found no room.
+func (p *printer) hidden(cols []column) {
+	shown := map[string]bool{}
+	for _, c := range fit(cols, p.o.width()) {
+		shown[c.title] = true
+	}
+	var out []string
+	for _, c := range cols {
+		if c.setting && !shown[c.title] {
+			out = append(out, c.title)
+		}
+	}
+	if len(out) > 0 {
+		p.wrap("", "no room for: "+strings.Join(out, ", "))
+	}
+}
