@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// cli is the command line: one struct a verb.
+type cli struct {
+	Quiet   bool `help:"Print results and errors only."`
+	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
+
+	Run        runCmd        `cmd:"" help:"Measure a workload."`
+	List       listCmd       `cmd:"" help:"List workloads, knobs, presets and devices."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what this machine can and cannot measure, and why."`
+	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
+	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
+	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
+}
+
+// app is what a verb works with.
+type app struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	quiet, noColor bool
+	rest           []string // what followed "--"
+}
+
+// run is the whole program: it returns the exit code of exit.go's table.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
+	err := a.dispatch(args)
+	for _, e := range flatten(err) {
+		fmt.Fprintf(stderr, "gpuprof: %s\n", sentence(e))
+	}
+	return exitCode(err)
+}
+
+// dispatch parses the command line and runs its verb.
+func (a *app) dispatch(args []string) error {
+	dashed := slices.Index(args, "--")
+	if dashed >= 0 {
+		args, a.rest = args[:dashed], args[dashed+1:]
+	}
+	if len(args) == 1 && args[0] == "--version" {
+		args = []string{"version"}
+	}
+	var c cli
+	parser, exited, err := a.parser(&c)
+	if err != nil {
+		return err
+	}
+	kctx, err := parser.Parse(args)
+	if *exited { // --help has been printed
+		return nil
+	}
+	if err != nil {
+		return parseError(parser, args, err)
+	}
+	verb := kctx.Selected()
+	if dashed >= 0 && !takesRest(verb.Name) {
+		return restError(verb.Name)
+	}
+	if err := checkChoices(kctx); err != nil {
+		return err
+	}
+	a.quiet, a.noColor = c.Quiet, c.NoColor || os.Getenv("NO_COLOR") != ""
+	return kctx.Run(a)
+}
+
+// parser builds the grammar. exited becomes true when kong has answered by
+// itself and would have ended the process.
+func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
+	exited = new(bool)
+	k, err = kong.New(c,
+		kong.Name("gpuprof"),
+		kong.Description("Measures deep-learning workloads stage by stage.\n\n"+exitHelp()),
+		kong.Vars{"plots": strings.Join(plotKinds(), ", ")},
+		kong.Writers(a.stdout, a.stderr),
+		kong.Exit(func(int) { *exited = true }),
+		// "--samples -3" is a bad number, not an unknown flag -3.
+		kong.WithHyphenPrefixedParameters(true),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the command line: %w; this is a fault in gpuprof, please report it", err)
+	}
+	return k, exited, nil
+}
+
+func takesRest(verb string) bool { return verb == "pprof" || verb == "__complete" }
+
+func restError(verb string) error {
+	if verb == "run" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "profiling a program of your own with gpuprof run -- CMD is not in this version; measure a built-in workload with gpuprof run WORKLOAD, see gpuprof list")
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --; leave that out", verb)
+}
+
+var unknownFlag = regexp.MustCompile(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
+
+// parseError rewrites kong's errors as one sentence that names the fix.
+func parseError(parser *kong.Kong, args []string, err error) error {
+	node := parser.Model.Node
+	var pe *kong.ParseError
+	if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
+		node = pe.Context.Selected()
+	}
+	if typed, ok := flagInError(err); ok {
+		names := flagNames(node)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s; its flags are %s%s",
+			title(node), typed, strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
+	}
+	if node.Type == kong.ApplicationNode {
+		return verbError(node, args)
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w; see %s --help", title(node), err, title(node))
+}
+
+func flagInError(err error) (string, bool) {
+	m := unknownFlag.FindStringSubmatch(err.Error())
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+func verbError(root *kong.Node, args []string) error {
+	var verbs []string
+	for _, n := range root.Children {
+		if !n.Hidden {
+			verbs = append(verbs, n.Name)
+		}
+	}
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "-") {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q; the verbs are %s%s",
+				arg, strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))
+		}
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given; the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
+}
+
+func title(n *kong.Node) string {
+	if n.Type == kong.ApplicationNode {
+		return "gpuprof"
+	}
+	return "gpuprof " + n.Name
+}
+
+// flagNames lists the visible flags of a verb, its parents' among them.
+func flagNames(n *kong.Node) []string {
+	var out []string
+	for _, group := range n.AllFlags(true) {
+		for _, f := range group {
+			out = append(out, "--"+f.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// checkChoices holds flags and arguments with a `choices` tag to it.
+func checkChoices(kctx *kong.Context) error {
+	for _, p := range kctx.Path {
+		v, label := p.Positional, ""
+		if p.Flag != nil {
+			v, label = p.Flag.Value, "--"
+		}
+		if v == nil || v.Tag == nil || !v.Tag.Has("choices") {
+			continue
+		}
+		valid := strings.Split(v.Tag.Get("choices"), ",")
+		typed := fmt.Sprint(v.Target.Interface())
+		if slices.Contains(valid, typed) {
+			continue
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q; use one of %s%s",
+			label+v.Name, typed, strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))
+	}
+	return nil
+}
+
+// note tells the person at the terminal something beside the data.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "gpuprof: "+format+"\n", args...)
+	}
+}
+
+// width is the terminal's, or 0 where standard output is not one.
+func (a *app) width() int {
+	if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return w
+		}
+	}
+	return 0
+}
+
+func (a *app) color() bool {
+	f, ok := a.stdout.(*os.File)
+	return ok && !a.noColor && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+// flatten splits joined errors, so that each is printed on a line of its own.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if j, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, j.Unwrap()) {
+		var out []error
+		for _, e := range j.Unwrap() {
+			out = append(out, flatten(e)...)
+		}
+		return out
+	}
+	return []error{err}
+}
+
+// isJoin tells errors.Join, whose text is its parts one a line, from an error
+// that merely carries its kind beside it.
+func isJoin(err error, parts []error) bool {
+	lines := make([]string, len(parts))
+	for i, e := range parts {
+		lines[i] = e.Error()
+	}
+	return err.Error() == strings.Join(lines, "\n")
+}
+
+// sentence keeps an error on one line.
+func sentence(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// examples formats a verb's examples for its help text.
+func examples(lines ...string) string {
+	return "Examples:\n\n    " + strings.Join(lines, "\n    ") + "\n"
+}

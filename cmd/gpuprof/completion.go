@@ -1,0 +1,280 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed completion/gpuprof.bash
+var bashScript string
+
+//go:embed completion/gpuprof.zsh
+var zshScript string
+
+//go:embed completion/gpuprof.fish
+var fishScript string
+
+type completionCmd struct {
+	Shell string `arg:"" choices:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help implements kong.HelpProvider.
+func (completionCmd) Help() string {
+	return "Load it in bash with: source <(gpuprof completion bash)\n\n" +
+		examples("gpuprof completion bash", "gpuprof completion zsh", "gpuprof completion fish")
+}
+
+// Run implements the verb.
+func (c *completionCmd) Run(a *app) error {
+	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
+	_, err := fmt.Fprint(a.stdout, script)
+	return err
+}
+
+// completeCmd is what the scripts call: after "--" come the words typed after
+// gpuprof, the unfinished one last. It prints one candidate a line, a tab and
+// what it is; ":files" asks the shell for file names.
+type completeCmd struct{}
+
+// Run implements the hidden verb.
+func (completeCmd) Run(a *app) error {
+	var c cli
+	k, _, err := a.parser(&c)
+	if err != nil {
+		return err
+	}
+	words := a.rest
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, cand := range complete(k.Model.Node, words) {
+		fmt.Fprintf(a.stdout, "%s\t%s\n", cand.value, cand.doc)
+	}
+	return nil
+}
+
+type candidate struct{ value, doc string }
+
+var wantFiles = candidate{":files", ""}
+
+// complete lists what the last word may become.
+func complete(root *kong.Node, words []string) []candidate {
+	last := len(words) - 1
+	before, current := words[:last], words[last]
+	if slices.Contains(before, "--") {
+		return []candidate{wantFiles}
+	}
+	verb, at := findVerb(root, before)
+	node := root
+	if verb != nil {
+		node = verb
+	}
+	if len(before) > 0 {
+		if f := findFlag(node, before[last-1]); f != nil && !f.IsBool() {
+			return matching(valuesOf(f.Value, before, current), current)
+		}
+	}
+	if name, typed, ok := strings.Cut(current, "="); ok && strings.HasPrefix(name, "-") {
+		return flagValue(node, name, typed, before)
+	}
+	if strings.HasPrefix(current, "-") {
+		return matching(flagCandidates(node), current)
+	}
+	if verb == nil {
+		return matching(verbCandidates(root), current)
+	}
+	if p := positional(node, before[at+1:]); p != nil {
+		return matching(valuesOf(p, before, current), current)
+	}
+	return nil
+}
+
+// flagValue completes --flag=typed as one word.
+func flagValue(node *kong.Node, name, typed string, before []string) []candidate {
+	f := findFlag(node, name)
+	if f == nil || f.IsBool() {
+		return nil
+	}
+	found := matching(valuesOf(f.Value, before, typed), typed)
+	for i := range found {
+		if found[i] != wantFiles {
+			found[i].value = name + "=" + found[i].value
+		}
+	}
+	return found
+}
+
+func matching(all []candidate, current string) []candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+		return c != wantFiles && !strings.HasPrefix(c.value, current)
+	})
+}
+
+func findVerb(root *kong.Node, words []string) (*kong.Node, int) {
+	for i, w := range words {
+		for _, n := range root.Children {
+			if n.Name == w && !n.Hidden {
+				return n, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+func verbCandidates(root *kong.Node) []candidate {
+	var out []candidate
+	for _, n := range root.Children {
+		if !n.Hidden {
+			out = append(out, candidate{n.Name, n.Help})
+		}
+	}
+	return out
+}
+
+func eachFlag(node *kong.Node, visit func(*kong.Flag)) {
+	for _, group := range node.AllFlags(true) {
+		for _, f := range group {
+			visit(f)
+		}
+	}
+}
+
+func findFlag(node *kong.Node, word string) (found *kong.Flag) {
+	eachFlag(node, func(f *kong.Flag) {
+		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+			found = f
+		}
+	})
+	return found
+}
+
+func flagCandidates(node *kong.Node) []candidate {
+	var out []candidate
+	eachFlag(node, func(f *kong.Flag) { out = append(out, candidate{"--" + f.Name, f.Help}) })
+	return out
+}
+
+// positional finds the argument that the next word would be.
+func positional(node *kong.Node, words []string) *kong.Value {
+	n := 0
+	for i, w := range words {
+		if strings.HasPrefix(w, "-") {
+			continue
+		}
+		if i > 0 {
+			if f := findFlag(node, words[i-1]); f != nil && !f.IsBool() {
+				continue
+			}
+		}
+		n++
+	}
+	if len(node.Positional) == 0 {
+		return nil
+	}
+	if p := node.Positional[len(node.Positional)-1]; n >= len(node.Positional) && p.IsCumulative() {
+		return p
+	}
+	if n >= len(node.Positional) {
+		return nil
+	}
+	return node.Positional[n]
+}
+
+// valuesOf lists the values of a flag or argument: its choices, or what its
+// `complete` tag names.
+func valuesOf(v *kong.Value, words []string, current string) []candidate {
+	if v.Tag.Has("choices") {
+		return named(strings.Split(v.Tag.Get("choices"), ","))
+	}
+	switch v.Tag.Get("complete") {
+	case "file":
+		return []candidate{wantFiles}
+	case "plot":
+		return named(plotKinds())
+	case "device":
+		return deviceCandidates()
+	case "workload":
+		return workloadCandidates()
+	case "list":
+		return append(named(listKinds()), workloadCandidates()...)
+	case "preset":
+		return presetCandidates(words)
+	case "knob":
+		return knobCandidates(words, current)
+	}
+	return nil
+}
+
+func named(values []string) []candidate {
+	out := make([]candidate, len(values))
+	for i, v := range values {
+		out[i] = candidate{value: v}
+	}
+	return out
+}
+
+func deviceCandidates() []candidate {
+	out := []candidate{{"auto", "the first GPU, else the host"}}
+	for _, d := range devices() {
+		out = append(out, candidate{d.Name, d.Doc})
+	}
+	return out
+}
+
+func workloadCandidates() []candidate {
+	var out []candidate
+	for _, w := range workloads() {
+		out = append(out, candidate{w.Name(), w.Doc()})
+	}
+	return out
+}
+
+// workloadIn finds the workload that the typed words name, else the first.
+func workloadIn(words []string) gpuprof.Workload {
+	all := workloads()
+	for _, w := range all {
+		if slices.Contains(words, w.Name()) {
+			return w
+		}
+	}
+	return all[0]
+}
+
+func presetCandidates(words []string) []candidate {
+	var out []candidate
+	for _, p := range workloadIn(words).Presets() {
+		out = append(out, candidate{p.Name, p.Doc})
+	}
+	return out
+}
+
+// knobCandidates completes knob= and then each value of a comma-separated list.
+func knobCandidates(words []string, current string) []candidate {
+	knob, list, hasValue := strings.Cut(current, "=")
+	var out []candidate
+	for _, k := range workloadIn(words).Knobs() {
+		if !hasValue {
+			out = append(out, candidate{k.Name + "=", k.Doc})
+			continue
+		}
+		if k.Name != knob {
+			continue
+		}
+		given := list[:strings.LastIndex(list, ",")+1]
+		for _, v := range k.Values {
+			if !slices.Contains(strings.Split(given, ","), v) {
+				out = append(out, candidate{knob + "=" + given + v, ""})
+			}
+		}
+		if len(k.Values) == 0 && given == "" {
+			out = append(out, candidate{knob + "=" + k.Default, "the default; " + k.Accept})
+		}
+	}
+	return out
+}

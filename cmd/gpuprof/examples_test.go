@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpExamples collects the example lines of every verb's help text.
+func helpExamples(t *testing.T) []string {
+	t.Helper()
+	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	var c cli
+	k, _, err := a.parser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, verb := range k.Model.Children {
+		if verb.Hidden {
+			continue
+		}
+		n := len(out)
+		for line := range strings.Lines(verb.Detail) {
+			if rest, ok := strings.CutPrefix(line, "    gpuprof "); ok {
+				out = append(out, strings.TrimSpace(rest))
+			}
+		}
+		if len(out) == n {
+			t.Errorf("the help of gpuprof %s has no example", verb.Name)
+		}
+	}
+	return out
+}
+
+func TestHelpExamples(t *testing.T) {
+	dir := t.TempDir()
+	vectors, err := os.ReadFile("../../testdata/e3nn/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "vectors.json"), vectors, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range helpExamples(t) {
+		args := strings.Fields(example)
+		// The examples show what people type; a smaller problem and fewer
+		// samples keep the test short without changing what is exercised.
+		if args[0] == "run" && !strings.Contains(example, "--samples") {
+			args = append(args, "--samples", "10")
+		}
+		if args[0] == "run" {
+			args = append(args, "--min-time", "50ms")
+		}
+		if args[0] == "run" || args[0] == "check" && !strings.Contains(example, "--vectors") {
+			args = append(args, "--set", "batch=4", "--set", "edges=40")
+		}
+		t.Run(example, func(t *testing.T) {
+			cmd := selfCommand(t, dir, args...)
+			if args[0] == "pprof" && !strings.Contains(example, "-top") {
+				tryPages(t, cmd)
+				return
+			}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// selfCommand is gpuprof in a process of its own, working in dir.
+func selfCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Args[0] = "gpuprof"
+	cmd.Dir = dir
+	// A browser that does nothing, and a home of its own.
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "BROWSER=true")
+	return cmd
+}
+
+var pagesAddress = regexp.MustCompile(`http://\S+`)
+
+// tryPages waits for pprof's pages, fetches one and ends them as Ctrl-C does.
+func tryPages(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	lines := bufio.NewScanner(io.TeeReader(stderr, &said))
+	url := ""
+	for url == "" && lines.Scan() {
+		url = pagesAddress.FindString(lines.Text())
+	}
+	if url == "" {
+		t.Fatalf("no address was printed: %s", &said)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if code := fetchPage(ctx, t, url+"/top"); code != http.StatusOK {
+		t.Errorf("%s/top answers %d", url, code)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after the interrupt: %v\n%s", err, &said)
+	}
+}
+
+// fetchPage tries until the server listens; pprof prints the address first.
+func fetchPage(ctx context.Context, t *testing.T, url string) int {
+	t.Helper()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			return resp.StatusCode
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Every verb's help is printed on standard output with exit code 0.
+func TestEveryVerbHasHelp(t *testing.T) {
+	var c cli
+	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	k, _, err := a.parser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range k.Model.Children {
+		if verb.Type != kong.CommandNode || verb.Hidden {
+			continue
+		}
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), []string{verb.Name, "--help"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%s --help: exit code %d, standard error %q", verb.Name, code, &stderr)
+		}
+		if !strings.Contains(stdout.String(), "Usage: gpuprof "+verb.Name) || !strings.Contains(stdout.String(), "Examples:") {
+			t.Errorf("%s --help prints %q", verb.Name, &stdout)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/measure"
+)
+
+// fake is a workload that goes wrong as its knob says: ok, check (a stage
+// disagrees with its reference), open (set-up fails) or step (a launch fails
+// while sampling).
+type fake struct{}
+
+func (fake) Name() string              { return "fake" }
+func (fake) Doc() string               { return "goes wrong on request" }
+func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: hostPreset}} }
+func (fake) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{gpuprof.Choice("fail", "what fails", "ok", "check", "open", "step")}
+}
+func (fake) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
+
+func (fake) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	if c.Knobs["fail"] == "open" {
+		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating 10 GiB for fake: too much; lower batch")
+	}
+	stream, err := d.NewStream("main")
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.Load(&gpuprof.Kernel{Name: "wait", Serial: true, Host: func(*gpuprof.Args, int, int) {
+		for begin := time.Now(); time.Since(begin) < 100*time.Microsecond; {
+		}
+	}})
+	return &fakeSession{stream: stream, kernel: f, fail: c.Knobs["fail"]}, err
+}
+
+type fakeSession struct {
+	stream gpuprof.Stream
+	kernel gpuprof.Func
+	fail   string
+	steps  int
+	args   gpuprof.Args
+}
+
+func (s *fakeSession) Stages() []gpuprof.Stage {
+	return []gpuprof.Stage{{Name: "wait", MaxSpans: 1, Parts: []gpuprof.Part{{Kernel: "wait", Cost: gpuprof.Cost{Launches: 1}}}}}
+}
+func (s *fakeSession) Main() gpuprof.Stream    { return s.stream }
+func (s *fakeSession) Depth() int              { return 1 }
+func (s *fakeSession) Cycle() int              { return 1 }
+func (s *fakeSession) Work() (float64, string) { return 1, "items" }
+func (s *fakeSession) Input() map[string]any   { return nil }
+func (s *fakeSession) Close() error            { return s.stream.Close() }
+
+func (s *fakeSession) Check(context.Context) ([]gpuprof.Check, error) {
+	return []gpuprof.Check{{Stage: "wait", Tolerance: 1e-5, Pass: s.fail != "check", RelativeError: 1}}, nil
+}
+
+func (s *fakeSession) Step(i int, p gpuprof.Probe) error {
+	if s.steps++; s.fail == "step" && s.steps > 400 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "launching kernel wait: the device is lost; run again")
+	}
+	if err := p.Start(i); err != nil {
+		return err
+	}
+	span := p.Begin(0, s.stream)
+	err := s.stream.Launch(s.kernel, 1, &s.args)
+	p.End(span)
+	if err != nil {
+		return err
+	}
+	return s.stream.Sync()
+}
+
+// fakeRun is a checked command that measures fake at each value of fail.
+func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails ...string) (s *session, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "run.json")
+	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
+	outs, err := outputs([]string{file}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &session{runCmd: &runCmd{Runs: 1, Format: "table"}, app: a, outs: outs,
+		aim: &aim{workload: fake{}, preset: hostPreset, device: devices()[0]}}
+	for _, f := range fails {
+		set := gpuprof.Settings{"fail": f}
+		s.aim.set = append(s.aim.set, set)
+		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: hostPreset, Knobs: set, Mode: gpuprof.Steady,
+			MinTime: 50 * time.Millisecond, MaxTime: time.Second, Samples: 1000, Tool: tool()})
+	}
+	return s, file
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+type listCmd struct {
+	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets or devices; without it, the workloads. A workload's name lists its presets and knobs."`
+	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`
+	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+}
+
+// Help implements kong.HelpProvider.
+func (listCmd) Help() string {
+	return examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json")
+}
+
+// listing is what list prints as JSON; parts that were not asked for are left
+// out.
+type listing struct {
+	Workloads []workloadEntry `json:"workloads,omitempty"`
+	Presets   []presetEntry   `json:"presets,omitempty"`
+	Knobs     []knobEntry     `json:"knobs,omitempty"`
+	Devices   []deviceKind    `json:"devices,omitempty"`
+}
+
+type workloadEntry struct {
+	Name    string   `json:"name"`
+	Doc     string   `json:"doc"`
+	Presets []string `json:"presets"`
+}
+
+type presetEntry struct {
+	Workload string           `json:"workload"`
+	Name     string           `json:"name"`
+	Doc      string           `json:"doc"`
+	Knobs    gpuprof.Settings `json:"knobs"` // complete
+}
+
+type knobEntry struct {
+	Workload string            `json:"workload"`
+	Name     string            `json:"name"`
+	Default  string            `json:"default"`
+	Presets  map[string]string `json:"presets"` // where they differ from the default
+	Accepts  string            `json:"accepts"`
+	Kind     string            `json:"kind"` // "model" or "tuning"
+	Doc      string            `json:"doc"`
+}
+
+func listKinds() []string { return []string{"workloads", "knobs", "presets", "devices"} }
+
+// Run implements the verb.
+func (c *listCmd) Run(a *app) error {
+	what, only := c.What, c.Workload
+	if what == "" {
+		what = "workloads"
+	}
+	if isWorkload(what) && only == "" {
+		what, only = "", what
+	} else if !slices.Contains(listKinds(), what) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list; use %s or a workload's name%s",
+			what, strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, listKinds()))
+	}
+	chosen := workloads()
+	if only != "" {
+		w, err := findWorkload(only, "list")
+		if err != nil {
+			return err
+		}
+		chosen = []gpuprof.Workload{w}
+	}
+	l, err := collect(what, chosen)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return writeJSON(a.stdout, l)
+	}
+	return l.print(a.stdout)
+}
+
+func isWorkload(name string) bool {
+	return slices.ContainsFunc(workloads(), func(w gpuprof.Workload) bool { return w.Name() == name })
+}
+
+// collect gathers one list; what "" is a workload's presets and knobs.
+func collect(what string, chosen []gpuprof.Workload) (listing, error) {
+	var l listing
+	if what == "devices" {
+		l.Devices = devices()
+		return l, nil
+	}
+	for _, w := range chosen {
+		if what == "workloads" {
+			l.Workloads = append(l.Workloads, describeWorkload(w))
+		}
+		if what == "presets" || what == "" {
+			p, err := describePresets(w)
+			if err != nil {
+				return l, err
+			}
+			l.Presets = append(l.Presets, p...)
+		}
+		if what == "knobs" || what == "" {
+			for _, k := range w.Knobs() {
+				l.Knobs = append(l.Knobs, describeKnob(w, k))
+			}
+		}
+	}
+	return l, nil
+}
+
+func describeWorkload(w gpuprof.Workload) workloadEntry {
+	e := workloadEntry{Name: w.Name(), Doc: w.Doc()}
+	for _, p := range w.Presets() {
+		e.Presets = append(e.Presets, p.Name)
+	}
+	return e
+}
+
+func describePresets(w gpuprof.Workload) ([]presetEntry, error) {
+	var out []presetEntry
+	for _, p := range w.Presets() {
+		knobs, err := gpuprof.Resolve(w, p.Name, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, presetEntry{w.Name(), p.Name, p.Doc, knobs})
+	}
+	return out, nil
+}
+
+func describeKnob(w gpuprof.Workload, k gpuprof.Knob) knobEntry {
+	e := knobEntry{Workload: w.Name(), Name: k.Name, Default: k.Default, Presets: map[string]string{},
+		Accepts: strings.TrimPrefix(k.Usage(), "use "), Kind: "tuning", Doc: k.Doc}
+	if k.Model {
+		e.Kind = "model"
+	}
+	for _, p := range w.Presets() {
+		if v, ok := p.Set[k.Name]; ok && v != k.Default {
+			e.Presets[p.Name] = v
+		}
+	}
+	return e
+}
+
+func (l listing) print(w io.Writer) error {
+	var parts []func() error
+	if l.Workloads != nil {
+		parts = append(parts, func() error { return l.printWorkloads(w) })
+	}
+	if l.Presets != nil {
+		parts = append(parts, func() error { return l.printPresets(w) })
+	}
+	if l.Knobs != nil {
+		parts = append(parts, func() error { return l.printKnobs(w) })
+	}
+	if l.Devices != nil {
+		parts = append(parts, func() error { return l.printDevices(w) })
+	}
+	for i, p := range parts {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := p(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l listing) printWorkloads(w io.Writer) error {
+	rows := [][]string{{"WORKLOAD", "PRESETS", "WHAT IT IS"}}
+	for _, e := range l.Workloads {
+		rows = append(rows, []string{e.Name, strings.Join(e.Presets, " "), e.Doc})
+	}
+	return columns(w, rows)
+}
+
+func (l listing) printPresets(w io.Writer) error {
+	rows := [][]string{{"WORKLOAD", "PRESET", "WHAT IT IS"}}
+	for _, e := range l.Presets {
+		rows = append(rows, []string{e.Workload, e.Name, e.Doc})
+	}
+	return columns(w, rows)
+}
+
+// printKnobs gives a knob several lines, since what it accepts and does would
+// not fit beside each other.
+func (l listing) printKnobs(w io.Writer) error {
+	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
+	for _, e := range l.Knobs {
+		rows = append(rows, []string{e.Workload, e.Name, e.Default, e.Kind, e.Accepts}, []string{"", "", "", "", "  " + e.Doc})
+		if len(e.Presets) > 0 {
+			rows = append(rows, []string{"", "", "", "", "  in presets: " + describe(e.Presets)})
+		}
+	}
+	return columns(w, rows)
+}
+
+func (l listing) printDevices(w io.Writer) error {
+	rows := [][]string{{"DEVICE", "WHAT IT IS"}}
+	for _, e := range l.Devices {
+		rows = append(rows, []string{e.Name, e.Doc})
+	}
+	return columns(w, rows)
+}
+
+// columns prints rows in aligned columns; the first row is the head.
+func columns(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,18 @@
+// Command gpuprof measures deep-learning workloads stage by stage, on a GPU
+// or on the CPU, and says how far each figure can be believed.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; from then on the next one
+	// acts as it does on any program, at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	// The race detector otherwise sleeps a second at every process's end, and
+	// the scripts start some two hundred.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
+		panic(err)
+	}
+	testscript.Main(m, map[string]func(){"gpuprof": main})
+}
+
+func TestScripts(t *testing.T) {
+	vectors, err := filepath.Abs("../../testdata/e3nn/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
+			e.Setenv("VECTORS", vectors)
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":     exits,
+			"interrupt": interrupt,
+			"jsonfield": jsonField,
+		},
+	})
+}
+
+// exits runs `exits CODE gpuprof ARG…`. Whatever the failure, standard error
+// holds sentences of gpuprof's and no usage text.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	if got := codeOf(ts, err); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	checkSentences(ts, ts.ReadFile("stderr"))
+}
+
+func codeOf(ts *testscript.TestScript, err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		ts.Fatalf("%v", err)
+	}
+	return exit.ExitCode()
+}
+
+func checkSentences(ts *testscript.TestScript, stderr string) {
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "gpuprof: ") {
+			ts.Fatalf("standard error holds %q, which does not begin with gpuprof:", line)
+		}
+	}
+}
+
+// interrupt runs `interrupt GLOB gpuprof ARG…`: it waits until a file matches
+// GLOB (the cache of a passed check: sampling comes next), sends SIGINT half a
+// second later and wants exit code 130. The output lands in stdout.txt and
+// stderr.txt.
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt GLOB COMMAND ARG…")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+ts.Getenv("XDG_CACHE_HOME"))
+	ts.Check(cmd.Start())
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if found, _ := filepath.Glob(ts.MkAbs(args[0])); len(found) > 0 {
+			break
+		}
+		if time.Since(begin) > 30*time.Second {
+			_ = cmd.Process.Kill()
+			ts.Fatalf("no file matched %s; stderr: %s", args[0], &stderr)
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	ts.Check(cmd.Process.Signal(syscall.SIGINT))
+	if got := codeOf(ts, cmd.Wait()); got != exitInterrupted {
+		ts.Fatalf("exit code %d, want %d; stderr: %s", got, exitInterrupted, &stderr)
+	}
+	checkSentences(ts, stderr.String())
+	ts.Check(os.WriteFile(ts.MkAbs("stdout.txt"), stdout.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("stderr.txt"), stderr.Bytes(), 0o600))
+}
+
+// jsonField runs `jsonfield FILE PATH WANT`: PATH is dotted, a number indexes a
+// list, and a last "len" counts it. FILE may be stdout.
+func jsonField(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: jsonfield FILE PATH WANT")
+	}
+	var v any
+	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &v); err != nil {
+		ts.Fatalf("%s is not JSON: %v", args[0], err)
+	}
+	for _, key := range strings.Split(args[1], ".") {
+		list, isList := v.([]any)
+		object, _ := v.(map[string]any)
+		i, err := strconv.Atoi(key)
+		switch {
+		case key == "len" && isList:
+			v = float64(len(list))
+		case isList && err == nil && i < len(list):
+			v = list[i]
+		case object[key] != nil:
+			v = object[key]
+		default:
+			ts.Fatalf("%s has nothing at %s of %s", args[0], key, args[1])
+		}
+	}
+	got, err := json.Marshal(v)
+	ts.Check(err)
+	if strings.Trim(string(got), `"`) != args[2] {
+		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
+	}
+}

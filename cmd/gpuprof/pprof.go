@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/driver"
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type pprofCmd struct {
+	File string `arg:"" name:"run" complete:"file" help:"Run file."`
+}
+
+// Help implements kong.HelpProvider.
+func (pprofCmd) Help() string {
+	return "Without flags it serves pprof's pages on this machine and opens a browser. What follows -- goes to pprof; -base and -diff_base take run files too.\n\n" + examples(
+		"gpuprof pprof run.json",
+		"gpuprof pprof run.json -- -top",
+		"gpuprof pprof run.json -- -sample_index=flops -top",
+		"gpuprof pprof run.json -- -http=localhost:0 -no_browser",
+	)
+}
+
+// Run implements the verb.
+func (c *pprofCmd) Run(a *app) error {
+	// Read here first: pprof would say only that it found no profile.
+	if _, err := readProfile(c.File); err != nil {
+		return err
+	}
+	args := a.rest
+	if len(args) == 0 {
+		args = []string{"-http=localhost:"}
+	}
+	fetch := &runFetcher{}
+	ui := &pprofUI{app: a, in: bufio.NewReader(os.Stdin), fetch: fetch}
+	flags := newPprofFlags(args, c.File)
+	flags.SetOutput(io.Discard)
+	err := driver.PProf(&driver.Options{
+		Flagset: flags, Fetch: fetch, Sym: noSymbols{}, UI: ui,
+		HTTPServer: func(s *driver.HTTPServerArgs) error { return a.serve(s) },
+	})
+	switch {
+	case errors.Is(flags.err, flag.ErrHelp):
+		return nil
+	case flags.err != nil:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w; give flags of pprof after --, such as -top", flags.err)
+	case fetch.err != nil:
+		return fetch.err
+	case err != nil:
+		return fmt.Errorf("opening %s in pprof: %w; see the flags with go tool pprof -help", c.File, err)
+	}
+	return nil
+}
+
+// readProfile converts a run file to a profile.
+func readProfile(path string) (*profile.Profile, error) {
+	runs, err := runfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := encodePprof(&b, runs); err != nil {
+		return nil, err
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s to a profile: %w; this is a fault in gpuprof, please report it", path, err)
+	}
+	return p, nil
+}
+
+// runFetcher gives pprof the profile of a run file, also as a base, and
+// leaves every other file to pprof.
+type runFetcher struct{ err error }
+
+func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
+	if strings.HasSuffix(src, ".pb.gz") || strings.HasSuffix(src, ".pprof") {
+		return nil, "", nil
+	}
+	p, err := readProfile(src)
+	if err != nil {
+		f.err = errors.Join(f.err, err)
+	}
+	// Without an address pprof takes the profile as local; it would save a
+	// copy of a remote one in the home folder.
+	return p, "", err
+}
+
+// noSymbols keeps pprof from looking for binaries and servers: a run's stages
+// have their names already.
+type noSymbols struct{}
+
+func (noSymbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
+
+// pprofFlags is a flag set in pprof's shape that reads given arguments.
+type pprofFlags struct {
+	*flag.FlagSet
+	args  []string
+	extra []string
+	err   error
+}
+
+// newPprofFlags ends pprof's flags with the profile. pprof looks for a free
+// port when none is given but takes 0 literally, so 0 is left out.
+func newPprofFlags(flags []string, file string) *pprofFlags {
+	f := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError)}
+	for _, arg := range flags {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "http=") {
+			if rest, ok := strings.CutSuffix(arg, ":0"); ok {
+				arg = rest + ":"
+			}
+		}
+		f.args = append(f.args, arg)
+	}
+	f.args = append(f.args, file)
+	return f
+}
+
+func (f *pprofFlags) StringList(name, def, usage string) *[]*string {
+	return &[]*string{f.String(name, def, usage)}
+}
+
+func (f *pprofFlags) ExtraUsage() string        { return strings.Join(f.extra, "\n") }
+func (f *pprofFlags) AddExtraUsage(text string) { f.extra = append(f.extra, text) }
+
+func (f *pprofFlags) Parse(usage func()) []string {
+	f.err = f.FlagSet.Parse(f.args)
+	if errors.Is(f.err, flag.ErrHelp) {
+		usage()
+	}
+	if f.err != nil {
+		return nil
+	}
+	return f.Args()
+}
+
+// pprofUI is pprof's conversation, on the standard streams.
+type pprofUI struct {
+	app   *app
+	in    *bufio.Reader
+	fetch *runFetcher
+}
+
+func (u *pprofUI) ReadLine(prompt string) (string, error) {
+	fmt.Fprint(u.app.stderr, prompt)
+	line, err := u.in.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+func (u *pprofUI) Print(args ...any)                        { u.say(fmt.Sprint(args...)) }
+func (u *pprofUI) PrintErr(args ...any)                     { u.say(fmt.Sprint(args...)) }
+func (u *pprofUI) IsTerminal() bool                         { return false }
+func (u *pprofUI) WantBrowser() bool                        { return true }
+func (u *pprofUI) SetAutoComplete(func(part string) string) {}
+
+// say leaves out what pprof says of binaries, since a run has none, and of a
+// file that could not be read, which gpuprof says itself.
+func (u *pprofUI) say(text string) {
+	if strings.Contains(text, "binary filename") || u.fetch.err != nil || u.app.quiet {
+		return
+	}
+	fmt.Fprintln(u.app.stderr, strings.TrimRight(text, "\n"))
+}
+
+// serve runs pprof's pages until the program is interrupted, which is how
+// they are meant to end.
+func (a *app) serve(args *driver.HTTPServerArgs) error {
+	mux := http.NewServeMux()
+	for path, h := range args.Handlers {
+		mux.Handle(path, h)
+	}
+	l, err := net.Listen("tcp", args.Hostport)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// stopDelay is how long an interrupted process may take to save its run.
+const stopDelay = 15 * time.Second
+
+// measureProcesses measures one point of the sweep in several processes, one
+// after the other, and merges what they measured. A process that fails does
+// not take the others' samples with it; a failed check ends the series, since
+// every process would fail it.
+func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, error) {
+	dir, err := os.MkdirTemp("", "gpuprof-runs-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for the processes' results: %w; check TMPDIR", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary folder harms nobody
+	var runs []*gpuprof.Run
+	var errs []error
+	for k := range s.Runs {
+		bar.show(measure.Progress{Phase: "process", Done: float64(k), Total: float64(s.Runs)})
+		run, err := s.oneProcess(point, filepath.Join(dir, strconv.Itoa(k)+".json"))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("process %d of %d: %w", k+1, s.Runs, err))
+		}
+		if run != nil {
+			runs = append(runs, run)
+		}
+		if s.app.ctx.Err() != nil || run != nil && run.Status == gpuprof.Invalid {
+			break
+		}
+	}
+	return mergeProcesses(runs, errs)
+}
+
+// mergeProcesses joins the runs of one point; processes that are missing make
+// the result partial.
+func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
+	if len(runs) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	run, err := measure.Merge(runs)
+	if err != nil {
+		return nil, errors.Join(append(errs, err)...)
+	}
+	if len(errs) > 0 && run.Status == gpuprof.Complete {
+		partial := *run
+		partial.Status, partial.Reason = gpuprof.Partial, sentence(errs[0])
+		run = &partial
+	}
+	return run, errors.Join(errs...)
+}
+
+// oneProcess runs this same program again for one run and reads its file.
+func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding gpuprof's own program: %w; use --runs 1", err)
+	}
+	cmd := exec.CommandContext(s.app.ctx, exe, s.processArgs(point, file)...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopDelay
+	var errText bytes.Buffer
+	cmd.Stderr = &errText
+	runErr := cmd.Run()
+	if s.app.ctx.Err() != nil {
+		runErr = errInterrupted
+	} else if runErr != nil {
+		runErr = processError(runErr, errText.String())
+	}
+	if _, err := os.Stat(file); err != nil {
+		return nil, runErr
+	}
+	read, err := runfile.Read(file)
+	if err != nil {
+		return nil, errors.Join(runErr, err)
+	}
+	return read[0], runErr
+}
+
+// processArgs repeats the command line for one process and one point.
+func (s *session) processArgs(point int, file string) []string {
+	args := []string{"run", s.aim.workload.Name(), "--device", s.aim.device.Name, "--preset", s.aim.preset,
+		"--seed", strconv.FormatUint(s.Seed, 10), "--mode", s.Mode, "--min-time", s.MinTime.String(), "--max-time", s.MaxTime.String(),
+		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file}
+	set := s.aim.set[point]
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		args = append(args, "--set", k+"="+set[k])
+	}
+	return args
+}
+
+// processError turns a process's exit code and last words into an error of
+// the same kind.
+func processError(err error, text string) error {
+	text = strings.TrimPrefix(sentenceOf(text), "gpuprof: ")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return fmt.Errorf("starting gpuprof again: %w; use --runs 1", err)
+	}
+	if text == "" {
+		text = fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState)
+	}
+	switch exit.ExitCode() {
+	case exitUsage:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s", text)
+	case exitInterrupted:
+		return fmt.Errorf("%s%w", text, silent{context.Canceled})
+	}
+	return errors.New(text)
+}
+
+// silent carries an error's kind without its words.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
+
+func sentenceOf(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type reportCmd struct {
+	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed."`
+	Plot   string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${plots}."`
+	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print without -o: table, json, bench or markdown."`
+	Force  bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (reportCmd) Help() string {
+	return examples(
+		"gpuprof report run.json",
+		"gpuprof report run.json -o report.html -o run.md",
+		"gpuprof report run.json --plot stages -o stages.svg",
+	)
+}
+
+// Run implements the verb.
+func (c *reportCmd) Run(a *app) error {
+	if err := knownPlot(c.Plot); err != nil {
+		return err
+	}
+	outs, err := outputs(c.Output, c.Force)
+	if err != nil {
+		return err
+	}
+	if err := checkPlot(c.Plot, outs); err != nil {
+		return err
+	}
+	var runs []*gpuprof.Run
+	var errs []error
+	for _, path := range c.Runs {
+		r, err := runfile.Read(path)
+		runs = append(runs, r...)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if len(outs) == 0 {
+		return a.show(c.Format, runs)
+	}
+	return a.writeAll(outs, runs, runfile.Options{Plot: c.Plot}, c.Force)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type runCmd struct {
+	target  `embed:""`
+	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"What a step time means: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the caller's clock)."`
+	MinTime time.Duration `default:"2s" placeholder:"TIME" help:"Sample at least this long (2s)."`
+	MaxTime time.Duration `default:"10s" placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s)."`
+	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
+	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
+	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
+	Format  string        `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print: table, json, bench or markdown."`
+	Output  []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it: run.json and report.html."`
+	Force   bool          `help:"Replace files that gpuprof did not write."`
+
+	// ProcessOut makes this process one of --runs: it writes its run there
+	// and prints nothing.
+	ProcessOut string `hidden:""`
+}
+
+// Help implements kong.HelpProvider.
+func (runCmd) Help() string {
+	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory.\n\n" + examples(
+		"gpuprof run e3nn",
+		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
+		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",
+		"gpuprof run e3nn --samples 10 --format json -o run.json.zst",
+	)
+}
+
+// session is one run command with everything checked.
+type session struct {
+	*runCmd
+	app   *app
+	aim   *aim
+	plans []measure.Plan // one a point of the sweep
+	outs  []output
+}
+
+// Run implements the verb.
+func (c *runCmd) Run(a *app) error {
+	if c.ProcessOut != "" {
+		// Ctrl-C reaches every process of the terminal; this one leaves it
+		// to its parent, which passes the request on as SIGTERM.
+		signal.Ignore(syscall.SIGINT)
+		c.Output, c.Force = []string{c.ProcessOut}, true
+		a.quiet = true
+	}
+	s, err := c.prepare(a)
+	if err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+// finish measures and hands out whatever was measured, also when it failed.
+func (s *session) finish() error {
+	runs, err := s.measureAll()
+	if len(runs) == 0 {
+		return err
+	}
+	if s.ProcessOut == "" {
+		err = errors.Join(err, s.app.show(s.Format, runs))
+	}
+	return errors.Join(err, s.app.writeAll(s.outs, runs, runfile.Options{}, s.Force))
+}
+
+// prepare checks the whole command before anything is measured.
+func (c *runCmd) prepare(a *app) (*session, error) {
+	if err := c.checkNumbers(); err != nil {
+		return nil, err
+	}
+	warmup, err := measure.ParseWarmup(c.Warmup)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{runCmd: c, app: a}
+	if s.aim, err = c.resolve("run"); err != nil {
+		return nil, err
+	}
+	if len(c.Output) == 0 {
+		c.Output = []string{"run.json", "report.html"}
+	}
+	if s.outs, err = outputs(c.Output, c.Force); err != nil {
+		return nil, err
+	}
+	if err := s.aim.refuse(a); err != nil {
+		return nil, err
+	}
+	cache, build := checkCache()
+	for _, k := range s.aim.knobs {
+		s.plans = append(s.plans, measure.Plan{
+			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
+			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
+			Tool: tool(), Build: build, CacheDir: cache,
+		})
+	}
+	return s, nil
+}
+
+func (c *runCmd) checkNumbers() error {
+	switch {
+	case c.Mode == string(gpuprof.Cold):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
+	case c.MinTime <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
+	case c.MaxTime < c.MinTime:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: it is below --min-time %s; raise --max-time or lower --min-time", c.MaxTime, c.MinTime)
+	case c.Samples < 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --samples %d: the number must not be negative; leave it out to sample until decided", c.Samples)
+	case c.Runs < 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --runs %d: at least one process is needed; give --runs 1 or more", c.Runs)
+	}
+	return nil
+}
+
+// measureAll measures every point of the sweep. A point that fails is kept as
+// far as it got and the others go on; an interrupt ends all.
+func (s *session) measureAll() ([]*gpuprof.Run, error) {
+	var runs []*gpuprof.Run
+	var errs []error
+	for i := range s.plans {
+		if s.app.ctx.Err() != nil {
+			break
+		}
+		run, err := s.measureOne(i)
+		if run != nil {
+			runs = append(runs, run)
+		}
+		if err != nil && !errors.Is(err, context.Canceled) && len(s.plans) > 1 {
+			err = fmt.Errorf("measuring %s: %w", describe(s.aim.set[i]), err)
+		}
+		errs = append(errs, err)
+	}
+	if s.app.ctx.Err() != nil {
+		return runs, s.interrupted(len(runs))
+	}
+	return runs, errors.Join(errs...)
+}
+
+// interrupted is the one sentence for Ctrl-C, whatever it broke off.
+func (s *session) interrupted(kept int) error {
+	if kept == 0 {
+		return fmt.Errorf("measuring %s: %w before anything was measured; run it again", s.aim.workload.Name(), errInterrupted)
+	}
+	return fmt.Errorf("measuring %s: %w; what was measured until then is kept as partial", s.aim.workload.Name(), errInterrupted)
+}
+
+// errInterrupted is context.Canceled in plain words.
+var errInterrupted error = interruptedError{}
+
+type interruptedError struct{}
+
+func (interruptedError) Error() string { return "interrupted" }
+func (interruptedError) Unwrap() error { return context.Canceled }
+
+// measureOne measures one point of the sweep, in this process or in several.
+func (s *session) measureOne(i int) (*gpuprof.Run, error) {
+	label := s.aim.workload.Name()
+	if len(s.plans) > 1 {
+		label = fmt.Sprintf("%d/%d %s", i+1, len(s.plans), describe(s.aim.set[i]))
+	}
+	bar := s.app.newProgress(label)
+	defer bar.close()
+	if s.Runs > 1 {
+		return s.measureProcesses(i, bar)
+	}
+	dev, err := s.aim.device.open()
+	if err != nil {
+		return nil, err
+	}
+	plan := s.plans[i]
+	plan.Progress = bar.show
+	run, err := measure.Run(s.app.ctx, dev, plan)
+	return run, errors.Join(err, dev.Close())
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// axis is one --set flag: a knob and the values it takes in turn.
+type axis struct {
+	knob   string
+	values []string
+}
+
+// parseSets reads knob=value[,value…] flags. Names and values are checked
+// later, against the workload. A value may hold '=' (a file name), not ','.
+func parseSets(flags []string) ([]axis, error) {
+	var axes []axis
+	for _, f := range flags {
+		knob, list, ok := strings.Cut(f, "=")
+		if !ok || knob == "" {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value; write --set KNOB=VALUE, see gpuprof list knobs", f)
+		}
+		if slices.ContainsFunc(axes, func(a axis) bool { return a.knob == knob }) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice; give its values in one flag, --set %s=A,B", f, knob, knob)
+		}
+		values := strings.Split(list, ",")
+		if slices.Contains(values, "") {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty; write --set %s=A,B without a spare comma", f, knob)
+		}
+		axes = append(axes, axis{knob, values})
+	}
+	return axes, nil
+}
+
+// product lists every combination, the last flag varying fastest.
+func product(axes []axis) []gpuprof.Settings {
+	points := []gpuprof.Settings{{}}
+	for _, ax := range axes {
+		var next []gpuprof.Settings
+		for _, p := range points {
+			for _, v := range ax.values {
+				s := maps.Clone(p)
+				s[ax.knob] = v
+				next = append(next, s)
+			}
+		}
+		points = next
+	}
+	return points
+}
+
+// repeated refuses a sweep that would measure one setting twice, such as
+// batch=8,08, and names the knob.
+func repeated(axes []axis, knobs []gpuprof.Settings) error {
+	for i := range knobs {
+		for j := range i {
+			if !maps.Equal(knobs[i], knobs[j]) {
+				continue
+			}
+			for _, ax := range axes {
+				if len(ax.values) > 1 {
+					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice; give each value once", ax.knob, strings.Join(ax.values, ","))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// describe prints a point of a sweep as its flags, for progress and errors.
+func describe(s gpuprof.Settings) string {
+	parts := make([]string, 0, len(s))
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		parts = append(parts, k+"="+s[k])
+	}
+	return strings.Join(parts, " ")
+}

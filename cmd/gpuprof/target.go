@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// target is what run and check work on: the flags they share.
+type target struct {
+	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`
+	Preset   string   `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
+	Set      []string `sep:"none" complete:"knob" placeholder:"KNOB=VALUE[,VALUE]" help:"Set a knob, see gpuprof list knobs; several values make a sweep."`
+	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
+}
+
+// aim is a target whose names and values have all been checked.
+type aim struct {
+	workload gpuprof.Workload
+	preset   string
+	device   deviceKind
+	choice   string             // why this device, where the user left it open
+	set      []gpuprof.Settings // what the user set, one a point of the sweep
+	knobs    []gpuprof.Settings // the same, complete
+}
+
+// resolve checks everything that can be checked without a device.
+func (t *target) resolve(verb string) (*aim, error) {
+	w, err := findWorkload(t.Workload, verb)
+	if err != nil {
+		return nil, err
+	}
+	out := &aim{workload: w, preset: t.Preset}
+	if out.preset == "" {
+		out.preset = hostPreset
+	}
+	if _, err := gpuprof.FindPreset(w, out.preset); err != nil {
+		return nil, err
+	}
+	axes, err := parseSets(t.Set)
+	if err != nil {
+		return nil, err
+	}
+	out.set = product(axes)
+	for _, s := range out.set {
+		k, err := gpuprof.Resolve(w, out.preset, s)
+		if err != nil {
+			return nil, err
+		}
+		out.knobs = append(out.knobs, k)
+	}
+	if err := repeated(axes, out.knobs); err != nil {
+		return nil, err
+	}
+	out.device, out.choice, err = chooseDevice(t.Device, noGPU())
+	return out, err
+}
+
+// refuse asks the workload whether the device can honour every setting, the
+// last thing that is checked, and then says which device was chosen and why.
+func (t *aim) refuse(a *app) error {
+	d, err := t.device.open()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, k := range t.knobs {
+		if err := t.workload.Refuse(d.Info(), k); err != nil {
+			return err
+		}
+	}
+	if t.choice != "" {
+		a.note("%s", t.choice)
+	}
+	return nil
+}
+
+func findWorkload(name, verb string) (gpuprof.Workload, error) {
+	var names []string
+	for _, w := range workloads() {
+		if w.Name() == name {
+			return w, nil
+		}
+		names = append(names, w.Name())
+	}
+	valid := strings.Join(names, ", ")
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named; give one of %s", verb, valid)
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload; the workloads are %s%s", name, valid, gpuprof.DidYouMean(name, names))
+}
+
+// chooseDevice finds the device behind a --device value and says, where auto
+// chose, why it did not choose a GPU.
+func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
+	names := []string{"auto"}
+	all := devices()
+	for _, d := range all {
+		if d.Name == name {
+			return d, "", nil
+		}
+		names = append(names, d.Name)
+	}
+	if name == "auto" {
+		return all[0], fmt.Sprintf("measuring on the %s device: %s", all[0].Name, noGPU), nil
+	}
+	if isCUDA(name) {
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s; use --device host", name, noGPU)
+	}
+	names = append(names, "cuda", "cuda:N")
+	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device; the devices are %s%s",
+		name, strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
+}
+
+func isCUDA(name string) bool {
+	rest, ok := strings.CutPrefix(name, "cuda")
+	if !ok || rest == "" {
+		return ok
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(rest, ":"))
+	return err == nil && n >= 0 && rest[0] == ':'
+}
