@@ -3,8 +3,6 @@ package op
 import (
 	"fmt"
 	"testing"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 // BenchmarkTensorProduct is the shape of MACE medium with 5,000 edges.
@@ -73,33 +71,4 @@ func BenchmarkScatter(b *testing.B) {
 			b.ReportMetric(float64(bound.Minimum().Bytes())*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
 		})
 	}
-}
-
-// BenchmarkGemmTile compares ways to multiply matrices on one thread, with the
-// shape of the second layer of a radial MLP (100 -> 1024).
-func BenchmarkGemmTile(b *testing.B) {
-	const rows, n, k = 256, 1024, 100
-	r := newRig(b, 1)
-	left, right, out := gpuprof.Floats(r.normal(rows*k)), gpuprof.Floats(r.normal(k*n)), gpuprof.Floats(r.alloc(rows*n))
-	report := func(b *testing.B) {
-		b.ReportMetric(2*rows*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
-	}
-	b.Run("used", func(b *testing.B) {
-		for b.Loop() {
-			for r := 0; r < rows; r += tileRows {
-				gemmRows(tileRows, n, k, 1, left[r*k:], k, right, n, out[r*n:], n)
-			}
-		}
-		report(b)
-	})
-	b.Run("saxpy-whole-rows", func(b *testing.B) {
-		for b.Loop() {
-			for r := range rows {
-				for l := range k {
-					axpy(left[r*k+l], right[l*n:(l+1)*n], out[r*n:(r+1)*n])
-				}
-			}
-		}
-		report(b)
-	})
 }

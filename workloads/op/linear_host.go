@@ -1,6 +1,9 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
 
 func linearHost(a *gpuprof.Args, lo, hi int) {
 	x, w, out, table, coefficients := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
@@ -14,7 +17,7 @@ func linearHost(a *gpuprof.Args, lo, hi int) {
 			t := table[p*pairInts:]
 			xAt, oAt, wAt, m1, m3, d := int(t[0]), int(t[1]), int(t[2]), int(t[3]), int(t[4]), int(t[5])
 			for i := range d {
-				gemmRows(rows, m3, m1, coefficients[p],
+				vec.Gemm(rows, m3, m1, coefficients[p],
 					x[r*inDim+xAt+i*m1:], inDim, w[wAt:], m3, out[r*outDim+oAt+i*m3:], outDim)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
 )
 
 func scatterAtomicHost(a *gpuprof.Args, lo, hi int) {
@@ -36,7 +37,7 @@ func scatterSortedHost(a *gpuprof.Args, lo, hi int) {
 		row := out[r*c : (r+1)*c]
 		clear(row)
 		for e := int(rowPtr[r]); e < int(rowPtr[r+1]); e++ {
-			axpy(1, src[e*c:(e+1)*c], row)
+			vec.Axpy(1, src[e*c:(e+1)*c], row)
 		}
 	}
 }

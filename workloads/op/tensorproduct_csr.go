@@ -21,13 +21,10 @@ var (
 	tpFixupKernel = gpuprof.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, Threads: 128, PerBlock: 1}
 )
 
-// slotWidth is the values of one item's scratch: a partial row, then w*x.
-func slotWidth(outDim int) int { return outDim + uChunk }
-
 func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 1) / t.segment() }
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
-	n := max(int64(t.slots(edgeCap))*int64(slotWidth(t.TP.Out.Dim())), 1) * floatBytes
+	n := max(int64(t.slots(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
 	if t.Layout == MulIr {
 		n += (max(int64(nodes)*int64(t.TP.In1.Dim()), 1) + max(int64(rows)*int64(t.TP.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: t.TP.In1}.transposeScratch() + Transpose{Irreps: t.TP.Out}.transposeScratch()
@@ -41,7 +38,7 @@ func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 func (k *binder) csr(t TensorProduct, tab tpTable, b TPBuffers, nodes, rows int) {
 	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel()
 	table, constants := k.uploadInts(tab.ints), k.uploadFloats(tab.constants)
-	partial := k.scratch(int64(t.slots(k.b.capacity)) * int64(slotWidth(outDim)))
+	partial := k.scratch(int64(t.slots(k.b.capacity)) * int64(outDim))
 	x, out := b.X, b.Out
 	if t.Layout == MulIr {
 		x, out = k.scratch(int64(nodes)*int64(inDim)), k.scratch(int64(rows)*int64(outDim))

@@ -1,6 +1,9 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
 
 // csrView is the arguments of tpCSRHost, read once a call.
 type csrView struct {
@@ -8,15 +11,24 @@ type csrView struct {
 	x, y, w, out, partial             []float32
 	src, dst, rowPtr                  []int32
 	inDim, shDim, numel, outDim, path int
+	scratch                           *csrScratch
+}
+
+// csrScratch lives on the stack of one call: M of a path, and w*x or a sum for
+// a chunk of copies.
+type csrScratch struct {
+	m   [maxComponents * maxComponents]float32
+	row [maxComponents * uChunk]float32
 }
 
 func tpCSRHost(a *gpuprof.Args, lo, hi int) {
+	var scratch csrScratch
 	edges, segment, paths, cells := a.Int(11), a.Int(12), a.Int(17), a.Int(18)
 	v := csrView{
 		tpView: tpView{table: a.Ints(8), constants: a.Floats(9), cells: paths * pathInts, terms: paths*pathInts + cells*cellInts},
 		x:      a.Floats(0), y: a.Floats(1), w: a.Floats(2), src: a.Ints(3), dst: a.Ints(4), rowPtr: a.Ints(5),
 		out: a.Floats(6), partial: a.Floats(7),
-		inDim: a.Int(13), shDim: a.Int(14), numel: a.Int(15), outDim: a.Int(16), path: paths,
+		inDim: a.Int(13), shDim: a.Int(14), numel: a.Int(15), outDim: a.Int(16), path: paths, scratch: &scratch,
 	}
 	for c := lo; c < hi; c++ {
 		v.item(c, edges, segment)
@@ -26,33 +38,32 @@ func tpCSRHost(a *gpuprof.Args, lo, hi int) {
 // item stops at rowPtr[rows] = edges at the latest.
 func (v *csrView) item(c, edges, segment int) {
 	first, end := c*segment, min((c+1)*segment, edges)
-	slot := v.partial[c*slotWidth(v.outDim):][:slotWidth(v.outDim)]
-	partial, xw := slot[:v.outDim], slot[v.outDim:]
+	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
 		// The row began earlier; one of its further segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
-			v.segment(at, min(at+segment, int(v.rowPtr[r+1])), xw, partial)
+			v.segment(at, min(at+segment, int(v.rowPtr[r+1])), partial)
 		}
 		r++
 	}
 	for ; int(v.rowPtr[r]) < end; r++ {
 		from, to := int(v.rowPtr[r]), int(v.rowPtr[r+1])
 		if from < to {
-			v.segment(from, min(to, from+segment), xw, v.out[r*v.outDim:(r+1)*v.outDim])
+			v.segment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim])
 		}
 	}
 }
 
 // segment writes the sum over the edges [from, to) to row.
-func (v *csrView) segment(from, to int, xw, row []float32) {
+func (v *csrView) segment(from, to int, row []float32) {
 	clear(row)
 	for e := from; e < to; e++ {
 		x := v.x[int(v.src[e])*v.inDim:][:v.inDim]
 		y := v.y[e*v.shDim:][:v.shDim]
 		w := v.w[e*v.numel:][:v.numel]
 		for p := range v.path {
-			v.addPath(v.table[p*pathInts:(p+1)*pathInts], xw, x, y, w, row)
+			v.addPath(v.table[p*pathInts:(p+1)*pathInts], x, y, w, row)
 		}
 	}
 }
@@ -60,72 +71,42 @@ func (v *csrView) segment(from, to int, xw, row []float32) {
 // addPath adds one path of one edge, out_k += sum_i M_ik w x_i with the copies
 // contiguous: w*x first, once an i, or where the output is narrower the sum over
 // i first and then w, once a k.
-func (v *csrView) addPath(t []int32, scratch, x, y, w, out []float32) {
-	mul := int(t[4])
-	x, y, w, out = x[t[0]:], y[t[1]:], w[t[2]:], out[t[3]:]
+func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
+	mul, d1, d3, first, last := int(t[4]), int(t[5]), int(t[6]), int(t[7]), int(t[8])
+	x, w, out = x[t[0]:][:d1*mul], w[t[2]:][:mul], out[t[3]:][:d3*mul]
+	cells, m := v.table[v.cells+first*cellInts:v.cells+last*cellInts], v.scratch.m[:last-first]
+	v.contract(cells, y[t[1]:], m)
 	for u0 := 0; u0 < mul; u0 += uChunk {
 		n := min(uChunk, mul-u0)
-		if t[13] != 0 {
-			v.sumThenWeight(t, scratch[:n], x[u0:], y, w[u0:u0+n], out[u0:])
-		} else {
-			v.weightThenSum(t, scratch[:n], x[u0:], y, w[u0:u0+n], out[u0:])
+		part := w[u0 : u0+n]
+		if t[13] == 0 {
+			xw := v.scratch.row[:d1*n]
+			for i := range d1 {
+				vec.Mul(xw[i*n:][:n], part, x[i*mul+u0:])
+			}
+			vec.Sweep(out[u0:], mul, xw, n, n, cells, m)
+			continue
+		}
+		sum := v.scratch.row[:d3*n]
+		clear(sum)
+		vec.Sweep(sum, n, x[u0:], mul, n, cells, m)
+		for k := range d3 {
+			vec.MulAdd(out[k*mul+u0:][:n], part, sum[k*n:])
 		}
 	}
 }
 
-// weightThenSum works through cells ordered by i.
-func (v *csrView) weightThenSum(t []int32, xw, x, y, w, out []float32) {
-	mul, have := int(t[4]), -1
-	for c := int(t[7]); c < int(t[8]); c++ {
-		i, k, m := v.cell(c, y)
-		if i != have {
-			product(xw, w, x[i*mul:][:len(xw)])
-			have = i
+// contract computes M, one value a cell: m_c = sum of constant * y_j over the
+// cell's terms, which follow each other in the table.
+func (v *csrView) contract(cells []int32, y, m []float32) {
+	js, constants := v.table[v.terms:], v.constants
+	t := int(cells[2])
+	for c := range m {
+		end, sum := int(cells[c*cellInts+3]), float32(0)
+		for ; t < end; t++ {
+			sum += constants[t] * y[js[t]]
 		}
-		axpy(m, xw, out[k*mul:][:len(xw)])
-	}
-}
-
-// sumThenWeight works through cells ordered by k.
-func (v *csrView) sumThenWeight(t []int32, sum, x, y, w, out []float32) {
-	mul, last := int(t[4]), int(t[8])
-	clear(sum)
-	for c := int(t[7]); c < last; c++ {
-		i, k, m := v.cell(c, y)
-		axpy(m, x[i*mul:][:len(sum)], sum)
-		if c+1 == last || int(v.table[v.cells+(c+1)*cellInts+1]) != k {
-			addProduct(out[k*mul:][:len(sum)], w, sum)
-			clear(sum)
-		}
-	}
-}
-
-// product writes a*b to dst; all have the length of dst. The unrolled part
-// goes without bounds checks and takes two thirds of the time of the plain loop.
-func product(dst, a, b []float32) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for len(dst) >= 8 && len(a) >= 8 && len(b) >= 8 {
-		d, p, q := (*[8]float32)(dst), (*[8]float32)(a), (*[8]float32)(b)
-		d[0], d[1], d[2], d[3] = p[0]*q[0], p[1]*q[1], p[2]*q[2], p[3]*q[3]
-		d[4], d[5], d[6], d[7] = p[4]*q[4], p[5]*q[5], p[6]*q[6], p[7]*q[7]
-		dst, a, b = dst[8:], a[8:], b[8:]
-	}
-	for i := range dst {
-		dst[i] = a[i] * b[i]
-	}
-}
-
-// addProduct adds a*b to dst, like product.
-func addProduct(dst, a, b []float32) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for len(dst) >= 8 && len(a) >= 8 && len(b) >= 8 {
-		d, p, q := (*[8]float32)(dst), (*[8]float32)(a), (*[8]float32)(b)
-		d[0], d[1], d[2], d[3] = d[0]+p[0]*q[0], d[1]+p[1]*q[1], d[2]+p[2]*q[2], d[3]+p[3]*q[3]
-		d[4], d[5], d[6], d[7] = d[4]+p[4]*q[4], d[5]+p[5]*q[5], d[6]+p[6]*q[6], d[7]+p[7]*q[7]
-		dst, a, b = dst[8:], a[8:], b[8:]
-	}
-	for i := range dst {
-		dst[i] += a[i] * b[i]
+		m[c] = sum
 	}
 }
 
@@ -139,7 +120,7 @@ func tpFixupHost(a *gpuprof.Args, lo, hi int) {
 			clear(row)
 		}
 		for at := from + segment; at < to; at += segment {
-			axpy(1, partial[at/segment*slotWidth(outDim):][:outDim], row)
+			vec.Axpy(1, partial[at/segment*outDim:][:outDim], row)
 		}
 	}
 }

@@ -1,0 +1,60 @@
+// Package vec holds the host device's inner loops over float32 vectors: what a
+// matrix product, a tensor product and an activation spend their time in.
+//
+// On amd64 with AVX2 and FMA they are assembly (vec_amd64.s); elsewhere they
+// are gonum's vector kernels and plain Go. Both round a little differently: a
+// fused multiply-add rounds once where the others round twice. None allocates.
+package vec
+
+// Axpy adds alpha*x to y; x is at least as long as y.
+func Axpy(alpha float32, x, y []float32) {
+	if len(y) == 0 {
+		return
+	}
+	axpy(alpha, x[:len(y)], y)
+}
+
+// Mul writes a*b to dst; a and b are at least as long as dst.
+func Mul(dst, a, b []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	mul(dst, a[:len(dst)], b[:len(dst)])
+}
+
+// MulAdd adds a*b to dst; a and b are at least as long as dst.
+func MulAdd(dst, a, b []float32) {
+	if len(dst) == 0 {
+		return
+	}
+	mulAdd(dst, a[:len(dst)], b[:len(dst)])
+}
+
+// CellInts is the stride of Sweep's cells.
+const CellInts = 4
+
+// Sweep adds m[c]*src_i to dst_k for every cell c = (i, k, …) of cells, CellInts
+// integers each, where src_i is n values from i*srcStride on and dst_k the same
+// of dst. It is the product of a small sparse matrix M [i,k] with the rows of
+// src. Every i and k must lie inside the slices.
+func Sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells []int32, m []float32) {
+	if n > 0 && len(m) > 0 && len(cells) >= len(m)*CellInts {
+		sweep(dst, dstStride, src, srcStride, n, cells, m)
+	}
+}
+
+// Silu replaces every x by c*x/(1+exp(-x)), within 3e-7 of the exact value
+// relative to c*|x|.
+func Silu(x []float32, c float32) {
+	if len(x) > 0 {
+		silu(x, c)
+	}
+}
+
+// Gemm adds alpha*a*b to c: a [rows,k] with leading dimension lda, b [k,n] with
+// ldb, c [rows,n] with ldc, all row-major.
+func Gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	if rows > 0 && n > 0 && k > 0 {
+		gemm(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+	}
+}

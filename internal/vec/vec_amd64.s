@@ -1,0 +1,412 @@
+#include "textflag.h"
+
+// func axpyAVX2(alpha float32, x, y *float32, n int)
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-32
+	VBROADCASTSS alpha+0(FP), Y0
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DI
+	MOVQ n+24(FP), CX
+	SUBQ $32, CX
+	JLT  axpy8
+
+axpy32:
+	VMOVUPS (SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 64(SI), Y3
+	VMOVUPS 96(SI), Y4
+	VMOVUPS (DI), Y5
+	VMOVUPS 32(DI), Y6
+	VMOVUPS 64(DI), Y7
+	VMOVUPS 96(DI), Y8
+	VFMADD231PS Y1, Y0, Y5
+	VFMADD231PS Y2, Y0, Y6
+	VFMADD231PS Y3, Y0, Y7
+	VFMADD231PS Y4, Y0, Y8
+	VMOVUPS Y5, (DI)
+	VMOVUPS Y6, 32(DI)
+	VMOVUPS Y7, 64(DI)
+	VMOVUPS Y8, 96(DI)
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE  axpy32
+
+axpy8:
+	ADDQ $24, CX
+	JLT  axpy1
+
+axpy8loop:
+	VMOVUPS (SI), Y1
+	VMOVUPS (DI), Y5
+	VFMADD231PS Y1, Y0, Y5
+	VMOVUPS Y5, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE  axpy8loop
+
+axpy1:
+	ADDQ $8, CX
+	JLE  axpydone
+
+axpy1loop:
+	VMOVSS (SI), X1
+	VMOVSS (DI), X5
+	VFMADD231SS X1, X0, X5
+	VMOVSS X5, (DI)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ  axpy1loop
+
+axpydone:
+	VZEROUPPER
+	RET
+
+// func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cells *int32, m *float32, count int)
+TEXT ·sweepAVX2(SB), NOSPLIT, $0-64
+	MOVQ dstStride+8(FP), R10
+	SHLQ $2, R10
+	MOVQ srcStride+24(FP), R11
+	SHLQ $2, R11
+	MOVQ cells+40(FP), R8
+	MOVQ m+48(FP), R9
+	MOVQ count+56(FP), R12
+
+sweepcell:
+	MOVLQSX (R8), SI
+	MOVLQSX 4(R8), DI
+	IMULQ R11, SI
+	ADDQ  src+16(FP), SI
+	IMULQ R10, DI
+	ADDQ  dst+0(FP), DI
+	VBROADCASTSS (R9), Y0
+	MOVQ n+32(FP), CX
+	SUBQ $32, CX
+	JLT  sweep8
+
+sweep32:
+	VMOVUPS (DI), Y5
+	VMOVUPS 32(DI), Y6
+	VMOVUPS 64(DI), Y7
+	VMOVUPS 96(DI), Y8
+	VFMADD231PS (SI), Y0, Y5
+	VFMADD231PS 32(SI), Y0, Y6
+	VFMADD231PS 64(SI), Y0, Y7
+	VFMADD231PS 96(SI), Y0, Y8
+	VMOVUPS Y5, (DI)
+	VMOVUPS Y6, 32(DI)
+	VMOVUPS Y7, 64(DI)
+	VMOVUPS Y8, 96(DI)
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE  sweep32
+
+sweep8:
+	ADDQ $24, CX
+	JLT  sweep1
+
+sweep8loop:
+	VMOVUPS (DI), Y5
+	VFMADD231PS (SI), Y0, Y5
+	VMOVUPS Y5, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE  sweep8loop
+
+sweep1:
+	ADDQ $8, CX
+	JLE  sweepnext
+
+sweep1loop:
+	VMOVSS (DI), X5
+	VFMADD231SS (SI), X0, X5
+	VMOVSS X5, (DI)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ  sweep1loop
+
+sweepnext:
+	ADDQ $16, R8
+	ADDQ $4, R9
+	DECQ R12
+	JNZ  sweepcell
+	VZEROUPPER
+	RET
+
+// func mulAVX2(dst, a, b *float32, n int)
+TEXT ·mulAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT  mulAVX28
+
+mulAVX216:
+	VMOVUPS (SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMULPS (DX), Y1, Y5
+	VMULPS 32(DX), Y2, Y6
+	VMOVUPS Y5, (DI)
+	VMOVUPS Y6, 32(DI)
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JGE  mulAVX216
+
+mulAVX28:
+	ADDQ $8, CX
+	JLT  mulAVX21
+	VMOVUPS (SI), Y1
+	VMULPS (DX), Y1, Y5
+	VMOVUPS Y5, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, DI
+	SUBQ $8, CX
+
+mulAVX21:
+	ADDQ $8, CX
+	JLE  mulAVX2done
+
+mulAVX21loop:
+	VMOVSS (SI), X1
+	VMULSS (DX), X1, X5
+	VMOVSS X5, (DI)
+	ADDQ $4, SI
+	ADDQ $4, DX
+	ADDQ $4, DI
+	DECQ CX
+	JNZ  mulAVX21loop
+
+mulAVX2done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX2(dst, a, b *float32, n int)
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $16, CX
+	JLT  mulAddAVX28
+
+mulAddAVX216:
+	VMOVUPS (SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMOVUPS (DX), Y3
+	VMOVUPS 32(DX), Y4
+	VMOVUPS (DI), Y5
+	VMOVUPS 32(DI), Y6
+	VFMADD231PS Y3, Y1, Y5
+	VFMADD231PS Y4, Y2, Y6
+	VMOVUPS Y5, (DI)
+	VMOVUPS Y6, 32(DI)
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JGE  mulAddAVX216
+
+mulAddAVX28:
+	ADDQ $8, CX
+	JLT  mulAddAVX21
+	VMOVUPS (SI), Y1
+	VMOVUPS (DX), Y3
+	VMOVUPS (DI), Y5
+	VFMADD231PS Y3, Y1, Y5
+	VMOVUPS Y5, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, DI
+	SUBQ $8, CX
+
+mulAddAVX21:
+	ADDQ $8, CX
+	JLE  mulAddAVX2done
+
+mulAddAVX21loop:
+	VMOVSS (SI), X1
+	VMOVSS (DX), X3
+	VMOVSS (DI), X5
+	VFMADD231SS X3, X1, X5
+	VMOVSS X5, (DI)
+	ADDQ $4, SI
+	ADDQ $4, DX
+	ADDQ $4, DI
+	DECQ CX
+	JNZ  mulAddAVX21loop
+
+mulAddAVX2done:
+	VZEROUPPER
+	RET
+
+// exp(-x) = 2^n e^r with n = round(-x/ln 2), |r| <= ln(2)/2: a Taylor
+// polynomial of degree 7 is within half a unit in the last place there. ln 2
+// is split in two parts so that n*ln 2 loses nothing (Cody and Waite).
+DATA silu<>+0(SB)/4, $1.44269504088896341   // 1/ln 2
+DATA silu<>+4(SB)/4, $0.693359375           // ln 2, high part
+DATA silu<>+8(SB)/4, $-2.12194440e-4        // ln 2, low part
+DATA silu<>+12(SB)/4, $1.98412698412698413e-4 // 1/7!
+DATA silu<>+16(SB)/4, $1.38888888888888889e-3
+DATA silu<>+20(SB)/4, $8.33333333333333333e-3
+DATA silu<>+24(SB)/4, $4.16666666666666667e-2
+DATA silu<>+28(SB)/4, $1.66666666666666667e-1
+DATA silu<>+32(SB)/4, $0.5
+DATA silu<>+36(SB)/4, $1.0
+DATA silu<>+40(SB)/4, $87.0                 // exp(87) is finite, and so is its inverse
+DATA silu<>+44(SB)/4, $-87.0
+DATA silu<>+48(SB)/4, $127                  // exponent bias
+GLOBL silu<>(SB), RODATA|NOPTR, $52
+
+// func siluAVX2(x *float32, n int, c float32)
+TEXT ·siluAVX2(SB), NOSPLIT, $0-20
+	MOVQ x+0(FP), DI
+	MOVQ n+8(FP), CX
+	VBROADCASTSS c+16(FP), Y15
+	VBROADCASTSS silu<>+36(SB), Y14
+	VBROADCASTSS silu<>+0(SB), Y13
+	VBROADCASTSS silu<>+4(SB), Y12
+	VBROADCASTSS silu<>+8(SB), Y11
+	VPBROADCASTD silu<>+48(SB), Y10
+	VBROADCASTSS silu<>+40(SB), Y9
+	VBROADCASTSS silu<>+44(SB), Y8
+	VXORPS Y7, Y7, Y7
+
+siluloop:
+	VMOVUPS (DI), Y0
+	VSUBPS Y0, Y7, Y1            // -x
+	VMINPS Y1, Y9, Y1            // the second source where one is not a number
+	VMAXPS Y1, Y8, Y1
+	VMULPS Y13, Y1, Y2
+	VROUNDPS $0, Y2, Y2          // n
+	VFNMADD231PS Y12, Y2, Y1
+	VFNMADD231PS Y11, Y2, Y1     // r
+	VBROADCASTSS silu<>+12(SB), Y3
+	VBROADCASTSS silu<>+16(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+20(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+24(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+28(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+32(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VFMADD213PS Y14, Y1, Y3
+	VFMADD213PS Y14, Y1, Y3      // e^r
+	VCVTPS2DQ Y2, Y2
+	VPADDD Y10, Y2, Y2
+	VPSLLD $23, Y2, Y2           // 2^n
+	VFMADD213PS Y14, Y2, Y3      // 1 + exp(-x)
+	VMULPS Y15, Y0, Y0
+	VDIVPS Y3, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  siluloop
+	VZEROUPPER
+	RET
+
+// func gemm6x16(k int, a *float32, lda int, b *float32, c *float32, ldc int, alpha float32)
+TEXT ·gemm6x16(SB), NOSPLIT, $0-52
+	MOVQ k+0(FP), CX
+	MOVQ a+8(FP), SI
+	MOVQ lda+16(FP), R8
+	SHLQ $2, R8
+	MOVQ b+24(FP), DX
+	MOVQ c+32(FP), DI
+	MOVQ ldc+40(FP), R9
+	SHLQ $2, R9
+	LEAQ (R8)(R8*2), R10
+	ADDQ SI, R10                 // a + 3 rows
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+gemmloop:
+	VMOVUPS (DX), Y12
+	VMOVUPS 32(DX), Y13
+	VBROADCASTSS (SI), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (SI)(R8*1), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3
+	VBROADCASTSS (SI)(R8*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (R10), Y15
+	VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7
+	VBROADCASTSS (R10)(R8*1), Y14
+	VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9
+	VBROADCASTSS (R10)(R8*2), Y15
+	VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11
+	ADDQ $4, SI
+	ADDQ $4, R10
+	ADDQ $64, DX
+	DECQ CX
+	JNZ  gemmloop
+
+	VBROADCASTSS alpha+48(FP), Y12
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y0, Y12, Y13
+	VFMADD231PS Y1, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	ADDQ R9, DI
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y2, Y12, Y13
+	VFMADD231PS Y3, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	ADDQ R9, DI
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y4, Y12, Y13
+	VFMADD231PS Y5, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	ADDQ R9, DI
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y6, Y12, Y13
+	VFMADD231PS Y7, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	ADDQ R9, DI
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y8, Y12, Y13
+	VFMADD231PS Y9, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	ADDQ R9, DI
+	VMOVUPS (DI), Y13
+	VMOVUPS 32(DI), Y14
+	VFMADD231PS Y10, Y12, Y13
+	VFMADD231PS Y11, Y12, Y14
+	VMOVUPS Y13, (DI)
+	VMOVUPS Y14, 32(DI)
+	VZEROUPPER
+	RET

@@ -1,0 +1,16 @@
+//go:build !amd64
+
+package vec
+
+func axpy(alpha float32, x, y []float32) { axpyGeneric(alpha, x, y) }
+func mul(dst, a, b []float32)            { mulGeneric(dst, a, b) }
+func mulAdd(dst, a, b []float32)         { mulAddGeneric(dst, a, b) }
+func silu(x []float32, c float32)        { siluGeneric(x, c) }
+
+func sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells []int32, m []float32) {
+	sweepGeneric(dst, dstStride, src, srcStride, n, cells, m)
+}
+
+func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+}

@@ -1,0 +1,234 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// both runs a test with the assembly and, where that is in use, without.
+func both(t *testing.T, f func(t *testing.T)) {
+	t.Run("default", f)
+	t.Run("generic", func(t *testing.T) {
+		defer useGeneric()()
+		f(t)
+	})
+}
+
+func random(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// guarded returns a slice of n with NaN on either side, and a check that it is
+// still there.
+func guarded(rng *rand.Rand, t *testing.T, n int) ([]float32, func()) {
+	const pad = 40
+	all := random(rng, n+2*pad)
+	nan := float32(math.NaN())
+	for i := range pad {
+		all[i], all[n+pad+i] = nan, nan
+	}
+	return all[pad : pad+n : pad+n], func() {
+		t.Helper()
+		for i := range pad {
+			if all[i] == all[i] || all[n+pad+i] == all[n+pad+i] {
+				t.Fatalf("n=%d: written outside", n)
+			}
+		}
+	}
+}
+
+func close32(got float32, want, scale float64) bool {
+	return math.Abs(float64(got)-want) <= 3e-7*math.Max(scale, 1e-30)
+}
+
+func TestElementwise(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 1))
+		for n := range 140 {
+			a, b := random(rng, n), random(rng, n+3)
+			alpha := float32(rng.NormFloat64())
+			for _, op := range []struct {
+				name string
+				run  func(dst []float32)
+				want func(d, a, b float64) (v, scale float64)
+			}{
+				{"axpy", func(d []float32) { Axpy(alpha, b, d) }, func(d, _, b float64) (float64, float64) {
+					v := float64(alpha) * b
+					return d + v, math.Abs(d) + math.Abs(v)
+				}},
+				{"mul", func(d []float32) { Mul(d, a, b) }, func(_, a, b float64) (float64, float64) { return a * b, math.Abs(a * b) }},
+				{"muladd", func(d []float32) { MulAdd(d, a, b) }, func(d, a, b float64) (float64, float64) {
+					return d + a*b, math.Abs(d) + math.Abs(a*b)
+				}},
+			} {
+				dst, intact := guarded(rng, t, n)
+				before := append([]float32(nil), dst...)
+				op.run(dst)
+				intact()
+				for i := range dst {
+					want, scale := op.want(float64(before[i]), float64(a[i]), float64(b[i]))
+					if !close32(dst[i], want, scale) {
+						t.Fatalf("%s n=%d [%d]: %v, want %v", op.name, n, i, dst[i], want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestSweep(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 7))
+		for n := range 80 {
+			d1, d3 := 1+rng.IntN(5), 1+rng.IntN(5)
+			ss, ds := n+rng.IntN(4), n+rng.IntN(4)
+			src := random(rng, d1*ss+n)
+			dst, intact := guarded(rng, t, d3*ds+n)
+			want, scale := make([]float64, len(dst)), make([]float64, len(dst))
+			for i, v := range dst {
+				want[i], scale[i] = float64(v), math.Abs(float64(v))
+			}
+			var cells []int32
+			m := random(rng, rng.IntN(12))
+			for c := range m {
+				i, k := rng.IntN(d1), rng.IntN(d3)
+				cells = append(cells, int32(i), int32(k), -1, -1)
+				for u := range n {
+					p := float64(m[c]) * float64(src[i*ss+u])
+					want[k*ds+u] += p
+					scale[k*ds+u] += math.Abs(p)
+				}
+			}
+			Sweep(dst, ds, src, ss, n, cells, m)
+			intact()
+			for i := range dst {
+				if !close32(dst[i], want[i], 4*scale[i]) {
+					t.Fatalf("n=%d [%d]: %v, want %v", n, i, dst[i], want[i])
+				}
+			}
+		}
+	})
+}
+
+func TestSilu(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 2))
+		for n := range 40 {
+			x, intact := guarded(rng, t, n)
+			for i := range x {
+				x[i] *= 12
+			}
+			before := append([]float32(nil), x...)
+			Silu(x, 1.6765)
+			intact()
+			for i, v := range before {
+				want := float64(float32(1.6765)) * float64(v) / (1 + math.Exp(-float64(v)))
+				if !close32(x[i], want, math.Abs(1.6765*float64(v))) {
+					t.Fatalf("silu(%v) = %v, want %v", v, x[i], want)
+				}
+			}
+		}
+		// Far out the value is x or nothing, never an overflow.
+		inf := float32(math.Inf(1))
+		special := []float32{0, 88, -88, 200, -200, 1e30, -1e30, inf, float32(math.NaN())}
+		Silu(special, 1)
+		for i, want := range []float64{0, 88, 0, 200, 0, 1e30, 0, math.Inf(1)} {
+			if got := float64(special[i]); got != want && math.Abs(got-want) > math.Max(3e-7*math.Abs(want), 1e-6) {
+				t.Errorf("special %d: %v, want %v", i, got, want)
+			}
+		}
+		if special[8] == special[8] {
+			t.Errorf("silu(NaN) = %v", special[8])
+		}
+	})
+}
+
+func TestGemm(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 3))
+		for range 120 {
+			rows, n, k := rng.IntN(20), rng.IntN(70), 1+rng.IntN(40)
+			if rng.IntN(10) == 0 {
+				k = 250 + rng.IntN(300)
+			}
+			if rng.IntN(10) == 0 {
+				n = 510 + rng.IntN(40)
+			}
+			lda, ldb, ldc := k+rng.IntN(3), n+rng.IntN(3), n+rng.IntN(3)
+			a, b := random(rng, rows*lda+1), random(rng, k*ldb+1)
+			c, intact := guarded(rng, t, rows*ldc)
+			before := append([]float32(nil), c...)
+			alpha := float32(rng.NormFloat64())
+			Gemm(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
+			intact()
+			for i := range c {
+				r, j := i/max(ldc, 1), i%max(ldc, 1)
+				want, scale := float64(before[i]), math.Abs(float64(before[i]))
+				if j < n {
+					for l := range k {
+						p := float64(alpha) * float64(a[r*lda+l]) * float64(b[l*ldb+j])
+						want += p
+						scale += math.Abs(p)
+					}
+				}
+				if !close32(c[i], want, scale*4) {
+					t.Fatalf("%dx%dx%d [%d,%d]: %v, want %v", rows, n, k, r, j, c[i], want)
+				}
+			}
+		}
+	})
+}
+
+func TestNoAllocation(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(4, 4))
+		a, b, c := random(rng, 64*100), random(rng, 100*90), random(rng, 64*90)
+		n := testing.AllocsPerRun(20, func() {
+			Gemm(64, 90, 100, 1, a, 100, b, 90, c, 90)
+			Axpy(2, a, c)
+			Mul(c, a, b)
+			MulAdd(c, a, b)
+			Silu(c, 1)
+		})
+		if n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
+func BenchmarkGemm(b *testing.B) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, n := range []int{88, 1024, 3238} {
+		b.Run(map[int]string{88: "n=88", 1024: "n=1024", 3238: "n=3238"}[n], func(b *testing.B) {
+			a, w, c := random(rng, 64*100), random(rng, 100*n), random(rng, 64*n)
+			for b.Loop() {
+				Gemm(64, n, 100, 1, a, 100, w, n, c, n)
+			}
+			b.ReportMetric(2*64*100*float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+		})
+	}
+}
+
+func BenchmarkAxpy(b *testing.B) {
+	for _, n := range []int{8, 128} {
+		b.Run(map[int]string{8: "n=8", 128: "n=128"}[n], func(b *testing.B) {
+			x, y := make([]float32, n), make([]float32, n)
+			for b.Loop() {
+				Axpy(1.5, x, y)
+			}
+		})
+	}
+}
+
+func BenchmarkSilu(b *testing.B) {
+	x := random(rand.New(rand.NewPCG(6, 6)), 6400)
+	for b.Loop() {
+		Silu(x, 1)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/6400, "ns/value")
+}
