@@ -118,12 +118,15 @@ type Event interface {
 
 // Stream runs work in order, beside the caller.
 type Stream interface {
-	// Launch enqueues n items of f. It does not wait for them.
+	// Launch enqueues n items of f. It does not wait for them. Arguments are
+	// those the kernel's Sig names; every b must be a live buffer.
 	Launch(f Func, n int, a *Args) error
-	// Copy enqueues a copy of n bytes. It does not wait for it.
+	// Copy enqueues a copy of n bytes. It does not wait for it. One side at
+	// least is device memory.
 	Copy(dst Buffer, dstOff int, src Buffer, srcOff, n int) error
 	Record(Event) error
-	// WaitFor makes the stream, not the caller, wait for an event.
+	// WaitFor makes the stream, not the caller, wait for what the event marks
+	// now. An event never recorded is an error.
 	WaitFor(Event) error
 	// Sync blocks the caller until the stream is empty and returns the first
 	// error of its work; counted in Meter.SyncPoints and BlockedNS.
@@ -131,7 +134,9 @@ type Stream interface {
 	Close() error
 }
 
-// Meter counts what was asked of a device since it was opened. Counts are
+// Meter counts what was asked of a device since it was opened. Pageable bytes
+// are part of the bytes of their direction; a launch of no items and a copy of
+// no bytes count; replaying a capture counts its parts. Counts are
 // exact: they compare without statistics.
 type Meter struct {
 	Launches         int64
@@ -199,7 +204,8 @@ type Device interface {
 	NewEvent() (Event, error)
 	// ElapsedNS is the time between two events that are done.
 	ElapsedNS(from, to Event) (int64, error)
-	// Capture records what fn enqueues on s as one Op that replays it.
+	// Capture records what fn enqueues on s as one Op that replays it. Waiting
+	// (Sync, WaitFor) and capturing again inside fn are errors.
 	Capture(s Stream, fn func() error) (Op, error)
 	Meter() Meter
 	Memory() Memory

@@ -22,8 +22,8 @@ type samples struct {
 	order                 []gpuprof.Order
 	flags                 [][]string
 	blocks                int
-	probedMedians         []float64 // by pair, for the overhead ratio
-	bareMedians           []float64
+	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
+	barePairs             [][]float64
 	worstMismatch         float64
 }
 
@@ -111,8 +111,7 @@ func stageSums(b *events.Block, nStages int) (dev, host [][]int64) {
 
 // pair notes a finished pair of neighbouring blocks, one of each side.
 func (s *samples) pair(probed, bare *block, mode gpuprof.Mode) {
-	s.probedMedians = append(s.probedMedians, stats.Median(probed.periods(mode)))
-	s.bareMedians = append(s.bareMedians, stats.Median(bare.periods(mode)))
+	s.probedPairs, s.barePairs = append(s.probedPairs, probed.periods(mode)), append(s.barePairs, bare.periods(mode))
 }
 
 // results turns the columns into stage results, without kernels.

@@ -95,13 +95,13 @@ func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 
 // mergeOverhead takes each process's ratio as one observation.
 func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
-	var probed, bare []float64
+	var ratios []float64
 	for _, r := range runs {
 		if r.Overhead != nil {
-			probed, bare = append(probed, r.Overhead.Ratio), append(bare, 1)
+			ratios = append(ratios, r.Overhead.Ratio)
 		}
 	}
-	if ratio, ok := stats.PairedRatio(probed, bare); ok {
+	if ratio, ok := stats.MeanRatio(ratios); ok {
 		return &ratio
 	}
 	return runs[0].Overhead

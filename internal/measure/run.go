@@ -194,7 +194,7 @@ func (r *runner) decided(spent time.Duration) bool {
 	left := r.plan.MaxTime - time.Since(r.started)
 	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
 	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))
-	pairs := len(r.samples.probedMedians)
+	pairs := len(r.samples.probedPairs)
 	if n < minSamples || left > 0 && (spent < r.plan.MinTime || pairs < minPairs && r.stepNS < int64(longStep)) {
 		return false
 	}

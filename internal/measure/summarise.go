@@ -34,7 +34,7 @@ func (r *runner) summarise(err error) {
 		rate[i] = amount / t
 	}
 	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
-	if ratio, ok := stats.PairedRatio(s.probedMedians, s.bareMedians); ok {
+	if ratio, ok := stats.MedianRatio(s.probedPairs, s.barePairs); ok {
 		r.run.Overhead = &ratio
 	}
 	r.run.ExampleStep = r.exampleStep()

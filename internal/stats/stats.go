@@ -5,6 +5,7 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"golang.org/x/perf/benchmath"
@@ -53,10 +54,14 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 // Median is the middle value, the mean of the middle two when there is none;
 // NaN of nothing. xs is not changed.
 func Median(xs []float64) float64 {
-	if len(xs) == 0 {
+	return medianOf(slices.Clone(xs))
+}
+
+// medianOf sorts s.
+func medianOf(s []float64) float64 {
+	if len(s) == 0 {
 		return math.NaN()
 	}
-	s := slices.Clone(xs)
 	slices.Sort(s)
 	m := len(s) / 2
 	if len(s)%2 == 1 {
@@ -72,22 +77,65 @@ func MeanInterval(xs []float64) (mean, half float64) {
 	if len(xs) < 2 {
 		return mean, math.Inf(1)
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(xs) - 1)}.Quantile(0.975)
-	return mean, t * sd / math.Sqrt(float64(len(xs)))
+	return mean, studentT(float64(len(xs)-1)) * sd / math.Sqrt(float64(len(xs)))
 }
 
-// PairedRatio is the ratio a/b over blocks measured side by side: the
-// exponential of the mean of log(a_k/b_k), with its t interval. Pairs that
-// are not both positive are left out; ok is false with fewer than two left.
-func PairedRatio(a, b []float64) (r gpuprof.Ratio, ok bool) {
-	var logs []float64
-	for k := range min(len(a), len(b)) {
-		if a[k] > 0 && b[k] > 0 {
-			logs = append(logs, math.Log(a[k]/b[k]))
+// studentT is the two-sided 95 % point of Student's t.
+func studentT(degrees float64) float64 {
+	return distuv.StudentsT{Sigma: 1, Nu: degrees}.Quantile(0.975)
+}
+
+// MedianRatio is the ratio of the median of all a to the median of all b,
+// where a[k] and b[k] are the samples of two neighbouring blocks. Its 95 %
+// interval is that of a paired block bootstrap on the logarithm: draw whole
+// pairs of blocks, up to 2,000 times from a fixed seed; the spread is widened by
+// sqrt(K/(K-1)) for the K pairs and taken with Student's t of K-1 degrees of
+// freedom. ok is false with fewer than two pairs.
+//
+// Medians of everything are used rather than of blocks because a block is
+// short: a burst of other work spoils a block's median, and hardly the pool's.
+func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
+	k := min(len(a), len(b))
+	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
+	if k < 2 || math.IsNaN(theta) || math.IsInf(theta, 0) {
+		return gpuprof.Ratio{}, false
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	draws := make([]float64, 0, bootstrapDraws)
+	var da, db []float64
+	samples := 0
+	for i := range k {
+		samples += len(a[i]) + len(b[i])
+	}
+	for range min(bootstrapDraws, max(200, bootstrapWork/max(samples, 1))) {
+		da, db = da[:0], db[:0]
+		for range k {
+			pair := rng.IntN(k)
+			da, db = append(da, a[pair]...), append(db, b[pair]...)
+		}
+		if d := math.Log(medianOf(da) / medianOf(db)); !math.IsNaN(d) && !math.IsInf(d, 0) {
+			draws = append(draws, d)
 		}
 	}
-	if len(logs) < 2 {
+	n := float64(k)
+	half := studentT(n-1) * stat.StdDev(draws, nil) * math.Sqrt(n/(n-1))
+	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(theta - half), math.Exp(theta + half)}}, true
+}
+
+const (
+	bootstrapDraws = 2000
+	bootstrapWork  = 2e7 // samples sorted in all: about two seconds
+)
+
+// MeanRatio is the exponential of the mean of the logarithms of ratios, with
+// its t interval; ok is false with fewer than two.
+func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
+	if len(ratios) < 2 {
 		return gpuprof.Ratio{}, false
+	}
+	logs := make([]float64, len(ratios))
+	for i, v := range ratios {
+		logs[i] = math.Log(v)
 	}
 	m, h := MeanInterval(logs)
 	return gpuprof.Ratio{Ratio: math.Exp(m), CI95: [2]float64{math.Exp(m - h), math.Exp(m + h)}}, true

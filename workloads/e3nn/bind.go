@@ -10,8 +10,7 @@ import (
 // The stages of a step, in order. scatter is there only where the tensor
 // product leaves the sum over neighbours to it.
 const (
-	stBackpressure = iota
-	stCollate
+	stCollate = iota
 	stH2D
 	stRadial
 	stSph
@@ -20,10 +19,11 @@ const (
 	stLinearGate
 	stD2H
 	stSync
+	stBackpressure
 	stageCount
 )
 
-var stageNames = [stageCount]string{"backpressure", "collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "d2h", "sync"}
+var stageNames = [stageCount]string{"collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "d2h", "sync", "backpressure"}
 
 // bind makes the operations of both slots and the list of stages.
 func (s *session) bind() error {

@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"context"
 	"math"
 	"runtime"
 	"sync"
@@ -48,7 +49,7 @@ func (c *checker) reference(sl *slot) error {
 			defer wg.Done()
 			for i := range next {
 				if c.ctx.Err() == nil {
-					c.refs[i], errs[i] = c.s.referenceRow(sl, c.rows[i], p)
+					c.refs[i], errs[i] = c.s.referenceRow(c.ctx, sl, c.rows[i], p)
 				}
 			}
 		}()
@@ -66,7 +67,7 @@ func (c *checker) reference(sl *slot) error {
 	return c.ctx.Err()
 }
 
-func (s *session) referenceRow(sl *slot, row int, p wide) (rowReference, error) {
+func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (rowReference, error) {
 	rowptr := gpuprof.Ints(sl.host.rowptr)
 	lo, hi := int(rowptr[row]), int(rowptr[row+1])
 	src, vec := gpuprof.Ints(sl.host.src)[lo:hi], floats64(gpuprof.Floats(sl.host.vec)[3*lo:3*hi])
@@ -79,7 +80,7 @@ func (s *session) referenceRow(sl *slot, row int, p wide) (rowReference, error) 
 		op.RefBasis(s.radialBasis(), vec[3*e:3*e+3], basis[e*basisSize:(e+1)*basisSize])
 	}
 	for i, l := range s.model.Layers {
-		lr, err := s.referenceLayer(i, l, src, basis, ref.y, p)
+		lr, err := s.referenceLayer(ctx, i, l, src, basis, ref.y, p)
 		if err != nil {
 			return ref, err
 		}
@@ -90,12 +91,15 @@ func (s *session) referenceRow(sl *slot, row int, p wide) (rowReference, error) 
 
 // referenceLayer follows the definition edge by edge; products are evaluated
 // in mul_ir order and stored in the session's.
-func (s *session) referenceLayer(i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
+func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
 	n, nw, mid := len(src), l.TP.WeightNumel(), l.TP.Out.Dim()
 	sh, in := (s.model.LMax+1)*(s.model.LMax+1), l.In.Dim()
 	r := layerReference{w: make([]float64, n*nw), messages: make([]float64, n*mid), mid: make([]float64, mid), out: make([]float64, l.Out.Dim())}
 	message := make([]float64, mid)
 	for e, node := range src {
+		if err := ctx.Err(); err != nil { // one edge of a large model takes a while
+			return r, err
+		}
 		w := r.w[e*nw : (e+1)*nw]
 		if err := op.RefMLP(s.mlp(l), basis[e*basisSize:(e+1)*basisSize], p.w1[i], p.w2[i], w); err != nil {
 			return r, err
