@@ -24,6 +24,10 @@ allow internal/host/a.go                 .
 allow internal/host/a_test.go            internal/devicetest
 deny  internal/host/a.go                 internal/devicetest
 deny  internal/host/a.go                 internal/stats
+allow internal/host/a.go                 internal/vec
+allow workloads/op/a.go                  internal/vec
+deny  workloads/e3nn/a.go                internal/vec
+deny  internal/vec/a.go                  internal/stats
 allow internal/cuda/a.go                 internal/cuda/sim
 deny  internal/cuda/a.go                 internal/host
 deny  internal/cuda/a.go                 internal/stats

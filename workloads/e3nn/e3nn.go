@@ -51,7 +51,7 @@ func atomPreset(mul, lmax string) gpuprof.Settings {
 }
 
 const (
-	maxBatch = 1 << 22
+	maxBatch = gridSize * gridSize * gridSize
 	maxMul   = 1 << 14
 )
 

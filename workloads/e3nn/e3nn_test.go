@@ -125,18 +125,18 @@ func TestDeepawFloors(t *testing.T) {
 func TestChecksPass(t *testing.T) {
 	settings := [][]string{
 		{"small"},
-		{"small", "impl=fused"},
-		{"small", "impl=unfused"},
-		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir"},
-		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3"},
-		{"small", "impl=fused", "layout=mul_ir", "lmax=0"},
+		{"small", "impl=fused", "batch=100"},
+		{"small", "impl=unfused", "batch=100"},
+		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir", "batch=100"},
+		{"small", "impl=csr", "layout=mul_ir", "basis=bessel", "lmax=3", "mul=3", "batch=100"},
+		{"small", "impl=fused", "layout=mul_ir", "lmax=0", "batch=100"},
 		{"small", "edges=1001", "batch=100", "threads=1"},
 		{"small", "points=atoms", "batch=12", "cutoff=9"},
 		{"deepaw", "batch=5"},
 		{"deepaw", "batch=3", "impl=unfused", "mul=50", "edges=40"},
-		{"mace-medium", "edges=400"},
-		{"mace-large", "edges=300", "impl=fused"},
-		{"nequip-lips", "edges=400", "layout=mul_ir"},
+		{"mace-medium", "edges=200", "batch=50"},
+		{"mace-large", "edges=160", "impl=fused", "batch=40"},
+		{"nequip-lips", "edges=200", "layout=mul_ir", "batch=50"},
 	}
 	for _, set := range settings {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {

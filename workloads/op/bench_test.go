@@ -2,24 +2,50 @@ package op
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 )
 
-// BenchmarkTensorProduct is the shape of MACE medium with 5,000 edges.
+// maceMedium is the shape of MACE medium with 5,000 edges.
+func maceMedium(b *testing.B, r *rig, impl string, layout Layout) *convolution {
+	degrees := make([]int, 1000)
+	left := 5000
+	for i := range degrees {
+		degrees[i] = min(158, left)
+		left -= degrees[i]
+	}
+	c := r.convolution(TensorProduct{TP: uvu(b, "128x0e+128x1o", "0e+1o+2e+3o", "128x0e+128x1o+128x2e"), Impl: impl, Layout: layout, Scale: 0.25},
+		r.graph(degrees, 1000))
+	r.run(c.product, c.scatter)
+	return c
+}
+
+// BenchmarkCSROverUnfused takes turns, so that a machine that slows down slows
+// both; the metric is the median of the ratios turn by turn.
+func BenchmarkCSROverUnfused(b *testing.B) {
+	r := newRig(b, 0)
+	csr, unfused := maceMedium(b, r, ImplCSR, IrMul), maceMedium(b, r, ImplUnfused, IrMul)
+	timed := func(c *convolution) float64 {
+		start := time.Now()
+		r.run(c.product, c.scatter)
+		return time.Since(start).Seconds()
+	}
+	var ratios []float64
+	for b.Loop() {
+		u := timed(unfused)
+		ratios = append(ratios, u/timed(csr))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "x")
+}
+
 func BenchmarkTensorProduct(b *testing.B) {
 	for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
 		for _, layout := range []Layout{MulIr, IrMul} {
 			b.Run(fmt.Sprintf("%s/%s", impl, layout), func(b *testing.B) {
 				r := newRig(b, 0)
-				degrees := make([]int, 1000)
-				left := 5000
-				for i := range degrees {
-					degrees[i] = min(158, left)
-					left -= degrees[i]
-				}
-				c := r.convolution(TensorProduct{TP: uvu(b, "128x0e+128x1o", "0e+1o+2e+3o", "128x0e+128x1o+128x2e"), Impl: impl, Layout: layout, Scale: 0.25},
-					r.graph(degrees, 1000))
-				r.run(c.product, c.scatter)
+				c := maceMedium(b, r, impl, layout)
 				for b.Loop() {
 					r.run(c.product, c.scatter)
 				}

@@ -29,8 +29,10 @@ var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbiiii", Host: gateHost, G
 
 const runInts = 8
 
-// InDim and OutDim are the widths of a row.
-func (g Gate) InDim() int  { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim() }
+// InDim is the width of an input row.
+func (g Gate) InDim() int { return g.Scalars.Dim() + g.Gates.Dim() + g.Gated.Dim() }
+
+// OutDim is the width of an output row.
 func (g Gate) OutDim() int { return g.Scalars.Dim() + g.Gated.Dim() }
 
 // gateRuns is the compiled form of a Gate.

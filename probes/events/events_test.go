@@ -1,0 +1,164 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/probes/events"
+)
+
+// bench is a device with one stream and a kernel that spins for a while.
+type bench struct {
+	t      *testing.T
+	dev    *events.Tracer
+	main   gpuprof.Stream
+	spin   gpuprof.Func
+	args   gpuprof.Args
+	buf    gpuprof.Buffer
+	stages []gpuprof.Stage
+}
+
+const spinTime = 300 * time.Microsecond
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	d, err := host.Open(host.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	b := &bench{t: t, dev: events.NewTracer(d), stages: []gpuprof.Stage{{Name: "host", Kind: gpuprof.HostStage, MaxSpans: 1}, {Name: "dev", MaxSpans: 2}}}
+	b.main, err = b.dev.NewStream("main")
+	b.must(err)
+	b.buf, err = b.dev.Alloc(64, gpuprof.OnDevice)
+	b.must(err)
+	b.spin, err = b.dev.Load(&gpuprof.Kernel{Name: "spin", Serial: true, Host: func(*gpuprof.Args, int, int) {
+		for s := time.Now(); time.Since(s) < spinTime; {
+		}
+	}})
+	b.must(err)
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) step(r *events.Recorder, i int) {
+	b.must(r.Start(i))
+	s := r.Begin(0, nil)
+	r.End(s)
+	s = r.Begin(1, b.main)
+	b.must(b.main.Launch(b.spin, 1, &b.args))
+	b.must(b.main.Copy(b.buf, 0, b.buf, 32, 16))
+	r.End(s)
+}
+
+func (b *bench) block(r *events.Recorder, p events.Pass, steps int) *events.Block {
+	b.t.Helper()
+	b.must(b.main.Sync())
+	anchor, _, err := r.Reset(p)
+	b.must(err)
+	for i := range steps {
+		b.step(r, i)
+	}
+	b.must(r.Finish())
+	b.must(b.main.Sync())
+	blk, err := r.Drain(anchor)
+	b.must(err)
+	return blk
+}
+
+func TestBlocks(t *testing.T) {
+	b := newBench(t)
+	r, err := events.NewRecorder(b.dev, b.main, b.stages, 8, b.dev)
+	b.must(err)
+	h0 := events.Now()
+	probed := b.block(r, events.Probed, 5)
+	h1 := events.Now()
+	if len(probed.Begin) != 6 || len(probed.HostBegin) != 5 || len(probed.Spans) != 10 || len(probed.Launches) != 0 {
+		t.Fatalf("%d begins, %d host begins, %d spans, %d launches", len(probed.Begin), len(probed.HostBegin), len(probed.Spans), len(probed.Launches))
+	}
+	for i := range 5 {
+		if d := probed.Begin[i+1] - probed.Begin[i]; d < int64(spinTime) {
+			t.Errorf("step %d lasts %d ns, less than its kernel", i, d)
+		}
+	}
+	for _, s := range probed.Spans {
+		if s.OnDevice != (s.Stage == 1) || s.HostEnd < s.HostStart {
+			t.Errorf("span %+v", s)
+		}
+		// Device times stand on the caller's clock, within the anchor's slack.
+		const slack = int64(time.Millisecond)
+		if s.OnDevice && (s.DevEnd-s.DevStart < int64(spinTime) || s.DevStart < h0-slack || s.DevEnd > h1+slack) {
+			t.Errorf("device span [%d, %d] outside the block [%d, %d] or too short", s.DevStart, s.DevEnd, h0, h1)
+		}
+	}
+	if bare := b.block(r, events.Bare, 3); len(bare.Begin) != 4 || len(bare.Spans) != 0 {
+		t.Errorf("a bare block has %d begins and %d spans", len(bare.Begin), len(bare.Spans))
+	}
+}
+
+func TestKernelPass(t *testing.T) {
+	b := newBench(t)
+	r, err := events.NewRecorder(b.dev, b.main, b.stages, 8, b.dev)
+	b.must(err)
+	b.must(b.dev.Enable(7)) // room for three steps and a half
+	blk := b.block(r, events.Kernels, 4)
+	b.dev.Disable()
+	if len(blk.Launches) != 7 || b.dev.Lost() != 1 {
+		t.Fatalf("%d launches traced, %d lost; want 7 and 1", len(blk.Launches), b.dev.Lost())
+	}
+	for i, l := range blk.Launches {
+		want := []string{"spin", "copy device to device"}[i%2]
+		if l.Kernel != want || l.Stage != 1 || l.End < l.Start || i%2 == 0 && l.End-l.Start < int64(spinTime) {
+			t.Errorf("launch %d: %+v, want %s", i, l, want)
+		}
+	}
+	for _, s := range blk.Spans {
+		if s.OnDevice && (s.Meter.Launches != 1 || s.Meter.CopiesD2D != 1 || s.Meter.BytesD2D != 16) {
+			t.Errorf("span counts %+v", s.Meter)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	b := newBench(t)
+	r, err := events.NewRecorder(b.dev, b.main, b.stages, 1, nil)
+	b.must(err)
+	b.block(r, events.Probed, 1)
+	if err := r.Start(1); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("a step too many: %v", err)
+	}
+	_, _, err = r.Reset(events.Probed)
+	b.must(err)
+	b.must(r.Start(0))
+	for range 4 { // the step's stages have three spans
+		r.End(r.Begin(0, nil))
+	}
+	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "stage host") {
+		t.Errorf("a span too many: %v", err)
+	}
+	if err := r.Finish(); err == nil {
+		t.Error("a broken block finished")
+	}
+}
+
+// A captured graph replays through the traced stream.
+func TestCaptureThroughTracer(t *testing.T) {
+	b := newBench(t)
+	op, err := b.dev.Capture(b.main, func() error { return b.main.Launch(b.spin, 1, &b.args) })
+	b.must(err)
+	before := b.dev.Meter().Launches
+	b.must(op.Enqueue(b.main))
+	b.must(b.main.Sync())
+	if n := b.dev.Meter().Launches - before; n != 1 {
+		t.Errorf("%d launches replayed", n)
+	}
+}
