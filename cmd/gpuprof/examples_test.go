@@ -61,9 +61,6 @@ func TestHelpExamples(t *testing.T) {
 		if args[0] == "run" && !strings.Contains(example, "--samples") {
 			args = append(args, "--samples", "10")
 		}
-		if args[0] == "run" {
-			args = append(args, "--min-time", "50ms")
-		}
 		if args[0] == "run" || args[0] == "check" && !strings.Contains(example, "--vectors") {
 			args = append(args, "--set", "batch=4", "--set", "edges=40")
 		}

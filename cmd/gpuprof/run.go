@@ -16,7 +16,7 @@ import (
 type runCmd struct {
 	target  `embed:""`
 	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"What a step time means: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the caller's clock)."`
-	MinTime time.Duration `default:"2s" placeholder:"TIME" help:"Sample at least this long (2s)."`
+	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time where that is less)."`
 	MaxTime time.Duration `default:"10s" placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s)."`
 	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
@@ -39,6 +39,9 @@ func (runCmd) Help() string {
 		"gpuprof run e3nn --samples 10 --format json -o run.json.zst",
 	)
 }
+
+// defaultMinTime is --min-time where it is not given.
+const defaultMinTime = 2 * time.Second
 
 // session is one run command with everything checked.
 type session struct {
@@ -82,6 +85,9 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	if err := c.checkNumbers(); err != nil {
 		return nil, err
 	}
+	if c.MinTime == 0 {
+		c.MinTime = min(defaultMinTime, c.MaxTime)
+	}
 	warmup, err := measure.ParseWarmup(c.Warmup)
 	if err != nil {
 		return nil, err
@@ -114,8 +120,10 @@ func (c *runCmd) checkNumbers() error {
 	switch {
 	case c.Mode == string(gpuprof.Cold):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
-	case c.MinTime <= 0:
+	case c.MinTime < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
+	case c.MaxTime <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: the time must be above 0; give for example --max-time 10s", c.MaxTime)
 	case c.MaxTime < c.MinTime:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: it is below --min-time %s; raise --max-time or lower --min-time", c.MaxTime, c.MinTime)
 	case c.Samples < 0:
