@@ -50,13 +50,14 @@ func (c *chart) text(x, y float64, anchor, class, s string) {
 	c.Texts = append(c.Texts, text{round(x), round(y), class, anchor, s})
 }
 
-// fits cuts a label to a width; nothing when less than four letters would stay.
+// fits cuts a label to a width; nothing when too little of it would stay to
+// tell what it was.
 func fits(s string, width float64) string {
-	room := int(width / charWidth)
-	if len([]rune(s)) <= room {
+	room, n := int(width/charWidth), len([]rune(s))
+	if n <= room {
 		return s
 	}
-	if room < 5 {
+	if room < 5 || 3*room < 2*n {
 		return ""
 	}
 	return view.Clean(s, room)
@@ -86,7 +87,10 @@ func stackChart(id string, stages []view.Stage, tones map[string]int) *chart {
 		c.Rects = append(c.Rects, rect{round(x), 0, round(max(w-1, 0.5)), 46, class, name + ": " + view.Percent(s.Share) + ", exposed " + view.Median(s.Exposed)})
 		label := name + " " + view.Percent(s.Share)
 		if fits(label, w-10) != label {
-			label = fits(name, w-8)
+			label = name
+		}
+		if fits(label, w-8) != label {
+			label = "" // the legend names it
 		}
 		if label != "" {
 			c.text(x+w/2, 28, "middle", "on-"+class, label)
@@ -111,17 +115,17 @@ func spreadChart(id string, spreads []view.Spread, lo, hi float64) *chart {
 	y := 8.0
 	for _, s := range spreads {
 		lanes := min(len(s.Process), 12)
-		h := 7.0
+		h := 8.0
 		switch {
 		case lanes == 1:
 			h = 12
 		case lanes > 4:
-			h = 4
+			h = 5
 		}
-		beyond := 0
+		below, above := 0, 0
 		for i, run := range s.Process {
-			d, out := ticks(run, lo, hi, at, y+float64(i%lanes)*h, h-1.5)
-			beyond += out
+			d, under, over := ticks(run, lo, hi, at, y+float64(i%lanes)*h, h-1.5)
+			below, above = below+under, above+over
 			c.Paths = append(c.Paths, path{d, "tick " + processClass(i)})
 		}
 		bar := y + float64(lanes)*h + 3
@@ -133,8 +137,11 @@ func spreadChart(id string, spreads []view.Spread, lo, hi float64) *chart {
 		}
 		c.text(left-12, mid, "end", "label", label)
 		note := view.Median(s.Series)
-		if beyond > 0 {
-			note += fmt.Sprintf(" +%d▸", beyond)
+		if below > 0 {
+			note += fmt.Sprintf(" ◂%d", below)
+		}
+		if above > 0 {
+			note += fmt.Sprintf(" %d▸", above)
 		}
 		c.text(chartWidth-right+10, mid, "start", "label", note)
 		y = bar + 12
@@ -145,13 +152,18 @@ func spreadChart(id string, spreads []view.Spread, lo, hi float64) *chart {
 	return c
 }
 
-// ticks draws samples as short lines in one path, one a pixel's tenth.
-func ticks(run []float64, lo, hi float64, at func(float64) float64, y, h float64) (d string, beyond int) {
+// ticks draws samples as short lines in one path, one a pixel's tenth, and
+// counts those below and above the range.
+func ticks(run []float64, lo, hi float64, at func(float64) float64, y, h float64) (d string, below, above int) {
 	var b strings.Builder
 	seen := map[float64]bool{}
 	for _, v := range run {
-		if v < lo || v > hi {
-			beyond++
+		if v < lo {
+			below++
+			continue
+		}
+		if v > hi {
+			above++
 			continue
 		}
 		x := round(at(v))
@@ -161,14 +173,14 @@ func ticks(run []float64, lo, hi float64, at func(float64) float64, y, h float64
 		seen[x] = true
 		fmt.Fprintf(&b, "M%s %sv%s", number(x), number(round(y)), number(h))
 	}
-	return b.String(), beyond
+	return b.String(), below, above
 }
 
 func (c *chart) box(s view.Spread, lo, hi float64, at func(float64) float64, y float64) {
 	if !view.Finite(s.P05) || !view.Finite(s.P95) {
 		return
 	}
-	x0, x1 := at(max(s.P05, lo)), at(min(s.P95, hi))
+	x0, x1 := at(min(max(s.P05, lo), hi)), at(max(min(s.P95, hi), lo))
 	c.Rects = append(c.Rects, rect{round(x0), round(y), round(max(x1-x0, 1)), 3, "box",
 		fmt.Sprintf("%s: 5th to 95th percentile %s to %s", view.Clean(s.Name, 40), view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
 	c.Rects = append(c.Rects, rect{round(at(0)) - 1, round(y) - 2, 2, 7, "box", "median " + view.Median(s.Series)})
@@ -236,12 +248,15 @@ func timelineChart(id string, lanes []view.Lane, from, to float64, tones map[str
 			}
 			class := toneClass(tone)
 			x0, x1 := at(s.From/unit), at(s.To/unit)
-			r := rect{round(x0), y, round(max(x1-x0-0.6, 0.8)), lane - 10, class, s.Name + ": " + view.Seconds(s.To-s.From) + " from " + view.Seconds(s.From)}
+			r := rect{round(x0), y, round(max(x1-x0-0.6, 0.8)), lane - 10, class, s.Label() + ": " + view.Seconds(s.To-s.From) + " from " + view.Seconds(s.From)}
+			on := "on-" + class
 			if s.Neighbour {
 				r.Class += " pale"
 				r.Title += " (neighbouring step)"
-			} else if label := fits(s.Name, x1-x0-8); label != "" {
-				c.text((x0+x1)/2, y+lane/2-1, "middle", "on-"+class, label)
+				on = "label"
+			}
+			if label := fits(s.Label(), x1-x0-8); label != "" {
+				c.text((x0+x1)/2, y+lane/2-1, "middle", on, label)
 			}
 			c.Rects = append(c.Rects, r)
 		}

@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -20,9 +21,9 @@ func roofChart(id string, roof view.Roof, tones map[string]int) *chart {
 	if roof.FlopsPerS > 0 {
 		ridge, start := roof.FlopsPerS/roof.BytesPerS, max(x0, y0/roof.BytesPerS)
 		c.Paths = append(c.Paths, path{fmt.Sprintf("M%.1f %.1fL%.1f %.1fH%.1f", atX(start), atY(roof.At(start)), atX(ridge), atY(roof.FlopsPerS), atX(x1)), "roof"})
-		c.text(atX(x1), atY(roof.FlopsPerS)-8, "end", "label", "matrix product "+gpuprof.FormatSI(roof.FlopsPerS, "flop/s"))
+		c.text(atX(x1), atY(roof.FlopsPerS)-8, "end", "label", "matrix product "+view.SI(roof.FlopsPerS, "flop/s"))
 		mid := math.Sqrt(start * ridge)
-		c.text(atX(mid)-10, atY(roof.At(mid))-8, "end", "label", "copy "+gpuprof.FormatSI(roof.BytesPerS, "B/s"))
+		c.text(atX(mid)-10, atY(roof.At(mid))-8, "end", "label", "copy "+view.SI(roof.BytesPerS, "B/s"))
 	}
 	var words []string
 	var taken [][4]float64
@@ -31,7 +32,7 @@ func roofChart(id string, roof view.Roof, tones map[string]int) *chart {
 		if !ok {
 			tone = view.MaxTones
 		}
-		title := fmt.Sprintf("%s: %s at %.3g flop per byte", p.Name, gpuprof.FormatSI(p.FlopsPerS, "flop/s"), p.Intensity)
+		title := fmt.Sprintf("%s: %s at %.3g flop per byte", p.Name, view.SI(p.FlopsPerS, "flop/s"), p.Intensity)
 		words = append(words, title)
 		x, y := atX(p.Intensity), atY(p.FlopsPerS)
 		c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(tone), title})
@@ -99,7 +100,7 @@ type sweepView struct {
 	Rows            []sweepRow
 	Step, Rate      *chart
 	Legend          []legendItem
-	Warnings        []gpuprof.Warning
+	Warnings        []notice
 	Note            string
 }
 
@@ -120,9 +121,7 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 	for _, p := range points {
 		v.Rows = append(v.Rows, sweepRow{p.Setting, p.Cells(), p.Status})
 	}
-	for _, w := range view.Warnings(runs) {
-		v.Warnings = append(v.Warnings, gpuprof.Warning{Code: view.Clean(w.Code, 80), Text: view.Clean(w.Text, 600), Fix: view.Clean(w.Fix, 600)})
-	}
+	v.Warnings = notices(runs)
 	knob, numeric, curves, ok := view.Scaling(runs)
 	if !ok {
 		return v
@@ -151,21 +150,19 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Curve, get func(view.CurvePoint) *gpuprof.Series, unit float64) *chart {
 	const left, right, top, bottom, h = 90.0, 30.0, 26.0, 46.0, 270.0
 	c := &chart{ID: id, Title: title, W: chartWidth, H: h}
-	var xs []float64
-	most := 0.0
+	var xs, ys []float64
 	for _, cv := range curves {
 		for _, p := range cv.Points {
 			if s := get(p); s != nil {
-				xs = append(xs, p.X)
-				most = max(most, s.Median/unit, finite(s.CI95[1])/unit)
+				xs, ys = append(xs, p.X), append(ys, s.Median/unit)
 			}
 		}
 	}
-	if len(xs) == 0 || most <= 0 {
+	if len(xs) == 0 || slices.Max(ys) <= 0 {
 		return nil
 	}
 	atX := placeX(xs, numeric && view.Spaced(xs), left+30, chartWidth-right-30)
-	atY := func(v float64) float64 { return h - bottom - v/(most*1.08)*(h-top-bottom) }
+	marks, atY := placeY(ys, numeric && view.Spaced(xs), top, h-bottom)
 	var words []string
 	seen := map[string]bool{}
 	var rules strings.Builder
@@ -192,12 +189,11 @@ func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Cu
 			c.Paths = append(c.Paths, path{"M" + strings.Join(line, "L"), "curve s" + toneClass(i)})
 		}
 	}
-	marks := steps(0, most*1.08)
 	for _, m := range marks {
 		fmt.Fprintf(&rules, "M%.1f %.1fH%.1f", left, atY(m), chartWidth-right)
 		label := mark(m, marks)
-		if m >= 1000 {
-			label = power(m)
+		if m >= 1000 || m > 0 && marks[0] > 0 {
+			label = power(m) // logarithmic marks have no common step
 		}
 		c.text(left-8, atY(m)+4, "end", "axis-text", label)
 	}
@@ -210,16 +206,27 @@ func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Cu
 
 func figureText(s *gpuprof.Series) string {
 	if s.Unit == "s" {
-		return view.Seconds(s.Median) + " (" + view.SeriesInterval(s) + ")"
+		return view.Median(s) + " (" + view.SeriesInterval(s) + ")"
 	}
-	return gpuprof.FormatSI(s.Median, view.Clean(s.Unit, 24))
+	return view.RateText(s, view.Clean(s.Unit, 24))
 }
 
-func finite(v float64) float64 {
-	if view.Finite(v) {
-		return v
+// placeY places figures between bottom and top with about six marks: on
+// logarithms when the setting is and they cover a range, so that growth in
+// step with the setting is a straight line, else from zero.
+func placeY(ys []float64, log bool, top, bottom float64) (marks []float64, at func(float64) float64) {
+	if most := slices.Max(ys) * 1.08; !log || !view.Spaced(ys) {
+		return steps(0, most), func(v float64) float64 { return bottom - v/most*(bottom-top) }
 	}
-	return 0
+	lo, hi := slices.Min(ys)/1.2, slices.Max(ys)*1.2
+	for e := math.Floor(math.Log10(lo)); e <= math.Log10(hi); e++ {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * math.Pow(10, e); v >= lo && v <= hi {
+				marks = append(marks, v)
+			}
+		}
+	}
+	return marks, func(v float64) float64 { return bottom - math.Log(max(v, lo)/lo)/math.Log(hi/lo)*(bottom-top) }
 }
 
 // placeX spreads values over a range, logarithmically when they are spaced so.

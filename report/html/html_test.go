@@ -126,7 +126,7 @@ func TestStructure(t *testing.T) {
 		ids, refs, level, open := map[string]bool{}, []string{}, 0, []string{}
 		for {
 			tok, err := dec.Token()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -277,8 +277,8 @@ func TestWhatThePageSays(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"complete": {render(t, fixture.Three()), []string{"12.25 ms", "between processes", "tensor_product", "Roofline", "process 3", "All 1320 samples", `<strong>model</strong>`, "busy-machine", "What to try", "tp_contract"}, []string{"PARTIAL", "INVALID"}},
-		"one":      {render(t, fixture.One()), []string{"within-process"}, []string{"between processes"}},
+		"complete": {render(t, fixture.Three()), []string{"12.2 ms", "between processes", "tensor_product", "Roofline", "process 3", "All 1320 samples", `<strong>model</strong>`, "busy-machine", "What to try", "tp_contract"}, []string{"PARTIAL", "INVALID"}},
+		"one":      {render(t, fixture.One()), []string{"within one process"}, []string{"between processes"}},
 		"partial":  {render(t, fixture.Partial()), []string{"PARTIAL: interrupted", "cut short"}, []string{"throughput</dt>"}},
 		"invalid":  {render(t, fixture.Invalid()), []string{"INVALID", "no times are reported", "FAILED", "not a number"}, []string{"Timeline", "Distribution", "throughput</dt>"}},
 		"sweep":    {render(t, fixture.Sweep()...), []string{"4 runs over batch", "Scaling", "batch=256", "<details", "5.6"}, []string{"PARTIAL"}},

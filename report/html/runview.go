@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ type runView struct {
 	HasTimes                   bool
 	Lead                       []view.Line // the figures shown large
 	Summary                    []view.Line
-	Warnings                   []gpuprof.Warning
+	Warnings                   []notice
 	Findings                   []view.Finding
 	MoreFindings               int
 	Stages                     []stageRow
@@ -65,9 +66,7 @@ func newRunView(r *gpuprof.Run, id string, limit int) *runView {
 	if !r.Started.IsZero() {
 		v.Date = r.Started.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	for _, w := range r.Warnings {
-		v.Warnings = append(v.Warnings, gpuprof.Warning{Code: view.Clean(w.Code, 60), Text: view.Clean(w.Text, 600), Fix: view.Clean(w.Fix, 600)})
-	}
+	v.Warnings = notices([]*gpuprof.Run{r})
 	v.Lead, v.Summary = splitLead(v.Summary)
 	v.Verdict = verdict(r)
 	if v.HasTimes {
@@ -104,24 +103,35 @@ func verdict(r *gpuprof.Run) string {
 	case !view.HasTimes(r):
 		return "Nothing was measured."
 	}
-	top := view.Stage{}
-	for _, s := range view.Stages(r) {
-		if s.Share > top.Share {
-			top = s
-		}
-	}
-	text := ""
-	if top.Share > 0 {
-		text = fmt.Sprintf("%s takes %s of the step", view.Clean(top.Name, 40), view.Percent(top.Share))
-		if top.Floor > 0 {
-			text += fmt.Sprintf("; its floor on this device is %s of the device time it takes", view.FloorText(top))
-		}
-		text += ". "
-	}
+	text := whereTimeGoes(view.Stages(r))
 	if r.Status == gpuprof.Partial {
 		text += "The run was cut short: read the figures as a first impression."
 	}
 	return strings.TrimSpace(text)
+}
+
+// whereTimeGoes names the largest stages, and how far the first is from what
+// the device allows.
+func whereTimeGoes(stages []view.Stage) string {
+	slices.SortStableFunc(stages, func(a, b view.Stage) int { return cmp.Compare(b.Share, a.Share) })
+	var parts []string
+	for _, s := range stages[:min(len(stages), 3)] {
+		if s.Share >= 0.02 {
+			parts = append(parts, view.Clean(s.Name, 40)+" ("+view.Percent(s.Share)+")")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := "Most of the step goes to " + parts[0]
+	if n := len(parts); n > 1 {
+		text = "The step's time goes to " + strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	}
+	text += ". "
+	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
+		text += fmt.Sprintf("At this device's ceilings the work counted in %s would take %s of the time it does. ", view.Clean(top.Name, 40), view.FloorText(top))
+	}
+	return text
 }
 
 // times fills everything that needs times.
@@ -131,9 +141,9 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 	for _, s := range all {
 		v.Stages = append(v.Stages, newStageRow(s, tones[s.Name]))
 		for _, k := range view.Kernels(r, s.Name) {
-			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: view.Median(k.Device), Kernel: true})
+			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: kernelTime(k), Kernel: true})
 		}
-		if s.Share > 0 {
+		if s.Share >= 0.0005 {
 			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Clean(s.Name, 40), view.Percent(s.Share)})
 		}
 	}
@@ -141,9 +151,7 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 	spreads, lo, hi := view.Spreads(r, limit)
 	if len(spreads) > 0 {
 		v.Spread, v.SpreadNote = spreadChart(v.ID, spreads, lo, hi), drawn(spreads)
-		for i := range len(spreads[0].Process) {
-			v.Processes = append(v.Processes, legendItem{processClass(i), "process " + strconv.Itoa(i+1), ""})
-		}
+		v.Processes = processLegend(len(spreads[0].Process))
 	}
 	lanes, from, to, left := view.Timeline(r, 1500)
 	if len(lanes) > 0 {
@@ -157,18 +165,36 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 		v.Roof = roofChart(v.ID, roof, tones)
 		v.RoofNote = "The ceilings of this device were not measured."
 		if roof.FlopsPerS > 0 {
-			v.RoofNote = "Ceilings measured on this device: copy " + gpuprof.FormatSI(roof.BytesPerS, "B/s") + ", matrix product " + gpuprof.FormatSI(roof.FlopsPerS, "flop/s") + "."
+			v.RoofNote = "Ceilings measured on this device: copy " + view.SI(roof.BytesPerS, "B/s") + ", matrix product " + view.SI(roof.FlopsPerS, "flop/s") + "."
 		}
 	}
 }
 
-func newStageRow(s view.Stage, tone int) stageRow {
-	row := stageRow{Name: view.Clean(s.Name, 60), Class: toneClass(tone), Share: view.None, Exposed: view.Median(s.Exposed), Device: view.Median(s.Device),
-		Interval: view.SeriesInterval(s.Device), Host: view.Median(s.Host), Bytes: view.Rate(s.BytesPerS), Flops: view.Rate(s.FlopsPerS),
-		Floor: view.None, OfFloor: view.FloorText(s)}
-	if s.Exposed != nil {
-		row.Share = view.Percent(s.Share)
+// kernelTime has as many digits as a pass of a few steps deserves.
+func kernelTime(k gpuprof.StageResult) string {
+	if view.Usable(k.Device) == nil {
+		return view.None
 	}
+	return view.Seconds(k.Device.Median)
+}
+
+// processLegend names the rows of ticks; with more processes than colours the
+// order is what tells them apart.
+func processLegend(n int) []legendItem {
+	if n > 3 {
+		return []legendItem{{processClass(0), "processes 1 to " + strconv.Itoa(n) + " from top to bottom", ""}}
+	}
+	var out []legendItem
+	for i := range n {
+		out = append(out, legendItem{processClass(i), "process " + strconv.Itoa(i+1), ""})
+	}
+	return out
+}
+
+func newStageRow(s view.Stage, tone int) stageRow {
+	row := stageRow{Name: view.Clean(s.Name, 60), Class: toneClass(tone), Share: view.ShareCell(s), Exposed: view.Cell(s.Exposed), Device: view.Cell(s.Device),
+		Interval: view.SeriesInterval(s.Device), Host: view.Cell(s.Host), Bytes: view.Rate(s.BytesPerS), Flops: view.Rate(s.FlopsPerS),
+		Floor: view.None, OfFloor: view.FloorText(s)}
 	if s.FloorS > 0 {
 		row.Floor = view.Seconds(s.FloorS)
 	}

@@ -94,15 +94,11 @@ func (d *doc) run(r *gpuprof.Run, level, title string) {
 }
 
 func (d *doc) stages(r *gpuprof.Run) {
-	head := []string{"stage", "device", "95 % interval", "share", "host", "exposed", "GB/s", "GF/s", "of floor"}
+	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of floor"}
 	var rows [][]string
 	for _, s := range view.Stages(r) {
-		share := view.None
-		if s.Exposed != nil {
-			share = view.Percent(s.Share)
-		}
-		rows = append(rows, []string{view.Clean(s.Name, 60), view.Median(s.Device), view.SeriesInterval(s.Device), share,
-			view.Median(s.Host), view.Median(s.Exposed), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s)})
+		rows = append(rows, []string{view.Clean(s.Name, 60), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), view.SeriesInterval(s.Device),
+			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s)})
 	}
 	if len(rows) > 0 {
 		d.table(1, head, rows)
@@ -144,9 +140,16 @@ func (d *doc) notes(r *gpuprof.Run) {
 }
 
 func (d *doc) warnings(runs []*gpuprof.Run) {
-	all := view.Warnings(runs)
-	for _, w := range all {
-		d.printf("- **%s**: %s; %s\n", text(w.Code), text(w.Text), text(w.Fix))
+	all := view.Notices(runs)
+	for _, n := range all {
+		d.printf("- **%s**: %s", text(n.Head()), text(n.Text))
+		if n.Text != "" && n.Fix != "" {
+			d.printf("; ")
+		}
+		d.printf("%s\n", text(n.Fix))
+		for _, each := range n.Each {
+			d.printf("  - %s\n", text(each))
+		}
 	}
 	if len(all) > 0 {
 		d.printf("\n")
@@ -161,6 +164,7 @@ func (d *doc) sweep(runs []*gpuprof.Run) {
 		rows = append(rows, append(p.Setting, p.Cells()...))
 	}
 	d.table(0, append(names, view.CellTitles()...), rows)
+	d.warnings(runs)
 	for i, r := range runs {
 		title := view.SettingText(r, view.Vary(runs))
 		if title == "" {

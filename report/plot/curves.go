@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"strings"
 
 	gplot "gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -29,10 +30,9 @@ func roofline(runs []*gpuprof.Run) (*Figure, error) {
 	sh := &shapes{}
 	if roof.FlopsPerS > 0 {
 		addRoof(sh, roof, x0, x1, y0)
-		f.note = fmt.Sprintf("ceilings measured on this device: copy %s, matrix product %s",
-			gpuprof.FormatSI(roof.BytesPerS, "B/s"), gpuprof.FormatSI(roof.FlopsPerS, "flop/s"))
+		f.remark(fmt.Sprintf("ceilings measured on this device: copy %s, matrix product %s", view.SI(roof.BytesPerS, "B/s"), view.SI(roof.FlopsPerS, "flop/s")))
 	} else {
-		f.note = "the ceilings of this device were not measured"
+		f.remark("the ceilings of this device were not measured")
 	}
 	tones := view.Tones(r)
 	p.Add(grid{}, sh)
@@ -61,8 +61,8 @@ func addRoof(sh *shapes, roof view.Roof, x0, x1, y0 float64) {
 	}
 	sh.lines = append(sh.lines, line{color: ink, width: 1.8, pts: []vg.Point{at(left), at(ridge), at(x1)}})
 	sh.texts = append(sh.texts,
-		label{x: math.Log10(x1), y: math.Log10(roof.FlopsPerS), dx: 4, dy: 10, right: true, color: ink, text: "matrix product " + gpuprof.FormatSI(roof.FlopsPerS, "flop/s")},
-		label{x: math.Log10(mid), y: math.Log10(roof.At(mid)), dx: 12, right: true, dy: 8, color: ink, text: "copy " + gpuprof.FormatSI(roof.BytesPerS, "B/s")})
+		label{x: math.Log10(x1), y: math.Log10(roof.FlopsPerS), dx: 4, dy: 10, right: true, color: ink, text: "matrix product " + view.SI(roof.FlopsPerS, "flop/s")},
+		label{x: math.Log10(mid), y: math.Log10(roof.At(mid)), dx: 12, right: true, dy: 8, color: ink, text: "copy " + view.SI(roof.BytesPerS, "B/s")})
 }
 
 // dots are labelled points whose labels keep clear of each other.
@@ -122,7 +122,11 @@ func scaling(runs []*gpuprof.Run) (*Figure, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing scaling: there is one run and nothing to compare it with; sweep a knob first: gpuprof run %s --set KNOB=A,B,C -o sweep.json", view.Clean(runs[0].Workload, 40))
 	}
 	f := newFigure("scaling over "+view.Clean(knob, 30), runs)
-	f.note = ""
+	head, where := view.SweepHead(runs)
+	if strings.HasPrefix(head, "several") {
+		f.title = head
+	}
+	f.subtitle, f.note = where+" · "+view.Plural(len(runs), "run"), ""
 	if !ok {
 		return f.empty(runs[0], "The runs do not differ in any setting, or none has times."), nil
 	}

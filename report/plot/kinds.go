@@ -23,7 +23,7 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 		return f.empty(r, "No stage was measured."), nil
 	}
 	if len(all) > maxRows {
-		f.note = fmt.Sprintf("the first %d of %d stages", maxRows, len(all))
+		f.remark(fmt.Sprintf("the first %d of %d stages", maxRows, len(all)))
 		all = all[:maxRows]
 	}
 	longest := 0.0
@@ -53,8 +53,8 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 }
 
 func stageBar(sh *shapes, s view.Stage, v *gpuprof.Series, y float64, kind int, unit float64) {
-	if v == nil {
-		return
+	if v == nil || v.Median == 0 {
+		return // nothing happened: no bar, and no figure to read
 	}
 	end := v.Median / unit
 	sh.rects = append(sh.rects, rect{x0: 0, x1: end, y0: y - 0.12, y1: y + 0.12, fill: palette[kind]})
@@ -63,9 +63,9 @@ func stageBar(sh *shapes, s view.Stage, v *gpuprof.Series, y float64, kind int, 
 		sh.segment(max(lo, 0), y, hi, y, ink, 1)
 		end = max(end, hi)
 	}
-	text := view.Seconds(v.Median)
+	text := view.Median(v)
 	if kind == 2 {
-		text += "  " + view.Percent(s.Share)
+		text += " · " + view.Percent(s.Share)
 	}
 	sh.texts = append(sh.texts, label{x: end, y: y, dx: 6, text: text, color: ink})
 }
@@ -90,10 +90,8 @@ func distribution(runs []*gpuprof.Run) (*Figure, error) {
 		spreads = spreads[:maxRows]
 	}
 	bottom := strips(spreads, lo, hi)
-	for _, s := range spreads {
-		if s.Kept < s.Total {
-			f.note = fmt.Sprintf("at most %d points a row are drawn; extremes are kept", limit)
-		}
+	if slices.ContainsFunc(spreads, func(s view.Spread) bool { return s.Kept < s.Total }) {
+		f.remark(fmt.Sprintf("at most %d points a row are drawn; extremes are kept", limit))
 	}
 	f.plots, f.lastTaller = append(f.plots, bottom), true
 	return f, nil
@@ -158,7 +156,7 @@ func strips(spreads []view.Spread, lo, hi float64) *gplot.Plot {
 			}
 		}
 		if view.Finite(s.P05) && view.Finite(s.P95) {
-			sh.segment(max(s.P05, lo)*100, base-0.26, min(s.P95, hi)*100, base-0.26, ink, 2)
+			sh.segment(min(max(s.P05, lo), hi)*100, base-0.26, max(min(s.P95, hi), lo)*100, base-0.26, ink, 2)
 		}
 		if beyond > 0 {
 			sh.texts = append(sh.texts, label{x: hi * 100, y: base, dx: 6, color: faint, text: fmt.Sprintf("%d beyond", beyond)})
@@ -194,18 +192,18 @@ func timeline(runs []*gpuprof.Run) (*Figure, error) {
 			if !ok {
 				t = view.MaxTones
 			}
-			fill, text := tone(t), s.Name
+			fill := tone(t)
 			if s.Neighbour {
-				fill, text = light(fill), ""
+				fill = light(fill)
 			}
 			used[s.Stage] = true
-			sh.rects = append(sh.rects, rect{s.From / unit, s.To / unit, -float64(i) - 0.32, -float64(i) + 0.32, fill, text})
+			sh.rects = append(sh.rects, rect{s.From / unit, s.To / unit, -float64(i) - 0.32, -float64(i) + 0.32, fill, s.Label()})
 		}
 	}
 	f.legend = legendOf(r, used)
-	f.note = "paler: the steps before and after; kernels come from a separate marked pass"
+	f.remark("paler: the steps before and after; kernels come from a separate marked pass")
 	if left > 0 {
-		f.note += fmt.Sprintf("; the %d shortest spans are left out", left)
+		f.remark(fmt.Sprintf("the %d shortest spans are left out", left))
 	}
 	p.Add(grid{}, sh)
 	p.Y.Tick.Marker = names(labels)
@@ -217,15 +215,15 @@ func timeline(runs []*gpuprof.Run) (*Figure, error) {
 
 // legendOf names the coloured stages in order of their share.
 func legendOf(r *gpuprof.Run, used map[string]bool) []entry {
-	out := make([]entry, view.MaxTones)
+	var byTone [view.MaxTones]entry
 	rest := false
 	for name, t := range view.Tones(r) {
 		if used[name] && t < view.MaxTones {
-			out[t] = entry{view.Clean(name, 24), tone(t)}
+			byTone[t] = entry{view.Clean(name, 24), tone(t)}
 		}
 		rest = rest || used[name] && t == view.MaxTones
 	}
-	out = slices.DeleteFunc(out, func(e entry) bool { return e.label == "" })
+	out := slices.DeleteFunc(byTone[:], func(e entry) bool { return e.label == "" })
 	if rest {
 		out = append(out, entry{"other stages", grey})
 	}

@@ -123,6 +123,14 @@ func newFigure(what string, runs []*gpuprof.Run) *Figure {
 	return f
 }
 
+// remark adds to the line below the plots.
+func (f *Figure) remark(s string) {
+	if f.note != "" {
+		f.note += "; "
+	}
+	f.note += s
+}
+
 // empty is a figure that says why there is nothing to see.
 func (f *Figure) empty(r *gpuprof.Run, why string) *Figure {
 	f.notice = why

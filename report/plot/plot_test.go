@@ -71,7 +71,7 @@ func TestSVGNeverBreaks(t *testing.T) {
 			dec := xml.NewDecoder(&b)
 			for {
 				tok, err := dec.Token()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil {
@@ -99,7 +99,7 @@ func TestWhatPicturesSay(t *testing.T) {
 		"stages":       {"e3nn small: time by stage", "2026-03-14", "steady mode", "tensor_product", "60.1 %", "(ms)"},
 		"distribution": {"process 3", "step (ms)", "100 %", "5th to 95th"},
 		"timeline":     {"main kernels", "copy", "host", "(ms)"},
-		"roofline":     {"flop per byte", "copy 21.00 GB/s", "radial"},
+		"roofline":     {"flop per byte", "copy 21.0 GB/s", "radial"},
 	} {
 		got := svg(t, kind, fixture.Three())
 		for _, w := range want {

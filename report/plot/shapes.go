@@ -82,8 +82,8 @@ func (s *shapes) drawRect(c draw.Canvas, x0, x1, y0, y1 vg.Length, r rect) {
 	}
 	sty.YAlign, sty.XAlign = draw.YCenter, draw.XCenter
 	text := clip(sty, r.text, x1-x0-6)
-	if len([]rune(text)) < min(4, len([]rune(r.text))) {
-		return // two letters and an ellipsis say nothing
+	if 3*len([]rune(text)) < 2*len([]rune(r.text)) {
+		return // a few letters and an ellipsis say nothing
 	}
 	c.FillText(sty, vg.Point{X: (x0 + x1) / 2, Y: (y0 + y1) / 2}, text)
 }

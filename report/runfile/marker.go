@@ -38,7 +38,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
+	defer file.Close()
 	switch f.Name {
 	case "json":
 		return ourJSON(file, f), nil

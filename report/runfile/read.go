@@ -35,7 +35,7 @@ func Read(path string) ([]*gpuprof.Run, error) {
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: %w; give a readable file", path, errors.Unwrap(err))
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
+	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: it is a directory; give a file written by gpuprof run", path)
 	}

@@ -44,49 +44,30 @@ func (c column) empty() bool {
 	return true
 }
 
+// stageColumns answers first where the step's time goes, then how well each
+// stage uses the device. Rates go first when there is little room.
 func stageColumns(r *gpuprof.Run, wide bool) []column {
 	cols := []column{
-		{title: "stage", left: true}, {title: "device"}, {title: "95 % interval", drop: 3}, {title: "share"}, {title: "host", drop: 4},
-		{title: "exposed", drop: 7}, {title: "GB/s", drop: 5}, {title: "GF/s", drop: 6}, {title: "of floor", drop: 2},
+		{title: "stage", left: true}, {title: "exposed"}, {title: "share"}, {title: "device", drop: 1}, {title: "+/-", drop: 2},
+		{title: "host", drop: 4}, {title: "GB/s", drop: 5}, {title: "GF/s", drop: 6}, {title: "% floor", drop: 3},
 	}
-	if !wide {
-		cols[2].title = "95 % +/-"
+	if wide {
+		cols[4].title = "95 % interval"
 	}
-	add := func(i int, s string) { cols[i].cells = append(cols[i].cells, s) }
 	for _, s := range view.Stages(r) {
 		if s.Name == view.Gap {
 			continue // printed below the table, with what it means
 		}
-		add(0, view.Clean(s.Name, 24))
-		add(1, view.Median(s.Device))
-		add(2, interval(s.Device, wide))
-		add(3, share(s))
-		add(4, view.Median(s.Host))
-		add(5, view.Median(s.Exposed))
-		add(6, view.Rate(s.BytesPerS))
-		add(7, view.Rate(s.FlopsPerS))
-		add(8, view.FloorText(s))
+		within := view.HalfWidth(s.Device)
+		if wide {
+			within = view.SeriesInterval(s.Device)
+		}
+		for i, cell := range []string{view.Clean(s.Name, 24), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), within,
+			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), strings.TrimSuffix(view.FloorText(s), " %")} {
+			cols[i].cells = append(cols[i].cells, cell)
+		}
 	}
 	return cols
-}
-
-func share(s view.Stage) string {
-	if s.Exposed == nil {
-		return view.None
-	}
-	return view.Percent(s.Share)
-}
-
-// interval is both ends when there is room, else the larger half-width.
-func interval(s *gpuprof.Series, wide bool) string {
-	if wide || s == nil {
-		return view.SeriesInterval(s)
-	}
-	half := max(s.Median-s.CI95[0], s.CI95[1]-s.Median) / s.Median
-	if !view.Finite(half) {
-		return view.None
-	}
-	return gpuprof.FormatPercent(half)
 }
 
 func sweepColumns(runs []*gpuprof.Run) (cols []column, colors []string) {

@@ -37,12 +37,7 @@ func statusColor(s gpuprof.Status) string {
 // notes prints checks, warnings and findings.
 func (p *printer) notes(r *gpuprof.Run) {
 	p.checks(r)
-	for i, w := range r.Warnings {
-		if i == 0 {
-			p.blank()
-		}
-		p.warning(w)
-	}
+	p.warnings([]*gpuprof.Run{r})
 	if p.o.Quiet {
 		return
 	}
@@ -83,22 +78,35 @@ func (p *printer) checks(r *gpuprof.Run) {
 	}
 }
 
-func (p *printer) warning(w gpuprof.Warning) {
-	text := view.Clean(w.Code, 40) + ": " + view.Clean(w.Text, 300)
-	if w.Fix != "" {
-		text += "; " + view.Clean(w.Fix, 300)
-	}
-	for i, l := range fold(text, p.o.width()-9) {
+// warnings prints each kind once; what it said of each run hangs below it.
+func (p *printer) warnings(runs []*gpuprof.Run) {
+	const indent = 9
+	for i, n := range view.Notices(runs) {
 		if i == 0 {
-			p.line(p.paint(yellow, "warning: ") + l)
-			continue
+			p.blank()
 		}
-		p.line("         " + l)
+		var parts []string
+		for _, s := range []string{n.Text, n.Fix} {
+			if s != "" {
+				parts = append(parts, s)
+			}
+		}
+		text := n.Head() + ": " + strings.Join(parts, "; ")
+		for i, l := range fold(text, p.o.width()-indent) {
+			if i == 0 {
+				p.line(p.paint(yellow, "warning: ") + l)
+				continue
+			}
+			p.line(strings.Repeat(" ", indent) + l)
+		}
+		for _, each := range n.Each {
+			p.wrap(strings.Repeat(" ", indent)+"- ", each)
+		}
 	}
 }
 
 // sweepNotes prints what must not be missed of the runs of a sweep: failures
-// by run, each distinct warning once.
+// by run, each kind of warning once.
 func (p *printer) sweepNotes(runs []*gpuprof.Run) {
 	names := view.Vary(runs)
 	for _, r := range runs {
@@ -115,12 +123,7 @@ func (p *printer) sweepNotes(runs []*gpuprof.Run) {
 			p.checks(r)
 		}
 	}
-	for i, w := range view.Warnings(runs) {
-		if i == 0 {
-			p.blank()
-		}
-		p.warning(w)
-	}
+	p.warnings(runs)
 }
 
 // hidden names the settings that found no room.

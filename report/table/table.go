@@ -98,12 +98,13 @@ func (p *printer) wrap(head, text string) {
 	}
 }
 
-// fold breaks text at blanks into lines of at most room columns; a longer
-// word is cut, so that a hostile label cannot widen the report.
+// fold breaks text at blanks into lines of at most room columns, not between
+// a number and its unit; a longer word is cut, so that a hostile label cannot
+// widen the report.
 func fold(text string, room int) []string {
 	var out []string
 	cur := ""
-	for _, word := range strings.Fields(text) {
+	for _, word := range glued(text) {
 		for twwidth.Width(word) > room {
 			if cur != "" {
 				out, cur = append(out, cur), ""
@@ -125,6 +126,30 @@ func fold(text string, room int) []string {
 		out = append(out, cur)
 	}
 	return out
+}
+
+// glued is the words of a text, a number together with its unit.
+func glued(text string) []string {
+	var out []string
+	for _, w := range strings.Fields(text) {
+		n := len(out)
+		if n > 0 && endsInDigit(out[n-1]) && isUnit(strings.TrimRight(w, ";,.:)")) {
+			out[n-1] += " " + w
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func endsInDigit(s string) bool { return s[len(s)-1] >= '0' && s[len(s)-1] <= '9' }
+
+func isUnit(s string) bool {
+	switch s {
+	case "%", "s", "ms", "us", "ns", "B", "KiB", "MiB", "GiB", "TiB":
+		return true
+	}
+	return strings.HasSuffix(s, "/s")
 }
 
 // cutAt is the longest prefix of s that fits room columns, one rune at least.

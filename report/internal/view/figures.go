@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type Span struct {
 	Name, Stage string
 	From, To    float64
 	Neighbour   bool // of the step before or after
+	Count       int  // how many spans it stands for, when more than one
 }
 
 // Timeline is the example step: its lanes, host first, kernels below their
@@ -62,10 +64,39 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 			label = s.Kernel
 		}
 		l := &lanes[index[name]]
-		l.Spans = append(l.Spans, Span{Clean(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0})
+		l.Spans = append(l.Spans, Span{Clean(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0, 1})
+	}
+	for i := range lanes {
+		lanes[i].Spans = joined(lanes[i].Spans, (to-from)/1000)
 	}
 	slices.SortStableFunc(lanes, func(a, b Lane) int { return strings.Compare(laneKey(a.Name), laneKey(b.Name)) })
 	return lanes, from, to, left
+}
+
+// joined puts runs of spans of one stage that are each too short to see, such
+// as the reads of single items, into one that says how many it is.
+func joined(spans []Span, tiny float64) []Span {
+	var out []Span
+	for _, s := range spans {
+		if n := len(out) - 1; n >= 0 && s.To-s.From < tiny {
+			l := &out[n]
+			small := l.Count > 1 || l.To-l.From < tiny
+			if small && l.Name == s.Name && l.Stage == s.Stage && l.Neighbour == s.Neighbour && s.From-l.To < tiny {
+				l.To, l.Count = max(l.To, s.To), l.Count+1
+				continue
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Label is the span's name with how many it stands for.
+func (s Span) Label() string {
+	if s.Count > 1 {
+		return fmt.Sprintf("%d x %s", s.Count, s.Name)
+	}
+	return s.Name
 }
 
 func compare(a, b float64) int {
@@ -78,11 +109,15 @@ func compare(a, b float64) int {
 	return 0
 }
 
+// laneKey orders lanes: the host, the main stream, the others by name.
 func laneKey(name string) string {
-	if strings.HasPrefix(name, "host") {
+	switch {
+	case strings.HasPrefix(name, "host"):
 		return "0" + name
+	case strings.HasPrefix(name, "main"):
+		return "1" + name
 	}
-	return "1" + name
+	return "2" + name
 }
 
 // Roof is the roofline of a run: the ceilings and a point a counted stage.

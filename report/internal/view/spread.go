@@ -22,11 +22,13 @@ type Spread struct {
 }
 
 // Spreads are the distributions of the step and its stages, each of at most
-// limit points, and the range that shows at least 98 % of every one of them.
+// limit points, and the range that shows the step and every
+// stage that matters to it; the rest may reach beyond.
 func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
 	if !HasTimes(r) {
 		return nil, -0.05, 0.05
 	}
+	major := map[string]bool{"step": true}
 	add := func(name, source string, s *gpuprof.Series) {
 		if sp, ok := spread(name, source, s, limit); ok {
 			out = append(out, sp)
@@ -34,6 +36,7 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
 	}
 	add("step", "period", r.Step)
 	for _, s := range Stages(r) {
+		major[s.Name] = s.Share >= 0.05
 		switch {
 		case s.Device != nil:
 			add(s.Name, "device", s.Device)
@@ -45,16 +48,19 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
 	}
 	lo, hi = -0.02, 0.02
 	for _, s := range out {
+		// A stage that takes nearly nothing can vary by a factor; it must not
+		// squeeze the others to a line.
+		if !major[s.Name] {
+			continue
+		}
 		var all []float64
 		for _, run := range s.Process {
 			all = append(all, run...)
 		}
 		slices.Sort(all)
-		lo = min(lo, stat.Quantile(0.01, stat.Empirical, all, nil))
-		hi = max(hi, stat.Quantile(0.99, stat.Empirical, all, nil))
+		lo = min(lo, stat.Quantile(0.02, stat.Empirical, all, nil))
+		hi = max(hi, stat.Quantile(0.98, stat.Empirical, all, nil))
 	}
-	// A stage that takes nearly nothing can vary by a factor; it must not
-	// squeeze the others to a line.
 	return out, max(lo*1.1, -0.5), min(hi*1.1, 1)
 }
 

@@ -34,21 +34,25 @@ func Summary(r *gpuprof.Run) []Line {
 	var out []Line
 	add := func(label, value, note string) { out = append(out, Line{label, value, note}) }
 	if s := Usable(r.Step); s != nil {
-		add("step", Seconds(s.Median), withKind(SeriesInterval(s), s))
+		add("step", Median(s), withKind(SeriesInterval(s), s))
 	}
 	if t := r.Throughput; t != nil && Usable(t.Series) != nil {
-		unit := Clean(t.Unit, 24)
-		format := func(v float64) string { return gpuprof.FormatSI(v, unit) }
-		add("throughput", format(t.Series.Median), withKind(Interval(t.Series.CI95, format), t.Series))
+		add("throughput", RateText(t.Series, Clean(t.Unit, 24)), withKind(rateInterval(t.Series, Clean(t.Unit, 24)), t.Series))
 	}
 	for _, s := range Stages(r) {
-		if s.Name == Gap && s.Exposed != nil {
+		switch {
+		case s.Name != Gap || s.Exposed == nil:
+		case s.Share == 0:
+			add("gap", "none", "every instant of the step belongs to a stage")
+		case s.Exposed.Median == 0:
+			add("gap", "none in most steps", Percent(s.Share)+" of all time belongs to no stage")
+		default:
 			add("gap", Seconds(s.Exposed.Median), Percent(s.Share)+" of the step belongs to no stage")
 		}
 	}
 	if o := r.Overhead; o != nil && Finite(o.Ratio) {
-		format := func(v float64) string { return signed(v - 1) }
-		add("probe overhead", format(o.Ratio), "measured, 95 % "+Interval(o.CI95, format)+"; against bare steps")
+		value, note := overhead(o)
+		add("probe overhead", value, note)
 	}
 	if v, n, ok := blocked(r); ok {
 		add("blocked host", Seconds(v)+" a step", n)
@@ -57,44 +61,82 @@ func Summary(r *gpuprof.Run) []Line {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
 	if e := Usable(r.EnergyStep); e != nil {
-		format := func(v float64) string { return gpuprof.FormatSI(v, "J") }
-		add("energy", format(e.Median)+" a step", withKind(Interval(e.CI95, format), e))
+		add("energy", RateText(e, "J")+" a step", withKind(rateInterval(e, "J"), e))
 	}
 	return out
 }
 
+// withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".
 func withKind(interval string, s *gpuprof.Series) string {
 	if interval == None {
 		return "no interval"
 	}
-	return interval + "; " + IntervalKind(s)
+	return "95 % " + interval + ", " + IntervalScope(s)
+}
+
+func rateInterval(s *gpuprof.Series, unit string) string {
+	n := digitsFor(s)
+	return Interval(s.CI95, func(v float64) string { return scaled(v, n, ratePrefixes(unit)) })
+}
+
+// overhead words what the probe costs. An interval about zero is no finding
+// of a speed-up: all it bounds is how much the probe can cost at most.
+func overhead(o *gpuprof.Ratio) (value, note string) {
+	lo, hi := o.CI95[0]-1, o.CI95[1]-1
+	if !Finite(lo) || !Finite(hi) {
+		return signed(o.Ratio - 1), "no interval; against bare steps"
+	}
+	note = "95 % " + Interval([2]float64{lo, hi}, signed) + ", against bare steps"
+	switch {
+	case lo <= 0 && hi >= 0:
+		return "at most " + percent2(hi) + ", or none", note
+	case hi < 0:
+		return signed(o.Ratio - 1), note + ", which were the slower ones"
+	}
+	return signed(o.Ratio - 1), note
 }
 
 func signed(v float64) string {
-	s := gpuprof.FormatPercent(v)
+	s := percent2(v)
 	if v > 0 {
 		return "+" + s
 	}
 	return s
 }
 
-// blocked is the caller's time inside waits, with the number of sync points.
-// The meter's own count is exact; the wait stages stand in without it.
+// blocked is the caller's time inside waits, what it waited for, and the
+// number of sync points. The meter's own count is exact; the wait stages
+// stand in without it.
 func blocked(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 	ns, counted := r.Counters["blocked_ns"]
 	seconds = ns * 1e-9
+	var waits []Stage
+	var where, notes []string
+	total := 0.0
 	for _, s := range Stages(r) {
-		if !counted && s.Host != nil && (s.Name == "sync" || s.Name == "backpressure") {
-			seconds, ok = seconds+s.Host.Median, true
+		if s.Host != nil && stageRank(s.Name) == rankWait {
+			waits, total = append(waits, s), total+s.Host.Median
 		}
+	}
+	for _, s := range waits {
+		if s.Host.Median > 0.01*total { // a wait that finds nothing to wait for takes a moment too
+			where = append(where, s.Name)
+		}
+	}
+	if ok = counted || len(waits) > 0; !counted {
+		seconds = total
+	}
+	if len(where) > 0 {
+		notes = append(notes, "in "+strings.Join(where, " and "))
 	}
 	if points, has := r.Counters["sync_points"]; has && Finite(points) {
-		note = trimZeros(points) + " sync points a step"
+		noun := " sync points a step"
 		if points == 1 {
-			note = "1 sync point a step"
+			noun = " sync point a step"
 		}
+		notes = append(notes, trimZeros(points)+noun)
 	}
-	return seconds, note, ok || counted
+	return seconds, strings.Join(notes, "; "), ok
 }
 
 func trimZeros(v float64) string {
@@ -109,21 +151,34 @@ func CheckSummary(r *gpuprof.Run) string {
 	failed := len(r.Failed())
 	worst, at := -1.0, gpuprof.Check{}
 	for _, c := range r.Checks {
-		// By the part of its own tolerance: stages may differ in theirs. What
-		// is not a number is worse than any number.
-		v := float64(c.RelativeError) / c.Tolerance
-		if !Finite(v) {
-			v = math.Inf(1)
-		}
-		if v > worst {
+		if v := nearness(c); v > worst {
 			worst, at = v, c
 		}
 	}
 	text := fmt.Sprintf("%d of %d passed against the reference", len(r.Checks)-failed, len(r.Checks))
-	if at.Stage != "" {
+	switch {
+	case at.Stage == "":
+	case worst == 0:
+		text += "; no error in any"
+	default:
 		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", Error(at.RelativeError), Clean(at.Stage, 32), sci(at.Tolerance))
 	}
 	return text
+}
+
+// nearness is a check's error as a part of its own tolerance, since stages
+// may differ in theirs. No error where none is allowed is nothing; what is
+// not a number is worse than any number.
+func nearness(c gpuprof.Check) float64 {
+	e := float64(c.RelativeError)
+	v := e / c.Tolerance
+	switch {
+	case e == 0:
+		return 0
+	case !Finite(v):
+		return math.Inf(1)
+	}
+	return v
 }
 
 // FailedChecks has one sentence a failed check.

@@ -60,10 +60,10 @@ func checkCell(r *gpuprof.Run) string {
 func (p Point) Cells() []string {
 	rate, ratio := None, None
 	if p.Throughput != nil {
-		rate = gpuprof.FormatSI(p.Throughput.Series.Median, Clean(p.Throughput.Unit, 24))
+		rate = RateText(p.Throughput.Series, Clean(p.Throughput.Unit, 24))
 	}
 	if p.Ratio > 0 {
-		ratio = fmt.Sprintf("%.3f", p.Ratio)
+		ratio = Times(p.Ratio)
 	}
 	return []string{Median(p.Step), SeriesInterval(p.Step), rate, ratio, p.Checks, p.Status}
 }

@@ -70,45 +70,6 @@ func Samples(s *gpuprof.Series) [][]float64 {
 	return out
 }
 
-// Seconds prints a time, or None.
-func Seconds(v float64) string {
-	if !Finite(v) {
-		return None
-	}
-	return gpuprof.FormatSeconds(v)
-}
-
-// Median prints the median of a series of seconds, or None.
-func Median(s *gpuprof.Series) string {
-	if Usable(s) == nil {
-		return None
-	}
-	return Seconds(s.Median)
-}
-
-// Percent prints a share with one digit after the point: "63.1 %".
-func Percent(v float64) string {
-	if !Finite(v) {
-		return None
-	}
-	return trim(v*100, 1) + " %"
-}
-
-// Rate prints a rate in units of 1e9 with three digits: "12.3".
-func Rate(v float64) string {
-	if !Finite(v) || v <= 0 {
-		return None
-	}
-	g := v / 1e9
-	switch {
-	case g >= 100:
-		return trim(g, 0)
-	case g >= 10:
-		return trim(g, 1)
-	}
-	return trim(g, 2)
-}
-
 // Interval prints two ends, the unit once when they share it: "12.3 to 12.4 ms".
 func Interval(ci [2]float64, format func(float64) string) string {
 	if !Finite(ci[0]) || !Finite(ci[1]) {
@@ -127,7 +88,8 @@ func SeriesInterval(s *gpuprof.Series) string {
 	if Usable(s) == nil {
 		return None
 	}
-	return Interval(s.CI95, gpuprof.FormatSeconds)
+	n := digitsFor(s)
+	return Interval(s.CI95, func(v float64) string { return scaled(v, n, secondPrefixes()) })
 }
 
 // Processes is how many processes gave samples.
@@ -155,7 +117,7 @@ func IntervalScope(s *gpuprof.Series) string {
 	if Processes(s) > 1 {
 		return "between processes"
 	}
-	return "within-process"
+	return "within one process"
 }
 
 // Plural prints a count with its noun: "1 sample", "2 samples".

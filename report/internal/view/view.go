@@ -31,7 +31,29 @@ type Stage struct {
 	Counters             map[string]float64
 }
 
-// Stages are the stages of the step in order, gap among them, kernels not.
+// Ranks order the rows of a step: its work first, then what the host did
+// beside it, then its waits, then what belongs to nobody.
+const (
+	rankWork = iota
+	rankLaunch
+	rankWait
+	rankGap
+)
+
+func stageRank(name string) int {
+	switch name {
+	case "launch":
+		return rankLaunch
+	case "backpressure", "sync":
+		return rankWait
+	case Gap:
+		return rankGap
+	}
+	return rankWork
+}
+
+// Stages are the stages of the step in order, launch, waits and gap last,
+// kernels not.
 func Stages(r *gpuprof.Run) []Stage {
 	var out []Stage
 	total := 0.0
@@ -50,6 +72,7 @@ func Stages(r *gpuprof.Run) []Stage {
 			out[i].Share /= total
 		}
 	}
+	slices.SortStableFunc(out, func(a, b Stage) int { return stageRank(a.Name) - stageRank(b.Name) })
 	return out
 }
 

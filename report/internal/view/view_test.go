@@ -111,6 +111,56 @@ func TestWorstCheckIsTheOneNearestItsTolerance(t *testing.T) {
 	}
 }
 
+// TestExactStagesAreNotTheWorst: no error where none is allowed is nothing.
+func TestExactStagesAreNotTheWorst(t *testing.T) {
+	r := &gpuprof.Run{Checks: []gpuprof.Check{
+		{Stage: "collate", Pass: true},
+		{Stage: "tensor_product", RelativeError: 3.6e-7, Tolerance: 1e-5, Pass: true},
+		{Stage: "d2h", Pass: true}}}
+	if got := view.CheckSummary(r); !strings.Contains(got, "worst relative error 3.6e-07 in tensor_product, tolerance 1e-05") {
+		t.Error(got)
+	}
+	r.Checks = r.Checks[:1]
+	if got := view.CheckSummary(r); !strings.Contains(got, "no error in any") {
+		t.Error(got)
+	}
+	r.Checks[0].RelativeError = 1e-9
+	if got := view.CheckSummary(r); !strings.Contains(got, "1e-09 in collate, tolerance 0") {
+		t.Error(got)
+	}
+}
+
+// TestWaitsComeLast: what the step computes is read first.
+func TestWaitsComeLast(t *testing.T) {
+	r := &gpuprof.Run{}
+	for _, n := range []string{"backpressure", "collate", "gap", "launch", "radial", "sync", "d2h"} {
+		r.Stages = append(r.Stages, gpuprof.StageResult{Name: n, Parent: "step"})
+	}
+	var got []string
+	for _, s := range view.Stages(r) {
+		got = append(got, s.Name)
+	}
+	if want := "collate radial d2h launch backpressure sync gap"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// TestTimelineJoinsWhatIsTooShortToSee: sixteen reads of items are one span
+// that says so, and none of their time is lost.
+func TestTimelineJoinsWhatIsTooShortToSee(t *testing.T) {
+	r := &gpuprof.Run{ExampleStep: []gpuprof.Span{{Stage: "radial", Lane: "main", DurS: 1}}}
+	for i := range 16 {
+		r.ExampleStep = append(r.ExampleStep, gpuprof.Span{Stage: "sync", Lane: "host", StartS: 0.9 + float64(i)*2e-4, DurS: 1e-4})
+	}
+	lanes, _, _, _ := view.Timeline(r, 1000)
+	if len(lanes) != 2 || len(lanes[0].Spans) != 1 {
+		t.Fatalf("%+v", lanes)
+	}
+	if s := lanes[0].Spans[0]; s.Label() != "16 x sync" || s.From != 0.9 || math.Abs(s.To-0.9031) > 1e-12 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestBlockedHostTime comes from the device's meter when it is there, from
 // the wait stages otherwise.
 func TestBlockedHostTime(t *testing.T) {
@@ -123,11 +173,11 @@ func TestBlockedHostTime(t *testing.T) {
 		}
 		return view.Line{}
 	}
-	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" a step"; got.Value != want || got.Note != "1 sync point a step" {
+	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" a step"; got.Value != want || got.Note != "in sync; 1 sync point a step" {
 		t.Errorf("%v, want %s", got, want)
 	}
 	r.Counters["blocked_ns"], r.Counters["sync_points"] = 2e6, 16.5
-	if got := find(); got.Value != "2.000 ms a step" || got.Note != "16.5 sync points a step" {
+	if got := find(); got.Value != "2.00 ms a step" || got.Note != "in sync; 16.5 sync points a step" {
 		t.Errorf("%v", got)
 	}
 }

@@ -2,27 +2,189 @@ package view
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/gpuprof/gpuprof"
 )
 
-// Warnings are the distinct warnings of several runs, in order; one that
-// some of the runs share says how many.
-func Warnings(runs []*gpuprof.Run) []gpuprof.Warning {
-	var out []gpuprof.Warning
-	count := map[gpuprof.Warning]int{}
-	for _, r := range runs {
+// Notice is one kind of warning, as one or several runs gave it.
+type Notice struct {
+	Code  string
+	Where string // "4 of 5 runs"; empty when there is one run and one process
+	Text  string // what they share; "…" stands for what they do not
+	Fix   string
+	Each  []string // "batch=64: -1.85 % and 0.92 %", when they differ
+}
+
+// Head is the code with where it holds.
+func (n Notice) Head() string {
+	if n.Where == "" {
+		return n.Code
+	}
+	return n.Code + " in " + n.Where
+}
+
+// maxEach is how many runs are listed with what their warning said.
+const maxEach = 12
+
+// given is one warning as one process gave it.
+type given struct{ run, process, text string }
+
+func (g given) label() string { return strings.TrimSpace(g.run + " " + g.process) }
+
+var ofProcess = regexp.MustCompile(`^(process \d+): `)
+
+// Notices are the warnings of several runs, those with the same code and the
+// same advice together: a list that repeats itself is not read.
+func Notices(runs []*gpuprof.Run) []Notice {
+	var order []gpuprof.Warning
+	groups := map[gpuprof.Warning][]given{}
+	for i, r := range runs {
 		for _, w := range r.Warnings {
-			if count[w]++; !slices.Contains(out, w) {
-				out = append(out, w)
+			g := given{run: runLabel(runs, i), text: Clean(w.Text, 600)}
+			if m := ofProcess.FindStringSubmatch(g.text); m != nil {
+				g.process, g.text = m[1], g.text[len(m[0]):]
 			}
+			key := gpuprof.Warning{Code: Clean(w.Code, 60), Fix: Clean(w.Fix, 600)}
+			if _, has := groups[key]; !has {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], g)
 		}
 	}
-	for i, w := range out {
-		if n := count[w]; n > 1 {
-			out[i].Code = fmt.Sprintf("%s (%d of %d runs)", w.Code, n, len(runs))
-		}
+	var out []Notice
+	for _, key := range order {
+		out = append(out, newNotice(key, groups[key], runs))
 	}
 	return out
+}
+
+// runLabel names a run among several: by its setting, else by its number.
+func runLabel(runs []*gpuprof.Run, i int) string {
+	if len(runs) < 2 {
+		return ""
+	}
+	if names := Vary(runs); len(names) > 0 {
+		return SettingText(runs[i], names)
+	}
+	return fmt.Sprintf("run %d", i+1)
+}
+
+func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) Notice {
+	n := Notice{Code: key.Code, Fix: key.Fix}
+	texts := make([]string, len(all))
+	var labels []string
+	for i, g := range all {
+		texts[i] = g.text
+		if l := g.label(); l != "" && !slices.Contains(labels, l) {
+			labels = append(labels, l)
+		}
+	}
+	text, parts := merge(texts)
+	n.Text, n.Where = text, where(all, runs)
+	switch {
+	case parts == nil && len(labels) == 1:
+		n.Where = labels[0]
+	case parts == nil && len(labels) > 1 && len(labels) <= maxEach:
+		n.Where += " (" + listed(labels) + ")"
+	}
+	for i, part := range parts[:min(len(parts), maxEach)] {
+		if l := all[i].label(); l != "" {
+			part = l + ": " + part
+		}
+		n.Each = append(n.Each, part)
+	}
+	if left := len(parts) - maxEach; left > 0 {
+		n.Each = append(n.Each, fmt.Sprintf("and %d more", left))
+	}
+	return n
+}
+
+// listed joins settings, a name that all share once: "batch=64, 128, 256".
+func listed(labels []string) string {
+	name, _, _ := strings.Cut(labels[0], "=")
+	short := slices.Clone(labels)
+	for i, l := range labels {
+		if !strings.HasPrefix(l, name+"=") || strings.Contains(l, " ") {
+			return strings.Join(labels, ", ")
+		}
+		if i > 0 {
+			short[i] = l[len(name)+1:]
+		}
+	}
+	return strings.Join(short, ", ")
+}
+
+// where counts the runs, or the processes of the only run, that warned.
+func where(all []given, runs []*gpuprof.Run) string {
+	had := map[string]bool{}
+	if len(runs) > 1 {
+		for _, g := range all {
+			had[g.run] = true
+		}
+		return fmt.Sprintf("%d of %s", len(had), Plural(len(runs), "run"))
+	}
+	for _, g := range all {
+		had[g.process] = true
+	}
+	if n := Processes(runs[0].Step); n > 1 && !had[""] {
+		return fmt.Sprintf("%d of %s", len(had), Plural(n, "process"))
+	}
+	return ""
+}
+
+// merge is the text that all share and, when they are not the same, what
+// each has in the place of the ellipsis.
+func merge(texts []string) (string, []string) {
+	words := make([][]string, len(texts))
+	for i, t := range texts {
+		words[i] = strings.Fields(t)
+	}
+	first := words[0]
+	head, tail := len(first), len(first)
+	same := true
+	for _, w := range words[1:] {
+		same = same && slices.Equal(w, first)
+		head = min(head, common(first, w, false))
+		tail = min(tail, common(first, w, true))
+	}
+	if same {
+		return strings.Join(first, " "), nil
+	}
+	for _, w := range words {
+		tail = max(0, min(tail, len(w)-head))
+	}
+	if head+tail < 4 {
+		return "", texts // nothing in common worth a line
+	}
+	// A unit goes with its number.
+	mark := ""
+	for tail > 0 && !strings.ContainsFunc(first[len(first)-tail], unicode.IsLetter) {
+		word := first[len(first)-tail]
+		mark = word[len(strings.TrimRight(word, ";,.:")):]
+		tail--
+	}
+	parts := make([]string, len(words))
+	for i, w := range words {
+		parts[i] = strings.TrimSuffix(strings.Join(w[head:len(w)-tail], " "), mark)
+	}
+	shared := slices.Concat(first[:head], []string{"…" + mark}, first[len(first)-tail:])
+	return strings.Join(shared, " "), parts
+}
+
+// common counts the words that a and b share at the front, or at the back.
+func common(a, b []string, back bool) int {
+	for n := range min(len(a), len(b)) {
+		x, y := n, n
+		if back {
+			x, y = len(a)-1-n, len(b)-1-n
+		}
+		if a[x] != b[y] {
+			return n
+		}
+	}
+	return min(len(a), len(b))
 }

@@ -46,8 +46,6 @@ func Run() ([]byte, error) {
 
 func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
 
-func number() *jsonschema.Schema { return &jsonschema.Schema{Type: "number"} }
-
 // custom are the types whose JSON form is their own.
 func custom() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{

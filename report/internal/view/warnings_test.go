@@ -1,0 +1,77 @@
+package view_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+func warned(batch string, processes int, ws ...gpuprof.Warning) *gpuprof.Run {
+	r := &gpuprof.Run{Knobs: map[string]string{"batch": batch}, Warnings: ws, Step: &gpuprof.Series{Median: 1}}
+	for range processes {
+		r.Step.Runs = append(r.Step.Runs, []float64{1})
+	}
+	return r
+}
+
+func TestNoticesGroup(t *testing.T) {
+	uncertain := func(prefix, lo, hi string) gpuprof.Warning {
+		return gpuprof.Warning{Code: "uncertain", Text: prefix + "the overhead is only known to lie between " + lo + " % and " + hi + " %; the limit is 0.5 %", Fix: "run longer"}
+	}
+	busy := gpuprof.Warning{Code: "busy", Text: "the machine was busy", Fix: "wait"}
+	shared := "the overhead is only known to lie between …; the limit is 0.5 %"
+	for name, c := range map[string]struct {
+		runs []*gpuprof.Run
+		want []view.Notice
+	}{
+		"one run": {[]*gpuprof.Run{warned("64", 1, busy)}, []view.Notice{{Code: "busy", Text: busy.Text, Fix: "wait"}}},
+		"sweep": {[]*gpuprof.Run{warned("64", 1, uncertain("", "-1", "2"), busy), warned("128", 1), warned("256", 1, uncertain("", "-5", "7"))},
+			[]view.Notice{{Code: "uncertain", Where: "2 of 3 runs", Text: shared, Fix: "run longer", Each: []string{"batch=64: -1 % and 2 %", "batch=256: -5 % and 7 %"}},
+				{Code: "busy", Where: "batch=64", Text: busy.Text, Fix: "wait"}}},
+		"same words": {[]*gpuprof.Run{warned("64", 1, busy), warned("128", 1, busy), warned("256", 1)},
+			[]view.Notice{{Code: "busy", Where: "2 of 3 runs (batch=64, 128)", Text: busy.Text, Fix: "wait"}}},
+		"processes": {[]*gpuprof.Run{warned("64", 3, uncertain("process 1: ", "-1", "2"), uncertain("process 3: ", "-3", "4"))},
+			[]view.Notice{{Code: "uncertain", Where: "2 of 3 processes", Text: shared, Fix: "run longer", Each: []string{"process 1: -1 % and 2 %", "process 3: -3 % and 4 %"}}}},
+		"nothing in common": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: "one thing"}), warned("128", 1, gpuprof.Warning{Code: "a", Text: "another matter"})},
+			[]view.Notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
+	} {
+		if d := cmp.Diff(c.want, view.Notices(c.runs)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// TestNoticesLoseNoText: putting each part back in the place of the ellipsis
+// gives what the run said.
+func TestNoticesLoseNoText(t *testing.T) {
+	word := rapid.SampledFrom([]string{"the", "step", "took", "1.5", "%;", "ms,", "2.25", "more", "-"})
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []*gpuprof.Run
+		var said []string
+		for i := range rapid.IntRange(2, 5).Draw(t, "runs") {
+			text := "the step took " + strings.Join(rapid.SliceOfN(word, 1, 6).Draw(t, "words"), " ") + " at last"
+			said = append(said, text)
+			runs = append(runs, warned(fmt.Sprint(i), 1, gpuprof.Warning{Code: "x", Text: text}))
+		}
+		n := view.Notices(runs)[0]
+		if len(n.Each) == 0 {
+			if slices.ContainsFunc(said, func(s string) bool { return s != n.Text }) {
+				t.Fatalf("%q for %q", n.Text, said)
+			}
+			return
+		}
+		for i, each := range n.Each {
+			_, part, _ := strings.Cut(each, ": ")
+			if got := strings.Replace(n.Text, "…", part, 1); strings.Join(strings.Fields(got), " ") != said[i] {
+				t.Fatalf("%q + %q, want %q", n.Text, part, said[i])
+			}
+		}
+	})
+}
