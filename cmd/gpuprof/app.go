@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -209,6 +210,9 @@ func (a *app) width() int {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return w
 		}
+	}
+	if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
+		return w
 	}
 	return 0
 }

@@ -98,22 +98,16 @@ func encodeText(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
 const plotWidth, plotHeight = 1600, 900
 
 func drawPNG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WritePNG(w, runs, plotKind(o), plotWidth, plotHeight)
+	return plot.WritePNG(w, runs, o.Plot, plotWidth, plotHeight)
 }
 
 func drawSVG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WriteSVG(w, runs, plotKind(o), plotWidth, plotHeight)
+	return plot.WriteSVG(w, runs, o.Plot, plotWidth, plotHeight)
 }
 
-// plotKinds lists the values of --plot, the default first.
+// plotKinds lists the values of --plot. Without one a sweep draws its scaling
+// curve and a run its stages.
 func plotKinds() []string { return plot.Kinds() }
-
-func plotKind(o runfile.Options) string {
-	if o.Plot == "" {
-		return plotKinds()[0]
-	}
-	return o.Plot
-}
 
 // writeTable prints one run whole, several as a sweep.
 func writeTable(w io.Writer, runs []*gpuprof.Run, o table.Options) error {

@@ -20,7 +20,7 @@ type block struct {
 	throttled   bool
 	meter       gpuprof.Meter
 	interrupted bool
-	mismatch    float64 // |sum of periods / caller's clock - 1|
+	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }
 
 // trim is how many steps to leave out at either end of a block. Steps longer
@@ -86,8 +86,12 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		b.last = done - 1
 	}
 	b.last = max(b.last, b.first)
-	total := b.rec.Begin[done] - b.rec.Begin[0]
-	b.mismatch = abs(float64(total)/float64(t1-t0) - 1)
+	// The caller's clock also sees its own wake-up after the last step: less
+	// than a millisecond says nothing about the event clock.
+	total, clock := b.rec.Begin[done]-b.rec.Begin[0], t1-t0
+	if diff := max(total-clock, clock-total); diff > int64(time.Millisecond) && !b.interrupted {
+		b.mismatch = float64(diff) / float64(clock)
+	}
 	return b, nil
 }
 
@@ -136,5 +140,3 @@ func firstError(errs ...error) error {
 	}
 	return nil
 }
-
-func abs(x float64) float64 { return max(x, -x) }

@@ -89,7 +89,6 @@ func stepCounters(b *block, stages []gpuprof.Stage, steps int) map[string]float6
 	}
 	out := costCounters(c)
 	maps.Copy(out, meterCounters(b.meter, steps))
-	out["blocked_ns"] = float64(b.meter.BlockedNS) / float64(max(steps, 1)) // a time, not a count: it varies
 	return out
 }
 

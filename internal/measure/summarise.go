@@ -50,9 +50,10 @@ func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
 }
 
 // addFloors computes each stage's least time from its own minimum work and
-// the ceilings measured on this device.
+// the ceilings measured on this device. Bytes that fit the last-level cache may
+// never reach memory, so memory's rate bounds nothing there.
 func (r *runner) addFloors() {
-	c := r.run.Ceilings
+	c, cache := r.run.Ceilings, r.dev.Info().CacheBytes
 	for i := range r.run.Stages {
 		res := &r.run.Stages[i]
 		for _, st := range r.sess.Stages() {
@@ -62,7 +63,7 @@ func (r *runner) addFloors() {
 			if c.FlopsPerS > 0 {
 				res.FloorS = float64(st.Minimum.Flops) / c.FlopsPerS
 			}
-			if c.CopyBytesPerS > 0 {
+			if c.CopyBytesPerS > 0 && st.Minimum.Bytes() > cache {
 				res.FloorS = max(res.FloorS, float64(st.Minimum.Bytes())/c.CopyBytesPerS)
 			}
 		}
