@@ -199,7 +199,7 @@ func (r *runner) decided(spent time.Duration) bool {
 		return false
 	}
 	if half <= halfWidthGoal {
-		return true
+		return left <= 0 || spent > r.plan.MaxTime/2 || !r.overheadOpen()
 	}
 	if left > 0 {
 		return false
@@ -207,6 +207,14 @@ func (r *runner) decided(spent time.Duration) bool {
 	r.warn("time-budget", fmt.Sprintf("the time budget ended with the step's interval at +-%.1f %%, wider than the goal of +-%.2f %%", 100*half, 100*halfWidthGoal),
 		"give more time with --max-time, or quieten the machine")
 	return true
+}
+
+// overheadOpen says that the probe's overhead may lie on either side of its
+// limit. It is worth some more time, but not the whole budget.
+func (r *runner) overheadOpen() bool {
+	o, ok := stats.MedianRatio(r.samples.probedPairs, r.samples.barePairs)
+	limit := overheadLimit(r.run.Device.Kind)
+	return ok && o.CI95[0]-1 <= limit && limit < o.CI95[1]-1
 }
 
 func (r *runner) warn(code, text, fix string) {

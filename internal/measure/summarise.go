@@ -94,12 +94,16 @@ func (r *runner) addWarnings() {
 	}
 }
 
-func (r *runner) overheadWarning() {
-	limit := hostOverhead
-	if r.run.Device.Kind == "cuda" {
-		limit = gpuOverhead
+// overheadLimit is what a probe may cost, as a share of the step.
+func overheadLimit(kind string) float64 {
+	if kind == "cuda" {
+		return gpuOverhead
 	}
-	o := r.run.Overhead
+	return hostOverhead
+}
+
+func (r *runner) overheadWarning() {
+	limit, o := overheadLimit(r.run.Device.Kind), r.run.Overhead
 	switch {
 	case o == nil:
 		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
