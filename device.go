@@ -167,6 +167,9 @@ func (m Meter) Sub(o Meter) Meter {
 	}
 }
 
+// Add returns m + o, field by field.
+func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
+
 // Memory is a device's own account of its allocations, in bytes.
 type Memory struct {
 	InUse     int64

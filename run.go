@@ -51,7 +51,7 @@ type Run struct {
 	PeakMemory  int64              `json:"peak_memory_bytes"`
 	EnergyStep  *Series            `json:"energy_step_j"`
 	Order       []Order            `json:"order"`
-	Flags       [][]string         `json:"flags"` // reason codes, one list a sample of step
+	Flags       [][]string         `json:"flags"` // reason codes, one list an entry of order
 	Ceilings    Ceilings           `json:"ceilings"`
 	Input       map[string]any     `json:"input"`
 	ExampleStep []Span             `json:"example_step"`

@@ -27,10 +27,14 @@ func outputs(paths []string, force bool) ([]output, error) {
 		if err != nil {
 			return nil, err
 		}
-		if seen[filepath.Clean(p)] {
+		full, err := filepath.Abs(p)
+		if err != nil {
+			full = filepath.Clean(p)
+		}
+		if seen[full] {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is named twice; give each -o FILE once", p)
 		}
-		seen[filepath.Clean(p)] = true
+		seen[full] = true
 		if err := runfile.Check(p, force); err != nil {
 			return nil, err
 		}

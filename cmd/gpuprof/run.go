@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,7 +19,7 @@ type runCmd struct {
 	target  `embed:""`
 	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"What a step time means: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the caller's clock)."`
 	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time where that is less)."`
-	MaxTime time.Duration `default:"10s" placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s)."`
+	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s; with --samples, no limit)."`
 	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
 	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
@@ -40,8 +42,26 @@ func (runCmd) Help() string {
 	)
 }
 
-// defaultMinTime is --min-time where it is not given.
-const defaultMinTime = 2 * time.Second
+// Times where they are not given. A number of samples is a wish to have them,
+// however long they take; a warm-up comes on top of the usual budget.
+const (
+	defaultMinTime = 2 * time.Second
+	defaultMaxTime = 10 * time.Second
+	noTimeLimit    = 1000 * time.Hour
+)
+
+func (c *runCmd) completeTimes(w measure.Warmup) {
+	switch {
+	case c.MaxTime > 0:
+	case c.Samples > 0:
+		c.MaxTime = noTimeLimit
+	default:
+		c.MaxTime = max(defaultMaxTime, 2*c.MinTime) + w.Time
+	}
+	if c.MinTime == 0 {
+		c.MinTime = min(defaultMinTime, c.MaxTime)
+	}
+}
 
 // session is one run command with everything checked.
 type session struct {
@@ -74,6 +94,13 @@ func (s *session) finish() error {
 	if len(runs) == 0 {
 		return err
 	}
+	if s.app.ctx.Err() != nil && !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step != nil }) {
+		// Nothing was measured: an earlier result is worth more than this one.
+		s.outs = slices.DeleteFunc(s.outs, func(o output) bool {
+			_, err := os.Lstat(o.path)
+			return err == nil
+		})
+	}
 	if s.ProcessOut == "" {
 		err = errors.Join(err, s.app.show(s.Format, runs))
 	}
@@ -82,16 +109,14 @@ func (s *session) finish() error {
 
 // prepare checks the whole command before anything is measured.
 func (c *runCmd) prepare(a *app) (*session, error) {
-	if err := c.checkNumbers(); err != nil {
-		return nil, err
-	}
-	if c.MinTime == 0 {
-		c.MinTime = min(defaultMinTime, c.MaxTime)
-	}
 	warmup, err := measure.ParseWarmup(c.Warmup)
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkNumbers(warmup); err != nil {
+		return nil, err
+	}
+	c.completeTimes(warmup)
 	s := &session{runCmd: c, app: a}
 	if s.aim, err = c.resolve("run"); err != nil {
 		return nil, err
@@ -116,15 +141,17 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	return s, nil
 }
 
-func (c *runCmd) checkNumbers() error {
+func (c *runCmd) checkNumbers(w measure.Warmup) error {
 	switch {
 	case c.Mode == string(gpuprof.Cold):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
 	case c.MinTime < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
-	case c.MaxTime <= 0:
+	case c.MaxTime < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: the time must be above 0; give for example --max-time 10s", c.MaxTime)
-	case c.MaxTime < c.MinTime:
+	case c.MaxTime > 0 && w.Time >= c.MaxTime:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup %s: it leaves nothing of --max-time %s; raise --max-time or shorten the warm-up", c.Warmup, c.MaxTime)
+	case c.MaxTime > 0 && c.MaxTime < c.MinTime:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: it is below --min-time %s; raise --max-time or lower --min-time", c.MaxTime, c.MinTime)
 	case c.Samples < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --samples %d: the number must not be negative; leave it out to sample until decided", c.Samples)
@@ -153,7 +180,11 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 		errs = append(errs, err)
 	}
 	if s.app.ctx.Err() != nil {
-		return runs, s.interrupted(len(runs))
+		kept := 0
+		for _, r := range runs {
+			kept += r.Step.N()
+		}
+		return runs, s.interrupted(kept)
 	}
 	return runs, errors.Join(errs...)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/schema"
 )
 
@@ -40,7 +42,9 @@ func trimNewline(b []byte) []byte {
 
 // checkSchema is derived from the type that is printed, so it cannot differ.
 func checkSchema() ([]byte, error) {
-	s, err := jsonschema.For[checkDocument](nil)
+	s, err := jsonschema.For[checkDocument](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[gpuprof.Number](): {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("deriving the schema of check: %w; this is a fault in gpuprof, please report it", err)
 	}

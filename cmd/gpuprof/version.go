@@ -107,7 +107,7 @@ func checkCache() (dir, build string) {
 	if err != nil || build == "" {
 		return "", ""
 	}
-	return filepath.Join(dir, "gpuprof", "checks"), build
+	return filepath.Join(dir, "gpuprof"), build
 }
 
 // writeJSON prints one JSON document, indented for reading.

@@ -128,7 +128,7 @@ func chunkLen(n, threads, grain int) int {
 func (j *job) join(gen uint32) bool {
 	for {
 		s := j.state.Load()
-		if uint32(s>>32) != gen || s&jobOpen == 0 {
+		if s>>32 != uint64(gen) || s&jobOpen == 0 {
 			return false
 		}
 		if j.state.CompareAndSwap(s, s+1) {

@@ -16,9 +16,7 @@ type block struct {
 	pass        events.Pass
 	rec         *events.Block
 	first, last int
-	startNS     int64 // caller's clock, for Order
 	throttled   bool
-	meter       gpuprof.Meter
 	interrupted bool
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }
@@ -63,11 +61,9 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	}
 	r.anchorSlack = max(r.anchorSlack, slack)
 	quota, _ := r.machine.Throttled()
-	before := r.dev.Meter()
 	t0 := events.Now()
 	done, stepErr := r.steps(n)
-	after := r.dev.Meter()
-	b := &block{pass: pass, startNS: t0, meter: after.Sub(before), interrupted: done < n}
+	b := &block{pass: pass, interrupted: done < n}
 	if err := firstError(stepErr, r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,11 @@ func readCache(path string) ([]gpuprof.Check, bool) {
 	if json.Unmarshal(b, &checks) != nil || len(checks) == 0 {
 		return nil, false
 	}
+	for _, c := range checks { // only passes are written: anything else is damage
+		if !c.Pass || c.Stage == "" {
+			return nil, false
+		}
+	}
 	return checks, true
 }
 

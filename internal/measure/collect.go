@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
@@ -19,6 +21,7 @@ type samples struct {
 	bare   []float64
 	// One column a stage plus launch and gap; one row a sample.
 	device, host, exposed [][]float64
+	rates                 []float64 // steps a second, one a probed block
 	order                 []gpuprof.Order
 	flags                 [][]string
 	blocks                int
@@ -47,17 +50,18 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int) {
 	} else {
 		s.step = append(s.step, p...)
 		s.addStages(b, mode, len(p))
+		if sum := floats.Sum(p); sum > 0 {
+			s.rates = append(s.rates, float64(len(p))/sum)
+		}
 	}
 	edges := b.edges(mode)
 	for i := range p {
 		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: float64(edges[b.first+i]) * 1e-9})
-		if side == gpuprof.SideProbed {
-			f := []string{}
-			if b.throttled {
-				f = append(f, "throttled")
-			}
-			s.flags = append(s.flags, f)
+		f := []string{}
+		if b.throttled {
+			f = append(f, "throttled")
 		}
+		s.flags = append(s.flags, f)
 	}
 	s.blocks++
 }

@@ -62,7 +62,7 @@ func (r *runner) addKernels() {
 			}
 		}
 	}
-	r.run.Counters = stepCounters(b, stages, len(b.rec.Begin)-1)
+	r.run.Counters = stepCounters(b, stages, steps)
 	for c, st := range stages {
 		r.run.Stages = append(r.run.Stages, kernelsOf(b, c, st)...)
 	}
@@ -72,14 +72,20 @@ func (r *runner) addKernels() {
 // asked of the device on average over the pass.
 func stageCounters(b *block, stage int, st gpuprof.Stage, steps int) map[string]float64 {
 	out := costCounters(st.Cost())
+	maps.Copy(out, meterCounters(b.metered(func(sp events.Span) bool { return sp.Stage == stage }), steps))
+	return out
+}
+
+// metered adds up what the chosen spans of the pass's whole steps asked of the
+// device.
+func (b *block) metered(choose func(events.Span) bool) gpuprof.Meter {
 	var m gpuprof.Meter
 	for _, sp := range b.rec.Spans {
-		if sp.Stage == stage && sp.Step >= b.first && sp.Step < b.last {
-			m = m.Sub(gpuprof.Meter{}.Sub(sp.Meter))
+		if sp.Step >= b.first && sp.Step < b.last && choose(sp) {
+			m = m.Add(sp.Meter)
 		}
 	}
-	maps.Copy(out, meterCounters(m, steps))
-	return out
+	return m
 }
 
 func stepCounters(b *block, stages []gpuprof.Stage, steps int) map[string]float64 {
@@ -88,7 +94,7 @@ func stepCounters(b *block, stages []gpuprof.Stage, steps int) map[string]float6
 		c = c.Add(st.Cost())
 	}
 	out := costCounters(c)
-	maps.Copy(out, meterCounters(b.meter, steps))
+	maps.Copy(out, meterCounters(b.metered(func(events.Span) bool { return true }), steps))
 	return out
 }
 

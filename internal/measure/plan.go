@@ -68,6 +68,7 @@ const (
 	windowTarget  = 20 * time.Millisecond
 	longStep      = time.Second // past it, blocks shrink to single steps
 	clockMismatch = 0.01
+	unevenSteps   = 0.1 // mean over median
 	hostOverhead  = 0.005
 	gpuOverhead   = 0.01
 )

@@ -187,11 +187,14 @@ func (r *runner) samplePair(sides []events.Pass) error {
 
 func (r *runner) decided(spent time.Duration) bool {
 	n := len(r.samples.step)
-	if r.plan.Samples > 0 {
-		r.plan.report("sample", float64(n), float64(r.plan.Samples), "")
-		return n >= r.plan.Samples
-	}
 	left := r.plan.MaxTime - time.Since(r.started)
+	if want := r.plan.Samples; want > 0 {
+		r.plan.report("sample", float64(n), float64(want), "")
+		if n < want && left <= 0 {
+			r.warn("time-budget", fmt.Sprintf("the time budget ended after %d of %d samples", n, want), "give more time with --max-time")
+		}
+		return n >= want || left <= 0
+	}
 	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
 	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))
 	pairs := len(r.samples.probedPairs)

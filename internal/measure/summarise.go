@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -29,9 +31,11 @@ func (r *runner) summarise(err error) {
 	r.addFloors()
 	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
 	amount, unit := r.sess.Work()
-	rate := make([]float64, len(s.step))
-	for i, t := range s.step {
-		rate[i] = amount / t
+	// Over whole blocks: where long and short steps alternate, as they may on
+	// the caller's clock, no single step has the rate of the row.
+	rate := make([]float64, len(s.rates))
+	for i, steps := range s.rates {
+		rate[i] = amount * steps
 	}
 	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
 	if ratio, ok := stats.MedianRatio(s.probedPairs, s.barePairs); ok {
@@ -74,6 +78,10 @@ func (r *runner) addWarnings() {
 	s := r.samples
 	if n := len(s.step); n < minSamples {
 		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
+	}
+	if mean, median := stat.Mean(s.step, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
+		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median is not what a row of steps takes", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
+			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and quieten the machine")
 	}
 	if s.worstMismatch > clockMismatch {
 		r.warn("clock-mismatch", fmt.Sprintf("in one block the steps' periods and the caller's clock differ by %.1f %%", 100*s.worstMismatch),

@@ -22,14 +22,14 @@ func (r *runner) warmUp() error {
 	case w.Auto:
 		return r.settle(began)
 	case w.Time > 0:
-		for time.Since(began) < w.Time && r.ctx.Err() == nil {
+		for time.Since(began) < w.Time && r.mayWarmUp() {
 			r.plan.report("warm-up", time.Since(began).Seconds(), w.Time.Seconds(), "")
 			if err := r.window(r.blockSteps(windowTarget)); err != nil {
 				return err
 			}
 		}
 	case w.Steps > 0:
-		for begin := r.next; r.next-begin < w.Steps && r.ctx.Err() == nil; {
+		for begin := r.next; r.next-begin < w.Steps && r.mayWarmUp(); {
 			r.plan.report("warm-up", float64(r.next-begin), float64(w.Steps), "")
 			if err := r.window(min(r.blockSteps(windowTarget), w.Steps)); err != nil {
 				return err
@@ -37,6 +37,18 @@ func (r *runner) warmUp() error {
 		}
 	}
 	return nil
+}
+
+// mayWarmUp is false once the run is interrupted or its time budget is spent.
+func (r *runner) mayWarmUp() bool {
+	if r.ctx.Err() != nil {
+		return false
+	}
+	if time.Since(r.started) < r.plan.MaxTime {
+		return true
+	}
+	r.warn("warm-up-cut", "the time budget ended before the warm-up that was asked for", "give more time with --max-time, or a shorter --warmup")
+	return false
 }
 
 // window runs one warm-up block and keeps the step estimate fresh.

@@ -21,7 +21,7 @@ import (
 // from order statistics (the binomial interval of golang.org/x/perf/benchmath);
 // it knows nothing of what changes between processes. With several, the
 // process is the replicate: the centre is the median of the process medians
-// and the interval is Student's t over them, widened to hold the centre.
+// and the interval is Student's t over their logarithms, widened to hold it.
 //
 // With fewer samples than an interval needs (6), CI95 is the range seen.
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
@@ -46,9 +46,25 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 		return s
 	}
 	s.Median = Median(medians)
-	mean, half := MeanInterval(medians)
-	s.CI95 = [2]float64{math.Min(mean-half, s.Median), math.Max(mean+half, s.Median)}
+	lo, hi := processInterval(medians)
+	s.CI95 = [2]float64{math.Min(lo, s.Median), math.Max(hi, s.Median)}
 	return s
+}
+
+// processInterval is Student's t over the logarithms of process medians, so
+// that a time stays positive however few processes there are. Where a median
+// is zero (a stage that is not exposed) it is t over the values, cut at zero.
+func processInterval(medians []float64) (lo, hi float64) {
+	logs := make([]float64, len(medians))
+	for i, m := range medians {
+		if m <= 0 {
+			mean, half := MeanInterval(medians)
+			return math.Max(0, mean-half), mean + half
+		}
+		logs[i] = math.Log(m)
+	}
+	mean, half := MeanInterval(logs)
+	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
 // Median is the middle value, the mean of the middle two when there is none;

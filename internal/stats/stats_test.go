@@ -34,8 +34,11 @@ func TestSummariseProcessesAreReplicates(t *testing.T) {
 		a[i], b[i] = 1, 2
 	}
 	s := stats.Summarise("s", a, b)
-	if s.Median != 1.5 || s.CI95[0] > 1 || s.CI95[1] < 2 {
+	if s.Median != 1.5 || s.CI95[0] > 1 || s.CI95[1] < 2 || s.CI95[0] <= 0 {
 		t.Errorf("median %v ci %v", s.Median, s.CI95)
+	}
+	if z := stats.Summarise("s", []float64{0}, []float64{0}, []float64{1}); z.Median != 0 || z.CI95[0] != 0 || z.CI95[1] < 1 {
+		t.Errorf("with zeros: median %v ci %v", z.Median, z.CI95)
 	}
 }
 

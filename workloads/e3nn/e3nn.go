@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,10 @@ func atomPreset(mul, lmax string) gpuprof.Settings {
 }
 
 const (
+	// maxThreadsPerCPU is the host device's own limit; asking here refuses a
+	// whole sweep before its first point is measured.
+	maxThreadsPerCPU = 4
+
 	maxBatch = gridSize * gridSize * gridSize
 	maxMul   = 1 << 14
 )
@@ -129,6 +134,18 @@ func countOrAll(set gpuprof.Settings, name string) int {
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 	if set["impl"] == "fused" && set.On("deterministic") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order; use --set impl=csr, which is deterministic")
+	}
+	if n := countOrAll(set, "threads"); d.Kind == "host" && n > maxThreadsPerCPU*runtime.NumCPU() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: this machine has %d CPUs and the host device takes at most %d threads; use fewer, or all", n, runtime.NumCPU(), maxThreadsPerCPU*runtime.NumCPU())
+	}
+	if set["points"] == "atoms" {
+		c, err := openCrystal(set["structure"])
+		if err != nil {
+			return err
+		}
+		if n := len(c.Positions); set.Int("batch") > n {
+			return tooManyPoints(set.Int("batch"), c.Name, n, "atoms")
+		}
 	}
 	if d.Kind != "host" && set["threads"] != "all" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s on device %s: only the host device has CPU threads to limit; leave threads at all", set["threads"], d.Name)

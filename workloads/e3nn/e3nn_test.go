@@ -286,6 +286,8 @@ func TestBadInput(t *testing.T) {
 		{"more edges than there are", []string{"edges=99999999"}, 0, gpuprof.ErrUsage, []string{"edges=99999999", "has only"}},
 		{"more points than there are", []string{"points=atoms", "batch=13"}, 0, gpuprof.ErrUsage, []string{"batch=13", "at most 12"}},
 		{"too large for memory", []string{"batch=100000"}, 1 << 28, gpuprof.ErrMemory, []string{"GiB", "smaller --set batch"}},
+		{"so large that counting its edges would take a minute", []string{"batch=512000", "cutoff=30"}, 1 << 30, gpuprof.ErrMemory, []string{"TiB"}},
+		{"too many channels", []string{"mul=16384", "batch=4"}, 1 << 30, gpuprof.ErrMemory, []string{"mul=16384", "or mul"}},
 		{"too large, leaner impl", []string{"batch=20000", "impl=unfused"}, 1 << 28, gpuprof.ErrMemory, []string{"impl=csr"}},
 	}
 	for _, tt := range tests {
@@ -322,6 +324,11 @@ func TestBadKnobs(t *testing.T) {
 	set := resolve(t, "small", "impl=fused", "deterministic=on").Knobs
 	if err := New().Refuse(gpuprof.Info{Kind: "host"}, set); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "impl=csr") {
 		t.Errorf("fused and deterministic: %v", err)
+	}
+	for _, kv := range []string{"threads=4096", "points=atoms"} { // 512 points of 12 atoms
+		if err := New().Refuse(gpuprof.Info{Kind: "host"}, resolve(t, "small", kv).Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+			t.Errorf("%s: %v, want a refusal before anything is opened", kv, err)
+		}
 	}
 	set = resolve(t, "small", "threads=2").Knobs
 	if err := New().Refuse(gpuprof.Info{Kind: "cuda", Name: "some GPU"}, set); !errors.Is(err, gpuprof.ErrUsage) {

@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
@@ -32,7 +33,15 @@ func openCrystal(name string) (*structure.Crystal, error) {
 	case "diamond":
 		return structure.Diamond(5, 5, 5, 3.567), nil
 	}
-	return structure.ReadFile(name)
+	c, err := structure.ReadFile(name)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
+	}
+	return c, nil
+}
+
+func tooManyPoints(batch int, crystal string, have int, unit string) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s; use a batch of at most %d", batch, crystal, have, unit, have)
 }
 
 // openInput reads the structure and draws the batches. Batches are random
@@ -42,7 +51,7 @@ func openCrystal(name string) (*structure.Crystal, error) {
 func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	c, err := openCrystal(set["structure"])
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
+		return nil, err
 	}
 	finder, err := structure.NewFinder(c, set.Float("cutoff"))
 	if err != nil {
@@ -54,7 +63,7 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	}
 	batch, all := set.Int("batch"), in.points()
 	if batch > all {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s; use a batch of at most %d", batch, c.Name, all, in.unit(), all)
+		return nil, tooManyPoints(batch, c.Name, all, in.unit())
 	}
 	order := make([]int32, all)
 	for i := range order {
@@ -91,13 +100,30 @@ func (in *input) point(i int32) [3]float64 {
 	return in.grid.Point(int(i))
 }
 
+// estimateEdges is the edges of a batch by its first points.
+func (in *input) estimateEdges() int64 {
+	points := in.all[0][:min(len(in.all[0]), 64)]
+	e := 0
+	for _, i := range points {
+		e += in.finder.Count(in.point(i), in.atoms)
+	}
+	all := int64(e) * int64(len(in.all[0])) / int64(len(points))
+	if in.prefix > 0 {
+		return min(int64(in.prefix), all)
+	}
+	return all
+}
+
 // keep limits the rotation to n batches and counts their edges.
-func (in *input) keep(n int) error {
+func (in *input) keep(ctx context.Context, n int) error {
 	in.batches = in.all[:max(1, min(n, len(in.all)))]
 	in.edges, in.degrees, in.maxRow = nil, nil, 0
 	for _, b := range in.batches {
 		e := 0
-		for _, i := range b {
+		for k, i := range b {
+			if k%1024 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
 			d := in.finder.Count(in.point(i), in.atoms)
 			e += d
 			in.maxRow = max(in.maxRow, d)

@@ -69,7 +69,7 @@ type stageOps struct {
 	ops   [depth][]*op.Bound
 }
 
-func open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: arena{dev: d}, layout: op.Layout(c.Knobs["layout"]),
 		rows: c.Knobs.Int("batch"), every: syncEvery(c.Knobs), items: c.Knobs.Int("item_reads"),
@@ -79,19 +79,24 @@ func open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (*session, erro
 	if s.in, err = openInput(c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
-	if err := s.in.keep(1); err != nil {
+	// Twice what is there cannot be an error of the estimate; counting the
+	// edges of such a batch would take minutes.
+	if e := s.in.estimateEdges(); s.need(e, 0) > 2*d.Memory().Available {
+		return nil, s.tooLarge(e, s.need(e, 0), d.Memory().Available)
+	}
+	if err := s.in.keep(ctx, 1); err != nil {
 		return nil, err
 	}
 	// Batches are alike, so the first one's size tells how many there must be
 	// for a step's data to have left the cache when its turn comes again.
 	if c.Mode != gpuprof.Hot {
-		if err := s.in.keep(s.rotation(d.Info().CacheBytes)); err != nil {
+		if err := s.in.keep(ctx, s.rotation(d.Info().CacheBytes)); err != nil {
 			return nil, err
 		}
 	}
 	s.edges = s.in.maxEdges()
-	if err := s.fits(d.Memory()); err != nil {
-		return nil, err
+	if need, left := s.need(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
+		return nil, s.tooLarge(int64(s.edges), need, left)
 	}
 	if err := s.allocate(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -118,30 +123,31 @@ func (s *session) widths() (weights, mid, linear int64) {
 	return weights, mid, linear
 }
 
-// fits refuses a session that cannot be allocated before any of it is.
-func (s *session) fits(m gpuprof.Memory) error {
-	e, rows, atoms := int64(s.edges), int64(s.rows), int64(len(s.in.crystal.Positions))
+// need is the bytes a session of e edges a batch allocates, known before
+// anything is allocated; row is the longest row.
+func (s *session) need(e, row int64) int64 {
+	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
 	weights, mid, linear := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	words := 2*depth*(5*(e+int64(s.in.maxRow))+rows+1) + e*(basisSize+sh+weights) + rows*(mid+linear)
+	words := 2*depth*(5*(e+row)+rows+1) + e*(basisSize+sh+weights) + rows*(mid+linear)
 	var scratch int64
 	for _, l := range s.model.Layers {
 		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(l.TP.WeightNumel()) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
-		scratch += s.mlp(l).Scratch(s.edges) + s.product(l).Scratch(int(atoms), s.rows, s.edges) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
+		scratch += s.mlp(l).Scratch(int(e)) + s.product(l).Scratch(int(atoms), s.rows, int(e)) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
 	}
 	words += depth * rows * int64(s.last().Out.Dim())
-	if need := 4*words + scratch; need > m.Available {
-		return gpuprof.Errorf(gpuprof.ErrMemory, "setting up e3nn with %d points and %d edges a batch: it needs %s and the device has %s left; use a smaller --set batch or edges%s",
-			s.rows, s.edges, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(m.Available)), s.leaner())
-	}
-	return nil
+	return 4*words + scratch
 }
 
-func (s *session) leaner() string {
+// tooLarge refuses before anything is allocated and names the knobs that
+// decide the size.
+func (s *session) tooLarge(e, need, left int64) error {
+	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
-		return ", or impl=csr, which keeps nothing per edge but the weights"
+		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
 	}
-	return ""
+	return gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left; use a smaller --set batch, edges or mul%s",
+		s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)), leaner)
 }
 
 func (s *session) last() layer { return s.model.Layers[len(s.model.Layers)-1] }

@@ -20,7 +20,10 @@ type vectorRunner struct {
 }
 
 func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	got, err := so3.Wigner3j(c.L1, c.L2, c.L3)
+	if c.L1 == nil || c.L2 == nil || c.L3 == nil {
+		return nil, fmt.Errorf("l1, l2 or l3 is missing; give all three")
+	}
+	got, err := so3.Wigner3j(*c.L1, *c.L2, *c.L3)
 	if err != nil {
 		return nil, err
 	}
@@ -35,23 +38,27 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.LMax < 0 || c.LMax > so3.MaxL {
-		return nil, fmt.Errorf("lmax is %d; use 0 to %d", c.LMax, so3.MaxL)
+	if c.LMax == nil {
+		return nil, fmt.Errorf("lmax is missing; give 0 to %d", so3.MaxL)
+	}
+	lmax := *c.LMax
+	if lmax < 0 || lmax > so3.MaxL {
+		return nil, fmt.Errorf("lmax is %d; use 0 to %d", lmax, so3.MaxL)
 	}
 	n, err := samples("r", c.R, 3)
 	if err != nil {
 		return nil, err
 	}
-	dim := (c.LMax + 1) * (c.LMax + 1)
+	dim := (lmax + 1) * (lmax + 1)
 	if err := wants("out", c.Out, n*dim); err != nil {
 		return nil, err
 	}
 	wide := make([]float64, n*dim)
 	for i := range n {
-		so3.Harmonics(c.LMax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
+		so3.Harmonics(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
 	}
 	got, err := v.launch(n*dim, func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		b, err := op.Sph{LMax: c.LMax}.Bind(v.dev, a.upload(v.stream, "vectors", narrow(c.R)), out, n)
+		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.upload(v.stream, "vectors", directions(c.R)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -67,6 +74,22 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		}
 	}
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
+}
+
+// directions narrows vectors of any length to float32 after making them unit
+// vectors: a length of 1e300 is fine in the file and not in float32.
+func directions(r array) []float32 {
+	out := make([]float32, len(r))
+	for i := 0; i+3 <= len(r); i += 3 {
+		scale := max(math.Abs(r[i]), math.Abs(r[i+1]), math.Abs(r[i+2]))
+		if scale == 0 {
+			continue
+		}
+		x, y, z := r[i]/scale, r[i+1]/scale, r[i+2]/scale
+		length := math.Sqrt(x*x + y*y + z*z)
+		out[i], out[i+1], out[i+2] = float32(x/length), float32(y/length), float32(z/length)
+	}
+	return out
 }
 
 func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -23,11 +24,11 @@ type vectorCase struct {
 	Kind string `json:"kind"`
 	Out  array  `json:"out"`
 
-	L1 int `json:"l1"` // wigner_3j
-	L2 int `json:"l2"`
-	L3 int `json:"l3"`
+	L1 *int `json:"l1"` // wigner_3j
+	L2 *int `json:"l2"`
+	L3 *int `json:"l3"`
 
-	LMax          int    `json:"lmax"` // spherical_harmonics
+	LMax          *int   `json:"lmax"` // spherical_harmonics
 	Normalization string `json:"normalization"`
 	R             array  `json:"r"`
 
@@ -136,7 +137,12 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 		}
 		r, err := v.run(&c)
 		if err != nil {
-			return out, gpuprof.Errorf(gpuprof.ErrInput, "checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
+			err = fmt.Errorf("checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
+			if errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice) {
+				return out, err
+			}
+			// What an op calls wrong use is here the file's content.
+			return out, gpuprof.Errorf(gpuprof.ErrInput, "%s", err.Error())
 		}
 		for _, x := range r {
 			x.Kind, x.Index = c.Kind, i
@@ -180,11 +186,8 @@ func result64(got []float64, want array) gpuprof.CaseResult {
 
 // samples is how many rows of the given width an array holds.
 func samples(what string, a array, width int) (int, error) {
-	if width == 0 {
-		if len(a) != 0 {
-			return 0, fmt.Errorf("%s has %d values where its irreps have none", what, len(a))
-		}
-		return 0, nil
+	if len(a) == 0 || width == 0 {
+		return 0, fmt.Errorf("%s holds no sample, so there is nothing to compare", what)
 	}
 	if len(a)%width != 0 {
 		return 0, fmt.Errorf("%s has %d values, which is no whole number of rows of %d", what, len(a), width)

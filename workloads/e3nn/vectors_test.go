@@ -50,6 +50,12 @@ func TestVectorsCanFail(t *testing.T) {
 		{"outside the triangle", `{"cases":[{"kind":"wigner_3j","l1":1,"l2":1,"l3":4,"out":[1]}]}`, false, "case 0"},
 		{"unknown kind", `{"cases":[{"kind":"gates"}]}`, false, `did you mean "gate"`},
 		{"text for numbers", `{"cases":[{"kind":"wigner_3j","out":["a"]}]}`, false, "case 0: a stands where a number is expected"},
+		{"missing l1", `{"cases":[{"kind":"wigner_3j","l2":0,"l3":0,"out":[1]}]}`, false, "l1, l2 or l3 is missing"},
+		{"missing lmax", `{"cases":[{"kind":"spherical_harmonics","normalization":"norm","r":[1,0,0],"out":[1]}]}`, false, "lmax is missing"},
+		{"nothing to compare", `{"cases":[{"kind":"gate","irreps_scalars":"1x0e","irreps_gates":"","irreps_gated":"","activations":[["none"],[]],"normalisation":"exact","x":[],"out":[]}]}`, false, "holds no sample"},
+		{"no directions", `{"cases":[{"kind":"spherical_harmonics","lmax":1,"normalization":"norm","r":[],"out":[]}]}`, false, "holds no sample"},
+		{"unknown normalisation of a gate", `{"cases":[{"kind":"gate","irreps_scalars":"1x0e","irreps_gates":"","irreps_gated":"","activations":[["silu"],[]],"normalisation":"foo","x":[1],"out":[1]}]}`, false, "unknown normalisation"},
+		{"a long direction", `{"cases":[{"kind":"spherical_harmonics","lmax":1,"normalization":"norm","r":[0,1e300,0],"out":[1,0,1,0]}]}`, false, ""},
 		{"no cases", `{}`, false, "holds no cases"},
 		{"not JSON", `cases`, false, "must hold"},
 		{"bad irreps", `{"cases":[{"kind":"tensor_product","irreps_in1":"3x"}]}`, false, "irreps_in1"},
@@ -60,7 +66,7 @@ func TestVectorsCanFail(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			res, err := Workload{}.CheckVectors(context.Background(), openHost(t, 0), []byte(tt.file), "file.json")
 			if tt.err != "" {
-				if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), tt.err) {
+				if errors.Is(err, gpuprof.ErrUsage) || !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want input error with %q", err, tt.err)
 				}
 				return

@@ -67,7 +67,28 @@ func ReadExtXYZ(r io.Reader, name string) (*Crystal, error) {
 			return nil, err
 		}
 	}
+	if err := l.endOfFrame(n); err != nil {
+		return nil, err
+	}
 	return finish(l, c)
+}
+
+// endOfFrame looks at what follows the atoms: nothing, or the number of atoms
+// of another frame. Anything else means that the count on line 1 is wrong, and
+// atoms would be left out in silence.
+func (l *lineReader) endOfFrame(n int) error {
+	for l.scanner.Scan() {
+		l.line++
+		text := strings.TrimSpace(l.scanner.Text())
+		if text == "" {
+			continue
+		}
+		if isWhole(text) {
+			return nil
+		}
+		return l.errorf("correct the number of atoms on line 1 or take the line out", "line 1 announces %d atoms, and this line comes after them", n)
+	}
+	return nil
 }
 
 // wantedPair finds the keys this package uses, assigned to.

@@ -170,6 +170,7 @@ func TestReadExtXYZRefuses(t *testing.T) {
 		{"count claimed", "10000001\n\nC 0 0 0\n", 1, "limit is 10000000"},
 		{"count beyond int", "99999999999999999999\n\nC 0 0 0\n", 1, "limit is 10000000"},
 		{"no comment", "1", 2, "ends where the comment line"},
+		{"more atoms than announced", "1\n\nC 0 0 0\n\nC 1 1 1\n", 5, "line 1 announces 1 atoms"},
 		{"short of atoms", "2\n\nC 0 0 0\n", 4, "ends where atom 2 of 2"},
 		{"claims without data", "9999999\n\n", 3, "ends where atom 1 of 9999999"},
 		{"three columns", "2\n\nC 0 0 0\nC 0 0\n", 4, "expected 4 columns (symbol x y z), found 3"},

@@ -71,7 +71,7 @@ func withKind(interval string, s *gpuprof.Series) string {
 	if interval == None {
 		return "no interval"
 	}
-	return "95 % " + interval + ", " + IntervalScope(s)
+	return IntervalName(s) + " " + interval + ", " + IntervalScope(s)
 }
 
 func rateInterval(s *gpuprof.Series, unit string) string {

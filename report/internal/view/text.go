@@ -109,7 +109,19 @@ func Processes(s *gpuprof.Series) int {
 // IntervalKind says what an interval covers. One process says nothing about
 // how the next one would differ, and the label must not let it seem so.
 func IntervalKind(s *gpuprof.Series) string {
-	return "95 %, " + IntervalScope(s)
+	return IntervalName(s) + ", " + IntervalScope(s)
+}
+
+// fewest samples of one process that a 95 % interval of the median needs; with
+// fewer a series carries the range seen.
+const fewest = 6
+
+// IntervalName is what the interval of a series is: of 95 %, or a range.
+func IntervalName(s *gpuprof.Series) string {
+	if Processes(s) == 1 && s.N() < fewest {
+		return "range"
+	}
+	return "95 %"
 }
 
 // IntervalScope is what the interval of a series covers.

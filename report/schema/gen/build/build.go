@@ -54,7 +54,7 @@ func custom() map[reflect.Type]*jsonschema.Schema {
 			PrefixItems: []*jsonschema.Schema{
 				{Type: "integer", Description: "block the sample was taken in"},
 				{Type: "integer", Description: "side: 0 instrumented, 1 bare", Enum: []any{0, 1}},
-				{Type: "number", Description: "start, in seconds since sampling began"},
+				{Type: "number", Description: "start, in seconds since the run began"},
 			}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{"complete", "partial", "invalid"}},
 		reflect.TypeFor[gpuprof.Mode]():     {Type: "string", Enum: modes()},

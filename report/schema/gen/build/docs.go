@@ -49,7 +49,7 @@ func runDocs() map[string]string {
 		"peak_memory_bytes":         "most device memory in use at once, in bytes",
 		"energy_step_j":             "energy of one step, in joules; null when it was not measured",
 		"order":                     "when each sample was taken: [block, side, start_s]",
-		"flags":                     "reason codes, one list a sample of step; flagged samples are kept",
+		"flags":                     "reason codes, one list an entry of order; flagged samples are kept",
 		"ceilings":                  "rates measured on this device",
 		"ceilings.copy_bytes_per_s": "bytes read plus bytes written, a second",
 		"ceilings.flops_per_s":      "float32 matrix product, operations a second",
