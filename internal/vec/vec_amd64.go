@@ -6,9 +6,6 @@ import "golang.org/x/sys/cpu"
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 //go:noescape
-func axpyAVX2(alpha float32, x, y *float32, n int)
-
-//go:noescape
 func mulAVX2(dst, a, b *float32, n int)
 
 //go:noescape
@@ -30,9 +27,12 @@ func siluAVX2(x *float32, n int, c float32)
 //go:noescape
 func gemm6x16(k int, a *float32, lda int, b *float32, c *float32, ldc int, alpha float32)
 
+// oneCell makes axpy a sweep of a single cell (0, 0).
+var oneCell [CellInts]int32
+
 func axpy(alpha float32, x, y []float32) {
 	if fast {
-		axpyAVX2(alpha, &x[0], &y[0], len(y))
+		sweepAVX2(&y[0], 0, &x[0], 0, len(y), &oneCell[0], &alpha, 1)
 		return
 	}
 	axpyGeneric(alpha, x, y)

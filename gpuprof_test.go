@@ -1,0 +1,163 @@
+package gpuprof_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func TestFormat(t *testing.T) {
+	tests := []struct{ got, want string }{
+		{gpuprof.FormatSeconds(0.012345), "12.35 ms"},
+		{gpuprof.FormatSeconds(0.00099996), "1.000 ms"},
+		{gpuprof.FormatSeconds(3.2e-7), "320.0 ns"},
+		{gpuprof.FormatSeconds(75), "75.00 s"},
+		{gpuprof.FormatSeconds(0), "0 ns"},
+		{gpuprof.FormatSeconds(math.NaN()), "unknown"},
+		{gpuprof.FormatBytes(10 << 20), "10.00 MiB"},
+		{gpuprof.FormatBytes(17), "17.00 B"},
+		{gpuprof.FormatSI(22456, "probes/s"), "22.46 kprobes/s"},
+		{gpuprof.FormatPercent(0.00314), "0.31 %"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	valid := []string{"unfused", "fused", "csr"}
+	for typed, want := range map[string]string{"cs": ` (did you mean "csr"?)`, "FUSED": ` (did you mean "fused"?)`, "unfsued": ` (did you mean "unfused"?)`, "zzzzzzzz": ""} {
+		if got := gpuprof.DidYouMean(typed, valid); got != want {
+			t.Errorf("%s: %q, want %q", typed, got, want)
+		}
+	}
+}
+
+// toy is a workload of knobs only.
+type toy struct{}
+
+func (toy) Name() string { return "toy" }
+func (toy) Doc() string  { return "" }
+func (toy) Presets() []gpuprof.Preset {
+	return []gpuprof.Preset{{Name: "small"}, {Name: "big", Set: gpuprof.Settings{"n": "07"}}}
+}
+func (toy) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{gpuprof.IntKnob("n", "", 3, 1, 9).AsModel(), gpuprof.FloatKnob("r", "", 4, 0, 10), gpuprof.Choice("impl", "", "csr", "fused")}
+}
+func (toy) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
+func (toy) Open(context.Context, gpuprof.Device, gpuprof.Config) (gpuprof.Session, error) {
+	return nil, nil
+}
+
+func TestResolve(t *testing.T) {
+	tests := []struct {
+		preset string
+		set    gpuprof.Settings
+		want   gpuprof.Settings
+		err    string
+	}{
+		{"small", nil, gpuprof.Settings{"n": "3", "r": "4", "impl": "csr"}, ""},
+		{"big", gpuprof.Settings{"r": "2.50"}, gpuprof.Settings{"n": "7", "r": "2.5", "impl": "csr"}, ""},
+		{"big", gpuprof.Settings{"n": "9", "impl": "fused"}, gpuprof.Settings{"n": "9", "r": "4", "impl": "fused"}, ""},
+		{"bgi", nil, nil, `did you mean "big"?`},
+		{"small", gpuprof.Settings{"m": "1"}, nil, "no such knob; its knobs are impl, n, r"},
+		{"small", gpuprof.Settings{"n": "-1"}, nil, `"-1" is outside 1 to 9; use integer from 1 to 9`},
+		{"small", gpuprof.Settings{"n": "3.5"}, nil, "is not a whole number"},
+		{"small", gpuprof.Settings{"r": "NaN"}, nil, "is not a number"},
+		{"small", gpuprof.Settings{"r": "0"}, nil, "above 0"},
+		{"small", gpuprof.Settings{"impl": "csrr"}, nil, `use csr or fused (did you mean "csr"?)`},
+	}
+	for _, tt := range tests {
+		got, err := gpuprof.Resolve(toy{}, tt.preset, tt.set)
+		if tt.err != "" {
+			if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%v: error %v, want usage error with %q", tt.set, err, tt.err)
+			}
+			continue
+		}
+		if d := cmp.Diff(tt.want, got); err != nil || d != "" {
+			t.Errorf("%v: %v %s", tt.set, err, d)
+		}
+	}
+}
+
+func TestRunRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		samples := rapid.SliceOfN(rapid.Float64Range(1e-9, 1e3), 1, 20).Draw(t, "samples")
+		run := &gpuprof.Run{
+			Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Workload: rapid.String().Draw(t, "name"),
+			Step:   &gpuprof.Series{Unit: "s", Runs: [][]float64{samples}},
+			Order:  []gpuprof.Order{{Block: rapid.IntRange(0, 1000).Draw(t, "block"), Side: gpuprof.SideBare, StartS: samples[0]}},
+			Checks: []gpuprof.Check{{Stage: "a", RelativeError: gpuprof.Number(samples[0])}},
+		}
+		var b bytes.Buffer
+		if err := gpuprof.EncodeRuns(&b, run, run); err != nil {
+			t.Fatal(err)
+		}
+		got, err := gpuprof.DecodeRuns(&b, "x.json")
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%d runs, %v", len(got), err)
+		}
+		run.Workload = strings.ToValidUTF8(run.Workload, "\ufffd") // JSON's own rule
+		if d := cmp.Diff(run, got[1]); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestDecodeRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"schema_version":"2.0.0"}`: "newer than this gpuprof's",
+		`{}`:                         "has no schema_version",
+		`[]`:                         "holds no run",
+		`{"schema_version":"1.0.0","order":[[1]]`:  "damaged",
+		`{"schema_version":"1.0.0","step":"slow"}`: "damaged",
+		``: "damaged",
+	} {
+		if _, err := gpuprof.DecodeRuns(strings.NewReader(text), "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want input error with %q", text, err, want)
+		}
+	}
+	// A later minor version with fields of its own is read.
+	if runs, err := gpuprof.DecodeRuns(strings.NewReader(`{"schema_version":"1.9.0","news":1,"workload":"w"}`), "x.json"); err != nil || runs[0].Workload != "w" {
+		t.Errorf("a newer minor: %v", err)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	b, err := json.Marshal([]gpuprof.Number{1.5, gpuprof.Number(math.NaN()), gpuprof.Number(math.Inf(-1))})
+	if err != nil || string(b) != "[1.5,null,null]" {
+		t.Errorf("%s %v", b, err)
+	}
+	var n []gpuprof.Number
+	if err := json.Unmarshal(b, &n); err != nil || n[0] != 1.5 || !math.IsNaN(float64(n[1])) {
+		t.Errorf("%v %v", n, err)
+	}
+}
+
+func TestErrorKinds(t *testing.T) {
+	inner := errors.New("inner")
+	err := gpuprof.Errorf(gpuprof.ErrInput, "reading x: %w", inner)
+	if err.Error() != "reading x: inner" || !errors.Is(err, gpuprof.ErrInput) || !errors.Is(err, inner) || errors.Is(err, gpuprof.ErrUsage) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	a := gpuprof.Meter{Launches: 5, BytesH2D: 7, SyncPoints: 2, Allocations: 1}
+	b := gpuprof.Meter{Launches: 3, BytesH2D: 10, EventWaits: 4}
+	if got := a.Add(b).Sub(b); got != a {
+		t.Errorf("%+v", got)
+	}
+}
