@@ -92,7 +92,7 @@ func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails 
 		set := gpuprof.Settings{"fail": f}
 		s.aim.set = append(s.aim.set, set)
 		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: hostPreset, Knobs: set, Mode: gpuprof.Steady,
-			MinTime: 50 * time.Millisecond, MaxTime: time.Second, Samples: 1000, Tool: tool()})
+			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: tool()})
 	}
 	return s, file
 }

@@ -82,13 +82,31 @@ func checkSentences(ts *testscript.TestScript, stderr string) {
 }
 
 // interrupt runs `interrupt GLOB gpuprof ARG…`: it waits until a file matches
-// GLOB (the cache of a passed check: sampling comes next), sends SIGINT half a
-// second later and wants exit code 130. The output lands in stdout.txt and
-// stderr.txt.
+// GLOB (the cache of a passed check: sampling comes soon), sends SIGINT a while
+// later and wants exit code 130. On a slow machine sampling may not have begun
+// by then; that is another case, so the command is run again and given longer.
+// The output lands in stdout.txt and stderr.txt.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: interrupt GLOB COMMAND ARG…")
 	}
+	for delay := 500 * time.Millisecond; ; delay *= 4 {
+		stdout, stderr := interruptOnce(ts, args, delay)
+		if strings.Contains(stderr, "before anything was measured") && delay < 20*time.Second {
+			found, _ := filepath.Glob(ts.MkAbs(args[0]))
+			for _, f := range found {
+				ts.Check(os.Remove(f))
+			}
+			continue
+		}
+		checkSentences(ts, stderr)
+		ts.Check(os.WriteFile(ts.MkAbs("stdout.txt"), []byte(stdout), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("stderr.txt"), []byte(stderr), 0o600))
+		return
+	}
+}
+
+func interruptOnce(ts *testscript.TestScript, args []string, delay time.Duration) (out, errOut string) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
@@ -103,14 +121,12 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no file matched %s; stderr: %s", args[0], &stderr)
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(delay)
 	ts.Check(cmd.Process.Signal(syscall.SIGINT))
 	if got := codeOf(ts, cmd.Wait()); got != exitInterrupted {
 		ts.Fatalf("exit code %d, want %d; stderr: %s", got, exitInterrupted, &stderr)
 	}
-	checkSentences(ts, stderr.String())
-	ts.Check(os.WriteFile(ts.MkAbs("stdout.txt"), stdout.Bytes(), 0o600))
-	ts.Check(os.WriteFile(ts.MkAbs("stderr.txt"), stderr.Bytes(), 0o600))
+	return stdout.String(), stderr.String()
 }
 
 // jsonField runs `jsonfield FILE PATH WANT`: PATH is dotted, a number indexes a

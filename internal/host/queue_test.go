@@ -1,6 +1,7 @@
 package host
 
 import (
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -54,6 +55,10 @@ func TestFullRing(t *testing.T) {
 		q.slot()
 		close(more)
 	}()
+	// The caller must have found the ring full before anything is finished.
+	for q.wakeAt.Load() == math.MaxUint64 {
+		runtime.Gosched()
+	}
 	for seq := uint64(1); seq <= refill; seq++ {
 		select {
 		case <-more:

@@ -28,7 +28,7 @@ func (fake) Knobs() []gpuprof.Knob {
 func (fake) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
 func (f fake) plan() Plan {
 	return Plan{Workload: f, Preset: "small", Knobs: gpuprof.Settings{"size": "1"}, Seed: 1, Mode: gpuprof.Steady,
-		MinTime: 50 * time.Millisecond, MaxTime: 2 * time.Second, Warmup: Warmup{Steps: 3}}
+		MinTime: 50 * time.Millisecond, MaxTime: 10 * time.Second, Warmup: Warmup{Steps: 3}}
 }
 
 type fakeSession struct {

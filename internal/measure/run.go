@@ -190,10 +190,14 @@ func (r *runner) decided(spent time.Duration) bool {
 	left := r.plan.MaxTime - time.Since(r.started)
 	if want := r.plan.Samples; want > 0 {
 		r.plan.report("sample", float64(n), float64(want), "")
-		if n < want && left <= 0 {
-			r.warn("time-budget", fmt.Sprintf("the time budget ended after %d of %d samples", n, want), "give more time with --max-time")
+		if n >= want {
+			return true
 		}
-		return n >= want || left <= 0
+		if left > 0 || n < minSamples {
+			return false
+		}
+		r.warn("time-budget", fmt.Sprintf("the time budget ended after %d of %d samples", n, want), "give more time with --max-time")
+		return true
 	}
 	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
 	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))

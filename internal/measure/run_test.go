@@ -113,7 +113,7 @@ func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := fake{spin: time.Millisecond, cancel: cancel, cancelAt: 120}
 	p := f.plan()
-	p.Samples = 2000
+	p.MaxTime, p.Samples = time.Minute, 2000
 	r, err := Run(ctx, openHost(t), p)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
@@ -127,7 +127,7 @@ func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
 func TestDeviceFailureKeepsWhatWasMeasured(t *testing.T) {
 	f := fake{spin: time.Millisecond, failAt: 200}
 	p := f.plan()
-	p.Samples = 2000
+	p.MaxTime, p.Samples = time.Minute, 2000
 	r, err := Run(context.Background(), openHost(t), p)
 	if err == nil || !strings.Contains(err.Error(), "last") || !strings.Contains(err.Error(), "planted") {
 		t.Fatalf("error %v does not name kernel and cause", err)
