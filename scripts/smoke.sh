@@ -71,7 +71,7 @@ verb report run.json -o again.html
 [ -s again.html ] || fail 'report left no again.html'
 
 verb schema run >schema.json
-python3 -c 'import json,sys; s = json.load(open(sys.argv[1])); assert "schema_version" in s["properties"]' schema.json ||
+python3 -c 'import json,sys; s = json.load(open(sys.argv[1])); assert "schema_version" in s["$defs"]["run"]["properties"]' schema.json ||
   fail 'schema run does not print a JSON schema of run.json'
 
 verb check e3nn
