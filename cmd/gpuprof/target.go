@@ -13,7 +13,7 @@ type target struct {
 	Workload string   `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
 	Device   string   `default:"auto" complete:"device" placeholder:"NAME" help:"auto, host, cuda or cuda:N."`
 	Preset   string   `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
-	Set      []string `sep:"none" complete:"knob" placeholder:"KNOB=VALUE[,VALUE]" help:"Set a knob, see gpuprof list knobs; several values make a sweep."`
+	Set      []string `sep:"none" complete:"knob" placeholder:"KNOB=VALUE[,VALUE]" help:"Set a knob, see gpuprof list knobs; for run, several values make a sweep."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of inputs and weights (1)."`
 }
 
