@@ -44,17 +44,9 @@ func FormatBytes(b float64) string {
 	return scaled(b, []scale{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}})
 }
 
-// FormatSI prints a quantity with a decimal prefix and the given unit: "12.35 kprobes/s".
+// FormatSI prints a quantity with a decimal prefix and the given unit: "2.400 GHz".
 func FormatSI(v float64, unit string) string {
 	return scaled(v, []scale{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}})
-}
-
-// FormatPercent prints a ratio as a percentage: "0.31 %".
-func FormatPercent(r float64) string {
-	if math.IsNaN(r) || math.IsInf(r, 0) {
-		return "unknown"
-	}
-	return trimDigits(r*100, 3) + " %"
 }
 
 type scale struct {

@@ -164,16 +164,3 @@ func HalfWidth(s *gpuprof.Series) float64 {
 	}
 	return (s.CI95[1] - s.CI95[0]) / 2 / math.Abs(s.Median)
 }
-
-// Slope is the Theil-Sen estimate of dy/dx: the median of all pairwise slopes.
-func Slope(x, y []float64) float64 {
-	var s []float64
-	for i := range x {
-		for j := i + 1; j < len(x); j++ {
-			if x[j] != x[i] {
-				s = append(s, (y[j]-y[i])/(x[j]-x[i]))
-			}
-		}
-	}
-	return Median(s)
-}

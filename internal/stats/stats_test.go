@@ -141,11 +141,3 @@ func TestSummaryProperties(t *testing.T) {
 		}
 	})
 }
-
-func TestSlope(t *testing.T) {
-	x := []float64{1, 2, 3, 4, 5}
-	y := []float64{3, 5, 7, 9, 1000} // one outlier does not move it
-	if got := stats.Slope(x, y); got != 2 {
-		t.Errorf("slope %v, want 2", got)
-	}
-}
