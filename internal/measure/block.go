@@ -108,15 +108,11 @@ func (r *runner) steps(n int) (int, error) {
 // periods are the block's samples in seconds, by the mode's clock.
 func (b *block) periods(mode gpuprof.Mode) []float64 {
 	var out []float64
+	edges := b.edges(mode)
 	for i := b.first; i < b.last; i++ {
-		out = append(out, float64(b.period(mode, i))*1e-9)
+		out = append(out, sec(edges[i+1]-edges[i]))
 	}
 	return out
-}
-
-func (b *block) period(mode gpuprof.Mode, i int) int64 {
-	edges := b.edges(mode)
-	return edges[i+1] - edges[i]
 }
 
 // edges are the step borders: device times, or in mode host the caller's.

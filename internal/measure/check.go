@@ -16,19 +16,33 @@ import (
 // reference, never from the cache. Failed checks are in the result, and the
 // error is then ErrCheck.
 func Check(ctx context.Context, dev gpuprof.Device, plan Plan) ([]gpuprof.Check, error) {
-	if err := plan.Workload.Refuse(dev.Info(), plan.Knobs); err != nil {
+	sess, err := plan.open(ctx, dev)
+	if err != nil {
 		return nil, err
 	}
-	sess, err := plan.Workload.Open(ctx, dev, gpuprof.Config{Preset: plan.Preset, Knobs: plan.Knobs, Seed: plan.Seed, Mode: plan.Mode})
-	if err != nil {
-		return nil, fmt.Errorf("setting up %s: %w", plan.Workload.Name(), err)
-	}
 	defer sess.Close()
+	return plan.check(ctx, sess)
+}
+
+// open asks the workload whether the device can honour the plan, then opens it.
+func (p Plan) open(ctx context.Context, dev gpuprof.Device) (gpuprof.Session, error) {
+	if err := p.Workload.Refuse(dev.Info(), p.Knobs); err != nil {
+		return nil, err
+	}
+	sess, err := p.Workload.Open(ctx, dev, gpuprof.Config{Preset: p.Preset, Knobs: p.Knobs, Seed: p.Seed, Mode: p.Mode})
+	if err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", p.Workload.Name(), err)
+	}
+	return sess, nil
+}
+
+// check compares an open session with its reference.
+func (p Plan) check(ctx context.Context, sess gpuprof.Session) ([]gpuprof.Check, error) {
 	checks, err := sess.Check(ctx)
 	if err != nil {
-		return checks, fmt.Errorf("checking %s: %w", plan.Workload.Name(), err)
+		return checks, fmt.Errorf("checking %s: %w", p.Workload.Name(), err)
 	}
-	return checks, checkError(plan, checks)
+	return checks, checkError(p, checks)
 }
 
 func checkError(plan Plan, checks []gpuprof.Check) error {
@@ -52,14 +66,11 @@ func checked(ctx context.Context, dev gpuprof.Device, sess gpuprof.Session, plan
 	if checks, ok := readCache(path); ok {
 		return checks, nil
 	}
-	checks, err := sess.Check(ctx)
-	if err != nil {
-		return checks, fmt.Errorf("checking %s: %w", plan.Workload.Name(), err)
-	}
-	if checkError(plan, checks) == nil {
+	checks, err := plan.check(ctx, sess)
+	if err == nil {
 		writeCache(path, checks)
 	}
-	return checks, nil
+	return checks, err
 }
 
 // cachePath is empty when nothing can be cached: without a folder, without a
@@ -70,7 +81,10 @@ func cachePath(info gpuprof.Info, plan Plan) string {
 		return ""
 	}
 	for _, k := range plan.Workload.Knobs() {
-		if _, err := os.Stat(plan.Knobs[k.Name]); k.NamesFile && err == nil {
+		if !k.NamesFile {
+			continue
+		}
+		if _, err := os.Stat(plan.Knobs[k.Name]); err == nil {
 			return ""
 		}
 	}

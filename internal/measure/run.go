@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -67,16 +68,12 @@ func (r *runner) measure() error {
 func (r *runner) setup() error {
 	p := r.plan
 	p.report("setup", 0, 1, "")
-	info := r.dev.Info()
-	if info.Kind == "host" && p.Mode == gpuprof.Cold {
+	if r.dev.Info().Kind == "host" && p.Mode == gpuprof.Cold {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches; use --mode steady, hot or host", p.Workload.Name())
 	}
-	if err := p.Workload.Refuse(info, p.Knobs); err != nil {
-		return err
-	}
-	sess, err := p.Workload.Open(r.ctx, r.dev, gpuprof.Config{Preset: p.Preset, Knobs: p.Knobs, Seed: p.Seed, Mode: p.Mode})
+	sess, err := p.open(r.ctx, r.dev)
 	if err != nil {
-		return fmt.Errorf("setting up %s: %w", p.Workload.Name(), err)
+		return err
 	}
 	r.sess, r.samples = sess, newSamples(sess.Stages())
 	r.run = &gpuprof.Run{
@@ -104,10 +101,7 @@ func (r *runner) check() error {
 	r.plan.report("check", 0, 1, "comparing with the float64 reference")
 	checks, err := checked(r.ctx, r.dev, r.sess, r.plan)
 	r.run.Checks = append(r.run.Checks, checks...)
-	if err != nil {
-		return err
-	}
-	return checkError(r.plan, checks)
+	return err
 }
 
 // prepare makes the events and calibrates.
@@ -157,7 +151,7 @@ func (r *runner) sample() error {
 func (r *runner) samplePair(sides []events.Pass) error {
 	var got [3]*block
 	for _, pass := range sides {
-		keep, limit := r.blockSteps(blockTarget), int(^uint(0)>>1)
+		keep, limit := r.blockSteps(blockTarget), math.MaxInt
 		if n := r.plan.Samples; n > 0 {
 			have := len(r.samples.step)
 			if pass == events.Bare {
