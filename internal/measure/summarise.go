@@ -25,6 +25,8 @@ func (r *runner) summarise(err error) {
 	if len(s.step) == 0 {
 		return
 	}
+	// How far device times may be off the caller's clock, at the worst.
+	r.run.Calibration["clock_anchor"] = sec(r.anchorSlack)
 	r.run.Step, r.run.BareStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare)
 	r.run.Stages = s.results()
 	r.addKernels()
