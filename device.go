@@ -183,6 +183,9 @@ type Info struct {
 	Name  string
 	Arch  string // "amd64", "sm_90"
 	Cores int    // CPU threads the device uses, or multiprocessors
+	// MaxThreads is the most CPU threads a Threader takes; 0 where there are
+	// none to limit.
+	MaxThreads int
 	// CacheBytes is the last-level cache; steady mode rotates past it.
 	CacheBytes int64
 	// Facts are further fingerprint fields (driver, cuda, uuid_hash, …).

@@ -80,9 +80,11 @@ func open(o Options, root fs.FS) (*Device, error) {
 	}, nil
 }
 
+func maxThreads() int { return 4 * runtime.NumCPU() }
+
 func checkThreads(n int) error {
-	if most := 4 * runtime.NumCPU(); n < 1 || n > most {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting device host to %d threads: this machine allows 1 to %d", n, most)
+	if n < 1 || n > maxThreads() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting device host to %d threads: this machine allows 1 to %d", n, maxThreads())
 	}
 	return nil
 }
@@ -114,6 +116,7 @@ func (d *Device) Info() gpuprof.Info {
 		Name:       d.facts.model,
 		Arch:       runtime.GOARCH,
 		Cores:      d.pool.threads,
+		MaxThreads: maxThreads(),
 		CacheBytes: d.facts.cache,
 		Facts:      maps.Clone(d.facts.facts),
 	}

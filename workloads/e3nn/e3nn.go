@@ -14,7 +14,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -52,10 +51,6 @@ func atomPreset(mul, lmax string) gpuprof.Settings {
 }
 
 const (
-	// maxThreadsPerCPU is the host device's own limit; asking here refuses a
-	// whole sweep before its first point is measured.
-	maxThreadsPerCPU = 4
-
 	maxBatch = gridSize * gridSize * gridSize
 	maxMul   = 1 << 14
 )
@@ -135,8 +130,11 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 	if set["impl"] == "fused" && set.On("deterministic") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order; use --set impl=csr, which is deterministic")
 	}
-	if n := countOrAll(set, "threads"); d.Kind == "host" && n > maxThreadsPerCPU*runtime.NumCPU() {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: this machine has %d CPUs and the host device takes at most %d threads; use fewer, or all", n, runtime.NumCPU(), maxThreadsPerCPU*runtime.NumCPU())
+	switch n := countOrAll(set, "threads"); {
+	case n > 0 && d.MaxThreads == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+	case n > d.MaxThreads:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
 	}
 	if set["points"] == "atoms" {
 		c, err := openCrystal(set["structure"])
@@ -146,9 +144,6 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 		if n := len(c.Positions); set.Int("batch") > n {
 			return tooManyPoints(set.Int("batch"), c.Name, n, "atoms")
 		}
-	}
-	if d.Kind != "host" && set["threads"] != "all" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s on device %s: only the host device has CPU threads to limit; leave threads at all", set["threads"], d.Name)
 	}
 	return nil
 }

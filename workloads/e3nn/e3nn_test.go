@@ -326,7 +326,7 @@ func TestBadKnobs(t *testing.T) {
 		t.Errorf("fused and deterministic: %v", err)
 	}
 	for _, kv := range []string{"threads=4096", "points=atoms"} { // 512 points of 12 atoms
-		if err := New().Refuse(gpuprof.Info{Kind: "host"}, resolve(t, "small", kv).Knobs); !errors.Is(err, gpuprof.ErrUsage) {
+		if err := New().Refuse(gpuprof.Info{Kind: "host", MaxThreads: 8}, resolve(t, "small", kv).Knobs); !errors.Is(err, gpuprof.ErrUsage) {
 			t.Errorf("%s: %v, want a refusal before anything is opened", kv, err)
 		}
 	}
