@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/perf/benchmath"
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -98,7 +97,7 @@ func MeanInterval(xs []float64) (mean, half float64) {
 
 // studentT is the two-sided 95 % point of Student's t.
 func studentT(degrees float64) float64 {
-	return distuv.StudentsT{Sigma: 1, Nu: degrees}.Quantile(0.975)
+	return TQuantile(degrees, 0.975)
 }
 
 // MedianRatio is the ratio of the median of all a to the median of all b,

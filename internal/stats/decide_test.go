@@ -1,0 +1,507 @@
+package stats_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// blocks draws k blocks of n samples.
+func blocks(t *rapid.T, label string, k int) [][]float64 {
+	out := make([][]float64, k)
+	for i := range out {
+		out[i] = rapid.SliceOfN(rapid.Float64Range(1e-3, 10), 1, 15).Draw(t, fmt.Sprint(label, i))
+	}
+	return out
+}
+
+func scaled(runs [][]float64, by float64) [][]float64 {
+	out := make([][]float64, len(runs))
+	for i, r := range runs {
+		for _, v := range r {
+			out[i] = append(out[i], by*v)
+		}
+	}
+	return out
+}
+
+func near(a, b, tol float64) bool { return math.Abs(a-b) <= tol*(1+math.Abs(b)) }
+
+func TestPairedProperties(t *testing.T) {
+	bs := stats.NewBootstrap(1, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.IntRange(2, 12).Draw(t, "k")
+		a, b := blocks(t, "a", k), blocks(t, "b", k)
+		e, ok := bs.Paired(a, b)
+		if !ok || !e.OK() || e.Nu != float64(k-1) {
+			t.Fatalf("%+v %v", e, ok)
+		}
+		if swap, _ := bs.Paired(b, a); swap != e.Negate() {
+			t.Fatalf("swapped: %+v, want %+v", swap, e.Negate())
+		}
+		if s, _ := bs.Paired(scaled(a, 1000), scaled(b, 1000)); !near(s.Theta, e.Theta, 1e-9) || !near(s.SE, e.SE, 1e-9) {
+			t.Fatalf("in milliseconds: %+v, in seconds %+v", s, e)
+		}
+		if s, _ := bs.Paired(a, scaled(b, 2)); !near(s.Theta, e.Theta+math.Ln2, 1e-9) {
+			t.Fatalf("doubled: %+v after %+v", s, e)
+		}
+		mixed := make([][]float64, k)
+		for i := range a {
+			mixed[i] = rapid.Permutation(a[i]).Draw(t, "order")
+		}
+		if s, _ := bs.Paired(mixed, b); s != e {
+			t.Fatalf("shuffled samples: %+v, want %+v", s, e)
+		}
+		if s, _ := stats.NewBootstrap(1, 0).Paired(a, b); s != e {
+			t.Fatalf("another bootstrap of the same seed: %+v, want %+v", s, e)
+		}
+	})
+}
+
+// The draws must have the spread that the bootstrap has in the limit of many,
+// which can be written down: the mean over blocks of the variance of a resampled
+// median, and the variance of its mean between blocks, over K. The weights of
+// the samples in a resampled median are binomial (Maritz and Jarrett 1978).
+func TestPairedAgreesWithTheLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 2, 5, 10, 11, 30} {
+		for _, k := range []int{6, 12} {
+			a, b := make([][]float64, k), make([][]float64, k)
+			for i := range k {
+				shift := 0.01 * rng.NormFloat64()
+				for range n {
+					a[i] = append(a[i], math.Exp(0.02*rng.NormFloat64()))
+					b[i] = append(b[i], math.Exp(shift+0.02*rng.NormFloat64()))
+				}
+			}
+			var within float64
+			var centres []float64
+			for i := range k {
+				ma, va := medianMoments(a[i])
+				mb, vb := medianMoments(b[i])
+				within += (va + vb) / float64(k)
+				centres = append(centres, mb-ma)
+			}
+			between := stat.PopVariance(centres, nil)
+			want := math.Sqrt((within + between) / float64(k) * float64(k) / float64(k-1))
+			e, ok := stats.NewBootstrap(7, 0).Paired(a, b)
+			// 2,000 draws know a standard deviation to 1.6 %, the pool of resampled
+			// medians to 1.1 %: four times both.
+			if !ok || math.Abs(e.SE/want-1) > 0.08 {
+				t.Errorf("n %d, K %d: standard error %.5f, in the limit %.5f", n, k, e.SE, want)
+			}
+		}
+	}
+}
+
+// medianMoments are the exact mean and variance of the log of the median of a
+// resample, from many plain resamples where n is even and by the binomial where
+// it is odd.
+func medianMoments(x []float64) (mean, variance float64) {
+	logs := make([]float64, len(x))
+	for i, v := range x {
+		logs[i] = math.Log(v)
+	}
+	slices.Sort(logs)
+	n := len(logs)
+	if n%2 == 0 {
+		rng := rand.New(rand.NewPCG(8, 9))
+		draws := make([]float64, 20000)
+		pick := make([]float64, n)
+		for d := range draws {
+			for i := range pick {
+				pick[i] = logs[rng.IntN(n)]
+			}
+			slices.Sort(pick)
+			draws[d] = (pick[n/2-1] + pick[n/2]) / 2
+		}
+		return stat.PopMeanVariance(draws, nil)
+	}
+	tail := func(p float64) float64 { // at least m of n fall below p
+		sum := 0.0
+		for j := (n + 1) / 2; j <= n; j++ {
+			lg, _ := math.Lgamma(float64(n + 1))
+			l1, _ := math.Lgamma(float64(j + 1))
+			l2, _ := math.Lgamma(float64(n - j + 1))
+			sum += math.Exp(lg-l1-l2) * math.Pow(p, float64(j)) * math.Pow(1-p, float64(n-j))
+		}
+		return sum
+	}
+	for i, v := range logs {
+		w := tail(float64(i+1)/float64(n)) - tail(float64(i)/float64(n))
+		mean += w * v
+		variance += w * v * v
+	}
+	return mean, variance - mean*mean
+}
+
+func TestPairedRefuses(t *testing.T) {
+	one, two := [][]float64{{1}}, [][]float64{{1}, {2}}
+	for name, c := range map[string][2][][]float64{
+		"one block":    {one, one},
+		"unequal":      {two, one},
+		"empty":        {{{1}, {}}, two},
+		"zero":         {{{1}, {0}}, two},
+		"negative":     {two, {{1}, {-1}}},
+		"not a number": {two, {{1}, {math.NaN()}}},
+		"infinite":     {two, {{1}, {math.Inf(1)}}},
+		"nothing":      {nil, nil},
+	} {
+		if e, ok := stats.NewBootstrap(1, 0).Paired(c[0], c[1]); ok {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	// More sample counts than pools are kept: the figures must not change.
+	bs := stats.NewBootstrap(1, 0)
+	a := [][]float64{{1, 2, 3}, {2, 3, 4}}
+	before, _ := bs.Paired(a, two)
+	for n := 1; n < 300; n++ {
+		bs.Paired([][]float64{make1(n), make1(n)}, two)
+	}
+	if after, _ := bs.Paired(a, two); after != before {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+}
+
+func make1(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
+func TestEffect(t *testing.T) {
+	e := stats.Effect{Theta: 0.05, SE: 0.01, Nu: 11}
+	// Tables of Student's t: t(11) at 0.95 is 1.7959, at 0.975 2.2010, at 0.90 1.3634.
+	if !near(e.Upper(0.975), 0.05+0.022010, 1e-4) || !near(e.Lower(0.95), 0.05-0.017959, 1e-4) || !near(e.MDE(0.02, 0.05, 0.90), 0.02+0.031593, 1e-4) {
+		t.Errorf("bounds %v %v, MDE %v", e.Upper(0.975), e.Lower(0.95), e.MDE(0.02, 0.05, 0.9))
+	}
+	if !near(e.PNotAbove(0.05-0.017959), 0.05, 1e-4) || !near(e.PNotAbove(0.05), 0.5, 1e-9) {
+		t.Errorf("p %v", e.PNotAbove(0.05-0.017959))
+	}
+	normal := stats.Effect{Theta: 1.959964, SE: 1, Nu: math.Inf(1)}
+	if !near(normal.PNotAbove(0), 0.025, 1e-5) || !near(normal.Upper(0.975), 2*1.959964, 1e-5) {
+		t.Errorf("normal: %v %v", normal.PNotAbove(0), normal.Upper(0.975))
+	}
+	sure := stats.Effect{Theta: 0.03, SE: 0, Nu: 5}
+	if sure.PNotAbove(0.02) != 0 || sure.PNotAbove(0.03) != 1 || sure.Upper(0.975) != 0.03 {
+		t.Error("without noise a test is a comparison")
+	}
+	for _, bad := range []stats.Effect{{Theta: math.NaN(), SE: 1, Nu: 5}, {Theta: 1, SE: math.NaN(), Nu: 5}, {Theta: 1, SE: 1}, {Theta: math.Inf(1), SE: 1, Nu: 5}} {
+		if bad.OK() || !math.IsNaN(bad.PNotAbove(0)) {
+			t.Errorf("%+v can be tested", bad)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		e := stats.Effect{Theta: rapid.Float64Range(-1, 1).Draw(t, "theta"), SE: rapid.Float64Range(1e-4, 1).Draw(t, "se"), Nu: float64(rapid.IntRange(1, 40).Draw(t, "nu"))}
+		if e.Lower(0.975) > e.Theta || e.Upper(0.975) < e.Theta || e.Negate().Upper(0.9) != -e.Lower(0.9) {
+			t.Fatalf("bounds of %+v", e)
+		}
+		// A bound is where the test turns.
+		if p := e.PNotAbove(e.Lower(0.95)); !near(p, 0.05, 1e-6) {
+			t.Fatalf("p at the bound %v", p)
+		}
+		if e.MDE(0, 0.05, 0.9) > e.MDE(0, 0.05, 0.95) || e.MDE(0.01, 0.05, 0.9) < e.MDE(0, 0.05, 0.9) {
+			t.Fatal("more power or a higher bar takes a larger effect")
+		}
+	})
+}
+
+// An effect of the size of the MDE must be found about as often as promised.
+func TestMDEIsDetected(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	const trials, sigma, n = 4000, 0.02, 12
+	found := 0
+	truth := stats.Effect{SE: sigma / math.Sqrt(n), Nu: n - 1}.MDE(0.02, 0.05, 0.90)
+	for range trials {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = truth + sigma*rng.NormFloat64()
+		}
+		mean, sd := stat.MeanStdDev(x, nil)
+		if (stats.Effect{Theta: mean, SE: sd / math.Sqrt(n), Nu: n - 1}).PNotAbove(0.02) <= 0.05 {
+			found++
+		}
+	}
+	if share := float64(found) / trials; share < 0.88 || share > 0.95 {
+		t.Errorf("found %.3f of the time, promised 0.90", share)
+	}
+}
+
+func TestUnpaired(t *testing.T) {
+	a, b := []float64{0, 0.01, 0.02, 0.01, 0.03, -0.01}, []float64{0.1, 0.12, 0.11, 0.09, 0.1, 0.13}
+	e, ok := stats.Unpaired([][]float64{a}, b, 0)
+	// Welch's test by hand: means 0.01 and 0.108333, variances 2.0e-4 and 2.16667e-4.
+	if !ok || !near(e.Theta, 0.0983333, 1e-6) || !near(e.SE, math.Sqrt((2.0e-4+2.16667e-4)/6), 1e-5) || !near(e.Nu, 9.984, 1e-3) {
+		t.Errorf("%+v %v", e, ok)
+	}
+	with, _ := stats.Unpaired([][]float64{a}, b, 0.01)
+	if !near(with.SE*with.SE, e.SE*e.SE+2e-4, 1e-9) || with.Nu <= e.Nu {
+		t.Errorf("with a session term %+v", with)
+	}
+	if _, ok := stats.Unpaired([][]float64{{1}}, b, 0.01); ok {
+		t.Error("one run has no spread")
+	}
+	if _, ok := stats.Unpaired([][]float64{a}, []float64{1}, 0.01); ok {
+		t.Error("one run has no spread")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		runs := rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 12)
+		a, b := runs.Draw(t, "a"), runs.Draw(t, "b")
+		sigma := rapid.Float64Range(0, 0.1).Draw(t, "sigma")
+		e, ok := stats.Unpaired([][]float64{a}, b, sigma)
+		back, ok2 := stats.Unpaired([][]float64{b}, a, sigma)
+		if !ok || !ok2 || !near(back.Theta, -e.Theta, 1e-9) || !near(back.SE, e.SE, 1e-9) {
+			t.Fatalf("%+v, swapped %+v", e, back)
+		}
+		// Sessions seen twice halve the old side's session term.
+		if two, _ := stats.Unpaired([][]float64{a, a}, b, 10); !near(two.SE, 10*math.Sqrt(1.5), 1e-2) {
+			t.Fatalf("two sessions: %+v", two)
+		}
+	})
+}
+
+// A prediction interval must hold the next session as often as it says.
+func TestPredictCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	held := 0
+	const trials = 4000
+	for range trials {
+		x := make([]float64, 11)
+		for i := range x {
+			x[i] = 0.01 * rng.NormFloat64()
+		}
+		e, ok := stats.Predict(x[:10], x[10])
+		if !ok {
+			t.Fatal("no prediction")
+		}
+		if e.Lower(0.975) <= 0 && 0 <= e.Upper(0.975) {
+			held++
+		}
+	}
+	if share := float64(held) / trials; math.Abs(share-0.95) > 0.015 { // four standard errors
+		t.Errorf("held %.3f of the time, promised 0.95", share)
+	}
+	if _, ok := stats.Predict([]float64{1}, 1); ok {
+		t.Error("one session predicts nothing")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 20).Draw(t, "x")
+		next, shift := rapid.Float64Range(-1, 1).Draw(t, "next"), rapid.Float64Range(-5, 5).Draw(t, "shift")
+		e, _ := stats.Predict(x, next)
+		moved := make([]float64, len(x))
+		for i := range x {
+			moved[i] = x[i] + shift
+		}
+		if m, ok := stats.Predict(moved, next+shift); !ok || !near(m.Theta, e.Theta, 1e-9) || !near(m.SE, e.SE, 1e-6) {
+			t.Fatalf("%+v, in another unit %+v", e, m)
+		}
+	})
+}
+
+func TestHolm(t *testing.T) {
+	// The example of Holm's procedure by hand: 3 x 0.01, then 2 x 0.02, then 0.03
+	// raised to what came before.
+	got := stats.Holm([]float64{0.03, 0.01, 0.02})
+	for i, want := range []float64{0.04, 0.03, 0.04} {
+		if !near(got[i], want, 1e-12) {
+			t.Errorf("adjusted %v", got)
+		}
+	}
+	if got := stats.Holm([]float64{0.01, math.NaN()}); got[0] != 0.02 || !math.IsNaN(got[1]) {
+		t.Errorf("a test that could not be made counts: %v", got)
+	}
+	if len(stats.Holm(nil)) != 0 {
+		t.Error("nothing to adjust")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 50).Draw(t, "p")
+		q := stats.Holm(p)
+		for i := range p {
+			if q[i] < p[i] || q[i] > min(1, float64(len(p))*p[i]) {
+				t.Fatalf("%v became %v of %d", p[i], q[i], len(p))
+			}
+			for j := range p {
+				if p[i] < p[j] && q[i] > q[j] {
+					t.Fatal("the order changed")
+				}
+			}
+		}
+		order := rapid.Permutation(seq(len(p))).Draw(t, "order")
+		mixed := make([]float64, len(p))
+		for i, o := range order {
+			mixed[i] = p[o]
+		}
+		for i, v := range stats.Holm(mixed) {
+			if v != q[order[i]] {
+				t.Fatal("depends on the order")
+			}
+		}
+	})
+}
+
+func seq(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, seed := rapid.IntRange(1, 40).Draw(t, "n"), rapid.Uint64().Draw(t, "seed")
+		first := stats.MirroredOrder(n, seed)
+		if len(first) != n || !slices.Equal(first, stats.MirroredOrder(n, seed)) {
+			t.Fatal("not the same again")
+		}
+		var sides []bool
+		for _, b := range first {
+			sides = append(sides, b, !b)
+		}
+		c := stats.CheckOrder(sides)
+		if n%2 == 0 && (!c.Mirrored || c.Shift != 0) {
+			t.Fatalf("%v: %+v", sides, c)
+		}
+		// A linear drift adds up to nothing in it.
+		slope := rapid.Float64Range(-0.1, 0.1).Draw(t, "slope")
+		logs := make([]float64, len(sides))
+		for i := range logs {
+			logs[i] = slope * float64(i)
+		}
+		if n%2 == 0 && n >= 4 {
+			if d := stats.FindTrend(logs, sides); math.Abs(d.Bias) > 1e-12 || !near(d.Slope, slope, 1e-9) {
+				t.Fatalf("%+v for a slope of %v", d, slope)
+			}
+		}
+	})
+	ab := []bool{false, false, false, true, true, true}
+	if c := stats.CheckOrder(ab); !c.Separate || c.Mirrored || c.Shift != 3 {
+		t.Errorf("all A, then B: %+v", c)
+	}
+	if c := stats.CheckOrder([]bool{false, true, true, false, true, false, false, true}); c.Separate || !c.Mirrored || c.Shift != 0 {
+		t.Errorf("ABBA BAAB: %+v", c)
+	}
+	if c := stats.CheckOrder([]bool{false, true, false, true}); c.Mirrored || c.Shift != 1 {
+		t.Errorf("ABAB: %+v", c)
+	}
+	if c := stats.CheckOrder([]bool{true, true}); c != (stats.OrderCheck{}) {
+		t.Errorf("one side: %+v", c)
+	}
+}
+
+func TestFindTrend(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	order := append(make([]bool, 6), slices.Repeat([]bool{true}, 6)...)
+	logs := func(slope, step, noise float64) []float64 {
+		out := make([]float64, 12)
+		for i := range out {
+			out[i] = slope*float64(i) + noise*rng.NormFloat64()
+			if order[i] {
+				out[i] += step
+			}
+		}
+		return out
+	}
+	if d := stats.FindTrend(logs(0.01, 0, 0.001), order); d.P > 1e-6 || math.Abs(d.Bias-0.06) > 0.003 {
+		t.Errorf("a drift of 1 %% a run: %+v", d)
+	}
+	alarms := 0
+	for range 1000 {
+		if stats.FindTrend(logs(0, 0.2, 0.01), order).P <= 0.05 {
+			alarms++
+		}
+	}
+	if alarms < 25 || alarms > 80 { // 50 expected, four standard deviations
+		t.Errorf("a step between the sides is taken for a drift %d times of 1,000", alarms)
+	}
+	for name, d := range map[string]stats.Trend{
+		"few":      stats.FindTrend([]float64{1, 2, 3, 4}, []bool{false, false, true, true}),
+		"one side": stats.FindTrend([]float64{1, 2, 3, 4, 5}, make([]bool, 5)),
+		"constant": stats.FindTrend(make([]float64, 12), order),
+	} {
+		if d.P != 1 {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	count := func(v ...float64) stats.Count {
+		c, ok := stats.CountOf(v)
+		if !ok {
+			t.Fatal("no count")
+		}
+		return c
+	}
+	for _, c := range []struct {
+		old, now stats.Count
+		sign     int
+		certain  bool
+	}{
+		{count(3, 3), count(3), 0, true},
+		{count(3, 3), count(4, 4), 1, true},
+		{count(3), count(2), -1, true},
+		{count(3, 4), count(5, 6), 1, true},
+		{count(3, 4), count(3, 4), 0, false},
+		{count(3, 3), count(3, 4), 0, false},
+		{count(0), count(0), 0, true},
+	} {
+		sign, certain := stats.CompareCounts(c.old, c.now)
+		if sign != c.sign || certain != c.certain {
+			t.Errorf("%+v to %+v: %d %v", c.old, c.now, sign, certain)
+		}
+	}
+	if _, ok := stats.CountOf(nil); ok {
+		t.Error("nothing was counted")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0, 9), 1, 6)
+		a, _ := stats.CountOf(values.Draw(t, "a"))
+		b, _ := stats.CountOf(values.Draw(t, "b"))
+		s, c := stats.CompareCounts(a, b)
+		back, c2 := stats.CompareCounts(b, a)
+		if s != -back || c != c2 {
+			t.Fatalf("%d %v, swapped %d %v", s, c, back, c2)
+		}
+	})
+}
+
+func TestMedianErrorAndSpread(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	var errs, medians []float64
+	for range 500 {
+		x := make([]float64, 40)
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		errs, medians = append(errs, stats.MedianError(x)), append(medians, stats.Median(x))
+	}
+	if got, want := stat.Mean(errs, nil), stat.StdDev(medians, nil); math.Abs(got/want-1) > 0.15 {
+		t.Errorf("estimated %.3f, the medians scatter by %.3f", got, want)
+	}
+	if !math.IsNaN(stats.MedianError([]float64{1, 2, 3})) {
+		t.Error("three samples have no such interval")
+	}
+	if s, nu := stats.SessionSpread([]float64{0, 0.02}); !near(s, 0.0141421, 1e-5) || nu != 1 {
+		t.Errorf("spread %v of %v", s, nu)
+	}
+	if s, _ := stats.SessionSpread([]float64{0}); !math.IsNaN(s) {
+		t.Error("one session has no spread")
+	}
+	if got := stats.LogMedians([][]float64{{1, 4}, {8}}); len(got) != 2 || !near(got[0], math.Log(2), 1e-12) {
+		t.Errorf("log medians %v", got)
+	}
+	if stats.LogMedians([][]float64{{1}, {0}}) != nil || stats.LogMedians(nil) != nil {
+		t.Error("zero has no logarithm")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 6, 60).Draw(t, "x")
+		k := rapid.Float64Range(0.1, 1000).Draw(t, "k")
+		if a, b := stats.MedianError(x), stats.MedianError(scaled([][]float64{x}, k)[0]); !near(b, k*a, 1e-9) || a < 0 {
+			t.Fatalf("%v, scaled by %v: %v", a, k, b)
+		}
+	})
+}

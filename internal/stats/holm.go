@@ -1,0 +1,38 @@
+package stats
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Holm adjusts p-values for being tested together, so that rejecting those at
+// or below alpha raises a false alarm, over all of them, with probability at
+// most alpha, whatever their dependence (Holm, Scand. J. Statist. 6, 1979).
+// The adjusted values are in the order of p. NaN, a test that could not be
+// made, stays NaN and counts as tested: leaving it out would be more lenient
+// because of missing data.
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	key := func(i int) float64 {
+		if math.IsNaN(p[i]) {
+			return math.Inf(1)
+		}
+		return p[i]
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(key(i), key(j)) })
+	out := make([]float64, len(p))
+	worst := 0.0
+	for rank, i := range order {
+		if math.IsNaN(p[i]) {
+			out[i] = math.NaN()
+			continue
+		}
+		worst = max(worst, min(1, float64(len(p)-rank)*p[i]))
+		out[i] = worst
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package stats
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Unpaired compares runs that were not measured side by side: a holds one list
+// a session, b is one session, all of them logarithms of run medians. sigma is
+// the standard deviation of what shifts a whole session (clocks, heat,
+// neighbours), which the runs of one session cannot show. With m sessions of
+// n_j runs on side a, s_a their pooled variance:
+//
+//	Theta = mean(b) - mean over sessions of mean(a_j)
+//	SE^2  = sigma^2 (1 + 1/m) + s_a sum(1/n_j)/m^2 + var(b)/n_b
+//
+// so one session a side gives var(a)/n_a + var(b)/n_b + 2 sigma^2. Degrees of
+// freedom after Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
+// Bulletin 2, 1946), sigma taken as known. ok is false without two runs a side
+// in one session, or with a value that is not finite.
+func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
+	var centre, squares, nuA, inverse, m float64
+	for _, s := range a {
+		if len(s) == 0 {
+			continue
+		}
+		mean, n := stat.Mean(s, nil), float64(len(s))
+		for _, x := range s {
+			squares += (x - mean) * (x - mean)
+		}
+		centre, nuA, inverse, m = centre+mean, nuA+n-1, inverse+1/n, m+1
+	}
+	if nuA < 1 || len(b) < 2 {
+		return Effect{}, false
+	}
+	mb, vb := stat.MeanVariance(b, nil)
+	va := squares / nuA * inverse / (m * m)
+	vb /= float64(len(b))
+	total := va + vb + sigma*sigma*(1+1/m)
+	e = Effect{Theta: mb - centre/m, SE: math.Sqrt(total), Nu: math.Inf(1)}
+	if within := va*va/nuA + vb*vb/float64(len(b)-1); within > 0 {
+		// The squares of runs all but alike underflow; their spread then does
+		// not count beside sigma.
+		if nu := total * total / within; !math.IsNaN(nu) {
+			e.Nu = nu
+		}
+	}
+	return e, e.OK()
+}
+
+// MedianError is the standard error of the median of independent samples:
+//
+//	(x_(n-c+1) - x_(c)) / (2 1.96),  c = (n+1)/2 - 1.96 sqrt(n)/2
+//
+// (McKean and Schrader, Commun. Statist. Simul. 13, 1984). Samples of one
+// process are not independent, so it is at least that large; NaN with fewer
+// than six.
+func MedianError(xs []float64) float64 {
+	n := len(xs)
+	if n < 6 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(xs))
+	const z = 1.959963984540054
+	c := max(1, int(math.Round(float64(n+1)/2-z*math.Sqrt(float64(n))/2)))
+	return (s[n-c] - s[c-1]) / (2 * z)
+}
+
+// SessionSpread is the standard deviation of sessions (logarithms of session
+// medians) with its degrees of freedom; NaN with fewer than two sessions.
+func SessionSpread(sessions []float64) (sigma, nu float64) {
+	if len(sessions) < 2 {
+		return math.NaN(), 0
+	}
+	return stat.StdDev(sessions, nil), float64(len(sessions) - 1)
+}
+
+// Predict compares one new session with a baseline of several: sessions and
+// next are logarithms of session medians. The error is that of a prediction
+// (Hahn and Meeker, Statistical Intervals, 1991, section 4.7): the next session
+// of an unchanged program lies within
+//
+//	mean +- t(n-1) s sqrt(1 + 1/n)
+//
+// ok is false with fewer than two sessions or a value that is not finite.
+func Predict(sessions []float64, next float64) (e Effect, ok bool) {
+	n := float64(len(sessions))
+	if n < 2 {
+		return Effect{}, false
+	}
+	mean, sd := stat.MeanStdDev(sessions, nil)
+	e = Effect{Theta: next - mean, SE: sd * math.Sqrt(1+1/n), Nu: n - 1}
+	return e, e.OK()
+}
+
+// LogMedians is the logarithm of each run's median, the run being the
+// replicate; nil when there is none or one is empty, not positive or not finite.
+func LogMedians(runs [][]float64) []float64 {
+	blocks := logBlocks(runs)
+	if len(blocks) == 0 {
+		return nil
+	}
+	out := make([]float64, len(blocks))
+	for i := range blocks {
+		out[i] = blocks[i].median
+	}
+	return out
+}
