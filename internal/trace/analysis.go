@@ -1,0 +1,204 @@
+package trace
+
+import "github.com/gpuprof/gpuprof"
+
+// SchemaVersion is the version of the analysis JSON.
+const SchemaVersion = "1.0.0"
+
+// Analysis is what a set of traces (one, or the ranks of one job) says about
+// the program. Times are integer nanoseconds.
+type Analysis struct {
+	SchemaVersion string              `json:"schema_version"`
+	Tool          gpuprof.Tool        `json:"tool"`
+	Inputs        []Input             `json:"inputs"`
+	StepSource    string              `json:"step_source"` // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Steps         []StepTime          `json:"steps"`
+	Devices       []DeviceAccount     `json:"devices"`
+	Syncs         map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
+	Copies        map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
+	Kernels       []KernelTime        `json:"kernels"`
+	Operators     []OperatorTime      `json:"operators"`
+	Modules       []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
+	Ranks         []RankTime          `json:"ranks,omitempty"`
+	Findings      []Finding           `json:"findings"`
+	Warnings      []Warning           `json:"warnings"`
+}
+
+// Input is one file.
+type Input struct {
+	Path      string `json:"path"`
+	Kind      Format `json:"kind"`
+	Events    int    `json:"events"`
+	Rank      int    `json:"rank"` // -1 unknown
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// StepTime is one step of one input.
+type StepTime struct {
+	Name      string          `json:"name"`
+	Input     int             `json:"input"`  // index into inputs
+	Device    int             `json:"device"` // whose times these are: the one the step launches on most; -1 none
+	StartNS   int64           `json:"start_ns"`
+	DurNS     int64           `json:"dur_ns"` // to the last device operation launched in it
+	HostDurNS int64           `json:"host_dur_ns"`
+	BusyNS    int64           `json:"busy_ns"`
+	KernelNS  int64           `json:"kernel_ns"`
+	StarvedNS int64           `json:"starved_ns"`
+	QueuedNS  int64           `json:"queued_ns"`
+	UnknownNS int64           `json:"unknown_ns"`
+	LoaderNS  int64           `json:"loader_ns"`
+	Classes   map[Class]int64 `json:"classes,omitempty"`
+	Dropped   bool            `json:"dropped,omitempty"` // first step: not part of findings
+}
+
+// DeviceAccount is where one device's time went. busy + idle = span,
+// starved + queued + unknown = idle, and the classes add up to busy.
+type DeviceAccount struct {
+	ID         int    `json:"id"`
+	Input      int    `json:"input"`
+	Name       string `json:"name"`
+	Capability string `json:"capability"` // "8.0", "" unknown
+	StartNS    int64  `json:"start_ns"`
+	SpanNS     int64  `json:"span_ns"` // first device start to last device end
+	BusyNS     int64  `json:"busy_ns"`
+	KernelNS   int64  `json:"kernel_ns"`
+	MemcpyNS   int64  `json:"memcpy_ns"`
+	MemsetNS   int64  `json:"memset_ns"`
+	IdleNS     int64  `json:"idle_ns"`
+	StarvedNS  int64  `json:"starved_ns"`
+	QueuedNS   int64  `json:"queued_ns"`
+	UnknownNS  int64  `json:"unknown_ns"`
+	// Lead is the wait from the start of the first step to the device's first
+	// operation; it is not part of the span.
+	Lead    Waits `json:"lead"`
+	Kernels int   `json:"kernels"`
+	Linked  int   `json:"kernels_linked"` // kernels whose launch is known
+	// Utilisation is the kernel union over the span from the first step's start
+	// to the last device end.
+	Utilisation float64         `json:"utilisation"`
+	Classes     map[Class]int64 `json:"classes"`
+}
+
+// Waits divides idle time as DeviceAccount does.
+type Waits struct {
+	StarvedNS int64 `json:"starved_ns"`
+	QueuedNS  int64 `json:"queued_ns"`
+	UnknownNS int64 `json:"unknown_ns"`
+}
+
+// CallTime adds up calls of one API function.
+type CallTime struct {
+	Count  int   `json:"count"`
+	HostNS int64 `json:"host_ns"`
+}
+
+// CopyTime adds up copies of one direction and kind of host memory.
+type CopyTime struct {
+	Count  int   `json:"count"`
+	Bytes  int64 `json:"bytes"`
+	GPUNS  int64 `json:"gpu_ns"`
+	HostNS int64 `json:"host_ns"` // in the calls that asked for them
+}
+
+// KernelTime adds up the device operations of one name.
+type KernelTime struct {
+	Name   string `json:"name"`
+	Class  Class  `json:"class"`
+	Count  int    `json:"count"`
+	NS     int64  `json:"ns"`
+	Median int64  `json:"median_ns"`
+	// Operator is the operator that launched most of it, "" unknown.
+	Operator string `json:"operator,omitempty"`
+}
+
+// OperatorTime adds up one operator or module: host time inside it without
+// operators inside it (self), and device time of what it launched.
+type OperatorTime struct {
+	Name   string `json:"name"`
+	Count  int    `json:"count"`
+	HostNS int64  `json:"host_ns"`
+	SelfNS int64  `json:"self_ns"`
+	GPUNS  int64  `json:"gpu_ns"`
+	Where  string `json:"where,omitempty"` // file:line where known
+}
+
+// RankTime compares the ranks of one job.
+type RankTime struct {
+	Rank          int   `json:"rank"`
+	Input         int   `json:"input"`
+	Device        int   `json:"device"`
+	StepNS        int64 `json:"step_ns"` // median
+	ComputeNS     int64 `json:"compute_ns"`
+	CommNS        int64 `json:"comm_ns"`
+	ExposedCommNS int64 `json:"exposed_comm_ns"`
+	IdleNS        int64 `json:"idle_ns"`
+	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
+}
+
+// Severity orders findings for people.
+type Severity string
+
+// By share of the steady span.
+const (
+	High   Severity = "high"   // at least 10 % of the span
+	Medium Severity = "medium" // at least 3 %
+	Low    Severity = "low"
+	Note   Severity = "info" // claims no time
+)
+
+// Finding is one thing to change, with what it rests on.
+type Finding struct {
+	Rule     string         `json:"rule"`
+	Input    int            `json:"input"`
+	Severity Severity       `json:"severity"`
+	ClaimNS  int64          `json:"claim_ns"`            // at most this much, over all steady steps
+	StepNS   int64          `json:"claim_step_ns"`       // the same a step
+	Share    float64        `json:"claim_share"`         // of the steady span
+	Title    string         `json:"title"`               // one sentence
+	Evidence map[string]any `json:"evidence"`            // counts and times
+	Sites    []Site         `json:"sites"`               // top call sites
+	Knob     string         `json:"knob"`                // what to change in a PyTorch program
+	Command  string         `json:"command"`             // the reference workload that measures it
+	Caveats  []string       `json:"caveats"`             // what could make it smaller
+	Suspect  bool           `json:"suspected,omitempty"` // evidence is indirect
+	Spans    []Span         `json:"-"`                   // where the claimed time is, for pictures
+}
+
+// Site is one place in the program.
+type Site struct {
+	Where string `json:"where"`
+	Count int    `json:"count"`
+	NS    int64  `json:"ns"`
+}
+
+// Comparison is two analyses of one program, before and after a change.
+type Comparison struct {
+	SchemaVersion string          `json:"schema_version"`
+	Tool          gpuprof.Tool    `json:"tool"`
+	Old           *Analysis       `json:"old"`
+	New           *Analysis       `json:"new"`
+	StepOldNS     int64           `json:"step_old_ns"` // medians
+	StepNewNS     int64           `json:"step_new_ns"`
+	Classes       []Change        `json:"classes"`   // a step, largest change first
+	Operators     []Change        `json:"operators"` //
+	Findings      []FindingChange `json:"findings"`
+	Warnings      []Warning       `json:"warnings"`
+}
+
+// Change is one quantity on both sides, ns a step.
+type Change struct {
+	Name  string `json:"name"`
+	OldNS int64  `json:"old_ns"`
+	NewNS int64  `json:"new_ns"`
+}
+
+// FindingChange says what became of a finding.
+type FindingChange struct {
+	Rule      string `json:"rule"`
+	OldNS     int64  `json:"old_claim_step_ns"` // claimed a step before
+	NewNS     int64  `json:"new_claim_step_ns"` // claimed a step after
+	Outcome   string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
+	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the median step became
+	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried"
+	Statement string `json:"statement"`         // one sentence
+}

@@ -1,0 +1,84 @@
+package trace
+
+import "slices"
+
+// Ledger hands out time so that every nanosecond of a device is claimed once.
+// It is not safe for use by several goroutines: rules run in order.
+type Ledger struct {
+	x       *Index
+	steady  map[int]*room
+	claimed map[int]Spans
+}
+
+// room is what can be claimed of a device.
+type room struct{ starved, busy Spans }
+
+// NewLedger is a ledger with nothing claimed.
+func (x *Index) NewLedger() *Ledger {
+	l := &Ledger{x: x, steady: map[int]*room{}, claimed: map[int]Spans{}}
+	for _, d := range x.Devices {
+		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady)}
+	}
+	return l
+}
+
+// ClaimHost claims time for something the host did: the part of want in which
+// the device was starved, in the steady part, not yet claimed. It returns what
+// was granted.
+func (l *Ledger) ClaimHost(device int, want Spans) Spans {
+	r := l.steady[device]
+	if r == nil {
+		return nil
+	}
+	return l.grant(device, want, r.starved)
+}
+
+// ClaimGPU claims time in which the device worked: the part of want that is
+// busy, in the steady part and not yet claimed. That no other operation
+// overlaps it is for the caller to see to.
+func (l *Ledger) ClaimGPU(device int, want Spans) Spans {
+	r := l.steady[device]
+	if r == nil {
+		return nil
+	}
+	return l.grant(device, want, r.busy)
+}
+
+// Claimed is what has been granted of a device.
+func (l *Ledger) Claimed(device int) Spans { return l.claimed[device] }
+
+// Free is what ClaimHost could still grant of a device.
+func (l *Ledger) Free(device int) Spans {
+	r := l.steady[device]
+	if r == nil {
+		return nil
+	}
+	return r.starved.Minus(l.claimed[device])
+}
+
+// grant looks only at the neighbourhood of want, so that many small claims
+// stay cheap.
+func (l *Ledger) grant(device int, want, of Spans) Spans {
+	if len(want) == 0 {
+		return nil
+	}
+	hull := Span{want[0].Start, want[len(want)-1].End}
+	claimed := l.claimed[device]
+	got := want.And(of.Within(hull)).Minus(claimed.Within(hull))
+	if len(got) == 0 {
+		return nil
+	}
+	// What lies in the hull is replaced by its union with the grant.
+	lo, _ := slices.BinarySearchFunc(claimed, hull.Start, func(s Span, at int64) int {
+		if s.End < at {
+			return -1
+		}
+		return 1
+	})
+	hi := lo
+	for hi < len(claimed) && claimed[hi].Start <= hull.End {
+		hi++
+	}
+	l.claimed[device] = slices.Replace(claimed, lo, hi, claimed[lo:hi:hi].Or(got)...)
+	return got
+}

@@ -1,0 +1,159 @@
+package trace
+
+// opWords is what the name of an operator or range says about the work in it.
+type opWords struct {
+	class uint8 // index into Classes, classNone when it says nothing
+	// whole says that operators inside belong to it: a matrix product of an
+	// LSTM is part of the LSTM.
+	whole bool
+}
+
+// modelWords is what the name of a module or range says.
+type modelWords uint8
+
+const (
+	modelPlain         modelWords = iota
+	modelNeutral                  // a wrapper that compilers make: what is around it decides
+	modelTensorProduct            // an equivariant tensor product
+)
+
+// classNone stands for no class.
+const classNone = 255
+
+var classList = Classes()
+
+// Indices into Classes.
+const (
+	cGEMM uint8 = iota
+	cConv
+	cTensorProduct
+	cScatter
+	cRNN
+	cAttention
+	cNorm
+	cElementwise
+	cReduction
+	cCopy
+	cCommunication
+	cOptimizer
+	cOther
+)
+
+// classify gives every GPU event its class: memory operations are copies,
+// kernels go by the operators around their launch first and by their own name
+// second. What an operator is depends only on where it stands, so kernels
+// that follow each other from one operator ask once.
+func (x *Index) classify() {
+	t := x.T
+	x.class = make([]uint8, len(t.GPU))
+	// Launches from one operator come together, nearly always.
+	lastOp, lastLaunch := int32(-2), int32(-2)
+	var around surroundings
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		if g.Kind != Kernel {
+			x.class[i] = cCopy
+			continue
+		}
+		if op := x.gpuOp[i]; op != lastOp || op < 0 && g.Launch != lastLaunch {
+			around = x.surroundings(op, g.Launch)
+			lastOp, lastLaunch = op, g.Launch
+		}
+		x.class[i] = around.classOf(x.info[g.Name].kernel)
+	}
+}
+
+// surroundings is what the operators, ranges and modules around a launch say.
+type surroundings struct {
+	inner     opWords // the innermost operator that says something
+	outer     uint8   // the innermost operator that owns what is in it, else classNone
+	optimizer bool
+	product   bool // in the module of a tensor product
+}
+
+// surroundings looks up from an operator (-1 none) or, without one, a launch.
+func (x *Index) surroundings(op, launch int32) surroundings {
+	s := surroundings{inner: opWords{class: classNone}, outer: classNone}
+	for h := op; h >= 0; h = x.opAbove(h) {
+		in := &x.info[x.T.Host[h].Name]
+		s.optimizer = s.optimizer || in.flags&nameOptimizer != 0
+		if in.op.class == classNone {
+			continue
+		}
+		if s.inner.class == classNone {
+			s.inner = in.op
+		}
+		if in.op.whole && s.outer == classNone {
+			s.outer = in.op.class
+		}
+	}
+	at := op
+	if at < 0 {
+		at = launch
+	}
+	if at >= 0 {
+		s.product = x.inProduct(at)
+		s.optimizer = s.optimizer || x.inOptimizer(at)
+	}
+	return s
+}
+
+// inProduct says whether the innermost module around an event, compilers'
+// wrappers aside, is a tensor product.
+func (x *Index) inProduct(host int32) bool {
+	for m := x.moduleOf(host); m >= 0; {
+		switch x.info[x.T.Host[m].Name].model {
+		case modelTensorProduct:
+			return true
+		case modelPlain:
+			return false
+		}
+		p := x.parent[m]
+		if p < 0 {
+			return false
+		}
+		m = x.mod[p]
+	}
+	return false
+}
+
+// inOptimizer says whether an event lies in a range Optimizer.step#….
+func (x *Index) inOptimizer(host int32) bool {
+	for h := host; h >= 0; h = x.parent[h] {
+		if x.info[x.T.Host[h].Name].flags&nameOptimizer != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// classOf is the class of a kernel with a name class (classNone unknown).
+func (s *surroundings) classOf(kernel uint8) uint8 {
+	switch {
+	case kernel == cCommunication:
+		return cCommunication
+	case s.optimizer:
+		return cOptimizer
+	case kernel == cTensorProduct:
+		return cTensorProduct
+	}
+	c := s.inner.class
+	switch {
+	case c == classNone:
+		c = kernel
+	case s.outer != classNone && c != cCommunication && (c != cCopy || s.outer != cConv):
+		c = s.outer
+	case c == cOther && kernel != classNone:
+		c = kernel
+	}
+	if s.product {
+		switch c {
+		case cGEMM, cElementwise, cReduction, cCopy, cOther, classNone:
+			return cTensorProduct
+		}
+	}
+	if c == classNone {
+		return cOther
+	}
+	return c
+}

@@ -1,0 +1,164 @@
+package trace_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// program is an analysis with n steps of a length and findings that claim so
+// much a step.
+func program(step int64, n int, claims map[string]int64) *trace.Analysis {
+	a := &trace.Analysis{
+		StepSource: "ProfilerStep", Inputs: []trace.Input{{Path: "a.json"}},
+		Devices:   []trace.DeviceAccount{{Name: "A100"}},
+		Operators: []trace.OperatorTime{{Name: "aten::mm", GPUNS: int64(n) * 600}},
+	}
+	at := int64(1000)
+	for i := range n {
+		a.Steps = append(a.Steps, trace.StepTime{
+			Name: fmt.Sprintf("ProfilerStep#%d", i), StartNS: at, DurNS: step, HostDurNS: step, BusyNS: step / 2,
+			Classes: map[trace.Class]int64{trace.GEMM: step / 2}, Dropped: i == 0,
+		})
+		at += step
+	}
+	for _, rule := range trace.RuleIDs() {
+		if ns, ok := claims[rule]; ok {
+			a.Findings = append(a.Findings, trace.Finding{Rule: rule, ClaimNS: ns * int64(n-1), StepNS: ns})
+		}
+	}
+	return a
+}
+
+func TestCompareJudgesClaims(t *testing.T) {
+	const loader, sync = "dataloader-stall", "hidden-sync"
+	for _, c := range []struct {
+		name              string
+		old, now          int64 // step
+		claims, left      map[string]int64
+		outcome, cameTrue string // of the loader
+		says              string
+	}{
+		{"as claimed", 1_000_000, 700_000, map[string]int64{loader: 300_000}, nil, "gone", "yes", "came true"},
+		{"claim a third too large", 1_000_000, 770_000, map[string]int64{loader: 300_000}, nil, "gone", "yes", "came true"},
+		{"claim half too large", 1_000_000, 850_000, map[string]int64{loader: 300_000}, nil, "gone", "partly", "in part"},
+		{"nothing saved", 1_000_000, 1_000_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "did not change"},
+		{"slower", 1_000_000, 1_200_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "longer"},
+		{"within noise", 1_000_000, 995_000, map[string]int64{loader: 300_000}, nil, "gone", "no", "did not come true"},
+		{"more than claimed", 1_000_000, 400_000, map[string]int64{loader: 300_000}, nil, "gone", "partly", "something else"},
+		{"two at once", 1_000_000, 400_000, map[string]int64{loader: 300_000, sync: 300_000}, nil, "gone", "yes", "together"},
+		{"smaller", 1_000_000, 750_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 50_000}, "smaller", "yes", "smaller"},
+		{"untouched", 1_000_000, 700_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 290_000}, "unchanged", "not tried", "nothing was tried"},
+		{"larger", 1_000_000, 1_100_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 390_000}, "larger", "not tried", "nothing was tried"},
+		{"new", 1_000_000, 1_300_000, nil, map[string]int64{loader: 300_000}, "new", "not tried", "is new"},
+		{"claimed nothing", 1_000_000, 700_000, map[string]int64{loader: 0}, nil, "gone", "not tried", "claimed no time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// A different number of steps on each side must not matter.
+			got := trace.Compare(program(c.old, 4, c.claims), program(c.now, 7, c.left))
+			if got.StepOldNS != c.old || got.StepNewNS != c.now {
+				t.Errorf("steps are %d and %d", got.StepOldNS, got.StepNewNS)
+			}
+			f := got.Findings[0]
+			if f.Rule != loader || f.Outcome != c.outcome || f.CameTrue != c.cameTrue || f.SavedNS != c.old-c.now {
+				t.Errorf("got %+v, want %s and %s", f, c.outcome, c.cameTrue)
+			}
+			if !strings.Contains(f.Statement, c.says) {
+				t.Errorf("says %q, want %q in it", f.Statement, c.says)
+			}
+			if len(got.Warnings) > 0 {
+				t.Errorf("warnings: %v", got.Warnings)
+			}
+		})
+	}
+}
+
+func TestCompareCountsAStep(t *testing.T) {
+	got := trace.Compare(program(1_000_000, 4, nil), program(600_000, 9, nil))
+	want := map[string][2]int64{"gemm": {500_000, 300_000}, "idle": {500_000, 300_000}}
+	for _, c := range got.Classes {
+		if w, ok := want[c.Name]; !ok || w != [2]int64{c.OldNS, c.NewNS} {
+			t.Errorf("%s is %d and %d a step", c.Name, c.OldNS, c.NewNS)
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	if o := got.Operators; len(o) != 1 || o[0] != (trace.Change{Name: "aten::mm", OldNS: 600, NewNS: 600}) {
+		t.Errorf("operators are %v", o)
+	}
+}
+
+// Steps overlap when the device lags behind the host: their pace counts.
+func TestCompareTakesThePace(t *testing.T) {
+	lagging := program(1_000_000, 5, nil)
+	for i := range lagging.Steps {
+		lagging.Steps[i].DurNS += 400_000 // the device is done later, at the same pace
+	}
+	if got := trace.Compare(lagging, lagging).StepOldNS; got != 1_000_000 {
+		t.Errorf("a step every 1,000,000 ns is %d ns long", got)
+	}
+	ahead := program(1_000_000, 5, nil)
+	for i := range ahead.Steps { // the host asks for work every 200,000 ns; the device needs 1,000,000
+		end := ahead.Steps[i].StartNS + ahead.Steps[i].DurNS
+		ahead.Steps[i].StartNS, ahead.Steps[i].HostDurNS = 1000+int64(i)*200_000, 200_000
+		ahead.Steps[i].DurNS = end - ahead.Steps[i].StartNS
+	}
+	if got := trace.Compare(ahead, ahead).StepOldNS; got != 1_000_000 {
+		t.Errorf("a device that completes a step every 1,000,000 ns has steps of %d ns", got)
+	}
+}
+
+func TestCompareSortsByChange(t *testing.T) {
+	a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)
+	for i := range b.Steps {
+		b.Steps[i].Classes = map[trace.Class]int64{trace.GEMM: 100_000, trace.Copy: 10_000, trace.Norm: 300_000}
+	}
+	got := trace.Compare(a, b)
+	for i := 1; i < len(got.Classes); i++ {
+		p, q := got.Classes[i-1], got.Classes[i]
+		if size(p) < size(q) {
+			t.Errorf("%s, which changed by %d, comes before %s, which changed by %d", p.Name, size(p), q.Name, size(q))
+		}
+	}
+	if len(got.Classes) < 3 {
+		t.Errorf("classes are %v", got.Classes)
+	}
+}
+
+func size(c trace.Change) int64 { return max(c.NewNS-c.OldNS, c.OldNS-c.NewNS) }
+
+func TestCompareWarns(t *testing.T) {
+	for code, change := range map[string]func(a *trace.Analysis){
+		"different-devices":   func(a *trace.Analysis) { a.Devices[0].Name = "H100" },
+		"different-inputs":    func(a *trace.Analysis) { a.Inputs = append(a.Inputs, trace.Input{Path: "b.json"}) },
+		"different-steps":     func(a *trace.Analysis) { a.StepSource = "annotation step" },
+		"no-steps":            func(a *trace.Analysis) { a.Steps = nil },
+		"truncated":           func(a *trace.Analysis) { a.Inputs[0].Truncated = true },
+		"different-profiling": func(a *trace.Analysis) { a.Warnings = []trace.Warning{{Code: "inflated"}} },
+		"different-operators": func(a *trace.Analysis) { a.Operators = append(a.Operators, trace.OperatorTime{Name: "aten::add"}) },
+	} {
+		a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)
+		change(b)
+		var got []string
+		for _, w := range trace.Compare(a, b).Warnings {
+			got = append(got, w.Code)
+		}
+		if len(got) != 1 || got[0] != code {
+			t.Errorf("warnings are %v, want %s", got, code)
+		}
+	}
+}
+
+// Two recordings of a program, before and after its loader got workers.
+func TestCompareTraces(t *testing.T) {
+	before, _ := analyse(t, sceneLoader(3000*us)().trace())
+	after, _ := analyse(t, sceneLoader(60*us)().trace())
+	got := trace.Compare(before, after)
+	if f := got.Findings[0]; f.Rule != "dataloader-stall" || f.Outcome != "gone" || f.CameTrue != "yes" {
+		t.Errorf("the loader's finding: %+v", f)
+	}
+}

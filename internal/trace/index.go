@@ -1,0 +1,232 @@
+package trace
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// Index is everything the rules ask of a trace, worked out once. It reads the
+// trace and never changes it; all its methods may be called from several
+// goroutines.
+type Index struct {
+	T *Trace
+	// Span is the first start to the last end of anything recorded.
+	Span Span
+	// Steps are all steps in order; the first one is Dropped when there are two
+	// or more.
+	Steps []StepSpan
+	// StepSource says in plain words where the steps came from.
+	StepSource string
+	// Steady is the time findings may speak of: the steps that are not dropped,
+	// each to the end of the last device operation launched in it but not into
+	// the next step; Span when there are no steps.
+	Steady Spans
+	// Devices are the devices that did something, by index.
+	Devices []*DeviceTime
+	// Main is the lane of the steps, or the one with the most launches.
+	Main uint32
+	// Trailing is the synchronisation the profiler made to close the recording
+	// (index into T.Host), -1 when there is none. It is the profiler's, not the
+	// program's.
+	Trailing int32
+	// Warnings are about what could not be worked out; the trace's own are in T.
+	Warnings []Warning
+
+	info []nameInfo // by NameID
+
+	// By host event: the enclosing one (-1 none), one past the last one nested
+	// in it, and the innermost operator and module that are it or enclose it.
+	parent, end, op, mod []int32
+	lanes                []laneRange
+
+	launched []int32 // GPU events that have a launch, in the order of launches
+	launchAt []int32 // their launches
+	gpuOp    []int32 // by GPU event: the operator it belongs to, -1 unknown
+	class    []uint8 // by GPU event: index into Classes
+
+	forward *forwardTable // the operator that made an autograd node
+}
+
+// laneRange is the part of T.Host that belongs to one lane.
+type laneRange struct {
+	lane   uint32
+	lo, hi int32
+}
+
+// NewIndex works out the index of a trace that has been through Finish.
+func NewIndex(ctx context.Context, t *Trace) (*Index, error) {
+	if len(t.Host) > MaxEvents || len(t.GPU) > MaxEvents {
+		return nil, fmt.Errorf("indexing %s: more than %d events; record a shorter stretch", t.Path, MaxEvents)
+	}
+	x := &Index{T: t, Trailing: -1}
+	x.info = describeNames(t)
+	x.lanes = lanesOf(t.Host)
+	x.nest()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(x.sortLaunches)
+	x.Span = wholeSpan(t)
+	x.linkForward()
+	x.attribute()
+	x.classify()
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
+	}
+	x.findSteps()
+	x.findTrailing()
+	x.account()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("indexing %s: %w", t.Path, err)
+	}
+	return x, nil
+}
+
+// Parent is the event that encloses a host event on its lane, of any kind, -1
+// when there is none.
+func (x *Index) Parent(host int32) int32 { return x.parent[host] }
+
+// Up is the nearest event enclosing a host event (not the event itself) that
+// satisfies ok, -1 when there is none.
+func (x *Index) Up(host int32, ok func(*Host) bool) int32 {
+	for h := x.parent[host]; h >= 0; h = x.parent[h] {
+		if ok(&x.T.Host[h]) {
+			return h
+		}
+	}
+	return -1
+}
+
+// Inside is the range [lo, hi) of host events nested in one.
+func (x *Index) Inside(host int32) (lo, hi int32) { return host + 1, x.end[host] }
+
+// Launched are the GPU events whose launch is the host event or lies inside
+// it on its lane, in the order of their launches. The slice is the index's own.
+func (x *Index) Launched(host int32) []int32 {
+	lo, _ := slices.BinarySearch(x.launchAt, host)
+	hi, _ := slices.BinarySearch(x.launchAt[lo:], x.end[host])
+	return x.launched[lo : lo+hi]
+}
+
+// EnclosingOp is the operator a GPU event belongs to: the innermost one around
+// its launch, else the one with its external id, else -1.
+func (x *Index) EnclosingOp(gpu int32) int32 { return x.gpuOp[gpu] }
+
+// Op is the innermost operator that is the host event or encloses it, -1 none.
+func (x *Index) Op(host int32) int32 { return x.op[host] }
+
+// Class is the class of a GPU event.
+func (x *Index) Class(gpu int32) Class { return classList[x.class[gpu]] }
+
+// Call is what a runtime or driver function does; CallNone for events that
+// are not API calls.
+func (x *Index) Call(host int32) Call {
+	if x.T.Host[host].Kind != API {
+		return CallNone
+	}
+	return x.info[x.T.Host[host].Name].call
+}
+
+// Device is the account of a device (index into T.Devices), nil when it did
+// nothing.
+func (x *Index) Device(device int) *DeviceTime {
+	for _, d := range x.Devices {
+		if d.Device == device {
+			return d
+		}
+	}
+	return nil
+}
+
+// SteadySteps is how many steps findings speak of; at least 1, so that it can
+// divide.
+func (x *Index) SteadySteps() int {
+	n := 0
+	for i := range x.Steps {
+		if !x.Steps[i].Dropped {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// InSteady says whether an instant is in the time findings speak of.
+func (x *Index) InSteady(at int64) bool { return x.Steady.Contains(at) }
+
+// Idle is the time a device did nothing between its first and last operation.
+func (x *Index) Idle(device int) Spans {
+	d := x.Device(device)
+	if d == nil {
+		return nil
+	}
+	return Spans{d.Window}.Minus(d.Busy)
+}
+
+// lanesOf splits sorted host events by lane.
+func lanesOf(host []Host) []laneRange {
+	var out []laneRange
+	for lo := 0; lo < len(host); {
+		lane := host[lo].Lane
+		hi := lo + gallop(len(host)-lo, func(i int) bool { return host[lo+i].Lane == lane })
+		out = append(out, laneRange{lane, int32(lo), int32(hi)})
+		lo = hi
+	}
+	return out
+}
+
+// gallop is the number of leading indices below n for which same holds; same
+// holds for a prefix.
+func gallop(n int, same func(int) bool) int {
+	step := 1
+	for step < n && same(step) {
+		step *= 2
+	}
+	lo, hi := step/2, min(step, n)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if same(mid) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// wholeSpan is the first start to the last end of anything recorded.
+func wholeSpan(t *Trace) Span {
+	s := Span{math.MaxInt64, math.MinInt64}
+	for i := range t.Host {
+		s.Start, s.End = min(s.Start, t.Host[i].Start), max(s.End, t.Host[i].End)
+	}
+	for i := range t.GPU {
+		s.Start, s.End = min(s.Start, t.GPU[i].Start), max(s.End, t.GPU[i].End)
+	}
+	if s.Start > s.End {
+		return Span{}
+	}
+	return s
+}
+
+// sortLaunches orders the linked GPU events by launch. Launches of one lane
+// are in the order of time and so, nearly, are the GPU events: counting by
+// launch keeps it linear.
+func (x *Index) sortLaunches() {
+	gpu := x.T.GPU
+	keys := make([]uint64, 0, len(gpu))
+	for i := range gpu {
+		if l := gpu[i].Launch; l >= 0 {
+			keys = append(keys, uint64(l)<<32|uint64(uint32(i)))
+		}
+	}
+	slices.Sort(keys)
+	x.launched, x.launchAt = make([]int32, len(keys)), make([]int32, len(keys))
+	for i, k := range keys {
+		x.launchAt[i], x.launched[i] = int32(k>>32), int32(uint32(k))
+	}
+}

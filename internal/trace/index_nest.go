@@ -1,0 +1,83 @@
+package trace
+
+import "sync"
+
+// overhang is how far an event may end after the one it starts in and still
+// count as nested: old profilers round starts and lengths to microseconds.
+const overhang = 2000 // ns
+
+// nest works out which host event lies in which. Lanes are independent.
+func (x *Index) nest() {
+	n := len(x.T.Host)
+	x.parent, x.end = make([]int32, n), make([]int32, n)
+	x.op, x.mod = make([]int32, n), make([]int32, n)
+	work := make(chan laneRange, len(x.lanes))
+	for _, l := range x.lanes {
+		work <- l
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range min(2, len(x.lanes)) {
+		wg.Go(func() {
+			for l := range work {
+				x.nestLane(l)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+type open struct {
+	host int32
+	end  int64 // never after the end of what it lies in
+}
+
+// nestLane runs once over the events of a lane, keeping those that are open.
+// An event that starts in another and outlasts it by more than the overhang
+// was not called by it: it closes the other. API calls are leaves recorded by
+// another clock; they belong to the operator they start in, whatever their end.
+func (x *Index) nestLane(l laneRange) {
+	host := x.T.Host
+	var stack []open
+	for i := l.lo; i < l.hi; i++ {
+		h := &host[i]
+		for len(stack) > 0 {
+			top := stack[len(stack)-1]
+			if top.end > h.Start && (h.Kind == API || h.End <= top.end+overhang) {
+				break
+			}
+			x.end[top.host] = i
+			stack = stack[:len(stack)-1]
+		}
+		end, parent := h.End, int32(-1)
+		x.op[i], x.mod[i] = -1, -1
+		if len(stack) > 0 {
+			top := stack[len(stack)-1]
+			parent, end = top.host, min(end, top.end)
+			x.op[i], x.mod[i] = x.op[parent], x.mod[parent]
+		}
+		x.parent[i] = parent
+		if h.Kind == Op {
+			x.op[i] = i
+		}
+		if x.isModule(h) {
+			x.mod[i] = i
+		}
+		stack = append(stack, open{i, end})
+	}
+	for _, o := range stack {
+		x.end[o.host] = l.hi
+	}
+}
+
+// isModule says whether an event names a part of the model: an nn.Module
+// frame, or a range the program named itself.
+func (x *Index) isModule(h *Host) bool {
+	switch h.Kind {
+	case Python:
+		return x.info[h.Name].flags&nameModule != 0
+	case Annotation:
+		return x.info[h.Name].flags&nameHousekeeping == 0
+	}
+	return false
+}

@@ -1,0 +1,208 @@
+package kineto
+
+import "math"
+
+// args reads the object of arguments at i and returns the place after it.
+// Only the keys that mean something here are looked into.
+func (p *parser) args(i int) int {
+	b := p.b
+	if i = space(b, i+1); b[i] == '}' && i < p.n {
+		return i + 1
+	}
+	for {
+		if b[i] != '"' {
+			return p.fail(i)
+		}
+		f, j := argKey(b, i+1)
+		if j < 0 {
+			if j = p.stringEnd(i+1, key); j >= p.n {
+				return p.fail(p.n)
+			}
+			j++
+		}
+		if j = space(b, j); b[j] != ':' {
+			return p.fail(j)
+		}
+		if j = space(b, j+1); f == other {
+			i = p.skip(j, member)
+		} else {
+			i = p.arg(f, j)
+		}
+		if i < 0 {
+			return i
+		}
+		i = space(b, i)
+		if b[i] == ',' {
+			i = space(b, i+1)
+			continue
+		}
+		if b[i] != '}' || i >= p.n {
+			return p.fail(i)
+		}
+		return i + 1
+	}
+}
+
+// word packs up to eight bytes as load finds them.
+const (
+	wExternal  = 'E' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
+	wexternal  = 'e' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
+	wCorrelat  = 'c' | 'o'<<8 | 'r'<<16 | 'r'<<24 | 'e'<<32 | 'l'<<40 | 'a'<<48 | 't'<<56
+	wSequence  = 'S' | 'e'<<8 | 'q'<<16 | 'u'<<24 | 'e'<<32 | 'n'<<40 | 'c'<<48 | 'e'<<56
+	wCallStack = 'C' | 'a'<<8 | 'l'<<16 | 'l'<<24 | ' '<<32 | 's'<<40 | 't'<<48 | 'a'<<56
+	wGraphID   = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'i'<<48 | 'd'<<56
+	wGraphNode = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'n'<<48 | 'o'<<56
+	wTotalAllo = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'A'<<48 | 'l'<<56
+	wTotalRese = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'R'<<48 | 'e'<<56
+	wDeviceTyp = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'T'<<56
+	wDeviceID  = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'I'<<56
+	wDevice    = 'd' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | '"'<<48
+	wStream    = 's' | 't'<<8 | 'r'<<16 | 'e'<<24 | 'a'<<32 | 'm'<<40 | '"'<<48
+	wbytes     = 'b' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
+	wBytes     = 'B' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
+	wBlock     = 'b' | 'l'<<8 | 'o'<<16 | 'c'<<24 | 'k'<<32 | '"'<<40
+	wGrid      = 'g' | 'r'<<8 | 'i'<<16 | 'd'<<24 | '"'<<32
+	wName      = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24 | '"'<<32
+)
+
+// argKey is eventKey for the keys of arguments.
+func argKey(b []byte, i int) (field, int) {
+	w := load(b, i)
+	switch w {
+	case wExternal, wexternal:
+		return rest(b, i+8, ` id"`, fExt)
+	case wCorrelat:
+		return rest(b, i+8, `ion"`, fCorr)
+	case wSequence:
+		return rest(b, i+8, ` number"`, fSeq)
+	case wCallStack:
+		return rest(b, i+8, `ck"`, fStack)
+	case wGraphID:
+		return rest(b, i+8, `"`, fGraph)
+	case wGraphNode:
+		return rest(b, i+8, `de id"`, fGraph)
+	case wTotalAllo:
+		return rest(b, i+8, `located"`, fAllocated)
+	case wTotalRese:
+		return rest(b, i+8, `served"`, fReserved)
+	case wDeviceTyp:
+		return rest(b, i+8, `ype"`, fDeviceType)
+	case wDeviceID:
+		return rest(b, i+8, `d"`, fDeviceID)
+	}
+	return shortArgKey(b, i, w)
+}
+
+// shortArgKey is argKey for keys of fewer than eight bytes.
+func shortArgKey(b []byte, i int, w uint64) (field, int) {
+	switch b[i] {
+	case 'd', 's':
+		switch w & (1<<56 - 1) {
+		case wDevice:
+			return fDevice, i + 7
+		case wStream:
+			return fStream, i + 7
+		}
+	case 'b', 'B':
+		switch w & (1<<48 - 1) {
+		case wbytes:
+			return fBytes, i + 6
+		case wBlock:
+			return fBlock, i + 6
+		case wBytes:
+			return fMemory, i + 6
+		}
+	case 'g', 'n':
+		switch w & (1<<40 - 1) {
+		case wGrid:
+			return fGrid, i + 5
+		case wName:
+			return fArgName, i + 5
+		}
+	}
+	return other, -1
+}
+
+// rest returns f and the place after tail where b goes on with it at i.
+func rest(b []byte, i int, tail string, f field) (field, int) {
+	if string(b[i:i+len(tail)]) == tail {
+		return f, i + len(tail)
+	}
+	return other, -1
+}
+
+// arg reads the value at i of a known argument and returns the place after it.
+func (p *parser) arg(f field, i int) int {
+	e := &p.ev
+	switch f {
+	case fCorr:
+		return p.number(i, &e.corr, hasCorr)
+	case fExt:
+		return p.number(i, &e.ext, hasExt)
+	case fDevice:
+		return p.number(i, &e.device, hasDevice)
+	case fStream:
+		return p.number(i, &e.stream, hasStream)
+	case fSeq:
+		return p.number(i, &e.seq, hasSeq)
+	case fBytes:
+		return p.number(i, &e.bytes, 0)
+	case fMemory:
+		return p.number(i, &e.memory, 0)
+	case fAllocated:
+		return p.number(i, &e.allocated, hasAllocated)
+	case fReserved:
+		return p.number(i, &e.reserved, hasReserved)
+	case fDeviceType:
+		return p.number(i, &e.deviceType, 0)
+	case fDeviceID:
+		return p.number(i, &e.deviceID, 0)
+	case fGraph:
+		return p.graph(i)
+	case fGrid:
+		return p.product(i, &e.blocks)
+	case fBlock:
+		return p.product(i, &e.threads)
+	case fStack:
+		e.stack, i = p.text(i)
+	default:
+		e.argName, i = p.text(i)
+	}
+	return i
+}
+
+func (p *parser) graph(i int) int {
+	var id int64
+	j := p.number(i, &id, 0)
+	p.ev.graph = p.ev.graph || id != 0
+	return j
+}
+
+// product reads an array of whole numbers at i and multiplies them, stopping
+// at the largest int64.
+func (p *parser) product(i int, to *int64) int {
+	b := p.b
+	if b[i] != '[' {
+		return p.number(i, to, 0)
+	}
+	v := int64(1)
+	for k := space(b, i+1); k < p.n; k = space(b, k) {
+		if b[k] == ']' {
+			*to = v
+			return k + 1
+		}
+		x, j, ok := integer(b, k)
+		if !ok || j >= p.n || x < 0 {
+			break
+		}
+		if x != 0 && v > math.MaxInt64/x {
+			v = math.MaxInt64
+		} else {
+			v *= x
+		}
+		if k = space(b, j); b[k] == ',' {
+			k++
+		}
+	}
+	return p.skip(i, member)
+}

@@ -1,0 +1,252 @@
+package kineto
+
+// tok is a stretch of the window.
+type tok struct{ from, to int }
+
+// What of an event is there.
+const (
+	hasTS = 1 << iota
+	hasDur
+	badTS
+	badDur
+	hasCorr
+	hasExt
+	hasDevice
+	hasStream
+	hasSeq
+	hasAllocated
+	hasReserved
+	hasID
+)
+
+// actor is a pid or tid: a number, or a text.
+type actor struct {
+	num  int64
+	text tok // of a text; empty for a number
+}
+
+// event is what is read of one event; it is overwritten by the next.
+type event struct {
+	has  uint32
+	ph   byte
+	cat  tok
+	name tok
+	pid  actor
+	tid  actor
+	ts   int64
+	dur  int64
+	id   int64
+
+	corr, ext, device, stream, seq        int64
+	bytes, allocated, reserved, memory    int64
+	deviceType, deviceID, blocks, threads int64
+	graph                                 bool
+	stack, argName                        tok
+}
+
+// field is a key that is read.
+type field uint8
+
+const (
+	other field = iota
+	fPh
+	fCat
+	fName
+	fPid
+	fTid
+	fTs
+	fDur
+	fID
+	fArgs
+	fCorr
+	fExt
+	fDevice
+	fStream
+	fSeq
+	fBytes
+	fMemory
+	fAllocated
+	fReserved
+	fDeviceType
+	fDeviceID
+	fGrid
+	fBlock
+	fGraph
+	fStack
+	fArgName
+)
+
+// object reads the event whose brace is at i into p.ev and returns the place
+// after it, or -1 with p.st set.
+func (p *parser) object(i int) int {
+	b := p.b
+	p.ev = event{}
+	if i = space(b, i+1); b[i] == '}' && i < p.n {
+		return i + 1
+	}
+	for {
+		if b[i] != '"' {
+			return p.fail(i)
+		}
+		f, j := eventKey(b, i+1)
+		if j < 0 {
+			if j = p.stringEnd(i+1, key); j >= p.n {
+				return p.fail(p.n)
+			}
+			j++
+		}
+		if j = space(b, j); b[j] != ':' {
+			return p.fail(j)
+		}
+		if i = p.value(f, space(b, j+1)); i < 0 {
+			return i
+		}
+		i = space(b, i)
+		if b[i] == ',' {
+			i = space(b, i+1)
+			continue
+		}
+		if b[i] != '}' || i >= p.n {
+			return p.fail(i)
+		}
+		return i + 1
+	}
+}
+
+// eventKey knows the keys of an event by their first bytes, closing mark
+// included: it returns the field and the place after the mark, -1 for another key.
+func eventKey(b []byte, i int) (field, int) {
+	w := load(b, i)
+	switch w & 0xFFFFFFFF {
+	case 'c' | 'a'<<8 | 't'<<16 | '"'<<24:
+		return fCat, i + 4
+	case 'p' | 'i'<<8 | 'd'<<16 | '"'<<24:
+		return fPid, i + 4
+	case 't' | 'i'<<8 | 'd'<<16 | '"'<<24:
+		return fTid, i + 4
+	case 'd' | 'u'<<8 | 'r'<<16 | '"'<<24:
+		return fDur, i + 4
+	case 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24:
+		if b[i+4] == '"' {
+			return fName, i + 5
+		}
+	case 'a' | 'r'<<8 | 'g'<<16 | 's'<<24:
+		if b[i+4] == '"' {
+			return fArgs, i + 5
+		}
+	}
+	switch w & 0xFFFFFF {
+	case 'p' | 'h'<<8 | '"'<<16:
+		return fPh, i + 3
+	case 't' | 's'<<8 | '"'<<16:
+		return fTs, i + 3
+	case 'i' | 'd'<<8 | '"'<<16:
+		return fID, i + 3
+	}
+	return other, -1
+}
+
+// value reads the value at i of an event's key and returns the place after it.
+func (p *parser) value(f field, i int) int {
+	e := &p.ev
+	switch f {
+	case fPh:
+		t, j := p.text(i)
+		if t.to > t.from {
+			e.ph = p.b[t.from]
+		}
+		return j
+	case fCat:
+		e.cat, i = p.text(i)
+	case fName:
+		e.name, i = p.text(i)
+	case fPid:
+		return p.actor(i, &e.pid)
+	case fTid:
+		return p.actor(i, &e.tid)
+	case fTs:
+		return p.time(i, &e.ts, hasTS, badTS)
+	case fDur:
+		return p.time(i, &e.dur, hasDur, badDur)
+	case fID:
+		return p.number(i, &e.id, hasID)
+	case fArgs:
+		if p.b[i] == '{' {
+			return p.args(i)
+		}
+		return p.skip(i, member)
+	default:
+		return p.skip(i, member)
+	}
+	return i
+}
+
+// text reads a value as text: a string without its marks, or a token.
+func (p *parser) text(i int) (tok, int) {
+	if p.b[i] != '"' {
+		j := p.skip(i, member)
+		return tok{i, max(i, j)}, j
+	}
+	q := p.stringEnd(i+1, member)
+	if q >= p.n {
+		return tok{}, p.fail(p.n)
+	}
+	return tok{i + 1, q}, q + 1
+}
+
+// time reads a time; strings holding one count.
+func (p *parser) time(i int, to *int64, good, bad uint32) int {
+	b := p.b
+	if v, j, ok := nanos(b, i); ok && j < p.n {
+		*to = v
+		p.ev.has |= good
+		return j
+	}
+	t, j := p.text(i)
+	if j < 0 {
+		return j
+	}
+	if b[i] == '"' {
+		if v, end, ok := nanos(b, t.from); ok && end == t.to {
+			*to = v
+			p.ev.has |= good
+			return j
+		}
+	}
+	p.ev.has |= bad
+	return j
+}
+
+// number reads an integer; strings holding one count, hexadecimal too.
+func (p *parser) number(i int, to *int64, good uint32) int {
+	if v, j, ok := integer(p.b, i); ok && j < p.n {
+		*to = v
+		p.ev.has |= good
+		return j
+	}
+	t, j := p.text(i)
+	if j < 0 {
+		return j
+	}
+	if v, ok := integerText(p.b[t.from:t.to]); ok {
+		*to = v
+		p.ev.has |= good
+	}
+	return j
+}
+
+func (p *parser) actor(i int, a *actor) int {
+	if v, j, ok := integer(p.b, i); ok && j < p.n {
+		*a = actor{num: v}
+		return j
+	}
+	t, j := p.text(i)
+	if j < 0 {
+		return j
+	}
+	*a = actor{text: t}
+	if v, ok := integerText(p.b[t.from:t.to]); ok {
+		*a = actor{num: v}
+	}
+	return j
+}

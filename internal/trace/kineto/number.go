@@ -1,0 +1,184 @@
+package kineto
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// limit keeps a start plus a duration inside int64.
+const limit = 4_000_000_000_000_000_000
+
+// eight returns the value of eight decimal digits, and whether w is that.
+func eight(w uint64) (uint64, bool) {
+	if (w&(ones*0xF0))|((w+ones*6)&(ones*0xF0))>>4 != ones*0x33 {
+		return 0, false
+	}
+	// Pairs, then fours, then eights: each step weighs the left half by 10, 100, 10,000.
+	w -= ones * '0'
+	w = (w*10 + w>>8) & 0x00FF00FF00FF00FF
+	w = (w*100 + w>>16) & 0x0000FFFF0000FFFF
+	return (w*10000 + w>>32) & 0xFFFFFFFF, true
+}
+
+// digits reads decimal digits at i: their value while there are at most 18, and
+// the place after them.
+func digits(b []byte, i int) (uint64, int) {
+	var v uint64
+	if x, ok := eight(load(b, i)); ok {
+		v, i = x, i+8
+		if x, ok = eight(load(b, i)); ok {
+			v, i = v*1e8+x, i+8
+		}
+	}
+	for b[i]-'0' <= 9 {
+		v = v*10 + uint64(b[i]-'0')
+		i++
+	}
+	return v, i
+}
+
+// nanos reads the number at i, microseconds, as integer nanoseconds; exact,
+// with more than three decimals rounded half away from zero. It returns the
+// place after the token; ok is false for what is no number or out of range.
+func nanos(b []byte, i int) (ns int64, end int, ok bool) {
+	from := i
+	if b[i] == '-' {
+		i++
+	}
+	v, j := digits(b, i)
+	if j == i || j-i > 15+1 {
+		return slowNanos(b, from)
+	}
+	v *= 1000
+	if b[j] == '.' {
+		k := j + 1
+		for scale := uint64(100); scale > 0 && b[k]-'0' <= 9; scale /= 10 {
+			v += uint64(b[k]-'0') * scale
+			k++
+		}
+		if k == j+1 {
+			return slowNanos(b, from)
+		}
+		j = k
+	}
+	if !stop[b[j]] || v > limit {
+		return slowNanos(b, from)
+	}
+	ns = int64(v)
+	if b[from] == '-' {
+		ns = -ns
+	}
+	return ns, j, true
+}
+
+func slowNanos(b []byte, i int) (int64, int, bool) {
+	j := tokenEnd(b, i)
+	ns, ok := decimal(b[i:j], 3)
+	return ns, j, ok && ns <= limit && ns >= -limit
+}
+
+// decimal returns the decimal number s times 10^shift, rounded half away from
+// zero. ok is false for what is no decimal number, or none of 63 bits.
+func decimal(s []byte, shift int) (v int64, ok bool) {
+	neg := false
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		neg, s = s[0] == '-', s[1:]
+	}
+	s, exp, ok := exponent(s)
+	point := bytes.IndexByte(s, '.')
+	if point < 0 {
+		point = len(s)
+	}
+	if !ok || len(s) == 0 || string(s) == "." {
+		return 0, false
+	}
+	weight := point + shift + exp // power of ten of the digit, in units of the result
+	for k, c := range s {
+		if k == point {
+			continue
+		}
+		if c-'0' > 9 {
+			return 0, false
+		}
+		switch weight--; {
+		case weight >= 0:
+			if v > (math.MaxInt64-9)/10 {
+				return 0, false
+			}
+			v = v*10 + int64(c-'0')
+		case weight == -1 && c >= '5':
+			v++
+		}
+	}
+	for ; weight > 0 && v != 0; weight-- {
+		if v > math.MaxInt64/10 {
+			return 0, false
+		}
+		v *= 10
+	}
+	if neg {
+		v = -v
+	}
+	return v, true
+}
+
+// exponent splits off the exponent, held to +-10^6, which is out of range of
+// everything.
+func exponent(s []byte) (mantissa []byte, exp int, ok bool) {
+	e := bytes.IndexAny(s, "eE")
+	if e < 0 {
+		return s, 0, true
+	}
+	t, sign := s[e+1:], 1
+	if len(t) > 0 && (t[0] == '-' || t[0] == '+') {
+		if t[0] == '-' {
+			sign = -1
+		}
+		t = t[1:]
+	}
+	for _, c := range t {
+		if c-'0' > 9 {
+			return nil, 0, false
+		}
+		exp = min(exp*10+int(c-'0'), 1e6)
+	}
+	return s[:e], sign * exp, len(t) > 0
+}
+
+// integer reads the integer at i; ok is false where there is none. Values up
+// to 2^64-1 are kept by their bits, as some streams and ids are written.
+func integer(b []byte, i int) (v int64, end int, ok bool) {
+	from := i
+	if b[i] == '-' {
+		i++
+	}
+	u, j := digits(b, i)
+	if j > i && j-i <= 18 && stop[b[j]] {
+		if b[from] == '-' {
+			return -int64(u), j, true
+		}
+		return int64(u), j, true
+	}
+	j = tokenEnd(b, from)
+	if w, err := strconv.ParseUint(string(b[from:j]), 10, 64); err == nil {
+		return int64(w), j, true
+	}
+	v, ok = decimal(b[from:j], 0)
+	return v, j, ok
+}
+
+// integerText reads a text that is an integer.
+func integerText(s []byte) (int64, bool) {
+	if len(s) == 0 || len(s) > 24 {
+		return 0, false
+	}
+	if v, err := strconv.ParseInt(string(s), 0, 64); err == nil && s[0] != '0' {
+		return v, true
+	}
+	if v, err := strconv.ParseUint(string(s), 0, 64); err == nil && bytes.HasPrefix(s, []byte("0x")) {
+		return int64(v), true
+	}
+	v, err := strconv.ParseInt(string(s), 10, 64)
+	return v, err == nil
+}

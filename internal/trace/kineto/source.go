@@ -1,0 +1,163 @@
+package kineto
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// window is the most memory a zstd file may ask for.
+const window = 128 << 20
+
+// shape is how a file is read.
+type shape struct {
+	parsers int // beside the merger's own
+	block   int // bytes of text in a block, at least
+}
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	byteOrder = []byte{0xef, 0xbb, 0xbf}
+)
+
+// block is a stretch of text with padding behind it.
+type block struct {
+	buf  []byte // n bytes of text and the padding
+	n    int
+	at   int64 // place of buf[0] in the text
+	done chan *batch
+}
+
+// fit returns buf with room for n bytes of text and the padding.
+func fit(buf []byte, n int) []byte {
+	if cap(buf) >= n+pad {
+		return buf[:n+pad]
+	}
+	return append(make([]byte, 0, n+pad), buf...)[:n+pad]
+}
+
+// seal writes the padding after n bytes of text.
+func seal(buf []byte, n int) {
+	for i := range buf[n : n+pad] {
+		buf[n+i] = 0xFF
+	}
+}
+
+// source reads and decompresses text and cuts it into blocks.
+type source struct {
+	block int
+	r     io.Reader
+	close func()
+	form  string // "gzip", "zstd" or ""
+	tail  []byte // text behind the last cut
+	at    int64  // place of the next block in the text
+	err   error  // why reading ended, io.EOF at the end of the file
+	empty bool   // the file holds no byte
+}
+
+// open looks at the first bytes of r and chooses what to read it with.
+func open(r io.Reader, block int) *source {
+	rest := bufio.NewReaderSize(r, 1<<16)
+	head, err := rest.Peek(4)
+	s := &source{block: block, close: func() {}}
+	if len(head) == 0 {
+		s.empty = errors.Is(err, io.EOF)
+		s.err = err
+		return s
+	}
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		s.form = "gzip"
+		z, err := gzip.NewReader(rest)
+		if err != nil {
+			s.err = err
+			return s
+		}
+		s.r = z
+	case bytes.HasPrefix(head, zstdMagic):
+		s.form = "zstd"
+		z, err := zstd.NewReader(rest, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
+		if err != nil {
+			s.err = err
+			return s
+		}
+		s.r, s.close = z, z.Close
+	default:
+		s.r = rest
+	}
+	return s
+}
+
+// next fills the block; it returns false when there is no more text.
+func (s *source) next(k *block) bool {
+	// A place to cut is looked for in the last quarter; what lies behind it goes
+	// into the next block.
+	search := s.block / 4
+	if k.buf == nil {
+		k.buf = make([]byte, s.block+search+pad)
+	}
+	k.buf = k.buf[:s.block+len(s.tail)+pad]
+	n := copy(k.buf, s.tail)
+	s.tail = s.tail[:0]
+	for idle := 0; s.err == nil && n < len(k.buf)-pad; {
+		m, err := s.r.Read(k.buf[n : len(k.buf)-pad])
+		n += m
+		s.err = err
+		if idle++; m > 0 {
+			idle = 0
+		}
+		if idle > 100 {
+			s.err = io.ErrNoProgress
+		}
+	}
+	k.at, k.n = s.at, n
+	if s.err == nil {
+		from := max(0, n-search)
+		if cut := lastBoundary(k.buf[from:n]); cut > 0 {
+			k.n = from + cut
+			s.tail = append(s.tail, k.buf[k.n:n]...)
+		}
+	}
+	seal(k.buf, k.n)
+	s.at += int64(k.n)
+	return k.n > 0
+}
+
+// feed sends the blocks of the text in order, each to the parsers too, until
+// there are no more or the context ends. Blocks come back through free.
+func (s *source) feed(ctx context.Context, order, work chan<- *block, free <-chan *block) {
+	defer close(order)
+	defer close(work)
+	for first := true; ; first = false {
+		var k *block
+		select {
+		case k = <-free:
+		case <-ctx.Done():
+			return
+		}
+		if !s.next(k) {
+			return
+		}
+		k.done = make(chan *batch, 1)
+		if first { // it begins with what is no event
+			k.done <- nil
+		} else {
+			select {
+			case work <- k:
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case order <- k:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

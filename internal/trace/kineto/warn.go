@@ -1,0 +1,107 @@
+package kineto
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// warn notes what limits the trace.
+func (m *merger) warn(src *source) {
+	t, d := m.t, &m.doc
+	var cause error
+	if src.err != nil && !errors.Is(src.err, io.EOF) {
+		cause = src.err
+	}
+	whole := d.state == finished && m.cut < 0 || d.array && d.state == inEvents && m.cut < 0
+	switch {
+	case m.full:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("the trace holds more than %d events; those behind byte %d were left out", trace.MaxEvents, m.end))
+	case cause != nil && d.state == finished && errors.Is(cause, gzip.ErrHeader):
+		d.extra = m.end
+	case cause != nil:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("the %s could not be read behind byte %d of its text (%v); what was read until there is here", formName(src.form), m.end, cause))
+	case m.cut >= 0:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside what begins at byte %d; what was read until there is here", m.end, m.cut))
+	case !whole:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; what was read until there is here", m.end))
+	}
+	if d.bad >= 0 {
+		t.Warn("malformed", fmt.Sprintf("the text around the events is no JSON at byte %d; what it says about devices and ranks may be missing", d.bad))
+	}
+	if d.extra >= 0 && m.cut < 0 && d.bad < 0 {
+		t.Warn("trailing-data", fmt.Sprintf("what follows the trace at byte %d was ignored", d.extra))
+	}
+	m.warnBad()
+	m.warnUnknown()
+}
+
+func formName(form string) string {
+	if form == "" {
+		return "file"
+	}
+	return form + " data"
+}
+
+func (m *merger) warnBad() {
+	for _, open := range m.open {
+		m.bad[unpaired] += len(open)
+	}
+	total := 0
+	var parts []string
+	for k, n := range m.bad {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(badTexts[k], n))
+		}
+		total += n
+	}
+	if m.strange > 0 {
+		total += m.strange
+		parts = append(parts, fmt.Sprintf("%d no objects", m.strange))
+	}
+	if total == 0 {
+		return
+	}
+	where := ""
+	if m.first >= 0 {
+		where = fmt.Sprintf(", the first at byte %d", m.first)
+	}
+	m.t.Warn("bad-event", fmt.Sprintf("%d of %d events could not be used as they are%s: %s", total, m.t.Events+m.strange, where, strings.Join(parts, ", ")))
+}
+
+var badTexts = [badKinds]string{
+	unreadable: "%d that are no JSON left out",
+	noPhase:    "%d without a phase left out",
+	noTime:     "%d without a usable time left out",
+	noDuration: "%d without a duration taken as 0 long",
+	negative:   "%d of negative duration taken as 0 long",
+	unpaired:   "%d begin or end events without the other left out",
+}
+
+func (m *merger) warnUnknown() {
+	if len(m.unknown) == 0 {
+		return
+	}
+	names, total := make([]string, 0, len(m.unknown)), 0
+	for k, n := range m.unknown {
+		names = append(names, fmt.Sprintf("%q", decode([]byte(k))))
+		total += n
+	}
+	slices.Sort(names)
+	more := ""
+	if len(names) > 8 {
+		more = fmt.Sprintf(" and %d more", len(names)-8)
+		names = names[:8]
+	}
+	m.t.Warn("unknown-category", fmt.Sprintf("%d events of categories that mean nothing here were left out: %s%s", total, strings.Join(names, ", "), more))
+}

@@ -1,0 +1,239 @@
+package nsys
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// headerSize is the length of the SQLite database header.
+const headerSize = 100
+
+// maxValue bounds a single value; the longest in an export is a program's
+// captured output, which is not even read.
+const maxValue = 256 << 20
+
+// expectedSize is the database's length by its header: page size (offset 16,
+// 1 meaning 65536) times page count (offset 28), which only counts when the
+// change counter (24) agrees with the one that the count was valid for (92).
+// See https://www.sqlite.org/fileformat.html, section 1.3.
+func expectedSize(head []byte) int64 {
+	be := binary.BigEndian
+	if be.Uint32(head[24:]) != be.Uint32(head[92:]) {
+		return 0
+	}
+	page := int64(be.Uint16(head[16:]))
+	if page == 1 {
+		page = 65536
+	}
+	if page < 512 || page&(page-1) != 0 {
+		return 0 // no header that SQLite would take
+	}
+	return page * int64(be.Uint32(head[28:]))
+}
+
+// database is an open export and its tables.
+type database struct {
+	file
+	db    *sql.DB
+	conn  *sql.Conn
+	table map[string]columns // by name
+}
+
+// columns are a table's columns by lower-case name, quoted for a query.
+type columns map[string]string
+
+// dsn escapes a path into the URI of a database that is never written: no
+// lock is taken and no journal looked for. A view or a default in a hostile
+// schema may call no function with side effects (trusted_schema).
+func dsn(f file) (string, error) {
+	abs, err := filepath.Abs(f.path)
+	if err != nil {
+		return "", err
+	}
+	abs = filepath.ToSlash(abs)
+	if !strings.HasPrefix(abs, "/") {
+		abs = "/" + abs // C:/…
+	}
+	uri := (&url.URL{Scheme: "file", Path: abs}).String()
+	uri += "?mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)&_pragma=temp_store(memory)"
+	if f.short() {
+		// SQLite refuses a database that lacks pages unless the schema is
+		// declared to be under repair; nothing can be written all the same.
+		uri += "&_pragma=writable_schema(1)"
+	}
+	return uri, nil
+}
+
+func open(ctx context.Context, f file) (*database, error) {
+	uri, err := dsn(f)
+	if err != nil {
+		return nil, damaged(f, err)
+	}
+	d := &database{file: f, table: map[string]columns{}}
+	if d.db, err = sql.Open("sqlite", uri); err != nil {
+		return nil, damaged(f, err)
+	}
+	d.db.SetMaxOpenConns(1)
+	if d.conn, err = d.db.Conn(ctx); err == nil {
+		_, err = sqlite.Limit(d.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxValue)
+	}
+	if err == nil {
+		err = d.schema(ctx)
+	}
+	if err != nil {
+		d.close()
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx, f)
+		}
+		return nil, damaged(f, err)
+	}
+	return d, nil
+}
+
+func (d *database) close() {
+	if d.conn != nil {
+		d.conn.Close() //nolint:errcheck // nothing was written
+	}
+	d.db.Close() //nolint:errcheck // nothing was written
+}
+
+func damaged(f file, err error) error {
+	if f.short() {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and what is left cannot be read; copy it again, or export the report again with: %s report.nsys-rep", f.path, f.size, f.expected, err, export)
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w); export the report again with: %s report.nsys-rep", f.path, err, export)
+}
+
+func cancelled(ctx context.Context, f file) error {
+	return fmt.Errorf("reading trace %s: %w", f.path, context.Cause(ctx))
+}
+
+// schema lists the ordinary tables. Views and virtual tables are never what
+// nsys wrote and could run without end.
+func (d *database) schema(ctx context.Context) error {
+	var names []string
+	err := d.query(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0`, 1, func(v []any) {
+		if s, ok := v[0].(string); ok {
+			names = append(names, s)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !wanted(name) {
+			continue
+		}
+		cols := columns{}
+		// hidden: 0 an ordinary column; generated columns are computed, not stored.
+		err := d.query(ctx, `SELECT name FROM pragma_table_xinfo(`+quote(name, '\'')+`) WHERE hidden = 0`, 1, func(v []any) {
+			if s, ok := v[0].(string); ok {
+				cols[strings.ToLower(s)] = quote(s, '"')
+			}
+		})
+		if err != nil {
+			return err
+		}
+		d.table[name] = cols
+	}
+	return nil
+}
+
+// quote writes a name or a text for SQL.
+func quote(s string, mark rune) string {
+	m := string(mark)
+	return m + strings.ReplaceAll(s, m, m+m) + m
+}
+
+// column is the first of the names that the table has, "NULL" when none is.
+func (c columns) column(names ...string) string {
+	for _, n := range names {
+		if q, ok := c[strings.ToLower(n)]; ok {
+			return q
+		}
+	}
+	return "NULL"
+}
+
+func (c columns) has(names ...string) bool {
+	for _, n := range names {
+		if _, ok := c[strings.ToLower(n)]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// errRows is a table with more rows than its file has room for: pages that
+// point back to themselves.
+var errRows = errors.New("more rows than the file has room for")
+
+// The least that a row takes of the file: pointer, sizes and header, and, for
+// an event, its times and thread or stream.
+const (
+	leastRow   = 6
+	leastEvent = 16
+)
+
+// query calls row for each row of width values: nil, int64, float64, string
+// or []byte, valid until it returns.
+func (d *database) query(ctx context.Context, q string, width int, row func([]any)) error {
+	return d.scan(ctx, q, width, leastRow, row)
+}
+
+// scan is query for rows of at least some bytes each. It never reads more of
+// them than the file can hold.
+func (d *database) scan(ctx context.Context, q string, width int, least int64, row func([]any)) error {
+	rows, err := d.conn.QueryContext(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	values, into := make([]any, width), make([]any, width)
+	for i := range values {
+		into[i] = &values[i]
+	}
+	most := d.size/least + 1024
+	for n := int64(0); rows.Next(); n++ {
+		if n >= most {
+			return errRows
+		}
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		row(values)
+	}
+	if err := rows.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// guess is about how many rows some tables have together, at no cost: their
+// last row ids, within what the file has room for.
+func (d *database) guess(ctx context.Context, tables ...string) int {
+	n := int64(0)
+	for _, table := range tables {
+		if _, ok := d.table[table]; !ok {
+			continue
+		}
+		// A failure shows again when the rows are read.
+		_ = d.query(ctx, `SELECT max(rowid) FROM `+quote(table, '"'), 1, func(v []any) { n += max(0, min(whole(v[0]), d.size)) })
+	}
+	return int(min(n, d.size/32))
+}

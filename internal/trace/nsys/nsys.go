@@ -1,0 +1,129 @@
+// Package nsys reads the SQLite export of an Nsight Systems report into a
+// trace.Trace.
+//
+// The export's schema changes between versions of Nsight Systems: tables
+// without rows are left out, columns come and go, and what a number means is
+// said by ENUM tables that older versions lack. So nothing is taken for
+// granted: the reader looks at the tables and columns that are there, takes
+// meanings from the ENUM tables where they exist, and says in a warning what
+// it could not find.
+//
+// Times are nanoseconds since the start of the recording. A globalTid holds
+// the process in bits 24 to 47 and the thread in the 24 bits below; a
+// globalPid is the same without a thread. Correlation ids count per process,
+// so an operation and its launch belong together when both process and id do.
+package nsys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// magic is how every SQLite 3 database begins.
+const magic = "SQLite format 3\x00"
+
+// export is the command that makes what this package reads.
+const export = "nsys export --type sqlite"
+
+// Sniff reports whether a file that begins with head is an SQLite database.
+func Sniff(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
+
+// IsReport reports whether a file is a report of Nsight Systems itself, which
+// only nsys can read. head is the file's beginning; a database that somebody
+// named .nsys-rep is no report.
+func IsReport(head []byte, path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".nsys-rep", ".qdrep", ".qdstrm":
+		return !Sniff(head)
+	}
+	return false
+}
+
+// ReportError is what to tell somebody who gave the report instead of its export.
+func ReportError(path string) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is an Nsight Systems report, which only nsys can read; export it with: %s %s, and give the .sqlite file",
+		path, export, filepath.Base(path))
+}
+
+// Read reads a whole export. The file is opened read-only and nothing is
+// written beside it. What a damaged file still holds is returned with
+// Truncated set and a warning; an error means that there is nothing to
+// analyse, and is gpuprof.ErrUsage for a missing file, ctx's own when it was
+// cancelled and gpuprof.ErrInput otherwise.
+func Read(ctx context.Context, path string) (*trace.Trace, error) {
+	f, err := inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer db.close()
+	r := newReader(db)
+	if err := r.tables(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.finish(ctx); err != nil {
+		return nil, err
+	}
+	return r.t, nil
+}
+
+// file is what the first page says, before SQLite is asked.
+type file struct {
+	path     string
+	size     int64
+	expected int64 // bytes by the header's page count; 0 when it does not say
+}
+
+// short reports whether pages are missing at the end.
+func (f file) short() bool { return f.expected > f.size }
+
+func inspect(path string) (file, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return file{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file; give the .sqlite file that %s wrote", path, export)
+	case err != nil:
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
+	case !info.Mode().IsRegular():
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is not a regular file; give the .sqlite file that %s wrote", path, export)
+	case info.Size() == 0:
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty; export the report again with: %s report.nsys-rep", path, export)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
+	}
+	defer in.Close()
+	head := make([]byte, headerSize)
+	n, _ := in.ReadAt(head, 0)
+	switch head = head[:n]; {
+	case IsReport(head, path):
+		return file{}, ReportError(path)
+	case !Sniff(head):
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is not an SQLite database; export the report with: %s report.nsys-rep", path, export)
+	case n < headerSize:
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends after %d bytes, inside the database header; export the report again with: %s report.nsys-rep", path, n, export)
+	}
+	return file{path: path, size: info.Size(), expected: expectedSize(head)}, nil
+}
+
+// leftovers warns of a journal beside the file: the database was being
+// written when it was copied, and what the journal holds is not seen.
+func leftovers(t *trace.Trace) {
+	for _, ext := range []string{"-wal", "-journal"} {
+		if info, err := os.Stat(t.Path + ext); err == nil && info.Size() > 0 {
+			t.Warn("unfinished-export", fmt.Sprintf("%s lies beside the database: the export was not finished, or is still being written, and what is in it is not read", filepath.Base(t.Path)+ext))
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package trace
+
+import "fmt"
+
+// allocatorChurn: the program takes device memory from the driver, or gives it
+// back, in at least two steady steps; PyTorch's allocator should long have
+// what it needs. It claims the starved time of those calls.
+func (c *ruleContext) allocatorChurn() []Finding {
+	var mallocs, frees int
+	var host int64
+	byProcess := map[int32][]Span{}
+	steps := map[int]bool{}
+	s := c.newSites()
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != API || !c.is(h.Name, markAlloc|markFree) || !c.x.InSteady(h.Start) {
+			continue
+		}
+		step := c.stepOf(h.Start)
+		if step < 0 {
+			continue
+		}
+		steps[step] = true
+		if c.is(h.Name, markAlloc) {
+			mallocs++
+		} else {
+			frees++
+		}
+		host += h.Dur()
+		p := c.t.processOf(h.Lane)
+		byProcess[p] = append(byProcess[p], Span{h.Start, h.End})
+		s.host(int32(i), h.Dur())
+	}
+	if len(steps) < 2 {
+		return nil
+	}
+	cl := c.claimHost(func(d *ruleDevice) Spans {
+		var v []Span
+		for p, spans := range byProcess {
+			if len(d.procs) == 0 || d.procs[p] {
+				v = append(v, spans...)
+			}
+		}
+		return UnionOf(v)
+	})
+	f := c.finding(cl, fmt.Sprintf("the allocator goes to the driver in %d steps (%s, %s, %s)", len(steps),
+		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(host)))
+	f.Evidence["mallocs"] = mallocs
+	f.Evidence["frees"] = frees
+	f.Evidence["steps_with_calls"] = len(steps)
+	f.Evidence["host_ns"] = host
+	if peak := c.peakReserved(); peak > 0 {
+		f.Evidence["peak_reserved_bytes"] = peak
+	}
+	f.Sites = s.top()
+	f.Knob = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
+	f.Command = "gpuprof tune gruflow --knob pool_trim"
+	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the allocations after it are slow: the cost can reach beyond the calls claimed here")
+	return []Finding{f}
+}
+
+// stepOf is the steady step an instant of the host lies in, -1 none.
+func (c *ruleContext) stepOf(at int64) int {
+	if !c.stepped() {
+		return -1
+	}
+	for i := range c.x.Steps {
+		st := &c.x.Steps[i]
+		if !st.Dropped && at >= st.Host.Start && at < st.Host.End {
+			return i
+		}
+	}
+	return -1
+}
+
+// peakReserved is the most device memory the allocator held, 0 unknown.
+func (c *ruleContext) peakReserved() int64 {
+	var peak int64
+	for i := range c.t.Memory {
+		if m := &c.t.Memory[i]; m.Device >= 0 {
+			peak = max(peak, m.Reserved)
+		}
+	}
+	return peak
+}

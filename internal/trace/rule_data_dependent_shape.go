@@ -1,0 +1,45 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// dataDependentShape: nonzero, unique and masked_select must know how much
+// they found before they can allocate the result, so they wait for the device.
+// It claims the starved time from the end of the wait to the next launch.
+func (c *ruleContext) dataDependentShape() []Finding {
+	own := func(s *stall) bool { return s.by == ownedByShape }
+	count, last := 0, int32(-1)
+	ops := map[string]int{}
+	sites := c.newSites()
+	for i := range c.stalls {
+		s := &c.stalls[i]
+		if !own(s) || s.owner == last {
+			continue
+		}
+		last = s.owner
+		count++
+		ops[c.t.Name(c.t.Host[s.owner].Name)]++
+		sites.host(s.owner, c.t.Host[s.owner].Dur())
+	}
+	if count == 0 {
+		return nil
+	}
+	_, host := c.hostTime(own)
+	cl := c.claimHost(c.restart(own))
+	names := slices.Sorted(maps.Keys(ops))
+	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(count, "operator", "operators"), strings.Join(names, ", "), c.perStep(host)))
+	f.Evidence["operators"] = count
+	f.Evidence["host_ns"] = host
+	for n, k := range ops {
+		f.Evidence["count_"+strings.TrimLeft(strings.TrimPrefix(n, "aten::"), "_")] = k
+	}
+	f.Sites = sites.top()
+	f.Knob = "work with fixed shapes: torch.where(mask, x, 0) instead of x[mask], torch.nonzero_static(mask, size=n), or compute the indices once outside the loop"
+	f.Command = "gpuprof tune e3nn --knob sync"
+	f.Caveats = append(f.Caveats, "a fixed shape computes on the padding too, which costs device time this claim does not subtract")
+	return []Finding{f}
+}

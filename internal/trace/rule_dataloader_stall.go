@@ -1,0 +1,75 @@
+package trace
+
+import "fmt"
+
+// loaderPercent is the share of the steps the loader must take.
+const loaderPercent = 5
+
+// dataloaderStall: the training thread fetches a batch itself, or waits for a
+// worker to. It claims the part of that time in which the device was starved;
+// in a trace without a device, the time itself.
+func (c *ruleContext) dataloaderStall() []Finding {
+	byLane := map[uint32][]Span{}
+	total, count := Spans(nil), 0
+	s := c.newSites()
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind == API || !c.is(h.Name, markLoader) || !c.x.InSteady(h.Start) || c.nestedLoader(int32(i)) {
+			continue
+		}
+		byLane[h.Lane] = append(byLane[h.Lane], Span{h.Start, h.End})
+		count++
+		s.add(c.loaderSite(int32(i)), h.Dur())
+	}
+	for lane, v := range byLane {
+		byLane[lane] = UnionOf(v)
+		total = total.Or(byLane[lane])
+	}
+	ns := total.And(c.x.Steady).Total()
+	if count == 0 || ns*100 < c.span*loaderPercent {
+		return nil
+	}
+	cl := claim{ns, total.And(c.x.Steady), -1}
+	if len(c.devices) > 0 {
+		cl = c.claimHost(func(d *ruleDevice) Spans {
+			var v Spans
+			for lane := range byLane {
+				if d.on(c, lane) {
+					v = v.Or(byLane[lane])
+				}
+			}
+			return v
+		})
+	}
+	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of the time)", c.perStep(ns), percent(ns, c.span)))
+	f.Evidence["fetches"] = count
+	f.Evidence["loader_ns"] = ns
+	f.Evidence["loader_step_ns"] = ns / c.steps
+	f.Evidence["loader_percent"] = percent(ns, c.span)
+	f.Sites = s.top()
+	f.Knob = "DataLoader(..., num_workers=4, persistent_workers=True, pin_memory=True, prefetch_factor=4)"
+	f.Command = "gpuprof tune collate --knob workers"
+	if len(c.devices) == 0 {
+		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time, of which workers hide what the rest of the step can overlap")
+		return []Finding{f}
+	}
+	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; what is left is the slower of loading and training")
+	if cl.ns == 0 && !c.quality.linksBroken {
+		f.Caveats = append(f.Caveats, "the device was busy meanwhile, so nothing is claimed")
+	}
+	return []Finding{f}
+}
+
+// nestedLoader says whether a fetch lies in another one: a loader around a loader.
+func (c *ruleContext) nestedLoader(h int32) bool {
+	return c.within(c.x.Parent(h), markLoader) >= 0
+}
+
+// loaderSite is where the loop is, or which loader it is.
+func (c *ruleContext) loaderSite(h int32) string {
+	name := c.t.Name(c.t.Host[h].Name)
+	if site := c.x.Site(h); site != "" && site != name {
+		return site + " (" + name + ")"
+	}
+	return name
+}

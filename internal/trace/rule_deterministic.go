@@ -1,0 +1,78 @@
+package trace
+
+import "fmt"
+
+// deterministicSort: kernels that sort, under operators that sort their
+// indices when asked to add in a fixed order. embedding_dense_backward sorts
+// in any mode and does not count. It claims the sorts' time that nothing else
+// overlaps; suspected, since index_put_ with accumulate=True sorts in any mode.
+func (c *ruleContext) deterministicSort() []Finding {
+	if !c.named(markSort) || !c.named(markSortUser) {
+		return nil
+	}
+	pick := func(g int32) bool {
+		op := &c.t.GPU[g]
+		return op.Kind == Kernel && c.is(op.Name, markSort) && c.gpuUnder(g, markSortUser) >= 0 && c.gpuUnder(g, markEmbedding) < 0
+	}
+	f, ok := c.suspect(pick, "sorts make sums over indices deterministic")
+	if !ok {
+		return nil
+	}
+	f.Knob = "torch.use_deterministic_algorithms(False), or sort the indices once, outside the loop, and sum segments"
+	f.Command = "gpuprof tune e3nn --knob deterministic"
+	f.Caveats = append(f.Caveats, "suspected: index_put_ with accumulate=True sorts in any mode; compare a run without deterministic algorithms")
+	return []Finding{f}
+}
+
+// deterministicFill: kernels that fill memory inside operators that only
+// allocate: deterministic mode fills what is uninitialised. It claims their
+// time that nothing else overlaps.
+func (c *ruleContext) deterministicFill() []Finding {
+	if !c.named(markFill) || !c.named(markEmpty) {
+		return nil
+	}
+	pick := func(g int32) bool {
+		op := &c.t.GPU[g]
+		return op.Kind == Kernel && c.is(op.Name, markFill) && c.gpuUnder(g, markEmpty) >= 0
+	}
+	f, ok := c.suspect(pick, "uninitialised memory is filled on every allocation")
+	if !ok {
+		return nil
+	}
+	f.Knob = "torch.utils.deterministic.fill_uninitialized_memory = False"
+	f.Command = "gpuprof tune gruflow --knob fill"
+	f.Caveats = append(f.Caveats, "suspected: the fill is what torch.use_deterministic_algorithms(True) adds; a program that reads memory it never wrote relies on it")
+	return []Finding{f}
+}
+
+// suspect is the common part of both: the kernels pick chooses, their
+// exclusive time claimed, evidence and places.
+func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bool) {
+	kernels, ns := 0, int64(0)
+	ops := map[string]int{}
+	s := c.newSites()
+	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
+		if !pick(g) {
+			return
+		}
+		kernels++
+		ns += op.Dur()
+		s.gpu(g, op.Dur())
+		if h := c.x.EnclosingOp(g); h >= 0 {
+			ops[c.t.Name(c.t.Host[h].Name)]++
+		}
+	})
+	if kernels == 0 {
+		return Finding{}, false
+	}
+	exposed := c.exclusives(pick)
+	cl := c.claimGPU(func(d *ruleDevice) Spans { return exposed[d.Device] })
+	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, plural(kernels, "kernel", "kernels"), c.perStep(ns)))
+	f.Evidence["kernels"] = kernels
+	f.Evidence["kernel_ns"] = ns
+	f.Evidence["exposed_ns"] = most(exposed)
+	f.Evidence["operators"] = len(ops)
+	f.Sites = s.top()
+	f.Suspect = true
+	return f, true
+}

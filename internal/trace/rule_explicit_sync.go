@@ -1,0 +1,101 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// explicitSync: calls that wait for a stream, an event or the whole device. It
+// claims the starved time from their end to the next launch. Calls inside
+// item() and operators whose shape depends on data are counted here and
+// claimed by those rules.
+func (c *ruleContext) explicitSync() []Finding {
+	isSync := func(s *stall) bool { return s.copy < 0 }
+	own := func(s *stall) bool { return isSync(s) && s.owner < 0 }
+	var owned, inCopies, free int
+	byName := map[string]int{}
+	sites := c.newSites()
+	for i := range c.stalls {
+		s := &c.stalls[i]
+		if !isSync(s) {
+			continue
+		}
+		byName[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")]++
+		if s.owner >= 0 {
+			owned++
+			continue
+		}
+		if c.endsHiddenSync(i) {
+			inCopies++
+			continue
+		}
+		free++
+		if c.inCopy(s.host) {
+			inCopies++
+		}
+		sites.host(s.host, c.t.Host[s.host].Dur())
+	}
+	// A synchronise call that only ends a copy already reported is no second finding.
+	if free == 0 {
+		return nil
+	}
+	calls, host := c.hostTime(isSync)
+	cl := c.claimHost(c.restart(own))
+	names := slices.Sorted(maps.Keys(byName))
+	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(host)))
+	f.Evidence["calls"] = calls
+	f.Evidence["calls_in_item_or_shape"] = owned
+	f.Evidence["calls_in_copies"] = inCopies
+	f.Evidence["host_ns"] = host
+	for n, k := range byName {
+		f.Evidence["calls_"+snake(n)] = k
+	}
+	f.Sites = sites.top()
+	f.Knob = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
+	f.Command = "gpuprof tune gruflow --knob sync"
+	if inCopies == calls-owned {
+		f.Knob = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
+		f.Command = "gpuprof tune collate --knob pinned,async_copy"
+	}
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between its end and the next launch")
+	return []Finding{f}
+}
+
+// inCopy says whether a call was made by an operator that copies a tensor.
+func (c *ruleContext) inCopy(h int32) bool {
+	op := c.x.Op(h)
+	if op < 0 {
+		return false
+	}
+	n := c.t.Name(c.t.Host[op].Name)
+	return n == "aten::copy_" || n == "aten::_to_copy" || n == "aten::to"
+}
+
+// endsHiddenSync says whether a synchronise call follows, in the same
+// operator, a copy to pageable memory: the way PyTorch makes such a copy.
+func (c *ruleContext) endsHiddenSync(i int) bool {
+	s := &c.stalls[i]
+	if i == 0 || c.x.Parent(s.host) < 0 {
+		return false
+	}
+	p := &c.stalls[i-1]
+	return p.copy >= 0 && c.t.GPU[p.copy].Memory == Pageable && c.x.Parent(p.host) == c.x.Parent(s.host)
+}
+
+// snake is a function name in the style of evidence keys: cudaStreamSynchronize
+// is cuda_stream_synchronize.
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

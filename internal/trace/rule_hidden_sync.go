@@ -1,0 +1,59 @@
+package trace
+
+import "fmt"
+
+// hiddenSync: a copy from the device into pageable host memory returns only
+// once it is done, whatever non_blocking says. It claims the starved time from
+// the end of the copy's call to the next launch. Copies inside item() and
+// inside operators whose shape depends on data are counted here and claimed by
+// those rules, which say more about where to look.
+func (c *ruleContext) hiddenSync() []Finding {
+	pageable := func(s *stall) bool { return s.copy >= 0 && c.t.GPU[s.copy].Memory == Pageable }
+	own := func(s *stall) bool { return pageable(s) && s.owner < 0 }
+	var copies, inItem, inShape int
+	var bytes, gpu int64
+	all, mine := c.newSites(), c.newSites()
+	for i := range c.stalls {
+		s := &c.stalls[i]
+		if !pageable(s) {
+			continue
+		}
+		op := &c.t.GPU[s.copy]
+		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
+		all.host(s.host, c.t.Host[s.host].Dur())
+		switch s.by {
+		case ownedByItem:
+			inItem++
+		case ownedByShape:
+			inShape++
+		default:
+			mine.host(s.host, c.t.Host[s.host].Dur())
+		}
+	}
+	if copies == 0 {
+		return nil
+	}
+	_, host := c.hostTime(pageable)
+	cl := c.claimHost(c.restart(own))
+	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", plural(copies, "copy", "copies"), c.perStep(host)))
+	f.Evidence["copies"] = copies
+	f.Evidence["copies_in_item"] = inItem
+	f.Evidence["copies_in_data_dependent_shape"] = inShape
+	f.Evidence["bytes"] = bytes
+	f.Evidence["gpu_ns"] = gpu
+	f.Evidence["host_ns"] = host
+	f.Sites = mine.top()
+	if len(f.Sites) == 0 {
+		f.Sites = all.top()
+	}
+	f.Knob = `keep results on the device and read them every N steps; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
+	f.Command = "gpuprof tune gruflow --knob item_reads"
+	switch {
+	case inItem+inShape == copies:
+		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")
+	case inItem+inShape > 0:
+		f.Caveats = append(f.Caveats, plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
+	}
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between the end of the copy and the next launch")
+	return []Finding{f}
+}

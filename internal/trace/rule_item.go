@@ -1,0 +1,43 @@
+package trace
+
+import "fmt"
+
+// item: item(), float(t), int(t), bool(t) of a tensor on the device. The
+// operator counts only when it encloses a synchronise call or a copy to the
+// host on its own thread: item() of a CPU tensor waits for nothing. It claims
+// the starved time from the end of the wait to the next launch.
+func (c *ruleContext) item() []Finding {
+	own := func(s *stall) bool { return s.by == ownedByItem }
+	reads, last := 0, int32(-1)
+	sites := c.newSites()
+	for i := range c.stalls {
+		s := &c.stalls[i]
+		if !own(s) || s.owner == last {
+			continue
+		}
+		last = s.owner
+		reads++
+		sites.host(s.owner, c.t.Host[s.owner].Dur())
+	}
+	if reads == 0 {
+		return nil
+	}
+	all := 0
+	for i := range c.t.Host {
+		if h := &c.t.Host[i]; c.is(h.Name, markItem) && c.x.InSteady(h.Start) {
+			all++
+		}
+	}
+	_, host := c.hostTime(own)
+	cl := c.claimHost(c.restart(own))
+	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", plural(reads, "read", "reads"), c.perStep(host)))
+	f.Evidence["reads"] = reads
+	f.Evidence["reads_step"] = float64(reads) / float64(c.steps)
+	f.Evidence["reads_without_wait"] = max(0, all-reads)
+	f.Evidence["host_ns"] = host
+	f.Sites = sites.top()
+	f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
+	f.Command = "gpuprof tune gruflow --knob item_reads"
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between its end and the next launch")
+	return []Finding{f}
+}

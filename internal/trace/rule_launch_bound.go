@@ -1,0 +1,183 @@
+package trace
+
+import "fmt"
+
+const (
+	boundStarved = 20        // percent of a window in which the device is starved
+	shortKernel  = 10_000    // ns
+	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
+	boundKernels = 8         // kernels a window must hold to have a median worth the name
+	boundWhole   = 16        // windows of a trace without steps
+	unknownLimit = int64(50) // one in this many: 2 %
+)
+
+// window is a stretch of one device's time with its kernels.
+type window struct {
+	Span
+	kernels, calls []int64
+	short          int
+}
+
+// launchBound: stretches in which kernels are so short that starting them
+// takes the host longer than running them takes the device: starved for at
+// least a fifth, at least half of the kernels under 10 us, and the median call
+// at least as long as the median kernel. It claims the starved time of those
+// stretches that the rules before it left. Kernels of graphs do not count: one
+// call starts many.
+func (c *ruleContext) launchBound() []Finding {
+	bound := map[int]Spans{}
+	var windows int
+	var total window
+	for _, d := range c.devices {
+		if d.Unknown.And(d.steady).Total()*unknownLimit > d.steady.Total() {
+			var lost Spans
+			for _, w := range c.boundWindows(d) {
+				lost = lost.Or(Spans{w.Span})
+			}
+			c.withhold(d, lost)
+			continue
+		}
+		for _, w := range c.boundWindows(d) {
+			windows++
+			bound[d.Device] = append(bound[d.Device], w.Span)
+			total.kernels = append(total.kernels, w.kernels...)
+			total.calls = append(total.calls, w.calls...)
+			total.short += w.short
+		}
+		bound[d.Device] = UnionOf(bound[d.Device])
+	}
+	if windows == 0 {
+		return nil
+	}
+	if c.quality.linksBroken {
+		c.claimHost(func(d *ruleDevice) Spans { return bound[d.Device] }) // remembers what is withheld
+		return nil
+	}
+	cl := c.claimHost(func(d *ruleDevice) Spans { return bound[d.Device] })
+	kernels, short := len(total.kernels), total.short
+	kernel, call := median(total.kernels), median(total.calls)
+	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, median launch %s)", duration(kernel), duration(call)))
+	f.Evidence["windows"] = windows
+	f.Evidence["window_ns"] = most(bound)
+	f.Evidence["kernels"] = kernels
+	f.Evidence["kernels_step"] = float64(kernels) / float64(c.steps)
+	f.Evidence["short_kernels_percent"] = percent(int64(short), int64(kernels))
+	f.Evidence["median_kernel_ns"] = kernel
+	f.Evidence["median_launch_ns"] = call
+	f.Sites = c.launchSites(bound)
+	f.Knob = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; foreach=True or fused=True in the optimizer; larger batches`
+	f.Command = "gpuprof tune e3nn --knob impl,batch"
+	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of Python between the steps; shapes must not change from step to step")
+	return []Finding{f}
+}
+
+// boundWindows are the launch-bound windows of a device: steps, else quarters
+// of a step; without steps, equal parts of the trace, else the whole.
+func (c *ruleContext) boundWindows(d *ruleDevice) []window {
+	parts := boundParts
+	var whole []Span
+	if c.stepped() {
+		for i := range c.x.Steps {
+			if st := &c.x.Steps[i]; !st.Dropped {
+				whole = append(whole, d.steady.Within(Span{st.Host.Start, c.stepEnd(i)}).hull())
+			}
+		}
+	} else {
+		whole, parts = []Span{d.steady.hull()}, boundWhole
+	}
+	var out []window
+	for _, s := range whole {
+		if s.Len() <= 0 {
+			continue
+		}
+		if w := c.look(d, s, 2); w != nil {
+			out = append(out, *w)
+			continue
+		}
+		for i := range parts {
+			n := int64(parts)
+			part := Span{s.Start + s.Len()*int64(i)/n, s.Start + s.Len()*int64(i+1)/n}
+			if w := c.look(d, part, boundKernels); w != nil {
+				out = append(out, *w)
+			}
+		}
+	}
+	return out
+}
+
+// stepEnd is where the time of a step ends: where the next one begins, so that
+// no window overlaps another.
+func (c *ruleContext) stepEnd(i int) int64 {
+	if i+1 < len(c.x.Steps) {
+		return min(max(c.x.Steps[i].Full.End, c.x.Steps[i].Host.End), max(c.x.Steps[i+1].Host.Start, c.x.Steps[i].Host.End))
+	}
+	return c.x.Steps[i].Full.End
+}
+
+// hull is the shortest span around a set.
+func (a Spans) hull() Span {
+	if len(a) == 0 {
+		return Span{}
+	}
+	return Span{a[0].Start, a[len(a)-1].End}
+}
+
+// look tests one window for the three conditions; nil when one fails.
+func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
+	starved := d.Starved.Within(s)
+	if !c.quality.linksBroken { // else nothing is claimed, and the note says what would have been
+		starved = starved.Minus(d.doubt)
+	}
+	if starved.Total()*100 < s.Len()*boundStarved {
+		return nil
+	}
+	w := &window{Span: s}
+	lo := firstOp(c.t, d.Ops, s.Start)
+	for _, g := range d.Ops[lo:] {
+		op := &c.t.GPU[g]
+		if op.Start >= s.End {
+			break
+		}
+		if op.Kind != Kernel || c.ofGraph(op) || op.Launch < 0 {
+			continue
+		}
+		w.kernels = append(w.kernels, op.Dur())
+		w.calls = append(w.calls, c.t.Host[op.Launch].Dur())
+		if op.Dur() < shortKernel {
+			w.short++
+		}
+	}
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || median(w.calls) < median(w.kernels) {
+		return nil
+	}
+	return w
+}
+
+// firstOp is the index of the first operation that begins at or after an instant.
+func firstOp(t *Trace, ops []int32, at int64) int {
+	lo, hi := 0, len(ops)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if t.GPU[ops[mid]].Start < at {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// launchSites are the operators that start most kernels in the windows, with
+// the time of the calls.
+func (c *ruleContext) launchSites(bound map[int]Spans) []Site {
+	s := c.newSites()
+	for _, d := range c.devices {
+		for _, g := range d.Ops {
+			op := &c.t.GPU[g]
+			if op.Kind == Kernel && !c.ofGraph(op) && op.Launch >= 0 && bound[d.Device].Contains(op.Start) {
+				s.gpu(g, c.t.Host[op.Launch].Dur())
+			}
+		}
+	}
+	return s.top()
+}

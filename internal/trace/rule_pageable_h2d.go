@@ -1,0 +1,97 @@
+package trace
+
+import "fmt"
+
+// smallCopy is the size below which the cost of starting a copy, not the kind
+// of memory, decides its time.
+const smallCopy = 64 << 10
+
+// pageableH2D: large copies to the device from pageable memory, which the
+// driver stages through a pinned buffer. It claims the time no other operation
+// overlaps, less what pinned copies of the same bytes would take at the rate
+// pinned copies reach in this trace. Where the trace has none there is nothing
+// to compare with, and no claim.
+func (c *ruleContext) pageableH2D() []Finding {
+	isPageable := func(op *GPU) bool {
+		return op.Kind == Memcpy && op.Dir == H2D && op.Memory == Pageable && op.Bytes >= smallCopy
+	}
+	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
+	byDevice := map[int]int64{}
+	s := c.newSites()
+	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
+		if !isPageable(op) {
+			return
+		}
+		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
+		byDevice[d.Device] += op.Bytes
+		if op.Launch >= 0 {
+			host += c.t.Host[op.Launch].Dur()
+		}
+		s.gpu(g, op.Dur())
+	})
+	if copies == 0 {
+		return nil
+	}
+	exposed := c.exclusives(func(g int32) bool { return isPageable(&c.t.GPU[g]) })
+	rate, pinned := c.pinnedRate()
+	cl := claim{device: -1}
+	if rate > 0 {
+		cl = c.claimGPU(func(d *ruleDevice) Spans {
+			e := exposed[d.Device]
+			return e.first(e.Total() - int64(float64(byDevice[d.Device])/rate))
+		})
+	}
+	c.copyNS = cl.ns
+	f := c.finding(cl, fmt.Sprintf("%s from pageable memory to the device take %s", plural(copies, "copy", "copies"), c.perStep(gpu)))
+	f.Evidence["copies"] = copies
+	f.Evidence["bytes"] = bytes
+	f.Evidence["gpu_ns"] = gpu
+	f.Evidence["host_ns"] = host
+	f.Evidence["exposed_ns"] = most(exposed)
+	f.Evidence["pageable_bytes_per_s"] = rateOf(bytes, gpu)
+	f.Evidence["pinned_copies"] = pinned
+	f.Sites = s.top()
+	f.Knob = "DataLoader(..., pin_memory=True), or tensor.pin_memory() once, and tensor.to(device, non_blocking=True)"
+	f.Command = "gpuprof tune collate --knob pinned"
+	if rate > 0 {
+		f.Evidence["pinned_bytes_per_s"] = rate * 1e9
+		f.Caveats = append(f.Caveats, "pinning memory costs time too: pin once and reuse, or let the loader's thread do it")
+	} else {
+		f.Caveats = append(f.Caveats, "no number: the trace has no copy from pinned memory whose rate could be compared")
+	}
+	return []Finding{f}
+}
+
+// pinnedRate is what copies from pinned memory to the device reach in this
+// trace, in bytes a ns, and how many they are. Large ones speak where there
+// are any: small ones are slow for another reason, and would only lower the
+// claim.
+func (c *ruleContext) pinnedRate() (rate float64, copies int) {
+	var bytes, ns [2]int64 // small, large
+	var n [2]int
+	for i := range c.t.GPU {
+		op := &c.t.GPU[i]
+		if op.Kind != Memcpy || op.Dir != H2D || op.Memory != Pinned || op.Bytes <= 0 || op.Dur() <= 0 {
+			continue
+		}
+		k := 0
+		if op.Bytes >= smallCopy {
+			k = 1
+		}
+		bytes[k], ns[k], n[k] = bytes[k]+op.Bytes, ns[k]+op.Dur(), n[k]+1
+	}
+	for k := 1; k >= 0; k-- {
+		if n[k] > 0 {
+			return float64(bytes[k]) / float64(ns[k]), n[k]
+		}
+	}
+	return 0, 0
+}
+
+// rateOf is bytes a second.
+func rateOf(bytes, ns int64) float64 {
+	if ns <= 0 {
+		return 0
+	}
+	return float64(bytes) / float64(ns) * 1e9
+}

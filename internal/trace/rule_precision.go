@@ -1,0 +1,163 @@
+package trace
+
+import "fmt"
+
+const (
+	// Tensor cores have at most eight times the rate of the ordinary ones with
+	// TF32 (A100: 156 against 19.5 TF/s) and sixteen with 16 bits; 16-bit operands
+	// need half the bytes. Eight is taken as the bound of both, as memory and
+	// everything around the products keep it from being reached.
+	tensorGain = 8
+	// From TF32 to 16 bits the rate doubles and the bytes halve.
+	halfGain = 2
+)
+
+// capability of a device as one number: 8.0 is 80.
+func (d *ruleDevice) capability() int { return d.props.Major*10 + d.props.Minor }
+
+// products adds up the matrix products of the steady part on devices ok takes.
+type products struct {
+	ns    map[matmul]int64
+	count map[precision]int
+}
+
+func (c *ruleContext) products(ok func(*ruleDevice) bool) products {
+	p := products{map[matmul]int64{}, map[precision]int{}}
+	ns, count := make([]int64, len(c.names)), make([]int, len(c.names))
+	c.steadyOps(func(d *ruleDevice, _ int32, op *GPU) {
+		if m := c.matmul(op); m.kind != notMatmul && ok(d) {
+			ns[op.Name] += op.Dur()
+			count[op.Name]++
+		}
+	})
+	for name := range ns {
+		m := c.names[name].matmul
+		p.ns[m] += ns[name]
+		p.count[m.prec] += count[name]
+	}
+	return p
+}
+
+func (c *ruleContext) matmul(op *GPU) matmul {
+	if op.Kind != Kernel || int(op.Name) >= len(c.names) {
+		return matmul{}
+	}
+	return c.names[op.Name].matmul
+}
+
+// of is the time in kernels of one precision.
+func (p *products) of(prec precision) int64 {
+	return p.ns[matmul{matmulGEMM, prec}] + p.ns[matmul{matmulConv, prec}]
+}
+
+// isProduct says whether an operation is a matrix product or convolution in
+// one of the precisions.
+func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
+	m := c.matmul(&c.t.GPU[g])
+	if m.kind != matmulGEMM && m.kind != matmulConv {
+		return false
+	}
+	for _, p := range precs {
+		if m.prec == p {
+			return true
+		}
+	}
+	return false
+}
+
+// noTF32: FP32 products on the ordinary cores of a device that has TF32
+// (compute capability 8.0). It claims at most seven eighths of the time no
+// other operation overlaps.
+func (c *ruleContext) noTF32() []Finding {
+	able := func(d *ruleDevice) bool { return d.capability() >= 80 }
+	p := c.products(able)
+	if p.of(precFP32) == 0 {
+		return nil
+	}
+	pick := func(g int32) bool { return c.isProduct(g, precFP32) }
+	exposed := c.exclusives(pick)
+	cl := c.claimGPU(func(d *ruleDevice) Spans {
+		if !able(d) {
+			return nil
+		}
+		e := exposed[d.Device]
+		return e.first(e.Total() * (tensorGain - 1) / tensorGain)
+	})
+	c.tf32NS = cl.ns
+	f := c.finding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.perStep(p.of(precFP32))))
+	f.Evidence["kernels"] = p.count[precFP32]
+	f.Evidence["gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
+	f.Evidence["conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
+	f.Evidence["tf32_ns"] = p.of(precTF32)
+	f.Evidence["exposed_ns"] = most(exposed)
+	f.Sites = c.gpuSites(pick)
+	f.Knob = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
+	f.Command = "gpuprof tune e3nn --knob precision"
+	f.Caveats = append(f.Caveats, "TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (8), products limited by memory gain less")
+	if p.of(precTF32) > 0 {
+		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
+	}
+	return []Finding{f}
+}
+
+// noAMP: FP32 products and none in 16 bits on tensor cores, on a device that
+// has them (compute capability 7.0). It claims at most seven eighths of the
+// time of products on the ordinary cores and half of those in TF32, less what
+// no-tf32 took.
+func (c *ruleContext) noAMP() []Finding {
+	able := func(d *ruleDevice) bool { return d.capability() >= 70 }
+	p := c.products(able)
+	fp32, tf := p.of(precFP32), p.of(precTF32)
+	if fp32+tf == 0 || c.hasHalf() {
+		return nil
+	}
+	onFP32 := func(g int32) bool { return c.isProduct(g, precFP32) }
+	either := func(g int32) bool { return c.isProduct(g, precFP32, precTF32) }
+	plain, both := c.exclusives(onFP32), c.exclusives(either)
+	cl := c.claimGPU(func(d *ruleDevice) Spans {
+		if !able(d) {
+			return nil
+		}
+		slow, all := plain[d.Device], both[d.Device]
+		limit := slow.Total()*(tensorGain-1)/tensorGain + (all.Total()-slow.Total())*(halfGain-1)/halfGain
+		taken := all.And(c.l.Claimed(d.Device))
+		return all.Minus(taken).first(limit - taken.Total())
+	})
+	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.perStep(fp32+tf)))
+	f.Evidence["kernels"] = p.count[precFP32] + p.count[precTF32]
+	f.Evidence["fp32_gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
+	f.Evidence["fp32_conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
+	f.Evidence["tf32_ns"] = tf
+	f.Evidence["exposed_ns"] = most(both)
+	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
+	f.Sites = c.gpuSites(either)
+	f.Knob = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`
+	f.Command = "gpuprof tune e3nn --knob precision"
+	if cl.ns == 0 && c.tf32NS > 0 {
+		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
+	}
+	f.Caveats = append(f.Caveats, "check the loss: bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
+	return []Finding{f}
+}
+
+// hasHalf says whether anything in the trace ran in 16 bits (or fewer) on
+// tensor cores.
+func (c *ruleContext) hasHalf() bool {
+	for i := range c.t.GPU {
+		if m := c.matmul(&c.t.GPU[i]); m.prec == precHalf || m.prec == precFP8 {
+			return true
+		}
+	}
+	return false
+}
+
+// gpuSites are the places that launch what pick chooses.
+func (c *ruleContext) gpuSites(pick func(g int32) bool) []Site {
+	s := c.newSites()
+	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
+		if pick(g) {
+			s.gpu(g, op.Dur())
+		}
+	})
+	return s.top()
+}

@@ -1,0 +1,155 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// droppedLimit is the share of kernel launches without a kernel, one in this
+// many, from which idle time cannot be trusted: a kernel that is missing makes
+// a busy device look starved.
+const droppedLimit = 100
+
+// traceQuality is what limits what the rules can say.
+type traceQuality struct {
+	launches, dropped           int // calls that start a kernel; those whose kernel is missing
+	graphLaunches, graphKernels int
+	unknown, span               int64 // on the device where the share is largest
+	linksBroken                 bool
+}
+
+// judge measures the trace's quality in the steady part, and marks the waits
+// that a missing kernel may have filled.
+func (c *ruleContext) judge() traceQuality {
+	var q traceQuality
+	linked := make([]bool, len(c.t.Host))
+	for i := range c.t.GPU {
+		if l := c.t.GPU[i].Launch; l >= 0 {
+			linked[l] = true
+		}
+	}
+	// Between begin and end of a capture a launch only records: its kernel is
+	// not missing.
+	capturing, lane := false, uint32(0)
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != API {
+			continue
+		}
+		if h.Lane != lane {
+			capturing, lane = false, h.Lane
+		}
+		if c.is(h.Name, markCapture) {
+			capturing = strings.Contains(c.t.Name(h.Name), "Begin")
+		}
+		if capturing || !c.x.InSteady(h.Start) {
+			continue
+		}
+		if c.is(h.Name, markGraph) {
+			q.graphLaunches++
+			continue
+		}
+		if !c.is(h.Name, markKernel) {
+			continue
+		}
+		q.launches++
+		if !linked[i] {
+			q.dropped++
+			for _, d := range c.devices {
+				if d.on(c, h.Lane) {
+					d.doubtAfter(h.Start)
+				}
+			}
+		}
+	}
+	for _, d := range c.devices {
+		d.doubt = UnionOf(d.doubt)
+		u, s := d.Unknown.And(d.steady).Total(), d.steady.Total()
+		if q.span == 0 || u*q.span > q.unknown*s {
+			q.unknown, q.span = u, s
+		}
+	}
+	c.steadyOps(func(_ *ruleDevice, _ int32, op *GPU) {
+		if c.ofGraph(op) {
+			q.graphKernels++
+		}
+	})
+	q.linksBroken = len(c.devices) > 0 && q.dropped*droppedLimit > q.launches
+	return q
+}
+
+// doubtAfter marks the wait that ended with the first launch after a call
+// whose kernel is missing: the kernel ran before that launch's work, perhaps
+// in the wait.
+func (d *ruleDevice) doubtAfter(at int64) {
+	i, _ := slices.BinarySearch(d.Launches, at+1)
+	end := at + 1
+	if i < len(d.Launches) {
+		end = d.Launches[i]
+	}
+	for _, t := range [...]int64{at, end - 1} {
+		d.doubt = append(d.doubt, d.Starved.around(t)...)
+	}
+}
+
+// around is the span of a set that holds an instant.
+func (a Spans) around(at int64) Spans {
+	i, _ := slices.BinarySearchFunc(a, at, func(s Span, t int64) int {
+		if s.End <= t {
+			return -1
+		}
+		return 1
+	})
+	if i < len(a) && a[i].Start <= at {
+		return a[i : i+1]
+	}
+	return nil
+}
+
+// traceQuality: reasons to trust the other findings less. It runs last and
+// says which claims were withheld because of them.
+func (c *ruleContext) traceQuality() []Finding {
+	q := &c.quality
+	var why []string
+	if q.unknown*unknownLimit > q.span {
+		why = append(why, fmt.Sprintf("%.1f %% of the device's time is idle before work whose launch is not in the trace", percent(q.unknown, q.span)))
+	}
+	if q.graphLaunches > 0 || q.graphKernels > 0 {
+		text := plural(q.graphLaunches, "graph launch", "graph launches")
+		if q.graphKernels > 0 {
+			text += fmt.Sprintf(" started %s without a launch or an operator of their own", plural(q.graphKernels, "operation", "operations"))
+		} else {
+			text += " started work that the trace does not link to them"
+		}
+		why = append(why, text)
+	}
+	if q.linksBroken {
+		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	f := c.finding(claim{device: -1}, "the trace does not tell everything: "+strings.Join(why, "; "))
+	f.Evidence["unknown_ns"] = q.unknown
+	f.Evidence["unknown_percent"] = percent(q.unknown, q.span)
+	f.Evidence["graph_launches"] = q.graphLaunches
+	f.Evidence["graph_operations"] = q.graphKernels
+	f.Evidence["kernel_launches"] = q.launches
+	f.Evidence["dropped_kernels"] = q.dropped
+	if q.graphLaunches+q.graphKernels > 0 {
+		f.Caveats = append(f.Caveats, "kernels of graphs are left out of launch-bound and have no call site; other claims stand")
+	}
+	var muted []string
+	for _, id := range slices.Sorted(maps.Keys(c.withheld)) {
+		if n := c.withheld[id]; n > 0 {
+			muted = append(muted, id)
+			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.perStep(n)))
+		}
+	}
+	f.Evidence["suppressed"] = strings.Join(muted, " ")
+	f.Knob = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off for the question of launches"
+	f.Command = "gpuprof analyze NEW.json"
+	return []Finding{f}
+}

@@ -1,0 +1,207 @@
+package trace
+
+import "math"
+
+// rule is one entry of the table: an id and what it looks for.
+type rule struct {
+	id string
+	// host says that the rule claims starved time, which rests on knowing which
+	// launch ended each wait.
+	host bool
+	find func(c *ruleContext) []Finding
+}
+
+// ruleTable lists the rules in the order in which they claim time.
+func ruleTable() []rule {
+	return []rule{
+		{"dataloader-stall", true, (*ruleContext).dataloaderStall},
+		{"hidden-sync", true, (*ruleContext).hiddenSync},
+		{"explicit-sync", true, (*ruleContext).explicitSync},
+		{"item", true, (*ruleContext).item},
+		{"data-dependent-shape", true, (*ruleContext).dataDependentShape},
+		{"pageable-h2d", false, (*ruleContext).pageableH2D},
+		{"exposed-copy", false, (*ruleContext).exposedCopy},
+		{"launch-bound", true, (*ruleContext).launchBound},
+		{"small-grid", false, (*ruleContext).smallGrid},
+		{"no-tf32", false, (*ruleContext).noTF32},
+		{"no-amp", false, (*ruleContext).noAMP},
+		{"allocator-churn", true, (*ruleContext).allocatorChurn},
+		{"deterministic", false, (*ruleContext).deterministicSort},
+		{"deterministic-fill", false, (*ruleContext).deterministicFill},
+		{"exposed-comm", false, (*ruleContext).exposedComm},
+		{"trace-quality", false, (*ruleContext).traceQuality},
+	}
+}
+
+// RuleIDs are the ids of all rules in the order in which they claim time.
+func RuleIDs() []string {
+	var ids []string
+	for _, r := range ruleTable() {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+// Rules runs every rule over a trace, in order, claiming time from the ledger.
+// The findings are in the order of the rules; times are totals over the steady
+// steps in ns. Rules is deterministic.
+//
+// Over several devices a claim is that of the device it frees most time on,
+// and an instant claimed on one device is not claimed again on another by a
+// later rule: all claims of a trace add up to no more than its steady span.
+func Rules(x *Index, l *Ledger) []Finding {
+	c := newRuleContext(x, l)
+	var out []Finding
+	for _, r := range ruleTable() {
+		c.rule = r
+		out = append(out, r.find(c)...)
+	}
+	return out
+}
+
+// ruleContext is what the rules share: the trace, the ledger and facts that
+// more than one of them needs.
+type ruleContext struct {
+	x       *Index
+	t       *Trace
+	l       *Ledger
+	rule    rule
+	steps   int64
+	span    int64 // steady, ns
+	names   []nameFacts
+	devices []*ruleDevice
+	quality traceQuality
+	// wall are the instants some device was granted; used with several devices only.
+	wall Spans
+	// stalls are the host calls that wait for a device, by lane, then start.
+	stalls []stall
+	// launches are the starts of calls that launch something, by process.
+	launches map[int32][]int64
+	tf32NS   int64            // claimed by no-tf32
+	copyNS   int64            // claimed by pageable-h2d
+	withheld map[string]int64 // by rule, on the device where it is most
+}
+
+// ruleDevice is a device as the rules see it.
+type ruleDevice struct {
+	*DeviceTime
+	props  Device
+	steady Spans          // the steady part of its window
+	mine   []bool         // by place in Ops: part of the steady steps
+	procs  map[int32]bool // processes that launch on it
+	doubt  Spans          // waits that a kernel missing from the trace may have filled
+	// withheld would have been claimed, were the trace better.
+	withheld Spans
+}
+
+func newRuleContext(x *Index, l *Ledger) *ruleContext {
+	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]int64{}}
+	c.names = describeRuleNames(x.T)
+	for _, d := range x.Devices {
+		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
+		if d.Device < len(x.T.Devices) {
+			rd.props = x.T.Devices[d.Device]
+		}
+		last := uint32(math.MaxUint32)
+		for _, g := range d.Ops {
+			if h := x.T.GPU[g].Launch; h >= 0 && x.T.Host[h].Lane != last {
+				last = x.T.Host[h].Lane
+				rd.procs[x.T.processOf(last)] = true
+			}
+		}
+		c.findOwn(rd)
+		c.devices = append(c.devices, rd)
+	}
+	c.findLaunches()
+	c.quality = c.judge()
+	c.stalls = c.findStalls()
+	return c
+}
+
+// on says whether what a lane does can keep a device waiting: its process
+// launches on it. Where no launch is known every process may.
+func (d *ruleDevice) on(c *ruleContext, lane uint32) bool {
+	return len(d.procs) == 0 || d.procs[c.t.processOf(lane)]
+}
+
+// claimHost claims for each device the starved part of what the host did;
+// want gives that for one device. Where the links to launches cannot be
+// trusted the claim is withheld and remembered for the note.
+func (c *ruleContext) claimHost(want func(*ruleDevice) Spans) claim {
+	return c.grant(func(d *ruleDevice) Spans {
+		if c.quality.linksBroken {
+			c.withhold(d, want(d))
+			return nil
+		}
+		return c.l.ClaimHost(d.Device, want(d).Minus(d.doubt))
+	})
+}
+
+// withhold remembers what a rule would have claimed of a device.
+func (c *ruleContext) withhold(d *ruleDevice, want Spans) {
+	lost := d.Starved.And(want).And(d.steady).Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
+	d.withheld = d.withheld.Or(lost)
+	c.withheld[c.rule.id] = max(c.withheld[c.rule.id], lost.Total())
+}
+
+// claimGPU claims for each device what want gives, which no operation outside
+// the finding overlaps.
+func (c *ruleContext) claimGPU(want func(*ruleDevice) Spans) claim {
+	return c.grant(func(d *ruleDevice) Spans { return c.l.ClaimGPU(d.Device, want(d).And(d.steady)) })
+}
+
+// claim is what a finding was granted: the device that gains most.
+type claim struct {
+	ns     int64
+	spans  Spans
+	device int // index into T.Devices, -1 none
+}
+
+func (c *ruleContext) grant(of func(*ruleDevice) Spans) claim {
+	best := claim{device: -1}
+	for _, d := range c.devices {
+		got := of(d)
+		if len(c.devices) > 1 {
+			got = got.Minus(c.wall)
+		}
+		if n := got.Total(); n > best.ns {
+			best = claim{n, got, d.Device}
+		}
+	}
+	if len(c.devices) > 1 {
+		c.wall = c.wall.Or(best.spans)
+	}
+	return best
+}
+
+// finding makes a finding of the running rule from its claim; what happened is
+// the sentence, to which the bound is added.
+func (c *ruleContext) finding(cl claim, what string) Finding {
+	f := Finding{
+		Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps,
+		Title: what, Evidence: map[string]any{}, Sites: []Site{}, Caveats: []string{}, Spans: cl.spans,
+	}
+	if c.span > 0 {
+		f.Share = float64(cl.ns) / float64(c.span)
+	}
+	f.Severity = SeverityOf(f.ClaimNS, f.Share)
+	if cl.ns > 0 {
+		f.Title += ", which costs up to " + c.perStep(cl.ns)
+	}
+	if cl.ns > 0 && len(c.devices) > 1 && cl.device >= 0 {
+		f.Evidence["device"] = c.t.Devices[cl.device].ID
+	}
+	if c.rule.host {
+		c.hostCaveats(&f)
+	}
+	return f
+}
+
+func (c *ruleContext) hostCaveats(f *Finding) {
+	if c.t.Inflated {
+		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen what the host does; record again without with_stack to size it")
+	}
+	if len(c.devices) > 0 && c.quality.linksBroken {
+		f.Caveats = append(f.Caveats, "no time claimed: too many kernels are missing from the trace to say when the device was idle (see trace-quality)")
+	}
+}

@@ -1,0 +1,129 @@
+package trace
+
+import "slices"
+
+// findOwn lists the operations that belong to the steps findings speak of: by
+// their launch where that is known, for a device may still be busy with the
+// dropped step when the next one begins.
+func (c *ruleContext) findOwn(d *ruleDevice) {
+	var in Span // the steady stretch found last: most operations lie where the one before did
+	d.mine = make([]bool, len(d.Ops))
+	for i, g := range d.Ops {
+		op := &c.t.GPU[g]
+		at := op.Start
+		if op.Launch >= 0 {
+			at = c.t.Host[op.Launch].Start
+		}
+		if at < in.Start || at >= in.End {
+			s := c.x.Steady.around(at)
+			if len(s) == 0 {
+				continue
+			}
+			in = s[0]
+		}
+		d.mine[i] = true
+	}
+}
+
+// exclusive is the steady time in which only operations of the steady steps
+// that pick chooses run on the device: no other operation overlaps it.
+func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) Spans {
+	var in []Span
+	picked := make([]bool, len(d.Ops))
+	for i, g := range d.Ops {
+		if picked[i] = d.mine[i] && pick(g); picked[i] {
+			in = append(in, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
+		}
+	}
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]Span, 0, len(d.Ops)-len(in))
+	for i, g := range d.Ops {
+		if !picked[i] {
+			out = append(out, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
+		}
+	}
+	return UnionOf(in).Minus(UnionOf(out)).And(d.steady)
+}
+
+// named says whether any name of the trace carries a mark: most rules have
+// nothing to look for in most traces.
+func (c *ruleContext) named(m nameMark) bool {
+	for i := range c.names {
+		if c.names[i].what&m != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// exclusives is exclusive for every device, by index into T.Devices.
+func (c *ruleContext) exclusives(pick func(g int32) bool) map[int]Spans {
+	out := map[int]Spans{}
+	for _, d := range c.devices {
+		out[d.Device] = d.exclusive(c, pick)
+	}
+	return out
+}
+
+// most is the longest total of a set of spans per device.
+func most(by map[int]Spans) int64 {
+	var n int64
+	for _, s := range by {
+		n = max(n, s.Total())
+	}
+	return n
+}
+
+// steadyOps calls f for every operation of the steady steps.
+func (c *ruleContext) steadyOps(f func(d *ruleDevice, g int32, op *GPU)) {
+	for _, d := range c.devices {
+		for i, g := range d.Ops {
+			if d.mine[i] {
+				f(d, g, &c.t.GPU[g])
+			}
+		}
+	}
+}
+
+// first is the part of a set up to a total length.
+func (a Spans) first(ns int64) Spans {
+	var out Spans
+	for _, s := range a {
+		if ns <= 0 {
+			break
+		}
+		n := min(ns, s.Len())
+		out = append(out, Span{s.Start, s.Start + n})
+		ns -= n
+	}
+	return out
+}
+
+// median of a list, which it sorts; 0 for none.
+func median(v []int64) int64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// ofGraph says whether an operation was started by a graph launch: one call
+// for many.
+func (c *ruleContext) ofGraph(op *GPU) bool {
+	return op.Graph || op.Launch >= 0 && c.is(c.t.Host[op.Launch].Name, markGraph)
+}
+
+// gpuUnder says whether a device operation was launched under an event with a
+// mark and, if so, which; -1 otherwise. Where the launch is unknown the
+// operator with its external id speaks for it.
+func (c *ruleContext) gpuUnder(g int32, m nameMark) int32 {
+	if h := c.t.GPU[g].Launch; h >= 0 {
+		if e := c.within(h, m); e >= 0 {
+			return e
+		}
+	}
+	return c.within(c.x.EnclosingOp(g), m)
+}

@@ -1,0 +1,157 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// perStep words a total over the steady steps as a time a step.
+func (c *ruleContext) perStep(ns int64) string {
+	if c.stepped() {
+		return duration(ns/c.steps) + " a step"
+	}
+	return duration(ns) + " over the trace"
+}
+
+// stepped says whether the trace has steps; without any, times are totals.
+func (c *ruleContext) stepped() bool { return len(c.x.Steps) > 0 && c.x.StepSource != wholeTrace }
+
+// wholeTrace is the step source of a trace without steps.
+const wholeTrace = "whole trace"
+
+// duration prints ns with three figures and a unit.
+func duration(ns int64) string {
+	v, unit := float64(ns), "ns"
+	switch {
+	case ns >= 1e9:
+		v, unit = v/1e9, "s"
+	case ns >= 1e6:
+		v, unit = v/1e6, "ms"
+	case ns >= 1e3:
+		v, unit = v/1e3, "us"
+	}
+	switch {
+	case unit == "ns" || v >= 99.95:
+		return fmt.Sprintf("%.0f %s", v, unit)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f %s", v, unit)
+	}
+	return fmt.Sprintf("%.2f %s", v, unit)
+}
+
+// plural is "1 copy" or "12 copies".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// percent is the share of part in whole, in percent.
+func percent(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+// sites adds up where something happens.
+type sites struct {
+	c  *ruleContext
+	by map[string]*Site
+}
+
+func (c *ruleContext) newSites() *sites { return &sites{c, map[string]*Site{}} }
+
+// topSites is how many places a finding names.
+const topSites = 5
+
+func (s *sites) add(where string, ns int64) {
+	if where == "" {
+		return
+	}
+	e := s.by[where]
+	if e == nil {
+		e = &Site{Where: where}
+		s.by[where] = e
+	}
+	e.Count++
+	e.NS += ns
+}
+
+// host adds a host event.
+func (s *sites) host(h int32, ns int64) { s.add(s.c.where(h), ns) }
+
+// gpu adds a device operation at the place that launched it, or under its own
+// name where that is not known.
+func (s *sites) gpu(g int32, ns int64) {
+	op := &s.c.t.GPU[g]
+	where := ""
+	if op.Launch >= 0 {
+		where = s.c.where(op.Launch)
+	}
+	if where == "" {
+		if h := s.c.x.EnclosingOp(g); h >= 0 {
+			where = s.c.where(h)
+		}
+	}
+	if where == "" {
+		where = shortName(s.c.t.Name(op.Name))
+	}
+	s.add(where, ns)
+}
+
+// top are the places with most time.
+func (s *sites) top() []Site {
+	out := make([]Site, 0, len(s.by))
+	for _, e := range s.by {
+		out = append(out, *e)
+	}
+	slices.SortFunc(out, func(a, b Site) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Where, b.Where))
+	})
+	return out[:min(len(out), topSites)]
+}
+
+// where names the place of a host event: file and line where the trace has
+// stacks, else the part of the model, with the outermost operator around it.
+func (c *ruleContext) where(h int32) string {
+	site, op := c.x.Site(h), c.outerOp(h)
+	inner := ""
+	if e := c.x.Op(h); e >= 0 {
+		inner = c.t.Name(c.t.Host[e].Name)
+	}
+	switch {
+	case op == "" || site == op:
+		return site
+	case site == "" || site == inner:
+		return op
+	}
+	return site + " (" + op + ")"
+}
+
+// outerOp is the outermost operator around a host event (or it): what the
+// program called.
+func (c *ruleContext) outerOp(h int32) string {
+	outer := int32(-1)
+	for e := c.x.Op(h); e >= 0; e = c.x.Parent(e) {
+		if c.t.Host[e].Kind == Op {
+			outer = e
+		}
+	}
+	if outer < 0 {
+		return ""
+	}
+	return c.t.Name(c.t.Host[outer].Name)
+}
+
+// shortName cuts a kernel's template arguments and parameters off.
+func shortName(s string) string {
+	s = strings.TrimPrefix(s, "void ")
+	if i := strings.IndexAny(s, "<("); i > 0 {
+		s = s[:i]
+	}
+	return s
+}

@@ -1,0 +1,283 @@
+package trace_test
+
+import "github.com/gpuprof/gpuprof/internal/trace"
+
+// Kernel names as the libraries write them.
+const (
+	sgemm     = "ampere_sgemm_128x64_tn"
+	tf32gemm  = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_execute_kernel__5x_cublas"
+	bf16gemm  = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_32x6_tn"
+	addKernel = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int, at::native::CUDAFunctor_add<float>)"
+	fillName  = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1> >(int, at::native::FillFunctor<float>, at::detail::Array<char*, 1>)"
+	radixSort = "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, long, int>::Policy800, false, long, long, int, int>(int*, int*, int*)"
+	allReduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+)
+
+// ruleScenes are, for every rule, a program that has what it looks for and one
+// that nearly has. Claims were worked out from the scene by hand: see claim.
+type ruleScene struct {
+	rule  string
+	fires func() *scene
+	// claim is what the rule claims of the steady steps, in ns.
+	claim int64
+	quiet func() *scene
+}
+
+func ruleScenes() []ruleScene {
+	return []ruleScene{
+		// a fetch of 3,002 us, in the first 1,383 of which the device works
+		{rule: "dataloader-stall", claim: 2 * 1619 * us, fires: sceneLoader(3000 * us), quiet: sceneLoader(60 * us)},
+		// 5 synchronise, 2 ends of operators, 150 work, 1 start of one
+		{rule: "hidden-sync", claim: 2 * 158 * us, fires: sceneCopyBack(trace.Pageable, true), quiet: sceneCopyBack(trace.Pinned, false)},
+		// 200 work, 1 start of an operator
+		{rule: "explicit-sync", claim: 2 * 201 * us, fires: sceneSync("cudaDeviceSynchronize"), quiet: sceneSync("cudaEventQuery")},
+		// 2 ends of operators, 120 work, 1 start of one
+		{rule: "item", claim: 2 * 123 * us, fires: sceneItem(true), quiet: sceneItem(false)},
+		// 1 end of an operator, 80 work, 1 start of one
+		{rule: "data-dependent-shape", claim: 2 * 82 * us, fires: sceneNonzero(true), quiet: sceneNonzero(false)},
+		// 1 MiB at 2 bytes a ns less 1 MiB at 8
+		{rule: "pageable-h2d", claim: 2 * (1<<19 - 1<<17), fires: scenePageable(1 << 20), quiet: scenePageable(32 << 10)},
+		// the copies
+		{rule: "exposed-copy", claim: 2 * 200 * us, fires: sceneCopies(7), quiet: sceneCopies(20)},
+		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin
+		{rule: "launch-bound", claim: 103 * us, fires: sceneSmallKernels(2 * us), quiet: sceneSmallKernels(40 * us)},
+		// claims nothing
+		{rule: "small-grid", claim: 0, fires: sceneGrid(24), quiet: sceneGrid(1080)},
+		// seven eighths of 160 us
+		{rule: "no-tf32", claim: 2 * 2 * 140 * us, fires: sceneGEMM(8, sgemm), quiet: sceneGEMM(8, tf32gemm)},
+		// seven eighths of 160 us
+		{rule: "no-amp", claim: 2 * 2 * 140 * us, fires: sceneGEMM(7, "volta_sgemm_128x64_tn"), quiet: sceneGEMM(8, bf16gemm)},
+		// 3 of the release after the last kernel, 90 the allocation
+		{rule: "allocator-churn", claim: 2 * 93 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
+		// the sorts of index_put_, not those of sort()
+		{rule: "deterministic", claim: 2 * 30 * us, fires: sceneSort("aten::_index_put_impl_"), quiet: sceneSort("aten::embedding_dense_backward")},
+		// the fills
+		{rule: "deterministic-fill", claim: 2 * 25 * us, fires: sceneFill("aten::empty_strided"), quiet: sceneFill("aten::zeros")},
+		// 600 us that begin 7 after the 500 of work
+		{rule: "exposed-comm", claim: 2 * 107 * us, fires: sceneComm(600 * us), quiet: sceneComm(250 * us)},
+		// claims nothing
+		{rule: "trace-quality", claim: 0, fires: sceneGraph(true), quiet: sceneGraph(false)},
+	}
+}
+
+// A step of three matrix products in 16 bits, long enough to stay ahead of.
+func (s *scene) products(n int, ns int64) {
+	for range n {
+		s.op("aten::mm", bf16gemm, ns)
+	}
+}
+
+func sceneLoader(ns int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.loader(ns)
+			s.products(3, 500*us)
+			s.in("Optimizer.step#SGD.step", func() { s.work(100 * us) })
+		}).end()
+	}
+}
+
+func sceneCopyBack(mem trace.HostMemory, blocking bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(2, 400*us)
+			s.inKind(trace.Op, "aten::to", "/home/me/train.py(41): step;/usr/lib/python3/dist-packages/torch/_tensor.py(10): cpu", func() {
+				s.in("aten::copy_", func() {
+					s.copy(7, trace.D2H, mem, 4096, 4*us, blocking)
+					if blocking {
+						s.wait("cudaStreamSynchronize")
+					}
+				})
+			})
+			s.work(150 * us)
+			s.products(1, 100*us)
+		}).end()
+	}
+}
+
+func sceneSync(call string) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(2, 400*us)
+			if call == "cudaEventQuery" {
+				s.call(call, callTime)
+			} else {
+				s.wait(call)
+			}
+			s.work(200 * us)
+			s.products(1, 300*us)
+		}).end()
+	}
+}
+
+func sceneItem(onDevice bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(2, 300*us)
+			if onDevice {
+				s.item()
+			} else {
+				s.in("aten::item", func() { s.in("aten::_local_scalar_dense", func() { s.work(2 * us) }) })
+			}
+			s.work(120 * us)
+			s.products(1, 300*us)
+		}).end()
+	}
+}
+
+func sceneNonzero(waits bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(1, 300*us)
+			s.in("aten::nonzero", func() {
+				s.kernel("void at_cuda_detail::cub::DeviceReduceKernel<at_cuda_detail::cub::DeviceReducePolicy<bool, int> >(bool)", 10*us)
+				if waits {
+					s.copy(7, trace.D2H, trace.Pinned, 4, 2*us, false)
+					s.wait("cudaStreamSynchronize")
+				}
+			})
+			s.work(80 * us)
+			s.products(1, 300*us)
+		}).end()
+	}
+}
+
+// Two copies from pageable memory a step at 2 bytes a ns, and one from pinned
+// memory at 8.
+func scenePageable(bytes int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.in("aten::copy_", func() { s.copy(7, trace.H2D, trace.Pageable, bytes, bytes/2, true) })
+			s.in("aten::copy_", func() { s.copy(7, trace.H2D, trace.Pinned, 64<<10, 8192, false) })
+			s.products(2, 2000*us)
+		}).end()
+	}
+}
+
+// Copies on the kernels' own stream, or on another beside them.
+func sceneCopies(stream int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(2, 400*us)
+			s.in("aten::copy_", func() { s.copy(stream, trace.H2D, trace.Pinned, 1<<20, 200*us, false) })
+			s.products(2, 400*us)
+		}).end()
+	}
+}
+
+func sceneSmallKernels(ns int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			for range 6 {
+				s.op("aten::add", addKernel, ns)
+				s.work(12 * us) // Python
+			}
+		}).end()
+	}
+}
+
+func sceneGrid(blocks int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			for range 3 {
+				s.in("aten::mm", func() { s.kernelOn(7, bf16gemm, 100*us, blocks) })
+			}
+		}).end()
+	}
+}
+
+func sceneGEMM(major int, name string) func() *scene {
+	return func() *scene {
+		s := newScene()
+		s.device.Major = major
+		if major == 7 {
+			s.device.Name, s.device.SMs = "Tesla V100-SXM2-32GB", 80
+		}
+		return s.repeat(3, func() {
+			for range 2 {
+				s.op("aten::addmm", name, 160*us)
+				s.op("aten::add", addKernel, 40*us)
+			}
+		}).end()
+	}
+}
+
+func sceneAllocator(always bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		n := 0
+		return s.repeat(3, func() {
+			s.products(2, 40*us)
+			if always || n == 0 {
+				s.wait("cudaFree")
+				s.in("aten::empty", func() { s.call("cudaMalloc", 90*us) })
+			}
+			n++
+			s.products(1, 40*us)
+		}).end()
+	}
+}
+
+func sceneSort(op string) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(1, 100*us)
+			s.in(op, func() { s.kernel(radixSort, 30*us) })
+			s.in("aten::sort", func() { s.kernel(radixSort, 20*us) })
+		}).end()
+	}
+}
+
+func sceneFill(op string) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.in(op, func() {
+				if op == "aten::zeros" {
+					s.in("aten::empty", func() {})
+				}
+				s.op("aten::fill_", fillName, 25*us)
+			})
+			s.products(2, 100*us)
+		}).end()
+	}
+}
+
+// A reduction of gradients beside 500 us of work on another stream.
+func sceneComm(ns int64) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(1, 500*us)
+			s.in("c10d::allreduce_", func() { s.kernelOn(20, allReduce, ns, 24) })
+			s.wait("cudaStreamSynchronize")
+		}).end()
+	}
+}
+
+func sceneGraph(graph bool) func() *scene {
+	return func() *scene {
+		s := newScene()
+		return s.repeat(3, func() {
+			s.products(1, 100*us)
+			if graph {
+				c := s.call("cudaGraphLaunch", 20*us)
+				for k := range int64(4) {
+					s.gpu(sceneEvent{kind: trace.Kernel, name: addKernel, corr: c, stream: 7, blocks: 4096, graph: 11 + k}, 5*us)
+				}
+			} else {
+				s.products(4, 5*us)
+			}
+		}).end()
+	}
+}

@@ -1,0 +1,341 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// StepSpan is one step of the program.
+type StepSpan struct {
+	Name string
+	Host Span // as recorded
+	// Full is Host with its end extended to the end of the last device
+	// operation launched inside it.
+	Full    Span
+	Lane    uint32
+	Dropped bool // not part of findings
+}
+
+// minRepeats is how often a range must occur to be taken for a step.
+const minRepeats = 3
+
+// findSteps finds the steps: the profiler's own, else the range that repeats
+// and covers most, else from one optimizer step to the next, else none.
+func (x *Index) findSteps() {
+	launches := x.launchesByLane()
+	x.Main = busiestLane(x.lanes, launches)
+	switch {
+	case x.profilerSteps(launches):
+	case x.annotatedSteps(launches):
+	case x.optimizerSteps(launches):
+	default:
+		x.StepSource = "whole trace"
+		x.Steady = Spans{x.Span}
+		if x.Span.Len() == 0 {
+			x.Steady = nil
+		}
+		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure; call profiler.step() once an iteration, or name iterations with record_function or NVTX")
+		return
+	}
+	x.Main = x.Steps[0].Lane
+	x.extendSteps()
+	if len(x.Steps) > 1 {
+		x.Steps[0].Dropped = true
+	} else {
+		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out; record at least three")
+	}
+	for i := range x.Steps {
+		if s := &x.Steps[i]; !s.Dropped {
+			end := s.Full.End
+			if i+1 < len(x.Steps) {
+				end = min(end, x.Steps[i+1].Host.Start)
+			}
+			x.Steady = append(x.Steady, Span{s.Host.Start, end})
+		}
+	}
+	x.Steady = UnionOf(x.Steady)
+}
+
+func (x *Index) warn(code, text string) { x.Warnings = append(x.Warnings, Warning{code, text}) }
+
+// launchesByLane counts device operations by the lane that launched them.
+func (x *Index) launchesByLane() map[uint32]int {
+	n := map[uint32]int{}
+	lane, count := uint32(math.MaxUint32), 0
+	for i := range x.T.GPU {
+		l := x.T.GPU[i].Launch
+		if l < 0 {
+			continue
+		}
+		if h := x.T.Host[l].Lane; h != lane {
+			n[lane] += count
+			lane, count = h, 0
+		}
+		count++
+	}
+	n[lane] += count
+	return n
+}
+
+func busiestLane(lanes []laneRange, launches map[uint32]int) uint32 {
+	best, most := uint32(0), -1
+	for _, l := range lanes {
+		if launches[l.lane] > most {
+			best, most = l.lane, launches[l.lane]
+		}
+	}
+	return best
+}
+
+// profilerSteps takes the ranges PyTorch's profiler makes (ProfilerStep#N).
+func (x *Index) profilerSteps(launches map[uint32]int) bool {
+	groups := map[uint32][]int32{}
+	for i := range x.T.Host {
+		if h := &x.T.Host[i]; h.Kind == Step {
+			groups[h.Lane] = append(groups[h.Lane], int32(i))
+		}
+	}
+	lane, found := uint32(0), false
+	for _, l := range x.lanes { // in order, so that ties fall the same way each time
+		if len(groups[l.lane]) == 0 {
+			continue
+		}
+		if !found || launches[l.lane] > launches[lane] {
+			lane, found = l.lane, true
+		}
+	}
+	if !found {
+		return false
+	}
+	x.StepSource = "ProfilerStep"
+	x.takeSteps(groups[lane])
+	return true
+}
+
+// takeSteps makes steps of host events, leaving out repeats and what lies in
+// the step before.
+func (x *Index) takeSteps(events []int32) {
+	for _, i := range events {
+		h := &x.T.Host[i]
+		if n := len(x.Steps); n > 0 && h.Start < x.Steps[n-1].Host.End-overhang {
+			continue
+		}
+		x.Steps = append(x.Steps, StepSpan{Name: x.T.Name(h.Name), Host: Span{h.Start, h.End}, Lane: h.Lane})
+	}
+}
+
+type rangeGroup struct {
+	lane   uint32
+	name   string // digits replaced
+	events []int32
+	total  int64
+}
+
+// annotatedSteps takes the range that repeats most of the time. A range that
+// leaves more than half of the time between its repeats uncovered ("forward")
+// marks the borders of steps; they last from one to the next.
+func (x *Index) annotatedSteps(launches map[uint32]int) bool {
+	var best *rangeGroup
+	for _, g := range x.rangeGroups(func(h *Host) bool {
+		return h.Kind == Annotation && x.info[h.Name].flags&nameHousekeeping == 0
+	}) {
+		if len(g.events) < minRepeats {
+			continue
+		}
+		if best == nil || g.total > best.total ||
+			g.total == best.total && launches[g.lane] > launches[best.lane] {
+			best = g
+		}
+	}
+	if best == nil {
+		return false
+	}
+	best = x.sameOnBusierLane(best, launches)
+	kind := "annotation"
+	if x.T.Format == Nsys {
+		kind = "nvtx"
+	}
+	x.StepSource = fmt.Sprintf("%s %s", kind, best.name)
+	first, last := &x.T.Host[best.events[0]], &x.T.Host[best.events[len(best.events)-1]]
+	if best.total*2 >= last.End-first.Start {
+		x.takeSteps(best.events)
+		return true
+	}
+	x.StepSource += ", from the start of one to the start of the next"
+	for k, i := range best.events {
+		h := &x.T.Host[i]
+		end := h.End
+		if k+1 < len(best.events) {
+			end = x.T.Host[best.events[k+1]].Start
+		} else if k > 0 { // how long the last one would have been is not known
+			break
+		}
+		x.Steps = append(x.Steps, StepSpan{Name: x.T.Name(h.Name), Host: Span{h.Start, end}, Lane: h.Lane})
+	}
+	return true
+}
+
+// sameOnBusierLane is the group of the same name on the lane that launches
+// most, where it repeats there too.
+func (x *Index) sameOnBusierLane(best *rangeGroup, launches map[uint32]int) *rangeGroup {
+	out := best
+	for _, g := range x.rangeGroups(func(h *Host) bool {
+		return h.Kind == Annotation && normalise(x.T.Name(h.Name)) == best.name
+	}) {
+		if len(g.events) >= minRepeats && launches[g.lane] > launches[out.lane] {
+			out = g
+		}
+	}
+	return out
+}
+
+// rangeGroups collects host events by lane and name, those that lie in one of
+// the same name left out. Groups come in the order of their first events.
+func (x *Index) rangeGroups(ok func(*Host) bool) []*rangeGroup {
+	type key struct {
+		lane uint32
+		name string
+	}
+	names := map[NameID]string{}
+	groups := map[key]*rangeGroup{}
+	var out []*rangeGroup
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if !ok(h) {
+			continue
+		}
+		name, seen := names[h.Name]
+		if !seen {
+			name = normalise(x.T.Name(h.Name))
+			names[h.Name] = name
+		}
+		k := key{h.Lane, name}
+		g := groups[k]
+		if g == nil {
+			g = &rangeGroup{lane: h.Lane, name: name}
+			groups[k] = g
+			out = append(out, g)
+		}
+		if n := len(g.events); n > 0 && h.Start < x.T.Host[g.events[n-1]].End {
+			continue
+		}
+		g.events = append(g.events, int32(i))
+		g.total += h.Dur()
+	}
+	return out
+}
+
+// normalise replaces every number in a name by '#'.
+func normalise(name string) string {
+	if !strings.ContainsAny(name, "0123456789") {
+		return name
+	}
+	var b strings.Builder
+	digits := false
+	for _, c := range name {
+		if c >= '0' && c <= '9' {
+			if !digits {
+				b.WriteByte('#')
+			}
+			digits = true
+			continue
+		}
+		digits = false
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// optimizerSteps takes the ends of optimizer steps as borders. What comes
+// before the first one is a step of its own, which is dropped.
+func (x *Index) optimizerSteps(launches map[uint32]int) bool {
+	var best *rangeGroup
+	for _, g := range x.rangeGroups(func(h *Host) bool { return x.info[h.Name].flags&nameOptimizer != 0 }) {
+		if len(g.events) < 2 {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(len(g.events), len(best.events)), cmp.Compare(launches[g.lane], launches[best.lane])) > 0 {
+			best = g
+		}
+	}
+	if best == nil {
+		return false
+	}
+	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next", x.T.Name(x.T.Host[best.events[0]].Name))
+	from := x.Span.Start
+	for k, i := range best.events {
+		end := x.T.Host[i].End
+		x.Steps = append(x.Steps, StepSpan{Name: fmt.Sprintf("optimizer step %d", k+1), Host: Span{from, end}, Lane: best.lane})
+		from = end
+	}
+	return true
+}
+
+// extendSteps extends every step to the end of the last device operation that
+// its process launched inside it.
+func (x *Index) extendSteps() {
+	process := x.T.processOf(x.Steps[0].Lane)
+	for i := range x.Steps {
+		x.Steps[i].Full = x.Steps[i].Host
+	}
+	for i := range x.T.GPU {
+		g := &x.T.GPU[i]
+		if g.Launch < 0 {
+			continue
+		}
+		l := &x.T.Host[g.Launch]
+		if k := x.stepAt(l.Start); k >= 0 && x.T.processOf(l.Lane) == process {
+			x.Steps[k].Full.End = max(x.Steps[k].Full.End, g.End)
+		}
+	}
+}
+
+// stepAt is the step on the host an instant lies in, -1 none.
+func (x *Index) stepAt(at int64) int {
+	i, _ := slices.BinarySearchFunc(x.Steps, at, func(s StepSpan, t int64) int {
+		if s.Host.Start <= t {
+			return -1
+		}
+		return 1
+	})
+	if i--; i < 0 || x.Steps[i].Host.End <= at {
+		return -1
+	}
+	return i
+}
+
+// findTrailing finds the synchronisation with which the profiler ends a
+// recording: the last one of a whole device, after the last step, with no
+// device operation launched after it.
+func (x *Index) findTrailing() {
+	last := int32(-1)
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != API || x.info[h.Name].call != CallSync || !isDeviceSync(x.T.Name(h.Name)) {
+			continue
+		}
+		if last < 0 || h.Start > x.T.Host[last].Start {
+			last = int32(i)
+		}
+	}
+	if last < 0 {
+		return
+	}
+	at := x.T.Host[last].Start
+	if n := len(x.Steps); n > 0 && at < x.Steps[n-1].Host.End {
+		return
+	}
+	for _, l := range x.launchAt {
+		if x.T.Host[l].Start > at {
+			return
+		}
+	}
+	x.Trailing = last
+}
+
+func isDeviceSync(name string) bool {
+	return strings.Contains(name, "DeviceSynchronize") || strings.Contains(name, "CtxSynchronize")
+}

@@ -1,0 +1,176 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type step struct {
+	Name       string
+	Start, End int64
+	Full       int64 // end
+	Dropped    bool
+}
+
+func stepsOf(x *Index) []step {
+	var out []step
+	for _, s := range x.Steps {
+		out = append(out, step{s.Name, s.Host.Start, s.Host.End, s.Full.End, s.Dropped})
+	}
+	return out
+}
+
+func TestSteps(t *testing.T) {
+	repeat := func(b *builder, k Kind, name string, n int, period, length int64, edit ...func(*Host)) {
+		for i := range int64(n) {
+			b.host(k, strings.ReplaceAll(name, "%d", fmt.Sprint(i)), i*period, i*period+length, edit...)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		build  func(*builder)
+		source string
+		want   []step
+		steady Spans
+		warn   string
+	}{
+		{"profiler steps, the last kernels run over", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 3, 1000, 990)
+			b.launch("a", 900, 5, 950, 1500).launch("b", 1900, 5, 2100, 2200).launch("c", 2900, 5, 2950, 3400)
+		}, "ProfilerStep", []step{
+			{"ProfilerStep#0", 0, 990, 1500, true}, {"ProfilerStep#1", 1000, 1990, 2200, false}, {"ProfilerStep#2", 2000, 2990, 3400, false},
+		}, Spans{{1000, 3400}}, ""},
+		{"launches between steps are of none", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 500)
+			b.launch("a", 700, 5, 750, 800)
+		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 500, 500, true}, {"ProfilerStep#1", 1000, 1500, 1500, false}}, Spans{{1000, 1500}}, ""},
+		{"one step", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 1, 1000, 990)
+		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 990, 990, false}}, Spans{{0, 990}}, "one-step"},
+		{"a step recorded twice", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 2, 10_000, 9_000)
+			repeat(b, Step, "ProfilerStep#%d", 2, 10_000, 9_000)
+		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 9_000, 9_000, true}, {"ProfilerStep#1", 10_000, 19_000, 19_000, false}}, Spans{{10_000, 19_000}}, ""},
+		{"steps of the thread that launches most", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 500)
+			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 600, onLane(1))
+			b.launch("a", 100, 5, 110, 120, onLane(1))
+		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 600, 600, true}, {"ProfilerStep#1", 1000, 1600, 1600, false}}, Spans{{1000, 1600}}, ""},
+		{"numbered annotations", func(b *builder) {
+			b.host(Annotation, "training", 0, 9000)
+			repeat(b, Annotation, "iteration %d", 4, 1000, 900)
+			repeat(b, Annotation, "forward", 4, 1000, 300)
+		}, "annotation iteration #", []step{
+			{"iteration 0", 0, 900, 900, true}, {"iteration 1", 1000, 1900, 1900, false}, {"iteration 2", 2000, 2900, 2900, false}, {"iteration 3", 3000, 3900, 3900, false},
+		}, Spans{{1000, 1900}, {2000, 2900}, {3000, 3900}}, ""},
+		{"a part of each step marks its border", func(b *builder) {
+			repeat(b, Annotation, "forward", 4, 1000, 300)
+		}, "annotation forward, from the start of one to the start of the next", []step{
+			{"forward", 0, 1000, 1000, true}, {"forward", 1000, 2000, 2000, false}, {"forward", 2000, 3000, 3000, false},
+		}, Spans{{1000, 3000}}, ""},
+		{"two are no pattern", func(b *builder) {
+			repeat(b, Annotation, "iteration %d", 2, 1000, 900)
+		}, "whole trace", nil, Spans{{0, 1900}}, "no-steps"},
+		{"ranges of libraries are no steps", func(b *builder) {
+			repeat(b, Annotation, "nccl:all_reduce", 4, 1000, 900)
+			repeat(b, Annotation, "DistributedDataParallel.forward", 4, 1000, 900)
+		}, "whole trace", nil, Spans{{0, 3900}}, "no-steps"},
+		{"optimizer steps", func(b *builder) {
+			b.host(Op, "aten::mm", 0, 10)
+			repeat(b, Annotation, "Optimizer.step#Adam.step", 3, 1000, 100)
+		}, "Optimizer.step#Adam.step, from the end of one to the end of the next", []step{
+			{"optimizer step 1", 0, 100, 100, true}, {"optimizer step 2", 100, 1100, 1100, false}, {"optimizer step 3", 1100, 2100, 2100, false},
+		}, Spans{{100, 2100}}, ""},
+		{"nothing", func(*builder) {}, "whole trace", nil, nil, "no-steps"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBuilder()
+			c.build(b)
+			x := b.index(t)
+			if x.StepSource != c.source {
+				t.Errorf("source %q, want %q", x.StepSource, c.source)
+			}
+			if diff := cmp.Diff(c.want, stepsOf(x)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.steady, x.Steady); diff != "" {
+				t.Errorf("steady: %s", diff)
+			}
+			warned := ""
+			for _, w := range x.Warnings {
+				if w.Code != "no-device" {
+					warned = w.Code
+				}
+			}
+			if warned != c.warn {
+				t.Errorf("warning %q, want %q", warned, c.warn)
+			}
+		})
+	}
+}
+
+// TestOtherProcess: a step goes on until the last operation of its own
+// process, not of another one in the same file.
+func TestOtherProcess(t *testing.T) {
+	b := newBuilder()
+	b.lane(1)
+	b.t.Lanes[1].Process = 2
+	b.host(Step, "ProfilerStep#0", 0, 1000)
+	b.launch("mine", 900, 5, 1000, 1100)
+	b.host(API, "cudaLaunchKernel", 900, 905, onLane(1), withExt(50))
+	b.gpu(Kernel, "theirs", 1000, 5000, func(g *GPU) { g.Corr, g.Process, g.Device = 50, 2, 1 })
+	x := b.index(t)
+	if got := x.Steps[0].Full.End; got != 1100 {
+		t.Errorf("the step ends at %d, want 1100", got)
+	}
+}
+
+func TestTrailing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(*builder)
+		want  int64 // start, -1 none
+	}{
+		{"after everything", func(b *builder) { b.host(API, "cudaDeviceSynchronize", 2000, 2500) }, 2000},
+		{"of a context", func(b *builder) { b.host(API, "cuCtxSynchronize", 2000, 2500) }, 2000},
+		{"inside the last step", func(b *builder) { b.host(API, "cudaDeviceSynchronize", 900, 950) }, -1},
+		{"something is launched after it", func(b *builder) {
+			b.host(API, "cudaDeviceSynchronize", 2000, 2500).launch("late", 2600, 5, 2700, 2800, onLane(1))
+		}, -1},
+		{"of a stream", func(b *builder) { b.host(API, "cudaStreamSynchronize", 2000, 2500) }, -1},
+		{"the last of several", func(b *builder) {
+			b.host(API, "cudaDeviceSynchronize", 500, 600).host(API, "cudaDeviceSynchronize", 2000, 2500, onLane(1))
+		}, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBuilder().host(Step, "ProfilerStep#0", 0, 1000).launch("k", 100, 5, 200, 300)
+			c.build(b)
+			x := b.index(t)
+			got := int64(-1)
+			if x.Trailing >= 0 {
+				got = x.T.Host[x.Trailing].Start
+			}
+			if got != c.want {
+				t.Errorf("at %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLead(t *testing.T) {
+	b := newBuilder().host(Step, "ProfilerStep#0", 0, 1000).launch("k", 700, 5, 900, 950)
+	d := b.index(t).Devices[0]
+	if want := (Waits{StarvedNS: 700, QueuedNS: 200}); d.Lead != want {
+		t.Errorf("%+v, want %+v", d.Lead, want)
+	}
+	if len(d.Starved)+len(d.Queued) > 0 {
+		t.Errorf("the lead is counted: starved %v, queued %v", d.Starved, d.Queued)
+	}
+	b = newBuilder().host(Step, "ProfilerStep#0", 0, 1000).gpu(Kernel, "k", 900, 950)
+	if want := (Waits{UnknownNS: 900}); b.index(t).Devices[0].Lead != want {
+		t.Errorf("no launch: want %+v", want)
+	}
+}

@@ -1,0 +1,267 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Summarise indexes traces, the ranks of one job or a single file, asks the
+// rules for findings and puts everything into one analysis. rules may be nil.
+// Figures of devices, operators, kernels, copies and calls are of the whole
+// trace; findings and ranks are of its steady part.
+func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Finding) (*Analysis, error) {
+	indexes := make([]*Index, len(inputs))
+	for i, t := range inputs {
+		x, err := NewIndex(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		indexes[i] = x
+	}
+	return SummariseIndexes(ctx, indexes, rules)
+}
+
+// SummariseIndexes is Summarise for traces that are indexed already.
+func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Finding) (*Analysis, error) {
+	a := &Analysis{
+		SchemaVersion: SchemaVersion,
+		Inputs:        []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
+		Findings: []Finding{}, Warnings: []Warning{},
+		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
+	}
+	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
+	for i, x := range indexes {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("summarising %s: %w", x.T.Path, err)
+		}
+		t := x.T
+		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
+		if i == 0 {
+			a.StepSource = x.StepSource
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { kernels.add(x) })
+		wg.Go(func() { operators.addOperators(x); modules.addModules(x) })
+		a.addSteps(i, x)
+		a.addDevices(i, x)
+		a.addCalls(x)
+		wg.Wait()
+		if rules != nil {
+			a.addFindings(i, x, rules(x, x.NewLedger()))
+		}
+		a.addWarnings(x, len(indexes) > 1)
+	}
+	a.Kernels = append(a.Kernels, kernels.list()...)
+	a.Operators = append(a.Operators, operators.list()...)
+	a.Modules = modules.list()
+	a.Ranks = rankTimes(indexes)
+	slices.SortStableFunc(a.Findings, func(p, q Finding) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	return a, nil
+}
+
+// addSteps adds the steps of one input. Figures of the device are of the one
+// the steps' thread launches on most.
+func (a *Analysis) addSteps(input int, x *Index) {
+	d := x.mainDevice()
+	loader := x.loaderSpans()
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		st := StepTime{
+			Name: s.Name, Input: input, Device: -1, StartNS: s.Host.Start, DurNS: s.Full.Len(), HostDurNS: s.Host.Len(),
+			LoaderNS: loader.TotalIn(s.Host), Dropped: s.Dropped,
+		}
+		if d != nil {
+			st.Device = x.deviceID(d.Device)
+			st.BusyNS = d.Busy.TotalIn(s.Full)
+			st.KernelNS = d.Kernel.TotalIn(s.Full)
+			st.StarvedNS = d.Starved.TotalIn(s.Full)
+			st.QueuedNS = d.Queued.TotalIn(s.Full)
+			st.UnknownNS = d.Unknown.TotalIn(s.Full)
+			st.Classes = d.ClassesIn(s.Full)
+		}
+		a.Steps = append(a.Steps, st)
+	}
+}
+
+// mainDevice is the device on which the process of the main lane launches
+// most, nil without devices.
+func (x *Index) mainDevice() *DeviceTime {
+	process := x.T.processOf(x.Main)
+	var best *DeviceTime
+	most := -1
+	for _, d := range x.Devices {
+		n := 0
+		for _, i := range d.Ops {
+			if l := x.T.GPU[i].Launch; l >= 0 && x.T.processOf(x.T.Host[l].Lane) == process {
+				n++
+			}
+		}
+		if n > most {
+			best, most = d, n
+		}
+	}
+	return best
+}
+
+// loaderSpans is the time some thread waited for its next batch.
+func (x *Index) loaderSpans() Spans {
+	var v []Span
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if (h.Kind == Op || h.Kind == Annotation) && x.info[h.Name].flags&nameLoader != 0 {
+			v = append(v, Span{h.Start, h.End})
+		}
+	}
+	return UnionOf(v)
+}
+
+// deviceID is the number the profiler gave a device.
+func (x *Index) deviceID(device int) int {
+	if device < len(x.T.Devices) {
+		return x.T.Devices[device].ID
+	}
+	return device
+}
+
+func (a *Analysis) addDevices(input int, x *Index) {
+	for _, d := range x.Devices {
+		acc := DeviceAccount{
+			ID: x.deviceID(d.Device), Input: input, StartNS: d.Window.Start, SpanNS: d.Window.Len(),
+			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
+			StarvedNS: d.Starved.Total(), QueuedNS: d.Queued.Total(), UnknownNS: d.Unknown.Total(),
+			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
+		}
+		acc.IdleNS = acc.SpanNS - acc.BusyNS
+		if d.Device < len(x.T.Devices) {
+			dev := &x.T.Devices[d.Device]
+			acc.Name = dev.Name
+			if dev.Major > 0 {
+				acc.Capability = fmt.Sprintf("%d.%d", dev.Major, dev.Minor)
+			}
+		}
+		over := d.Window
+		if len(x.Steps) > 0 {
+			over.Start = x.Steps[0].Host.Start
+		}
+		if over.Len() > 0 {
+			acc.Utilisation = float64(d.Kernel.TotalIn(over)) / float64(over.Len())
+		}
+		a.Devices = append(a.Devices, acc)
+	}
+}
+
+// addCalls adds up synchronisation and copies. The profiler's own closing
+// synchronisation is left out.
+func (a *Analysis) addCalls(x *Index) {
+	type sum struct{ count, ns int64 }
+	syncs := map[NameID]sum{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Kind != API || x.info[h.Name].call != CallSync || int32(i) == x.Trailing {
+			continue
+		}
+		s := syncs[h.Name]
+		syncs[h.Name] = sum{s.count + 1, s.ns + h.Dur()}
+	}
+	for id, s := range syncs {
+		name := x.T.Name(id)
+		c := a.Syncs[name]
+		a.Syncs[name] = CallTime{c.Count + int(s.count), c.HostNS + s.ns}
+	}
+	for _, d := range x.Devices {
+		for _, i := range d.Ops {
+			g := &x.T.GPU[i]
+			if g.Kind != Memcpy {
+				continue
+			}
+			key := CopyName(g)
+			c := a.Copies[key]
+			c.Count++
+			c.Bytes += g.Bytes
+			c.GPUNS += g.Dur()
+			// The call of a graph asks for everything in it, not for this copy.
+			if g.Launch >= 0 && x.Call(g.Launch) != CallGraph {
+				c.HostNS += x.T.Host[g.Launch].Dur()
+			}
+			a.Copies[key] = c
+		}
+	}
+}
+
+// CopyName is the name of a copy's direction and host memory in Analysis.Copies.
+func CopyName(g *GPU) string {
+	switch g.Dir {
+	case H2D, D2H:
+		dir := "h2d"
+		if g.Dir == D2H {
+			dir = "d2h"
+		}
+		switch g.Memory {
+		case Pageable:
+			return dir + "_pageable"
+		case Pinned:
+			return dir + "_pinned"
+		}
+		return dir + "_unknown"
+	case D2D:
+		return "d2d"
+	case P2P:
+		return "p2p"
+	case H2H:
+		return "h2h"
+	}
+	return "unknown"
+}
+
+// addFindings fills in what follows from a finding's claim.
+func (a *Analysis) addFindings(input int, x *Index, found []Finding) {
+	steady := x.Steady.Total()
+	for _, f := range found {
+		f.Input = input
+		f.StepNS = f.ClaimNS / int64(x.SteadySteps())
+		f.Share = 0
+		if steady > 0 {
+			f.Share = float64(f.ClaimNS) / float64(steady)
+		}
+		f.Severity = SeverityOf(f.ClaimNS, f.Share)
+		if f.Evidence == nil {
+			f.Evidence = map[string]any{}
+		}
+		if f.Sites == nil {
+			f.Sites = []Site{}
+		}
+		if f.Caveats == nil {
+			f.Caveats = []string{}
+		}
+		a.Findings = append(a.Findings, f)
+	}
+}
+
+// SeverityOf a claim with its share of the steady time.
+func SeverityOf(claim int64, share float64) Severity {
+	switch {
+	case claim <= 0:
+		return Note
+	case share >= 0.10:
+		return High
+	case share >= 0.03:
+		return Medium
+	}
+	return Low
+}
+
+func (a *Analysis) addWarnings(x *Index, several bool) {
+	list := slices.Concat(x.T.Warnings, x.Warnings)
+	if x.T.Inflated {
+		list = append(list, Warning{"inflated", "the profiler recorded Python frames or its own overhead, which lengthens what the host does: times of the host are inflated by profiling"})
+	}
+	for _, w := range list {
+		if several {
+			w.Text = x.T.Path + ": " + w.Text
+		}
+		a.Warnings = append(a.Warnings, w)
+	}
+}

@@ -1,0 +1,187 @@
+// Package trace reads the account a profiler kept of somebody else's program
+// and says where its time went.
+//
+// A reader (trace/kineto, trace/nsys) turns a file into a Trace: compact
+// tables of what the host did and what the devices did, in integer
+// nanoseconds. Index works out once what the rules ask for: which launch a
+// kernel came from, which operator that launch sat in, which steps there are
+// and where each device was busy, starved or queued. The rules turn that into
+// findings; Analysis is the result.
+package trace
+
+import "math"
+
+// Kind says what an event is.
+type Kind uint8
+
+// Host events, then device events.
+const (
+	Op         Kind = iota + 1 // an operator (aten::mm, CompiledFxGraph …)
+	Annotation                 // a range the program or a library named (record_function, NVTX)
+	Step                       // ProfilerStep#N
+	API                        // a call of the CUDA or HIP runtime or driver
+	Python                     // a Python frame
+	Overhead                   // the profiler's own work
+	Instant                    // a mark without duration
+
+	Kernel
+	Memcpy
+	Memset
+)
+
+func (k Kind) String() string {
+	names := [...]string{"", "operator", "annotation", "step", "api", "python", "overhead", "instant", "kernel", "memcpy", "memset"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// NameID is an index into Trace.Names; equal names have equal ids.
+type NameID uint32
+
+// Host is something a host thread did. Host events of one lane nest.
+type Host struct {
+	Start, End int64 // ns
+	Corr       int64 // API: correlation id, 0 none. Op, Annotation: external id, 0 none
+	Seq        int64 // autograd sequence number plus one, 0 none; a backward operator shares it with its forward one
+	Name       NameID
+	Lane       uint32 // index into Trace.Lanes
+	Stack      uint32 // index into Trace.Stacks plus one, 0 none
+	Kind       Kind
+}
+
+// Dur is the event's length in ns.
+func (h *Host) Dur() int64 { return h.End - h.Start }
+
+// Direction of a copy.
+type Direction uint8
+
+// Directions; NoCopy is for events that are no copy.
+const (
+	NoCopy Direction = iota
+	H2D
+	D2H
+	D2D
+	P2P // between devices
+	H2H
+)
+
+// HostMemory is the kind of host memory at a copy's host end.
+type HostMemory uint8
+
+// Kinds of host memory.
+const (
+	UnknownMemory HostMemory = iota
+	Pageable
+	Pinned
+)
+
+// GPU is something a device did.
+type GPU struct {
+	Start, End int64 // ns
+	Corr       int64 // correlation id, 0 none
+	Ext        int64 // external id of the operator, 0 none
+	Bytes      int64 // copies and fills
+	Stream     int64
+	Blocks     int64 // blocks of the grid, 0 unknown
+	Threads    int32 // threads a block, 0 unknown
+	// Launch is the index in Trace.Host of the call that launched it, -1
+	// unknown. Finish fills it in.
+	Launch  int32
+	Process int32 // process that launched it: correlation ids repeat across processes
+	Name    NameID
+	Device  uint16 // index into Trace.Devices
+	Kind    Kind
+	Dir     Direction
+	Memory  HostMemory
+	Graph   bool // part of a graph launch: one call, many kernels
+}
+
+// Dur is the event's length in ns.
+func (g *GPU) Dur() int64 { return g.End - g.Start }
+
+// Lane is a host thread.
+type Lane struct {
+	Process int32
+	Thread  int64
+	Name    string // "" unknown
+}
+
+// Device is a GPU as the profiler described it.
+type Device struct {
+	ID         int
+	Name       string  // "" unknown
+	Major      int     // compute capability; 0 unknown
+	Minor      int     //
+	SMs        int     // multiprocessors; 0 unknown
+	TotalBytes int64   // memory; 0 unknown
+	PeakFlops  float64 // 0 unknown
+	// PeakBytesPerS is the memory bandwidth; 0 unknown.
+	PeakBytesPerS float64
+}
+
+// MemoryEvent is one allocation or release.
+type MemoryEvent struct {
+	At        int64 // ns
+	Bytes     int64 // negative for a release
+	Allocated int64 // total after it; -1 unknown
+	Reserved  int64 // total after it; -1 unknown
+	Device    int   // -1 the host
+	Lane      uint32
+}
+
+// Format is a kind of trace file.
+type Format string
+
+// The formats that can be read.
+const (
+	Kineto Format = "kineto" // PyTorch profiler, Chrome trace JSON
+	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
+)
+
+// Warning is something about a trace that limits what can be said of it.
+type Warning struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Trace is one file, read. Readers fill it and call Finish.
+type Trace struct {
+	Path   string
+	Format Format
+	Rank   int // -1 unknown
+	World  int // ranks in the job, 0 unknown
+	Events int // events in the file, those not kept among them
+
+	Names   []string
+	Lanes   []Lane
+	Devices []Device
+	// Host is sorted by lane, then start, then longest first; GPU by start.
+	Host   []Host
+	GPU    []GPU
+	Memory []MemoryEvent
+	// Stacks are call stacks that came with events, outermost frame first,
+	// frames separated by ';'.
+	Stacks []string
+
+	Truncated bool // the file ended early; what was read is here
+	// Inflated says that the profiler recorded Python frames or its own
+	// overhead, which lengthens what the host does.
+	Inflated bool
+	Warnings []Warning
+}
+
+// Name returns the text of a name.
+func (t *Trace) Name(id NameID) string {
+	if int(id) < len(t.Names) {
+		return t.Names[id]
+	}
+	return ""
+}
+
+// Warn adds a warning.
+func (t *Trace) Warn(code, text string) { t.Warnings = append(t.Warnings, Warning{code, text}) }
+
+// MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
+const MaxEvents = math.MaxInt32

@@ -1,0 +1,20 @@
+from .modules.module import Module  # noqa: F401
+
+
+class Linear(Module):
+    def forward(self, x):
+        import torch
+
+        torch.op("aten::linear")
+        return x
+
+
+class Sequential(Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, x):
+        for p in self.parts:
+            x = p(x)
+        return x
