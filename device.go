@@ -225,6 +225,44 @@ type Threader interface {
 	SetThreads(n int) error
 }
 
+// Pool is a device whose memory comes from a pool.
+type Pool interface {
+	// TrimPool gives memory that no buffer uses back to the system, as
+	// torch.cuda.empty_cache does.
+	TrimPool() error
+	// ResetPeak restarts Memory.Peak, as torch.cuda.reset_peak_memory_stats does.
+	ResetPeak() error
+	// Reserved is the bytes the pool holds, in use or not.
+	Reserved() int64
+}
+
+// CacheFlusher clears the last-level cache between cold samples, in order on
+// the stream and without waiting for it. It is not counted in Meter.
+type CacheFlusher interface{ FlushCache(Stream) error }
+
+// Spinner keeps a stream busy for about ns nanoseconds: the gate behind which
+// launches queue up. It is not counted in Meter.
+type Spinner interface {
+	Spin(s Stream, ns int64) error
+}
+
+// GRUSpec is a stack of GRU layers in one direction.
+type GRUSpec struct {
+	Input, Hidden, Layers, Batch, Steps int
+	Precision                           string // fp32, tf32, bf16 or fp16
+}
+
+// GRUMaker makes a vendor library's recurrent layer. x is [Steps, Batch,
+// Input], y [Steps, Batch, Hidden], h0 and hn [Layers, Batch, Hidden]; weights
+// hold, layer by layer, W_i [3 Hidden, Input or Hidden], W_h [3 Hidden,
+// Hidden], b_i and b_h [3 Hidden], gates in order r, z, n (PyTorch's). Values
+// are float32, for bf16 and fp16 all of them 16 bits wide. The weights are read
+// when the layer is made. Without the library the error is an ErrDevice that
+// says where it was looked for.
+type GRUMaker interface {
+	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
+}
+
 // Op is one or many launches bound to their arguments at set-up.
 type Op interface {
 	Enqueue(Stream) error // no allocation, no blocking

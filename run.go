@@ -44,12 +44,15 @@ type Run struct {
 	Checks      []Check            `json:"checks"`
 	Step        *Series            `json:"step"`
 	BareStep    *Series            `json:"bare_step"`
+	ProbedStep  *Series            `json:"probed_step,omitempty"` // the periods that exposed times add up to, where they are not Step's
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // of one step
 	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
+	Ladder      []Rung             `json:"ladder,omitempty"`
 	Throughput  *Throughput        `json:"throughput"`
 	PeakMemory  int64              `json:"peak_memory_bytes"`
-	EnergyStep  *Series            `json:"energy_step_j"`
+	EnergyStep  *Series            `json:"energy_step_j"` // gross; nil when unknown or invalid
+	Energy      *Energy            `json:"energy,omitempty"`
 	Order       []Order            `json:"order"`
 	Flags       [][]string         `json:"flags"` // reason codes, one list an entry of order
 	Ceilings    Ceilings           `json:"ceilings"`
@@ -122,12 +125,46 @@ type StageResult struct {
 	// FloorS is the least time the stage's minimum flops and bytes take at
 	// the measured ceilings, in seconds; 0 when nothing is counted.
 	FloorS float64 `json:"floor_s"`
+	// Method says how a kernel too short for a pair of events was timed
+	// (MethodSlope); it is empty where Device is the time between two events.
+	Method string `json:"method,omitempty"`
 }
+
+// MethodSlope marks a kernel timed by replaying the launches of one step k, 2k
+// and 4k times back to back: Device is the slope of time over replays, one
+// sample a round. Its inputs are then in the cache.
+const MethodSlope = "replay-slope"
 
 // Ratio is a ratio with its 95 % interval.
 type Ratio struct {
 	Ratio float64    `json:"ratio"`
 	CI95  [2]float64 `json:"ci95"`
+}
+
+// Rung is one step of the ladder of perturbation: what a probe costs, as the
+// ratio of a step with it to the same step with everything in Over instead.
+type Rung struct {
+	Probe string `json:"probe"` // "step events", "stage events", "kernel events", "telemetry"
+	Over  string `json:"over"`  // "nothing", or an earlier probe
+	Ratio
+	// Apart says that the probe was left out of the timing passes because it
+	// may cost more than the limit.
+	Apart bool `json:"apart"`
+}
+
+// Energy is the energy pass: steps run for some seconds while the device's
+// energy counter is watched. Powers are of the whole device, in watts.
+type Energy struct {
+	GrossStepJ float64 `json:"gross_step_j"` // CounterW times the time of a step
+	NetStepJ   Number  `json:"net_step_j"`   // the same less IdleW; null when that is unknown
+	CounterW   float64 `json:"counter_w"`    // by the energy counter
+	InstantW   Number  `json:"instant_w"`    // the mean of instant readings over the same time; null when unknown
+	IdleW      Number  `json:"idle_w"`       // by the counter, before the pass; null when unknown
+	Seconds    float64 `json:"seconds"`      // between the first and the last move of the counter
+	Updates    int     `json:"updates"`      // moves of the counter
+	Steps      int     `json:"steps"`
+	Valid      bool    `json:"valid"`
+	Reason     string  `json:"reason,omitempty"` // why not valid
 }
 
 // Throughput is work over time in the workload's own unit.
@@ -154,7 +191,9 @@ type Track struct {
 	Value []Number  `json:"value"`
 }
 
-// Side tells instrumented from bare samples in Order.
+// Side tells instrumented from bare samples in Order. Where stage events cost
+// too much (Run.ProbedStep is set), Step was measured without them; its samples
+// are side 0 all the same, and those of ProbedStep stand in no list.
 const (
 	SideProbed = 0
 	SideBare   = 1
@@ -194,6 +233,10 @@ func (r *Run) Stage(name string) *StageResult {
 	}
 	return nil
 }
+
+// Simulated reports whether the device was a stand-in for a GPU: its times say
+// nothing about any device, and no baseline may hold them.
+func (r *Run) Simulated() bool { return r.Device.DeviceInfo["simulated"] == "true" }
 
 // Failed lists the checks that did not pass.
 func (r *Run) Failed() []Check {

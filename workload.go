@@ -1,6 +1,9 @@
 package gpuprof
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // StageKind says which clock a stage runs on.
 type StageKind uint8
@@ -94,6 +97,14 @@ type Session interface {
 	// Input describes the data: structure, degree, …
 	Input() map[string]any
 	Close() error
+}
+
+// Observer is a session that keeps an account of its own while steps run: what
+// only it can see, such as a queue between threads.
+type Observer interface {
+	// Observed is read once, after the last step: figures for Run.Input, and
+	// series for Run.Telemetry with their times counted from since.
+	Observed(since time.Time) (map[string]any, map[string]Track)
 }
 
 // Check is the comparison of one stage with its reference.

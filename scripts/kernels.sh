@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Compiles every .cu under workloads/ and internal/ to the PTX beside it, with
-# clang alone: no CUDA SDK, byte-identical from run to run.
+# clang alone: no CUDA SDK, byte-identical from run to run and from checkout to
+# checkout. What the simulated driver tests itself with never becomes PTX.
 #
 # Each PTX starts with the SHA-256 of every file it was made from (the .cu, then
-# the headers of ours it includes), so that a machine without clang can tell
+# the headers of ours it includes, by their path from its folder), so that a machine without clang can tell
 # stale PTX from fresh.
 #
 #   CUDA_CLANG=clang++-19   the compiler
@@ -21,7 +22,7 @@ for root in workloads internal; do
 done
 sources=()
 if [ "${#roots[@]}" -gt 0 ]; then
-  mapfile -t sources < <(find "${roots[@]}" -name '*.cu' -not -path '*/testdata/*' | LC_ALL=C sort)
+  mapfile -t sources < <(find "${roots[@]}" -name '*.cu' -not -path '*/testdata/*' -not -path 'internal/cuda/sim/*' | LC_ALL=C sort)
 fi
 if [ "${#sources[@]}" -eq 0 ]; then
   echo 'kernels: no .cu sources'

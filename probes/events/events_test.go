@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +161,114 @@ func TestCaptureThroughTracer(t *testing.T) {
 	b.must(b.main.Sync())
 	if n := b.dev.Meter().Launches - before; n != 1 {
 		t.Errorf("%d launches replayed", n)
+	}
+}
+
+// A block of nothing records nothing and has room for any number of steps.
+func TestNothingIsRecorded(t *testing.T) {
+	b := newBench(t)
+	r, err := events.NewRecorder(b.dev, b.main, b.stages, 1, nil)
+	b.must(err)
+	_, _, err = r.Reset(events.Nothing)
+	b.must(err)
+	for i := range 5 {
+		b.must(r.Start(i))
+		if s := r.Begin(1, b.main); s != -1 {
+			t.Fatalf("a span %d was opened", s)
+		}
+		r.End(-1)
+	}
+	b.must(r.EndStep())
+	b.must(r.Finish())
+	b.must(b.main.Sync())
+}
+
+// With events of their own ends, steps end where their work does and not where
+// the next begins.
+func TestStepsWithEnds(t *testing.T) {
+	b := newBench(t)
+	r, err := events.NewRecorder(b.dev, b.main, b.stages, 3, nil)
+	b.must(err)
+	b.must(r.EndEvents())
+	anchor, _, err := r.Reset(events.Probed)
+	b.must(err)
+	for i := range 3 {
+		b.step(r, i)
+		b.must(r.EndStep())
+		b.must(b.main.Sync())
+		time.Sleep(20 * time.Millisecond)
+	}
+	b.must(r.Finish())
+	b.must(b.main.Sync())
+	blk, err := r.Drain(anchor)
+	b.must(err)
+	for i, end := range blk.Ends {
+		if d := end - blk.Begin[i]; d < int64(spinTime) || end+int64(15*time.Millisecond) > blk.Begin[i+1] {
+			t.Errorf("step %d takes %d ns and the next begins %d ns later", i, d, blk.Begin[i+1]-end)
+		}
+	}
+	if len(blk.Ends) != 3 {
+		t.Errorf("%d ends", len(blk.Ends))
+	}
+}
+
+// bare is a device that offers nothing beside the interface.
+type bare struct{ gpuprof.Device }
+
+// What the device does not offer is refused, and what it was asked for is known.
+func TestTracerOffers(t *testing.T) {
+	d, err := host.Open(host.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	tr := events.NewTracer(bare{d})
+	if tr.Touched() {
+		t.Error("a new tracer has asked for something")
+	}
+	s, err := tr.NewStream("main")
+	if err != nil || !tr.Touched() {
+		t.Fatalf("touched %t, %v", tr.Touched(), err)
+	}
+	_, gru := tr.BindGRU(gpuprof.GRUSpec{}, nil, nil, nil, nil, nil)
+	for name, err := range map[string]error{
+		"trim": tr.TrimPool(), "peak": tr.ResetPeak(), "flush": tr.FlushCache(s), "spin": tr.Spin(s, 1), "threads": tr.SetThreads(1), "gru": gru,
+	} {
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), d.Info().Name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if tr.CanFlush() || tr.CanSpin() || tr.Reserved() != 0 || tr.Libraries() != nil || tr.CodeHash() != "" {
+		t.Error("it offers what the device has not")
+	}
+}
+
+// gpu says it is one, so that PTX counts.
+type gpu struct{ gpuprof.Device }
+
+func (g gpu) Info() gpuprof.Info {
+	i := g.Device.Info()
+	i.Kind = "cuda"
+	return i
+}
+
+// The hash of the code depends on which PTX was loaded, not on when or how often.
+func TestCodeHash(t *testing.T) {
+	hash := func(texts ...string) string {
+		d, err := host.Open(host.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		tr := events.NewTracer(gpu{d})
+		for _, p := range texts {
+			if _, err := tr.Load(&gpuprof.Kernel{Name: "k", PTX: p, Host: func(*gpuprof.Args, int, int) {}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return tr.CodeHash()
+	}
+	if a := hash("one", "two"); len(a) != 16 || a != hash("two", "one", "two") || a == hash("one") || a == hash("one", "three") {
+		t.Errorf("hash %q", a)
 	}
 }

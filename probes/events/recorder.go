@@ -25,6 +25,10 @@ const (
 	// Kernels records every stage, every launch and the counters of each
 	// stage. It costs too much for figures: its times are shares.
 	Kernels
+	// Nothing records no step and no stage: only the caller's clock around the
+	// block tells how long it took. It is the foot of the ladder of
+	// perturbation; such a block is not drained.
+	Nothing
 )
 
 var clockBase = time.Now()
@@ -42,6 +46,7 @@ type spanRecord struct {
 
 type stepRecord struct {
 	begin     gpuprof.Event
+	end       gpuprof.Event // after EndEvents
 	hostBegin int64
 	spans     []spanRecord
 	used      int
@@ -59,6 +64,7 @@ type Recorder struct {
 	end    gpuprof.Event
 	tracer *Tracer
 	err    error
+	sync   synchroniser
 }
 
 // NewRecorder prepares for blocks of up to steps steps. All events are made
@@ -77,7 +83,7 @@ func NewRecorder(dev gpuprof.Device, main gpuprof.Stream, stages []gpuprof.Stage
 		}
 		return e
 	}
-	r.anchor, r.end = event(), event()
+	r.anchor, r.end, r.sync.origin = event(), event(), event()
 	for i := range r.steps {
 		r.steps[i].begin = event()
 		r.steps[i].spans = make([]spanRecord, spans)
@@ -94,38 +100,52 @@ func NewRecorder(dev gpuprof.Device, main gpuprof.Stream, stages []gpuprof.Stage
 // Capacity is the largest block in steps.
 func (r *Recorder) Capacity() int { return len(r.steps) }
 
-// Reset empties the recorder for a block of the given pass. The streams must
-// be idle. It ties the device's clock to the caller's: the anchor event lies
-// between two reads of the caller's clock, and the tightest of several tries
-// is kept. anchorHost and slack are in nanoseconds of Now's clock.
-func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
-	r.pass, r.n, r.err = p, 0, nil
-	slack = 1 << 62
-	for range anchorTries {
-		h0 := Now()
-		if err := r.main.Record(r.anchor); err != nil {
-			return 0, 0, err
+// EndEvents gives every step an event of its own end, for steps that do not
+// follow one another at once. Then EndStep goes after each step.
+func (r *Recorder) EndEvents() error {
+	for i := range r.steps {
+		if r.steps[i].end != nil {
+			continue
 		}
-		if err := r.anchor.Wait(); err != nil {
-			return 0, 0, err
+		e, err := r.dev.NewEvent()
+		if err != nil {
+			return fmt.Errorf("making events for the ends of %d steps: %w", len(r.steps), err)
 		}
-		h1 := Now()
-		anchorHost, slack = h0+(h1-h0)/2, (h1-h0)/2
-		if slack < goodSlack {
-			break
-		}
+		r.steps[i].end = e
 	}
-	// The last try is the one whose event stands, so it is the one reported.
-	return anchorHost, slack, nil
+	return nil
 }
 
-const (
-	anchorTries = 16
-	goodSlack   = 5_000 // ns: well under any stage worth a row
-)
+// EndStep marks the end of the latest step on the main stream.
+func (r *Recorder) EndStep() error {
+	if r.pass == Nothing {
+		return nil
+	}
+	if err := r.main.Record(r.steps[r.n-1].end); err != nil {
+		return fmt.Errorf("recording the end of a step: %w", err)
+	}
+	return nil
+}
+
+// Reset empties the recorder for a block of the given pass. The streams must
+// be idle. It ties the device's clock to the caller's, see synchroniser.
+// anchorHost and slack are in nanoseconds of Now's clock.
+func (r *Recorder) Reset(p Pass) (anchorHost, slack int64, err error) {
+	r.pass, r.n, r.err = p, 0, nil
+	return r.sync.reset(r.dev, r.main, r.anchor)
+}
+
+// Drift is the caller's seconds in one of the device, and how far that may be
+// off; ok is false until blocks lie far enough apart to tell.
+func (r *Recorder) Drift() (rate, uncertainty float64, ok bool) {
+	return r.sync.measured, r.sync.bound, r.sync.measured > 0
+}
 
 // Start implements gpuprof.Probe.
 func (r *Recorder) Start(int) error {
+	if r.pass == Nothing {
+		return nil
+	}
 	if r.n == len(r.steps) {
 		return fmt.Errorf("recording a step: the block of %d steps is full", len(r.steps))
 	}
@@ -141,7 +161,7 @@ func (r *Recorder) Start(int) error {
 
 // Begin implements gpuprof.Probe.
 func (r *Recorder) Begin(stage int, s gpuprof.Stream) int {
-	if r.pass == Bare {
+	if r.pass == Bare || r.pass == Nothing {
 		return -1
 	}
 	step := &r.steps[r.n-1]

@@ -1,7 +1,12 @@
 package events
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -17,6 +22,9 @@ type Tracer struct {
 	recs  []launchRecord
 	used  int
 	lost  int
+
+	touched bool
+	code    map[[sha256.Size]byte]struct{} // of the PTX texts loaded
 }
 
 type launchRecord struct {
@@ -24,6 +32,9 @@ type launchRecord struct {
 	stage    int
 	stream   gpuprof.Stream
 	from, to gpuprof.Event
+	fn       gpuprof.Func
+	n        int
+	args     gpuprof.Args
 }
 
 // Launch is one traced launch or copy, on the caller's clock.
@@ -32,6 +43,10 @@ type Launch struct {
 	Stage      int
 	Stream     gpuprof.Stream
 	Start, End int64 // nanoseconds
+	// What was launched; Func is nil for a copy, a replay and a library's call.
+	Func gpuprof.Func
+	N    int
+	Args gpuprof.Args
 }
 
 // NewTracer wraps a device.
@@ -57,17 +72,46 @@ func (t *Tracer) Enable(n int) error {
 // Disable stops tracing.
 func (t *Tracer) Disable() { t.on = false }
 
-// SetThreads implements gpuprof.Threader when the device does.
-func (t *Tracer) SetThreads(n int) error {
-	d, ok := t.Device.(gpuprof.Threader)
-	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: device %s has no CPU threads to limit; leave threads at all", n, t.Info().Name)
+// Alloc implements gpuprof.Device.
+func (t *Tracer) Alloc(n int, p gpuprof.Place) (gpuprof.Buffer, error) {
+	t.touched = true
+	return t.Device.Alloc(n, p)
+}
+
+// Load implements gpuprof.Device.
+func (t *Tracer) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
+	t.touched = true
+	if k != nil && k.PTX != "" {
+		if t.code == nil {
+			t.code = map[[sha256.Size]byte]struct{}{}
+		}
+		t.code[sha256.Sum256([]byte(k.PTX))] = struct{}{}
 	}
-	return d.SetThreads(n)
+	return t.Device.Load(k)
+}
+
+// Touched reports whether anything has been asked of the device: a set-up that
+// fails before that was refused, one that fails after it is a failure.
+func (t *Tracer) Touched() bool { return t.touched }
+
+// CodeHash names the PTX of all kernels loaded so far, whatever their order:
+// the first 16 hexadecimal digits of a SHA-256 of their sorted SHA-256s. It is
+// empty where the device runs none.
+func (t *Tracer) CodeHash() string {
+	if len(t.code) == 0 || t.Info().Kind == "host" {
+		return ""
+	}
+	sums := slices.SortedFunc(maps.Keys(t.code), func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for _, sum := range sums {
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // NewStream implements gpuprof.Device.
 func (t *Tracer) NewStream(name string) (gpuprof.Stream, error) {
+	t.touched = true
 	s, err := t.Device.NewStream(name)
 	if err != nil {
 		return nil, err
@@ -85,17 +129,42 @@ func (t *Tracer) Capture(s gpuprof.Stream, fn func() error) (gpuprof.Op, error) 
 	if err != nil {
 		return nil, err
 	}
-	return tracedOp{op}, nil
+	return t.trace(op), nil
 }
 
-// tracedOp replays a captured graph on the stream behind the traced one.
-type tracedOp struct{ gpuprof.Op }
-
-func (o tracedOp) Enqueue(s gpuprof.Stream) error {
-	if ts, ok := s.(*tracedStream); ok {
-		s = ts.Stream
+// trace makes an Op of the device one that goes to the stream behind a traced
+// one, and that counts as one launch there.
+func (t *Tracer) trace(op gpuprof.Op) gpuprof.Op {
+	parts := op.Parts()
+	name := fmt.Sprintf("graph of %d launches", len(parts))
+	if len(parts) == 1 {
+		name = parts[0].Kernel
 	}
-	return o.Op.Enqueue(s)
+	return &tracedOp{op, t, name}
+}
+
+type tracedOp struct {
+	gpuprof.Op
+	t    *Tracer
+	name string
+}
+
+func (o *tracedOp) Enqueue(s gpuprof.Stream) error {
+	ts, ok := s.(*tracedStream)
+	if !ok {
+		return o.Op.Enqueue(s)
+	}
+	if !o.t.on {
+		return o.Op.Enqueue(ts.Stream)
+	}
+	rec, err := o.t.open(o.name, ts)
+	if err != nil {
+		return err
+	}
+	if err := o.Op.Enqueue(ts.Stream); err != nil {
+		return err
+	}
+	return o.t.close(rec, ts)
 }
 
 type tracedStream struct {
@@ -116,6 +185,9 @@ func (s *tracedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 	}
 	if err := s.Stream.Launch(f, n, a); err != nil {
 		return err
+	}
+	if rec != nil {
+		rec.fn, rec.n, rec.args = f, n, *a
 	}
 	return s.t.close(rec, s)
 }
@@ -141,7 +213,7 @@ func (t *Tracer) open(name string, s *tracedStream) (*launchRecord, error) {
 	}
 	rec := &t.recs[t.used]
 	t.used++
-	rec.name, rec.stage, rec.stream = name, t.stage, s
+	rec.name, rec.stage, rec.stream, rec.fn = name, t.stage, s, nil
 	return rec, s.Stream.Record(rec.from)
 }
 
@@ -155,7 +227,7 @@ func (t *Tracer) close(rec *launchRecord, s *tracedStream) error {
 // Lost is how many launches found no room since Enable.
 func (t *Tracer) Lost() int { return t.lost }
 
-func (t *Tracer) drain(anchor gpuprof.Event, anchorHost int64) ([]Launch, error) {
+func (t *Tracer) drain(anchor gpuprof.Event, anchorHost int64, clock *synchroniser) ([]Launch, error) {
 	out := make([]Launch, 0, t.used)
 	for i := range t.used {
 		rec := &t.recs[i]
@@ -163,7 +235,11 @@ func (t *Tracer) drain(anchor gpuprof.Event, anchorHost int64) ([]Launch, error)
 		if err == nil {
 			var to int64
 			to, err = t.ElapsedNS(anchor, rec.to)
-			out = append(out, Launch{rec.name, rec.stage, rec.stream, anchorHost + from, anchorHost + to})
+			out = append(out, Launch{
+				Kernel: rec.name, Stage: rec.stage, Stream: rec.stream,
+				Start: anchorHost + clock.onHost(from), End: anchorHost + clock.onHost(to),
+				Func: rec.fn, N: rec.n, Args: rec.args,
+			})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading kernel %s: %w", rec.name, err)

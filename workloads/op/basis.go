@@ -1,10 +1,14 @@
 package op
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 )
+
+//go:embed basis.ptx
+var basisPTX string
 
 // Basis expands edge lengths r = |vec| in N radial functions:
 //
@@ -23,7 +27,7 @@ type Basis struct {
 }
 
 // basisKernel: vec, b, n, N, kind, envelope, cutoff. One item is one edge.
-var basisKernel = gpuprof.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, Threads: 256, PerBlock: 256}
+var basisKernel = gpuprof.Kernel{Name: "basis", Sig: "bbiiiif", Host: basisHost, Grain: 64, PTX: basisPTX, Threads: 128, PerBlock: 128}
 
 const (
 	basisGaussian = iota

@@ -19,15 +19,17 @@ func (r rate) at(edges int) gpuprof.Cost {
 
 func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }
 
-// items is the number of items of a launch: fixed + ceil(edges*perEdge/per).
-type items struct{ fixed, perEdge, per int }
+// items is the number of items of a launch: (fixed + ceil(edges*perEdge/per))
+// times, where 0 times means once.
+type items struct{ fixed, perEdge, per, times int }
 
 func (it items) at(edges int) int {
+	times := max(it.times, 1)
 	if it.perEdge == 0 {
-		return it.fixed
+		return it.fixed * times
 	}
 	per := max(it.per, 1)
-	return it.fixed + (edges*it.perEdge+per-1)/per
+	return (it.fixed + (edges*it.perEdge+per-1)/per) * times
 }
 
 // launch is one kernel with its arguments.

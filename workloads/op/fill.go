@@ -1,13 +1,20 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed fill.ptx
+var fillPTX string
 
 // Fill sets every element of a float32 array: zero before atomic sums, NaN to
 // poison outputs before a check.
 type Fill struct{ Value float32 }
 
 // fillKernel: out, n, value. One item is one element.
-var fillKernel = gpuprof.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, Threads: 256, PerBlock: 256}
+var fillKernel = gpuprof.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: fillPTX, Threads: 256, PerBlock: 1024}
 
 // Bind fills out[:fixed + edges*perEdge].
 func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {

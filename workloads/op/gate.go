@@ -1,11 +1,15 @@
 package op
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
+
+//go:embed gate.ptx
+var gatePTX string
 
 // Gate applies activations to scalars and multiplies the other features by
 // activated scalars (e3nn's nn.Gate, but the input is not sorted):
@@ -25,7 +29,7 @@ type Gate struct {
 // run is a range of copies with one activation, eight integers: offset in x,
 // in out, copies, components (0 for scalars), offset of the gates, activation,
 // stride of copies, stride of components. One item is one row.
-var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbiiii", Host: gateHost, Grain: 16, Threads: 256, PerBlock: 1}
+var gateKernel = gpuprof.Kernel{Name: "gate", Sig: "bbbbiiii", Host: gateHost, Grain: 16, PTX: gatePTX, Threads: 256, PerBlock: 1}
 
 const runInts = 8
 

@@ -1,6 +1,14 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed gemm.ptx
+var gemmPTX string
 
 // Gemm is a dense layer over edges, out = c*phi(Scale * a b):
 //
@@ -12,23 +20,132 @@ type Gemm struct {
 	K, N               int
 	Scale              float32
 	Act, Normalisation string
+	// Precision says how the operands are rounded, to nearest even: "fp32" (not
+	// at all, also when empty), "tf32" (10 bits of mantissa), "bf16" or "fp16".
+	// Products are always added in float32, and out is float32.
+	Precision string
+	// Library says whether the vendor's product is called: "auto" (also when
+	// empty) where the device has one, "on" or "off".
+	Library string
+	// Tile is the rows and columns that a CUDA block of our own kernel computes,
+	// 64 or 128; 0 chooses by the size of the product.
+	Tile int
+	// Grain is the fewest rows a goroutine of the host device takes; 0 means 8.
+	Grain int
 }
 
-// gemmKernel: a, b, out, n, K, N, act, scale, c. One item is one row.
-var gemmKernel = gpuprof.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, Threads: 256, PerBlock: 64}
+// Precisions of a matrix product.
+const (
+	FP32 = "fp32"
+	TF32 = "tf32"
+	BF16 = "bf16"
+	FP16 = "fp16"
+)
 
-// Bind binds the operation for up to edgeCap rows.
+// Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on
+// CUDA it is one tile.
+var (
+	gemmKernel   = gpuprof.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Threads: 256, PerBlock: 1}
+	gemm64Kernel = gpuprof.Kernel{Name: "gemm", Sig: "bbbiiiiff", Host: gemmHost, Grain: 8, PTX: gemmPTX, Entry: "gemm64", Threads: 64, PerBlock: 1}
+)
+
+// The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is
+// one row. For bf16 and fp16 a and b are 16 bits wide. PTX stands in where the
+// library is missing, with the same rounding. Around it: an activation in place
+// (x, n, act, c) and the rounding to 16 bits (x, out, n), one item an element.
+var (
+	gemmLibKernels = map[string]*gpuprof.Kernel{
+		FP32: {Name: "gemm_fp32", Sig: "bbbiif", Host: gemmFP32Host, Grain: 8, Lib: "gemm_fp32", PTX: gemmPTX, Entry: "gemm_lib_fp32", Threads: 256, PerBlock: 128},
+		TF32: {Name: "gemm_tf32", Sig: "bbbiif", Host: gemmTF32Host, Grain: 8, Lib: "gemm_tf32", PTX: gemmPTX, Entry: "gemm_lib_tf32", Threads: 256, PerBlock: 128},
+		BF16: {Name: "gemm_bf16", Sig: "bbbiif", Host: gemmBF16Host, Grain: 8, Lib: "gemm_bf16", PTX: gemmPTX, Entry: "gemm_lib_bf16", Threads: 256, PerBlock: 128},
+		FP16: {Name: "gemm_fp16", Sig: "bbbiif", Host: gemmFP16Host, Grain: 8, Lib: "gemm_fp16", PTX: gemmPTX, Entry: "gemm_lib_fp16", Threads: 256, PerBlock: 128},
+	}
+	castKernels = map[string]*gpuprof.Kernel{
+		BF16: {Name: "cast_bf16", Sig: "bbi", Host: castBF16Host, Grain: 1 << 14, PTX: gemmPTX, Threads: 256, PerBlock: 1024},
+		FP16: {Name: "cast_fp16", Sig: "bbi", Host: castFP16Host, Grain: 1 << 14, PTX: gemmPTX, Threads: 256, PerBlock: 1024},
+	}
+	actInplaceKernel = gpuprof.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
+)
+
+// Bind binds the operation for up to edgeCap rows: one launch of our own
+// kernel; or the vendor's product, after rounding to 16 bits where the
+// precision has them and before the activation where there is one.
 func (g Gemm) Bind(dev gpuprof.Device, a, b, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
 	k.b.minimum = k.gemm(g, a, b, out)
 	return k.done()
 }
 
-// gemm appends the launch and returns its cost.
+// Scratch is the bytes Bind allocates: 16-bit copies of the operands.
+func (g Gemm) Scratch(edgeCap int) int64 {
+	if castKernels[g.Precision] == nil {
+		return 0
+	}
+	return (max(halfWords(int64(edgeCap)*int64(g.K)), 1) + max(halfWords(int64(g.K)*int64(g.N)), 1)) * floatBytes
+}
+
+func (g Gemm) precision() string {
+	if g.Precision == "" {
+		return FP32
+	}
+	return g.Precision
+}
+
+// halfWords is the four-byte elements that hold n 16-bit values.
+func halfWords(n int64) int64 { return (n + 1) / 2 }
+
+// Check reports why the product cannot be bound to dev, or nil.
+func (g Gemm) Check(dev gpuprof.Device) error {
+	if _, err := g.vendor(withLibraries(dev)); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "binding gemm: %w", err)
+	}
+	return nil
+}
+
+// UsesVendor reports whether Bind on dev calls the vendor's library.
+func (g Gemm) UsesVendor(dev gpuprof.Device) bool {
+	info := withLibraries(dev)
+	vendor, err := g.vendor(info)
+	return vendor && err == nil && info.Facts["cublas"] != ""
+}
+
+// vendor decides whether the vendor's product (or what stands in for its
+// rounding) is launched rather than our own kernel.
+func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
+	if g.Precision != "" && gemmLibKernels[g.Precision] == nil {
+		return false, fmt.Errorf("unknown precision %q; use fp32, tf32, bf16 or fp16", g.Precision)
+	}
+	if g.Tile != 0 && g.Tile != 64 && g.Tile != 128 {
+		return false, fmt.Errorf("unknown tile %d; use 64, 128 or 0", g.Tile)
+	}
+	there := info.Facts["cublas"] != ""
+	rounded := g.Precision != "" && g.Precision != FP32
+	switch g.Library {
+	case "", "auto":
+		return there || rounded, nil
+	case "on":
+		if !there {
+			return false, fmt.Errorf("the vendor's library was not found on %s; use library=auto or off", info.Name)
+		}
+		return true, nil
+	case "off":
+		if rounded && there {
+			return false, fmt.Errorf("precision %s is the vendor's library's; use library=auto, or fp32", g.Precision)
+		}
+		return rounded, nil
+	}
+	return false, fmt.Errorf("unknown library %q; use auto, on or off", g.Library)
+}
+
+// gemm appends the launches and returns their least cost.
 func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	k.positive("K", g.K)
 	k.positive("N", g.N)
 	act, c, err := findActivation(g.Act, g.Normalisation)
+	if err != nil {
+		k.usage("%v", err)
+	}
+	vendor, err := g.vendor(withLibraries(k.dev))
 	if err != nil {
 		k.usage("%v", err)
 	}
@@ -42,6 +159,54 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	}
 	// The scale is folded into a, one product an element of it.
 	cost := rate{fixed: move(0, g.K*g.N, 0), perEdge: move(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
-	k.launch(&gemmKernel, items{perEdge: 1}, cost, a, b, out, itemCount{}, g.K, g.N, act.id, g.Scale, float32(c))
+	if vendor {
+		k.gemmVendor(g, a, b, out, act, float32(c), gemmLibKernels[g.precision()])
+	} else {
+		kernel, work := k.gemmShape(g)
+		k.launch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
+	}
 	return cost
+}
+
+// gemmShape is our own kernel and its items: rows on the host, tiles on CUDA.
+func (k *binder) gemmShape(g Gemm) (*gpuprof.Kernel, items) {
+	if !k.tiled() {
+		kernel := gemmKernel
+		if g.Grain > 0 {
+			kernel.Grain = g.Grain
+		}
+		return &kernel, items{perEdge: 1}
+	}
+	tile := g.Tile
+	if tile == 0 {
+		// Fewer large tiles than two waves of them leave multiprocessors idle.
+		tile = 128
+		if ceilDiv(k.b.capacity, tile)*ceilDiv(g.N, tile) < 4*k.dev.Info().Cores {
+			tile = 64
+		}
+	}
+	work := items{perEdge: 1, per: tile, times: ceilDiv(g.N, tile)}
+	if tile == 64 {
+		return &gemm64Kernel, work
+	}
+	return &gemmKernel, work
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// gemmVendor appends the rounding, the vendor's product and the activation.
+func (k *binder) gemmVendor(g Gemm, a, b, out gpuprof.Buffer, act activation, c float32, vendor *gpuprof.Kernel) {
+	width := int64(floatBytes)
+	if cast := castKernels[g.Precision]; cast != nil {
+		a16, b16 := k.scratch(halfWords(int64(k.b.capacity)*int64(g.K))), k.scratch(halfWords(int64(g.K)*int64(g.N)))
+		k.launch(cast, items{perEdge: g.K}, rate{perEdge: gpuprof.Cost{BytesRead: int64(g.K) * 4, BytesWritten: int64(g.K) * 2}}, a, a16, itemCount{})
+		k.launch(cast, items{fixed: g.K * g.N}, rate{fixed: gpuprof.Cost{BytesRead: int64(g.K*g.N) * 4, BytesWritten: int64(g.K*g.N) * 2}}, b, b16, itemCount{})
+		a, b, width = a16, b16, 2
+	}
+	product := rate{fixed: gpuprof.Cost{BytesRead: int64(g.K*g.N) * width},
+		perEdge: gpuprof.Cost{Flops: int64(2*g.K*g.N + g.N), BytesRead: int64(g.K) * width, BytesWritten: int64(g.N) * floatBytes}}
+	k.launch(vendor, items{perEdge: 1}, product, a, b, out, g.K, g.N, g.Scale)
+	if act.id != actNone {
+		k.launch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: move(g.N*(act.flops+1), g.N, g.N)}, out, itemCount{}, act.id, c)
+	}
 }

@@ -35,12 +35,21 @@ func everyOp(r *rig) map[string]*Bound {
 		gate := Gate{Scalars: irreps(t, "4x0e"), ActScalars: []string{"silu"}, Gates: irreps(t, "4x0e"), ActGates: []string{"sigmoid"},
 			Gated: irreps(t, "4x1o"), Layout: layout, Normalisation: NormExact}
 		bind("gate " + string(layout))(gate.Bind(r.dev, r.normal(20*rows), r.alloc(16*rows), rows))
-		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
-			c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 0.5, Segment: 6}, g)
+		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR, ImplCSRMLP} {
+			c := r.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 0.5, Segment: 6, Hidden: 9}, g)
 			ops[impl+" "+string(layout)] = c.product
 			if c.scatter != nil {
 				ops["scatter "+string(layout)] = c.scatter
 			}
+		}
+	}
+	for _, precision := range []string{FP32, TF32, BF16, FP16} {
+		gemm := Gemm{K: 9, N: 300, Scale: 0.1, Act: "tanh", Normalisation: NormExact, Precision: precision}
+		bind("gemm " + precision)(gemm.Bind(r.dev, r.normal(9*edges), r.normal(2700), r.alloc(300*edges), edges))
+	}
+	for _, det := range []bool{false, true} {
+		for _, op := range []string{"sum", "mean", "max"} {
+			bind(fmt.Sprintf("%s %t", op, det))(Reduce{Op: op, C: 3, Deterministic: det}.Bind(r.dev, r.normal(9000), r.alloc(3), 3000))
 		}
 	}
 	sum := ScatterAdd{C: 9, Deterministic: true, Scale: 2}

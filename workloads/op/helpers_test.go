@@ -192,6 +192,12 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 	c := &convolution{tp: tp, g: g, b: TPBuffers{
 		X: r.normal(g.nodes * tp.TP.In1.Dim()), Y: r.normal(e * tp.TP.In2.Dim()), W: r.normal(e * tp.TP.WeightNumel()),
 		Src: r.ints(g.src), Dst: r.ints(g.dst), RowPtr: r.ints(g.rowPtr), Out: r.poisoned(rows * tp.TP.Out.Dim())}}
+	if tp.Impl == ImplCSRMLP {
+		h, w2 := r.normal(e*tp.Hidden), r.normal(tp.Hidden*tp.TP.WeightNumel())
+		c.b.H, c.b.W2 = h, w2
+		// The reference reads w; the product does not get it.
+		copy(gpuprof.Floats(c.b.W), mixed(tp, gpuprof.Floats(h), gpuprof.Floats(w2), e))
+	}
 	r.bind(c)
 	return c
 }
@@ -199,7 +205,11 @@ func (r *rig) convolution(tp TensorProduct, g graph) *convolution {
 func (r *rig) bind(c *convolution) {
 	r.t.Helper()
 	before := r.dev.Memory().InUse
-	p, s, err := c.tp.Bind(r.dev, c.b, c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src))
+	b := c.b
+	if c.tp.Impl == ImplCSRMLP {
+		b.W = nil
+	}
+	p, s, err := c.tp.Bind(r.dev, b, c.g.nodes, len(c.g.rowPtr)-1, len(c.g.src))
 	c.product = r.must(p, err)
 	if s != nil {
 		c.scatter = r.must(s, nil)
@@ -238,16 +248,18 @@ func (r *rig) result(c *convolution) []float64 {
 	return wide(c.b.Out, 0, (len(c.g.rowPtr)-1)*c.tp.TP.Out.Dim())
 }
 
-// scratch is the memory the product owns besides its two tables, which come
-// first, and those of the transpositions, which come last.
+// scratch is the memory the product owns besides its tables, two of unfused and
+// three of the others, which come first, and those of the transpositions, which
+// come last.
 func (c *convolution) scratch() []gpuprof.Buffer {
 	switch {
 	case c.tp.Impl == ImplUnfused:
 		return c.product.owned[2:]
-	case c.tp.Impl == ImplCSR && c.tp.Layout == MulIr:
-		return c.product.owned[2:5]
-	case c.tp.Impl == ImplCSR:
-		return c.product.owned[2:]
+	case c.tp.Impl == ImplFused:
+		return nil
+	case c.tp.Layout == MulIr:
+		// The table of the first transposition comes before csr+mlp's work.
+		return c.product.owned[3:6]
 	}
-	return nil
+	return c.product.owned[3:]
 }

@@ -1,11 +1,15 @@
 package op
 
 import (
+	_ "embed"
 	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
+
+//go:embed linear.ptx
+var linearPTX string
 
 // Linear is e3nn's o3.Linear without biases: every output block is a sum over
 // the input blocks of the same irrep,
@@ -22,12 +26,18 @@ type Linear struct {
 	Accumulate bool
 }
 
-// linearKernel works in ir_mul: x, w, out, pairs, n, in dim, out dim, number of
-// pairs, add, then the coefficients as a buffer. A pair is six integers: offset
-// in x, in out, in w, mul_in, mul_out, d. One item is one row.
-var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbiiiii", Host: linearHost, Grain: 8, Threads: 256, PerBlock: 16}
+// linearKernel works in ir_mul: x, w, out, pairs, coefficients, tiles, rows, in
+// dim, out dim, number of pairs, add, tiles across. A pair is six integers:
+// offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on CUDA it
+// is one tile of rows and copies (see tiles).
+var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
 
-const pairInts = 6
+const (
+	pairInts = 6
+	// A CUDA block computes linearRows rows of linearCopies copies of a component.
+	linearRows   = 64
+	linearCopies = 32
+)
 
 // WeightNumel is the number of weights.
 func (l Linear) WeightNumel() int {
@@ -56,11 +66,39 @@ func (l Linear) pairs() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
+// tiles is the table for CUDA: eight integers for every tile across a row (where
+// it starts in out, its copies, first and last+1 of its sources, component,
+// first copy, 0, 0), then eight for every source (offset in x, mul_in, offset in
+// w, mul_out, coefficient as bits, 0, 0, 0). A tile adds the pairs that end in
+// its block, in their order.
+func (l Linear) tiles() (table []int32, across int) {
+	pairs, coefficients := l.pairs()
+	var sources []int32
+	at := l.Out.Offsets()
+	for o, m := range l.Out {
+		first := len(sources) / 8
+		for p, c := range coefficients {
+			if q := pairs[p*pairInts:][:pairInts]; m.Dim() > 0 && int(q[1]) == at[o] {
+				sources = append(sources, q[0], q[3], q[2], q[4], int32(math.Float32bits(c)), 0, 0, 0)
+			}
+		}
+		for i := range m.Ir.Dim() {
+			for v := 0; v < m.Mul; v += linearCopies {
+				table = append(table, int32(at[o]+i*m.Mul+v), int32(min(linearCopies, m.Mul-v)),
+					int32(first), int32(len(sources)/8), int32(i), int32(v), 0, 0)
+				across++
+			}
+		}
+	}
+	return append(table, sources...), across
+}
+
 // Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
 // of both sides.
 func (l Linear) Scratch(rows int) int64 {
 	table, coefficients := l.pairs()
-	n := max(int64(len(table)), 1) + max(int64(len(coefficients)), 1)
+	tiles, _ := l.tiles()
+	n := max(int64(len(table)), 1) + max(int64(len(coefficients)), 1) + max(int64(len(tiles)), 1)
 	if l.Layout == MulIr {
 		n += max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)
 		return n*floatBytes + Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
@@ -101,9 +139,14 @@ func (k *binder) linear(l Linear, x, w, out gpuprof.Buffer, rows int) {
 	if l.Accumulate {
 		add = 1
 	}
-	t, c := k.uploadInts(table), k.uploadFloats(coefficients)
-	k.launch(&linearKernel, items{fixed: rows}, rate{fixed: l.cost(rows)},
-		x, w, out, t, c, itemCount{}, l.In.Dim(), l.Out.Dim(), len(coefficients), add)
+	tiles, across := l.tiles()
+	t, c, cut := k.uploadInts(table), k.uploadFloats(coefficients), k.uploadInts(tiles)
+	work := items{fixed: rows}
+	if k.tiled() {
+		work = items{fixed: (rows + linearRows - 1) / linearRows, times: across}
+	}
+	k.launch(&linearKernel, work, rate{fixed: l.cost(rows)},
+		x, w, out, t, c, cut, rows, l.In.Dim(), l.Out.Dim(), len(coefficients), add, across)
 }
 
 // cost: a multiplication and an addition a weight and component, and the

@@ -7,7 +7,7 @@ import (
 
 func linearHost(a *gpuprof.Args, lo, hi int) {
 	x, w, out, table, coefficients := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
-	inDim, outDim, pairs, add := a.Int(6), a.Int(7), a.Int(8), a.Int(9) != 0
+	inDim, outDim, pairs, add := a.Int(7), a.Int(8), a.Int(9), a.Int(10) != 0
 	for r := lo; r < hi; r += tileRows {
 		rows := min(tileRows, hi-r)
 		if !add {

@@ -15,11 +15,28 @@ import (
 type MLP struct {
 	In, Hidden, Out int
 	Normalisation   string
+	// Precision and Library are those of Gemm, for both products.
+	Precision, Library string
 }
 
-// Scratch is the bytes Bind allocates: the hidden layer.
+// Scratch is the bytes Bind allocates: the hidden layer and what the products
+// take.
 func (m MLP) Scratch(edgeCap int) int64 {
-	return max(int64(edgeCap)*int64(m.Hidden), 1) * floatBytes
+	first, second := m.layers()
+	return max(int64(edgeCap)*int64(m.Hidden), 1)*floatBytes + first.Scratch(edgeCap) + second.Scratch(edgeCap)
+}
+
+// HiddenScratch is the bytes BindHidden allocates.
+func (m MLP) HiddenScratch(edgeCap int) int64 {
+	first, _ := m.layers()
+	return first.Scratch(edgeCap)
+}
+
+// OutScale is the factor of the second product, which a tensor product that
+// fuses it in takes as WScale.
+func (m MLP) OutScale() float32 {
+	_, second := m.layers()
+	return second.Scale
 }
 
 func (m MLP) layers() (Gemm, Gemm) {
@@ -27,11 +44,25 @@ func (m MLP) layers() (Gemm, Gemm) {
 	if norm == "" {
 		norm = NormExact
 	}
-	return Gemm{K: m.In, N: m.Hidden, Scale: float32(1 / math.Sqrt(float64(m.In))), Act: "silu", Normalisation: norm},
-		Gemm{K: m.Hidden, N: m.Out, Scale: float32(1 / math.Sqrt(float64(m.Hidden))), Act: "none", Normalisation: norm}
+	layer := Gemm{Normalisation: norm, Precision: m.Precision, Library: m.Library}
+	first, second := layer, layer
+	first.K, first.N, first.Scale, first.Act = m.In, m.Hidden, float32(1/math.Sqrt(float64(m.In))), "silu"
+	second.K, second.N, second.Scale, second.Act = m.Hidden, m.Out, float32(1/math.Sqrt(float64(m.Hidden))), "none"
+	return first, second
 }
 
-// Bind binds the operation for up to edgeCap edges; two launches.
+// BindHidden binds the first layer alone, b [E,In], w1 [In,Hidden] -> h
+// [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
+func (m MLP) BindHidden(dev gpuprof.Device, b, w1, h gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "mlp", edgeCap)
+	k.positive("In", m.In)
+	k.positive("Hidden", m.Hidden)
+	first, _ := m.layers()
+	k.b.minimum = k.gemm(first, b, w1, h)
+	return k.done()
+}
+
+// Bind binds the operation for up to edgeCap edges; two products.
 func (m MLP) Bind(dev gpuprof.Device, b, w1, w2, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp", edgeCap)
 	k.positive("In", m.In)

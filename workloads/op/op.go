@@ -1,7 +1,8 @@
 // Package op holds the kernels that the workloads share. One operation is one
 // NAME.go (shapes, arguments, launch shape, cost by count), one NAME_host.go
-// (the kernel for the host device) and one NAME_ref.go (the same formula in
-// float64, the oracle).
+// (the kernel for the host device), one NAME.cu and the NAME.ptx compiled from
+// it (the kernel for CUDA) and one NAME_ref.go (the same formula in float64, the
+// oracle).
 //
 // An operation is a struct of parameters. Bind checks it against the buffers,
 // allocates what it needs besides them and returns a Bound, whose Enqueue

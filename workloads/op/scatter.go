@@ -1,6 +1,13 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed scatter.ptx
+var scatterPTX string
 
 // ScatterAdd sums the rows of src by destination and scales the sums:
 //
@@ -22,11 +29,12 @@ type ScatterAdd struct {
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out gpuprof.Buffer }
 
 // The kernels: atomic src, dst, out, n (edges), C; sorted src, rowptr, out, n
-// (rows), C; scale out, n (elements), factor.
+// (rows), C; scale out, n (elements), factor. On CUDA the first two take as
+// many rows a block as C leaves threads for (inTeams).
 var (
-	scatterAtomicKernel = gpuprof.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, Threads: 256, PerBlock: 1}
-	scatterSortedKernel = gpuprof.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, Threads: 256, PerBlock: 1}
-	scaleKernel         = gpuprof.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, Threads: 256, PerBlock: 256}
+	scatterAtomicKernel = gpuprof.Kernel{Name: "scatter_atomic", Sig: "bbbii", Host: scatterAtomicHost, Grain: 8, PTX: scatterPTX, Threads: 256, PerBlock: 1}
+	scatterSortedKernel = gpuprof.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1}
+	scaleKernel         = gpuprof.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024}
 )
 
 // Bind binds the operation for up to edgeCap edges.
@@ -45,12 +53,12 @@ func (k *binder) scatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	all := rows * s.C
 	if s.Deterministic {
 		k.want("rowptr", b.RowPtr, int64(rows)+1)
-		k.launch(&scatterSortedKernel, items{fixed: rows}, rate{move(0, rows+1, all), move(s.C, s.C, 0)},
+		k.launch(inTeams(&scatterSortedKernel, s.C), items{fixed: rows}, rate{move(0, rows+1, all), move(s.C, s.C, 0)},
 			b.Src, b.RowPtr, b.Out, itemCount{}, s.C)
 	} else {
 		k.want("dst", b.Dst, int64(k.b.capacity))
 		k.fill(b.Out, all, 0, 0)
-		k.launch(&scatterAtomicKernel, items{perEdge: 1}, rate{perEdge: move(s.C, 2*s.C+1, s.C)},
+		k.launch(inTeams(&scatterAtomicKernel, s.C), items{perEdge: 1}, rate{perEdge: move(s.C, 2*s.C+1, s.C)},
 			b.Src, b.Dst, b.Out, itemCount{}, s.C)
 	}
 	flops := 0

@@ -1,9 +1,14 @@
 package op
 
 import (
+	_ "embed"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
+
+//go:embed sph.ptx
+var sphPTX string
 
 // Sph evaluates component-normalised real spherical harmonics of edge
 // directions, in e3nn's convention (see so3.Harmonics):
@@ -14,7 +19,7 @@ import (
 type Sph struct{ LMax int }
 
 // sphKernel: vec, y, n, lmax. One item is one edge.
-var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, Threads: 256, PerBlock: 256}
+var sphKernel = gpuprof.Kernel{Name: "sph", Sig: "bbii", Host: sphHost, Grain: 64, PTX: sphPTX, Threads: 128, PerBlock: 128}
 
 // Dim is the number of harmonics of an edge.
 func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }

@@ -21,8 +21,11 @@ import (
 //	fused    one kernel over edges with atomic adds at the destination
 //	csr      edges sorted by destination, one writer a row, no atomics,
 //	         bit-identical whatever the number of threads
+//	csr+mlp  csr with the second layer of the radial MLP fused in: it reads the
+//	         hidden layer instead of the weights, w = WScale * h w2 with
+//	         h [E,Hidden] and w2 [Hidden,WeightNumel], which never reach memory
 //
-// fused and csr take paths of mode uvu with weights and harmonics of
+// The last three take paths of mode uvu with weights and harmonics of
 // multiplicity 1. X, Y and Out are in Layout (Y is the same in both when its
 // multiplicities are 1).
 type TensorProduct struct {
@@ -34,6 +37,13 @@ type TensorProduct struct {
 	// Segment is the most edges of one row that csr lets one item add; longer
 	// rows are cut and put together by a second launch. 0 means 256.
 	Segment int
+	// Threads of a CUDA block, a multiple of 32 up to 256 (csr+mlp: 128), for all
+	// but unfused; 0 means 128, for csr+mlp 96. The host device takes no notice.
+	Threads int
+	// Hidden is the width of the hidden layer of csr+mlp and WScale the factor
+	// of its product, 0 means 1. The others take no notice.
+	Hidden int
+	WScale float32
 }
 
 // Names of the implementations.
@@ -41,14 +51,40 @@ const (
 	ImplUnfused = "unfused"
 	ImplFused   = "fused"
 	ImplCSR     = "csr"
+	ImplCSRMLP  = "csr+mlp"
 )
 
 // TPBuffers are the arguments of TensorProduct. Edges are sorted by
 // destination; RowPtr [rows+1] is where every row starts, int32 like Src [E]
-// and Dst [E]. After SetEdges(e), RowPtr[rows] has to be e.
-type TPBuffers struct{ X, Y, W, Src, Dst, RowPtr, Out gpuprof.Buffer }
+// and Dst [E]. After SetEdges(e), RowPtr[rows] has to be e. csr+mlp reads H
+// [E,Hidden] and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
+type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out gpuprof.Buffer }
 
 const defaultSegment = 256
+
+func (t TensorProduct) threads() int {
+	switch {
+	case t.Threads > 0:
+		return t.Threads
+	case t.Impl == ImplCSRMLP:
+		return 96
+	}
+	return 128
+}
+
+func (t TensorProduct) mostThreads() int {
+	if t.Impl == ImplCSRMLP {
+		return maxMLPThreads
+	}
+	return maxTPThreads
+}
+
+func (t TensorProduct) wScale() float32 {
+	if t.WScale == 0 {
+		return 1
+	}
+	return t.WScale
+}
 
 func (t TensorProduct) segment() int {
 	if t.Segment > 0 {
@@ -82,8 +118,15 @@ func (t TensorProduct) Check() error {
 			return usage("binding tensor product: impl=fused adds with atomics and cannot be deterministic; use impl=csr")
 		}
 	case ImplCSR:
+	case ImplCSRMLP:
+		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most {
+			return usage("binding tensor product: impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads a block, it has %d; use impl=csr", most, t.threads(), t.Hidden)
+		}
 	default:
-		return usage("binding tensor product: unknown impl %q; use unfused, fused or csr", t.Impl)
+		return usage("binding tensor product: unknown impl %q; use unfused, fused, csr or csr+mlp", t.Impl)
+	}
+	if most := t.mostThreads(); t.Threads < 0 || t.Threads > most || t.Threads%warpLanes != 0 {
+		return usage("binding tensor product: %d threads a block; use a multiple of %d up to %d", t.Threads, warpLanes, most)
 	}
 	for i, ins := range t.TP.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || t.TP.In2[ins.In2].Mul != 1 {
@@ -108,7 +151,12 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 	e := int64(edgeCap)
 	k.want("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
 	k.want("y", b.Y, e*int64(t.TP.In2.Dim()))
-	k.want("w", b.W, e*int64(t.TP.WeightNumel()))
+	if t.Impl == ImplCSRMLP {
+		k.want("h", b.H, e*int64(t.Hidden))
+		k.want("w2", b.W2, int64(t.Hidden)*int64(t.TP.WeightNumel()))
+	} else {
+		k.want("w", b.W, e*int64(t.TP.WeightNumel()))
+	}
 	k.want("src", b.Src, e)
 	k.want("dst", b.Dst, e)
 	k.want("rowptr", b.RowPtr, int64(rows)+1)
@@ -118,13 +166,17 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 		k.usage("%v", err)
 	}
 	k.b.minimum = t.minimum(tab, nodes, rows)
-	switch t.Impl {
-	case ImplFused:
-		k.fused(t, tab, b, rows)
-	case ImplCSR:
-		k.csr(t, tab, b, nodes, rows)
-	default:
+	if t.Impl == ImplUnfused {
 		return k.unfused(t, b, rows)
+	}
+	plan, err := t.planFor(tab)
+	if err != nil {
+		k.usage("%v", err)
+	}
+	if t.Impl == ImplFused {
+		k.fused(t, tab, plan, b, rows)
+	} else {
+		k.csr(t, tab, plan, b, nodes, rows)
 	}
 	product, err = k.done()
 	return product, nil, err
@@ -139,24 +191,45 @@ func (t TensorProduct) Scratch(nodes, rows, edgeCap int) int64 {
 	if err != nil {
 		return 0
 	}
-	switch t.Impl {
-	case ImplFused:
-		return tab.bytes()
-	case ImplCSR:
-		return tab.bytes() + t.csrScratch(nodes, rows, edgeCap)
+	if t.Impl == ImplUnfused {
+		return t.unfusedScratch(edgeCap)
 	}
-	return t.unfusedScratch(edgeCap)
+	plan, err := t.planFor(tab)
+	if err != nil {
+		return 0
+	}
+	n := tab.bytes() + int64(len(plan.ints))*floatBytes
+	if t.Impl == ImplFused {
+		return n
+	}
+	return n + t.csrScratch(nodes, rows, edgeCap)
 }
 
 // minimum: M_ik = sum_j C_ijk Y_j once an edge and path (coefficients folded
 // into C), then w*x and its products with the non-zeros of M for every copy
 // and the sum at the destination. For modes other than uvu the products of the
 // extra multiplicities count as they are. The index and every input are read
-// once and only the rows are written, whatever the implementation keeps between.
+// once and only the rows are written, whatever the implementation keeps
+// between. csr+mlp does the MLP's second product as well.
 func (t TensorProduct) minimum(tab tpTable, nodes, rows int) rate {
-	return rate{
-		fixed: move(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
-		perEdge: move(tab.flops,
-			t.TP.In2.Dim()+t.TP.WeightNumel()+1, 0),
+	r := rate{
+		fixed:   move(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
+		perEdge: move(tab.flops, t.TP.In2.Dim()+1, 0),
 	}
+	return r.add(t.weightCost())
+}
+
+// weightCost is what the weights of every edge take: reading them, or making
+// them from the hidden layer (a scale once a hidden value, then a product).
+func (t TensorProduct) weightCost() rate {
+	numel := t.TP.WeightNumel()
+	if t.Impl != ImplCSRMLP {
+		return rate{perEdge: move(0, numel, 0)}
+	}
+	return rate{fixed: move(0, t.Hidden*numel, 0), perEdge: move(t.Hidden+2*t.Hidden*numel, t.Hidden, 0)}
+}
+
+// widestHidden is the most a hidden layer may have beside the widest M.
+func (t TensorProduct) widestHidden() int {
+	return sharedBytes/(mlpBatch*floatBytes) - largestM - 4*t.threads()
 }

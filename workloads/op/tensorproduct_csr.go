@@ -1,30 +1,49 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed tensorproduct_csr.ptx
+var tpCSRPTX string
+
+//go:embed tensorproduct_csrmlp.ptx
+var tpCSRMLPPTX string
 
 // tpCSRKernel works in ir_mul: x, y, w, src, dst, rowptr, out, partial, table,
-// constants, n, edges, segment, in dim, sh dim, weights an edge, out dim,
-// paths, cells.
+// constants, plan, edges, segment. The host reads table and constants and the
+// plan's header, CUDA the plan.
 //
-// Item c belongs to the edges [c*segment, (c+1)*segment). It writes the rows
+// Segment c belongs to the edges [c*segment, (c+1)*segment). It writes the rows
 // that start there, each up to its first segment of edges. A row longer than
 // that has further segments, one every segment edges from its start; at most one
 // of all rows' further segments starts inside an item's edges, and its sum goes
 // to the item's slot of partial. Work is balanced by edges, and which item
-// adds which edges does not depend on the number of threads.
+// adds which edges does not depend on the number of threads. One item is one
+// segment; on CUDA it is one tile of the output of one segment.
+//
+// tpCSRMLPKernel: x, y, h, w2, src, dst, rowptr, out, partial, table,
+// constants, plan, work, edges, segment, hidden, scale of the weights. work is
+// the host's, mlpWork values a segment.
 //
 // tpFixupKernel: rowptr, out, partial, n, out dim, segment. One item is one
 // row: it zeroes rows without edges and adds the further segments of long rows
 // in order.
 var (
-	tpCSRKernel   = gpuprof.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbiiiiiiiii", Host: tpCSRHost, Threads: 128, PerBlock: 1}
-	tpFixupKernel = gpuprof.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, Threads: 128, PerBlock: 1}
+	tpCSRKernel    = gpuprof.Kernel{Name: "tp_csr", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
+	tpCSRMLPKernel = gpuprof.Kernel{Name: "tp_csr_mlp", Sig: "bbbbbbbbbbbbbiiif", Host: tpCSRMLPHost, PTX: tpCSRMLPPTX, Threads: 96, PerBlock: 1}
+	tpFixupKernel  = gpuprof.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
 )
 
 func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 1) / t.segment() }
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 	n := max(int64(t.slots(edgeCap))*int64(t.TP.Out.Dim()), 1) * floatBytes
+	if t.Impl == ImplCSRMLP {
+		n += max(int64(t.slots(edgeCap))*mlpWork, 1) * floatBytes
+	}
 	if t.Layout == MulIr {
 		n += (max(int64(nodes)*int64(t.TP.In1.Dim()), 1) + max(int64(rows)*int64(t.TP.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: t.TP.In1}.transposeScratch() + Transpose{Irreps: t.TP.Out}.transposeScratch()
@@ -35,23 +54,39 @@ func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
 // csr: with mul_ir the features are transposed once a node and the rows once at
 // the end, which is little beside the edges, so that the inner loops always run
 // over contiguous copies.
-func (k *binder) csr(t TensorProduct, tab tpTable, b TPBuffers, nodes, rows int) {
-	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel()
-	table, constants := k.uploadInts(tab.ints), k.uploadFloats(tab.constants)
+func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nodes, rows int) {
+	outDim, inDim, shDim := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim()
+	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
 	partial := k.scratch(int64(t.slots(k.b.capacity)) * int64(outDim))
 	x, out := b.X, b.Out
 	if t.Layout == MulIr {
 		x, out = k.scratch(int64(nodes)*int64(inDim)), k.scratch(int64(rows)*int64(outDim))
 		k.transpose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
 	}
-	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+numel+1, 0)}
-	k.launch(&tpCSRKernel, items{perEdge: 1, per: t.segment()}, cost,
-		x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants,
-		itemCount{}, edgeCount{}, t.segment(), inDim, shDim, numel, outDim, tab.paths, tab.cells)
+	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost())
+	segments := items{perEdge: 1, per: t.segment()}
+	if k.tiled() {
+		segments.times = plan.tiles
+	}
+	if t.Impl == ImplCSRMLP {
+		work := k.scratch(int64(t.slots(k.b.capacity)) * mlpWork)
+		k.launch(plan.shaped(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
+			edgeCount{}, t.segment(), t.Hidden, t.wScale())
+	} else {
+		k.launch(plan.shaped(&tpCSRKernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
+			edgeCount{}, t.segment())
+	}
 	// By count a fix-up reads the index; long or empty rows come on top.
 	k.launch(&tpFixupKernel, items{fixed: rows}, rate{fixed: move(0, rows+1, 0)},
 		b.RowPtr, out, partial, itemCount{}, outDim, t.segment())
 	if t.Layout == MulIr {
 		k.transpose(Transpose{Irreps: t.TP.Out, ToMulIr: true}, out, b.Out, rows)
 	}
+}
+
+// shaped is the kernel with the plan's launch shape.
+func (p tpPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
+	k := *kernel
+	k.Threads, k.SharedBytes = p.threads, p.shared
+	return &k
 }

@@ -23,41 +23,52 @@ type csrScratch struct {
 
 func tpCSRHost(a *gpuprof.Args, lo, hi int) {
 	var scratch csrScratch
-	edges, segment, paths, cells := a.Int(11), a.Int(12), a.Int(17), a.Int(18)
+	plan, edges, segment := a.Ints(10), a.Int(11), a.Int(12)
 	v := csrView{
-		tpView: tpView{table: a.Ints(8), constants: a.Floats(9), cells: paths * pathInts, terms: paths*pathInts + cells*cellInts},
+		tpView: makeTPView(a.Ints(8), a.Floats(9), plan),
 		x:      a.Floats(0), y: a.Floats(1), w: a.Floats(2), src: a.Ints(3), dst: a.Ints(4), rowPtr: a.Ints(5),
-		out: a.Floats(6), partial: a.Floats(7),
-		inDim: a.Int(13), shDim: a.Int(14), numel: a.Int(15), outDim: a.Int(16), path: paths, scratch: &scratch,
+		out: a.Floats(6), partial: a.Floats(7), scratch: &scratch,
 	}
+	v.sizes(plan)
 	for c := lo; c < hi; c++ {
-		v.item(c, edges, segment)
+		v.item(c, edges, segment, nil)
 	}
 }
 
-// item stops at rowPtr[rows] = edges at the latest.
-func (v *csrView) item(c, edges, segment int) {
+func (v *csrView) sizes(plan []int32) {
+	v.inDim, v.shDim, v.numel, v.outDim = int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
+	v.path = int(plan[planPaths])
+}
+
+// item stops at rowPtr[rows] = edges at the latest. q makes the weights of
+// csr+mlp and is nil otherwise; it is not a field of v because the matrix
+// product lets its operands escape, and v's scratch has to stay on the stack.
+func (v *csrView) item(c, edges, segment int, q *mlpView) {
 	first, end := c*segment, min((c+1)*segment, edges)
 	partial := v.partial[c*v.outDim:][:v.outDim]
 	r := int(v.dst[first])
 	if start := int(v.rowPtr[r]); start < first {
 		// The row began earlier; one of its further segments may start here.
 		if at := start + (first-start+segment-1)/segment*segment; at < min(end, int(v.rowPtr[r+1])) {
-			v.segment(at, min(at+segment, int(v.rowPtr[r+1])), partial)
+			v.segment(at, min(at+segment, int(v.rowPtr[r+1])), partial, q)
 		}
 		r++
 	}
 	for ; int(v.rowPtr[r]) < end; r++ {
 		from, to := int(v.rowPtr[r]), int(v.rowPtr[r+1])
 		if from < to {
-			v.segment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim])
+			v.segment(from, min(to, from+segment), v.out[r*v.outDim:(r+1)*v.outDim], q)
 		}
 	}
 }
 
 // segment writes the sum over the edges [from, to) to row.
-func (v *csrView) segment(from, to int, row []float32) {
+func (v *csrView) segment(from, to int, row []float32, q *mlpView) {
 	clear(row)
+	if q != nil {
+		v.segmentMLP(from, to, row, q)
+		return
+	}
 	for e := from; e < to; e++ {
 		x := v.x[int(v.src[e])*v.inDim:][:v.inDim]
 		y := v.y[e*v.shDim:][:v.shDim]
@@ -72,27 +83,39 @@ func (v *csrView) segment(from, to int, row []float32) {
 // contiguous: w*x first, once an i, or where the output is narrower the sum over
 // i first and then w, once a k.
 func (v *csrView) addPath(t []int32, x, y, w, out []float32) {
-	mul, d1, d3, first, last := int(t[4]), int(t[5]), int(t[6]), int(t[7]), int(t[8])
-	x, w, out = x[t[0]:][:d1*mul], w[t[2]:][:mul], out[t[3]:][:d3*mul]
-	cells, m := v.table[v.cells+first*cellInts:v.cells+last*cellInts], v.scratch.m[:last-first]
-	v.contract(cells, y[t[1]:], m)
+	mul := int(t[4])
+	cells, m := v.pathM(t, y)
 	for u0 := 0; u0 < mul; u0 += uChunk {
 		n := min(uChunk, mul-u0)
-		part := w[u0 : u0+n]
-		if t[13] == 0 {
-			xw := v.scratch.row[:d1*n]
-			for i := range d1 {
-				vec.Mul(xw[i*n:][:n], part, x[i*mul+u0:])
-			}
-			vec.Sweep(out[u0:], mul, xw, n, n, cells, m)
-			continue
+		v.addCopies(t, u0, w[int(t[2])+u0:][:n], x, out, cells, m)
+	}
+}
+
+// pathM computes M of a path for the harmonics y.
+func (v *csrView) pathM(t []int32, y []float32) (cells []int32, m []float32) {
+	first, last := int(t[7]), int(t[8])
+	cells, m = v.table[v.cells+first*cellInts:v.cells+last*cellInts], v.scratch.m[:last-first]
+	v.contract(cells, y[t[1]:], m)
+	return cells, m
+}
+
+// addCopies adds the copies from u0 on whose weights are w; x and out are rows.
+func (v *csrView) addCopies(t []int32, u0 int, w, x, out []float32, cells []int32, m []float32) {
+	n, mul, d1, d3 := len(w), int(t[4]), int(t[5]), int(t[6])
+	x, out = x[t[0]:][:d1*mul], out[t[3]:][:d3*mul]
+	if t[13] == 0 {
+		xw := v.scratch.row[:d1*n]
+		for i := range d1 {
+			vec.Mul(xw[i*n:][:n], w, x[i*mul+u0:])
 		}
-		sum := v.scratch.row[:d3*n]
-		clear(sum)
-		vec.Sweep(sum, n, x[u0:], mul, n, cells, m)
-		for k := range d3 {
-			vec.MulAdd(out[k*mul+u0:][:n], part, sum[k*n:])
-		}
+		vec.Sweep(out[u0:], mul, xw, n, n, cells, m)
+		return
+	}
+	sum := v.scratch.row[:d3*n]
+	clear(sum)
+	vec.Sweep(sum, n, x[u0:], mul, n, cells, m)
+	for k := range d3 {
+		vec.MulAdd(out[k*mul+u0:][:n], w, sum[k*n:])
 	}
 }
 

@@ -1,15 +1,25 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	_ "embed"
 
-// tpFusedKernel: x, y, w, src, dst, out, table, constants, n, in dim, sh dim,
-// weights an edge, out dim, paths, cells. One item is one edge.
-var tpFusedKernel = gpuprof.Kernel{Name: "tp_fused", Sig: "bbbbbbbbiiiiiii", Host: tpFusedHost, Grain: 8, Threads: 128, PerBlock: 1}
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed tensorproduct_fused.ptx
+var tpFusedPTX string
+
+// tpFusedKernel: x, y, w, src, dst, out, table, constants, plan, edges, chunk.
+// One item is one edge; on CUDA it is one tile of the output of chunk edges.
+var tpFusedKernel = gpuprof.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: tpFusedHost, Grain: 8, PTX: tpFusedPTX, Threads: 128, PerBlock: 1}
+
+// fusedChunk edges go to one CUDA block: enough to pay for its start.
+const fusedChunk = 32
 
 // fused: zero the rows, then one kernel over edges with atomic adds.
-func (k *binder) fused(t TensorProduct, tab tpTable, b TPBuffers, rows int) {
+func (k *binder) fused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
 	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel()
-	table, constants := k.uploadInts(tab.ints), k.uploadFloats(tab.constants)
+	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
 	k.fill(b.Out, rows*outDim, 0, 0)
 	// It weights every result where the other side may be narrower, and adds it.
 	added, flops := 0, tab.flops
@@ -19,7 +29,9 @@ func (k *binder) fused(t TensorProduct, tab tpTable, b TPBuffers, rows int) {
 		flops += o.Dim() + a.Mul*max(o.Ir.Dim()-a.Ir.Dim(), 0)
 	}
 	cost := rate{perEdge: move(flops, inDim+shDim+numel+2+added, added)}
-	k.launch(&tpFusedKernel, items{perEdge: 1}, cost,
-		b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants,
-		itemCount{}, inDim, shDim, numel, outDim, tab.paths, tab.cells)
+	work := items{perEdge: 1}
+	if k.tiled() {
+		work = items{perEdge: 1, per: fusedChunk, times: plan.tiles}
+	}
+	k.launch(plan.shaped(&tpFusedKernel), work, cost, b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants, cut, edgeCount{}, fusedChunk)
 }

@@ -17,8 +17,10 @@ type pathScratch [maxComponents * uChunk]float32
 
 func tpFusedHost(a *gpuprof.Args, lo, hi int) {
 	var scratch pathScratch
-	inDim, shDim, numel, outDim, paths, cells := a.Int(9), a.Int(10), a.Int(11), a.Int(12), a.Int(13), a.Int(14)
-	v := tpView{table: a.Ints(6), constants: a.Floats(7), cells: paths * pathInts, terms: paths*pathInts + cells*cellInts}
+	plan := a.Ints(8)
+	inDim, shDim, numel, outDim := int(plan[planIn]), int(plan[planSh]), int(plan[planNumel]), int(plan[planOut])
+	paths := int(plan[planPaths])
+	v := makeTPView(a.Ints(6), a.Floats(7), plan)
 	x, y, w, src, dst, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Ints(4), a.Floats(5)
 	for e := lo; e < hi; e++ {
 		xr := x[int(src[e])*inDim:][:inDim]
@@ -36,6 +38,11 @@ type tpView struct {
 	constants []float32
 	cells     int
 	terms     int
+}
+
+func makeTPView(table []int32, constants []float32, plan []int32) tpView {
+	cells := int(plan[planPaths]) * pathInts
+	return tpView{table: table, constants: constants, cells: cells, terms: cells + int(plan[planPathCells])*cellInts}
 }
 
 // cell returns i, k and M_ik.

@@ -1,11 +1,15 @@
 package op
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
+
+//go:embed tensorproduct_unfused.ptx
+var tpUnfusedPTX string
 
 // The kernels of the unfused product, one item an edge:
 //
@@ -18,10 +22,10 @@ import (
 //
 // pairs are (u,v), or u alone when same is set.
 var (
-	gatherKernel   = gpuprof.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, Threads: 256, PerBlock: 1}
-	outerKernel    = gpuprof.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, Threads: 256, PerBlock: 1}
-	contractKernel = gpuprof.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, Threads: 256, PerBlock: 1}
-	weightKernel   = gpuprof.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, Threads: 256, PerBlock: 1}
+	gatherKernel   = gpuprof.Kernel{Name: "tp_gather", Sig: "bbbii", Host: tpGatherHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 1}
+	outerKernel    = gpuprof.Kernel{Name: "tp_outer", Sig: "bbbiiiiiiiiiiiiii", Host: tpOuterHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
+	contractKernel = gpuprof.Kernel{Name: "tp_contract", Sig: "bbbbiiiiii", Host: tpContractHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 128, PerBlock: 4, SharedBytes: 32 << 10}
+	weightKernel   = gpuprof.Kernel{Name: "tp_weight", Sig: "bbbiiiiiiiiiiiii", Host: tpWeightHost, Grain: 16, PTX: tpUnfusedPTX, Threads: 256, PerBlock: 4}
 )
 
 // The modes as kernels receive them.
@@ -138,7 +142,7 @@ func (k *binder) unfused(t TensorProduct, b TPBuffers, rows int) (product, scatt
 		x: k.scratch(e * int64(t.TP.In1.Dim())), outer: k.scratch(e * int64(outerWidth)),
 		contracted: k.scratch(e * int64(contractedWidth)), mid: k.scratch(e * int64(t.TP.Out.Dim()))}
 	inDim := t.TP.In1.Dim()
-	k.launch(&gatherKernel, items{perEdge: 1}, rate{perEdge: move(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
+	k.launch(inTeams(&gatherKernel, inDim), items{perEdge: 1}, rate{perEdge: move(0, inDim+1, inDim)}, b.X, b.Src, m.x, itemCount{}, inDim)
 	written := make([]bool, len(t.TP.Out))
 	if t.uncovered() {
 		k.fill(m.mid, 0, t.TP.Out.Dim(), 0)

@@ -1,9 +1,14 @@
 package op
 
 import (
+	_ "embed"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
+
+//go:embed transpose.ptx
+var transposePTX string
 
 // Transpose changes the layout of every row, x [rows,dim] -> out [rows,dim]:
 // to ir_mul, or back to mul_ir when ToMulIr is set. Accumulate adds to out.
@@ -14,7 +19,7 @@ type Transpose struct {
 
 // transposeKernel: x, out, blocks, n, dim, number of blocks, add. A block is
 // four integers: offset, rows and columns of the source, 0. One item is one row.
-var transposeKernel = gpuprof.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, Threads: 256, PerBlock: 1}
+var transposeKernel = gpuprof.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
 
 // Bind binds the operation to rows rows.
 func (t Transpose) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {

@@ -1,0 +1,121 @@
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// A GPU reports a kernel's fault at some later call and does not say whose it
+// was. So every launch leaves the number of the launch in its function, one a
+// stream, and a synchronised stream remembers what it had passed: the kernels
+// that were in flight are then known exactly, at the cost of two stores a
+// launch.
+
+// slots bounds how many streams are told apart; further ones share the last.
+const slots = 16
+
+type slot struct {
+	stream string
+	shared bool
+	passed uint64 // launches up to this one are known to have ended well
+}
+
+// launchedOn notes a launch of f on s.
+func (s *Stream) launchedOn(f *kernelFunc) {
+	s.dev.launched++
+	f.seen[s.slot] = s.dev.launched
+}
+
+// passed notes that everything enqueued on s so far has ended well.
+func (s *Stream) passed() {
+	if at := &s.dev.slots[s.slot]; !at.shared {
+		at.passed = s.dev.launched
+	}
+}
+
+type suspect struct {
+	kernel, stream string
+	last           uint64
+}
+
+// inFlight lists the kernels that may still have been running, by their last
+// launch.
+func (d *Device) inFlight() []suspect {
+	var list []suspect
+	for _, f := range d.funcs {
+		for i, last := range f.seen {
+			if last > d.slots[i].passed {
+				list = append(list, suspect{f.kernel.Name, d.slots[i].stream, last})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b suspect) int { return cmp.Compare(a.last, b.last) })
+	return list
+}
+
+// check turns a result into an error. A sticky one loses the device.
+func (d *Device) check(r Result, doing string) error {
+	switch {
+	case r == success:
+		return nil
+	case d.lost != nil:
+		return d.tell()
+	case r.sticky():
+		d.lose(r, doing)
+		return d.tell()
+	case r == errLibrary:
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s", doing, d.libFault)
+	case r == errOutOfMemory:
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %s; reduce batch or edges", doing, d.drv.describe(r))
+	}
+	return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s", doing, d.drv.describe(r))
+}
+
+// again is check for calls of timed regions, which do not make the context
+// current first: one that was refused because the calling thread has none, or
+// another device's, is repeated after doing so.
+func (d *Device) again(r Result, do func() Result, doing string) error {
+	if r == errInvalidContext || r == errInvalidHandle {
+		runtime.LockOSThread() // see enter
+		defer runtime.UnlockOSThread()
+		if r = d.drv.CtxSet(d.ctx); r == success {
+			r = do()
+		}
+	}
+	return d.check(r, doing)
+}
+
+// tell is the error of a lost device, which then counts as told.
+func (d *Device) tell() error {
+	d.told = true
+	return d.lost
+}
+
+const mostSuspects = 8
+
+func (d *Device) lose(r Result, doing string) {
+	list := d.inFlight()
+	if len(list) == 0 {
+		d.lost = gpuprof.Errorf(gpuprof.ErrDevice,
+			"%s: %s, with no kernel in flight; the device must be opened again; look for Xid messages in dmesg", doing, d.drv.describe(r))
+		return
+	}
+	var names []string
+	for _, s := range list[:min(len(list), mostSuspects)] {
+		names = append(names, fmt.Sprintf("%s on stream %s", s.kernel, s.stream))
+	}
+	who := "kernel " + names[0]
+	if len(list) > 1 {
+		who = "one of the kernels " + strings.Join(names, ", ")
+		if more := len(list) - len(names); more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	d.lost = gpuprof.Errorf(gpuprof.ErrDevice,
+		"%s failed: %s; the device must be opened again; run under compute-sanitizer to find the fault", who, d.drv.describe(r))
+}

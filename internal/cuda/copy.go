@@ -1,0 +1,127 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Copy implements gpuprof.Stream. The ranges may overlap. The driver stages
+// copies of pageable memory: it may keep the caller until it has read the
+// source or written the destination.
+func (s *Stream) Copy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff, n int) error {
+	to, from, err := s.checkCopy(dst, dstOff, src, srcOff, n)
+	if err != nil {
+		return err
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemCopy, dst: to, dstOff: dstOff, src: from, srcOff: srcOff, n: n})
+		return nil
+	}
+	if n > 0 {
+		if r := s.dev.copyOn(s.h, to, dstOff, from, srcOff, n); r != success {
+			again := func() Result { return s.dev.copyOn(s.h, to, dstOff, from, srcOff, n) }
+			if err := s.dev.again(r, again, "copying on stream "+s.name); err != nil {
+				return err
+			}
+		}
+	}
+	countCopy(&s.dev.meter, to.place, from.place, int64(n))
+	return nil
+}
+
+// copyOn enqueues a checked copy of at least one byte.
+func (d *Device) copyOn(h streamHandle, to *Buffer, dstOff int, from *Buffer, srcOff, n int) Result {
+	switch {
+	case from.place != gpuprof.OnDevice:
+		return d.drv.CopyToDev(to.ptr+devicePtr(dstOff), unsafe.Add(from.mem, srcOff), uintptr(n), h)
+	case to.place != gpuprof.OnDevice:
+		return d.drv.CopyFromDev(unsafe.Add(to.mem, dstOff), from.ptr+devicePtr(srcOff), uintptr(n), h)
+	case to == from && dstOff < srcOff+n && srcOff < dstOff+n && dstOff != srcOff:
+		return d.copyOverlapping(h, to.ptr+devicePtr(dstOff), from.ptr+devicePtr(srcOff), uintptr(n))
+	}
+	return d.drv.CopyOnDev(to.ptr+devicePtr(dstOff), from.ptr+devicePtr(srcOff), uintptr(n), h)
+}
+
+// copyOverlapping goes through memory of its own, because the driver does not
+// say in which order it copies.
+func (d *Device) copyOverlapping(h streamHandle, dst, src devicePtr, n uintptr) Result {
+	var tmp devicePtr
+	if d.pool == 0 {
+		r := d.drv.MemAlloc(&tmp, n)
+		if r == success {
+			r = first(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h))
+			r = first(r, d.drv.StreamSync(h), d.drv.MemFree(tmp))
+		}
+		return r
+	}
+	r := d.drv.PoolAlloc(&tmp, n, d.pool, h)
+	if r == success {
+		r = first(d.drv.CopyOnDev(tmp, src, n, h), d.drv.CopyOnDev(dst, tmp, n, h), d.drv.PoolFree(tmp, h))
+	}
+	return r
+}
+
+// first is the first result that is not success.
+func first(results ...Result) Result {
+	for _, r := range results {
+		if r != success {
+			return r
+		}
+	}
+	return success
+}
+
+func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff, n int) (to, from *Buffer, err error) {
+	if s.closed || s.dev.lost != nil {
+		return nil, nil, s.usable("copying on stream " + s.name)
+	}
+	to, fault := s.dev.buffer(dst)
+	if fault != "" {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the destination %s", n, s.name, fault)
+	}
+	from, fault = s.dev.buffer(src)
+	if fault != "" {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the source %s", n, s.name, fault)
+	}
+	// Written so that no sum can overflow.
+	if n < 0 || dstOff < 0 || dstOff > to.size-n {
+		return nil, nil, outOfBounds(s, n, "destination", to, dstOff)
+	}
+	if srcOff < 0 || srcOff > from.size-n {
+		return nil, nil, outOfBounds(s, n, "source", from, srcOff)
+	}
+	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
+			"copying %d bytes on stream %s: both %s and %s are host memory; copy between their Bytes instead", n, s.name, to, from)
+	}
+	return to, from, nil
+}
+
+func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage,
+		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes; correct the offset or the size",
+		n, s.name, n, off, end, b, b.size)
+}
+
+// countCopy adds one copy to a meter. The pageable counts are part of, not
+// beside, the bytes of their direction.
+func countCopy(m *gpuprof.Meter, dst, src gpuprof.Place, n int64) {
+	switch {
+	case dst == gpuprof.OnDevice && src == gpuprof.OnDevice:
+		m.CopiesD2D++
+		m.BytesD2D += n
+	case dst == gpuprof.OnDevice:
+		m.CopiesH2D++
+		m.BytesH2D += n
+		if src == gpuprof.Pageable {
+			m.BytesH2DPageable += n
+		}
+	default:
+		m.CopiesD2H++
+		m.BytesD2H += n
+		if dst == gpuprof.Pageable {
+			m.BytesD2HPageable += n
+		}
+	}
+}

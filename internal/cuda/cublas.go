@@ -1,0 +1,260 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// gemmSig is the signature of the matrix products in vendor libraries: a [n,
+// K], b [K, N], out [n, N], K, N, scale; out = scale a b, row-major. out is
+// float32, a and b are float32 or for bf16 and fp16 16 bits wide.
+const gemmSig = "bbbiif"
+
+// Constants of cublas_api.h and library_types.h.
+const (
+	real32F, real16F, real16BF = 0, 2, 14    // CUDA_R_...
+	compute32F, computeTF32    = 68, 77      // CUBLAS_COMPUTE_32F, _32F_FAST_TF32
+	gemmDefault                = ^uintptr(0) // CUBLAS_GEMM_DEFAULT, -1
+	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
+)
+
+// gemmKinds are the values of Kernel.Lib: the type of a and b, and how to
+// compute. All of them sum in float32.
+var gemmKinds = map[string]struct{ input, compute int }{
+	"gemm_fp32": {real32F, compute32F},
+	"gemm_tf32": {real32F, computeTF32},
+	"gemm_bf16": {real16BF, compute32F},
+	"gemm_fp16": {real16F, compute32F},
+}
+
+// blas is cuBLAS on one device, or why there is none.
+type blas struct {
+	dev  *Device
+	path string
+	err  error
+
+	create       func(h *uintptr) int32
+	destroy      func(h uintptr) int32
+	setStream    func(h uintptr, s streamHandle) int32
+	setMath      func(h uintptr, mode int32) int32
+	setWorkspace func(h uintptr, p devicePtr, n uintptr) int32
+	version      func(h uintptr, v *int32) int32
+	statusName   func(status int32) string // nil before 11.4
+	gemmEx       uintptr
+
+	// One handle a stream, each with a workspace of its own: products on two
+	// streams may run at once.
+	handles map[streamHandle]uintptr
+}
+
+// text is a cuBLAS status as an error's text.
+func (b *blas) text(doing string, status int32) string {
+	if b.statusName != nil {
+		return fmt.Sprintf("%s: cuBLAS status %d (%s)", doing, status, b.statusName(status))
+	}
+	return fmt.Sprintf("%s: cuBLAS status %d", doing, status)
+}
+
+// needBlas loads cuBLAS once and keeps the outcome.
+func (d *Device) needBlas() error {
+	if d.blas != nil {
+		return d.blas.err
+	}
+	b := &blas{dev: d, handles: make(map[streamHandle]uintptr)}
+	d.blas = b
+	var names []string
+	for major := 13; major >= 11; major-- {
+		if major <= d.driverMajor() { // a newer one would refuse to start
+			names = append(names, fileName("cublas", major))
+		}
+	}
+	b.err = useVendor("cuBLAS", names, b.start)
+	return b.err
+}
+
+// start resolves the functions and makes the handle that proves they work.
+func (b *blas) start(lib uintptr, path string) error {
+	for _, f := range []struct {
+		name     string
+		to       any
+		optional bool
+	}{
+		{"cublasCreate_v2", &b.create, false},
+		{"cublasDestroy_v2", &b.destroy, false},
+		{"cublasSetStream_v2", &b.setStream, false},
+		{"cublasSetMathMode", &b.setMath, false},
+		{"cublasSetWorkspace_v2", &b.setWorkspace, false},
+		{"cublasGetVersion_v2", &b.version, false},
+		{"cublasGetStatusName", &b.statusName, true},
+	} {
+		addr := symbol(lib, f.name)
+		switch {
+		case addr != 0:
+			purego.RegisterFunc(f.to, addr)
+		case !f.optional:
+			return fmt.Errorf("%s has no function %s", path, f.name)
+		}
+	}
+	if b.gemmEx = symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
+		return fmt.Errorf("%s has no function cublasGemmEx", path)
+	}
+	h, err := b.handle(b.dev.own)
+	if err != nil {
+		return fmt.Errorf("%s does not start: %w", path, err)
+	}
+	var v int32
+	if b.version(h, &v) == 0 {
+		b.dev.found("cublas", fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100))
+	}
+	b.path = path
+	b.dev.closers = append(b.dev.closers, b.close)
+	return nil
+}
+
+// workspaceBytes is what NVIDIA recommends: 32 MiB since Hopper, 4 before.
+func (d *Device) workspaceBytes() uintptr {
+	if d.drv.attribute(attrMajor, d.is.handle) >= 9 {
+		return 32 << 20
+	}
+	return 4 << 20
+}
+
+// handle is the stream's cuBLAS handle, made at its first use.
+func (b *blas) handle(s streamHandle) (uintptr, error) {
+	if h, ok := b.handles[s]; ok {
+		return h, nil
+	}
+	var h uintptr
+	if status := b.create(&h); status != 0 {
+		return 0, gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("making a handle", status))
+	}
+	size := b.dev.workspaceBytes()
+	p, free, err := b.dev.scratch(size, "allocating cuBLAS's workspace")
+	if err == nil {
+		b.dev.closers = append(b.dev.closers, free)
+		// The stream first: setting it resets the workspace.
+		for _, step := range []func() int32{
+			func() int32 { return b.setStream(h, s) },
+			func() int32 { return b.setMath(h, defaultMath) },
+			func() int32 { return b.setWorkspace(h, p, size) },
+		} {
+			if status := step(); status != 0 && err == nil {
+				err = gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("preparing a handle", status))
+			}
+		}
+	}
+	if err != nil {
+		b.destroy(h)
+		return 0, err
+	}
+	b.handles[s] = h
+	return h, nil
+}
+
+// forget destroys a stream's handle, so that a later stream of the same
+// address, or the next graph, starts with one of its own. The workspace stays
+// until the device is closed, because a graph may still use it.
+func (b *blas) forget(s streamHandle) {
+	if b == nil || b.err != nil {
+		return
+	}
+	if h, ok := b.handles[s]; ok {
+		b.destroy(h)
+		delete(b.handles, s)
+	}
+}
+
+func (b *blas) close() error {
+	var first error
+	for s, h := range b.handles {
+		if status := b.destroy(h); status != 0 && first == nil && b.dev.lost == nil {
+			first = gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("destroying a handle", status))
+		}
+		delete(b.handles, s)
+	}
+	return first
+}
+
+// gemm is one kind of product. Its factors are read by cuBLAS during the call.
+type gemm struct {
+	b              *blas
+	name           string
+	input, compute int
+	bytes          int // an element of a and b
+	factors        *[2]float32
+	args           *[19]uintptr // of a call, so that it allocates nothing
+}
+
+// libRoutine makes the vendor routine that k.Lib names.
+func (d *Device) libRoutine(k *gpuprof.Kernel) (libRoutine, error) {
+	kind, ok := gemmKinds[k.Lib]
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q; use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16", k.Lib)
+	}
+	if k.Sig != gemmSig {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "library routine %s has signature %q, not %q", k.Lib, gemmSig, k.Sig)
+	}
+	if err := d.needBlas(); err != nil {
+		return nil, err
+	}
+	g := &gemm{b: d.blas, name: k.Lib, input: kind.input, compute: kind.compute, bytes: 4, factors: new([2]float32), args: new([19]uintptr)}
+	if kind.input != real32F {
+		g.bytes = 2
+	}
+	return g, nil
+}
+
+// enqueue computes n rows. cuBLAS counts by columns, and a row-major matrix is
+// the transpose of a column-major one: out' = b' a'.
+func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	if r := g.b.dev.drv.CtxSet(g.b.dev.ctx); r != success { // cuBLAS works in the thread's context
+		return r
+	}
+	h, ok := g.b.handles[s]
+	if !ok {
+		var err error
+		if h, err = g.b.handle(s); err != nil {
+			g.b.dev.libFault = err.Error()
+			return errLibrary
+		}
+	}
+	inner, width := a.Int(3), a.Int(4)
+	if fault := g.misfit(n, inner, width, a); fault != "" {
+		g.b.dev.libFault = fault
+		return errLibrary
+	}
+	g.factors[0], g.factors[1] = a.F32(5), 0
+	*g.args = [...]uintptr{h, 0, 0, uintptr(width), uintptr(n), uintptr(inner),
+		uintptr(unsafe.Pointer(&g.factors[0])), uintptr(a.Bits[1]), uintptr(g.input), uintptr(width),
+		uintptr(a.Bits[0]), uintptr(g.input), uintptr(inner),
+		uintptr(unsafe.Pointer(&g.factors[1])), uintptr(a.Bits[2]), real32F, uintptr(width), uintptr(g.compute), gemmDefault}
+	status, _, _ := purego.SyscallN(g.b.gemmEx, g.args[:]...)
+	runtime.KeepAlive(g.factors)
+	if int32(uint32(status)) != 0 {
+		g.b.dev.libFault = g.b.text(g.name, int32(uint32(status)))
+		return errLibrary
+	}
+	return success
+}
+
+// misfit is why the buffers cannot hold the product, or "": a library writes
+// past their end without a word.
+func (g *gemm) misfit(n, inner, width int, a *gpuprof.Args) string {
+	if inner < 1 || width < 1 {
+		return fmt.Sprintf("%s of %d x %d by %d x %d; give sides of 1 or more", g.name, n, inner, inner, width)
+	}
+	for i, need := range [3]int{n * inner * g.bytes, inner * width * g.bytes, n * width * 4} {
+		if b := a.Bufs[i]; b != nil && b.Len() < need {
+			return fmt.Sprintf("%s of %d x %d by %d x %d: argument %d has %d bytes and needs %d; allocate it for the product",
+				g.name, n, inner, inner, width, i, b.Len(), need)
+		}
+	}
+	return ""
+}

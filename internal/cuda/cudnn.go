@@ -1,0 +1,119 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Constants of cudnn_graph.h and cudnn_adv.h.
+const (
+	dnnFloat, dnnHalf, dnnBF16 = 0, 2, 9 // CUDNN_DATA_...
+	dnnDefaultMath             = 0       // CUDNN_DEFAULT_MATH: TF32 for float32
+	dnnTensorMath              = 1       // CUDNN_TENSOR_OP_MATH
+	dnnFMAMath                 = 3       // CUDNN_FMA_MATH: true float32
+	dnnStandard                = 0       // CUDNN_RNN_ALGO_STANDARD
+	dnnGRU                     = 3       // CUDNN_GRU
+	dnnDoubleBias              = 2       // CUDNN_RNN_DOUBLE_BIAS: b_i and b_h apart, as PyTorch has them
+	dnnOneWay, dnnLinear       = 0, 0    // CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT
+	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
+	dnnInference               = 0       // CUDNN_FWD_MODE_INFERENCE
+	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
+)
+
+// dnn is cuDNN 8 or 9 on one device, or why there is none. Both have the RNN
+// functions of version 8, which are the only ones used.
+type dnn struct {
+	dev  *Device
+	path string
+	err  error
+	h    uintptr
+
+	version     func() uintptr
+	create      func(h *uintptr) int32
+	destroy     func(h uintptr) int32
+	setStream   uintptr
+	errorString func(status int32) string
+
+	createTensor, createDropout, createRNN, createData     func(d *uintptr) int32
+	destroyTensor, destroyDropout, destroyRNN, destroyData func(d uintptr) int32
+
+	setTensor  func(d uintptr, dataType, dims int32, dim, stride *int32) int32
+	getTensor  func(d uintptr, want int32, dataType, dims, dim, stride *int32) int32
+	setDropout func(d, h uintptr, rate float32, states, size uintptr, seed uint64) int32
+	setRNN     func(d uintptr, algo, cell, bias, direction, input, dataType, mathPrec, mathType, inputSize, hidden, projection, layers int32, dropout uintptr, aux uint32) int32
+	setData    func(d uintptr, dataType, layout, steps, batch, width int32, lengths *int32, padding unsafe.Pointer) int32
+	weightSize func(h, rnn uintptr, n *uintptr) int32
+	tempSizes  func(h, rnn uintptr, mode int32, x uintptr, work, reserve *uintptr) int32
+	weights    func(h, rnn uintptr, layer int32, n uintptr, space devicePtr, id int32, mDesc uintptr, m *devicePtr, bDesc uintptr, b *devicePtr) int32
+	forward    uintptr
+}
+
+// needDNN loads cuDNN once and keeps the outcome.
+func (d *Device) needDNN() error {
+	if d.dnn != nil {
+		return d.dnn.err
+	}
+	n := &dnn{dev: d}
+	d.dnn = n
+	// cuDNN calls cuBLAS and finds it by name only: loading it first is what
+	// makes a copy in a Python package findable.
+	_ = d.needBlas()
+	n.err = useVendor("cuDNN", []string{fileName("cudnn", 9), fileName("cudnn", 8)}, n.start)
+	return n.err
+}
+
+func (n *dnn) start(lib uintptr, path string) error {
+	for name, to := range map[string]any{
+		"cudnnGetVersion": &n.version, "cudnnCreate": &n.create, "cudnnDestroy": &n.destroy, "cudnnGetErrorString": &n.errorString,
+		"cudnnCreateTensorDescriptor": &n.createTensor, "cudnnDestroyTensorDescriptor": &n.destroyTensor,
+		"cudnnCreateDropoutDescriptor": &n.createDropout, "cudnnDestroyDropoutDescriptor": &n.destroyDropout,
+		"cudnnCreateRNNDescriptor": &n.createRNN, "cudnnDestroyRNNDescriptor": &n.destroyRNN,
+		"cudnnCreateRNNDataDescriptor": &n.createData, "cudnnDestroyRNNDataDescriptor": &n.destroyData,
+		"cudnnSetTensorNdDescriptor": &n.setTensor, "cudnnGetTensorNdDescriptor": &n.getTensor,
+		"cudnnSetDropoutDescriptor": &n.setDropout, "cudnnSetRNNDescriptor_v8": &n.setRNN,
+		"cudnnSetRNNDataDescriptor": &n.setData, "cudnnGetRNNWeightSpaceSize": &n.weightSize,
+		"cudnnGetRNNTempSpaceSizes": &n.tempSizes, "cudnnGetRNNWeightParams": &n.weights,
+	} {
+		addr := symbol(lib, name)
+		if addr == 0 {
+			return fmt.Errorf("%s has no function %s; it is older than cuDNN 8", path, name)
+		}
+		purego.RegisterFunc(to, addr)
+	}
+	n.setStream, n.forward = symbol(lib, "cudnnSetStream"), symbol(lib, "cudnnRNNForward")
+	if n.setStream == 0 || n.forward == 0 {
+		return fmt.Errorf("%s has no function cudnnRNNForward; it is older than cuDNN 8", path)
+	}
+	if status := n.create(&n.h); status != 0 {
+		return fmt.Errorf("%s does not start: %s", path, n.text("making a handle", status))
+	}
+	n.path = path
+	n.dev.found("cudnn", dnnVersion(n.version()))
+	n.dev.closers = append(n.dev.closers, func() error {
+		return n.check("destroying a handle", n.destroy(n.h))
+	})
+	return nil
+}
+
+// dnnVersion is 8907 as "8.9.7" and 90200 as "9.2.0".
+func dnnVersion(v uintptr) string {
+	if v < 10000 {
+		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+}
+
+func (n *dnn) text(doing string, status int32) string {
+	return fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
+}
+
+func (n *dnn) check(doing string, status int32) error {
+	if status == 0 || n.dev.lost != nil { // a dead context fails for the reason already known
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrDevice, "%s", n.text(doing, status))
+}

@@ -1,0 +1,187 @@
+//go:build gorgonia && linux && cgo
+
+package cuda
+
+import (
+	"errors"
+	"reflect"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"gorgonia.org/cu"
+)
+
+// implementation names what fills the driver table.
+const implementation = "gorgonia"
+
+// openDriver fills the table from gorgonia.org/cu, which is linked to the
+// driver's library: library can only be that same one. What cu does not have
+// (pools, pinned memory, captures, graph execution, cooperative launches,
+// error names) comes from the linked library through purego.
+//
+// Two things to know of this build: cu starts the driver in its package
+// initialisation and ends the process where there is none, so that no failure
+// to load is ever explained; and cu.Function.Launch reads eight bytes of every
+// parameter, which our parameters all have.
+func openDriver(library string) (*driver, error) {
+	linked := uintptr(purego.RTLD_DEFAULT)
+	if library != "" {
+		h, _, err := openFirst([]string{library})
+		switch {
+		case errors.Is(err, errAbsent):
+			return nil, failed("the NVIDIA driver's library %w; %s", err, noDriver)
+		case err != nil:
+			return nil, failed("%w; reinstall the NVIDIA driver", err)
+		case symbol(h, "cuInit") != symbol(linked, "cuInit"):
+			return nil, failed("this build is linked to the driver's library and cannot use %s; build without -tags gorgonia", library)
+		}
+	}
+	d := &driver{path: library, simulated: symbol(linked, simulatedSymbol) != 0}
+	if library == "" {
+		d.path = "the linked libcuda"
+	}
+	if err := fill(d, linked); err != nil {
+		return nil, err
+	}
+	gorgoniaSetUp(d)
+	gorgoniaMemory(d)
+	gorgoniaStreams(d)
+	gorgoniaWork(d)
+	return d, nil
+}
+
+// code is the number behind one of cu's errors, whose type it does not export.
+func code(err error) Result {
+	if err == nil {
+		return success
+	}
+	if v := reflect.ValueOf(err); v.CanInt() {
+		return Result(v.Int())
+	}
+	return errUnknown
+}
+
+// cu's handles are structs of one C pointer, without exported fields.
+func asStream(h streamHandle) cu.Stream     { return *(*cu.Stream)(unsafe.Pointer(&h)) }
+func asEvent(h eventHandle) cu.Event        { return *(*cu.Event)(unsafe.Pointer(&h)) }
+func asFunction(h funcHandle) cu.Function   { return *(*cu.Function)(unsafe.Pointer(&h)) }
+func asModule(h moduleHandle) cu.Module     { return *(*cu.Module)(unsafe.Pointer(&h)) }
+func asContext(h ctxHandle) cu.CUContext    { return *(*cu.CUContext)(unsafe.Pointer(&h)) }
+func handle[H ~uintptr, T any](v T) H       { return *(*H)(unsafe.Pointer(&v)) }
+func set[T any](to *T, v T, e error) Result { *to = v; return code(e) }
+
+func gorgoniaSetUp(d *driver) {
+	d.Version = func(v *int32) Result {
+		n := cu.Version()
+		if n < 0 {
+			return errUnknown
+		}
+		*v = int32(n)
+		return success
+	}
+	d.Count = func(n *int32) Result { v, err := cu.NumDevices(); return set(n, int32(v), err) }
+	d.DeviceGet = func(dev *int32, i int32) Result { v, err := cu.GetDevice(int(i)); return set(dev, int32(v), err) }
+	d.DeviceName = func(s *byte, n int32, dev int32) Result {
+		name, err := cu.Device(dev).Name()
+		to := unsafe.Slice(s, n)
+		to[min(copy(to, name), int(n)-1)] = 0
+		return code(err)
+	}
+	d.UUID = func(u *[16]byte, dev int32) Result { v, err := cu.Device(dev).UUID(); return set(u, [16]byte(v), err) }
+	d.Attribute = func(v *int32, attr, dev int32) Result {
+		n, err := cu.Device(dev).Attribute(cu.DeviceAttribute(attr))
+		return set(v, int32(n), err)
+	}
+	d.TotalMem = func(n *uintptr, dev int32) Result {
+		v, err := cu.Device(dev).TotalMem()
+		return set(n, uintptr(v), err)
+	}
+	d.CtxRetain = func(c *ctxHandle, dev int32) Result {
+		v, err := cu.Device(dev).RetainPrimaryCtx()
+		return set(c, handle[ctxHandle](v), err)
+	}
+	d.CtxRelease = func(dev int32) Result { return code(cu.Device(dev).ReleasePrimaryCtx()) }
+	d.CtxSet = func(c ctxHandle) Result { return code(cu.SetCurrentContext(asContext(c))) }
+	d.ResetL2 = func() Result { c := asContext(0); return code(c.ResetL2Cache()) }
+	d.ModuleLoad = func(m *moduleHandle, image *byte, j *jit) Result {
+		// LoadDataEx copies the text; the buffer stays where it is, on the heap.
+		v, err := cu.LoadDataEx(cText(image), &cu.JITErrorLogBuffer{Buffer: j.log[:]})
+		return set(m, handle[moduleHandle](v), err)
+	}
+	d.Unload = func(m moduleHandle) Result { return code(asModule(m).Unload()) }
+	d.Function = func(f *funcHandle, m moduleHandle, s *byte) Result {
+		v, err := asModule(m).Function(cText(s))
+		return set(f, handle[funcHandle](v), err)
+	}
+	d.FuncGet = func(v *int32, attr int32, f funcHandle) Result {
+		n, err := asFunction(f).Attribute(cu.FunctionAttribute(attr))
+		return set(v, int32(n), err)
+	}
+	d.Occupancy = func(blocks *int32, f funcHandle, threads int32, shared uintptr) Result {
+		n, err := asFunction(f).MaxActiveBlocksPerMultiProcessor(int(threads), int64(shared))
+		return set(blocks, int32(n), err)
+	}
+}
+
+// cText is a zero-terminated text without its zero, however long.
+func cText(s *byte) string {
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(s), n)) != 0 {
+		n++
+	}
+	return unsafe.String(s, n)
+}
+
+func gorgoniaMemory(d *driver) {
+	d.MemAlloc = func(p *devicePtr, n uintptr) Result {
+		v, err := cu.MemAlloc(int64(n))
+		return set(p, devicePtr(v), err)
+	}
+	d.MemFree = func(p devicePtr) Result { return code(cu.MemFree(cu.DevicePtr(p))) }
+	d.MemInfo = func(free, total *uintptr) Result {
+		f, t, err := cu.MemInfo()
+		*total = uintptr(t)
+		return set(free, uintptr(f), err)
+	}
+	d.HostFree = func(p unsafe.Pointer) Result { return code(cu.MemFreeHost(p)) }
+	d.Memset8 = func(p devicePtr, v uint8, n uintptr, s streamHandle) Result {
+		return code(cu.MemsetD8Async(cu.DevicePtr(p), v, int64(n), asStream(s)))
+	}
+}
+
+func gorgoniaStreams(d *driver) {
+	d.StreamCreate = func(s *streamHandle, flags uint32, priority int32) Result {
+		v, err := cu.MakeStreamWithPriority(int(priority), cu.StreamFlags(flags))
+		return set(s, handle[streamHandle](v), err)
+	}
+	d.StreamDestroy = func(s streamHandle) Result { v := asStream(s); return code(v.Destroy()) }
+	d.StreamSync = func(s streamHandle) Result { return code(asStream(s).Synchronize()) }
+	d.StreamWait = func(s streamHandle, e eventHandle) Result { return code(asStream(s).Wait(asEvent(e), 0)) }
+	d.EventCreate = func(e *eventHandle, flags uint32) Result {
+		v, err := cu.MakeEvent(cu.EventFlags(flags))
+		return set(e, handle[eventHandle](v), err)
+	}
+	d.EventRecord = func(e eventHandle, s streamHandle) Result { return code(asEvent(e).Record(asStream(s))) }
+	d.EventQuery = func(e eventHandle) Result { return code(asEvent(e).Query()) }
+	d.EventSync = func(e eventHandle) Result { return code(asEvent(e).Synchronize()) }
+	d.EventElapsed = func(ms *float32, from, to eventHandle) Result {
+		v, err := asEvent(from).Elapsed(asEvent(to))
+		return set(ms, float32(v), err)
+	}
+	d.EventDestroy = func(e eventHandle) Result { v := asEvent(e); return code(cu.DestroyEvent(&v)) }
+}
+
+func gorgoniaWork(d *driver) {
+	d.Launch = func(l *launch) Result {
+		return code(asFunction(l.fn).Launch(int(l.blocks), 1, 1, int(l.threads), 1, 1, int(l.bytes), asStream(l.stream), l.ptrs[:l.params]))
+	}
+	d.CopyToDev = func(dst devicePtr, src unsafe.Pointer, n uintptr, s streamHandle) Result {
+		return code(cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, int64(n), asStream(s)))
+	}
+	d.CopyFromDev = func(dst unsafe.Pointer, src devicePtr, n uintptr, s streamHandle) Result {
+		return code(cu.MemcpyDtoHAsync(dst, cu.DevicePtr(src), int64(n), asStream(s)))
+	}
+	d.CopyOnDev = func(dst, src devicePtr, n uintptr, s streamHandle) Result {
+		return code(cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), asStream(s)))
+	}
+}

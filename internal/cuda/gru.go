@@ -1,0 +1,344 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// gruTypes are the values of GRUSpec.Precision: how values are stored and what
+// the products may use. Sums are float32 always.
+var gruTypes = map[string]struct{ data, math, bytes int }{
+	"fp32": {dnnFloat, dnnFMAMath, 4},
+	"tf32": {dnnFloat, dnnDefaultMath, 4},
+	"fp16": {dnnHalf, dnnTensorMath, 2},
+	"bf16": {dnnBF16, dnnDefaultMath, 2},
+}
+
+// layer is a stack of GRU layers bound to its buffers.
+type layer struct {
+	dev  *Device
+	n    *dnn
+	fn   *kernelFunc // stands for the call where kernels in flight are listed
+	spec gpuprof.GRUSpec
+	bufs [4]*Buffer // x, h0, y, hn
+
+	rnn, xData, yData, hDesc uintptr
+	weights, work, lengths   devicePtr
+	weightBytes, workBytes   uintptr
+	undo                     []func() error
+	parts                    []gpuprof.Part
+	args                     [20]uintptr // of a call, so that it allocates nothing
+}
+
+// BindGRU implements gpuprof.GRUMaker by cuDNN's standard algorithm in
+// inference mode. The weights are copied into cuDNN's own arrangement now;
+// changing them later changes nothing. h0 may be y's or hn's buffer of another
+// layer, but not hn itself.
+func (d *Device) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buffer) (gpuprof.Op, error) {
+	const doing = "binding a GRU layer"
+	if err := d.enter(doing); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	l := &layer{dev: d, spec: spec}
+	w, err := l.accept(doing, x, h0, weights, y, hn)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.needDNN(); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	l.n = d.dnn
+	if err := l.prepare(w); err != nil {
+		_ = l.release() // the error that matters is the one at hand
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	k := &gpuprof.Kernel{Name: "gru_cudnn_" + spec.Precision}
+	l.fn = &kernelFunc{dev: d, kernel: k}
+	d.funcs = append(d.funcs, l.fn)
+	d.closers = append(d.closers, l.release)
+	l.parts = []gpuprof.Part{{Kernel: k.Name, Cost: gruCost(spec)}}
+	return l, nil
+}
+
+// gruSizes are the elements of x, h0, weights, y and hn.
+func gruSizes(s gpuprof.GRUSpec) [5]int {
+	weights := 0
+	for i := range s.Layers {
+		in := s.Hidden
+		if i == 0 {
+			in = s.Input
+		}
+		weights += 3 * s.Hidden * (in + s.Hidden + 2)
+	}
+	state := s.Layers * s.Batch * s.Hidden
+	return [5]int{s.Steps * s.Batch * s.Input, state, weights, s.Steps * s.Batch * s.Hidden, state}
+}
+
+// gruCost counts two flops a weight of a matrix, a row and a step, and every
+// value once; the pointwise part is left out.
+func gruCost(s gpuprof.GRUSpec) gpuprof.Cost {
+	n, bytes := gruSizes(s), gruTypes[s.Precision].bytes
+	matrices := n[2] - 6*s.Layers*s.Hidden
+	return gpuprof.Cost{
+		Flops:     2 * int64(matrices) * int64(s.Batch) * int64(s.Steps),
+		BytesRead: int64(n[0]+n[1]+n[2]) * int64(bytes), BytesWritten: int64(n[3]+n[4]) * int64(bytes), Launches: 1,
+	}
+}
+
+// accept checks the sizes and returns the weights' buffer.
+func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
+	s := l.spec
+	kind, ok := gruTypes[s.Precision]
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q; use fp32, tf32, bf16 or fp16", doing, s.Precision)
+	}
+	for _, v := range []int{s.Input, s.Hidden, s.Layers, s.Batch, s.Steps} {
+		if v < 1 || v > math.MaxInt32 {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s of %d inputs, %d hidden, %d layers, batch %d, %d steps; give 1 or more of each",
+				doing, s.Input, s.Hidden, s.Layers, s.Batch, s.Steps)
+		}
+	}
+	var mine [5]*Buffer
+	for i, n := range gruSizes(s) {
+		name := [...]string{"x", "h0", "weights", "y", "hn"}[i]
+		b, fault := l.dev.buffer(bufs[i])
+		if fault != "" {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: buffer %s %s", doing, name, fault)
+		}
+		if b.place != gpuprof.OnDevice || b.size < n*kind.bytes {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: buffer %s is %s and has to be device memory of %d bytes", doing, name, b, n*kind.bytes)
+		}
+		mine[i] = b
+	}
+	if mine[1] == mine[4] {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: h0 and hn are one buffer; give them one each", doing)
+	}
+	l.bufs = [4]*Buffer{mine[0], mine[1], mine[3], mine[4]}
+	return mine[2], nil
+}
+
+// prepare makes the descriptors and the memory, and places the weights.
+func (l *layer) prepare(weights *Buffer) error {
+	n, s := l.n, l.spec
+	kind := gruTypes[s.Precision]
+	var dropout uintptr
+	if err := l.descriptors(&dropout); err != nil {
+		return err
+	}
+	hidden, layers := int32(s.Hidden), int32(s.Layers)
+	lengths := make([]int32, s.Batch)
+	for i := range lengths {
+		lengths[i] = int32(s.Steps)
+	}
+	dims := [3]int32{layers, int32(s.Batch), hidden}
+	strides := [3]int32{int32(s.Batch) * hidden, hidden, 1}
+	data := int32(kind.data)
+	var reserve uintptr
+	for _, step := range []struct {
+		doing string
+		do    func() int32
+	}{
+		{"setting dropout", func() int32 { return n.setDropout(dropout, n.h, 0, 0, 0, 0) }},
+		{"describing the layer", func() int32 {
+			return n.setRNN(l.rnn, dnnStandard, dnnGRU, dnnDoubleBias, dnnOneWay, dnnLinear, data, dnnFloat, int32(kind.math),
+				int32(s.Input), hidden, hidden, layers, dropout, dnnPaddedIO)
+		}},
+		{"describing x", func() int32 {
+			return n.setData(l.xData, data, dnnSeqMajorPacked, int32(s.Steps), int32(s.Batch), int32(s.Input), &lengths[0], nil)
+		}},
+		{"describing y", func() int32 {
+			return n.setData(l.yData, data, dnnSeqMajorPacked, int32(s.Steps), int32(s.Batch), hidden, &lengths[0], nil)
+		}},
+		{"describing h", func() int32 { return n.setTensor(l.hDesc, data, 3, &dims[0], &strides[0]) }},
+		{"sizing the weights", func() int32 { return n.weightSize(n.h, l.rnn, &l.weightBytes) }},
+		{"sizing the workspace", func() int32 { return n.tempSizes(n.h, l.rnn, dnnInference, l.xData, &l.workBytes, &reserve) }},
+	} {
+		if err := n.check(step.doing, step.do()); err != nil {
+			return err
+		}
+	}
+	if err := l.allocate(lengths); err != nil {
+		return err
+	}
+	return l.place(weights)
+}
+
+// descriptors makes what release destroys.
+func (l *layer) descriptors(dropout *uintptr) error {
+	n := l.n
+	for _, c := range []struct {
+		to      *uintptr
+		create  func(*uintptr) int32
+		destroy func(uintptr) int32
+	}{
+		{&l.rnn, n.createRNN, n.destroyRNN}, {dropout, n.createDropout, n.destroyDropout},
+		{&l.xData, n.createData, n.destroyData}, {&l.yData, n.createData, n.destroyData}, {&l.hDesc, n.createTensor, n.destroyTensor},
+	} {
+		if err := n.check("making a descriptor", c.create(c.to)); err != nil {
+			return err
+		}
+		h := *c.to
+		l.undo = append(l.undo, func() error { return n.check("destroying a descriptor", c.destroy(h)) })
+	}
+	return nil
+}
+
+// allocate makes the memory cuDNN works in. The lengths on the device are for
+// versions before 8.9.1, which read them there.
+func (l *layer) allocate(lengths []int32) error {
+	d := l.dev
+	for _, m := range []struct {
+		to *devicePtr
+		n  uintptr
+	}{{&l.weights, l.weightBytes}, {&l.work, max(l.workBytes, 1)}, {&l.lengths, uintptr(4 * len(lengths))}} {
+		p, free, err := d.scratch(m.n, "allocating cuDNN's memory")
+		if err != nil {
+			return err
+		}
+		*m.to = p
+		l.undo = append(l.undo, free)
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&lengths[0])
+	return d.check(first(d.drv.CopyToDev(l.lengths, unsafe.Pointer(&lengths[0]), uintptr(4*len(lengths)), d.own), d.drv.StreamSync(d.own)),
+		"copying sequence lengths")
+}
+
+// place copies the weights from PyTorch's order to where cuDNN wants each
+// gate's: its gates 0 to 2 are r, z and n of the input, 3 to 5 of the state.
+func (l *layer) place(weights *Buffer) error {
+	d, s := l.dev, l.spec
+	size := uintptr(gruTypes[s.Precision].bytes)
+	h := uintptr(s.Hidden)
+	if err := d.check(d.drv.Memset8(l.weights, 0, l.weightBytes, d.own), "clearing weights"); err != nil {
+		return err
+	}
+	from := weights.ptr
+	for i := range s.Layers {
+		in := h
+		if i == 0 {
+			in = uintptr(s.Input)
+		}
+		recurrent := from + devicePtr(3*h*in*size)
+		biases := recurrent + devicePtr(3*h*h*size)
+		for gate := range uintptr(6) {
+			matrix, elements := from+devicePtr(gate*h*in*size), h*in
+			if gate >= 3 {
+				matrix, elements = recurrent+devicePtr((gate-3)*h*h*size), h*h
+			}
+			if err := l.placeGate(int32(i), int32(gate), matrix, elements*size, biases+devicePtr(gate*h*size), h*size); err != nil {
+				return err
+			}
+		}
+		from = biases + devicePtr(6*h*size)
+	}
+	return d.check(d.drv.StreamSync(d.own), "placing weights")
+}
+
+func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintptr, bias devicePtr, biasBytes uintptr) error {
+	d, n := l.dev, l.n
+	var desc [2]uintptr
+	defer func() {
+		for _, t := range desc {
+			if t != 0 {
+				n.destroyTensor(t)
+			}
+		}
+	}()
+	for i := range desc {
+		if err := n.check("making a descriptor", n.createTensor(&desc[i])); err != nil {
+			return err
+		}
+	}
+	var m, b devicePtr
+	if err := n.check("finding a gate's weights", n.weights(n.h, l.rnn, layer, l.weightBytes, l.weights, gate, desc[0], &m, desc[1], &b)); err != nil {
+		return err
+	}
+	end := l.weights + devicePtr(l.weightBytes)
+	if m < l.weights || b < l.weights || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for; install another version of it", gate, layer)
+	}
+	return d.check(first(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
+}
+
+// release destroys what prepare made, latest first.
+func (l *layer) release() error {
+	var first error
+	for i := len(l.undo) - 1; i >= 0; i-- {
+		if err := l.undo[i](); err != nil && first == nil {
+			first = err
+		}
+	}
+	l.undo = nil
+	return first
+}
+
+func (l *layer) alive() error {
+	for i, b := range l.bufs {
+		if b.state != onDevice {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer: its %s is %s, which is freed; free it after its last use",
+				[...]string{"x", "h0", "y", "hn"}[i], b)
+		}
+	}
+	return nil
+}
+
+// enqueue calls cuDNN on a stream.
+func (l *layer) enqueue(s streamHandle) Result {
+	n := l.n
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	if r := l.dev.drv.CtxSet(l.dev.ctx); r != success { // cuDNN works in the thread's context
+		return r
+	}
+	l.args[0], l.args[1] = n.h, uintptr(s)
+	status, _, _ := purego.SyscallN(n.setStream, l.args[:2]...)
+	if int32(uint32(status)) == 0 {
+		l.args = [...]uintptr{n.h, l.rnn, dnnInference, uintptr(l.lengths), l.xData, uintptr(l.bufs[0].ptr),
+			l.yData, uintptr(l.bufs[2].ptr), l.hDesc, uintptr(l.bufs[1].ptr), uintptr(l.bufs[3].ptr), l.hDesc, 0, 0,
+			l.weightBytes, uintptr(l.weights), l.workBytes, uintptr(l.work), 0, 0}
+		status, _, _ = purego.SyscallN(n.forward, l.args[:]...)
+	}
+	if code := int32(uint32(status)); code != 0 {
+		l.dev.libFault = n.text("running a GRU layer", code)
+		return errLibrary
+	}
+	return success
+}
+
+// Enqueue implements gpuprof.Op.
+func (l *layer) Enqueue(st gpuprof.Stream) error {
+	s, ok := st.(*Stream)
+	if !ok || s == nil || s.dev != l.dev {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer on CUDA: the stream belongs to another device; use one of this device")
+	}
+	if s.closed || s.dev.lost != nil {
+		return s.usable("running a GRU layer on stream " + s.name)
+	}
+	if err := l.alive(); err != nil {
+		return err
+	}
+	if s.rec != nil {
+		s.rec.items = append(s.rec.items, item{kind: itemLayer, layer: l})
+		return nil
+	}
+	if r := l.enqueue(s.h); r != success {
+		if err := s.dev.again(r, func() Result { return l.enqueue(s.h) }, "on stream "+s.name); err != nil {
+			return err
+		}
+	}
+	s.launchedOn(l.fn)
+	s.dev.meter.Launches++
+	return nil
+}
+
+// Parts implements gpuprof.Op.
+func (l *layer) Parts() []gpuprof.Part { return l.parts }

@@ -1,0 +1,207 @@
+package cuda
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// simulatedSymbol is exported by a library that imitates the driver for tests.
+const simulatedSymbol = "gpuprof_simulated"
+
+// Options choose a device.
+type Options struct {
+	// Library is the driver's library; empty for the installed one.
+	Library string
+	// Index counts the devices the process may see (CUDA_VISIBLE_DEVICES).
+	// It is read where UUID is empty.
+	Index int
+	// UUID, or the beginning of one, with or without its GPU- or MIG- prefix.
+	UUID string
+	// AllowSimulated accepts a library that imitates the driver. Nothing it
+	// says about time is a measurement; Info().Facts["simulated"] is "true".
+	AllowSimulated bool
+	// MemoryLimit bounds device memory in bytes; 0 means what is free.
+	MemoryLimit int64
+}
+
+// DeviceInfo is what can be said of a device without a context on it.
+type DeviceInfo struct {
+	Index  int
+	Name   string
+	UUID   string // GPU-… or MIG-…
+	Arch   string // "sm_90"
+	Cores  int    // multiprocessors
+	Memory int64  // bytes
+	// CUDA is what the driver supports, "12.4".
+	CUDA      string
+	MIG       bool
+	Simulated bool
+
+	handle int32
+}
+
+func (i DeviceInfo) String() string { return fmt.Sprintf("%d: %s (%s)", i.Index, i.Name, i.UUID) }
+
+// Probe lists the devices the driver shows this process. It makes no context,
+// takes no device memory and never panics. The error is an ErrDevice that says
+// in one sentence why there is none and what helps.
+func Probe(o Options) (devices []DeviceInfo, err error) {
+	defer recovered(&err)
+	_, devices, err = probe(o)
+	return devices, err
+}
+
+// recovered turns a panic of the loader into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = failed("loading the driver: %v; reinstall the NVIDIA driver", r)
+	}
+}
+
+func probe(o Options) (*driver, []DeviceInfo, error) {
+	drv, err := openDriver(o.Library)
+	if err != nil {
+		return nil, nil, err
+	}
+	if drv.simulated && !o.AllowSimulated {
+		return nil, nil, failed("%s only imitates a driver, for tests; its times mean nothing; remove it from the library path", drv.path)
+	}
+	var version int32
+	if r := drv.Version(&version); r != success {
+		return nil, nil, initFailure(drv, "reading the driver's version", r)
+	}
+	if version < minVersion {
+		return nil, nil, tooOld(version)
+	}
+	if r := drv.Init(0); r != success {
+		return nil, nil, initFailure(drv, "starting the driver", r)
+	}
+	var n int32
+	if r := drv.Count(&n); r != success {
+		return nil, nil, initFailure(drv, "counting GPUs", r)
+	}
+	if n < 1 {
+		return nil, nil, initFailure(drv, "counting GPUs", errNoDevice)
+	}
+	var list []DeviceInfo
+	for i := range n {
+		d, r := describeDevice(drv, i)
+		if r != success {
+			return nil, nil, initFailure(drv, fmt.Sprintf("asking GPU %d who it is", i), r)
+		}
+		d.CUDA, d.Simulated = versionText(version), drv.simulated
+		list = append(list, d)
+	}
+	return drv, list, nil
+}
+
+func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
+	d := DeviceInfo{Index: int(i)}
+	name := make([]byte, 256)
+	var memory uintptr
+	for _, ask := range []func() Result{
+		func() Result { return drv.DeviceGet(&d.handle, i) },
+		func() Result { return drv.DeviceName(&name[0], int32(len(name)-1), d.handle) },
+		func() Result { return drv.TotalMem(&memory, d.handle) },
+	} {
+		if r := ask(); r != success {
+			return d, r
+		}
+	}
+	d.Name, _, _ = strings.Cut(string(name), "\x00")
+	d.Memory = int64(memory)
+	major, minor := drv.attribute(attrMajor, d.handle), drv.attribute(attrMinor, d.handle)
+	d.Arch = fmt.Sprintf("sm_%d%d", major, minor)
+	d.Cores = int(drv.attribute(attrMultiprocessors, d.handle))
+	var r Result
+	d.UUID, d.MIG, r = drv.uuid(d.handle)
+	d.MIG = d.MIG || strings.Contains(d.Name, " MIG ")
+	return d, r
+}
+
+// uuid is the device's UUID. Of a MIG instance the older call gives the whole
+// GPU's and the newer one its own.
+func (d *driver) uuid(dev int32) (id string, mig bool, r Result) {
+	var whole, own [16]byte
+	if r := d.UUID(&whole, dev); r != success {
+		return "", false, r
+	}
+	if d.UUIDv2 == nil || d.UUIDv2(&own, dev) != success {
+		own = whole
+	}
+	mig = own != whole
+	h := hex.EncodeToString(own[:])
+	id = h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	if mig {
+		return "MIG-" + id, true, success
+	}
+	return "GPU-" + id, false, success
+}
+
+// attribute is a device attribute, 0 where the driver does not know it.
+func (d *driver) attribute(attr, dev int32) int32 {
+	var v int32
+	if d.Attribute(&v, attr, dev) != success {
+		return 0
+	}
+	return v
+}
+
+// pick finds the device the options name.
+func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
+	if o.UUID == "" {
+		if o.Index >= 0 && o.Index < len(list) {
+			return list[o.Index], nil
+		}
+		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
+			"opening CUDA device %d: this process sees %s; choose one of them%s", o.Index, several(list), visibility())
+	}
+	var found []DeviceInfo
+	for _, d := range list {
+		id := strings.ToLower(d.UUID)
+		want := strings.ToLower(o.UUID)
+		if strings.HasPrefix(id, want) || strings.HasPrefix(id[len("GPU-"):], want) {
+			found = append(found, d)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		hint := visibility()
+		if strings.HasPrefix(strings.ToUpper(o.UUID), "MIG-") {
+			hint = fmt.Sprintf("; a process sees one MIG instance, the one it was started with: set CUDA_VISIBLE_DEVICES=%s", o.UUID)
+		}
+		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
+			"opening CUDA device %s: this process sees %s; choose one of them%s", o.UUID, several(list), hint)
+	}
+	return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
+		"opening CUDA device %s: that is the beginning of %s; give more of it", o.UUID, several(found))
+}
+
+func visibility() string {
+	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
+	}
+	return ""
+}
+
+func several(list []DeviceInfo) string {
+	var s []string
+	for _, d := range list {
+		s = append(s, d.String())
+	}
+	return strings.Join(s, ", ")
+}
+
+// hashed is the first 16 hexadecimal digits of a name's SHA-256: enough to
+// tell devices apart in shared results without saying whose they are.
+func hashed(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,93 @@
+package cuda
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)`)
+	ptxEntry  = regexp.MustCompile(`\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
+	ptxType   = regexp.MustCompile(`^\.param\s+(?:\.align\s+\d+\s+)?\.([bsuf])(\d+)\b`)
+	cName     = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+)
+
+// checkPTX compares an entry's parameter list with a signature, before the
+// driver gets to see either: a launch with one parameter too few or too narrow
+// reads whatever lies behind them. The entry has to take the parameters of sig
+// and then the number of items.
+func checkPTX(ptx, entry, sig string) error {
+	var all []string
+	for _, m := range ptxEntry.FindAllStringSubmatch(ptx, -1) {
+		if m[1] == entry {
+			return checkParams(m[2], entry, sig)
+		}
+		all = append(all, m[1])
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("the PTX has no entry; regenerate it with make kernels")
+	}
+	return fmt.Errorf("the PTX has no entry %s, only %s; correct Entry", entry, strings.Join(all, ", "))
+}
+
+func checkParams(list, entry, sig string) error {
+	var params []string
+	if strings.TrimSpace(list) != "" {
+		params = strings.Split(list, ",")
+	}
+	if len(params) != len(sig)+1 {
+		return fmt.Errorf("entry %s has %d parameters and signature %q needs %d (its own and the number of items); make them agree",
+			entry, len(params), sig, len(sig)+1)
+	}
+	for i, p := range params {
+		want := byte('i')
+		if i < len(sig) {
+			want = sig[i]
+		}
+		kind, bits := "?", ""
+		if m := ptxType.FindStringSubmatch(strings.TrimSpace(p)); m != nil {
+			kind, bits = m[1], m[2]
+		}
+		if strings.Contains(p, "[") || !fits(want, kind, bits) {
+			return fmt.Errorf("parameter %d of entry %s is %s and signature %q wants %s; make them agree",
+				i, entry, strings.TrimSpace(p), sig+"i", wantText(want))
+		}
+	}
+	return nil
+}
+
+// fits reports whether a PTX type can hold a letter of a signature.
+func fits(letter byte, kind, bits string) bool {
+	switch letter {
+	case 'b':
+		return bits == "64" && kind != "f"
+	case 'i':
+		return bits == "32" && kind != "f"
+	}
+	return bits == "32" && (kind == "f" || kind == "b")
+}
+
+func wantText(letter byte) string {
+	switch letter {
+	case 'b':
+		return "a 64-bit address"
+	case 'i':
+		return "a 32-bit integer"
+	}
+	return "a float32"
+}
+
+// targetOf is the compute capability the PTX was made for, 75, or 0.
+func targetOf(ptx string) int {
+	m := ptxTarget.FindStringSubmatch(ptx)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return v
+}

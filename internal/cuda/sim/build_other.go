@@ -1,0 +1,15 @@
+//go:build !linux
+
+package sim
+
+import "errors"
+
+var errNotHere = errors.New("building the simulated CUDA driver: it needs Linux; run this test there")
+
+type builder struct{}
+
+func newBuilder(bool, []string) (*builder, error) { return nil, errNotHere }
+
+func (*builder) build() (string, error) { return "", errNotHere }
+
+func openControl(string) (*control, error) { return nil, errNotHere }

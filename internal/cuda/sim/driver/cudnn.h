@@ -1,0 +1,45 @@
+// Descriptors of the simulated cuDNN, and its GRU.
+#pragma once
+
+#include <stdint.h>
+
+#include <memory>
+#include <vector>
+
+#include "library.h"
+
+enum DnnStatus { DNN_OK = 0, DNN_NOT_INITIALIZED = 1001, DNN_BAD_PARAM = 2000, DNN_NOT_SUPPORTED = 3000, DNN_EXECUTION_FAILED = 5000 };
+
+struct Object {
+  enum Kind { Handle, Tensor, Dropout, Rnn, Data } kind;
+  bool set = false;
+  void *stream = nullptr; // of a handle
+  // Tensor
+  int type = 0;
+  std::vector<int> dims, strides;
+  // Dropout
+  float rate = 0;
+  // Rnn
+  int bias = 0, math = 0, input = 0, hidden = 0, layers = 0;
+  // Data
+  int layout = 0, steps = 0, batch = 0, width = 0;
+  std::vector<int> lengths;
+};
+
+Element dnn_element(int type);
+
+// Where gate g (0..5) of a layer lies in the weight space, in elements. Biases come first and every block starts at
+// a multiple of 64 elements: whoever does not ask where gets it wrong.
+struct Gate {
+  size_t matrix, bias, rows, cols;
+};
+size_t dnn_weight_elements(const Object &rnn);
+Gate dnn_gate(const Object &rnn, int layer, int g);
+int dnn_biases(int mode); // how many of the six bias vectors there are
+
+struct Gru {
+  Object rnn, x_desc, y_desc;
+  const void *x, *h0, *weights;
+  void *y, *hn;
+  void run() const;
+};

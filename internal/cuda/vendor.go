@@ -1,0 +1,180 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// libraryPathVariable names folders that are searched for cuBLAS and cuDNN
+// before all others.
+const libraryPathVariable = "GPUPROF_CUDA_LIBRARY_PATH"
+
+// useVendor opens the first of the named libraries that try accepts. With
+// folders from the variable, those come first; then the names alone, which
+// follow LD_LIBRARY_PATH and ld.so.cache; then the folders where toolkits and
+// Python packages put them.
+func useVendor(what string, names []string, try func(lib uintptr, path string) error) error {
+	told := filepath.SplitList(os.Getenv(libraryPathVariable))
+	var paths []string
+	for _, dir := range told {
+		paths = append(paths, within(dir, names)...)
+	}
+	paths = append(paths, names...)
+	folders := vendorFolders()
+	for _, dir := range folders {
+		paths = append(paths, within(dir, names)...)
+	}
+	var refusals []string
+	for _, p := range paths {
+		lib, err := openVendor(p)
+		if err == nil {
+			err = try(lib, p)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errAbsent):
+			refusals = append(refusals, err.Error())
+		}
+	}
+	if len(refusals) > 0 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; install a version for this driver, or name its folder in %s",
+			what, strings.Join(refusals, "; "), libraryPathVariable)
+	}
+	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s; install it (it comes with PyTorch: pip install torch), or name its folder in %s",
+		what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders)), libraryPathVariable)
+}
+
+func listFolders(dirs []string) string {
+	if len(dirs) == 0 {
+		return "any known folder"
+	}
+	const most = 12
+	if len(dirs) > most {
+		return strings.Join(dirs[:most], ", ") + fmt.Sprintf(" and %d more", len(dirs)-most)
+	}
+	return strings.Join(dirs, ", ")
+}
+
+// within is the files of those names that are in dir.
+func within(dir string, names []string) []string {
+	var found []string
+	for _, name := range names {
+		p := filepath.Join(dir, name)
+		if _, err := os.Stat(p); err == nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// vendorFolders are the existing folders that may hold CUDA libraries. Python
+// is not run for it: its packages lie in known places below its prefix.
+func vendorFolders() []string {
+	patterns := []string{
+		"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64",
+		"/usr/local/cuda*/targets/*/lib", "/opt/cuda/lib64", "/usr/lib/*-linux-gnu",
+	}
+	if p := os.Getenv("CUDA_PATH"); p != "" {
+		patterns = append(patterns, filepath.Join(p, "lib64"), filepath.Join(p, "bin"), filepath.Join(p, "bin", "x64"))
+	}
+	for _, prefix := range pythonPrefixes() {
+		patterns = append(patterns, filepath.Join(prefix, "lib"))
+		for _, site := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib64/python3*/site-packages", "Lib/site-packages"} {
+			patterns = append(patterns,
+				filepath.Join(prefix, site, "nvidia", "*", "lib"),
+				filepath.Join(prefix, site, "nvidia", "*", "bin"),
+				filepath.Join(prefix, site, "torch", "lib"))
+		}
+	}
+	var dirs []string
+	for _, p := range patterns {
+		matches, err := filepath.Glob(p)
+		if err != nil {
+			continue // a prefix with glob signs in its name
+		}
+		slices.Sort(matches)
+		slices.Reverse(matches) // newer versions first
+		for _, m := range matches {
+			if info, err := os.Stat(m); err == nil && info.IsDir() && !slices.Contains(dirs, m) {
+				dirs = append(dirs, m)
+			}
+		}
+	}
+	return dirs
+}
+
+func pythonPrefixes() []string {
+	var list []string
+	for _, v := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if p := os.Getenv(v); p != "" {
+			list = append(list, p)
+		}
+	}
+	if p, err := exec.LookPath("python3"); err == nil {
+		list = append(list, filepath.Dir(filepath.Dir(p)))
+		if p, err := filepath.EvalSymlinks(p); err == nil {
+			list = append(list, filepath.Dir(filepath.Dir(p)))
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		list = append(list, filepath.Join(home, ".local"))
+	}
+	return append(list, "/usr/local", "/usr", "/opt/conda")
+}
+
+// driverMajor is 12 for a driver that supports CUDA 12.4.
+func (d *Device) driverMajor() int {
+	major, _, _ := strings.Cut(d.is.CUDA, ".")
+	v, err := strconv.Atoi(major)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// fileName is a library's file name on this system.
+func fileName(name string, major int) string {
+	if runtime.GOOS == "windows" {
+		return fmt.Sprintf("%s64_%d.dll", name, major)
+	}
+	return fmt.Sprintf("lib%s.so.%d", name, major)
+}
+
+// Libraries loads what vendor libraries there are and returns their versions
+// and paths: cublas, cublas_path, cudnn, cudnn_path.
+func (d *Device) Libraries() map[string]string {
+	if d.enter("looking for libraries") == nil {
+		defer d.leave()
+		// What is missing is simply not in the result.
+		_ = d.needBlas()
+		_ = d.needDNN()
+	}
+	out := make(map[string]string)
+	for name, version := range d.libraries {
+		out[name] = version
+	}
+	if d.blas != nil && d.blas.err == nil {
+		out["cublas_path"] = d.blas.path
+	}
+	if d.dnn != nil && d.dnn.err == nil {
+		out["cudnn_path"] = d.dnn.path
+	}
+	return out
+}
+
+func (d *Device) found(name, version string) {
+	if d.libraries == nil {
+		d.libraries = make(map[string]string)
+	}
+	d.libraries[name] = version
+}

@@ -1,0 +1,221 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// SchemaVersion is the version of the report's JSON.
+const SchemaVersion = "1.0.0"
+
+// Verdict is what a check comes to.
+type Verdict string
+
+// The verdicts.
+const (
+	Healthy   Verdict = "healthy"
+	Unhealthy Verdict = "unhealthy"
+	Unknown   Verdict = "unknown" // nothing to compare with: no range and no sibling
+	Failed    Verdict = "failed"  // a device could not be measured
+)
+
+// ExitCode is the code that a command ends with.
+func (v Verdict) ExitCode() int {
+	switch v {
+	case Healthy:
+		return 0
+	case Unhealthy:
+		return 1
+	case Unknown:
+		return 3
+	}
+	return 4
+}
+
+// Off is one figure that is not as it should be.
+type Off struct {
+	Device   string         `json:"device"`
+	Metric   string         `json:"metric"`
+	Unit     string         `json:"unit"`
+	Value    gpuprof.Number `json:"value"`
+	Expected gpuprof.Number `json:"expected"` // the siblings' median, or the range's end
+	Worse    gpuprof.Number `json:"worse_by"` // fraction of Expected
+	Against  string         `json:"against"`  // siblings, range or itself
+	// Cause is what explains it, by what was seen on the device (Evidence), or
+	// what usually does.
+	Cause    string `json:"cause"`
+	Evidence bool   `json:"evidence"`
+	Fix      string `json:"fix"`
+}
+
+// Report is the outcome of doctor --bench.
+type Report struct {
+	Version  string  `json:"schema_version"`
+	Verdict  Verdict `json:"verdict"`
+	ExitCode int     `json:"exit_code"`
+	Reason   string  `json:"reason"` // one sentence
+	Devices  []Card  `json:"devices"`
+	Off      []Off   `json:"off"`
+	// Notes are what a reader must know and what is no fault.
+	Notes []string `json:"notes"`
+}
+
+// Judge compares each device with its siblings, devices of the same name among
+// the cards, and with the ranges, which may be nil. The error, an ErrDevice,
+// refuses a simulated device, whose times mean nothing.
+func Judge(cards []Card, ranges *Ranges) (*Report, error) {
+	r := &Report{Version: SchemaVersion, Devices: cards, Off: []Off{}, Notes: []string{}}
+	if len(cards) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none; name one with --device")
+	}
+	compared := make([]bool, len(cards))
+	for i := range cards {
+		c := &cards[i]
+		if c.Facts["simulated"] != "" {
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging %s: it is a simulated device, whose times mean nothing; run on a GPU", c.Device)
+		}
+		r.Off = append(r.Off, itself(c)...)
+		known, has := ranges.of(c.Name)
+		for _, name := range judged() {
+			m, ok := c.Metric(name)
+			if !ok {
+				continue
+			}
+			off := false
+			if median, peers := siblings(cards, i, name); len(peers) > 0 {
+				compared[i] = true
+				if rules[name].worse(float64(m.Value), median) > rules[name].slack {
+					r.Off, off = append(r.Off, offOf(c, m, median, "siblings", peers)), true
+				}
+			}
+			if has {
+				compared[i] = r.shipped(c, m, known, off) || compared[i]
+			}
+		}
+		r.Notes = append(r.Notes, notes(c)...)
+	}
+	r.conclude(compared)
+	return r, nil
+}
+
+// siblings is the median of a metric over the other devices of the same name,
+// and those devices.
+func siblings(cards []Card, i int, metric string) (median float64, peers []Condition) {
+	var v []float64
+	for j := range cards {
+		if j == i || cards[j].Name != cards[i].Name {
+			continue
+		}
+		if m, ok := cards[j].Metric(metric); ok {
+			v = append(v, float64(m.Value))
+			peers = append(peers, cards[j].Condition)
+		}
+	}
+	if len(v) == 0 {
+		return 0, nil
+	}
+	slices.Sort(v)
+	k := len(v) / 2
+	if len(v)%2 == 0 {
+		return (v[k-1] + v[k]) / 2, peers
+	}
+	return v[k], peers
+}
+
+// worse is by which fraction of expected v is worse; negative when it is better.
+func (r rule) worse(v, expected float64) float64 {
+	return float64(r.better) * (expected - v) / expected
+}
+
+// shipped compares with the shipped range; already says that siblings found the
+// same figure off. It reports whether there was a range.
+func (r *Report) shipped(c *Card, m Metric, known DeviceRanges, already bool) bool {
+	span, ok := known.Metrics[m.Name]
+	if !ok {
+		return false
+	}
+	v := float64(m.Value)
+	end, beyond := span[0], span[1]
+	if rules[m.Name].better < 0 {
+		end, beyond = span[1], span[0]
+	}
+	switch {
+	case rules[m.Name].worse(v, end) > 0 && !already:
+		r.Off = append(r.Off, offOf(c, m, end, "range", nil))
+	case rules[m.Name].worse(v, beyond) < 0:
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: %s is better than the shipped range of %s, which may be too narrow", c.Device, m.Name, c.Name))
+	}
+	return true
+}
+
+func offOf(c *Card, m Metric, expected float64, against string, peers []Condition) Off {
+	o := Off{Device: c.Device, Metric: m.Name, Unit: m.Unit, Value: m.Value, Expected: gpuprof.Number(expected), Against: against,
+		Worse: gpuprof.Number(rules[m.Name].worse(float64(m.Value), expected))}
+	o.Cause, o.Evidence, o.Fix = explain(c, m.Name, peers)
+	return o
+}
+
+// itself lists what is wrong with a device by its own account, whatever its
+// neighbours do. The link's generation is not among it: it is read ten times a
+// second while the link wakes up and falls asleep, so a low reading explains a
+// slow copy and proves nothing alone.
+func itself(c *Card) []Off {
+	var out []Off
+	d := c.Condition
+	if d.LinkWidth > 0 && d.LinkWidth < d.LinkWidthMax {
+		out = append(out, Off{Device: c.Device, Metric: "link_width", Unit: "lanes", Value: gpuprof.Number(d.LinkWidth), Expected: gpuprof.Number(d.LinkWidthMax),
+			Worse: gpuprof.Number(float64(d.LinkWidthMax-d.LinkWidth) / float64(d.LinkWidthMax)), Against: "itself", Cause: linkCause(d), Evidence: true, Fix: linkFix})
+	}
+	if d.MemoryFault != "" {
+		out = append(out, Off{Device: c.Device, Metric: "memory_errors", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
+			Against: "itself", Cause: d.MemoryFault, Evidence: true, Fix: "stop its users and reset the GPU; if it comes back, take the GPU out of service"})
+	}
+	return out
+}
+
+// conclude takes the worst of all devices.
+func (r *Report) conclude(compared []bool) {
+	var failed, alone []string
+	for i := range r.Devices {
+		switch c := &r.Devices[i]; {
+		case c.Error != "":
+			failed = append(failed, c.Device)
+		case !compared[i]:
+			alone = append(alone, c.Device)
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		r.Verdict, r.Reason = Failed, fmt.Sprintf("%s could not be measured to the end", list(failed))
+	case len(r.Off) > 0:
+		var who []string
+		for _, o := range r.Off {
+			if !slices.Contains(who, o.Device) {
+				who = append(who, o.Device)
+			}
+		}
+		r.Verdict, r.Reason = Unhealthy, fmt.Sprintf("%s is not as fast or as sound as it should be", list(who))
+	case len(alone) > 0:
+		r.Verdict, r.Reason = Unknown, fmt.Sprintf("nothing to compare %s with: no sibling of the same name here, and no range shipped for it (not yet measured)", list(alone))
+	default:
+		r.Verdict, r.Reason = Healthy, "every figure is within its limits"
+	}
+	r.ExitCode = r.Verdict.ExitCode()
+}
+
+func list(names []string) string {
+	switch len(names) {
+	case 1:
+		return names[0]
+	case 2:
+		return names[0] + " and " + names[1]
+	}
+	text := ""
+	for _, n := range names[:len(names)-1] {
+		text += n + ", "
+	}
+	return text + "and " + names[len(names)-1]
+}

@@ -1,0 +1,79 @@
+package health
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Ranges are what healthy devices reach, by device name.
+type Ranges struct {
+	Version string                  `json:"schema_version"`
+	Note    string                  `json:"note,omitempty"`
+	Devices map[string]DeviceRanges `json:"devices"`
+}
+
+// DeviceRanges are one kind of device's.
+type DeviceRanges struct {
+	// Provenance says where the figures come from: when, by which version of
+	// gpuprof, on how many devices and machines, by which command.
+	Provenance string                `json:"provenance"`
+	Metrics    map[string][2]float64 `json:"metrics"` // lowest and highest healthy value
+}
+
+// ParseRanges reads a file of ranges. name is the file's, for errors, which are
+// of kind ErrInput.
+func ParseRanges(text []byte, name string) (*Ranges, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields() // a misspelled field would mean no range at all
+	var r Ranges
+	if err := dec.Decode(&r); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %w; the file is damaged: restore it", name, err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: there is more after the object; leave one", name)
+	}
+	if major, _, _ := strings.Cut(r.Version, "."); major != "1" {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: schema_version %q is not 1.x; use the file that came with this gpuprof", name, r.Version)
+	}
+	for device, d := range r.Devices {
+		if device == "" || strings.TrimSpace(d.Provenance) == "" {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %q has no provenance; say where, when and how its figures were measured", name, device)
+		}
+		for metric, v := range d.Metrics {
+			if !slices.Contains(order, metric) || rules[metric].better == 0 {
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %s has a range of %q, which is not judged; the metrics are %s",
+					name, device, metric, strings.Join(judged(), ", "))
+			}
+			if !(v[0] > 0 && v[1] >= v[0]) {
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %s of %s is [%g, %g]; give the lowest and the highest healthy value, both above 0", name, metric, device, v[0], v[1])
+			}
+		}
+	}
+	return &r, nil
+}
+
+// judged lists the metrics that are compared.
+func judged() []string {
+	var out []string
+	for _, m := range order {
+		if rules[m].better != 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// of is the ranges of a device, by its exact name: a GPU of the same chip in
+// another form has other ones.
+func (r *Ranges) of(name string) (DeviceRanges, bool) {
+	if r == nil {
+		return DeviceRanges{}, false
+	}
+	d, ok := r.Devices[name]
+	return d, ok && len(d.Metrics) > 0
+}

@@ -1,0 +1,109 @@
+package events
+
+import "github.com/gpuprof/gpuprof"
+
+// What a device may offer beyond the Device interface, handed through with the
+// streams behind the traced ones. The Tracer has all of these methods; where
+// the device has not, they return an ErrUsage that says so.
+
+var (
+	_ gpuprof.Threader     = (*Tracer)(nil)
+	_ gpuprof.Pool         = (*Tracer)(nil)
+	_ gpuprof.CacheFlusher = (*Tracer)(nil)
+	_ gpuprof.Spinner      = (*Tracer)(nil)
+	_ gpuprof.GRUMaker     = (*Tracer)(nil)
+)
+
+func (t *Tracer) lacks(doing, what string) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: device %s has no %s; use another device", doing, t.Info().Name, what)
+}
+
+// SetThreads implements gpuprof.Threader.
+func (t *Tracer) SetThreads(n int) error {
+	d, ok := t.Device.(gpuprof.Threader)
+	if !ok {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: device %s has no CPU threads to limit; leave threads at all", n, t.Info().Name)
+	}
+	return d.SetThreads(n)
+}
+
+// TrimPool implements gpuprof.Pool.
+func (t *Tracer) TrimPool() error {
+	d, ok := t.Device.(gpuprof.Pool)
+	if !ok {
+		return t.lacks("trimming the memory pool", "memory pool")
+	}
+	return d.TrimPool()
+}
+
+// ResetPeak implements gpuprof.Pool.
+func (t *Tracer) ResetPeak() error {
+	d, ok := t.Device.(gpuprof.Pool)
+	if !ok {
+		return t.lacks("resetting the peak of memory", "memory pool")
+	}
+	return d.ResetPeak()
+}
+
+// Reserved implements gpuprof.Pool; it is 0 where there is no pool.
+func (t *Tracer) Reserved() int64 {
+	d, ok := t.Device.(gpuprof.Pool)
+	if !ok {
+		return 0
+	}
+	return d.Reserved()
+}
+
+// FlushCache implements gpuprof.CacheFlusher.
+func (t *Tracer) FlushCache(s gpuprof.Stream) error {
+	d, ok := t.Device.(gpuprof.CacheFlusher)
+	if !ok {
+		return t.lacks("clearing the cache", "way to clear its cache")
+	}
+	return d.FlushCache(behind(s))
+}
+
+// CanFlush reports whether FlushCache works.
+func (t *Tracer) CanFlush() bool { _, ok := t.Device.(gpuprof.CacheFlusher); return ok }
+
+// CanSpin reports whether Spin works.
+func (t *Tracer) CanSpin() bool { _, ok := t.Device.(gpuprof.Spinner); return ok }
+
+// Spin implements gpuprof.Spinner.
+func (t *Tracer) Spin(s gpuprof.Stream, ns int64) error {
+	d, ok := t.Device.(gpuprof.Spinner)
+	if !ok {
+		return t.lacks("spinning", "kernel that spins")
+	}
+	return d.Spin(behind(s), ns)
+}
+
+// BindGRU implements gpuprof.GRUMaker.
+func (t *Tracer) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buffer) (gpuprof.Op, error) {
+	d, ok := t.Device.(gpuprof.GRUMaker)
+	if !ok {
+		return nil, t.lacks("binding a GRU layer", "library with one")
+	}
+	op, err := d.BindGRU(spec, x, h0, weights, y, hn)
+	if err != nil {
+		return nil, err
+	}
+	return t.trace(op), nil
+}
+
+// Libraries loads the vendor's libraries and gives their versions by name; it
+// is nil where the device has none to offer.
+func (t *Tracer) Libraries() map[string]string {
+	if d, ok := t.Device.(interface{ Libraries() map[string]string }); ok {
+		return d.Libraries()
+	}
+	return nil
+}
+
+// behind is the device's own stream.
+func behind(s gpuprof.Stream) gpuprof.Stream {
+	if ts, ok := s.(*tracedStream); ok {
+		return ts.Stream
+	}
+	return s
+}

@@ -1,0 +1,313 @@
+package nvml
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Device is the telemetry of one GPU or one MIG instance, see Library.Device; of
+// the zero Device everything is unknown. Its methods may be called from several
+// goroutines; Start and Stop from one.
+//
+// Of a MIG instance, clocks, temperature, link, throttling and processes are
+// those of the whole GPU, which the instance shares; memory is its own; power,
+// energy and utilisation, which belong to all instances together, are unknown.
+type Device struct {
+	whole gated
+	part  gated // the MIG instance, or nothing
+	info  DeviceInfo
+	slice *Instance // what part is, or nil
+	procs procs
+
+	mu       sync.Mutex // of what follows
+	power    []field    // one field
+	throttle []field
+	zero     []field // throttle when the device was chosen
+
+	pause   sync.Mutex // held while a reading is under way, and while paused
+	paused  bool
+	sampler *sampler
+}
+
+// throttleReasons name the cumulative counters, in ns each.
+var throttleReasons = []struct {
+	name string
+	id   uint32
+}{
+	{"power-cap", fieldPower},
+	{"sync-boost", fieldSyncBoost},
+	{"sw-thermal", fieldSWThermal},
+	{"hw-thermal", fieldHWThermal},
+	{"hw-power-brake", fieldHWPowerBrake},
+	// Of drivers before 565, which do not know 269; newer ones count the same here.
+	{"thermal", fieldThermal},
+}
+
+// swThermalAt is the newer thermal counter's place in the list.
+const swThermalAt = 2
+
+func newDevice(whole, part gated, info DeviceInfo, at int) *Device {
+	d := &Device{whole: whole, part: part, info: info, procs: thisProcs(), power: []field{{id: fieldPowerInstant}}}
+	if at >= 0 {
+		d.slice = &info.Instances[at]
+	}
+	for _, r := range throttleReasons {
+		d.throttle = append(d.throttle, field{id: r.id})
+	}
+	d.readThrottle(func() { d.zero = slices.Clone(d.throttle) })
+	return d
+}
+
+// Info is what NVML said when the device was chosen.
+func (d *Device) Info() DeviceInfo { return d.info }
+
+// Instance is the MIG instance; ok is false for a whole GPU.
+func (d *Device) Instance() (in Instance, ok bool) {
+	if d.slice == nil {
+		return Instance{Index: -1}, false
+	}
+	return *d.slice, true
+}
+
+// UUID is that of the GPU or of the MIG instance.
+func (d *Device) UUID() string {
+	if in, ok := d.Instance(); ok {
+		return in.UUID
+	}
+	return d.info.UUID
+}
+
+func (d *Device) number(q quantity) (float64, bool) {
+	from := d.whole
+	if d.slice != nil {
+		switch q {
+		case memoryUsed, memoryTotal:
+			from = d.part
+		case powerUsage, energy, utilisation, memoryActivity, pcieRX, pcieTX:
+			return 0, false
+		}
+	}
+	v, err := from.number(q)
+	return v, err == nil
+}
+
+// EnergyJ is the energy the GPU has used since its driver was loaded, in joules.
+// The counter moves in steps, see EnergyPeriod.
+func (d *Device) EnergyJ() (float64, bool) { return d.number(energy) }
+
+// PowerW is the power drawn now, in watts: the instant reading where the driver
+// has one, else the average over the last second. Facts()["power"] says which.
+func (d *Device) PowerW() (float64, bool) {
+	w, _, ok := d.powerNow()
+	return w, ok
+}
+
+func (d *Device) powerNow() (w float64, instant, ok bool) {
+	if d.slice != nil || len(d.power) == 0 {
+		return 0, false, false
+	}
+	d.mu.Lock()
+	d.whole.fields(d.power)
+	f := d.power[0]
+	d.mu.Unlock()
+	if f.ok {
+		return f.value * milliwatts, true, true
+	}
+	w, ok = d.number(powerUsage)
+	return w, false, ok
+}
+
+// ClockHz is the multiprocessors' clock now.
+func (d *Device) ClockHz() (float64, bool) { return d.number(smClock) }
+
+// readThrottle reads the counters and calls then while they hold still.
+func (d *Device) readThrottle(then func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.whole.fields(d.throttle)
+	then()
+}
+
+// throttled is what a counter has gained since the device was chosen, in
+// seconds. The older thermal counter counts only where the newer is unknown.
+// The caller holds mu.
+func (d *Device) throttled(i int) (float64, bool) {
+	f, z := d.throttle[i], d.zero[i]
+	if !f.ok || !z.ok || f.id == fieldThermal && d.throttle[swThermalAt].ok {
+		return 0, false
+	}
+	return max(0, f.value-z.value) * nanoseconds, true
+}
+
+// ThrottledS is for how long the clocks were held down since the device was
+// chosen, in seconds, and by what. Reasons that act at once are each counted,
+// so the sum can exceed the time gone by; a difference of two calls is 0 only
+// where nothing acted between them. It is unknown where no counter is known.
+func (d *Device) ThrottledS() (s float64, reasons []string, ok bool) {
+	for name, v := range d.Throttles() {
+		ok = true
+		if s += v; v > 0 {
+			reasons = append(reasons, name)
+		}
+	}
+	slices.Sort(reasons)
+	return s, reasons, ok
+}
+
+// Throttles is ThrottledS by reason; counters that are unknown are absent.
+func (d *Device) Throttles() map[string]float64 {
+	out := map[string]float64{}
+	d.readThrottle(func() {
+		for i := range d.throttle {
+			if v, ok := d.throttled(i); ok {
+				out[throttleReasons[i].name] = v
+			}
+		}
+	})
+	return out
+}
+
+// Processes lists who has a context on the GPU. It counts on this process
+// having one.
+func (d *Device) Processes() ([]Process, bool) {
+	list, err := d.whole.processes()
+	if err != nil {
+		return nil, false
+	}
+	return d.procs.mark(list, true), true
+}
+
+// Foreign is how many processes on the GPU are neither this one nor its
+// descendants.
+func (d *Device) Foreign() (n int, ok bool) {
+	list, ok := d.Processes()
+	return foreign(list), ok
+}
+
+// latencyCalls is how many calls the latency is the median of.
+const latencyCalls = 21
+
+// Latency is the time of one call, the clock's, median of 21.
+func (d *Device) Latency() (time.Duration, bool) {
+	var took []time.Duration
+	for range latencyCalls {
+		begin := time.Now()
+		if _, ok := d.number(smClock); !ok {
+			return 0, false
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], true
+}
+
+// How the counter's period is measured: polled each millisecond until it moved
+// that many times, or until the time is up.
+const (
+	energyPoll  = time.Millisecond
+	energyMoves = 9
+	energyTime  = 3 * time.Second
+)
+
+// EnergyPeriod is how often the energy counter moves: the median time between
+// moves, of eight, found within 3 s. It is unknown where there is no counter or
+// it moved less than three times.
+func (d *Device) EnergyPeriod(ctx context.Context) (time.Duration, bool) {
+	last, ok := d.EnergyJ()
+	if !ok {
+		return 0, false
+	}
+	tick := time.NewTicker(energyPoll)
+	defer tick.Stop()
+	begin := time.Now()
+	var moves []time.Duration
+	for len(moves) < energyMoves && time.Since(begin) < energyTime {
+		select {
+		case <-ctx.Done():
+			return 0, false
+		case <-tick.C:
+		}
+		v, ok := d.EnergyJ()
+		if !ok {
+			return 0, false
+		}
+		if v != last {
+			last = v
+			moves = append(moves, time.Since(begin))
+		}
+	}
+	if len(moves) < 3 {
+		return 0, false
+	}
+	// The first move ends an interval whose begin was not seen.
+	var gaps []time.Duration
+	for i := 1; i < len(moves); i++ {
+		gaps = append(gaps, moves[i]-moves[i-1])
+	}
+	slices.Sort(gaps)
+	return gaps[len(gaps)/2], true
+}
+
+// NearCPUs are the logical CPUs that are next to the GPU.
+func (d *Device) NearCPUs() ([]int, bool) {
+	mask, err := d.whole.nearCPUs(cpuCount())
+	if err != nil {
+		return nil, false
+	}
+	var out []int
+	for i, word := range mask {
+		for b := range strconv.IntSize {
+			if word&(1<<b) != 0 {
+				out = append(out, i*strconv.IntSize+b)
+			}
+		}
+	}
+	return out, len(out) > 0
+}
+
+// Facts are fields of the fingerprint; what is unknown is absent. Hashes, ecc,
+// mig, compute_mode, cuda and driver are written as the CUDA device writes them.
+func (d *Device) Facts() map[string]string {
+	i := d.info
+	out := map[string]string{}
+	text := func(name, v string) {
+		if v != "" {
+			out[name] = v
+		}
+	}
+	number := func(name string, v float64) {
+		if v == v { // not NaN
+			out[name] = strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	text("driver", i.Driver)
+	text("cuda", i.CUDA)
+	if id := d.UUID(); id != "" {
+		text("uuid_hash", hashed(id))
+	}
+	text("ecc", string(i.ECC))
+	text("persistence", string(i.Persistence))
+	text("compute_mode", i.ComputeMode)
+	text("mig", string(i.MIG))
+	if in, ok := d.Instance(); ok {
+		text("mig_profile", in.Profile)
+		text("mig_parent_hash", hashed(i.UUID))
+	}
+	number("power_limit_w", float64(i.PowerLimit))
+	number("power_default_w", float64(i.PowerDefault))
+	number("application_sm_clock_hz", float64(i.AppSMClock))
+	number("application_memory_clock_hz", float64(i.AppMemoryClock))
+	// The generation in use falls when the link is idle, so the greatest one is
+	// the fingerprint; the width does not.
+	if Known(i.PCIeGenMax) && Known(i.PCIeWidth) {
+		out["pcie_link"] = fmt.Sprintf("gen%g x%g", float64(i.PCIeGenMax), float64(i.PCIeWidth))
+	}
+	if _, instant, ok := d.powerNow(); ok {
+		out["power"] = map[bool]string{true: "instant", false: "average"}[instant]
+	}
+	return out
+}

@@ -1,0 +1,261 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Library is NVML, open and started. Its zero value and nil are closed.
+type Library struct {
+	// mu is the gate: calls hold it for reading, Close for writing, so that no
+	// call is under way or comes after the library is gone.
+	mu   sync.RWMutex
+	sys  system
+	gpus []gpu // by index, as NVML counts
+}
+
+// Open loads and starts NVML. The error is an ErrDevice: one sentence that says
+// what is missing (the library, the kernel module, a permission, cgo) and what
+// helps.
+func Open() (*Library, error) { return openPath("") }
+
+func openPath(path string) (*Library, error) {
+	sys, err := openSystem(path)
+	if err != nil {
+		return nil, err
+	}
+	return openLibrary(sys)
+}
+
+func openLibrary(sys system) (*Library, error) {
+	l := &Library{sys: sys}
+	n, err := sys.count()
+	if err != nil {
+		_ = sys.shutdown() // the count's failure is the one to tell
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: counting GPUs: %w; check that nvidia-smi works for this user", err)
+	}
+	for i := range n {
+		g, err := sys.gpu(i)
+		if err != nil { // one lost or forbidden GPU does not hide the others
+			g = broken{err}
+		}
+		l.gpus = append(l.gpus, g)
+	}
+	return l, nil
+}
+
+// Close stops NVML after the calls under way. It may be called twice.
+func (l *Library) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sys == nil {
+		return nil
+	}
+	err := l.sys.shutdown()
+	l.sys, l.gpus = nil, nil
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: stopping NVML: %w; nothing depends on it any more", err)
+	}
+	return nil
+}
+
+// enter opens the gate; leave must follow when it is true.
+func (l *Library) enter() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.RLock()
+	if l.sys == nil {
+		l.mu.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (l *Library) leave() { l.mu.RUnlock() }
+
+// gated is a GPU behind the gate.
+type gated struct {
+	lib *Library
+	gpu gpu
+}
+
+func (g gated) number(q quantity) (float64, error) {
+	if g.gpu == nil || !g.lib.enter() {
+		return 0, errClosed
+	}
+	defer g.lib.leave()
+	return g.gpu.number(q)
+}
+
+// fields fills f; everything in it is unknown once the library is closed.
+func (g gated) fields(f []field) {
+	for i := range f {
+		f[i].value, f[i].ok = 0, false
+	}
+	if g.gpu == nil || !g.lib.enter() {
+		return
+	}
+	defer g.lib.leave()
+	g.gpu.fields(f)
+}
+
+func (g gated) processes() ([]Process, error) {
+	if g.gpu == nil || !g.lib.enter() {
+		return nil, errClosed
+	}
+	defer g.lib.leave()
+	return g.gpu.processes()
+}
+
+func (g gated) nearCPUs(cpus int) ([]uint, error) {
+	if g.gpu == nil || !g.lib.enter() {
+		return nil, errClosed
+	}
+	defer g.lib.leave()
+	return g.gpu.nearCPUs(cpus)
+}
+
+// Device finds a GPU or MIG instance: by NVML's index ("0"), the index of a MIG
+// instance on it ("0:1"), a UUID or the beginning of one, with or without its
+// GPU- or MIG- prefix, a PCI bus id, or the name of a MIG instance ("1g.10gb").
+// The error is an ErrDevice that lists what there is. It takes the counters'
+// present values as the zero of ThrottledS.
+func (l *Library) Device(name string) (*Device, error) {
+	list := l.Devices()
+	at, err := Select(list, name)
+	if err != nil {
+		return nil, err
+	}
+	if !l.enter() {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w; open it again", name, errClosed)
+	}
+	whole, part := gated{l, l.gpus[at.GPU]}, gated{}
+	if at.Instance >= 0 {
+		var parts []gpu
+		if parts, err = l.gpus[at.GPU].instances(); err == nil && at.Instance < len(parts) {
+			part = gated{l, parts[at.Instance]}
+		} else if err == nil {
+			err = errUnsupported // it was there a moment ago
+		}
+	}
+	l.leave()
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w; try again", name, err)
+	}
+	return newDevice(whole, part, list[at.GPU], at.Instance), nil
+}
+
+// Place is where a device stands in a list of DeviceInfo: its position, and the
+// position of a MIG instance among its instances, or -1.
+type Place struct{ GPU, Instance int }
+
+// Select finds what a name means, see Library.Device.
+func Select(list []DeviceInfo, name string) (Place, error) {
+	want := strings.ToLower(strings.TrimSpace(name))
+	if at, ok, err := byIndex(list, want); ok || err != nil {
+		return at, err
+	}
+	var found []Place
+	for _, match := range []func(id, title, bus string) bool{
+		func(id, _, _ string) bool { return isPrefix(id, want) },
+		func(_, _, bus string) bool { return bus != "" && busID(bus) == busID(want) },
+		func(_, title, _ string) bool { return title != "" && strings.TrimPrefix(want, "mig ") == title },
+	} {
+		for i, d := range list {
+			if match(d.UUID, "", d.PCI) {
+				found = append(found, Place{i, -1})
+			}
+			for j, p := range d.Instances {
+				if match(p.UUID, strings.ToLower(p.Profile), "") {
+					found = append(found, Place{i, j})
+				}
+			}
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %d of %s; give more of the UUID", name, len(found), several(list))
+	}
+	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s; choose one of them", name, several(list))
+}
+
+// byIndex reads "0" and "0:1"; ok is false for anything else.
+func byIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
+	whole, part, both := strings.Cut(want, ":")
+	i, err1 := strconv.Atoi(whole)
+	j, err2 := strconv.Atoi(part)
+	// A GPU's PCI address has a colon, too, and its numbers have more digits.
+	if err1 != nil || len(whole) > 3 || both && (err2 != nil || len(part) > 2) {
+		return at, false, nil
+	}
+	if !both {
+		j = -1
+	}
+	k := slices.IndexFunc(list, func(d DeviceInfo) bool { return d.Index == i })
+	if k < 0 || both && (j < 0 || j >= len(list[k].Instances)) {
+		return at, false, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s; choose one of them", want, several(list))
+	}
+	return Place{k, j}, true, nil
+}
+
+// isPrefix reports whether want begins a UUID. Four digits at least: fewer are
+// no more than chance.
+func isPrefix(id, want string) bool {
+	id = strings.ToLower(id)
+	bare := id
+	for _, p := range []string{"gpu-", "mig-"} {
+		bare = strings.TrimPrefix(bare, p)
+		if rest, ok := strings.CutPrefix(want, p); ok {
+			return len(rest) >= 4 && strings.HasPrefix(id, want)
+		}
+	}
+	return len(want) >= 4 && strings.HasPrefix(bare, want)
+}
+
+// busID is a PCI bus id without its domain's leading zeros.
+func busID(id string) string { return strings.TrimLeft(strings.ToLower(id), "0:") }
+
+func several(list []DeviceInfo) string {
+	var s []string
+	for _, d := range list {
+		s = append(s, fmt.Sprintf("%d (%s, %s)", d.Index, d.Name, d.UUID))
+		for _, p := range d.Instances {
+			s = append(s, fmt.Sprintf("%d:%d (MIG %s, %s)", d.Index, p.Index, p.Profile, p.UUID))
+		}
+	}
+	if len(s) == 0 {
+		return "no GPU"
+	}
+	return strings.Join(s, ", ")
+}
+
+// broken is a GPU that NVML counts and does not hand out.
+type broken struct{ err error }
+
+func (b broken) name() (string, error)            { return "", b.err }
+func (b broken) uuid() (string, error)            { return "", b.err }
+func (b broken) pci() (string, error)             { return "", b.err }
+func (b broken) number(quantity) (float64, error) { return 0, b.err }
+func (b broken) fields([]field)                   {}
+func (b broken) processes() ([]Process, error)    { return nil, b.err }
+func (b broken) instances() ([]gpu, error)        { return nil, b.err }
+func (b broken) place() (gi, ci int, err error)   { return 0, 0, b.err }
+func (b broken) nearCPUs(int) ([]uint, error)     { return nil, b.err }
+
+// forbidden reports whether a permission is what is missing.
+func forbidden(err error) bool { return errors.Is(err, errForbidden) }

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Assembles every PTX under workloads/ and internal/ for each GPU generation and
+# prints the registers, spills and shared memory of its kernels. PTX is the last
+# thing clang checks and clang does not check all of it: an assembler of NVIDIA's
+# has the last word. Fails on an error, and on a spill in a kernel named in HOT.
+#
+# The assembler comes from a Python wheel, kept under .bin/; no toolkit needed.
+#
+#   PTXAS=/path/to/ptxas   one that is there already
+#   ARCHS="sm_75 sm_90"    generations (default: sm_75 sm_80 sm_90)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+package=nvidia-cuda-nvcc-cu12
+version=12.9.86
+cache=.bin/ptxas-$version
+archs=${ARCHS:-sm_75 sm_80 sm_90}
+# Kernels whose speed is promised: a register that lives in memory is a defect there.
+HOT=' gemm linear tp_csr tp_csr_mlp tp_fused scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
+
+# fetch: unpacks ptxas into the cache, once; a download that breaks off is tried again.
+fetch() {
+  local try scratch
+  scratch=$(mktemp -d)
+  for try in 1 2 3; do
+    if python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$package==$version"; then
+      break
+    fi
+    if [ "$try" -eq 3 ]; then
+      echo "ptxas: downloading $package $version failed three times; check the network or name an assembler in PTXAS" >&2
+      rm -rf "$scratch"
+      return 1
+    fi
+    sleep $((try * 5))
+  done
+  mkdir -p "$cache.new"
+  python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"
+  cp "$scratch/wheel/nvidia/cuda_nvcc/bin/ptxas" "$cache.new/ptxas"
+  chmod +x "$cache.new/ptxas"
+  rm -rf "$cache" "$scratch"
+  mv "$cache.new" "$cache"
+}
+
+ptxas=${PTXAS:-}
+if [ -z "$ptxas" ]; then
+  if [ ! -x "$cache/ptxas" ]; then fetch; fi
+  ptxas=$cache/ptxas
+fi
+
+roots=()
+for root in workloads internal; do
+  if [ -d "$root" ]; then roots+=("$root"); fi
+done
+mapfile -t files < <(find "${roots[@]}" -name '*.ptx' -not -path '*/testdata/*' | LC_ALL=C sort)
+if [ "${#files[@]}" -eq 0 ]; then
+  echo 'ptxas: no PTX'
+  exit 0
+fi
+
+# table: ptxas' report on standard input as one line a kernel; fails on a hot kernel that spills.
+table() {
+  awk -v hot="$HOT" -v file="$1" -v arch="$2" '
+    /Compiling entry function/ { split($0, q, "\047"); name = q[2]; spill = 0 }
+    /bytes spill stores/ { for (i = 1; i < NF; i++) if ($(i + 1) == "bytes" && $(i + 2) == "spill") spill += $i }
+    /Used [0-9]+ registers/ {
+      for (i = 1; i < NF; i++) if ($i == "Used") registers = $(i + 1)
+      smem = 0
+      for (i = 1; i < NF; i++) if ($(i + 1) == "bytes" && $(i + 2) ~ /^smem/) smem = $i
+      printf "%-7s %-40s %-20s %4d registers %6d bytes shared %5d bytes spilled\n", arch, file, name, registers, smem, spill
+      if (spill > 0 && index(hot, " " name " ")) { printf "ptxas: %s for %s spills %d bytes\n", name, arch, spill > "/dev/stderr"; bad = 1 }
+    }
+    END { exit bad }'
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+status=0
+for arch in $archs; do
+  for file in "${files[@]}"; do
+    if ! "$ptxas" -v -arch "$arch" -o "$scratch/out.cubin" "$file" >"$scratch/report" 2>&1; then
+      echo "ptxas: $file does not assemble for $arch:" >&2
+      cat "$scratch/report" >&2
+      status=1
+      continue
+    fi
+    table "$file" "$arch" <"$scratch/report" || status=1
+  done
+done
+exit "$status"

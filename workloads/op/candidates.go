@@ -1,0 +1,62 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+// Candidates are the launch shapes worth trying on dev, the product's own
+// first: bind each, time it, keep the fastest. On CUDA they are threads a block
+// and edges a segment, on the host device edges a segment; the results of two
+// shapes differ by rounding only (unfused has one shape).
+func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {
+	all := []TensorProduct{t}
+	if t.Impl == ImplUnfused {
+		return all
+	}
+	threads := []int{0}
+	if dev.Info().Kind != "host" {
+		threads = []int{64, 96, 128, 192, 256}
+	}
+	segments := []int{32, 64, 128, 256, 512}
+	if t.Impl == ImplFused {
+		segments = []int{t.Segment} // it has none
+	}
+	for _, n := range threads {
+		for _, s := range segments {
+			c := t
+			c.Segment = s
+			if n > 0 {
+				c.Threads = n
+			}
+			if c.Check() == nil && (c.threads() != t.threads() || c.segment() != t.segment()) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// Candidates are the launch shapes worth trying on dev, the product's own
+// first: the tile of our own kernel on CUDA, rows a goroutine on the host
+// device. The vendor's product chooses for itself.
+func (g Gemm) Candidates(dev gpuprof.Device) []Gemm {
+	all := []Gemm{g}
+	info := withLibraries(dev)
+	if vendor, err := g.vendor(info); vendor || err != nil {
+		return all
+	}
+	if info.Kind == "host" {
+		for _, grain := range []int{4, 8, 16, 32, 64, 128} {
+			if c := g; grain != max(g.Grain, gemmKernel.Grain) {
+				c.Grain = grain
+				all = append(all, c)
+			}
+		}
+		return all
+	}
+	for _, tile := range []int{64, 128} {
+		if c := g; tile != g.Tile {
+			c.Tile = tile
+			all = append(all, c)
+		}
+	}
+	return all
+}

@@ -1,0 +1,644 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// gpu is the simulated CUDA device with one stream: the kernels' own sources on
+// the CPU, reached through the loader and driver calls of a real one. Where
+// GPUPROF_DEVICE=cuda is set, it is the real one.
+type gpu struct {
+	t   testing.TB
+	dev gpuprof.Device
+	s   gpuprof.Stream
+	rnd *rand.Rand
+}
+
+func newGPU(t testing.TB) *gpu {
+	t.Helper()
+	lib, simulated := cudatest.Driver(t, "") // with its cuBLAS
+	dev, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: simulated})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := dev.NewStream("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return &gpu{t: t, dev: dev, s: s, rnd: rand.New(rand.NewPCG(seed, 2))}
+}
+
+func (g *gpu) alloc(bytes int, p gpuprof.Place) gpuprof.Buffer {
+	g.t.Helper()
+	b, err := g.dev.Alloc(max(bytes, 4), p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return b
+}
+
+func bytesOf[T float32 | int32](v []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}
+
+// put copies values to a device buffer of their size.
+func (g *gpu) put(v []byte) gpuprof.Buffer {
+	g.t.Helper()
+	b := g.alloc(len(v), gpuprof.OnDevice)
+	g.fill(b, v)
+	return b
+}
+
+func (g *gpu) fill(b gpuprof.Buffer, v []byte) {
+	g.t.Helper()
+	if len(v) > 0 {
+		if err := copyTo(g.dev, b, v); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+func (g *gpu) floats(v []float32) gpuprof.Buffer { return g.put(bytesOf(v)) }
+func (g *gpu) ints(v []int32) gpuprof.Buffer     { return g.put(bytesOf(v)) }
+
+func (g *gpu) random(n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(g.rnd.NormFloat64())
+	}
+	return v
+}
+
+func nans(n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(math.NaN())
+	}
+	return v
+}
+
+func (g *gpu) poisoned(n int) gpuprof.Buffer { return g.floats(nans(n)) }
+
+func (g *gpu) poison(b gpuprof.Buffer) { g.fill(b, bytesOf(nans(b.Len()/4))) }
+
+// read waits for the stream and returns the first n values of b.
+func (g *gpu) read(b gpuprof.Buffer, n int) []float64 {
+	g.t.Helper()
+	host := g.alloc(4*n, gpuprof.Pinned)
+	if n > 0 {
+		if err := g.s.Copy(host, 0, b, 0, 4*n); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	if err := g.s.Sync(); err != nil {
+		g.t.Fatal(err)
+	}
+	v := doubles(gpuprof.Floats(host)[:n])
+	if err := host.Free(); err != nil {
+		g.t.Fatal(err)
+	}
+	return v
+}
+
+func doubles(v []float32) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = float64(v[i])
+	}
+	return out
+}
+
+func (g *gpu) must(b *Bound, err error) *Bound {
+	g.t.Helper()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	// Before the device closes: cleanups run last in, first out.
+	g.t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			g.t.Error(err)
+		}
+	})
+	return b
+}
+
+func (g *gpu) run(ops ...*Bound) {
+	g.t.Helper()
+	for _, o := range ops {
+		if o != nil {
+			if err := o.Enqueue(g.s); err != nil {
+				g.t.Fatal(err)
+			}
+		}
+	}
+	if err := g.s.Sync(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func TestCUDASph(t *testing.T) {
+	g := newGPU(t)
+	for lmax := range so3.MaxL + 1 {
+		for _, edges := range []int{1, 257} {
+			s := Sph{LMax: lmax}
+			vec := g.random(3 * edges)
+			copy(vec, []float32{0, 0, 0, 0, 1, 0, 0, -1e-30, 0, 3e30, 1e30, -2e30, 1e-4, 1, 1e-4}[:min(15, 3*edges)])
+			y := g.poisoned(edges * s.Dim())
+			g.run(g.must(s.Bind(g.dev, g.floats(vec), y, edges)))
+			got, want := g.read(y, edges*s.Dim()), make([]float64, edges*s.Dim())
+			for e := range edges {
+				row := want[e*s.Dim() : (e+1)*s.Dim()]
+				RefSph(s, doubles(vec[3*e:3*e+3]), row)
+				near(t, fmt.Sprintf("lmax %d edge %d", lmax, e), got[e*s.Dim():(e+1)*s.Dim()], row, 1e-6)
+			}
+		}
+	}
+}
+
+func TestCUDABasis(t *testing.T) {
+	g := newGPU(t)
+	for _, s := range []Basis{
+		{Kind: "gaussian", N: 10, Cutoff: 4}, {Kind: "gaussian", N: 2, Cutoff: 6, Envelope: true},
+		{Kind: "bessel", N: 8, Cutoff: 5}, {Kind: "bessel", N: 12, Cutoff: 6, Envelope: true}} {
+		const edges = 301
+		vec := g.random(3 * edges)
+		copy(vec, []float32{0, 0, 0, 1e-12, 0, 0, 1e-3, 0, 0, 7, 0, 0})
+		out := g.poisoned(edges * s.N)
+		b := g.must(s.Bind(g.dev, g.floats(vec), out, edges))
+		g.run(b)
+		want := make([]float64, edges*s.N)
+		for e := range edges {
+			RefBasis(s, doubles(vec[3*e:3*e+3]), want[e*s.N:(e+1)*s.N])
+		}
+		got := g.read(out, len(want))
+		for e := range edges {
+			near(t, fmt.Sprintf("%+v edge %d", s, e), got[e*s.N:(e+1)*s.N], want[e*s.N:(e+1)*s.N], 1e-6)
+		}
+		g.poison(out)
+		b.SetEdges(5)
+		g.run(b)
+		if v := g.read(out, 6*s.N); near(t, "5 edges", v[:5*s.N], want[:5*s.N], 1e-6) >= 0 && v[5*s.N] == v[5*s.N] {
+			t.Error("the sixth row was written")
+		}
+	}
+}
+
+func TestCUDAScatter(t *testing.T) {
+	g := newGPU(t)
+	gr := (&rig{t: t, rnd: g.rnd}).graph([]int{0, 5, 1, 0, 40, 0, 8, 9, 17}, 3)
+	rows, edges := len(gr.rowPtr)-1, len(gr.src)
+	for _, c := range []int{1, 3, 37, 64, 130, 700, 2052} {
+		for _, det := range []bool{false, true} {
+			for _, scale := range []float32{0, 0.25} {
+				s := ScatterAdd{C: c, Deterministic: det, Scale: scale}
+				src, out := g.random(edges*c), g.poisoned(rows*c)
+				g.run(g.must(s.Bind(g.dev, ScatterBuffers{Src: g.floats(src), Dst: g.ints(gr.dst), RowPtr: g.ints(gr.rowPtr), Out: out}, rows, edges)))
+				want := make([]float64, rows*c)
+				for r := range rows {
+					RefScatter(s, doubles(src[int(gr.rowPtr[r])*c:int(gr.rowPtr[r+1])*c]), want[r*c:(r+1)*c])
+				}
+				near(t, fmt.Sprintf("%+v", s), g.read(out, len(want)), want, 1e-5)
+			}
+		}
+	}
+}
+
+func TestCUDATransposeAndFill(t *testing.T) {
+	g := newGPU(t)
+	irs := irreps(t, "5x0e+7x1o+2x2e+1x3o+3x4e+40x1e")
+	const rows = 9
+	dim := irs.Dim()
+	x := g.random(rows * dim)
+	in, mid, back := g.floats(x), g.poisoned(rows*dim), g.poisoned(rows*dim)
+	g.run(g.must(Transpose{Irreps: irs}.Bind(g.dev, in, mid, rows)), g.must(Fill{Value: 1}.Bind(g.dev, back, rows*dim-1, 0, 0)))
+	want := make([]float64, dim)
+	ToLayout(IrMul, irs, want, doubles(x[:dim]))
+	near(t, "to ir_mul", g.read(mid, dim), want, 1e-12)
+	if v := g.read(back, rows*dim); v[rows*dim-2] != 1 || v[rows*dim-1] == v[rows*dim-1] {
+		t.Errorf("fill wrote %g and %g at its end", v[rows*dim-2], v[rows*dim-1])
+	}
+	g.run(g.must(Fill{Value: 1}.Bind(g.dev, back, rows*dim, 0, 0)),
+		g.must(Transpose{Irreps: irs, ToMulIr: true, Accumulate: true}.Bind(g.dev, mid, back, rows)))
+	sum := doubles(x)
+	for i := range sum {
+		sum[i]++
+	}
+	near(t, "back, added", g.read(back, len(sum)), sum, 1e-6)
+}
+
+func TestCUDAGate(t *testing.T) {
+	g := newGPU(t)
+	for _, gate := range []Gate{
+		{Scalars: irreps(t, "4x0e+3x0o"), ActScalars: []string{"silu", "tanh"}, Gates: irreps(t, "35x0e"), ActGates: []string{"sigmoid"}, Gated: irreps(t, "32x1o+3x2e")},
+		{Scalars: irreps(t, "2x0o+2x0e"), ActScalars: []string{"abs", "none"}, Gates: irreps(t, "2x0o+3x0e"), ActGates: []string{"tanh", "silu"}, Gated: irreps(t, "2x1e+3x1o")},
+	} {
+		for _, layout := range []Layout{MulIr, IrMul} {
+			gate.Layout, gate.Normalisation = layout, NormExact
+			const rows = 13
+			x, out := g.random(rows*gate.InDim()), g.poisoned(rows*gate.OutDim())
+			g.run(g.must(gate.Bind(g.dev, g.floats(x), out, rows)))
+			want := make([]float64, rows*gate.OutDim())
+			for i := range rows {
+				if err := RefGate(gate, doubles(x[i*gate.InDim():(i+1)*gate.InDim()]), want[i*gate.OutDim():(i+1)*gate.OutDim()]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			near(t, fmt.Sprint(gate), g.read(out, len(want)), want, 1e-6)
+		}
+	}
+}
+
+func TestCUDALinear(t *testing.T) {
+	g := newGPU(t)
+	for _, c := range [][2]string{{"9x0e+4x1o+3x0e+2x2e", "5x0e+7x1o+2x3o+6x0e"}, {"48x0e+20x1o", "40x0e+70x1o"}, {"3x0o+2x1e", "2x1e+3x0o+1x0e"}, {"1x0e", "1x0e"}} {
+		for _, layout := range []Layout{MulIr, IrMul} {
+			for _, acc := range []bool{false, true} {
+				const rows = 70
+				l := Linear{In: irreps(t, c[0]), Out: irreps(t, c[1]), Layout: layout, Accumulate: acc}
+				in, od := l.In.Dim(), l.Out.Dim()
+				x, w, start := g.random(rows*in), g.random(l.WeightNumel()), nans(rows*od)
+				want := make([]float64, rows*od)
+				if acc {
+					start = g.random(rows * od)
+					want = doubles(start)
+				}
+				out := g.floats(start)
+				g.run(g.must(l.Bind(g.dev, g.floats(x), g.floats(w), out, rows)))
+				for i := range rows {
+					RefLinear(l, doubles(x[i*in:(i+1)*in]), doubles(w), want[i*od:(i+1)*od])
+				}
+				near(t, fmt.Sprint(c, layout, acc), g.read(out, rows*od), want, 1e-5)
+			}
+		}
+	}
+}
+
+func TestCUDAGemm(t *testing.T) {
+	g := newGPU(t)
+	for _, size := range [][3]int{{1, 1, 1}, {130, 10, 100}, {257, 100, 33}, {64, 8, 128}, {5, 129, 260}, {200, 12, 64}} {
+		rows, kk, n := size[0], size[1], size[2]
+		a, b := g.random(rows*kk), g.random(kk*n)
+		left, right, out := g.floats(a), g.floats(b), g.poisoned(rows*n)
+		for i, act := range activations {
+			gemm := Gemm{K: kk, N: n, Scale: 0.3, Act: act.name, Normalisation: NormExact, Library: "off", Tile: []int{0, 64, 128}[i%3]}
+			g.poison(out)
+			g.run(g.must(gemm.Bind(g.dev, left, right, out, rows)))
+			want := make([]float64, rows*n)
+			for r := range rows {
+				if err := RefGemm(gemm, doubles(a[r*kk:(r+1)*kk]), doubles(b), want[r*n:(r+1)*n]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			near(t, fmt.Sprintf("%v %s tile %d", size, act.name, gemm.Tile), g.read(out, rows*n), want, 1e-5)
+		}
+	}
+}
+
+// roundOne is a precision's rounding of one value.
+var roundOne = map[string]func(float32) float32{
+	FP32: func(x float32) float32 { return x },
+	TF32: toTF32,
+	BF16: func(x float32) float32 { return fromBF16(toBF16(x)) },
+	FP16: func(x float32) float32 { return fromFP16(toFP16(x)) },
+}
+
+// The kernels that stand in for the vendor's round as the host's do, so that
+// only the order of additions is left; and every precision is as near the exact
+// product as it should be.
+func TestCUDAPrecisions(t *testing.T) {
+	g := newGPU(t)
+	const rows, kk, n = 70, 37, 130
+	a, b := g.random(rows*kk), g.random(kk*n)
+	left, right := g.floats(a), g.floats(b)
+	for name, tolerance := range map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3} {
+		gemm := Gemm{K: kk, N: n, Scale: 0.5, Act: "silu", Normalisation: NormExact, Precision: name}
+		exact, rounded := make([]float64, rows*n), make([]float64, rows*n)
+		ra, rb := make([]float64, len(a)), make([]float64, len(b))
+		for i, v := range a {
+			ra[i] = float64(roundOne[name](v))
+		}
+		for i, v := range b {
+			rb[i] = float64(roundOne[name](v))
+		}
+		for r := range rows {
+			if RefGemm(gemm, doubles(a[r*kk:(r+1)*kk]), doubles(b), exact[r*n:(r+1)*n]) != nil || RefGemm(gemm, ra[r*kk:(r+1)*kk], rb, rounded[r*n:(r+1)*n]) != nil {
+				t.Fatal("the reference failed")
+			}
+		}
+		act, c, err := findActivation(gemm.Act, gemm.Normalisation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := g.poisoned(rows * n)
+		k := newBinder(g.dev, "stand-in", rows)
+		vendor := *gemmLibKernels[name]
+		vendor.Lib = ""
+		k.gemmVendor(gemm, left, right, out, act, float32(c), &vendor)
+		g.run(g.must(k.done()))
+		got := g.read(out, rows*n)
+		near(t, name+" as rounded", got, rounded, 1e-5)
+		t.Logf("%s: relative error %.2g", name, near(t, name, got, exact, tolerance))
+	}
+}
+
+// With the vendor's library there, it is what runs, in every precision.
+func TestCUDAVendorGemm(t *testing.T) {
+	g := newGPU(t)
+	const rows, kk, n = 33, 20, 50
+	a, b := g.random(rows*kk), g.random(kk*n)
+	left, right, out := g.floats(a), g.floats(b), g.poisoned(rows*n)
+	for _, c := range []struct {
+		precision, library, launches string
+		tolerance                    float64
+	}{
+		{"", "off", "gemm", 1e-5},
+		{"", "", "gemm_fp32 act_inplace", 1e-5},
+		{TF32, "on", "gemm_tf32 act_inplace", 2e-3},
+		{BF16, "auto", "cast_bf16 cast_bf16 gemm_bf16 act_inplace", 2e-2},
+		{FP16, "", "cast_fp16 cast_fp16 gemm_fp16 act_inplace", 5e-3},
+	} {
+		gemm := Gemm{K: kk, N: n, Scale: 0.5, Act: "silu", Normalisation: NormExact, Precision: c.precision, Library: c.library}
+		if got := gemm.UsesVendor(g.dev); got != (c.library != "off") || gemm.Check(g.dev) != nil {
+			t.Errorf("%+v: vendor %t, %v", c, got, gemm.Check(g.dev))
+		}
+		g.poison(out)
+		bound := g.must(gemm.Bind(g.dev, left, right, out, rows))
+		var names []string
+		for _, p := range bound.Parts() {
+			names = append(names, p.Kernel)
+		}
+		if got := strings.Join(names, " "); got != c.launches {
+			t.Errorf("%+v: launches %s", c, got)
+		}
+		g.run(bound)
+		want := make([]float64, rows*n)
+		for r := range rows {
+			if err := RefGemm(gemm, doubles(a[r*kk:(r+1)*kk]), doubles(b), want[r*n:(r+1)*n]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%+v: relative error %.2g", c, near(t, fmt.Sprintf("%+v", c), g.read(out, rows*n), want, c.tolerance))
+	}
+}
+
+// gpuConvolution is a bound tensor product with what it reads.
+type gpuConvolution struct {
+	g                *gpu
+	tp               TensorProduct
+	gr               graph
+	x, y, w, h, w2   []float32
+	b                TPBuffers
+	product, scatter *Bound
+}
+
+func (g *gpu) convolution(tp TensorProduct, gr graph) *gpuConvolution {
+	g.t.Helper()
+	e, rows, numel := len(gr.src), len(gr.rowPtr)-1, tp.TP.WeightNumel()
+	c := &gpuConvolution{g: g, tp: tp, gr: gr, x: g.random(gr.nodes * tp.TP.In1.Dim()), y: g.random(e * tp.TP.In2.Dim()), w: g.random(e * numel)}
+	c.b = TPBuffers{X: g.floats(c.x), Y: g.floats(c.y), Src: g.ints(gr.src), Dst: g.ints(gr.dst), RowPtr: g.ints(gr.rowPtr), Out: g.poisoned(rows * tp.TP.Out.Dim())}
+	if tp.Impl == ImplCSRMLP {
+		c.h, c.w2 = g.random(e*tp.Hidden), g.random(tp.Hidden*numel)
+		c.b.H, c.b.W2 = g.floats(c.h), g.floats(c.w2)
+		c.w = mixed(tp, c.h, c.w2, e)
+	} else {
+		c.b.W = g.floats(c.w)
+	}
+	p, s, err := tp.Bind(g.dev, c.b, gr.nodes, rows, e)
+	c.product = g.must(p, err)
+	if s != nil {
+		c.scatter = g.must(s, nil)
+	}
+	return c
+}
+
+// mixed is the weights that a hidden layer gives.
+func mixed(tp TensorProduct, h, w2 []float32, edges int) []float32 {
+	numel := tp.TP.WeightNumel()
+	w := make([]float32, edges*numel)
+	for e := range edges {
+		for j := range numel {
+			sum := 0.0
+			for k := range tp.Hidden {
+				sum += float64(h[e*tp.Hidden+k]) * float64(w2[k*numel+j])
+			}
+			w[e*numel+j] = float32(float64(tp.wScale()) * sum)
+		}
+	}
+	return w
+}
+
+func (c *gpuConvolution) result(edges int) []float64 {
+	c.g.t.Helper()
+	c.g.fill(c.b.RowPtr, bytesOf(c.gr.prefix(edges)))
+	c.g.poison(c.b.Out)
+	c.product.SetEdges(edges)
+	if c.scatter != nil {
+		c.scatter.SetEdges(edges)
+	}
+	c.g.run(c.product, c.scatter)
+	return c.g.read(c.b.Out, (len(c.gr.rowPtr)-1)*c.tp.TP.Out.Dim())
+}
+
+func (c *gpuConvolution) reference(edges int) []float64 {
+	c.g.t.Helper()
+	in, sh, numel, od := c.tp.TP.In1.Dim(), c.tp.TP.In2.Dim(), c.tp.TP.WeightNumel(), c.tp.TP.Out.Dim()
+	out, ptr := make([]float64, (len(c.gr.rowPtr)-1)*od), c.gr.prefix(edges)
+	for row := range len(ptr) - 1 {
+		from, to := int(ptr[row]), int(ptr[row+1])
+		var x []float64
+		for _, s := range c.gr.src[from:to] {
+			x = append(x, doubles(c.x[int(s)*in:int(s+1)*in])...)
+		}
+		if err := RefTensorProduct(c.tp, x, doubles(c.y[from*sh:to*sh]), doubles(c.w[from*numel:to*numel]), out[row*od:(row+1)*od]); err != nil {
+			c.g.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func cudaProducts(t testing.TB) map[string]so3.TensorProduct {
+	return map[string]so3.TensorProduct{
+		"scalars": uvu(t, "5x0e", "0e", "0e"),
+		"mace":    uvu(t, "9x0e+9x1o", "0e+1o+2e+3o", "9x0e+9x1o+9x2e"),
+		"nequip":  uvu(t, "4x0o+4x0e+3x1o+4x1e+2x2o+4x2e", "0e+1o+2e", "0o+0e+1o+1e+2o+2e"),
+		"wide":    uvu(t, "150x0e+131x1o", "0e+1o", "0e+1o"),
+		"l4":      uvu(t, "3x3o+2x4e", "3o+4e", "0e+2e+4e+1o+4o"),
+		"l6":      uvu(t, "1x6e+2x5o", "6e+5o", "0e+5o+6e"),
+		"l8":      uvu(t, "1x8e+1x7o", "8e+1o", "7o+8e+1o"),
+		"shared":  shared(t),
+	}
+}
+
+// The tilings of the presets, on a few edges: hundreds of lanes in several
+// tiles, multiplicities that no number of copies divides.
+func TestCUDAPresetShapes(t *testing.T) {
+	for name, irs := range map[string][3]string{
+		"mace-large": {"128x0e+128x1o+128x2e", "0e+1o+2e+3o", "128x0e+128x1o+128x2e+128x3o"},
+		"deepaw":     {"100x0o+100x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e", "0e+1o+2e+3o+4e", "100x0e+33x1o+33x1e+20x2o+14x3o+11x4o+11x4e"},
+	} {
+		for _, impl := range []string{ImplFused, ImplCSR, ImplCSRMLP} {
+			t.Run(name+"/"+impl, func(t *testing.T) {
+				g := newGPU(t)
+				c := g.convolution(TensorProduct{TP: uvu(t, irs[0], irs[1], irs[2]), Impl: impl, Layout: IrMul, Hidden: 20}, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 9}, 4))
+				t.Logf("relative error %.2g", near(t, impl, c.result(11), c.reference(11), 1e-5))
+			})
+		}
+	}
+}
+
+func TestCUDATensorProduct(t *testing.T) {
+	degrees := []int{0, 0, 3, 17, 1, 0, 9, 2, 0}
+	for name, tp := range cudaProducts(t) {
+		for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR, ImplCSRMLP} {
+			t.Run(name+"/"+impl, func(t *testing.T) {
+				g := newGPU(t)
+				for i, layout := range []Layout{MulIr, IrMul} {
+					c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: float32(1 / math.Sqrt(20)),
+						Segment: 4 + 60*i, Threads: []int{0, 64}[i], Hidden: 7, WScale: 0.4}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 6))
+					for _, edges := range []int{len(c.gr.src), 11, 1, 0} {
+						e := near(t, fmt.Sprintf("%s %d edges", layout, edges), c.result(edges), c.reference(edges), 1e-5)
+						t.Logf("%s %d edges: relative error %.2g", layout, edges, e)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Random graphs and segments: every way a row can be cut.
+func TestCUDASegments(t *testing.T) {
+	tp := uvu(t, "2x0e+1x1o", "0e+1o", "0e+1o")
+	g := newGPU(t)
+	for trial := range 30 {
+		degrees := make([]int, 1+g.rnd.IntN(12))
+		for i := range degrees {
+			degrees[i] = max(g.rnd.IntN(40)-15, 0)
+		}
+		impl := []string{ImplCSR, ImplCSRMLP}[trial%2]
+		c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: IrMul, Segment: 1 + g.rnd.IntN(9), Hidden: 3, Threads: 32}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 4))
+		near(t, fmt.Sprintf("%s degrees %v segment %d", impl, degrees, c.tp.Segment), c.result(len(c.gr.src)), c.reference(len(c.gr.src)), 1e-5)
+	}
+}
+
+func TestCUDACSRIsBitIdentical(t *testing.T) {
+	tp := uvu(t, "2x0e+3x1o", "0e+1o", "0e+1o")
+	degrees := make([]int, 40)
+	degrees[7], degrees[8], degrees[9], degrees[30], degrees[38] = 500, 64, 65, 127, 70
+	g := newGPU(t)
+	for _, impl := range []string{ImplCSR, ImplCSRMLP} {
+		c := g.convolution(TensorProduct{TP: tp, Impl: impl, Layout: IrMul, Scale: 0.25, Segment: 64, Hidden: 5}, (&rig{t: t, rnd: g.rnd}).graph(degrees, 50))
+		first := c.result(len(c.gr.src))
+		near(t, impl, first, c.reference(len(c.gr.src)), 1e-5)
+		for range 99 {
+			if !slices.Equal(c.result(len(c.gr.src)), first) {
+				t.Fatalf("%s: two runs differ", impl)
+			}
+		}
+	}
+}
+
+func TestCUDAModes(t *testing.T) {
+	g := newGPU(t)
+	in1, in2 := irreps(t, "3x1o+2x0e"), irreps(t, "3x1o+2x2e")
+	tp := so3.TensorProduct{In1: in1, In2: in2, Out: irreps(t, "4x2e+3x1e+3x3o+2x1o+3x1o+5x0e+1x2e+3x1e+2x2e+2x0e"), Instructions: []so3.Instruction{
+		{In1: 0, In2: 0, Out: 0, Mode: so3.UVW, HasWeight: true, PathWeight: 1},
+		{In1: 0, In2: 0, Out: 1, Mode: so3.UVU, HasWeight: true, PathWeight: 1},
+		{In1: 0, In2: 1, Out: 2, Mode: so3.UVU, PathWeight: 1},
+		{In1: 0, In2: 1, Out: 3, Mode: so3.UVV, HasWeight: true, PathWeight: 1},
+		{In1: 1, In2: 0, Out: 4, Mode: so3.UVV, PathWeight: 3},
+		{In1: 0, In2: 0, Out: 5, Mode: so3.UUW, HasWeight: true, PathWeight: 1},
+		{In1: 0, In2: 0, Out: 6, Mode: so3.UUW, PathWeight: 1},
+		{In1: 0, In2: 0, Out: 7, Mode: so3.UUU, HasWeight: true, PathWeight: 1},
+		{In1: 1, In2: 1, Out: 8, Mode: so3.UUU, PathWeight: 1},
+	}}
+	for _, layout := range []Layout{MulIr, IrMul} {
+		c := g.convolution(TensorProduct{TP: tp, Impl: ImplUnfused, Layout: layout, Deterministic: layout == IrMul}, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 5}, 3))
+		near(t, "all modes "+string(layout), c.result(7), c.reference(7), 1e-5)
+	}
+}
+
+func TestCUDAReduce(t *testing.T) {
+	g := newGPU(t)
+	for _, size := range [][2]int{{1, 1}, {20000, 1}, {300, 3}, {77, 600}, {1, 300}} {
+		rows, cols := size[0], size[1]
+		x := g.random(rows * cols)
+		for _, op := range []string{"sum", "mean", "max"} {
+			for _, det := range []bool{false, true} {
+				s := Reduce{Op: op, C: cols, Deterministic: det}
+				out := g.poisoned(cols)
+				g.run(g.must(s.Bind(g.dev, g.floats(x), out, rows)))
+				want := make([]float64, cols)
+				RefReduce(s, doubles(x), want)
+				near(t, fmt.Sprintf("%+v of %d rows", s, rows), g.read(out, cols), want, 1e-5)
+			}
+		}
+	}
+	x := g.random(900)
+	x[451] = float32(math.NaN())
+	for _, op := range []string{"sum", "max"} {
+		for _, det := range []bool{false, true} {
+			out := g.floats(make([]float32, 3))
+			g.run(g.must(Reduce{Op: op, C: 3, Deterministic: det}.Bind(g.dev, g.floats(x), out, 300)))
+			if v := g.read(out, 3); v[0] != v[0] || v[1] == v[1] || v[2] != v[2] {
+				t.Errorf("%s deterministic=%t of a NaN in column 1: %v", op, det, v)
+			}
+		}
+	}
+}
+
+// Every shape that is offered computes the same product.
+func TestCUDACandidates(t *testing.T) {
+	g := newGPU(t)
+	tp := TensorProduct{TP: uvu(t, "9x0e+9x1o", "0e+1o", "9x0e+9x1o"), Impl: ImplCSR, Layout: IrMul}
+	gr := (&rig{t: t, rnd: g.rnd}).graph([]int{40, 3, 0, 1}, 5)
+	all := tp.Candidates(g.dev)
+	if len(all) < 10 || all[0].Threads != 0 {
+		t.Errorf("%d candidates, the first with %d threads; expected ten or more after the product itself", len(all), all[0].Threads)
+	}
+	for _, one := range all {
+		c := g.convolution(one, gr)
+		near(t, fmt.Sprintf("threads %d segment %d", one.Threads, one.Segment), c.result(len(gr.src)), c.reference(len(gr.src)), 1e-5)
+	}
+	if n := len(Gemm{K: 3, N: 4, Act: "none", Library: "off"}.Candidates(g.dev)); n != 3 {
+		t.Errorf("%d shapes of a product, expected 3", n)
+	}
+}
+
+func TestCUDARefusals(t *testing.T) {
+	g := newGPU(t)
+	tp := TensorProduct{TP: uvu(t, "2x0e", "0e", "0e"), Impl: ImplCSR, Layout: IrMul}
+	for want, change := range map[string]func(*TensorProduct){
+		"use a multiple of 32": func(t *TensorProduct) { t.Threads = 33 },
+		"hidden layer of 1 to": func(t *TensorProduct) { t.Impl = ImplCSRMLP },
+		"use impl=csr":         func(t *TensorProduct) { t.Impl, t.Hidden = ImplCSRMLP, 5000 },
+	} {
+		bad := tp
+		change(&bad)
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, expected one with %q", err, want)
+		}
+	}
+	_, err := Gemm{K: 1, N: 1, Act: "none", Normalisation: NormExact, Precision: "fp8"}.Bind(g.dev, g.poisoned(1), g.poisoned(1), g.poisoned(1), 1)
+	if err == nil || !strings.Contains(err.Error(), "use fp32, tf32, bf16 or fp16") {
+		t.Errorf("fp8: error %v", err)
+	}
+}

@@ -1,0 +1,55 @@
+package op
+
+import "math"
+
+// Rounding of a float32 to fewer bits, to nearest with ties to even; subnormals,
+// infinities and NaNs are kept. It is what device_convert.cuh does on a GPU.
+
+// toTF32 keeps 10 of 23 bits of mantissa.
+func toTF32(x float32) float32 {
+	u := math.Float32bits(x)
+	if u&0x7f800000 == 0x7f800000 {
+		return x
+	}
+	return math.Float32frombits((u + 0xfff + u>>13&1) &^ 0x1fff)
+}
+
+// toBF16 keeps the upper 16 bits.
+func toBF16(x float32) uint16 {
+	u := math.Float32bits(x)
+	if u&0x7fffffff > 0x7f800000 {
+		return uint16(u>>16) | 0x40
+	}
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}
+
+func fromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// toFP16 rounds to IEEE half precision.
+func toFP16(x float32) uint16 {
+	u := math.Float32bits(x)
+	sign, a := uint16(u>>16&0x8000), u&0x7fffffff
+	switch {
+	case a > 0x7f800000:
+		return sign | 0x7e00 | uint16(a>>13&0x1ff)
+	case a >= 0x47800000: // 65536 and above
+		return sign | 0x7c00
+	case a < 0x38800000: // below 2^-14: a multiple of 2^-24
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(a))*(1<<24)))
+	}
+	a += 0xfff + a>>13&1 // may carry up to infinity, as it should
+	return sign | uint16((a-0x38000000)>>13)
+}
+
+func fromFP16(h uint16) float32 {
+	sign, e, m := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
+	switch {
+	case e == 31 && m != 0:
+		return math.Float32frombits(sign | 0x7fc00000 | m<<13)
+	case e == 31:
+		return math.Float32frombits(sign | 0x7f800000)
+	case e != 0:
+		return math.Float32frombits(sign | (e+112)<<23 | m<<13)
+	}
+	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
+}

@@ -1,0 +1,57 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+// mlpEdges edges have their weights of a path made at a time.
+const mlpEdges = 32
+
+// mlpWork is the values of mlpView.w.
+const mlpWork = mlpEdges * uChunk
+
+// mlpView is the second layer of the MLP as csr+mlp sees it; w is room for the
+// weights of some copies of one path for mlpEdges edges.
+type mlpView struct {
+	h, w2, w []float32
+	hidden   int
+	scale    float32
+}
+
+func tpCSRMLPHost(a *gpuprof.Args, lo, hi int) {
+	var scratch csrScratch
+	q := mlpView{h: a.Floats(2), w2: a.Floats(3), hidden: a.Int(15), scale: a.F32(16)}
+	plan, work, edges, segment := a.Ints(11), a.Floats(12), a.Int(13), a.Int(14)
+	v := csrView{
+		tpView: makeTPView(a.Ints(9), a.Floats(10), plan),
+		x:      a.Floats(0), y: a.Floats(1), src: a.Ints(4), dst: a.Ints(5), rowPtr: a.Ints(6),
+		out: a.Floats(7), partial: a.Floats(8), scratch: &scratch,
+	}
+	v.sizes(plan)
+	for c := lo; c < hi; c++ {
+		q.w = work[c*mlpWork:][:mlpWork]
+		v.item(c, edges, segment, &q)
+	}
+}
+
+// segmentMLP adds the edges [from, to) to row, path by path, so that the
+// weights in use stay small; every value still gets its edges in order.
+func (v *csrView) segmentMLP(from, to int, row []float32, q *mlpView) {
+	for e0 := from; e0 < to; e0 += mlpEdges {
+		n := min(mlpEdges, to-e0)
+		for p := range v.path {
+			t := v.table[p*pathInts : (p+1)*pathInts]
+			for u0 := 0; u0 < int(t[4]); u0 += uChunk {
+				copies := min(uChunk, int(t[4])-u0)
+				w := q.w[:n*copies]
+				clear(w)
+				vec.Gemm(n, copies, q.hidden, q.scale, q.h[e0*q.hidden:], q.hidden, q.w2[int(t[2])+u0:], v.numel, w, copies)
+				for e := range n {
+					cells, m := v.pathM(t, v.y[(e0+e)*v.shDim:][:v.shDim])
+					v.addCopies(t, u0, w[e*copies:(e+1)*copies], v.x[int(v.src[e0+e])*v.inDim:][:v.inDim], row, cells, m)
+				}
+			}
+		}
+	}
+}
