@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
@@ -16,7 +17,7 @@ type block struct {
 	pass        events.Pass
 	rec         *events.Block
 	first, last int
-	throttled   bool
+	causes      []string // what disturbed the block
 	interrupted bool
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }
@@ -25,6 +26,9 @@ type block struct {
 // than a second are too dear to throw away at the end, and long against any
 // pipeline effect there.
 func (r *runner) trim() (head, tail int) {
+	if r.cold { // every step begins and ends idle
+		return 0, 0
+	}
 	d := r.sess.Depth() - 1
 	if r.stepNS > int64(longStep) {
 		return d, 0
@@ -46,8 +50,9 @@ func (r *runner) blockSteps(target time.Duration) int {
 	return max(1, min(n, r.rec.Capacity()-head-tail))
 }
 
-// runBlock runs keep samples' worth of steps. When the context ends in the
-// middle, the whole steps so far are kept.
+// runBlock runs keep samples' worth of steps. When the context ends or a step
+// fails in the middle, the whole steps so far are kept; a failed step's error
+// comes with them, and without a block only where the device has failed too.
 func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	head, tail := r.trim()
 	n := keep + head + tail
@@ -60,22 +65,24 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 		return nil, fmt.Errorf("tying the device's clock to the caller's: %w", err)
 	}
 	r.anchorSlack = max(r.anchorSlack, slack)
-	quota, _ := r.machine.Throttled()
+	before := r.disturbances()
+	if r.quiet {
+		r.telemetryOn(false)
+		defer r.telemetryOn(true)
+	}
 	t0 := events.Now()
 	done, stepErr := r.steps(n)
 	b := &block{pass: pass, interrupted: done < n}
-	if err := firstError(stepErr, r.rec.Finish(), r.sess.Main().Sync()); err != nil {
-		return nil, err
+	if err := firstError(r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+		return nil, firstError(stepErr, err)
 	}
 	t1 := events.Now()
-	if q, ok := r.machine.Throttled(); ok {
-		b.throttled = q > quota
-	}
+	b.causes = r.disturbances().since(before)
 	if done == 0 {
-		return b, nil
+		return b, stepErr
 	}
 	if b.rec, err = r.rec.Drain(anchor); err != nil {
-		return nil, err
+		return nil, firstError(stepErr, err)
 	}
 	b.first, b.last = head, done-tail
 	if b.interrupted { // cut short while the pipeline was full: nothing drained yet
@@ -88,7 +95,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	if diff := max(total-clock, clock-total); diff > int64(time.Millisecond) && !b.interrupted {
 		b.mismatch = float64(diff) / float64(clock)
 	}
-	return b, nil
+	return b, stepErr
 }
 
 // steps is the timed loop. It allocates nothing.
@@ -97,26 +104,87 @@ func (r *runner) steps(n int) (int, error) {
 		if r.ctx.Err() != nil {
 			return i, nil
 		}
+		if r.cold || r.gated {
+			if err := r.ready(); err != nil {
+				return i, err
+			}
+		}
 		if err := r.sess.Step(r.next, r.rec); err != nil {
 			return i, err
+		}
+		if r.cold {
+			if err := r.settleStep(); err != nil {
+				return i, err
+			}
 		}
 		r.next++
 	}
 	return n, nil
 }
 
+// ready puts on the main stream what a step begins behind: in mode cold what
+// clears the cache, and where the step is gated a kernel that spins for as long
+// as the caller takes to enqueue the step, so that its launches queue up and the
+// device works through them without waiting for the caller.
+//
+// Gated are the steps of mode cold, each of which begins on an idle device and
+// would else measure the caller, and those of the kernel pass, whose times are
+// kernels' own. In modes steady, hot and host the caller's pace is part of what
+// a step takes and shows as launch and gap, so nothing is gated there.
+func (r *runner) ready() error {
+	main := r.sess.Main()
+	if r.cold {
+		if err := r.dev.FlushCache(main); err != nil {
+			return fmt.Errorf("clearing the cache before a step: %w", err)
+		}
+	}
+	if r.enqueueNS == 0 || !r.dev.CanSpin() {
+		return nil
+	}
+	return r.dev.Spin(main, min(int64(gateSlack*float64(r.enqueueNS))+gateNS, longestGateNS))
+}
+
+// settleStep ends a step of mode cold: the next one begins on an idle device.
+func (r *runner) settleStep() error {
+	return firstError(r.rec.EndStep(), r.sess.Main().Sync())
+}
+
+// enqueueTime is the caller's median time in a step of a probed block, without
+// its waiting, in nanoseconds.
+func (b *block) enqueueTime(stages []gpuprof.Stage) int64 {
+	sums := make([]float64, len(b.rec.Begin)-1)
+	for _, sp := range b.rec.Spans {
+		if stages[sp.Stage].Kind != gpuprof.WaitStage {
+			sums[sp.Step] += float64(sp.HostEnd - sp.HostStart)
+		}
+	}
+	return int64(stats.Median(sums))
+}
+
 // periods are the block's samples in seconds, by the mode's clock.
 func (b *block) periods(mode gpuprof.Mode) []float64 {
 	var out []float64
-	edges := b.edges(mode)
+	edges, stride := b.edges(mode)
 	for i := b.first; i < b.last; i++ {
-		out = append(out, sec(edges[i+1]-edges[i]))
+		out = append(out, sec(edges[i*stride+1]-edges[i*stride]))
 	}
 	return out
 }
 
-// edges are the step borders: device times, or in mode host the caller's.
-func (b *block) edges(mode gpuprof.Mode) []int64 {
+// edges are the step borders: device times, or in mode host the caller's. Step
+// i is from edge i*stride to the next: steps follow one another (stride 1)
+// but in mode cold, where what lies between them is nobody's (stride 2).
+func (b *block) edges(mode gpuprof.Mode) (at []int64, stride int) {
+	if mode == gpuprof.Cold {
+		for i, end := range b.rec.Ends {
+			at = append(at, b.rec.Begin[i], end)
+		}
+		return at, 2
+	}
+	return b.borders(mode), 1
+}
+
+func (b *block) borders(mode gpuprof.Mode) []int64 {
 	if mode != gpuprof.HostClock {
 		return b.rec.Begin
 	}

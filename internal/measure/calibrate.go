@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -12,7 +13,11 @@ import (
 // calibrate measures what measuring costs here, in seconds: the smallest step
 // of the event clock, an empty event pair, a launch of nothing seen from both
 // sides, and a read of the caller's clock.
-func calibrate(dev gpuprof.Device, s gpuprof.Stream) (map[string]float64, error) {
+//
+// On a device that can spin, events and launches queue up behind a gate, so
+// that the device's side is not the caller's pace; the caller's side is the
+// time of the same calls.
+func calibrate(dev *events.Tracer, s gpuprof.Stream, in Instruments) (map[string]float64, error) {
 	const n = 200
 	evs := make([]gpuprof.Event, 2*n)
 	for i := range evs {
@@ -35,30 +40,54 @@ func calibrate(dev gpuprof.Device, s gpuprof.Stream) (map[string]float64, error)
 	if err != nil {
 		return nil, fmt.Errorf("calibrating: %w", err)
 	}
-	tick := math.Inf(1)
-	for _, d := range empty {
-		if d > 0 {
-			tick = min(tick, d)
-		}
-	}
-	if math.IsInf(tick, 1) {
-		tick = 0 // every pair fell into one tick
-	}
 	h0 := events.Now()
 	for range n {
 		events.Now()
 	}
-	return map[string]float64{
-		"event_tick":       tick,
+	out := map[string]float64{
+		"event_tick":       smallestStep(slices.Concat(empty, launch)),
 		"empty_event_pair": stats.Median(empty),
 		"null_launch":      stats.Median(launch),
 		"null_launch_host": stats.Median(caller),
 		"host_clock_read":  float64(events.Now()-h0) / n * 1e-9,
-	}, nil
+	}
+	if in != nil {
+		if d, ok := in.Latency(); ok {
+			out["nvml_call"] = d.Seconds()
+		}
+	}
+	return out, nil
 }
 
+// smallestStep is the least time above zero that lies between any two of the
+// times, or between one and zero; 0 where all are zero. Half a nanosecond is
+// rounding.
+func smallestStep(times []float64) float64 {
+	sorted := append([]float64{0}, times...)
+	slices.Sort(sorted)
+	step := math.Inf(1)
+	for i := 1; i < len(sorted); i++ {
+		if d := sorted[i] - sorted[i-1]; d > 0.5e-9 {
+			step = min(step, d)
+		}
+	}
+	if math.IsInf(step, 1) {
+		return 0 // every pair fell into one tick
+	}
+	return step
+}
+
+// calibrationGateNS is well over what the caller needs for a round's events and
+// launches, some 10 us each.
+const calibrationGateNS = 10_000_000
+
 // eventPairs times fn between pairs of events and on the caller's clock.
-func eventPairs(dev gpuprof.Device, s gpuprof.Stream, evs []gpuprof.Event, fn func() error) (device, caller []float64, err error) {
+func eventPairs(dev *events.Tracer, s gpuprof.Stream, evs []gpuprof.Event, fn func() error) (device, caller []float64, err error) {
+	if dev.CanSpin() {
+		if err := dev.Spin(s, calibrationGateNS); err != nil {
+			return nil, nil, err
+		}
+	}
 	for i := 0; i < len(evs); i += 2 {
 		if err := s.Record(evs[i]); err != nil {
 			return nil, nil, err

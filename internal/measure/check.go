@@ -26,6 +26,9 @@ func Check(ctx context.Context, dev gpuprof.Device, plan Plan) ([]gpuprof.Check,
 
 // open asks the workload whether the device can honour the plan, then opens it.
 func (p Plan) open(ctx context.Context, dev gpuprof.Device) (gpuprof.Session, error) {
+	if d, ok := dev.(interface{ Libraries() map[string]string }); ok {
+		d.Libraries() // a workload may ask the device's facts for them
+	}
 	if err := p.Workload.Refuse(dev.Info(), p.Knobs); err != nil {
 		return nil, err
 	}
@@ -60,9 +63,10 @@ func checkError(plan Plan, checks []gpuprof.Check) error {
 
 // checked is the session's check, or an earlier pass of the same build with
 // the same settings on the same device: several processes of one comparison
-// do not pay for the reference again.
-func checked(ctx context.Context, dev gpuprof.Device, sess gpuprof.Session, plan Plan) ([]gpuprof.Check, error) {
-	path := cachePath(dev.Info(), plan)
+// do not pay for the reference again. The device's fingerprint and the hash of
+// the kernels it runs are part of what must be the same.
+func checked(ctx context.Context, dev gpuprof.Device, sess gpuprof.Session, plan Plan, code string) ([]gpuprof.Check, error) {
+	path := cachePath(dev.Info(), plan, code)
 	if checks, ok := readCache(path); ok {
 		return checks, nil
 	}
@@ -76,7 +80,7 @@ func checked(ctx context.Context, dev gpuprof.Device, sess gpuprof.Session, plan
 // cachePath is empty when nothing can be cached: without a folder, without a
 // build to tie the result to, or when a knob names a file, whose content the
 // key would not know.
-func cachePath(info gpuprof.Info, plan Plan) string {
+func cachePath(info gpuprof.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
 	}
@@ -88,7 +92,7 @@ func cachePath(info gpuprof.Info, plan Plan) string {
 			return ""
 		}
 	}
-	key, err := json.Marshal([]any{plan.Build, info, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode})
+	key, err := json.Marshal([]any{plan.Build, info, code, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode})
 	if err != nil {
 		return ""
 	}

@@ -19,11 +19,13 @@ type samples struct {
 	stages []gpuprof.Stage
 	step   []float64
 	bare   []float64
+	probed []float64 // periods of the separate pass of stage events
 	// One column a stage plus launch and gap; one row a sample.
 	device, host, exposed [][]float64
 	rates                 []float64 // steps a second, one a probed block
 	order                 []gpuprof.Order
 	flags                 [][]string
+	causes                map[string]int // samples by what disturbed them
 	blocks                int
 	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
@@ -32,11 +34,12 @@ type samples struct {
 
 func newSamples(stages []gpuprof.Stage) *samples {
 	n := len(stages) + 2
-	return &samples{stages: stages, device: make([][]float64, n), host: make([][]float64, n), exposed: make([][]float64, n)}
+	return &samples{stages: stages, causes: map[string]int{}, device: make([][]float64, n), host: make([][]float64, n), exposed: make([][]float64, n)}
 }
 
-// add takes a block's samples in.
-func (s *samples) add(b *block, mode gpuprof.Mode, limit int) {
+// add takes a block's samples in. Where stage events are kept apart, the bare
+// blocks are the step's and the probed ones the stages'.
+func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	if b.rec == nil {
 		return
 	}
@@ -44,37 +47,49 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int) {
 	p := b.periods(mode)
 	p = p[:min(len(p), limit)]
 	side := gpuprof.SideProbed
-	if b.pass == events.Bare {
+	switch {
+	case b.pass == events.Bare && !apart:
 		side = gpuprof.SideBare
 		s.bare = append(s.bare, p...)
-	} else {
-		s.step = append(s.step, p...)
+	case b.pass == events.Bare:
+		s.addStep(p)
+	case apart:
+		s.probed = append(s.probed, p...)
 		s.addStages(b, mode, len(p))
-		if sum := floats.Sum(p); sum > 0 {
-			s.rates = append(s.rates, float64(len(p))/sum)
-		}
+		return // no samples of the step
+	default:
+		s.addStep(p)
+		s.addStages(b, mode, len(p))
 	}
-	edges := b.edges(mode)
+	edges, stride := b.edges(mode)
 	for i := range p {
-		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: float64(edges[b.first+i]) * 1e-9})
-		f := []string{}
-		if b.throttled {
-			f = append(f, "throttled")
-		}
-		s.flags = append(s.flags, f)
+		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: float64(edges[(b.first+i)*stride]) * 1e-9})
+		s.flags = append(s.flags, flagsOf(b.causes))
+	}
+	for _, cause := range b.causes {
+		s.causes[cause] += len(p)
 	}
 	s.blocks++
+}
+
+// addStep takes in periods of the step, and their rate over the block.
+func (s *samples) addStep(p []float64) {
+	s.step = append(s.step, p...)
+	if sum := floats.Sum(p); sum > 0 {
+		s.rates = append(s.rates, float64(len(p))/sum)
+	}
 }
 
 // addStages takes the stage times of the first n samples of a probed block.
 func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	intervals := intervalsOf(b.rec, s.stages)
-	rows := exposed(b.edges(mode), intervals, len(s.stages))
+	edges, stride := b.edges(mode)
+	rows := exposed(edges, intervals, len(s.stages))
 	dev, host := stageSums(b.rec, len(s.stages))
 	for k := range n {
 		i := b.first + k
-		for c := range rows[i] {
-			s.exposed[c] = append(s.exposed[c], float64(rows[i][c])*1e-9)
+		for c := range rows[i*stride] {
+			s.exposed[c] = append(s.exposed[c], float64(rows[i*stride][c])*1e-9)
 			s.device[c] = append(s.device[c], float64(dev[i][c])*1e-9)
 			s.host[c] = append(s.host[c], float64(host[i][c])*1e-9)
 		}
@@ -120,8 +135,8 @@ func (s *samples) pair(probed, bare *block, mode gpuprof.Mode) {
 
 // results turns the columns into stage results, without kernels.
 func (s *samples) results() []gpuprof.StageResult {
-	if len(s.step) == 0 {
-		return nil
+	if len(s.exposed[0]) == 0 {
+		return []gpuprof.StageResult{}
 	}
 	series := func(x []float64) *gpuprof.Series { return stats.Summarise("s", x) }
 	var out []gpuprof.StageResult

@@ -23,14 +23,12 @@ func (r *runner) kernelPass() error {
 		steps = r.rec.Capacity() - head - tail
 		r.warn("counters-incomplete", fmt.Sprintf("counters cover %d steps, less than the cycle of %d", steps, cycle), "synchronise more often to have exact counters")
 	}
-	launches := 8 // copies beside what the stages list
-	for _, s := range r.sess.Stages() {
-		launches += len(s.Parts) + s.MaxSpans
-	}
-	if err := r.dev.Enable(launches * (steps + head + tail)); err != nil {
+	if err := r.dev.Enable(r.launches() * (steps + head + tail)); err != nil {
 		return err
 	}
 	defer r.dev.Disable()
+	r.gated = r.dev.CanSpin()
+	defer func() { r.gated = false }()
 	r.next = 0
 	b, err := r.runBlock(events.Kernels, steps)
 	if err != nil {
@@ -64,7 +62,7 @@ func (r *runner) addKernels() {
 	}
 	r.run.Counters = stepCounters(b, stages, steps)
 	for c, st := range stages {
-		r.run.Stages = append(r.run.Stages, kernelsOf(b, c, st)...)
+		r.run.Stages = append(r.run.Stages, r.kernelsOf(b, c, st)...)
 	}
 }
 
@@ -113,8 +111,9 @@ func meterCounters(m gpuprof.Meter, steps int) map[string]float64 {
 	}
 }
 
-// kernelsOf adds up each kernel of a stage, per step of the pass.
-func kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
+// kernelsOf adds up each kernel of a stage, per step of the pass; what was too
+// short for that has its slope.
+func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
 	times := map[string][]float64{}
 	steps := b.last - b.first
 	for _, l := range b.rec.Launches {
@@ -135,7 +134,11 @@ func kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.StageResult {
 	for _, name := range slices.Sorted(maps.Keys(times)) {
 		counters := costCounters(costs[name])
 		counters["launches"] = float64(costs[name].Launches)
-		out = append(out, gpuprof.StageResult{Name: name, Parent: st.Name, Device: stats.Summarise("s", times[name]), Counters: counters})
+		res := gpuprof.StageResult{Name: name, Parent: st.Name, Device: stats.Summarise("s", times[name]), Counters: counters}
+		if s, ok := r.slopes[kernelKey{stage, name}]; ok {
+			res.Device, res.Method = stats.Summarise("s", s.perStep), gpuprof.MethodSlope
+		}
+		out = append(out, res)
 	}
 	return out
 }

@@ -27,6 +27,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	pick := func(f func(*gpuprof.Run) *gpuprof.Series) *gpuprof.Series { return mergeSeries(runs, f) }
 	out.Step = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.Step })
 	out.BareStep = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.BareStep })
+	out.ProbedStep = mergeProbed(runs)
 	out.EnergyStep = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.EnergyStep })
 	if out.Throughput != nil {
 		out.Throughput = &gpuprof.Throughput{Unit: out.Throughput.Unit, Series: pick(func(r *gpuprof.Run) *gpuprof.Series {
@@ -40,6 +41,20 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.Overhead = mergeOverhead(runs)
 	mergeLists(&out, runs)
 	return &out, nil
+}
+
+// mergeProbed is what the processes' exposed times add up to; nil when that is
+// the step itself in all of them.
+func mergeProbed(runs []*gpuprof.Run) *gpuprof.Series {
+	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil }) {
+		return nil
+	}
+	return mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series {
+		if r.ProbedStep != nil {
+			return r.ProbedStep
+		}
+		return r.Step
+	})
 }
 
 func sameKnobs(a, b gpuprof.Settings) bool {

@@ -24,6 +24,11 @@ type Plan struct {
 	Build    string // hash of the binary: part of the check cache's key
 	CacheDir string // "" checks every time
 	Progress func(Progress)
+	// Instruments read the device beside the probe; nil where there are none.
+	// They are the caller's to open and close.
+	Instruments Instruments
+	// NoEnergy leaves the energy pass out, which takes some four seconds.
+	NoEnergy bool
 }
 
 // Progress says where a run is.
@@ -61,11 +66,17 @@ const (
 	minPairs      = 3      // of probed and bare blocks, for the overhead's interval
 	halfWidthGoal = 0.0125 // a quarter of the default 5 % threshold
 	settleWindows = 5
-	settleSpread  = 0.01
+	settleSpread  = 0.01 // of the step time
+	settleClock   = 0.01
+	settlePower   = 0.02
 	warmupCap     = 15 * time.Second
 	blockTarget   = 150 * time.Millisecond
 	minBlockSteps = 5
-	windowTarget  = 20 * time.Millisecond
+	windowTarget  = 20 * time.Millisecond  // of the host device
+	gpuWindow     = 200 * time.Millisecond // clocks and power take so long to follow
+	gateSlack     = 1.25                   // of the caller's time in a step
+	gateNS        = 20_000                 // more
+	longestGateNS = 50_000_000
 	longStep      = time.Second // past it, blocks shrink to single steps
 	clockMismatch = 0.01
 	unevenSteps   = 0.1 // mean over median

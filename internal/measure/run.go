@@ -32,6 +32,14 @@ type runner struct {
 	anchorSlack int64
 	example     *block // the last probed block, for the example step
 	kernels     *block
+	pair        [2]gpuprof.Event // for what is timed beside the steps
+	slopes      map[kernelKey]slope
+
+	cold      bool  // every step begins with the cache cleared
+	gated     bool  // every step begins behind a gate
+	apart     bool  // stage events are kept out of the timing passes
+	quiet     bool  // telemetry is kept out of the timing blocks
+	enqueueNS int64 // the caller's time in a step, without waiting
 }
 
 // Run executes a plan on a device the caller opened and will close. The
@@ -39,20 +47,24 @@ type runner struct {
 // cuts the run short: then its status is partial or invalid, and what was
 // measured is in it.
 func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, error) {
-	r := &runner{ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now()}
+	r := newRunner(ctx, dev, plan)
 	if err := r.setup(); err != nil {
-		return nil, err
+		return r.run, err
 	}
 	defer r.sess.Close() // the device's own Close reports what this could
-	telemetry := host.Start(ctx, 100*time.Millisecond)
+	stop := r.startTelemetry()
 	err := r.measure()
-	r.run.Telemetry = telemetry.Stop()
+	r.run.Telemetry = stop()
 	r.summarise(err)
 	return r.run, err
 }
 
+func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
+	return &runner{ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now()}
+}
+
 func (r *runner) measure() error {
-	phases := []func() error{r.check, r.prepare, r.warmUp, r.sample, r.kernelPass}
+	phases := []func() error{r.check, r.prepare, r.warmUp, r.ladder, r.breakdown, r.sample, r.energy, r.kernelPass, r.shortPass}
 	for _, phase := range phases {
 		if err := phase(); err != nil {
 			return err
@@ -71,19 +83,42 @@ func (r *runner) setup() error {
 	if r.dev.Info().Kind == "host" && p.Mode == gpuprof.Cold {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches; use --mode steady, hot or host", p.Workload.Name())
 	}
+	if p.Mode == gpuprof.Cold && !r.dev.CanFlush() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: device %s has no way to clear its cache; use --mode steady, hot or host", p.Workload.Name(), r.dev.Info().Name)
+	}
+	r.cold = p.Mode == gpuprof.Cold
 	sess, err := p.open(r.ctx, r.dev)
 	if err != nil {
+		// What is refused before the device was asked for anything leaves no
+		// result; a device that fails on the way leaves a partial one.
+		if r.dev.Touched() && (errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice)) {
+			r.begin(nil)
+			r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
+		}
 		return err
 	}
 	r.sess, r.samples = sess, newSamples(sess.Stages())
+	r.begin(sess.Input())
+	return nil
+}
+
+// begin starts the result.
+func (r *runner) begin(input map[string]any) {
+	p := r.plan
 	r.run = &gpuprof.Run{
 		Version: gpuprof.SchemaVersion, Tool: p.Tool, Status: gpuprof.Complete, Started: r.started.UTC().Round(time.Millisecond),
 		Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
-		Mode: p.Mode, Device: r.machine.Environment(r.dev.Info()), Input: sess.Input(),
+		Mode: p.Mode, Device: r.machine.Environment(r.dev.Info()), Input: input, Telemetry: map[string]gpuprof.Track{},
 		Checks: []gpuprof.Check{}, Stages: []gpuprof.StageResult{}, Counters: map[string]float64{}, Calibration: map[string]float64{},
 		Order: []gpuprof.Order{}, Flags: [][]string{}, ExampleStep: []gpuprof.Span{}, Warnings: []gpuprof.Warning{}, Findings: []gpuprof.Finding{},
 	}
-	return nil
+	if r.run.Input == nil {
+		r.run.Input = map[string]any{}
+	}
+	r.addFacts()
+	if r.run.Simulated() {
+		r.warn("simulated", "the device is a simulated driver on the CPU, so no time in this result says anything about a GPU", "measure on a GPU; a simulated run cannot be a baseline")
+	}
 }
 
 func modelKnobs(w gpuprof.Workload) []string {
@@ -99,7 +134,7 @@ func modelKnobs(w gpuprof.Workload) []string {
 // check compares with the reference: no check, no times.
 func (r *runner) check() error {
 	r.plan.report("check", 0, 1, "comparing with the float64 reference")
-	checks, err := checked(r.ctx, r.dev, r.sess, r.plan)
+	checks, err := checked(r.ctx, r.dev, r.sess, r.plan, r.dev.CodeHash())
 	r.run.Checks = append(r.run.Checks, checks...)
 	return err
 }
@@ -116,11 +151,30 @@ func (r *runner) prepare() error {
 	if r.rec, err = events.NewRecorder(r.dev, r.sess.Main(), r.sess.Stages(), capacity, r.dev); err != nil {
 		return err
 	}
-	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main()); err != nil {
+	for i := range r.pair {
+		if r.pair[i], err = r.dev.NewEvent(); err != nil {
+			return fmt.Errorf("making events: %w", err)
+		}
+	}
+	if r.cold {
+		// The first flush allocates its regions.
+		if err := firstError(r.rec.EndEvents(), r.dev.FlushCache(r.sess.Main()), r.sess.Main().Sync()); err != nil {
+			return fmt.Errorf("preparing mode cold: %w", err)
+		}
+	}
+	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments); err != nil {
 		return err
 	}
 	r.run.Ceilings, err = r.dev.Ceilings(r.ctx)
 	return err
+}
+
+// energy is the energy pass, unless the plan leaves it out.
+func (r *runner) energy() error {
+	if r.plan.NoEnergy {
+		return nil
+	}
+	return r.energyPass()
 }
 
 // sample takes probed and bare blocks in turn, ABBA or BAAB, until the
@@ -136,7 +190,10 @@ func (r *runner) sample() error {
 			order[0], order[1] = order[1], order[0]
 		}
 		sides := order
-		if r.stepNS > int64(longStep) && pair > 0 { // the bare side is too dear to repeat
+		switch {
+		case r.apart: // breakdown has the probed side
+			sides = []events.Pass{events.Bare}
+		case r.stepNS > int64(longStep) && pair > 0: // the bare side is too dear to repeat
 			sides = []events.Pass{events.Probed}
 		}
 		if err := r.samplePair(sides); err != nil || r.ctx.Err() != nil {
@@ -154,20 +211,22 @@ func (r *runner) samplePair(sides []events.Pass) error {
 		keep, limit := r.blockSteps(blockTarget), math.MaxInt
 		if n := r.plan.Samples; n > 0 {
 			have := len(r.samples.step)
-			if pass == events.Bare {
+			if pass == events.Bare && !r.apart {
 				have = len(r.samples.bare)
 			}
 			keep = max(1, min(keep, n-have, (n+minPairs-1)/minPairs))
 			limit = max(0, n-have)
 		}
 		b, err := r.runBlock(pass, keep)
+		if b != nil { // what was finished counts, also when a step failed
+			r.samples.add(b, r.plan.Mode, limit, r.apart)
+			got[pass] = b
+			if pass == events.Probed && b.rec != nil && b.last > b.first {
+				r.example = b
+			}
+		}
 		if err != nil {
 			return err
-		}
-		r.samples.add(b, r.plan.Mode, limit)
-		got[pass] = b
-		if pass == events.Probed && b.rec != nil && b.last > b.first {
-			r.example = b
 		}
 		if r.ctx.Err() != nil {
 			return nil
@@ -175,6 +234,30 @@ func (r *runner) samplePair(sides []events.Pass) error {
 	}
 	if got[events.Probed] != nil && got[events.Bare] != nil {
 		r.samples.pair(got[events.Probed], got[events.Bare], r.plan.Mode)
+	}
+	return nil
+}
+
+// breakdownBlocks is how many blocks the separate pass of stage events has.
+const breakdownBlocks = 3
+
+// breakdown times the stages where their events are kept out of the timing
+// passes: at least ten steps, in blocks of their own. It comes before sampling,
+// so that a run cut short has stages too.
+func (r *runner) breakdown() error {
+	if !r.apart {
+		return nil
+	}
+	for i := 0; i < breakdownBlocks || len(r.samples.probed) < minSamples; i++ {
+		r.plan.report("stages", float64(i), breakdownBlocks, "")
+		b, err := r.runBlock(events.Probed, r.blockSteps(blockTarget))
+		if err != nil || r.ctx.Err() != nil {
+			return err
+		}
+		r.samples.add(b, r.plan.Mode, math.MaxInt, true)
+		if b.rec != nil && b.last > b.first {
+			r.example = b
+		}
 	}
 	return nil
 }
@@ -196,7 +279,7 @@ func (r *runner) decided(spent time.Duration) bool {
 	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
 	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))
 	pairs := len(r.samples.probedPairs)
-	if n < minSamples || left > 0 && (spent < r.plan.MinTime || pairs < minPairs && r.stepNS < int64(longStep)) {
+	if n < minSamples || left > 0 && (spent < r.plan.MinTime || !r.apart && pairs < minPairs && r.stepNS < int64(longStep)) {
 		return false
 	}
 	if half <= halfWidthGoal {

@@ -83,7 +83,11 @@ func TestCompleteRun(t *testing.T) {
 // step's stages, gap among them, are the period.
 func addsUp(t *testing.T, r *gpuprof.Run) {
 	t.Helper()
-	for p, samples := range r.Step.Runs {
+	step := r.Step
+	if r.ProbedStep != nil {
+		step = r.ProbedStep
+	}
+	for p, samples := range step.Runs {
 		for i, period := range samples {
 			var sum float64
 			for _, s := range r.Stages {
@@ -238,7 +242,7 @@ func TestCheckCache(t *testing.T) {
 	p := fake{}.plan()
 	p.CacheDir, p.Build = t.TempDir(), "build-1"
 	d := openHost(t)
-	path := cachePath(d.Info(), p)
+	path := cachePath(d.Info(), p, "")
 	if filepath.Dir(path) != filepath.Join(p.CacheDir, "checks") {
 		t.Fatalf("cache path %s", path)
 	}
@@ -255,8 +259,10 @@ func TestCheckCache(t *testing.T) {
 	q.Build = "build-2"
 	r := p
 	r.Knobs = gpuprof.Settings{"size": "2"}
-	if cachePath(d.Info(), q) == path || cachePath(d.Info(), r) == path {
-		t.Error("another build or knob shares the key")
+	arch := d.Info()
+	arch.Arch = "sm_90"
+	if cachePath(d.Info(), q, "") == path || cachePath(d.Info(), r, "") == path || cachePath(arch, p, "") == path || cachePath(d.Info(), p, "0123") == path {
+		t.Error("another build, knob, architecture or PTX shares the key")
 	}
 }
 

@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -14,6 +15,11 @@ import (
 func (r *runner) summarise(err error) {
 	r.plan.report("summarise", 0, 1, "")
 	r.run.PeakMemory = r.dev.Memory().Peak
+	if o, ok := r.sess.(gpuprof.Observer); ok {
+		figures, tracks := o.Observed(r.started)
+		maps.Copy(r.run.Input, figures)
+		maps.Copy(r.run.Telemetry, tracks)
+	}
 	if err != nil {
 		r.run.Status, r.run.Reason = gpuprof.Partial, reasonOf(err)
 		if errors.Is(err, gpuprof.ErrCheck) {
@@ -27,7 +33,10 @@ func (r *runner) summarise(err error) {
 	}
 	// How far device times may be off the caller's clock, at the worst.
 	r.run.Calibration["clock_anchor"] = sec(r.anchorSlack)
-	r.run.Step, r.run.BareStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare)
+	if rate, uncertainty, ok := r.rec.Drift(); ok {
+		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
+	}
+	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
 	r.run.Stages = s.results()
 	r.addKernels()
 	r.addFloors()
@@ -42,6 +51,8 @@ func (r *runner) summarise(err error) {
 	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
 	if ratio, ok := stats.MedianRatio(s.probedPairs, s.barePairs); ok {
 		r.run.Overhead = &ratio
+	} else if r.apart {
+		r.run.Overhead = r.stageRung()
 	}
 	r.run.ExampleStep = r.exampleStep()
 	r.addWarnings()
@@ -89,16 +100,10 @@ func (r *runner) addWarnings() {
 		r.warn("clock-mismatch", fmt.Sprintf("in one block the steps' periods and the caller's clock differ by %.1f %%", 100*s.worstMismatch),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
-	r.overheadWarning()
-	throttled := 0
-	for _, f := range s.flags {
-		if len(f) > 0 {
-			throttled++
-		}
+	if !r.apart { // else the ladder has said it
+		r.overheadWarning()
 	}
-	if throttled > 0 {
-		r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the CPU quota throttled this process", throttled, len(s.flags)), "raise the container's CPU limit, or give --set threads a smaller number")
-	}
+	r.disturbedWarnings()
 	if cpus := float64(r.run.Device.CPUCores); r.run.Device.Load > cpus && cpus > 0 {
 		r.warn("busy-machine", fmt.Sprintf("the load average was %.1f on %d CPUs when the run began", r.run.Device.Load, r.run.Device.CPUCores), "wait until other work is done")
 	}

@@ -24,14 +24,14 @@ func (r *runner) warmUp() error {
 	case w.Time > 0:
 		for time.Since(began) < w.Time && r.mayWarmUp() {
 			r.plan.report("warm-up", time.Since(began).Seconds(), w.Time.Seconds(), "")
-			if err := r.window(r.blockSteps(windowTarget)); err != nil {
+			if err := r.window(r.blockSteps(r.windowTime())); err != nil {
 				return err
 			}
 		}
 	case w.Steps > 0:
 		for begin := r.next; r.next-begin < w.Steps && r.mayWarmUp(); {
 			r.plan.report("warm-up", float64(r.next-begin), float64(w.Steps), "")
-			if err := r.window(min(r.blockSteps(windowTarget), w.Steps)); err != nil {
+			if err := r.window(min(r.blockSteps(r.windowTime()), w.Steps)); err != nil {
 				return err
 			}
 		}
@@ -57,10 +57,46 @@ func (r *runner) window(keep int) error {
 	if err != nil || b.rec == nil {
 		return err
 	}
+	r.estimate(b)
+	return nil
+}
+
+// estimate keeps what blocks are sized by.
+func (r *runner) estimate(b *block) {
+	if b.rec == nil {
+		return
+	}
 	if m := stats.Median(b.periods(r.plan.Mode)); !math.IsNaN(m) {
 		r.stepNS = int64(m * 1e9)
 	}
-	return nil
+	if n := b.enqueueTime(r.sess.Stages()); n > 0 {
+		r.enqueueNS = n
+	}
+}
+
+// windowTime is how long a window of the warm-up is at least.
+func (r *runner) windowTime() time.Duration {
+	if r.run.Device.Kind == "cuda" {
+		return gpuWindow
+	}
+	return windowTarget
+}
+
+// wideWindow is one window of the warm-up: as many blocks as it takes, because
+// a block of tiny steps is as long as its events last. Clock and power are read
+// meanwhile.
+func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
+	s = watchSensor(r.plan.Instruments)
+	defer s.end()
+	for began := time.Now(); len(periods) == 0 || r.run.Device.Kind == "cuda" && time.Since(began) < r.windowTime(); {
+		b, err := r.runBlock(events.Probed, r.blockSteps(r.windowTime()))
+		if err != nil || r.ctx.Err() != nil {
+			return nil, s, err
+		}
+		periods = append(periods, b.periods(r.plan.Mode)...)
+		r.estimate(b)
+	}
+	return periods, s, nil
 }
 
 // settle warms up until five windows agree. Agreement is 1 % of the step
@@ -68,31 +104,43 @@ func (r *runner) window(keep int) error {
 // cannot agree that closely, what their own scatter allows.
 func (r *runner) settle(began time.Time) error {
 	limit := min(warmupCap, r.plan.MaxTime/3)
-	var medians, errors []float64
+	step, clock, power := level{name: "the step time", limit: settleSpread}, level{name: "the SM clock", limit: settleClock}, level{name: "the power", limit: settlePower}
+	levels := []*level{&step, &clock, &power}
 	for {
-		b, err := r.runBlock(events.Probed, r.blockSteps(windowTarget))
+		periods, s, err := r.wideWindow()
 		if err != nil || r.ctx.Err() != nil {
 			return err
 		}
-		p := b.periods(r.plan.Mode)
-		medians = append(medians, stats.Median(p))
-		errors = append(errors, medianError(p))
-		r.stepNS = int64(medians[len(medians)-1] * 1e9)
-		spread, allowed, ok := agreement(medians, errors)
-		if ok {
+		step.add(periods)
+		if s != nil {
+			clock.add(s.clock)
+			power.add(s.power)
+		}
+		open, spread, allowed := unsettled(levels)
+		if open == nil {
 			return nil
 		}
 		spent := time.Since(began)
 		if spent > limit {
-			text := fmt.Sprintf("after %.1f s of warm-up, only %d windows were measured", spent.Seconds(), len(medians))
-			if len(medians) >= settleWindows {
-				text = fmt.Sprintf("after %.1f s of warm-up the last %d windows still differ by %.1f %% (%.1f %% allowed)", spent.Seconds(), settleWindows, 100*spread, 100*allowed)
+			text := fmt.Sprintf("after %.1f s of warm-up, only %d windows were measured", spent.Seconds(), len(step.medians))
+			if len(open.medians) >= settleWindows {
+				text = fmt.Sprintf("after %.1f s of warm-up %s of the last %d windows still differs by %.1f %% (%.1f %% allowed)", spent.Seconds(), open.name, settleWindows, 100*spread, 100*allowed)
 			}
 			r.warn("not-settled", text, "give a longer warm-up (--warmup 30s), or stop what else runs on the machine")
 			return nil
 		}
 		r.plan.report("warm-up", spent.Seconds(), limit.Seconds(), "")
 	}
+}
+
+// unsettled is the first quantity whose windows do not agree, or nil.
+func unsettled(levels []*level) (open *level, spread, allowed float64) {
+	for _, l := range levels {
+		if spread, allowed, ok := l.settled(); !ok {
+			return l, spread, allowed
+		}
+	}
+	return nil, 0, 0
 }
 
 // medianError is the standard error of a median, in the samples' unit: 1.2533
@@ -106,15 +154,15 @@ func medianError(x []float64) float64 {
 	return 1.2533 * 1.4826 * stats.Median(dev) / math.Sqrt(float64(len(x)))
 }
 
-// agreement compares the last five window medians. The range of five normal
+// agreement compares the last five window medians with a limit on their range. The range of five normal
 // values is under 4 sigma in 95 of 100 cases (studentised range, 3.86).
-func agreement(medians, errors []float64) (spread, allowed float64, ok bool) {
+func agreement(medians, errors []float64, limit float64) (spread, allowed float64, ok bool) {
 	if len(medians) < settleWindows {
 		return 0, 0, false
 	}
 	m, e := medians[len(medians)-settleWindows:], errors[len(errors)-settleWindows:]
 	mid := stats.Median(m)
 	spread = (slices.Max(m) - slices.Min(m)) / mid
-	allowed = max(settleSpread, 4*stats.Median(e)/mid)
+	allowed = max(limit, 4*stats.Median(e)/mid)
 	return spread, allowed, spread <= allowed
 }

@@ -1,0 +1,241 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Instruments read a device beside the event probe: NVML, or nothing. What is
+// unknown is false or absent, never zero. Methods may be called from several
+// goroutines, Start and Stop from one.
+type Instruments interface {
+	// Start samples in a goroutine of its own until Stop, which returns the
+	// tracks with their times in seconds since Start.
+	Start(ctx context.Context, every time.Duration)
+	Stop() map[string]gpuprof.Track
+	// Between Pause and Resume no reading is under way.
+	Pause()
+	Resume()
+	EnergyJ() (float64, bool) // a counter in J, of any origin
+	PowerW() (float64, bool)  // now
+	ClockHz() (float64, bool) // of the multiprocessors, now
+	// Throttles is for how long clocks have been held down so far, in seconds
+	// by reason; a counter that is unknown is absent.
+	Throttles() map[string]float64
+	Foreign() (n int, ok bool)      // other programs' processes on the device
+	Latency() (time.Duration, bool) // of one call
+	Facts() map[string]string       // for the fingerprint
+}
+
+const telemetryEvery = 100 * time.Millisecond
+
+// Reason codes of flagged samples. powerCap is also the instruments' name of
+// the reason.
+const (
+	flagThrottled = "throttled"
+	flagPower     = "power-capped"
+	flagForeign   = "foreign-process"
+
+	causeQuota   = "cpu-quota"
+	causeForeign = "foreign-process"
+	powerCap     = "power-cap"
+)
+
+// flagOf is the reason code of a cause.
+func flagOf(cause string) string {
+	switch cause {
+	case powerCap:
+		return flagPower
+	case causeForeign:
+		return flagForeign
+	}
+	return flagThrottled
+}
+
+// disturbances is what may have disturbed a block, counted so far.
+type disturbances struct {
+	quota      float64 // s the CPU quota held this process back
+	quotaKnown bool
+	throttles  map[string]float64
+	foreign    bool
+}
+
+func (r *runner) disturbances() disturbances {
+	var d disturbances
+	d.quota, d.quotaKnown = r.machine.Throttled()
+	if in := r.plan.Instruments; in != nil {
+		d.throttles = in.Throttles()
+		n, ok := in.Foreign()
+		d.foreign = ok && n > 0
+	}
+	return d
+}
+
+// since names what acted between two looks: cumulative counters miss nothing
+// that came and went.
+func (d disturbances) since(before disturbances) []string {
+	var causes []string
+	if d.quotaKnown && d.quota > before.quota {
+		causes = append(causes, causeQuota)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(d.throttles)) {
+		if was, known := before.throttles[reason]; known && d.throttles[reason] > was {
+			causes = append(causes, reason)
+		}
+	}
+	if d.foreign || before.foreign {
+		causes = append(causes, causeForeign)
+	}
+	return causes
+}
+
+// flagsOf are the reason codes of a block's causes, each once.
+func flagsOf(causes []string) []string {
+	flags := []string{}
+	for _, c := range causes {
+		if f := flagOf(c); !slices.Contains(flags, f) {
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
+// disturbedWarnings says how many samples each cause touched.
+func (r *runner) disturbedWarnings() {
+	s := r.samples
+	for _, cause := range slices.Sorted(maps.Keys(s.causes)) {
+		n, total := s.causes[cause], len(s.flags)
+		switch cause {
+		case causeQuota:
+			r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the CPU quota throttled this process", n, total), "raise the container's CPU limit, or give --set threads a smaller number")
+		case powerCap:
+			r.warn("power-capped", fmt.Sprintf("%d of %d samples fell into blocks in which the power limit held the clocks down", n, total), "compare only with runs at the same power limit; nvidia-smi -q -d POWER shows it")
+		case causeForeign:
+			r.warn("foreign-process", fmt.Sprintf("%d of %d samples were taken while another program was on the device", n, total), "stop it, or measure on a device of your own; gpuprof doctor names it")
+		default:
+			r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the device's clocks were held down: %s", n, total, cause), "let the device cool down and see to its airflow and power supply")
+		}
+	}
+}
+
+// startTelemetry begins sampling of the machine and, where there are
+// instruments, of the device. The function it returns ends it and hands out
+// the tracks, their times from the start of the run.
+func (r *runner) startTelemetry() (stop func() map[string]gpuprof.Track) {
+	begunHost := time.Since(r.started).Seconds()
+	machine := r.machine.Start(r.ctx, telemetryEvery)
+	in := r.plan.Instruments
+	if in == nil {
+		return func() map[string]gpuprof.Track { return shifted(machine.Stop(), begunHost) }
+	}
+	in.Start(r.ctx, telemetryEvery)
+	begunDevice := time.Since(r.started).Seconds()
+	return func() map[string]gpuprof.Track {
+		tracks := shifted(machine.Stop(), begunHost)
+		maps.Copy(tracks, shifted(in.Stop(), begunDevice))
+		return tracks
+	}
+}
+
+// shifted moves tracks by some seconds. Tracks may share their times.
+func shifted(tracks map[string]gpuprof.Track, by float64) map[string]gpuprof.Track {
+	out := make(map[string]gpuprof.Track, len(tracks))
+	for name, t := range tracks {
+		at := make([]float64, len(t.TimeS))
+		for i, v := range t.TimeS {
+			at[i] = v + by
+		}
+		t.TimeS = at
+		out[name] = t
+	}
+	return out
+}
+
+// addFacts puts what the instruments know of the device, and which kernels
+// run, into the fingerprint. The device's own word comes first.
+func (r *runner) addFacts() {
+	facts := map[string]string{}
+	if in := r.plan.Instruments; in != nil {
+		maps.Copy(facts, in.Facts())
+	}
+	maps.Copy(facts, r.dev.Info().Facts)
+	if h := r.dev.CodeHash(); h != "" {
+		facts["ptx_hash"] = h
+	}
+	if len(facts) > 0 {
+		r.run.Device.DeviceInfo = facts
+	}
+}
+
+// sensor reads clock and power while a warm-up window runs.
+type sensor struct {
+	stop         chan struct{}
+	done         sync.WaitGroup
+	clock, power []float64
+}
+
+const sensorEvery = 20 * time.Millisecond
+
+// watchSensor starts reading; nil without instruments.
+func watchSensor(in Instruments) *sensor {
+	if in == nil {
+		return nil
+	}
+	s := &sensor{stop: make(chan struct{})}
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		tick := time.NewTicker(sensorEvery)
+		defer tick.Stop()
+		for {
+			if v, ok := in.ClockHz(); ok {
+				s.clock = append(s.clock, v)
+			}
+			if v, ok := in.PowerW(); ok {
+				s.power = append(s.power, v)
+			}
+			select {
+			case <-s.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return s
+}
+
+func (s *sensor) end() {
+	if s != nil {
+		close(s.stop)
+		s.done.Wait()
+	}
+}
+
+// level is what the readings of one quantity say over the latest windows.
+type level struct {
+	name            string
+	limit           float64
+	medians, errors []float64
+}
+
+func (l *level) add(readings []float64) {
+	if len(readings) == 0 { // unknown: says nothing either way
+		return
+	}
+	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, medianError(readings))
+}
+
+// settled is true, too, where the quantity is not known at all.
+func (l *level) settled() (spread, allowed float64, ok bool) {
+	if len(l.medians) == 0 {
+		return 0, 0, true
+	}
+	return agreement(l.medians, l.errors, l.limit)
+}
