@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
@@ -8,7 +9,9 @@ import (
 )
 
 // The stages of a step, in order. scatter is there only where the tensor
-// product leaves the sum over neighbours to it.
+// product leaves the sum over neighbours to it. With a launch graph what runs
+// on the device is one stage, graph, instead of radial to linear_gate: nothing
+// outside can tell its parts apart.
 const (
 	stCollate = iota
 	stH2D
@@ -17,16 +20,17 @@ const (
 	stProduct
 	stScatter
 	stLinearGate
+	stGraph
 	stD2H
 	stSync
 	stBackpressure
 	stageCount
 )
 
-var stageNames = [stageCount]string{"collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "d2h", "sync", "backpressure"}
+var stageNames = [stageCount]string{"collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "graph", "d2h", "sync", "backpressure"}
 
 // bind makes the operations of both slots and the list of stages.
-func (s *session) bind() error {
+func (s *session) bind(ctx context.Context) error {
 	first := s.slots[0].dev
 	basis, err := s.keep(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
 	if err != nil {
@@ -37,8 +41,13 @@ func (s *session) bind() error {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stSph, ops: same(sph)})
+	if s.set.On("autotune") {
+		if err := s.startTuning(basis, sph); err != nil {
+			return fmt.Errorf("tuning: %w", err)
+		}
+	}
 	for i, l := range s.model.Layers {
-		if err := s.bindLayer(i, l, basis); err != nil {
+		if err := s.bindLayer(ctx, i, l, basis); err != nil {
 			return fmt.Errorf("layer %d: %w", i+1, err)
 		}
 	}
@@ -46,21 +55,49 @@ func (s *session) bind() error {
 		return err
 	}
 	s.describeStages()
+	if s.set.On("graph") {
+		return s.capture(ctx)
+	}
 	return nil
 }
 
-func (s *session) bindLayer(i int, l layer, basis *op.Bound) error {
+// bindMLP binds a layer's radial MLP, or what the tensor product leaves of it.
+func (s *session) bindMLP(i int) (*op.Bound, error) {
 	b := s.layers[i]
-	mlp, err := s.keep(s.mlp(l).Bind(s.dev, s.basis, b.w1, b.w2, s.weights, s.edges))
+	if s.hiddenOnly() {
+		return s.mlps[i].BindHidden(s.dev, s.basis, b.w1, s.weights, s.edges)
+	}
+	return s.mlps[i].Bind(s.dev, s.basis, b.w1, b.w2, s.weights, s.edges)
+}
+
+func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
+	b, e := s.layers[i], s.slots[0].dev
+	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.weights, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}
+	if s.hiddenOnly() {
+		bufs.W, bufs.H, bufs.W2 = nil, s.weights, b.w2
+	}
+	return s.products[i].Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges)
+}
+
+func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound) error {
+	if s.tuned != nil {
+		if err := s.tuneLayer(ctx, i); err != nil {
+			return err
+		}
+	}
+	b := s.layers[i]
+	mlp, err := s.keep(s.bindMLP(i))
 	if err != nil {
 		return err
 	}
-	e := s.slots[0].dev
-	product, scatter, err := s.product(l).Bind(s.dev, op.TPBuffers{X: b.x, Y: s.harmonics, W: s.weights, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}, len(s.in.crystal.Positions), s.rows, s.edges)
+	product, scatter, err := s.bindProduct(i)
 	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, product)
+	if scatter != nil {
+		s.closers = append(s.closers, scatter)
+	}
 	linear, err := s.keep(l.Linear.Bind(s.dev, s.mid, b.mix, s.linear, s.rows))
 	if err != nil {
 		return err
@@ -75,7 +112,6 @@ func (s *session) bindLayer(i int, l layer, basis *op.Bound) error {
 	}
 	s.plan = append(s.plan, stageOps{stRadial, i, same(radial...)}, stageOps{stProduct, i, same(product)})
 	if scatter != nil {
-		s.closers = append(s.closers, scatter)
 		s.plan = append(s.plan, stageOps{stScatter, i, same(scatter)})
 	}
 	s.plan = append(s.plan, stageOps{stLinearGate, i, same(linear, gate)})
@@ -121,44 +157,43 @@ func (s *session) rebind() error {
 // describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
-	all := make([]gpuprof.Stage, stageCount)
+	var all [stageCount]gpuprof.Stage
 	for i := range all {
 		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.DeviceStage}
 	}
 	for i, kind := range map[int]gpuprof.StageKind{stBackpressure: gpuprof.WaitStage, stCollate: gpuprof.HostStage, stSync: gpuprof.WaitStage} {
 		all[i].Kind, all[i].MaxSpans = kind, 1
 	}
-	all[stSync].MaxSpans += s.items
+	all[stSync].MaxSpans += s.items + 2 // reads, reset, trim, sync
+	if s.blocking {
+		all[stSync].MaxSpans += 2
+	}
+	graph := s.set.On("graph")
 	for _, so := range s.plan {
 		st := &all[so.stage]
+		if graph {
+			st = &all[stGraph]
+		}
 		st.MaxSpans++
 		for _, b := range so.ops[0] {
 			st.Parts = append(st.Parts, b.Parts()...)
 			st.Minimum = st.Minimum.Add(b.Minimum())
 		}
 	}
+	if graph {
+		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
+	}
 	// A copy reads what it writes.
 	e, out := int64(s.in.meanEdges()), int64(s.rows)*int64(s.last().Out.Dim())
 	in := 4 * (5*e + int64(s.rows) + 1)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
-	s.stages = all
-	if all[stScatter].MaxSpans == 0 {
-		s.dropScatter()
+	for i, st := range all {
+		if st.MaxSpans > 0 {
+			s.index[i] = len(s.stages)
+			s.stages = append(s.stages, st)
+		}
 	}
-}
-
-// dropScatter leaves the scatter stage out where the product does its work.
-func (s *session) dropScatter() {
-	s.stages = append(s.stages[:stScatter:stScatter], s.stages[stScatter+1:]...)
-}
-
-// at maps a stage to its index in Stages.
-func (s *session) at(stage int) int {
-	if len(s.stages) < stageCount && stage > stScatter {
-		return stage - 1
-	}
-	return stage
 }
 
 func (s *session) setEdges(slot, e int) {

@@ -13,14 +13,17 @@ import (
 )
 
 const (
-	// tolerance of a float32 layer against float64 arithmetic.
-	tolerance = 1e-5
+	// fp32Tolerance is that of a float32 layer against float64 arithmetic.
+	fp32Tolerance = 1e-5
 	// Rows checked where all of them would take over a second.
 	sampledRows = 64
 	// What the reference does in a second on one core, in flops counted for
 	// the float32 kernels; only decides between all rows and a sample.
 	referenceRate = 3e8
 )
+
+// tolerances of a layer whose MLP rounds the inputs of its products.
+var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.BF16: 2e-2, op.FP16: 5e-3}
 
 // Check implements gpuprof.Session. Both slots are checked: the first over
 // as many rows as a second allows, the second over a sample.
@@ -44,48 +47,6 @@ func (s *session) referenceSeconds() float64 {
 		flops += st.Minimum.Flops
 	}
 	return float64(flops) / referenceRate
-}
-
-// mergeChecks keeps the worse of two checks of a stage.
-func mergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
-	for _, c := range b {
-		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
-		switch {
-		case i < 0:
-			a = append(a, c)
-		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
-			c.Rows = a[i].Rows
-			a[i] = c
-		}
-	}
-	return a
-}
-
-// errorNorm adds up ||out-ref||^2 and ||ref||^2.
-type errorNorm struct {
-	diff, ref float64
-	used      bool
-}
-
-func (e *errorNorm) add(out []float32, ref []float64) {
-	e.used = true
-	for i, r := range ref {
-		d := float64(out[i]) - r
-		e.diff += d * d
-		e.ref += r * r
-	}
-}
-
-// relative is ||out-ref||/||ref||; where the reference is all zero, any
-// difference is infinite.
-func (e errorNorm) relative() float64 {
-	if e.ref == 0 {
-		if e.diff == 0 {
-			return 0
-		}
-		return math.Inf(1)
-	}
-	return math.Sqrt(e.diff / e.ref)
 }
 
 // checker runs one batch through the device stage by stage, each output
@@ -122,29 +83,10 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 			return fmt.Errorf("stage %s: %w", stageNames[s.plan[i].stage], err)
 		}
 	}
-	return c.copyBack(sl)
-}
-
-// pickRows takes all rows, or 64 random ones, the first and last, and the longest.
-func pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
-	n := len(rowptr) - 1
-	if whole || n <= sampledRows {
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
-		return all
+	if err := c.copyBack(sl); err != nil || s.graphs.of[c.slot] == nil {
+		return err
 	}
-	longest := 0
-	for r := range n {
-		if rowptr[r+1]-rowptr[r] > rowptr[longest+1]-rowptr[longest] {
-			longest = r
-		}
-	}
-	rows := rng.Perm(n)[:sampledRows]
-	rows = append(rows, 0, n-1, longest)
-	slices.Sort(rows)
-	return slices.Compact(rows)
+	return c.graph()
 }
 
 // poisonAll fills everything the step writes with NaN.
@@ -245,6 +187,10 @@ func (c *checker) stage(so *stageOps) error {
 			w := (s.model.LMax + 1) * (s.model.LMax + 1)
 			err = c.compare(stSph, s.harmonics, lo*w, ref.y)
 		case stRadial:
+			if s.hiddenOnly() {
+				err = c.compare(stRadial, s.weights, lo*mlpHidden, ref.layers[so.layer].hidden)
+				break
+			}
 			err = c.compare(stRadial, s.weights, lo*s.model.Layers[so.layer].TP.WeightNumel(), ref.layers[so.layer].w)
 		case stProduct:
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
@@ -265,6 +211,29 @@ func (c *checker) stage(so *stageOps) error {
 	if so.stage == stLinearGate {
 		for _, b := range []gpuprof.Buffer{s.weights, s.mid, s.linear} {
 			if err := c.poison(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// graph replays the batch's graph on poisoned memory and compares what every
+// layer leaves behind.
+func (c *checker) graph() error {
+	s := c.s
+	if err := c.poisonAll(); err != nil {
+		return err
+	}
+	if err := s.device(c.slot, c.batch, silent{}); err != nil {
+		return err
+	}
+	if err := s.main.Sync(); err != nil {
+		return err
+	}
+	for l := range s.layers {
+		for i, r := range c.rows {
+			if err := c.compare(stGraph, s.layers[l].out, r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
 				return err
 			}
 		}
@@ -335,27 +304,15 @@ func (c *checker) checks() []gpuprof.Check {
 		if !e.used {
 			continue
 		}
-		tol := tolerance
-		if st == stCollate || st == stH2D || st == stD2H {
+		tol := tolerances[c.s.set["precision"]] // all behind radial inherits its rounding
+		switch st {
+		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
+		case stSph:
+			tol = fp32Tolerance
 		}
 		rel := e.relative()
 		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
-	}
-	return out
-}
-
-// silent is the probe of an unmeasured step.
-type silent struct{}
-
-func (silent) Start(int) error               { return nil }
-func (silent) Begin(int, gpuprof.Stream) int { return -1 }
-func (silent) End(int)                       {}
-
-func floats64(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
 	}
 	return out
 }

@@ -132,6 +132,18 @@ func TestChecksPass(t *testing.T) {
 		{"small", "impl=fused", "layout=mul_ir", "lmax=0", "batch=100"},
 		{"small", "edges=1001", "batch=100", "threads=1"},
 		{"small", "points=atoms", "batch=12", "cutoff=9"},
+		{"small", "impl=csr+mlp", "batch=100"},
+		{"small", "impl=csr+mlp", "layout=mul_ir", "batch=60", "graph=on"},
+		{"small", "graph=on", "batch=100", "pinned=off", "async_copy=off", "streams=1"},
+		{"small", "graph=on", "impl=unfused", "batch=40"},
+		{"small", "graph=on", "impl=fused", "batch=40", "sync=step"},
+		{"small", "precision=tf32", "batch=100"},
+		{"small", "precision=bf16", "batch=100", "graph=on"},
+		{"small", "precision=fp16", "batch=100", "impl=fused"},
+		{"small", "precision=bf16", "impl=unfused", "batch=40", "library=off"},
+		{"small", "autotune=on", "batch=100"},
+		{"small", "autotune=on", "impl=csr+mlp", "batch=60", "graph=on"},
+		{"deepaw", "batch=3", "impl=csr+mlp", "mul=50", "edges=40"},
 		{"deepaw", "batch=5"},
 		{"deepaw", "batch=3", "impl=unfused", "mul=50", "edges=40"},
 		{"mace-medium", "edges=200", "batch=50"},
@@ -213,8 +225,11 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 		return out
 	}
 	base := result()
-	for _, set := range []string{"impl=fused", "impl=unfused", "layout=mul_ir", "sync=step", "item_reads=3", "threads=1", "sync=every:2"} {
-		got := result(set)
+	for _, set := range []string{
+		"impl=fused", "impl=unfused", "impl=csr+mlp", "layout=mul_ir", "sync=step", "item_reads=3", "threads=1", "sync=every:2",
+		"graph=on", "pinned=off", "async_copy=off", "streams=1", "library=off", "autotune=on",
+	} {
+		got := result(strings.Split(set, ",")...)
 		var diff, ref float64
 		for i := range base {
 			diff += math.Pow(float64(got[i]-base[i]), 2)
@@ -223,21 +238,24 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 		if r := math.Sqrt(diff / ref); !(r < 1e-6) || ref == 0 {
 			t.Errorf("%s changes the result by %g", set, r)
 		}
-		if exact := set == "sync=step" || set == "item_reads=3" || set == "threads=1"; exact && !slices.Equal(got, base) {
+		rounds := strings.HasPrefix(set, "impl=") || set == "layout=mul_ir" || set == "autotune=on"
+		if !rounds && !slices.Equal(got, base) {
 			t.Errorf("%s changes bits of a deterministic result", set)
 		}
 	}
 }
 
-// Every knob must change something that can be counted.
+// Every knob must change something that can be counted. Those that are for a
+// GPU alone are counted there.
 func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	other := map[string]string{
 		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50",
 		"batch": "11", "impl": "unfused", "deterministic": "on", "layout": "mul_ir", "sync": "step", "item_reads": "3", "threads": "1",
+		"precision": "bf16", "graph": "on", "pinned": "off", "async_copy": "off", "streams": "1", "autotune": "on",
+		"library": "off", "reset_stats": "on", "pool_trim": "every:1",
 	}
 	// What a step is: input, kernels with their costs, and what it asks of the device.
-	picture := func(set ...string) string {
-		s := openSession(t, "small", set...)
+	picture := func(s *session) string {
 		before := s.dev.Meter()
 		for i := range 2 {
 			if err := s.Step(i, silent{}); err != nil {
@@ -249,7 +267,10 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		if err := s.main.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(s.Input(), s.Stages(), m, s.dev.Info().Cores, gpuprof.Floats(s.basis)[:4*basisSize])
+		in := s.Input()
+		delete(in, "autotune_s") // not these, which change by themselves
+		delete(in, "graph_setup_s")
+		return fmt.Sprint(in, s.Stages(), m, s.copies == s.main, s.dev.Info().Cores, s.pool != nil, read(t, s, s.basis, 4*basisSize))
 	}
 	for _, k := range New().Knobs() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -261,7 +282,16 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 			if k.Name == "deterministic" { // csr is deterministic either way
 				base = append(base, "impl=unfused")
 			}
-			if picture(base...) == picture(append(base, k.Name+"="+v)...) {
+			one := func(set ...string) string { return picture(openSession(t, "small", set...)) }
+			if k.Name == "library" || k.Name == "reset_stats" || k.Name == "pool_trim" {
+				d := openSimulated(t, true)
+				one = func(set ...string) string {
+					s := openOn(t, d, "small", append(set, "edges=20")...)
+					defer s.Close()
+					return picture(s)
+				}
+			}
+			if one(base...) == one(append(base, k.Name+"="+v)...) {
 				t.Errorf("%s=%s changes nothing", k.Name, v)
 			}
 		})
@@ -312,7 +342,9 @@ func TestBadInput(t *testing.T) {
 
 func TestBadKnobs(t *testing.T) {
 	for kv, want := range map[string]string{
-		"batch=-1": "outside 1", "impl=cs": `did you mean "csr"`, "imp=csr": `did you mean "impl"`, "sync=sometimes": "every:K",
+		"batch=-1": "outside 1", "impl=csr+": `did you mean "csr`, "precision=fp8": `did you mean "fp`, "item_reads=-1": "from 0 to 4096", "pool_trim=0": "every:K",
+		"reset_stats=yes": "use off, on or sync", "streams=3": "use 2 or 1", "pool_trim=step": "names no number of steps",
+		"impl=cs": `did you mean "csr"`, "imp=csr": `did you mean "impl"`, "sync=sometimes": "every:K",
 		"cutoff=-2": "above 0", "lmax=x": "whole number", "structure=/no/such.xyz": "neither a built-in structure nor a file", "edges=0": "at least 1",
 	} {
 		k, v, _ := strings.Cut(kv, "=")

@@ -18,6 +18,7 @@ type rowReference struct {
 }
 
 type layerReference struct {
+	hidden   []float64 // [edges, hidden], where the MLP stops there
 	w        []float64 // [edges, weights]
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
@@ -89,6 +90,9 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 	return ref, nil
 }
 
+// hiddenLayer is the first half of the MLP, silu_c(b w1/sqrt(n_b)).
+var hiddenLayer = op.Gemm{K: basisSize, N: mlpHidden, Scale: float32(1 / math.Sqrt(basisSize)), Act: "silu", Normalisation: op.NormExact}
+
 // referenceLayer follows the definition edge by edge; products are evaluated
 // in mul_ir order and stored in the session's.
 func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int32, basis, y []float64, p wide) (layerReference, error) {
@@ -101,8 +105,16 @@ func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int3
 			return r, err
 		}
 		w := r.w[e*nw : (e+1)*nw]
-		if err := op.RefMLP(s.mlp(l), basis[e*basisSize:(e+1)*basisSize], p.w1[i], p.w2[i], w); err != nil {
+		b := basis[e*basisSize : (e+1)*basisSize]
+		if err := op.RefMLP(s.mlps[i], b, p.w1[i], p.w2[i], w); err != nil {
 			return r, err
+		}
+		if s.hiddenOnly() {
+			h := make([]float64, mlpHidden)
+			if err := op.RefGemm(hiddenLayer, b, p.w1[i], h); err != nil {
+				return r, err
+			}
+			r.hidden = append(r.hidden, h...)
 		}
 		x := p.x[i][int(node)*in : (int(node)+1)*in]
 		if err := l.TP.Eval(x, y[e*sh:(e+1)*sh], w, message); err != nil {

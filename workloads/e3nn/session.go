@@ -3,9 +3,8 @@ package e3nn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
-	"math/rand/v2"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -26,27 +25,39 @@ type session struct {
 	rows   int
 	edges  int // capacity
 
-	main, copies gpuprof.Stream
+	main, copies gpuprof.Stream // the same with streams=1
 	mem          arena
 	slots        [depth]slot
 	item         gpuprof.Buffer // pageable: where .item() lands
 	stages       []gpuprof.Stage
-	plan         []stageOps // the device part of a step, in order
+	index        [stageCount]int // of each stage in stages
+	plan         []stageOps      // the device part of a step, in order
 	closers      []*op.Bound
-	every        int // sync knob
-	items        int
+	graphs       graphs
+	tuned        *tuning
 
-	// Device memory every batch goes through.
+	every, trims, items int          // knobs sync, pool_trim, item_reads
+	blocking            bool         // async_copy=off
+	reset               string       // reset_stats
+	pool                gpuprof.Pool // for reset_stats and pool_trim
+
+	// How every layer is computed; autotune changes it.
+	mlps     []op.MLP
+	products []op.TensorProduct
+
+	// Device memory every batch goes through. weights are those of the tensor
+	// product, with csr+mlp the hidden layer they are made of.
 	basis, harmonics, weights, mid, linear gpuprof.Buffer
 	layers                                 []layerBuffers
 	params                                 params
 }
 
-// slot is one batch in flight: pinned memory the caller fills, its twin on
-// the device, and the events that hand it over.
+// slot is one batch in flight: host memory the caller fills (pinned or, with
+// pinned=off, pageable), its twin on the device, and the events that hand it
+// over.
 type slot struct {
 	host, dev edgeBuffers
-	out       gpuprof.Buffer // pinned: the step's result
+	out       gpuprof.Buffer // on the host: the step's result
 	ready     gpuprof.Event  // the batch is on the device
 	free      gpuprof.Event  // the device is done with slot and result
 	used      bool
@@ -72,10 +83,18 @@ type stageOps struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: arena{dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch"), every: syncEvery(c.Knobs), items: c.Knobs.Int("item_reads"),
+		rows: c.Knobs.Int("batch"), every: period(c.Knobs, "sync"), trims: period(c.Knobs, "pool_trim"), items: number(c.Knobs, "item_reads"),
+		blocking: !c.Knobs.On("async_copy"), reset: c.Knobs["reset_stats"],
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
-	var err error
+	for _, l := range s.model.Layers {
+		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
+		s.mlps, s.products = append(s.mlps, m), append(s.products, s.product(l, m))
+	}
+	err := s.takePool()
+	if err != nil {
+		return nil, err
+	}
 	if s.in, err = openInput(c.Knobs, c.Seed); err != nil {
 		return nil, err
 	}
@@ -98,169 +117,41 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if need, left := s.need(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
 		return nil, s.tooLarge(int64(s.edges), need, left)
 	}
-	if err := s.allocate(); err != nil {
+	if err := s.allocate(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// rotation is ceil(5 caches / bytes a step touches) + 1.
-func (s *session) rotation(cache int64) int {
-	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1) + 2*4*basisSize
-	for _, l := range s.model.Layers {
-		perEdge += 2 * 4 * (mlpHidden + l.TP.WeightNumel())
-	}
-	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
-}
-
-// widths are the largest over the layers, in elements.
-func (s *session) widths() (weights, mid, linear int64) {
-	for _, l := range s.model.Layers {
-		weights = max(weights, int64(l.TP.WeightNumel()))
-		mid = max(mid, int64(l.TP.Out.Dim()))
-		linear = max(linear, int64(l.Linear.Out.Dim()))
-	}
-	return weights, mid, linear
-}
-
-// need is the bytes a session of e edges a batch allocates, known before
-// anything is allocated; row is the longest row.
-func (s *session) need(e, row int64) int64 {
-	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
-	weights, mid, linear := s.widths()
-	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	words := 2*depth*(5*(e+row)+rows+1) + e*(basisSize+sh+weights) + rows*(mid+linear)
-	var scratch int64
-	for _, l := range s.model.Layers {
-		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(l.TP.WeightNumel()) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
-		scratch += s.mlp(l).Scratch(int(e)) + s.product(l).Scratch(int(atoms), s.rows, int(e)) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
-	}
-	words += depth * rows * int64(s.last().Out.Dim())
-	return 4*words + scratch
-}
-
-// tooLarge refuses before anything is allocated and names the knobs that
-// decide the size.
-func (s *session) tooLarge(e, need, left int64) error {
-	leaner := ""
-	if s.set["impl"] == op.ImplUnfused {
-		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
-	}
-	return gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left; use a smaller --set batch, edges or mul%s",
-		s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)), leaner)
-}
-
-func (s *session) last() layer { return s.model.Layers[len(s.model.Layers)-1] }
-
-func (s *session) mlp(l layer) op.MLP {
-	return op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact}
-}
-
-func (s *session) product(l layer) op.TensorProduct {
+func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 	return op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"),
+		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(),
 	}
 }
+
+// hiddenOnly says that the MLP stops at its hidden layer and the tensor product
+// does the rest.
+func (s *session) hiddenOnly() bool { return s.set["impl"] == op.ImplCSRMLP }
+
+func (s *session) last() layer { return s.model.Layers[len(s.model.Layers)-1] }
 
 func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
 }
 
-// allocate makes streams, events, buffers and parameters, and binds.
-func (s *session) allocate() error {
-	if t := s.set["threads"]; t != "all" {
-		n, _ := strconv.Atoi(t)
-		limit, ok := s.dev.(gpuprof.Threader)
-		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
-		}
-		if err := limit.SetThreads(n); err != nil {
-			return err
-		}
+// takePool finds the device's pool where a knob acts on it.
+func (s *session) takePool() error {
+	if s.trims == 0 && s.reset == resetOff {
+		return nil
 	}
-	var err error
-	if s.main, err = s.dev.NewStream("main"); err != nil {
-		return err
+	pool, ok := s.dev.(gpuprof.Pool)
+	if ok && pool.ResetPeak() == nil { // a device seen through another may only seem to have one
+		s.pool = pool
+		return nil
 	}
-	if s.copies, err = s.dev.NewStream("copy"); err != nil {
-		return err
-	}
-	for i := range s.slots {
-		if err := s.slots[i].allocate(s); err != nil {
-			return err
-		}
-	}
-	s.allocateDevice()
-	s.uploadParams()
-	s.item = s.mem.words("the item buffer", 1, gpuprof.Pageable)
-	if s.mem.err != nil {
-		return s.mem.err
-	}
-	return s.bind()
-}
-
-func (sl *slot) allocate(s *session) error {
-	make1 := func(p gpuprof.Place, e int64) edgeBuffers {
-		return edgeBuffers{
-			src: s.mem.words("edge sources", e, p), dst: s.mem.words("edge destinations", e, p),
-			rowptr: s.mem.words("row starts", int64(s.rows)+1, p), vec: s.mem.words("edge vectors", 3*e, p),
-		}
-	}
-	// The caller's side has room for a row that begins inside the prefix and
-	// ends beyond it.
-	sl.host, sl.dev = make1(gpuprof.Pinned, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
-	sl.out = s.mem.words("the result", int64(s.rows)*int64(s.last().Out.Dim()), gpuprof.Pinned)
-	if s.mem.err != nil {
-		return s.mem.err
-	}
-	var err error
-	if sl.ready, err = s.dev.NewEvent(); err != nil {
-		return err
-	}
-	sl.free, err = s.dev.NewEvent()
-	return err
-}
-
-func (s *session) allocateDevice() {
-	e, rows := int64(s.edges), int64(s.rows)
-	weights, mid, linear := s.widths()
-	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	s.basis = s.mem.words("the radial basis", e*basisSize, gpuprof.OnDevice)
-	s.harmonics = s.mem.words("spherical harmonics", e*sh, gpuprof.OnDevice)
-	s.weights = s.mem.words("tensor-product weights", e*weights, gpuprof.OnDevice)
-	s.mid = s.mem.words("summed messages", rows*mid, gpuprof.OnDevice)
-	s.linear = s.mem.words("mixed messages", rows*linear, gpuprof.OnDevice)
-}
-
-// uploadParams draws features and weights from the seed: normal with unit
-// variance, as the normalisation of every layer assumes.
-func (s *session) uploadParams() {
-	rng := rand.New(rand.NewPCG(s.seed, 2))
-	normal := func(n int) []float32 {
-		v := make([]float32, n)
-		for i := range v {
-			v[i] = float32(rng.NormFloat64())
-		}
-		return v
-	}
-	p := &s.params
-	for _, l := range s.model.Layers {
-		x := normal(len(s.in.crystal.Positions) * l.In.Dim())
-		w1, w2 := normal(basisSize*mlpHidden), normal(mlpHidden*l.TP.WeightNumel())
-		mix := normal(l.Linear.WeightNumel())
-		p.x, p.w1, p.w2, p.mix = append(p.x, x), append(p.w1, w1), append(p.w2, w2), append(p.mix, mix)
-		stored := make([]float32, len(x))
-		for at, d := 0, l.In.Dim(); at < len(x); at += d {
-			op.ToLayout(s.layout, l.In, stored[at:at+d], x[at:at+d])
-		}
-		s.layers = append(s.layers, layerBuffers{
-			x:  s.mem.upload(s.main, "atom features", stored),
-			w1: s.mem.upload(s.main, "MLP weights", w1), w2: s.mem.upload(s.main, "MLP weights", w2),
-			mix: s.mem.upload(s.main, "linear weights", mix),
-			out: s.mem.words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
-		})
-	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool; use never and off",
+		s.set["pool_trim"], s.reset, s.dev.Info().Name)
 }
 
 // Main implements gpuprof.Session.
@@ -269,8 +160,15 @@ func (s *session) Main() gpuprof.Stream { return s.main }
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }
 
-// Cycle implements gpuprof.Session.
-func (s *session) Cycle() int { return max(s.every, 1) }
+// Cycle implements gpuprof.Session: the least common multiple of the periods.
+func (s *session) Cycle() int {
+	a, b := max(s.every, 1), max(s.trims, 1)
+	for x, y := a, b; ; x, y = y, x%y {
+		if y == 0 {
+			return a / x * b
+		}
+	}
+}
 
 // Stages implements gpuprof.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
@@ -287,13 +185,42 @@ func (s *session) Input() map[string]any {
 	}
 	in["irreps_in"], in["irreps_out"] = s.last().In.String(), s.last().Out.String()
 	in["paths"], in["weights_per_edge"] = paths, weights
+	in["products"] = s.whatMultiplies()
+	if s.graphs.made > 0 {
+		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
+	}
+	if s.tuned != nil {
+		in["autotune_s"], in["autotune_tried"], in["autotune_chosen"] = s.tuned.seconds, s.tuned.tried, s.tuned.chosen(s)
+	}
 	return in
+}
+
+// whatMultiplies names what computes the matrix products of the MLP.
+func (s *session) whatMultiplies() string {
+	vendor := 0
+	for _, m := range s.mlps {
+		if (op.Gemm{K: m.In, N: m.Hidden, Precision: m.Precision, Library: m.Library}).UsesVendor(s.dev) {
+			vendor++
+		}
+	}
+	library := "cuBLAS " + s.dev.Info().Facts["cublas"]
+	switch vendor {
+	case 0:
+		return "own kernels"
+	case len(s.mlps):
+		return library
+	}
+	return fmt.Sprintf("%s in %d of %d layers, else own kernels", library, vendor, len(s.mlps))
 }
 
 // Close implements gpuprof.Session. It waits for work in flight.
 func (s *session) Close() error {
 	var errs []error
-	for _, st := range []gpuprof.Stream{s.copies, s.main} {
+	streams := []gpuprof.Stream{s.copies, s.main}
+	if s.copies == s.main {
+		streams = streams[1:]
+	}
+	for _, st := range streams {
 		if st != nil {
 			errs = append(errs, st.Sync(), st.Close())
 		}

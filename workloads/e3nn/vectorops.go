@@ -111,8 +111,8 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 	out := []gpuprof.CaseResult{result64(wide, c.Out)}
 	// Every implementation that takes the product; the worst one counts.
 	worst := gpuprof.CaseResult{RelativeError: -1}
-	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR} {
-		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1}
+	for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, op.ImplCSRMLP} {
+		p := op.TensorProduct{TP: tp, Impl: impl, Layout: op.MulIr, Scale: 1, Hidden: n, WScale: 1}
 		if p.Check() != nil {
 			continue // an impl for uvu paths only
 		}
@@ -137,14 +137,26 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	return v.launch(n*p.TP.Out.Dim(), func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
 		ints := func(x []int32) gpuprof.Buffer { return a.upload(v.stream, "indices", bits(x)) }
 		floats := func(x array) gpuprof.Buffer { return a.upload(v.stream, "vectors", narrow(x)) }
-		product, scatter, err := p.Bind(v.dev, op.TPBuffers{
-			X: floats(c.X), Y: floats(c.Y), W: floats(c.W), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out,
-		}, n, n, n)
+		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
+		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
+			b.H, b.W2 = floats(identity(n)), floats(c.W)
+		} else {
+			b.W = floats(c.W)
+		}
+		product, scatter, err := p.Bind(v.dev, b, n, n, n)
 		if scatter == nil {
 			return []*op.Bound{product}, err
 		}
 		return []*op.Bound{product, scatter}, err
 	})
+}
+
+func identity(n int) array {
+	out := make(array, n*n)
+	for i := range n {
+		out[i*n+i] = 1
+	}
+	return out
 }
 
 func (c *vectorCase) product() (so3.TensorProduct, error) {

@@ -1,0 +1,167 @@
+package collate
+
+import (
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The fields of a batch. Values are four bytes wide.
+const (
+	fCounts  = iota // [samples,4] int32: atoms, atom edges, probes, probe edges of each
+	fSpecies        // [atoms] int32
+	fPos            // [atoms,3] float32
+	fESrc           // [atom edges] int32: row of the source atom
+	fEDst           // [atom edges] int32: row of the atom itself
+	fEVec           // [atom edges,3] float32
+	fProbe          // [probes,3] float32
+	fPSrc           // [probe edges] int32: row of the atom in reach
+	fPDst           // [probe edges] int32: row of the probe
+	fPVec           // [probe edges,3] float32
+	fieldCount
+)
+
+// field describes one array of a batch.
+type field struct {
+	name  string
+	unit  int
+	width int
+	base  int // for an index: the unit whose rows it counts; else -1
+	pad   int32
+}
+
+// Padding is -1 for indices and species, zero for coordinates.
+var fields = [fieldCount]field{
+	fCounts:  {"counts", uSample, 4, -1, 0},
+	fSpecies: {"species", uAtom, 1, -1, -1},
+	fPos:     {"pos", uAtom, 3, -1, 0},
+	fESrc:    {"edge_src", uEdge, 1, uAtom, -1},
+	fEDst:    {"edge_dst", uEdge, 1, uAtom, -1},
+	fEVec:    {"edge_vec", uEdge, 3, -1, 0},
+	fProbe:   {"probe", uProbe, 3, -1, 0},
+	fPSrc:    {"probe_src", uReach, 1, uAtom, -1},
+	fPDst:    {"probe_dst", uReach, 1, uProbe, -1},
+	fPVec:    {"probe_vec", uReach, 3, -1, 0},
+}
+
+// frame says where the fields lie in a block of memory, by capacity: offsets
+// and total in words of four bytes, each field on a cache line of its own.
+type frame struct {
+	caps  sizes
+	at    [fieldCount]int
+	words int
+}
+
+func frameOf(caps sizes) frame {
+	f := frame{caps: caps}
+	for i, d := range fields {
+		f.at[i] = f.words
+		f.words += (caps[d.unit]*d.width + 15) &^ 15
+	}
+	return f
+}
+
+// holds says whether a batch of these rows fits.
+func (f *frame) holds(rows sizes) bool {
+	for u, n := range rows {
+		if n > f.caps[u] {
+			return false
+		}
+	}
+	return true
+}
+
+// grown is a frame that holds rows with a quarter to spare.
+func (f *frame) grown(rows sizes) frame {
+	caps := f.caps
+	for u, n := range rows {
+		if n > caps[u] {
+			caps[u] = n + n/4
+		}
+	}
+	return frameOf(caps)
+}
+
+// batch is one finished batch and where it lies.
+type batch struct {
+	index int
+	rows  sizes
+	at    [fieldCount]int // words into mem
+	mem   []byte
+	cost  batchCost
+	err   error
+}
+
+// batchCost is what making a batch took, in nanoseconds.
+type batchCost struct{ Sample, Collate, Serialise int64 }
+
+// words is the length of field f.
+func (b *batch) words(f int) int { return b.rows[fields[f].unit] * fields[f].width }
+
+// bytes is field f as it lies in memory.
+func (b *batch) bytes(f int) []byte { return b.mem[4*b.at[f] : 4*(b.at[f]+b.words(f))] }
+
+func (b *batch) ints(f int) []int32     { return intsOf(b.bytes(f)) }
+func (b *batch) floats(f int) []float32 { return floatsOf(b.bytes(f)) }
+
+// size is the bytes of all fields.
+func (b *batch) size() int {
+	n := 0
+	for f := range fields {
+		n += 4 * b.words(f)
+	}
+	return n
+}
+
+func intsOf(b []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+func floatsOf(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+// slot is a place for one batch: the memory a worker fills.
+type slot struct {
+	batch
+	frame frame
+	home  []byte         // memory of frame
+	buf   gpuprof.Buffer // what home is, where the device can copy from it; else nil
+	spill bool           // the batch was too large for home and lies elsewhere
+}
+
+// ready makes the slot hold a batch of these rows and lays it out. Workers may
+// not ask the device for memory, so a batch that is too large goes to the
+// heap; the caller sees spill and makes room.
+func (sl *slot) ready(rows sizes) {
+	f := &sl.frame
+	sl.mem, sl.spill = sl.home, false
+	if !f.holds(rows) {
+		bigger := f.grown(rows)
+		sl.mem, sl.spill = make([]byte, 4*bigger.words), true
+		if sl.buf == nil { // the slot's own memory: it stays
+			sl.home, sl.frame, sl.spill = sl.mem, bigger, false
+		}
+		f = &bigger
+	}
+	sl.rows, sl.at = rows, f.at
+}
+
+// layout is the rows of a batch of samples, and each sample's stride where
+// they are padded.
+func layout(samples []sample, padded bool) (rows, stride sizes) {
+	rows[uSample] = len(samples)
+	for i := range samples {
+		n := samples[i].sizes()
+		for u := uAtom; u < unitCount; u++ {
+			rows[u] += n[u]
+			stride[u] = max(stride[u], n[u])
+		}
+	}
+	if padded {
+		for u := uAtom; u < unitCount; u++ {
+			rows[u] = stride[u] * len(samples)
+		}
+	}
+	return rows, stride
+}

@@ -1,0 +1,190 @@
+// Package collate is the reference workload of input pipelines: what a data
+// loader, its collate function and the copy to the device do before a training
+// step can begin. Graph samples of varying size (atoms, their neighbour lists,
+// random probe points with the atoms in reach) are drawn and assembled into one
+// batch by the caller or by workers, staged, copied and consumed by a kernel of
+// adjustable length.
+//
+// The package reads top down: input.go says what a sample is, batch.go how a
+// batch lies in memory, maker.go, bulk.go and naive.go make one, pool.go and
+// process_unix.go are the workers, session.go allocates, step.go is the timed
+// step, check.go the reference.
+package collate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Workload is the collate workload. It has no state.
+type Workload struct{}
+
+// New returns the workload.
+func New() gpuprof.Workload { return Workload{} }
+
+// Name implements gpuprof.Workload.
+func (Workload) Name() string { return "collate" }
+
+// Doc implements gpuprof.Workload.
+func (Workload) Doc() string {
+	return "input pipeline: samples drawn and collated by workers, staged, copied to the device, consumed"
+}
+
+// Presets implements gpuprof.Workload.
+func (Workload) Presets() []gpuprof.Preset {
+	return []gpuprof.Preset{
+		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds a step on two cores", Set: gpuprof.Settings{}},
+		{Name: "deepaw", Doc: "one graph of 3,000 probes with about 74,250 edges a batch, as charge-density inference takes them",
+			Set: gpuprof.Settings{"batch": "1", "probes": "3000", "spread": "0", "consume": "64"}},
+		{Name: "naive", Doc: "deepaw's batches with every habit that tuning guides warn of: the start of an ablation",
+			Set: gpuprof.Settings{
+				"batch": "1", "probes": "3000", "spread": "0", "consume": "1", "workers": "0", "impl": implNaive, "reuse": "off", "shortcut": "off",
+				"pinned": pinnedOff, "async_copy": "off", "streams": "1",
+			}},
+	}
+}
+
+// The values of knobs that code asks for.
+const (
+	implNaive  = "naive"
+	implBulk   = "bulk"
+	implCached = "cached"
+
+	kindGoroutine = "goroutine"
+	kindProcess   = "process"
+
+	pinnedOn    = "on"
+	pinnedBatch = "batch"
+	pinnedOff   = "off"
+
+	hafnia = "hfo2"
+	auto   = "auto"
+)
+
+const (
+	maxBatch   = 1 << 16
+	maxWorkers = 256
+	maxPasses  = 100_000
+)
+
+// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// and what a careful user would run.
+func (Workload) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{
+		{Name: "structures", Doc: "where samples come from: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
+			Default: hafnia, Values: []string{hafnia}, Accept: "a folder of structure files", Parse: existingFolder, NamesFile: true, Model: true},
+		gpuprof.IntKnob("probes", "probe points a sample, in the mean", 64, 1, gridSize*gridSize*gridSize).AsModel(),
+		gpuprof.IntKnob("spread", "how far the number of probes varies around probes, in percent either way", 50, 0, 100).AsModel(),
+		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
+		gpuprof.Choice("padded", "batch layout: off concatenates samples, on pads each to the longest of its batch", "off", "on").AsModel(),
+		gpuprof.IntKnob("consume", "length of the kernel that consumes a batch: terms computed for each edge", 16, 0, maxPasses).AsModel(),
+		gpuprof.IntKnob("batch", "samples per batch", 64, 1, maxBatch),
+		{Name: "workers", Doc: "who makes batches: 0 is the caller between steps, N workers make them ahead; auto is one less than the cores, 1 to 4",
+			Default: auto, Values: []string{auto}, Accept: fmt.Sprintf("integer from 0 to %d", maxWorkers), Parse: workerCount},
+		gpuprof.Choice("worker_kind", "workers are goroutines, or processes that pay for starting, serialising and shared memory as a Python loader's do", kindGoroutine, kindProcess),
+		gpuprof.Choice("persistent", "off ends all workers after each epoch and starts new ones", "on", "off"),
+		gpuprof.IntKnob("epoch", "batches an epoch, for persistent=off", 64, 1, 1<<30),
+		gpuprof.IntKnob("prefetch", "batches each worker makes ahead", 2, 1, 64),
+		gpuprof.Choice("impl", "collation: cached (block copies, a structure's atom graph made once), bulk (block copies), naive (appended element by element, boxed)", implCached, implBulk, implNaive),
+		gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made anew each time", "on", "off"),
+		gpuprof.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
+		gpuprof.Choice("pinned", "host memory of the copy: on (a ring pinned once), batch (pinned anew for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
+		gpuprof.Choice("async_copy", "off makes the caller wait for the copy, as .to(device) without non_blocking does", "on", "off"),
+		gpuprof.Choice("streams", "2 copies on a stream beside the one that consumes, 1 on the same", "2", "1"),
+		{Name: "sync", Doc: "when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps",
+			Default: "step", Values: []string{"never", "step"}, Accept: "every:K", Parse: everyK},
+		gpuprof.IntKnob("item_reads", "four-byte reads of the result per step, each followed by a synchronise, as .item() does", 0, 0, 4096),
+		{Name: "threads", Doc: "CPU threads of the host device's kernels", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne},
+	}
+}
+
+func existingFolder(s string) (string, error) {
+	if st, err := os.Stat(s); err != nil {
+		return "", fmt.Errorf("is neither hfo2 nor a folder that can be read (%w)", err)
+	} else if !st.IsDir() {
+		return "", fmt.Errorf("is a file, not a folder of structure files")
+	}
+	return s, nil
+}
+
+func workerCount(s string) (string, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return "", fmt.Errorf("is not a whole number")
+	}
+	if n < 0 || n > maxWorkers {
+		return "", fmt.Errorf("is outside 0 to %d", maxWorkers)
+	}
+	return strconv.Itoa(n), nil
+}
+
+// workersOf is how many workers a setting means on this machine.
+func workersOf(set gpuprof.Settings) int {
+	if set["workers"] == auto {
+		return max(1, min(runtime.GOMAXPROCS(0)-1, 4))
+	}
+	return set.Int("workers")
+}
+
+func atLeastOne(s string) (string, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return "", fmt.Errorf("is not a whole number of at least 1")
+	}
+	return strconv.Itoa(n), nil
+}
+
+// everyK reads "every:K"; plain K means the same.
+func everyK(s string) (string, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+	if err != nil || n < 1 {
+		return "", fmt.Errorf("names no number of steps of at least 1")
+	}
+	if n == 1 {
+		return "step", nil
+	}
+	return "every:" + strconv.Itoa(n), nil
+}
+
+// syncEvery is the number of steps between synchronisations; 0 is never.
+func syncEvery(set gpuprof.Settings) int {
+	switch s := set["sync"]; s {
+	case "never":
+		return 0
+	case "step":
+		return 1
+	default:
+		n, _ := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+		return n
+	}
+}
+
+// Refuse implements gpuprof.Workload.
+func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
+	n, _ := strconv.Atoi(set["threads"]) // "all" is 0
+	switch {
+	case n > 0 && d.MaxThreads == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+	case n > d.MaxThreads:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	}
+	if set["worker_kind"] == kindProcess && workersOf(set) > 0 {
+		return refuseProcesses()
+	}
+	return nil
+}
+
+// Open implements gpuprof.Workload.
+func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	s, err := open(ctx, d, c)
+	if err != nil { // not s itself: a nil *session is not a nil Session
+		return nil, err
+	}
+	return s, nil
+}

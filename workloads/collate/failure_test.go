@@ -1,0 +1,272 @@
+//go:build linux
+
+package collate
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+var soak = flag.Duration("soak", 2*time.Second, "how long TestSoak runs")
+
+// A broken file fails the batch it belongs to, by name; every other batch comes.
+func TestBrokenFileFailsItsBatchOnly(t *testing.T) {
+	for _, v := range []string{"workers=0", "workers=1", "workers=3", "workers=2,worker_kind=process", "workers=2,persistent=off,epoch=2"} {
+		t.Run(v, func(t *testing.T) {
+			dir := writeStructures(t, 20)
+			broken := filepath.Join(dir, "0013.xyz")
+			if err := os.WriteFile(broken, []byte("2\nLattice=\"3 0 0 0 3 0 0 0 3\" Properties=species:S:1:pos:R:3\nH 0 0 0\nH 0 zero 0\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := openSession(t, "small", append([]string{"batch=4", "probes=3", "structures=" + dir}, strings.Split(v, ",")...)...)
+			for i := range 10 {
+				err := s.Step(i, silent{})
+				if i%5 != 3 {
+					if err != nil {
+						t.Errorf("batch %d: %v", i, err)
+					}
+					continue
+				}
+				if !errors.Is(err, gpuprof.ErrInput) {
+					t.Fatalf("batch %d: %v, want an input error", i, err)
+				}
+				for _, w := range []string{"0013.xyz", "line 4", fmt.Sprintf("batch %d", i), "sample 13"} {
+					if !strings.Contains(err.Error(), w) {
+						t.Errorf("error %q lacks %q", err, w)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A worker that panics names the sample; it and the other workers go on.
+func TestPanicNamesTheSample(t *testing.T) {
+	for _, v := range []string{"workers=0", "workers=1", "workers=2"} {
+		t.Run(v, func(t *testing.T) {
+			hook := func(item int) {
+				if item == 17 {
+					panic("out of luck")
+				}
+			}
+			s := openOn(t, openHost(t, 0), hook, "small", "batch=5", "probes=3", v)
+			for i := range 6 {
+				err := s.Step(i, silent{})
+				if (err != nil) != (i == 3) {
+					t.Fatalf("batch %d: %v", i, err)
+				}
+				if i == 3 && (!errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "sample 17 (HfO2)") || !strings.Contains(err.Error(), "out of luck")) {
+					t.Errorf("error %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A process that is killed costs the batch it was making; another one takes its
+// place, and the batches before and after come.
+func TestKilledProcessIsReplaced(t *testing.T) {
+	s := openSession(t, "small", "batch=4", "probes=200", "workers=2", "worker_kind=process", "prefetch=1")
+	want := hashes(t, openSession(t, "small", "batch=4", "probes=200", "workers=0"), 12)
+	lost := 0
+	for i := range 12 {
+		if i == 4 {
+			if err := s.pool.workers[0].(*process).kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := s.Step(i, silent{})
+		if err != nil {
+			lost++
+			if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), fmt.Sprintf("batch %d", i)) || !strings.Contains(err.Error(), "killed") {
+				t.Errorf("batch %d: %v", i, err)
+			}
+			continue
+		}
+		if got := digest(t, s, i); got != want[i] {
+			t.Errorf("batch %d is %x, want %x", i, got, want[i])
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d batches were lost to one killed process", lost)
+	}
+}
+
+func (w *process) kill() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.child == nil {
+		return nil
+	}
+	return w.child.cmd.Process.Kill()
+}
+
+// openFiles counts this process's file descriptors, children its child processes.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func children(t *testing.T) int {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range tasks {
+		b, err := os.ReadFile(f)
+		if err == nil {
+			n += len(strings.Fields(string(b)))
+		}
+	}
+	return n
+}
+
+// Sessions of every kind with files that break, workers that panic and
+// processes that are killed leave nothing behind and lose no batch but those.
+// go test -run TestSoak -soak 10m -timeout 15m takes it further.
+func TestSoak(t *testing.T) {
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	dir := writeStructures(t, 30)
+	round := func() {
+		d := openHost(t, 0)
+		defer d.Close()
+		set := []string{"batch=3", "probes=5", fmt.Sprintf("workers=%d", 1+rng.IntN(3)), "sync=never"}
+		processes := rng.IntN(2) == 0
+		if processes {
+			set = append(set, "worker_kind=process")
+		}
+		if rng.IntN(2) == 0 {
+			set = append(set, "structures="+dir)
+		}
+		if rng.IntN(2) == 0 {
+			set = append(set, "persistent=off", "epoch=7")
+		}
+		set = append(set, []string{"pinned=on", "pinned=off", "pinned=batch"}[rng.IntN(3)])
+		bad := rng.IntN(60)
+		hook := func(item int) {
+			if item == bad {
+				panic("soak")
+			}
+		}
+		s, err := openHooked(context.Background(), d, resolve(t, "small", set...), hook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed, lost := 0, 0
+		for i := range 25 {
+			if processes && rng.IntN(12) == 0 && s.pool.workers != nil {
+				w := s.pool.workers[rng.IntN(len(s.pool.workers))].(*process)
+				if err := w.kill(); err == nil {
+					killed++
+				}
+			}
+			if err := s.Step(i, silent{}); err != nil {
+				lost++
+				if !errors.Is(err, gpuprof.ErrInput) {
+					t.Fatalf("%v, batch %d: %v", set, i, err)
+				}
+			}
+		}
+		expected := killed
+		if !processes { // batches that hold the bad sample
+			for i := range 25 {
+				for k := range 3 {
+					if s.r.item(i, k) == bad {
+						expected++
+					}
+				}
+			}
+		}
+		if lost > expected || !processes && lost != expected {
+			t.Errorf("%v: %d batches lost, %d expected", set, lost, expected)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%v: closing: %v", set, err)
+		}
+	}
+	round() // what the runtime opens once is open now
+	runtime.GC()
+	files, routines := openFiles(t), runtime.NumGoroutine()
+	for end := time.Now().Add(*soak); time.Now().Before(end); {
+		round()
+	}
+	for wait := time.Now().Add(5 * time.Second); time.Now().Before(wait) && (runtime.NumGoroutine() > routines || children(t) > 0); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > routines {
+		t.Errorf("%d goroutines, %d before", n, routines)
+	}
+	runtime.GC()
+	if n := openFiles(t); n > files {
+		t.Errorf("%d open files, %d before", n, files)
+	}
+	if n := children(t); n > 0 {
+		t.Errorf("%d child processes are left", n)
+	}
+}
+
+// Told to stop while a worker is stuck, a step returns.
+func TestCancelledWait(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	release := make(chan struct{})
+	s, err := openHooked(ctx, openHost(t, 0), resolve(t, "small", "batch=2", "probes=2", "workers=1"), func(item int) {
+		if item == 4 {
+			<-release
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if err := s.Step(i, silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := s.Step(2, silent{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want cancelled", err)
+	}
+	close(release)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without its parent a worker ends.
+func TestWorkerEndsWithItsParent(t *testing.T) {
+	s := openSession(t, "small", "batch=2", "probes=2", "workers=1", "worker_kind=process")
+	if err := s.Step(0, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	w := s.pool.workers[0].(*process)
+	c := w.child
+	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil { // as Ctrl-C in a terminal: not its business
+		t.Fatal(err)
+	}
+	for i := 1; i < 5; i++ {
+		if err := s.Step(i, silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.child != c {
+		t.Error("the worker ended at an interrupt")
+	}
+}

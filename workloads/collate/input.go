@@ -1,0 +1,293 @@
+package collate
+
+import (
+	"context"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+const (
+	// gridSize is the probe grid over a cell: 512,000 points.
+	gridSize = 80
+	// A built-in data set has about drawnProbes probes, so that counting their
+	// edges at set-up takes less than a tenth of a second, and at most maxItems samples.
+	drawnProbes = 1 << 17
+	maxItems    = 2048
+	// keptStructures bounds what impl=cached remembers of a folder, for each
+	// worker: a neighbour search takes up to 9 MB.
+	keptStructures = 32
+)
+
+// recipe is everything that decides what every batch holds. It is sent to
+// worker processes as it stands.
+type recipe struct {
+	Files  []string // one sample each; none: HfO2
+	Items  int      // samples before they repeat
+	Batch  int
+	Probes int
+	Spread int // percent
+	Cutoff float64
+	Padded bool
+	Impl   string
+	Reuse  bool
+	Short  bool
+	Seed   uint64
+}
+
+// newRecipe reads the settings and lists the folder.
+func newRecipe(c gpuprof.Config) (*recipe, int, error) {
+	set := c.Knobs
+	r := &recipe{
+		Batch: set.Int("batch"), Probes: set.Int("probes"), Spread: set.Int("spread"), Cutoff: set.Float("cutoff"),
+		Padded: set.On("padded"), Impl: set["impl"], Reuse: set.On("reuse"), Short: set.On("shortcut"), Seed: c.Seed,
+	}
+	ignored := 0
+	if dir := set["structures"]; dir != hafnia {
+		var err error
+		if r.Files, ignored, err = structureFiles(dir); err != nil {
+			return nil, 0, err
+		}
+		r.Items = len(r.Files)
+	} else {
+		r.Items = max(r.Batch, min(maxItems, drawnProbes/r.Probes), 1)
+	}
+	if c.Mode == gpuprof.Hot { // one batch over and over
+		r.Items = min(r.Items, r.Batch)
+	}
+	return r, ignored, nil
+}
+
+// structureFiles lists the structure files of a folder and its folders, in
+// lexical order; other files are counted.
+func structureFiles(dir string) (files []string, ignored int, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.IsDir():
+		case isStructure(e.Name()):
+			files = append(files, path)
+		default:
+			ignored++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: %w; make the folder readable", dir, err)
+	}
+	if len(files) == 0 {
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: none of its %d files is named .xyz, .extxyz, .vasp, .poscar, POSCAR… or CONTCAR…; name the structure files so", dir, ignored)
+	}
+	return files, ignored, nil
+}
+
+func isStructure(name string) bool {
+	name = strings.ToLower(name)
+	switch filepath.Ext(name) {
+	case ".xyz", ".extxyz", ".vasp", ".poscar":
+		return true
+	}
+	return strings.HasPrefix(name, "poscar") || strings.HasPrefix(name, "contcar")
+}
+
+// item is the sample at a place of a batch.
+func (r *recipe) item(batch, place int) int {
+	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
+}
+
+// name says which sample an item is, for errors.
+func (r *recipe) name(item int) string {
+	if len(r.Files) > 0 {
+		return r.Files[item]
+	}
+	return "HfO2"
+}
+
+// source is the structure a sample is drawn from.
+type source struct {
+	crystal *structure.Crystal
+	finder  *structure.Finder
+	grid    *structure.Grid
+	graph   *atomGraph // nil until asked for
+}
+
+// atomGraph is what depends on the structure alone: species [A], positions
+// [A,3] (angstrom) and the edges between atoms, src and dst [E], vec [E,3].
+type atomGraph struct {
+	species []int32
+	pos     []float32
+	edges   structure.Edges
+	dst     []int32
+}
+
+func openSource(c *structure.Crystal, cutoff float64) (*source, error) {
+	finder, err := structure.NewFinder(c, cutoff)
+	if err != nil {
+		return nil, err
+	}
+	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
+}
+
+// make fills g with the graph of a structure; memory is used again.
+func (g *atomGraph) make(s *source) {
+	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
+	g.edges.Reset()
+	for i, p := range s.crystal.Positions {
+		g.species = append(g.species, speciesCode(s.crystal.Species[i]))
+		g.pos = append(g.pos, float32(p[0]), float32(p[1]), float32(p[2]))
+		s.finder.Append(&g.edges, p, true)
+		g.dst = extend(g.dst, len(g.edges.Src), int32(i))
+	}
+}
+
+// extend appends v until the list has n elements.
+func extend(list []int32, n int, v int32) []int32 {
+	for len(list) < n {
+		list = append(list, v)
+	}
+	return list
+}
+
+// speciesCode packs the first four bytes of a symbol, the first one lowest: a
+// number for every label a file may hold, without a table of elements.
+func speciesCode(symbol string) int32 {
+	var code int32
+	for i := range min(len(symbol), 4) {
+		code |= int32(symbol[i]) << (8 * i)
+	}
+	return code
+}
+
+// drawer decides which probes a sample has: a function of seed and item alone.
+type drawer struct {
+	pcg rand.PCG
+	rng *rand.Rand
+}
+
+func newDrawer() *drawer {
+	d := &drawer{}
+	d.rng = rand.New(&d.pcg)
+	return d
+}
+
+// start returns the number of probes of an item; each following probe call
+// gives the next grid point.
+func (d *drawer) start(r *recipe, item int) int {
+	d.pcg.Seed(r.Seed, uint64(item)+1)
+	lo, hi := r.probeRange()
+	return lo + d.rng.IntN(hi-lo+1)
+}
+
+func (d *drawer) probe(g *structure.Grid) [3]float64 { return g.Point(d.rng.IntN(g.Len())) }
+
+func (r *recipe) probeRange() (lo, hi int) {
+	d := r.Probes * r.Spread / 100
+	return max(1, r.Probes-d), r.Probes + d
+}
+
+// Units: what the rows of a field are.
+const (
+	uSample = iota
+	uAtom
+	uEdge  // between atoms
+	uProbe // probe points
+	uReach // from atoms to probes
+	unitCount
+)
+
+var unitNames = [unitCount]string{"samples", "atoms", "atom_edges", "probes", "probe_edges"}
+
+// sizes are rows of each unit.
+type sizes [unitCount]int
+
+// survey is what set-up knows about the batches to come: the mean, and the
+// most rows of each unit that a batch needs.
+type survey struct {
+	mean  [unitCount]float64
+	most  sizes
+	exact bool // most is a bound; else an estimate that batches may pass
+}
+
+// countDrawn counts every sample of the built-in set.
+func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
+	var g atomGraph
+	g.make(s)
+	d := newDrawer()
+	rows := make([]sizes, r.Items)
+	for i := range rows {
+		if i%64 == 0 && ctx.Err() != nil {
+			return survey{}, ctx.Err()
+		}
+		n := d.start(r, i)
+		rows[i] = sizes{1, len(g.species), len(g.dst), n, 0}
+		for range n {
+			rows[i][uReach] += s.finder.Count(d.probe(s.grid), false)
+		}
+	}
+	out := survey{exact: true}
+	for u := range unitCount {
+		column := make([]int, len(rows))
+		sum := 0
+		for i := range rows {
+			column[i] = rows[i][u]
+			sum += column[i]
+		}
+		out.mean[u] = float64(sum) / float64(len(rows)) * float64(r.Batch)
+		if r.Padded {
+			out.most[u] = r.Batch * slices.Max(column)
+		} else {
+			out.most[u] = largestWindow(column, r.Batch)
+		}
+	}
+	if out.most[uReach] == 0 {
+		return out, gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d probes; use a larger --set cutoff", s.crystal.Name, r.Cutoff, r.Batch*r.Probes)
+	}
+	return out, nil
+}
+
+// largestWindow is the largest sum of n neighbours on a ring.
+func largestWindow(ring []int, n int) int {
+	total, sum := 0, 0
+	for _, v := range ring {
+		total += v
+	}
+	rest := n % len(ring)
+	for _, v := range ring[:rest] {
+		sum += v
+	}
+	best := sum
+	for i := range ring {
+		sum += ring[(i+rest)%len(ring)] - ring[i]
+		best = max(best, sum)
+	}
+	return n/len(ring)*total + best
+}
+
+// guess estimates a batch from a first look at the structure s: the bound on
+// memory before anything is counted, and all that is known of a folder.
+func (r *recipe) guess(s *source) survey {
+	var g atomGraph
+	g.make(s)
+	d := newDrawer()
+	d.start(r, 0)
+	edges := 0
+	const looks = 64
+	for range looks {
+		edges += s.finder.Count(d.probe(s.grid), false)
+	}
+	var out survey
+	out.mean = [unitCount]float64{1, float64(len(g.species)), float64(len(g.dst)), float64(r.Probes), float64(edges) / looks * float64(r.Probes)}
+	for u := range out.mean {
+		out.mean[u] *= float64(r.Batch)
+		out.most[u] = max(int(math.Ceil(out.mean[u])), 16)
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package collate
+
+// naiveLists models a collate function written without arrays: samples are
+// lists of boxed numbers, the batch is appended to element by element, and only
+// at the end turned into memory a device can copy. It allocates as such a
+// program does; that is what it is for.
+type naiveLists struct {
+	samples [][fieldCount][]any
+	batch   [fieldCount][]any
+}
+
+// box makes lists of sample i.
+func (l *naiveLists) box(i int, s *sample, reuse bool) {
+	for len(l.samples) <= i {
+		l.samples = append(l.samples, [fieldCount][]any{})
+	}
+	lists := &l.samples[i]
+	for f := fSpecies; f < fieldCount; f++ {
+		if reuse {
+			lists[f] = lists[f][:0]
+		} else {
+			lists[f] = nil
+		}
+		for _, v := range s.ints(f) {
+			lists[f] = append(lists[f], v)
+		}
+		for _, v := range s.floats(f) {
+			lists[f] = append(lists[f], v)
+		}
+	}
+}
+
+// assemble appends the boxed samples to the batch's lists and stores those.
+// The short cut takes the lists of a single sample as they are.
+func (l *naiveLists) assemble(b *batch, samples []sample, stride sizes, r *recipe) {
+	writeCounts(b.ints(fCounts), samples)
+	short := r.Short && len(samples) == 1
+	for f := fSpecies; f < fieldCount; f++ {
+		list := l.samples[0][f]
+		if !short {
+			if !r.Reuse {
+				l.batch[f] = nil
+			}
+			l.batch[f] = l.join(l.batch[f][:0], f, samples, stride, r.Padded)
+			list = l.batch[f]
+		}
+		store(b, f, list)
+	}
+}
+
+// join appends field f of every sample, indices counted from the batch's rows.
+func (l *naiveLists) join(out []any, f int, samples []sample, stride sizes, padded bool) []any {
+	d := &fields[f]
+	base := 0
+	for i := range samples {
+		list := l.samples[i][f]
+		for _, v := range list {
+			if x, ok := v.(int32); ok && d.base >= 0 {
+				out = append(out, x+int32(base))
+			} else {
+				out = append(out, v)
+			}
+		}
+		for range gap(len(list), stride[d.unit]*d.width, padded) {
+			if d.pad == 0 {
+				out = append(out, float32(0))
+			} else {
+				out = append(out, d.pad)
+			}
+		}
+		if d.base >= 0 {
+			base = after(base, samples[i].sizes()[d.base], stride[d.base], padded)
+		}
+	}
+	return out
+}
+
+// store unboxes a list into the batch's memory.
+func store(b *batch, f int, list []any) {
+	ints, floats := b.ints(f), b.floats(f)
+	for i, v := range list {
+		switch x := v.(type) {
+		case int32:
+			ints[i] = x
+		case float32:
+			floats[i] = x
+		}
+	}
+}

@@ -1,0 +1,293 @@
+//go:build unix
+
+package collate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// workerVariable, set in the environment, makes the program a worker.
+const workerVariable = "GPUPROF_COLLATE_WORKER"
+
+// helloWait is how long a started program may take to say hello.
+const helloWait = 20 * time.Second
+
+func refuseProcesses() error {
+	if os.Getenv(workerVariable) != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting worker_kind=process: this process is a worker itself; use --set worker_kind=goroutine")
+	}
+	return nil
+}
+
+// process is a worker that is a process of its own: this program, started
+// again. Batches come back through shared memory, everything else through two
+// pipes. One that dies costs the batch it was making; it is started again for
+// the next one.
+type process struct {
+	r          *recipe
+	slots      []*slot
+	regions    []*region
+	todo, done chan *slot
+	ended      chan struct{}
+
+	mu    sync.Mutex // guards child against stop
+	child *child
+	quit  bool
+}
+
+// child is one life of a worker process.
+type child struct {
+	cmd      *exec.Cmd
+	orders   *os.File // to it
+	answers  *os.File // from it
+	said     tail     // its standard error
+	answered bool
+}
+
+func hireProcess(r *recipe, slots []*slot, ready *atomic.Int64) (worker, error) {
+	if err := refuseProcesses(); err != nil {
+		return nil, err
+	}
+	w := &process{r: r, slots: slots, todo: make(chan *slot, len(slots)), done: make(chan *slot, len(slots)), ended: make(chan struct{})}
+	for _, sl := range slots {
+		reg, err := newRegion(4 * sl.frame.words)
+		if err != nil {
+			return nil, errors.Join(err, w.unmap())
+		}
+		poison(reg.mem)
+		w.regions = append(w.regions, reg)
+	}
+	if err := w.start(); err != nil {
+		return nil, errors.Join(err, w.unmap())
+	}
+	go func() {
+		defer close(w.ended)
+		for sl := range w.todo {
+			if w.quitting() {
+				continue
+			}
+			sl.err = w.make(sl)
+			ready.Add(1)
+			w.done <- sl
+		}
+	}()
+	return w, nil
+}
+
+func (w *process) ask(sl *slot)       { w.todo <- sl }
+func (w *process) made() <-chan *slot { return w.done }
+
+func (w *process) quitting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quit
+}
+
+// start runs the program and hands it its contract. It does not wait for the
+// hello, so that workers start side by side.
+func (w *process) start() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; use --set worker_kind=goroutine", err)
+	}
+	in, orders, err := os.Pipe()
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; raise the limit of open files", err)
+	}
+	answers, out, err := os.Pipe()
+	if err != nil {
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; raise the limit of open files", err), in.Close(), orders.Close())
+	}
+	c := &child{orders: orders, answers: answers}
+	c.cmd = exec.Command(exe)
+	c.cmd.Env = append(os.Environ(), workerVariable+"="+protocol, "GOMAXPROCS=1")
+	c.cmd.ExtraFiles = []*os.File{in, out}
+	for _, reg := range w.regions {
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, reg.file)
+	}
+	c.cmd.Stderr = &c.said
+	err = c.cmd.Start()
+	if e := errors.Join(in.Close(), out.Close()); err == nil {
+		err = e
+	}
+	if err != nil {
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; use --set worker_kind=goroutine", err), orders.Close(), answers.Close())
+	}
+	w.mu.Lock()
+	w.child = c
+	quit := w.quit
+	w.mu.Unlock()
+	if quit { // stop came in between and saw no child
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: the run is ending"), w.bury(c))
+	}
+	return nil
+}
+
+// make has the process fill a slot.
+func (w *process) make(sl *slot) error {
+	w.mu.Lock()
+	c := w.child
+	w.mu.Unlock()
+	if c == nil {
+		if err := w.start(); err != nil {
+			return w.lost(sl, err)
+		}
+		w.mu.Lock()
+		c = w.child
+		w.mu.Unlock()
+	}
+	place := 0
+	for w.slots[place] != sl {
+		place++
+	}
+	answer, err := w.converse(c, task{sl.index, place})
+	if err != nil {
+		if e := w.bury(c); e != nil {
+			err = fmt.Errorf("%w (%w)", err, e)
+		}
+		return w.lost(sl, err)
+	}
+	if answer.Error != "" {
+		return gpuprof.Errorf(gpuprof.ErrInput, "%s", answer.Error)
+	}
+	reg := w.regions[place]
+	if err := reg.grow(answer.Bytes); err != nil {
+		return w.lost(sl, err)
+	}
+	sl.cost = answer.Cost
+	if err := adopt(&sl.batch, answer.Arrays, reg.mem); err != nil {
+		return w.lost(sl, err)
+	}
+	return nil
+}
+
+// converse greets a new process and has one task done.
+func (w *process) converse(c *child, t task) (*reply, error) {
+	if !c.answered {
+		if err := c.greet(contract{Recipe: *w.r, Slots: len(w.slots), Caps: w.slots[0].frame.caps}); err != nil {
+			return nil, err
+		}
+		c.answered = true
+	}
+	if err := send(c.orders, t); err != nil {
+		return nil, err
+	}
+	var answer reply
+	if err := receive(c.answers, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Index != t.Index && answer.Error == "" {
+		return nil, fmt.Errorf("it answered with batch %d", answer.Index)
+	}
+	return &answer, nil
+}
+
+// greet sees that the program serves workers before it is told anything.
+func (c *child) greet(with contract) error {
+	late := time.AfterFunc(helloWait, func() { _ = c.cmd.Process.Kill() })
+	defer late.Stop()
+	var h hello
+	if err := receive(c.answers, &h); err != nil || h.Protocol != protocol {
+		return fmt.Errorf("%s does not answer as a worker (%q, %w)", c.cmd.Path, h.Protocol, err)
+	}
+	return send(c.orders, with)
+}
+
+// lost says which samples went with a worker.
+func (w *process) lost(sl *slot, why error) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w; run again, or use --set worker_kind=goroutine to see why",
+		sl.index, w.r.item(sl.index, 0), w.r.name(w.r.item(sl.index, 0)), w.r.item(sl.index, w.r.Batch-1), why)
+}
+
+// bury ends a process and says how it ended and what it said last, as an error
+// unless it ended well.
+func (w *process) bury(c *child) error {
+	w.mu.Lock()
+	if w.child == c {
+		w.child = nil
+	}
+	w.mu.Unlock()
+	errs := []error{c.orders.Close()} // its order to end
+	late := time.AfterFunc(stopWait, func() { _ = c.cmd.Process.Kill() })
+	err := c.cmd.Wait()
+	late.Stop()
+	errs = append(errs, c.answers.Close())
+	text := strings.TrimSpace(c.said.String())
+	switch {
+	case err != nil:
+		err = fmt.Errorf("worker process %d ended with %w %s", c.cmd.Process.Pid, err, text)
+	case text != "":
+		err = fmt.Errorf("worker process %d said %s", c.cmd.Process.Pid, text)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// stop implements worker. A process in the middle of a batch finishes it
+// first, or is killed.
+func (w *process) stop() error {
+	w.mu.Lock()
+	w.quit = true
+	w.mu.Unlock()
+	close(w.todo)
+	late := time.AfterFunc(stopWait, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.child != nil {
+			_ = w.child.cmd.Process.Kill()
+		}
+	})
+	<-w.ended
+	late.Stop()
+	w.mu.Lock()
+	c := w.child
+	w.mu.Unlock()
+	if c != nil {
+		if !c.answered { // it waits for its contract: end it without ceremony
+			_ = c.cmd.Process.Kill()
+		}
+		_ = w.bury(c) // every batch it was asked for has come: how it ends changes nothing
+	}
+	return w.unmap()
+}
+
+func (w *process) unmap() error {
+	var errs []error
+	for _, reg := range w.regions {
+		errs = append(errs, reg.close())
+	}
+	w.regions = nil
+	return errors.Join(errs...)
+}
+
+// tail keeps the last words a process wrote.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if n := len(t.b); n > tailBytes {
+		t.b = append(t.b[:0], t.b[n-tailBytes:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}

@@ -1,0 +1,226 @@
+package collate
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+// assembly compares a finished batch with what it must hold. The stage sample
+// answers for what the rows say (neighbours against brute force), the stage
+// collate for where they are: counts, offsets of indices, padding.
+func (c *checker) assembly(sl *slot) error {
+	s := c.s
+	collate := &c.errs[stCollate]
+	collate.compared, collate.rows = collate.compared+sl.rows[uSample], collate.rows+sl.rows[uSample]
+	parts, ok := partition(sl, s.r)
+	if !ok {
+		collate.differs()
+		return nil
+	}
+	rows := 0
+	for i := range parts {
+		rows += parts[i].n[uAtom] + parts[i].n[uProbe]
+	}
+	// The longest row has to be among those checked.
+	longest, most := 0, -1
+	at := 0
+	for i := range parts {
+		p := &parts[i]
+		for r := range p.n[uAtom] + p.n[uProbe] {
+			if _, _, lo, hi := p.row(sl, r); hi-lo > most {
+				longest, most = at+r, hi-lo
+			}
+		}
+		at += p.n[uAtom] + p.n[uProbe]
+	}
+	images := max(1, len(s.first.crystal.Positions)*100)
+	chosen := append(pick(c.rng, rows, referenceDistances/images), longest)
+	slices.Sort(chosen)
+	chosen = slices.Compact(chosen)
+	c.errs[stSample].compared += len(chosen)
+	c.errs[stSample].rows += rows
+	return c.sampleRows(sl, parts, chosen)
+}
+
+// part is where one sample lies in a batch: rows of each unit, and the first.
+type part struct {
+	item   int
+	n, at  sizes
+	points [][3]float64
+}
+
+// row is one atom's or probe's edges: which list, the row's number in the
+// sample, and the edges it has by the batch's own dst.
+func (p *part) row(sl *slot, r int) (probe bool, index, lo, hi int) {
+	unit, f := uEdge, fEDst
+	base := p.at[uAtom]
+	if r >= p.n[uAtom] {
+		probe, unit, f, r, base = true, uReach, fPDst, r-p.n[uAtom], p.at[uProbe]
+	}
+	dst := sl.ints(f)[p.at[unit] : p.at[unit]+p.n[unit]]
+	begin, _ := slices.BinarySearch(dst, int32(base+r))
+	end, _ := slices.BinarySearch(dst, int32(base+r+1))
+	return probe, r, p.at[unit] + begin, p.at[unit] + end
+}
+
+// partition reads the counts and checks everything about the layout that does
+// not need the samples' content.
+func partition(sl *slot, r *recipe) ([]part, bool) {
+	counts := sl.ints(fCounts)
+	parts := make([]part, sl.rows[uSample])
+	var at, stride sizes
+	if len(parts) != r.Batch {
+		return nil, false
+	}
+	for i := range parts {
+		for u := uAtom; u < unitCount; u++ {
+			stride[u] = max(stride[u], int(counts[4*i+u-uAtom]))
+		}
+	}
+	for i := range parts {
+		p := &parts[i]
+		p.item, p.at = r.item(sl.index, i), at
+		for u := uAtom; u < unitCount; u++ {
+			p.n[u] = int(counts[4*i+u-uAtom])
+			if p.n[u] < 0 {
+				return nil, false
+			}
+			at[u] += p.n[u]
+			if r.Padded {
+				at[u] = (i + 1) * stride[u]
+			}
+		}
+	}
+	for u := uAtom; u < unitCount; u++ {
+		if at[u] != sl.rows[u] {
+			return nil, false
+		}
+	}
+	for i := range parts {
+		if !parts[i].placed(sl, stride, r.Padded) {
+			return nil, false
+		}
+	}
+	return parts, true
+}
+
+// placed checks one sample's indices (in range, rows in order) and padding.
+func (p *part) placed(sl *slot, stride sizes, padded bool) bool {
+	for f, d := range fields {
+		if d.unit == uSample {
+			continue
+		}
+		from, to := p.at[d.unit], p.at[d.unit]+p.n[d.unit]
+		if d.base >= 0 {
+			v := sl.ints(f)[from:to]
+			lo, hi := int32(p.at[d.base]), int32(p.at[d.base]+p.n[d.base])
+			for _, x := range v {
+				if x < lo || x >= hi {
+					return false
+				}
+			}
+			if (f == fEDst || f == fPDst) && !slices.IsSorted(v) {
+				return false
+			}
+		}
+		if !padded {
+			continue
+		}
+		for _, x := range sl.ints(f)[to*d.width : (p.at[d.unit]+stride[d.unit])*d.width] {
+			if x != d.pad { // zero is all bits zero as a float too
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sampleRows compares the chosen rows (numbered through the batch, each sample's
+// atoms before its probes) with a brute-force search, and every atom and probe
+// with its position.
+func (c *checker) sampleRows(sl *slot, parts []part, chosen []int) error {
+	v := &c.errs[stSample]
+	first := 0
+	for i := range parts {
+		p := &parts[i]
+		rows := p.n[uAtom] + p.n[uProbe]
+		var own []int
+		for len(chosen) > 0 && chosen[0] < first+rows {
+			own, chosen = append(own, chosen[0]-first), chosen[1:]
+		}
+		first += rows
+		if len(own) == 0 {
+			continue
+		}
+		crystal := structure.HfO2()
+		if files := c.s.r.Files; len(files) > 0 {
+			var err error
+			if crystal, err = structure.ReadFile(files[p.item]); err != nil {
+				return err
+			}
+		}
+		if !p.positions(sl, c.s.r, crystal) {
+			v.differs()
+			continue
+		}
+		for _, r := range own {
+			if !p.neighbours(sl, r, crystal, c.s.r.Cutoff) {
+				v.differs()
+			}
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positions checks species, atoms and probes, and remembers the probes.
+func (p *part) positions(sl *slot, r *recipe, crystal *structure.Crystal) bool {
+	d := newDrawer()
+	if len(crystal.Positions) != p.n[uAtom] || d.start(r, p.item) != p.n[uProbe] {
+		return false
+	}
+	grid := crystal.Grid([3]int{gridSize, gridSize, gridSize})
+	p.points = nil
+	for range p.n[uProbe] {
+		p.points = append(p.points, d.probe(grid))
+	}
+	for i, x := range crystal.Positions {
+		if sl.ints(fSpecies)[p.at[uAtom]+i] != speciesCode(crystal.Species[i]) || !atPoint(sl.floats(fPos), p.at[uAtom]+i, x) {
+			return false
+		}
+	}
+	for i, x := range p.points {
+		if !atPoint(sl.floats(fProbe), p.at[uProbe]+i, x) {
+			return false
+		}
+	}
+	return true
+}
+
+func atPoint(list []float32, row int, x [3]float64) bool {
+	v := list[3*row : 3*row+3]
+	return v[0] == float32(x[0]) && v[1] == float32(x[1]) && v[2] == float32(x[2])
+}
+
+// neighbours compares one row's edges with every image of every atom.
+func (p *part) neighbours(sl *slot, r int, crystal *structure.Crystal, cutoff float64) bool {
+	probe, index, lo, hi := p.row(sl, r)
+	points, src, vec := crystal.Positions, sl.ints(fESrc), sl.floats(fEVec)
+	if probe {
+		points, src, vec = p.points, sl.ints(fPSrc), sl.floats(fPVec)
+	}
+	point := points[index]
+	want := structure.BruteForce(crystal, cutoff, point, !probe)
+	if want == nil || len(want.Src) != hi-lo || !slices.Equal(vec[3*lo:3*hi], want.Vec) {
+		return false
+	}
+	for i, x := range want.Src {
+		if src[lo+i] != x+int32(p.at[uAtom]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+package collate
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+// sample is one drawn graph. Indices are local to it.
+type sample struct {
+	graph  *atomGraph // the source's, or own
+	own    atomGraph
+	probes []float32 // [probes,3]
+	reach  structure.Edges
+	dst    []int32 // probe of each edge of reach
+}
+
+func (s *sample) sizes() sizes {
+	return sizes{1, len(s.graph.species), len(s.graph.dst), len(s.probes) / 3, len(s.dst)}
+}
+
+// ints is field f where it holds integers; nil for the others.
+func (s *sample) ints(f int) []int32 {
+	switch f {
+	case fSpecies:
+		return s.graph.species
+	case fESrc:
+		return s.graph.edges.Src
+	case fEDst:
+		return s.graph.dst
+	case fPSrc:
+		return s.reach.Src
+	case fPDst:
+		return s.dst
+	}
+	return nil
+}
+
+// floats is field f where it holds coordinates; nil for the others.
+func (s *sample) floats(f int) []float32 {
+	switch f {
+	case fPos:
+		return s.graph.pos
+	case fEVec:
+		return s.graph.edges.Vec
+	case fProbe:
+		return s.probes
+	case fPVec:
+		return s.reach.Vec
+	}
+	return nil
+}
+
+// sampler draws samples. It belongs to one worker.
+type sampler struct {
+	r      *recipe
+	draws  *drawer
+	hafnia *source // the built-in structure; nil with a folder
+	kept   map[int]*source
+}
+
+func newSampler(r *recipe) (*sampler, error) {
+	s := &sampler{r: r, draws: newDrawer(), kept: map[int]*source{}}
+	if len(r.Files) > 0 {
+		return s, nil
+	}
+	var err error
+	s.hafnia, err = openSource(structure.HfO2(), r.Cutoff)
+	return s, err
+}
+
+// source is the structure of an item. A folder's are read and searched anew
+// for every sample, unless impl=cached has kept them.
+func (s *sampler) source(item int) (*source, error) {
+	if s.hafnia != nil {
+		return s.hafnia, nil
+	}
+	if src := s.kept[item]; src != nil {
+		return src, nil
+	}
+	c, err := structure.ReadFile(s.r.Files[item])
+	if err != nil {
+		return nil, err
+	}
+	src, err := openSource(c, s.r.Cutoff)
+	if err != nil {
+		return nil, fmt.Errorf("reading structure %s: %w", s.r.Files[item], err)
+	}
+	if s.r.Impl == implCached && len(s.kept) < keptStructures {
+		s.kept[item] = src
+	}
+	return src, nil
+}
+
+// draw fills out with an item.
+func (s *sampler) draw(item int, out *sample) error {
+	src, err := s.source(item)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.r.Impl != implCached:
+		out.own.make(src)
+		out.graph = &out.own
+	case src.graph == nil:
+		src.graph = &atomGraph{}
+		src.graph.make(src)
+		fallthrough
+	default:
+		out.graph = src.graph
+	}
+	out.probes, out.dst = out.probes[:0], out.dst[:0]
+	out.reach.Reset()
+	for i := range s.draws.start(s.r, item) {
+		p := s.draws.probe(src.grid)
+		out.probes = append(out.probes, float32(p[0]), float32(p[1]), float32(p[2]))
+		src.finder.Append(&out.reach, p, false)
+		out.dst = extend(out.dst, len(out.reach.Src), int32(i))
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+//go:build unix
+
+package collate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// The files a worker process is given, after the three standard ones.
+const (
+	ordersFile = 3 + iota
+	answersFile
+	firstRegionFile
+)
+
+// WorkerMain serves as a worker process if this process was started as one,
+// and reports whether it was. A program that offers this workload calls it
+// before anything else and ends when it returns true. A worker ends when its
+// parent closes the pipe, which the system does for a parent that died.
+func WorkerMain() bool {
+	if os.Getenv(workerVariable) != protocol {
+		return false
+	}
+	// Ctrl-C reaches every process of the terminal: when to end is the parent's
+	// business.
+	signal.Ignore(os.Interrupt, syscall.SIGHUP)
+	if err := serve(os.NewFile(ordersFile, "orders"), os.NewFile(answersFile, "answers")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return true
+}
+
+// server is the worker's side of the pipes.
+type server struct {
+	m       *maker
+	slot    slot // the worker's own memory: batches are made here, then shared
+	regions []*region
+	answers io.Writer
+}
+
+func serve(orders io.Reader, answers io.Writer) error {
+	if err := send(answers, hello{protocol}); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	var c contract
+	if err := receive(orders, &c); err != nil {
+		return ended(err)
+	}
+	s := &server{answers: answers}
+	for i := range c.Slots {
+		reg, err := openRegion(os.NewFile(uintptr(firstRegionFile+i), "region"))
+		if err != nil {
+			return err
+		}
+		s.regions = append(s.regions, reg)
+	}
+	s.slot.frame = frameOf(c.Caps)
+	s.slot.home = make([]byte, 4*s.slot.frame.words)
+	poison(s.slot.home)
+	var err error
+	if s.m, err = newMaker(&c.Recipe); err != nil {
+		return err
+	}
+	for {
+		var t task
+		if err := receive(orders, &t); err != nil {
+			return ended(err)
+		}
+		if err := send(answers, s.do(t)); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+	}
+}
+
+// ended makes the closed pipe what it is: the order to end.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("reading orders: %w", err)
+}
+
+// do makes a batch and copies it to shared memory, as a loader's worker moves
+// the tensors that its collate function returned.
+func (s *server) do(t task) *reply {
+	s.slot.index = t.Index
+	s.m.make(&s.slot)
+	if s.slot.err != nil {
+		return &reply{Index: t.Index, Error: s.slot.err.Error()}
+	}
+	began := time.Now()
+	shared := s.slot.batch
+	place := frameOf(s.slot.rows)
+	shared.at = place.at
+	reg := s.regions[t.Slot]
+	if err := reg.grow(4 * place.words); err != nil {
+		return &reply{Index: t.Index, Error: fmt.Sprintf("collating batch %d: %v", t.Index, err)}
+	}
+	shared.mem = reg.mem
+	for f := range fields {
+		copy(shared.bytes(f), s.slot.bytes(f))
+	}
+	cost := s.slot.cost
+	cost.Serialise = int64(time.Since(began))
+	return &reply{Index: t.Index, Bytes: len(reg.mem), Arrays: describe(&shared), Cost: cost}
+}

@@ -1,0 +1,359 @@
+package collate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/structure"
+)
+
+// depth is how many batches are in flight to and on the device.
+const depth = 2
+
+// session is the workload with everything allocated.
+type session struct {
+	ctx     context.Context
+	dev     gpuprof.Device
+	set     gpuprof.Settings
+	r       *recipe
+	ignored int    // files of the folder that are no structures
+	survey  survey // of the batches to come
+	first   *source
+	workers int
+
+	main, copies gpuprof.Stream // the same with streams=1
+	mem          arena
+	lanes        [depth]lane
+	pool         *pool   // nil without workers
+	maker        *maker  // the caller's, without workers
+	own          []*slot // its slots
+	consume      gpuprof.Func
+	item         gpuprof.Buffer // pageable: where .item() lands
+	stages       []gpuprof.Stage
+	passes       int
+	every        int // sync knob
+	items        int
+	pinned       string
+	blocking     bool // async_copy=off
+	watch        watch
+	hook         func(int) // tests: see maker
+}
+
+// lane is one batch on its way: staging memory, its twin on the device, the
+// result, and the events that hand them over.
+type lane struct {
+	host   gpuprof.Buffer // nil until something is staged
+	staged frame          // of host
+	dev    gpuprof.Buffer
+	placed frame // of dev
+	out    gpuprof.Buffer
+	from   batch          // what is copied: fields and where they lie
+	buf    gpuprof.Buffer // in which memory of the device's
+	ready  gpuprof.Event  // the batch is on the device
+	free   gpuprof.Event  // the device is done with the lane
+	used   bool
+	args   [2]gpuprof.Args // atom edges, probe edges
+}
+
+func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+	return openHooked(ctx, d, c, nil)
+}
+
+func openHooked(ctx context.Context, d gpuprof.Device, c gpuprof.Config, hook func(int)) (*session, error) {
+	s := &session{
+		ctx: ctx, dev: d, set: c.Knobs, mem: arena{dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
+		every: syncEvery(c.Knobs), items: c.Knobs.Int("item_reads"), pinned: c.Knobs["pinned"], blocking: !c.Knobs.On("async_copy"), hook: hook,
+	}
+	s.watch.began = time.Now()
+	var err error
+	if s.r, s.ignored, err = newRecipe(c); err != nil {
+		return nil, err
+	}
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.allocate(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// look finds out how large batches will be and refuses what does not fit. Of a
+// folder only the first file is looked at: the others are read when their turn
+// comes, and a broken one fails its own batch.
+func (s *session) look(ctx context.Context) error {
+	crystal := structure.HfO2()
+	if len(s.r.Files) > 0 {
+		var err error
+		if crystal, err = structure.ReadFile(s.r.Files[0]); err != nil {
+			crystal = structure.HfO2() // for the estimate; the file itself fails in batch 0
+		}
+	}
+	var err error
+	if s.first, err = openSource(crystal, s.r.Cutoff); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
+	}
+	s.survey = s.r.guess(s.first)
+	if need, left := s.need(), s.dev.Memory().Available; need > 2*left {
+		return s.tooLarge(need, left)
+	}
+	if len(s.r.Files) == 0 {
+		if s.survey, err = s.r.countDrawn(ctx, s.first); err != nil {
+			return err
+		}
+	}
+	if need, left := s.need(), s.dev.Memory().Available; need > left {
+		return s.tooLarge(need, left)
+	}
+	// Indices and offsets inside a batch are 32 bits wide.
+	if f := frameOf(s.survey.most); f.words > math.MaxInt32 {
+		return s.tooLarge(s.need(), 4*math.MaxInt32)
+	}
+	return nil
+}
+
+// slotsEach is how many slots a worker has: those it fills ahead, and its
+// share of those the caller holds.
+func (s *session) slotsEach() int {
+	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
+}
+
+// need is the bytes of every copy of a batch that the pipeline keeps.
+func (s *session) need() int64 {
+	f := frameOf(s.survey.most)
+	blocks := int64(2 * depth) // staging and device
+	if s.workers == 0 {
+		blocks += depth
+	} else {
+		blocks += int64(s.workers * s.slotsEach())
+	}
+	return 4 * (blocks*int64(f.words) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
+}
+
+func (s *session) tooLarge(need, left int64) error {
+	return gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left; use a smaller --set batch, probes, workers or prefetch",
+		s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left)))
+}
+
+// allocate makes streams, events, buffers and workers.
+func (s *session) allocate() error {
+	if t := s.set["threads"]; t != "all" {
+		n, _ := strconv.Atoi(t)
+		limit, ok := s.dev.(gpuprof.Threader)
+		if !ok {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
+		}
+		if err := limit.SetThreads(n); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.main, err = s.dev.NewStream("main"); err != nil {
+		return err
+	}
+	s.copies = s.main
+	if s.set["streams"] == "2" {
+		if s.copies, err = s.dev.NewStream("copy"); err != nil {
+			return err
+		}
+	}
+	if s.consume, err = s.dev.Load(&consumeKernel); err != nil {
+		return err
+	}
+	for i := range s.lanes {
+		if err := s.lanes[i].allocate(s); err != nil {
+			return err
+		}
+	}
+	s.item = s.mem.bytes("the item buffer", 4, gpuprof.Pageable)
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	s.describeStages()
+	if s.workers == 0 {
+		return s.makeAlone()
+	}
+	return s.hireAll()
+}
+
+func (l *lane) allocate(s *session) error {
+	if s.pinned == pinnedOn {
+		l.staged = frameOf(s.survey.most)
+		l.host = s.mem.bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+	}
+	if err := l.place(s, s.survey.most); err != nil {
+		return err
+	}
+	var err error
+	if l.ready, err = s.dev.NewEvent(); err != nil {
+		return err
+	}
+	l.free, err = s.dev.NewEvent()
+	return err
+}
+
+// place makes the device's side of a lane for batches of up to these rows.
+func (l *lane) place(s *session, caps sizes) error {
+	if err := errors.Join(s.mem.drop(l.dev), s.mem.drop(l.out)); err != nil {
+		return err
+	}
+	l.placed = frameOf(caps)
+	l.dev = s.mem.bytes("the batch", 4*l.placed.words, gpuprof.OnDevice)
+	l.out = s.mem.bytes("the result", 4*(caps[uEdge]+caps[uReach]), gpuprof.OnDevice)
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	at := &l.placed.at
+	for i, f := range [2][2]int{{fESrc, fEVec}, {fPSrc, fPVec}} {
+		a := &l.args[i]
+		a.SetBuf(0, l.out)
+		a.SetBuf(1, l.dev)
+		a.SetInt(2, at[fSpecies])
+		a.SetInt(3, at[f[0]])
+		a.SetInt(4, at[f[1]])
+		a.SetInt(6, s.passes)
+		a.SetF32(7, float32(s.r.Cutoff))
+	}
+	return nil
+}
+
+// newSlot makes a slot whose memory the device can copy from, or with heap set
+// one of ordinary memory.
+func (s *session) newSlot(heap bool) (*slot, error) {
+	sl := &slot{frame: frameOf(s.survey.most)}
+	if heap {
+		sl.home = make([]byte, 4*sl.frame.words)
+	} else {
+		if sl.buf = s.mem.bytes("a batch", 4*sl.frame.words, gpuprof.Pageable); s.mem.err != nil {
+			return nil, s.mem.err
+		}
+		sl.home = sl.buf.Bytes()
+	}
+	poison(sl.home)
+	return sl, nil
+}
+
+// poison fills memory with a pattern that is no batch: indices of -1 and
+// coordinates that are not numbers.
+func poison(mem []byte) {
+	for i := range mem {
+		mem[i] = 0xff
+	}
+}
+
+func (s *session) makeAlone() error {
+	for range depth {
+		sl, err := s.newSlot(s.pinned != pinnedOff)
+		if err != nil {
+			return err
+		}
+		s.own = append(s.own, sl)
+	}
+	var err error
+	if s.maker, err = newMaker(s.r); err == nil {
+		s.maker.hook = s.hook
+	}
+	return err
+}
+
+func (s *session) hireAll() error {
+	p := &pool{ctx: s.ctx, ahead: s.workers * s.set.Int("prefetch"), quiet: s.quiesce}
+	if !s.set.On("persistent") {
+		p.epoch = s.set.Int("epoch")
+	}
+	processes := s.set["worker_kind"] == kindProcess
+	for range s.workers {
+		slots := make([]*slot, s.slotsEach())
+		for i := range slots {
+			if processes { // its memory is the worker's
+				slots[i] = &slot{frame: frameOf(s.survey.most)}
+				continue
+			}
+			var err error
+			if slots[i], err = s.newSlot(s.pinned != pinnedOff); err != nil {
+				return err
+			}
+		}
+		p.slots = append(p.slots, slots)
+	}
+	p.hire = func(w int) (worker, error) {
+		if processes {
+			return hireProcess(s.r, p.slots[w], &p.ready)
+		}
+		return hireLocal(s.r, len(p.slots[w]), &p.ready, s.hook)
+	}
+	s.pool = p
+	return p.begin(0)
+}
+
+// quiesce waits until the device has read every batch it was given.
+func (s *session) quiesce() error {
+	for i := range s.lanes {
+		if l := &s.lanes[i]; l.used {
+			if err := l.free.Wait(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Main implements gpuprof.Session.
+func (s *session) Main() gpuprof.Stream { return s.main }
+
+// Depth implements gpuprof.Session.
+func (s *session) Depth() int { return depth }
+
+// Cycle implements gpuprof.Session.
+func (s *session) Cycle() int { return max(s.every, 1) }
+
+// Stages implements gpuprof.Session.
+func (s *session) Stages() []gpuprof.Stage { return s.stages }
+
+// Work implements gpuprof.Session.
+func (s *session) Work() (float64, string) { return float64(s.r.Batch), "samples" }
+
+// Input implements gpuprof.Session.
+func (s *session) Input() map[string]any {
+	kind := "the caller"
+	if s.workers > 0 {
+		kind = s.set["worker_kind"]
+	}
+	in := map[string]any{
+		"structure": s.first.crystal.Name, "batch": s.r.Batch, "samples_total": s.r.Items, "cutoff_angstrom": s.r.Cutoff,
+		"workers": s.workers, "worker_kind": kind, "collated_by": fmt.Sprintf("%d x %s", max(s.workers, 1), kind),
+	}
+	if n := len(s.r.Files); n > 0 {
+		in["structure"], in["files"], in["files_ignored"] = s.set["structures"], n, s.ignored
+	}
+	if s.survey.exact {
+		for u := uAtom; u < unitCount; u++ {
+			in[unitNames[u]+"_mean"], in[unitNames[u]+"_max"] = s.survey.mean[u], s.survey.most[u]
+		}
+	}
+	if s.workers > 0 {
+		in["batches_ahead"] = s.workers * s.set.Int("prefetch")
+	}
+	return in
+}
+
+// Close implements gpuprof.Session. It waits for work in flight and ends the
+// workers.
+func (s *session) Close() error {
+	var errs []error
+	for _, st := range []gpuprof.Stream{s.copies, s.main} {
+		if st != nil && (st != s.copies || s.copies != s.main) {
+			errs = append(errs, st.Sync(), st.Close())
+		}
+	}
+	if s.pool != nil {
+		errs = append(errs, s.pool.dismiss())
+		s.pool = nil
+	}
+	return errors.Join(append(errs, s.mem.free())...)
+}

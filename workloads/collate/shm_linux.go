@@ -1,0 +1,23 @@
+package collate
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// anonymousFile is memory with a file descriptor; no folder limits it.
+func anonymousFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("gpuprof-collate", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	return os.NewFile(uintptr(fd), "gpuprof-collate"), nil
+}
+
+func reserve(f *os.File, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return os.NewSyscallError("fallocate", unix.Fallocate(int(f.Fd()), 0, 0, size))
+}

@@ -1,0 +1,19 @@
+//go:build unix && !linux
+
+package collate
+
+import "os"
+
+// anonymousFile is a file that loses its name at once.
+func anonymousFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "gpuprof-collate-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func reserve(f *os.File, size int64) error { return f.Truncate(size) }

@@ -1,0 +1,97 @@
+//go:build unix
+
+package collate
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// region is memory that a worker process and its parent share: a file without
+// a name, mapped by both. It only grows.
+type region struct {
+	file *os.File
+	mem  []byte
+}
+
+func newRegion(bytes int) (*region, error) {
+	f, err := anonymousFile()
+	if err != nil {
+		return nil, noShared(bytes, err)
+	}
+	r := &region{file: f}
+	if err := r.grow(bytes); err != nil {
+		_ = f.Close() // it was never used; why it cannot be is the error to report
+		return nil, err
+	}
+	return r, nil
+}
+
+// openRegion maps what the parent made.
+func openRegion(f *os.File) (*region, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("opening shared memory: %w", err)
+	}
+	r := &region{file: f}
+	if err := r.grow(int(st.Size())); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// grow makes at least so many bytes usable, with a quarter to spare when the
+// file has to grow; the other side maps what it finds. The memory is reserved,
+// because touching what a full system cannot give ends a process at once.
+func (r *region) grow(bytes int) error {
+	if bytes <= len(r.mem) {
+		return nil
+	}
+	st, err := r.file.Stat()
+	if err != nil {
+		return noShared(bytes, err)
+	}
+	size := int(st.Size())
+	if size < bytes {
+		if size > 0 {
+			bytes += bytes / 4
+		}
+		size = (bytes + 4095) &^ 4095
+		if err := reserve(r.file, int64(size)); err != nil {
+			return noShared(size, err)
+		}
+	}
+	if err := r.unmap(); err != nil {
+		return noShared(size, err)
+	}
+	if r.mem, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return noShared(size, err)
+	}
+	return nil
+}
+
+func (r *region) unmap() error {
+	if r.mem == nil {
+		return nil
+	}
+	mem := r.mem
+	r.mem = nil
+	return unix.Munmap(mem)
+}
+
+func (r *region) close() error {
+	err := r.unmap()
+	if e := r.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func noShared(bytes int, err error) error {
+	return gpuprof.Errorf(gpuprof.ErrMemory, "sharing %s with a worker process: %w; use a smaller --set batch, fewer workers or less prefetch",
+		gpuprof.FormatBytes(float64(bytes)), err)
+}

@@ -1,0 +1,250 @@
+package collate
+
+import (
+	"github.com/gpuprof/gpuprof"
+)
+
+// The stages of a step. starved comes first because it owns the caller's time
+// until the batch is there, whoever makes it: with workers the wait for them,
+// without them its own sampling and collating, which are spans inside.
+const (
+	stStarved = iota
+	stSample
+	stCollate
+	stStage
+	stH2D
+	stConsume
+	stSync
+	stBackpressure
+	stageCount
+)
+
+var stageNames = [stageCount]string{"starved", "sample", "collate", "stage", "h2d", "consume", "sync", "backpressure"}
+
+// describeStages lists the stages with their costs at the mean batch.
+func (s *session) describeStages() {
+	all := make([]gpuprof.Stage, stageCount)
+	for i := range all {
+		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.HostStage, MaxSpans: 1}
+	}
+	for _, i := range []int{stStarved, stSync, stBackpressure} {
+		all[i].Kind = gpuprof.WaitStage
+	}
+	for _, i := range []int{stH2D, stConsume} {
+		all[i].Kind = gpuprof.DeviceStage
+	}
+	all[stSync].MaxSpans += s.items
+	if s.blocking {
+		all[stSync].MaxSpans++
+	}
+	var bytes int64
+	for _, f := range fields {
+		bytes += int64(4 * s.survey.mean[f.unit] * float64(f.width))
+	}
+	// A copy reads what it writes.
+	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
+	for _, u := range []int{uEdge, uReach} {
+		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)
+		all[stConsume].Minimum = all[stConsume].Minimum.Add(cost)
+		cost.Launches = 1
+		all[stConsume].Parts = append(all[stConsume].Parts, gpuprof.Part{Kernel: consumeKernel.Name, Cost: cost})
+	}
+	s.stages = all
+}
+
+// Step implements gpuprof.Session: one batch from its maker to the device.
+func (s *session) Step(i int, p gpuprof.Probe) error {
+	if err := p.Start(i); err != nil {
+		return err
+	}
+	l := &s.lanes[i%depth]
+	if l.used {
+		sp := p.Begin(stBackpressure, nil)
+		err := l.free.Wait()
+		p.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	sl, err := s.fetch(i, p)
+	if err != nil {
+		return err
+	}
+	sp := p.Begin(stStage, nil)
+	err = s.stage(l, sl)
+	p.End(sp)
+	if err != nil {
+		return err
+	}
+	if err := s.send(l, p); err != nil {
+		return err
+	}
+	if err := s.run(l, p); err != nil {
+		return err
+	}
+	return s.wait(i, l, p)
+}
+
+// fetch gets batch i from the workers, or makes it.
+func (s *session) fetch(i int, p gpuprof.Probe) (*slot, error) {
+	sp := p.Begin(stStarved, nil)
+	var sl *slot
+	var err error
+	if s.pool != nil {
+		s.watch.queue(s.pool.ready.Load())
+		sl, err = s.pool.take(i)
+	} else {
+		sl = s.own[i%depth]
+		err = s.makeHere(i, sl, p)
+	}
+	p.End(sp)
+	if err != nil {
+		return nil, err
+	}
+	s.watch.made(sl)
+	return sl, nil
+}
+
+func (s *session) makeHere(i int, sl *slot, p gpuprof.Probe) error {
+	sl.index, sl.cost = i, batchCost{}
+	sp := p.Begin(stSample, nil)
+	err := s.maker.sample(sl)
+	p.End(sp)
+	if err != nil {
+		return err
+	}
+	sp = p.Begin(stCollate, nil)
+	err = s.maker.collate(sl)
+	p.End(sp)
+	return err
+}
+
+// stage puts the batch where the device copies from: pinned memory, or where
+// it is if the device can read that.
+func (s *session) stage(l *lane, sl *slot) error {
+	if !l.placed.holds(sl.rows) {
+		bigger := l.placed.grown(sl.rows)
+		if err := l.place(s, bigger.caps); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.pinned == pinnedBatch:
+		if err := s.mem.drop(l.host); err != nil {
+			return err
+		}
+		l.staged = frameOf(sl.rows)
+		l.host = s.mem.bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+	case s.pinned == pinnedOff && sl.buf != nil:
+		if sl.spill {
+			if err := s.enlarge(sl); err != nil {
+				return err
+			}
+		}
+		l.from, l.buf = sl.batch, sl.buf
+		return nil
+	case l.host == nil || !l.staged.holds(sl.rows):
+		if err := s.mem.drop(l.host); err != nil {
+			return err
+		}
+		place := gpuprof.Pinned
+		if s.pinned == pinnedOff {
+			place = gpuprof.Pageable
+		}
+		l.staged = l.placed
+		l.host = s.mem.bytes("staging memory", 4*l.staged.words, place)
+	}
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	l.from, l.buf = sl.batch, l.host
+	l.from.mem, l.from.at = l.host.Bytes(), l.staged.at
+	for f := range fields {
+		copy(l.from.bytes(f), sl.bytes(f))
+	}
+	return nil
+}
+
+// enlarge gives a slot memory that its batch fits in.
+func (s *session) enlarge(sl *slot) error {
+	bigger := sl.frame.grown(sl.rows)
+	if err := s.mem.drop(sl.buf); err != nil {
+		return err
+	}
+	if sl.buf = s.mem.bytes("a batch", 4*bigger.words, gpuprof.Pageable); s.mem.err != nil {
+		return s.mem.err
+	}
+	old := sl.batch
+	sl.home, sl.frame, sl.spill = sl.buf.Bytes(), bigger, false
+	sl.mem, sl.at = sl.home, bigger.at
+	for f := range fields {
+		copy(sl.bytes(f), old.bytes(f))
+	}
+	return nil
+}
+
+// send copies a batch array by array, as a loop over a dictionary of tensors
+// does.
+func (s *session) send(l *lane, p gpuprof.Probe) error {
+	sp := p.Begin(stH2D, s.copies)
+	for f := range fields {
+		if err := s.copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.words(f)); err != nil {
+			return err
+		}
+	}
+	p.End(sp)
+	if s.copies != s.main {
+		if err := s.copies.Record(l.ready); err != nil {
+			return err
+		}
+		if err := s.main.WaitFor(l.ready); err != nil {
+			return err
+		}
+	}
+	if !s.blocking {
+		return nil
+	}
+	sp = p.Begin(stSync, nil)
+	err := s.copies.Sync()
+	p.End(sp)
+	return err
+}
+
+// run consumes the batch: its atom edges, then its probe edges.
+func (s *session) run(l *lane, p gpuprof.Probe) error {
+	edges, reach := l.from.rows[uEdge], l.from.rows[uReach]
+	l.args[1].SetInt(5, edges)
+	sp := p.Begin(stConsume, s.main)
+	if err := s.main.Launch(s.consume, edges, &l.args[0]); err != nil {
+		return err
+	}
+	if err := s.main.Launch(s.consume, reach, &l.args[1]); err != nil {
+		return err
+	}
+	p.End(sp)
+	l.used = true
+	return s.main.Record(l.free)
+}
+
+// wait does what the knobs item_reads and sync ask for.
+func (s *session) wait(i int, l *lane, p gpuprof.Probe) error {
+	words := max(1, l.from.rows[uEdge]+l.from.rows[uReach])
+	for j := range s.items {
+		sp := p.Begin(stSync, nil)
+		err := s.main.Copy(s.item, 0, l.out, 4*(j%words), 4)
+		if err == nil {
+			err = s.main.Sync()
+		}
+		p.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	if s.every == 0 || (i+1)%s.every != 0 {
+		return nil
+	}
+	sp := p.Begin(stSync, nil)
+	err := s.main.Sync()
+	p.End(sp)
+	return err
+}

@@ -1,0 +1,98 @@
+package collate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// watch is the pipeline's own account: what only those who make and wait for
+// batches can see. Noting allocates nothing.
+type watch struct {
+	began   time.Time
+	batches int64
+	bytes   int64
+	cost    batchCost
+	waiting int64 // sum over steps of the batches that were ready
+
+	points [watchPoints]watchPoint
+	used   int
+	every  int // steps between points
+	seen   int // steps seen
+	last   int64
+}
+
+// watchPoints is how many points of a series are kept: when they are full,
+// every other one goes and the rest come half as often.
+const watchPoints = 2048
+
+type watchPoint struct {
+	at    time.Duration
+	ready int64 // batches made and waiting when the step asked for one
+	bytes int64 // taken so far
+}
+
+// queue notes how many batches were ready when the step asked for one.
+func (w *watch) queue(ready int64) {
+	w.last = max(ready, 0)
+	w.waiting += w.last
+}
+
+// made notes a batch that was taken.
+func (w *watch) made(sl *slot) {
+	w.batches++
+	w.bytes += int64(sl.size())
+	w.cost.Sample += sl.cost.Sample
+	w.cost.Collate += sl.cost.Collate
+	w.cost.Serialise += sl.cost.Serialise
+	w.every = max(w.every, 1)
+	if w.seen++; w.seen%w.every != 0 {
+		return
+	}
+	if w.used == watchPoints {
+		for i := range watchPoints / 2 {
+			w.points[i] = w.points[2*i+1]
+		}
+		w.used, w.every = watchPoints/2, 2*w.every
+	}
+	w.points[w.used] = watchPoint{time.Since(w.began), w.last, w.bytes}
+	w.used++
+}
+
+// Observed reports what the session saw of its own pipeline, over all steps
+// since it was opened (check and warm-up too): means a batch and the median
+// input rate for Run.Input, and series over time, counted from since.
+func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.Track) {
+	w := &s.watch
+	n := float64(max(w.batches, 1))
+	figures := map[string]any{
+		"batches_made": w.batches, "bytes_per_batch_mean": float64(w.bytes) / n,
+		"make_sample_s": float64(w.cost.Sample) * 1e-9 / n, "make_collate_s": float64(w.cost.Collate) * 1e-9 / n,
+	}
+	if s.pool != nil {
+		figures["queue_depth_mean"], figures["workers_started"] = float64(w.waiting)/n, s.pool.hired
+		if s.set["worker_kind"] == kindProcess {
+			figures["make_serialise_s"] = float64(w.cost.Serialise) * 1e-9 / n
+		}
+	}
+	shift := w.began.Sub(since).Seconds()
+	depths, rates := gpuprof.Track{Unit: "batches"}, gpuprof.Track{Unit: "B/s"}
+	for i := range w.used {
+		p := w.points[i]
+		at := shift + p.at.Seconds()
+		depths.TimeS, depths.Value = append(depths.TimeS, at), append(depths.Value, gpuprof.Number(p.ready))
+		if i > 0 && p.at > w.points[i-1].at {
+			rate := float64(p.bytes-w.points[i-1].bytes) / (p.at - w.points[i-1].at).Seconds()
+			rates.TimeS, rates.Value = append(rates.TimeS, at), append(rates.Value, gpuprof.Number(rate))
+		}
+	}
+	if n := len(rates.Value); n > 0 {
+		figures["input_bytes_per_s"] = float64(slices.Sorted(slices.Values(rates.Value))[n/2])
+	}
+	tracks := map[string]gpuprof.Track{"input_rate": rates}
+	if s.pool != nil {
+		tracks["queue_depth"] = depths
+	}
+	return figures, tracks
+}

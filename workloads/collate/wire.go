@@ -1,0 +1,113 @@
+package collate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// What goes through the pipes of a worker process. Every message is a gob of
+// its own, with its types described anew, as every pickle of a Python loader
+// is; a length stands before it.
+
+// hello is a worker's first word: proof that the program that was started
+// serves workers.
+type hello struct{ Protocol string }
+
+const protocol = "gpuprof-collate-1"
+
+// contract is what a worker is told once.
+type contract struct {
+	Recipe recipe
+	Slots  int
+	Caps   sizes
+}
+
+// task asks for a batch in the shared memory of a slot.
+type task struct{ Index, Slot int }
+
+// reply describes a finished batch: what a loader pickles of a tensor (name,
+// type, shape, offset into shared memory), and what it took.
+type reply struct {
+	Index  int
+	Bytes  int // of the slot's shared memory, when it had to grow
+	Arrays []array
+	Cost   batchCost
+	Error  string
+}
+
+type array struct {
+	Name, Type string
+	Shape      [2]int
+	Offset     int // words
+}
+
+// maxMessage is past anything either side sends: a hundred thousand files.
+const maxMessage = 1 << 28
+
+func send(w io.Writer, v any) error {
+	var b bytes.Buffer
+	b.Write(make([]byte, 4))
+	if err := gob.NewEncoder(&b).Encode(v); err != nil {
+		return fmt.Errorf("encoding a message: %w", err)
+	}
+	msg := b.Bytes()
+	if len(msg) > maxMessage {
+		return fmt.Errorf("encoding a message: %d bytes are more than the %d allowed; use a folder of fewer files", len(msg), maxMessage)
+	}
+	binary.LittleEndian.PutUint32(msg, uint32(len(msg)-4))
+	_, err := w.Write(msg)
+	return err
+}
+
+func receive(r io.Reader, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n > maxMessage {
+		return errors.New("the message's length is damaged")
+	}
+	msg := make([]byte, n)
+	if _, err := io.ReadFull(r, msg); err != nil {
+		return err
+	}
+	if err := gob.NewDecoder(bytes.NewReader(msg)).Decode(v); err != nil {
+		return fmt.Errorf("decoding a message: %w", err)
+	}
+	return nil
+}
+
+// describe lists the arrays of a batch.
+func describe(b *batch) []array {
+	out := make([]array, fieldCount)
+	for f, d := range fields {
+		kind := "float32"
+		if d.pad != 0 || f == fCounts {
+			kind = "int32"
+		}
+		out[f] = array{Name: d.name, Type: kind, Shape: [2]int{b.rows[d.unit], d.width}, Offset: b.at[f]}
+	}
+	return out
+}
+
+// adopt takes the arrays of a reply over; mem is the slot's shared memory.
+func adopt(b *batch, arrays []array, mem []byte) error {
+	if len(arrays) != int(fieldCount) {
+		return fmt.Errorf("the worker's batch has %d arrays, not %d", len(arrays), fieldCount)
+	}
+	b.mem = mem
+	for f, a := range arrays {
+		d := fields[f]
+		end := a.Offset + a.Shape[0]*d.width
+		if a.Name != d.name || a.Shape[1] != d.width || a.Offset < 0 || a.Shape[0] < 0 || 4*end > len(mem) {
+			return fmt.Errorf("the worker's array %s %v at word %d does not fit a slot of %d bytes", a.Name, a.Shape, a.Offset, len(mem))
+		}
+		b.at[f], b.rows[d.unit] = a.Offset, a.Shape[0]
+	}
+	return nil
+}

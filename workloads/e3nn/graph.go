@@ -1,0 +1,49 @@
+package e3nn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// graphs are a step's captured launches. A capture keeps the launch sizes of
+// its batch, so there is one for every slot and number of edges that a step
+// meets: batches take turns and their edges are counted at set-up. Batches of
+// the same number share one, because their data lies in the slot.
+type graphs struct {
+	of      [depth][]gpuprof.Op // by slot and batch; nil without graph=on
+	made    int
+	seconds float64 // of capturing and instantiating
+}
+
+// capture makes the graphs of every slot and batch.
+func (s *session) capture(ctx context.Context) error {
+	began := time.Now()
+	n := len(s.in.batches)
+	for k := range depth {
+		s.graphs.of[k] = make([]gpuprof.Op, n)
+		same := map[int]gpuprof.Op{}
+		for b, edges := range s.in.edges {
+			if n%depth == 0 && b%depth != k { // this slot never has this batch
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if same[edges] == nil {
+				s.setEdges(k, edges)
+				g, err := s.dev.Capture(s.main, func() error { return s.compute(k, silent{}) })
+				if err != nil {
+					return fmt.Errorf("capturing the step: %w", err)
+				}
+				same[edges] = g
+				s.graphs.made++
+			}
+			s.graphs.of[k][b] = same[edges]
+		}
+	}
+	s.graphs.seconds = time.Since(began).Seconds()
+	return nil
+}

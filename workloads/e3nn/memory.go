@@ -1,0 +1,182 @@
+package e3nn
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// rotation is ceil(5 caches / bytes a step touches) + 1.
+func (s *session) rotation(cache int64) int {
+	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1) + 2*4*basisSize
+	for _, l := range s.model.Layers {
+		perEdge += 2 * 4 * mlpHidden
+		if !s.hiddenOnly() {
+			perEdge += 2 * 4 * l.TP.WeightNumel()
+		}
+	}
+	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
+}
+
+// widths are the largest over the layers, in elements.
+func (s *session) widths() (weights, mid, linear int64) {
+	for _, l := range s.model.Layers {
+		weights = max(weights, int64(l.TP.WeightNumel()))
+		if s.hiddenOnly() {
+			weights = mlpHidden
+		}
+		mid = max(mid, int64(l.TP.Out.Dim()))
+		linear = max(linear, int64(l.Linear.Out.Dim()))
+	}
+	return weights, mid, linear
+}
+
+// need is the bytes a session of e edges a batch allocates, known before
+// anything is allocated; row is the longest row.
+func (s *session) need(e, row int64) int64 {
+	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
+	weights, mid, linear := s.widths()
+	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
+	words := 2*depth*(5*(e+row)+rows+1) + e*(basisSize+sh+weights) + rows*(mid+linear)
+	var scratch int64
+	for i, l := range s.model.Layers {
+		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(l.TP.WeightNumel()) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
+		scratch += s.mlpScratch(i, e) + s.productScratch(i, e) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
+	}
+	words += depth * rows * int64(s.last().Out.Dim())
+	return 4*words + scratch
+}
+
+func (s *session) mlpScratch(i int, e int64) int64 {
+	if s.hiddenOnly() {
+		return s.mlps[i].HiddenScratch(int(e))
+	}
+	return s.mlps[i].Scratch(int(e))
+}
+
+// productScratch is the most that any of the shapes takes which may be chosen.
+func (s *session) productScratch(i int, e int64) int64 {
+	var most int64
+	for _, c := range s.candidates(i) {
+		most = max(most, c.Scratch(len(s.in.crystal.Positions), s.rows, int(e)))
+	}
+	return most
+}
+
+// tooLarge refuses before anything is allocated and names the knobs that
+// decide the size.
+func (s *session) tooLarge(e, need, left int64) error {
+	leaner := ""
+	if s.set["impl"] == op.ImplUnfused {
+		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
+	}
+	return gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left; use a smaller --set batch, edges or mul%s",
+		s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)), leaner)
+}
+
+// allocate makes streams, events, buffers and parameters, and binds.
+func (s *session) allocate(ctx context.Context) error {
+	if t := s.set["threads"]; t != "all" {
+		n, _ := strconv.Atoi(t)
+		limit, ok := s.dev.(gpuprof.Threader)
+		if !ok {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
+		}
+		if err := limit.SetThreads(n); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.main, err = s.dev.NewStream("main"); err != nil {
+		return err
+	}
+	s.copies = s.main
+	if s.set["streams"] == "2" {
+		if s.copies, err = s.dev.NewStream("copy"); err != nil {
+			return err
+		}
+	}
+	for i := range s.slots {
+		if err := s.slots[i].allocate(s); err != nil {
+			return err
+		}
+	}
+	s.allocateDevice()
+	s.uploadParams()
+	s.item = s.mem.words("the item buffer", 1, gpuprof.Pageable)
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	return s.bind(ctx)
+}
+
+func (sl *slot) allocate(s *session) error {
+	make1 := func(p gpuprof.Place, e int64) edgeBuffers {
+		return edgeBuffers{
+			src: s.mem.words("edge sources", e, p), dst: s.mem.words("edge destinations", e, p),
+			rowptr: s.mem.words("row starts", int64(s.rows)+1, p), vec: s.mem.words("edge vectors", 3*e, p),
+		}
+	}
+	host := gpuprof.Pinned
+	if !s.set.On("pinned") {
+		host = gpuprof.Pageable
+	}
+	// The caller's side has room for a row that begins inside the prefix and
+	// ends beyond it.
+	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
+	sl.out = s.mem.words("the result", int64(s.rows)*int64(s.last().Out.Dim()), host)
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	var err error
+	if sl.ready, err = s.dev.NewEvent(); err != nil {
+		return err
+	}
+	sl.free, err = s.dev.NewEvent()
+	return err
+}
+
+func (s *session) allocateDevice() {
+	e, rows := int64(s.edges), int64(s.rows)
+	weights, mid, linear := s.widths()
+	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
+	s.basis = s.mem.words("the radial basis", e*basisSize, gpuprof.OnDevice)
+	s.harmonics = s.mem.words("spherical harmonics", e*sh, gpuprof.OnDevice)
+	s.weights = s.mem.words("tensor-product weights", e*weights, gpuprof.OnDevice)
+	s.mid = s.mem.words("summed messages", rows*mid, gpuprof.OnDevice)
+	s.linear = s.mem.words("mixed messages", rows*linear, gpuprof.OnDevice)
+}
+
+// uploadParams draws features and weights from the seed: normal with unit
+// variance, as the normalisation of every layer assumes.
+func (s *session) uploadParams() {
+	rng := rand.New(rand.NewPCG(s.seed, 2))
+	normal := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+		return v
+	}
+	p := &s.params
+	for _, l := range s.model.Layers {
+		x := normal(len(s.in.crystal.Positions) * l.In.Dim())
+		w1, w2 := normal(basisSize*mlpHidden), normal(mlpHidden*l.TP.WeightNumel())
+		mix := normal(l.Linear.WeightNumel())
+		p.x, p.w1, p.w2, p.mix = append(p.x, x), append(p.w1, w1), append(p.w2, w2), append(p.mix, mix)
+		stored := make([]float32, len(x))
+		for at, d := 0, l.In.Dim(); at < len(x); at += d {
+			op.ToLayout(s.layout, l.In, stored[at:at+d], x[at:at+d])
+		}
+		s.layers = append(s.layers, layerBuffers{
+			x:  s.mem.upload(s.main, "atom features", stored),
+			w1: s.mem.upload(s.main, "MLP weights", w1), w2: s.mem.upload(s.main, "MLP weights", w2),
+			mix: s.mem.upload(s.main, "linear weights", mix),
+			out: s.mem.words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package e3nn
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// Refuse implements gpuprof.Workload.
+func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
+	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refuseTuning, refuseThreads, refusePrecision, refusePool} {
+		if err := refuse(d, set); err != nil {
+			return err
+		}
+	}
+	if set["points"] == "atoms" {
+		c, err := openCrystal(set["structure"])
+		if err != nil {
+			return err
+		}
+		if n := len(c.Positions); set.Int("batch") > n {
+			return tooManyPoints(set.Int("batch"), c.Name, n, "atoms")
+		}
+	}
+	return nil
+}
+
+// refuseProduct names what a tensor product cannot be.
+func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
+	switch impl := set["impl"]; {
+	case impl == op.ImplFused && set.On("deterministic"):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order; use --set impl=csr, which is deterministic")
+	case impl == op.ImplCSRMLP && rounds(set["precision"]):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s with impl=csr+mlp: the product inside the tensor product is float32; use precision=fp32, or impl=csr", set["precision"])
+	}
+	return nil
+}
+
+// refuseTuning names a search with nothing to choose from.
+func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
+	impl := set["impl"]
+	switch {
+	case !set.On("autotune"):
+	case impl == op.ImplUnfused:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each; use autotune=off, or impl=csr, csr+mlp or fused")
+	case d.Kind == "host" && impl == op.ImplFused:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there; use autotune=off, or impl=csr or csr+mlp", d.Name)
+	case d.Kind == "host" && set.On("deterministic"):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with deterministic=on on device %s: its shapes add in different orders; use one of the two", d.Name)
+	}
+	return nil
+}
+
+// rounds says that a precision is less than float32's.
+func rounds(p string) bool { return p == op.TF32 || p == op.BF16 || p == op.FP16 }
+
+func refuseThreads(d gpuprof.Info, set gpuprof.Settings) error {
+	switch n := number(set, "threads"); {
+	case n > 0 && d.MaxThreads == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+	case n > d.MaxThreads:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	}
+	return nil
+}
+
+// refusePrecision names a precision or library that the device has not.
+func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
+	p, found := set["precision"], d.Facts["cublas"] != ""
+	switch {
+	case set.On("library") && !found:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found; use library=auto or off", d.Name)
+	case set["library"] == libraryOff && rounds(p) && found:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found; use library=auto, or precision=fp32", p, d.Name)
+	case (p == op.TF32 || p == op.BF16) && lacksAmpere(d.Arch):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80; use fp32 or fp16", p, d.Name, d.Arch)
+	}
+	return nil
+}
+
+// refusePool names what needs a device's memory pool or its counters. A step
+// takes no memory, so that there is nothing else these knobs could act on.
+func refusePool(d gpuprof.Info, set gpuprof.Settings) error {
+	trim, reset := set["pool_trim"], set["reset_stats"]
+	trims := period(set, "pool_trim") > 0
+	switch {
+	case trims && d.Kind == "host":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: its memory comes from no pool; use pool_trim=never, or a GPU", trim, d.Name)
+	case trims && d.Facts["pool"] == "off":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: this GPU or its driver has no memory pools; use pool_trim=never", trim, d.Name)
+	case (reset == "on" || reset == resetSync) && d.Kind == "host":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s on device %s: it keeps no peak that can be reset; use reset_stats=off, or a GPU", reset, d.Name)
+	}
+	return nil
+}
+
+// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+func lacksAmpere(arch string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
+	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80
+}

@@ -1,0 +1,8 @@
+package gruflow
+
+// useGeneric switches the assembly off until the returned function is called.
+func useGeneric() func() {
+	was := fast
+	fast = false
+	return func() { fast = was }
+}

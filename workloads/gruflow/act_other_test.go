@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package gruflow
+
+func useGeneric() func() { return func() {} }

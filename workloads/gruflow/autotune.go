@@ -1,0 +1,74 @@
+package gruflow
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// tuning is what a search for the fastest tile found out.
+type tuning struct{ seconds float64 }
+
+// tune runs the GRU with every tile, and with the vendor's products where they
+// may be used, and keeps the fastest. A tile decides how rows are grouped and
+// not how a sum is formed, so results do not depend on it.
+func (s *session) tune(ctx context.Context) error {
+	type candidate struct {
+		tile   int
+		vendor bool
+	}
+	var candidates []candidate
+	of := tiles[:]
+	if s.net.impl == implPersistent {
+		of = persistentTiles[:]
+	}
+	if s.net.vendor {
+		candidates = append(candidates, candidate{0, true})
+	}
+	if s.set["library"] != "on" {
+		for _, tile := range of {
+			candidates = append(candidates, candidate{tile, false})
+		}
+	}
+	best, fastest := candidates[0], time.Duration(math.MaxInt64)
+	for _, c := range candidates {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.net.tile, s.net.vendor = c.tile, c.vendor
+		t, err := s.timeGRU()
+		if err != nil {
+			return err
+		}
+		if t < fastest {
+			best, fastest = c, t
+		}
+	}
+	s.net.tile, s.net.vendor = best.tile, best.vendor
+	s.tuned = &tuning{}
+	return s.restore()
+}
+
+// timeGRU is the shortest of three forward passes, after one to warm up.
+func (s *session) timeGRU() (time.Duration, error) {
+	groups := s.net.groups(s.slots[0].x)
+	if s.err != nil {
+		return 0, s.err
+	}
+	best := time.Duration(math.MaxInt64)
+	for pass := range 4 {
+		began := time.Now()
+		for i := range groups {
+			if err := s.run(&groups[i]); err != nil {
+				return 0, err
+			}
+		}
+		if err := s.stream.Sync(); err != nil {
+			return 0, err
+		}
+		if pass > 0 {
+			best = min(best, time.Since(began))
+		}
+	}
+	return best, nil
+}

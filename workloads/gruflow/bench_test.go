@@ -1,0 +1,63 @@
+package gruflow
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/host"
+)
+
+// One recurrent step of three layers; scripts/peer_gru.py races the same
+// against torch.nn.GRU.
+func BenchmarkForward(b *testing.B) {
+	for _, impl := range []string{implFused, implPlain, implPersistent} {
+		b.Run(impl, func(b *testing.B) {
+			const flows, inputs, hidden, layers = 1024, 65, 128, 3
+			rng := rand.New(rand.NewPCG(1, 1))
+			draw := func(n int) []float32 {
+				v := make([]float32, n)
+				for i := range v {
+					v[i] = 0.1 * float32(rng.NormFloat64())
+				}
+				return v
+			}
+			c := ForwardConfig{TimeSteps: 1, Batch: flows, Input: inputs, Hidden: hidden, Impl: impl, Precision: "fp32"}
+			flops := 0
+			for l := range layers {
+				width := hidden
+				if l == 0 {
+					width = inputs
+				}
+				flops += 6 * hidden * (width + hidden) * flows
+				c.Layers = append(c.Layers, Layer{draw(3 * hidden * width), draw(3 * hidden * hidden), draw(3 * hidden), draw(3 * hidden)})
+			}
+			f, err := NewForward(openHost(b, host.Options{}), c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			if err := f.Set(draw(flows*inputs), draw(layers*flows*hidden)); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := f.Run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+		})
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	s := openSession(b, "small")
+	b.ResetTimer()
+	for i := range b.N {
+		if err := s.Step(i, silent{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.stream.Sync(); err != nil {
+		b.Fatal(err)
+	}
+}

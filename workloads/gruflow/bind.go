@@ -1,0 +1,141 @@
+package gruflow
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The stages of a step, in order. With a launch graph what runs on the device
+// is one stage, graph, instead of gru, flow and metrics: nothing outside can
+// tell its parts apart.
+const (
+	stH2D = iota
+	stGRU
+	stFlow
+	stMetrics
+	stGraph
+	stD2H
+	stSync
+	stBackpressure
+	stageCount
+)
+
+var stageNames = [stageCount]string{"h2d", "gru", "flow", "metrics", "graph", "d2h", "sync", "backpressure"}
+
+// bind makes the launches of both slots, the graphs and the list of stages.
+func (s *session) bind() error {
+	for k := range s.slots {
+		sl := &s.slots[k]
+		sl.groups = sl.net.groups(sl.x)
+		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), sl.x, s.flow.energy, s.shape.T*s.shape.B, s.shape.I, s.shape.B)
+		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
+		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.warm(s.slots[0].groups); err != nil {
+		return err
+	}
+	s.pool.resetPeak()
+	if s.set.On("graph") {
+		if err := s.capture(); err != nil {
+			return err
+		}
+	}
+	s.describeStages()
+	return nil
+}
+
+// flowGroup moves the carriers: in one launch, or as the plain variant does,
+// with a matrix product for the projection.
+func (s *session) flowGroup(net *gru) group {
+	sh, d := s.shape, s.flow
+	g := group{stage: stFlow, minimum: flowCost(sh)}
+	if net.impl != implPlain {
+		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), d.proj, d.bias, net.h, d.energy, d.level, d.place, d.source, d.record, sh.B, sh.B, sh.H, sh.L, sh.D)}
+		return g
+	}
+	p := s.need("projection", outputs*int64(sh.B))
+	g.take, g.give = []scratchRef{p}, []scratchRef{p}
+	g.once = []launch{
+		net.ownGemm(source{net.h, (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
+		s.launch(&moveKernel, sh.B, moveCost(sh), p, net.h, d.energy, d.level, d.place, d.source, d.record, sh.B, sh.B, sh.H, sh.L, sh.D),
+	}
+	return g
+}
+
+// metricsGroup reduces the step to its metrics.
+func (s *session) metricsGroup(net *gru) group {
+	sh, d, m := s.shape, s.flow, s.shape.metrics()
+	sum := sumCost(sh)
+	least := sum
+	least.BytesWritten = 4 * int64(m)
+	g := group{stage: stMetrics, minimum: least}
+	top := (sh.L - 1) * sh.B * sh.H
+	if s.set.On("deterministic") {
+		blocks := ceilDiv(sh.B, metricBlock)
+		partial := s.need("partial sums", int64(blocks)*int64(m))
+		sum.BytesWritten = 4 * int64(blocks) * int64(m)
+		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
+		g.once = []launch{
+			s.launch(&sumKernel, blocks, sum, d.record, d.level, net.h, partial, blocks, sh.B, sh.H, sh.D, top),
+			s.launch(&finalKernel, m, finalCost(sh), partial, d.metrics, m, blocks),
+		}
+		return g
+	}
+	sum.BytesWritten = 4 * int64(sh.B) // an addition to the dose for every carrier, at least
+	g.once = []launch{
+		s.launch(&fillKernel, m, fillCost(m), d.metrics, m, float32(0)),
+		s.launch(&raceKernel, sh.B, sum, d.record, d.level, net.h, d.metrics, sh.B, sh.H, sh.D, top),
+	}
+	return g
+}
+
+// capture records what each slot's step does on the device.
+func (s *session) capture() error {
+	for k := range s.slots {
+		var err error
+		s.graphs[k], err = s.mem.dev.Capture(s.stream, func() error { return s.compute(k, silent{}) })
+		if err != nil {
+			return fmt.Errorf("capturing the step: %w", err)
+		}
+	}
+	return nil
+}
+
+// describeStages lists the stages of a step with their costs.
+func (s *session) describeStages() {
+	var all [stageCount]gpuprof.Stage
+	for i := range all {
+		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.DeviceStage}
+	}
+	graph := s.set.On("graph")
+	for i := range s.slots[0].groups {
+		g := &s.slots[0].groups[i]
+		st := &all[g.stage]
+		if graph {
+			st = &all[stGraph]
+		}
+		st.MaxSpans++
+		st.Parts = append(st.Parts, s.parts(g)...)
+		least := g.minimum
+		least.Launches = 1
+		st.Minimum = st.Minimum.Add(least)
+	}
+	if graph {
+		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
+	}
+	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
+	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
+	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
+	all[stSync].Kind, all[stSync].MaxSpans = gpuprof.WaitStage, s.items+3 // reads, reset, trim, sync
+	all[stBackpressure].Kind, all[stBackpressure].MaxSpans = gpuprof.WaitStage, 1
+	for i, st := range all {
+		if st.MaxSpans > 0 {
+			s.index[i] = len(s.stages)
+			s.stages = append(s.stages, st)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package gruflow
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+func cellHost(a *gpuprof.Args, lo, hi int) {
+	n, outAt, biased := a.Int(7), a.Int(10), a.Int(11) != 0
+	gx, gh, h := a.Floats(0)[a.Int(8):], a.Floats(1), a.Floats(4)[a.Int(9):]
+	for at := lo; at < hi; {
+		r, j := at/n, at%n
+		w := min(n-j, hi-at)
+		x, s := gx[3*r*n+j:], gh[3*r*n+j:]
+		if biased { // the products are not read again
+			for g := range 3 {
+				addTo(x[g*n:][:w], a.Floats(2)[g*n+j:])
+				addTo(s[g*n:][:w], a.Floats(3)[g*n+j:])
+			}
+		}
+		cell(x, s, h[at:at+w], n)
+		at += w
+	}
+	if outAt >= 0 {
+		copy(a.Floats(5)[outAt+lo:outAt+hi], h[lo:hi])
+	}
+}
+
+func addTo(x, y []float32) {
+	for i := range x {
+		x[i] += y[i]
+	}
+}
+
+// rows walks items [lo, hi) of an elementwise kernel row by row.
+type rows struct {
+	a, b, out            []float32
+	n, aRow, bRow, oRow  int
+	at, hi               int
+	left, right, written []float32 // the present row's part
+}
+
+func walk(a *gpuprof.Args, lo, hi int) rows {
+	return rows{
+		a: a.Floats(0)[a.Int(5):], b: a.Floats(1)[a.Int(7):], out: a.Floats(2)[a.Int(9):],
+		n: a.Int(4), aRow: a.Int(6), bRow: a.Int(8), oRow: a.Int(10), at: lo, hi: hi,
+	}
+}
+
+func (w *rows) next() bool {
+	if w.at >= w.hi {
+		return false
+	}
+	r, j := w.at/w.n, w.at%w.n
+	k := min(w.n-j, w.hi-w.at)
+	w.left, w.right, w.written = w.a[r*w.aRow+j:][:k], w.b[r*w.bRow+j:][:k], w.out[r*w.oRow+j:][:k]
+	w.at += k
+	return true
+}
+
+func addHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		for i, v := range w.left {
+			w.written[i] = v + w.right[i]
+		}
+	}
+}
+
+func subHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		for i, v := range w.left {
+			w.written[i] = v - w.right[i]
+		}
+	}
+}
+
+func mulHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		vec.Mul(w.written, w.left, w.right)
+	}
+}
+
+func copyHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		copy(w.written, w.left)
+	}
+}
+
+func sigmoidHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		copy(w.written, w.left)
+		sigmoidAll(w.written)
+	}
+}
+
+func tanhHost(a *gpuprof.Args, lo, hi int) {
+	for w := walk(a, lo, hi); w.next(); {
+		copy(w.written, w.left)
+		tanhAll(w.written)
+	}
+}

@@ -1,0 +1,430 @@
+package gruflow
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	// tolerance of the carrier update and the metrics, float32 in every
+	// precision of the GRU, against float64 arithmetic.
+	tolerance = 1e-5
+	// Rows checked where all of them would take over a second.
+	sampledRows = 64
+	// What the reference does in a second on one core, in flops counted for
+	// the float32 kernels; only decides between all rows and a sample.
+	referenceRate = 8e8
+)
+
+// Check implements gpuprof.Session. Both slots are checked. A row of the GRU
+// is one carrier at one time step; its reference starts from what the layer
+// was given, so that an error is the layer's own and a long sequence can be
+// checked at any of its time steps. Afterwards the carriers are where they
+// were at the start.
+func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
+	rng := rand.New(rand.NewPCG(s.seed, 3))
+	var out []gpuprof.Check
+	for k := range depth {
+		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]errorNorm, stageCount)}
+		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
+			return out, err
+		}
+		out = mergeChecks(out, c.checks())
+	}
+	if err := s.restore(); err != nil {
+		return out, err
+	}
+	return out, ctx.Err()
+}
+
+// referenceSeconds estimates the reference over all rows.
+func (s *session) referenceSeconds() float64 {
+	var flops int64
+	for _, st := range s.stages {
+		flops += st.Minimum.Flops
+	}
+	return float64(flops) / referenceRate
+}
+
+// mergeChecks keeps the worse of two checks of a stage.
+func mergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
+	for _, c := range b {
+		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
+		switch {
+		case i < 0:
+			a = append(a, c)
+		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
+			c.Rows = a[i].Rows
+			a[i] = c
+		}
+	}
+	return a
+}
+
+// errorNorm adds up ||out-ref||^2 and ||ref||^2.
+type errorNorm struct {
+	diff, ref float64
+	used      bool
+}
+
+func (e *errorNorm) add(out []float32, ref []float64) {
+	e.used = true
+	for i, r := range ref {
+		d := float64(out[i]) - r
+		e.diff += d * d
+		e.ref += r * r
+	}
+}
+
+// same makes any difference of bits infinite.
+func (e *errorNorm) same(a, b []float32) {
+	e.used = true
+	if !slices.Equal(asInts(a), asInts(b)) {
+		e.diff = math.Inf(1)
+	}
+}
+
+// relative is ||out-ref||/||ref||; where the reference is all zero, any
+// difference is infinite.
+func (e errorNorm) relative() float64 {
+	if e.ref == 0 {
+		if e.diff == 0 {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	return math.Sqrt(e.diff / e.ref)
+}
+
+// checker runs one step through the device stage by stage, each output
+// poisoned with NaN beforehand, and compares sampled rows.
+type checker struct {
+	s     *session
+	ctx   context.Context
+	slot  int
+	batch int
+	rows  []int // of the T*B rows of the GRU
+	whole bool
+	start state
+	top   []float32 // the top layer's state before the carriers move
+	errs  []errorNorm
+}
+
+func (c *checker) run(rng *rand.Rand, whole bool) error {
+	s := c.s
+	c.rows, c.whole = pickRows(rng, s.shape.T*s.shape.B, whole)
+	c.start = drawState(s.shape, s.seed)
+	if err := c.begin(); err != nil {
+		return err
+	}
+	if err := c.input(); err != nil {
+		return err
+	}
+	s.poison = true
+	defer func() { s.poison = false }()
+	groups := s.slots[c.slot].groups
+	for i := range groups {
+		if err := c.group(&groups[i]); err != nil {
+			return fmt.Errorf("stage %s: %w", stageNames[groups[i].stage], err)
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	s.poison = false
+	if err := c.copyBack(); err != nil || s.graphs[c.slot] == nil {
+		return err
+	}
+	return c.graph()
+}
+
+// pickRows takes all rows, or 64 random ones with the first and the last.
+func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
+	if whole || n <= sampledRows {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		return all, true
+	}
+	rows := []int{0, n - 1}
+	for len(rows) < sampledRows+2 {
+		rows = append(rows, 1+rng.IntN(n-2))
+		slices.Sort(rows)
+		rows = slices.Compact(rows)
+	}
+	return rows, false
+}
+
+// begin puts the carriers where they start and poisons what the step writes.
+func (c *checker) begin() error {
+	s := c.s
+	sl := &s.slots[c.slot]
+	if err := s.restore(); err != nil {
+		return err
+	}
+	for _, b := range []gpuprof.Buffer{sl.x, s.flow.record, s.flow.metrics} {
+		if err := s.fillBuffer(b, b.Len()/4); err != nil {
+			return err
+		}
+	}
+	if err := s.stream.Sync(); err != nil {
+		return err
+	}
+	for _, b := range []gpuprof.Buffer{sl.out, sl.metrics} {
+		v := gpuprof.Floats(b)
+		for i := range v {
+			v[i] = float32(math.NaN())
+		}
+	}
+	return nil
+}
+
+// input sends the batch and compares the device's copy with the caller's.
+func (c *checker) input() error {
+	s := c.s
+	sl := &s.slots[c.slot]
+	if err := s.send(sl, c.batch, silent{}); err != nil {
+		return err
+	}
+	n := sl.x.Len() / 4
+	got, err := c.read(sl.x, 0, n)
+	if err != nil {
+		return err
+	}
+	c.errs[stH2D].same(got, gpuprof.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
+	return nil
+}
+
+// group runs one group's launches and compares what they wrote.
+func (c *checker) group(g *group) error {
+	s, sh := c.s, c.s.shape
+	if g.stage == stFlow {
+		var err error
+		if c.top, err = c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H); err != nil {
+			return err
+		}
+	}
+	if err := s.run(g); err != nil {
+		return err
+	}
+	if err := s.stream.Sync(); err != nil {
+		return err
+	}
+	switch g.stage {
+	case stGRU:
+		return c.layer(g.layer)
+	case stFlow:
+		return c.carriers()
+	}
+	return c.reduced()
+}
+
+func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
+	return receive(c.s.mem.dev, c.s.stream, b, at, n)
+}
+
+// layer compares one layer's new states with the formula, from the input and
+// the state before that the layer itself was given. A library's layers are
+// compared together.
+func (c *checker) layer(l int) error {
+	if c.net().lib == nil {
+		return c.oneLayer(l)
+	}
+	if c.s.shape.T > 1 && c.s.shape.L > 1 { // what passed between layers is not known
+		return c.chain()
+	}
+	for l := range c.s.shape.L {
+		if err := c.oneLayer(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) net() *gru { return c.s.slots[c.slot].net }
+
+// outputs reads row r of a layer's output sequence; without one it is the
+// layer's state.
+func (c *checker) outputs(l, row int) ([]float32, error) {
+	n, h := c.net(), c.s.shape.H
+	switch {
+	case c.s.shape.T == 1:
+		return c.read(n.h, (l*c.s.shape.B+row)*h, h)
+	case n.lib != nil && n.prec.narrow():
+		return c.readNarrow(n.lib.y, row*h, h)
+	case n.lib != nil:
+		return c.read(n.lib.y, row*h, h)
+	}
+	return c.read(c.s.scratch[n.seq[l]].buf, row*h, h)
+}
+
+// readNarrow reads n 16-bit values from value at on.
+func (c *checker) readNarrow(b gpuprof.Buffer, at, n int) ([]float32, error) {
+	words, err := c.read(b, at/2, (at+n+1)/2-at/2)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, n)
+	c.net().prec.unpack(out, halves(words)[at%2:][:n])
+	return out, nil
+}
+
+func (c *checker) oneLayer(l int) error {
+	s, sh := c.s, c.s.shape
+	ref := make([]float64, sh.H)
+	p := s.params.layers[l]
+	for _, row := range c.rows {
+		t, carrier := row/sh.B, row%sh.B
+		x, err := c.layerInput(l, row)
+		if err != nil {
+			return err
+		}
+		at := (l*sh.B + carrier) * sh.H
+		before := c.start.h[at : at+sh.H]
+		if t > 0 {
+			if before, err = c.outputs(l, row-sh.B); err != nil {
+				return err
+			}
+		}
+		refCell(floats64(x), floats64(before), p.wi, p.wh, p.bi, p.bh, ref)
+		got, err := c.outputs(l, row)
+		if err != nil {
+			return err
+		}
+		c.errs[stGRU].add(got, ref)
+		if t < sh.T-1 || sh.T == 1 {
+			continue
+		}
+		if got, err = c.read(c.net().h, at, sh.H); err != nil {
+			return err
+		}
+		c.errs[stGRU].add(got, ref)
+	}
+	return nil
+}
+
+// layerInput is a row of the layer's input: of the batch, with the carrier's
+// energy in column 0, or of the layer before.
+func (c *checker) layerInput(l, row int) ([]float32, error) {
+	s, sh := c.s, c.s.shape
+	if l > 0 {
+		return c.outputs(l-1, row)
+	}
+	x := slices.Clone(gpuprof.Floats(s.inputs)[(c.batch*sh.T*sh.B+row)*sh.I:][:sh.I])
+	x[0] = c.start.energy[row%sh.B]
+	return x, nil
+}
+
+// chain compares all time steps of as many carriers as make up the sampled
+// rows, from the batch and the state at the start.
+func (c *checker) chain() error {
+	s, sh := c.s, c.s.shape
+	for _, k := range c.carriersOf() {
+		h := make([][]float64, sh.L)
+		for l := range h {
+			h[l] = floats64(c.start.h[(l*sh.B+k)*sh.H:][:sh.H])
+		}
+		for t := range sh.T {
+			x, err := c.layerInput(0, t*sh.B+k)
+			if err != nil {
+				return err
+			}
+			in := floats64(x)
+			for l, p := range s.params.layers {
+				next := make([]float64, sh.H)
+				refCell(in, h[l], p.wi, p.wh, p.bi, p.bh, next)
+				h[l], in = next, next
+			}
+			got, err := c.outputs(sh.L-1, t*sh.B+k)
+			if err != nil {
+				return err
+			}
+			c.errs[stGRU].add(got, in)
+		}
+		for l := range h {
+			got, err := c.read(c.net().h, (l*sh.B+k)*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			c.errs[stGRU].add(got, h[l])
+		}
+	}
+	return nil
+}
+
+// carriersOf is the first and the last carrier and as many of the sampled
+// rows' as give that many rows, or all.
+func (c *checker) carriersOf() []int {
+	sh := c.s.shape
+	most := max(2, ceilDiv(len(c.rows), sh.T))
+	list := []int{0, sh.B - 1}
+	for _, row := range c.rows {
+		if k := row % sh.B; len(list) < most && !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// carriers compares the carrier update, from the top layer's state that the
+// last time step left. That state itself must be as it was, or zero in all
+// layers for a carrier that has just entered.
+func (c *checker) carriers() error {
+	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
+	e.used = true
+	now := make(map[gpuprof.Buffer][]float32)
+	for _, b := range []gpuprof.Buffer{c.net().h, s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
+		var err error
+		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
+			return err
+		}
+	}
+	sources, levels := drawSources(sh, s.seed), asInts(now[s.flow.level])
+	for _, row := range c.rows {
+		if row < (sh.T-1)*sh.B {
+			continue
+		}
+		k := row % sh.B
+		h := c.top[k*sh.H : (k+1)*sh.H]
+		before := carrier{energy: float64(c.start.energy[k]), level: int(c.start.level[k]), x: float64(c.start.place[2*k]), y: float64(c.start.place[2*k+1])}
+		next, record, leaves := refFlow(before, floats64(h), s.params.proj, s.params.bias, sh.D, float64(sources[k]))
+		e.add(now[s.flow.record][k*outputs:(k+1)*outputs], record[:])
+		e.add(now[s.flow.energy][k:k+1], []float64{next.energy})
+		e.add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
+		if int(levels[k]) != next.level {
+			e.diff = math.Inf(1)
+		}
+		for l := range sh.L {
+			after := now[c.net().h][(l*sh.B+k)*sh.H:][:sh.H]
+			switch {
+			case leaves:
+				e.add(after, make([]float64, sh.H))
+			case l == sh.L-1:
+				e.same(after, h)
+			}
+		}
+	}
+	return nil
+}
+
+func floats64(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// silent is the probe of an unmeasured step.
+type silent struct{}
+
+func (silent) Start(int) error               { return nil }
+func (silent) Begin(int, gpuprof.Stream) int { return -1 }
+func (silent) End(int)                       {}

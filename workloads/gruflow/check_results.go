@@ -1,0 +1,134 @@
+package gruflow
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// reduced compares the metrics with sums over what the device holds. Each is
+// compared relative to its own size.
+func (c *checker) reduced() error {
+	s, sh, e := c.s, c.s.shape, &c.errs[stMetrics]
+	e.used = true
+	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
+	if err != nil {
+		return err
+	}
+	levels, err := c.read(s.flow.level, 0, sh.B)
+	if err != nil {
+		return err
+	}
+	h, err := c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
+	if err != nil {
+		return err
+	}
+	got, err := c.read(s.flow.metrics, 0, sh.metrics())
+	if err != nil {
+		return err
+	}
+	for m, want := range refMetrics(sh, rec, asInts(levels), h) {
+		d := float64(got[m]) - want
+		if want != 0 {
+			d /= want
+		}
+		e.diff += d * d
+		e.ref++
+	}
+	return nil
+}
+
+// copyBack checks the results' way home, bit for bit.
+func (c *checker) copyBack() error {
+	s, sl := c.s, &c.s.slots[c.slot]
+	if err := s.readPacked(sl); err != nil {
+		return err
+	}
+	if err := s.receive(sl, silent{}); err != nil {
+		return err
+	}
+	if err := s.stream.Sync(); err != nil {
+		return err
+	}
+	metrics, err := c.read(s.flow.metrics, 0, sl.metrics.Len()/4)
+	if err != nil {
+		return err
+	}
+	c.errs[stMetrics].same(gpuprof.Floats(sl.metrics), metrics)
+	rec, err := c.read(s.flow.record, 0, sl.out.Len()/4)
+	if err != nil {
+		return err
+	}
+	c.errs[stD2H].same(gpuprof.Floats(sl.out), rec)
+	return nil
+}
+
+// graph replays the step's graph from the same start and compares what it
+// leaves behind with what the launches left, which have been checked. Only
+// metrics that race may differ in their last bits.
+func (c *checker) graph() error {
+	s, sl, e := c.s, &c.s.slots[c.slot], &c.errs[stGraph]
+	results := func() (out [][]float32, err error) {
+		for _, b := range []gpuprof.Buffer{c.net().h, s.flow.record, s.flow.energy, s.flow.level, s.flow.place, s.flow.metrics} {
+			v, err := c.read(b, 0, b.Len()/4)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		return out, nil
+	}
+	want, err := results()
+	if err != nil {
+		return err
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	if err := s.send(sl, c.batch, silent{}); err != nil {
+		return err
+	}
+	if err := s.graphs[c.slot].Enqueue(s.stream); err != nil {
+		return err
+	}
+	got, err := results()
+	if err != nil {
+		return err
+	}
+	last := len(want) - 1
+	for i := range want[:last] {
+		e.same(got[i], want[i])
+	}
+	for m, v := range got[last] {
+		w := float64(want[last][m])
+		if d := math.Abs(float64(v) - w); !(d <= tolerance*math.Abs(w)) || s.set.On("deterministic") && d != 0 {
+			e.diff = math.Inf(1)
+		}
+	}
+	return nil
+}
+
+// checks are the compared stages in step order.
+func (c *checker) checks() []gpuprof.Check {
+	rows := fmt.Sprintf("%d of %d", len(c.rows), c.s.shape.T*c.s.shape.B)
+	if c.whole {
+		rows = fmt.Sprintf("all %d", len(c.rows))
+	}
+	var out []gpuprof.Check
+	for st, e := range c.errs {
+		if !e.used {
+			continue
+		}
+		tol := tolerance
+		switch st {
+		case stGRU:
+			tol = c.s.prec.tolerance()
+		case stH2D, stD2H, stGraph:
+			tol = 0 // the same bits
+		}
+		rel := e.relative()
+		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package gruflow
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Layer are one GRU layer's parameters as torch.nn.GRU names them:
+// weight_ih [3H,K], weight_hh [3H,H], bias_ih and bias_hh [3H], row-major,
+// rows in the order r, z, n.
+type Layer struct{ WeightIH, WeightHH, BiasIH, BiasHH []float32 }
+
+// ForwardConfig says which GRU to run on what.
+type ForwardConfig struct {
+	TimeSteps, Batch, Input, Hidden int
+	Layers                          []Layer
+	// Impl is plain, fused or persistent; Precision fp32, tf32, bf16 or fp16.
+	Impl, Precision string
+}
+
+// Forward is a GRU by itself, without carriers: what vectors are checked with
+// and other programs are raced against.
+type Forward struct {
+	*program
+	net    *gru
+	mem    arena
+	x      gpuprof.Buffer
+	groups []group
+}
+
+// NewForward allocates and binds a GRU on dev; Close releases it. The sizes
+// must be those of the layers.
+func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
+	f := &Forward{mem: arena{dev: dev}}
+	stream, err := dev.NewStream("gru")
+	if err != nil {
+		return nil, err
+	}
+	f.program = newProgram(dev, stream)
+	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers), D: 1}
+	f.net = &gru{program: f.program, s: s, impl: c.Impl, prec: parsePrecision(c.Precision), cores: dev.Info().Cores}
+	f.net.h = f.mem.words("hidden states", int64(s.L)*int64(s.B)*int64(s.H), gpuprof.OnDevice)
+	f.x = f.mem.words("the input", int64(s.T)*int64(s.B)*int64(s.I), gpuprof.OnDevice)
+	for _, l := range c.Layers {
+		f.net.layers = append(f.net.layers, uploadLayer(&f.mem, stream, layerParams{l.WeightIH, l.WeightHH, l.BiasIH, l.BiasHH}, s.H, f.net.prec))
+	}
+	err = f.mem.err
+	if err == nil {
+		f.groups = f.net.groups(f.x)
+		err = f.err
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Set uploads the input x [T,B,I] and the state h0 [L,B,H].
+func (f *Forward) Set(x, h0 []float32) error {
+	if err := send(f.mem.dev, f.stream, f.x, x); err != nil {
+		return err
+	}
+	return send(f.mem.dev, f.stream, f.net.h, h0)
+}
+
+// Run computes all time steps and waits for the result.
+func (f *Forward) Run() error {
+	for i := range f.groups {
+		if err := f.run(&f.groups[i]); err != nil {
+			return err
+		}
+	}
+	return f.stream.Sync()
+}
+
+// Result is the top layer's output [T,B,H] and every layer's last state
+// [L,B,H]. It must be asked for before the next Run.
+func (f *Forward) Result() (out, hn []float32, err error) {
+	s := f.net.s
+	if hn, err = receive(f.mem.dev, f.stream, f.net.h, 0, s.L*s.B*s.H); err != nil {
+		return nil, nil, err
+	}
+	if f.net.seq == nil {
+		return hn[(s.L-1)*s.B*s.H:], hn, nil
+	}
+	out, err = receive(f.mem.dev, f.stream, f.scratch[f.net.seq[s.L-1]].buf, 0, s.T*s.B*s.H)
+	return out, hn, err
+}
+
+// Close waits for work in flight and frees the device memory.
+func (f *Forward) Close() error {
+	return errors.Join(f.stream.Sync(), f.stream.Close(), f.pool.close(), f.mem.free())
+}

@@ -1,0 +1,66 @@
+package gruflow
+
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed gemm.ptx
+var gemmPTX string
+
+// gemmKernel is a matrix product with a bias, out = a w + bias:
+//
+//	a [rows,K], w [K,N], bias [N] -> out [rows,N]
+//
+// Arguments: a, w, bias, out, n, rows, K, N, aAt, tile, precision; aAt is where
+// a begins, in elements; a and w are 16 bits wide where the precision is. One
+// item is tile rows by gemmPanel columns, items of the same rows side by side.
+var gemmKernel = gpuprof.Kernel{Name: "gru_gemm", Sig: "bbbbiiiiiii", Host: gemmHost, PTX: gemmPTX, Threads: 256, PerBlock: 1}
+
+// The vendor's product, without a bias: a, w, out, K, N, scale. One item is one
+// row. A device that names the library in its facts has these routines; they
+// need no PTX, and no host device names it.
+var vendorKernels = [...]gpuprof.Kernel{
+	fp32: vendorKernel("gemm_fp32"), tf32: vendorKernel("gemm_tf32"), bf16: vendorKernel("gemm_bf16"), fp16: vendorKernel("gemm_fp16"),
+}
+
+func vendorKernel(name string) gpuprof.Kernel {
+	return gpuprof.Kernel{Name: name, Sig: "bbbiif", Lib: name}
+}
+
+// gemmPanel is the columns of an item: what 256 GPU threads hold in registers,
+// and a whole number of the host's vector columns.
+const gemmPanel = 64
+
+func gemmItems(rows, n, tile int) int {
+	return ceilDiv(rows, tile) * ceilDiv(n, gemmPanel)
+}
+
+func gemmCost(rows, k, n int, p precision) gpuprof.Cost {
+	r, kk, nn := int64(rows), int64(k), int64(n)
+	return gpuprof.Cost{Flops: 2*r*kk*nn + r*nn, BytesRead: p.bytes()*(r*kk+kk*nn) + 4*nn, BytesWritten: 4 * r * nn}
+}
+
+func vendorCost(rows, k, n int, p precision) gpuprof.Cost {
+	r, kk, nn := int64(rows), int64(k), int64(n)
+	return gpuprof.Cost{Flops: 2 * r * kk * nn, BytesRead: p.bytes() * (r*kk + kk*nn), BytesWritten: 4 * r * nn}
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// tiles are the row counts an item of a product can have. More rows use the
+// packed panel of w longer, fewer make more items.
+var tiles = [...]int{64, 128, 256, 512}
+
+// pickTile is the largest tile that still gives each core itemsPerCore items.
+func pickTile(rows, n, cores int) int {
+	const itemsPerCore = 8
+	best := tiles[0]
+	for _, t := range tiles {
+		if gemmItems(rows, n, t) >= itemsPerCore*cores {
+			best = t
+		}
+	}
+	return best
+}

@@ -1,0 +1,91 @@
+package gruflow
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+func gemmHost(a *gpuprof.Args, lo, hi int) {
+	rows, k, n, tile, prec := a.Int(5), a.Int(6), a.Int(7), a.Int(9), precision(a.Int(10))
+	left, w, bias, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
+	panels := ceilDiv(n, gemmPanel)
+	for lo < hi { // neighbouring items of the same rows go together
+		band, first := lo/panels, lo%panels
+		last := min(panels, first+hi-lo)
+		r0, c0, c1 := band*tile, first*gemmPanel, min(n, last*gemmPanel)
+		size := min(tile, rows-r0)
+		if prec.narrow() {
+			narrowRows(prec, halves(left)[a.Int(8)+r0*k:], halves(w)[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
+		} else {
+			wideRows(left[a.Int(8)+r0*k:], w[c0:], bias[c0:c1], out[r0*n+c0:], size, k, n)
+		}
+		lo += last - first
+	}
+}
+
+// wideRows computes rows rows of len(bias) columns; w and out have n columns.
+func wideRows(left, w, bias, out []float32, rows, k, n int) {
+	for r := range rows {
+		copy(out[r*n:], bias)
+	}
+	vec.Gemm(rows, len(bias), k, 1, left, k, w, n, out, n)
+}
+
+// The piece of a product that has its 16-bit operands widened at a time: a
+// thread's first-level cache.
+const (
+	narrowSide  = 64
+	narrowInner = 128
+)
+
+// widened is where one thread widens. The product's fallback on other
+// processors makes its arguments escape, so they cannot lie on the stack.
+type widened struct {
+	a, b [narrowSide * narrowInner]float32
+}
+
+// spare keeps them from call to call: as many as threads were ever at work.
+var spare = make(chan *widened, 1024)
+
+func takeWidened() *widened {
+	select {
+	case w := <-spare:
+		return w
+	default:
+		return new(widened)
+	}
+}
+
+func (w *widened) give() {
+	select {
+	case spare <- w:
+	default:
+	}
+}
+
+// narrowRows is wideRows for operands of 16 bits: they are widened piece by
+// piece, so that the storage is half and the sums are float32.
+func narrowRows(p precision, left, w []uint16, bias, out []float32, rows, k, n int) {
+	space := takeWidened()
+	a, b := space.a[:], space.b[:]
+	for r := range rows {
+		copy(out[r*n:], bias)
+	}
+	for c0 := 0; c0 < len(bias); c0 += narrowSide {
+		cols := min(narrowSide, len(bias)-c0)
+		for k0 := 0; k0 < k; k0 += narrowInner {
+			inner := min(narrowInner, k-k0)
+			for i := range inner {
+				p.unpack(b[i*cols:(i+1)*cols], w[(k0+i)*n+c0:][:cols])
+			}
+			for r0 := 0; r0 < rows; r0 += narrowSide {
+				size := min(narrowSide, rows-r0)
+				for i := range size {
+					p.unpack(a[i*inner:(i+1)*inner], left[(r0+i)*k+k0:][:inner])
+				}
+				vec.Gemm(size, cols, inner, 1, a, inner, b, cols, out[r0*n+c0:], n)
+			}
+		}
+	}
+	space.give()
+}

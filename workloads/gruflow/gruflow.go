@@ -1,0 +1,220 @@
+// Package gruflow is the reference workload of recurrent flow processing: many
+// small recurrent steps on carriers that move through depth, with metrics read
+// inside the hot loop. It models the trainer of an energy-flow network: every
+// step runs a multi-layer GRU over all carriers, lets each deposit a share of
+// its energy and move one level down, and reduces the whole to a few numbers.
+//
+// The package reads top down: model.go says what is computed, session.go
+// allocates, program.go and layers.go bind launches, step.go is the timed
+// step, check.go compares with the float64 formulas of reference.go. A kernel
+// is NAME.go (arguments, cost by count), NAME_host.go and, for a GPU, NAME.cu.
+package gruflow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Workload is the gruflow workload. It has no state.
+type Workload struct{}
+
+var _ gpuprof.VectorChecker = Workload{}
+
+// New returns the workload.
+func New() gpuprof.Workload { return Workload{} }
+
+// Name implements gpuprof.Workload.
+func (Workload) Name() string { return "gruflow" }
+
+// Doc implements gpuprof.Workload.
+func (Workload) Doc() string {
+	return "recurrent flow: multi-layer GRU over carriers moving through depth, carrier update, metrics read in the loop"
+}
+
+// Presets implements gpuprof.Workload.
+func (Workload) Presets() []gpuprof.Preset {
+	return []gpuprof.Preset{
+		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", Set: gpuprof.Settings{}},
+		{Name: "energyflow", Doc: "12,544 flows (112 x 112), input 65, 3 layers of 1,024 units, depth 40, one time step a call",
+			Set: gpuprof.Settings{"flows": "12544", "input": "65", "layers": "3", "hidden": "1024", "depth": "40", "steps": "1"}},
+		{Name: "deepbench", Doc: "one layer of 2,816 units, batch 32, 1,500 time steps a call: DeepBench's largest GRU",
+			Set: gpuprof.Settings{"flows": "32", "input": "2816", "layers": "1", "hidden": "2816", "depth": "1", "steps": "1500"}},
+	}
+}
+
+// Values of knobs that are compared in code.
+const (
+	implAuto       = "auto"
+	implPlain      = "plain"
+	implFused      = "fused"
+	implPersistent = "persistent"
+	implCuDNN      = "cudnn"
+
+	readsPacked = "packed"
+	never       = "never"
+	resetSync   = "sync"
+)
+
+const maxItemReads = 4096
+
+// Knobs implements gpuprof.Workload. Defaults are those of the preset small
+// and what a careful user would run; presets change model knobs only.
+func (Workload) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{
+		gpuprof.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22).AsModel(),
+		gpuprof.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
+		gpuprof.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
+		gpuprof.IntKnob("layers", "GRU layers", 2, 1, 16).AsModel(),
+		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
+		gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14).AsModel(),
+		gpuprof.Choice("impl", "GRU cell: auto (cudnn where it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch an operation, as an eager cell), persistent (one launch a layer for all time steps), cudnn (NVIDIA's library)",
+			implAuto, implFused, implPlain, implPersistent, implCuDNN),
+		gpuprof.Choice("library", "matrix products of fused and plain: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", "auto", "on", "off"),
+		gpuprof.Choice("precision", "what the GRU's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums and state stay float32",
+			"fp32", "tf32", "bf16", "fp16"),
+		gpuprof.Choice("deterministic", "metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on", "off"),
+		gpuprof.Choice("graph", "launch the step's kernels one by one, or capture them once and replay", "off", "on"),
+		{Name: "sync", Doc: "when the caller waits for the device: never, every step, or every K steps", Default: never, Values: []string{never, "step"}, Accept: "every:K", Parse: everyK},
+		{Name: "item_reads", Doc: "how metrics are read each step: packed (one copy, nobody waits) or N four-byte reads, each followed by a synchronise, as .item() does",
+			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 1 to %d", maxItemReads), Parse: itemReads},
+		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise", "off", "on", resetSync),
+		{Name: "pool_trim", Doc: "give cached scratch memory back to the device: never, or every K steps", Default: never, Values: []string{never}, Accept: "every:K", Parse: trimEvery},
+		gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on"),
+		gpuprof.Choice("autotune", "search for the fastest tile of the matrix products when the workload opens; the cost is reported", "off", "on"),
+		{Name: "threads", Doc: "CPU threads of the host device", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne},
+	}
+}
+
+func atLeastOne(s string) (string, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return "", fmt.Errorf("is not a whole number of at least 1")
+	}
+	return strconv.Itoa(n), nil
+}
+
+func itemReads(s string) (string, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxItemReads {
+		return "", fmt.Errorf("is not a whole number from 1 to %d", maxItemReads)
+	}
+	return strconv.Itoa(n), nil
+}
+
+// everyK reads "every:K"; plain K means the same.
+func everyK(s string) (string, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+	if err != nil || n < 1 {
+		return "", fmt.Errorf("names no number of steps of at least 1")
+	}
+	if n == 1 {
+		return "step", nil
+	}
+	return "every:" + strconv.Itoa(n), nil
+}
+
+// trimEvery reads "every:K" and keeps every:1, which has no name of its own.
+func trimEvery(s string) (string, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+	if err != nil || n < 1 {
+		return "", fmt.Errorf("names no number of steps of at least 1")
+	}
+	return "every:" + strconv.Itoa(n), nil
+}
+
+// period is the number of steps a knob names; 0 is never.
+func period(set gpuprof.Settings, name string) int {
+	switch s := set[name]; s {
+	case never:
+		return 0
+	case "step":
+		return 1
+	default:
+		n, _ := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+		return n
+	}
+}
+
+// number reads a knob that is a number or a word; a word is 0.
+func number(set gpuprof.Settings, name string) int {
+	n, _ := strconv.Atoi(set[name])
+	return n
+}
+
+// Refuse implements gpuprof.Workload.
+func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
+	switch n := number(set, "threads"); {
+	case n > 0 && d.MaxThreads == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+	case n > d.MaxThreads:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	}
+	if err := refuseLibraries(d, set); err != nil {
+		return err
+	}
+	if set.On("graph") && set["pool_trim"] != never {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s with graph=on: a captured graph holds on to its scratch memory; use pool_trim=never or graph=off", set["pool_trim"])
+	}
+	if p := set["precision"]; (p == "tf32" || p == "bf16") && lacksAmpere(d.Arch) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80; use fp32 or fp16", p, d.Name, d.Arch)
+	}
+	return nil
+}
+
+// refuseLibraries names the setting that asks for a library in vain.
+func refuseLibraries(d gpuprof.Info, set gpuprof.Settings) error {
+	impl := set["impl"]
+	switch {
+	case impl == implCuDNN && d.Facts["cudnn"] == "":
+		return refuseCuDNN(d)
+	case impl == implCuDNN && set.On("autotune"):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles; use autotune=off or impl=fused")
+	case set.On("library") && d.Facts["cublas"] == "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found; use library=auto or off", d.Name)
+	case set.On("library") && (impl == implPersistent || impl == implCuDNN):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS; use library=auto, or impl=fused or plain", impl)
+	}
+	return nil
+}
+
+// chooseImpl is the cell that impl means on a device. An automatic choice is
+// no library's where a search over our own tiles was asked for, or where
+// products by cuBLAS were.
+func chooseImpl(d gpuprof.Info, set gpuprof.Settings) string {
+	impl := set["impl"]
+	if impl != implAuto {
+		return impl
+	}
+	if d.Facts["cudnn"] != "" && !set.On("autotune") && set["library"] == "auto" {
+		return implCuDNN
+	}
+	return implFused
+}
+
+// chooseVendor says whether the products of a cell are cuBLAS's.
+func chooseVendor(d gpuprof.Info, set gpuprof.Settings, impl string) bool {
+	return d.Facts["cublas"] != "" && set["library"] != "off" && (impl == implFused || impl == implPlain)
+}
+
+// refuseCuDNN says why the library cannot be used.
+func refuseCuDNN(d gpuprof.Info) error {
+	if d.Kind == "host" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU; use fused, plain or persistent", d.Name)
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: libcudnn was not found; install cuDNN where the loader finds it, or use fused, plain or persistent", d.Name)
+}
+
+// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+func lacksAmpere(arch string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
+	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80
+}
+
+// Open implements gpuprof.Workload.
+func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	return open(ctx, d, c)
+}

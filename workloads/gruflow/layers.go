@@ -1,0 +1,250 @@
+package gruflow
+
+import (
+	"github.com/gpuprof/gpuprof"
+)
+
+// layerBuffers are a layer's parameters on the device, transposed for row-major
+// products and rounded to the precision: wi [K,3H], wh [H,3H].
+type layerBuffers struct{ wi, wh, bi, bh gpuprof.Buffer }
+
+// gru binds a multi-layer GRU: PyTorch's layers over x, with the state h
+// [L,B,H] updated in place and, for more than one time step, an output
+// sequence [T,B,H] a layer.
+type gru struct {
+	*program
+	s      shape
+	impl   string
+	prec   precision
+	cores  int
+	tile   int  // rows of an item of a product; 0 picks one
+	vendor bool // products are the vendor library's
+	layers []layerBuffers
+	h      gpuprof.Buffer
+	seq    []scratchRef // one a layer, when T > 1
+	lib    *library     // with impl=cudnn
+}
+
+// source is where a layer reads its input.
+type source struct {
+	arg any // buffer or scratchRef
+	at  int // first element
+}
+
+// groups binds all layers, one group each; the library's are one group. x is
+// the input [T,B,I].
+func (g *gru) groups(x gpuprof.Buffer) []group {
+	if g.lib != nil {
+		return []group{g.libraryGroup(x)}
+	}
+	if g.s.T > 1 && g.seq == nil {
+		for range g.s.L {
+			g.seq = append(g.seq, g.need("a layer's output", int64(g.s.T)*int64(g.s.B)*int64(g.s.H)))
+		}
+	}
+	var out []group
+	in := source{x, 0}
+	for l := range g.s.L {
+		gr := group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
+		if g.seq != nil {
+			gr.take = append(gr.take, g.seq[l])
+		}
+		switch g.impl {
+		case implPersistent:
+			g.persistent(&gr, l, in)
+		default:
+			g.stepped(&gr, l, in)
+		}
+		// A sequence lives until the next layer has read it; the last one's
+		// is the result.
+		if g.seq != nil && l > 0 {
+			gr.give = append(gr.give, g.seq[l-1])
+		}
+		if g.seq != nil && l == g.s.L-1 {
+			gr.give = append(gr.give, g.seq[l])
+		}
+		out = append(out, gr)
+		in = source{g.h, l * g.s.B * g.s.H}
+		if g.seq != nil {
+			in = source{g.seq[l], 0}
+		}
+	}
+	return out
+}
+
+// layerMinimum is what a layer must compute, and the weights and state it
+// must move; what passes between layers may stay on the chip.
+func (g *gru) layerMinimum(l int) gpuprof.Cost {
+	s := g.s
+	k, h, rows := int64(s.width(l)), int64(s.H), int64(s.T)*int64(s.B)
+	state := int64(s.B) * h
+	c := gpuprof.Cost{
+		Flops:        rows * (2*3*h*(k+h) + 2*3*h + cellFlops*h),
+		BytesRead:    4 * (3*h*(k+h) + 6*h + state),
+		BytesWritten: 4 * state,
+	}
+	if l == 0 {
+		c.BytesRead += 4 * rows * k
+	}
+	if l == s.L-1 && s.T > 1 {
+		c.BytesWritten += 4 * rows * h
+	}
+	return c
+}
+
+// persistent is a layer in one launch.
+func (g *gru) persistent(gr *group, l int, in source) {
+	s, b := g.s, g.layers[l]
+	k, tile := s.width(l), g.tile
+	if tile == 0 {
+		tile = pickPersistentTile(s.B, g.cores)
+	}
+	scratch := g.need("gates", int64(s.B)*int64(scratchRow(k, s.H, g.prec)))
+	gr.take, gr.give = append(gr.take, scratch), append(gr.give, scratch)
+	out, has := any(g.h), 0
+	if g.seq != nil {
+		out, has = any(g.seq[l]), 1
+	}
+	rows := s.T * s.B
+	cost := gemmCost(rows, k, s.gates(), g.prec).Add(gemmCost(rows, s.H, s.gates(), g.prec)).Add(cellCost(rows*s.H, 0, has == 1))
+	gr.once = append(gr.once, g.launch(&persistentKernel, ceilDiv(s.B, tile), cost,
+		in.arg, b.wi, b.bi, b.wh, b.bh, g.h, out, scratch, ceilDiv(s.B, tile), s.B, k, s.H, s.T, in.at, l*s.B*s.H, has, int(g.prec), tile))
+}
+
+// stepped is a layer as launches: the input's product for all time steps at
+// once, then for each the state's product and the pointwise part.
+func (g *gru) stepped(gr *group, l int, in source) {
+	s, b := g.s, g.layers[l]
+	rows, k, hAt := s.T*s.B, s.width(l), l*s.B*s.H
+	gx := g.need("input gates", int64(rows)*int64(s.gates()))
+	gh := g.need("state gates", int64(s.B)*int64(s.gates()))
+	gr.take, gr.give = append(gr.take, gx, gh), append(gr.give, gx, gh)
+	state := source{g.h, hAt}
+	// The vendor's products round float32 to tf32 themselves.
+	if g.prec.narrow() || g.prec == tf32 && !g.vendor {
+		xr, hr := g.need("rounded input", g.prec.words(int64(rows)*int64(k))), g.need("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
+		gr.take, gr.give = append(gr.take, xr, hr), append(gr.give, xr, hr)
+		gr.once = append(gr.once, g.round(in, xr, rows*k))
+		gr.each = append(gr.each, g.round(state, hr, s.B*s.H))
+		in, state = source{xr, 0}, source{hr, 0}
+	}
+	gr.once = append(gr.once, g.gemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
+	gr.each = append(gr.each, g.gemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
+	gr.repeat = s.T
+	if g.impl == implPlain {
+		g.plainCell(gr, l, gx, gh)
+		return
+	}
+	out, at := any(g.h), walking{-1, 0}
+	if g.seq != nil {
+		out, at = any(g.seq[l]), walking{0, s.B * s.H}
+	}
+	biased, biases := 0, 0
+	if g.vendor { // its products come without
+		biased, biases = 1, 2*s.gates()
+	}
+	gr.each = append(gr.each, g.launch(&cellKernel, s.B*s.H, cellCost(s.B*s.H, biases, g.seq != nil),
+		gx, gh, b.bi, b.bh, g.h, out, s.B*s.H, s.H, walking{0, s.B * s.gates()}, hAt, at, biased))
+}
+
+func (g *gru) round(in source, out any, n int) launch {
+	return g.launch(&roundKernel, n, roundCost(n, g.prec), in.arg, out, n, int(g.prec), in.at)
+}
+
+// gemm is a product: our own with its bias, or the vendor's without.
+func (g *gru) gemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p precision) launch {
+	if g.vendor {
+		left := in.arg
+		if b, ok := left.(gpuprof.Buffer); ok {
+			left = view{b, in.at}
+		}
+		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), left, w, out, k, n, float32(1))
+	}
+	return g.ownGemm(in, w, bias, out, rows, k, n, p)
+}
+
+// ownGemm is a product with its bias by our own kernel.
+func (g *gru) ownGemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p precision) launch {
+	tile := g.tile
+	if tile == 0 {
+		tile = pickTile(rows, n, g.cores)
+	}
+	items := gemmItems(rows, n, tile)
+	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), in.arg, w, bias, out, items, rows, k, n, in.at, tile, int(p))
+}
+
+// plainCell is the pointwise part with a launch for every operation, the way
+// an eager cell runs.
+func (g *gru) plainCell(gr *group, l int, gx, gh scratchRef) {
+	s := g.s
+	n, wide := s.B*s.H, s.gates()
+	block := func(what string) scratchRef {
+		ref := g.need(what, int64(n))
+		gr.take, gr.give = append(gr.take, ref), append(gr.give, ref)
+		return ref
+	}
+	r, z, c := block("reset gate"), block("update gate"), block("candidate")
+	// An operand: an array, where it begins, and how far its rows are apart.
+	type operand struct {
+		arg any
+		at  any
+		row int
+	}
+	own := func(ref scratchRef) operand { return operand{ref, 0, s.H} }
+	ofX := func(gate int) operand { return operand{gx, walking{gate * s.H, s.B * wide}, wide} }
+	ofH := func(gate int) operand { return operand{gh, gate * s.H, wide} }
+	h := operand{g.h, l * n, s.H}
+	if g.vendor {
+		g.addBiases(gr, l, gx, gh)
+	}
+	do := func(kern *gpuprof.Kernel, flops int, out, a, b operand) {
+		operands := 2
+		if kern == &sigmoidKernel || kern == &tanhKernel || kern == &copyKernel {
+			operands = 1
+		}
+		gr.each = append(gr.each, g.launch(kern, n, elementwiseCost(n, flops, operands), a.arg, b.arg, out.arg, n, s.H, a.at, a.row, b.at, b.row, out.at, out.row))
+	}
+	do(&addKernel, 1, own(r), ofX(0), ofH(0))
+	do(&sigmoidKernel, 4, own(r), own(r), own(r))
+	do(&addKernel, 1, own(z), ofX(1), ofH(1))
+	do(&sigmoidKernel, 4, own(z), own(z), own(z))
+	do(&mulKernel, 1, own(c), own(r), ofH(2))
+	do(&addKernel, 1, own(c), ofX(2), own(c))
+	do(&tanhKernel, 2, own(c), own(c), own(c))
+	do(&subKernel, 1, own(r), h, own(c)) // h - n; the reset gate is used up
+	do(&mulKernel, 1, own(z), own(z), own(r))
+	do(&addKernel, 1, h, own(c), own(z))
+	if g.seq != nil {
+		do(&copyKernel, 0, operand{g.seq[l], walking{0, n}, s.H}, h, h)
+	}
+}
+
+// addBiases adds what the vendor's products leave out, in launches of their
+// own: a row of b is every row of gx, or of gh.
+func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
+	wide, b := g.s.gates(), g.layers[l]
+	add := func(to scratchRef, rows int, bias gpuprof.Buffer) launch {
+		return g.launch(&addKernel, rows*wide, elementwiseCost(rows*wide, 1, 2), to, bias, to, rows*wide, wide, 0, wide, 0, 0, 0, wide)
+	}
+	gr.once = append(gr.once, add(gx, g.s.T*g.s.B, b.bi))
+	gr.each = append(gr.each, add(gh, g.s.B, b.bh))
+}
+
+// uploadLayer transposes, rounds and uploads one layer's parameters.
+func uploadLayer(a *arena, stream gpuprof.Stream, p layerParams, h int, prec precision) layerBuffers {
+	weights := func(w []float32) gpuprof.Buffer {
+		return a.upload(stream, "GRU weights", prec.rounded(transpose(w, 3*h)))
+	}
+	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.upload(stream, "GRU biases", p.bi), bh: a.upload(stream, "GRU biases", p.bh)}
+}
+
+// transpose turns w [rows,K] into [K,rows].
+func transpose(w []float32, rows int) []float32 {
+	out, k := make([]float32, len(w)), len(w)/rows
+	for i := range rows {
+		for j := range k {
+			out[j*rows+i] = w[i*k+j]
+		}
+	}
+	return out
+}

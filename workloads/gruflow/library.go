@@ -1,0 +1,76 @@
+package gruflow
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// library is a vendor's GRU (cuDNN), all layers and time steps in one call. It
+// reads the state from one buffer and writes it to another; x [T,B,I] is bound
+// when the groups are. With bf16 and fp16 everything it touches is 16 bits
+// wide and is converted on the way in and out.
+type library struct {
+	weights gpuprof.Buffer // what GRUMaker asks for
+	from    gpuprof.Buffer // h before the call [L,B,H]
+	y       gpuprof.Buffer // [T,B,H], in 16 bits with such a precision
+	// 16-bit copies, with such a precision.
+	x16, from16, to16 gpuprof.Buffer
+	maker             gpuprof.GRUMaker
+	name              string
+}
+
+// newLibrary allocates what the library needs besides x and h. The precision
+// decides what is stored in how many bits.
+func newLibrary(a *arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s shape, name string, p params, from gpuprof.Buffer) *library {
+	prec := parsePrecision(name)
+	var flat []float32
+	for _, l := range p.layers {
+		for _, part := range [][]float32{l.wi, l.wh, l.bi, l.bh} {
+			flat = append(flat, part...)
+		}
+	}
+	if prec.narrow() {
+		flat = prec.rounded(flat)
+	}
+	rows, state := int64(s.T)*int64(s.B), int64(s.L)*int64(s.B)*int64(s.H)
+	on := func(what string, n int64) gpuprof.Buffer { return a.words(what, prec.words(n), gpuprof.OnDevice) }
+	lib := &library{maker: maker, name: name, from: from, weights: a.upload(stream, "GRU weights", flat), y: on("GRU output", rows*int64(s.H))}
+	if prec.narrow() {
+		lib.x16, lib.from16, lib.to16 = on("16-bit input", rows*int64(s.I)), on("16-bit state", state), on("16-bit state", state)
+	}
+	return lib
+}
+
+// sibling is the same for the other direction of the state, with all buffers
+// but that shared.
+func (l *library) sibling(from gpuprof.Buffer) *library {
+	c := *l
+	c.from = from
+	return &c
+}
+
+// libraryGroup is the whole GRU as one call.
+func (g *gru) libraryGroup(x gpuprof.Buffer) group {
+	s, lib := g.s, g.lib
+	gr := group{stage: stGRU}
+	for l := range s.L {
+		gr.minimum = gr.minimum.Add(g.layerMinimum(l))
+	}
+	from, to := lib.from, g.h
+	state := s.L * s.B * s.H
+	if g.prec.narrow() {
+		gr.once = append(gr.once, g.round(source{x, 0}, lib.x16, s.T*s.B*s.I), g.round(source{from, 0}, lib.from16, state))
+		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), lib.to16, to, state, int(g.prec)))
+		x, from, to = lib.x16, lib.from16, lib.to16
+	}
+	if g.err != nil {
+		return gr
+	}
+	spec := gpuprof.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: lib.name}
+	var err error
+	if gr.lib, err = lib.maker.BindGRU(spec, x, from, lib.weights, lib.y, to); err != nil {
+		g.err = fmt.Errorf("setting impl=%s: %w", implCuDNN, err)
+	}
+	return gr
+}

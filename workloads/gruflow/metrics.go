@@ -1,0 +1,48 @@
+package gruflow
+
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed metrics.ptx
+var metricsPTX string
+
+// Metrics are reduced in one of two ways; refMetrics says to what.
+//
+// In a fixed order: sumKernel reduces metricBlock carriers to one row of
+// partial [blocks,M], finalKernel adds the rows up. The result has the same
+// bits whatever the number of threads.
+//
+// Racing: raceKernel adds atomically to metrics [M], which must be zero, in
+// the order of arrival.
+var (
+	// Arguments: records [B,outputs], level [B], h [L,B,H], partial, n, B, H,
+	// D, hAt. One item is one block of carriers.
+	sumKernel = gpuprof.Kernel{Name: "gru_sum", Sig: "bbbbiiiii", Host: sumHost, PTX: metricsPTX, Threads: 256, PerBlock: 1}
+	// Arguments: partial, metrics, n, blocks. One item is one metric.
+	finalKernel = gpuprof.Kernel{Name: "gru_sum_final", Sig: "bbii", Host: finalHost, Grain: 64, PTX: metricsPTX, Threads: 64, PerBlock: 64}
+	// Arguments: records, level, h, metrics, n, H, D, hAt. One item is one
+	// carrier.
+	raceKernel = gpuprof.Kernel{Name: "gru_sum_racy", Sig: "bbbbiiii", Host: raceHost, Grain: metricBlock, PTX: metricsPTX, Threads: 256, PerBlock: metricBlock}
+	// Arguments: out, n, value. One item is one value.
+	fillKernel = gpuprof.Kernel{Name: "gru_fill", Sig: "bif", Host: fillHost, Grain: 1 << 14, PTX: metricsPTX, Threads: 256, PerBlock: 256}
+)
+
+// metricBlock is the carriers summed in one go. It does not depend on the
+// device, because the order of a sum decides its last bits.
+const metricBlock = 64
+
+// sumCost is what reducing the carriers takes, without what is written.
+func sumCost(s shape) gpuprof.Cost {
+	b, h := int64(s.B), int64(s.H)
+	return gpuprof.Cost{Flops: b*2*h + 10*b, BytesRead: 4 * (b*h + (outputs+1)*b)}
+}
+
+func finalCost(s shape) gpuprof.Cost {
+	n := int64(ceilDiv(s.B, metricBlock)) * int64(s.metrics())
+	return gpuprof.Cost{Flops: n, BytesRead: 4 * n, BytesWritten: 4 * int64(s.metrics())}
+}
+
+func fillCost(n int) gpuprof.Cost { return gpuprof.Cost{BytesWritten: 4 * int64(n)} }

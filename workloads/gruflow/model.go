@@ -1,0 +1,148 @@
+package gruflow
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// shape is the size of a GRU and of what it runs on.
+type shape struct {
+	T int // time steps in a call
+	B int // carriers
+	I int // input features
+	H int // units
+	L int // layers
+	D int // levels
+}
+
+func shapeOf(set gpuprof.Settings) shape {
+	return shape{T: set.Int("steps"), B: set.Int("flows"), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
+}
+
+// width is a layer's number of inputs.
+func (s shape) width(layer int) int {
+	if layer == 0 {
+		return s.I
+	}
+	return s.H
+}
+
+// gates is the row of r, z and n that a matrix product makes.
+func (s shape) gates() int { return 3 * s.H }
+
+// outputs is what the projection makes of a hidden state: the logit of the
+// share of energy deposited, a displacement in the plane, and a spare column
+// that keeps a carrier's record 16 bytes.
+const outputs = 4
+
+// Columns of a carrier's record, the step's result [B, outputs].
+const (
+	outDeposit = iota // energy deposited at the level
+	outEnergy         // energy left
+	outX              // place in the plane
+	outY
+)
+
+// Metrics of a step: fixed words, then the dose of every level.
+const (
+	metDeposited = iota // sum of deposits
+	metCarried          // energy of the carriers that stay
+	metLeft             // energy of those that leave at the bottom
+	metLeaving          // how many leave
+	metHottest          // largest energy
+	metHidden           // squared norm of the top layer's state
+	metSpread           // sum of x^2 + y^2
+	metDepth            // sum of levels
+	metFixed
+)
+
+// metrics is the number of words a step is reduced to.
+func (s shape) metrics() int { return metFixed + s.D }
+
+// stride is how far a carrier can move in the plane in one step.
+const stride = 0.01
+
+// layerParams are one layer in PyTorch's shapes: wi [3H,K], wh [3H,H],
+// bi, bh [3H], rows in the order r, z, n.
+type layerParams struct{ wi, wh, bi, bh []float32 }
+
+// params are a model's parameters in float32, as the reference reads them.
+type params struct {
+	layers []layerParams
+	proj   []float32 // [outputs, H]
+	bias   []float32 // [outputs]
+}
+
+// state is where the carriers are.
+type state struct {
+	h      []float32 // [L,B,H]
+	energy []float32 // [B]
+	level  []int32   // [B]
+	place  []float32 // [B,2]
+}
+
+// depositBias is the logit of the usual share deposited at a level: a tenth.
+var depositBias = float32(math.Log(0.1 / 0.9))
+
+// drawParams draws parameters as PyTorch initialises a GRU: uniform within
+// 1/sqrt(H).
+func drawParams(s shape, seed uint64) params {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	bound := 1 / math.Sqrt(float64(s.H))
+	draw := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32((2*rng.Float64() - 1) * bound)
+		}
+		return v
+	}
+	var p params
+	for l := range s.L {
+		p.layers = append(p.layers, layerParams{
+			wi: draw(s.gates() * s.width(l)), wh: draw(s.gates() * s.H), bi: draw(s.gates()), bh: draw(s.gates()),
+		})
+	}
+	p.proj, p.bias = draw(outputs*s.H), []float32{depositBias, 0, 0, 0}
+	return p
+}
+
+// drawState puts carriers on every level, so that the same number leaves in
+// each step and all steps are alike; their hidden states look as if they had
+// been on their way.
+func drawState(s shape, seed uint64) state {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	st := state{h: make([]float32, s.L*s.B*s.H), energy: make([]float32, s.B), level: make([]int32, s.B), place: make([]float32, 2*s.B)}
+	for i := range st.h {
+		st.h[i] = rng.Float32() - 0.5
+	}
+	for c := range s.B {
+		st.energy[c] = 0.5 + rng.Float32()
+		st.level[c] = int32(c % s.D)
+		st.place[2*c], st.place[2*c+1] = stride*(rng.Float32()-0.5), stride*(rng.Float32()-0.5)
+	}
+	return st
+}
+
+// drawSources draws the energy [B] with which a carrier enters.
+func drawSources(s shape, seed uint64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	v := make([]float32, s.B)
+	for i := range v {
+		v[i] = 0.5 + rng.Float32()
+	}
+	return v
+}
+
+// drawInputs fills x [T,B,I] with the field of one step, normal with unit
+// variance. Column 0 is the carrier's energy, which the device fills in.
+func drawInputs(s shape, seed uint64, batch int, x []float32) {
+	rng := rand.New(rand.NewPCG(seed, 100+uint64(batch)))
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	for i := 0; i < len(x); i += s.I {
+		x[i] = 0
+	}
+}

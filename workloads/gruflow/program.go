@@ -1,0 +1,244 @@
+package gruflow
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// program is a list of launches over buffers of one device. Some arguments
+// are scratch memory that a group takes from the pool when it runs.
+type program struct {
+	dev     gpuprof.Device
+	stream  gpuprof.Stream
+	pool    pool
+	scratch []scratchBlock
+	// fill fills every block with NaN when it is taken. poison does the same
+	// for a check, uncounted.
+	fill, poison bool
+	filler       launch
+	funcs        map[*gpuprof.Kernel]gpuprof.Func
+	err          error // the first error of binding
+}
+
+type scratchBlock struct {
+	what  string
+	bytes int64
+	buf   gpuprof.Buffer // while taken
+}
+
+// scratchRef names a block of scratch memory as an argument.
+type scratchRef int
+
+// walking is an integer argument that moves by stride with every time step.
+type walking struct{ base, stride int }
+
+// view is a buffer from an element on, for a vendor's routine, which takes no
+// offset: it is given the address, as a CUDA device passes it on.
+type view struct {
+	buf gpuprof.Buffer
+	at  int
+}
+
+// launch is one kernel with its arguments.
+type launch struct {
+	fn     gpuprof.Func
+	kernel string
+	n      int
+	args   gpuprof.Args
+	uses   []use
+	walks  []walkArg
+	cost   gpuprof.Cost
+}
+
+type use struct {
+	arg   int
+	block scratchRef
+}
+
+type walkArg struct {
+	arg int
+	walking
+}
+
+// group is what one span of a stage runs: once, then each for every time step.
+type group struct {
+	stage, layer int
+	take, give   []scratchRef
+	once, each   []launch
+	repeat       int
+	lib          gpuprof.Op // the library's GRU, after once
+	after        []launch
+	minimum      gpuprof.Cost
+}
+
+func newProgram(dev gpuprof.Device, stream gpuprof.Stream) *program {
+	p := &program{dev: dev, stream: stream, pool: pool{dev: dev}, funcs: map[*gpuprof.Kernel]gpuprof.Func{}}
+	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, scratchRef(0), 0, float32(math.NaN()))
+	return p
+}
+
+// need reserves a name for n floats of scratch memory.
+func (p *program) need(what string, n int64) scratchRef {
+	p.scratch = append(p.scratch, scratchBlock{what: what, bytes: 4 * n})
+	return scratchRef(len(p.scratch) - 1)
+}
+
+// launch makes a launch of kern over n items. Arguments are checked against
+// its signature: a buffer or scratchRef is b, an int or walking is i, a
+// float32 is f.
+func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+	cost.Launches = 1
+	l := launch{kernel: kern.Name, n: n, cost: cost, fn: p.load(kern)}
+	sig := make([]byte, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case gpuprof.Buffer:
+			l.args.SetBuf(i, v)
+			sig[i] = 'b'
+		case view:
+			l.args.SetBuf(i, v.buf)
+			l.args.Bits[i] += 4 * uint64(v.at)
+			sig[i] = 'b'
+		case scratchRef:
+			l.uses = append(l.uses, use{i, v})
+			sig[i] = 'b'
+		case int:
+			l.args.SetInt(i, v)
+			sig[i] = 'i'
+		case walking:
+			l.walks = append(l.walks, walkArg{i, v})
+			sig[i] = 'i'
+		case float32:
+			l.args.SetF32(i, v)
+			sig[i] = 'f'
+		default:
+			sig[i] = '?'
+		}
+	}
+	if string(sig) != kern.Sig && p.err == nil {
+		p.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q; this is a defect of the workload", kern.Name, kern.Sig, sig)
+	}
+	return l
+}
+
+func (p *program) load(kern *gpuprof.Kernel) gpuprof.Func {
+	fn, ok := p.funcs[kern]
+	if !ok && p.err == nil {
+		if fn, p.err = p.dev.Load(kern); p.err != nil {
+			p.err = fmt.Errorf("loading kernel %s: %w", kern.Name, p.err)
+		}
+		p.funcs[kern] = fn
+	}
+	return fn
+}
+
+// run takes a group's scratch memory, enqueues its launches and gives back
+// what no later group needs. It waits for nothing and, with a warm pool,
+// allocates nothing.
+func (p *program) run(g *group) error {
+	for _, ref := range g.take {
+		if err := p.takeBlock(ref); err != nil {
+			return err
+		}
+	}
+	for i := range g.once {
+		if err := p.enqueue(&g.once[i], 0); err != nil {
+			return err
+		}
+	}
+	for t := range g.repeat {
+		for i := range g.each {
+			if err := p.enqueue(&g.each[i], t); err != nil {
+				return err
+			}
+		}
+	}
+	if g.lib != nil {
+		if err := g.lib.Enqueue(p.stream); err != nil {
+			return err
+		}
+	}
+	for i := range g.after {
+		if err := p.enqueue(&g.after[i], 0); err != nil {
+			return err
+		}
+	}
+	for _, ref := range g.give {
+		p.pool.give(p.scratch[ref].buf)
+	}
+	return nil
+}
+
+func (p *program) takeBlock(ref scratchRef) error {
+	b := &p.scratch[ref]
+	var err error
+	if b.buf, err = p.pool.take(b.bytes); err != nil {
+		return fmt.Errorf("%s: %w", b.what, err)
+	}
+	if !p.fill && !p.poison {
+		return nil
+	}
+	return p.fillBuffer(b.buf, int(b.bytes/4))
+}
+
+// fillBuffer fills n floats with NaN.
+func (p *program) fillBuffer(b gpuprof.Buffer, n int) error {
+	p.filler.args.SetBuf(0, b)
+	p.filler.args.SetInt(1, n)
+	return p.stream.Launch(p.filler.fn, n, &p.filler.args)
+}
+
+func (p *program) enqueue(l *launch, t int) error {
+	for _, u := range l.uses {
+		l.args.SetBuf(u.arg, p.scratch[u.block].buf)
+	}
+	for _, w := range l.walks {
+		l.args.SetInt(w.arg, w.base+t*w.stride)
+	}
+	return p.stream.Launch(l.fn, l.n, &l.args)
+}
+
+// warm takes and gives the groups' scratch memory once, so that the first
+// step finds it reserved.
+func (p *program) warm(groups []group) error {
+	for i := range groups {
+		for _, ref := range groups[i].take {
+			var err error
+			if p.scratch[ref].buf, err = p.pool.take(p.scratch[ref].bytes); err != nil {
+				return fmt.Errorf("%s: %w", p.scratch[ref].what, err)
+			}
+		}
+		for _, ref := range groups[i].give {
+			p.pool.give(p.scratch[ref].buf)
+		}
+	}
+	return nil
+}
+
+// parts are a group's launches in order, with those of knob fill.
+func (p *program) parts(g *group) []gpuprof.Part {
+	var out []gpuprof.Part
+	if p.fill {
+		for _, ref := range g.take {
+			c := fillCost(int(p.scratch[ref].bytes / 4))
+			c.Launches = 1
+			out = append(out, gpuprof.Part{Kernel: p.filler.kernel, Cost: c})
+		}
+	}
+	add := func(ls []launch) {
+		for i := range ls {
+			out = append(out, gpuprof.Part{Kernel: ls[i].kernel, Cost: ls[i].cost})
+		}
+	}
+	add(g.once)
+	for range g.repeat {
+		add(g.each)
+	}
+	if g.lib != nil {
+		out = append(out, g.lib.Parts()...)
+	}
+	add(g.after)
+	return out
+}

@@ -1,0 +1,379 @@
+package gruflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+)
+
+// A check that cannot fail checks nothing: break one thing at a time and see
+// the stage that computes with it fail.
+func TestCheckCatches(t *testing.T) {
+	tests := []struct {
+		name  string
+		set   []string
+		spoil func(s *session)
+		stage string
+	}{
+		{"wrong input weight", nil, func(s *session) { gpuprof.Floats(s.net.layers[0].wi)[7] += 0.1 }, "gru"},
+		{"wrong state weight", []string{"impl=plain"}, func(s *session) { gpuprof.Floats(s.net.layers[1].wh)[9] += 0.1 }, "gru"},
+		{"wrong bias", []string{"impl=persistent"}, func(s *session) { gpuprof.Floats(s.net.layers[1].bh)[3] += 0.1 }, "gru"},
+		{"not a number among the weights", nil, func(s *session) { gpuprof.Floats(s.net.layers[1].wi)[0] = float32(math.NaN()) }, "gru"},
+		{"b_hn outside the reset gate", nil, func(s *session) {
+			b, h := s.net.layers[0], s.shape.H
+			for j := 2 * h; j < 3*h; j++ {
+				gpuprof.Floats(b.bi)[j] += gpuprof.Floats(b.bh)[j]
+				gpuprof.Floats(b.bh)[j] = 0
+			}
+		}, "gru"},
+		{"the energy is not put into the input", nil, func(s *session) { s.dropLaunch("gru_inject") }, "gru"},
+		{"a pointwise kernel is left out", []string{"impl=plain"}, func(s *session) { s.dropLaunch("gru_tanh") }, "gru"},
+		{"two bits where bf16 was asked for", []string{"precision=bf16"}, func(s *session) {
+			for _, l := range s.net.layers {
+				for _, b := range []gpuprof.Buffer{l.wi, l.wh} {
+					for i, v := range halves(gpuprof.Floats(b)) {
+						halves(gpuprof.Floats(b))[i] = v &^ 0x3f
+					}
+				}
+			}
+		}, "gru"},
+		{"tf32 where fp32 was asked for", nil, func(s *session) {
+			w := gpuprof.Floats(s.net.layers[0].wi)
+			tf32.round(w, w)
+		}, "gru"},
+		{"wrong projection", nil, func(s *session) { gpuprof.Floats(s.flow.proj)[0] += 0.1 }, "flow"},
+		{"wrong projection bias", []string{"impl=plain"}, func(s *session) { gpuprof.Floats(s.flow.bias)[2] = 1 }, "flow"},
+		{"wrong source", []string{"depth=2"}, func(s *session) { gpuprof.Floats(s.flow.source)[1]++ }, "flow"},
+		{"the carriers do not move", nil, func(s *session) { s.dropLaunch("gru_flow") }, "flow"},
+		{"sums are not added up", nil, func(s *session) { s.dropLaunch("gru_sum_final") }, "metrics"},
+		{"metrics are not cleared", []string{"deterministic=off"}, func(s *session) { s.dropLaunch("gru_fill") }, "metrics"},
+		{"another step's input in the graph", []string{"graph=on"}, func(s *session) { s.graphs[0], s.graphs[1] = s.graphs[1], s.graphs[0] }, "graph"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openSession(t, "small", append(tt.set, "flows=64")...)
+			tt.spoil(s)
+			checks, err := s.Check(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == tt.stage })
+			if i < 0 || checks[i].Pass {
+				t.Errorf("stage %s passed: %+v", tt.stage, checks)
+			}
+		})
+	}
+}
+
+// dropLaunch leaves a kernel out of every group.
+func (s *session) dropLaunch(name string) {
+	is := func(l launch) bool { return l.kernel == name }
+	for k := range s.slots {
+		for i := range s.slots[k].groups {
+			g := &s.slots[k].groups[i]
+			g.once, g.each = slices.DeleteFunc(g.once, is), slices.DeleteFunc(g.each, is)
+		}
+	}
+}
+
+// A row of steps must be what the formulas give from the start: state handed
+// over from step to step, carriers entering and leaving.
+func TestTrajectory(t *testing.T) {
+	for _, set := range [][]string{{}, {"impl=plain", "graph=on"}, {"impl=persistent", "steps=3"}, {"steps=2"}} {
+		t.Run(strings.Join(set, ","), func(t *testing.T) {
+			s := openSession(t, "small", append(set, "flows=13", "hidden=11", "depth=4", "input=5")...)
+			sh, st := s.shape, drawState(s.shape, s.seed)
+			h, sources := floats64(st.h), drawSources(s.shape, s.seed)
+			fleet := make([]carrier, sh.B)
+			for c := range fleet {
+				fleet[c] = carrier{float64(st.energy[c]), int(st.level[c]), float64(st.place[2*c]), float64(st.place[2*c+1])}
+			}
+			var layers []layer64
+			for _, p := range s.params.layers {
+				layers = append(layers, layer64{floats64(p.wi), floats64(p.wh), floats64(p.bi), floats64(p.bh)})
+			}
+			const n = 9
+			run(t, s, n)
+			var records []float64
+			for i := range n {
+				words := int(s.inputWords())
+				x := floats64(gpuprof.Floats(s.inputs)[i%s.batches*words:][:words])
+				for row := range sh.T * sh.B {
+					x[row*sh.I] = fleet[row%sh.B].energy
+				}
+				_, h = refForward(sh, layers, x, h)
+				records = records[:0]
+				for c := range fleet {
+					next, rec, leaves := refFlow(fleet[c], h[((sh.L-1)*sh.B+c)*sh.H:][:sh.H], s.params.proj, s.params.bias, sh.D, float64(sources[c]))
+					fleet[c], records = next, append(records, rec[:]...)
+					for l := 0; leaves && l < sh.L; l++ {
+						clear(h[(l*sh.B+c)*sh.H:][:sh.H])
+					}
+				}
+			}
+			var e errorNorm
+			e.add(contents(t, s, s.net.h), h)
+			e.add(gpuprof.Floats(s.slots[(n-1)%depth].out), records)
+			if r := e.relative(); !(r < 1e-5) {
+				t.Errorf("after %d steps the error is %.3g", n, r)
+			}
+		})
+	}
+}
+
+// What was there is deposited, carried on or has left.
+func TestEnergyIsConserved(t *testing.T) {
+	s := openSession(t, "small", "depth=5")
+	before := 0.0
+	for _, e := range contents(t, s, s.flow.energy) {
+		before += float64(e)
+	}
+	run(t, s, 1)
+	m := gpuprof.Floats(s.slots[0].metrics)
+	after := float64(m[metDeposited]) + float64(m[metCarried]) + float64(m[metLeft])
+	if math.Abs(after/before-1) > 1e-6 {
+		t.Errorf("energy %.7f became %.7f", before, after)
+	}
+	if want := float32(math.Ceil(float64(s.shape.B) / 5)); math.Abs(float64(m[metLeaving]-want)) > 1 {
+		t.Errorf("%v carriers left, want about %v", m[metLeaving], want)
+	}
+	dose := 0.0
+	for _, d := range m[metFixed:] {
+		dose += float64(d)
+	}
+	if math.Abs(dose/float64(m[metDeposited])-1) > 1e-6 {
+		t.Errorf("doses add up to %v, deposits to %v", dose, m[metDeposited])
+	}
+}
+
+// How a step is run does not decide what it computes.
+func TestResultDoesNotDependOnTuning(t *testing.T) {
+	result := func(set ...string) []float32 {
+		s := openSession(t, "small", append(set, "flows=150", "hidden=40", "depth=3")...)
+		run(t, s, 5)
+		out := slices.Clone(gpuprof.Floats(s.slots[0].out))
+		out = append(out, contents(t, s, s.net.h)...)
+		return append(out, contents(t, s, s.flow.metrics)...)
+	}
+	base := result()
+	for _, set := range []string{
+		"impl=persistent", "graph=on", "sync=step", "sync=every:2", "item_reads=3", "reset_stats=on", "reset_stats=sync",
+		"pool_trim=every:1", "fill=on", "autotune=on", "threads=1", "threads=3", "threads=4",
+	} {
+		if got := result(set); !slices.Equal(got, base) {
+			t.Errorf("%s changes bits of a deterministic result", set)
+		}
+	}
+	for _, set := range []string{"impl=plain", "deterministic=off"} {
+		got := result(set)
+		for i := range base {
+			if d := math.Abs(float64(got[i] - base[i])); d > 1e-5*math.Max(1, math.Abs(float64(base[i]))) {
+				t.Fatalf("%s changes value %d from %v to %v", set, i, base[i], got[i])
+			}
+		}
+	}
+	for range 6 {
+		if !slices.Equal(result("threads=4"), base) {
+			t.Fatal("a deterministic result changed from run to run")
+		}
+	}
+}
+
+// Every knob must change something that can be counted.
+func TestEveryKnobChangesWhatRuns(t *testing.T) {
+	other := map[string]string{
+		"flows": "11", "input": "7", "hidden": "9", "layers": "1", "depth": "3", "steps": "2", "impl": "plain", "precision": "bf16",
+		"deterministic": "off", "graph": "on", "sync": "step", "item_reads": "3", "reset_stats": "sync", "pool_trim": "every:1",
+		"fill": "on", "autotune": "on", "threads": "1",
+	}
+	picture := func(set ...string) string {
+		s := openSession(t, "small", append([]string{"flows=12"}, set...)...)
+		before := s.mem.dev.Meter()
+		run(t, s, 2)
+		m := s.mem.dev.Meter().Sub(before)
+		m.BlockedNS = 0
+		return fmt.Sprint(s.Input(), s.Stages(), m, s.mem.dev.Info().Cores)
+	}
+	for _, k := range New().Knobs() {
+		if k.Name == "library" { // a device without one has no choice
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			v, ok := other[k.Name]
+			if !ok {
+				t.Fatalf("knob %s is not in this test", k.Name)
+			}
+			if picture() == picture(k.Name+"="+v) {
+				t.Errorf("%s=%s changes nothing", k.Name, v)
+			}
+		})
+	}
+	// reset_stats=on costs nothing that is counted: it begins a new peak.
+	s := openSession(t, "small", "reset_stats=on")
+	run(t, s, 2)
+	if s.pool.peak != s.pool.inUse {
+		t.Errorf("reset_stats=on left a peak of %d with %d in use", s.pool.peak, s.pool.inUse)
+	}
+	s = openSession(t, "small")
+	run(t, s, 2)
+	if s.pool.peak == s.pool.inUse {
+		t.Error("without a reset there is no peak")
+	}
+}
+
+func TestBadKnobs(t *testing.T) {
+	for kv, want := range map[string]string{
+		"flows=0": "outside 1", "impl=fuse": `did you mean "fused"`, "imp=plain": `did you mean "impl"`, "sync=sometimes": "every:K",
+		"pool_trim=every:0": "at least 1", "item_reads=0": "packed", "item_reads=5000": "from 1 to 4096", "precision=fp8": "bf16",
+		"hidden=x": "whole number", "reset_stats=yes": "off, on or sync", "depth=-1": "outside 1", "threads=0": "at least 1",
+	} {
+		k, v, _ := strings.Cut(kv, "=")
+		_, err := gpuprof.Resolve(New(), "small", gpuprof.Settings{k: v})
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want usage error with %q", kv, err, want)
+		}
+	}
+	on, gpu := gpuprof.Info{Kind: "host", Name: "a CPU", MaxThreads: 8}, gpuprof.Info{Kind: "cuda", Name: "a GPU", Arch: "sm_75"}
+	full := gpuprof.Info{Kind: "cuda", Name: "a big GPU", Arch: "sm_90", Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
+	for _, tt := range []struct {
+		device gpuprof.Info
+		set    []string
+		want   []string
+	}{
+		{on, []string{"impl=cudnn"}, []string{"impl=cudnn", "a CPU", "fused"}},
+		{gpu, []string{"impl=cudnn"}, []string{"impl=cudnn", "a GPU", "fused"}},
+		{on, []string{"library=on"}, []string{"library=on", "a CPU", "cuBLAS"}},
+		{full, []string{"library=on", "impl=persistent"}, []string{"library=on", "impl=persistent"}},
+		{full, []string{"autotune=on", "impl=cudnn"}, []string{"autotune=on", "impl=cudnn"}},
+		{on, []string{"graph=on", "pool_trim=every:5"}, []string{"pool_trim=every:5", "graph=on"}},
+		{on, []string{"threads=9"}, []string{"threads=9", "at most 8"}},
+		{gpu, []string{"threads=2"}, []string{"threads=2", "no CPU threads"}},
+		{gpu, []string{"precision=tf32"}, []string{"precision=tf32", "sm_80"}},
+		{gpu, []string{"precision=bf16"}, []string{"precision=bf16", "sm_75"}},
+	} {
+		err := New().Refuse(tt.device, resolve(t, "small", tt.set...).Knobs)
+		if !errors.Is(err, gpuprof.ErrUsage) {
+			t.Errorf("%v: %v, want a refusal", tt.set, err)
+			continue
+		}
+		for _, w := range tt.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%v: %q lacks %q", tt.set, err, w)
+			}
+		}
+	}
+	for _, set := range []string{"precision=fp16", "impl=persistent", "graph=on", "pool_trim=every:5"} {
+		if err := New().Refuse(gpu, resolve(t, "small", set).Knobs); err != nil {
+			t.Errorf("%s refused: %v", set, err)
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	tests := []struct {
+		name  string
+		set   []string
+		limit int64
+		kind  error
+		text  []string
+	}{
+		{"too large for memory", []string{"flows=1000000", "hidden=512"}, 1 << 28, gpuprof.ErrMemory, []string{"GiB", "smaller --set flows", "impl=persistent"}},
+		{"beyond 32-bit indices", []string{"flows=4000000", "steps=1000"}, 1 << 40, gpuprof.ErrUsage, []string{"32 bits", "smaller --set flows"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := openHost(t, host.Options{MemoryLimit: tt.limit})
+			_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
+			if !errors.Is(err, tt.kind) {
+				t.Fatalf("error %v, want kind %v", err, tt.kind)
+			}
+			for _, w := range tt.text {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q lacks %q", err, w)
+				}
+			}
+			if peak := d.Memory().Peak; peak != 0 {
+				t.Errorf("memory was allocated before the refusal: peak %d", peak)
+			}
+		})
+	}
+}
+
+// An automatic choice takes what is there, and a setting that needs our own
+// kernels gets them.
+func TestAutomaticChoice(t *testing.T) {
+	bare, blas := gpuprof.Info{}, gpuprof.Info{Facts: map[string]string{"cublas": "12.8.4"}}
+	full := gpuprof.Info{Facts: map[string]string{"cublas": "12.8.4", "cudnn": "9.10.2"}}
+	for _, tt := range []struct {
+		device gpuprof.Info
+		set    string
+		impl   string
+		vendor bool
+	}{
+		{bare, "impl=auto", implFused, false}, {blas, "impl=auto", implFused, true}, {full, "impl=auto", implCuDNN, false},
+		{full, "autotune=on", implFused, true}, {full, "library=off", implFused, false}, {full, "library=on", implFused, true},
+		{full, "impl=fused", implFused, true}, {full, "impl=plain", implPlain, true}, {full, "impl=persistent", implPersistent, false},
+		{blas, "impl=plain", implPlain, true}, {bare, "impl=plain", implPlain, false},
+	} {
+		k := resolve(t, "small", tt.set).Knobs
+		impl := chooseImpl(tt.device, k)
+		if vendor := chooseVendor(tt.device, k, impl); impl != tt.impl || vendor != tt.vendor {
+			t.Errorf("%s with %v: %s, vendor %t", tt.set, tt.device.Facts, impl, vendor)
+		}
+	}
+}
+
+// Sizes nobody thought of: any shape passes its checks in any variant.
+func TestAnyShapePasses(t *testing.T) {
+	knobs := New().Knobs()
+	rapid.Check(t, func(r *rapid.T) {
+		set := []string{
+			fmt.Sprintf("flows=%d", rapid.IntRange(1, 140).Draw(r, "flows")), fmt.Sprintf("input=%d", rapid.IntRange(1, 20).Draw(r, "input")),
+			fmt.Sprintf("hidden=%d", rapid.IntRange(1, 40).Draw(r, "hidden")), fmt.Sprintf("layers=%d", rapid.IntRange(1, 3).Draw(r, "layers")),
+			fmt.Sprintf("depth=%d", rapid.IntRange(1, 9).Draw(r, "depth")), fmt.Sprintf("steps=%d", rapid.IntRange(1, 4).Draw(r, "steps")),
+		}
+		for _, k := range knobs {
+			if len(k.Values) > 1 && k.Parse == nil && k.Name != "autotune" {
+				v := rapid.SampledFrom(k.Values).Draw(r, k.Name)
+				if v != implCuDNN {
+					set = append(set, k.Name+"="+v)
+				}
+			}
+		}
+		d, err := host.Open(host.Options{Threads: 2})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer d.Close()
+		c := resolve(t, "small", set...)
+		c.Mode = gpuprof.Hot
+		s, err := open(context.Background(), d, c)
+		if err != nil {
+			r.Fatal(err)
+		}
+		checks, err := s.Check(context.Background())
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, c := range checks {
+			if !c.Pass {
+				r.Errorf("%v: %s: relative error %.3g over %.3g", set, c.Stage, float64(c.RelativeError), c.Tolerance)
+			}
+		}
+		if err := s.Close(); err != nil {
+			r.Fatal(err)
+		}
+		if use := d.Memory().InUse; use != 0 {
+			r.Errorf("%v: %d bytes are left", set, use)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package gruflow
+
+import (
+	_ "embed"
+	"math"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed round.ptx
+var roundPTX string
+
+// precision is what the inputs of a matrix product are rounded to; products
+// and sums are float32 in all of them.
+type precision int
+
+const (
+	fp32 precision = iota
+	tf32
+	bf16
+	fp16
+)
+
+// roundKernel rounds the input of a product: to tf32, which stays float32, or
+// to 16 bits. Arguments: in, out, n, precision, inAt. One item is one value.
+var roundKernel = gpuprof.Kernel{Name: "gru_round", Sig: "bbiii", Host: roundHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+
+// widenKernel is the way back from 16 bits. Arguments: in, out, n, precision.
+var widenKernel = gpuprof.Kernel{Name: "gru_widen", Sig: "bbii", Host: widenHost, Grain: 4096, PTX: roundPTX, Threads: 256, PerBlock: 1024}
+
+func roundCost(n int, p precision) gpuprof.Cost {
+	return gpuprof.Cost{BytesRead: 4 * int64(n), BytesWritten: p.bytes() * int64(n)}
+}
+
+func widenCost(n int, p precision) gpuprof.Cost {
+	return gpuprof.Cost{BytesRead: p.bytes() * int64(n), BytesWritten: 4 * int64(n)}
+}
+
+// bytes is the size of a product's rounded input.
+func (p precision) bytes() int64 {
+	if p.narrow() {
+		return 2
+	}
+	return 4
+}
+
+// narrow says that rounded values are stored in 16 bits.
+func (p precision) narrow() bool { return p == bf16 || p == fp16 }
+
+// words is how many four-byte elements hold n rounded values.
+func (p precision) words(n int64) int64 { return (n*p.bytes() + 3) / 4 }
+
+func parsePrecision(name string) precision {
+	return map[string]precision{"tf32": tf32, "bf16": bf16, "fp16": fp16}[name]
+}
+
+// tolerance is what a GRU layer may differ from float64 arithmetic.
+func (p precision) tolerance() float64 {
+	return [...]float64{fp32: 1e-5, tf32: 2e-3, bf16: 2e-2, fp16: 5e-3}[p]
+}
+
+// round writes src rounded to dst, to nearest with ties to even.
+func (p precision) round(dst, src []float32) {
+	switch p {
+	case tf32: // 10 bits of significand, float32's exponent
+		roundBits(dst, src, 13)
+	case bf16: // 7 bits
+		roundBits(dst, src, 16)
+	case fp16:
+		for i, v := range src {
+			dst[i] = roundHalf(v)
+		}
+	default:
+		copy(dst, src)
+	}
+}
+
+// roundBits drops bits from the significand.
+func roundBits(dst, src []float32, drop uint) {
+	half, mask := uint32(1)<<(drop-1)-1, uint32(1)<<drop-1
+	for i, v := range src {
+		b := math.Float32bits(v)
+		if b&0x7f800000 == 0x7f800000 { // infinite or not a number: an addition would change which
+			dst[i] = v
+			continue
+		}
+		dst[i] = math.Float32frombits((b + half + b>>drop&1) &^ mask)
+	}
+}
+
+// Limits of fp16: the smallest normal number, and where rounding reaches
+// infinity.
+const (
+	halfNormal   = 0x1p-14
+	halfOverflow = 65520
+)
+
+// roundHalf rounds to fp16, whose significand has 10 bits, of which small
+// numbers lose some: adding and subtracting 1.5*2^-1 leaves a spacing of 2^-24.
+func roundHalf(v float32) float32 {
+	m := float32(math.Abs(float64(v)))
+	switch {
+	case m < halfNormal:
+		return float32(math.Copysign(float64(float32(m+0.75)-0.75), float64(v)))
+	case m >= halfOverflow:
+		return float32(math.Copysign(math.Inf(1), float64(v)))
+	case m != m:
+		return v
+	}
+	b := math.Float32bits(v)
+	return math.Float32frombits((b + 0xfff + b>>13&1) &^ 0x1fff)
+}
+
+// pack rounds src to 16 bits.
+func (p precision) pack(dst []uint16, src []float32) {
+	if p == bf16 {
+		for i, v := range src {
+			b := math.Float32bits(v)
+			if b&0x7fffffff > 0x7f800000 {
+				dst[i] = uint16(b>>16) | 0x40
+				continue
+			}
+			dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)
+		}
+		return
+	}
+	for i, v := range src {
+		dst[i] = halfBits(v)
+	}
+}
+
+// halfBits is the fp16 nearest to v.
+func halfBits(v float32) uint16 {
+	b := math.Float32bits(roundHalf(v))
+	sign, m := uint16(b>>16)&0x8000, b&0x7fffffff
+	switch {
+	case m > 0x7f800000:
+		return sign | 0x7e00
+	case m == 0x7f800000:
+		return sign | 0x7c00
+	case m < 0x38800000: // a multiple of 2^-24
+		return sign | uint16(math.Float32frombits(m)*0x1p24)
+	}
+	return sign | uint16((m-0x38000000)>>13)
+}
+
+// unpack is the way back, exactly.
+func (p precision) unpack(dst []float32, src []uint16) {
+	if p == bf16 {
+		for i, v := range src {
+			dst[i] = math.Float32frombits(uint32(v) << 16)
+		}
+		return
+	}
+	for i, v := range src {
+		m := math.Float32frombits(uint32(v&0x7fff)<<13) * 0x1p112
+		if m >= 0x1p16 { // the exponent of infinities and what is no number
+			m = math.Float32frombits(uint32(v&0x7fff)<<13 | 0x7f800000)
+		}
+		dst[i] = math.Float32frombits(math.Float32bits(m) | uint32(v&0x8000)<<16)
+	}
+}
+
+// halves views memory as 16-bit values.
+func halves(v []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), 2*len(v))
+}
+
+// rounded is v as a product reads it: rounded, and packed where it is narrow.
+func (p precision) rounded(v []float32) []float32 {
+	out := make([]float32, p.words(int64(len(v))))
+	if p.narrow() {
+		p.pack(halves(out), v)
+	} else {
+		p.round(out, v)
+	}
+	return out
+}

@@ -1,0 +1,382 @@
+package gruflow
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// depth is how many steps are in flight: while the device works on one, the
+// next one's input is on its way.
+const depth = 2
+
+// session is the workload with everything allocated and bound.
+type session struct {
+	*program
+	set   gpuprof.Settings
+	seed  uint64
+	shape shape
+	prec  precision
+	impl  string // what knob impl means here
+
+	copies gpuprof.Stream
+	mem    arena
+	net    *gru // of the first slot; the others share all but the state's direction
+	slots  [depth]slot
+	item   gpuprof.Buffer // pageable: where .item() lands
+	stages []gpuprof.Stage
+	index  [stageCount]int // of each stage in stages
+	graphs [depth]gpuprof.Op
+
+	inputs  gpuprof.Buffer // pinned: x of every batch, [batches,T,B,I]
+	batches int
+
+	every, trims, items int // knobs sync, pool_trim, item_reads
+	reset               string
+	devPool             gpuprof.Pool // the device's own, below the workload's
+	params              params
+	flow                flowBuffers
+	tuned               *tuning
+}
+
+// flowBuffers is what stays on the device from step to step.
+type flowBuffers struct {
+	energy, level, place, source gpuprof.Buffer
+	proj, bias                   gpuprof.Buffer
+	record                       gpuprof.Buffer // [B,outputs]
+	metrics                      gpuprof.Buffer // [M]
+}
+
+// slot is one step in flight: its input on the device, where its results land
+// on the host, and the events that hand it over.
+type slot struct {
+	x            gpuprof.Buffer // [T,B,I]
+	net          *gru           // its h is the state after the step
+	out, metrics gpuprof.Buffer // pinned: [B,outputs], [M]
+	ready        gpuprof.Event  // the input is on the device
+	free         gpuprof.Event  // the device is done with the step
+	used         bool
+	groups       []group
+}
+
+func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+	s := &session{
+		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
+		mem: arena{dev: d}, every: period(c.Knobs, "sync"), trims: period(c.Knobs, "pool_trim"), reset: c.Knobs["reset_stats"], items: number(c.Knobs, "item_reads"),
+	}
+	s.impl = chooseImpl(d.Info(), c.Knobs)
+	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
+		s.impl = implFused // the library is there, but nothing hands it out
+	}
+	s.batches = 1
+	if c.Mode != gpuprof.Hot {
+		s.batches = s.rotation(d.Info().CacheBytes)
+	}
+	if err := s.fits(d); err != nil {
+		return nil, err
+	}
+	if err := s.allocate(ctx, d); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// rotation is ceil(5 caches / bytes a step touches) + 1 batches of input, at
+// most 4,096: a tiny step's input would otherwise be drawn for minutes.
+func (s *session) rotation(cache int64) int {
+	words := int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.I+s.shape.gates()) + s.parameterWords() + s.stateWords()
+	return min(1<<12, int(math.Ceil(5*float64(cache)/float64(4*words)))+1)
+}
+
+func (s *session) inputWords() int64 {
+	return int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+}
+
+func (s *session) parameterWords() int64 {
+	var n int64
+	for l := range s.shape.L {
+		n += int64(s.shape.gates()) * int64(s.shape.width(l)+s.shape.H+2)
+	}
+	return n + outputs*int64(s.shape.H+1)
+}
+
+func (s *session) stateWords() int64 {
+	b := int64(s.shape.B)
+	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.shape.metrics())
+}
+
+// scratchWords is an upper bound of the scratch memory in use at one time.
+func (s *session) scratchWords() int64 {
+	sh := s.shape
+	rows, b, h := int64(sh.T)*int64(sh.B), int64(sh.B), int64(sh.H)
+	wide := int64(max(sh.I, sh.H))
+	n := rows*3*h + b*3*h
+	switch s.impl {
+	case implCuDNN:
+		n = 0
+	case implPersistent:
+		n = b * (6*h + wide)
+	case implPlain:
+		n += 3 * b * h
+	}
+	if s.impl != implCuDNN && s.prec != fp32 {
+		n += s.prec.words(rows*wide) + s.prec.words(b*h)
+	}
+	if s.impl != implCuDNN && sh.T > 1 {
+		n += 2 * rows * h
+	}
+	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())) + 16*poolGrain
+}
+
+// libraryWords is what impl=cudnn allocates besides; cuDNN's own workspace is
+// not known before it is asked.
+func (s *session) libraryWords() int64 {
+	if s.impl != implCuDNN {
+		return 0
+	}
+	state := int64(s.shape.L) * int64(s.shape.B) * int64(s.shape.H)
+	n := state + int64(s.shape.T)*int64(s.shape.B)*int64(s.shape.H)
+	if s.prec.narrow() {
+		n += s.inputWords() + 2*state
+	}
+	return n
+}
+
+// fits refuses what 32-bit indices cannot name or the device cannot hold,
+// before anything is allocated.
+func (s *session) fits(d gpuprof.Device) error {
+	sh := s.shape
+	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
+	if largest > math.MaxInt32 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index; use a smaller --set flows, steps, hidden or input", largest)
+	}
+	input := int64(depth+s.batches) * s.inputWords()
+	out := depth * (outputs*int64(sh.B) + int64(sh.metrics()))
+	need := 4 * (input + out + s.parameterWords() + s.stateWords() + s.scratchWords() + s.libraryWords())
+	if left := d.Memory().Available; need > left {
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left; use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates",
+			sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)))
+	}
+	return nil
+}
+
+// allocate makes streams, events, buffers and parameters, and binds.
+func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
+	if t := s.set["threads"]; t != "all" {
+		n, _ := strconv.Atoi(t)
+		limit, ok := d.(gpuprof.Threader)
+		if !ok {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
+		}
+		if err := limit.SetThreads(n); err != nil {
+			return err
+		}
+	}
+	main, err := d.NewStream("main")
+	if err != nil {
+		return err
+	}
+	s.program = newProgram(d, main)
+	s.fill = s.set.On("fill")
+	if s.copies, err = d.NewStream("copy"); err != nil {
+		return err
+	}
+	for i := range s.slots {
+		if err := s.slots[i].allocate(s); err != nil {
+			return err
+		}
+	}
+	s.allocateDevice()
+	s.drawBatches()
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if s.reset != "off" || s.trims > 0 {
+		s.devPool = findPool(d)
+	}
+	if s.set.On("autotune") {
+		began := time.Now()
+		if err := s.tune(ctx); err != nil {
+			return err
+		}
+		s.tuned.seconds = time.Since(began).Seconds()
+	}
+	return s.bind()
+}
+
+// findPool is the device's own pool, where it has one that works.
+func findPool(d gpuprof.Device) gpuprof.Pool {
+	if p, ok := d.(gpuprof.Pool); ok && p.ResetPeak() == nil {
+		return p
+	}
+	return nil
+}
+
+func (sl *slot) allocate(s *session) error {
+	sl.x = s.mem.words("the input", s.inputWords(), gpuprof.OnDevice)
+	sl.out = s.mem.words("the result", outputs*int64(s.shape.B), gpuprof.Pinned)
+	sl.metrics = s.mem.words("the metrics", int64(s.shape.metrics()), gpuprof.Pinned)
+	if s.mem.err != nil {
+		return s.mem.err
+	}
+	var err error
+	if sl.ready, err = s.mem.dev.NewEvent(); err != nil {
+		return err
+	}
+	sl.free, err = s.mem.dev.NewEvent()
+	return err
+}
+
+func (s *session) allocateDevice() {
+	sh := s.shape
+	b := int64(sh.B)
+	on := func(what string, n int64) gpuprof.Buffer { return s.mem.words(what, n, gpuprof.OnDevice) }
+	s.params = drawParams(sh, s.seed)
+	s.allocateNet()
+	proj := s.params.proj
+	if s.net.impl == implPlain { // a matrix product reads it the other way
+		proj = transpose(proj, outputs)
+	}
+	s.flow = flowBuffers{
+		energy: on("energies", b), level: on("levels", b), place: on("places", 2*b),
+		source: s.mem.upload(s.stream, "sources", drawSources(sh, s.seed)),
+		proj:   s.mem.upload(s.stream, "projection", proj), bias: s.mem.upload(s.stream, "projection bias", s.params.bias),
+		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(sh.metrics())),
+	}
+	s.item = s.mem.words("the item buffer", 1, gpuprof.Pageable)
+}
+
+// allocateNet makes the GRU. A library's reads the state from one buffer and
+// writes it to another, so that the slots, which take turns, hand it to and fro.
+func (s *session) allocateNet() {
+	sh, info := s.shape, s.mem.dev.Info()
+	state := func() gpuprof.Buffer {
+		return s.mem.words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
+	}
+	s.net = &gru{program: s.program, s: sh, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl), h: state()}
+	for k := range s.slots {
+		s.slots[k].net = s.net
+	}
+	if s.net.impl != implCuDNN {
+		for _, p := range s.params.layers {
+			s.net.layers = append(s.net.layers, uploadLayer(&s.mem, s.stream, p, sh.H, s.prec))
+		}
+		return
+	}
+	maker, ok := s.mem.dev.(gpuprof.GRUMaker)
+	if !ok {
+		s.mem.err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU; use fused, plain or persistent", info.Name)
+		return
+	}
+	other := *s.net
+	other.h = state()
+	s.net.lib = newLibrary(&s.mem, s.stream, maker, sh, s.set["precision"], s.params, other.h)
+	if s.mem.err == nil {
+		other.lib = s.net.lib.sibling(s.net.h)
+		s.slots[1].net = &other
+	}
+}
+
+// drawBatches draws the inputs the steps take in turn.
+func (s *session) drawBatches() {
+	n := s.inputWords()
+	s.inputs = s.mem.words("the inputs", int64(s.batches)*n, gpuprof.Pinned)
+	if s.mem.err != nil {
+		return
+	}
+	x := gpuprof.Floats(s.inputs)
+	for i := range s.batches {
+		drawInputs(s.shape, s.seed, i, x[int64(i)*n:int64(i+1)*n])
+	}
+}
+
+// restore puts the carriers where they start.
+func (s *session) restore() error {
+	st := drawState(s.shape, s.seed)
+	for _, part := range []struct {
+		to   gpuprof.Buffer
+		from []float32
+	}{{s.slots[0].net.h, st.h}, {s.slots[1].net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place}} {
+		if err := send(s.mem.dev, s.stream, part.to, part.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Main implements gpuprof.Session.
+func (s *session) Main() gpuprof.Stream { return s.stream }
+
+// Depth implements gpuprof.Session.
+func (s *session) Depth() int { return depth }
+
+// Cycle implements gpuprof.Session: the least common multiple of the periods.
+func (s *session) Cycle() int {
+	a, b := max(s.every, 1), max(s.trims, 1)
+	for x, y := a, b; ; x, y = y, x%y {
+		if y == 0 {
+			return a / x * b
+		}
+	}
+}
+
+// Stages implements gpuprof.Session.
+func (s *session) Stages() []gpuprof.Stage { return s.stages }
+
+// Work implements gpuprof.Session: carriers times time steps.
+func (s *session) Work() (float64, string) {
+	return float64(s.shape.B) * float64(s.shape.T), "flow steps"
+}
+
+// Input implements gpuprof.Session.
+func (s *session) Input() map[string]any {
+	in := map[string]any{
+		"flows": s.shape.B, "time_steps": s.shape.T, "input_batches": s.batches,
+		"parameters":         s.parameterWords(),
+		"leaving_per_step":   float64(s.shape.B) / float64(s.shape.D),
+		"metrics_per_step":   s.shape.metrics(),
+		"scratch_reserved_b": s.pool.mostReserved,
+		"impl":               s.net.impl, "products": s.products(),
+	}
+	if s.tuned != nil {
+		in["autotune_s"], in["autotune_tile"] = s.tuned.seconds, s.net.tile // tile 0 is the library's product
+	}
+	return in
+}
+
+// products names what computes the matrix products.
+func (s *session) products() string {
+	facts := s.mem.dev.Info().Facts
+	switch {
+	case s.net.lib != nil:
+		return "cuDNN " + facts["cudnn"]
+	case s.net.vendor:
+		return "cuBLAS " + facts["cublas"]
+	}
+	return "own kernels"
+}
+
+// Close implements gpuprof.Session. It waits for work in flight.
+func (s *session) Close() error {
+	var errs []error
+	streams := []gpuprof.Stream{s.copies}
+	if s.program != nil {
+		streams = append(streams, s.stream)
+	}
+	for _, st := range streams {
+		if st != nil {
+			errs = append(errs, st.Sync(), st.Close())
+		}
+	}
+	if s.program != nil {
+		errs = append(errs, s.pool.close())
+	}
+	return errors.Join(append(errs, s.mem.free())...)
+}

@@ -1,0 +1,110 @@
+package gruflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// tensor is a JSON array of numbers, nested or flat, with the shape it was
+// written in.
+type tensor struct {
+	shape []int
+	data  []float64
+}
+
+// maxRank bounds nesting; a GRU's arrays have three axes.
+const maxRank = 8
+
+// UnmarshalJSON implements json.Unmarshaler. It reads token by token, so that
+// anything but a number and any ragged row is an error that says so.
+func (t *tensor) UnmarshalJSON(b []byte) error {
+	*t = tensor{}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	var count []int // values so far of each open array
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch v := tok.(type) {
+		case float64:
+			if len(count) == 0 {
+				return fmt.Errorf("%v stands where an array is expected", v)
+			}
+			if err := t.value(v, count); err != nil {
+				return err
+			}
+		case json.Delim:
+			switch v {
+			case '[':
+				if len(count) == maxRank {
+					return fmt.Errorf("arrays are nested deeper than %d", maxRank)
+				}
+				count = append(count, 0)
+			case ']':
+				if err := t.close(count); err != nil {
+					return err
+				}
+				if count = count[:len(count)-1]; len(count) == 0 {
+					return nil
+				}
+				count[len(count)-1]++
+			default:
+				return fmt.Errorf("an object stands where numbers are expected")
+			}
+		case nil:
+			return nil // null: not given
+		default:
+			return fmt.Errorf("%v stands where a number is expected", tok)
+		}
+	}
+}
+
+// value takes a number in the innermost open array.
+func (t *tensor) value(v float64, count []int) error {
+	t.settle(len(count))
+	if len(count) != len(t.shape) {
+		return fmt.Errorf("rows differ in depth; write them all alike")
+	}
+	count[len(count)-1]++
+	t.data = append(t.data, v)
+	return nil
+}
+
+// settle fixes the number of axes the first time it is known.
+func (t *tensor) settle(axes int) {
+	if len(t.shape) == 0 {
+		t.shape = slices.Repeat([]int{-1}, axes)
+	}
+}
+
+// close compares a finished array's length with its siblings'.
+func (t *tensor) close(count []int) error {
+	axis, n := len(count)-1, count[len(count)-1]
+	t.settle(len(count))
+	if axis >= len(t.shape) {
+		return fmt.Errorf("rows differ in depth; write them all alike")
+	}
+	if t.shape[axis] < 0 {
+		t.shape[axis] = n
+	}
+	if t.shape[axis] != n {
+		return fmt.Errorf("rows differ in length, %d and %d; write them all alike", t.shape[axis], n)
+	}
+	return nil
+}
+
+// as checks that the array has the wanted shape, or is flat with as many
+// values.
+func (t tensor) as(name string, want ...int) error {
+	n := 1
+	for _, w := range want {
+		n *= w
+	}
+	if slices.Equal(t.shape, want) || len(t.shape) == 1 && len(t.data) == n {
+		return nil
+	}
+	return fmt.Errorf("%s has shape %v, the case needs %v", name, t.shape, want)
+}

@@ -1,0 +1,330 @@
+package gruflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
+// float32 to a few units in its last place over a sum.
+const (
+	vectorTolerance64 = 1e-12
+	vectorTolerance32 = 1e-6
+)
+
+// vectorCase is one case of a vectors file: a torch.nn.GRU, what it was given
+// and what it returned. docs/gruflow.md describes the format.
+type vectorCase struct {
+	Kind          string            `json:"kind"`
+	InputSize     int               `json:"input_size"`
+	HiddenSize    int               `json:"hidden_size"`
+	NumLayers     *int              `json:"num_layers"`
+	Bias          *bool             `json:"bias"`
+	BatchFirst    bool              `json:"batch_first"`
+	Bidirectional bool              `json:"bidirectional"`
+	Weights       map[string]tensor `json:"weights"`
+
+	X   tensor `json:"x"`
+	H0  tensor `json:"h0"`
+	Out tensor `json:"out"`
+	Hn  tensor `json:"hn"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler: weights may also stand beside
+// the other fields instead of in an object of their own.
+func (c *vectorCase) UnmarshalJSON(b []byte) error {
+	type fields vectorCase
+	if err := json.Unmarshal(b, (*fields)(c)); err != nil {
+		return err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	for name, raw := range all {
+		if !strings.HasPrefix(name, "weight_") && !strings.HasPrefix(name, "bias_") {
+			continue
+		}
+		var t tensor
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if c.Weights == nil {
+			c.Weights = map[string]tensor{}
+		}
+		c.Weights[name] = t
+	}
+	return nil
+}
+
+// CheckVectors implements gpuprof.VectorChecker.
+func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+	var doc struct {
+		Cases []json.RawMessage `json:"cases"`
+	}
+	if err := json.Unmarshal(file, &doc); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: %w; the file must hold {\"cases\": [...]}", name, err)
+	}
+	if len(doc.Cases) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases; the file must hold {\"cases\": [...]}", name)
+	}
+	var out []gpuprof.CaseResult
+	for i, raw := range doc.Cases {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		var c vectorCase
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return out, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: case %d: %w; see docs/gruflow.md for its fields", name, i, err)
+		}
+		r, err := c.run(d)
+		if err != nil {
+			err = fmt.Errorf("checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
+			if errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice) {
+				return out, err
+			}
+			// What the code calls wrong use is here the file's content.
+			return out, gpuprof.Errorf(gpuprof.ErrInput, "%s", err.Error())
+		}
+		for _, x := range r {
+			x.Kind, x.Index = c.Kind, i
+			x.Pass = float64(x.RelativeError) <= x.Tolerance
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// run compares the case in float64, and in float32 with every implementation
+// of the cell, of which the worst counts.
+func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
+	if c.Kind != "gru" {
+		return nil, fmt.Errorf("unknown kind %q; use gru%s", c.Kind, gpuprof.DidYouMean(c.Kind, []string{"gru"}))
+	}
+	s, err := c.shape()
+	if err != nil {
+		return nil, err
+	}
+	layers, err := c.layers(s)
+	if err != nil {
+		return nil, err
+	}
+	x, h0 := c.timeMajor(s, c.X.data, s.I), c.H0.data
+	if len(h0) == 0 {
+		h0 = make([]float64, s.L*s.B*s.H)
+	}
+	want := c.timeMajor(s, c.Out.data, s.H)
+	out, hn := refForward(s, layers, x, h0)
+	wide := compare(out, hn, want, c.Hn.data)
+	wide.Precision, wide.Tolerance = "float64", vectorTolerance64
+
+	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: vectorTolerance32}
+	for _, impl := range []string{implPlain, implFused, implPersistent} {
+		out, hn, err := c.forward(d, s, impl, layers, x, h0)
+		if err != nil {
+			return nil, err
+		}
+		r := compare(floats64(out), floats64(hn), want, c.Hn.data)
+		if !(r.RelativeError <= worst.RelativeError) { // worse, or not a number
+			worst.RelativeError = r.RelativeError
+		}
+	}
+	return []gpuprof.CaseResult{wide, worst}, nil
+}
+
+// layer64 are a layer's parameters as the file has them.
+type layer64 struct{ wi, wh, bi, bh []float64 }
+
+// shape finds the case's sizes and compares all its arrays with them.
+func (c *vectorCase) shape() (shape, error) {
+	s := shape{I: c.InputSize, H: c.HiddenSize, L: 1, D: 1}
+	if c.NumLayers != nil {
+		s.L = *c.NumLayers
+	}
+	switch {
+	case s.I < 1 || s.H < 1 || s.L < 1:
+		return s, fmt.Errorf("input_size is %d, hidden_size %d and num_layers %d; each must be given and at least 1", s.I, s.H, s.L)
+	case c.Bidirectional:
+		return s, fmt.Errorf("bidirectional is true; gpuprof runs GRUs of one direction only")
+	case len(c.X.data) == 0:
+		return s, fmt.Errorf("x holds no values, so there is nothing to compute")
+	case len(c.Out.data) == 0 && len(c.Hn.data) == 0:
+		return s, fmt.Errorf("neither out nor hn is given, so there is nothing to compare")
+	}
+	lead := []int{} // the batch axis, which an unbatched case lacks
+	switch len(c.X.shape) {
+	case 3:
+		s.T, s.B = c.X.shape[0], c.X.shape[1]
+		if c.BatchFirst {
+			s.T, s.B = s.B, s.T
+		}
+		lead = []int{s.B}
+	case 2:
+		s.T, s.B = c.X.shape[0], 1
+	case 1:
+		per := len(c.H0.data) / (s.L * s.H)
+		if per < 1 || len(c.X.data)%(per*s.I) != 0 {
+			return s, fmt.Errorf("x is flat with %d values, from which T and B cannot be told; nest it as [T][B][%d], or give h0", len(c.X.data), s.I)
+		}
+		s.B, s.T = per, len(c.X.data)/(per*s.I)
+		lead = []int{s.B}
+	default:
+		return s, fmt.Errorf("x has %d axes; give [T][B][input_size]", len(c.X.shape))
+	}
+	return s, c.checkShapes(s, lead)
+}
+
+func (c *vectorCase) checkShapes(s shape, lead []int) error {
+	sequence := func(width int) []int {
+		if len(lead) > 0 && c.BatchFirst {
+			return []int{s.B, s.T, width}
+		}
+		return append(append([]int{s.T}, lead...), width)
+	}
+	states := append(append([]int{s.L}, lead...), s.H)
+	for _, a := range []struct {
+		name  string
+		t     tensor
+		shape []int
+		given bool
+	}{
+		{"x", c.X, sequence(s.I), true}, {"h0", c.H0, states, len(c.H0.data) > 0},
+		{"out", c.Out, sequence(s.H), len(c.Out.data) > 0}, {"hn", c.Hn, states, len(c.Hn.data) > 0},
+	} {
+		if !a.given {
+			continue
+		}
+		if err := a.t.as(a.name, a.shape...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layers are the parameters by PyTorch's names. A case without any bias is
+// one made with bias=False.
+func (c *vectorCase) layers(s shape) ([]layer64, error) {
+	biased := c.Bias == nil || *c.Bias
+	if c.Bias == nil {
+		biased = false
+		for name := range c.Weights {
+			biased = biased || strings.HasPrefix(name, "bias_")
+		}
+	}
+	get := func(kind string, l int, want ...int) ([]float64, error) {
+		name := fmt.Sprintf("%s_l%d", kind, l)
+		t, ok := c.Weights[name]
+		if !ok {
+			return nil, fmt.Errorf("%s is missing; give it with shape %v", name, want)
+		}
+		if _, two := c.Weights[name+"_reverse"]; two {
+			return nil, fmt.Errorf("%s_reverse is given; gpuprof runs GRUs of one direction only", name)
+		}
+		return t.data, t.as(name, want...)
+	}
+	if _, more := c.Weights[fmt.Sprintf("weight_ih_l%d", s.L)]; more {
+		return nil, fmt.Errorf("weight_ih_l%d is given, but num_layers is %d; correct one of them", s.L, s.L)
+	}
+	var out []layer64
+	for l := range s.L {
+		p := layer64{bi: make([]float64, s.gates()), bh: make([]float64, s.gates())}
+		var err error
+		if p.wi, err = get("weight_ih", l, s.gates(), s.width(l)); err != nil {
+			return nil, err
+		}
+		if p.wh, err = get("weight_hh", l, s.gates(), s.H); err != nil {
+			return nil, err
+		}
+		if biased {
+			if p.bi, err = get("bias_ih", l, s.gates()); err != nil {
+				return nil, err
+			}
+			if p.bh, err = get("bias_hh", l, s.gates()); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// timeMajor puts a sequence into the order [T,B,width].
+func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
+	if !c.BatchFirst || len(v) == 0 || len(c.X.shape) == 2 {
+		return v
+	}
+	out := make([]float64, len(v))
+	for b := range s.B {
+		for t := range s.T {
+			copy(out[(t*s.B+b)*width:][:width], v[(b*s.T+t)*width:])
+		}
+	}
+	return out
+}
+
+// forward runs the case on the device in float32.
+func (c *vectorCase) forward(d gpuprof.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
+	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H, Impl: impl, Precision: "fp32"}
+	for _, l := range layers {
+		cfg.Layers = append(cfg.Layers, Layer{narrow(l.wi), narrow(l.wh), narrow(l.bi), narrow(l.bh)})
+	}
+	f, err := NewForward(d, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := f.Set(narrow(x), narrow(h0)); err != nil {
+		return nil, nil, err
+	}
+	if err := f.Run(); err != nil {
+		return nil, nil, err
+	}
+	return f.Result()
+}
+
+// refForward is a whole GRU in float64: out [T,B,H] of the top layer and the
+// last states hn [L,B,H].
+func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) {
+	in, width := x, s.I
+	hn = append(hn, h0...)
+	for l, p := range layers {
+		out = make([]float64, s.T*s.B*s.H)
+		for row := range s.T * s.B {
+			h := hn[(l*s.B+row%s.B)*s.H:][:s.H]
+			next := out[row*s.H : (row+1)*s.H]
+			refCell(in[row*width:(row+1)*width], h, p.wi, p.wh, p.bi, p.bh, next)
+			copy(h, next)
+		}
+		in, width = out, s.H
+	}
+	return out, hn
+}
+
+// compare takes the worse of the two results' errors.
+func compare(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
+	worst := gpuprof.Number(0)
+	for _, p := range [][2][]float64{{out, wantOut}, {hn, wantHn}} {
+		var e errorNorm
+		for i, w := range p[1] {
+			e.diff += (p[0][i] - w) * (p[0][i] - w)
+			e.ref += w * w
+		}
+		if r := gpuprof.Number(e.relative()); !(r <= worst) {
+			worst = r
+		}
+	}
+	return gpuprof.CaseResult{RelativeError: worst}
+}
+
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
