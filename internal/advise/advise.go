@@ -1,0 +1,119 @@
+// Package advise turns the figures of a run into advice: which knob to turn,
+// what that can save at most, which command tests it and which line of a
+// PyTorch program it stands for.
+//
+// A finding rests on spans measured in the run it is about. Its bound is never
+// more than the exposed time it accounts for, and an exposed second is claimed
+// by one finding only, so that all bounds of a run add up to no more than its
+// step. Where a sweep holds the setting that a rule would suggest, the measured
+// difference replaces the bound, and a setting that was seen not to help is not
+// suggested.
+package advise
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Options are what a Run does not say about the command that made it.
+type Options struct {
+	// Base are the knob values of the preset alone (gpuprof.Resolve without the
+	// user's own): what differs from them is repeated in a finding's command.
+	// Without them every knob is.
+	Base gpuprof.Settings
+	// Flags are further flags to repeat, as typed: "--device", "host".
+	Flags []string
+}
+
+// rule looks for one thing in one run.
+type rule struct {
+	id   string
+	find func(s *scene) []gpuprof.Finding
+}
+
+// ruleTable lists the rules in the order in which they claim time: what was
+// measured first, then what says most about a second, the vaguest last.
+func ruleTable() []rule {
+	return []rule{
+		{ruleMeasured, (*scene).measured},
+		{ruleRepinned, (*scene).repinned},
+		{ruleItem, (*scene).itemReads},
+		{ruleReset, (*scene).resetStats},
+		{ruleTrim, (*scene).poolTrim},
+		{ruleBlocking, (*scene).blockingCopies},
+		{ruleSync, (*scene).syncs},
+		{rulePageable, (*scene).pageable},
+		{ruleTransfer, (*scene).transfers},
+		{ruleCollate, (*scene).collateBound},
+		{ruleStarved, (*scene).starved},
+		{ruleLaunch, (*scene).launchBound},
+		{ruleDeterministic, (*scene).deterministic},
+		{ruleFill, (*scene).fill},
+		{rulePrecision, (*scene).precision},
+		{ruleFloor, (*scene).farFromFloor},
+		{ruleThreads, (*scene).threads},
+		{ruleBatch, (*scene).smallBatch},
+		{ruleThrottled, (*scene).throttled},
+		{ruleNoise, (*scene).noise},
+	}
+}
+
+// The ids of the rules, as they stand in Finding.Rule.
+const (
+	ruleMeasured      = "measured"
+	ruleItem          = "item-reads"
+	ruleReset         = "reset-stats"
+	ruleTrim          = "pool-trim"
+	ruleBlocking      = "blocking-copies"
+	ruleSync          = "sync"
+	rulePageable      = "pageable-copies"
+	ruleRepinned      = "pin-every-batch"
+	ruleTransfer      = "transfer-share"
+	ruleCollate       = "collate-bound"
+	ruleStarved       = "starved-device"
+	ruleLaunch        = "launch-bound"
+	ruleDeterministic = "deterministic-cost"
+	ruleFill          = "deterministic-fill"
+	rulePrecision     = "precision-headroom"
+	ruleFloor         = "far-from-floor"
+	ruleThreads       = "few-threads"
+	ruleBatch         = "small-batch"
+	ruleThrottled     = "throttled"
+	ruleNoise         = "noise"
+	ruleBaseline      = "against-baseline"
+)
+
+// RuleIDs are the ids of all rules over runs, in the order in which they claim time.
+func RuleIDs() []string {
+	var ids []string
+	for _, r := range ruleTable() {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+// Findings looks at one run or the runs of a sweep and returns the findings of
+// each, in the order of runs, those with the largest bound first. Bounds are in
+// seconds a step. It changes nothing, and the same runs give the same findings.
+func Findings(runs []*gpuprof.Run, o Options) [][]gpuprof.Finding {
+	out := make([][]gpuprof.Finding, len(runs))
+	for i, r := range runs {
+		out[i] = []gpuprof.Finding{}
+		if r == nil || r.Status == gpuprof.Invalid {
+			continue
+		}
+		s := newScene(r, runs, o)
+		for _, rule := range ruleTable() {
+			s.rule = rule.id
+			out[i] = append(out[i], rule.find(s)...)
+		}
+		sortByClaim(out[i])
+	}
+	return out
+}
+
+func sortByClaim(f []gpuprof.Finding) {
+	slices.SortStableFunc(f, func(a, b gpuprof.Finding) int { return cmp.Compare(b.ClaimS, a.ClaimS) })
+}

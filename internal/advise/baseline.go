@@ -1,0 +1,196 @@
+package advise
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// leastExplained is the share of the change from which on a stage is a finding.
+const leastExplained = 0.1
+
+// AgainstBaseline explains the difference that a comparison found, stage by
+// stage: by the knobs that differ and can act on the stage first, by the
+// environment second, by the code last. Where new is slower, a finding names the
+// knob that would close the gap (From is new's value, To old's) and ClaimS is
+// the stage's own change in seconds a step; where it is faster nothing is
+// claimed. new is a result of gpuprof with its knobs, as compare.FromRun or
+// results.Read make it. The findings are empty when nothing changed.
+func AgainstBaseline(c *compare.Comparison, old, new *compare.Result) []gpuprof.Finding {
+	out := []gpuprof.Finding{}
+	if c == nil || old == nil || new == nil || len(c.Causes) == 0 {
+		return out
+	}
+	change := 0.0 // of the step
+	for _, cause := range c.Causes {
+		if !positive(math.Abs(float64(cause.Change))) || cause.ShareOfChange == 0 {
+			return out
+		}
+		change = float64(cause.Change) / cause.ShareOfChange
+	}
+	for _, cause := range c.Causes {
+		if cause.ShareOfChange >= leastExplained {
+			out = append(out, explained(c, old, new, cause, change))
+		}
+	}
+	sortByClaim(out)
+	return out
+}
+
+// explained is the finding of one stage.
+func explained(c *compare.Comparison, old, new *compare.Result, cause compare.Cause, change float64) gpuprof.Finding {
+	kind, named := explainers(c.Differences, cause.Stage)
+	f := gpuprof.Finding{Rule: ruleBaseline, Stage: cause.Stage, Evidence: map[string]any{
+		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change, "explained_by": describe(kind, named, cause.Stage, cause.ShareOfChange),
+	}}
+	if change > 0 {
+		f.ClaimS = max(0, float64(cause.Change))
+	}
+	switch kind {
+	case "knob":
+		f.Knob, f.From, f.To = named[0].Field, named[0].New, named[0].Old
+		if change < 0 { // the gap is already closed: this is what closed it
+			f.From, f.To = named[0].Old, named[0].New
+		}
+		if len(named) > 1 {
+			f.Evidence["or"] = fields(named[1:])
+		}
+		f.Command = againstCommand(new, named)
+		f.PyTorch = pytorchTowards(f.Knob, f.To)
+		if new.Knobs[f.Knob].Model { // another computation is no way to close a gap
+			f.Knob, f.From, f.To, f.PyTorch = "", "", "", ""
+		}
+	case "environment":
+		f.Command = "gpuprof doctor"
+	default:
+		f.Command = codeCommand(new, named)
+	}
+	return f
+}
+
+// explainers are the differences that can have changed a stage, of the first
+// kind there is: knobs known to act on this stage, then knobs of which that is
+// not known, then the environment, then the code.
+func explainers(diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
+	var apt, general []compare.Difference
+	for _, d := range diffs {
+		if d.Kind != "knob" {
+			continue
+		}
+		stages, known := stagesOf()[d.Field]
+		switch {
+		case !known:
+			general = append(general, d)
+		case len(stages) == 0 || slices.Contains(stages, stage):
+			apt = append(apt, d)
+		}
+	}
+	if len(apt) > 0 {
+		return "knob", apt
+	}
+	if len(general) > 0 {
+		return "knob", general
+	}
+	for _, kind := range []string{"environment", "code"} {
+		for _, d := range diffs {
+			if d.Kind == kind && d.Field != "seed" {
+				named = append(named, d)
+			}
+		}
+		if len(named) > 0 {
+			return kind, named
+		}
+	}
+	return "", nil
+}
+
+// stagesOf lists which stages each knob of the workloads acts on; an empty list
+// is all of them. Of a knob that is not listed nothing is known.
+func stagesOf() map[string][]string {
+	caller := []string{stSync, stLaunch, stGap, stCollate, stStage, stBackpressure}
+	copies := []string{stH2D, stD2H, stStage, stSync, stBackpressure}
+	products := []string{"radial", stGRU, stTensorProduct, "linear_gate", "graph"}
+	making := []string{stStarved, stSample, stCollate}
+	return map[string][]string{
+		"sync": caller, "item_reads": caller, "reset_stats": caller, "pool_trim": caller,
+		"async_copy": slices.Concat(copies, caller), "pinned": copies, "streams": copies,
+		"precision": products, "library": products, "deterministic": {stScatter, stMetrics, "graph"},
+		"fill": {stGRU, "graph"}, "layout": {stTensorProduct, "linear_gate", stScatter, "graph"},
+		"workers": making, "worker_kind": making, "persistent": making, "epoch": making, "prefetch": making, "reuse": making, "shortcut": making,
+		"impl":  {"radial", stTensorProduct, stScatter, stGRU, stStarved, stSample, stCollate, "graph"},
+		"graph": nil, "batch": nil, "threads": nil, "autotune": nil,
+	}
+}
+
+// describe says in words what explains a stage's part.
+func describe(kind string, named []compare.Difference, stage string, share float64) string {
+	part := stage + " explains " + percent(share) + " of the change"
+	switch kind {
+	case "knob":
+		var words []string
+		for _, d := range named {
+			words = append(words, d.Field+" is "+orUnknown(d.New)+" here and "+orUnknown(d.Old)+" in the baseline")
+		}
+		return strings.Join(words, ", or ") + "; " + part
+	case "environment", "code":
+		return kind + " differs (" + strings.Join(fields(named), ", ") + "); " + part
+	}
+	return "nothing recorded differs; " + part
+}
+
+func fields(diffs []compare.Difference) []string {
+	out := make([]string, len(diffs))
+	for i, d := range diffs {
+		out[i] = d.Field + " " + orUnknown(d.Old) + " -> " + orUnknown(d.New)
+	}
+	return out
+}
+
+func orUnknown(v string) string {
+	if v == "" {
+		return "unknown"
+	}
+	return v
+}
+
+func percent(share float64) string { return text(int(math.Round(100*share))) + " %" }
+
+// againstCommand measures the new side's setting with each knob in question at
+// either side's value.
+func againstCommand(r *compare.Result, named []compare.Difference) string {
+	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
+	for name, k := range r.Knobs {
+		run.Knobs[name] = k.Value
+	}
+	change := gpuprof.Settings{}
+	for _, d := range named {
+		if d.Old == "" || d.New == "" {
+			continue // one side's workload has no such knob
+		}
+		change[d.Field] = d.Old
+	}
+	return commandOf(run, Options{}, change)
+}
+
+// codeCommand measures both versions of the code in one job.
+func codeCommand(r *compare.Result, named []compare.Difference) string {
+	for _, d := range named {
+		if d.Field == "commit" && d.Old != "" {
+			return "gpuprof gate " + quoted(r.Workload) + " --against " + quoted(d.Old)
+		}
+	}
+	return "gpuprof run " + quoted(r.Workload) + " --preset " + quoted(r.Preset) + " --runs 6"
+}
+
+// seedOf is the seed a result was measured with, 1 when unknown.
+func seedOf(r *compare.Result) uint64 {
+	n, err := strconv.ParseUint(r.Facts["seed"], 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}

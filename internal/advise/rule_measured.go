@@ -1,0 +1,182 @@
+package advise
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// ruleOf is the rule that a knob belongs to when its effect was measured.
+func (s *scene) ruleOf(knob string) string {
+	switch {
+	case knob == "impl" && s.run.Workload == "collate":
+		return ruleCollate
+	case knob == "pinned" && s.has(knob, "batch"):
+		return ruleRepinned
+	}
+	if rule := map[string]string{
+		"item_reads": ruleItem, "reset_stats": ruleReset, "pool_trim": ruleTrim, "async_copy": ruleBlocking, "sync": ruleSync,
+		"pinned": rulePageable, "streams": ruleTransfer, "workers": ruleStarved, "persistent": ruleStarved, "prefetch": ruleStarved,
+		"worker_kind": ruleStarved, "graph": ruleLaunch, "deterministic": ruleDeterministic, "fill": ruleFill, "precision": rulePrecision,
+		"impl": ruleFloor, "library": ruleFloor, "threads": ruleThreads, "batch": ruleBatch,
+	}[knob]; rule != "" {
+		return rule
+	}
+	return ruleMeasured
+}
+
+// measured: another run of the sweep differs in one tuning knob only and is
+// clearly faster. The gain is the measured one. It also notes which settings
+// were seen not to help, so that no rule suggests them.
+func (s *scene) measured() []gpuprof.Finding {
+	if s.step == 0 {
+		return nil
+	}
+	best := map[string]*gpuprof.Run{}
+	for _, r := range s.all {
+		if r == nil || r == s.run || !measuredWell(r) {
+			continue
+		}
+		knob := differsOnlyIn(s.run, r)
+		if knob == "" {
+			continue
+		}
+		if s.tried[knob] == nil {
+			s.tried[knob] = map[string]bool{}
+		}
+		s.tried[knob][r.Knobs[knob]] = gainOver(s.run, r) < leastShare*s.step
+		if !clearlyFaster(r, s.run) {
+			continue
+		}
+		if b := best[knob]; b == nil || r.Throughput.Series.Median > b.Throughput.Series.Median {
+			best[knob] = r
+		}
+	}
+	var out []gpuprof.Finding
+	// The knob that gains most claims first.
+	knobs := slices.SortedFunc(maps.Keys(best), func(a, b string) int {
+		return cmp.Or(cmp.Compare(best[b].Throughput.Series.Median, best[a].Throughput.Series.Median), cmp.Compare(a, b))
+	})
+	for _, knob := range knobs {
+		out = append(out, s.measuredGain(knob, best[knob])...)
+	}
+	return out
+}
+
+func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding {
+	here, there := s.run.Throughput.Series, other.Throughput.Series
+	gain := gainOver(s.run, other)
+	if gain < leastShare*s.step {
+		return nil
+	}
+	of, stage := s.declined(other)
+	if s.typical(of) < gain { // medians of stages need not add up to that of the step
+		for n := range s.left {
+			of[n] = 1
+		}
+	}
+	got, taken := s.take(gain, of)
+	if got < leastShare*s.step {
+		s.giveBack(got, taken)
+		return nil
+	}
+	rule := s.rule
+	s.rule = s.ruleOf(knob)
+	defer func() { s.rule = rule }()
+	to := other.Knobs[knob]
+	s.settled[knob] = true
+	line := pytorchTowards(knob, to)
+	if line == "" {
+		line = "against the usual advice, as measured here: what " + knob + "=" + to + " stands for"
+	}
+	return []gpuprof.Finding{s.finding(advice{stage: stage, knob: knob, to: to, pytorch: line, evidence: map[string]any{
+		"measured_gain_s": gain, "throughput": here.Median, "throughput_there": there.Median, "ratio": there.Median / here.Median,
+		"ratio_at_least": there.CI95[0] / here.CI95[1],
+	}}, got)}
+}
+
+// gainOver is what b takes less for the work of one step of a, in seconds: by
+// the rates of whole blocks or by the median steps, whichever says less, because
+// a burst of other work moves the one and steps that alternate the other.
+func gainOver(a, b *gpuprof.Run) float64 {
+	work := workOf(a)
+	blocks := work/a.Throughput.Series.Median - work/b.Throughput.Series.Median
+	return min(blocks, a.Step.Median-b.Step.Median*work/workOf(b))
+}
+
+// clearlyFaster says that a is faster than b beyond both intervals, and that
+// three of four steps of a are faster than three of four of b. The runs of a
+// sweep are taken one after the other, so that the intervals, each from within a
+// process, do not cover what the machine did between them.
+func clearlyFaster(a, b *gpuprof.Run) bool {
+	if a.Throughput.Series.CI95[0] <= b.Throughput.Series.CI95[1] {
+		return false
+	}
+	scale := workOf(b) / workOf(a)
+	return quartile(a, 3)*scale < quartile(b, 1)
+}
+
+// quartile is the first or third quartile of a run's steps, in seconds.
+func quartile(r *gpuprof.Run, which int) float64 {
+	x := slices.Sorted(slices.Values(slices.Concat(r.Step.Runs...)))
+	return x[min(len(x)-1, which*len(x)/4)]
+}
+
+// declined is the part of each stage's exposed time that the other run does
+// without, for the same work, and the stage that lost most.
+func (s *scene) declined(other *gpuprof.Run) (of weights, stage string) {
+	of = weights{}
+	scale, most := workOf(s.run)/workOf(other), 0.0
+	there := newScene(other, nil, s.o)
+	for _, n := range s.names {
+		here := s.exposed(n)
+		if d := here - scale*there.exposed(n); d > 0 {
+			of[n] = d / here
+			if d > most {
+				stage, most = n, d
+			}
+		}
+	}
+	return of, stage
+}
+
+// workOf is the work of one step in the unit of the throughput.
+func workOf(r *gpuprof.Run) float64 {
+	// Throughput is the work of a step over the periods of whole blocks; where
+	// the batch is a knob it says how much that is up to a factor.
+	if b := r.Knobs.Int("batch"); b > 0 {
+		return float64(b)
+	}
+	if f := r.Knobs.Int("flows"); f > 0 {
+		return float64(f) * float64(max(1, r.Knobs.Int("steps")))
+	}
+	return r.Throughput.Series.Median * r.Step.Median
+}
+
+// measuredWell says that a run is whole enough to be evidence for another.
+func measuredWell(r *gpuprof.Run) bool {
+	return r.Status == gpuprof.Complete && r.Step.N() >= leastSamples && positive(r.Step.Median) &&
+		r.Throughput != nil && r.Throughput.Series.N() > 0 && positive(r.Throughput.Series.Median)
+}
+
+// differsOnlyIn is the one tuning knob that two runs differ in, "" when they
+// differ in none, in several or in what they compute.
+func differsOnlyIn(a, b *gpuprof.Run) string {
+	if a.Workload != b.Workload || a.Preset != b.Preset || a.Mode != b.Mode || a.Seed != b.Seed || a.Device.Name != b.Device.Name ||
+		len(a.Knobs) != len(b.Knobs) {
+		return ""
+	}
+	found := ""
+	for knob, value := range a.Knobs {
+		if b.Knobs[knob] == value {
+			continue
+		}
+		if found != "" || slices.Contains(a.ModelKnobs, knob) {
+			return ""
+		}
+		found = knob
+	}
+	return found
+}

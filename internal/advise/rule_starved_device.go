@@ -1,0 +1,53 @@
+package advise
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// starved: the device waits for a batch. Who makes it decides what helps:
+// workers where there are none, workers that stay where they are ended each
+// epoch, more of them where all are busy.
+func (s *scene) starved() []gpuprof.Finding {
+	wait := s.exposed(stStarved)
+	if wait <= 0 {
+		return nil
+	}
+	sample, collate := s.making()
+	workers, make1 := s.figure("workers"), sample+collate
+	a := advice{stage: stStarved, of: weights{stStarved: 1}, want: wait, evidence: map[string]any{
+		"starved_exposed_s": wait, "make_batch_s": make1, "workers": workers, "cpus": s.cpus(),
+	}}
+	if q, ok := s.run.Input["queue_depth_mean"]; ok {
+		a.evidence["queue_depth_mean"] = q
+	}
+	switch most := s.cpus(); {
+	case s.has("workers", "0"):
+		// What auto stands for: one less than the CPUs, 1 to 4.
+		n := math.Max(1, math.Min(4, most-1))
+		a.knob, a.to = "workers", "auto"
+		a.of[stStarved] = s.overlap()
+		a.want = min(s.typical(a.of), s.step-make1/n)
+	case s.has("persistent", "off") && everyEpoch(s) > 0:
+		a.knob, a.to = "persistent", "on"
+		a.evidence["epoch"] = s.run.Knobs.Int("epoch")
+	case workers >= 1 && workers < most:
+		n := math.Min(2*workers, most)
+		a.knob, a.to = "workers", text(int(n))
+		a.want = min(wait, s.step*(1-workers/n))
+	default:
+		return nil
+	}
+	return s.offer(a)
+}
+
+// everyEpoch is how much of the starved time comes from steps that wait far
+// longer than the median step does: those that start workers.
+func everyEpoch(s *scene) float64 {
+	st := s.run.Stage(stStarved)
+	if st == nil || st.Exposed == nil {
+		return 0
+	}
+	return max(0, s.exposed(stStarved)-2*st.Exposed.Median)
+}

@@ -1,0 +1,328 @@
+package advise
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	// leastShare of the step is what a finding must promise: the default
+	// threshold of compare and gate, below which a change is not called one.
+	leastShare = 0.05
+	// steadyShare is what three of four steps must promise of it.
+	steadyShare = 0.8 * leastShare
+	// leastSamples is what an interval of the median needs; fewer prove nothing.
+	leastSamples = 10
+	// longKernel is from when on a host kernel is worth splitting over all threads.
+	longKernel = 50e-6
+)
+
+// The stages every result has, and those the workloads share.
+const (
+	stStep, stSync, stLaunch, stGap, stBackpressure = "step", "sync", "launch", "gap", "backpressure"
+	stH2D, stD2H, stStarved, stStage, stCollate     = "h2d", "d2h", "starved", "stage", "collate"
+	stSample, stScatter, stMetrics, stGRU           = "sample", "scatter", "metrics", "gru"
+	stTensorProduct                                 = "tensor_product"
+)
+
+// scene is a run as the rules see it: what each stage's exposed time is, and
+// how much of it no finding has claimed.
+type scene struct {
+	run  *gpuprof.Run
+	all  []*gpuprof.Run // of the sweep, run among them
+	o    Options
+	rule string
+
+	step float64 // seconds; 0 when the run has too few samples to advise on
+	// rows are the exposed times of the stages, by sample or, where the pattern
+	// of a step repeats every k steps, by the mean of k of them.
+	names []string
+	rows  [][]float64
+
+	whole  map[string]float64 // exposed seconds, by stage
+	left   map[string]float64 // those not yet claimed
+	budget float64            // of the step
+	// Of a sweep: the values of a knob that were seen not to help, and the knobs
+	// whose gain was measured. Bounds on them have nothing to add.
+	tried   map[string]map[string]bool
+	settled map[string]bool
+}
+
+func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
+	s := &scene{run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
+	if r.Step.N() < leastSamples || !positive(r.Step.Median) || r.Throughput == nil {
+		return s
+	}
+	s.collectRows()
+	if len(s.rows) < 2 {
+		return s
+	}
+	s.step, s.budget = r.Step.Median, r.Step.Median
+	for _, n := range s.names {
+		s.whole[n] = s.typical(weights{n: 1})
+		s.left[n] = s.whole[n]
+	}
+	return s
+}
+
+// collectRows lists the exposed times by sample.
+func (s *scene) collectRows() {
+	periods := s.run.Step
+	if s.run.ProbedStep != nil {
+		periods = s.run.ProbedStep
+	}
+	var series []*gpuprof.Series
+	for i := range s.run.Stages {
+		st := &s.run.Stages[i]
+		if st.Parent != stStep || st.Exposed == nil || slices.Contains(s.names, st.Name) {
+			continue
+		}
+		if len(st.Exposed.Runs) != len(periods.Runs) {
+			return
+		}
+		s.names, series = append(s.names, st.Name), append(series, st.Exposed)
+	}
+	k := s.cycle()
+	for p, samples := range periods.Runs {
+		for _, x := range series {
+			if len(x.Runs[p]) != len(samples) {
+				s.rows = nil
+				return
+			}
+		}
+		for at := 0; at+k <= len(samples); at += k {
+			row, whole := make([]float64, len(series)), true
+			for c, x := range series {
+				row[c] = stat.Mean(x.Runs[p][at:at+k], nil)
+				whole = whole && row[c] >= 0 && !math.IsInf(row[c], 0)
+			}
+			if whole { // no NaN
+				s.rows = append(s.rows, row)
+			}
+		}
+	}
+}
+
+// cycle is after how many steps what a step does repeats, as far as knobs say.
+func (s *scene) cycle() int {
+	k := 1
+	for _, knob := range []string{"sync", "pool_trim"} {
+		k = max(k, everyK(s.run.Knobs[knob]))
+	}
+	if s.run.Knobs["persistent"] == "off" {
+		k = max(k, s.run.Knobs.Int("epoch"))
+	}
+	// Of fewer than four rows no quartile can be told.
+	return max(1, min(k, s.run.Step.N()/4))
+}
+
+// everyK is the period of "every:K", 1 of "step", 0 of anything else.
+func everyK(value string) int {
+	if value == "step" {
+		return 1
+	}
+	n, _ := strconv.Atoi(strings.TrimPrefix(value, "every:"))
+	return n
+}
+
+// weights say which part of each stage's exposed time a rule is about, 0 to 1.
+type weights map[string]float64
+
+// typical is what a step usually spends in the weighted stages, in seconds: the
+// median over the rows, which disturbed steps cannot move.
+func (s *scene) typical(w weights) float64 {
+	x := s.sums(w)
+	if len(x) == 0 {
+		return 0
+	}
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// atLeast is the lower quartile of the same: what three of four steps spend
+// there at least. Time that only some steps lose is the machine's doing.
+func (s *scene) atLeast(w weights) float64 {
+	x := s.sums(w)
+	if len(x) == 0 {
+		return 0
+	}
+	return x[len(x)/4]
+}
+
+// sums are the rows' weighted exposed times, sorted.
+func (s *scene) sums(w weights) []float64 {
+	x := make([]float64, len(s.rows))
+	for i := range s.rows {
+		x[i] = s.weighted(i, w)
+	}
+	slices.Sort(x)
+	return x
+}
+
+func (s *scene) weighted(row int, w weights) float64 {
+	sum := 0.0
+	for c, n := range s.names {
+		sum += w[n] * s.rows[row][c]
+	}
+	return sum
+}
+
+// advice is a finding in the making.
+type advice struct {
+	stage    string
+	knob, to string
+	also     []string // knobs to turn with it, as name=value
+	of       weights  // the exposed time it is about
+	want     float64  // seconds; more than of accounts for is cut
+	evidence map[string]any
+	command  string // where it is not a sweep of knob
+	pytorch  string // where it is not the knob's own
+}
+
+// offer claims the time of an advice and makes the finding, if enough of it is
+// there in most steps and nothing measured speaks against it.
+func (s *scene) offer(a advice) []gpuprof.Finding {
+	if s.step == 0 || !positive(a.want) || s.tried[a.knob][a.to] || s.settled[a.knob] || s.atLeast(a.of) < steadyShare*s.step {
+		return nil
+	}
+	got, taken := s.take(a.want, a.of)
+	if got < leastShare*s.step {
+		s.giveBack(got, taken)
+		return nil
+	}
+	return []gpuprof.Finding{s.finding(a, got)}
+}
+
+// open is what can still be claimed of a stage's weighted time.
+func (s *scene) open(stage string, weight float64) float64 {
+	return min(s.left[stage], weight*s.whole[stage])
+}
+
+// take claims up to want seconds of the stages, each in proportion to what is
+// open of its weighted time, and says what it took of which.
+func (s *scene) take(want float64, of weights) (got float64, taken map[string]float64) {
+	total := 0.0
+	taken = map[string]float64{}
+	for _, n := range s.names { // in order: sums of floats depend on it
+		total += s.open(n, of[n])
+	}
+	got = min(want, total, s.budget)
+	if !positive(got) {
+		return 0, taken
+	}
+	for n, w := range of {
+		taken[n] = got * s.open(n, w) / total
+		s.left[n] -= taken[n]
+	}
+	s.budget -= got
+	return got, taken
+}
+
+// giveBack undoes a take that led to nothing.
+func (s *scene) giveBack(got float64, taken map[string]float64) {
+	for n, v := range taken {
+		s.left[n] += v
+	}
+	s.budget += got
+}
+
+func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
+	f := gpuprof.Finding{
+		Rule: s.rule, Stage: a.stage, Knob: a.knob, From: s.run.Knobs[a.knob], To: a.to, ClaimS: claim,
+		Evidence: a.evidence, Command: a.command, PyTorch: a.pytorch,
+	}
+	if f.Evidence == nil {
+		f.Evidence = map[string]any{}
+	}
+	if claim > 0 {
+		f.Evidence["share_of_step"] = claim / s.step
+	}
+	if f.Command == "" {
+		f.Command = s.sweep(append([]string{a.knob + "=" + a.to}, a.also...)...)
+	}
+	if f.PyTorch == "" {
+		f.PyTorch = pytorchTowards(a.knob, a.to)
+	}
+	return f
+}
+
+// has reports whether a knob has this value.
+func (s *scene) has(knob, value string) bool { return s.run.Knobs[knob] == value }
+
+func (s *scene) cuda() bool { return s.run.Device.Kind == "cuda" }
+
+// exposed is a stage's exposed seconds a step, 0 for a stage there is not.
+func (s *scene) exposed(stage string) float64 { return s.typical(weights{stage: 1}) }
+
+// hostTime is the caller's time in a stage, seconds a step.
+func (s *scene) hostTime(stage string) float64 {
+	if st := s.run.Stage(stage); st != nil && st.Host != nil && positive(st.Host.Median) {
+		return st.Host.Median
+	}
+	return 0
+}
+
+// kernels are what a stage launched.
+func (s *scene) kernels(stage string) []*gpuprof.StageResult {
+	var out []*gpuprof.StageResult
+	for i := range s.run.Stages {
+		if k := &s.run.Stages[i]; k.Parent == stage && stage != stStep && k.Device != nil && positive(k.Device.Median) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// cpus are the CPUs this run could use: those of the machine, or its quota.
+func (s *scene) cpus() float64 {
+	d := &s.run.Device
+	if d.CPUQuota > 0 {
+		return min(d.CPUQuota, float64(d.CPUCores))
+	}
+	return float64(d.CPUCores)
+}
+
+// overlap is the part of the caller's own work that overlapping it with the
+// device can hide. Kernels of the host device run on the CPUs the caller needs:
+// where they use all n, work of one thread still takes 1/n of its time.
+func (s *scene) overlap() float64 {
+	n := s.cpus()
+	if s.cuda() || n <= 0 || float64(s.run.Device.Cores) < n || s.meanKernel() < longKernel {
+		return 1
+	}
+	return 1 - 1/n
+}
+
+// meanKernel is the mean device time of a launch, in seconds.
+func (s *scene) meanKernel() float64 {
+	device, launches := 0.0, s.run.Counters["launches"]
+	for i := range s.run.Stages {
+		if st := &s.run.Stages[i]; st.Parent == stStep && st.Device != nil && st.Counters["launches"] > 0 {
+			device += st.Device.Median
+		}
+	}
+	if launches <= 0 {
+		return 0
+	}
+	return device / launches
+}
+
+func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
+
+// figure reads a number of Run.Input, which JSON may have made a float.
+func (s *scene) figure(name string) float64 {
+	switch v := s.run.Input[name].(type) {
+	case float64:
+		return v
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	}
+	return 0
+}

@@ -1,0 +1,397 @@
+// Package baseline keeps results to compare with later: several sessions of
+// one workload on one device in one file. How much a session differs from the
+// next cannot be seen inside one of them, so a baseline is worth more with
+// every session in it; package compare says what it makes of them.
+//
+// A store is a folder, laid out to be read by people and kept under version
+// control:
+//
+//	<device>/<workload>-<preset>.json
+//
+// A file has a fingerprint (device, workload, preset, mode, the knobs that
+// change what is computed) and a line a session. Runs that share device,
+// workload and preset but not the rest of it get a file of their own, with a
+// hash behind the preset.
+//
+// # What is kept of a session
+//
+// Comparing needs the median of every process and little else, so of each
+// metric and process eleven samples are kept: the median and five quantiles
+// on either side of it, 1/22 to 21/22. Their median is the median of all, to
+// nine digits. A session of fifteen metrics and six processes takes about
+// 15 kB, whether a process took ten samples or a million.
+package baseline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+const (
+	// SchemaVersion is the version of the files.
+	SchemaVersion = "1.0.0"
+	// DefaultKeep is how many sessions of a file are kept, the latest: twice as
+	// many as estimate the spread between sessions, so that one odd one among
+	// them weighs little and the file stays small.
+	DefaultKeep = 2 * compare.MinSessions
+	// keepSamples is how many samples of a process are kept; odd, so that one
+	// of them is the median.
+	keepSamples = 11
+	// digits of a sample that are kept.
+	digits = 9
+	// kind marks the files.
+	kind = "baseline"
+)
+
+// Baseline is one file.
+type Baseline struct {
+	Version     string       `json:"schema_version"`
+	Tool        gpuprof.Tool `json:"tool"` // what wrote the file last
+	Kind        string       `json:"kind"` // "baseline"
+	Fingerprint Fingerprint  `json:"fingerprint"`
+	Sessions    []Session    `json:"sessions"` // the earliest first
+
+	// Name is the file's path inside the store, without extension.
+	Name string `json:"-"`
+	// Path is the file.
+	Path string `json:"-"`
+}
+
+// Fingerprint is what a run must share with a baseline to be compared with it.
+// Other fields of the environment (driver, power limit, CPU …) are compared
+// when the verdict is drawn, and named where they differ.
+type Fingerprint struct {
+	DeviceKind string            `json:"device_kind"`
+	Device     string            `json:"device"`
+	Workload   string            `json:"workload"`
+	Preset     string            `json:"preset"`
+	Mode       string            `json:"mode"`
+	ModelKnobs map[string]string `json:"model_knobs"`
+}
+
+// Session is one run, as it was added.
+type Session struct {
+	Started time.Time    `json:"started"` // of the measurement, UTC
+	Added   time.Time    `json:"added"`
+	Machine string       `json:"machine"` // as its owner calls it
+	Command string       `json:"command"` // what measured it
+	Tool    gpuprof.Tool `json:"tool"`    // what measured: name, version, commit
+
+	Processes int `json:"processes"`
+	Samples   int `json:"samples"` // of the step, before most of them were left out
+
+	Env   map[string]string `json:"env"`   // must agree
+	Facts map[string]string `json:"facts"` // may explain a change
+	Code  map[string]string `json:"code"`
+	Knobs map[string]Knob   `json:"knobs"`
+	Runs  []RunInfo         `json:"runs"` // by process; empty when unknown
+
+	Metrics []Metric `json:"metrics"`
+	Stages  []string `json:"stages"` // the metrics that add up to Total
+	Total   string   `json:"total"`
+}
+
+// Knob is a setting.
+type Knob struct {
+	Value string `json:"value"`
+	Model bool   `json:"model,omitempty"` // changes what is computed
+}
+
+// RunInfo is when and how well one process was measured.
+type RunInfo struct {
+	StartS  float64  `json:"start_s"`
+	Flagged float64  `json:"flagged"` // share of the samples
+	Codes   []string `json:"codes,omitempty"`
+}
+
+// Metric is a quantity with up to eleven samples a process.
+type Metric struct {
+	Name           string      `json:"name"`
+	Unit           string      `json:"unit"`
+	HigherIsBetter bool        `json:"higher_is_better,omitempty"`
+	Exact          bool        `json:"exact,omitempty"`
+	Runs           [][]float64 `json:"runs"`
+}
+
+// FingerprintOf is a run's fingerprint.
+func FingerprintOf(r *gpuprof.Run) Fingerprint {
+	f := Fingerprint{DeviceKind: r.Device.Kind, Device: r.Device.Name, Workload: r.Workload, Preset: r.Preset, Mode: string(r.Mode), ModelKnobs: map[string]string{}}
+	for _, k := range r.ModelKnobs {
+		f.ModelKnobs[k] = r.Knobs[k]
+	}
+	return f
+}
+
+// Equal says whether runs of two fingerprints can be compared.
+func (f Fingerprint) Equal(o Fingerprint) bool { return len(f.differences(o)) == 0 }
+
+// differences names the fields in which two fingerprints differ, each with
+// both values.
+func (f Fingerprint) differences(o Fingerprint) []string {
+	var out []string
+	for _, d := range [][3]string{
+		{"device_kind", f.DeviceKind, o.DeviceKind}, {"device", f.Device, o.Device}, {"workload", f.Workload, o.Workload}, {"preset", f.Preset, o.Preset}, {"mode", f.Mode, o.Mode},
+	} {
+		if d[1] != d[2] {
+			out = append(out, fmt.Sprintf("%s is %q there and %q here", d[0], d[1], d[2]))
+		}
+	}
+	names := slices.Collect(maps.Keys(f.ModelKnobs))
+	for k := range o.ModelKnobs {
+		if _, ok := f.ModelKnobs[k]; !ok {
+			names = append(names, k)
+		}
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		a, inA := f.ModelKnobs[k]
+		b, inB := o.ModelKnobs[k]
+		if a != b || inA != inB {
+			out = append(out, fmt.Sprintf("knob %s is %q there and %q here", k, a, b))
+		}
+	}
+	return out
+}
+
+// String names the fingerprint for messages: "e3nn small on Example CPU".
+func (f Fingerprint) String() string {
+	return strings.TrimSpace(f.Workload+" "+f.Preset) + " on " + f.Device
+}
+
+// stem is the file's name without its folder and extension.
+func (f Fingerprint) stem() string { return slug(f.Workload) + "-" + slug(f.Preset) }
+
+// hash tells apart what shares device, workload and preset.
+func (f Fingerprint) hash() string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%q %q %q", f.DeviceKind, f.Device, f.Mode)
+	for _, k := range slices.Sorted(maps.Keys(f.ModelKnobs)) {
+		fmt.Fprintf(h, " %q=%q", k, f.ModelKnobs[k])
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// slug makes a name fit for a file on any system: lower case, digits, dots
+// and single dashes.
+func slug(s string) string {
+	var b []byte
+	for _, c := range strings.ToLower(s) {
+		last := byte('-')
+		if len(b) > 0 {
+			last = b[len(b)-1]
+		}
+		word := last != '-' && last != '.'
+		switch {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			b = append(b, byte(c))
+		case c == '.' && word:
+			b = append(b, '.')
+		case last == '.':
+			b[len(b)-1] = '-'
+		case word:
+			b = append(b, '-')
+		}
+	}
+	out := strings.Trim(string(b[:min(len(b), 80)]), "-.")
+	if out == "" {
+		return "unnamed"
+	}
+	return out
+}
+
+// newSession refuses what must not become a baseline, and thins out the rest.
+func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
+	refuse := func(why, fix string) (Session, error) {
+		return Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s; %s", FingerprintOf(r), why, fix)
+	}
+	switch {
+	case r.Workload == "" || r.Device.Name == "":
+		return refuse("the run does not name its workload and device", "give a file written by gpuprof run")
+	case r.Status == gpuprof.Partial:
+		return refuse("the run is partial ("+cmp.Or(r.Reason, "it was stopped")+")", "run it again to the end")
+	case r.Status == gpuprof.Invalid || len(r.Failed()) > 0:
+		return refuse("the run is invalid ("+cmp.Or(r.Reason, "a check failed")+")", "mend what the check names and run it again")
+	case r.Status != gpuprof.Complete:
+		return refuse(fmt.Sprintf("the run has the status %q", r.Status), "give a complete run")
+	case r.Device.DeviceInfo["simulated"] != "":
+		return refuse("the device is simulated, so its times mean nothing", "run it on a real device")
+	case r.Step.N() == 0:
+		return refuse("the run has no step times", "give a file written by gpuprof run")
+	}
+	res, err := compare.FromRun(r)
+	if err != nil {
+		return Session{}, err
+	}
+	s := Session{
+		Started: r.Started.UTC(), Added: p.Now.UTC(), Machine: p.Machine, Command: p.Command, Tool: r.Tool,
+		Processes: processes(r.Step), Samples: r.Step.N(), Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: map[string]Knob{}, Runs: []RunInfo{},
+		Stages: append([]string{}, res.Stages...), Total: res.Total,
+	}
+	for k, v := range res.Knobs {
+		s.Knobs[k] = Knob(v)
+	}
+	for _, i := range res.RunInfo {
+		s.Runs = append(s.Runs, RunInfo(i))
+	}
+	for _, m := range res.Metrics {
+		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}
+		for _, run := range m.Runs {
+			kept.Runs = append(kept.Runs, thin(run))
+		}
+		s.Metrics = append(s.Metrics, kept)
+	}
+	return s, nil
+}
+
+func processes(s *gpuprof.Series) int {
+	n := 0
+	for _, r := range s.Runs {
+		if len(r) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// thin keeps up to eleven samples: the quantiles (i+1/2)/11, of which the
+// middle one is the median. Few samples are kept in their order.
+func thin(samples []float64) []float64 {
+	if len(samples) <= keepSamples {
+		out := make([]float64, len(samples))
+		for i, v := range samples {
+			out[i] = rounded(v)
+		}
+		return out
+	}
+	sorted := slices.Clone(samples)
+	slices.Sort(sorted)
+	out := make([]float64, keepSamples)
+	for i := range out {
+		out[i] = rounded(sorted[(2*i+1)*len(sorted)/(2*keepSamples)])
+	}
+	out[keepSamples/2] = rounded(stats.Median(sorted))
+	return out
+}
+
+func rounded(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+// Result is the session as package compare judges it.
+func (s *Session) Result(name string) *compare.Result {
+	r := &compare.Result{
+		Source: name, Tool: "gpuprof", Status: gpuprof.Complete, Workload: s.Env["workload"], Preset: s.Env["preset"],
+		Env: maps.Clone(s.Env), Facts: maps.Clone(s.Facts), Code: maps.Clone(s.Code), Knobs: map[string]compare.Knob{},
+		Stages: slices.Clone(s.Stages), Total: s.Total,
+	}
+	for k, v := range s.Knobs {
+		r.Knobs[k] = compare.Knob(v)
+	}
+	for _, i := range s.Runs {
+		r.RunInfo = append(r.RunInfo, compare.RunInfo(i))
+	}
+	for _, m := range s.Metrics {
+		r.Metrics = append(r.Metrics, compare.MetricData{
+			Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs,
+		})
+	}
+	return r
+}
+
+// Results are the sessions for compare.CompareStored, the latest last.
+func (b *Baseline) Results() []*compare.Result {
+	var out []*compare.Result
+	for i := range b.Sessions {
+		out = append(out, b.Sessions[i].Result("baseline "+b.Name))
+	}
+	return out
+}
+
+// add puts a session in its place by date and drops the earliest ones beyond
+// keep. A session that is there already is refused: twice the same would make
+// the spread between sessions look small.
+func (b *Baseline) add(s Session, keep int) error {
+	for i := range b.Sessions {
+		if b.Sessions[i].Started.Equal(s.Started) && b.Sessions[i].Machine == s.Machine {
+			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already; measure it again to add another", b.Fingerprint, s.Started.Format(time.RFC3339))
+		}
+	}
+	b.Sessions = append(b.Sessions, s)
+	slices.SortStableFunc(b.Sessions, func(x, y Session) int { return x.Started.Compare(y.Started) })
+	b.Sessions = b.Sessions[max(0, len(b.Sessions)-keep):]
+	return nil
+}
+
+// encode writes a line a session, so that version control shows what came and
+// went.
+func (b *Baseline) encode() ([]byte, error) {
+	head := *b
+	head.Sessions = nil
+	text, err := json.MarshalIndent(head, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding baseline: %w", err)
+	}
+	out := strings.TrimSuffix(string(text), "null\n}") + "["
+	for i := range b.Sessions {
+		line, err := json.Marshal(&b.Sessions[i])
+		if err != nil {
+			return nil, fmt.Errorf("encoding baseline: %w", err)
+		}
+		if i > 0 {
+			out += ","
+		}
+		out += "\n  " + string(line)
+	}
+	return []byte(out + "\n ]\n}\n"), nil
+}
+
+// decode reads what encode wrote. name is the file's, for messages.
+func decode(text []byte, name string) (*Baseline, error) {
+	fail := func(err error) (*Baseline, error) {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: %w; restore the file, or remove it and add its runs again", name, err)
+	}
+	var head struct {
+		Version string `json:"schema_version"`
+		Kind    string `json:"kind"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fail(err)
+	}
+	major, _, _ := strings.Cut(head.Version, ".")
+	ours, _, _ := strings.Cut(SchemaVersion, ".")
+	m, err := strconv.Atoi(major)
+	if err != nil || head.Kind != kind {
+		return fail(fmt.Errorf("it is no baseline of gpuprof"))
+	}
+	if o, _ := strconv.Atoi(ours); m > o {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
+	}
+	var b Baseline
+	if err := json.Unmarshal(text, &b); err != nil {
+		return fail(err)
+	}
+	if len(b.Sessions) == 0 {
+		return fail(fmt.Errorf("it holds no session"))
+	}
+	for i := range b.Sessions {
+		if len(b.Sessions[i].Metrics) == 0 {
+			return fail(fmt.Errorf("its session %d holds no metric", i+1))
+		}
+	}
+	return &b, nil
+}

@@ -1,0 +1,97 @@
+package baseline
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// shifted is a run of six processes, all times times f, with noise of 0.3 %
+// between processes.
+func shifted(rng *rand.Rand, f float64, days int) *gpuprof.Run {
+	r := run(6, 20, days)
+	for p := range r.Step.Runs {
+		g := f * (1 + 0.003*rng.NormFloat64())
+		for i := range r.Step.Runs[p] {
+			r.Step.Runs[p][i] *= g
+			r.Stages[0].Exposed.Runs[p][i] *= g
+			r.Stages[1].Exposed.Runs[p][i] *= g
+			r.Throughput.Series.Runs[p][i] /= g
+		}
+	}
+	return r
+}
+
+// TestStoredBaselineDecides: sessions that differ by 1 % let an unchanged
+// program pass and find one that is 12 % slower, through the file.
+func TestStoredBaselineDecides(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := Open(t.TempDir())
+	for day := range 12 {
+		add(t, s, 0, shifted(rng, 1+0.01*rng.NormFloat64(), day))
+	}
+	b, err := s.Find(FingerprintOf(run(6, 20, 99)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, f := range map[compare.Verdict]float64{compare.Pass: 1, compare.Regressed: 1.12, compare.Improved: 0.85} {
+		now, err := compare.FromRun(shifted(rng, f, 99))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Verdict != want || c.SpreadAssumed {
+			t.Errorf("times %g: %s, want %s (%+v)", f, c.Verdict, want, c.Metrics[0])
+		}
+	}
+}
+
+// TestThinningChangesNoVerdict: the same sessions whole and thinned out give
+// the same ratios.
+func TestThinningChangesNoVerdict(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	s := Open(t.TempDir())
+	var whole []*compare.Result
+	for day := range 3 {
+		r := shifted(rng, 1, day)
+		r.Started = r.Started.Add(time.Hour)
+		add(t, s, 0, r)
+		w, err := compare.FromRun(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole = append(whole, w)
+	}
+	b, err := s.Show("e3nn-small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := compare.FromRun(shifted(rng, 1.1, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := compare.Options{Judge: true, Seed: 1}
+	x, err := compare.CompareStored(whole, now, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := compare.CompareStored(b.Results(), now, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x.Metrics {
+		p, q := x.Metrics[i], y.Metrics[i]
+		if p.Name != q.Name || p.Verdict != q.Verdict || float64(p.Ratio)/float64(q.Ratio) > 1+1e-7 || float64(q.Ratio)/float64(p.Ratio) > 1+1e-7 {
+			t.Errorf("whole %+v\nthinned %+v", p, q)
+		}
+	}
+	if !y.SpreadAssumed || y.SessionSpread < 0.0099 {
+		t.Errorf("three sessions: assumed %v, spread %v", y.SpreadAssumed, y.SessionSpread)
+	}
+}

@@ -1,0 +1,152 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	leastCause  = 0.01  // a stage's share of the change from which on it is named
+	leastChange = 0.005 // of the step: less is not worth attributing
+)
+
+// causes attributes the change of the total to its stages. The exposed times
+// of a sample's stages add up to its step period, so over the same samples the
+// means add up too: each run is the mean of the samples whose step is in its
+// middle half, which spikes cannot move, and each side the mean of its runs.
+func causes(b *bench) []Cause {
+	out := []Cause{}
+	total := b.entry(b.new.Total)
+	if total == nil || b.old.Total != b.new.Total || !b.attributable(total) {
+		return out
+	}
+	stages := append([]string(nil), b.old.Stages...)
+	for _, s := range b.new.Stages {
+		if !slices.Contains(stages, s) {
+			stages = append(stages, s)
+		}
+	}
+	before, ok1 := stageMeans(b.old, stages)
+	after, ok2 := stageMeans(b.new, stages)
+	if !ok1 || !ok2 {
+		return out
+	}
+	change := 0.0
+	for i := range stages {
+		change += after[i] - before[i]
+	}
+	if change == 0 || notFinite(change) {
+		return out
+	}
+	why := explain(b.diffs)
+	for i, s := range stages {
+		d := after[i] - before[i]
+		if share := d / change; math.Abs(share) >= leastCause {
+			out = append(out, Cause{Stage: strings.TrimPrefix(s, "step/"), ShareOfChange: share, ExplainedBy: why, Change: gpuprof.Number(d)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(b.ShareOfChange, a.ShareOfChange) })
+	return out
+}
+
+// attributable says that the total changed: its interval leaves 1 out, or it
+// moved and a stage was found to have changed.
+func (b *bench) attributable(total *entry) bool {
+	r := &total.result
+	ratio := float64(r.Ratio)
+	if notFinite(ratio) || math.Abs(ratio-1) < leastChange {
+		return false
+	}
+	if r.Verdict == Regressed || r.Verdict == Improved || r.CI95[0] > 1 || r.CI95[1] < 1 {
+		return true
+	}
+	return slices.ContainsFunc(b.entries, func(e *entry) bool {
+		return strings.HasPrefix(e.Name, "step/") && (e.result.Verdict == Regressed || e.result.Verdict == Improved)
+	})
+}
+
+func (b *bench) entry(name string) *entry {
+	for _, e := range b.entries {
+		if e.Name == name && name != "" {
+			return e
+		}
+	}
+	return nil
+}
+
+// stageMeans is each stage's mean over the middle samples of every run, zero
+// for a stage that the side does not have; ok is false when the series are not
+// of the same samples.
+func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
+	by := byName(r)
+	total := by[r.Total]
+	if total == nil {
+		return nil, false
+	}
+	means = make([]float64, len(stages))
+	runs := 0.0
+	for k, steps := range total.Runs {
+		if len(steps) == 0 {
+			continue
+		}
+		middle := middleHalf(steps)
+		runs++
+		for i, name := range stages {
+			s := by[name]
+			if s == nil {
+				continue
+			}
+			if k >= len(s.Runs) || len(s.Runs[k]) != len(steps) {
+				return nil, false
+			}
+			x := make([]float64, len(middle))
+			for j, at := range middle {
+				x[j] = s.Runs[k][at]
+			}
+			means[i] += stat.Mean(x, nil)
+		}
+	}
+	for i := range means {
+		means[i] /= runs
+	}
+	return means, runs > 0
+}
+
+// middleHalf is the indices of the samples between the quartiles, at least one.
+func middleHalf(x []float64) []int {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(x[i], x[j]) })
+	cut := len(x) / 4
+	return order[cut : len(x)-cut]
+}
+
+// explain names what may have made a change: knobs first, then the
+// environment, then the code. Several of the first kind that differs cannot be
+// told apart by these data, and the text says so.
+func explain(diffs []Difference) string {
+	for _, kind := range []string{kindKnob, kindEnvironment, kindCode} {
+		var names []string
+		for _, d := range diffs {
+			if d.Kind == kind {
+				names = append(names, d.String())
+			}
+		}
+		switch {
+		case len(names) == 0:
+		case len(names) == 1 || kind == kindCode:
+			return strings.Join(names, ", ")
+		default:
+			return "one of " + strings.Join(names, ", ") + " (change one at a time to tell which)"
+		}
+	}
+	return "nothing recorded differs"
+}

@@ -1,0 +1,249 @@
+// Package compare decides whether something got slower. It takes results of
+// gpuprof and of other benchmark programs in one neutral form, Result, and
+// gives a Comparison: a verdict a metric, what differs between the sides,
+// where the change comes from, and an exit code. It reads and writes nothing.
+//
+// There are four ways in, by what the data can carry:
+//
+//	Gate             A and B run in one job, in blocks, in two stages (recommended)
+//	Compare          two result files: by their runs, with a session term
+//	CompareStored    a stored baseline of several sessions against a result
+//	CheckBudgets     limits on exact counters of one result, no statistics
+//
+// The rule and its reasons: the replicate is the process (a run), never the
+// sample, because the samples of one process share its memory layout, its
+// clock and its neighbours. internal/stats has the formulas.
+package compare
+
+import "github.com/gpuprof/gpuprof"
+
+// Metric names a quantity and says how it compares.
+type Metric struct {
+	Name           string // "step", "step/gemm", "BenchmarkX/n=3 ns/op"; unique in a Result
+	Unit           string // "s", "B", "probes/s", "count"
+	HigherIsBetter bool
+	// Exact quantities (bytes, launches, copies, sync points, allocations) have
+	// no noise: any change is a change. Each run then holds the counts it saw.
+	Exact bool
+}
+
+// MetricData is a metric with what was measured of it.
+type MetricData struct {
+	Metric
+	// Runs holds one list of samples a run (a process), in Unit. A run that
+	// failed to measure this metric has an empty list or is left out. Values
+	// that are NaN or infinite make the metric inconclusive.
+	Runs [][]float64
+	// Sites are where a counter was counted, the most first; nil when unknown.
+	Sites []Site
+}
+
+// Site is a place in the measured program.
+type Site struct {
+	Where string // "train.py:41 in step", a stage, a kernel
+	Count float64
+}
+
+// Knob is a setting of what was measured.
+type Knob struct {
+	Value string
+	// Model knobs change what is computed: they must agree between two sides.
+	// The others are tuning knobs: compare explains by them, a gate names them.
+	Model bool
+}
+
+// RunInfo says when and how well one run was measured.
+type RunInfo struct {
+	StartS  float64  // Unix time in seconds of the first sample; 0 when unknown
+	Flagged float64  // share of the samples that carry a flag, 0 to 1
+	Codes   []string // the reason codes of those flags, sorted, once each
+}
+
+// Result is what one side brings to a comparison: a gpuprof run (FromRun), or
+// a file of another benchmark program (package results).
+type Result struct {
+	Source string // the file or command it came from, as messages should name it
+	Tool   string // what measured: "gpuprof", "go-bench", "nvbench", …
+	// Status is complete unless part of the measurement is missing. An invalid
+	// or partial result gives no verdict but inconclusive; Reason says why.
+	Status gpuprof.Status
+	Reason string
+
+	Workload, Preset string // "" for foreign formats
+
+	Metrics []MetricData // in the order they should be shown; names unique
+
+	// Env are the hard keys: fields that must agree, by name: device, driver,
+	// cuda, mig, ecc, power_limit, clock_lock, cpu, workload, preset, mode, …
+	// An unknown field is left out. A field known on one side only differs.
+	Env map[string]string
+	// Facts are the environment fields that may differ and are then shown as a
+	// possible cause: kernel, governor, pcie, …
+	Facts map[string]string
+	// Code says which program was measured, and by what: version, commit, go,
+	// ptx_hash, … It is expected to differ.
+	Code  map[string]string
+	Knobs map[string]Knob
+
+	// RunInfo has one entry a run in the order they were taken, or is nil.
+	RunInfo []RunInfo
+
+	// Stages are the metrics whose values add up to Total, sample by sample, so
+	// that a change of Total can be attributed; empty for foreign formats. Both
+	// are names of Metrics. A stage is judged from 5 % of Total up: what takes
+	// less is noise of the clock, however large its ratio.
+	Stages []string
+	Total  string // "step"
+
+	// Failed lists benchmarks that gave no figure, "name: why".
+	Failed   []string
+	Warnings []gpuprof.Warning
+}
+
+// Metric finds a metric by name; nil when the result has none.
+func (r *Result) Metric(name string) *MetricData {
+	for i := range r.Metrics {
+		if r.Metrics[i].Name == name {
+			return &r.Metrics[i]
+		}
+	}
+	return nil
+}
+
+// Verdict is a decision on one metric or on all of them.
+type Verdict string
+
+const (
+	// Pass is shown not to be slower than the threshold; Same for one metric.
+	Pass Verdict = "pass"
+	// Regressed is shown to be slower than the equivalence margin.
+	Regressed Verdict = "regressed"
+	// Improved is shown to be faster than the mirrored margin.
+	Improved Verdict = "improved"
+	// Inconclusive is neither: the data at hand cannot tell.
+	Inconclusive Verdict = "inconclusive"
+	// Same is Pass of one metric.
+	Same Verdict = "same"
+)
+
+// SchemaVersion is the version of the comparison's JSON.
+const SchemaVersion = "1.0.0"
+
+// Comparison is the outcome, and the JSON that compare and gate write. It is
+// made once and never changed; the same input and seed give the same bytes.
+type Comparison struct {
+	Version string       `json:"schema_version"`
+	Tool    gpuprof.Tool `json:"tool"` // filled by the caller
+	// Kind is how the sides were measured: "gate" (A and B in one job),
+	// "files", "baseline" or "budget".
+	Kind      string  `json:"kind"`
+	Old       string  `json:"old"` // Source of each side
+	New       string  `json:"new"`
+	Verdict   Verdict `json:"verdict"` // pass, regressed, inconclusive or improved
+	ExitCode  int     `json:"exit_code"`
+	Threshold float64 `json:"threshold"` // 0.05 is 5 %
+	// SessionSpread is the standard deviation between sessions, as a logarithm
+	// (0.01 is about 1 %); 0 where both sides are of one job.
+	SessionSpread float64 `json:"session_spread,omitempty"`
+	SpreadAssumed bool    `json:"session_spread_assumed,omitempty"` // not estimated from sessions
+	Seed          uint64  `json:"seed"`
+	Stages        int     `json:"gate_stages,omitempty"` // 1 or 2 of a gate
+	Workload      string  `json:"workload,omitempty"`
+	Preset        string  `json:"preset,omitempty"`
+
+	Metrics     []MetricResult    `json:"metrics"`
+	Budgets     []BudgetResult    `json:"budgets,omitempty"`
+	Differences []Difference      `json:"differences"`
+	Causes      []Cause           `json:"causes"`
+	Failed      []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
+	Warnings    []gpuprof.Warning `json:"warnings"`
+	// Next says what to do about an inconclusive verdict, most useful first.
+	Next []string `json:"next"`
+}
+
+// MetricResult is the verdict on one metric. Figures that do not exist (the
+// interval of a counter, the ratio to zero) are null.
+type MetricResult struct {
+	Name      string            `json:"name"`
+	Unit      string            `json:"unit"`
+	Old       gpuprof.Number    `json:"old"`   // median of the run medians
+	New       gpuprof.Number    `json:"new"`   //
+	Ratio     gpuprof.Number    `json:"ratio"` // new/old as measured, whichever is better
+	CI95      [2]gpuprof.Number `json:"ci95"`  // of Ratio
+	P         gpuprof.Number    `json:"p"`     // one-sided, of "not worse than the equivalence margin"
+	PAdjusted gpuprof.Number    `json:"p_adjusted"`
+	Verdict   Verdict           `json:"verdict"` // regressed, improved, same, inconclusive
+	// MDE is the least slowdown that data like these would find (90 % of the
+	// time), as a share: 0.05 is 5 %.
+	MDE    gpuprof.Number `json:"mde"`
+	Reason string         `json:"reason,omitempty"` // one sentence, where the verdict needs one
+
+	HigherIsBetter bool           `json:"higher_is_better,omitempty"`
+	Exact          bool           `json:"exact,omitempty"`
+	Threshold      float64        `json:"threshold"`           // of this metric
+	Runs           [2]int         `json:"runs"`                // old, new; of the stage that decided
+	Escalated      bool           `json:"escalated,omitempty"` // stage 2 looked at it
+	Stage1         *StageEvidence `json:"stage1,omitempty"`    // what made it escalate
+}
+
+// StageEvidence is what stage 1 of a gate saw of a metric it escalated.
+type StageEvidence struct {
+	Ratio gpuprof.Number    `json:"ratio"`
+	CI95  [2]gpuprof.Number `json:"ci95"`
+	P     gpuprof.Number    `json:"p"`
+	Runs  [2]int            `json:"runs"`
+}
+
+// Worse is how much worse New is than Old as a share (0.05 is 5 % worse),
+// whichever direction is better; NaN when there is no ratio.
+func (m *MetricResult) Worse() float64 {
+	if m.HigherIsBetter {
+		return 1/float64(m.Ratio) - 1
+	}
+	return float64(m.Ratio) - 1
+}
+
+// Difference is one field that is not the same on both sides.
+type Difference struct {
+	Field string `json:"field"` // "driver", "commit", a knob's name
+	Old   string `json:"old"`   // "" is unknown
+	New   string `json:"new"`
+	Hard  bool   `json:"hard"` // must agree: without --allow-mismatch there is no verdict
+	// Kind is "knob", "environment" or "code".
+	Kind string `json:"kind"`
+	// Allowed was asked for with --allow-mismatch.
+	Allowed bool `json:"allowed,omitempty"`
+}
+
+// Cause is a stage's part in the change of the whole step.
+type Cause struct {
+	Stage string `json:"stage"`
+	// ShareOfChange is this stage's change over the step's: the shares add up
+	// to 1, and a stage that changed the other way has a negative share.
+	ShareOfChange float64 `json:"share_of_change"`
+	// ExplainedBy names what differs and may have done it: knobs first, the
+	// environment second, code last. Data can show which stage changed; which
+	// of several differing fields did it is only known when there is one.
+	ExplainedBy string `json:"explained_by"`
+	// Change is new minus old in the unit of the step.
+	Change gpuprof.Number `json:"change"`
+}
+
+// Budget is a limit on an exact counter: --max NAME=N.
+type Budget struct {
+	Name string
+	Max  float64
+}
+
+// BudgetResult says whether one held.
+type BudgetResult struct {
+	Name  string         `json:"name"`
+	Unit  string         `json:"unit"`
+	Max   float64        `json:"max"`
+	Value gpuprof.Number `json:"value"` // the largest seen; null when missing
+	Over  bool           `json:"over"`
+	// Where names the call sites that counted most, where known.
+	Where   []string `json:"where,omitempty"`
+	Verdict Verdict  `json:"verdict"` // same, regressed, or inconclusive when missing
+	Reason  string   `json:"reason,omitempty"`
+}

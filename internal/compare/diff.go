@@ -1,0 +1,188 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The kinds of difference, in the order in which they explain a change.
+const (
+	kindKnob        = "knob"
+	kindEnvironment = "environment"
+	kindCode        = "code"
+)
+
+// differences lists what is not the same on both sides: knobs first, hard
+// fields before the others.
+func differences(old, new *Result, o Options) []Difference {
+	out := []Difference{}
+	add := func(kind string, hard bool, a, b map[string]string) {
+		for _, field := range keys(a, b) {
+			if a[field] != b[field] {
+				d := Difference{Field: field, Old: a[field], New: b[field], Hard: hard, Kind: kind}
+				d.Allowed = hard && slices.Contains(o.AllowMismatch, field)
+				out = append(out, d)
+			}
+		}
+	}
+	for _, model := range []bool{true, false} {
+		// A knob of one side only: then the workloads differ, or their versions.
+		isModel := func(name string) bool { return old.Knobs[name].Model || new.Knobs[name].Model }
+		only := func(r *Result) map[string]string {
+			m := map[string]string{}
+			for name, k := range r.Knobs {
+				if isModel(name) == model {
+					m[name] = k.Value
+				}
+			}
+			return m
+		}
+		add(kindKnob, model || o.Judge, only(old), only(new))
+	}
+	add(kindEnvironment, true, old.Env, new.Env)
+	add(kindEnvironment, false, old.Facts, new.Facts)
+	add(kindCode, false, old.Code, new.Code)
+	slices.SortStableFunc(out, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), cmp.Compare(a.Field, b.Field))
+	})
+	return out
+}
+
+func kindRank(d Difference) int {
+	rank := 2 * slices.Index([]string{kindKnob, kindEnvironment, kindCode}, d.Kind)
+	if !d.Hard {
+		rank++
+	}
+	return rank
+}
+
+// keys are those of both maps, sorted.
+func keys(a, b map[string]string) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// refused are the hard differences that nobody allowed.
+func refused(diffs []Difference) []Difference {
+	var out []Difference
+	for _, d := range diffs {
+		if d.Hard && !d.Allowed {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// refusal says which fields forbid a verdict.
+func refusal(diffs []Difference) string {
+	var parts []string
+	for _, d := range diffs {
+		parts = append(parts, d.String())
+	}
+	return "the sides cannot be compared: " + strings.Join(parts, ", ")
+}
+
+// String is "driver 550.1 -> 560.2".
+func (d Difference) String() string {
+	show := func(v string) string {
+		if v == "" {
+			return "unknown"
+		}
+		return v
+	}
+	name := d.Field
+	if d.Kind == kindKnob {
+		name = "knob " + name
+	}
+	return fmt.Sprintf("%s %s -> %s", name, show(d.Old), show(d.New))
+}
+
+// joined makes one Result of several of the same side: the processes of a
+// gate's blocks, or a baseline's sessions. Runs[k] of a metric are all samples
+// of parts[k], because one process is one run however many lines it printed.
+// Where parts disagree on a field its values are joined, so that it differs
+// from the other side and is named.
+func joined(parts []*Result) *Result {
+	first := parts[0]
+	out := *first
+	out.Env, out.Facts, out.Code = merged(parts, func(r *Result) map[string]string { return r.Env }),
+		merged(parts, func(r *Result) map[string]string { return r.Facts }), merged(parts, func(r *Result) map[string]string { return r.Code })
+	out.Knobs = map[string]Knob{}
+	values := merged(parts, func(r *Result) map[string]string {
+		m := map[string]string{}
+		for name, k := range r.Knobs {
+			m[name] = k.Value
+		}
+		return m
+	})
+	for name, v := range values {
+		model := slices.ContainsFunc(parts, func(r *Result) bool { return r.Knobs[name].Model })
+		out.Knobs[name] = Knob{v, model}
+	}
+	out.Metrics, out.RunInfo, out.Failed, out.Warnings = nil, nil, nil, nil
+	index := map[string]int{}
+	for k, r := range parts {
+		for _, m := range r.Metrics {
+			i, ok := index[m.Name]
+			if !ok {
+				i = len(out.Metrics)
+				index[m.Name] = i
+				out.Metrics = append(out.Metrics, MetricData{Metric: m.Metric, Runs: make([][]float64, len(parts)), Sites: m.Sites})
+			}
+			out.Metrics[i].Runs[k] = slices.Concat(m.Runs...)
+		}
+		out.RunInfo = append(out.RunInfo, overall(r.RunInfo))
+		for _, f := range r.Failed {
+			if !slices.Contains(out.Failed, f) {
+				out.Failed = append(out.Failed, f)
+			}
+		}
+		for _, w := range r.Warnings {
+			if !slices.ContainsFunc(out.Warnings, func(o gpuprof.Warning) bool { return o.Code == w.Code }) {
+				out.Warnings = append(out.Warnings, w)
+			}
+		}
+		if r.Status != gpuprof.Complete && r.Status != "" && (out.Status == gpuprof.Complete || out.Status == "") {
+			out.Status, out.Reason = r.Status, r.Reason
+		}
+	}
+	return &out
+}
+
+func merged(parts []*Result, fields func(*Result) map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, r := range parts {
+		for key, value := range fields(r) {
+			if old, ok := out[key]; !ok {
+				out[key] = value
+			} else if !slices.Contains(strings.Split(old, "; "), value) {
+				out[key] = old + "; " + value
+			}
+		}
+	}
+	return out
+}
+
+// overall is one entry for all runs of a result.
+func overall(infos []RunInfo) RunInfo {
+	var out RunInfo
+	for _, i := range infos {
+		if out.StartS == 0 {
+			out.StartS = i.StartS
+		}
+		out.Flagged += i.Flagged / float64(len(infos))
+		out.Codes = append(out.Codes, i.Codes...)
+	}
+	slices.Sort(out.Codes)
+	out.Codes = slices.Compact(out.Codes)
+	return out
+}

@@ -1,0 +1,308 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// entry is one metric on its way to a verdict.
+type entry struct {
+	Metric
+	margins  Margins
+	old, new [][]float64 // what the statistics see: empty runs dropped, floor applied
+	sides    [2]*MetricData
+	// blocked is why there can be no verdict, whatever the figures say.
+	blocked string
+	blame   blame
+	effect  stats.Effect // log(new/old), positive means more
+	ok      bool         // effect can be tested
+	floored bool         // the centres of both sides are below the floor
+	// zero: some sample is; positive: some sample of the old or new side is.
+	zero     bool
+	positive [2]bool
+	result   MetricResult
+}
+
+// blame says what kind of shortcoming made a metric inconclusive, for Next.
+type blame int
+
+const (
+	blameNone blame = iota
+	blameNoise
+	blameRuns     // too few runs
+	blameData     // missing, NaN, zero
+	blameFlags    // throttled on one side
+	blameTrend    // drift, and an order that lets it in
+	blameMismatch // hard keys
+	blameStatus   // partial or failed
+	blameCounter  // a counter that is not steady
+	blameStage2   // stage 2 has not run
+)
+
+// entries pairs the metrics of both sides, in the old side's order, then what
+// only the new side has. Exact ones come with their verdict.
+func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
+	oldBy, newBy := byName(old), byName(new)
+	names := make([]string, 0, len(old.Metrics))
+	for _, m := range old.Metrics {
+		names = append(names, m.Name)
+	}
+	for _, m := range new.Metrics {
+		if oldBy[m.Name] == nil {
+			names = append(names, m.Name)
+		}
+	}
+	names, err := o.selected(names)
+	if err != nil {
+		return nil, err
+	}
+	floor := stageFloor(old, new)
+	stages := map[string]bool{}
+	for _, s := range slices.Concat(old.Stages, new.Stages) {
+		stages[s] = true
+	}
+	out := make([]*entry, len(names))
+	for i, name := range names {
+		e := &entry{sides: [2]*MetricData{oldBy[name], newBy[name]}, margins: o.margins(name)}
+		for _, m := range e.sides {
+			if m != nil {
+				e.Metric = m.Metric
+				break
+			}
+		}
+		e.fill(paired)
+		if stages[name] && floor > 0 {
+			e.applyFloor(floor)
+		}
+		out[i] = e
+	}
+	return out, nil
+}
+
+func byName(r *Result) map[string]*MetricData {
+	out := make(map[string]*MetricData, len(r.Metrics))
+	for i := range r.Metrics {
+		out[r.Metrics[i].Name] = &r.Metrics[i]
+	}
+	return out
+}
+
+// stageFloor is the time from which on stages are judged, the same for both
+// sides whichever is called old; 0 when unknown.
+func stageFloor(old, new *Result) float64 {
+	a, b := old.Metric(old.Total), new.Metric(new.Total)
+	if a == nil || b == nil || old.Total == "" {
+		return 0
+	}
+	if f := defaultFloor * math.Min(centre(a.Runs), centre(b.Runs)); f > 0 && !math.IsInf(f, 0) {
+		return f
+	}
+	return 0
+}
+
+// centre is the median of the run medians; NaN of nothing.
+func centre(runs [][]float64) float64 {
+	var medians []float64
+	for _, r := range runs {
+		if len(r) > 0 {
+			medians = append(medians, stats.Median(r))
+		}
+	}
+	return stats.Median(medians)
+}
+
+// fill notes the figures and whatever forbids to test them. In paired data a
+// run that is missing leaves its block without a partner.
+func (e *entry) fill(paired bool) {
+	e.result = MetricResult{
+		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
+		Old: nan, New: nan, Ratio: nan, CI95: [2]gpuprof.Number{nan, nan}, P: nan, PAdjusted: nan, MDE: nan,
+	}
+	for s, name := range []string{"old", "new"} {
+		m := e.sides[s]
+		if m == nil {
+			e.block(blameData, fmt.Sprintf("the %s side does not have this metric", name))
+			continue
+		}
+		kept := make([][]float64, 0, len(m.Runs))
+		for k, run := range m.Runs {
+			if len(run) == 0 {
+				if paired {
+					e.block(blameData, fmt.Sprintf("run %d of the %s side did not measure it", k+1, name))
+				}
+				continue
+			}
+			kept = append(kept, run)
+			if i, why := e.scan(run, s); why != "" {
+				e.block(blameData, fmt.Sprintf("sample %d of run %d of the %s side is %s", i+1, k+1, name, why))
+			}
+		}
+		if len(kept) == 0 {
+			e.block(blameData, fmt.Sprintf("the %s side has no samples of it", name))
+		}
+		e.result.Runs[s] = len(kept)
+		if s == 0 {
+			e.old, e.result.Old = kept, gpuprof.Number(centre(kept))
+		} else {
+			e.new, e.result.New = kept, gpuprof.Number(centre(kept))
+		}
+	}
+	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact) {
+		e.block(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
+	}
+	if e.result.Old > 0 || e.result.Old < 0 {
+		e.result.Ratio = e.result.New / e.result.Old
+	}
+}
+
+// scan looks at the samples of a run of one side, and finds the first that
+// leaves nothing to test.
+func (e *entry) scan(run []float64, side int) (at int, why string) {
+	for i, v := range run {
+		switch {
+		case v > 0 && v <= math.MaxFloat64:
+			e.positive[side] = true
+		case v == 0:
+			e.zero = true
+		case notFinite(v):
+			return i, fmt.Sprint(v)
+		case !e.Exact:
+			return i, "negative, and there is no ratio"
+		}
+	}
+	return 0, ""
+}
+
+func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+
+// block gives a reason against a verdict; the first one stays.
+func (e *entry) block(b blame, why string) {
+	if e.blocked == "" {
+		e.blocked, e.blame = why, b
+	}
+}
+
+// applyFloor raises samples to the floor. A stage whose centre is below it on
+// both sides is not judged, and one that grows past it is judged by how far.
+func (e *entry) applyFloor(floor float64) {
+	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
+	e.floored = low[0] && low[1]
+	switch {
+	case e.floored:
+		e.result.Reason = fmt.Sprintf("less than %.0f %% of the step on both sides: too little to judge", 100*defaultFloor)
+	case low[0] || low[1]:
+		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the step (%s) up", 100*defaultFloor, gpuprof.FormatSeconds(floor))
+	}
+	e.old, e.new = raise(e.old, floor), raise(e.new, floor)
+	e.zero = false
+}
+
+// raise lifts samples to the floor; a NaN stays one.
+func raise(runs [][]float64, floor float64) [][]float64 {
+	out := make([][]float64, len(runs))
+	for i, r := range runs {
+		out[i] = make([]float64, len(r))
+		for j, v := range r {
+			out[i][j] = math.Max(v, floor)
+		}
+	}
+	return out
+}
+
+// enough blocks what has too few runs, and settles what is zero on both sides.
+func (e *entry) enough() {
+	if e.blocked != "" {
+		return
+	}
+	switch a, b := len(e.old), len(e.new); {
+	case a < MinRuns || b < MinRuns:
+		e.block(blameRuns, fmt.Sprintf("%d runs (processes) on the old side and %d on the new one; a verdict needs %d a side, because the samples of one process are not independent", a, b, MinRuns))
+	case e.floored: // its reason is there already
+		e.result.Verdict = Same
+	case e.zero && !e.positive[0] && !e.positive[1]:
+		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
+	case e.zero:
+		e.block(blameData, "it holds zeros, and a ratio to zero says nothing")
+	}
+}
+
+// decidedEarly says that the verdict needs no test.
+func (e *entry) decidedEarly() bool { return e.result.Verdict != Inconclusive }
+
+// worse is the effect with positive meaning worse.
+func (e *entry) worse() stats.Effect {
+	if e.HigherIsBetter {
+		return e.effect.Negate()
+	}
+	return e.effect
+}
+
+// limits are the margins on the logarithm: of no matter, and to be found.
+func (e *entry) limits() (delta, threshold float64) {
+	return math.Log1p(e.margins.Equivalence), math.Log1p(e.margins.Threshold)
+}
+
+// p is of "not worse than the equivalence margin"; mirrored of "not better".
+func (e *entry) p() float64 {
+	delta, _ := e.limits()
+	return e.worse().PNotAbove(delta)
+}
+
+func (e *entry) mirrored() float64 {
+	delta, _ := e.limits()
+	return e.worse().Negate().PNotAbove(delta)
+}
+
+// set takes an effect in, and writes down what it says.
+func (e *entry) set(effect stats.Effect, ok bool) {
+	e.effect, e.ok = effect, ok && effect.OK()
+	if !e.ok {
+		return
+	}
+	r := &e.result
+	delta, _ := e.limits()
+	r.P = gpuprof.Number(e.p())
+	r.MDE = gpuprof.Number(math.Expm1(e.worse().MDE(delta, alpha, power)))
+	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
+	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
+}
+
+var nan = gpuprof.Number(math.NaN())
+
+// exactVerdict compares counters.
+func (e *entry) exactVerdict() {
+	if e.blocked != "" {
+		return
+	}
+	a, ok1 := stats.CountOf(slices.Concat(e.old...))
+	b, ok2 := stats.CountOf(slices.Concat(e.new...))
+	if !ok1 || !ok2 {
+		e.block(blameData, "a side has no value of it")
+		return
+	}
+	r := &e.result
+	r.Old, r.New, r.Ratio = gpuprof.Number(a.Value), gpuprof.Number(b.Value), nan
+	if a.Value != 0 {
+		r.Ratio = r.New / r.Old
+	} else if b.Value == 0 {
+		r.Ratio = 1
+	}
+	sign, certain := stats.CompareCounts(a, b)
+	if e.HigherIsBetter {
+		sign = -sign
+	}
+	switch {
+	case !certain:
+		e.block(blameCounter, fmt.Sprintf("the counter is not exact: %g to %g on the old side, %g to %g on the new one", a.Lo, a.Hi, b.Lo, b.Hi))
+	case sign > 0:
+		r.Verdict = Regressed
+	case sign < 0:
+		r.Verdict = Improved
+	default:
+		r.Verdict = Same
+	}
+}

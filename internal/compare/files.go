@@ -1,0 +1,199 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Compare judges two result files by their runs: Student's t on run medians,
+// unpaired, with a session term on each side, because what changed between the
+// two sessions (clocks, heat, neighbours) cannot be seen inside either. That
+// term is assumed, 1 % unless Options.SessionSpread says otherwise: an
+// unchanged program then passes a 5 % threshold, a change of 12 % is found, and
+// one of 5 % is inconclusive. Measure both in one job (Gate) to do better.
+//
+// The error is ErrUsage for options that fit no metric and ErrInput for a side
+// without metrics. Everything else that stands in the way of a verdict is in
+// the Comparison.
+func Compare(old, new *Result, o Options) (*Comparison, error) {
+	if err := present(old, new); err != nil {
+		return nil, err
+	}
+	b, err := lay(kindFiles, old, new, o)
+	if err != nil {
+		return nil, err
+	}
+	b.spread, b.assumed = o.spread(), true
+	b.order = timeline(old, new)
+	b.measure(func(e *entry) (stats.Effect, bool) {
+		return stats.Unpaired([][]float64{stats.LogMedians(e.old)}, stats.LogMedians(e.new), b.spread)
+	})
+	b.blockTrends()
+	decide(b.testable(), 0, b.spread > 0)
+	return b.comparison(), nil
+}
+
+func present(sides ...*Result) error {
+	for i, r := range sides {
+		name := []string{"old", "new"}[min(i, 1)]
+		if r == nil {
+			return gpuprof.Errorf(gpuprof.ErrInput, "comparing: the %s side is missing; give a result file", name)
+		}
+		if len(r.Metrics) == 0 && len(r.Failed) == 0 {
+			return gpuprof.Errorf(gpuprof.ErrInput, "comparing %s: it holds no metric; give a file with results", cmp.Or(r.Source, "the "+name+" side"))
+		}
+	}
+	return nil
+}
+
+// timeline is the runs of both sides in the order they were taken, true for
+// the new side. Without times all of the old side came first.
+func timeline(old, new *Result) []bool {
+	type run struct {
+		at    float64
+		isNew bool
+	}
+	var runs []run
+	known := true
+	for side, r := range []*Result{old, new} {
+		n := len(r.RunInfo)
+		if n == 0 {
+			for _, m := range r.Metrics {
+				if !m.Exact {
+					n = max(n, len(m.Runs))
+				}
+			}
+			known = false
+		}
+		for k := range n {
+			at := 0.0
+			if k < len(r.RunInfo) {
+				at = r.RunInfo[k].StartS
+			}
+			known = known && at > 0
+			runs = append(runs, run{at, side == 1})
+		}
+	}
+	if known {
+		slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.at, b.at) })
+	}
+	out := make([]bool, len(runs))
+	for i, r := range runs {
+		out[i] = r.isNew
+	}
+	return out
+}
+
+// CompareStored judges a result against a stored baseline of several sessions,
+// the latest last. With ten sessions or more the spread between sessions is
+// estimated from them, and the verdict is that of a t prediction interval over
+// session medians. With fewer it is the largest of what they show and
+// Options.SessionSpread (1 %), and the Comparison says that it was assumed.
+// Counters compare with the latest session. Errors as for Compare.
+func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
+	if len(sessions) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session; add one with gpuprof baseline add RUN")
+	}
+	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
+		return nil, err
+	}
+	old, bySession := pooled(sessions)
+	b, err := lay(kindBaseline, old, new, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range b.entries {
+		if e.Exact {
+			continue
+		}
+		centres := sessionCentres(bySession[e.Name])
+		if sigma, _ := stats.SessionSpread(centres); sigma > b.spread {
+			b.spread = sigma
+		}
+		b.assumed = b.assumed || len(centres) < MinSessions
+	}
+	if b.assumed {
+		b.spread = max(b.spread, o.spread())
+	}
+	floor := stageFloor(old, new)
+	b.measure(func(e *entry) (stats.Effect, bool) {
+		runs := bySession[e.Name]
+		if floor > 0 && slices.Contains(slices.Concat(old.Stages, new.Stages), e.Name) {
+			runs = raised(runs, floor)
+		}
+		centres := sessionCentres(runs)
+		if len(centres) >= MinSessions {
+			return stats.Predict(centres, stats.Median(stats.LogMedians(e.new)))
+		}
+		logs := make([][]float64, len(runs))
+		for i, r := range runs {
+			logs[i] = stats.LogMedians(r)
+		}
+		sigma, _ := stats.SessionSpread(centres)
+		if !(sigma > o.spread()) {
+			sigma = o.spread()
+		}
+		return stats.Unpaired(logs, stats.LogMedians(e.new), sigma)
+	})
+	decide(b.testable(), 0, b.assumed && b.spread > 0)
+	if n := len(sessions); b.assumed {
+		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %d sessions, so a spread between sessions of %.2g %% is assumed", n, 100*b.spread),
+			fmt.Sprintf("add %d sessions with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", max(1, MinSessions-n)))
+	}
+	return b.comparison(), nil
+}
+
+// pooled is one Result of a baseline's sessions: their runs one after the
+// other, counters of the latest; and each metric's runs by session.
+func pooled(sessions []*Result) (*Result, map[string][][][]float64) {
+	latest := sessions[len(sessions)-1]
+	out := joined(sessions)
+	out.Source, out.Tool, out.Stages, out.Total = latest.Source, latest.Tool, latest.Stages, latest.Total
+	out.Code = latest.Code
+	out.RunInfo = nil
+	for i := range out.Metrics {
+		out.Metrics[i].Runs = nil
+	}
+	mine, by := byName(out), map[string][][][]float64{}
+	for _, s := range sessions {
+		out.RunInfo = append(out.RunInfo, s.RunInfo...)
+		for _, d := range s.Metrics {
+			by[d.Name] = append(by[d.Name], d.Runs)
+			if m := mine[d.Name]; m.Exact {
+				m.Runs = d.Runs // of the latest session that has it
+			} else {
+				m.Runs = append(m.Runs, d.Runs...)
+			}
+		}
+	}
+	return out, by
+}
+
+// sessionCentres is the logarithm of each session's median of run medians.
+func sessionCentres(sessions [][][]float64) []float64 {
+	var out []float64
+	for _, runs := range sessions {
+		var kept [][]float64
+		for _, r := range runs {
+			if len(r) > 0 {
+				kept = append(kept, r)
+			}
+		}
+		if logs := stats.LogMedians(kept); len(logs) > 0 {
+			out = append(out, stats.Median(logs))
+		}
+	}
+	return out
+}
+
+func raised(sessions [][][]float64, floor float64) [][][]float64 {
+	out := make([][][]float64, len(sessions))
+	for i, runs := range sessions {
+		out[i] = raise(runs, floor)
+	}
+	return out
+}

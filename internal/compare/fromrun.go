@@ -1,0 +1,205 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// hardFacts are the device facts that must agree; a fact with one of these
+// prefixes too (power_limit_w, application_sm_clock_hz).
+var hardFacts = []string{"driver", "cuda", "compute_capability", "mig", "ecc", "power_limit", "application_", "clock_lock", "locked_", "simulated"}
+
+// codeFacts say which code ran, not where.
+var codeFacts = []string{"ptx_hash", "binding"}
+
+// FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage>
+// (the stages' exposed times, which add up to the step), throughput,
+// peak_memory, energy_step and, exact, the step's counters. An invalid run
+// (a check failed) has no times and becomes a Result that failed. ErrInput for
+// a run that holds nothing to compare.
+func FromRun(r *gpuprof.Run) (*Result, error) {
+	if r == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run; give a file written by gpuprof run")
+	}
+	out := &Result{
+		Source: r.Workload, Tool: "gpuprof", Status: r.Status, Reason: r.Reason,
+		Workload: r.Workload, Preset: r.Preset, Warnings: slices.Clone(r.Warnings),
+		Knobs: map[string]Knob{},
+	}
+	if out.Status == "" {
+		out.Status = gpuprof.Complete
+	}
+	for name, value := range r.Knobs {
+		out.Knobs[name] = Knob{Value: value, Model: slices.Contains(r.ModelKnobs, name)}
+	}
+	out.Env, out.Facts, out.Code = fingerprint(r)
+	out.series("step", r.Step, false)
+	if r.Step != nil {
+		for i := range r.Stages {
+			s := &r.Stages[i]
+			if s.Parent != "step" || s.Exposed == nil || out.Metric("step/"+s.Name) != nil {
+				continue
+			}
+			out.series("step/"+s.Name, s.Exposed, false)
+			out.Stages = append(out.Stages, "step/"+s.Name)
+		}
+		out.Total = "step"
+	}
+	if r.Throughput != nil {
+		out.series("throughput", r.Throughput.Series, true)
+	}
+	if r.PeakMemory > 0 {
+		out.exact("peak_memory", "B", float64(r.PeakMemory))
+	}
+	out.series("energy_step", r.EnergyStep, false)
+	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
+		out.exact(name, counterUnit(name), r.Counters[name])
+	}
+	if r.Status == gpuprof.Invalid {
+		out.Failed = append(out.Failed, invalidReason(r))
+	}
+	if len(out.Metrics) == 0 && len(out.Failed) == 0 {
+		why := r.Reason
+		if why == "" {
+			why = "it was stopped before the first sample"
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing run %s/%s: it holds no samples (%s); run it again", r.Workload, r.Preset, why)
+	}
+	out.RunInfo = runInfo(r)
+	return out, nil
+}
+
+func invalidReason(r *gpuprof.Run) string {
+	for _, c := range r.Failed() {
+		return fmt.Sprintf("%s: check of %s failed (relative error %.3g, allowed %.3g)", r.Workload, c.Stage, float64(c.RelativeError), c.Tolerance)
+	}
+	if r.Reason != "" {
+		return r.Workload + ": " + r.Reason
+	}
+	return r.Workload + ": the run is marked invalid"
+}
+
+func (r *Result) series(name string, s *gpuprof.Series, higher bool) {
+	if s.N() == 0 {
+		return
+	}
+	r.Metrics = append(r.Metrics, MetricData{Metric: Metric{Name: name, Unit: s.Unit, HigherIsBetter: higher}, Runs: s.Runs})
+}
+
+func (r *Result) exact(name, unit string, value float64) {
+	if r.Metric(name) == nil {
+		r.Metrics = append(r.Metrics, MetricData{Metric: Metric{Name: name, Unit: unit, Exact: true}, Runs: [][]float64{{value}}})
+	}
+}
+
+func counterUnit(name string) string {
+	switch {
+	case strings.HasPrefix(name, "bytes_"):
+		return "B"
+	case name == "flops":
+		return "flop"
+	}
+	return "count"
+}
+
+// fingerprint sorts what is known of the surroundings by what a difference
+// means: no comparison, a possible cause, or another program. A load average
+// is left out: it differs always.
+func fingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
+	d := &r.Device
+	env, facts, code = map[string]string{}, map[string]string{}, map[string]string{}
+	put := func(into map[string]string, key, value string) {
+		if value != "" {
+			into[key] = value
+		}
+	}
+	for key, value := range d.DeviceInfo {
+		switch {
+		case hasPrefix(key, hardFacts):
+			put(env, key, value)
+		case hasPrefix(key, codeFacts):
+			put(code, key, value)
+		default:
+			put(facts, key, value)
+		}
+	}
+	put(env, "workload", r.Workload)
+	put(env, "preset", r.Preset)
+	put(env, "mode", string(r.Mode))
+	put(env, "device_kind", d.Kind)
+	put(env, "device", d.Name)
+	put(env, "arch", d.Arch)
+	put(env, "cpu", d.CPU)
+	put(env, "cpu_cores", count(float64(d.CPUCores)))
+	put(env, "os", d.OS)
+	put(facts, "device_cores", count(float64(d.Cores)))
+	put(facts, "cpu_quota", count(d.CPUQuota))
+	put(facts, "memory_bytes", count(float64(d.Memory)))
+	put(facts, "kernel", d.Kernel)
+	put(facts, "governor", d.Governor)
+	put(facts, "seed", strconv.FormatUint(r.Seed, 10))
+	put(code, "go", d.Go)
+	put(code, "version", r.Tool.Version)
+	put(code, "commit", r.Tool.Commit)
+	return env, facts, code
+}
+
+func hasPrefix(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+}
+
+// count is a number as text, "" for an unknown zero.
+func count(v float64) string {
+	if v == 0 || math.IsNaN(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// runInfo assigns the instrumented samples, in order, to the processes whose
+// step series they make up; nil when the lists do not fit.
+func runInfo(r *gpuprof.Run) []RunInfo {
+	if r.Step == nil {
+		return nil
+	}
+	var probed []int // indices into Order
+	for i, o := range r.Order {
+		if o.Side == gpuprof.SideProbed {
+			probed = append(probed, i)
+		}
+	}
+	if len(probed) != r.Step.N() {
+		return nil
+	}
+	out := make([]RunInfo, 0, len(r.Step.Runs))
+	for _, samples := range r.Step.Runs {
+		var info RunInfo
+		seen := map[string]bool{}
+		flagged := 0
+		for k, i := range probed[:len(samples)] {
+			if k == 0 && !r.Started.IsZero() {
+				info.StartS = float64(r.Started.UnixNano())*1e-9 + r.Order[i].StartS
+			}
+			if i >= len(r.Flags) || len(r.Flags[i]) == 0 {
+				continue
+			}
+			flagged++
+			for _, c := range r.Flags[i] {
+				seen[c] = true
+			}
+		}
+		if len(samples) > 0 {
+			info.Flagged = float64(flagged) / float64(len(samples))
+		}
+		info.Codes = slices.Sorted(maps.Keys(seen))
+		probed = probed[len(samples):]
+		out = append(out, info)
+	}
+	return out
+}

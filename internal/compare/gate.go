@@ -1,0 +1,211 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Block is one process of A and one of B, run one after the other. All samples
+// that a process printed belong to its one run.
+type Block struct {
+	A, B    *Result
+	BFirst  bool // the order in which they ran
+	Attempt int  // how often the block was measured before: 0, 1, 2
+}
+
+// Order says for each of n blocks whether B runs first: at random, every
+// second block the mirror of the one before. Give stage 2 another seed.
+func Order(n int, seed uint64) []bool { return stats.MirroredOrder(n, seed) }
+
+// Rerun says that a block is to be measured again, because more than a tenth
+// of the samples of one side carry a flag, and why. A block is repeated at most
+// twice; what is still flagged then is kept, and Stage1 and Stage2 judge by
+// how the two sides differ in it.
+func Rerun(b Block) (again bool, why string) {
+	if b.Attempt >= MaxReruns || b.A == nil || b.B == nil {
+		return false, ""
+	}
+	for _, side := range []struct {
+		name string
+		r    *Result
+	}{{"old", b.A}, {"new", b.B}} {
+		if i := overall(side.r.RunInfo); i.Flagged > flaggedLimit {
+			return true, fmt.Sprintf("%.0f %% of the %s side's samples are flagged %s", 100*i.Flagged, side.name, list(i.Codes))
+		}
+	}
+	return false, ""
+}
+
+// Gate judges A against B from blocks measured in one job, in two stages. The
+// first, of Stage1Blocks, passes what is clearly no slower and escalates the
+// rest; the second, of Stage2Blocks fresh ones, decides on those alone. The
+// stages are not pooled: a metric escalated because of a chance excursion would
+// carry it into the decision.
+//
+//	g := compare.NewGate(o)
+//	c, err := g.Stage1(blocks)
+//	if err == nil && len(g.Escalated()) > 0 { c, err = g.Stage2(more) }
+type Gate struct {
+	o    Options
+	boot *stats.Bootstrap
+	one  *bench
+	up   []*entry
+}
+
+// NewGate makes a gate; the options are checked by Stage1.
+func NewGate(o Options) *Gate {
+	o.Judge = true
+	return &Gate{o: o, boot: o.bootstrap()}
+}
+
+// Escalated names the metrics that need stage 2.
+func (g *Gate) Escalated() []string {
+	out := make([]string, len(g.up))
+	for i, e := range g.up {
+		out[i] = e.Name
+	}
+	return out
+}
+
+// Stage1 judges the first blocks. Its Comparison is final when nothing is
+// escalated; otherwise the escalated metrics are inconclusive in it until
+// Stage2 has seen fresh blocks. Errors as for Compare.
+func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
+	b, err := g.lay(blocks, g.o, func(*entry) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	b.stages = 1
+	g.one, g.up = b, escalate(b.testable())
+	c := b.comparison()
+	for _, e := range g.up {
+		m := c.metric(e.Name)
+		m.Reason = "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
+	}
+	return c, nil
+}
+
+// lay prepares the blocks of one stage, and the metrics to keep of them.
+func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
+	if len(blocks) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks; measure at least %d", Stage1Blocks)
+	}
+	var as, bs []*Result
+	for i, b := range blocks {
+		if b.A == nil || b.B == nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: block %d lacks a side; measure it again", i+1)
+		}
+		as, bs = append(as, b.A), append(bs, b.B)
+	}
+	old, new := joined(as), joined(bs)
+	if err := present(old, new); err != nil {
+		return nil, err
+	}
+	b, err := lay(kindGate, old, new, o)
+	if err != nil {
+		return nil, err
+	}
+	b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool { return !keep(e) })
+	for _, blk := range blocks {
+		b.order = append(b.order, blk.BFirst, !blk.BFirst)
+	}
+	b.measure(func(e *entry) (stats.Effect, bool) {
+		if len(e.old) != len(e.new) {
+			return stats.Effect{}, false
+		}
+		return g.boot.Paired(e.old, e.new)
+	})
+	b.blockTrends()
+	return b, nil
+}
+
+// Stage2 decides on the escalated metrics from fresh blocks, and gives the
+// comparison of both stages. What stage 1 settled stays, except that a counter
+// or a failure that shows only now counts as well.
+func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
+	if g.one == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1; judge the first blocks first")
+	}
+	o := g.o
+	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries
+	up := map[string]bool{}
+	for _, name := range g.Escalated() {
+		up[name] = true
+	}
+	b, err := g.lay(blocks, o, func(e *entry) bool { return e.Exact || up[e.Name] })
+	if err != nil {
+		return nil, err
+	}
+	now := map[string]*entry{}
+	for _, e := range b.entries {
+		now[e.Name] = e
+	}
+	var family []*entry
+	final := make([]*entry, len(g.one.entries))
+	for i, first := range g.one.entries {
+		second := now[first.Name]
+		switch {
+		case first.Exact && second != nil && first.result.Verdict == Same && second.result.Verdict != Same:
+			final[i] = second
+			continue
+		case !up[first.Name]:
+			final[i] = first
+			continue
+		case second == nil:
+			second = &entry{Metric: first.Metric}
+			second.fill(true)
+			second.blocked, second.blame = "stage 2 did not measure it", blameData
+		}
+		second.inherit(first)
+		final[i] = second
+		family = append(family, second)
+	}
+	decideFamily(family)
+	b.entries, b.stages = final, 2
+	b.warnings = append(b.warnings, g.one.warnings...)
+	b.warnings = slices.CompactFunc(b.warnings, func(x, y gpuprof.Warning) bool { return x == y })
+	b.old.Failed, b.new.Failed = union(g.one.old.Failed, b.old.Failed), union(g.one.new.Failed, b.new.Failed)
+	return b.comparison(), nil
+}
+
+// inherit takes from stage 1 what stage 2 does not measure.
+func (e *entry) inherit(first *entry) {
+	e.margins = first.margins
+	e.result.Threshold = first.margins.Threshold
+	e.result.Escalated = true
+	f := &first.result
+	e.result.Stage1 = &StageEvidence{Ratio: f.Ratio, CI95: f.CI95, P: f.P, Runs: f.Runs}
+	if e.ok { // with its own margins, the p-value is another
+		e.set(e.effect, true)
+	}
+}
+
+// decideFamily is Holm over all escalated metrics, also those that stage 2
+// could not test.
+func decideFamily(family []*entry) {
+	var tested []*entry
+	untested := 0
+	for _, e := range family {
+		switch {
+		case e.decidedEarly():
+		case e.blocked == "" && e.ok:
+			tested = append(tested, e)
+		default:
+			untested++
+		}
+	}
+	decide(tested, untested, false)
+}
+
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// bench is one comparison being made: what every way in shares.
+type bench struct {
+	o        Options
+	kind     string
+	old, new *Result
+	entries  []*entry
+	diffs    []Difference
+	order    []bool // the runs in the order taken, true for the new side
+	warnings []gpuprof.Warning
+	spread   float64 // between sessions, 0 in one job
+	assumed  bool
+	stages   int // of a gate
+}
+
+// lay puts two sides on the bench. Metrics that cannot have a verdict know why
+// when it returns, and exact ones have theirs.
+func lay(kind string, old, new *Result, o Options) (*bench, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	b := &bench{o: o, kind: kind, old: old, new: new, diffs: differences(old, new, o)}
+	var err error
+	if b.entries, err = entries(old, new, o, kind == kindGate); err != nil {
+		return nil, err
+	}
+	b.blockAll()
+	for _, e := range b.entries {
+		if e.Exact {
+			e.exactVerdict()
+		} else {
+			e.enough()
+		}
+	}
+	return b, nil
+}
+
+// The kinds of comparison.
+const (
+	kindGate     = "gate"
+	kindFiles    = "files"
+	kindBaseline = "baseline"
+	kindBudget   = "budget"
+)
+
+// blockAll finds what forbids any verdict, and any verdict on times.
+func (b *bench) blockAll() {
+	every := func(why blame, text string) {
+		for _, e := range b.entries {
+			e.block(why, text)
+		}
+	}
+	if no := refused(b.diffs); len(no) > 0 {
+		for _, e := range b.entries { // whatever else is wrong with it
+			e.blocked, e.blame = refusal(no), blameMismatch
+		}
+	}
+	for _, d := range b.diffs {
+		if d.Allowed {
+			b.warn("mismatch-allowed", "the sides differ in "+d.String(), "trust the verdict as far as that field does not matter")
+		}
+	}
+	for i, r := range []*Result{b.old, b.new} {
+		name := []string{"old", "new"}[i]
+		switch r.Status {
+		case gpuprof.Partial:
+			every(blameStatus, fmt.Sprintf("the %s side was cut short: %s", name, cmp.Or(r.Reason, "it does not say why")))
+		case gpuprof.Invalid:
+			every(blameStatus, fmt.Sprintf("the %s side is invalid: %s", name, cmp.Or(r.Reason, "it does not say why")))
+		}
+	}
+	b.blockFlagged()
+}
+
+// blockFlagged applies the rule about throttled samples. They are kept,
+// because a change that draws more power throttles more and is slower by it;
+// but when one side was disturbed and the other was not, the difference says
+// nothing about the program.
+func (b *bench) blockFlagged() {
+	x, y := overall(b.old.RunInfo), overall(b.new.RunInfo)
+	codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
+	if math.Abs(x.Flagged-y.Flagged) > flaggedApart {
+		why := fmt.Sprintf("%.0f %% of the old side's samples are flagged %s, and %.0f %% of the new side's", 100*x.Flagged, list(codes), 100*y.Flagged)
+		for _, e := range b.entries {
+			if !e.Exact {
+				e.block(blameFlags, why)
+			}
+		}
+		return
+	}
+	if max(x.Flagged, y.Flagged) > flaggedLimit {
+		b.warn("flagged-samples", fmt.Sprintf("%.0f %% of the old side's samples and %.0f %% of the new side's are flagged %s", 100*x.Flagged, 100*y.Flagged, list(codes)),
+			"find what disturbs the machine; the verdict holds for this disturbed state")
+	}
+}
+
+func (b *bench) warn(code, text, fix string) {
+	b.warnings = append(b.warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
+
+// testable are the metrics that a statistical test is to decide.
+func (b *bench) testable() []*entry {
+	var out []*entry
+	for _, e := range b.entries {
+		if !e.Exact && e.blocked == "" && !e.decidedEarly() {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// measure gives every metric that can have one its effect, also those without
+// a verdict: the figures are worth seeing.
+func (b *bench) measure(effect func(*entry) (stats.Effect, bool)) {
+	for _, e := range b.entries {
+		if e.Exact || e.decidedEarly() {
+			continue
+		}
+		e.set(effect(e))
+		if !e.ok {
+			e.block(blameData, "its figures leave nothing to test")
+		}
+	}
+}
+
+// blockTrends looks for drifts that the order of the runs turned into a
+// difference. Over many metrics chance makes trends, hence Holm; and a drift is
+// only a reason when the order lets it move the result by half of what does not
+// matter.
+func (b *bench) blockTrends() {
+	tested := b.testable()
+	if len(tested) == 0 || stats.CheckOrder(b.order).Shift == 0 {
+		return // no drift can show in the difference
+	}
+	trends, p := make([]stats.Trend, len(tested)), make([]float64, len(tested))
+	for i, e := range tested {
+		trends[i] = e.trend(b.order)
+		p[i] = trends[i].P
+	}
+	for i, adjusted := range stats.Holm(p) {
+		e := tested[i]
+		delta, _ := e.limits()
+		if adjusted <= alpha && math.Abs(trends[i].Bias) > delta/2 {
+			e.block(blameTrend, fmt.Sprintf("it drifts by %.2g %% a run, and the runs of the two sides were taken in an order that makes a difference of %.1f %% of that", 100*math.Expm1(trends[i].Slope), 100*math.Abs(trends[i].Bias)))
+		}
+	}
+}
+
+// trend puts the runs of both sides in the order they were taken.
+func (e *entry) trend(order []bool) stats.Trend {
+	a, b := stats.LogMedians(e.old), stats.LogMedians(e.new)
+	if len(a)+len(b) != len(order) {
+		return stats.Trend{P: 1}
+	}
+	logs := make([]float64, 0, len(order))
+	for _, isNew := range order {
+		from := &a
+		if isNew {
+			from = &b
+		}
+		if len(*from) == 0 {
+			return stats.Trend{P: 1}
+		}
+		logs = append(logs, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return stats.FindTrend(logs, order)
+}
+
+// decide gives the tested metrics their verdict: Holm over all of them.
+// clear asks of a change that its size too be shown to exceed the threshold:
+// between sessions the error is assumed rather than measured, and a change of
+// just the threshold is not to be told from it.
+//
+// untested metrics belong to the family too: Holm counts them.
+func decide(tested []*entry, untested int, clear bool) {
+	p, mirrored := make([]float64, len(tested)+untested), make([]float64, len(tested)+untested)
+	for i := range p {
+		p[i], mirrored[i] = math.NaN(), math.NaN()
+	}
+	for i, e := range tested {
+		p[i], mirrored[i] = e.p(), e.mirrored()
+	}
+	p, mirrored = stats.Holm(p), stats.Holm(mirrored)
+	for i, e := range tested {
+		w := e.worse()
+		_, limit := e.limits()
+		least := math.Inf(-1)
+		if clear {
+			least = limit
+		}
+		e.result.PAdjusted = gpuprof.Number(p[i])
+		switch {
+		case p[i] <= alpha && w.Lower(1-alpha) > least:
+			e.result.Verdict = Regressed
+		case mirrored[i] <= alpha && w.Negate().Lower(1-alpha) > least:
+			e.result.Verdict = Improved
+		case w.Upper(passLevel) <= limit:
+			e.result.Verdict = Same
+		default:
+			e.block(blameNoise, fmt.Sprintf("the data allow anything from %+.1f %% to %+.1f %%; they could show a change of %.1f %%",
+				100*math.Expm1(e.effect.Lower(passLevel)), 100*math.Expm1(e.effect.Upper(passLevel)), 100*float64(e.result.MDE)))
+		}
+	}
+}
+
+// escalate is the first stage of a gate: it passes what is clearly no slower,
+// and gives the rest to fresh data. (Improvements are tested by the mirrored
+// rule among all metrics of the stage.)
+func escalate(tested []*entry) (up []*entry) {
+	mirrored := make([]float64, len(tested))
+	for i, e := range tested {
+		mirrored[i] = e.mirrored()
+	}
+	mirrored = stats.Holm(mirrored)
+	for i, e := range tested {
+		_, limit := e.limits()
+		switch {
+		case e.p() < escalateAlpha || e.worse().Upper(passLevel) > limit:
+			e.result.Escalated = true
+			up = append(up, e)
+		case mirrored[i] <= alpha:
+			e.result.Verdict = Improved
+		default:
+			e.result.Verdict = Same
+		}
+	}
+	return up
+}

@@ -1,0 +1,149 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// next says what would settle an inconclusive verdict, what matters most
+// first.
+func (b *bench) next() []string {
+	by := map[blame][]*entry{}
+	for _, e := range b.entries {
+		if e.result.Verdict == Inconclusive {
+			why := e.blame
+			if e.result.Escalated && why == blameNone {
+				why = blameStage2
+			}
+			by[why] = append(by[why], e)
+		}
+	}
+	var out []string
+	say := func(why blame, text func([]*entry) string) {
+		if es := by[why]; len(es) > 0 {
+			out = append(out, text(es))
+		}
+	}
+	say(blameMismatch, func([]*entry) string {
+		var fields []string
+		for _, d := range refused(b.diffs) {
+			fields = append(fields, d.Field)
+		}
+		return fmt.Sprintf("measure both sides with the same %s, or say --allow-mismatch %s", strings.Join(fields, ", "), strings.Join(fields, " --allow-mismatch "))
+	})
+	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
+	say(blameRuns, func([]*entry) string {
+		return fmt.Sprintf("measure each side in at least %d processes (gpuprof run … --runs %d)", MinRuns, MinRuns)
+	})
+	say(blameFlags, func([]*entry) string {
+		x, y := overall(b.old.RunInfo), overall(b.new.RunInfo)
+		codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
+		return fmt.Sprintf("measure again on a machine that is not disturbed (%s): let it cool, stop other work, or lock the clocks", list(codes))
+	})
+	say(blameTrend, func([]*entry) string {
+		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift does not look like a difference"
+	})
+	say(blameData, func(es []*entry) string {
+		return fmt.Sprintf("look at why there are no usable figures of %s, or leave it out with --metric", names(es))
+	})
+	say(blameCounter, func(es []*entry) string {
+		return fmt.Sprintf("find out why %s differs from run to run; an exact counter should not", names(es))
+	})
+	say(blameStage2, func(es []*entry) string {
+		return fmt.Sprintf("give the gate more time (--budget): %s needs %d more blocks", names(es), Stage2Blocks)
+	})
+	say(blameNoise, b.moreRuns)
+	return out
+}
+
+// mostRuns is how many runs a side anyone would wait for.
+const mostRuns = 100
+
+// moreRuns says how many runs the noisiest metric would take, and where its
+// noise comes from.
+func (b *bench) moreRuns(es []*entry) string {
+	worst, need := es[0], 0.0
+	for _, e := range es {
+		if n := b.runsNeeded(e); n > need {
+			worst, need = e, n
+		}
+	}
+	have := min(len(worst.old), len(worst.new))
+	source := b.noise(worst)
+	switch {
+	case math.IsInf(need, 1):
+		return fmt.Sprintf("%s: %s, which more runs do not reduce; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, source)
+	case need > mostRuns:
+		return fmt.Sprintf("%s: %s; quieten the machine or measure elsewhere (as it is, some %.0f runs a side would be needed to find %g %%)", worst.Name, source, need, 100*worst.margins.Threshold)
+	case need <= float64(have):
+		return fmt.Sprintf("%s: the change is close to the threshold of %g %%; decide whether it is acceptable, or set another --threshold (%s)", worst.Name, 100*worst.margins.Threshold, source)
+	}
+	return fmt.Sprintf("about %.0f runs a side instead of %d would find a change of %g %% in %s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, source)
+}
+
+// runsNeeded is how many runs a side bring the minimum detectable effect down
+// to the threshold; +Inf when the session term alone exceeds it.
+func (b *bench) runsNeeded(e *entry) float64 {
+	if !e.ok || e.effect.SE == 0 {
+		return 0
+	}
+	delta, limit := e.limits()
+	zero := stats.Effect{SE: 1, Nu: math.Inf(1)}
+	target := (limit - delta) / zero.MDE(0, alpha, power)
+	session := 2 * b.spread * b.spread
+	within := max(0, e.effect.SE*e.effect.SE-session)
+	if room := target*target - session; room > 0 {
+		return math.Ceil(float64(min(len(e.old), len(e.new))) * within / room)
+	}
+	return math.Inf(1)
+}
+
+// noise says which part of the error is the largest: the assumed spread
+// between sessions, the spread between processes, or that of samples.
+func (b *bench) noise(e *entry) string {
+	between, within, runs := 0.0, 0.0, 0.0
+	for _, side := range [][][]float64{e.old, e.new} {
+		logs := stats.LogMedians(side)
+		if len(logs) < 2 {
+			continue
+		}
+		between += stat.Variance(logs, nil) / 2
+		for i, r := range side {
+			if se := stats.MedianError(r) / math.Exp(logs[i]); !math.IsNaN(se) {
+				within += se * se
+				runs++
+			}
+		}
+	}
+	if runs > 0 {
+		within /= runs
+	}
+	n := float64(max(1, min(len(e.old), len(e.new))))
+	switch {
+	case b.spread*b.spread > between/n:
+		return fmt.Sprintf("most of the noise is the %.2g %% assumed between sessions", 100*b.spread)
+	case within > between/2:
+		return fmt.Sprintf("most of the noise is between the samples of one process, %.2g %% of its median: longer runs help", 100*math.Sqrt(within))
+	}
+	return fmt.Sprintf("most of the noise is between processes, %.2g %%: more runs help, longer ones do not", 100*math.Sqrt(between))
+}
+
+// names lists metrics, the first few by name.
+func names(es []*entry) string {
+	const most = 3
+	var out []string
+	for _, e := range es[:min(len(es), most)] {
+		out = append(out, e.Name)
+	}
+	text := strings.Join(out, ", ")
+	if len(es) > most {
+		text += fmt.Sprintf(" and %d more", len(es)-most)
+	}
+	return text
+}

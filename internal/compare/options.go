@@ -1,0 +1,193 @@
+package compare
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// The rule's numbers, together because each was chosen with the others: the
+// simulated gates in the tests show what they give.
+const (
+	// MinRuns is the least number of runs (processes) a side for a verdict.
+	MinRuns = 6
+	// Stage1Blocks and Stage2Blocks are the blocks of a gate's two stages, each
+	// one process of A and one of B.
+	Stage1Blocks = 6
+	Stage2Blocks = 12
+	// MaxReruns is how often a block whose samples were flagged is repeated.
+	MaxReruns = 2
+	// MinSessions is how many sessions of a stored baseline estimate the spread
+	// between sessions; with fewer it is assumed.
+	MinSessions = 10
+
+	defaultThreshold = 0.05
+	// equivalenceShare of the threshold is a change nobody minds: 2 % of 5 %.
+	equivalenceShare = 0.4
+	defaultSpread    = 0.01
+	defaultFloor     = 0.05
+	alpha            = 0.05  // of REGRESSED and IMPROVED, over all metrics together
+	escalateAlpha    = 0.10  // stage 1
+	passLevel        = 0.975 // of the upper bound that must stay below the threshold
+	power            = 0.90  // of the minimum detectable effect
+	flaggedLimit     = 0.10  // more flagged samples than this: measure again
+	flaggedApart     = 0.10  // shares further apart than this: no verdict
+)
+
+// Margins are what a metric may change by, as shares (0.05 is 5 %).
+type Margins struct {
+	Threshold   float64 // a slowdown of this size must be found
+	Equivalence float64 // one of this size does not matter; 0: 0.4 of Threshold
+}
+
+// MarginsFor are the margins of the metrics that a name or pattern matches.
+type MarginsFor struct {
+	Metric string // a name, or a pattern in which * stands for anything
+	Margins
+}
+
+// Options are what a comparison may be told. The zero value is the rule.
+type Options struct {
+	Margins              // of every metric; 0 is 5 %
+	Metrics []MarginsFor // of single metrics; the last that matches counts
+	// Only keeps the metrics that one of these names or patterns matches.
+	Only []string
+	// AllowMismatch names fields (driver, preset, a knob) that may differ.
+	AllowMismatch []string
+	// Inconclusive is the exit code of an inconclusive verdict: "" 3, "pass" 0,
+	// "fail" 1.
+	Inconclusive string
+	// SessionSpread is the standard deviation assumed between sessions, as a
+	// share; 0 is 1 %, negative none.
+	SessionSpread float64
+	// Judge is set by gate and not by compare: then a regression exits 1, and
+	// tuning knobs must agree.
+	Judge bool
+	Seed  uint64
+	Draws int // of the bootstrap; 0 is 2,000
+	// Resamples is a bootstrap to share between gates, made with the Seed; nil
+	// makes one for each.
+	Resamples *stats.Bootstrap
+	Tool      gpuprof.Tool
+}
+
+// Validate names the option that cannot be meant.
+func (o Options) Validate() error {
+	for _, m := range append([]MarginsFor{{"", o.Margins}}, o.Metrics...) {
+		name := "--threshold"
+		if m.Metric != "" {
+			name += " " + m.Metric
+		}
+		if bad(m.Threshold) || bad(m.Equivalence) || m.Metric != "" && m.Threshold <= 0 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: %g is no share above 0 and up to 10; give a percentage such as 5%%", name, m.Threshold)
+		}
+		if full := m.full(); full.Equivalence >= full.Threshold {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: the equivalence margin %g is not below the threshold %g; give a smaller one", name, full.Equivalence, full.Threshold)
+		}
+	}
+	if !slices.Contains([]string{"", "pass", "fail"}, o.Inconclusive) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting --inconclusive: %q is neither pass nor fail", o.Inconclusive)
+	}
+	if math.IsNaN(o.SessionSpread) || o.SessionSpread > 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting --session-spread: %g is no share up to 1; give a percentage such as 1%%", o.SessionSpread)
+	}
+	return nil
+}
+
+func bad(share float64) bool { return !(share >= 0 && share <= 10) }
+
+// full replaces what is not set.
+func (m Margins) full() Margins {
+	if m.Threshold == 0 {
+		m.Threshold = defaultThreshold
+	}
+	if m.Equivalence == 0 {
+		m.Equivalence = equivalenceShare * m.Threshold
+	}
+	return m
+}
+
+// margins of one metric.
+func (o Options) margins(metric string) Margins {
+	m := o.Margins
+	for _, f := range o.Metrics {
+		if matches(f.Metric, metric) {
+			m = f.Margins
+		}
+	}
+	return m.full()
+}
+
+func (o Options) spread() float64 {
+	switch {
+	case o.SessionSpread == 0:
+		return defaultSpread
+	case o.SessionSpread < 0:
+		return 0
+	}
+	return o.SessionSpread
+}
+
+func (o Options) bootstrap() *stats.Bootstrap {
+	if o.Resamples != nil {
+		return o.Resamples
+	}
+	return stats.NewBootstrap(o.Seed, o.Draws)
+}
+
+// matches says whether a metric has the name, or fits the pattern, in which *
+// stands for any text and everything else for itself: metric names have
+// slashes and brackets of their own.
+func matches(pattern, metric string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return pattern == metric
+	}
+	rest, ok := strings.CutPrefix(metric, parts[0])
+	if !ok || len(rest) < len(parts[last]) || !strings.HasSuffix(rest, parts[last]) {
+		return false
+	}
+	rest = strings.TrimSuffix(rest, parts[last])
+	for _, p := range parts[1:last] {
+		if _, rest, ok = strings.Cut(rest, p); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// selected keeps the metrics that were asked for. A name or pattern that fits
+// none is a slip worth stopping for: a gate that judges nothing always passes.
+func (o Options) selected(names []string) ([]string, error) {
+	fits := func(pattern string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return matches(pattern, n) })
+	}
+	for _, m := range o.Metrics {
+		if !fits(m.Metric) {
+			return nil, unknownMetric("--threshold", m.Metric, names)
+		}
+	}
+	if len(o.Only) == 0 {
+		return names, nil
+	}
+	for _, p := range o.Only {
+		if !fits(p) {
+			return nil, unknownMetric("--metric", p, names)
+		}
+	}
+	var out []string
+	for _, n := range names {
+		if slices.ContainsFunc(o.Only, func(p string) bool { return matches(p, n) }) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+func unknownMetric(flag, name string, known []string) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing metrics with %s %s: neither side has such a metric%s", flag, name, gpuprof.DidYouMean(name, known))
+}

@@ -1,0 +1,16 @@
+// Package results reads files that other benchmark programs, and gpuprof
+// itself, wrote, into the neutral form that package compare judges.
+//
+// The replicate of every verdict is the process, so each format says what one
+// process left behind:
+//
+//	gpuprof run.json        its own series: one list of samples a process
+//	Go benchmark lines      every line of one name is a run, as benchstat has it
+//	hyperfine JSON          every time is a process of its own: a run
+//	NVBench JSON            the file is one run, its sample files the samples
+//	Google Benchmark JSON   the file is one run, repetitions its samples
+//	pytest-benchmark JSON   the file is one run, rounds its samples
+//
+// Several JSON documents in one file, one after the other or in an array, are
+// several processes: cat a1.json a2.json … > a.json makes a file of runs.
+package results

@@ -1,0 +1,212 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
+)
+
+// goLine is one measurement of one benchmark line.
+type goLine struct {
+	pkg, name, cpus, unit string // cpus is the "-8" of the name, "" for one
+	value                 float64
+}
+
+// goFile is what the lines of a file said.
+type goFile struct {
+	lines []goLine
+	units benchfmt.UnitMetadataMap
+	env   map[string][]string
+	bad   []string // names of benchmarks that failed
+}
+
+// goFacts are the configuration keys that must agree; pkg is part of the
+// identity of a benchmark instead.
+var goFacts = []string{"goos", "goarch", "cpu", "device"}
+
+// hasBenchLine tells Go benchmark output from other text.
+func hasBenchLine(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("Benchmark")) || bytes.Contains(text, []byte("\nBenchmark"))
+}
+
+// readGo reads the output of go test -bench, of programs that imitate it, and
+// of gpuprof's own .bench files: every line of one name is a run.
+func readGo(text []byte, name string) (*parsed, error) {
+	f := &goFile{env: map[string][]string{}}
+	r := benchfmt.NewReader(bytes.NewReader(text), name)
+	for r.Scan() {
+		switch rec := r.Result().(type) {
+		case *benchfmt.SyntaxError:
+			return nil, fmt.Errorf("line %d: %s", rec.Line, rec.Msg)
+		case *benchfmt.Result:
+			if err := f.add(rec); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	f.units = r.Units()
+	f.bad = goFailures(text)
+	return f.parsed(), nil
+}
+
+func (f *goFile) add(rec *benchfmt.Result) error {
+	for _, k := range goFacts {
+		if v := rec.GetConfig(k); v != "" && !slices.Contains(f.env[k], v) {
+			f.env[k] = append(f.env[k], v)
+		}
+	}
+	name, cpus := string(rec.Name), ""
+	_, parts := rec.Name.Parts()
+	if n := len(parts); n > 0 && bytes.HasPrefix(parts[n-1], []byte("-")) {
+		cpus = string(parts[n-1])
+		name = strings.TrimSuffix(name, cpus)
+	}
+	for _, v := range rec.Values {
+		if v.Unit == "sec/op" {
+			if _, err := oneTime(v.Value); err != nil {
+				_, line := rec.Pos()
+				return fmt.Errorf("line %d: the time of %s %w", line, name, err)
+			}
+		}
+		f.lines = append(f.lines, goLine{rec.GetConfig("pkg"), name, cpus, v.Unit, v.Value})
+	}
+	return nil
+}
+
+var goFailed = regexp.MustCompile(`(?m)^\s*--- FAIL: (Benchmark\S+)`)
+
+// goFailures are the benchmarks that the output reports as failed.
+func goFailures(text []byte) []string {
+	var out []string
+	for _, m := range goFailed.FindAllSubmatch(text, -1) {
+		out = append(out, strings.TrimPrefix(string(m[1]), "Benchmark"))
+	}
+	if bytes.HasPrefix(text, []byte("panic: ")) || bytes.Contains(text, []byte("\npanic: ")) {
+		out = append(out, "a panic")
+	}
+	return out
+}
+
+func (f *goFile) parsed() *parsed {
+	p := newParsed("go-bench")
+	p.tool = "go test"
+	for k, vs := range f.env {
+		for _, v := range vs {
+			p.hard(k, v)
+		}
+	}
+	cpus, prefix := f.cpus(), f.ambiguous()
+	if cpus != "" {
+		p.hard("gomaxprocs", strings.TrimPrefix(cpus, "-"))
+	}
+	units := map[*series]string{}
+	for _, l := range f.lines {
+		name := l.name
+		if prefix[l.name] && l.pkg != "" {
+			name = l.pkg + "." + name
+		}
+		if l.cpus != cpus {
+			name += l.cpus
+		}
+		if l.unit != "sec/op" {
+			name += ":" + l.unit
+		}
+		s := p.at(name, goUnit(l.unit))
+		s.higher = f.units.GetBetter(l.unit) > 0 || f.units.GetBetter(l.unit) == 0 && higherUnit(l.unit)
+		s.run(l.value)
+		units[s] = l.unit
+	}
+	for _, s := range p.series {
+		unit := units[s]
+		s.exact, s.counts = f.units.GetAssumption(unit) == benchmath.AssumeExact, goCounts[unit]
+	}
+	for _, name := range f.bad {
+		p.fail(name, "go test reports it as failed")
+	}
+	return p
+}
+
+// goCounts are units that count.
+var goCounts = map[string]bool{"allocs/op": true, "launches/op": true, "sync-points/op": true, "bytes-h2d-pageable/op": true, "allocations/op": true}
+
+// goUnit is the unit as gpuprof writes it: device-sec/op is in seconds too.
+func goUnit(unit string) string {
+	if strings.HasSuffix(unit, "sec/op") {
+		return "s"
+	}
+	return unit
+}
+
+// cpus is the number of threads that every name ends in, "" when they differ:
+// then it stays part of the name.
+func (f *goFile) cpus() string {
+	for _, l := range f.lines {
+		if l.cpus != f.lines[0].cpus {
+			return ""
+		}
+	}
+	if len(f.lines) == 0 {
+		return ""
+	}
+	return f.lines[0].cpus
+}
+
+// ambiguous are the names that several packages use.
+func (f *goFile) ambiguous() map[string]bool {
+	pkg, out := map[string]string{}, map[string]bool{}
+	for _, l := range f.lines {
+		if p, ok := pkg[l.name]; ok && p != l.pkg {
+			out[l.name] = true
+		}
+		pkg[l.name] = l.pkg
+	}
+	return out
+}
+
+// testEvents is the text inside go test -json output, nil when it is none.
+// Packages run at the same time and their events mix; each is put together
+// again. Lines that are no JSON (build errors) pass.
+func testEvents(text []byte) []byte {
+	if !bytes.HasPrefix(text, []byte("{")) || !bytes.Contains(text, []byte(`"Action"`)) {
+		return nil
+	}
+	out := map[string]*strings.Builder{}
+	sc := bufio.NewScanner(bytes.NewReader(text))
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		var e struct{ Action, Package, Output string }
+		if !bytes.HasPrefix(sc.Bytes(), []byte("{")) {
+			continue
+		}
+		if json.Unmarshal(sc.Bytes(), &e) != nil || e.Action == "" {
+			return nil
+		}
+		if e.Action == "output" {
+			if out[e.Package] == nil {
+				out[e.Package] = &strings.Builder{}
+			}
+			out[e.Package].WriteString(e.Output)
+		}
+	}
+	if sc.Err() != nil || len(out) == 0 {
+		return nil
+	}
+	var all strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(out)) {
+		// A package that names no configuration must not inherit the last one's.
+		all.WriteString("\npkg:\n")
+		all.WriteString(out[k].String())
+	}
+	return []byte(all.String())
+}

@@ -1,0 +1,163 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Google Benchmark --benchmark_format=json. Times are in time_unit; the
+// repetitions of one name are samples of one process, and what the library
+// made of them (run_type aggregate) is left out. Every number that is no field
+// of the format is a counter of the user's.
+type googleContext struct {
+	Executable string `json:"executable"`
+	CPUs       int    `json:"num_cpus"`
+	Build      string `json:"library_build_type"`
+	Schema     int    `json:"json_schema_version"`
+}
+
+type googleRow struct {
+	Name      string `json:"name"`
+	RunName   string `json:"run_name"`
+	RunType   string `json:"run_type"`
+	Aggregate string `json:"aggregate_name"`
+	Unit      string `json:"time_unit"`
+	Real      figure `json:"real_time"`
+	CPU       figure `json:"cpu_time"`
+	Error     bool   `json:"error_occurred"`
+	Message   string `json:"error_message"`
+	Skipped   bool   `json:"skipped"`
+	SkipWhy   string `json:"skip_message"`
+}
+
+const googleSchema = 1
+
+// googleFields are the members of a row that are no counters.
+var googleFields = []string{"name", "run_name", "run_type", "aggregate_name", "aggregate_unit", "family_index", "per_family_instance_index",
+	"repetitions", "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message",
+	"skipped", "skip_message", "cpu_coefficient", "real_coefficient", "big_o", "rms"}
+
+func isGoogle(d document) bool {
+	return d.has("benchmarks", "context")
+}
+
+func readGoogle(d document) (*parsed, error) {
+	var f struct {
+		Context    googleContext     `json:"context"`
+		Benchmarks []json.RawMessage `json:"benchmarks"`
+	}
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	if f.Context.Schema > googleSchema {
+		return nil, fmt.Errorf("json_schema_version %d is newer than the %d this gpuprof knows; update gpuprof", f.Context.Schema, googleSchema)
+	}
+	p := newParsed("google-benchmark")
+	p.tool = "Google Benchmark"
+	if f.Context.CPUs > 0 {
+		p.hard("cpus", strconv.Itoa(f.Context.CPUs))
+	}
+	p.hard("library_build_type", f.Context.Build)
+	once := newParsed("")
+	for i, raw := range f.Benchmarks {
+		if err := readGoogleRow(p, once, raw, i); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range once.series {
+		into := p.at(s.name, s.unit)
+		into.higher, into.counts = s.higher, s.counts
+		into.run(slices.Concat(s.runs...)...)
+	}
+	return p, nil
+}
+
+// readGoogleRow adds one row's figures to once, one value a list.
+func readGoogleRow(p, once *parsed, raw json.RawMessage, i int) error {
+	row, d := googleRow{}, document{raw: raw}
+	if err := d.decode(&row); err != nil {
+		return fmt.Errorf("benchmark %d: %w", i+1, err)
+	}
+	name := row.RunName
+	if name == "" {
+		name = row.Name
+	}
+	switch {
+	case row.RunType == "aggregate" || row.Aggregate != "":
+		return nil
+	case name == "":
+		return fmt.Errorf("benchmark %d has no name", i+1)
+	case row.Error:
+		p.fail(name, row.Message)
+		return nil
+	case row.Skipped:
+		p.skip(name, row.SkipWhy)
+		return nil
+	case !row.Real.set && !row.CPU.set:
+		return fmt.Errorf("benchmark %s has no times", name)
+	}
+	scale, ok := map[string]float64{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "": 1e-9}[row.Unit]
+	if !ok {
+		return fmt.Errorf("benchmark %s: time_unit %q is not known", name, row.Unit)
+	}
+	for _, t := range []struct {
+		figure
+		name string
+	}{{row.Real, name}, {row.CPU, name + ":cpu_time"}} {
+		if !t.set {
+			continue
+		}
+		v, err := oneTime(t.value * scale)
+		if err != nil {
+			return fmt.Errorf("benchmark %s: a time %w", t.name, err)
+		}
+		once.at(t.name, "s").run(v)
+	}
+	return googleCounters(once, name, raw)
+}
+
+// googleCounters adds the members that are numbers of the user's. One that is
+// not finite stays: it makes that metric inconclusive, not the whole file.
+func googleCounters(once *parsed, name string, raw json.RawMessage) error {
+	var d document
+	if err := json.Unmarshal(raw, &d.member); err != nil {
+		return err
+	}
+	var names []string
+	for k := range d.member {
+		if !slices.Contains(googleFields, k) {
+			names = append(names, k)
+		}
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		v := math.NaN()
+		if text := string(d.member[k]); text != "null" {
+			f, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				continue // a word, as a label is
+			}
+			v = f
+		}
+		s := once.at(name+":"+k, googleUnit(k))
+		s.higher = higherUnit(k)
+		s.counts = !s.higher
+		s.run(v)
+	}
+	return nil
+}
+
+func googleUnit(counter string) string {
+	switch counter {
+	case "bytes_per_second":
+		return "B/s"
+	case "items_per_second":
+		return "items/s"
+	case "max_bytes_used", "total_allocated_bytes", "net_heap_growth": // of a memory manager
+		return "B"
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// hyperfine --export-json: one object per command, times in seconds. Every
+// time is that of a fresh process.
+type hyperfineFile struct {
+	Results []struct {
+		Command   string   `json:"command"`
+		Median    figure   `json:"median"`
+		Mean      figure   `json:"mean"`
+		Times     []figure `json:"times"`
+		ExitCodes []*int   `json:"exit_codes"`
+	} `json:"results"`
+}
+
+func isHyperfine(d document) bool { return d.has("results") && !d.has("schema_version") }
+
+func readHyperfine(d document) (*parsed, error) {
+	var f hyperfineFile
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	p := newParsed("hyperfine")
+	p.tool = "hyperfine"
+	seen := map[string]int{}
+	for i, r := range f.Results {
+		name := r.Command
+		if name == "" {
+			name = "command " + strconv.Itoa(i+1)
+		}
+		if seen[name]++; seen[name] > 1 {
+			name += "#" + strconv.Itoa(seen[name])
+		}
+		if why := badExit(r.ExitCodes); why != "" {
+			p.fail(name, why)
+			continue
+		}
+		if len(r.Times) == 0 {
+			one := r.Median
+			if !one.set {
+				one = r.Mean
+			}
+			if !one.set {
+				return nil, fmt.Errorf("command %q has no times", name)
+			}
+			p.note("no-samples", "the file has no single times of "+name+", only a median, which counts as one run", "export again with hyperfine --export-json")
+			r.Times = []figure{one}
+		}
+		ts, err := times(r.Times)
+		if err != nil {
+			return nil, fmt.Errorf("command %q: %w", name, err)
+		}
+		s := p.at(name, "s")
+		for _, t := range ts {
+			s.run(t)
+		}
+	}
+	return p, nil
+}
+
+// badExit says how a command failed that was timed all the same
+// (--ignore-failure). A null code is a death by signal.
+func badExit(codes []*int) string {
+	for i, c := range codes {
+		if c == nil {
+			return fmt.Sprintf("run %d was killed by a signal", i+1)
+		}
+		if *c != 0 {
+			return fmt.Sprintf("run %d ended with exit code %d", i+1, *c)
+		}
+	}
+	return ""
+}
+
+// oneTime refuses what is no time.
+func oneTime(v float64) (float64, error) {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, errors.New("is not a number")
+	case v < 0:
+		return 0, fmt.Errorf("is below zero (%g)", v)
+	}
+	return v, nil
+}

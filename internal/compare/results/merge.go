@@ -1,0 +1,112 @@
+package results
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// Process says that all a result holds was measured by one process: the runs
+// of every metric become the samples of one. A gate calls it on what each
+// process of a block wrote, since go test -count or hyperfine repeat inside
+// the command that the gate repeats.
+func Process(r *compare.Result) *compare.Result {
+	out := *r
+	out.Metrics = slices.Clone(r.Metrics)
+	for i := range out.Metrics {
+		out.Metrics[i].Runs = [][]float64{slices.Concat(r.Metrics[i].Runs...)}
+	}
+	if len(out.RunInfo) > 1 {
+		out.RunInfo = out.RunInfo[:1]
+	}
+	return &out
+}
+
+// Merge puts results of the same program together, each adding its runs. A
+// metric that one of them lacks has empty lists there, so that the n-th list
+// of every metric is of the same process. Fields that differ are kept side by
+// side, and so differ from the other side's. A count that does not repeat
+// from one to the next stops being exact, unless gpuprof counted it.
+func Merge(rs ...*compare.Result) (*compare.Result, error) {
+	if len(rs) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none; give at least one file")
+	}
+	out := *rs[0]
+	out.Metrics = nil
+	out.Env, out.Facts, out.Code = map[string]string{}, map[string]string{}, map[string]string{}
+	out.Failed, out.Warnings, out.RunInfo = nil, nil, nil
+	at, total, timed := map[string]int{}, 0, true
+	for _, r := range rs {
+		for k := range maps.Keys(r.Env) {
+			join(out.Env, k, r.Env[k])
+		}
+		for k := range maps.Keys(r.Facts) {
+			join(out.Facts, k, r.Facts[k])
+		}
+		for k := range maps.Keys(r.Code) {
+			join(out.Code, k, r.Code[k])
+		}
+		runs := processes(r)
+		for _, m := range r.Metrics {
+			i, ok := at[m.Name]
+			if !ok {
+				i, at[m.Name] = len(out.Metrics), len(out.Metrics)
+				out.Metrics = append(out.Metrics, compare.MetricData{Metric: m.Metric})
+			}
+			into := &out.Metrics[i]
+			into.Runs = append(padded(into.Runs, total), m.Runs...)
+			into.Sites = mergeSites(into.Sites, m.Sites)
+		}
+		total += runs
+		timed = timed && len(r.RunInfo) == runs
+		out.RunInfo = append(out.RunInfo, r.RunInfo...)
+		out.Failed = append(out.Failed, r.Failed...)
+		for _, w := range r.Warnings {
+			if !slices.Contains(out.Warnings, w) {
+				out.Warnings = append(out.Warnings, w)
+			}
+		}
+		if r.Status != gpuprof.Complete && out.Status == gpuprof.Complete {
+			out.Status, out.Reason = r.Status, r.Reason
+		}
+	}
+	if !timed {
+		out.RunInfo = nil
+	}
+	for i := range out.Metrics {
+		m := &out.Metrics[i]
+		m.Runs = padded(m.Runs, total)
+		m.Exact = m.Exact && (out.Tool == "gpuprof" || (&series{runs: m.Runs}).steady())
+	}
+	return &out, nil
+}
+
+// processes is how many runs a result's fullest metric has.
+func processes(r *compare.Result) int {
+	n := 0
+	for _, m := range r.Metrics {
+		n = max(n, len(m.Runs))
+	}
+	return n
+}
+
+func padded(runs [][]float64, n int) [][]float64 {
+	for len(runs) < n {
+		runs = append(runs, nil)
+	}
+	return runs
+}
+
+func mergeSites(a, b []compare.Site) []compare.Site {
+	for _, s := range b {
+		i := slices.IndexFunc(a, func(o compare.Site) bool { return o.Where == s.Where })
+		if i < 0 {
+			a = append(a, s)
+			continue
+		}
+		a[i].Count += s.Count
+	}
+	return a
+}

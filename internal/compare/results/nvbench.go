@@ -1,0 +1,292 @@
+package results
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// NVBench --json or --jsonbin, file version 1: benchmarks, each with a state
+// for every point of its axes, each with tagged summaries. Times are in
+// seconds and, as all named values, written as text. With --jsonbin a summary
+// tagged nv/json/bin:MEASUREMENT names a file of little-endian float32 beside
+// the JSON file that holds every sample.
+type nvbenchFile struct {
+	Meta struct {
+		Version struct {
+			JSON struct {
+				Major int    `json:"major"`
+				Text  string `json:"string"`
+			} `json:"json"`
+			NVBench struct {
+				Text string `json:"string"`
+			} `json:"nvbench"`
+		} `json:"version"`
+	} `json:"meta"`
+	Devices []struct {
+		ID   int    `json:"id"`
+		Name string `json:"name"`
+		SM   int    `json:"sm_version"`
+		ECC  *bool  `json:"ecc_state"`
+	} `json:"devices"`
+	Benchmarks []struct {
+		Name    string         `json:"name"`
+		Devices []int          `json:"devices"`
+		States  []nvbenchState `json:"states"`
+	} `json:"benchmarks"`
+}
+
+type nvbenchState struct {
+	Name       string           `json:"name"`
+	Device     *int             `json:"device"`
+	Axes       []nvbenchValue   `json:"axis_values"`
+	Summaries  []nvbenchSummary `json:"summaries"`
+	Skipped    bool             `json:"is_skipped"`
+	SkipReason string           `json:"skip_reason"`
+}
+
+type nvbenchSummary struct {
+	Tag  string         `json:"tag"`
+	Data []nvbenchValue `json:"data"`
+}
+
+type nvbenchValue struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Value any    `json:"value"`
+}
+
+const nvbenchMajor = 1
+
+// nvbenchTimes are the measurements taken from a state, the main one first.
+// Rates (nv/cold/bw/…) are left out: NVBench divides a constant by the mean
+// time, so they say nothing that the time does not.
+var nvbenchTimes = []struct{ samples, median, mean, suffix string }{
+	{"nv/cold/sample_times", "nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", ""},
+	{"nv/cpu_only/sample_times", "nv/cpu_only/time/cpu/median", "nv/cpu_only/time/cpu/mean", ""},
+	{"", "", "nv/batch/time/gpu/mean", ":batch"},
+	{"", "nv/cold/time/cpu/median", "nv/cold/time/cpu/mean", ":cpu_time"},
+}
+
+func isNVBench(d document) bool {
+	return d.has("benchmarks") && (d.has("devices") || d.has("meta"))
+}
+
+// opener opens a file that another one names.
+type opener func(name string) (io.ReadCloser, error)
+
+func readNVBench(d document, file string, open opener) (*parsed, error) {
+	var f nvbenchFile
+	if err := d.decode(&f); err != nil {
+		return nil, err
+	}
+	if v := f.Meta.Version.JSON; v.Major > nvbenchMajor {
+		return nil, fmt.Errorf("file version %s is newer than the %d.x this gpuprof knows; update gpuprof", v.Text, nvbenchMajor)
+	}
+	p := newParsed("nvbench")
+	p.tool = strings.TrimSpace("NVBench " + f.Meta.Version.NVBench.Text)
+	for _, b := range f.Benchmarks {
+		for i := range b.States {
+			st := &b.States[i]
+			name := nvbenchName(b.Name, st, len(b.Devices) > 1)
+			if st.Skipped {
+				p.nvbenchSkipped(name, st.SkipReason)
+				continue
+			}
+			p.nvbenchDevice(&f, st)
+			if err := p.nvbenchState(name, st, file, open); err != nil {
+				return nil, fmt.Errorf("benchmark %s: %w", name, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// nvbenchSkipped tells a state that the benchmark skipped on purpose from one
+// in which it threw: NVBench notes both as skipped.
+func (p *parsed) nvbenchSkipped(name, why string) {
+	if strings.HasPrefix(why, "Unexpected error") {
+		p.fail(name, why)
+		return
+	}
+	p.skip(name, why)
+}
+
+func (p *parsed) nvbenchDevice(f *nvbenchFile, st *nvbenchState) {
+	for _, d := range f.Devices {
+		if st.Device == nil || d.ID != *st.Device {
+			continue
+		}
+		p.hard("device", d.Name)
+		if d.SM > 0 {
+			p.hard("compute_capability", fmt.Sprintf("%d.%d", d.SM/100, d.SM%100/10))
+		}
+		if d.ECC != nil {
+			p.hard("ecc", map[bool]string{true: "on", false: "off"}[*d.ECC])
+		}
+	}
+}
+
+// nvbenchName is "bench[Axis=value Other=value]", with the device when the
+// benchmark ran on several.
+func nvbenchName(bench string, st *nvbenchState, several bool) string {
+	var parts []string
+	for _, a := range st.Axes {
+		parts = append(parts, a.Name+"="+fmt.Sprint(a.Value))
+	}
+	if several && st.Device != nil {
+		parts = append(parts, "device="+strconv.Itoa(*st.Device))
+	}
+	if bench == "" {
+		bench = "benchmark"
+	}
+	if len(parts) == 0 {
+		return bench
+	}
+	return bench + "[" + strings.Join(parts, " ") + "]"
+}
+
+func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, open opener) error {
+	found := false
+	for _, m := range nvbenchTimes {
+		samples, err := p.nvbenchSamples(m.samples, st, file, open)
+		if err == nil && samples == nil {
+			samples, err = nvbenchMiddle(m.median, m.mean, st)
+		}
+		if err != nil {
+			return err
+		}
+		if samples == nil {
+			continue
+		}
+		found = true
+		s := p.at(name+m.suffix, "s")
+		if len(s.runs) > 0 {
+			return errors.New("it is there twice with the same axis values")
+		}
+		s.run(samples...)
+	}
+	if !found {
+		p.fail(name, "the file has no time of it")
+	}
+	return nil
+}
+
+// nvbenchMiddle is the median that newer versions write, or the mean.
+func nvbenchMiddle(median, mean string, st *nvbenchState) ([]float64, error) {
+	for _, tag := range []string{median, mean} {
+		s := st.summary(tag)
+		if tag == "" || s == nil {
+			continue
+		}
+		v, err := oneTime(s.number("value"))
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", tag, err)
+		}
+		return []float64{v}, nil
+	}
+	return nil, nil
+}
+
+func (st *nvbenchState) summary(tag string) *nvbenchSummary {
+	for i := range st.Summaries {
+		if st.Summaries[i].Tag == tag {
+			return &st.Summaries[i]
+		}
+	}
+	return nil
+}
+
+// text is a named value as written, "" when there is none.
+func (s *nvbenchSummary) text(name string) string {
+	for _, v := range s.Data {
+		if v.Name == name {
+			switch x := v.Value.(type) {
+			case string:
+				return x
+			case float64:
+				return strconv.FormatFloat(x, 'g', -1, 64)
+			}
+		}
+	}
+	return ""
+}
+
+func (s *nvbenchSummary) number(name string) float64 {
+	v, err := strconv.ParseFloat(s.text(name), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// nvbenchSamples reads the sample file of a measurement; nil without one.
+func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, open opener) ([]float64, error) {
+	s := st.summary("nv/json/bin:" + measurement)
+	if measurement == "" || s == nil || s.text("filename") == "" {
+		return nil, nil
+	}
+	side := s.text("filename")
+	raw, err := readSide(file, side, open)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.note("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure a benchmark stands for its samples", "copy the -bin directory along with the file")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its sample file %s: %w", side, err)
+	}
+	want, err := strconv.Atoi(s.text("size"))
+	switch {
+	case len(raw)%4 != 0:
+		return nil, fmt.Errorf("its sample file %s has %d bytes, which is no whole number of float32", side, len(raw))
+	case err == nil && want != len(raw)/4:
+		return nil, fmt.Errorf("its sample file %s holds %d samples and the summary says %d; the file was cut or is another run's", side, len(raw)/4, want)
+	case len(raw) == 0:
+		return nil, fmt.Errorf("its sample file %s is empty", side)
+	}
+	out := make([]float64, len(raw)/4)
+	for i := range out {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+		if out[i], err = oneTime(v); err != nil {
+			return nil, fmt.Errorf("sample %d of its sample file %s %w", i+1, side, err)
+		}
+	}
+	return out, nil
+}
+
+// readSide reads a file that is named relative to the JSON file. Older
+// versions named it relative to where they ran, or absolutely: then it is
+// looked for by its last two parts beside the JSON file, and nowhere else, so
+// that a file cannot make gpuprof read from elsewhere.
+func readSide(file, side string, open opener) ([]byte, error) {
+	side = path.Clean(strings.ReplaceAll(side, `\`, "/"))
+	dir := filepath.Dir(file)
+	var names []string
+	if filepath.IsLocal(filepath.FromSlash(side)) {
+		names = append(names, side)
+	}
+	if short := path.Join(path.Base(path.Dir(side)), path.Base(side)); filepath.IsLocal(filepath.FromSlash(short)) && short != side {
+		names = append(names, short)
+	}
+	last := fs.ErrNotExist
+	for _, n := range names {
+		r, err := open(filepath.Join(dir, filepath.FromSlash(n)))
+		if err != nil {
+			last = err
+			continue
+		}
+		raw, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+		if err = errors.Join(err, r.Close()); err == nil && len(raw) > maxBytes {
+			err = errors.New("it is too large")
+		}
+		return raw, err
+	}
+	return nil, last
+}

@@ -1,0 +1,284 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// maxBytes bounds what a file may unfold to; one past it is damaged or was
+// made to harm.
+const maxBytes = 1 << 30
+
+// content is what a file held, one of the three kinds.
+type content struct {
+	format   string
+	runs     []*gpuprof.Run
+	analysis *trace.Analysis
+	parsed   *parsed
+}
+
+// sniff reads a text of any format that is known.
+func sniff(text []byte, name string, open opener) (*content, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
+	if len(body) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty; the program that should have written it probably failed", name)
+	}
+	if events := testEvents(body); events != nil {
+		return parseText(events, name)
+	}
+	if body[0] != '{' && body[0] != '[' {
+		return parseText(text, name)
+	}
+	docs, err := documents(bareNumbers(text))
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %w; the file was cut or is not JSON: write it again", name, err)
+	}
+	switch kind := kindOf(docs); kind {
+	case "":
+		return nil, unknown(name, docs)
+	case FormatRun:
+		return readRuns(docs, name)
+	case FormatAnalysis:
+		return readAnalyses(docs, name)
+	default:
+		return readForeign(docs, kind, name, open)
+	}
+}
+
+func load(path string, open opener) ([]byte, error) {
+	f, err := open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: there is no such file; give a file that gpuprof run or a benchmark program wrote", path)
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: %w; give a readable file", path, cause(err))
+	}
+	defer f.Close()
+	plain, done, err := unfold(f)
+	if err == nil {
+		defer done()
+		var text []byte
+		if text, err = io.ReadAll(io.LimitReader(plain, maxBytes+1)); err == nil {
+			if len(text) > maxBytes {
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it holds more than 1 GiB; give a smaller file", path)
+			}
+			return text, nil
+		}
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: %w; give a readable file", path, pe.Err)
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %w; the compressed file is damaged: write it again", path, err)
+}
+
+// cause is a path error without the path, which the sentence has already.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// unfold decompresses by the first bytes.
+func unfold(r io.Reader) (plain io.Reader, done func(), err error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	head, err := b.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, func() { _ = z.Close() }, nil
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBytes))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	}
+	return b, func() {}, nil
+}
+
+// kindOf is the format all documents share, "" for none or a mixture.
+func kindOf(docs []document) string {
+	kind := ""
+	for i, d := range docs {
+		k := kindOfOne(d)
+		if i > 0 && k != kind {
+			return ""
+		}
+		kind = k
+	}
+	return kind
+}
+
+func kindOfOne(d document) string {
+	switch {
+	case d.has("schema_version", "step_source", "findings"):
+		return FormatAnalysis
+	case d.has("schema_version", "workload") && !d.has("sessions"), d.isNewerRun():
+		return FormatRun
+	case isPytest(d):
+		return FormatPytest
+	case isGoogle(d):
+		return FormatGoogle
+	case isNVBench(d):
+		return FormatNVBench
+	case isHyperfine(d):
+		return FormatHyperfine
+	}
+	return ""
+}
+
+// isNewerRun holds for what a later gpuprof wrote, whatever it calls its
+// members by then; decoding it says so.
+func (d document) isNewerRun() bool {
+	var version string
+	return d.has("schema_version") && json.Unmarshal(d.member["schema_version"], &version) == nil && newer(version, gpuprof.SchemaVersion)
+}
+
+const known = "a gpuprof run, Go benchmark lines, or the JSON of NVBench, Google Benchmark, pytest-benchmark or hyperfine"
+
+// unknown says what the file is instead, where that can be told.
+func unknown(name string, docs []document) error {
+	is := "it is none of the formats known"
+	if len(docs) == 0 {
+		is = "it holds no result"
+	}
+	for _, d := range docs {
+		switch {
+		case d.has("schema_version", "verdict"):
+			is = "it is a comparison that gpuprof wrote, not a result"
+		case d.has("schema_version", "sessions"):
+			is = "it is a stored baseline; name it to --baseline or use auto"
+		case d.has("schema_version"):
+			is = "it was written by gpuprof but holds no run"
+		case d.has("traceEvents"):
+			is = "it is a trace; gpuprof analyze reads it, and gate takes it with --max"
+		case kindOf(docs) == "" && kindOfOne(d) != "":
+			is = "it mixes documents of several formats"
+		default:
+			continue
+		}
+		break
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %s; give %s", name, is, known)
+}
+
+func readRuns(docs []document, name string) (*content, error) {
+	c := &content{format: FormatRun}
+	for _, d := range docs {
+		runs, err := gpuprof.DecodeRuns(bytes.NewReader(d.raw), name)
+		if err != nil {
+			return nil, err
+		}
+		c.runs = append(c.runs, runs...)
+	}
+	return c, nil
+}
+
+func readAnalyses(docs []document, name string) (*content, error) {
+	if len(docs) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses; give one with each file", name, len(docs))
+	}
+	var a trace.Analysis
+	if err := docs[0].decode(&a); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: %w; write it again with gpuprof analyze -o %s", name, err, name)
+	}
+	if newer(a.SchemaVersion, trace.SchemaVersion) {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, a.SchemaVersion, trace.SchemaVersion)
+	}
+	return &content{format: FormatAnalysis, analysis: &a}, nil
+}
+
+// newer says whether a version has a greater major number.
+func newer(version, ours string) bool {
+	major := func(v string) int {
+		m, _, _ := strings.Cut(v, ".")
+		n, _ := strconv.Atoi(m)
+		return n
+	}
+	return major(version) > major(ours)
+}
+
+func readForeign(docs []document, kind, name string, open opener) (*content, error) {
+	var all *parsed
+	for i, d := range docs {
+		p, err := readOne(d, kind, name, open)
+		if err != nil {
+			where := ""
+			if len(docs) > 1 {
+				where = fmt.Sprintf(", document %d", i+1)
+			}
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s%s): %w; write it again", name, kind, where, err)
+		}
+		if all == nil {
+			all = p
+			continue
+		}
+		all.merge(p)
+	}
+	return finish(all, name)
+}
+
+func readOne(d document, kind, name string, open opener) (*parsed, error) {
+	switch kind {
+	case FormatPytest:
+		return readPytest(d)
+	case FormatGoogle:
+		return readGoogle(d)
+	case FormatNVBench:
+		return readNVBench(d, name, open)
+	}
+	return readHyperfine(d)
+}
+
+func parseText(text []byte, name string) (*content, error) {
+	if bytes.HasPrefix(text, []byte("SQLite format 3\x00")) {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export; gpuprof analyze reads that, and gate takes it with --max", name)
+	}
+	if !hasBenchLine(text) {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark and is not JSON; give %s", name, known)
+	}
+	p, err := readGo(text, name)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; run go test -bench again", name, FormatGo, err)
+	}
+	return finish(p, name)
+}
+
+// finish refuses a file without figures and makes the rest a result.
+func finish(p *parsed, name string) (*content, error) {
+	p.settle()
+	if len(p.series) == 0 {
+		if len(p.failed) > 0 {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s; mend it and run again", name, p.format, p.failed[0])
+		}
+		why := "it holds no benchmark"
+		if len(p.notes) > 0 {
+			why += " (" + p.notes[0].Text + ")"
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %s; run it again without a filter", name, p.format, why)
+	}
+	return &content{format: p.format, parsed: p}, nil
+}

@@ -1,0 +1,350 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// traceCounters are the counters of a trace, as gpuprof names its own. All are
+// there even when zero: a budget on them then passes by a figure.
+var traceCounters = []string{
+	"sync_points", "launches", "kernels", "item_reads", "allocations",
+	"copies_h2d", "bytes_h2d", "copies_h2d_pageable", "bytes_h2d_pageable",
+	"copies_d2h", "bytes_d2h", "copies_d2h_pageable", "bytes_d2h_pageable",
+	"copies_d2d", "bytes_d2d",
+}
+
+// traceCount holds the counts of one trace by steady step.
+type traceCount struct {
+	x     *trace.Index
+	begin []int64              // of the steady steps
+	steps map[string][]float64 // by counter
+	sites map[string]map[string]*trace.Site
+	blind map[string]int // copies by direction whose host memory the trace does not tell
+}
+
+func countTrace(x *trace.Index) *traceCount {
+	c := &traceCount{x: x, steps: map[string][]float64{}, sites: map[string]map[string]*trace.Site{}, blind: map[string]int{}}
+	for i := range x.Steps {
+		if !x.Steps[i].Dropped {
+			c.begin = append(c.begin, x.Steps[i].Host.Start)
+		}
+	}
+	slices.Sort(c.begin)
+	for _, name := range traceCounters {
+		c.steps[name] = make([]float64, max(len(c.begin), 1))
+	}
+	c.calls()
+	for _, d := range x.Devices {
+		for _, g := range d.Ops {
+			c.device(g)
+		}
+	}
+	return c
+}
+
+// add counts n at an instant; host is the event to find the call site of, -1
+// unknown. What lies outside the steady steps is not counted.
+func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64) {
+	step := 0
+	if len(c.begin) > 0 {
+		if !c.x.InSteady(at) {
+			return
+		}
+		i, exact := slices.BinarySearch(c.begin, at)
+		if step = i; !exact {
+			step--
+		}
+		if step < 0 {
+			return
+		}
+	}
+	c.steps[name][step] += n
+	if host < 0 {
+		return
+	}
+	where := c.x.Site(host)
+	if where == "" {
+		return
+	}
+	if c.sites[name] == nil {
+		c.sites[name] = map[string]*trace.Site{}
+	}
+	s := c.sites[name][where]
+	if s == nil {
+		s = &trace.Site{Where: where}
+		c.sites[name][where] = s
+	}
+	s.Count++
+	s.NS += dur
+}
+
+// calls counts what the host asked for.
+func (c *traceCount) calls() {
+	x := c.x
+	for i := range x.T.Host {
+		h, at := &x.T.Host[i], int32(i)
+		switch x.Call(at) {
+		case trace.CallSync:
+			if at != x.Trailing {
+				c.add("sync_points", h.Start, 1, at, h.Dur())
+			}
+		case trace.CallLaunch, trace.CallGraph:
+			c.add("launches", h.Start, 1, at, h.Dur())
+		case trace.CallAlloc:
+			c.add("allocations", h.Start, 1, at, h.Dur())
+		}
+		if h.Kind == trace.Op && x.T.Name(h.Name) == "aten::_local_scalar_dense" && c.waits(at) {
+			c.add("item_reads", h.Start, 1, at, h.Dur())
+		}
+	}
+}
+
+// waits says whether an operator waits for a device: reading a tensor of the
+// host does not.
+func (c *traceCount) waits(op int32) bool {
+	for _, g := range c.x.Launched(op) {
+		if e := &c.x.T.GPU[g]; e.Kind == trace.Memcpy && e.Dir == trace.D2H {
+			return true
+		}
+	}
+	lo, hi := c.x.Inside(op)
+	for h := lo; h < hi; h++ {
+		if c.x.Call(h) == trace.CallSync {
+			return true
+		}
+	}
+	return false
+}
+
+// device counts what a device did, at the instant it was asked for where that
+// is known.
+func (c *traceCount) device(g int32) {
+	e := &c.x.T.GPU[g]
+	at, host := e.Start, e.Launch
+	if host >= 0 {
+		at = c.x.T.Host[host].Start
+	}
+	if e.Kind == trace.Kernel {
+		c.add("kernels", at, 1, host, e.Dur())
+		return
+	}
+	if e.Kind != trace.Memcpy {
+		return
+	}
+	var dir string
+	switch e.Dir {
+	case trace.H2D:
+		dir = "h2d"
+	case trace.D2H:
+		dir = "d2h"
+	case trace.D2D, trace.P2P:
+		dir = "d2d"
+	default:
+		return
+	}
+	c.add("copies_"+dir, at, 1, host, e.Dur())
+	c.add("bytes_"+dir, at, float64(e.Bytes), host, e.Dur())
+	if dir == "d2d" {
+		return
+	}
+	switch e.Memory {
+	case trace.Pageable:
+		c.add("copies_"+dir+"_pageable", at, 1, host, e.Dur())
+		c.add("bytes_"+dir+"_pageable", at, float64(e.Bytes), host, e.Dur())
+	case trace.UnknownMemory:
+		c.blind[dir]++
+	}
+}
+
+// maxSites is how many call sites a counter keeps.
+const maxSites = 10
+
+// topSites are the call sites of a counter over several traces, most counts first.
+func topSites(counts []*traceCount, name string) []compare.Site {
+	sum := map[string]trace.Site{}
+	for _, c := range counts {
+		for where, s := range c.sites[name] {
+			t := sum[where]
+			sum[where] = trace.Site{Where: where, Count: t.Count + s.Count, NS: t.NS + s.NS}
+		}
+	}
+	var out []compare.Site
+	for _, s := range slices.SortedFunc(maps.Values(sum), func(a, b trace.Site) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.NS, a.NS), cmp.Compare(a.Where, b.Where))
+	}) {
+		out = append(out, compare.Site{Where: s.Where, Count: float64(s.Count)})
+	}
+	return out[:min(len(out), maxSites)]
+}
+
+// FromIndexes counts what each steady step of the traces of one job did:
+// synchronisations, launches, copies and their bytes by kind of host memory,
+// reads of single values. A trace (a rank) is a run and a step a sample; a
+// trace without steps is one sample. a is the analysis of the same traces and
+// says what they are.
+func FromIndexes(xs []*trace.Index, a *trace.Analysis) (*compare.Result, error) {
+	if len(xs) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace; give one to gate --max")
+	}
+	r := traceResult(a)
+	var counts []*traceCount
+	blind := map[string]int{}
+	for _, x := range xs {
+		c := countTrace(x)
+		counts = append(counts, c)
+		for dir, n := range c.blind {
+			blind[dir] += n
+		}
+	}
+	for _, name := range traceCounters {
+		if dir := pageableOf(name); blind[dir] > 0 {
+			continue // warned of by traceBlind
+		}
+		m := compare.MetricData{Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true}, Sites: topSites(counts, name)}
+		for _, c := range counts {
+			m.Runs = append(m.Runs, c.steps[name])
+		}
+		r.Metrics = append(r.Metrics, m)
+	}
+	traceBlind(r, blind)
+	return r, nil
+}
+
+// pageableOf is "h2d" of "bytes_h2d_pageable", "" of other counters.
+func pageableOf(counter string) string {
+	dir, ok := strings.CutSuffix(counter, "_pageable")
+	if !ok {
+		return ""
+	}
+	return dir[strings.LastIndexByte(dir, '_')+1:]
+}
+
+// traceBlind warns of copies whose host memory is unknown: counting only the
+// known ones would let a budget pass that may be broken.
+func traceBlind(r *compare.Result, blind map[string]int) {
+	for _, dir := range slices.Sorted(maps.Keys(blind)) {
+		if blind[dir] > 0 {
+			r.Warnings = append(r.Warnings, gpuprof.Warning{
+				Code: "memory-unknown",
+				Text: fmt.Sprintf("the trace does not say of %d %s copies whether their host memory is pageable, so those are not counted by kind", blind[dir], dir),
+				Fix:  "record with a newer PyTorch, or set a budget on copies_" + dir + " and bytes_" + dir,
+			})
+		}
+	}
+}
+
+func counterUnit(name string) string {
+	if strings.HasPrefix(name, "bytes_") {
+		return "B"
+	}
+	return "count"
+}
+
+// traceResult is what a comparison has to know of the traces themselves.
+func traceResult(a *trace.Analysis) *compare.Result {
+	r := &compare.Result{
+		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": "trace"}, Facts: map[string]string{},
+		Code: map[string]string{}, Knobs: map[string]compare.Knob{},
+	}
+	var paths []string
+	for _, in := range a.Inputs {
+		paths = append(paths, in.Path)
+		if in.Truncated {
+			r.Status = gpuprof.Partial
+			r.Reason = "the trace " + in.Path + " ends early, so some of what it did is not counted"
+		}
+	}
+	r.Source = strings.Join(paths, ", ")
+	for _, d := range a.Devices {
+		join(r.Env, "device", d.Name)
+	}
+	join(r.Facts, "steps", a.StepSource)
+	for _, w := range a.Warnings {
+		if w.Code == "no-steps" || w.Code == "one-step" {
+			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: w.Code, Text: w.Text, Fix: "counters are of the whole trace: set budgets for that"})
+		}
+	}
+	return r
+}
+
+// FromAnalysis takes the counters that an analysis keeps, where the trace
+// itself is not at hand: totals over all steps, divided by their number. They
+// need not be whole, and FromIndexes, which looks at every step, is to be
+// preferred. Call sites are those of the findings.
+func FromAnalysis(a *trace.Analysis) (*compare.Result, error) {
+	r := traceResult(a)
+	steps := float64(max(len(a.Steps), 1))
+	add := func(name string, total float64) {
+		r.Metrics = append(r.Metrics, compare.MetricData{
+			Metric: compare.Metric{Name: name, Unit: counterUnit(name), Exact: true},
+			Runs:   [][]float64{{total / steps}}, Sites: findingSites(a, name),
+		})
+	}
+	syncs, kernels := 0, 0
+	for _, c := range a.Syncs {
+		syncs += c.Count
+	}
+	for _, d := range a.Devices {
+		kernels += d.Kernels
+	}
+	add("sync_points", float64(syncs))
+	add("kernels", float64(kernels))
+	add("item_reads", itemReads(a)*steps)
+	blind := map[string]int{}
+	for _, dir := range []string{"h2d", "d2h"} {
+		pageable, pinned, unknown := a.Copies[dir+"_pageable"], a.Copies[dir+"_pinned"], a.Copies[dir+"_unknown"]
+		add("copies_"+dir, float64(pageable.Count+pinned.Count+unknown.Count))
+		add("bytes_"+dir, float64(pageable.Bytes+pinned.Bytes+unknown.Bytes))
+		if blind[dir] = unknown.Count; unknown.Count == 0 {
+			add("copies_"+dir+"_pageable", float64(pageable.Count))
+			add("bytes_"+dir+"_pageable", float64(pageable.Bytes))
+		}
+	}
+	add("copies_d2d", float64(a.Copies["d2d"].Count+a.Copies["p2p"].Count))
+	add("bytes_d2d", float64(a.Copies["d2d"].Bytes+a.Copies["p2p"].Bytes))
+	traceBlind(r, blind)
+	return r, nil
+}
+
+// itemReads is how many single values a step read, as the rule counted them.
+func itemReads(a *trace.Analysis) float64 {
+	most := 0.0
+	for _, f := range a.Findings {
+		if v, ok := f.Evidence["reads_step"].(float64); ok && f.Rule == "item" {
+			most = max(most, v)
+		}
+	}
+	return most
+}
+
+// findingSites are the places that findings give for a counter.
+func findingSites(a *trace.Analysis, counter string) []compare.Site {
+	rules := map[string][]string{
+		"sync_points": {"explicit-sync", "item", "hidden-sync"}, "item_reads": {"item"}, "kernels": {"launch-bound"},
+		"copies_h2d": {"pageable-h2d", "exposed-copy"}, "bytes_h2d": {"pageable-h2d", "exposed-copy"},
+		"copies_h2d_pageable": {"pageable-h2d"}, "bytes_h2d_pageable": {"pageable-h2d"},
+		"copies_d2h": {"hidden-sync"}, "bytes_d2h": {"hidden-sync"}, "copies_d2h_pageable": {"hidden-sync"}, "bytes_d2h_pageable": {"hidden-sync"},
+	}[counter]
+	var out []compare.Site
+	for _, rule := range rules {
+		for _, f := range a.Findings {
+			if f.Rule != rule {
+				continue
+			}
+			for _, s := range f.Sites {
+				if !slices.ContainsFunc(out, func(o compare.Site) bool { return o.Where == s.Where }) {
+					out = append(out, compare.Site{Where: s.Where, Count: float64(s.Count)})
+				}
+			}
+		}
+	}
+	return out[:min(len(out), maxSites)]
+}

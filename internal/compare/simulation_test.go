@@ -1,0 +1,193 @@
+package compare_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// machine is the noise that the simulated gates see: what was found on real
+// machines, as far as it matters to a verdict.
+type machine struct {
+	shift   float64 // of a whole process, normal
+	drift   float64 // from one process to the next, a random walk
+	sample  float64 // of samples, log-normal with AR(1) 0.5
+	spikes  float64 // share of samples that take 20 to 100 % longer
+	slow    float64 // share of processes on a clock that is 3 % slow
+	linear  float64 // drift over a whole stage
+	samples int
+}
+
+func usual() machine {
+	return machine{shift: 0.01, drift: 0.007, sample: 0.015, spikes: 0.02, slow: 0.05, samples: 10}
+}
+
+// walk is one metric's state over the processes of a stage.
+type walk struct {
+	m   machine
+	rng *rand.Rand
+	at  float64
+}
+
+// process measures one process: a metric of true value exp(effect). It writes
+// to memory of its own only; the race detector would take most of the test's
+// time for it.
+//
+//go:norace
+func (w *walk) process(effect, place float64) []float64 {
+	w.at += w.m.drift * w.rng.NormFloat64()
+	base := effect + w.at + w.m.shift*w.rng.NormFloat64() + w.m.linear*place
+	if w.rng.Float64() < w.m.slow {
+		base += math.Log(1.03)
+	}
+	out := make([]float64, w.m.samples)
+	x := w.rng.NormFloat64()
+	for i := range out {
+		if i > 0 {
+			x = 0.5*x + math.Sqrt(0.75)*w.rng.NormFloat64()
+		}
+		out[i] = math.Exp(base + w.m.sample*x)
+		if w.rng.Float64() < w.m.spikes {
+			out[i] *= 1.2 + 0.8*w.rng.Float64()
+		}
+	}
+	return out
+}
+
+const simulatedMetrics = 40
+
+// One bootstrap for all gates: what it draws depends on its seed alone.
+var resamples = stats.NewBootstrap(0, 0)
+
+var metricNames = func() (names [simulatedMetrics]string) {
+	for i := range names {
+		names[i] = fmt.Sprintf("m%02d", i)
+	}
+	return names
+}()
+
+// stage measures n blocks of all metrics in mirrored order.
+func (m machine) stage(n int, effects []float64, rng *rand.Rand) []compare.Block {
+	order := compare.Order(n, rng.Uint64())
+	blocks := make([]compare.Block, n)
+	for k := range blocks {
+		blocks[k] = compare.Block{A: side(), B: side(), BFirst: order[k]}
+	}
+	for i, effect := range effects {
+		w := walk{m: m, rng: rng}
+		for k := range blocks {
+			b := &blocks[k]
+			sides := [2]*compare.Result{b.A, b.B}
+			for turn := range 2 {
+				isB := (turn == 1) != b.BFirst
+				place := (float64(2*k+turn)+0.5)/float64(2*n) - 0.5
+				if isB {
+					sides[1].Metrics[i].Runs = [][]float64{w.process(effect, place)}
+				} else {
+					sides[0].Metrics[i].Runs = [][]float64{w.process(0, place)}
+				}
+			}
+		}
+	}
+	return blocks
+}
+
+func side() *compare.Result {
+	r := &compare.Result{Source: "simulated", Status: gpuprof.Complete, Metrics: make([]compare.MetricData, simulatedMetrics)}
+	for i := range r.Metrics {
+		r.Metrics[i].Metric = compare.Metric{Name: metricNames[i], Unit: "s"}
+	}
+	return r
+}
+
+// gates runs n gates and counts those that find(comparison) holds for.
+func gates(t *testing.T, n int, m machine, effects []float64, find func(*compare.Comparison) bool) (found, escalated int) {
+	t.Helper()
+	var next, hits, ups atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(n) {
+					return
+				}
+				c, err := oneGate(m, effects, uint64(i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if find(c) {
+					hits.Add(1)
+				}
+				if c.Stages == 2 {
+					ups.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return int(hits.Load()), int(ups.Load())
+}
+
+func oneGate(m machine, effects []float64, seed uint64) (*compare.Comparison, error) {
+	rng := rand.New(rand.NewPCG(2026, seed))
+	g := compare.NewGate(compare.Options{Resamples: resamples})
+	c, err := g.Stage1(m.stage(compare.Stage1Blocks, effects, rng))
+	if err != nil || len(g.Escalated()) == 0 {
+		return c, err
+	}
+	return g.Stage2(m.stage(compare.Stage2Blocks, effects, rng))
+}
+
+// The rule's error rates, over 1,000 gates of 40 metrics each.
+func TestSimulatedGates(t *testing.T) {
+	all := func(v float64) []float64 {
+		e := make([]float64, simulatedMetrics)
+		for i := range e {
+			e[i] = math.Log(v)
+		}
+		return e
+	}
+	one := func(v float64) []float64 {
+		e := make([]float64, simulatedMetrics)
+		e[7] = math.Log(v)
+		return e
+	}
+	fails := func(c *compare.Comparison) bool { return c.ExitCode == 1 }
+	verdict := func(v compare.Verdict) func(*compare.Comparison) bool {
+		return func(c *compare.Comparison) bool { return c.Metrics[7].Verdict == v }
+	}
+	noisy, drifting := usual(), usual()
+	noisy.shift, noisy.drift, noisy.sample = 2*noisy.shift, 2*noisy.drift, 2*noisy.sample
+	drifting.linear = 0.04
+	const n = 1000
+	for _, c := range []struct {
+		name        string
+		m           machine
+		effects     []float64
+		find        func(*compare.Comparison) bool
+		least, most int
+	}{
+		{"no change: gates that fail", usual(), one(1), fails, 0, 10},
+		{"every metric +2 %: gates that fail", usual(), all(1.02), fails, 0, 65},
+		{"one metric +5 %: found", usual(), one(1.05), verdict(compare.Regressed), 900, n},
+		{"one metric +10 %: found", usual(), one(1.10), verdict(compare.Regressed), 990, n},
+		{"one metric +5 %, noise doubled: passed", noisy, one(1.05), verdict(compare.Same), 0, 50},
+		{"no change, 4 % linear drift, ABBA: gates that fail", drifting, one(1), fails, 0, 10},
+	} {
+		got, second := gates(t, n, c.m, c.effects, c.find)
+		t.Logf("%-52s %4d of %d (wanted %d to %d; %d went to stage 2)", c.name, got, n, c.least, c.most, second)
+		if got < c.least || got > c.most {
+			t.Errorf("%s: %d of %d, want %d to %d", c.name, got, n, c.least, c.most)
+		}
+	}
+}

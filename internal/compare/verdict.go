@@ -1,0 +1,114 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The exit codes a comparison can have; cmd/gpuprof has the whole table.
+const (
+	exitPass         = 0
+	exitRegression   = 1
+	exitInconclusive = 3
+	exitFailed       = 4
+)
+
+// comparison writes the outcome down.
+func (b *bench) comparison() *Comparison {
+	c := &Comparison{
+		Version: SchemaVersion, Tool: b.o.Tool, Kind: b.kind, Old: b.old.Source, New: b.new.Source,
+		Workload: cmp.Or(b.new.Workload, b.old.Workload), Preset: cmp.Or(b.new.Preset, b.old.Preset),
+		Threshold: b.o.full().Threshold, SessionSpread: b.spread, SpreadAssumed: b.assumed, Seed: b.o.Seed, Stages: b.stages,
+		Metrics: make([]MetricResult, len(b.entries)), Differences: b.diffs, Warnings: []gpuprof.Warning{}, Next: []string{},
+	}
+	for i, e := range b.entries {
+		c.Metrics[i] = e.result
+		if e.result.Verdict == Inconclusive && e.blocked != "" {
+			c.Metrics[i].Reason = e.blocked
+		}
+	}
+	c.Causes = causes(b)
+	for _, side := range []*Result{b.old, b.new} {
+		for _, f := range side.Failed {
+			c.Failed = append(c.Failed, side.label()+": "+f)
+		}
+		c.Warnings = append(c.Warnings, side.Warnings...)
+	}
+	c.Warnings = append(c.Warnings, b.warnings...)
+	c.conclude(b.o)
+	c.Next = append(c.Next, b.next()...)
+	return c
+}
+
+func (r *Result) label() string { return cmp.Or(r.Source, "result") }
+
+func (c *Comparison) metric(name string) *MetricResult {
+	for i := range c.Metrics {
+		if c.Metrics[i].Name == name {
+			return &c.Metrics[i]
+		}
+	}
+	return &MetricResult{}
+}
+
+// conclude draws the overall verdict and exit code from the parts:
+// something failed > regressed > inconclusive > improved > pass.
+func (c *Comparison) conclude(o Options) {
+	seen := map[Verdict]bool{}
+	for _, m := range c.Metrics {
+		seen[m.Verdict] = true
+	}
+	for _, b := range c.Budgets {
+		seen[b.Verdict] = true
+	}
+	switch {
+	case seen[Regressed]:
+		c.Verdict = Regressed
+	case seen[Inconclusive] || len(c.Metrics)+len(c.Budgets) == 0 || len(c.Failed) > 0:
+		c.Verdict = Inconclusive
+	case seen[Improved]:
+		c.Verdict = Improved
+	default:
+		c.Verdict = Pass
+	}
+	c.ExitCode = c.exitCode(o)
+}
+
+// exitCode is one table for the whole tool: 4 something failed, 1 regression,
+// 3 inconclusive, 0 pass, in that precedence and never a count. Only a gate
+// exits 1 for a regression; compare describes.
+func (c *Comparison) exitCode(o Options) int {
+	switch {
+	case len(c.Failed) > 0:
+		return exitFailed
+	case c.Verdict == Regressed && o.Judge:
+		return exitRegression
+	case c.Verdict == Inconclusive && o.Inconclusive == "fail" && o.Judge:
+		return exitRegression
+	case c.Verdict == Inconclusive && o.Inconclusive != "pass":
+		return exitInconclusive
+	}
+	return exitPass
+}
+
+// Count is how many metrics have a verdict.
+func (c *Comparison) Count(v Verdict) int {
+	n := 0
+	for _, m := range c.Metrics {
+		if m.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// list is "a, b or none".
+func list(codes []string) string {
+	if len(codes) == 0 {
+		return "(for no recorded reason)"
+	}
+	return strings.Join(slices.Compact(slices.Clone(codes)), ", ")
+}

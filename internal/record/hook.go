@@ -1,0 +1,148 @@
+package record
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed hook/sitecustomize.py hook/gpuprof_hook.py
+var hookFiles embed.FS
+
+// statusName is the hook's account of what it did, one JSON object a line.
+const statusName = "hook.jsonl"
+
+// envHook names the hook's folder, so that a gpuprof run inside another one
+// finds the outer hook and takes its place.
+const envHook = "GPUPROF_HOOK"
+
+// hookConfig is what the hook reads from config.json.
+type hookConfig struct {
+	Out          string  `json:"out"`
+	Status       string  `json:"status"`
+	Steps        int     `json:"steps"`
+	Skip         int     `json:"skip"`
+	Shapes       bool    `json:"shapes"`
+	Stacks       bool    `json:"stacks"`
+	WindowS      float64 `json:"window_s"`
+	WindowAfterS float64 `json:"window_after_s"`
+}
+
+// hook is the hook as it lies on disk for one run.
+type hook struct {
+	dir    string // the folder on PYTHONPATH
+	status string
+}
+
+// writeHook puts the hook into a fresh temporary folder.
+func writeHook(o *Options) (*hook, error) {
+	out, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder %s: %w", o.Dir, err)
+	}
+	dir, err := os.MkdirTemp("", "gpuprof-hook-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for the Python hook: %w; point TMPDIR to one that takes files", err)
+	}
+	h := &hook{dir: dir, status: filepath.Join(out, statusName)}
+	config, err := json.Marshal(hookConfig{
+		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, Shapes: o.Shapes, Stacks: o.Stacks,
+		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(),
+	})
+	if err != nil {
+		return nil, errors.Join(err, h.remove())
+	}
+	files := map[string][]byte{"config.json": config, "status": []byte(h.status)}
+	for _, name := range []string{"sitecustomize.py", "gpuprof_hook.py"} {
+		if files[name], err = hookFiles.ReadFile("hook/" + name); err != nil {
+			return nil, errors.Join(err, h.remove())
+		}
+	}
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return nil, errors.Join(fmt.Errorf("writing the Python hook: %w; point TMPDIR to a folder that takes files", err), h.remove())
+		}
+	}
+	return h, nil
+}
+
+func (h *hook) remove() error { return os.RemoveAll(h.dir) }
+
+// environment is env with the hook first on PYTHONPATH. The hook of an outer
+// gpuprof run is taken off: two profilers cannot record one process.
+func (h *hook) environment(env []string) []string {
+	outer := lookup(env, envHook)
+	path := h.dir
+	if rest := without(lookup(env, "PYTHONPATH"), outer); rest != "" {
+		path += string(os.PathListSeparator) + rest
+	}
+	set := map[string]string{envHook: h.dir, "PYTHONPATH": path}
+	// Releases of PyTorch before 2.2 print a line for each stage of a
+	// recording on standard error, which is the program's.
+	if lookup(env, "KINETO_LOG_LEVEL") == "" {
+		set["KINETO_LOG_LEVEL"] = "5"
+	}
+	return with(env, set)
+}
+
+// tellOuter leaves a line for the gpuprof run around this one.
+func tellOuter(env []string) bool {
+	dir := lookup(env, envHook)
+	if dir == "" {
+		return false
+	}
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return false
+	}
+	f, err := os.OpenFile(string(status), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return false
+	}
+	_, err = fmt.Fprintf(f, "{\"event\": \"nested\", \"pid\": %d}\n", os.Getpid())
+	return errors.Join(err, f.Close()) == nil
+}
+
+// lookup is the value of a variable in an environment; the last one counts.
+func lookup(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// with sets variables in a copy of an environment.
+func with(env []string, set map[string]string) []string {
+	out := make([]string, 0, len(env)+len(set))
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		if _, replaced := set[name]; !replaced {
+			out = append(out, e)
+		}
+	}
+	for name, v := range set {
+		out = append(out, name+"="+v)
+	}
+	return out
+}
+
+// without takes one folder off a search path. An empty entry, which means the
+// current folder, stays.
+func without(path, dir string) string {
+	if path == "" || dir == "" {
+		return path
+	}
+	var kept []string
+	for _, p := range filepath.SplitList(path) {
+		if p != dir {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, string(os.PathListSeparator))
+}

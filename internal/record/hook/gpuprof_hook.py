@@ -1,0 +1,842 @@
+"""Finds the step of a PyTorch program, records a few of them, and leaves.
+
+Rules it keeps: it draws no random numbers, adds no synchronisation outside the
+recording, touches no tensor, and whatever goes wrong inside it is noted in the
+status file and kept from the program.
+"""
+
+import atexit
+import functools
+import json
+import os
+import sys
+import time
+import warnings
+import weakref
+from collections import deque
+
+# How often something must come back before it is taken for the step's mark.
+OPTIMIZER_REPEATS = 2
+MODULE_REPEATS = 3
+# A module that is trained, or called though an optimizer exists, is waited with
+# for so many more calls: the optimizer's steps are the better mark.
+TRAINING_PATIENCE = 100
+# Steps timed after the recording, at least.
+AFTER_STEPS = 10
+# Traces of processes that are no rank of a job; more say nothing new.
+MAX_TRACES = 64
+WINDOW_TRIES = 5
+
+clock = time.perf_counter
+
+
+def safe(f):
+    """Keep what goes wrong in f from the program."""
+
+    @functools.wraps(f)
+    def call(self, *args):
+        if self.phase == "done" or self.inside:
+            return None
+        self.inside = True
+        try:
+            return f(self, *args)
+        except Exception as e:
+            self.fail(f.__name__, e)
+            return None
+        finally:
+            self.inside = False
+
+    return call
+
+
+class Source:
+    """One way to see a step's border: the mark that comes back once a step."""
+
+    def __init__(self, name, repeats, ends):
+        self.name = name
+        self.repeats = repeats
+        self.ends = ends  # the mark ends a step; else it begins one
+        self.seen = {}
+        self.anchor = None
+        self.count = 0  # of the anchor
+        self.total = 0  # of anything
+        self.last = None
+        self.before = deque(maxlen=200)
+
+    def hit(self, obj):
+        """Count a mark; true when it is the one that steps are counted by."""
+        self.total += 1
+        if self.anchor is not None:
+            held = self.anchor()
+            if held is obj:
+                self.count += 1
+                return True
+            if held is not None:
+                return False
+            self.reset()
+        key = id(obj)
+        ref, n = self.seen.get(key, (None, 0))
+        if ref is None or ref() is not obj:
+            ref, n = reference(obj), 0
+        n += 1
+        self.seen[key] = (ref, n)
+        if n < self.repeats:
+            return False
+        self.anchor, self.count, self.seen = ref, n, {}
+        return True
+
+    def reset(self):
+        self.anchor, self.count, self.seen, self.last = None, 0, {}, None
+        self.before.clear()
+
+    def completed(self):
+        return self.count if self.ends else self.count - 1
+
+
+def reference(obj):
+    try:
+        return weakref.ref(obj)
+    except TypeError:  # a list as data set, say
+        return lambda: obj
+
+
+class Hook:
+    def __init__(self, torch, here, waiter):
+        self.torch = torch
+        self.waiter = waiter
+        with open(os.path.join(here, "config.json"), encoding="utf-8") as f:
+            self.config = json.load(f)
+        self.out = self.config["out"]
+        self.status = self.config["status"]
+        self.skip = self.config["skip"]
+        self.steps = self.config["steps"]
+        self.inside = False
+        self.patches = []
+        self.handles = []
+        self.global_hooks = []
+        self.handlers = {}
+        self.timer = None
+        self.ticking = None
+        self.forking = False
+        self.fresh()
+
+    def fresh(self):
+        """The state of a process that has seen nothing yet."""
+        self.pid = os.getpid()
+        self.phase = "wait"
+        early = max(1, self.skip)  # who skips nothing wants the first that comes
+        self.sources = {
+            "optimizer": Source("optimizer", min(OPTIMIZER_REPEATS, early), True),
+            "zero_grad": Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
+            "module": Source("module", min(MODULE_REPEATS, early), False),
+            "loader": Source("loader", 1, False),
+        }
+        self.source = None
+        self.thread = None
+        self.optimizer_made = False
+        self.compiled = False
+        self.pending = False
+        self.depth = 0
+        self.outer = lambda: None  # the outermost module being called
+        self.in_loader = False
+        self.profiler = None
+        self.own = False  # a call into the profiler is ours
+        self.warm = 0
+        self.recorded = 0
+        self.during, self.after = [], []
+        self.began = None
+        self.window_trace = None
+        self.reason = ""
+
+    # -- what is told ------------------------------------------------------
+
+    def tell(self, event, **fields):
+        try:
+            fields.update(event=event, pid=os.getpid(), t=time.time())
+            line = (json.dumps(fields) + "\n").encode("utf-8", "replace")
+            fd = os.open(self.status, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(fd, line)
+            finally:
+                os.close(fd)
+        except Exception:
+            pass
+
+    def fail(self, where, e):
+        """Give up for good; the program goes on."""
+        text = "%s: %s" % (type(e).__name__, str(e)[:500])
+        self.tell("error", where=where, text=text)
+        try:
+            self.drop()
+        except Exception:
+            pass
+        self.leave()
+
+    def stand_back(self, reason):
+        self.reason = reason
+        self.tell("aside", reason=reason)
+        self.leave()
+
+    # -- which mark counts ---------------------------------------------------
+
+    def eligible(self, s):
+        """Whether recording may begin by this mark now."""
+        done, skip = s.completed(), self.skip
+        training = self.sources["optimizer"].total > 0 or self.sources["zero_grad"].total > 0
+        if s.name == "zero_grad" and self.sources["optimizer"].total > 0:
+            return False
+        if s.name == "module":
+            if training:
+                return False
+            if self.optimizer_made or self.trains(s.anchor()):
+                skip += TRAINING_PATIENCE
+        if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total > 0):
+            return False
+        # The last step before the recording is the profiler's warm-up.
+        return done >= max(skip - 1, 0)
+
+    def trains(self, module):
+        return bool(getattr(module, "training", False)) and self.torch.is_grad_enabled()
+
+    def mark(self, name, obj):
+        """A mark was seen: returns whether it is a border of the steps that count."""
+        s = self.sources[name]
+        if self.timer is not None:
+            self.stop_timer()  # a program that shows its steps needs no clock
+        if self.source is not None and self.source is not s:
+            return False
+        if not s.hit(obj):
+            return False
+        me = get_ident()
+        if self.thread is None or self.source is None:
+            self.thread = me
+        return me == self.thread
+
+    def border(self, s):
+        """The border between two steps, at a place outside every operator."""
+        now = clock()
+        dt = None if s.last is None else now - s.last
+        if self.phase == "wait":
+            if dt is not None:
+                s.before.append(dt)
+            if self.eligible(s):
+                self.begin(s)
+        elif self.phase == "record":
+            if self.warm > 0:
+                self.warm -= 1
+            else:
+                self.recorded += 1
+                if dt is not None:
+                    self.during.append(dt)
+            self.call(self.profiler.step)
+            if self.recorded >= self.steps:
+                self.finish(complete=True)
+        elif self.phase == "after":
+            if dt is not None:
+                self.after.append(dt)
+            if len(self.after) >= max(AFTER_STEPS, self.steps):
+                self.times()
+                self.leave()
+                return
+        s.last = clock()
+
+    # -- the marks -----------------------------------------------------------
+
+    @safe
+    def on_step(self, optimizer, *_):
+        if not self.mark("optimizer", optimizer):
+            return
+        self.unhook_modules()
+        # The optimizer's own range is still open here, and a step's border
+        # inside it would cross it: the border waits for the next call that is
+        # outside, or else for the next step.
+        self.settle()
+        self.pending = True
+
+    def settle(self):
+        if self.pending:
+            self.pending = False
+            self.border(self.sources["optimizer"])
+
+    @safe
+    def on_zero_grad(self, optimizer):
+        self.settle()
+        if self.sources["optimizer"].total == 0 and self.mark("zero_grad", optimizer):
+            self.border(self.sources["zero_grad"])
+
+    @safe
+    def on_loader(self, dataset):
+        if self.worker():
+            return
+        self.settle()
+        if self.mark("loader", dataset):
+            self.border(self.sources["loader"])
+
+    @safe
+    def on_module(self, module):
+        if self.mark("module", module):
+            if self.worker():
+                self.leave()
+                return
+            self.border(self.sources["module"])
+
+    def worker(self):
+        """A DataLoader's worker is never profiled: it has no steps."""
+        data = sys.modules.get("torch.utils.data")
+        return data is not None and data.get_worker_info() is not None
+
+    # -- recording -----------------------------------------------------------
+
+    def call(self, f, *args):
+        """Call into the profiler, without its warnings."""
+        # Not by a filter: a change of the filters makes Python forget which of
+        # the program's own warnings it has already shown.
+        shown = warnings.showwarning
+        warnings.showwarning = ignore
+        given = [(m, dict(vars(m).get("__warningregistry__", ()))) for m in self.warners()]
+        self.own = True
+        try:
+            return f(*args)
+        finally:
+            self.own = False
+            if warnings.showwarning is ignore:
+                warnings.showwarning = shown
+            for m, before in given:
+                now = vars(m).get("__warningregistry__")
+                if now is not None and now != before:
+                    now.clear()
+                    now.update(before)
+
+    def warners(self):
+        names = ("torch.profiler", "torch.profiler.profiler", "torch.autograd.profiler")
+        return [sys.modules[n] for n in names if n in sys.modules]
+
+    def begin(self, s):
+        """Start the profiler; s is None for a window of time."""
+        if self.worker():
+            self.leave()
+            return False
+        if self.already_profiled():
+            self.stand_back("own-profiler")
+            return False
+        if os.environ.get("NSYS_PROFILING_SESSION_ID"):
+            self.stand_back("nsys")
+            return False
+        if self.rank() is None and sum(n.endswith(".json") for n in os.listdir(self.out)) >= MAX_TRACES:
+            self.stand_back("many-processes")
+            return False
+        profiler = self.torch.profiler
+        kinds = [profiler.ProfilerActivity.CPU]
+        # Asking whether there is a GPU would initialise the driver in a
+        # program that has not done so.
+        cuda = getattr(self.torch, "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            kinds.append(profiler.ProfilerActivity.CUDA)
+        options = {"activities": kinds, "record_shapes": self.config["shapes"], "with_stack": self.config["stacks"]}
+        if s is not None:
+            # The step before the first that is recorded warms the profiler up.
+            # Where a mark shows itself too late for that, there is none.
+            self.warm = 1 if s.completed() < self.skip else 0
+            options["schedule"] = self.call(lambda: profiler.schedule(wait=0, warmup=self.warm, active=self.steps, repeat=1))
+        self.profiler = self.call(lambda: profiler.profile(**options))
+        self.catch_signals()
+        self.call(self.profiler.start)
+        self.source = s
+        self.phase = "record"
+        self.began = clock()
+        self.at_exit_of_workers()
+        name = s.name if s is not None else "window"
+        self.tell("begin", kind=name, after=s.completed() + self.warm if s is not None else 0, rank=self.rank(),
+                  cuda=len(kinds) > 1)
+        return True
+
+    def already_profiled(self):
+        enabled = getattr(self.torch.autograd, "_profiler_enabled", None)
+        return enabled is not None and bool(enabled())
+
+    def finish(self, complete):
+        """Stop the profiler and write the trace, once."""
+        p, self.profiler = self.profiler, None
+        if p is None:
+            return
+        window = self.source is None
+        self.phase = "after"
+        started = clock()
+        try:
+            self.call(p.stop)
+            if window and not self.anything(p):
+                self.tell("empty")
+                return
+            if not window and self.recorded == 0 and not self.anything(p):
+                self.tell("empty")
+                return
+            self.export(p, complete, started, window)
+        finally:
+            self.release_signals()
+
+    def anything(self, p):
+        """Whether the recording holds an operator."""
+        results = getattr(getattr(p, "profiler", None), "kineto_results", None)
+        try:
+            return results is None or len(results.events()) > 0
+        except Exception:
+            return True
+
+    def export(self, p, complete, started, window):
+        rank = self.rank()
+        name = "trace-%d" % self.pid if rank is None else "trace-rank%d" % rank
+        path = os.path.join(self.out, name + ".json")
+        if os.path.exists(path) and path != self.window_trace:
+            path = os.path.join(self.out, "%s-%d.json" % (name, self.pid))
+        part = path + ".part"
+        size, whole, text = 0, False, ""
+        try:
+            self.call(p.export_chrome_trace, part)
+            if not complete and not window:
+                rename_step(part, getattr(p, "step_num", -1))
+            size, whole = measure(part)
+            os.replace(part, path)
+        except Exception as e:
+            text = "%s: %s" % (type(e).__name__, str(e)[:300])
+            try:
+                if os.path.getsize(part) > 0:
+                    os.replace(part, path)
+                    size = os.path.getsize(path)
+                else:
+                    os.remove(part)
+            except OSError:
+                pass
+        if window:
+            self.window_trace = path
+        elif self.window_trace not in (None, path):
+            try:
+                os.remove(self.window_trace)
+            except OSError:
+                pass
+        kind = "window" if window else self.source.name
+        self.tell("trace", file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
+                  steps=self.recorded, complete=complete, export_s=clock() - started)
+
+    def drop(self):
+        """End a recording that cannot be kept."""
+        p, self.profiler = self.profiler, None
+        if p is not None:
+            try:
+                self.call(p.stop)
+            finally:
+                self.release_signals()
+
+    def rank(self):
+        dist = sys.modules.get("torch.distributed")
+        try:
+            if dist is not None and dist.is_available() and dist.is_initialized():
+                return int(dist.get_rank())
+        except Exception:
+            pass
+        for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
+            value = os.environ.get(name, "")
+            if value.isdigit() and (name != "SLURM_PROCID" or os.environ.get("SLURM_NTASKS", "1") != "1"):
+                return int(value)
+        return None
+
+    def times(self):
+        s = self.source
+        if s is not None:
+            self.tell("times", kind=s.name, before=round_all(s.before), during=round_all(self.during), after=round_all(self.after))
+
+    def flush(self):
+        """The process ends: keep what there is."""
+        if self.phase == "done" or os.getpid() != self.pid:
+            return
+        try:
+            if self.phase == "record":
+                self.settle()
+            if self.phase == "record":
+                self.finish(complete=False)
+            kind, count = self.best()
+            if self.phase == "after":
+                self.times()
+            self.tell("exit", kind=kind, steps=count, recorded=self.recorded)
+        except Exception as e:
+            self.tell("error", where="exit", text="%s: %s" % (type(e).__name__, str(e)[:500]))
+        finally:
+            self.phase = "done"
+
+    def best(self):
+        if self.source is not None:
+            return self.source.name, self.source.completed()
+        for name in ("optimizer", "zero_grad", "module", "loader"):
+            s = self.sources[name]
+            if s.total > 0:
+                return name, max(s.count, max((n for _, n in s.seen.values()), default=0))
+        return "", 0
+
+    # -- ends of the process ---------------------------------------------------
+
+    def catch_signals(self):
+        """While recording, the signals that would end the process save the trace first."""
+        import signal
+
+        if get_ident() != main_ident():
+            return
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                handler = functools.partial(self.on_signal, signal)
+                self.handlers[number] = handler
+                signal.signal(number, handler)
+
+    def on_signal(self, signal, number, _frame):
+        if os.getpid() == self.pid:
+            self.flush()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def release_signals(self):
+        if not self.handlers:
+            return
+        import signal
+
+        handlers, self.handlers = self.handlers, {}
+        if get_ident() != main_ident():
+            return
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is handler:
+                signal.signal(number, signal.SIG_DFL)
+
+    def at_exit_of_workers(self):
+        """Forked processes of multiprocessing end without atexit."""
+        process = sys.modules.get("multiprocessing.process")
+        if process is None or process.parent_process() is None:
+            return
+        from multiprocessing.util import Finalize
+
+        Finalize(None, self.flush, exitpriority=100)
+
+    def in_child(self):
+        """After fork: the parent's recording is not the child's."""
+        self.timer, self.forking = None, False
+        if self.phase == "done":
+            return
+        self.release_signals()
+        hooked = bool(self.global_hooks)
+        self.fresh()
+        if not hooked and not self.compiled:
+            self.hook_modules()
+
+    # -- hooks -------------------------------------------------------------------
+
+    def install(self):
+        torch = self.torch
+        self.tell("torch", version=str(getattr(torch, "__version__", "unknown")), rank=self.rank(), argv=sys.argv[:1] if hasattr(sys, "argv") else [])
+        optimizer = sys.modules.get("torch.optim.optimizer")
+        if optimizer is not None:
+            register = getattr(optimizer, "register_optimizer_step_post_hook", None)
+            if register is not None:
+                register(lambda *args: self.on_step(*args))
+            self.patch(optimizer.Optimizer, "zero_grad", lambda o, *_: self.on_zero_grad(o))
+            self.patch(optimizer.Optimizer, "__init__", self.on_optimizer)
+        self.hook_modules()
+        self.patch(torch, "compile", None, self.on_compile)
+        self.watch_profilers()
+        if "torch.utils.data.dataloader" in sys.modules:
+            self.hook_loader(sys.modules["torch.utils.data.dataloader"])
+        else:
+            self.wait_for("torch.utils.data.dataloader", self.hook_loader)
+        atexit.register(self.flush)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self.before_fork, after_in_parent=self.after_fork, after_in_child=self.in_child)
+        self.start_timer()
+
+    def wait_for(self, name, then):
+        self.waiter.then[name] = then
+        if self.waiter not in sys.meta_path:
+            sys.meta_path.insert(0, self.waiter)
+
+    def patch(self, owner, name, before, after=None):
+        """Call `before` with the arguments ahead of owner.name, `after` with its result behind it."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        had = name in vars(owner)
+
+        @functools.wraps(original)
+        def wrapper(*args, **kwargs):
+            if before is not None and self.phase != "done":
+                before(*args)
+            result = original(*args, **kwargs)
+            if after is not None and self.phase != "done":
+                after(result)
+            return result
+
+        setattr(owner, name, wrapper)
+        self.patches.append((owner, name, wrapper, original, had))
+
+    def on_optimizer(self, *_):
+        self.optimizer_made = True
+
+    @safe
+    def on_compile(self, _result):
+        """torch.compile looks at global hooks, warns of them and compiles again when they
+        go: compiled programs are seen through the compiled module's own call."""
+        self.compiled = True
+        self.unhook_modules()
+        frames = sys.modules.get("torch._dynamo.eval_frame")
+        module = getattr(frames, "OptimizedModule", None)
+        if module is not None and not any(owner is module for owner, *_ in self.patches):
+            self.patch(module, "__call__", lambda m, *_: self.on_module(m))
+
+    def hook_modules(self):
+        if self.compiled:
+            return
+        module = sys.modules.get("torch.nn.modules.module")
+        if module is None:
+            return
+        compiler = getattr(self.torch, "compiler", None)
+        tracing = getattr(compiler, "is_compiling", None)
+        main = main_ident()
+
+        def pre(m, _args):
+            if tracing is not None and tracing():
+                return
+            if get_ident() != main or self.in_loader:
+                return
+            self.depth += 1
+            # A call that raised left the depth too high: the module that was
+            # outermost is so again, and so is the one that steps are counted by.
+            held = self.sources["module"].anchor
+            if self.depth == 1 or self.outer() is m or held is not None and held() is m:
+                self.depth, self.outer = 1, weakref.ref(m)
+                self.on_module(m)
+
+        def post(_m, _args, _result):
+            if tracing is not None and tracing():
+                return
+            if get_ident() == main and not self.in_loader and self.depth > 0:
+                self.depth -= 1
+
+        self.depth = 0
+        self.global_hooks = [module.register_module_forward_pre_hook(pre), module.register_module_forward_hook(post)]
+
+    def unhook_modules(self):
+        handles, self.global_hooks = self.global_hooks, []
+        for h in handles:
+            h.remove()
+
+    def hook_loader(self, dataloader):
+        iterator = getattr(dataloader, "_BaseDataLoaderIter", None)
+        original = getattr(iterator, "__next__", None)
+        if original is None or self.phase == "done":
+            return
+
+        @functools.wraps(original)
+        def __next__(it):
+            if self.phase == "done":
+                return original(it)
+            self.on_loader(getattr(it, "_dataset", None))
+            self.in_loader = True
+            try:
+                return original(it)
+            finally:
+                self.in_loader = False
+
+        iterator.__next__ = __next__
+        self.patches.append((iterator, "__next__", __next__, original, True))
+
+    def watch_profilers(self):
+        """Notice a program that profiles itself, and stand back."""
+        torch = self.torch
+        for owner, name in (
+            (getattr(torch.profiler, "profile", None), "start"),
+            (getattr(torch.profiler, "_KinetoProfile", None), "start"),
+            (getattr(torch.profiler, "_KinetoProfile", None), "prepare_trace"),
+            (getattr(torch.autograd.profiler, "profile", None), "__enter__"),
+            (getattr(torch.autograd.profiler, "emit_nvtx", None), "__enter__"),
+            (getattr(torch.autograd.profiler, "emit_itt", None), "__enter__"),
+        ):
+            if owner is not None and name in vars(owner):
+                self.patch(owner, name, lambda *_: self.on_profiler())
+
+    def on_profiler(self):
+        if self.own or self.inside:
+            return
+        self.program_profiles()
+
+    @safe
+    def program_profiles(self):
+        if self.phase == "record":
+            if self.recorded > 0:
+                self.finish(complete=False)
+            else:
+                self.drop()
+        self.stand_back("own-profiler")
+
+    def leave(self):
+        """Take everything out again: from here on the program runs as without gpuprof."""
+        if self.phase == "done":
+            return
+        kind, count = self.best()
+        self.tell("left", kind=kind, steps=count, recorded=self.recorded)
+        self.phase = "done"
+        self.unhook_modules()
+        for owner, name, wrapper, original, had in reversed(self.patches):
+            if vars(owner).get(name) is not wrapper:
+                continue
+            if had:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+        self.patches = []
+        self.waiter.then.clear()
+        if self.waiter in sys.meta_path:
+            sys.meta_path.remove(self.waiter)
+        self.stop_timer()
+        for s in self.sources.values():
+            s.reset()
+
+    # -- the window of time ----------------------------------------------------
+
+    def start_timer(self):
+        """Programs without any mark of a step are recorded for a while by the clock."""
+        import _thread
+
+        self.timer, self.ticking = _thread.allocate_lock(), _thread.allocate_lock()
+        self.timer.acquire()
+        self.ticking.acquire()
+        _thread.start_new_thread(self.tick, (self.timer, self.ticking))
+
+    def stop_timer(self):
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            try:
+                timer.release()
+            except RuntimeError:
+                pass
+
+    def before_fork(self):
+        """Newer Pythons warn of a fork in a process with several threads: let there be none of ours."""
+        try:
+            if self.timer is not None and self.phase == "wait":
+                self.forking = True
+                self.stop_timer()
+                self.ticking.acquire(timeout=0.2)
+                time.sleep(0.002)  # the thread is about to end
+        except Exception:
+            pass
+
+    def after_fork(self):
+        try:
+            forking, self.forking = self.forking, False
+            if forking and self.phase == "wait":
+                self.start_timer()
+        except Exception:
+            pass
+
+    def tick(self, timer, ticking):
+        """Runs in a thread of its own; the profiler is started and stopped in the main one."""
+        try:
+            self.watch_clock(timer)
+        finally:
+            ticking.release()
+
+    def watch_clock(self, timer):
+        try:
+            import ctypes
+
+            kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+            def in_main(f):
+                done = []
+
+                def run(_):
+                    f()
+                    done.append(1)
+                    return 0
+
+                hold = kind(run)
+                self.calls = getattr(self, "calls", []) + [hold]
+                ctypes.pythonapi.Py_AddPendingCall(hold, None)
+                while not done and self.phase != "done":
+                    if timer.acquire(timeout=0.05):
+                        return False
+                return True
+
+            wait = self.config["window_after_s"]
+            for _ in range(WINDOW_TRIES):
+                if timer.acquire(timeout=wait) or self.phase != "wait":
+                    return
+                if not in_main(self.open_window) or self.phase == "done":
+                    return
+                if self.phase == "record" and self.source is None:
+                    if timer.acquire(timeout=self.config["window_s"]) or not in_main(self.close_window):
+                        return
+                    if self.window_trace is not None:
+                        return
+                wait *= 2
+        except Exception as e:
+            self.tell("error", where="window", text="%s: %s" % (type(e).__name__, str(e)[:300]))
+
+    @safe
+    def open_window(self):
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and process.parent_process() is not None and self.rank() is None:
+            return  # a helper of the program; it has no time of its own to show
+        if self.phase == "wait" and not any(s.total > 0 for s in self.sources.values()):
+            self.begin(None)
+
+    @safe
+    def close_window(self):
+        if self.phase == "record" and self.source is None:
+            self.finish(complete=True)
+            # A step may still show itself: then it is what counts.
+            self.phase = "wait"
+
+
+def round_all(values):
+    return [round(v, 7) for v in values]
+
+
+def ignore(*_args, **_kwargs):
+    pass
+
+
+def measure(path):
+    """Size of a trace, and whether it ends as one."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as f:
+        f.seek(max(0, size - 64))
+        end = f.read().rstrip()
+    return size, end.endswith((b"}", b"]"))
+
+
+def rename_step(path, n):
+    """Take the name of a step from the one that the end of the program cut short.
+
+    The new name has as many bytes, so the file is changed where it is.
+    """
+    import mmap
+
+    old, new = b'"ProfilerStep#%d"' % n, b'"partial step#%d"' % n
+    with open(path, "r+b") as f, mmap.mmap(f.fileno(), 0) as text:
+        at = text.find(old)
+        while at >= 0:
+            text[at : at + len(new)] = new
+            at = text.find(old, at + len(new))
+
+
+def get_ident():
+    import _thread
+
+    return _thread.get_ident()
+
+
+def main_ident():
+    import threading
+
+    return threading.main_thread().ident
+
+
+def install(torch, here, waiter):
+    hook = Hook(torch, here, waiter)
+    hook.install()
+    return hook

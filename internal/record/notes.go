@@ -1,0 +1,116 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+)
+
+// explain says in sentences what is missing from a recording, and what to do.
+func explain(o *Options, r *Result) {
+	h := r.Hook
+	for _, e := range h.Errors {
+		r.note("the hook failed (" + e + "); the program was not touched")
+	}
+	switch {
+	case h.Nested:
+		r.note("another gpuprof run inside the program recorded in place of this one; its folder holds the traces")
+	case h.Loaded == 0 && len(h.Processes) == 0:
+		explainNoPython(o, r)
+		return
+	case len(h.Processes) == 0:
+		text := "the program never imported torch, so there is no trace, only wall time, memory and processor time"
+		if nsysThere() {
+			text += "; record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(o.Args, " ")
+		} else {
+			text += "; install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
+		}
+		r.note(text)
+		return
+	}
+	for i := range h.Processes {
+		explainProcess(o, r, &h.Processes[i])
+	}
+	if len(r.Traces) == 0 && !h.Nested {
+		explainNoTrace(o, r)
+	}
+}
+
+func explainNoPython(o *Options, r *Result) {
+	if looksPython(o.Args) {
+		r.note("the program's Python did not load gpuprof's hook, so there is no trace; run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
+		return
+	}
+	text := "this is no Python program, so there is only wall time, memory and processor time"
+	if nsysThere() {
+		text += "; leave out --no-nsys to record it with Nsight Systems"
+	} else {
+		text += "; install Nsight Systems (nsys) to record its CUDA calls and kernels"
+	}
+	r.note(text)
+}
+
+// explainProcess tells what went wrong in one process.
+func explainProcess(o *Options, r *Result, p *Process) {
+	who := fmt.Sprintf("process %d", p.PID)
+	if p.Rank >= 0 {
+		who = fmt.Sprintf("rank %d", p.Rank)
+	}
+	explainErrors(o, r, p, who)
+	if p.File != "" && !p.Whole && len(p.Errors) == 0 {
+		r.note(fmt.Sprintf("the trace of %s breaks off after %d bytes; is there space left in %s?", who, p.Bytes, o.Dir))
+	}
+	if p.File == "" && p.Began && p.Recorded == 0 && p.Aside == "" && len(p.Errors) == 0 {
+		r.note(who + " was ended while it was recorded, before its trace could be written")
+	}
+	switch p.Aside {
+	case "own-profiler":
+		r.note(fmt.Sprintf("%s profiles itself, so gpuprof stood back; give the trace it writes to gpuprof analyze, or switch its profiler off", who))
+	case "nsys":
+		r.note(who + " runs under Nsight Systems, so gpuprof stood back")
+	case "many-processes":
+		r.note(fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir))
+	}
+	if p.File != "" && !p.Complete && p.Kind != "window" && p.Recorded < o.Steps {
+		r.note(fmt.Sprintf("%s ended after %d of %d steps to record; a lower --skip (%d now) leaves room for more", who, p.Recorded, o.Steps, o.Skip))
+	}
+	if p.Kind == "window" && p.File != "" {
+		r.note(fmt.Sprintf("%s shows no step (optimizer step, module call or data loader), so %s of time was recorded", who, o.Window))
+	}
+}
+
+// explainErrors tells what the hook noted: a trace that could not be written,
+// or a fault of its own.
+func explainErrors(o *Options, r *Result, p *Process, who string) {
+	for _, e := range p.Errors {
+		switch what, ok := strings.CutPrefix(e, "export: "); {
+		case ok && p.File == "":
+			r.note(fmt.Sprintf("%s could not write its trace (%s); the program went on. Free some space in %s or choose another folder with -o", who, what, o.Dir))
+		case ok:
+			r.note(fmt.Sprintf("%s wrote only part of its trace (%s); free some space in %s or choose another folder with -o", who, what, o.Dir))
+		default:
+			r.note(fmt.Sprintf("the hook gave up in %s (%s); the program was not touched", who, e))
+		}
+	}
+}
+
+// explainNoTrace says why no process was recorded.
+func explainNoTrace(o *Options, r *Result) {
+	if len(r.Notes) > 0 {
+		return
+	}
+	most := r.Hook.Processes[0]
+	for _, p := range r.Hook.Processes {
+		if p.Steps > most.Steps {
+			most = p
+		}
+	}
+	switch {
+	case most.Steps > 0:
+		r.note(fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d); try gpuprof run --skip %d --steps %d -- %s",
+			most.Steps, o.Skip, max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(o.Args, " ")))
+	case r.Signal != "":
+		r.note("the program was ended by a signal before the recording began; lower --skip to record earlier")
+	default:
+		r.note(fmt.Sprintf("torch was imported, but the program made no optimizer step and called no module twice within %s; lower --window-after to record it by the clock, or name its steps with torch.profiler yourself", o.WindowAfter))
+	}
+}

@@ -1,0 +1,88 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// inner is the shell text that stands between nsys and the program: it marks
+// that the program is about to run, gives it back the output it would have had
+// (nsys writes its own words to its standard output) and becomes the program.
+// Where descriptors do not reach it through nsys it opens the files by name.
+const inner = `: >"$GPUPROF_STARTED"
+out=$GPUPROF_OUT
+unset GPUPROF_STARTED GPUPROF_OUT
+if { : >&3; } 2>/dev/null; then exec "$@" >&3 2>&4 3>&- 4>&-; fi
+if { : >>"$out/1" && : >>"$out/2"; } 2>/dev/null; then exec "$@" >>"$out/1" 2>>"$out/2"; fi
+exec "$@"`
+
+// runNsys runs the program under `nsys profile` and exports what it recorded.
+// Where nsys gives up before the program has begun, the program is run by itself.
+func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
+	r.Recorder = ByNsys
+	report := filepath.Join(o.Dir, "report.nsys-rep")
+	started := filepath.Join(o.Dir, ".started")
+	var said bytes.Buffer
+	words := io.Writer(&said)
+	if o.Log != nil {
+		words = io.MultiWriter(&said, o.Log)
+	}
+	under := *o
+	under.Log = words
+	args := append([]string{
+		"nsys", "profile", "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true",
+		"--output=" + strings.TrimSuffix(report, ".nsys-rep"), "sh", "-c", inner, "sh",
+	}, o.Args...)
+	env := with(o.Env, map[string]string{
+		"GPUPROF_STARTED": started,
+		"GPUPROF_OUT":     "/proc/" + strconv.Itoa(os.Getpid()) + "/fd",
+	})
+	err := runChild(ctx, &under, r, s, args, env, []*os.File{o.Stdout, o.Stderr})
+	_, ran := os.Stat(started)
+	if ran != nil {
+		r.note("nsys ended before it had started the program (" + lastLine(said.String()) + "); the program ran without it")
+		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
+	}
+	if err != nil {
+		return err
+	}
+	_ = os.Remove(started) // a leftover is only untidy
+	r.exportReport(ctx, o, report, said.String())
+	return nil
+}
+
+// exportReport makes the SQLite file that gpuprof reads.
+func (r *Result) exportReport(ctx context.Context, o *Options, report, said string) {
+	if _, err := os.Stat(report); err != nil {
+		r.note("nsys left no report (" + lastLine(said) + "), so there is no trace; try nsys profile by hand")
+		return
+	}
+	sqlite := filepath.Join(o.Dir, "trace-nsys.sqlite")
+	cmd := exec.CommandContext(ctx, "nsys", "export", "--type", "sqlite", "--force-overwrite=true", "--output", sqlite, report)
+	cmd.Env = o.Env
+	text, err := cmd.CombinedOutput()
+	if info, statErr := os.Stat(sqlite); err == nil && statErr == nil && info.Size() > 0 {
+		r.Traces = append(r.Traces, sqlite)
+		return
+	}
+	if err == nil {
+		err = errors.New("it left no file")
+	}
+	r.note("exporting the report of Nsight Systems failed (" + err.Error() + ": " + lastLine(string(text)) + "); try nsys export --type sqlite " + report)
+}
+
+// lastLine is the last line of a text that is not empty.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return last
+	}
+	return "it said nothing"
+}

@@ -1,0 +1,56 @@
+package record
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Sampler is telemetry of something beside the program, a GPU say: it samples
+// in a goroutine of its own from Start to Stop, which returns tracks by name.
+type Sampler interface {
+	Start(ctx context.Context, every time.Duration)
+	Stop() map[string]gpuprof.Track
+}
+
+// Defaults of Options.
+const (
+	DefaultSteps       = 5
+	DefaultSkip        = 10
+	DefaultWindow      = 2 * time.Second
+	DefaultWindowAfter = 20 * time.Second
+)
+
+// NsysUse says when Nsight Systems records the program.
+type NsysUse int
+
+// Values of NsysUse.
+const (
+	NsysAuto   NsysUse = iota // for programs that are not PyTorch, where nsys is installed
+	NsysAlways                // fail where it is not installed
+	NsysNever
+)
+
+// Options say what to run and what to record of it.
+type Options struct {
+	Args   []string // the command; Args[0] is looked up on PATH
+	Dir    string   // folder for the recordings; it exists and takes files
+	Env    []string // environment of the program; nil is this process's
+	Steps  int      // steps to record
+	Skip   int      // steps to leave out before that
+	Shapes bool     // record operators' shapes
+	Stacks bool     // record Python stacks
+	// Window is recorded once WindowAfter has gone by in a program that shows
+	// no step.
+	Window, WindowAfter time.Duration
+	Nsys                NsysUse
+	// Stdin, Stdout and Stderr are the program's, handed on as they are.
+	Stdin, Stdout, Stderr *os.File
+	// Samplers by the prefix of their tracks' names.
+	Samplers map[string]Sampler
+	// Log takes what a helper program (nsys) says; nil drops it.
+	Log io.Writer
+}

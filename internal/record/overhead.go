@@ -1,0 +1,56 @@
+package record
+
+import "slices"
+
+// Overhead compares the step times around a recording. Times are medians in
+// seconds, 0 where there were no such steps.
+type Overhead struct {
+	BeforeS float64 `json:"before_s"`
+	DuringS float64 `json:"during_s"`
+	AfterS  float64 `json:"after_s"`
+	// Ratio is the time of a recorded step by that of one that was not,
+	// 0 unknown. The steps before and after count alike.
+	Ratio   float64 `json:"ratio"`
+	ExportS float64 `json:"export_s"` // the program stood still for so long
+}
+
+// fewest is how many steps a median is made of at least.
+const fewest = 3
+
+// overheadOf is nil for a process whose steps were not timed.
+func overheadOf(p *Process) *Overhead {
+	if len(p.During) == 0 {
+		return nil
+	}
+	o := &Overhead{BeforeS: median(settled(p.Before)), DuringS: median(settled(p.During)), AfterS: median(p.Later), ExportS: p.ExportS}
+	var bare []float64
+	bare = append(bare, settled(p.Before)...)
+	bare = append(bare, p.Later...)
+	if m := median(bare); len(bare) >= fewest && m > 0 {
+		o.Ratio = o.DuringS / m
+	}
+	return o
+}
+
+// settled leaves out the first steps of a stretch, which are slower: the first
+// of all for caches and allocations, the first recorded for the profiler.
+func settled(v []float64) []float64 {
+	if len(v) > fewest {
+		return v[len(v)/3:]
+	}
+	if len(v) > 1 {
+		return v[1:]
+	}
+	return v
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}

@@ -1,0 +1,223 @@
+package record
+
+import (
+	"context"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestReadStatus(t *testing.T) {
+	path := filepath.Join(t.TempDir(), statusName)
+	lines := []string{
+		`{"event": "loaded", "pid": 7, "python": "3.12.1"}`,
+		`{"event": "error", "pid": 8, "where": "install", "text": "OSError"}`,
+		`{"event": "torch", "pid": 7, "version": "2.4.0", "rank": 1}`,
+		`not JSON`,
+		`{"event": "begin", "pid": 7, "kind": "module", "after": 10, "rank": null}`,
+		`{"event": "trace", "pid": 7, "kind": "module", "file": "trace-rank1.json", "bytes": 5, "whole": true, "steps": 5, "complete": true}`,
+		`{"event": "times", "pid": 7, "before": [1, 2], "during": [3], "after": [4, 5]}`,
+		`{"event": "exit", "pid": 7, "kind": "module", "steps": 31}`,
+		`{"event": "begin", "pid": 9, "kind": "window", "after": 0}`,
+		`{"event": "empty", "pid": 9}`,
+		`{"event": "nested", "pid": 10}`,
+		`{"event": "tr`,
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := Hook{
+		Loaded: 1, Python: "3.12.1", Nested: true, Errors: []string{"install: OSError"},
+		Processes: []Process{
+			{PID: 7, Torch: "2.4.0", Rank: 1, Kind: "module", Steps: 31, After: 10, Recorded: 5, Began: true, Complete: true,
+				File: "trace-rank1.json", Bytes: 5, Whole: true, Before: []float64{1, 2}, During: []float64{3}, Later: []float64{4, 5}},
+			{PID: 9, Torch: "2.4.0", Rank: -1},
+		},
+	}
+	if diff := cmp.Diff(want, readStatus(path)); diff != "" {
+		t.Error(diff)
+	}
+	if got := readStatus(path + ".no"); len(got.Processes) > 0 {
+		t.Errorf("without a file: %+v", got)
+	}
+}
+
+// The hook's file may hold anything: a full disk, another program's lines.
+func FuzzReadStatus(f *testing.F) {
+	f.Add([]byte(`{"event": "times", "pid": 7, "before": [1], "during": [], "after": [2]}` + "\n" + `{"event": "begin", "after": {}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), statusName)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := readStatus(path)
+		for i := range h.Processes {
+			if o := overheadOf(&h.Processes[i]); o != nil && len(h.Processes[i].During) == 0 {
+				t.Error("an overhead of no recorded step")
+			}
+		}
+	})
+}
+
+func TestOverhead(t *testing.T) {
+	p := &Process{Before: []float64{9, 1, 1, 1, 1, 1}, During: []float64{5, 2, 2, 2, 2}, Later: []float64{1, 1, 1}, ExportS: 0.5}
+	if diff := cmp.Diff(&Overhead{BeforeS: 1, DuringS: 2, AfterS: 1, Ratio: 2, ExportS: 0.5}, overheadOf(p)); diff != "" {
+		t.Error(diff)
+	}
+	if o := overheadOf(&Process{During: []float64{1, 1}}); o.Ratio != 0 {
+		t.Errorf("a ratio of %v to nothing", o.Ratio)
+	}
+	if overheadOf(&Process{Before: []float64{1}}) != nil {
+		t.Error("an overhead without a recording")
+	}
+}
+
+func TestMedian(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 50).Draw(t, "v")
+		m := median(v)
+		below, above := 0, 0
+		for _, x := range v {
+			if x < m {
+				below++
+			}
+			if x > m {
+				above++
+			}
+		}
+		if below > len(v)/2 || above > len(v)/2 {
+			t.Fatalf("%v has %d below and %d above", m, below, above)
+		}
+	})
+}
+
+func TestLooksPython(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"python3", "x.py"}, true},
+		{[]string{"/opt/venv/bin/python3.12"}, true},
+		{[]string{"torchrun", "--nproc-per-node", "4", "train.py"}, true},
+		{[]string{"accelerate", "launch", "x"}, true},
+		{[]string{"env", "A=1", "python", "x"}, true},
+		{[]string{"sh", "-c", "cd /x && python train.py"}, true},
+		{[]string{"mpirun", "-n", "2", "python3", "a"}, true},
+		{[]string{write("shebang", "#!/usr/bin/env python3\n")}, true},
+		{[]string{"bash", write("job.sh", "set -e\nsrun torchrun x.py\n")}, true},
+		{[]string{write("plain", "#!/bin/sh\n./simulate --steps 3\n")}, false},
+		{[]string{"/bin/true"}, false},
+		{[]string{"ls", "pythons"}, false},
+		{[]string{"./cudaprog", "input.dat"}, false},
+	} {
+		if got := looksPython(c.args); got != c.want {
+			t.Errorf("%v: %v, want %v", c.args, got, c.want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"import jax\n":                        true,
+		"import numpy\nfrom jax import jit\n": true,
+		"import jax\nimport torch\n":          false,
+		"import torch\n":                      false,
+		"# import jax\n":                      false,
+	} {
+		if got := otherFramework([]string{"python", write("s.py", text)}); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	h := &hook{dir: "/tmp/new"}
+	for _, c := range []struct{ env, want string }{
+		{"", "/tmp/new"},
+		{"PYTHONPATH=", "/tmp/new"},
+		{"PYTHONPATH=/a:/b", "/tmp/new:/a:/b"},
+		{"PYTHONPATH=:/b", "/tmp/new::/b"},
+		{envHook + "=/tmp/old PYTHONPATH=/tmp/old:/a", "/tmp/new:/a"},
+		{envHook + "=/tmp/old PYTHONPATH=/tmp/old", "/tmp/new"},
+	} {
+		env := h.environment(strings.Fields(c.env))
+		if got := lookup(env, "PYTHONPATH"); got != c.want {
+			t.Errorf("%q: PYTHONPATH %q, want %q", c.env, got, c.want)
+		}
+		if lookup(env, envHook) != "/tmp/new" {
+			t.Errorf("%q: the hook is not named", c.env)
+		}
+	}
+}
+
+// The tree is a shell and at least two processes below it, of which one burns time.
+func TestTree(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `sleep 2 & python3 -c '
+import time
+end = time.time() + 1
+x = bytearray(50 << 20)
+while time.time() < end: pass' ; wait`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tr := startTree(context.Background(), cmd.Process.Pid)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	tracks, peak := tr.stop()
+	most := map[string]float64{}
+	for name, track := range tracks {
+		if len(track.Value) != len(track.TimeS) || len(track.Value) < 3 {
+			t.Errorf("%s has %d values at %d times", name, len(track.Value), len(track.TimeS))
+		}
+		for _, v := range track.Value {
+			most[name] = math.Max(most[name], float64(v))
+		}
+	}
+	if most["program_processes"] < 3 || most["program_cpu_time"] < 0.1 || peak < 50<<20 || float64(peak) != most["program_rss"] {
+		t.Errorf("most of each: %v, peak %d; want three processes or more, some processor time and 50 MiB", most, peak)
+	}
+}
+
+func TestTreeThins(t *testing.T) {
+	tr := &tree{tracks: []treeTrack{{name: "a"}}}
+	for i := range capacity {
+		tr.times = append(tr.times, float64(i))
+		tr.tracks[0].values = append(tr.tracks[0].values, 0)
+	}
+	tr.thin()
+	if len(tr.times) != capacity/2 || tr.times[1] != 2 || len(tr.tracks[0].values) != capacity/2 {
+		t.Errorf("%d left, the second of %v", len(tr.times), tr.times[1])
+	}
+}
+
+// Signals that come before there is a program wait for it.
+func TestEarlySignals(t *testing.T) {
+	s := &signals{}
+	s.pass(os.Interrupt)
+	if front, _ := foreground(); !front && len(s.early) != 1 {
+		t.Errorf("kept %v", s.early)
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "30")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.early = []os.Signal{os.Interrupt}
+	s.passTo(cmd.Process)
+	began := time.Now()
+	if err := cmd.Wait(); err == nil || time.Since(began) > 20*time.Second {
+		t.Errorf("the program ended with %v after %s", err, time.Since(began))
+	}
+}

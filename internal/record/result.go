@@ -1,0 +1,44 @@
+package record
+
+import (
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// SchemaVersion is the version of telemetry.json.
+const SchemaVersion = "1.0.0"
+
+// Result is what is known of a program once it has ended; it is also
+// telemetry.json.
+type Result struct {
+	SchemaVersion string       `json:"schema_version"`
+	Tool          gpuprof.Tool `json:"tool"`
+	Command       []string     `json:"command"`
+	Started       time.Time    `json:"started"`
+	WallS         float64      `json:"wall_s"`
+	// ExitCode is what gpuprof ends with: the program's own, or 128 plus the
+	// number of the signal that ended it.
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"` // that ended it
+	// PeakBytes is the most resident memory of the largest process; 0 unknown.
+	PeakBytes int64 `json:"peak_rss_bytes"`
+	// TreePeakBytes is the most that all its processes had together when
+	// sampled, shared pages counted in each; 0 unknown.
+	TreePeakBytes int64                    `json:"tree_peak_rss_bytes"`
+	CPUS          float64                  `json:"cpu_s"` // of all processes that were waited for
+	Recorder      string                   `json:"recorder"`
+	Traces        []string                 `json:"traces"` // files in the folder
+	Hook          *Hook                    `json:"hook,omitempty"`
+	Overhead      *Overhead                `json:"overhead,omitempty"`
+	Telemetry     map[string]gpuprof.Track `json:"telemetry"`
+	Notes         []string                 `json:"notes"` // sentences on what is missing and why
+}
+
+// Recorders.
+const (
+	ByHook = "pytorch-hook"
+	ByNsys = "nsys"
+)
+
+func (r *Result) note(text string) { r.Notes = append(r.Notes, text) }

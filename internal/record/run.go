@@ -1,0 +1,204 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Check says what stands in the way of running a command: gpuprof.ErrUsage
+// when there is none, or nothing of that name can be executed, or Nsight
+// Systems is asked for and not there.
+func Check(o *Options) error {
+	if len(o.Args) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --; give the command, for example gpuprof run -- python train.py")
+	}
+	if _, err := exec.LookPath(o.Args[0]); err != nil {
+		why, fix := err, "give its full path, or install it"
+		var e *exec.Error
+		if errors.As(err, &e) {
+			why = e.Err
+		}
+		switch {
+		case errors.Is(why, exec.ErrNotFound) || errors.Is(why, fs.ErrNotExist):
+			return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: there is no such command; %s", o.Args[0], fix)
+		case errors.Is(why, exec.ErrDot):
+			fix = "write ./" + o.Args[0]
+		case errors.Is(why, fs.ErrPermission):
+			fix = "make it executable (chmod +x), or put its interpreter before it"
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; %s", o.Args[0], why, fix)
+	}
+	if o.Nsys == NsysAlways {
+		if _, err := exec.LookPath("nsys"); err != nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH; install Nsight Systems, or leave out --nsys")
+		}
+	}
+	return nil
+}
+
+// Run runs the program to its end and returns what is known of it. An error
+// means that it was never started; everything else that goes wrong is among
+// the result's notes. The program gets the signals that this process gets;
+// ctx ends nothing, it only carries values.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := Check(&o); err != nil {
+		return nil, err
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
+	ctx = context.WithoutCancel(ctx)
+	r := &Result{SchemaVersion: SchemaVersion, Command: o.Args, Started: time.Now(), Traces: []string{}, Notes: []string{}}
+	signals := catchSignals()
+	defer signals.stop()
+	if useNsys(&o) {
+		return r, runNsys(ctx, &o, r, signals)
+	}
+	return r, runHooked(ctx, &o, r, signals)
+}
+
+// runHooked runs the program with the hook on its path. Where the hook cannot
+// be written the program runs without it: it is worth more than its trace.
+func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
+	r.Recorder = ByHook
+	h, err := writeHook(o)
+	env := o.Env
+	if err != nil {
+		r.note(err.Error() + "; the program ran without being recorded")
+	} else {
+		defer h.remove() //nolint:errcheck // a leftover in the temporary folder harms nobody
+		if tellOuter(env) {
+			r.note("this runs inside another gpuprof run; the inner one records")
+		}
+		env = h.environment(env)
+	}
+	if err := runChild(ctx, o, r, s, o.Args, env, nil); err != nil {
+		return err
+	}
+	if h == nil {
+		return nil
+	}
+	status := readStatus(h.status)
+	r.Hook = &status
+	for i := range status.Processes {
+		p := &status.Processes[i]
+		if p.File != "" {
+			r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
+		}
+		if r.Overhead == nil || p.Rank == 0 {
+			if v := overheadOf(p); v != nil {
+				r.Overhead = v
+			}
+		}
+	}
+	r.Traces = existing(r.Traces)
+	sweep(o.Dir)
+	explain(o, r)
+	return nil
+}
+
+// existing leaves out what was replaced or lost since it was told of.
+func existing(paths []string) []string {
+	out := []string{}
+	seen := map[string]bool{}
+	for _, p := range paths {
+		if info, err := os.Stat(p); err == nil && info.Size() > 0 && !seen[p] {
+			out = append(out, p)
+			seen[p] = true
+		}
+	}
+	return out
+}
+
+// sweep takes away traces that a killed process left half written.
+func sweep(dir string) {
+	parts, _ := filepath.Glob(filepath.Join(dir, "trace-*.json.part"))
+	for _, p := range parts {
+		_ = os.Remove(p) // a leftover is only untidy
+	}
+}
+
+// runChild runs one command under telemetry, with signals passed on, and fills
+// in what it cost. extra are further files of the child, from descriptor 3 on.
+func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env []string, extra []*os.File) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; give its full path", args[0], err)
+	}
+	cmd := exec.Command(path)
+	cmd.Args, cmd.Env, cmd.ExtraFiles = args, env, extra
+	// Files are inherited as they are: nothing of this process stands between.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	if extra != nil { // a helper around the program; its own words are not the program's
+		cmd.Stdout, cmd.Stderr = o.Log, o.Log
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; check that it is a program for this machine", args[0], unwrapPath(err))
+	}
+	s.passTo(cmd.Process)
+	t := startTree(ctx, cmd.Process.Pid)
+	for _, g := range o.Samplers {
+		g.Start(ctx, sampleEvery)
+	}
+	waitErr := cmd.Wait()
+	s.passTo(nil)
+	r.WallS = time.Since(began).Seconds()
+	r.Telemetry, r.TreePeakBytes = t.stop()
+	for name, g := range o.Samplers {
+		for track, v := range g.Stop() {
+			r.Telemetry[name+track] = v
+		}
+	}
+	r.account(cmd.ProcessState)
+	var exit *exec.ExitError
+	if waitErr != nil && !errors.As(waitErr, &exit) {
+		r.note("waiting for the program: " + waitErr.Error())
+	}
+	return nil
+}
+
+// account takes over how a process ended and what it used.
+func (r *Result) account(state *os.ProcessState) {
+	if state == nil {
+		r.ExitCode = 1
+		return
+	}
+	r.ExitCode = state.ExitCode()
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		r.ExitCode = 128 + int(ws.Signal())
+		r.Signal = ws.Signal().String()
+	}
+	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
+		r.PeakBytes = u.Maxrss
+		if runtime.GOOS != "darwin" { // there it is bytes, elsewhere KiB
+			r.PeakBytes <<= 10
+		}
+		r.CPUS = state.UserTime().Seconds() + state.SystemTime().Seconds()
+	}
+}
+
+func fileOr(f, other *os.File) *os.File {
+	if f == nil {
+		return other
+	}
+	return f
+}
+
+func unwrapPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

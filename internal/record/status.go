@@ -1,0 +1,160 @@
+package record
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+)
+
+// Process is what the hook tells of one Python process that imported torch.
+type Process struct {
+	PID   int    `json:"pid"`
+	Torch string `json:"torch"` // version
+	Rank  int    `json:"rank"`  // -1 unknown
+	// Kind is what its steps were counted by: optimizer, zero_grad, module,
+	// loader or window; "" nothing was seen.
+	Kind     string `json:"kind"`
+	Steps    int    `json:"steps"`    // completed, as far as they were counted
+	After    int    `json:"after"`    // completed before the recording began
+	Recorded int    `json:"recorded"` // steps in the trace
+	Began    bool   `json:"began"`    // the profiler was started
+	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
+	// File is the trace's name in the folder, "" none; Bytes its size, and
+	// Whole is false for a trace that broke off.
+	File    string  `json:"file,omitempty"`
+	Bytes   int64   `json:"bytes,omitempty"`
+	Whole   bool    `json:"whole,omitempty"`
+	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
+	// Aside is why nothing was recorded: own-profiler, nsys, many-processes.
+	Aside  string    `json:"aside,omitempty"`
+	Errors []string  `json:"errors,omitempty"`
+	Before []float64 `json:"before_s,omitempty"` // step times, s
+	During []float64 `json:"during_s,omitempty"`
+	Later  []float64 `json:"after_s,omitempty"`
+}
+
+// Hook is what the hook tells of the whole program.
+type Hook struct {
+	Loaded    int       `json:"python_processes"` // that loaded the hook
+	Python    string    `json:"python,omitempty"` // version of the first
+	Nested    bool      `json:"nested,omitempty"` // another gpuprof run recorded inside this one
+	Errors    []string  `json:"errors,omitempty"` // before torch was there
+	Processes []Process `json:"processes"`
+}
+
+// statusLine is one line of the hook's file; which fields are set depends on
+// the event.
+type statusLine struct {
+	Event    string    `json:"event"`
+	PID      int       `json:"pid"`
+	Python   string    `json:"python"`
+	Version  string    `json:"version"`
+	Rank     *int      `json:"rank"`
+	Kind     string    `json:"kind"`
+	After    any       `json:"after"` // a number in begin, a list in times
+	Before   []float64 `json:"before"`
+	During   []float64 `json:"during"`
+	Steps    int       `json:"steps"`
+	Recorded int       `json:"recorded"`
+	File     string    `json:"file"`
+	Bytes    int64     `json:"bytes"`
+	Whole    bool      `json:"whole"`
+	Complete bool      `json:"complete"`
+	ExportS  float64   `json:"export_s"`
+	Error    string    `json:"error"`
+	Reason   string    `json:"reason"`
+	Where    string    `json:"where"`
+	Text     string    `json:"text"`
+}
+
+// maxStatusLine bounds one line; the hook's are a few kilobytes.
+const maxStatusLine = 1 << 20
+
+// readStatus reads the hook's file. A line that is no JSON (the disk was full)
+// is left out; without a file nothing was told.
+func readStatus(path string) Hook {
+	h := Hook{Processes: []Process{}}
+	f, err := os.Open(path)
+	if err != nil {
+		return h
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxStatusLine)
+	for lines.Scan() {
+		var l statusLine
+		if json.Unmarshal(lines.Bytes(), &l) == nil {
+			h.take(&l)
+		}
+	}
+	return h
+}
+
+func (h *Hook) take(l *statusLine) {
+	switch l.Event {
+	case "loaded":
+		h.Loaded++
+		if h.Python == "" {
+			h.Python = l.Python
+		}
+		return
+	case "nested":
+		h.Nested = true
+		return
+	}
+	at := slices.IndexFunc(h.Processes, func(p Process) bool { return p.PID == l.PID })
+	if at < 0 {
+		if l.Event == "error" {
+			h.Errors = append(h.Errors, l.Where+": "+l.Text)
+			return
+		}
+		// A process forked from one that had torch begins without a line for it.
+		h.Processes = append(h.Processes, Process{PID: l.PID, Rank: -1})
+		at = len(h.Processes) - 1
+		if at > 0 {
+			h.Processes[at].Torch = h.Processes[0].Torch
+		}
+	}
+	h.Processes[at].take(l)
+}
+
+func (p *Process) take(l *statusLine) {
+	if l.Rank != nil {
+		p.Rank = *l.Rank
+	}
+	switch l.Event {
+	case "torch":
+		p.Torch = l.Version
+	case "begin":
+		p.Kind, p.Began = l.Kind, true
+		if n, ok := l.After.(float64); ok {
+			p.After = int(n)
+		}
+	case "empty":
+		p.Began, p.Kind = false, ""
+	case "trace":
+		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
+		if l.Error != "" {
+			p.Errors = append(p.Errors, "export: "+l.Error)
+		}
+	case "times":
+		p.Before, p.During = l.Before, l.During
+		list, _ := l.After.([]any)
+		p.Later = nil
+		for _, v := range list {
+			if f, ok := v.(float64); ok {
+				p.Later = append(p.Later, f)
+			}
+		}
+	case "aside":
+		p.Aside = l.Reason
+	case "error":
+		p.Errors = append(p.Errors, l.Where+": "+l.Text)
+	case "exit", "left":
+		if p.Kind == "" {
+			p.Kind = l.Kind
+		}
+		p.Steps = max(p.Steps, l.Steps)
+	}
+}

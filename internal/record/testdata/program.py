@@ -1,0 +1,264 @@
+"""A program to record, in one of several ways of being one: program.py WAY [NUMBER]."""
+
+import os
+import signal
+import sys
+import time
+
+
+def steps_of(n, after=lambda i: None, optimizers=1, loader_workers=0, context="fork"):
+    """A training loop of n steps."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Sequential(torch.nn.Linear(), torch.nn.Linear())
+    opts = [torch.optim.SGD(model.parameters()) for _ in range(optimizers)]
+    for i, batch in enumerate(DataLoader(list(range(2 * n)), 2, loader_workers, context)):
+        for opt in opts:
+            opt.zero_grad()
+            model(batch)
+            opt.step()
+        after(i + 1)
+    print("trained", n, flush=True)
+
+
+def infer(n, compiled=False):
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(), torch.nn.Linear()).eval()
+    preprocess = torch.nn.Linear()
+    preprocess(0)
+    if compiled:
+        model = torch.compile(model)
+    with torch.no_grad():
+        for i in range(n):
+            model(i)
+    print("inferred", n)
+
+
+def bad_model(n):
+    """Every call fails inside the model, and the program copes."""
+    import torch
+
+    class Bad(torch.nn.Module):
+        def forward(self, x):
+            torch.op("aten::mm")
+            raise ValueError("bad")
+
+    model = torch.nn.Sequential(Bad()).eval()
+    with torch.no_grad():
+        for i in range(n):
+            try:
+                model(i)
+            except ValueError:
+                pass
+    print("coped", n)
+
+
+def loader_only(n):
+    import torch
+    from torch.utils.data import DataLoader
+
+    for _ in DataLoader(list(range(n)), 1):
+        torch.op("aten::mm")
+
+
+def window(seconds):
+    import torch
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        torch.op("aten::mm", 0.001)
+
+
+def window_then_train(n):
+    window(1.2)
+    steps_of(n, after=lambda i: time.sleep(0.01))
+
+
+def own_profiler(n):
+    import torch
+
+    with torch.profiler.profile() as p:
+        steps_of(n)
+    p.export_chrome_trace("own.json")
+
+
+def own_late(n):
+    """The program's own profiler begins while gpuprof records."""
+    import torch
+
+    p = torch.profiler.profile()
+
+    def after(i):
+        if i == 14:
+            p.start()
+        if i == 16:
+            p.stop()
+
+    steps_of(n, after)
+    print("own events", len(p.events))
+
+
+def own_lower(n):
+    import torch
+
+    with torch.autograd.profiler.profile():
+        steps_of(n)
+
+
+def fail_at(at):
+    def after(i):
+        if i == at:
+            raise RuntimeError("planted")
+
+    steps_of(at + 10, after)
+
+
+def exit_hard(at):
+    steps_of(at + 10, lambda i: os._exit(42) if i == at else None)
+
+
+def exit_code(code):
+    steps_of(30)
+    sys.exit(code)
+
+
+def endless(at):
+    """Tells when it has made `at` steps, then goes on until it is ended."""
+
+    def after(i):
+        time.sleep(0.05)
+        if i == at:
+            with open("ready", "w"):
+                pass
+
+    steps_of(1000000, after)
+
+
+def handler(at):
+    """Counts the signals it gets and ends by itself."""
+    got = []
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(s, lambda number, _: got.append(number))
+
+    def after(i):
+        time.sleep(0.002)
+        if i == at:
+            with open("ready", "w"):
+                pass
+        if i > at and got:
+            time.sleep(0.3)
+            print("got", got, flush=True)
+            sys.exit(7)
+
+    steps_of(1000000, after)
+
+
+def launch(ranks):
+    """As torchrun does: one process a rank, told by its environment."""
+    import subprocess
+
+    children = [
+        subprocess.Popen([sys.executable, __file__, "train", "30"], env=dict(os.environ, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE=str(ranks)))
+        for r in range(ranks)
+    ]
+    sys.exit(max(c.wait() for c in children))
+
+
+def rank_main(rank):
+    os.environ["RANK"] = str(rank)
+    steps_of(30)
+
+
+def rank_short(rank):
+    os.environ["RANK"] = str(rank)
+    steps_of(13)
+
+
+def processes(context, target=rank_main):
+    """Ranks as processes of multiprocessing; the parent has torch, and no steps."""
+    import multiprocessing
+
+    import torch  # noqa: F401
+
+    c = multiprocessing.get_context(context)
+    ranks = [c.Process(target=target, args=(r,)) for r in range(2)]
+    for p in ranks:
+        p.start()
+    for p in ranks:
+        p.join()
+    sys.exit(max(p.exitcode for p in ranks))
+
+
+def fork_while_recorded(n):
+    def after(i):
+        if i == 13:
+            pid = os.fork()
+            if pid == 0:
+                steps_of(3)
+                os._exit(0)
+            os.waitpid(pid, 0)
+
+    steps_of(n, after)
+
+
+def nothing_changed(n):
+    """What gpuprof must leave as it was, seen from inside, once it has recorded."""
+    import random
+
+    random.seed(1)
+    steps_of(n)
+    import torch
+    from torch.utils.data import dataloader
+
+    print(random.random())
+    print([p for p in sys.path if "gpuprof" in p])
+    print([type(f).__name__ for f in sys.meta_path if isinstance(f, object) and type(f).__name__ == "_Waiter"])
+    module = sys.modules["torch.nn.modules.module"]
+    print(len(module._global_forward_hooks), len(module._global_forward_pre_hooks))
+    for f in (torch.optim.Optimizer.zero_grad, torch.optim.Optimizer.__init__, torch.compile, torch.profiler.profile.start,
+              torch.autograd.profiler.profile.__enter__, dataloader._BaseDataLoaderIter.__next__):
+        print(f.__qualname__, hasattr(f, "__wrapped__"))
+    print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
+
+
+def no_torch():
+    print("plain")
+    sys.stderr.write("plain error\n")
+
+
+def main():
+    way, number = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30
+    ways = {
+        "train": lambda: steps_of(number),
+        "gan": lambda: steps_of(number, optimizers=2),
+        "workers": lambda: steps_of(number, loader_workers=2),
+        "spawn-workers": lambda: steps_of(number, loader_workers=1, context="spawn"),
+        "infer": lambda: infer(number),
+        "compiled": lambda: infer(number, compiled=True),
+        "bad-model": lambda: bad_model(number),
+        "loader": lambda: loader_only(number),
+        "window": lambda: window(number / 1000),
+        "window-then-train": lambda: window_then_train(number),
+        "own-profiler": lambda: own_profiler(number),
+        "own-late": lambda: own_late(number),
+        "own-lower": lambda: own_lower(number),
+        "raise": lambda: fail_at(number),
+        "exit-hard": lambda: exit_hard(number),
+        "exit-code": lambda: exit_code(number),
+        "endless": lambda: endless(number),
+        "handler": lambda: handler(number),
+        "launch": lambda: launch(number),
+        "fork-ranks": lambda: processes("fork"),
+        "fork-short": lambda: processes("fork", rank_short),
+        "spawn-ranks": lambda: processes("spawn"),
+        "fork-while-recorded": lambda: fork_while_recorded(number),
+        "unchanged": lambda: nothing_changed(number),
+        "no-torch": no_torch,
+    }
+    ways[way]()
+
+
+if __name__ == "__main__":
+    main()

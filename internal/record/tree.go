@@ -1,0 +1,201 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	// sampleEvery is the telemetry's interval at best: often enough to see a
+	// phase of a program, seldom enough to cost it nothing.
+	sampleEvery = 500 * time.Millisecond
+	// sampleCost is the least share of time between two samples: one part in
+	// so many may go into taking them.
+	sampleCost = 500
+	// capacity is how many readings a track holds. A longer run keeps every
+	// second reading and goes on at half the rate.
+	capacity = 1200
+	// ticksPerS is the unit of times in /proc, fixed at 100 for programs.
+	ticksPerS = 100
+)
+
+// tree samples a process and its descendants from /proc; where there is no
+// /proc it stays empty.
+type tree struct {
+	root   int
+	proc   string
+	start  time.Time
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	times  []float64
+	tracks []treeTrack
+	peak   float64
+	page   float64
+	buf    []byte
+}
+
+type treeTrack struct {
+	name, unit string
+	values     []gpuprof.Number
+}
+
+// The tracks, in the order of reading's fields.
+const (
+	treeCPU = iota
+	treeRSS
+	treeProcesses
+	treeThreads
+	treeTracks
+)
+
+func startTree(ctx context.Context, pid int) *tree {
+	t := &tree{
+		root: pid, proc: "/proc", start: time.Now(), done: make(chan struct{}),
+		page: float64(os.Getpagesize()), buf: make([]byte, 4096),
+		tracks: []treeTrack{{name: "program_cpu_time", unit: "s"}, {name: "program_rss", unit: "B"}, {name: "program_processes", unit: "1"}, {name: "program_threads", unit: "1"}},
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	go t.loop(ctx)
+	return t
+}
+
+func (t *tree) loop(ctx context.Context) {
+	defer close(t.done)
+	// Short programs deserve more than two readings: the interval grows from a
+	// tenth to its full length.
+	least := sampleEvery / 10
+	for {
+		began := time.Now()
+		if !t.sample() {
+			return
+		}
+		if len(t.times) >= capacity {
+			t.thin()
+			least *= 2
+		}
+		if least < sampleEvery {
+			least += least / 4
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(least, sampleCost*time.Since(began))):
+		}
+	}
+}
+
+// stop ends the sampling and returns the tracks and the most memory seen, bytes.
+func (t *tree) stop() (tracks map[string]gpuprof.Track, peak int64) {
+	t.cancel()
+	<-t.done
+	out := map[string]gpuprof.Track{}
+	if len(t.times) > 0 {
+		for _, tr := range t.tracks {
+			out[tr.name] = gpuprof.Track{Unit: tr.unit, TimeS: t.times, Value: tr.values}
+		}
+	}
+	return out, int64(t.peak)
+}
+
+// sample takes one reading of the whole tree; false when it is gone.
+func (t *tree) sample() bool {
+	var sum [treeTracks]float64
+	at := time.Since(t.start).Seconds()
+	todo := []int{t.root}
+	for len(todo) > 0 {
+		pid := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if t.read(pid, &sum) {
+			todo = t.children(todo, pid)
+		}
+	}
+	if sum[treeProcesses] == 0 {
+		return false
+	}
+	t.times = append(t.times, at)
+	for i := range t.tracks {
+		t.tracks[i].values = append(t.tracks[i].values, gpuprof.Number(sum[i]))
+	}
+	t.peak = max(t.peak, sum[treeRSS])
+	return true
+}
+
+// read adds one process; its times hold those of children it has waited for.
+func (t *tree) read(pid int, sum *[treeTracks]float64) bool {
+	b := t.file(filepath.Join(t.proc, strconv.Itoa(pid), "stat"))
+	// The name, in brackets, may hold anything; fields are counted behind it,
+	// the first there being the third of proc(5).
+	end := bytes.LastIndexByte(b, ')')
+	if end < 0 {
+		return false
+	}
+	f := bytes.Fields(b[end+1:])
+	if len(f) < 22 || f[0][0] == 'Z' {
+		return false
+	}
+	field := func(n int) float64 { // by its number in proc(5)
+		v, err := strconv.ParseFloat(string(f[n-3]), 64)
+		if err != nil {
+			return 0
+		}
+		return v
+	}
+	sum[treeCPU] += (field(14) + field(15) + field(16) + field(17)) / ticksPerS
+	sum[treeRSS] += field(24) * t.page
+	sum[treeProcesses]++
+	sum[treeThreads] += field(20)
+	return true
+}
+
+// children appends a process's children, of all its threads.
+func (t *tree) children(to []int, pid int) []int {
+	dir := filepath.Join(t.proc, strconv.Itoa(pid), "task")
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return to
+	}
+	for _, th := range threads {
+		for _, f := range bytes.Fields(t.file(filepath.Join(dir, th.Name(), "children"))) {
+			if n, err := strconv.Atoi(string(f)); err == nil {
+				to = append(to, n)
+			}
+		}
+	}
+	return to
+}
+
+func (t *tree) file(path string) []byte {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	n, err := syscall.Read(fd, t.buf)
+	_ = syscall.Close(fd) // only read
+	if err != nil || n <= 0 {
+		return nil
+	}
+	return t.buf[:n]
+}
+
+// thin keeps every second reading.
+func (t *tree) thin() {
+	half := len(t.times) / 2
+	for i := range half {
+		t.times[i] = t.times[2*i]
+		for k := range t.tracks {
+			t.tracks[k].values[i] = t.tracks[k].values[2*i]
+		}
+	}
+	t.times = t.times[:half]
+	for k := range t.tracks {
+		t.tracks[k].values = t.tracks[k].values[:half]
+	}
+}

@@ -1,0 +1,108 @@
+package tune
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Change is one knob turned to one value.
+type Change struct{ Knob, From, To string }
+
+// tried are the values of knobs whose meaning a rule cannot guess. An empty
+// list leaves the knob alone: epoch matters for nothing but the restarts that
+// another knob asks for.
+func tried() map[string][]string {
+	cores := runtime.NumCPU()
+	return map[string][]string{
+		"sync":       {"never", "step", "every:10"},
+		"pool_trim":  {"every:50"},
+		"item_reads": {"packed", "0", "4"},
+		"threads":    {"1", strconv.Itoa(max(1, cores/2)), strconv.Itoa(cores)},
+		"workers":    {"0", "1", "2", strconv.Itoa(min(cores, 8))},
+		"prefetch":   {"1", "2", "4"},
+		"epoch":      {},
+	}
+}
+
+// Alternatives lists what can be tried instead of base: of every tuning knob
+// (or of only those named), each other value; of whole-number knobs a quarter,
+// half, double and four times the value. Model knobs are never among them, nor
+// are knobs in fixed. The order is drawn from seed and the same for the same
+// seed. Unknown and model knobs in only are ErrUsage.
+func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+	if err := checkOnly(w, only); err != nil {
+		return nil, err
+	}
+	var out []Change
+	for _, k := range w.Knobs() {
+		_, isFixed := fixed[k.Name]
+		if k.Model || k.NamesFile || isFixed || len(only) > 0 && !slices.Contains(only, k.Name) {
+			continue
+		}
+		for _, v := range values(k, base[k.Name]) {
+			out = append(out, Change{k.Name, base[k.Name], v})
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x74756e65)) // its own stream: workloads draw from the seed too
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out, nil
+}
+
+func checkOnly(w gpuprof.Workload, only []string) error {
+	var names []string
+	for _, k := range w.Knobs() {
+		if !k.Model {
+			names = append(names, k.Name)
+		}
+	}
+	for _, n := range only {
+		if slices.Contains(names, n) {
+			continue
+		}
+		if slices.ContainsFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == n }) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: it is a model knob, which changes what is computed and is never tuned; the tuning knobs of %s are %s",
+				n, w.Name(), strings.Join(names, ", "))
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: workload %s has no such knob; its tuning knobs are %s%s",
+			n, w.Name(), strings.Join(names, ", "), gpuprof.DidYouMean(n, names))
+	}
+	return nil
+}
+
+// values are the other values of one knob that the knob accepts.
+func values(k gpuprof.Knob, from string) []string {
+	candidates, special := tried()[k.Name]
+	if !special || special && len(candidates) > 0 {
+		candidates = slices.Concat(candidates, k.Values)
+	}
+	if n, err := strconv.Atoi(from); err == nil && !special && k.Parse != nil {
+		for _, v := range []int{n / 4, n / 2, 2 * n, 4 * n} {
+			candidates = append(candidates, strconv.Itoa(v))
+		}
+	}
+	var out []string
+	for _, c := range candidates {
+		v, err := k.Canonical(c)
+		if err == nil && v != from && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// With is s with the changes made.
+func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
+	out := gpuprof.Settings{}
+	for k, v := range s {
+		out[k] = v
+	}
+	for _, c := range changes {
+		out[c.Knob] = c.To
+	}
+	return out
+}

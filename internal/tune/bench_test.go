@@ -1,0 +1,175 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+)
+
+// sleeper is a workload whose step waits on the device for a time that its
+// knob gives, so that a busy machine hardly changes it.
+type sleeper struct{}
+
+func (sleeper) Name() string              { return "sleeper" }
+func (sleeper) Doc() string               { return "waits" }
+func (sleeper) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
+func (sleeper) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{gpuprof.IntKnob("us", "wait", 2000, 1, 1e6), gpuprof.IntKnob("batch", "items", 1, 1, 8), gpuprof.Choice("fail", "when", "never", "refuse", "open", "check", "step")}
+}
+func (sleeper) Refuse(_ gpuprof.Info, s gpuprof.Settings) error {
+	if s["fail"] == "refuse" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting fail=refuse: this device cannot; use never")
+	}
+	return nil
+}
+
+func (sleeper) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	if c.Knobs["fail"] == "open" {
+		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating 10 GiB: too much; lower batch")
+	}
+	buf, err := d.Alloc(1000*c.Knobs.Int("batch"), gpuprof.OnDevice)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := d.NewStream("main")
+	if err != nil {
+		return nil, err
+	}
+	wait := time.Duration(c.Knobs.Int("us")) * time.Microsecond
+	if os.Getenv("SLEEPER_FAST") != "" {
+		wait /= 4
+	}
+	f, err := d.Load(&gpuprof.Kernel{Name: "wait", Serial: true, Host: func(*gpuprof.Args, int, int) { time.Sleep(wait) }})
+	return &sleeperSession{dev: d, stream: stream, kernel: f, buf: buf, set: c.Knobs}, err
+}
+
+type sleeperSession struct {
+	dev    gpuprof.Device
+	stream gpuprof.Stream
+	kernel gpuprof.Func
+	buf    gpuprof.Buffer
+	set    gpuprof.Settings
+	args   gpuprof.Args
+	steps  int
+}
+
+func (s *sleeperSession) Stages() []gpuprof.Stage {
+	return []gpuprof.Stage{{Name: "wait", MaxSpans: 1}}
+}
+func (s *sleeperSession) Main() gpuprof.Stream    { return s.stream }
+func (s *sleeperSession) Depth() int              { return 2 }
+func (s *sleeperSession) Cycle() int              { return 1 }
+func (s *sleeperSession) Work() (float64, string) { return s.set.Float("batch"), "items" }
+func (s *sleeperSession) Input() map[string]any   { return map[string]any{"autotune_s": 0.25} }
+func (s *sleeperSession) Close() error            { return errors.Join(s.stream.Close(), s.buf.Free()) }
+func (s *sleeperSession) Check(context.Context) ([]gpuprof.Check, error) {
+	return []gpuprof.Check{{Stage: "wait", RelativeError: 1e-6, Tolerance: 1e-5, Pass: s.set["fail"] != "check"}}, nil
+}
+func (s *sleeperSession) Step(i int, p gpuprof.Probe) error {
+	if s.steps++; s.set["fail"] == "step" && s.steps > 12 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "launching kernel wait: the device is lost; run again")
+	}
+	if err := p.Start(i); err != nil {
+		return err
+	}
+	span := p.Begin(0, s.stream)
+	defer p.End(span)
+	return s.stream.Launch(s.kernel, 1, &s.args)
+}
+
+func sleeperSide(t *testing.T, set gpuprof.Settings) Side {
+	t.Helper()
+	full, err := gpuprof.Resolve(sleeper{}, "small", set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Side{Workload: sleeper{}, Preset: "small", Knobs: full}
+}
+
+func newBench(t *testing.T) *InProcess {
+	t.Helper()
+	b := &InProcess{Open: func() (gpuprof.Device, error) { return host.Open(host.Options{}) }}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func compareSides(t *testing.T, b *InProcess, x, y Side, l Limits) *Outcome {
+	t.Helper()
+	o, err := b.Compare(t.Context(), x, y, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Real sessions on the host device: cost is per unit of work, so that batches
+// compare, and memory and one-time costs are those of each side.
+func TestInProcess(t *testing.T) {
+	b := newBench(t)
+	l := Limits{Goal: Time, Time: 2 * time.Second, Seed: 1}
+	e := &engine{Options: Options{Goal: Time}}
+	e.bs = newEngineBootstrap()
+	base := sleeperSide(t, nil)
+	o := compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"us": "4000", "batch": "4"}), l)
+	a := e.weigh(Change{}, o)
+	// A sleep is at least as long as asked: 2 ms each against 4 ms for four.
+	if a.v != Faster || a.d.ratio < 0.4 || a.d.ratio > 0.65 {
+		t.Errorf("%s %v %v", a.v, a.d.ratio, a.d.ci)
+	}
+	if o.MemoryA != 1000 || o.MemoryB != 4000 || o.Unit != "items" || o.WorkB != 4 || o.Error != 1e-6 {
+		t.Errorf("%+v", o)
+	}
+	if o.CountB["launches"] != 1 || o.OneTime["autotune_s"] != 0 {
+		t.Errorf("counts %v, one-time %v", o.CountB, o.OneTime)
+	}
+	l.Goal = Memory
+	e.Goal = Memory
+	if a := e.weigh(Change{}, compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"batch": "2"}), l)); a.v != More || a.d.ratio != 2 {
+		t.Errorf("memory: %s %v", a.v, a.d)
+	}
+}
+
+func TestInProcessFailures(t *testing.T) {
+	b := newBench(t)
+	l := Limits{Goal: Time, Time: 100 * time.Millisecond, Seed: 1, MaxError: 1, MaxMemory: 2000}
+	base := sleeperSide(t, nil)
+	for fail, want := range map[string]Verdict{"refuse": Refused, "open": Failed, "check": Failed, "step": Failed} {
+		if o := compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"fail": fail}), l); o.Verdict != want || o.Reason == "" || o.A != nil {
+			t.Errorf("%s: %s %q", fail, o.Verdict, o.Reason)
+		}
+	}
+	if o := compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"batch": "4"}), l); o.Verdict != Refused {
+		t.Errorf("too much memory: %s", o.Verdict)
+	}
+	// A side that cannot be opened as the base is an error, and so is energy without a counter.
+	if _, err := b.Compare(t.Context(), sleeperSide(t, gpuprof.Settings{"fail": "open"}), base, l); !errors.Is(err, gpuprof.ErrMemory) {
+		t.Errorf("base: %v", err)
+	}
+	l.Goal = Energy
+	if _, err := b.Compare(t.Context(), base, base, l); !errors.Is(err, gpuprof.ErrDevice) {
+		t.Errorf("energy without a counter: %v", err)
+	}
+}
+
+// A side's variables hold while it is opened and run, and no longer.
+func TestEnvironmentOfASide(t *testing.T) {
+	b := newBench(t)
+	fast := sleeperSide(t, nil)
+	fast.Env = map[string]string{"SLEEPER_FAST": "1"}
+	o := compareSides(t, b, sleeperSide(t, nil), fast, Limits{Goal: Time, Time: time.Second, Seed: 1})
+	if d := ratioOf(newEngineBootstrap(), o.A, o.B); d.ratio > 0.6 {
+		t.Errorf("ratio %v", d.ratio)
+	}
+	if os.Getenv("SLEEPER_FAST") != "" {
+		t.Error("the variable is still set")
+	}
+}

@@ -1,0 +1,260 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// The verdicts on a claim.
+const (
+	confirmed     = "confirmed"
+	smaller       = "smaller"
+	noEffect      = "none"
+	opposite      = "opposite"
+	open          = "inconclusive"
+	notMeasurable = "not measurable here"
+)
+
+// RunClaims tests every claim that the device can, and a comparison of a
+// setting with itself. find gives a workload by name, nil where there is none.
+// Fresh, where it is set, measures whole runs; it is given the complete
+// settings of the claim. The result is not nil once it began; when ctx ends it
+// is partial and can be resumed.
+func RunClaims(ctx context.Context, o Options, find func(name string) gpuprof.Workload, fresh func(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)) (*Result, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Goal, o.Workload = Time, nil
+	e := &engine{Options: o, ctx: ctx, out: newResult(o), journal: map[string]*Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e.out.Started, e.out.Unit = o.Now().UTC().Round(time.Millisecond), "speedup"
+	if err := e.resume(); err != nil {
+		return nil, err
+	}
+	c := &claimRunner{engine: e, find: find, run: fresh}
+	err := c.all(append([]Claim{nullClaim()}, Claims()...))
+	e.out.Status, e.out.Reason = gpuprof.Complete, ""
+	if err != nil {
+		e.out.Status, e.out.Reason = gpuprof.Partial, strings.Join(strings.Fields(err.Error()), " ")
+	}
+	return e.out, errors.Join(err, e.save())
+}
+
+type claimRunner struct {
+	*engine
+	find func(string) gpuprof.Workload
+	run  func(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
+}
+
+// all measures what decides each claim first and details after that, so that
+// a short budget costs details, not rows.
+func (c *claimRunner) all(claims []Claim) error {
+	rows := make([]ClaimRow, len(claims))
+	var measured []int
+	for i, k := range claims {
+		rows[i] = ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: describeAB(k)}
+		if why := c.cannot(k); why != "" {
+			rows[i].Verdict, rows[i].Reason = notMeasurable, why
+			if k.Not == notYet {
+				rows[i].Verdict, rows[i].Reason = notYet, "the program that it is measured with is not built yet"
+			}
+			continue
+		}
+		rows[i].Verdict, rows[i].Reason = open, "the budget ended before this was measured; give more time with --budget"
+		measured = append(measured, i)
+	}
+	c.out.Claims = rows
+	const firstShare = 0.7
+	for n, i := range measured {
+		limit := c.left(firstShare) / time.Duration(len(measured)-n)
+		if err := c.first(claims[i], &rows[i], limit); err != nil {
+			return err
+		}
+	}
+	var details int
+	for _, i := range measured {
+		details += len(claims[i].AB) - 1
+	}
+	for _, i := range measured {
+		for _, ab := range claims[i].AB[1:] {
+			limit := c.left(1) / time.Duration(details)
+			details--
+			if err := c.detail(ab, &rows[i], limit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cannot says why a claim is not measured on this device; empty when it is.
+func (c *claimRunner) cannot(k Claim) string {
+	host := c.Device == "host"
+	switch {
+	case k.Not == "not measurable here":
+		return beyondTool
+	case k.Not != "":
+		return k.Not
+	case host && !k.Host:
+		return needsGPU + ": the host device's own version of this says nothing about it"
+	case !host && !k.GPU:
+		return "it is work of the CPU: measure it with --device host"
+	case k.Run != "" && c.run == nil:
+		return "it needs a whole run in a process of its own"
+	}
+	for _, ab := range k.AB {
+		if c.find(ab.Workload) == nil {
+			return fmt.Sprintf("workload %s is not in this program", ab.Workload)
+		}
+	}
+	return ""
+}
+
+// first measures what decides a claim.
+func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
+	if k.Run != "" {
+		return c.wholeRun(k, row, limit)
+	}
+	o, err := c.pair(k.ID, k.AB[0], limit)
+	if o == nil {
+		return err
+	}
+	if o.Verdict != "" {
+		row.Verdict, row.Reason = notMeasurable, o.Reason
+		return nil
+	}
+	d := ratioOf(c.bs, o.A, o.B)
+	if !d.ok {
+		row.Reason = "too few blocks fitted into the time; give more with --budget"
+		return nil
+	}
+	row.Measured, row.CI95 = 1/d.ratio, [2]float64{1 / d.ci[1], 1 / d.ci[0]}
+	row.Verdict, row.Reason = judgeClaim(k, row.Measured, row.CI95)
+	if text := counts(o); text != "" {
+		row.Details = append(row.Details, text)
+	}
+	return nil
+}
+
+// detail adds one more comparison to a claim's row.
+func (c *claimRunner) detail(ab AB, row *ClaimRow, limit time.Duration) error {
+	o, err := c.pair(row.ID, ab, limit)
+	if o == nil {
+		return err
+	}
+	text := abText(ab) + ": "
+	switch d := ratioOf(c.bs, o.A, o.B); {
+	case o.Verdict != "":
+		text += "not measurable here: " + o.Reason
+	case !d.ok:
+		return nil
+	default:
+		text += fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0])
+		if o.Error > 1e-4 {
+			text += fmt.Sprintf(", error %.1e", o.Error)
+		}
+	}
+	row.Details = append(row.Details, text)
+	return nil
+}
+
+// pair runs one comparison; the outcome is nil when there was no time or the
+// search was interrupted (then with an error).
+func (c *claimRunner) pair(id string, ab AB, limit time.Duration) (*Outcome, error) {
+	w := c.find(ab.Workload)
+	a, err := gpuprof.Resolve(w, ab.Preset, ab.A)
+	if err != nil {
+		return nil, err
+	}
+	b, err := gpuprof.Resolve(w, ab.Preset, ab.B)
+	if err != nil {
+		return nil, err
+	}
+	sa, sb := Side{Workload: w, Preset: ab.Preset, Knobs: a}, Side{Workload: w, Preset: ab.Preset, Knobs: b, Env: ab.EnvB}
+	o, err := c.once("claims", id+" | "+sa.key()+" | "+sb.key(), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
+		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed})
+		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
+			o = &Outcome{}
+			o.fail(err)
+			err = nil
+		}
+		return o, err
+	})
+	if errors.Is(err, errSpent) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// judgeClaim compares a speedup with what the guide promises.
+func judgeClaim(k Claim, measured float64, ci [2]float64) (verdict, reason string) {
+	want := k.Speedup
+	switch {
+	case k.Placebo && ci[0] <= 1 && ci[1] >= 1:
+		return noEffect, "as expected"
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
+		return noEffect, "within 2 % either way"
+	case ci[1] < 1:
+		return opposite, "what is recommended is slower here"
+	case ci[0] > 1 && want > 0 && ci[1] < want:
+		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
+	case ci[0] > 1:
+		return confirmed, ""
+	case want > 0 && ci[1] < want:
+		return noEffect, fmt.Sprintf("the interval holds no effect, and not the x%.3g that the guide promises", want)
+	}
+	return open, fmt.Sprintf("the interval holds both no effect and x%.3g; give more time with --budget", max(want, measured))
+}
+
+// counts says what the two sides ask of the device in a step, where it differs.
+func counts(o *Outcome) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {
+		a, b := o.CountA[k], o.CountB[k]
+		if math.Abs(a-b) > 0.01*max(a, b) {
+			parts = append(parts, fmt.Sprintf("%s %.4g -> %.4g", strings.ReplaceAll(k, "_", " "), a, b))
+		}
+	}
+	if o.MemoryA > 0 && math.Abs(float64(o.MemoryB)/float64(o.MemoryA)-1) > 0.01 {
+		parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
+	}
+	if o.Error > 1e-4 {
+		parts = append(parts, fmt.Sprintf("error against float64 %.1e", o.Error))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "a step: " + strings.Join(parts, ", ")
+}
+
+func describeAB(k Claim) string {
+	if len(k.AB) == 0 {
+		return ""
+	}
+	if k.Run != "" {
+		return "one run of " + k.AB[0].Workload + " " + k.AB[0].Preset
+	}
+	return abText(k.AB[0])
+}
+
+func abText(ab AB) string {
+	a, b := describe(ab.A), describe(ab.B)
+	for k, v := range ab.EnvB {
+		b += k + "=" + v
+	}
+	if a == "" {
+		a = "as preset"
+	}
+	if b == "" {
+		b = "as preset"
+	}
+	return fmt.Sprintf("%s %s: %s -> %s", ab.Workload, ab.Preset, a, b)
+}

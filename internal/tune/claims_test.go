@@ -1,0 +1,212 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// claimIDs is the list of the design, in its order; code and list must agree.
+var claimIDs = []string{
+	"ef-sync", "ef-reset", "ef-loader", "ef-det", "det-fill", "ef-item", "compile",
+	"ae-cache", "ae-infer", "ae-keep",
+	"ph-amp", "ph-tf32", "ph-async", "ph-pin", "ph-vec", "ph-all",
+	"dp-collate", "dp-split", "dp-batch", "dp-size", "dp-load",
+	"rx-batch", "rx-ckpt", "rx-layout", "rx-power", "rx-prof", "rx-ddp",
+}
+
+func TestClaimIDs(t *testing.T) {
+	var ids []string
+	for _, c := range Claims() {
+		ids = append(ids, c.ID)
+		if c.Guide == "" || c.Claim == "" || c.Figure == "" {
+			t.Errorf("%s lacks a guide, a claim or a figure", c.ID)
+		}
+		if c.Not == "" && len(c.AB) == 0 {
+			t.Errorf("%s has nothing to compare and no reason", c.ID)
+		}
+		if c.Not == "" && !c.Host && !c.GPU {
+			t.Errorf("%s can be measured nowhere", c.ID)
+		}
+	}
+	if !slices.Equal(ids, claimIDs) {
+		t.Errorf("the claims are %v, want %v", ids, claimIDs)
+	}
+	n := 0
+	for _, c := range Claims() {
+		if c.Host && c.Not == "" {
+			n++
+		}
+	}
+	if n < 14 {
+		t.Errorf("the host can measure %d claims, want 14", n)
+	}
+}
+
+func TestJudgeClaim(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		speedup float64
+		placebo bool
+		at      float64
+		ci      [2]float64
+		want    string
+	}{
+		{"as promised", 1.1, false, 1.2, [2]float64{1.15, 1.25}, confirmed},
+		{"the interval holds the promise", 1.2, false, 1.15, [2]float64{1.05, 1.25}, confirmed},
+		{"less than promised", 8, false, 2, [2]float64{1.9, 2.1}, smaller},
+		{"nothing", 1.2, false, 1.001, [2]float64{0.99, 1.01}, noEffect},
+		{"not what was promised", 2, false, 1.0, [2]float64{0.9, 1.1}, noEffect},
+		{"slower", 1.2, false, 0.8, [2]float64{0.75, 0.85}, opposite},
+		{"too wide", 1.2, false, 1.1, [2]float64{0.8, 1.5}, open},
+		{"a placebo", 0, true, 1.0, [2]float64{0.9, 1.1}, noEffect},
+		{"a placebo that works", 0, true, 1.2, [2]float64{1.1, 1.3}, confirmed},
+		{"a tiny effect of a claim without figure", 0, false, 1.01, [2]float64{1.005, 1.015}, noEffect},
+	} {
+		if got, _ := judgeClaim(Claim{Speedup: tt.speedup, Placebo: tt.placebo}, tt.at, tt.ci); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// claimWorkload takes every value of every knob that a claim names.
+type claimWorkload struct {
+	fake
+	name string
+}
+
+func (w claimWorkload) Name() string { return w.name }
+func (claimWorkload) Presets() []gpuprof.Preset {
+	return []gpuprof.Preset{{Name: "small"}, {Name: "naive"}}
+}
+func (w claimWorkload) Knobs() []gpuprof.Knob {
+	names := map[string]bool{}
+	for _, c := range Claims() {
+		for _, ab := range c.AB {
+			for _, s := range []gpuprof.Settings{ab.A, ab.B} {
+				for k := range s {
+					names[k] = true
+				}
+			}
+		}
+	}
+	var out []gpuprof.Knob
+	for k := range names {
+		out = append(out, gpuprof.Knob{Name: k, Default: "?", Parse: func(s string) (string, error) { return s, nil }})
+	}
+	return out
+}
+
+// claimBench finds B faster by a third wherever a knob differs.
+type claimBench struct {
+	*fakeBench
+	stopAt int
+	cancel func()
+}
+
+func (b *claimBench) Compare(ctx context.Context, x, y Side, _ Limits) (*Outcome, error) {
+	b.calls = append(b.calls, x.key()+y.key())
+	if len(b.calls) == b.stopAt {
+		b.cancel()
+		return nil, ctx.Err()
+	}
+	b.clock = b.clock.Add(time.Second)
+	if y.Knobs["deterministic"] == "off" {
+		o := &Outcome{}
+		o.fail(gpuprof.Errorf(gpuprof.ErrMemory, "allocating 1 TB: too much; lower batch"))
+		return o, nil
+	}
+	o := &Outcome{Unit: "items"}
+	for i := range 8 {
+		a := 1 + 0.004*float64(i%3)
+		c := 1 + 0.004*float64((i+1)%3)
+		if len(difference(x.Knobs, y.Knobs)) > 0 {
+			c /= 1.5
+		}
+		o.A, o.B = append(o.A, []float64{a}), append(o.B, []float64{c})
+	}
+	return o, nil
+}
+
+func claimRun(_ context.Context, _ gpuprof.Workload, _ string, _ gpuprof.Settings, _ time.Duration) (*gpuprof.Run, error) {
+	exposed := func(v float64) *gpuprof.Series {
+		return &gpuprof.Series{Runs: [][]float64{{v, v * 1.01, v, v * 0.99, v, v, v * 1.01}}}
+	}
+	return &gpuprof.Run{Step: exposed(10), Overhead: &gpuprof.Ratio{Ratio: 1.002, CI95: [2]float64{0.998, 1.006}},
+		Stages: []gpuprof.StageResult{{Name: "tp", Parent: "step", Exposed: exposed(6.5)}, {Name: "mlp", Parent: "step", Exposed: exposed(3)}, {Name: "gap", Parent: "step", Exposed: exposed(0.5)}}}, nil
+}
+
+func claimOptions(b *claimBench) (Options, func(string) gpuprof.Workload) {
+	o := Options{Device: "host", DeviceDoc: "fake device", Budget: 10 * time.Minute, Seed: 1, Bench: b, Now: b.now, MaxError: 1e-2}
+	return o, func(name string) gpuprof.Workload { return claimWorkload{name: name} }
+}
+
+func TestRunClaims(t *testing.T) {
+	b := &claimBench{fakeBench: newFakeBench(1)}
+	o, find := claimOptions(b)
+	r, err := RunClaims(t.Context(), o, find, claimRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Claims) != len(claimIDs)+1 || r.Claims[0].ID != nullID {
+		t.Fatalf("%d rows", len(r.Claims))
+	}
+	want := map[string]string{nullID: noEffect, "ef-sync": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
+		"rx-ddp": notMeasurable, "ae-infer": notYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed}
+	measured := 0
+	for _, c := range r.Claims {
+		if w := want[c.ID]; w != "" && c.Verdict != w {
+			t.Errorf("%s: %s (%s), want %s", c.ID, c.Verdict, c.Reason, w)
+		}
+		if c.CI95 != [2]float64{} {
+			measured++
+			if c.CI95[0] > c.Measured || c.CI95[1] < c.Measured {
+				t.Errorf("%s: %v is not in %v", c.ID, c.Measured, c.CI95)
+			}
+		} else if c.Reason == "" {
+			t.Errorf("%s was not measured, without a reason", c.ID)
+		}
+		if c.ID == nullID && (c.CI95[0] > 1 || c.CI95[1] < 1) {
+			t.Errorf("the A/A row is %v", c.CI95)
+		}
+		if c.ID == "dp-split" && (c.Measured < 0.64 || c.Measured > 0.66) {
+			t.Errorf("dp-split: share %v", c.Measured)
+		}
+	}
+	if measured < 14 {
+		t.Errorf("%d rows with intervals, want 14", measured)
+	}
+	if r.Status != gpuprof.Complete {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+}
+
+func TestClaimsResume(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := &claimBench{fakeBench: newFakeBench(1), stopAt: 7, cancel: cancel}
+	o, find := claimOptions(first)
+	part, err := RunClaims(ctx, o, find, claimRun)
+	if !errors.Is(err, context.Canceled) || part.Status != gpuprof.Partial || len(part.Journal) != 6 {
+		t.Fatalf("%v, %s, %d measurements", err, part.Status, len(part.Journal))
+	}
+	second := &claimBench{fakeBench: newFakeBench(1)}
+	o, find = claimOptions(second)
+	o.Resume = part
+	r, err := RunClaims(t.Context(), o, find, claimRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range first.calls[:6] {
+		if slices.Contains(second.calls, key) {
+			t.Errorf("%s was measured twice", key)
+		}
+	}
+	if r.Status != gpuprof.Complete || r.Claims[1].Verdict != confirmed {
+		t.Errorf("%s, %+v", r.Status, r.Claims[1])
+	}
+}

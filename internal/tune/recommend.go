@@ -1,0 +1,236 @@
+package tune
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// nearBest is how far from the best the knee of a curve may be.
+const nearBest = 1.05
+
+// recommend states a setting that was measured to be better.
+func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
+	set := gpuprof.Settings{}
+	for _, c := range f {
+		set[c.Knob] = c.To
+	}
+	r := &Recommended{Knobs: set, Command: e.command(set), Processes: processes, Confirmed: processes >= leastProcesses,
+		Error: o.Error, PyTorch: []string{}, OneTime: map[string]float64{}}
+	r.Ratio, r.CI95 = shown(e.Goal, d.ratio, d.ci)
+	if o.MemoryA > 0 {
+		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
+	}
+	for _, c := range f {
+		if line := PyTorchLine(c.Knob, c.To); line != "" {
+			r.PyTorch = append(r.PyTorch, line)
+		}
+	}
+	for k, v := range o.OneTime {
+		if v > 0 {
+			r.OneTime[k] = v
+		}
+	}
+	r.PaybackSteps = payback(r.OneTime, o)
+	r.Text = e.sentence(r)
+	e.out.Recommended = r
+}
+
+// sentence says in one line how sure the recommendation is.
+func (e *engine) sentence(r *Recommended) string {
+	how := fmt.Sprintf("confirmed in %d fresh processes a side", r.Processes)
+	if !r.Confirmed {
+		how = "from one process only, not confirmed: give more time with --budget"
+	}
+	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
+}
+
+// payback is after how many steps what is paid once has been saved. The time
+// of setting up holds every other one-time cost.
+func payback(once map[string]float64, o *Outcome) float64 {
+	paid, whole := once["setup_s"]
+	if !whole {
+		for _, v := range once {
+			paid += v
+		}
+	}
+	saved := (middle(o.TimeA) - middle(o.TimeB)) * o.WorkB
+	if paid <= 0 || saved <= 0 || math.IsNaN(saved) {
+		return 0
+	}
+	return math.Ceil(paid / saved)
+}
+
+// middle is the median of block medians.
+func middle(blocks [][]float64) float64 {
+	var m []float64
+	for _, b := range blocks {
+		if len(b) > 0 {
+			m = append(m, stats.Median(b))
+		}
+	}
+	return stats.Median(m)
+}
+
+// unconfirmed states what the search's own process saw, where there was no
+// time or no way to confirm it.
+func (e *engine) unconfirmed(alts []alternative, f []Change) {
+	for _, a := range alts {
+		if len(f) == 1 && a.Change == f[0] {
+			e.recommend(f, a.d, a.out, 0)
+			return
+		}
+	}
+	// One more comparison says what the combination does to the default.
+	o, err := e.compare("confirming", e.base, With(e.base, f...), max(e.left(1), leastProcess))
+	if err != nil || o.Verdict != "" {
+		e.keepDefault(true)
+		return
+	}
+	d := ratioOf(e.bs, o.A, o.B)
+	if !d.judge(e.Goal).Better() {
+		e.keepDefault(true)
+		return
+	}
+	e.recommend(f, d, o, 0)
+}
+
+// keepDefault says that nothing beats the default.
+func (e *engine) keepDefault(hadFinalist bool) {
+	text := "the default is best: no setting was measured to be better"
+	if hadFinalist {
+		text = "the default is best: what looked better in one process was not confirmed in fresh ones"
+	}
+	missed := 0
+	for _, f := range e.out.Effects {
+		if f.Verdict == Inconclusive {
+			missed++
+		}
+	}
+	if missed > 0 {
+		text += fmt.Sprintf(" (%d changes are inconclusive: give more time with --budget)", missed)
+	}
+	e.out.Recommended = &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), Ratio: 1, CI95: [2]float64{1, 1},
+		DefaultBest: true, Text: text, PyTorch: []string{}, OneTime: map[string]float64{}, MemoryRatio: 1}
+}
+
+// command is the line that runs a setting.
+func (e *engine) command(set gpuprof.Settings) string {
+	parts := []string{"gpuprof run", e.Workload.Name(), "--device", e.Device, "--preset", e.Preset}
+	all := maps.Clone(e.Set)
+	if all == nil {
+		all = gpuprof.Settings{}
+	}
+	maps.Copy(all, set)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, "--set", quote(k+"="+all[k]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// quote makes a word safe to paste into a shell.
+func quote(s string) string {
+	if strings.ContainsAny(s, " '\"$\\&|;<>()*?`#~!") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+// finish sorts and completes the result; err is what ended the search.
+func (e *engine) finish(err error) {
+	e.out.Unit = e.unit()
+	if err != nil {
+		e.out.Status, e.out.Reason = gpuprof.Partial, strings.Join(strings.Fields(err.Error()), " ")
+		return
+	}
+	e.out.Status, e.out.Reason = gpuprof.Complete, ""
+	slices.SortStableFunc(e.out.Effects, func(a, b Effect) int {
+		if a.Knob != b.Knob {
+			return strings.Compare(a.Knob, b.Knob)
+		}
+		return compareValues(a.To, b.To)
+	})
+	e.curves()
+}
+
+func (e *engine) unit() string {
+	work := "unit of work"
+	for _, entry := range e.out.Journal {
+		if entry.Outcome.Unit != "" {
+			work = entry.Outcome.Unit
+			break
+		}
+	}
+	one := strings.TrimSuffix(work, "s")
+	switch e.Goal {
+	case Throughput:
+		return work + "/s"
+	case Energy:
+		return "J per " + one
+	case Memory:
+		return "B"
+	}
+	return "s per " + one
+}
+
+// compareValues orders numbers by size and words by letters.
+func compareValues(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+// curves draws batch, and every other whole-number knob with three values or more.
+func (e *engine) curves() {
+	byKnob := map[string][]Effect{}
+	for _, f := range e.out.Effects {
+		_, from := strconv.Atoi(f.From)
+		_, to := strconv.Atoi(f.To)
+		if f.Ratio > 0 && from == nil && to == nil {
+			byKnob[f.Knob] = append(byKnob[f.Knob], f)
+		}
+	}
+	for _, knob := range slices.Sorted(maps.Keys(byKnob)) {
+		effects := byKnob[knob]
+		if len(effects) < 2 || e.out.Default == nil {
+			continue
+		}
+		d := e.out.Default
+		c := Curve{Knob: knob, Unit: e.out.Unit, Points: []CurvePoint{{effects[0].From, d.Median, d.CI95}}}
+		for _, f := range effects {
+			c.Points = append(c.Points, CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.CI95[0], d.Median * f.CI95[1]}})
+		}
+		slices.SortFunc(c.Points, func(a, b CurvePoint) int { return compareValues(a.Value, b.Value) })
+		c.Knee = knee(e.Goal, c.Points)
+		e.out.Curves = append(e.out.Curves, c)
+	}
+}
+
+// knee is the smallest value whose cost is within 5 % of the best.
+func knee(g Goal, points []CurvePoint) string {
+	cost := func(p CurvePoint) float64 {
+		if g == Throughput {
+			return 1 / p.Median
+		}
+		return p.Median
+	}
+	best := math.Inf(1)
+	for _, p := range points {
+		best = min(best, cost(p))
+	}
+	for _, p := range points {
+		if cost(p) <= nearBest*best {
+			return p.Value
+		}
+	}
+	return ""
+}

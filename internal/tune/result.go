@@ -1,0 +1,231 @@
+// Package tune finds out which knobs of a workload are worth turning, by
+// measuring them: every alternative against the default in turns within one
+// process, then a search over combinations, then the winner against the
+// default in fresh processes. Nothing is recommended that was not measured.
+//
+// The package reads top down: tune.go is the search from start to end,
+// alternatives.go what is tried, bench.go measures two settings in turns,
+// confirm.go does so in fresh processes, claims.go and claims_run.go test the
+// rules of published tuning guides.
+package tune
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// SchemaVersion is the version of the tune JSON (semantic versioning: a reader
+// refuses a newer major and tolerates unknown fields).
+const SchemaVersion = "1.0.0"
+
+// Goal is what tune makes better.
+type Goal string
+
+// The goals. Time is seconds per unit of work; Throughput its inverse; Energy
+// joules per unit of work; Memory the peak of device memory in bytes.
+const (
+	Time       Goal = "time"
+	Throughput Goal = "throughput"
+	Energy     Goal = "energy"
+	Memory     Goal = "memory"
+)
+
+// Verdict says what turning a knob does.
+type Verdict string
+
+// The verdicts of a measurement. Less and More stand for Faster and Slower
+// where the goal is energy or memory.
+const (
+	Faster       Verdict = "faster"
+	Slower       Verdict = "slower"
+	Less         Verdict = "less"
+	More         Verdict = "more"
+	None         Verdict = "none"         // within 2 % of the default either way
+	Inconclusive Verdict = "inconclusive" // the interval holds both
+	Refused      Verdict = "refused"      // by the device, or by a limit on error or memory
+	Failed       Verdict = "failed"       // out of memory, a failed check, a lost launch
+)
+
+// Result is what tune found, and everything it measured: the file that it can
+// be resumed from.
+type Result struct {
+	Version  string         `json:"schema_version"`
+	Tool     gpuprof.Tool   `json:"tool"`
+	Kind     string         `json:"kind"` // "tune"
+	Status   gpuprof.Status `json:"status"`
+	Reason   string         `json:"reason,omitempty"`
+	Started  time.Time      `json:"started"`
+	Workload string         `json:"workload,omitempty"`
+	Preset   string         `json:"preset,omitempty"`
+	// Set is what the user fixed beside the preset; tune does not turn it.
+	Set       gpuprof.Settings `json:"set,omitempty"`
+	Device    string           `json:"device"`      // as --device takes it
+	DeviceDoc string           `json:"device_name"` // the device's own name
+	Seed      uint64           `json:"seed"`
+	Goal      Goal             `json:"goal"`
+	Unit      string           `json:"unit"` // of medians: "s/probe", "probes/s", "J/probe", "B"
+	Only      []string         `json:"only,omitempty"`
+	MaxError  float64          `json:"max_error"`
+	MaxMemory int64            `json:"max_memory_bytes,omitempty"`
+	BudgetS   float64          `json:"budget_s"`
+	SpentS    float64          `json:"spent_s"`
+
+	Default     *Point       `json:"default"`
+	Recommended *Recommended `json:"recommended"`
+	Effects     []Effect     `json:"effects"`
+	Curves      []Curve      `json:"curves"`
+	Failed      []Failure    `json:"failed"`
+	Claims      []ClaimRow   `json:"claims"`
+	Journal     []Entry      `json:"journal"`
+}
+
+// Point is one setting with its cost.
+type Point struct {
+	Knobs  gpuprof.Settings `json:"knobs"`
+	Median float64          `json:"median"`
+	CI95   [2]float64       `json:"ci95"`
+}
+
+// Recommended is what to run instead of the default. Knobs holds only what is
+// turned; it is empty where the default is best.
+type Recommended struct {
+	Knobs   gpuprof.Settings `json:"knobs"`
+	Command string           `json:"command"`
+	Ratio   float64          `json:"ratio"` // of the goal, recommended over default
+	CI95    [2]float64       `json:"ci95"`
+	// Processes is how many fresh processes each side of Ratio comes from; 0:
+	// from the search's own process, so nothing confirms it.
+	Processes    int                `json:"processes"`
+	Confirmed    bool               `json:"confirmed"`
+	DefaultBest  bool               `json:"default_best"`
+	Text         string             `json:"text"`
+	Error        float64            `json:"error"` // the largest relative error against float64
+	MemoryRatio  float64            `json:"memory_ratio"`
+	PyTorch      []string           `json:"pytorch"`
+	OneTime      map[string]float64 `json:"one_time_s"`    // seconds more than the default pays at set-up
+	PaybackSteps float64            `json:"payback_steps"` // steps of the recommended setting until that is saved; 0 when nothing is paid
+}
+
+// Effect is one knob turned by itself, against the default.
+type Effect struct {
+	Knob        string     `json:"knob"`
+	From        string     `json:"from"`
+	To          string     `json:"to"`
+	Ratio       float64    `json:"ratio"`
+	CI95        [2]float64 `json:"ci95"`
+	TimeRatio   float64    `json:"time_ratio"` // of seconds per unit of work, whatever the goal
+	Error       float64    `json:"error"`
+	MemoryRatio float64    `json:"memory_ratio"`
+	Verdict     Verdict    `json:"verdict"`
+	Reason      string     `json:"reason,omitempty"`
+	Pairs       int        `json:"pairs"` // of neighbouring blocks
+	PyTorch     string     `json:"pytorch,omitempty"`
+}
+
+// Curve is the cost over the values of a whole-number knob.
+type Curve struct {
+	Knob   string       `json:"knob"`
+	Unit   string       `json:"unit"`
+	Points []CurvePoint `json:"points"`
+	// Knee is the smallest value within 5 % of the best; past it there is
+	// little to gain.
+	Knee string `json:"knee"`
+}
+
+// CurvePoint is one value of a curve.
+type CurvePoint struct {
+	Value  string     `json:"value"`
+	Median float64    `json:"median"`
+	CI95   [2]float64 `json:"ci95"`
+}
+
+// Failure is a setting that could not be measured.
+type Failure struct {
+	Knobs gpuprof.Settings `json:"knobs"`
+	Error string           `json:"error"`
+}
+
+// ClaimRow is one rule of a tuning guide, tested here.
+type ClaimRow struct {
+	ID       string     `json:"id"`
+	Guide    string     `json:"guide"`
+	Claim    string     `json:"claim"`
+	Figure   string     `json:"figure"`
+	AB       string     `json:"ab"` // what was compared
+	Measured float64    `json:"measured"`
+	CI95     [2]float64 `json:"ci95"`
+	What     string     `json:"what,omitempty"` // what Measured is; speedup where empty
+	Verdict  string     `json:"verdict"`
+	Reason   string     `json:"reason,omitempty"`
+	Details  []string   `json:"details,omitempty"`
+}
+
+// Entry is one finished measurement. A search that is resumed takes it from
+// here instead of measuring again.
+type Entry struct {
+	Key     string   `json:"key"`
+	Outcome *Outcome `json:"outcome"`
+}
+
+// Outcome is what comparing settings B with A gave.
+type Outcome struct {
+	// A and B hold the cost in the goal's unit: one list a block (or, in fresh
+	// processes, a process); TimeA and TimeB the seconds per unit of work.
+	A     [][]float64 `json:"a"`
+	B     [][]float64 `json:"b"`
+	TimeA [][]float64 `json:"time_a,omitempty"`
+	TimeB [][]float64 `json:"time_b,omitempty"`
+	Unit  string      `json:"unit"` // of work
+	WorkA float64     `json:"work_a"`
+	WorkB float64     `json:"work_b"`
+
+	Error   float64            `json:"error"` // of B
+	MemoryA int64              `json:"memory_a"`
+	MemoryB int64              `json:"memory_b"`
+	OneTime map[string]float64 `json:"one_time_s,omitempty"` // B's less A's, at set-up
+	CountA  map[string]float64 `json:"count_a,omitempty"`    // per step
+	CountB  map[string]float64 `json:"count_b,omitempty"`
+
+	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed; else empty
+	Reason  string  `json:"reason,omitempty"`
+	Seconds float64 `json:"seconds"` // that the measurement took
+}
+
+// Encode writes the result as JSON.
+func Encode(w io.Writer, r *Result) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encoding the tuning result: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// Decode reads what Encode wrote. name is the file's, for errors, which are
+// ErrInput.
+func Decode(in io.Reader, name string) (*Result, error) {
+	b, err := io.ReadAll(in)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; give a readable file", name, err)
+	}
+	r := &Result{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; the file is damaged or not JSON: start again with another -o FILE", name, err)
+	}
+	major, _, _ := strings.Cut(r.Version, ".")
+	ours, _, _ := strings.Cut(SchemaVersion, ".")
+	m, err := strconv.Atoi(major)
+	if err != nil || r.Kind != "tune" {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: it was not written by gpuprof tune; give the file that tune left", name)
+	}
+	if o, _ := strconv.Atoi(ours); m > o {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, r.Version, SchemaVersion)
+	}
+	return r, nil
+}

@@ -1,0 +1,226 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Options say what to tune.
+type Options struct {
+	Workload  gpuprof.Workload
+	Preset    string
+	Set       gpuprof.Settings // fixed beside the preset, canonical or not
+	Device    string           // as --device takes it
+	DeviceDoc string
+	Only      []string // knobs to turn; empty: all tuning knobs
+	Goal      Goal
+	Budget    time.Duration
+	MaxError  float64
+	MaxMemory int64
+	Seed      uint64
+	Tool      gpuprof.Tool
+
+	Bench Bench
+	// Fresh measures one setting in a process of its own, for about limit. Nil:
+	// nothing is confirmed.
+	Fresh func(ctx context.Context, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
+	// Resume is an earlier result that was cut short; its measurements are not
+	// made again and its time counts.
+	Resume *Result
+	// Save keeps the result so far; it is called after every measurement.
+	Save     func(*Result) error
+	Progress func(Progress)
+	Now      func() time.Time // nil: time.Now
+}
+
+// Progress says where tune is.
+type Progress struct {
+	Phase string // screening, searching, confirming, claims
+	Done  float64
+	Total float64 // of Done, in seconds of the budget
+	Left  time.Duration
+	Note  string
+}
+
+// Which part of the budget is over by when.
+const (
+	screenUntil = 0.5
+	refineUntil = 0.65
+	searchUntil = 0.8
+)
+
+// How often what is not decided is measured again, and for how long at least.
+const (
+	mostRefined = 3
+	leastRefine = 3 * time.Second
+)
+
+// engine is the state of one search.
+type engine struct {
+	Options
+	ctx     context.Context
+	base    gpuprof.Settings
+	out     *Result
+	journal map[string]*Outcome
+	bs      *stats.Bootstrap
+	began   time.Time
+	prior   float64 // seconds spent before a resume
+}
+
+// Run searches. The result is not nil once the options are sound, also when
+// ctx ends: then its status is partial, the error is that of the context, and
+// it can be resumed. A default that cannot be measured is an error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	e, err := newEngine(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := Alternatives(o.Workload, e.base, o.Only, o.Set, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn; leave out --knob or --set", o.Workload.Name())
+	}
+	err = e.search(changes)
+	e.finish(err)
+	return e.out, errors.Join(err, e.save())
+}
+
+func newEngine(ctx context.Context, o Options) (*engine, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	base, err := gpuprof.Resolve(o.Workload, o.Preset, o.Set)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{Options: o, ctx: ctx, base: base, journal: map[string]*Outcome{}, bs: stats.NewBootstrap(seedOfDraws, 0), began: o.Now()}
+	e.out = newResult(o)
+	e.out.Started = o.Now().UTC().Round(time.Millisecond)
+	if err := e.resume(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func newResult(o Options) *Result {
+	r := &Result{Version: SchemaVersion, Tool: o.Tool, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
+		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
+		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
+		Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Journal: []Entry{}}
+	if o.Workload != nil {
+		r.Workload = o.Workload.Name()
+	}
+	return r
+}
+
+// resume takes over what an earlier search measured.
+func (e *engine) resume() error {
+	old := e.Resume
+	if old == nil {
+		return nil
+	}
+	if err := sameSearch(old, e.out); err != nil {
+		return err
+	}
+	e.prior, e.out.Started = old.SpentS, old.Started
+	for _, entry := range old.Journal {
+		if entry.Outcome == nil {
+			continue
+		}
+		e.out.Journal = append(e.out.Journal, entry)
+		e.journal[entry.Key] = entry.Outcome
+	}
+	return nil
+}
+
+// sameSearch refuses to go on with measurements of something else.
+func sameSearch(old, now *Result) error {
+	for _, f := range []struct{ name, old, now string }{
+		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
+		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
+		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
+		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
+		{"version", old.Tool.Commit, now.Tool.Commit},
+	} {
+		if f.old != f.now {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q; give the same, or start a new file with -o", f.name, f.old, f.now)
+		}
+	}
+	return nil
+}
+
+func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }
+
+// left is what remains of the budget until a share of it is spent.
+func (e *engine) left(share float64) time.Duration {
+	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
+}
+
+func (e *engine) save() error {
+	e.out.SpentS = e.spent()
+	if e.Save == nil {
+		return nil
+	}
+	return e.Save(e.out)
+}
+
+func (e *engine) report(phase, note string) {
+	if e.Progress == nil {
+		return
+	}
+	e.Progress(Progress{phase, e.spent(), e.Budget.Seconds(), max(0, e.left(1)), note})
+}
+
+// errSpent says that the time for a comparison is over; it is not an error of
+// the search.
+var errSpent = errors.New("the budget is spent")
+
+// compare measures b against a, or looks it up.
+func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration) (*Outcome, error) {
+	sa, sb := Side{Workload: e.Workload, Preset: e.Preset, Knobs: a}, Side{Workload: e.Workload, Preset: e.Preset, Knobs: b}
+	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), limit, func() (*Outcome, error) {
+		return e.Bench.Compare(e.ctx, sa, sb, Limits{Goal: e.Goal, Time: limit, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed})
+	})
+}
+
+// once makes a measurement that is not in the journal and keeps it there.
+func (e *engine) once(phase, key, note string, limit time.Duration, measure func() (*Outcome, error)) (*Outcome, error) {
+	if o := e.journal[key]; o != nil {
+		return o, nil
+	}
+	if err := e.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		return nil, errSpent
+	}
+	e.report(phase, note)
+	o, err := measure()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.ctx.Err(); err != nil { // cut short: not a finished measurement
+		return nil, err
+	}
+	e.journal[key] = o
+	e.out.Journal = append(e.out.Journal, Entry{key, o})
+	return o, e.save()
+}
+
+// difference is what b sets otherwise than a.
+func difference(a, b gpuprof.Settings) gpuprof.Settings {
+	out := gpuprof.Settings{}
+	for k, v := range b {
+		if a[k] != v {
+			out[k] = v
+		}
+	}
+	return out
+}

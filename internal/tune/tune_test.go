@@ -1,0 +1,226 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+func run(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The search finds what no knob does alone, and leaves out what hurts beside
+// the others.
+func TestSearchRespectsInteractions(t *testing.T) {
+	for seed := range uint64(2) {
+		r := run(t, fakeOptions(newFakeBench(seed+1), seed+1))
+		got := r.Recommended.Knobs
+		for _, k := range []string{"cache", "pipe", "twin", "twin2"} {
+			if got[k] != "on" {
+				t.Errorf("seed %d: %s is not in %v", seed, k, got)
+			}
+		}
+		if got["clash"] != "" || got["explode"] != "" || got["slow"] != "" || got["round"] != "" || got["size"] != "" || got["mem"] != "" {
+			t.Errorf("seed %d: %v holds what hurts, fails or must not be touched", seed, got)
+		}
+		if n := got.Int("batch"); n < 64 {
+			t.Errorf("seed %d: batch %d", seed, n)
+		}
+		want := trueCost(With(resolved(t), changes(got)...)) / trueCost(resolved(t))
+		if r.Recommended.Ratio < want*0.99 || r.Recommended.Ratio > want*1.01 || r.Recommended.CI95[1] >= 1 || !r.Recommended.Confirmed {
+			t.Errorf("seed %d: ratio %v %v, confirmed %v; want %.3f", seed, r.Recommended.Ratio, r.Recommended.CI95, r.Recommended.Confirmed, want)
+		}
+		if r.Status != gpuprof.Complete || !strings.Contains(r.Recommended.Command, "--set cache=on") {
+			t.Errorf("seed %d: %s, %s", seed, r.Status, r.Recommended.Command)
+		}
+		if r.Recommended.PaybackSteps <= 0 || r.Recommended.OneTime["autotune_s"] == 0 {
+			t.Errorf("seed %d: pays back %v after %v steps", seed, r.Recommended.OneTime, r.Recommended.PaybackSteps)
+		}
+	}
+}
+
+func resolved(t *testing.T) gpuprof.Settings {
+	t.Helper()
+	s, err := gpuprof.Resolve(fake{}, "small", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func changes(s gpuprof.Settings) (out []Change) {
+	for k, v := range s {
+		out = append(out, Change{Knob: k, To: v})
+	}
+	return out
+}
+
+func TestEffects(t *testing.T) {
+	r := run(t, fakeOptions(newFakeBench(1), 1))
+	want := map[string]Verdict{"cache=on": Faster, "slow=on": Slower, "pipe=on": None, "twin=on": None, "batch=64": Faster, "batch=8": Slower,
+		"mem=huge": Failed, "dev=gpu": Refused, "round=bf16": Refused, "clash=on": Faster, "explode=on": Faster}
+	for _, f := range r.Effects {
+		key := f.Knob + "=" + f.To
+		if v, ok := want[key]; ok && v != f.Verdict {
+			t.Errorf("%s is %s (%v %v), want %s", key, f.Verdict, f.Ratio, f.CI95, v)
+		}
+		delete(want, key)
+		if f.Knob == "size" {
+			t.Error("a model knob was turned")
+		}
+		if (f.Verdict == Refused || f.Verdict == Failed) && f.Reason == "" {
+			t.Errorf("%s is %s without a reason", key, f.Verdict)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not in the table: %v", want)
+	}
+	for _, key := range []string{"mem=huge", "dev=gpu", "round=bf16"} {
+		if !slices.ContainsFunc(r.Failed, func(f Failure) bool { return strings.Contains(describe(f.Knobs), key) }) {
+			t.Errorf("%s is not in failed: %v", key, r.Failed)
+		}
+	}
+	if !slices.ContainsFunc(r.Failed, func(f Failure) bool { return f.Knobs["cache"] == "on" && f.Knobs["explode"] == "on" }) {
+		t.Errorf("the combination that is out of memory is not in failed: %v", r.Failed)
+	}
+	if len(r.Curves) != 1 || r.Curves[0].Knob != "batch" || r.Curves[0].Knee != "64" || len(r.Curves[0].Points) != 5 {
+		t.Errorf("curves %+v", r.Curves)
+	}
+}
+
+func TestDefaultIsBest(t *testing.T) {
+	f := newFakeBench(3)
+	f.flat = true
+	r := run(t, fakeOptions(f, 3))
+	if !r.Recommended.DefaultBest || len(r.Recommended.Knobs) != 0 || !strings.Contains(r.Recommended.Text, "the default is best") {
+		t.Errorf("%+v", r.Recommended)
+	}
+}
+
+func TestGoals(t *testing.T) {
+	o := fakeOptions(newFakeBench(1), 1)
+	o.Goal, o.Only = Throughput, []string{"cache"}
+	r := run(t, o)
+	if r.Recommended.Ratio < 1.23 || r.Recommended.Ratio > 1.27 || r.Unit != "items/s" || r.Effects[0].Verdict != Faster {
+		t.Errorf("throughput: %+v %s", r.Recommended, r.Unit)
+	}
+	o.MaxMemory = 120
+	o.Only, o.Goal = []string{"batch"}, Time
+	r = run(t, o)
+	for _, f := range r.Effects {
+		if f.To != "8" && f.To != "16" && (f.Verdict != Refused || !strings.Contains(f.Reason, "--max-memory")) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// Every point at which a search can be interrupted: resumed, it gives what it
+// would have given, and measures nothing twice.
+func TestResumeLosesNothing(t *testing.T) {
+	whole := newFakeBench(1)
+	whole.noise = 0
+	want := run(t, fakeOptions(whole, 1))
+	for _, at := range []int{1, 9, 17, 30} {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := newFakeBench(1)
+		first.noise = 0
+		first.stop = func(n int) {
+			if n == at {
+				cancel()
+			}
+		}
+		o := fakeOptions(first, 1)
+		var saved bytes.Buffer
+		o.Save = func(r *Result) error { saved.Reset(); return Encode(&saved, r) }
+		part, err := Run(ctx, o)
+		cancel()
+		if !errors.Is(err, context.Canceled) || part.Status != gpuprof.Partial || len(part.Journal) != at-1 {
+			t.Fatalf("at %d: %v, %s, %d measurements", at, err, part.Status, len(part.Journal))
+		}
+		second := newFakeBench(1)
+		second.noise, second.clock = 0, first.clock
+		o = fakeOptions(second, 1)
+		if o.Resume, err = Decode(&saved, "saved.json"); err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, o)
+		if !maps.Equal(got.Recommended.Knobs, want.Recommended.Knobs) || got.Recommended.Ratio != want.Recommended.Ratio || len(got.Journal) != len(want.Journal) {
+			t.Errorf("at %d: %v, %d measurements; want %v, %d", at, got.Recommended.Knobs, len(got.Journal), want.Recommended.Knobs, len(want.Journal))
+		}
+		if n := at - 1 + len(second.calls); n != len(whole.calls) {
+			t.Errorf("at %d: %d comparisons in all, want %d", at, n, len(whole.calls))
+		}
+	}
+}
+
+func TestResumeOfSomethingElse(t *testing.T) {
+	o := fakeOptions(newFakeBench(1), 1)
+	o.Only = []string{"cache"}
+	o.Resume = run(t, o)
+	for name, change := range map[string]func(*Options){
+		"goal": func(o *Options) { o.Goal = Memory }, "seed": func(o *Options) { o.Seed = 2 }, "device": func(o *Options) { o.DeviceDoc = "other" },
+		"knobs": func(o *Options) { o.Only = nil }, "settings": func(o *Options) { o.Set = gpuprof.Settings{"pipe": "on"} },
+	} {
+		other := o
+		change(&other)
+		if _, err := Run(t.Context(), other); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "its "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSameSeedSameOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		a, b := newFakeBench(seed), newFakeBench(seed)
+		for _, f := range []*fakeBench{a, b} {
+			o := fakeOptions(f, seed)
+			o.Only, o.Budget = []string{"cache", "pipe", "slow"}, 20*time.Second // a whole search a hundred times takes too long
+			if _, err := Run(context.Background(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(a.calls, b.calls) {
+			t.Fatalf("seed %d measures in two orders", seed)
+		}
+	})
+}
+
+// The budget holds: little time measures little and says so.
+func TestBudget(t *testing.T) {
+	f := newFakeBench(1)
+	o := fakeOptions(f, 1)
+	o.Budget = 8 * time.Second
+	r := run(t, o)
+	if len(f.calls) > 8 {
+		t.Errorf("%d comparisons of a second each in a budget of 8 s", len(f.calls))
+	}
+	if !slices.ContainsFunc(r.Effects, func(e Effect) bool { return e.Verdict == Inconclusive && strings.Contains(e.Reason, "--budget") }) {
+		t.Error("nothing says that the budget ended")
+	}
+}
+
+func TestOnly(t *testing.T) {
+	for only, want := range map[string]string{"size": "model knob", "cach": `did you mean "cache"`} {
+		o := fakeOptions(newFakeBench(1), 1)
+		o.Only = []string{only}
+		if _, err := Run(t.Context(), o); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", only, err)
+		}
+	}
+}
