@@ -16,7 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-//go:embed page.tmpl run.tmpl chart.tmpl style.css script.js
+//go:embed page.tmpl run.tmpl chart.tmpl analysis.tmpl style.css script.js timeline.js
 var files embed.FS
 
 var page = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "head": newHead}).ParseFS(files, "*.tmpl"))

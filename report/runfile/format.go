@@ -15,7 +15,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table bench
+	Name string // what renders it: json html png svg pprof markdown table bench perfetto junit
 	Doc  string
 }
 
@@ -32,6 +32,9 @@ func Formats() []Format {
 		{".md", "markdown", "report for a comment or a wiki"},
 		{".txt", "table", "what the terminal shows"},
 		{".bench", "bench", "Go benchmark format for benchstat"},
+		{".xml", "junit", "verdict as JUnit XML"},
+		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
+		{".perfetto.json", "perfetto", "the same, not compressed"},
 	}
 }
 
@@ -55,7 +58,7 @@ func FormatOf(path string) (Format, error) {
 		}
 	}
 	// A trace in the Perfetto format is not a run, though its name ends like one.
-	if best.Ext == "" || strings.HasSuffix(strings.TrimSuffix(name, best.Ext), ".perfetto") {
+	if best.Ext == "" || best.Name == "json" && strings.HasSuffix(strings.TrimSuffix(name, best.Ext), ".perfetto") {
 		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known; use one of %s", path, extensions())
 	}
 	return best, nil

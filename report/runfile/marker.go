@@ -40,7 +40,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 	}
 	defer file.Close()
 	switch f.Name {
-	case "json":
+	case "json", "perfetto":
 		return ourJSON(file, f), nil
 	case "pprof":
 		return ourProfile(file), nil
@@ -54,7 +54,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return ourHTML(head), nil
 	case "png":
 		return ourPNG(head), nil
-	case "svg":
+	case "svg", "junit":
 		return ourSVG(head), nil
 	}
 	return bytes.HasPrefix(head, []byte(strings.TrimRight(textMarker(f), "\n"))), nil
@@ -128,6 +128,7 @@ func ourHTML(head []byte) bool {
 	return generator.Match(head)
 }
 
+// ourSVG wants the comment before the root element, as in all our XML.
 func ourSVG(head []byte) bool { return svgMark.Match(head) }
 
 // ourPNG walks the chunks before the picture data for Software=gpuprof.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -63,7 +64,7 @@ func unfold(r io.Reader, f Format) (out io.Reader, done func(), err error) {
 	if f.Ext == ".json" || len(head) == 1 && (head[0] == '{' || head[0] == '[') {
 		return b, func() {}, nil
 	}
-	if f.Ext == ".json.gz" {
+	if strings.HasSuffix(f.Ext, ".gz") {
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, nil, err

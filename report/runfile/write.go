@@ -40,7 +40,7 @@ func Check(path string, force bool) error {
 
 // Write encodes into a temporary file beside path, flushes it to disk and
 // renames it, so that path holds either what it held before or the whole
-// new file. .json.gz and .json.zst are compressed here; text formats get
+// new file. what ends in .gz (but .pb.gz) or .zst is compressed here; text formats get
 // the line by which a later Write knows them. The errors of encode pass
 // through.
 func Write(path string, force bool, encode func(io.Writer) error) (err error) {
@@ -159,7 +159,7 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 	}
 	var out io.WriteCloser = nopCloser{buf}
 	switch f.Ext {
-	case ".json.gz":
+	case ".json.gz", ".perfetto.json.gz":
 		out = gzip.NewWriter(buf)
 	case ".json.zst":
 		z, err := zstd.NewWriter(buf)

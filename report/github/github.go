@@ -1,0 +1,209 @@
+// Package github tells GitHub Actions about a comparison: annotations, which
+// are lines of a set form on standard output, and the step summary, a Markdown
+// file that the runner names.
+package github
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/internal/verdict"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+const (
+	// MaxAnnotations is how many annotations of one level GitHub shows of a
+	// step; the rest is lost, so the first one sums up.
+	MaxAnnotations = 10
+	// MaxSummary is how many bytes GitHub takes as the summary of one step. A
+	// larger one is refused whole.
+	MaxSummary = 1 << 20
+	// maxMessage keeps an annotation readable; GitHub cuts at 4 KiB.
+	maxMessage = 1000
+)
+
+// Active says whether this is a step of GitHub Actions. getenv is os.Getenv.
+func Active(getenv func(string) string) bool {
+	return getenv("GITHUB_ACTIONS") == "true" || getenv("GITHUB_STEP_SUMMARY") != ""
+}
+
+// SummaryPath is the file that takes the step's summary, "" when there is none.
+func SummaryPath(getenv func(string) string) string { return getenv("GITHUB_STEP_SUMMARY") }
+
+// annotation is one workflow command.
+type annotation struct {
+	level, title, text, file, line string
+}
+
+// Annotate writes the annotations of a comparison: none when all is well, else
+// one that sums up and the nine worst. Regressions, broken budgets and failures
+// are errors; what is only inconclusive is a warning.
+func Annotate(w io.Writer, c *compare.Comparison) error {
+	if c == nil {
+		return view.ErrNoRun("annotations")
+	}
+	list := worst(c)
+	if len(list) == 0 && (c.ExitCode == 0 || c.Verdict == compare.Pass || c.Verdict == compare.Improved) {
+		return nil
+	}
+	head := annotation{level: "error", title: "gpuprof: " + verdict.Word(c.Verdict), text: verdict.Headline(c)}
+	if c.Verdict == compare.Inconclusive && len(c.Failed) == 0 {
+		head.level = "warning"
+	}
+	for i, n := range c.Next {
+		if i == 2 {
+			break
+		}
+		head.text += "\nnext: " + n
+	}
+	if n := len(list) - (MaxAnnotations - 1); n > 0 {
+		head.text += fmt.Sprintf("\nand %d more than are annotated", n)
+		list = list[:MaxAnnotations-1]
+	}
+	for _, a := range append([]annotation{head}, list...) {
+		if _, err := io.WriteString(w, a.String()); err != nil {
+			return fmt.Errorf("writing annotations: %w", err)
+		}
+	}
+	return nil
+}
+
+// worst are the annotations of single failures, the worst first: what gave no
+// figure, broken budgets with their places, regressions by size, and what is
+// inconclusive when nothing failed.
+func worst(c *compare.Comparison) []annotation {
+	var out, unsure []annotation
+	for _, f := range c.Failed {
+		out = append(out, annotation{level: "error", title: "failed", text: f})
+	}
+	for i := range c.Budgets {
+		b := &c.Budgets[i]
+		a := annotation{level: "error", title: "budget " + b.Name, text: verdict.BudgetText(b)}
+		switch {
+		case b.Verdict == compare.Inconclusive:
+			a.level = "warning"
+			unsure = append(unsure, a)
+		case b.Over:
+			for j, where := range b.Where {
+				if j == 0 {
+					a.file, a.line = place(where)
+				}
+				if j < 3 {
+					a.text += "\nat " + where
+				}
+			}
+			out = append(out, a)
+		}
+	}
+	for _, r := range verdict.Rows(c) {
+		switch r.Verdict {
+		case compare.Regressed:
+			out = append(out, annotation{level: "error", title: r.Name + " " + r.Ratio, text: r.Sentence()})
+		case compare.Inconclusive:
+			unsure = append(unsure, annotation{level: "warning", title: r.Name, text: r.Sentence()})
+		}
+	}
+	if len(out) == 0 {
+		return unsure
+	}
+	return out
+}
+
+// where is a Python frame, "train.py(41): step", or a "train.py:41".
+var where = regexp.MustCompile(`^([^\s:()]+\.\w+)(?:\((\d+)\)|:(\d+))`)
+
+// place is the file and line of a call site, "" when it names none.
+func place(site string) (file, line string) {
+	m := where.FindStringSubmatch(site)
+	if m == nil {
+		return "", ""
+	}
+	return m[1], cmp.Or(m[2], m[3])
+}
+
+// Escaping as actions/toolkit does it: per cent signs first in either case.
+var (
+	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// String is the workflow command, one line.
+func (a annotation) String() string {
+	var props []string
+	for _, kv := range [][2]string{{"file", a.file}, {"line", a.line}, {"title", a.title}} {
+		if kv[1] != "" {
+			props = append(props, kv[0]+"="+property.Replace(view.Clean(kv[1], 200)))
+		}
+	}
+	var text []string
+	for l := range strings.Lines(a.text) {
+		text = append(text, view.Clean(strings.TrimRight(l, "\r\n"), maxMessage/2))
+	}
+	body := strings.Join(text, "\n")
+	if len(body) > 4*maxMessage {
+		body = strings.ToValidUTF8(body[:4*maxMessage], "") + "…"
+	}
+	return "::" + a.level + " " + strings.Join(props, ",") + "::" + data.Replace(body) + "\n"
+}
+
+// AppendSummary adds Markdown to the summary file at path, below what other
+// programs of the step wrote. render writes it into at most limit bytes, as
+// markdown.WriteGate does; what exceeds the limit all the same is cut at a
+// line, with a note.
+func AppendSummary(path string, render func(w io.Writer, limit int) error) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return summaryError(path, err)
+	}
+	room := MaxSummary - 1
+	if info, err := f.Stat(); err == nil {
+		room -= int(min(info.Size(), MaxSummary))
+	}
+	text, err := within(room, render)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if _, err := io.WriteString(f, text); err != nil {
+		return errors.Join(summaryError(path, err), f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return summaryError(path, err)
+	}
+	return nil
+}
+
+func summaryError(path string, err error) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "writing the step summary %s: %w; set GITHUB_STEP_SUMMARY to a file that can be written", path, err)
+}
+
+const cutNote = "\n\n(cut: a step's summary takes no more; the JSON output has all of it)\n"
+
+// within renders into room bytes.
+func within(room int, render func(io.Writer, int) error) (string, error) {
+	const least = 1000
+	if room < least {
+		return "", nil // other programs of this step used it up, and one byte too many loses all of it
+	}
+	var b strings.Builder
+	if err := render(&b, room-least/2); err != nil {
+		return "", err
+	}
+	text := "\n" + b.String()
+	if len(text) <= room {
+		return text, nil
+	}
+	const closing = "\n</details>\n"
+	text = text[:room-len(cutNote)-len(closing)]
+	text = text[:strings.LastIndexByte(text, '\n')+1]
+	if strings.Count(text, "<details>") > strings.Count(text, "</details>") {
+		text += closing
+	}
+	return text + cutNote, nil
+}

@@ -1,0 +1,270 @@
+package html
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+var analysisPage = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "head": newHead}).ParseFS(files, "analysis.tmpl", "page.tmpl", "chart.tmpl"))
+
+// analysisFrame is what analysis.tmpl shows.
+type analysisFrame struct {
+	Title, Meta, Tool, Policy string
+	CSS                       template.CSS
+	JS, Data, Timeline        template.JS
+	DataNote, FileName        string
+	Analysis                  *analysisView
+	Comparison                *comparisonView
+}
+
+// HasData reports whether there is something to save.
+func (p *analysisFrame) HasData() bool { return p.Data != "" }
+
+// labelled is a label and its text.
+type labelled struct{ Label, Value string }
+
+// gridView is a table as it is shown.
+type gridView struct {
+	ID, Heading, Caption string
+	Titles               []string
+	Rows                 [][]string
+}
+
+type traceFinding struct {
+	Rule, Title, Severity, Badge, Knob, Command, Caveats string
+	Suspect                                              bool
+	Evidence                                             []labelled
+	Sites                                                [][]string
+}
+
+type analysisView struct {
+	Verdict      string
+	Findings     []traceFinding
+	Warnings     []trace.Warning
+	Accounts     []*chart
+	Legend       []legendItem
+	AccountTable gridView
+	Steps        *chart
+	StepNote     string
+	StepLegend   []legendItem
+	Timeline     bool
+	TimelineNote string
+	Overview     *chart
+	Tables       []gridView
+}
+
+// WriteAnalysis writes the page of an analysis. The indexes, one an input,
+// give the timeline; without them it is left out.
+func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
+	tones := classTones(a)
+	v := &analysisView{Warnings: cleanWarnings(a.Warnings), Findings: traceFindings(a), Verdict: traceVerdict(a)}
+	for i := range a.Devices {
+		v.Accounts = append(v.Accounts, accountChart(a, i, tones))
+	}
+	v.Legend, v.AccountTable = classLegend(a, tones), accountTable(a)
+	v.Steps, v.StepNote, v.StepLegend = stepChart(a)
+	p := &analysisFrame{Title: analysisTitle(a), Meta: analysisMeta(a), Analysis: v}
+	lines, resolution, err := timelineOf(a, xs, tones)
+	if err != nil {
+		return err
+	}
+	if lines != "" {
+		p.Timeline, v.Timeline = lines, true
+		v.TimelineNote = "Every operation is in the timeline."
+		if resolution > 0 {
+			v.TimelineNote = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", ns(resolution))
+		}
+		v.Overview = overviewChart(xs, tones)
+	}
+	v.Tables = analysisTables(a)
+	return p.write(w, a.Tool.Name+" "+a.Tool.Version, "analysis.json", a)
+}
+
+func (p *analysisFrame) write(w io.Writer, tool, name string, data any) error {
+	css, err := files.ReadFile("style.css")
+	if err != nil {
+		return err
+	}
+	js, err := files.ReadFile("script.js")
+	if err != nil {
+		return err
+	}
+	if p.Timeline != "" {
+		more, err := files.ReadFile("timeline.js")
+		if err != nil {
+			return err
+		}
+		js = append(append(js, '\n'), more...)
+	}
+	p.Tool = strings.TrimSpace(tool)
+	if !strings.HasPrefix(p.Tool, "gpuprof") {
+		p.Tool = "gpuprof"
+	}
+	p.CSS, p.JS, p.Policy = template.CSS(css), template.JS(js), policy(css, js)
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("putting the data into the page: %w", err)
+	}
+	p.FileName, p.DataNote = name, "The whole of "+name+" is embedded in the page."
+	packed := string(text)
+	if len(packed) > maxDataBytes/2 {
+		packed, p.FileName = pack(packed), name+".gz"
+	}
+	if len(packed) <= maxDataBytes {
+		p.Data = template.JS(packed)
+	} else {
+		p.FileName, p.DataNote = "", "The data is not in this page because it would make it too large; keep "+name+" beside it."
+	}
+	var b bytes.Buffer
+	if err := analysisPage.ExecuteTemplate(&b, "analysis.tmpl", p); err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }
+
+func nsShare(part, whole int64) string {
+	if whole <= 0 || part == 0 {
+		return view.None
+	}
+	return view.Percent(float64(part) / float64(whole))
+}
+
+func analysisTitle(a *trace.Analysis) string {
+	if len(a.Inputs) == 0 {
+		return "Trace analysis"
+	}
+	name := view.Clean(filepath.Base(a.Inputs[0].Path), 80)
+	if n := len(a.Inputs); n > 1 {
+		name += fmt.Sprintf(" and %d more", n-1)
+	}
+	return name
+}
+
+func analysisMeta(a *trace.Analysis) string {
+	var parts, names []string
+	for _, d := range a.Devices {
+		if d.Name != "" && !slices.Contains(names, d.Name) {
+			names = append(names, view.Clean(d.Name, 60))
+		}
+	}
+	parts = append(parts, names...)
+	kept := 0
+	for _, s := range a.Steps {
+		if !s.Dropped {
+			kept++
+		}
+	}
+	if kept > 0 {
+		parts = append(parts, view.Plural(kept, "step")+" ("+view.Clean(a.StepSource, 60)+")")
+	}
+	if m := trace.MedianStep(a); m > 0 {
+		parts = append(parts, "median step "+ns(m))
+	}
+	events := 0
+	for _, in := range a.Inputs {
+		events += in.Events
+	}
+	return strings.Join(append(parts, view.Plural(events, "event")), " · ")
+}
+
+func traceVerdict(a *trace.Analysis) string {
+	if len(a.Findings) == 0 {
+		return "No rule saw time that could be won back."
+	}
+	claims := 0
+	for _, f := range a.Findings {
+		if f.ClaimNS > 0 {
+			claims++
+		}
+	}
+	if claims == 0 {
+		return "Nothing claims time; what follows is worth knowing."
+	}
+	return fmt.Sprintf("%s, the largest first. Each is an upper bound, and no nanosecond is claimed twice.", view.Plural(claims, "change")+" could win back time")
+}
+
+func cleanWarnings(ws []trace.Warning) []trace.Warning {
+	var out []trace.Warning
+	for _, w := range ws {
+		out = append(out, trace.Warning{Code: view.Clean(w.Code, 0), Text: view.Clean(w.Text, 0)})
+	}
+	return out
+}
+
+func traceFindings(a *trace.Analysis) []traceFinding {
+	var out []traceFinding
+	for _, f := range a.Findings {
+		badge := string(f.Severity)
+		if f.Severity == trace.Medium {
+			badge = "partial"
+		}
+		t := traceFinding{Rule: f.Rule, Title: view.Clean(f.Title, 0), Severity: string(f.Severity), Badge: badge, Knob: view.Clean(f.Knob, 0),
+			Command: view.Clean(f.Command, 0), Caveats: view.Clean(strings.Join(f.Caveats, "; "), 0), Suspect: f.Suspect}
+		for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
+			t.Evidence = append(t.Evidence, labelled{strings.ReplaceAll(key, "_", " "), evidenceText(key, f.Evidence[key])})
+		}
+		for _, s := range f.Sites {
+			t.Sites = append(t.Sites, []string{view.Clean(s.Where, 120), fmt.Sprint(s.Count), ns(s.NS)})
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// evidenceText prints a figure in the unit its key names.
+func evidenceText(key string, v any) string {
+	switch n := v.(type) {
+	case int64:
+		return figure(key, float64(n))
+	case int:
+		return figure(key, float64(n))
+	case float64:
+		return figure(key, n)
+	}
+	return view.Clean(fmt.Sprint(v), 200)
+}
+
+func figure(key string, v float64) string {
+	switch {
+	case strings.HasSuffix(key, "_ns"):
+		return view.Seconds(v * 1e-9)
+	case strings.HasSuffix(key, "_bytes"):
+		return view.SI(v, "B")
+	case strings.HasSuffix(key, "_bytes_per_s"):
+		return view.SI(v, "B/s")
+	case strings.HasSuffix(key, "_share"):
+		return view.Percent(v)
+	}
+	return view.Clean(fmt.Sprint(v), 40)
+}
+
+// classTones gives the six classes that took most time a colour of their own.
+func classTones(a *trace.Analysis) map[trace.Class]int {
+	total := map[trace.Class]int64{}
+	for _, d := range a.Devices {
+		for c, v := range d.Classes {
+			total[c] += v
+		}
+	}
+	order := trace.Classes()
+	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(total[y], total[x]) })
+	out := map[trace.Class]int{}
+	for i, c := range order {
+		out[c] = min(i, view.MaxTones)
+	}
+	return out
+}

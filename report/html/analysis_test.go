@@ -1,0 +1,209 @@
+package html_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+)
+
+func analysisPage(t *testing.T, names ...string) string {
+	t.Helper()
+	a, xs := fixture.Study(t, names...)
+	var b bytes.Buffer
+	if err := html.WriteAnalysis(&b, a, xs); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestAnalysisPage(t *testing.T) {
+	p := analysisPage(t, "dataloader-stall-fires.json")
+	for _, want := range []string{`<canvas id="tl"`, "What to change", "dataloader-stall", "num_workers", "Where the devices", "Steps", "Kernels, copies and fills", `name="generator" content="gpuprof`, "run-data", "starved"} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, url := range regexp.MustCompile(`(src|href)="[^"#]`).FindAllString(p, -1) {
+		t.Errorf("the page reaches out: %s", url)
+	}
+	if strings.Contains(p, " style=") {
+		t.Error("an inline style would be stopped by the page's own policy")
+	}
+}
+
+// element is the text of the script element with an id.
+func element(t *testing.T, page, id string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, `id="`+id+`">`)
+	if !ok {
+		t.Fatalf("no element %s", id)
+	}
+	text, _, _ := strings.Cut(rest, "</script>")
+	return text
+}
+
+type timeline struct {
+	Span  int64
+	Names []string
+	Tones []string
+	Rows  []struct {
+		Name  string
+		Boxes []int64
+	}
+}
+
+// boxes adds up the boxes of a row and checks that they follow one another.
+func boxes(t *testing.T, d timeline, row int) (count, covered int64) {
+	t.Helper()
+	at, end := int64(0), int64(0)
+	b := d.Rows[row].Boxes
+	if len(b)%5 != 0 {
+		t.Fatalf("row %s has %d numbers", d.Rows[row].Name, len(b))
+	}
+	for i := 0; i < len(b); i += 5 {
+		at += b[i]
+		if at < end || b[i+1] <= 0 || at+b[i+1] > d.Span {
+			t.Fatalf("row %s: box at %d for %d, the last ended at %d, the span is %d", d.Rows[row].Name, at, b[i+1], end, d.Span)
+		}
+		if int(b[i+2]) >= len(d.Tones) || d.Tones[b[i+2]] == "" || int(b[i+3]) >= len(d.Names) {
+			t.Fatalf("row %s: tone %d, name %d", d.Rows[row].Name, b[i+2], b[i+3])
+		}
+		end = at + b[i+1]
+		count, covered = count+b[i+4], covered+b[i+1]
+	}
+	return count, covered
+}
+
+func TestTimelineHoldsEveryOperation(t *testing.T) {
+	a, xs := fixture.Study(t, "exposed-comm-fires.json")
+	var b bytes.Buffer
+	if err := html.WriteAnalysis(&b, a, xs); err != nil {
+		t.Fatal(err)
+	}
+	var d timeline
+	if err := json.Unmarshal([]byte(element(t, b.String(), "timeline-data")), &d); err != nil {
+		t.Fatal(err)
+	}
+	var ops int64
+	for i, r := range d.Rows {
+		n, _ := boxes(t, d, i)
+		if strings.Contains(r.Name, " stream ") {
+			ops += n
+		}
+	}
+	if ops != int64(len(xs[0].T.GPU)) {
+		t.Errorf("%d operations in the timeline, %d in the trace", ops, len(xs[0].T.GPU))
+	}
+}
+
+// TestTimelineStaysLight: a trace of half a million operations makes a page
+// of ordinary size that still accounts for every one of them.
+func TestTimelineStaysLight(t *testing.T) {
+	const n = 500_000
+	tr := &trace.Trace{Path: "big.json", Format: trace.Kineto, Rank: -1, Names: []string{"k0", "k1", "k2"}, Devices: []trace.Device{{ID: 0}}}
+	for i := range int64(n) {
+		tr.GPU = append(tr.GPU, trace.GPU{Start: i * 1000, End: i*1000 + 300 + i%7*90, Name: trace.NameID(i % 3), Kind: trace.Kernel, Launch: -1, Stream: 7})
+	}
+	tr.Finish()
+	x, err := trace.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 3<<20 {
+		t.Errorf("the page has %d bytes", b.Len())
+	}
+	var d timeline
+	if err := json.Unmarshal([]byte(element(t, b.String(), "timeline-data")), &d); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range d.Rows {
+		count, covered := boxes(t, d, i)
+		if r.Name == "device 0 stream 7" && count != n {
+			t.Errorf("%d operations drawn, want %d", count, n)
+		}
+		if covered > d.Span {
+			t.Errorf("row %s covers %d of %d ns", r.Name, covered, d.Span)
+		}
+	}
+	if !strings.Contains(b.String(), "are drawn as one") {
+		t.Error("the page does not say that operations were merged")
+	}
+}
+
+func TestHostileNamesStayText(t *testing.T) {
+	const bad = `</script><script>alert(1)</script><img src=x onerror=alert(1)>`
+	tr := &trace.Trace{Path: bad, Format: trace.Kineto, Rank: -1, Names: []string{bad}, Devices: []trace.Device{{Name: bad}}}
+	tr.GPU = []trace.GPU{{Start: 0, End: 1000, Kind: trace.Kernel, Launch: -1}, {Start: 2000, End: 3000, Kind: trace.Kernel, Launch: -1}}
+	tr.Finish()
+	x, err := trace.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "<img src=x") || strings.Contains(b.String(), "<script>alert") {
+		t.Error("a name became markup")
+	}
+}
+
+func TestComparisonPage(t *testing.T) {
+	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
+	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
+	c := trace.Compare(old, now)
+	var b bytes.Buffer
+	if err := html.WriteComparison(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"What changed", "dataloader-stall, gone", "From the step before to the step after", "By class"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestPageWithoutDevice(t *testing.T) {
+	tr := &trace.Trace{Path: "cpu.json", Format: trace.Kineto, Rank: -1, Names: []string{"aten::mm"}, Lanes: []trace.Lane{{Process: 1, Thread: 1}}}
+	for i := range int64(4) {
+		tr.Host = append(tr.Host, trace.Host{Start: i * 1000, End: i*1000 + 900, Kind: trace.Op})
+	}
+	tr.Finish()
+	x, err := trace.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "aten::mm") {
+		t.Error("the operators are missing")
+	}
+	if strings.Contains(b.String(), fmt.Sprintf("id=%q", "where")) {
+		t.Error("a section about devices without a device")
+	}
+}

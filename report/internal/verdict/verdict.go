@@ -1,0 +1,326 @@
+// Package verdict holds what every report of a comparison shares: the wording
+// of verdicts, figures and causes, and the order in which metrics are listed.
+// It decides what is said; the renderers decide how it looks.
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Row is one metric, ready to print.
+type Row struct {
+	Name, Old, New string
+	Ratio          string // "x1.120", view.None without
+	Interval       string // "1.101 to 1.139"
+	P              string // adjusted where it was
+	MDE            string // "3.1 %"
+	Verdict        compare.Verdict
+	Reason         string
+	Of             *compare.MetricResult
+}
+
+// Rows lists the metrics, what failed first: regressions, then what is
+// inconclusive, then improvements, then the rest. Within one verdict the
+// larger change comes first, but what did not change keeps its order.
+func Rows(c *compare.Comparison) []Row {
+	out := make([]Row, len(c.Metrics))
+	for i := range c.Metrics {
+		out[i] = RowOf(&c.Metrics[i])
+	}
+	slices.SortStableFunc(out, func(a, b Row) int {
+		if r := cmp.Compare(rank(a.Verdict), rank(b.Verdict)); r != 0 {
+			return r
+		}
+		switch a.Verdict {
+		case compare.Regressed:
+			return cmp.Compare(worse(b.Of), worse(a.Of))
+		case compare.Improved:
+			return cmp.Compare(worse(a.Of), worse(b.Of))
+		}
+		return 0
+	})
+	return out
+}
+
+func rank(v compare.Verdict) int {
+	switch v {
+	case compare.Regressed:
+		return 0
+	case compare.Inconclusive:
+		return 1
+	case compare.Improved:
+		return 2
+	}
+	return 3
+}
+
+// worse is for sorting: a change that has no ratio (from zero) is the largest.
+func worse(m *compare.MetricResult) float64 {
+	v := m.Worse()
+	if math.IsNaN(v) {
+		return math.Inf(1)
+	}
+	return v
+}
+
+// RowOf is one metric, ready to print.
+func RowOf(m *compare.MetricResult) Row {
+	r := Row{
+		Name: view.Clean(m.Name, 0), Verdict: m.Verdict, Reason: view.Clean(m.Reason, 0), Of: m,
+		Old: Figure(float64(m.Old), m.Unit, m.Exact), New: Figure(float64(m.New), m.Unit, m.Exact),
+		Ratio: view.None, Interval: view.None, P: view.None, MDE: view.None,
+	}
+	if v := float64(m.Ratio); view.Finite(v) {
+		r.Ratio = "x" + ratio(v)
+	}
+	if lo, hi := float64(m.CI95[0]), float64(m.CI95[1]); view.Finite(lo) && view.Finite(hi) {
+		r.Interval = ratio(lo) + " to " + ratio(hi)
+	}
+	p := float64(m.PAdjusted)
+	if !view.Finite(p) {
+		p = float64(m.P)
+	}
+	if view.Finite(p) {
+		r.P = pValue(p)
+	}
+	if v := float64(m.MDE); view.Finite(v) {
+		r.MDE = view.Percent(v)
+	}
+	return r
+}
+
+// ratio has three digits after the point: a threshold of 5 % asks for tenths
+// of a percent. Ratios far from one need fewer.
+func ratio(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v < 0.0005 && v > 0:
+		return strconv.FormatFloat(v, 'e', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+func pValue(p float64) string {
+	if p < 0.001 {
+		return "<0.001"
+	}
+	return strconv.FormatFloat(p, 'f', 3, 64)
+}
+
+// Figure prints a value in its unit. A count prints whole.
+func Figure(v float64, unit string, exact bool) string {
+	if !view.Finite(v) {
+		return view.None
+	}
+	unit = view.Clean(unit, 24)
+	switch {
+	case unit == "s":
+		return view.Seconds(v)
+	case exact && unit == "B":
+		return count(v) + " B"
+	case exact:
+		return strings.TrimSpace(count(v) + " " + strings.TrimSuffix(unit, "count"))
+	case unit == "B", unit == "B/op":
+		return gpuprof.FormatBytes(v) + strings.TrimPrefix(unit, "B")
+	case unit == "" || unit == "count":
+		return plain(v)
+	}
+	return view.SI(v, unit)
+}
+
+// count prints a whole number with all its digits, others with three behind the point.
+func count(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return plain(v)
+}
+
+func plain(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
+
+// Tally counts the metrics and budgets by verdict.
+type Tally struct {
+	Metrics, Regressed, Inconclusive, Improved, Same int
+	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
+}
+
+// Count tallies a comparison.
+func Count(c *compare.Comparison) Tally {
+	t := Tally{Metrics: len(c.Metrics), Budgets: len(c.Budgets)}
+	for i := range c.Metrics {
+		switch c.Metrics[i].Verdict {
+		case compare.Regressed:
+			t.Regressed++
+		case compare.Inconclusive:
+			t.Inconclusive++
+		case compare.Improved:
+			t.Improved++
+		default:
+			t.Same++
+		}
+	}
+	for _, b := range c.Budgets {
+		switch {
+		case b.Verdict == compare.Inconclusive:
+			t.Unknown++
+		case b.Over:
+			t.Over++
+		}
+	}
+	return t
+}
+
+// Word is a verdict as people read it in capitals: what a log is searched for.
+func Word(v compare.Verdict) string { return strings.ToUpper(string(v)) }
+
+// Headline is the verdict in one sentence.
+func Headline(c *compare.Comparison) string {
+	t := Count(c)
+	var parts []string
+	add := func(n int, what string) {
+		switch {
+		case n > 0 && len(parts) == 0:
+			parts = append(parts, fmt.Sprintf("%d of %s %s", n, view.Plural(t.Metrics, "metric"), what))
+		case n > 0:
+			parts = append(parts, strconv.Itoa(n)+" "+what)
+		}
+	}
+	add(t.Regressed, "regressed")
+	add(t.Inconclusive, "inconclusive")
+	add(t.Improved, "improved")
+	add(t.Same, "the same")
+	out := Word(c.Verdict)
+	if t.Metrics > 0 {
+		out += ": " + strings.Join(parts, ", ")
+	}
+	if t.Budgets > 0 {
+		out += fmt.Sprintf("; %d of %s kept", t.Budgets-t.Over-t.Unknown, view.Plural(t.Budgets, "budget"))
+		if t.Metrics == 0 {
+			out = strings.Replace(out, "; ", ": ", 1)
+		}
+	}
+	if n := len(c.Failed); n > 0 {
+		out += "; " + view.Plural(n, "benchmark") + " failed"
+	}
+	return out
+}
+
+// Subject is what was compared: "e3nn small, old.json against new.json".
+func Subject(c *compare.Comparison) string {
+	sides := view.Clean(c.New, 60)
+	if c.Old != "" {
+		sides = view.Clean(c.Old, 60) + " against " + sides
+	}
+	if what := strings.TrimSpace(view.Clean(c.Workload, 40) + " " + view.Clean(c.Preset, 24)); what != "" {
+		return what + ", " + sides
+	}
+	return sides
+}
+
+// How is how the verdict came about: threshold, session spread, stages.
+func How(c *compare.Comparison) string {
+	parts := []string{"threshold " + view.Percent(c.Threshold)}
+	switch c.Kind {
+	case "gate":
+		parts = append(parts, "both sides in one job, "+view.Plural(max(c.Stages, 1), "stage"))
+	case "files":
+		parts = append(parts, "two files by their runs")
+	case "baseline":
+		parts = append(parts, "against stored sessions")
+	case "budget":
+		return "budgets on exact counters, no statistics"
+	}
+	if c.SessionSpread > 0 {
+		s := "spread between sessions " + view.Percent(math.Expm1(c.SessionSpread))
+		if c.SpreadAssumed {
+			s += " (assumed)"
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Sentence says of one metric what happened.
+func (r Row) Sentence() string {
+	s := r.Name + " " + string(r.Verdict) + ": " + r.Old + " to " + r.New
+	if r.Ratio != view.None {
+		s += ", " + r.Ratio
+		if r.Interval != view.None {
+			s += " (95 % " + r.Interval + ")"
+		}
+	}
+	if r.Reason != "" {
+		s += "; " + r.Reason
+	}
+	return s
+}
+
+// BudgetText says of one budget whether it held, and where it broke.
+func BudgetText(b *compare.BudgetResult) string {
+	s := view.Clean(b.Name, 80) + ": " + Figure(float64(b.Value), b.Unit, true) + " of at most " + Figure(b.Max, b.Unit, true)
+	switch {
+	case b.Verdict == compare.Inconclusive:
+		s = view.Clean(b.Name, 80) + ": not known"
+		if b.Reason != "" {
+			s += "; " + view.Clean(b.Reason, 0)
+		}
+	case b.Over: // the reason says in words what the figures do
+		s += ", over budget"
+	default:
+		s += ", kept"
+	}
+	return s
+}
+
+// CauseText says how much of the step's change one stage made.
+func CauseText(cause compare.Cause) string {
+	s := view.Clean(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
+	if v := float64(cause.Change); view.Finite(v) && v != 0 {
+		sign := "+"
+		if v < 0 {
+			sign = "-"
+		}
+		s += " (" + sign + view.Seconds(math.Abs(v)) + ")"
+	}
+	if cause.ExplainedBy != "" {
+		s += ", explained by " + view.Clean(cause.ExplainedBy, 0)
+	}
+	return s
+}
+
+func signedPercent(v float64) string {
+	if !view.Finite(v) {
+		return view.None
+	}
+	return strconv.FormatFloat(v*100, 'f', 0, 64) + " %"
+}
+
+// DifferenceText says what is not the same on both sides.
+func DifferenceText(d compare.Difference) string {
+	known := func(s string) string {
+		if s == "" {
+			return "unknown"
+		}
+		return view.Clean(s, 120)
+	}
+	s := view.Clean(d.Field, 60) + ": " + known(d.Old) + " -> " + known(d.New)
+	switch {
+	case d.Hard && d.Allowed:
+		s += " (allowed)"
+	case d.Hard:
+		s += " (must agree)"
+	}
+	return s
+}

@@ -1,0 +1,31 @@
+package markdown
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+func TestWriteTune(t *testing.T) {
+	r := &tune.Result{Workload: "e3nn", Goal: tune.Time, Unit: "s per probe", Status: gpuprof.Complete,
+		Recommended: &tune.Recommended{Text: "batch=1024 is <faster>", Command: "gpuprof run e3nn --set batch=1024", PyTorch: []string{"batch_size=1024"}, PaybackSteps: 12},
+		Effects:     []tune.Effect{{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Verdict: tune.Faster, MemoryRatio: 1.9, Error: 1e-6}},
+		Curves:      []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "512", Median: 2e-6}}}},
+		Failed:      []tune.Failure{{Knobs: gpuprof.Settings{"mem": "huge"}, Error: "out of memory"}}}
+	var b strings.Builder
+	if err := WriteTune(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| batch | 512 | 1024 | 0.800 | 0.780 to 0.820 |", "`gpuprof run e3nn --set batch=1024`", "after 12 steps", "mem=huge", "&lt;faster&gt;"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	r = &tune.Result{Claims: []tune.ClaimRow{{ID: "dp-split", Claim: "shares", Measured: 0.5, CI95: [2]float64{0.4, 0.6}, What: "share of tp", Verdict: "smaller"}}}
+	if err := WriteTune(&b, r); err != nil || !strings.Contains(b.String(), "50.0 % (share of tp)") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}

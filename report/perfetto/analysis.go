@@ -1,0 +1,288 @@
+package perfetto
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// maxSlices bounds a row; the longest slices are kept and the file stays one
+// that a browser opens.
+const maxSlices = 100_000
+
+// Rows of an input's process.
+const (
+	tidAnalysisSteps = 1
+	tidDevices       = 10
+	tidFindings      = 100
+)
+
+// WriteAnalysis writes where the time of the analysed traces went: for each
+// input its steps, a row a device that is busy, starved, queued or unknown at
+// every instant, each gap with what ended it, and a row a finding with the
+// time it claims. xs are the indices of a.Inputs in order; without one, or
+// where it is nil, an input has steps and findings alone.
+//
+// Times count from the first event of all inputs when their recordings
+// overlap, as those of one job's ranks do, else from each input's own first
+// event; base_ns in otherData is what was taken off.
+func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
+	if a == nil || len(a.Inputs) == 0 {
+		return fmt.Errorf("writing a Perfetto trace: the analysis has no input")
+	}
+	xs = append(slices.Clone(xs), make([]*trace.Index, len(a.Inputs))...)[:len(a.Inputs)]
+	base := bases(a, xs)
+	e := newEncoder(w, []arg{
+		{"schema_version", a.SchemaVersion},
+		{"tool", map[string]string{"name": "gpuprof"}},
+		{"displayTimeUnit", "ms"},
+		{"otherData", map[string]any{"about": "where the time went, by gpuprof analyze", "base_ns": base}},
+	})
+	for i := range a.Inputs {
+		d := &drawing{e: e, a: a, x: xs[i], input: i, base: base[i]}
+		d.write()
+	}
+	return e.close()
+}
+
+// bases is what to take off the times of each input.
+func bases(a *trace.Analysis, xs []*trace.Index) []int64 {
+	out := make([]int64, len(a.Inputs))
+	latest, earliestEnd, first := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64)
+	for i := range a.Inputs {
+		s := extent(a, xs[i], i)
+		out[i] = s.Start
+		latest, earliestEnd, first = max(latest, s.Start), min(earliestEnd, s.End), min(first, s.Start)
+	}
+	if latest <= earliestEnd {
+		for i := range out {
+			out[i] = first
+		}
+	}
+	return out
+}
+
+// extent is the time an input covers.
+func extent(a *trace.Analysis, x *trace.Index, input int) trace.Span {
+	if x != nil {
+		return x.Span
+	}
+	s := trace.Span{Start: math.MaxInt64, End: math.MinInt64}
+	add := func(start, end int64) { s.Start, s.End = min(s.Start, start), max(s.End, end) }
+	for _, st := range a.Steps {
+		if st.Input == input {
+			add(st.StartNS, st.StartNS+st.DurNS)
+		}
+	}
+	for _, f := range a.Findings {
+		for _, c := range f.Spans {
+			if f.Input == input {
+				add(c.Start, c.End)
+			}
+		}
+	}
+	if s.End < s.Start {
+		return trace.Span{}
+	}
+	return s
+}
+
+// drawing writes one input.
+type drawing struct {
+	e     *encoder
+	a     *trace.Analysis
+	x     *trace.Index
+	input int
+	base  int64
+}
+
+// mark is a slice of a row.
+type mark struct {
+	trace.Span
+	name string
+	args []arg
+}
+
+func (m *mark) span() (int64, int64) { return m.Start, m.End }
+
+func (d *drawing) pid() int { return d.input + 1 }
+
+func (d *drawing) write() {
+	in := d.a.Inputs[d.input]
+	name := view.Clean(in.Path, textLimit)
+	if in.Rank >= 0 {
+		name = fmt.Sprintf("rank %d: %s", in.Rank, name)
+	}
+	d.e.process(d.pid(), d.input, name, string(in.Kind))
+	d.steps()
+	tid := tidDevices
+	if d.x != nil {
+		for _, t := range d.x.Devices {
+			tid = d.rowsOf(tid, deviceName(d.x, t.Device), d.device(t))
+		}
+	}
+	tid = max(tid, tidFindings)
+	for i := range d.a.Findings {
+		if f := &d.a.Findings[i]; f.Input == d.input {
+			tid = d.finding(tid, f)
+		}
+	}
+}
+
+func deviceName(x *trace.Index, device int) string {
+	if device < 0 || device >= len(x.T.Devices) {
+		return fmt.Sprintf("GPU %d", device)
+	}
+	v := x.T.Devices[device]
+	if v.Name == "" {
+		return fmt.Sprintf("GPU %d", v.ID)
+	}
+	return fmt.Sprintf("GPU %d: %s", v.ID, view.Clean(v.Name, 60))
+}
+
+// rowsOf writes marks under one name from tid on and returns the next free tid.
+func (d *drawing) rowsOf(tid int, name string, marks []*mark) int {
+	if dropped := len(marks) - maxSlices; dropped > 0 {
+		slices.SortStableFunc(marks, func(a, b *mark) int { return cmp.Compare(b.Len(), a.Len()) })
+		marks = marks[:maxSlices]
+		name += fmt.Sprintf(" (%d shorter ones left out)", dropped)
+	}
+	split, left := rows(marks)
+	if left > 0 {
+		name += fmt.Sprintf(" (%d that cross others left out)", left)
+	}
+	if len(split) == 0 {
+		d.e.thread(d.pid(), tid, name+" (none)")
+		return tid + 1
+	}
+	for i, row := range split {
+		title := name
+		if i > 0 {
+			title = fmt.Sprintf("%s, overlapping %d", name, i+1)
+		}
+		d.e.thread(d.pid(), tid, title)
+		for _, m := range row {
+			d.e.event(&event{ph: 'X', name: m.name, cat: "gpuprof", pid: d.pid(), tid: tid, start: m.Start - d.base, dur: m.Len(), args: m.args})
+		}
+		tid++
+	}
+	return tid
+}
+
+func (d *drawing) steps() {
+	var marks []*mark
+	for i := range d.a.Steps {
+		s := &d.a.Steps[i]
+		if s.Input != d.input {
+			continue
+		}
+		dur := s.HostDurNS
+		if dur <= 0 {
+			dur = s.DurNS
+		}
+		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(dur, 0)}, name: view.Clean(s.Name, textLimit), args: []arg{
+			{"to the last device operation", nsText(s.DurNS)}, {"busy", nsText(s.BusyNS)}, {"kernels", nsText(s.KernelNS)},
+			{"starved", nsText(s.StarvedNS)}, {"queued", nsText(s.QueuedNS)}, {"unknown", nsText(s.UnknownNS)}}}
+		if s.LoaderNS > 0 {
+			m.args = append(m.args, arg{"waiting for data", nsText(s.LoaderNS)})
+		}
+		if s.Dropped {
+			m.args = append(m.args, arg{"left out of findings", true})
+		}
+		marks = append(marks, m)
+	}
+	d.rowsOf(tidAnalysisSteps, "steps ("+view.Clean(d.a.StepSource, 80)+")", marks)
+}
+
+func nsText(ns int64) string { return view.Seconds(float64(ns) * 1e-9) }
+
+// device is the row of a device: what it was at every instant of its window.
+func (d *drawing) device(t *trace.DeviceTime) []*mark {
+	var out []*mark
+	for _, s := range t.Busy {
+		out = append(out, &mark{Span: s, name: "busy"})
+	}
+	for _, gap := range []struct {
+		spans trace.Spans
+		name  string
+		says  string
+	}{
+		{t.Starved, "starved", "the host had not launched anything yet"},
+		{t.Queued, "queued", "launched, and the device had not begun"},
+		{t.Unknown, "unknown", "the operation that ended the gap has no recorded launch"},
+	} {
+		for _, s := range gap.spans {
+			m := &mark{Span: s, name: gap.name, args: []arg{{"because", gap.says}}}
+			out = append(out, m)
+		}
+	}
+	if len(out) <= maxSlices { // with more, the shortest will go, and words cost time
+		for _, m := range out {
+			if m.name != "busy" {
+				m.args = append(m.args, d.around(t, m.Span)...)
+			}
+		}
+	}
+	return out
+}
+
+// around says what the device did before a gap, what ended it, and from
+// which operator and call that came.
+func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
+	var out []arg
+	ops := d.x.T.GPU
+	next, _ := slices.BinarySearchFunc(t.Ops, gap.End, func(i int32, at int64) int { return cmp.Compare(ops[i].Start, at) })
+	if gap.End > gap.Start {
+		before, _ := slices.BinarySearchFunc(t.Ops, gap.Start, func(i int32, at int64) int { return cmp.Compare(ops[i].Start, at) })
+		if before > 0 {
+			out = append(out, arg{"after", view.Clean(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
+		}
+	}
+	// A gap's starved part ends where its queued part begins, before the operation.
+	if next == len(t.Ops) {
+		return out
+	}
+	i := t.Ops[next]
+	out = append(out, arg{"until", view.Clean(d.x.T.Name(ops[i].Name), textLimit)})
+	if op := d.x.EnclosingOp(i); op >= 0 {
+		out = append(out, arg{"in", view.Clean(d.x.T.Name(d.x.T.Host[op].Name), textLimit)})
+	}
+	if l := ops[i].Launch; l >= 0 {
+		out = append(out, arg{"launched by", view.Clean(d.x.T.Name(d.x.T.Host[l].Name), textLimit)})
+	}
+	return out
+}
+
+// finding is a row with the time a finding claims.
+func (d *drawing) finding(tid int, f *trace.Finding) int {
+	args := []arg{{"title", view.Clean(f.Title, 0)}, {"severity", f.Severity}, {"knob", view.Clean(f.Knob, 0)}, {"command", view.Clean(f.Command, 0)}}
+	first := slices.Clone(args)
+	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
+		first = append(first, arg{"evidence: " + view.Clean(k, 60), view.Value(f.Evidence[k])})
+	}
+	for i, c := range f.Caveats {
+		first = append(first, arg{fmt.Sprintf("caveat %d", i+1), view.Clean(c, 0)})
+	}
+	for i, s := range f.Sites {
+		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %d times, %s", view.Clean(s.Where, textLimit), s.Count, nsText(s.NS))})
+	}
+	name := view.Clean(f.Rule, 60)
+	if f.ClaimNS > 0 {
+		name += ": up to " + nsText(f.ClaimNS)
+	}
+	var marks []*mark
+	for i, s := range trace.UnionOf(slices.Clone(f.Spans)) {
+		m := &mark{Span: s, name: view.Clean(f.Rule, 60), args: args}
+		if i == 0 {
+			m.args = first // once: it is the same everywhere
+		}
+		marks = append(marks, m)
+	}
+	return d.rowsOf(tid, name, marks)
+}

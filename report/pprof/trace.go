@@ -1,0 +1,158 @@
+package pprof
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// WriteTrace writes a gzip-compressed profile.proto of imported traces. Stacks
+// are what the trace nests: Python frames where it has them, ranges, operators,
+// the call that launched, and the kernel. Device time and launches sit on the
+// kernel, host time on each event for what no event inside it covers. tool is
+// the version of gpuprof that writes.
+func WriteTrace(w io.Writer, xs []*trace.Index, tool string) error {
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{
+			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "launches", Unit: "count"},
+		},
+		DefaultSampleType: "device_time",
+		Comments:          []string{runfile.Marker + " " + view.Clean(tool, 40)},
+	}
+	b := &traceBuilder{p: p, functions: map[string]*profile.Function{}, locations: map[*profile.Function]*profile.Location{}}
+	for _, x := range xs {
+		b.add(x, len(xs) > 1)
+		p.Comments = append(p.Comments, "trace "+view.Clean(x.T.Path, 200))
+	}
+	if !b.onDevice {
+		p.DefaultSampleType = "host_time"
+	}
+	if err := p.CheckValid(); err != nil {
+		return fmt.Errorf("building the profile: %w", err)
+	}
+	return p.Write(w)
+}
+
+type traceBuilder struct {
+	p         *profile.Profile
+	functions map[string]*profile.Function
+	locations map[*profile.Function]*profile.Location
+	onDevice  bool
+}
+
+// node is one stack: its caller's and a name. Stacks that occur a million
+// times are one node, so the profile stays as large as the program.
+type node struct {
+	parent int32 // -1 none
+	name   trace.NameID
+	device int32 // for a kernel, the device's index plus one; else 0
+}
+
+type stackValues struct{ device, host, launches int64 }
+
+func (b *traceBuilder) add(x *trace.Index, several bool) {
+	ids, nodes, sums := map[node]int32{}, []node{}, []stackValues{}
+	id := func(n node) int32 {
+		if k, ok := ids[n]; ok {
+			return k
+		}
+		k := int32(len(nodes))
+		ids[n], nodes, sums = k, append(nodes, n), append(sums, stackValues{})
+		return k
+	}
+	// Parents come before what they enclose, so one pass resolves every stack.
+	of := make([]int32, len(x.T.Host))
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		up := int32(-1)
+		if p := x.Parent(int32(i)); p >= 0 {
+			up = of[p]
+		}
+		of[i] = up
+		switch h.Kind {
+		case trace.Step, trace.Instant: // a frame a step would split every stack
+			continue
+		}
+		of[i] = id(node{up, h.Name, 0})
+		sums[of[i]].host += h.Dur()
+		if up >= 0 {
+			sums[up].host -= h.Dur()
+		}
+	}
+	for i := range x.T.GPU {
+		g := &x.T.GPU[i]
+		up := int32(-1)
+		if g.Launch >= 0 {
+			up = of[g.Launch]
+		} else if op := x.EnclosingOp(int32(i)); op >= 0 {
+			up = of[op]
+		}
+		k := id(node{up, g.Name, int32(g.Device) + 1})
+		sums[k].device += g.Dur()
+		sums[k].launches++
+		b.onDevice = true
+	}
+	var rank []string
+	if several && x.T.Rank >= 0 {
+		rank = []string{fmt.Sprint(x.T.Rank)}
+	}
+	for k := range nodes {
+		b.sample(x, nodes, int32(k), sums[k], rank)
+	}
+}
+
+// sample adds a stack, innermost frame first as pprof wants it. Clocks of
+// nested events can disagree by a few nanoseconds; less than nothing is nothing.
+func (b *traceBuilder) sample(x *trace.Index, nodes []node, k int32, v stackValues, rank []string) {
+	v.host = max(v.host, 0)
+	if v == (stackValues{}) {
+		return
+	}
+	var stack []*profile.Location
+	for at := k; at >= 0; at = nodes[at].parent {
+		stack = append(stack, b.frame(x.T.Name(nodes[at].name)))
+	}
+	s := &profile.Sample{Location: stack, Value: []int64{v.device, v.host, v.launches}}
+	if d := nodes[k].device; d > 0 {
+		s.Label = map[string][]string{"device": {fmt.Sprint(x.T.Devices[d-1].ID)}}
+	}
+	if rank != nil {
+		if s.Label == nil {
+			s.Label = map[string][]string{}
+		}
+		s.Label["rank"] = rank
+	}
+	b.p.Sample = append(b.p.Sample, s)
+}
+
+// frame is a function of a name; a Python frame "file.py(12): f" keeps its file and line.
+func (b *traceBuilder) frame(name string) *profile.Location {
+	name = view.Clean(name, 300)
+	f := b.functions[name]
+	if f == nil {
+		f = &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: name, SystemName: name}
+		if open := strings.Index(name, ".py("); open > 0 {
+			if file, rest, ok := strings.Cut(name, "("); ok {
+				if line, fn, ok := strings.Cut(rest, "): "); ok {
+					f.Filename, f.Name = file, fn
+					_, _ = fmt.Sscan(line, &f.StartLine) // 0 when it is no number
+				}
+			}
+		}
+		b.functions[name] = f
+		b.p.Function = append(b.p.Function, f)
+	}
+	l := b.locations[f]
+	if l == nil {
+		l = &profile.Location{ID: uint64(len(b.p.Location) + 1), Line: []profile.Line{{Function: f, Line: f.StartLine}}}
+		b.locations[f] = l
+		b.p.Location = append(b.p.Location, l)
+	}
+	return l
+}

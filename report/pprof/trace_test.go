@@ -1,0 +1,100 @@
+package pprof_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/pprof"
+)
+
+func stacks(t *testing.T, xs ...*trace.Index) *profile.Profile {
+	t.Helper()
+	var b bytes.Buffer
+	if err := pprof.WriteTrace(&b, xs, "v0-test"); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestTraceProfileAddsUp: device time and launches are those of the trace,
+// and the host time of a thread is the time of its outermost events.
+func TestTraceProfileAddsUp(t *testing.T) {
+	_, xs := fixture.Study(t, "item-fires.json")
+	p := stacks(t, xs...)
+	var device, host, launches int64
+	for _, s := range p.Sample {
+		device, host, launches = device+s.Value[0], host+s.Value[1], launches+s.Value[2]
+	}
+	var wantDevice, wantHost int64
+	for i := range xs[0].T.GPU {
+		wantDevice += xs[0].T.GPU[i].Dur()
+	}
+	for i := range xs[0].T.Host {
+		h := &xs[0].T.Host[i]
+		counted := func(h *trace.Host) bool { return h.Kind != trace.Step && h.Kind != trace.Instant }
+		if counted(h) && xs[0].Up(int32(i), counted) < 0 {
+			wantHost += h.Dur()
+		}
+	}
+	if device != wantDevice || launches != int64(len(xs[0].T.GPU)) || host != wantHost {
+		t.Errorf("device %d of %d, launches %d of %d, host %d of %d", device, wantDevice, launches, len(xs[0].T.GPU), host, wantHost)
+	}
+}
+
+func TestTraceStacksNest(t *testing.T) {
+	tr := &trace.Trace{Path: "s.json", Rank: -1, Names: []string{"train.py(12): step", "aten::mm", "cudaLaunchKernel", "gemm_kernel"},
+		Lanes: []trace.Lane{{Process: 1, Thread: 1}}, Devices: []trace.Device{{ID: 3}}}
+	tr.Host = []trace.Host{{Start: 0, End: 100, Kind: trace.Python, Name: 0}, {Start: 10, End: 90, Kind: trace.Op, Name: 1}, {Start: 20, End: 30, Kind: trace.API, Name: 2, Corr: 7}}
+	tr.GPU = []trace.GPU{{Start: 50, End: 80, Corr: 7, Name: 3, Kind: trace.Kernel, Process: 1}}
+	tr.Finish()
+	x, err := trace.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stacks(t, x)
+	for _, s := range p.Sample {
+		if s.Value[0] == 0 {
+			continue
+		}
+		var names []string
+		for _, l := range s.Location {
+			names = append(names, l.Line[0].Function.Name)
+		}
+		if !slices.Equal(names, []string{"gemm_kernel", "cudaLaunchKernel", "aten::mm", "step"}) || s.Value[0] != 30 || s.Label["device"][0] != "3" {
+			t.Errorf("%v %v %v", names, s.Value, s.Label)
+		}
+		if f := s.Location[3].Line[0].Function; f.Filename != "train.py" || f.StartLine != 12 {
+			t.Errorf("file %s, line %d", f.Filename, f.StartLine)
+		}
+		return
+	}
+	t.Error("no sample has device time")
+}
+
+func TestTraceRanksAndMark(t *testing.T) {
+	_, xs := fixture.Study(t, "exposed-comm-fires.json", "exposed-comm-quiet.json")
+	xs[0].T.Rank, xs[1].T.Rank = 0, 1
+	p := stacks(t, xs...)
+	seen := map[string]bool{}
+	for _, s := range p.Sample {
+		for _, r := range s.Label["rank"] {
+			seen[r] = true
+		}
+	}
+	if !seen["0"] || !seen["1"] {
+		t.Errorf("ranks %v", seen)
+	}
+	if !strings.HasPrefix(p.Comments[0], "written by gpuprof") {
+		t.Errorf("comments %v", p.Comments)
+	}
+}

@@ -1,0 +1,61 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+func tuned() *tune.Result {
+	return &tune.Result{Workload: "e3nn", Preset: "small", Device: "host", DeviceDoc: "a CPU", Goal: tune.Time, Unit: "s per probe", BudgetS: 120, SpentS: 100, Status: gpuprof.Complete,
+		Default: &tune.Point{Median: 2e-6, CI95: [2]float64{1.9e-6, 2.1e-6}},
+		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{"batch": "1024"}, Command: "gpuprof run e3nn --set batch=1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Processes: 3, Confirmed: true,
+			Text: "batch=1024: time x0.800", PyTorch: []string{"loader = DataLoader(dataset, batch_size=1024)"}, OneTime: map[string]float64{"autotune_s": 0.5}, PaybackSteps: 1220, MemoryRatio: 1.9, Error: 3e-7},
+		Effects: []tune.Effect{
+			{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Error: 3e-7, MemoryRatio: 1.9, Verdict: tune.Faster},
+			{Knob: "precision", From: "fp32", To: "bf16", Verdict: tune.Refused, Reason: "its error against float64, 0.05, is above --max-error 0.01", Error: 0.05},
+			{Knob: "graph", From: "off", To: "on", Verdict: tune.Inconclusive, Reason: "the budget ended"}},
+		Curves: []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "256", Median: 3e-6, CI95: [2]float64{2.9e-6, 3.1e-6}}, {Value: "512", Median: 2e-6, CI95: [2]float64{1.9e-6, 2.1e-6}}}}},
+		Failed: []tune.Failure{{Knobs: gpuprof.Settings{"precision": "bf16"}, Error: "its error is above the limit"}}}
+}
+
+func TestTune(t *testing.T) {
+	for _, width := range []int{80, 140} {
+		var b strings.Builder
+		if err := Tune(&b, tuned(), Options{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"batch_size=1024", "gpuprof run e3nn --set batch=1024", "0.780-0.820", "refused", "<- knee", "saved again after 1220 steps",
+			"2.00 us per probe", "precision=bf16", "no time was left for graph=on"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("width %d: no %q in\n%s", width, want, b.String())
+			}
+		}
+		for _, l := range strings.Split(b.String(), "\n") {
+			if len([]rune(l)) > width {
+				t.Errorf("width %d: %q", width, l)
+			}
+		}
+	}
+}
+
+func TestTuneClaims(t *testing.T) {
+	r := &tune.Result{Device: "host", Claims: []tune.ClaimRow{
+		{ID: "a/a", Measured: 1.001, CI95: [2]float64{0.99, 1.01}, Verdict: "none", Figure: "x1"},
+		{ID: "dp-split", Measured: 0.5, CI95: [2]float64{0.49, 0.51}, Verdict: "smaller", What: "share of tp"},
+		{ID: "ph-tf32", Figure: "8x", Verdict: "not measurable here", Reason: "it needs a GPU"}}}
+	var b strings.Builder
+	if err := Tune(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"x1.001", "0.990-1.010", "50.0 %", "49.0-51.0 %", "not measurable here", "it needs a GPU"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if err := Tune(&b, nil, Options{}); err == nil {
+		t.Error("no result was printed")
+	}
+}
