@@ -27,7 +27,7 @@ GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVER
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels generated smoke ci clean help
+.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle generated smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -71,6 +71,21 @@ kernels: ## regenerate everything generated: go generate, then PTX from every .c
 	go generate ./...
 	scripts/kernels.sh
 
+ptxas: ## assemble every PTX for each GPU generation (NVIDIA's assembler, from a Python wheel)
+	scripts/ptxas.sh
+
+sim-asan: ## the CUDA tests on the simulated driver under AddressSanitizer
+	scripts/sim_asan.sh ./internal/cuda/... ./workloads/op
+
+gorgonia: ## compile and test the gorgonia.org/cu driver against CUDA 12 headers
+	scripts/gorgonia_check.sh
+
+test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else an environment of its own in .bin)
+	scripts/test_torch.sh
+
+gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
+	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/gpu_bundle.sh
+
 generated: ## fail if regenerating changes or adds a file
 	scripts/generated.sh
 
@@ -81,7 +96,7 @@ ci: ## everything continuous integration does
 	bash .ci/run
 
 clean: ## remove what was built here (Go's caches stay)
-	rm -rf bin .bin
+	rm -rf bin .bin gpu-bundle
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile

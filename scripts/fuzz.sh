@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for the given time each (default 10s), one after another:
-# `go test -fuzz` takes one target of one package at a time.
+# Runs fuzz targets for the given time each (default 10s), one after another:
+# `go test -fuzz` takes one target of one package at a time. Folders after the
+# time limit it to the targets in them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fuzztime=${1:-10s}
+folders=("${@:2}")
+if [ "${#folders[@]}" -eq 0 ]; then folders=(.); fi
 count=0
 while IFS=: read -r file target; do
   [ -n "$file" ] || continue
   dir=$(dirname "$file")
   echo "==> $dir $target ($fuzztime)"
-  go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "$dir"
+  go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime 5s "./$dir"
   count=$((count + 1))
-done < <(grep -roE --include='*_test.go' '^func Fuzz[A-Z0-9_][A-Za-z0-9_]*' . | sed 's/:func /:/' | sort)
+done < <(grep -roE --include='*_test.go' '^func Fuzz[A-Z0-9_][A-Za-z0-9_]*' "${folders[@]}" | sed 's/:func /:/' | sort)
 
 if [ "$count" -eq 0 ]; then
   echo 'fuzz: no fuzz target found' >&2

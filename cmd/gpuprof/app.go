@@ -27,11 +27,17 @@ type cli struct {
 	Doctor     doctorCmd     `cmd:"" help:"Say what this machine can and cannot measure, and why."`
 	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
 	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
+	Compare    compareCmd    `cmd:"" help:"Say what changed between two results, where and why."`
+	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
+	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
+	Analyze    analyzeCmd    `cmd:"" help:"Say where a recorded program's time went and which knob to turn."`
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
+	RunProgram runProgramCmd `cmd:"" name:"run --" hidden:"" help:"Run a program of your own and say which knob to turn."`
 }
 
 // app is what a verb works with.
@@ -40,6 +46,7 @@ type app struct {
 	stdout, stderr io.Writer
 	quiet, noColor bool
 	rest           []string // what followed "--"
+	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
 }
 
 // run is the whole program: it returns the exit code of exit.go's table.
@@ -47,7 +54,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
 	err := a.dispatch(args)
 	for _, e := range flatten(err) {
+		if e.Error() == "" {
+			continue // a verdict that has been reported
+		}
 		fmt.Fprintf(stderr, "gpuprof: %s\n", sentence(e))
+	}
+	if err == nil {
+		return a.childCode
 	}
 	return exitCode(err)
 }
@@ -56,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (a *app) dispatch(args []string) error {
 	dashed := slices.Index(args, "--")
 	if dashed >= 0 {
-		args, a.rest = args[:dashed], args[dashed+1:]
+		args, a.rest = programVerb(args[:dashed]), args[dashed+1:]
 	}
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
@@ -104,12 +117,11 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	return k, exited, nil
 }
 
-func takesRest(verb string) bool { return verb == "pprof" || verb == "__complete" }
+func takesRest(verb string) bool {
+	return verb == "pprof" || verb == "gate" || verb == "__complete" || verb == runProgramVerb
+}
 
 func restError(verb string) error {
-	if verb == "run" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "profiling a program of your own with gpuprof run -- CMD is not in this version; measure a built-in workload with gpuprof run WORKLOAD, see gpuprof list")
-	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --; leave that out", verb)
 }
 

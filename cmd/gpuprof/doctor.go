@@ -8,16 +8,30 @@ import (
 )
 
 type doctorCmd struct {
-	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format string   `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Bench  bool     `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
+	Device []string `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
 
 // Help implements kong.HelpProvider.
 func (doctorCmd) Help() string {
-	return "Exits 4 when not even the host can be measured.\n\n" + examples("gpuprof doctor", "gpuprof doctor --format json")
+	return `Exits 4 when not even the host can be measured.
+
+With --bench it ends with 0 when every GPU is healthy, 1 when one is not, 3 when
+there is nothing to compare a GPU with (no equal one in the machine, no shipped
+range), and 4 when one could not be measured: usable as a scheduler's node check.
+
+` + examples("gpuprof doctor", "gpuprof doctor --format json")
 }
 
 // Run implements the verb.
 func (c *doctorCmd) Run(a *app) error {
+	if c.Bench {
+		return c.bench(a)
+	}
+	if len(c.Device) > 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures; add --bench, or leave --device out", c.Device[0])
+	}
 	lines := diagnose()
 	var err error
 	if c.Format == "json" {
@@ -36,25 +50,33 @@ func (c *doctorCmd) Run(a *app) error {
 	return nil
 }
 
-// diagnose opens every device of this build and adds what the machine says.
+// diagnose opens every device of this build and adds what the machine says. The
+// GPUs are looked at before any is opened: who uses them then is somebody else.
 func diagnose() []finding {
+	gpus := examineGPUs()
 	var lines []finding
 	for _, k := range devices() {
 		lines = append(lines, examineDevice(k))
 	}
-	return append(lines, examineMachine()...)
+	return append(append(lines, examineMachine()...), gpus...)
 }
 
 func examineDevice(k deviceKind) finding {
-	l := finding{Name: "device " + k.Name, State: stateOK, Vital: true}
+	isHost := k.Name == "host"
+	l := finding{Name: "device " + k.Name, State: stateOK, Vital: isHost}
 	d, err := k.open()
 	if err != nil {
-		l.State, l.Reason, l.Fix = stateMissing, sentence(err), "nothing can be measured until it opens"
+		l = fault(l.Name, err)
+		l.Vital = isHost
 		return l
 	}
 	defer d.Close()
 	info := d.Info()
-	l.Found = fmt.Sprintf("%s, %s, %d threads, %s available", info.Name, info.Arch, info.Cores, gpuprof.FormatBytes(float64(d.Memory().Available)))
+	units := "threads"
+	if !isHost {
+		units = "multiprocessors"
+	}
+	l.Found = fmt.Sprintf("%s, %s, %d %s, %s available", info.Name, info.Arch, info.Cores, units, gpuprof.FormatBytes(float64(d.Memory().Available)))
 	return l
 }
 

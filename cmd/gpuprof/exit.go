@@ -43,8 +43,26 @@ func exitCode(err error) int {
 	case errors.Is(err, gpuprof.ErrUsage):
 		return exitUsage
 	}
-	return exitFailed
+	// A verdict counts where nothing failed beside it.
+	code := exitInconclusive
+	for _, e := range flatten(err) {
+		v, ok := errors.AsType[verdict](e)
+		if !ok {
+			return exitFailed
+		}
+		code = min(code, v.code)
+	}
+	return code
 }
+
+// verdict is the outcome of a command that worked and whose answer is no, or
+// is open: exitRegression or exitInconclusive.
+type verdict struct {
+	code int
+	text string
+}
+
+func (v verdict) Error() string { return v.text }
 
 // exitHelp is the table as the top-level help prints it.
 func exitHelp() string {

@@ -82,7 +82,7 @@ func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails 
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "run.json")
 	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
-	outs, err := outputs([]string{file}, false)
+	outs, err := outputs([]string{file}, false, "a run", writers())
 	if err != nil {
 		t.Fatal(err)
 	}

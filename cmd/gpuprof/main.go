@@ -10,7 +10,14 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if worked() {
+		return // this process was started as a worker of a workload
+	}
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has asked to live on
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	// The first signal asks for an orderly end; from then on the next one
 	// acts as it does on any program, at once.
 	context.AfterFunc(ctx, stop)

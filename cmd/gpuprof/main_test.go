@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 )
 
 func TestMain(m *testing.M) {
@@ -22,6 +24,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
+	// A script that names a simulated driver gets it in every process it starts.
+	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
 	testscript.Main(m, map[string]func(){"gpuprof": main})
 }
 
@@ -30,12 +34,19 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	traces, err := filepath.Abs("../../testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := sim.Library(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("VECTORS", vectors)
+			e.Setenv("TRACES", traces)
+			e.Setenv("DRIVER", driver)
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
@@ -43,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"exits":     exits,
 			"interrupt": interrupt,
 			"jsonfield": jsonField,
+			"verdict":   anyVerdict,
 		},
 	})
 }
@@ -60,6 +72,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 	checkSentences(ts, ts.ReadFile("stderr"))
+}
+
+// anyVerdict runs `verdict gpuprof gate ARG…`, where noise decides which
+// verdict it is: any of them is fine, a failure is not.
+func anyVerdict(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: verdict COMMAND ARG…")
+	}
+	switch code := codeOf(ts, ts.Exec(args[0], args[1:]...)); code {
+	case exitOK, exitRegression, exitInconclusive:
+	default:
+		ts.Fatalf("exit code %d is no verdict", code)
+	}
 }
 
 func codeOf(ts *testscript.TestScript, err error) int {

@@ -18,14 +18,18 @@ type output struct {
 }
 
 // outputs checks every -o FILE before anything is measured: the format is
-// known, no file is named twice, and each can be written.
-func outputs(paths []string, force bool) ([]output, error) {
+// known and one of those that what (a run, an analysis) has, no file is named
+// twice, and each can be written.
+func outputs[W any](paths []string, force bool, what string, has map[string]W) ([]output, error) {
 	var outs []output
 	seen := map[string]bool{}
 	for _, p := range paths {
 		f, err := runfile.FormatOf(p)
 		if err != nil {
 			return nil, err
+		}
+		if _, ok := has[f.Name]; !ok {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format; use %s", p, what, strings.Join(extensions(has), " "))
 		}
 		full, err := filepath.Abs(p)
 		if err != nil {
@@ -41,6 +45,17 @@ func outputs(paths []string, force bool) ([]output, error) {
 		outs = append(outs, output{p, f})
 	}
 	return outs, nil
+}
+
+// extensions are those of the formats that has holds.
+func extensions[W any](has map[string]W) []string {
+	var out []string
+	for _, f := range runfile.Formats() {
+		if _, ok := has[f.Name]; ok {
+			out = append(out, f.Ext)
+		}
+	}
+	return out
 }
 
 // writeAll writes every output; a failure does not keep the others from being

@@ -29,7 +29,7 @@ func (c *reportCmd) Run(a *app) error {
 	if err := knownPlot(c.Plot); err != nil {
 		return err
 	}
-	outs, err := outputs(c.Output, c.Force)
+	outs, err := outputs(c.Output, c.Force, "a run", writers())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -19,7 +20,7 @@ type runCmd struct {
 	target  `embed:""`
 	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"What a step time means: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the caller's clock)."`
 	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time where that is less)."`
-	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s; with --samples, no limit)."`
+	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s, on a GPU 60s; with --samples, no limit)."`
 	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
 	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
@@ -34,7 +35,7 @@ type runCmd struct {
 
 // Help implements kong.HelpProvider.
 func (runCmd) Help() string {
-	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory.\n\n" + examples(
+	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD; its flags are at gpuprof run --help --.\n\n" + examples(
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",
@@ -46,17 +47,22 @@ func (runCmd) Help() string {
 // however long they take; a warm-up comes on top of the usual budget.
 const (
 	defaultMinTime = 2 * time.Second
-	defaultMaxTime = 10 * time.Second
+	defaultMaxTime = 10 * time.Second // on the host
+	gpuMaxTime     = 60 * time.Second
 	noTimeLimit    = 1000 * time.Hour
 )
 
-func (c *runCmd) completeTimes(w measure.Warmup) {
+func (c *runCmd) completeTimes(w measure.Warmup, device string) {
+	budget := defaultMaxTime
+	if device != "host" {
+		budget = gpuMaxTime
+	}
 	switch {
 	case c.MaxTime > 0:
 	case c.Samples > 0:
 		c.MaxTime = noTimeLimit
 	default:
-		c.MaxTime = max(defaultMaxTime, 2*c.MinTime) + w.Time
+		c.MaxTime = max(budget, 2*c.MinTime) + w.Time
 	}
 	if c.MinTime == 0 {
 		c.MinTime = min(defaultMinTime, c.MaxTime)
@@ -102,9 +108,24 @@ func (s *session) finish() error {
 		})
 	}
 	if s.ProcessOut == "" {
+		s.advise(runs)
 		err = errors.Join(err, s.app.show(s.Format, runs))
 	}
 	return errors.Join(err, s.app.writeAll(s.outs, runs, runfile.Options{}, s.Force))
+}
+
+// advise adds to each run what its figures say about its knobs.
+func (s *session) advise(runs []*gpuprof.Run) {
+	o := advise.Options{}
+	if base, err := gpuprof.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
+		o.Base = base
+	}
+	if s.Device != "auto" {
+		o.Flags = append(o.Flags, "--device", s.Device)
+	}
+	for i, found := range advise.Findings(runs, o) {
+		runs[i].Findings = append(runs[i].Findings, found...)
+	}
 }
 
 // prepare checks the whole command before anything is measured.
@@ -116,15 +137,18 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	if err := c.checkNumbers(warmup); err != nil {
 		return nil, err
 	}
-	c.completeTimes(warmup)
 	s := &session{runCmd: c, app: a}
 	if s.aim, err = c.resolve("run"); err != nil {
 		return nil, err
 	}
+	if c.Mode == string(gpuprof.Cold) && s.aim.device.Name == "host" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
+	}
+	c.completeTimes(warmup, s.aim.device.Name)
 	if len(c.Output) == 0 {
 		c.Output = []string{"run.json", "report.html"}
 	}
-	if s.outs, err = outputs(c.Output, c.Force); err != nil {
+	if s.outs, err = outputs(c.Output, c.Force, "a run", writers()); err != nil {
 		return nil, err
 	}
 	if err := s.aim.refuse(a); err != nil {
@@ -143,8 +167,6 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {
 	switch {
-	case c.Mode == string(gpuprof.Cold):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
 	case c.MinTime < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
 	case c.MaxTime < 0:
@@ -222,6 +244,9 @@ func (s *session) measureOne(i int) (*gpuprof.Run, error) {
 	}
 	plan := s.plans[i]
 	plan.Progress = bar.show
+	instruments, done := instrumentsOf(dev)
+	defer done()
+	plan.Instruments = instruments
 	run, err := measure.Run(s.app.ctx, dev, plan)
 	return run, errors.Join(err, dev.Close())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,8 +35,11 @@ func (t *target) resolve(verb string) (*aim, error) {
 		return nil, err
 	}
 	out := &aim{workload: w, preset: t.Preset}
+	if out.device, out.choice, err = chooseDevice(t.Device, noGPU()); err != nil {
+		return nil, err
+	}
 	if out.preset == "" {
-		out.preset = hostPreset
+		out.preset = defaultPreset(w.Name(), out.device.Name)
 	}
 	if _, err := gpuprof.FindPreset(w, out.preset); err != nil {
 		return nil, err
@@ -52,11 +56,7 @@ func (t *target) resolve(verb string) (*aim, error) {
 		}
 		out.knobs = append(out.knobs, k)
 	}
-	if err := repeated(axes, out.knobs); err != nil {
-		return nil, err
-	}
-	out.device, out.choice, err = chooseDevice(t.Device, noGPU())
-	return out, err
+	return out, repeated(axes, out.knobs)
 }
 
 // refuse asks the workload whether the device can honour every setting, the
@@ -94,23 +94,29 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 }
 
 // chooseDevice finds the device behind a --device value and says, where auto
-// chose, why it did not choose a GPU.
+// chose, which one it is and why. noGPU is empty where there is a GPU.
 func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
-	names := []string{"auto"}
 	all := devices()
+	names := []string{"auto"}
 	for _, d := range all {
 		if d.Name == name {
 			return d, "", nil
 		}
 		names = append(names, d.Name)
 	}
-	if name == "auto" {
+	switch {
+	case name == "auto" && len(all) > 1:
+		return all[1], fmt.Sprintf("measuring on %s, %s", all[1].Name, all[1].Doc), nil
+	case name == "auto":
 		return all[0], fmt.Sprintf("measuring on the %s device: %s", all[0].Name, noGPU), nil
-	}
-	if isCUDA(name) {
+	case name == "cuda" && len(all) > 1:
+		return all[1], "", nil
+	case isCUDA(name) && len(all) > 1:
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s; use one of them", name, strings.Join(names[2:], ", "))
+	case isCUDA(name):
 		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s; use --device host", name, noGPU)
 	}
-	names = append(names, "cuda", "cuda:N")
+	names = slices.Compact(append(names, "cuda", "cuda:N"))
 	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device; the devices are %s%s",
 		name, strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
 }

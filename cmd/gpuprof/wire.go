@@ -1,19 +1,34 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/nsys"
+	"github.com/gpuprof/gpuprof/internal/tune"
 	machine "github.com/gpuprof/gpuprof/probes/host"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/pprof"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
+	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
+	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
 // The tables of this file are the only place that names concrete workloads,
@@ -21,11 +36,23 @@ import (
 
 // workloads lists every workload in the order they are shown.
 func workloads() []gpuprof.Workload {
-	return []gpuprof.Workload{e3nn.New()}
+	return []gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New()}
 }
 
-// hostPreset is what run and check use on the host device when no preset is named.
+// hostPreset is what run and check use on the host device when no preset is
+// named; fullPresets are those of a GPU.
 const hostPreset = "small"
+
+func defaultPreset(workload, device string) string {
+	if full := map[string]string{"e3nn": "deepaw", "gruflow": "energyflow", "collate": "deepaw"}[workload]; full != "" && device != "host" {
+		return full
+	}
+	return hostPreset
+}
+
+// worked says that this process is a worker of the collate workload and has
+// done its work.
+func worked() bool { return collate.WorkerMain() }
 
 // deviceKind is a value of --device.
 type deviceKind struct {
@@ -34,11 +61,40 @@ type deviceKind struct {
 	open func() (gpuprof.Device, error)
 }
 
-// devices lists what this version can measure on.
+// devices lists what can be measured on here: the host, then every GPU the
+// driver shows.
 func devices() []deviceKind {
-	return []deviceKind{
-		{"host", "the CPU: streams are goroutines, kernels are Go", openHost},
+	all := []deviceKind{{"host", "the CPU: streams are goroutines, kernels are Go", openHost}}
+	gpus, err := cuda.Probe(cudaOptions())
+	if err != nil {
+		return all // noGPU says why
 	}
+	for _, g := range gpus {
+		doc := fmt.Sprintf("%s, %s, %d multiprocessors, %s", g.Name, g.Arch, g.Cores, gpuprof.FormatBytes(float64(g.Memory)))
+		all = append(all, deviceKind{fmt.Sprintf("cuda:%d", g.Index), doc, func() (gpuprof.Device, error) { return openCUDA(g.Index) }})
+	}
+	return all
+}
+
+// simulatedDriver is the library that stands in for the driver in gpuprof's
+// own tests; only a test sets it.
+var simulatedDriver string
+
+func cudaOptions() cuda.Options {
+	return cuda.Options{Library: simulatedDriver, AllowSimulated: simulatedDriver != ""}
+}
+
+func openCUDA(index int) (gpuprof.Device, error) {
+	o := cudaOptions()
+	o.Index = index
+	d, err := cuda.Open(o)
+	if err != nil { // not d itself: a nil *cuda.Device is not a nil Device
+		return nil, err
+	}
+	// Looked for now, so that what was found is among the device's facts and
+	// workloads can choose by it.
+	d.Libraries()
+	return d, nil
 }
 
 func openHost() (gpuprof.Device, error) {
@@ -60,12 +116,16 @@ const (
 // examineMachine looks at everything but the devices.
 func examineMachine() []finding { return machine.This().Examine(noGPU()) }
 
-// noGPU says in one clause why no GPU is used.
+// noGPU says in one clause why no GPU is used; empty when one can be.
 func noGPU() string {
-	if why := machine.This().FindGPU().Why(); why != "" {
+	_, err := cuda.Probe(cudaOptions())
+	if err == nil {
+		return ""
+	}
+	if why := machine.This().FindGPU().Why(); why != "" && simulatedDriver == "" {
 		return why
 	}
-	return "an NVIDIA driver is present, but this version of gpuprof has no CUDA device"
+	return sentence(err)
 }
 
 // writers maps the name of each file format to what renders it.
@@ -76,6 +136,7 @@ func writers() map[string]runfile.Writer {
 		"png":      drawPNG,
 		"svg":      drawSVG,
 		"pprof":    plain(pprof.Write),
+		"perfetto": plain(perfetto.Write),
 		"markdown": plain(markdown.Write),
 		"table":    encodeText,
 		"bench":    plain(benchfmt.Write),
@@ -127,3 +188,99 @@ func (a *app) show(format string, runs []*gpuprof.Run) error {
 
 // encodePprof is the profile that the pprof verb opens.
 func encodePprof(w io.Writer, runs []*gpuprof.Run) error { return pprof.Write(w, runs) }
+
+// verdictWriters maps the name of each format a comparison has to what renders it.
+func verdictWriters() map[string]verdictWriter {
+	return map[string]verdictWriter{
+		"json": encodeVerdict,
+		"table": func(w io.Writer, c *compare.Comparison, o screen) error {
+			return table.Gate(w, c, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
+		},
+		"markdown": func(w io.Writer, c *compare.Comparison, _ screen) error { return markdown.WriteGate(w, c, 0) },
+		"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
+			return junit.Write(w, c, junit.Options{Started: started()})
+		},
+	}
+}
+
+// tellGitHub annotates the step and adds to its summary, inside GitHub Actions.
+func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
+	if !github.Active(getenv) {
+		return nil
+	}
+	if err := github.Annotate(w, c); err != nil {
+		return err
+	}
+	path := github.SummaryPath(getenv)
+	if path == "" {
+		return nil
+	}
+	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.WriteGate(w, c, limit) })
+}
+
+// tuneWriters maps the name of each format a tuning result has to what renders it.
+func tuneWriters() map[string]tuneWriter {
+	return map[string]tuneWriter{
+		"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
+		"table": func(w io.Writer, r *tune.Result, o screen) error {
+			return table.Tune(w, r, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
+		},
+		"markdown": func(w io.Writer, r *tune.Result, _ screen) error { return markdown.WriteTune(w, r) },
+	}
+}
+
+// traceReader reads one kind of trace file.
+type traceReader struct {
+	sniff func(head []byte) bool
+	read  func(ctx context.Context, path string) (*trace.Trace, error)
+}
+
+func traceReaders() []traceReader {
+	return []traceReader{
+		{nsys.Sniff, nsys.Read},
+		{func([]byte) bool { return true }, readKineto}, // says itself what is wrong with a file that is no trace
+	}
+}
+
+func readKineto(ctx context.Context, path string) (*trace.Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, errors.Unwrap(err))
+	}
+	defer f.Close()
+	return kineto.Read(ctx, f, path)
+}
+
+// studyWriters maps the name of each format an analysis has to what renders it.
+func studyWriters() map[string]studyWriter {
+	return map[string]studyWriter{
+		"json":     encodeStudy,
+		"table":    printStudy,
+		"html":     pageOfStudy,
+		"markdown": markdownOfStudy,
+		"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
+		"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
+	}
+}
+
+func printStudy(w io.Writer, s *study, o screen) error {
+	to := table.Options{Width: o.width, Color: o.color, Quiet: o.quiet}
+	if s.comparison != nil {
+		return table.Comparison(w, s.comparison, to)
+	}
+	return table.Analysis(w, s.analysis, to)
+}
+
+func pageOfStudy(w io.Writer, s *study, _ screen) error {
+	if s.comparison != nil {
+		return html.WriteComparison(w, s.comparison)
+	}
+	return html.WriteAnalysis(w, s.analysis, s.indexes)
+}
+
+func markdownOfStudy(w io.Writer, s *study, _ screen) error {
+	if s.comparison != nil {
+		return markdown.WriteComparison(w, s.comparison)
+	}
+	return markdown.WriteAnalysis(w, s.analysis)
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type analyzeCmd struct {
+	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite) or folders of them; several are the ranks of one job."`
+	Compare bool     `help:"Compare two: before and after a change."`
+	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Force   bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (analyzeCmd) Help() string {
+	return "Reads what a program recorded and says which knob to turn. docs/analyze.md has the ten lines that record a trace.\n\n" + examples(
+		"gpuprof analyze trace.json.gz",
+		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
+		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
+		"gpuprof analyze before.json.gz after.json.gz --compare",
+	)
+}
+
+// study is what analyze found out: one analysis, or a comparison of two.
+type study struct {
+	analysis   *trace.Analysis
+	indexes    []*trace.Index
+	comparison *trace.Comparison
+}
+
+// screen is what a text is laid out for.
+type screen struct {
+	width        int
+	color, quiet bool
+}
+
+// studyWriter renders a study into one format.
+type studyWriter func(w io.Writer, s *study, o screen) error
+
+// Run implements the verb.
+func (c *analyzeCmd) Run(a *app) error {
+	if c.Compare && len(c.Traces) != 2 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d; give two files or two folders", len(c.Traces))
+	}
+	what, writers := "an analysis", studyWriters()
+	if c.Compare { // of two programs there are no stacks and no one timeline
+		what = "a comparison"
+		delete(writers, "pprof")
+		delete(writers, "perfetto")
+	}
+	outs, err := outputs(c.Output, c.Force, what, writers)
+	if err != nil {
+		return err
+	}
+	s, err := c.study(a)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if err := studyWriters()[c.Format](a.stdout, s, screen{a.width(), a.color(), a.quiet}); err != nil {
+		errs = append(errs, err)
+	}
+	var written []string
+	for _, o := range outs {
+		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return studyWriters()[o.format.Name](w, s, screen{}) })
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written = append(written, o.path)
+	}
+	if len(written) > 0 {
+		a.note("wrote %s", strings.Join(written, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *analyzeCmd) study(a *app) (*study, error) {
+	if !c.Compare {
+		analysis, indexes, err := analyzeTraces(a, c.Traces)
+		return &study{analysis: analysis, indexes: indexes}, err
+	}
+	old, _, err := analyzeTraces(a, c.Traces[:1])
+	if err != nil {
+		return nil, err
+	}
+	now, _, err := analyzeTraces(a, c.Traces[1:])
+	if err != nil {
+		return nil, err
+	}
+	diff := trace.Compare(old, now)
+	diff.Tool = tool()
+	return &study{comparison: diff}, nil
+}
+
+// analyzeTraces reads the files of one job and analyses them together. A file
+// that cannot be read ends the command: an analysis of some of the ranks would
+// pass for one of all.
+func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, error) {
+	files, err := traceFiles(paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	var indexes []*trace.Index
+	for _, path := range files {
+		t, err := readTrace(a.ctx, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		x, err := trace.NewIndex(a.ctx, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		indexes = append(indexes, x)
+	}
+	analysis, err := trace.SummariseIndexes(a.ctx, indexes, trace.Rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	analysis.Tool = tool()
+	return analysis, indexes, nil
+}
+
+// readTrace lets the reader of the file's own kind read it, whatever its name.
+func readTrace(ctx context.Context, path string) (*trace.Trace, error) {
+	head, err := headOf(path)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, err)
+	}
+	for _, r := range traceReaders() {
+		if r.sniff(head) {
+			return r.read(ctx, path)
+		}
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is no trace gpuprof knows; give PyTorch profiler JSON or an Nsight Systems SQLite export", path)
+}
+
+func headOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+// traceFiles replaces folders by the traces in them.
+func traceFiles(paths []string) ([]string, error) {
+	var out []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file; record one as docs/analyze.md shows", path)
+		case err != nil:
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, errors.Unwrap(err))
+		case !info.IsDir():
+			out = append(out, path)
+			continue
+		}
+		found, err := tracesIn(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func tracesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w; give a readable folder", dir, err)
+	}
+	var out []string
+	for _, e := range entries {
+		name := e.Name()
+		// gpuprof's own results lie beside the traces they were made from.
+		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
+			continue
+		}
+		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite"} {
+			if strings.HasSuffix(name, ext) {
+				out = append(out, filepath.Join(dir, name))
+				break
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz or .sqlite; name the folder that the profiler wrote to", dir)
+	}
+	return out, nil
+}
+
+// encodeStudy is the versioned JSON of either.
+func encodeStudy(w io.Writer, s *study, _ screen) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	var v any = s.analysis
+	if s.comparison != nil {
+		v = s.comparison
+	}
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("writing the analysis as JSON: %w", err)
+	}
+	return nil
+}

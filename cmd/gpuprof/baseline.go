@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type baselineCmd struct {
+	Dir string `complete:"file" placeholder:"FOLDER" help:"Where baselines are (./baselines where it is there, else the user's data folder)."`
+
+	Add  baselineAddCmd  `cmd:"" help:"Add runs to the baselines that fit them, each as a session."`
+	List baselineListCmd `cmd:"" help:"List the baselines."`
+	Show baselineShowCmd `cmd:"" help:"Show the sessions of one."`
+	Rm   baselineRmCmd   `cmd:"" help:"Remove one."`
+	Path baselinePathCmd `cmd:"" help:"Print the folder."`
+}
+
+// Help implements kong.HelpProvider.
+func (baselineCmd) Help() string {
+	return "A baseline holds sessions of one workload on one device; gpuprof gate auto RUN judges against the one that fits.\n\n" + examples(
+		"gpuprof baseline add six.json",
+		"gpuprof baseline list",
+		"gpuprof baseline path",
+	)
+}
+
+type baselineAddCmd struct {
+	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
+	Machine string   `placeholder:"NAME" help:"What its owner calls this machine (the host name)."`
+	Command string   `placeholder:"TEXT" help:"What measured the runs, for whoever reads the baseline."`
+	Keep    int      `placeholder:"N" help:"Sessions to keep, the latest (20)."`
+}
+
+// Run implements the verb.
+func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
+	var runs []*gpuprof.Run
+	for _, path := range c.Runs {
+		r, err := runfile.Read(path)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r...)
+	}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: c.Machine, Command: c.Command, Tool: tool()}
+	if p.Machine == "" {
+		p.Machine, _ = os.Hostname() // "" is allowed: unknown
+	}
+	added, warnings, err := b.store().Add(runs, p, c.Keep)
+	for _, x := range added {
+		fmt.Fprintf(a.stdout, "%s: %s%s\n", x.Path, plural(x.Sessions, "session"), dropped(x.Dropped))
+	}
+	for _, w := range warnings {
+		a.note("warning: %s; %s", w.Text, w.Fix)
+	}
+	return err
+}
+
+func dropped(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d older ones left out", n)
+}
+
+func (b *baselineCmd) store() *baseline.Store { return baseline.Open(baseline.Dir(b.Dir, os.Getenv)) }
+
+type baselineListCmd struct {
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+}
+
+// Run implements the verb.
+func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
+	all, broken := b.store().List()
+	if c.Format == "json" {
+		return errors.Join(append([]error{writeBaselines(a, all)}, broken...)...)
+	}
+	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
+	for _, x := range all {
+		last := x.Sessions[len(x.Sessions)-1]
+		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), last.Machine})
+	}
+	if len(all) == 0 {
+		a.note("no baseline in %s; add one with gpuprof baseline add RUN", b.store().Path())
+		return errors.Join(broken...)
+	}
+	return errors.Join(append([]error{columns(a.stdout, rows)}, broken...)...)
+}
+
+func writeBaselines(a *app, all []*baseline.Baseline) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", " ")
+	return e.Encode(map[string]any{"baselines": all})
+}
+
+type baselineShowCmd struct {
+	Name   string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+}
+
+// Run implements the verb.
+func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
+	x, err := b.store().Show(c.Name)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return writeBaselines(a, []*baseline.Baseline{x})
+	}
+	fmt.Fprintf(a.stdout, "%s\n%s\n\n", x.Path, x.Fingerprint)
+	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
+	for _, s := range x.Sessions {
+		step := "-"
+		if m := s.Result("").Metric("step"); m != nil {
+			step = gpuprof.FormatSeconds(stats.Summarise("s", m.Runs...).Median)
+		}
+		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, s.Tool.Commit, s.Machine, s.Command})
+	}
+	return columns(a.stdout, rows)
+}
+
+type baselineRmCmd struct {
+	Name string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
+}
+
+// Run implements the verb.
+func (c *baselineRmCmd) Run(a *app, b *baselineCmd) error {
+	path, err := b.store().Remove(c.Name)
+	if err == nil {
+		a.note("removed %s", path)
+	}
+	return err
+}
+
+type baselinePathCmd struct{}
+
+// Run implements the verb.
+func (baselinePathCmd) Run(a *app, b *baselineCmd) error {
+	_, err := fmt.Fprintln(a.stdout, b.store().Path())
+	return err
+}

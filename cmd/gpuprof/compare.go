@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// judging is what compare and gate share: margins, metrics and outputs.
+type judging struct {
+	Threshold     []string `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
+	Metric        []string `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
+	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
+	SessionSpread string   `placeholder:"PERCENT" help:"Spread assumed between sessions where it cannot be estimated (1%)."`
+	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
+	Format        string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt, or .xml for JUnit; may be repeated."`
+	Force         bool     `help:"Replace files that gpuprof did not write."`
+}
+
+// options reads the flags; ErrUsage names the one that cannot be meant.
+func (j *judging) options() (compare.Options, error) {
+	o := compare.Options{Only: j.Metric, AllowMismatch: j.AllowMismatch, Seed: j.Seed, Tool: tool()}
+	for _, t := range j.Threshold {
+		name, text, named := cutLast(t)
+		v, err := share(text)
+		if err != nil {
+			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w; give for example 5%% or step=7%%", t, err)
+		}
+		if !named {
+			o.Threshold = v
+			continue
+		}
+		o.Metrics = append(o.Metrics, compare.MarginsFor{Metric: name, Margins: compare.Margins{Threshold: v}})
+	}
+	if j.SessionSpread != "" {
+		v, err := share(j.SessionSpread)
+		if err != nil {
+			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --session-spread %s: %w; give for example 1%%", j.SessionSpread, err)
+		}
+		if o.SessionSpread = v; v == 0 {
+			o.SessionSpread = -1 // none, where 0 stands for the default
+		}
+	}
+	return o, o.Validate()
+}
+
+// cutLast splits NAME=VALUE at the last sign: names of benchmarks hold some.
+func cutLast(s string) (name, value string, named bool) {
+	if i := strings.LastIndexByte(s, '='); i > 0 {
+		return s[:i], s[i+1:], true
+	}
+	return "", s, false
+}
+
+// share reads "5%" or "0.05".
+func share(s string) (float64, error) {
+	text, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number", s)
+	}
+	if percent {
+		v /= 100
+	}
+	return v, nil
+}
+
+// outputs checks every -o before anything is read or measured.
+func (j *judging) outputs() ([]output, error) {
+	return outputs(j.Output, j.Force, "a comparison", verdictWriters())
+}
+
+// verdictWriter renders a comparison into one format.
+type verdictWriter func(w io.Writer, c *compare.Comparison, o screen) error
+
+// report prints and writes a comparison, tells GitHub where it is asked to,
+// and returns the verdict as an exit code.
+func (j *judging) report(a *app, c *compare.Comparison, outs []output) error {
+	var errs []error
+	errs = append(errs, verdictWriters()[j.Format](a.stdout, c, screen{a.width(), a.color(), a.quiet}))
+	var written []string
+	for _, o := range outs {
+		err := runfile.Write(o.path, j.Force, func(w io.Writer) error { return verdictWriters()[o.format.Name](w, c, screen{}) })
+		if errs = append(errs, err); err == nil {
+			written = append(written, o.path)
+		}
+	}
+	if len(written) > 0 {
+		a.note("wrote %s", strings.Join(written, ", "))
+	}
+	errs = append(errs, tellGitHub(a.stderr, c, os.Getenv))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if c.ExitCode == exitOK {
+		return nil
+	}
+	return verdict{code: c.ExitCode} // everything has been said
+}
+
+func encodeVerdict(w io.Writer, c *compare.Comparison, _ screen) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if err := e.Encode(c); err != nil {
+		return fmt.Errorf("writing the comparison as JSON: %w", err)
+	}
+	return nil
+}
+
+type compareCmd struct {
+	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine."`
+	New     string `arg:"" complete:"file" help:"Result file after."`
+	judging `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (compareCmd) Help() string {
+	return "Says what changed, by how much, where it comes from and what explains it. It never exits 1; gate does. A verdict needs 6 processes a side (gpuprof run --runs 6).\n\n" + examples(
+		"gpuprof compare old.json new.json",
+		"gpuprof compare old.json new.json --metric step -o comparison.md",
+	)
+}
+
+// Run implements the verb.
+func (c *compareCmd) Run(a *app) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	outs, err := c.outputs()
+	if err != nil {
+		return err
+	}
+	old, err := readResult(c.Old)
+	if err != nil {
+		return err
+	}
+	now, err := readResult(c.New)
+	if err != nil {
+		return err
+	}
+	comparison, err := compare.Compare(old, now, o)
+	if err != nil {
+		return err
+	}
+	return c.report(a, comparison, outs)
+}
+
+// readResult reads one result; a sweep has to be told apart first.
+func readResult(path string) (*compare.Result, error) {
+	found, _, err := results.Read(path, results.OS)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", path, len(found))
+	}
+	return found[0], nil
+}
+
+// started is when a comparison was made, for JUnit.
+func started() time.Time { return time.Now().UTC() }

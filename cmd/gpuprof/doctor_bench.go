@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/measure"
+)
+
+// bench measures the GPUs, prints the report and returns its verdict.
+func (c *doctorCmd) bench(a *app) error {
+	ranges, err := shippedRanges()
+	if err != nil {
+		return err
+	}
+	sight, err := lookAtGPUs()
+	if err != nil {
+		return err
+	}
+	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
+	here, away, err := chooseGPUs(sight, c.Device)
+	if err != nil {
+		return err
+	}
+	var targets []health.Target
+	for _, i := range here {
+		t, err := sight.target(i)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, t)
+	}
+	bar := newBenchProgress(a, len(targets), len(away))
+	defer bar.close()
+	cards := health.Run(a.ctx, targets, health.Options{Progress: bar.phase})
+	for _, uuid := range away {
+		if a.ctx.Err() != nil {
+			break
+		}
+		bar.phase(uuid, "in a process of its own")
+		cards = append(cards, benchElsewhere(a.ctx, uuid)...)
+	}
+	bar.close()
+	if a.ctx.Err() != nil {
+		return errInterrupted
+	}
+	return c.conclude(a, cards, ranges)
+}
+
+// conclude judges, prints and turns the verdict into an exit code.
+func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges) error {
+	report, err := health.Judge(cards, ranges)
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		err = writeJSON(a.stdout, report)
+	} else {
+		err = printBench(a.stdout, report)
+	}
+	if err != nil {
+		return err
+	}
+	switch report.Verdict {
+	case health.Healthy:
+		return nil
+	case health.Failed:
+		var causes []string
+		for _, card := range report.Devices {
+			if card.Error != "" {
+				causes = append(causes, card.Device+": "+card.Error)
+			}
+		}
+		return gpuprof.Errorf(gpuprof.ErrDevice, "checking the GPUs: %s: %s", report.Reason, strings.Join(causes, "; "))
+	case health.Unhealthy:
+		first := report.Off[0]
+		return verdict{exitRegression, fmt.Sprintf("checking the GPUs: %s; begin with %s of %s: %s", report.Reason, first.Metric, first.Device, first.Fix)}
+	}
+	return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: %s; compare with an equal GPU in the same machine, or with the figures of a machine that is known to be well", report.Reason)}
+}
+
+// gpuName is a GPU that this process sees.
+type gpuName struct {
+	index      int // CUDA's
+	uuid, name string
+}
+
+// gpuView is what chooseGPUs looks at.
+type gpuView interface {
+	shown() []gpuName
+	hidden() []string
+	elsewhere(name string) (uuid string, err error)
+}
+
+// chooseGPUs turns names into positions among the GPUs this process sees and
+// UUIDs of those it does not see. A name is CUDA's index, with or without
+// "cuda:", a UUID or the beginning of one, or what NVML knows: the name of a
+// MIG instance, "0:1", a PCI bus id. No name means every GPU.
+func chooseGPUs(view gpuView, names []string) (here []int, away []string, err error) {
+	shown := view.shown()
+	if len(names) == 0 {
+		for i := range shown {
+			here = append(here, i)
+		}
+		return here, view.hidden(), nil
+	}
+	for _, name := range names {
+		i, err := shownAs(shown, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i < 0 {
+			uuid, err := view.elsewhere(name)
+			if err != nil {
+				return nil, nil, notShown(shown, name, err)
+			}
+			if i = slices.IndexFunc(shown, func(g gpuName) bool { return g.uuid == uuid }); i < 0 {
+				if !slices.Contains(away, uuid) {
+					away = append(away, uuid)
+				}
+				continue
+			}
+		}
+		if !slices.Contains(here, i) {
+			here = append(here, i)
+		}
+	}
+	return here, away, nil
+}
+
+// shownAs is the position of the GPU of that index or UUID, or -1.
+func shownAs(shown []gpuName, name string) (int, error) {
+	want := strings.ToLower(name)
+	number, isCuda := strings.CutPrefix(want, "cuda:")
+	if n, err := strconv.Atoi(number); err == nil && len(number) <= 3 {
+		i := slices.IndexFunc(shown, func(g gpuName) bool { return g.index == n })
+		if i < 0 {
+			return -1, notShown(shown, name, nil)
+		}
+		return i, nil
+	}
+	if isCuda {
+		return -1, notShown(shown, name, nil)
+	}
+	if len(strings.TrimPrefix(strings.TrimPrefix(want, "gpu-"), "mig-")) < 4 {
+		return -1, nil // too little of a UUID to mean one
+	}
+	found := -1
+	for i, g := range shown {
+		id := strings.ToLower(g.uuid)
+		if !strings.HasPrefix(id, want) && !strings.HasPrefix(id[min(4, len(id)):], want) {
+			continue
+		}
+		if found >= 0 {
+			return -1, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %s and %s; give more of the UUID", name, shown[found].uuid, g.uuid)
+		}
+		found = i
+	}
+	return found, nil
+}
+
+func notShown(shown []gpuName, name string, err error) error {
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%w", err)
+	}
+	var names []string
+	for _, g := range shown {
+		names = append(names, fmt.Sprintf("%d (%s, %s)", g.index, g.name, g.uuid))
+	}
+	if len(names) == 0 {
+		names = []string{"no GPU"}
+	}
+	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s; choose one of them", name, strings.Join(names, ", "))
+}
+
+// benchElsewhere measures a GPU or MIG instance in a process that sees nothing
+// else: CUDA shows a process one MIG instance at most, the one it was told.
+func benchElsewhere(ctx context.Context, uuid string) []health.Card {
+	exe, err := os.Executable()
+	if err != nil {
+		return failedCard(uuid, fmt.Errorf("finding gpuprof's own program: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", err, uuid))
+	}
+	cmd := exec.CommandContext(ctx, exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet")
+	cmd.Args[0] = os.Args[0]
+	return benchBy(cmd, uuid)
+}
+
+func failedCard(uuid string, err error) []health.Card {
+	return []health.Card{{Device: uuid, UUID: uuid, Error: sentence(err), Err: err}}
+}
+
+// benchBy runs the command that measures what it sees of uuid.
+func benchBy(cmd *exec.Cmd, uuid string) []health.Card {
+	cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES="+uuid)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopDelay
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	runErr := cmd.Run()
+	cards, err := cardsOf(stdout.Bytes(), uuid)
+	if err == nil {
+		return cards
+	}
+	if runErr != nil {
+		err = processError(runErr, stderr.String())
+	}
+	return failedCard(uuid, err)
+}
+
+// cardsOf reads what the other process printed. Its devices are named by UUID:
+// its index 0 is not ours.
+func cardsOf(text []byte, uuid string) ([]health.Card, error) {
+	var r health.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("reading what the process for %s printed: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, err, uuid)
+	}
+	if len(r.Devices) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: its process saw %d devices; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, len(r.Devices), uuid)
+	}
+	c := r.Devices[0]
+	c.Device = uuid
+	if c.Error != "" {
+		c.Err = errors.New(c.Error)
+	}
+	return []health.Card{c}, nil
+}
+
+// benchProgress shows what begins on a terminal.
+type benchProgress struct {
+	mu          sync.Mutex
+	bar         *progress
+	done, total int
+}
+
+// phasesOf is how many phases health.Run tells of for each device.
+const phasesOf = 6
+
+func newBenchProgress(a *app, here, away int) *benchProgress {
+	return &benchProgress{bar: a.newProgress("doctor"), total: here*phasesOf + away}
+}
+
+func (p *benchProgress) phase(device, phase string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bar.show(measure.Progress{Phase: phase, Note: device, Done: float64(p.done), Total: float64(p.total)})
+	p.done++
+}
+
+func (p *benchProgress) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bar.close()
+}
+
+// printBench prints a row a metric and a column a device, what is off, what
+// else is to be known, and the verdict.
+func printBench(w io.Writer, r *health.Report) error {
+	head := []string{"METRIC"}
+	for _, c := range r.Devices {
+		head = append(head, c.Device)
+	}
+	rows := [][]string{head, {"device"}}
+	for _, c := range r.Devices {
+		rows[1] = append(rows[1], orUnknown(c.Name))
+	}
+	why := map[string]string{}
+	for _, name := range health.Names() {
+		row := []string{name}
+		any := false
+		for i := range r.Devices {
+			m, ok := r.Devices[i].Metric(name)
+			any = any || ok
+			if m.Why != "" {
+				why[name] = m.Why
+			}
+			row = append(row, formatFigure(float64(m.Value), health.Unit(name), ok))
+		}
+		if any || why[name] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if err := columns(w, rows); err != nil {
+		return err
+	}
+	for _, name := range health.Names() {
+		if why[name] != "" {
+			fmt.Fprintf(w, "%s is unknown: %s\n", name, why[name])
+		}
+	}
+	for _, o := range r.Off {
+		fmt.Fprintf(w, "\noff: %s of %s%s\n", o.Metric, o.Device, offText(o))
+		word := "cause"
+		if !o.Evidence {
+			word = "cause, not seen"
+		}
+		fmt.Fprintf(w, "  %s: %s\n  fix: %s\n", word, o.Cause, o.Fix)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", r.Verdict, r.Reason)
+	return err
+}
+
+// offText is the figures of what is off, where there are any.
+func offText(o health.Off) string {
+	if math.IsNaN(float64(o.Value)) {
+		return ""
+	}
+	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum"}[o.Against]
+	return fmt.Sprintf(": %s, %s %s (%.1f %% worse)", formatFigure(float64(o.Value), o.Unit, true), against,
+		formatFigure(float64(o.Expected), o.Unit, true), 100*float64(o.Worse))
+}
+
+func formatFigure(v float64, unit string, known bool) string {
+	switch {
+	case !known:
+		return "unknown"
+	case unit == "s":
+		return gpuprof.FormatSeconds(v)
+	case unit == "C" || unit == "W" || unit == "lanes":
+		return fmt.Sprintf("%.4g %s", v, unit)
+	}
+	return gpuprof.FormatSI(v, unit)
+}

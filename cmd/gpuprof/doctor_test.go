@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/probes/nvml"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// fakeView is a machine: two GPUs seen by CUDA, and MIG instances seen by NVML.
+type fakeView struct{ telemetry error }
+
+const (
+	firstGPU  = "GPU-1111aaaa-0000-0000-0000-000000000000"
+	secondGPU = "GPU-1111bbbb-0000-0000-0000-000000000000"
+	slice     = "MIG-2222cccc-0000-0000-0000-000000000000"
+)
+
+func (fakeView) shown() []gpuName {
+	return []gpuName{{0, firstGPU, "NVIDIA A"}, {1, secondGPU, "NVIDIA A"}}
+}
+func (fakeView) hidden() []string { return []string{slice} }
+func (v fakeView) elsewhere(name string) (string, error) {
+	if v.telemetry != nil {
+		return "", v.telemetry
+	}
+	list := []nvml.DeviceInfo{
+		{Index: 0, UUID: secondGPU, PCI: "00000000:17:00.0"}, // NVML counts in another order
+		{Index: 1, UUID: firstGPU, PCI: "00000000:ca:00.0"},
+		{Index: 2, UUID: "GPU-3333", Instances: []nvml.Instance{{UUID: slice, Profile: "1g.10gb"}}},
+	}
+	at, err := nvml.Select(list, name)
+	if err != nil {
+		return "", err
+	}
+	if at.Instance >= 0 {
+		return list[at.GPU].Instances[at.Instance].UUID, nil
+	}
+	return list[at.GPU].UUID, nil
+}
+
+func TestChooseGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		names []string
+		here  []int
+		away  []string
+		says  string
+	}{
+		"every one":           {nil, []int{0, 1}, []string{slice}, ""},
+		"index":               {[]string{"1"}, []int{1}, nil, ""},
+		"index of CUDA":       {[]string{"cuda:0"}, []int{0}, nil, ""},
+		"UUID":                {[]string{secondGPU}, []int{1}, nil, ""},
+		"beginning of a UUID": {[]string{"gpu-1111b"}, []int{1}, nil, ""},
+		"bare UUID":           {[]string{"1111aaaa"}, []int{0}, nil, ""},
+		"twice":               {[]string{"0", "cuda:0", firstGPU}, []int{0}, nil, ""},
+		"several":             {[]string{"1", "0"}, []int{1, 0}, nil, ""},
+		"MIG by name":         {[]string{"MIG 1g.10gb"}, nil, []string{slice}, ""},
+		"MIG by profile":      {[]string{"1g.10gb", "2:0"}, nil, []string{slice}, ""},
+		"MIG by UUID":         {[]string{"MIG-2222"}, nil, []string{slice}, ""},
+		"PCI bus":             {[]string{"0000:17:00.0"}, []int{1}, nil, ""},
+		"no such index":       {[]string{"2"}, nil, nil, "0 (NVIDIA A, " + firstGPU},
+		"no such CUDA index":  {[]string{"cuda:9"}, nil, nil, "choosing device cuda:9"},
+		"not a number":        {[]string{"cuda:x"}, nil, nil, "choosing device cuda:x"},
+		"ambiguous":           {[]string{"GPU-1111"}, nil, nil, "give more of the UUID"},
+		"unknown":             {[]string{"GPU-9999"}, nil, nil, "choosing device GPU-9999"},
+		"empty":               {[]string{""}, nil, nil, "choosing device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			here, away, err := chooseGPUs(fakeView{}, c.names)
+			if c.says != "" {
+				if !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v; want it to say %q", err, c.says)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(here, c.here) || !slices.Equal(away, c.away) {
+				t.Errorf("%v, %v, %v", here, away, err)
+			}
+		})
+	}
+	// Without telemetry what CUDA shows can still be named.
+	blind := fakeView{gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: built without cgo; build it with")}
+	if here, _, err := chooseGPUs(blind, []string{"1"}); err != nil || len(here) != 1 {
+		t.Errorf("%v, %v", here, err)
+	}
+	if _, _, err := chooseGPUs(blind, []string{"1g.10gb"}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "without cgo") {
+		t.Errorf("%v", err)
+	}
+}
+
+// madeUp is a card with figures that were never measured.
+func madeUp(device string, copyRate float64) health.Card {
+	return health.Card{Device: device, Name: "NVIDIA Made Up", UUID: firstGPU,
+		Condition: health.Condition{LinkWidth: 16, LinkWidthMax: 16, PowerLimitW: 500, PowerBaseW: 700},
+		Metrics: []health.Metric{
+			{Name: "copy", Unit: "B/s", Value: gpuprof.Number(copyRate)}, {Name: "h2d_pinned", Unit: "B/s", Value: 55e9},
+			{Name: "gemm_fp32", Unit: "flop/s", Value: 50e12}, {Name: "gemm_bf16", Unit: "flop/s", Value: gpuprof.Number(math.NaN()), Why: "cuBLAS status 15"},
+			{Name: "launch", Unit: "s", Value: 5.25e-6}, {Name: "sm_clock", Unit: "Hz", Value: 1.7e9}, {Name: "power", Unit: "W", Value: 499}, {Name: "temperature", Unit: "C", Value: 61},
+		}}
+}
+
+func TestBenchVerdicts(t *testing.T) {
+	broken := madeUp("cuda:1", 4e12)
+	broken.Error = "device lost"
+	narrow := madeUp("cuda:0", 4e12)
+	narrow.Condition.LinkWidth = 8
+	for name, c := range map[string]struct {
+		cards []health.Card
+		code  int
+		says  string
+	}{
+		"healthy":      {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 4.1e12)}, exitOK, ""},
+		"unhealthy":    {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 3e12), madeUp("cuda:2", 4e12)}, exitRegression, "cuda:1 is not as fast"},
+		"unknown":      {[]health.Card{madeUp("cuda:0", 4e12)}, exitInconclusive, "not yet measured"},
+		"narrow alone": {[]health.Card{narrow}, exitRegression, "link_width of cuda:0: reseat"},
+		"failed":       {[]health.Card{madeUp("cuda:0", 4e12), broken}, exitFailed, "cuda:1: device lost"},
+		"nothing":      {nil, exitFailed, "there is none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, format := range []string{"table", "json"} {
+				var out bytes.Buffer
+				ranges, err := shippedRanges()
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, c.cards, ranges)
+				if got := exitCode(err); got != c.code || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")) {
+					t.Errorf("exit code %d, want %d; %v", got, c.code, err)
+				}
+				if len(c.cards) == 0 {
+					continue
+				}
+				if format == "json" {
+					var r health.Report
+					if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.ExitCode != c.code || len(r.Devices) != len(c.cards) {
+						t.Errorf("%v: %s", err, &out)
+					}
+					continue
+				}
+				golden(t, filepath.Join("testdata", "doctor", strings.ReplaceAll(name, " ", "-")+".txt"), out.Bytes())
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; run the test with -update if that is right:\n%s", file, got)
+	}
+}
+
+// A GPU that only another process sees is measured there.
+func TestBenchElsewhere(t *testing.T) {
+	report := func(cards ...health.Card) string {
+		b, err := json.Marshal(health.Report{Version: "1.0.0", Devices: cards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	broken := madeUp("cuda:0", 4e12)
+	broken.Error = "device lost"
+	for name, c := range map[string]struct {
+		prints, complains string
+		code              int
+		fails             string
+	}{
+		"unknown there":   {report(madeUp("cuda:0", 4e12)), "gpuprof: checking the GPUs: nothing to compare with", 3, ""},
+		"device failed":   {report(broken), "gpuprof: checking", 4, "device lost"},
+		"nothing printed": {"", "gpuprof: opening a CUDA device: no GPU; get one", 4, "opening a CUDA device: no GPU; get one"},
+		"silent":          {"", "", 4, "exit status 4"},
+		"several":         {report(madeUp("cuda:0", 1), madeUp("cuda:1", 1)), "", 0, "saw 2 devices"},
+		"something else":  {"hello", "", 0, "reading what the process"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := fmt.Sprintf("test \"$CUDA_VISIBLE_DEVICES\" = %s || exit 99; cat <<'END'\n%s\nEND\necho '%s' >&2; exit %d", slice, c.prints, c.complains, c.code)
+			cards := benchBy(exec.CommandContext(t.Context(), "sh", "-c", script), slice)
+			if len(cards) != 1 || cards[0].Device != slice || !strings.Contains(cards[0].Error, c.fails) || (cards[0].Err == nil) != (c.fails == "") {
+				t.Fatalf("%+v", cards)
+			}
+			if m, ok := cards[0].Metric("copy"); c.fails == "" && (!ok || m.Value != 4e12) {
+				t.Errorf("the figures got lost: %+v", m)
+			}
+			if m, ok := cards[0].Metric("gemm_bf16"); c.fails == "" && (ok || m.Why == "") {
+				t.Errorf("what is unknown there is known here: %+v", m)
+			}
+		})
+	}
+}
+
+func TestVerdictExitCodes(t *testing.T) {
+	off, open := verdict{exitRegression, "off"}, verdict{exitInconclusive, "open"}
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{off, exitRegression}, {open, exitInconclusive}, {errors.Join(open, off), exitRegression}, {fmt.Errorf("checking: %w", open), exitInconclusive},
+		{errors.Join(off, errors.New("disk full")), exitFailed}, {errors.Join(off, gpuprof.Errorf(gpuprof.ErrUsage, "no")), exitUsage},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("%q ends with %d, want %d", c.err, got, c.code)
+		}
+	}
+}
+
+func TestCondition(t *testing.T) {
+	nan := gpuprof.Number(math.NaN())
+	unknown := nvml.DeviceInfo{PCIeWidth: nan, PCIeWidthMax: nan, PCIeGenMax: nan, PowerLimit: nan, PowerDefault: nan, PowerEnforced: nan, AppSMClock: nan, DefaultSMClock: nan, Uncorrected: nan}
+	if got := condition(unknown, false); !reflect.DeepEqual(got, health.Condition{}) {
+		t.Errorf("of unknown figures: %+v", got)
+	}
+	for says, d := range map[string]nvml.DeviceInfo{
+		"could not be replaced": {RemapFailed: nvml.On, RemapPending: nvml.On}, "3 uncorrected": {Uncorrected: 3}, "waits for a reset": {RetirePending: nvml.On},
+	} {
+		if got := condition(d, false).MemoryFault; !strings.Contains(got, says) {
+			t.Errorf("fault %q, want %q", got, says)
+		}
+	}
+	if got := condition(nvml.DeviceInfo{PowerLimit: 700, PowerDefault: 700, PowerEnforced: 450}, true); got.PowerLimitW != 450 || got.PowerBaseW != 700 || !got.MIG {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFault(t *testing.T) {
+	l := fault("x", errors.New("opening x: it has a; b; do c"))
+	if l.Reason != "opening x: it has a; b" || l.Fix != "do c" || l.State != stateMissing {
+		t.Errorf("%+v", l)
+	}
+	if l := fault("x", errors.New("no fix")); l.Reason != "no fix" || l.Fix == "" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A library in the loader's path that only imitates a driver is no GPU.
+func TestDoctorRefusesAnImitation(t *testing.T) {
+	lib := sim.Library(t)
+	for _, c := range []struct {
+		args []string
+		code int
+	}{{[]string{"doctor"}, exitOK}, {[]string{"doctor", "--bench"}, exitFailed}} {
+		cmd := selfCommand(t, t.TempDir(), c.args...)
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Dir(lib), "GPUPROF_TEST_DRIVER=")
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), "only imitates a driver, for tests") {
+			t.Errorf("gpuprof %v ended with %d:\n%s", c.args, got, out)
+		}
+	}
+}

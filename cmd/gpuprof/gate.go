@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type gateCmd struct {
+	Args         []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
+	Against      string        `placeholder:"REF|BINARY" help:"Measure this git revision, or this binary, against the present one, both in this job in turn."`
+	Build        string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
+	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
+	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
+	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
+	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
+	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
+	Set          []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
+	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
+	Dir          string        `placeholder:"FOLDER" help:"Where baselines are, as for gpuprof baseline."`
+	judging      `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (gateCmd) Help() string {
+	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: what differs between sessions is then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench.\n\n" + examples(
+		"gpuprof gate old.json new.json",
+		"gpuprof gate auto new.json",
+		"gpuprof gate new.json --max sync_points=3",
+		"gpuprof gate trace.json.gz --max sync_points=40",
+	)
+}
+
+// Run implements the verb.
+func (c *gateCmd) Run(a *app) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	o.Judge, o.Inconclusive = true, c.Inconclusive
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	budgets, err := readBudgets(c.Max)
+	if err != nil {
+		return err
+	}
+	outs, err := c.outputs()
+	if err != nil {
+		return err
+	}
+	comparison, err := c.judge(a, o, budgets)
+	if err != nil {
+		return err
+	}
+	return c.report(a, comparison, outs)
+}
+
+func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	switch {
+	case c.Against != "":
+		return c.judgeAgainst(a, o, budgets)
+	case len(a.rest) > 0:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it; add --against REF or BINARY")
+	case len(c.Args) == 1 && len(budgets) > 0:
+		r, err := readCounted(a, c.Args[0])
+		if err != nil {
+			return nil, err
+		}
+		return compare.CheckBudgets(r, budgets, o)
+	case len(c.Args) == 2:
+		return c.judgeFiles(a, o, budgets)
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against; see gpuprof gate --help")
+}
+
+func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	now, err := readCounted(a, c.Args[1])
+	if err != nil {
+		return nil, err
+	}
+	var comparison *compare.Comparison
+	if c.Args[0] == "auto" {
+		sessions, err := c.stored(c.Args[1])
+		if err != nil {
+			return nil, err
+		}
+		comparison, err = compare.CompareStored(sessions, now, o)
+		if err != nil {
+			return nil, err
+		}
+	} else if comparison, err = c.fileAgainst(now, o); err != nil {
+		return nil, err
+	}
+	err = comparison.AddBudgets(now, budgets, o)
+	return comparison, err
+}
+
+// fileAgainst compares with a result file, or with a baseline file given by name.
+func (c *gateCmd) fileAgainst(now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	if b, err := baseline.Read(c.Args[0]); err == nil {
+		return compare.CompareStored(b.Results(), now, o)
+	}
+	old, err := readResult(c.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	return compare.Compare(old, now, o)
+}
+
+// stored finds the baseline that fits a run file.
+func (c *gateCmd) stored(path string) ([]*compare.Result, error) {
+	runs, err := runfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", path, len(runs))
+	}
+	b, err := baseline.Open(baseline.Dir(c.Dir, os.Getenv)).Find(baseline.FingerprintOf(runs[0]))
+	if err != nil {
+		return nil, err
+	}
+	return b.Results(), nil
+}
+
+// readCounted reads a result, or the counters of a trace.
+func readCounted(a *app, path string) (*compare.Result, error) {
+	r, err := readResult(path)
+	if err == nil || errors.Is(err, gpuprof.ErrUsage) {
+		return r, err
+	}
+	analysis, indexes, traceErr := analyzeTraces(a, []string{path})
+	if traceErr != nil {
+		return nil, err // what it is no result for says more
+	}
+	counted, traceErr := results.FromIndexes(indexes, analysis)
+	if traceErr != nil {
+		return nil, traceErr
+	}
+	counted.Source = path
+	return counted, nil
+}
+
+func readBudgets(texts []string) ([]compare.Budget, error) {
+	var out []compare.Budget
+	for _, t := range texts {
+		name, text, ok := strings.Cut(t, "=")
+		v, err := strconv.ParseFloat(text, 64)
+		if !ok || name == "" || err != nil || v < 0 {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: give a counter and its limit, for example --max sync_points=3", t)
+		}
+		out = append(out, compare.Budget{Name: name, Max: v})
+	}
+	return out, nil
+}
+
+// judgeAgainst measures both sides in this job, in blocks of one process each,
+// in the order of statistics: stage 1, and where it escalates, stage 2.
+func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	sides, done, err := c.sides(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m := &abMeasure{app: a, sides: sides, began: time.Now(), budget: c.Budget}
+	g := compare.NewGate(o)
+	first, err := m.blocks(compare.Stage1Blocks, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	comparison, err := g.Stage1(first)
+	if err != nil {
+		return nil, err
+	}
+	last := first[len(first)-1].B
+	if n := len(g.Escalated()); n > 0 {
+		a.note("stage 1 cannot pass %s (%s); measuring %d fresh blocks", plural(n, "metric"), strings.Join(g.Escalated()[:min(n, 3)], ", "), compare.Stage2Blocks)
+		if why := m.noTimeFor(compare.Stage2Blocks, len(first)); why != "" {
+			comparison.Next = append([]string{why}, comparison.Next...)
+			err = comparison.AddBudgets(last, budgets, o)
+			return comparison, err
+		}
+		second, err := m.blocks(compare.Stage2Blocks, o.Seed+1)
+		if err != nil {
+			return nil, err
+		}
+		if comparison, err = g.Stage2(second); err != nil {
+			return nil, err
+		}
+	}
+	err = comparison.AddBudgets(last, budgets, o)
+	return comparison, err
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

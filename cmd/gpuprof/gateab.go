@@ -1,0 +1,319 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/measure"
+)
+
+// side is one build of the program under test and how to run it once.
+type side struct {
+	name string // for messages and as the comparison's source
+	dir  string // where it runs
+	args []string
+	file string // what it writes its result to; "" is standard output
+}
+
+// abMeasure runs two sides in turn.
+type abMeasure struct {
+	app    *app
+	sides  [2]side
+	began  time.Time
+	budget time.Duration
+}
+
+// sides builds what is needed. done removes what was made for it.
+func (c *gateCmd) sides(a *app) (out [2]side, done func(), err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
+	}
+	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	if err != nil {
+		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
+	}
+	undo := []func(){func() { _ = os.RemoveAll(scratch) }}
+	done = func() {
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	if binary, ok := executable(c.Against); ok {
+		out, err = c.binarySides(a, binary, here, scratch)
+		return out, done, err
+	}
+	tree, remove, err := worktree(a.ctx, c.Against, scratch)
+	if err != nil {
+		return out, done, err
+	}
+	undo = append(undo, remove)
+	out, err = c.treeSides(a, tree, here, scratch)
+	return out, done, err
+}
+
+// executable says whether --against names a program rather than a revision.
+func executable(name string) (string, bool) {
+	info, err := os.Stat(name)
+	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", false
+	}
+	full, err := filepath.Abs(name)
+	return full, err == nil
+}
+
+// binarySides: a given binary as the old side. After -- it takes the place of
+// the command's own program.
+func (c *gateCmd) binarySides(a *app, binary, here, scratch string) (out [2]side, err error) {
+	if len(a.rest) > 0 {
+		out[0] = side{name: c.Against, dir: here, args: append([]string{binary}, a.rest[1:]...), file: c.resultIn(here)}
+		out[1] = side{name: a.rest[0], dir: here, args: a.rest, file: c.resultIn(here)}
+		return out, c.buildIn(a.ctx, here)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return out, fmt.Errorf("finding gpuprof's own program: %w", err)
+	}
+	return c.workloadSides(binary, exe, scratch)
+}
+
+// treeSides: a checkout of the revision as the old side.
+func (c *gateCmd) treeSides(a *app, tree, here, scratch string) (out [2]side, err error) {
+	top, err := gitTop(a.ctx)
+	if err != nil {
+		return out, err
+	}
+	rel, err := filepath.Rel(top, here)
+	if err != nil {
+		return out, err
+	}
+	there := filepath.Join(tree, rel)
+	if len(a.rest) > 0 {
+		if err := errors.Join(c.buildIn(a.ctx, there), c.buildIn(a.ctx, here)); err != nil {
+			return out, err
+		}
+		out[0] = side{name: c.Against, dir: there, args: a.rest, file: c.resultIn(there)}
+		out[1] = side{name: "this checkout", dir: here, args: a.rest, file: c.resultIn(here)}
+		return out, nil
+	}
+	old, now := filepath.Join(scratch, "old"), filepath.Join(scratch, "new")
+	for _, b := range []struct{ dir, out string }{{tree, old}, {top, now}} {
+		if c.Build != "" {
+			if err := shell(a.ctx, b.dir, c.Build); err != nil {
+				return out, err
+			}
+		}
+		if err := command(a.ctx, b.dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", b.out, "./cmd/gpuprof"); err != nil {
+			return out, fmt.Errorf("building gpuprof in %s: %w; a workload's gate needs gpuprof's own checkout, other programs go after --", b.dir, err)
+		}
+	}
+	return c.workloadSides(old, now, scratch)
+}
+
+func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err error) {
+	if len(c.Args) != 1 {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
+	}
+	device := c.Device
+	if device == "auto" { // one choice for both sides, made here and said
+		d, why, err := chooseDevice(device, noGPU())
+		if err != nil {
+			return out, err
+		}
+		if d.Name == "host" {
+			return out, gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of the gate: %s; a gate never falls back by itself: give --device host", why)
+		}
+		device = d.Name
+	}
+	for i, exe := range []string{old, now} {
+		file := filepath.Join(scratch, fmt.Sprintf("%d.json", i))
+		args := []string{exe, "run", c.Args[0], "--device", device, "--min-time", "500ms", "--max-time", "4s", "-o", file, "--force", "--quiet"}
+		if c.Preset != "" {
+			args = append(args, "--preset", c.Preset)
+		}
+		for _, s := range c.Set {
+			args = append(args, "--set", s)
+		}
+		name := c.Against
+		if i == 1 {
+			name = "this build"
+		}
+		out[i] = side{name: name, dir: scratch, args: args, file: file}
+	}
+	return out, nil
+}
+
+func (c *gateCmd) resultIn(dir string) string {
+	if c.Result == "" || filepath.IsAbs(c.Result) {
+		return c.Result
+	}
+	return filepath.Join(dir, c.Result)
+}
+
+func (c *gateCmd) buildIn(ctx context.Context, dir string) error {
+	if c.Build == "" {
+		return nil
+	}
+	return shell(ctx, dir, c.Build)
+}
+
+func shell(ctx context.Context, dir, line string) error {
+	if err := command(ctx, dir, "sh", "-c", line); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", line, dir, err)
+	}
+	return nil
+}
+
+// command runs a program for its effect; its words come back in the error.
+func command(ctx context.Context, dir string, args ...string) error {
+	_, err := capture(ctx, dir, args...)
+	return err
+}
+
+func capture(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopDelay
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	if err != nil {
+		text := sentenceOf(words.String())
+		if len(text) > 400 {
+			text = "… " + text[len(text)-400:]
+		}
+		return out.Bytes(), fmt.Errorf("%w: %s", err, text)
+	}
+	return out.Bytes(), nil
+}
+
+func gitTop(ctx context.Context) (string, error) {
+	out, err := capture(ctx, "", "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// worktree checks a revision out beside the present one.
+func worktree(ctx context.Context, ref, scratch string) (dir string, remove func(), err error) {
+	top, err := gitTop(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := command(ctx, top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
+		return "", nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is neither a git revision of %s nor a program; give a branch, tag or commit (a shallow clone may lack it), or the path of a binary", ref, top)
+	}
+	dir = filepath.Join(scratch, "tree")
+	if err := command(ctx, top, "git", "worktree", "add", "--detach", "--force", dir, ref); err != nil {
+		return "", nil, gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
+	}
+	return dir, func() {
+		// Interrupted or not, the checkout goes.
+		_ = command(context.WithoutCancel(ctx), top, "git", "worktree", "remove", "--force", dir)
+	}, nil
+}
+
+// blocks measures n blocks, repeating those whose samples carry flags.
+func (m *abMeasure) blocks(n int, seed uint64) ([]compare.Block, error) {
+	order := compare.Order(n, seed)
+	var out []compare.Block
+	bar := m.app.newProgress("gate")
+	defer bar.close()
+	for i, bFirst := range order {
+		for attempt := 0; ; attempt++ {
+			bar.show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
+			b := compare.Block{BFirst: bFirst, Attempt: attempt}
+			var err error
+			if b.A, b.B, err = m.pair(bFirst); err != nil {
+				return nil, err
+			}
+			again, why := compare.Rerun(b)
+			if !again {
+				out = append(out, b)
+				break
+			}
+			m.app.note("measuring block %d again: %s", i+1, why)
+		}
+	}
+	return out, nil
+}
+
+func (m *abMeasure) pair(bFirst bool) (a, b *compare.Result, err error) {
+	got := [2]*compare.Result{}
+	turns := [2]int{0, 1}
+	if bFirst {
+		turns = [2]int{1, 0}
+	}
+	for _, i := range turns {
+		if got[i], err = m.once(m.sides[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return got[0], got[1], nil
+}
+
+// once runs one side in a process of its own and reads what it wrote.
+func (m *abMeasure) once(s side) (*compare.Result, error) {
+	if s.file != "" {
+		// What an earlier process left must not pass for this one's.
+		if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w; give --result a file that can be written", s.name, err)
+		}
+	}
+	out, err := capture(m.app.ctx, s.dir, s.args...)
+	if errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", s.name, s.args[0], err)
+	}
+	if s.file != "" {
+		if out, err = os.ReadFile(s.file); err != nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
+		}
+	}
+	found, _, err := results.Parse(out, s.name, results.OS)
+	if err != nil {
+		return nil, err
+	}
+	r, err := results.Merge(found...)
+	if err != nil {
+		return nil, err
+	}
+	r = results.Process(r)
+	r.Source = s.name
+	return r, nil
+}
+
+// noTimeFor says why n more blocks do not fit into the budget; "" when they do.
+func (m *abMeasure) noTimeFor(n, done int) string {
+	spent := time.Since(m.began)
+	need := spent * time.Duration(n) / time.Duration(max(done, 1))
+	if spent+need <= m.budget {
+		return ""
+	}
+	return fmt.Sprintf("give --budget %s: stage 2 needs about %s more and %s of %s are spent",
+		(spent+need).Round(time.Minute)+time.Minute, need.Round(time.Second), spent.Round(time.Second), m.budget)
+}

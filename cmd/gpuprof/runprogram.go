@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// runProgramVerb is `gpuprof run -- CMD`: its own verb inside, since it has
+// its own flags; programVerb puts the name in.
+const runProgramVerb = "run --"
+
+// programVerb turns "run", followed by a command, into runProgramVerb.
+func programVerb(args []string) []string {
+	for i, arg := range args {
+		switch {
+		case arg == "run":
+			args = slices.Clone(args)
+			args[i] = runProgramVerb
+			return args
+		case len(arg) == 0 || arg[0] != '-':
+			return args
+		}
+	}
+	return args
+}
+
+type runProgramCmd struct {
+	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
+	Skip        int           `default:"10" placeholder:"N" help:"Leave out the first N steps (10)."`
+	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
+	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
+	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
+	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a step to show itself before that (20s)."`
+	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, where nsys is on PATH."`
+	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
+	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE: .json .html .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (runProgramCmd) Help() string {
+	return "Runs the command behind -- as it is, records a few steps of it, prints findings on standard error and leaves a folder gpuprof-TIME. Its exit code is the command's.\n\n" + examples(
+		"gpuprof run -- python train.py",
+		"gpuprof run --skip 20 --steps 10 -- torchrun --nproc-per-node 4 train.py",
+		"gpuprof run --stacks -o profile -o report.html -- python train.py",
+	)
+}
+
+// program is one such command with everything checked.
+type program struct {
+	*runProgramCmd
+	app     *app
+	options record.Options
+	files   []output // -o FILE
+	dir     string   // as it is shown
+}
+
+// Run implements the verb.
+func (c *runProgramCmd) Run(a *app) error {
+	p, err := c.prepare(a)
+	if err != nil {
+		return err
+	}
+	samplers, done := programSamplers()
+	p.options.Samplers = samplers
+	r, err := record.Run(a.ctx, p.options)
+	done()
+	if err != nil {
+		_ = os.Remove(p.dir) // made for nothing; where it holds something it stays
+		return err
+	}
+	a.childCode = r.ExitCode
+	r.Tool = tool()
+	// The program has had its say: from here on nothing may cost its exit code.
+	for _, err := range flatten(p.conclude(r)) {
+		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(err))
+	}
+	return nil
+}
+
+// prepare checks the whole command before the program is started.
+func (c *runProgramCmd) prepare(a *app) (*program, error) {
+	if err := c.checkNumbers(); err != nil {
+		return nil, err
+	}
+	p := &program{runProgramCmd: c, app: a}
+	p.options = record.Options{
+		Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks,
+		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: fileOf(a.stdout, os.Stdout), Stderr: fileOf(a.stderr, os.Stderr),
+	}
+	if c.Nsys != nil {
+		p.options.Nsys = record.NsysNever
+		if *c.Nsys {
+			p.options.Nsys = record.NsysAlways
+		}
+	}
+	if err := record.Check(&p.options); err != nil {
+		return nil, err
+	}
+	if err := p.place(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *runProgramCmd) checkNumbers() error {
+	switch {
+	case c.Steps < 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed; give --steps 5 or leave it out", c.Steps)
+	case c.Skip < 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative; give --skip 0 to record from the start", c.Skip)
+	case c.TimeWindow <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --time-window %s: the time must be above 0; give for example --time-window 2s", c.TimeWindow)
+	case c.WindowAfter <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --window-after %s: the time must be above 0; give for example --window-after 20s", c.WindowAfter)
+	}
+	return nil
+}
+
+// place sorts the -o values into one folder and files, and makes the folder.
+func (p *program) place() error {
+	var files []string
+	for _, path := range p.Output {
+		if _, err := runfile.FormatOf(path); err == nil && !isDir(path) {
+			files = append(files, path)
+			continue
+		}
+		if p.dir != "" {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one; give one folder, and files with a known extension", path, p.dir)
+		}
+		p.dir = path
+	}
+	var err error
+	if p.files, err = outputs(files, p.Force, "an analysis", studyWriters()); err != nil {
+		return err
+	}
+	for _, o := range p.files {
+		if studyWriters()[o.format.Name] == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: an analysis has no such format; use .json, .html, .md, .txt, .pb.gz or .perfetto.json.gz", o.path)
+		}
+		if p.NoAnalyze {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it; leave out one of the two", o.path)
+		}
+	}
+	if p.dir != "" {
+		err = p.useDir()
+	} else {
+		p.dir, err = freshDir(time.Now())
+	}
+	p.options.Dir = p.dir
+	return err
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// useDir takes the folder that -o names.
+func (p *program) useDir() error {
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return cannotMake(p.dir, err)
+	}
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return cannotMake(p.dir, err)
+	}
+	if len(entries) > 0 && !p.Force {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty; name a new folder, or give --force to put the recording beside what is there", p.dir)
+	}
+	// An earlier recording's traces would pass for ranks of this one.
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part", "trace-nsys.sqlite", "hook.jsonl"} {
+		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
+		for _, f := range old {
+			if err := os.Remove(f); err != nil {
+				return cannotMake(p.dir, err)
+			}
+		}
+	}
+	probe, err := os.CreateTemp(p.dir, ".gpuprof-")
+	if err != nil {
+		return cannotMake(p.dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// maxSameSecond is how many folders of one second are told apart.
+const maxSameSecond = 1000
+
+// freshDir makes a folder that nobody else has: two gpuprof that begin in the
+// same second get one each.
+func freshDir(now time.Time) (string, error) {
+	name := "gpuprof-" + now.Format("20060102-150405")
+	for n := 1; ; n++ {
+		dir := name
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", name, n)
+		}
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, os.ErrExist) || n >= maxSameSecond {
+			return "", cannotMake(dir, err)
+		}
+	}
+}
+
+func cannotMake(dir string, err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "making the folder %s: %w; the program was not started: name a folder that takes files with -o DIR", dir, err)
+}
+
+func fileOf(w any, other *os.File) *os.File {
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return other
+}
+
+// conclude says what happened, writes telemetry.json and analyses the traces.
+func (p *program) conclude(r *record.Result) error {
+	ctx, stop := p.interruptible()
+	defer stop()
+	p.summarise(r)
+	errs := []error{runfile.Write(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, r) })}
+	if len(r.Traces) > 0 && !p.NoAnalyze {
+		errs = append(errs, p.analyze(ctx, r))
+	}
+	p.app.note("everything is in %s", p.dir)
+	return errors.Join(errs...)
+}
+
+// interruptible is a context for the analysis: the signals that ended the
+// program have ended the app's.
+func (p *program) interruptible() (context.Context, context.CancelFunc) {
+	return notifyInterrupt(context.WithoutCancel(p.app.ctx))
+}

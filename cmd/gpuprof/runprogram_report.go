@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// summarise tells in a few lines how the program went. Standard output is the
+// program's: everything of gpuprof's goes to standard error.
+func (p *program) summarise(r *record.Result) {
+	a := p.app
+	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)
+	if r.Signal != "" {
+		ended = fmt.Sprintf("was ended by a signal (%s)", r.Signal)
+	}
+	cost := ""
+	if r.PeakBytes > 0 {
+		cost += "; peak memory " + gpuprof.FormatBytes(float64(r.PeakBytes))
+	}
+	if r.TreePeakBytes > r.PeakBytes {
+		cost += fmt.Sprintf(" in one process, %s in all", gpuprof.FormatBytes(float64(r.TreePeakBytes)))
+	}
+	if r.WallS > 0 && r.CPUS > 0 {
+		cost += fmt.Sprintf("; %.2g CPU cores on average", r.CPUS/r.WallS)
+	}
+	a.note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, seconds(r.WallS), cost)
+	if r.Hook != nil {
+		p.sayRecorded(r.Hook)
+	}
+	if o := r.Overhead; o != nil {
+		a.note("%s", overheadSentence(o))
+	}
+	for _, n := range r.Notes {
+		a.note("%s", n)
+	}
+}
+
+// markNames say by what steps were told apart.
+var markNames = map[string]string{
+	"optimizer": "optimizer steps", "zero_grad": "optimizer steps", "module": "calls of the model", "loader": "batches of the data loader",
+}
+
+func (p *program) sayRecorded(h *record.Hook) {
+	recorded := 0
+	var first *record.Process
+	for i := range h.Processes {
+		if q := &h.Processes[i]; q.File != "" {
+			recorded++
+			if first == nil || q.Rank == 0 {
+				first = q
+			}
+		}
+	}
+	if first == nil {
+		return
+	}
+	what := fmt.Sprintf("recorded %d %s from number %d on", first.Recorded, markNames[first.Kind], first.After+1)
+	if first.Kind == "window" {
+		what = "recorded a stretch of time"
+	}
+	where := ""
+	if recorded > 1 {
+		where = fmt.Sprintf(", in each of %d processes", recorded)
+	}
+	p.app.note("%s (torch %s%s)", what, first.Torch, where)
+}
+
+func overheadSentence(o *record.Overhead) string {
+	var parts []string
+	add := func(s float64, when string) {
+		if s > 0 {
+			parts = append(parts, seconds(s)+" "+when)
+		}
+	}
+	add(o.BeforeS, "before")
+	add(o.DuringS, "while recorded")
+	add(o.AfterS, "after")
+	text := "a step took " + strings.Join(parts, ", ")
+	if o.Ratio > 0 {
+		text += fmt.Sprintf("; recording made it %.2f times as long", o.Ratio)
+	}
+	if o.ExportS > 0 {
+		text += fmt.Sprintf(", and writing the trace took %s once", seconds(o.ExportS))
+	}
+	return text
+}
+
+// seconds prints a time with three figures.
+func seconds(s float64) string {
+	switch {
+	case s >= 60:
+		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g us", s*1e6)
+}
+
+// analyze reads the traces and hands out what they say.
+func (p *program) analyze(ctx context.Context, r *record.Result) error {
+	inner := *p.app
+	inner.ctx = ctx
+	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r))
+	if err != nil {
+		return fmt.Errorf("analysing what was recorded: %w; the traces are in %s", err, p.dir)
+	}
+	markInflated(analysis, r.Overhead)
+	s := &study{analysis: analysis, indexes: indexes}
+	var errs []error
+	if err := studyWriters()["table"](p.app.stderr, s, p.screen()); err != nil {
+		errs = append(errs, err)
+	}
+	outs := append([]output{
+		{filepath.Join(p.dir, "analysis.json"), runfile.Format{Ext: ".json", Name: "json"}},
+		{filepath.Join(p.dir, "report.html"), runfile.Format{Ext: ".html", Name: "html"}},
+	}, p.files...)
+	for _, o := range outs {
+		err := runfile.Write(o.path, p.Force, func(w io.Writer) error { return studyWriters()[o.format.Name](w, s, screen{}) })
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// chosenTraces are the ranks' where the job has ranks: other processes of the
+// program (launchers, evaluators) are no part of it and keep their own file.
+func chosenTraces(r *record.Result) []string {
+	var ranks []string
+	for _, t := range r.Traces {
+		if strings.HasPrefix(filepath.Base(t), "trace-rank") {
+			ranks = append(ranks, t)
+		}
+	}
+	if len(ranks) > 0 {
+		return ranks
+	}
+	return r.Traces
+}
+
+// screen is the terminal behind standard error.
+func (p *program) screen() screen {
+	s := screen{quiet: p.app.quiet}
+	f, ok := p.app.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		s.width = p.app.width()
+		return s
+	}
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.width = w
+	}
+	s.color = !p.app.noColor && os.Getenv("TERM") != "dumb"
+	return s
+}
+
+// hostRules are the findings whose times are the host's: what slows the host
+// down makes them larger.
+var hostRules = []string{"dataloader-stall", "hidden-sync", "explicit-sync", "item", "data-dependent-shape", "launch-bound", "allocator-churn"}
+
+// inflatedFrom is the ratio from which recorded steps count as slowed down;
+// less is within what steps differ by anyway.
+const inflatedFrom = 1.1
+
+// markInflated says of findings on the host's time by how much the recording
+// itself made the steps longer.
+func markInflated(a *trace.Analysis, o *record.Overhead) {
+	if o == nil || o.Ratio < inflatedFrom {
+		return
+	}
+	bare := o.DuringS / o.Ratio
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		if !slices.Contains(hostRules, f.Rule) {
+			continue
+		}
+		f.Caveats = append(f.Caveats, fmt.Sprintf(
+			"inflated by profiling: a recorded step took %s, %.2f times one that was not (%s); of what is claimed a step up to %s may be the recording's",
+			seconds(o.DuringS), o.Ratio, seconds(bare), seconds(min(o.DuringS-bare, float64(f.StepNS)*1e-9))))
+	}
+}

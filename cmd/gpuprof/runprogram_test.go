@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+)
+
+// recordCommand is `gpuprof run` on the stand-in for torch.
+func recordCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	stub, err := filepath.Abs("../../testdata/torchstub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := selfCommand(t, dir, append([]string{"run"}, args...)...)
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+stub, "PYTHONDONTWRITEBYTECODE=1")
+	return cmd
+}
+
+func programPath(t *testing.T) string {
+	t.Helper()
+	p, err := filepath.Abs("../../internal/record/testdata/program.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A trace of 200 MB, as a long or busy program leaves one.
+func TestLargeTrace(t *testing.T) {
+	dir := t.TempDir()
+	big := filepath.Join(dir, "big")
+	f, err := os.Create(big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := tracetest.Write(f, tracetest.Options{Bytes: 200_000_000, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := recordCommand(t, dir, "-o", "out", "--", "python3", programPath(t), "train", "30")
+	cmd.Env = append(cmd.Env, "TORCHSTUB_TRACE="+big)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "out", "analysis.json"))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var a trace.Analysis
+	if err := json.Unmarshal(text, &a); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Steps) != stats.Steps || len(a.Devices) != 1 || a.Devices[0].Kernels != stats.Kernels {
+		t.Errorf("%d steps, %d devices; want %d steps and one device with %d kernels", len(a.Steps), len(a.Devices), stats.Steps, stats.Kernels)
+	}
+}
+
+// Two that begin together in one folder get a folder each.
+func TestTwoAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var cmds []*exec.Cmd
+	for range 3 {
+		cmd := recordCommand(t, dir, "--no-analyze", "--", "python3", programPath(t), "train", "30")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	traces, err := filepath.Glob(filepath.Join(dir, "gpuprof-*", "trace-*.json"))
+	if err != nil || len(traces) != len(cmds) {
+		t.Errorf("traces %v, %v; want one in each of %d folders", traces, err, len(cmds))
+	}
+}
+
+func TestMarkInflated(t *testing.T) {
+	for _, c := range []struct {
+		rule  string
+		ratio float64
+		want  string
+	}{
+		{"item", 1.5, "inflated by profiling: a recorded step took 15 ms, 1.50 times one that was not (10 ms); of what is claimed a step up to 2 ms may be the recording's"},
+		{"item", 1.05, ""},
+		{"no-tf32", 1.5, ""},
+		{"dataloader-stall", 0, ""},
+	} {
+		a := &trace.Analysis{Findings: []trace.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
+		markInflated(a, &record.Overhead{DuringS: 0.015, Ratio: c.ratio})
+		if got := strings.Join(a.Findings[0].Caveats, ""); got != c.want {
+			t.Errorf("%s at %.2f: %q, want %q", c.rule, c.ratio, got, c.want)
+		}
+	}
+	a := &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
+	if markInflated(a, nil); len(a.Findings[0].Caveats) > 0 {
+		t.Error("marked without a measurement")
+	}
+}
+
+func TestProgramVerb(t *testing.T) {
+	for in, want := range map[string]string{
+		"run":              "run --",
+		"run -o x":         "run --,-o,x",
+		"--quiet run":      "--quiet,run --",
+		"gate --against x": "gate,--against,x",
+		"report run":       "report,run",
+		"":                 "",
+	} {
+		if got := strings.Join(programVerb(strings.Fields(in)), ","); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

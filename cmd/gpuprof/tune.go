@@ -1,0 +1,364 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+type tuneCmd struct {
+	Workload  string        `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Device    string        `default:"auto" complete:"device" placeholder:"NAME" help:"host, cuda, cuda:N, or auto: the first GPU; never falls back to the host by itself."`
+	Preset    string        `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
+	Set       []string      `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Fix a knob: tune starts from it and does not turn it; may be repeated."`
+	Knob      []string      `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
+	Budget    time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 6m)."`
+	Goal      string        `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
+	MaxError  float64       `default:"1e-2" placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
+	MaxMemory string        `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
+	Seed      *uint64       `placeholder:"N" help:"Seed of the order of measurements (1)."`
+	Resume    string        `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
+	Claims    bool          `help:"Test the claims of published tuning guides on this machine instead."`
+	Format    string        `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Output    []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
+	Force     bool          `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (tuneCmd) Help() string {
+	return "Measures every tuning knob in turns with the default, searches combinations of what helps, confirms the winner in fresh processes, and prints it as a command and as lines of a PyTorch program. Ctrl-C loses nothing that was measured: go on with --resume.\n\n" + examples(
+		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s",
+		"gpuprof tune --resume tune.json",
+	)
+}
+
+// tuneWriter renders a tuning result into one format.
+type tuneWriter func(w io.Writer, r *tune.Result, o screen) error
+
+// tuning is one tune command with everything checked.
+type tuning struct {
+	*tuneCmd
+	app    *app
+	opts   tune.Options
+	device deviceKind
+	outs   []output
+	state  string // the JSON file kept up to date
+}
+
+// Run implements the verb.
+func (c *tuneCmd) Run(a *app) (err error) {
+	t, err := c.prepare(a)
+	if err != nil {
+		return err
+	}
+	bar := a.newProgress("tune")
+	t.opts.Progress = func(p tune.Progress) {
+		note := p.Note
+		if p.Left > 0 {
+			note += ", " + p.Left.Round(time.Second).String() + " left"
+		}
+		bar.show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
+	}
+	bench := &tune.InProcess{Open: t.device.open}
+	done, err := t.watchEnergy(bench)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t.opts.Bench = bench
+	var r *tune.Result
+	if c.Claims {
+		r, err = tune.RunClaims(a.ctx, t.opts, workloadNamed, t.freshOf)
+	} else {
+		t.opts.Fresh = t.fresh
+		r, err = tune.Run(a.ctx, t.opts)
+	}
+	bar.close()
+	err = errors.Join(err, bench.Close())
+	if r == nil {
+		return err
+	}
+	return errors.Join(t.interrupted(err), t.finish(r))
+}
+
+// watchEnergy gives the bench the device's energy counter where the goal needs
+// it and there is one; without, the first block says that there is none.
+func (t *tuning) watchEnergy(bench *tune.InProcess) (done func(), err error) {
+	if t.opts.Goal != tune.Energy {
+		return func() {}, nil
+	}
+	dev, err := t.device.open() // only to find its counter
+	if err != nil {
+		return nil, err
+	}
+	in, done := instrumentsOf(dev)
+	if err := dev.Close(); err != nil {
+		done()
+		return nil, err
+	}
+	if in != nil {
+		bench.EnergyJ = in.EnergyJ
+	}
+	return done, nil
+}
+
+// interrupted is the one sentence for Ctrl-C.
+func (t *tuning) interrupted(err error) error {
+	if t.app.ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("tuning: %w; what was measured is in %s: go on with gpuprof tune --resume %s", errInterrupted, t.state, t.state)
+}
+
+// finish prints the result and writes the files.
+func (t *tuning) finish(r *tune.Result) error {
+	errs := []error{tuneWriters()[t.Format](t.app.stdout, r, screen{t.app.width(), t.app.color(), t.app.quiet})}
+	var written []string
+	for _, o := range t.outs {
+		err := runfile.Write(o.path, t.Force, func(w io.Writer) error { return tuneWriters()[o.format.Name](w, r, screen{}) })
+		if errs = append(errs, err); err == nil {
+			written = append(written, o.path)
+		}
+	}
+	if len(written) > 0 {
+		t.app.note("wrote %s", strings.Join(written, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// prepare checks the whole command before anything is measured.
+func (c *tuneCmd) prepare(a *app) (*tuning, error) {
+	t := &tuning{tuneCmd: c, app: a}
+	old, err := c.earlier()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkTune(); err != nil {
+		return nil, err
+	}
+	if err := t.target(old); err != nil {
+		return nil, err
+	}
+	limit, err := readSize(c.MaxMemory)
+	if err != nil {
+		return nil, err
+	}
+	o := &t.opts
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), c.Budget, c.MaxError, limit, 1, tool(), c.Knob
+	if c.Seed != nil {
+		o.Seed = *c.Seed
+	}
+	o.Resume = old
+	err = t.files()
+	return t, err
+}
+
+// earlier reads the file of --resume and takes over what the command line
+// leaves open. A file that is not there yet is one to begin.
+func (c *tuneCmd) earlier() (*tune.Result, error) {
+	if c.Resume == "" {
+		return nil, nil
+	}
+	f, err := os.Open(c.Resume)
+	if errors.Is(err, os.ErrNotExist) && (c.Workload != "" || c.Claims) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading tuning result %s: %w; give the file that gpuprof tune left", c.Resume, errors.Unwrap(err))
+	}
+	defer f.Close()
+	old, err := tune.Decode(f, c.Resume)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range []struct {
+		mine *string
+		old  string
+	}{{&c.Workload, old.Workload}, {&c.Preset, old.Preset}, {&c.Goal, string(old.Goal)}} {
+		if *x.mine == "" {
+			*x.mine = x.old
+		}
+	}
+	if c.Workload != old.Workload && !c.Claims {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q; give the same, or start a new file with -o", old.Workload, c.Workload)
+	}
+	if c.Device == "auto" {
+		c.Device = old.Device
+	}
+	if c.Seed == nil {
+		c.Seed = &old.Seed
+	}
+	if c.Budget == 0 {
+		c.Budget = time.Duration(old.BudgetS * float64(time.Second))
+	}
+	if len(c.Knob) == 0 {
+		c.Knob = old.Only
+	}
+	if len(c.Set) == 0 {
+		for k, v := range old.Set {
+			c.Set = append(c.Set, k+"="+v)
+		}
+	}
+	if c.MaxMemory == "" && old.MaxMemory > 0 {
+		c.MaxMemory = fmt.Sprint(old.MaxMemory)
+	}
+	c.Claims = c.Claims || old.Workload == ""
+	c.MaxError = old.MaxError
+	return old, nil
+}
+
+// Budgets where none is given.
+const (
+	tuneBudget   = 5 * time.Minute
+	claimsBudget = 6 * time.Minute
+)
+
+func (c *tuneCmd) checkTune() error {
+	if c.Goal == "" {
+		c.Goal = string(tune.Time)
+	}
+	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
+	known := false
+	for _, g := range goals {
+		known = known || g == c.Goal
+	}
+	switch {
+	case !known:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal; use one of %s%s", c.Goal, strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
+	case c.Budget < 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", c.Budget)
+	case !(c.MaxError > 0):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0; give for example --max-error 1e-2", c.MaxError)
+	case c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != ""):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself; leave out the workload, --preset, --knob and --set")
+	}
+	if c.Budget == 0 {
+		c.Budget = tuneBudget
+		if c.Claims {
+			c.Budget = claimsBudget
+		}
+	}
+	return nil
+}
+
+// target finds workload, device and settings.
+func (t *tuning) target(old *tune.Result) error {
+	d, why, err := chooseDevice(t.Device, noGPU())
+	if err != nil {
+		return err
+	}
+	if t.Device == "auto" && d.Name == "host" {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device to tune on: %s; tune never falls back by itself: give --device host", why)
+	}
+	t.device, t.opts.Device, t.opts.Set = d, d.Name, gpuprof.Settings{}
+	if err := t.describeDevice(); err != nil {
+		return err
+	}
+	if t.Claims {
+		t.opts.Resume = old
+		return nil
+	}
+	if t.opts.Workload, err = findWorkload(t.Workload, "tune"); err != nil {
+		return err
+	}
+	t.opts.Preset = t.Preset
+	if t.opts.Preset == "" {
+		t.opts.Preset = defaultPreset(t.opts.Workload.Name(), d.Name)
+	}
+	axes, err := parseSets(t.Set)
+	if err != nil {
+		return err
+	}
+	for _, ax := range axes {
+		if len(ax.values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting; give one value, or let tune try them with --knob %s", ax.knob, strings.Join(ax.values, ","), ax.knob)
+		}
+		t.opts.Set[ax.knob] = ax.values[0]
+	}
+	if _, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, t.opts.Set); err != nil {
+		return err
+	}
+	// Names are checked before anything is written.
+	base, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, t.opts.Set)
+	if err != nil {
+		return err
+	}
+	_, err = tune.Alternatives(t.opts.Workload, base, t.Knob, t.opts.Set, 1)
+	return err
+}
+
+func (t *tuning) describeDevice() error {
+	dev, err := t.device.open()
+	if err != nil {
+		return err
+	}
+	t.opts.DeviceDoc = dev.Info().Name
+	return dev.Close()
+}
+
+// files decides what is written; the state is one of the outputs.
+func (t *tuning) files() error {
+	paths := t.Output
+	t.state = t.Resume
+	for _, p := range paths {
+		if f, err := runfile.FormatOf(p); err == nil && f.Ext == ".json" && t.state == "" {
+			t.state = p
+		}
+	}
+	if t.state == "" {
+		t.state = "tune.json"
+	}
+	inList := false
+	for _, p := range paths {
+		inList = inList || p == t.state
+	}
+	if !inList {
+		paths = append([]string{t.state}, paths...)
+	}
+	var err error
+	if t.outs, err = outputs(paths, t.Force, "a tuning result", tuneWriters()); err != nil {
+		return err
+	}
+	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "keeping the search in %s: it must be a .json file; give --resume FILE.json", t.state)
+	}
+	t.opts.Save = func(r *tune.Result) error {
+		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return tune.Encode(w, r) })
+	}
+	return nil
+}
+
+// readSize reads "2GiB", "512MiB", or bytes; "" is 0.
+func readSize(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	number, factor := s, 1.0
+	for suffix, f := range map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if n, ok := strings.CutSuffix(s, suffix); ok {
+			number, factor = n, f
+		}
+	}
+	var v float64
+	if _, err := fmt.Sscanf(number, "%g", &v); err != nil || !(v > 0) || fmt.Sprint(v) == "+Inf" {
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-memory %s: it is not a size; give bytes, or for example 512MiB", s)
+	}
+	return int64(v * factor), nil
+}
+
+func workloadNamed(name string) gpuprof.Workload {
+	for _, w := range workloads() {
+		if w.Name() == name {
+			return w
+		}
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/baselines"
+	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/record"
+	machine "github.com/gpuprof/gpuprof/probes/host"
+	"github.com/gpuprof/gpuprof/probes/nvml"
+)
+
+// This file is wire.go's part about GPUs: it names the CUDA device and NVML for
+// doctor.
+
+const stateLimited = machine.Limited
+
+// examineGPUs says of the CUDA device, its libraries, telemetry and every GPU
+// how they stand. It asks NVML before it opens a device, so that whoever is on
+// a GPU then is somebody else.
+func examineGPUs() []finding {
+	telemetry, lib := examineTelemetry()
+	var lines []finding
+	if lib != nil {
+		for _, d := range lib.Devices() {
+			for _, l := range d.Examine() {
+				lines = append(lines, finding{Name: l.Name, State: machine.State(l.State), Found: l.Found, Reason: l.Reason, Fix: l.Fix})
+			}
+		}
+		if err := lib.Close(); err != nil {
+			telemetry = fault("gpu telemetry", err)
+		}
+	}
+	return append(append([]finding{examineCUDA(), telemetry}, examineLibraries()...), lines...)
+}
+
+// instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
+// there are none, which doctor explains.
+func instrumentsOf(dev gpuprof.Device) (in measure.Instruments, done func()) {
+	nothing := func() {}
+	gpu, ok := dev.(*cuda.Device)
+	if !ok || simulatedDriver != "" { // what NVML knows is another device
+		return nil, nothing
+	}
+	lib, err := nvml.Open()
+	if err != nil {
+		return nil, nothing
+	}
+	d, err := lib.Device(gpu.UUID())
+	if err != nil {
+		_ = lib.Close() // the reason for having none is the one above
+		return nil, nothing
+	}
+	return d, func() { _ = lib.Close() }
+}
+
+// programSamplers is the telemetry of every GPU, by the prefix of its tracks,
+// for a program that gpuprof runs; done closes it. Without NVML there is none,
+// which doctor explains.
+func programSamplers() (all map[string]record.Sampler, done func()) {
+	lib, err := nvml.Open()
+	if err != nil {
+		return nil, func() {}
+	}
+	all = map[string]record.Sampler{}
+	for _, info := range lib.Devices() {
+		if d, err := lib.Device(strconv.Itoa(info.Index)); err == nil {
+			all[fmt.Sprintf("gpu%d/", info.Index)] = d
+		}
+	}
+	return all, func() { _ = lib.Close() }
+}
+
+// examineTelemetry opens NVML; lib is nil where that fails.
+func examineTelemetry() (l finding, lib *nvml.Library) {
+	lib, err := nvml.Open()
+	if err != nil {
+		return fault("gpu telemetry", err), nil
+	}
+	list := lib.Devices()
+	l = finding{Name: "gpu telemetry", State: stateOK, Found: fmt.Sprintf("NVML, %d GPUs", len(list))}
+	if len(list) > 0 {
+		l.Found += fmt.Sprintf(", driver %s, CUDA %s", orUnknown(list[0].Driver), orUnknown(list[0].CUDA))
+	}
+	return l, lib
+}
+
+// fault is a thing that is missing, by an error that ends with its fix.
+func fault(name string, err error) finding {
+	reason, fix := sentence(err), "see the reason"
+	if i := strings.LastIndex(reason, "; "); i >= 0 {
+		reason, fix = reason[:i], reason[i+2:]
+	}
+	return finding{Name: name, State: stateMissing, Found: "none", Reason: reason, Fix: fix}
+}
+
+func examineCUDA() finding {
+	list, err := cuda.Probe(cudaOptions())
+	if err != nil {
+		return fault("gpu devices", err)
+	}
+	var names []string
+	for _, d := range list {
+		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, d.UUID, d.CUDA))
+	}
+	l := finding{Name: "gpu devices", State: stateOK, Found: strings.Join(names, "; ")}
+	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+		l.State, l.Reason, l.Fix = stateLimited, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q may hide others", v), "unset it to see all GPUs"
+	}
+	if list[0].Simulated {
+		l.State, l.Reason, l.Fix = stateLimited, "the driver is simulated, so no time means anything", "use a GPU and its driver"
+	}
+	return l
+}
+
+// vendorLibraries are what comes with PyTorch and what replaces it.
+var vendorLibraries = []struct{ name, key, fallback string }{
+	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, without TF32, bf16 and fp16"},
+	{"cuDNN", "cudnn", "recurrent layers run on gpuprof's own float32 kernels"},
+}
+
+// examineLibraries loads the vendor's libraries through the first GPU.
+func examineLibraries() []finding {
+	found, err := cudaLibraries()
+	var lines []finding
+	for _, v := range vendorLibraries {
+		l := finding{Name: v.name, State: stateOK, Found: strings.TrimSpace(found[v.key] + " " + found[v.key+"_path"])}
+		switch {
+		case err != nil:
+			l.State, l.Found = stateMissing, "not looked for"
+			l.Reason, l.Fix = "there is no GPU to use it with", "see gpu devices"
+		case found[v.key] == "" && found[v.key+"_path"] == "":
+			l.State, l.Found = stateLimited, "not found"
+			l.Reason = "neither the loader nor the folders of CUDA toolkits and Python packages have one for this driver: " + v.fallback
+			l.Fix = "pip install torch, or name its folder in GPUPROF_CUDA_LIBRARY_PATH"
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func cudaLibraries() (map[string]string, error) {
+	d, err := cuda.Open(cudaOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Libraries(), nil
+}
+
+// gpuSight is what CUDA and NVML show of the GPUs, opened for a benchmark.
+type gpuSight struct {
+	visible []cuda.DeviceInfo // to CUDA in this process
+	all     []nvml.DeviceInfo // to NVML; nil where it cannot be opened
+	lib     *nvml.Library
+	// noTelemetry is why lib is nil.
+	noTelemetry error
+}
+
+// lookAtGPUs fails only where neither shows a GPU.
+func lookAtGPUs() (*gpuSight, error) {
+	s := new(gpuSight)
+	if s.lib, s.noTelemetry = nvml.Open(); s.noTelemetry == nil {
+		s.all = s.lib.Devices()
+	}
+	var err error
+	if s.visible, err = cuda.Probe(cudaOptions()); err != nil && len(s.hidden()) == 0 {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *gpuSight) close() error { return s.lib.Close() }
+
+// hidden are the UUIDs of GPUs and MIG instances that a process can use when
+// told to, and that this one does not see: CUDA shows one MIG instance at most.
+func (s *gpuSight) hidden() []string {
+	if _, told := os.LookupEnv("CUDA_VISIBLE_DEVICES"); told {
+		return nil // hidden on purpose
+	}
+	seen := map[string]bool{}
+	for _, v := range s.visible {
+		seen[v.UUID] = true
+	}
+	var out []string
+	add := func(uuid string) {
+		if uuid != "" && !seen[uuid] {
+			out = append(out, uuid)
+		}
+	}
+	for _, d := range s.all {
+		if d.MIG != nvml.On {
+			add(d.UUID)
+		}
+		for _, p := range d.Instances {
+			add(p.UUID)
+		}
+	}
+	return out
+}
+
+// shown is what this process sees, for choosing.
+func (s *gpuSight) shown() []gpuName {
+	var out []gpuName
+	for _, v := range s.visible {
+		out = append(out, gpuName{v.Index, v.UUID, v.Name})
+	}
+	return out
+}
+
+// elsewhere finds what a name means to NVML, as a UUID.
+func (s *gpuSight) elsewhere(name string) (string, error) {
+	if s.lib == nil {
+		return "", s.noTelemetry
+	}
+	at, err := nvml.Select(s.all, name)
+	if err != nil {
+		return "", err
+	}
+	if at.Instance >= 0 {
+		return s.all[at.GPU].Instances[at.Instance].UUID, nil
+	}
+	return s.all[at.GPU].UUID, nil
+}
+
+// target is a visible device ready to be measured.
+func (s *gpuSight) target(index int) (health.Target, error) {
+	v := s.visible[index]
+	if v.Simulated {
+		return health.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing; run on a GPU", v.Index)
+	}
+	t := health.Target{Device: fmt.Sprintf("cuda:%d", v.Index), UUID: v.UUID, Condition: health.Condition{MIG: v.MIG},
+		Open: func() (gpuprof.Device, error) { return openCUDA(v.Index) }}
+	if s.lib == nil {
+		return t, nil
+	}
+	if d, err := s.lib.Device(v.UUID); err == nil { // without telemetry the figures still stand
+		_, part := d.Instance()
+		t.Instruments, t.Condition = d, condition(d.Info(), part)
+		t.CPUs, _ = d.NearCPUs()
+	}
+	return t, nil
+}
+
+// condition is what explains a GPU's speed.
+func condition(d nvml.DeviceInfo, mig bool) health.Condition {
+	whole := func(n gpuprof.Number) int {
+		if !nvml.Known(n) {
+			return 0
+		}
+		return int(n)
+	}
+	figure := func(n gpuprof.Number) float64 {
+		if !nvml.Known(n) {
+			return 0
+		}
+		return float64(n)
+	}
+	c := health.Condition{MIG: mig, LinkWidth: whole(d.PCIeWidth), LinkWidthMax: whole(d.PCIeWidthMax), LinkGenMax: whole(d.PCIeGenMax),
+		PowerLimitW: figure(d.PowerLimit), PowerBaseW: figure(d.PowerDefault), AppClockHz: figure(d.AppSMClock), AppBaseHz: figure(d.DefaultSMClock)}
+	if e := figure(d.PowerEnforced); e > 0 && (c.PowerLimitW == 0 || e < c.PowerLimitW) {
+		c.PowerLimitW = e // somebody beside NVML limits it further
+	}
+	switch {
+	case d.RemapFailed == nvml.On:
+		c.MemoryFault = "a faulty memory row could not be replaced"
+	case figure(d.Uncorrected) > 0:
+		c.MemoryFault = fmt.Sprintf("%g uncorrected errors since the driver was loaded", figure(d.Uncorrected))
+	case d.RemapPending == nvml.On || d.RetirePending == nvml.On:
+		c.MemoryFault = "faulty memory waits for a reset to be taken out of use"
+	}
+	return c
+}
+
+// shippedRanges are what healthy devices reach.
+func shippedRanges() (*health.Ranges, error) {
+	return health.ParseRanges(baselines.Ranges(), "baselines/ranges.json")
+}

@@ -1,0 +1,248 @@
+"""The parts of gpu-check in order of value: what each runs and how long it may take."""
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import subprocess
+import typing
+
+NAMES = ["doctor", "conformance", "conformance-failure", "kernels", "workload-checks", "bit-identity", "measure", "protocol", "ceilings",
+         "shapes", "runs", "peers", "energy", "null", "traces", "sweeps", "peers-compiled", "doctor-bench"]
+
+
+@dataclasses.dataclass
+class Command:
+    name: str
+    argv: typing.List[str]
+    stdout: str = ""           # file for standard output, below the results
+    cwd: str = ""
+    limit: float = 0           # of this command, 0: the part's
+    env: dict = dataclasses.field(default_factory=dict)
+    may_be_empty: bool = False  # a test binary without a test of that name is no failure
+
+
+@dataclasses.dataclass
+class Part:
+    name: str
+    limit: float
+    commands: typing.List[Command]
+    least: float = 5           # with less time left it is not begun
+    absent: str = ""           # why it cannot run
+    env: dict = dataclasses.field(default_factory=dict)
+
+
+class Table:
+    """Builds the parts for a GPU or, dry, for a machine without."""
+
+    def __init__(self, args, programs):
+        self.args, self.dry, self.bin = args, args.dry_run, programs
+        self.gpuprof = str((args.gpuprof or programs / "gpuprof").absolute())
+        self.device = args.gpuprof_device
+        self.env = {"XDG_CACHE_HOME": str(args.out / "cache"), "TMPDIR": str(args.out / "tmp"),
+                    "GPUPROF_DEVICE": "sim" if self.dry else "cuda", "GPUPROF_FIGURES": str(args.out / "figures.jsonl")}
+        if self.dry:
+            # Kept from run to run: building the simulated driver takes longer than using it.
+            self.env["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
+        self.seed = random.SystemRandom().randrange(1, 1 << 31)
+
+    def pick(self, real, dry):
+        return dry if self.dry else real
+
+    def part(self, name, limit, commands, **more):
+        return Part(name, limit, commands, env=self.env, **more)
+
+    # -- test binaries
+
+    def tests(self, name, binary, pattern, folder, skip="", **more):
+        argv = [str(self.bin / binary), "-test.v", "-test.run", pattern, "-test.timeout", "300s"]
+        if skip:
+            argv += ["-test.skip", skip]
+        return Command(name, argv, cwd=str(self.args.source / folder) if self.dry else "", **more)
+
+    def gpucheck(self, name, pattern):
+        return self.tests(name, "gpucheck.test", f"^({pattern})$", "internal/gpucheck")
+
+    # -- gpuprof
+
+    def verb(self, name, *argv, stdout="", **more):
+        return Command(name, [self.gpuprof, "--quiet", *argv], stdout=stdout, **more)
+
+    def check(self, name, workload, *sets, preset="small", extra=()):
+        """A comparison of every stage with float64, on inputs of a seed of its own."""
+        self.seed += 1
+        argv = ["check", workload, "--device", self.device, "--preset", preset, "--seed", str(self.seed), "--format", "json", *extra]
+        for s in sets:
+            argv += ["--set", s]
+        return self.verb(name, *argv, stdout=f"checks/{name}.json")
+
+    def run(self, folder, name, workload, preset, *sets, seconds=5.0, **more):
+        argv = ["run", workload, "--device", self.device, "--preset", preset, "--format", "table", "--force", "-o", str(self.args.out / folder / (name + ".json.gz"))]
+        argv += ["--samples", "10", "--warmup", "2"] if self.dry else ["--min-time", "1s", "--max-time", f"{seconds:g}s"]
+        for s in sets:
+            argv += ["--set", s]
+        (self.args.out / folder).mkdir(exist_ok=True)
+        return self.verb(name, *argv, **more)
+
+    def small(self, workload):
+        """Settings that make a step tiny, for the dry run."""
+        return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"]}[workload]
+
+    def ask(self, *argv):
+        """What gpuprof prints; nothing where it does not answer."""
+        try:
+            return subprocess.run([self.gpuprof, *argv], capture_output=True, text=True, timeout=20, env={**os.environ, **self.env}).stdout
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+
+    def lists(self, what, *of):
+        try:
+            return json.loads(self.ask("list", what, *of, "--format", "json"))[what]
+        except (ValueError, KeyError, TypeError):
+            return []
+
+    def knobs(self, workload):
+        """Names of a workload's knobs and what they accept, from the program itself."""
+        return {k["name"]: k.get("accepts", "") for k in self.lists("knobs", workload)}
+
+    def presets(self, workload):
+        return next((w["presets"] for w in self.lists("workloads") if w["name"] == workload), [])
+
+    def choices(self, workload, knob, wanted):
+        """Those of the wanted values that the knob of this build takes."""
+        accepts = self.knobs(workload).get(knob, "").replace(",", " ").split()
+        return [v for v in wanted if v in accepts]
+
+
+def table(args, programs, wanted):
+    """The wanted parts, all where none is named, each made when its turn comes."""
+    t = Table(args, programs)
+    (args.out / "checks").mkdir(exist_ok=True)
+    makers = dict(zip(NAMES, (doctor, conformance, conformance_failure, kernels, workload_checks, bit_identity, measure, protocol, ceilings,
+                              shapes, runs, peers, energy, null, traces, sweeps, peers_compiled, doctor_bench)))
+    return (make(t) for name, make in makers.items() if not wanted or name in wanted)
+
+
+def doctor(t):
+    return t.part("doctor", 30, [t.verb("doctor", "doctor", "--format", "json", stdout="doctor.json"),
+                                 t.verb("devices", "list", "devices", "--format", "json", stdout="devices.json"),
+                                 t.verb("version", "version", stdout="version.txt")])
+
+
+def conformance(t):
+    return t.part("conformance", 60, [t.tests("suite", "cuda.test", "^TestConformance$", "internal/cuda", skip="TestConformance/.*/kernel_failure")])
+
+
+def conformance_failure(t):
+    # A kernel that dies takes the process's context with it: alone, in a process of its own.
+    return t.part("conformance-failure", 25, [t.tests("kernel-failure", "cuda.test", "^TestConformance$/.*/^kernel_failure$", "internal/cuda")])
+
+
+def kernels(t):
+    return t.part("kernels", t.pick(75, 150), [t.tests("op", "op.test", "^TestCUDA", "workloads/op", skip="" if not t.dry else "PresetShapes|TensorProduct|Modes|Candidates|Segments")])
+
+
+def workload_checks(t):
+    data = t.args.bundle / "data"
+    out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}", *t.pick([], t.small("e3nn")))
+           for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused", "csr+mlp"])]
+    for workload in ("e3nn", "gruflow"):
+        out += [t.check(f"{workload}-{p}", workload, f"precision={p}", *t.pick([], t.small(workload))) for p in t.choices(workload, "precision", ["tf32", "bf16", "fp16"])]
+    impls = ["plain", "fused", "persistent"] + ([] if t.device == "host" else ["cudnn"])
+    out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}", *t.pick([], t.small("gruflow"))) for impl in t.choices("gruflow", "impl", impls)]
+    out.append(t.check("collate", "collate", *t.pick([], t.small("collate"))))
+    for workload in ("e3nn", "gruflow"):
+        out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
+                          stdout=f"checks/{workload}-vectors.json"))
+    return t.part("workload-checks", t.pick(50, 100), out)
+
+
+def bit_identity(t):
+    return t.part("bit-identity", 45, [t.gpucheck("csr", "TestHundredRunsAreBitIdentical")])
+
+
+def measure(t):
+    # Its other tests need the simulator's faults; those of this name follow GPUPROF_DEVICE.
+    return t.part("measure", 40, [t.tests("device", "measure.test", "^TestOnDevice", "internal/measure", may_be_empty=True)])
+
+
+def protocol(t):
+    return t.part("protocol", 40, [t.gpucheck("protocol", "TestEventTick|TestSpinSlope|TestShortKernelSlopes|TestColdAndHot|TestOverheadLadder")])
+
+
+def ceilings(t):
+    return t.part("ceilings", 30, [t.gpucheck("rates", "TestCeilings|TestHostLink")])
+
+
+def shapes(t):
+    return t.part("shapes", 75, [t.gpucheck("products", "TestTensorProducts|TestScatter"), t.gpucheck("gemm", "TestGemmShapes")])
+
+
+def runs(t):
+    out = []
+    for workload in ("e3nn", "gruflow", "collate"):
+        for preset in t.presets(workload):
+            if t.dry and preset != "small" or preset == "small" and not t.dry:
+                continue
+            slow = preset in ("deepbench", "naive", "nequip-lips")
+            out.append(t.run("runs", f"{workload}-{preset}", workload, preset, *t.pick([], t.small(workload)), seconds=5 if slow else 7, limit=45))
+    # The dearest last: an end of time costs the least.
+    out.sort(key=lambda c: any(s in c.name for s in ("deepbench", "naive", "nequip")))
+    return t.part("runs", t.pick(130, 90), out)
+
+
+def python_lacks(t, *modules):
+    code = f"import importlib.util as u, sys; sys.exit(' '.join(m for m in {list(modules)!r} if u.find_spec(m) is None) or 0)"
+    out = subprocess.run([t.args.python, "-c", code], capture_output=True, text=True)
+    return f"{t.args.python} has no {out.stderr.strip()}; the peers are not measured" if out.returncode else ""
+
+
+def peers_py(t, name, *argv):
+    here = pathlib.Path(__file__).parent
+    return Command(name, [t.args.python, "-B", str(here / "peers.py"), "--out", str(t.args.out / "peers.jsonl"), *argv, *t.pick([], ["--device", "cpu", "--tiny", "--strict"])])
+
+
+def peers(t):
+    return t.part("peers", t.pick(80, 100), [peers_py(t, n, "--only", n) for n in ("gemm", "scatter", "gru", "tensor_product", "packages")], absent=python_lacks(t, "torch"), least=15)
+
+
+def energy(t):
+    return t.part("energy", 30, [t.gpucheck("energy", "TestEnergyTwoToOne")], least=15 if not t.dry else 5)
+
+
+def sweeps(t):
+    out = []
+    for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
+        sets = t.pick([f"batch={batches}"], ["batch=2,4", "edges=40"])
+        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), *sets, seconds=2.5))
+    for workload, preset in (("e3nn", "deepaw"), ("gruflow", "energyflow")):
+        values = t.choices(workload, "precision", ["fp32", "tf32", "bf16", "fp16"])
+        if values:
+            out.insert(0, t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values),
+                                *t.pick([], t.small(workload)), seconds=2.5))
+    return t.part("sweeps", t.pick(60, 100), out, least=10)
+
+
+def null(t):
+    """The same run again and again, each in a process of its own: an A/A comparison."""
+    n = t.pick(8, 2)
+    return t.part("null", t.pick(60, 60), [t.run("null", f"{i:02d}", "e3nn", t.pick("mace-medium", "small"), *t.pick([], t.small("e3nn")), seconds=2.5) for i in range(n)], least=15)
+
+
+def traces(t):
+    here = pathlib.Path(__file__).parent
+    record = Command("record", [t.args.python, "-B", str(here / "traces.py"), "--out", str(t.args.out / "traces"), *t.pick([], ["--device", "cpu", "--tiny"])],
+                     limit=t.pick(60, 120))
+    analyse = Command("analyse", [t.args.python, "-B", str(here / "traces.py"), "--analyse", t.gpuprof, "--out", str(t.args.out / "traces")])
+    return t.part("traces", t.pick(75, 150), [record, analyse], absent=python_lacks(t, "torch"), least=20)
+
+
+def peers_compiled(t):
+    return t.part("peers-compiled", 60, [peers_py(t, "compiled", "--only", "compiled")], absent=python_lacks(t, "torch", "e3nn") or t.pick("", "torch.compile is left out of dry runs"), least=30)
+
+
+def doctor_bench(t):
+    absent = "" if "--bench" in t.ask("doctor", "--help") else "this build's doctor has no --bench"
+    if t.dry:
+        absent = absent or "it refuses a simulated driver"
+    return t.part("doctor-bench", 80, [t.verb("bench", "doctor", "--bench", "--format", "json", stdout="doctor-bench.json")], absent=absent, least=70)

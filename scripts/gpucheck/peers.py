@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""The workloads' shapes in other programs, on the same machine in the same call: PyTorch, e3nn, torch.nn.GRU, and
+cuEquivariance and OpenEquivariance where they can be imported.
+
+    python3 peers.py --out peers.jsonl                       on the GPU
+    python3 peers.py --out peers.jsonl --device cpu --tiny   to see that it runs: no figure is kept
+
+One line of JSON a figure, written as soon as it is known: {"name", "peer", "unit", "value", "extra", "note"}. The names
+are those of gpu-check's own figures. What was not measured has value null and says why.
+"""
+import argparse
+import importlib
+import json
+import statistics
+import time
+
+import torch
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.dev, self.tiny = args, torch.device(args.device), args.tiny
+        torch.manual_seed(time.time_ns() % (1 << 31))
+
+    def size(self, real, tiny):
+        return tiny if self.tiny else real
+
+    def sync(self):
+        if self.dev.type == "cuda":
+            torch.cuda.synchronize()
+
+    def clock(self, fn, spend=0.4):
+        """Median seconds of fn: device events on a GPU, the wall clock elsewhere."""
+        for _ in range(3):
+            fn()
+        self.sync()
+        begin = time.perf_counter()
+        fn()
+        self.sync()
+        n = 2 if self.tiny else int(min(max(spend / max(time.perf_counter() - begin, 1e-6), 5), 100))
+        if self.dev.type != "cuda":
+            return statistics.median(self.wall(fn) for _ in range(n))
+        marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(n)]
+        for a, b in marks:
+            a.record()
+            fn()
+            b.record()
+        self.sync()
+        return statistics.median(a.elapsed_time(b) for a, b in marks) * 1e-3
+
+    def wall(self, fn):
+        begin = time.perf_counter()
+        fn()
+        return time.perf_counter() - begin
+
+    def keep(self, name, peer, value=None, note="", **extra):
+        if self.tiny:
+            value, extra = None, {}
+            note = note or "dry"
+        with open(self.args.out, "a") as f:
+            f.write(json.dumps({"name": name, "peer": peer, "unit": "s", "value": value, "extra": extra, "note": note}) + "\n")
+        print(name, peer, value, note, extra, flush=True)
+
+    def attempt(self, name, peer, fn):
+        """A peer that fails is not measured, and says why; the others go on."""
+        try:
+            fn()
+        except Exception as e:  # whatever another program raises
+            self.keep(name, peer, note=f"not yet measured: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300])
+            if self.args.strict:
+                raise
+        if self.dev.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def relative(got, want):
+    return ((got.double() - want).norm() / want.norm()).item()
+
+
+def gemm(b):
+    for rows, k, n in b.size([(74250, 100, 3238), (12544, 1024, 3072)], [(30, 10, 37), (21, 16, 24)]):
+        x, w = torch.randn(rows, k, device=b.dev), torch.randn(k, n, device=b.dev)
+        some = torch.randint(rows, (24,), device=b.dev)
+        want = x[some].double() @ w.double()
+        for precision in ("fp32", "tf32", "bf16", "fp16"):
+            def run(precision=precision):
+                torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+                kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+                a, c = x.to(kind), w.to(kind)
+                out = torch.empty(rows, n, dtype=kind, device=b.dev)
+                took = b.clock(lambda: torch.mm(a, c, out=out))
+                b.keep(f"gemm/{rows}x{k}x{n}/{precision}", "torch.mm", took, relative_error=relative(out[some], want),
+                       with_casts_s=b.clock(lambda: torch.mm(x.to(kind), w.to(kind))))
+            b.attempt(f"gemm/{rows}x{k}x{n}/{precision}", "torch.mm", run)
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def scatter(b):
+    for rows, degree, width in b.size([(1000, 158, 1152), (3000, 25, 992)], [(3, 4, 7), (5, 2, 33)]):
+        edges = rows * degree
+        src = torch.randn(edges, width, device=b.dev)
+        dst = torch.arange(rows, device=b.dev).repeat_interleave(degree)
+        out = torch.empty(rows, width, device=b.dev)
+        for deterministic, name in ((False, "atomic"), (True, "sorted")):
+            def run():
+                torch.use_deterministic_algorithms(deterministic)
+                try:
+                    took = b.clock(lambda: out.zero_().index_add_(0, dst, src))
+                finally:
+                    torch.use_deterministic_algorithms(False)
+                b.keep(f"scatter/{edges}x{width}/{name}", "index_add" + (" deterministic" if deterministic else ""), took,
+                       relative_error=relative(out, src.double().view(rows, degree, width).sum(1)))
+            b.attempt(f"scatter/{edges}x{width}/{name}", "index_add", run)
+        lengths = torch.full((rows,), degree, device=b.dev)
+        b.attempt(f"scatter/{edges}x{width}/sorted", "segment_reduce",
+                  lambda: b.keep(f"scatter/{edges}x{width}/sorted", "segment_reduce", b.clock(lambda: torch.segment_reduce(src, "sum", lengths=lengths))))
+
+
+def gru(b):
+    for name, inputs, hidden, layers, batch, steps in b.size(
+            [("gruflow/energyflow", 65, 1024, 3, 12544, 1), ("gruflow/deepbench", 2816, 2816, 1, 32, 1500)], [("gruflow/small", 9, 8, 2, 16, 3)]):
+        for precision in ("fp32", "tf32", "bf16"):
+            def run(precision=precision):
+                torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+                kind = torch.bfloat16 if precision == "bf16" else torch.float32
+                net = torch.nn.GRU(inputs, hidden, layers, device=b.dev, dtype=kind)
+                x, h = torch.randn(steps, batch, inputs, device=b.dev, dtype=kind), torch.rand(layers, batch, hidden, device=b.dev, dtype=kind) - 0.5
+                # Only fp32 is what the workload does by default; the others have names of their own.
+                b.keep(name if precision == "fp32" else f"{name}/{precision}", "torch.nn.GRU", b.clock(lambda: net(x, h)))
+            b.attempt(name, f"torch.nn.GRU {precision}", run)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+
+EVERY = "{0}x0o+{0}x0e+{1}x1o+{1}x1e+{2}x2o+{2}x2e+{3}x3o+{3}x3e+{4}x4o+{4}x4e"
+
+
+def layers(b):
+    """name, in, harmonics, target, nodes, rows, degrees in turn: as in gpu-check's own tests."""
+    m = b.size(128, 3)
+    deepaw = EVERY.format(*b.size((100, 33, 20, 14, 11), (2, 1, 1, 1, 1)))
+    n = b.size(32, 2)
+    nequip = f"{n}x0o+{n}x0e+{n}x1o+{n}x1e+{n}x2o+{n}x2e"
+    atoms = b.size((1000, 1000, [158]), (4, 5, [3, 0, 2]))
+    return [
+        ("mace-large", f"{m}x0e+{m}x1o+{m}x2e", "0e+1o+2e+3o", f"{m}x0e+{m}x1o+{m}x2e+{m}x3o", *atoms),
+        ("deepaw", deepaw, "0e+1o+2e+3o+4e", deepaw, *b.size((12, 3000, [25, 25, 25, 24]), (3, 4, [2, 0, 3]))),
+        ("mace-medium", f"{m}x0e+{m}x1o", "0e+1o+2e+3o", f"{m}x0e+{m}x1o+{m}x2e", *atoms),
+        ("nequip-lips", nequip, "0e+1o+2e", nequip, *atoms),
+    ]
+
+
+def uvu(o3, left, sh, target):
+    """The uvu paths in the order of their sorted output blocks: middle irreps and instructions."""
+    left, sh, target = o3.Irreps(left), o3.Irreps(sh), o3.Irreps(target)
+    mid, ins = [], []
+    for i, (mul, ir) in enumerate(left):
+        for j, (_, y) in enumerate(sh):
+            for out in ir * y:
+                if out in target:
+                    ins.append((i, j, len(mid)))
+                    mid.append((mul, out))
+    mid, p, _ = o3.Irreps(mid).sort()
+    ins = sorted(((i, j, p[k], "uvu", True) for i, j, k in ins), key=lambda t: t[2])
+    return left, sh, mid, ins
+
+
+class Graph:
+    """Random inputs of a layer on the device, edges sorted by destination."""
+
+    def __init__(self, b, layer, dims, weights):
+        _, _, _, _, nodes, self.rows, degrees = layer
+        degree = torch.tensor([degrees[i % len(degrees)] for i in range(self.rows)])
+        self.dst = torch.arange(self.rows).repeat_interleave(degree).to(b.dev)
+        edges = len(self.dst)
+        self.src = torch.randint(nodes, (edges,), device=b.dev)
+        self.x, self.y = torch.randn(nodes, dims[0], device=b.dev), torch.randn(edges, dims[1], device=b.dev)
+        self.w = torch.randn(edges, weights, device=b.dev)
+
+
+def tensor_product(b, compiled=False):
+    o3 = importlib.import_module("e3nn.o3")
+    for layer in layers(b)[: 2 if compiled else None]:
+        def run(layer=layer):
+            name = f"tensor_product/{layer[0]}"
+            left, sh, mid, ins = uvu(o3, *layer[1:4])
+            begin = time.perf_counter()
+            tp = o3.TensorProduct(left, sh, mid, ins, shared_weights=False, internal_weights=False).to(b.dev)
+            g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
+            out = torch.empty(g.rows, mid.dim, device=b.dev)
+            if compiled:
+                tp = torch.compile(tp)
+            def convolve():
+                return out.zero_().index_add_(0, g.dst, tp(g.x[g.src], g.y, g.w))
+            convolve()
+            b.sync()
+            built = time.perf_counter() - begin
+            b.keep(name, "e3nn torch.compile" if compiled else "e3nn", b.clock(convolve), build_s=built)
+        b.attempt(f"tensor_product/{layer[0]}", "e3nn torch.compile" if compiled else "e3nn", run)
+
+
+def packages(b):
+    """Programs that are carried along seldom. Their interfaces are those their documentation gives."""
+    for peer, module, make in (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance)):
+        for layer in layers(b):
+            name = f"tensor_product/{layer[0]}"
+            try:
+                importlib.import_module(module)
+            except Exception as e:
+                b.keep(name, peer, note=f"not yet measured: {module} cannot be imported ({type(e).__name__})")
+                continue
+            b.attempt(name, peer, lambda layer=layer, name=name: b.keep(name, peer, b.clock(make(b, layer))))
+
+
+def cuequivariance(b, layer):
+    cue, cuet = importlib.import_module("cuequivariance"), importlib.import_module("cuequivariance_torch")
+    left, sh, target = (cue.Irreps("O3", s) for s in layer[1:4])
+    tp = cuet.ChannelWiseTensorProduct(left, sh, [ir for _, ir in target], layout=cue.ir_mul, shared_weights=False, internal_weights=False, device=b.dev)
+    g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
+    out = torch.empty(g.rows, tp.irreps_out.dim, device=b.dev)
+    return lambda: out.zero_().index_add_(0, g.dst, tp(g.x[g.src], g.y, g.w))
+
+
+def openequivariance(b, layer):
+    oeq, o3 = importlib.import_module("openequivariance"), importlib.import_module("e3nn.o3")
+    left, sh, mid, ins = uvu(o3, *layer[1:4])
+    problem = oeq.TPProblem(left, sh, mid, ins, shared_weights=False, internal_weights=False)
+    conv = oeq.TensorProductConv(problem, torch_op=True, deterministic=False)
+    g = Graph(b, layer, (left.dim, sh.dim), problem.weight_numel)
+    return lambda: conv.forward(g.x, g.y, g.w, g.dst, g.src)
+
+
+PROGRAMS = {"gemm": gemm, "scatter": scatter, "gru": gru, "tensor_product": tensor_product, "packages": packages,
+            "compiled": lambda b: tensor_product(b, compiled=True)}
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--out", required=True)
+    ap.add_argument("--device", default="cuda")
+    ap.add_argument("--tiny", action="store_true", help="tiny sizes, figures dropped")
+    ap.add_argument("--strict", action="store_true", help="end at the first peer that fails")
+    ap.add_argument("--only", choices=PROGRAMS, action="append")
+    args = ap.parse_args()
+    if args.device == "cpu" and not args.tiny:
+        ap.error("figures are of GPUs: give --tiny with --device cpu")
+    b = Bench(args)
+    with torch.inference_mode():
+        for name in args.only or PROGRAMS:
+            b.attempt(name, "torch", lambda: PROGRAMS[name](b))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""What gpu-check found: summary.json for programs (summary.schema.json says how it looks), summary.txt for people."""
+import gzip
+import json
+import math
+import statistics
+
+SCHEMA_VERSION = "1.0.0"
+OVERHEAD_LIMIT = 1.01
+NULL_LIMIT = 0.01      # the median of A/A ratios
+NULL_EACH = 0.05       # the threshold of a comparison: no A/A pair may cross it
+PEER_FACTOR = 10       # csr over e3nn eager
+
+
+def read_lines(path):
+    if not path.exists():
+        return []
+    out = []
+    for line in path.read_text().splitlines():
+        try:
+            out.append(json.loads(line))
+        except ValueError:
+            continue  # cut off in the middle
+    return out
+
+
+def read_runs(path):
+    """The runs in one file of gpuprof run, none if it is unreadable."""
+    try:
+        with gzip.open(path) as f:
+            doc = json.load(f)
+    except (OSError, ValueError, EOFError):
+        return []
+    if isinstance(doc, list):
+        return doc
+    return doc.get("runs", [doc]) if "step" not in doc else [doc]
+
+
+def check(name, ok, text, value=None, limit=""):
+    """ok None is not measured."""
+    return {"name": name, "status": "not-measured" if ok is None else "pass" if ok else "fail", "value": value, "limit": limit, "text": text}
+
+
+def build(folder, header, records):
+    dry = header["dry"]
+    figures = read_lines(folder / "figures.jsonl")
+    peers = [p for p in read_lines(folder / "peers.jsonl")]
+    runs = {p.name[:-8]: r for p in sorted((folder / "runs").glob("*.json.gz")) for r in read_runs(p)} if (folder / "runs").exists() else {}
+    checks = figure_checks(figures) + run_checks(runs, dry) + null_check(folder, dry) + peer_checks(figures, peers, dry) + trace_checks(folder, dry)
+    result = {
+        "schema_version": SCHEMA_VERSION, **header, "device": device(runs, folder),
+        "verdict": verdict(records, checks), "parts": records, "checks": checks,
+        "table": rows(figures, peers, runs, dry), "not_measured": missing(figures, peers),
+    }
+    return clean(result)
+
+
+def clean(v):
+    """JSON has no NaN and no infinity."""
+    if isinstance(v, float):
+        return v if math.isfinite(v) else None
+    if isinstance(v, dict):
+        return {k: clean(x) for k, x in v.items()}
+    return [clean(x) for x in v] if isinstance(v, list) else v
+
+
+def verdict(records, checks):
+    states = [r["status"] for r in records] + [c["status"] for c in checks]
+    if "fail" in states:
+        return "fail"
+    return "incomplete" if not records or {"timeout", "not-run"} & set(states) else "pass"
+
+
+def device(runs, folder):
+    for r in runs.values():
+        d = r["device"]
+        return {"kind": d.get("kind"), "name": d.get("name"), "arch": d.get("arch"), "cores": d.get("cores"), "cpu": d.get("cpu"), "kernel": d.get("kernel"),
+                "facts": d.get("facts", {})}
+    return {}
+
+
+def figure_checks(figures):
+    out = []
+    for f in figures:
+        if f.get("limit"):
+            value = f.get("value")
+            text = "dry" if f.get("dry") else f"{value:.4g} {f['unit']}" if value is not None else f.get("note") or "not measured"
+            out.append(check(f["name"], f.get("pass"), text, value, f["limit"]))
+    return out
+
+
+def run_checks(runs, dry):
+    out = []
+    for name, r in runs.items():
+        bad = [c["stage"] for c in r["checks"] if not c["pass"]]
+        out.append(check(f"run/{name}/reference", r["status"] == "complete" and bool(r["checks"]) and not bad,
+                         f"{r['status']}{', ' + r['reason'] if r.get('reason') else ''}; {len(r['checks'])} stages compared" + (f", wrong: {', '.join(bad)}" if bad else "")))
+        o = r.get("overhead")
+        high = o["ci95"][1] if o else None
+        if dry or high is None:
+            out.append(check(f"run/{name}/overhead", None, "dry" if dry else "not measured", None, "instrumented over bare, upper end at most 1.01"))
+        else:
+            out.append(check(f"run/{name}/overhead", high <= OVERHEAD_LIMIT, f"instrumented over bare {o['ratio']:.4f}, upper end {high:.4f}", high, "at most 1.01"))
+    return out
+
+
+def null_check(folder, dry):
+    """The same program against itself: neighbours in time are paired, the first of a pair and the second in turn."""
+    if not (folder / "null").exists():
+        return []
+    medians = [r["step"]["median"] for p in sorted((folder / "null").glob("*.json.gz")) for r in read_runs(p) if r.get("step")]
+    pairs = [(medians[i], medians[i + 1]) if i % 4 == 0 else (medians[i + 1], medians[i]) for i in range(0, len(medians) - 1, 2)]
+    limit = f"median ratio within {NULL_LIMIT:.0%} of 1, no pair beyond {NULL_EACH:.0%}"
+    if dry or len(pairs) < 3:
+        return [check("null/e3nn", None, "dry" if dry else f"{len(pairs)} pairs are too few", None, limit)]
+    ratios = [a / b for a, b in pairs]
+    middle, worst = statistics.median(ratios), max(abs(x - 1) for x in ratios)
+    return [check("null/e3nn", abs(middle - 1) <= NULL_LIMIT and worst <= NULL_EACH, f"{len(pairs)} pairs, median ratio {middle:.4f}, furthest {worst:.2%}", middle, limit)]
+
+
+def measured(figures):
+    return {f["name"]: f["value"] for f in figures if f.get("value") is not None}
+
+
+def peer_checks(figures, peers, dry):
+    own, out = measured(figures), []
+    for name in ("mace-large", "deepaw"):
+        eager = next((p["value"] for p in peers if p["name"] == f"tensor_product/{name}" and p["peer"] == "e3nn" and p.get("value")), None)
+        csr = own.get(f"tensor_product/{name}/csr")
+        if dry or eager is None or csr is None:
+            out.append(check(f"peer/e3nn/{name}", None, "dry" if dry else "not measured", None, "csr at least ten times as fast as e3nn"))
+        else:
+            out.append(check(f"peer/e3nn/{name}", eager >= PEER_FACTOR * csr, f"e3nn {eager:.3g} s, csr {csr:.3g} s: {eager / csr:.1f}x", eager / csr, "at least 10"))
+    return out
+
+
+def trace_checks(folder, dry):
+    path = folder / "traces" / "analysis.json"
+    if not path.exists():
+        return []
+    out = []
+    for t in json.loads(path.read_text()):
+        if dry:
+            out.append(check(f"trace/{t['name']}", None, "dry: a trace without a GPU", None, "the planted problem is found first, the clean twin is quiet"))
+            continue
+        out.append(check(f"trace/{t['name']}", t["first"] in t["expected"] and not set(t["expected"]) & set(t["clean"]),
+                         f"first finding {t['first'] or 'none'}, of the clean twin {', '.join(t['clean']) or 'none'}", None, f"{' or '.join(t['expected'])} first, the clean twin quiet"))
+        saved, claim = t["saved_ns"], t["claim_ns"]
+        ok = None if not saved or not claim or saved < 0 else saved <= claim <= 1.35 * saved
+        text = "not comparable" if ok is None else f"claimed {claim / 1e6:.3g} ms a step, the clean twin saves {saved / 1e6:.3g} ms"
+        out.append(check(f"trace/{t['name']}/claim", ok, text, None, "between 1 and 1.35 times what the clean twin saves"))
+    return out
+
+
+def rows(figures, peers, runs, dry):
+    """measured / floor / peer, one row a figure and a row a run."""
+    out = []
+    for f in figures:
+        if f["unit"] == "1" or f["unit"] == "runs":
+            continue
+        rivals = sorted((p for p in peers if p.get("value") and (f["name"] == p["name"] or f["name"].startswith(p["name"] + "/"))), key=lambda p: p["value"])
+        out.append({"name": f["name"], "unit": f["unit"], "measured": f.get("value"), "floor": f.get("floor"), "extra": f.get("extra") or {}, "note": f.get("note", ""),
+                    "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
+    for name, r in runs.items():
+        step = r.get("step")
+        gru = next((s for s in r["stages"] if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
+        out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
+                    "floor": None if dry else sum(s["floor_s"] for s in r["stages"] if s["parent"] == "step"), "extra": {}, "note": r["mode"], "peers": []})
+        if gru:
+            rivals = sorted((p for p in peers if p["name"] == name.replace("-", "/", 1) and p.get("value")), key=lambda p: p["value"])
+            out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"], "extra": {},
+                        "note": "device time of the stage", "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
+    return out
+
+
+def missing(figures, peers):
+    """What a reader of the table would look for, and why it is not there."""
+    out = [f"{f['name']}: {f['note']}" for f in figures if f.get("value") is None and not f.get("dry") and f.get("note")]
+    return out + [f"{p['name']}, {p['peer']}: {p['note']}" for p in peers if p.get("value") is None]
+
+
+def write(folder, result):
+    for name, text in (("summary.json", json.dumps(result, indent=1) + "\n"), ("summary.txt", render(result))):
+        aside = folder / (name + ".part")
+        aside.write_text(text)
+        aside.replace(folder / name)
+
+
+def quantity(v, unit):
+    if v is None:
+        return "-"
+    if unit == "s":
+        for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
+            if v >= scale:
+                return f"{v / scale:.4g} {name}"
+        return f"{v * 1e9:.4g} ns"
+    for scale, name in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if v >= scale:
+            return f"{v / scale:.4g} {name}{unit}"
+    return f"{v:.4g} {unit}"
+
+
+def grid(lines):
+    widths = [max(len(l[i]) for l in lines) for i in range(len(lines[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(l, widths)).rstrip() for l in lines)
+
+
+def render(r):
+    out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"gpu-check {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
+           f"{r['device'].get('name', 'no device was reached')}, gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
+    table = [["WHAT", "MEASURED", "FLOOR", "x FLOOR", "BEST PEER", "PEER / OURS"]]
+    for row in r["table"]:
+        m, floor, peers = row["measured"], row["floor"], row["peers"]
+        best = peers[0] if peers else None
+        table.append([row["name"], quantity(m, row["unit"]), quantity(floor, row["unit"]), f"{m / floor:.2f}" if m and floor else "-",
+                      f"{best['name']} {quantity(best['value'], 's')}" if best else "-", f"{best['value'] / m:.2f}" if best and m else "-"])
+    out += [grid(table), "", grid([["CHECK", "RESULT", "LIMIT", ""]] + [[c["name"], c["status"], c["limit"], c["text"]] for c in r["checks"]]), ""]
+    out.append(grid([["PART", "RESULT", "SECONDS", ""]] + [[p["name"], p["status"], f"{p['seconds']:.0f}", p["detail"]] for p in r["parts"]]))
+    if r["not_measured"]:
+        out += ["", "Not measured:"] + ["  " + m for m in r["not_measured"]]
+    for p in r["parts"]:
+        for c in p["commands"]:
+            if c["status"] in ("fail", "timeout") and c.get("tail"):
+                out += ["", f"--- {p['name']}, {c['name']}:", c["tail"]]
+    if r["left_out"]:
+        out += ["", "Left out of the archive for its size: " + ", ".join(r["left_out"])]
+    return "\n".join(out) + f"\n\nverdict: {r['verdict']}\n"

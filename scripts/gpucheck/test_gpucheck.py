@@ -1,0 +1,295 @@
+"""Tests of gpu-check's own scripts on made-up results: python3 -m unittest discover -s scripts/gpucheck -p 'test_*.py'
+
+With UPDATE=1 the recorded summaries are written anew.
+"""
+import argparse
+import gzip
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import check  # noqa: E402
+import parts  # noqa: E402
+import summary  # noqa: E402
+import unpack  # noqa: E402
+
+HEADER = {"started": "2026-01-02T03:04:05+00:00", "seconds": 400.0, "budget_s": 465, "dry": False, "ended": True, "made_by": {"version": "v1", "commit": "abc"}, "left_out": []}
+
+
+def a_run(workload="e3nn", preset="deepaw", high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False):
+    return {"schema_version": "1.0.0", "status": status, "reason": "" if status == "complete" else "interrupted", "workload": workload, "preset": preset, "mode": "steady",
+            "device": {"kind": kind, "name": "NVIDIA H200", "arch": "sm_90", "cores": 132, "cpu": "made up", "kernel": "6", "facts": {"driver": "580", "cuda": "13.0", **({"simulated": "true"} if simulated else {})}},
+            "checks": [{"stage": "tp", "pass": True}], "overhead": {"ratio": 1.001, "ci95": [0.999, high]}, "step": {"median": step},
+            "stages": [{"name": "gru", "parent": "step", "device": {"median": step / 2}, "floor_s": step / 4}]}
+
+
+def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), csr=1e-3, dry=False):
+    """Made-up results of a GPU, or of a dry run."""
+    figures = [{"name": "tensor_product/deepaw/csr", "unit": "s", "value": csr, "floor": 6e-4, "limit": "fast", "pass": True, "extra": {"edges": 1}},
+               {"name": "ceiling/copy", "unit": "B/s", "value": 4.3e12},
+               {"name": "tensor_product/deepaw/unfused", "unit": "s", "value": None, "note": "not measured: memory"}]
+    peers = [{"name": "tensor_product/deepaw", "peer": "e3nn", "unit": "s", "value": 20e-3, "extra": {}, "note": ""},
+             {"name": "gruflow/energyflow", "peer": "torch.nn.GRU", "unit": "s", "value": 3e-3, "extra": {}, "note": ""},
+             {"name": "tensor_product/deepaw", "peer": "cuEquivariance", "unit": "s", "value": None, "extra": {}, "note": "not yet measured"}]
+    if dry:
+        figures = [{"name": f["name"], "unit": f["unit"], "value": None, "limit": f.get("limit", ""), "dry": True} for f in figures]
+        peers = [dict(p, value=None, note="dry") for p in peers]
+    for name, lines in (("figures.jsonl", figures), ("peers.jsonl", peers)):
+        (folder / name).write_text("".join(json.dumps(x) + "\n" for x in lines) + '{"cut')
+    for sub in ("runs", "null", "traces", "logs"):
+        (folder / sub).mkdir(exist_ok=True)
+    for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x)) for i, x in enumerate(nulls))):
+        with gzip.open(folder / (name + ".json.gz"), "wt") as f:
+            json.dump(r, f)
+    (folder / "traces" / "analysis.json").write_text(json.dumps([{"name": "item", "expected": ["item"], "first": "item", "planted": ["item"], "clean": [], "claim_ns": 1.2e6, "saved_ns": 1e6}]))
+    (folder / "logs" / "a.txt").write_text("words")
+
+
+def a_part(status="pass"):
+    return {"name": "kernels", "status": status, "seconds": 1.0, "limit_s": 5, "detail": "", "commands": [{"name": "op", "rc": 0, "status": status, "seconds": 1.0, "tail": "the end"}]}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.dir = pathlib.Path(held.name)
+
+
+class Summary(Folder):
+    def build(self, **more):
+        return summary.build(self.dir, {**HEADER, **more}, [a_part()])
+
+    def states(self, result):
+        return {c["name"]: c["status"] for c in result["checks"]}
+
+    def test_a_good_gpu(self):
+        fill(self.dir)
+        result = self.build()
+        states = self.states(result)
+        self.assertEqual(result["verdict"], "pass", [c for c in result["checks"] if c["status"] == "fail"])
+        for name in ("null/e3nn", "run/e3nn-deepaw/overhead", "run/e3nn-deepaw/reference", "peer/e3nn/deepaw", "trace/item", "trace/item/claim", "tensor_product/deepaw/csr"):
+            self.assertEqual(states[name], "pass", name)
+        self.assertEqual(states["peer/e3nn/mace-large"], "not-measured")
+        row = next(r for r in result["table"] if r["name"] == "tensor_product/deepaw/csr")
+        self.assertEqual([p["name"] for p in row["peers"]], ["e3nn"])
+        gru = next(r for r in result["table"] if r["name"] == "run/gruflow-energyflow/gru")
+        self.assertEqual(gru["peers"][0]["name"], "torch.nn.GRU")
+        self.assertEqual(len(result["not_measured"]), 2)
+        text = summary.render(result)
+        self.assertIn("20.00", text)  # e3nn's 20 ms over 1 ms
+        self.assertIn("4.3 TB/s", text)
+
+    def test_what_has_to_fail(self):
+        for change, name in ((dict(nulls=(1.0, 1.03) * 3), "null/e3nn"), (dict(nulls=(1.0, 1.0, 1.0, 1.0, 1.0, 1.06)), "null/e3nn"), (dict(csr=5e-3), "peer/e3nn/deepaw")):
+            with self.subTest(change):
+                fill(self.dir, **change)
+                self.assertEqual(self.states(self.build())[name], "fail")
+        fill(self.dir)
+        for bad, name in ((a_run(high=1.02), "overhead"), (a_run(status="partial"), "reference")):
+            with gzip.open(self.dir / "runs/e3nn-deepaw.json.gz", "wt") as f:
+                json.dump(bad, f)
+            self.assertEqual(self.states(self.build())[f"run/e3nn-deepaw/{name}"], "fail")
+
+    def test_a_drift_is_no_difference(self):
+        fill(self.dir, nulls=[1 + 0.002 * i for i in range(8)])
+        self.assertEqual(self.states(self.build())["null/e3nn"], "pass")
+
+    def test_a_claim_that_is_too_large(self):
+        fill(self.dir)
+        path = self.dir / "traces/analysis.json"
+        for claim, want in ((1.34e6, "pass"), (1.36e6, "fail"), (0.99e6, "fail")):
+            path.write_text(json.dumps([dict(json.loads(path.read_text())[0], claim_ns=claim)]))
+            self.assertEqual(self.states(self.build())["trace/item/claim"], want)
+        path.write_text(json.dumps([dict(json.loads(path.read_text())[0], clean=["item"])]))
+        self.assertEqual(self.states(self.build())["trace/item"], "fail")
+
+    def test_a_dry_run_has_no_figures(self):
+        fill(self.dir, dry=True)
+        result = self.build(dry=True)
+        self.assertTrue(all(r["measured"] is None and r["floor"] is None and not r["peers"] for r in result["table"]))
+        self.assertTrue(all(c["value"] is None for c in result["checks"]))
+        self.assertIn("DRY RUN", summary.render(result))
+
+    def test_recorded(self):
+        """internal/gpucheck holds these against the schema."""
+        for name, dry in (("gpu", False), ("dry", True)):
+            fill(self.dir, dry=dry)
+            result = summary.build(self.dir, {**HEADER, "dry": dry}, [a_part(), a_part("absent")])
+            path = HERE.parent.parent / f"internal/gpucheck/testdata/summary-{name}.json"
+            if os.environ.get("UPDATE") == "1":
+                path.write_text(json.dumps(result, indent=1) + "\n")
+            self.assertEqual(json.loads(path.read_text()), json.loads(json.dumps(result)))
+
+    def test_verdicts(self):
+        for status, want in (("pass", "pass"), ("absent", "pass"), ("fail", "fail"), ("timeout", "incomplete"), ("not-run", "incomplete")):
+            self.assertEqual(summary.verdict([a_part(status)], []), want)
+        self.assertEqual(summary.verdict([], []), "incomplete")
+
+
+class Running(Folder):
+    def runner(self, budget=60.0):
+        out = self.dir / "out"
+        out.mkdir()
+        args = argparse.Namespace(out=out, archive=self.dir / "r.tar.gz", budget=budget + check.RESERVE_S, dry_run=True)
+        return check.Runner(args, {"made_by": {}})
+
+    def sh(self, name, text, **more):
+        return parts.Command(name, ["bash", "-c", text], **more)
+
+    def test_a_part_ends_with_its_time_and_its_children(self):
+        r = self.runner()
+        begin = time.monotonic()
+        mark = self.dir / "late"
+        r.run_part(parts.Part("slow", 2, [self.sh("first", "echo kept", stdout="kept.txt"), self.sh("second", f"(sleep 5; touch {mark}) & wait"), self.sh("third", "true")], least=1))
+        self.assertLess(time.monotonic() - begin, 4.5)
+        record = r.records[0]
+        self.assertEqual([c["status"] for c in record["commands"]], ["pass", "timeout", "not-run"])
+        self.assertEqual(record["status"], "timeout")
+        self.assertEqual((r.args.out / "kept.txt").read_text(), "kept\n")
+        time.sleep(4)
+        self.assertFalse(mark.exists(), "a child outlived its part")
+
+    def test_results_of_commands(self):
+        r = self.runner()
+        r.run_part(parts.Part("x", 20, [self.sh("bad", "echo '--- FAIL: TestX'; exit 3"), self.sh("good", "echo '    --- PASS: TestY'")], least=1))
+        self.assertEqual((r.records[0]["status"], r.records[0]["commands"][0]["rc"]), ("fail", 3))
+        self.assertIn("TestX", r.records[0]["commands"][0]["tail"])
+        empty = "echo 'testing: warning: no tests to run'"
+        r.run_part(parts.Part("y", 20, [self.sh("none", empty)], least=1))
+        r.run_part(parts.Part("z", 20, [self.sh("none", empty, may_be_empty=True)], least=1))
+        r.run_part(parts.Part("w", 20, [parts.Command("gone", ["/no/such/program"])], least=1))
+        self.assertEqual([x["status"] for x in r.records[1:]], ["fail", "absent", "fail"])
+        self.assertEqual(r.write()["verdict"], "fail")
+
+    def test_no_time_left(self):
+        r = self.runner(budget=3)
+        r.run_part(parts.Part("late", 20, [self.sh("a", "true")], least=5))
+        self.assertEqual(r.records[0]["status"], "not-run")
+        self.assertEqual(r.write()["verdict"], "incomplete")
+
+    def test_the_archive_keeps_what_matters_within_its_limit(self):
+        fill(self.dir)
+        (self.dir / "summary.json").write_text("{}")
+        (self.dir / "bin").mkdir()
+        (self.dir / "bin" / "gpuprof").write_bytes(b"x")
+        (self.dir / "logs" / "huge.txt").write_bytes(os.urandom(20_000_000))
+        (self.dir / "runs" / "large.json.gz").write_bytes(os.urandom(9_000_000))
+        with tempfile.TemporaryDirectory() as other:
+            archive = pathlib.Path(other) / "r.tar.gz"
+            self.assertEqual(check.pack(self.dir, archive, dry=False), ["logs/huge.txt"])
+            self.assertLess(archive.stat().st_size, check.ARCHIVE_LIMIT)
+            with tarfile.open(archive) as tar:
+                names = tar.getnames()
+            self.assertEqual(names[0], "results/summary.json")
+            self.assertIn("results/runs/large.json.gz", names)
+            self.assertFalse([n for n in names if "/bin/" in n])
+            check.pack(self.dir, archive, dry=True)
+            with tarfile.open(archive) as tar:
+                self.assertFalse([n for n in tar.getnames() if n.startswith(("results/runs", "results/null", "results/logs"))])
+
+    def test_stopped_from_outside(self):
+        bundle = self.dir / "bundle"
+        (bundle / "bin").mkdir(parents=True)
+        (bundle / "manifest.json").write_text(json.dumps({"programs": {"gpuprof": {}}}))
+        with gzip.open(bundle / "bin/gpuprof.gz", "wt") as f:
+            f.write("#!/bin/sh\ncase \"$*\" in *'doctor --format'*) sleep 30 ;; *) echo '{}' ;; esac\n")
+        p = subprocess.Popen([sys.executable, str(HERE / "check.py"), "--bundle", str(bundle), "--dry-run", "--source", str(self.dir), "--only", "doctor"],
+                             cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(200):
+            if (self.dir / "gpu-check-results/logs/doctor-doctor.txt").exists():
+                break
+            if p.poll() is not None:
+                break
+            time.sleep(0.1)
+        p.send_signal(signal.SIGTERM)
+        _, err = p.communicate(timeout=30)
+        self.assertEqual(p.returncode, 1, err)
+        got = json.loads((self.dir / "gpu-check-results/summary.json").read_text())
+        self.assertEqual((got["ended"], got["parts"][0]["status"]), (False, "timeout"))
+        self.assertTrue((self.dir / "results-dry.tar.gz").exists())
+
+
+class Unpacking(Folder):
+    def archive(self, result=None, extra=()):
+        results = self.dir / "results"
+        results.mkdir(exist_ok=True)
+        fill(results)
+        built = summary.build(results, HEADER, [a_part()])
+        summary.write(results, {**built, **(result or {})})
+        path = self.dir / "r.tar.gz"
+        check.pack(results, path, dry=False)
+        if extra:
+            with gzip.open(path) as f, tarfile.open(path.with_name("x.tar.gz"), "w:gz") as out, tarfile.open(fileobj=f) as old:
+                for m in old:
+                    out.addfile(m, old.extractfile(m))
+                for name in extra:
+                    info = tarfile.TarInfo(name)
+                    info.size = 1
+                    out.addfile(info, io.BytesIO(b"x"))
+            return path.with_name("x.tar.gz")
+        return path
+
+    def unpack(self, path):
+        fake = self.dir / "gpuprof"
+        fake.write_text(f'#!/bin/sh\necho "$@" >>{self.dir}/asked\n')
+        fake.chmod(0o755)
+        return subprocess.run([sys.executable, str(HERE / "unpack.py"), str(path), "--root", str(self.dir / "root"), "--gpuprof", str(fake)], capture_output=True, text=True)
+
+    def test_files_and_provenance(self):
+        for _ in range(2):  # again over itself
+            out = self.unpack(self.archive())
+            self.assertEqual(out.returncode, 0, out.stderr)
+        base = self.dir / "root/baselines/nvidia-h200/gpu-check"
+        with gzip.open(base / "runs/e3nn-deepaw.json.gz") as f:
+            self.assertEqual(json.load(f)["workload"], "e3nn")
+        self.assertTrue((base / "summary.json").exists())
+        asked = (self.dir / "asked").read_text().splitlines()
+        self.assertEqual(len(asked), 2)
+        self.assertRegex(asked[0], r"^baseline add --dir \S+/root/baselines --machine nvidia-h200 .*e3nn-deepaw.json.gz .*gruflow-energyflow.json.gz$")
+        readme = (base / "README.md").read_text()
+        self.assertEqual(readme.count("`runs/e3nn-deepaw.json.gz`"), 1)
+        for word in ("NVIDIA H200", "580 / 13.0", "v1 (abc)", "2026-01-02"):
+            self.assertIn(word, readme)
+        self.assertIn("analysis.json", (self.dir / "root/testdata/traces-h200/README.md").read_text())
+
+    def test_refusals(self):
+        for change, word in (({"dry": True}, "dry run"), ({"verdict": "fail"}, "failed")):
+            out = self.unpack(self.archive(change))
+            self.assertNotEqual(out.returncode, 0)
+            self.assertIn(word, out.stderr)
+        out = self.unpack(self.archive(extra=["results/../../evil"]))
+        self.assertIn("nothing was unpacked", out.stderr)
+        self.archive()
+        for bad, word in ((a_run(simulated=True), "no GPU"), (a_run(kind="host"), "no GPU")):
+            with gzip.open(self.dir / "results/runs/e3nn-deepaw.json.gz", "wt") as f:
+                json.dump(bad, f)
+            check.pack(self.dir / "results", self.dir / "r.tar.gz", dry=False)
+            self.assertIn(word, self.unpack(self.dir / "r.tar.gz").stderr)
+        self.assertFalse((self.dir / "root").exists())
+
+    def test_partial_runs_stay_out(self):
+        self.archive()
+        with gzip.open(self.dir / "results/runs/e3nn-deepaw.json.gz", "wt") as f:
+            json.dump(a_run(status="partial"), f)
+        check.pack(self.dir / "results", self.dir / "r.tar.gz", dry=False)
+        out = self.unpack(self.dir / "r.tar.gz")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("not kept: runs/e3nn-deepaw.json.gz", out.stderr)
+        self.assertFalse((self.dir / "root/baselines/nvidia-h200/gpu-check/runs/e3nn-deepaw.json.gz").exists())
+        self.assertNotIn("e3nn-deepaw", (self.dir / "asked").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# gpu-check as far as it goes without a GPU: its scripts' own tests, the bundle, a dry run of the bundle, and gpuprof's
+# CUDA device behind it on the simulated driver.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+python=${GPU_CHECK_PYTHON:-python3} # one with torch and e3nn walks through the peers as well
+
+python3 -B -m unittest discover -s scripts/gpucheck -p 'test_*.py'
+
+scripts/gpu_bundle.sh "$scratch/bundle"
+started=$SECONDS
+"$scratch/bundle/gpu-check" --dry-run --source . --python "$python" --out "$scratch/dry" --archive "$scratch/dry.tar.gz" >"$scratch/dry.txt" ||
+  { cat "$scratch/dry.txt"; exit 1; }
+echo "gpucheck: dry run in $((SECONDS - started)) s"
+GPUCHECK_SUMMARY=$scratch/dry/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./internal/gpucheck
+if scripts/gpucheck/unpack.py "$scratch/dry.tar.gz" --root "$scratch/root" --gpuprof "$(type -P true)" 2>"$scratch/refusal.txt" ||
+  ! grep -q 'dry run' "$scratch/refusal.txt"; then
+  echo "gpucheck: unpack.py did not refuse a dry run: $(cat "$scratch/refusal.txt")" >&2
+  exit 1
+fi
+
+# The name of the test binary makes it gpuprof, with a driver that only tests can give it.
+mkdir "$scratch/sim"
+go test -c -o "$scratch/sim/gpuprof" ./cmd/gpuprof
+driver=$(go test -count=1 -run '^TestSimulatorBuilds$' -v ./internal/cuda | sed -n 's/.*simulated driver: //p')
+GPUPROF_TEST_DRIVER=$driver GPUPROF_CUDA_LIBRARY_PATH=$(dirname "$driver") GPUPROF_SIM='attr.38=1048576' \
+  "$scratch/bundle/gpu-check" --dry-run --source . --gpuprof "$scratch/sim/gpuprof" --gpuprof-device cuda --only doctor,workload-checks,null \
+  --out "$scratch/cuda" --archive "$scratch/cuda.tar.gz" >"$scratch/cuda.txt" || { cat "$scratch/cuda.txt"; exit 1; }
+grep -q 'simulated' "$scratch/cuda/summary.txt" || grep -rq 'simulated' "$scratch/cuda/logs" ||
+  { echo 'gpucheck: the simulated device was not reached' >&2; exit 1; }
+echo 'gpucheck: passed'
