@@ -18,16 +18,18 @@ Stack stack_new() {
   void *p = mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return {};
   mprotect(p, page, PROT_NONE);
-#ifdef GP_ASAN
-  // Marks of an earlier stack at this address, left in the middle of a kernel.
-  ASAN_UNPOISON_MEMORY_REGION((char *)p + page, stack_bytes);
-#endif
   return {(char *)p + page, stack_bytes};
 }
 
 void stack_free(Stack s) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  if (s.low) munmap(s.low - page, s.bytes + page);
+  if (!s.low) return;
+#ifdef GP_ASAN
+  // A fiber left in the middle of a kernel leaves its marks, and whatever is mapped here next would bear them: a
+  // library too, whose pages the loader maps without AddressSanitizer seeing it.
+  ASAN_UNPOISON_MEMORY_REGION(s.low, s.bytes);
+#endif
+  munmap(s.low - page, s.bytes + page);
 }
 
 #if defined(__x86_64__)
