@@ -26,7 +26,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	c := &Comparison{
 		Version: SchemaVersion, Tool: o.Tool, Kind: kindBudget, New: r.Source, Workload: r.Workload, Preset: r.Preset,
 		Threshold: o.full().Threshold, Seed: o.Seed, Metrics: []MetricResult{}, Differences: []Difference{}, Causes: []Cause{},
-		Warnings: append([]gpuprof.Warning{}, r.Warnings...), Next: []string{},
+		Warnings: ofCounters(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
 	}
 	for _, f := range r.Failed {
 		c.Failed = append(c.Failed, r.label()+": "+f)
@@ -95,4 +95,16 @@ func checkBudget(m *MetricData, b Budget, known []string) (BudgetResult, error) 
 		res.Where = append(res.Where, s.Where)
 	}
 	return res, nil
+}
+
+// ofCounters are the warnings that bear on exact counters; how noisy the times
+// of the same run were does not.
+func ofCounters(r *Result) []gpuprof.Warning {
+	all := sideWarnings("", r.Warnings)
+	if r.Tool != "gpuprof" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(w gpuprof.Warning) bool {
+		return !slices.Contains([]string{"counters-incomplete", "simulated"}, w.Code)
+	})
 }

@@ -18,7 +18,7 @@ const (
 
 // causes attributes the change of the total to its stages. The exposed times
 // of a sample's stages add up to its step period, so over the same samples the
-// means add up too: each run is the mean of the samples whose step is in its
+// means add up too: each run is the mean of the samples whose period is in its
 // middle half, which spikes cannot move, and each side the mean of its runs.
 func causes(b *bench) []Cause {
 	out := []Cause{}
@@ -82,28 +82,32 @@ func (b *bench) entry(name string) *entry {
 
 // stageMeans is each stage's mean over the middle samples of every run, zero
 // for a stage that the side does not have; ok is false when the series are not
-// of the same samples.
+// of the same samples. The period of a sample is the sum of its stages: the
+// total itself may have been measured in passes without stage events.
 func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
 	by := byName(r)
-	total := by[r.Total]
-	if total == nil {
-		return nil, false
+	runs := 0
+	for _, s := range r.Stages {
+		if by[s] != nil {
+			runs = max(runs, len(by[s].Runs))
+		}
 	}
 	means = make([]float64, len(stages))
-	runs := 0.0
-	for k, steps := range total.Runs {
-		if len(steps) == 0 {
+	used := 0.0
+	for k := range runs {
+		periods, same := periodsOf(r, by, k)
+		if !same {
+			return nil, false
+		}
+		if len(periods) == 0 {
 			continue
 		}
-		middle := middleHalf(steps)
-		runs++
+		middle := middleHalf(periods)
+		used++
 		for i, name := range stages {
 			s := by[name]
 			if s == nil {
 				continue
-			}
-			if k >= len(s.Runs) || len(s.Runs[k]) != len(steps) {
-				return nil, false
 			}
 			x := make([]float64, len(middle))
 			for j, at := range middle {
@@ -113,9 +117,27 @@ func stageMeans(r *Result, stages []string) (means []float64, ok bool) {
 		}
 	}
 	for i := range means {
-		means[i] /= runs
+		means[i] /= used
 	}
-	return means, runs > 0
+	return means, used > 0
+}
+
+// periodsOf adds the stages of run k up; same is false when they do not have
+// one value a sample each.
+func periodsOf(r *Result, by map[string]*MetricData, k int) (periods []float64, same bool) {
+	for i, name := range r.Stages {
+		s := by[name]
+		if s == nil || k >= len(s.Runs) || i > 0 && len(s.Runs[k]) != len(periods) {
+			return nil, false
+		}
+		if i == 0 {
+			periods = make([]float64, len(s.Runs[k]))
+		}
+		for j, v := range s.Runs[k] {
+			periods[j] += v
+		}
+	}
+	return periods, true
 }
 
 // middleHalf is the indices of the samples between the quartiles, at least one.

@@ -46,10 +46,10 @@ type Site struct {
 
 // Knob is a setting of what was measured.
 type Knob struct {
-	Value string
+	Value string `json:"value"`
 	// Model knobs change what is computed: they must agree between two sides.
 	// The others are tuning knobs: compare explains by them, a gate names them.
-	Model bool
+	Model bool `json:"model,omitempty"`
 }
 
 // RunInfo says when and how well one run was measured.
@@ -151,14 +151,20 @@ type Comparison struct {
 	Workload      string  `json:"workload,omitempty"`
 	Preset        string  `json:"preset,omitempty"`
 
-	Metrics     []MetricResult    `json:"metrics"`
-	Budgets     []BudgetResult    `json:"budgets,omitempty"`
-	Differences []Difference      `json:"differences"`
-	Causes      []Cause           `json:"causes"`
-	Failed      []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
-	Warnings    []gpuprof.Warning `json:"warnings"`
+	Metrics     []MetricResult `json:"metrics"`
+	Budgets     []BudgetResult `json:"budgets,omitempty"`
+	Differences []Difference   `json:"differences"`
+	Causes      []Cause        `json:"causes"`
+	// Findings say what would close the gap; filled by the caller.
+	Findings []gpuprof.Finding `json:"findings,omitempty"`
+	Failed   []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
+	Warnings []gpuprof.Warning `json:"warnings"`
 	// Next says what to do about an inconclusive verdict, most useful first.
 	Next []string `json:"next"`
+
+	// Order is every process in the order they ran.
+	Order        []Turn       `json:"order,omitempty"`
+	Fingerprints Fingerprints `json:"fingerprint"`
 }
 
 // MetricResult is the verdict on one metric. Figures that do not exist (the
@@ -172,7 +178,10 @@ type MetricResult struct {
 	CI95      [2]gpuprof.Number `json:"ci95"`  // of Ratio
 	P         gpuprof.Number    `json:"p"`     // one-sided, of "not worse than the equivalence margin"
 	PAdjusted gpuprof.Number    `json:"p_adjusted"`
-	Verdict   Verdict           `json:"verdict"` // regressed, improved, same, inconclusive
+	// PBetter is the mirrored one, of "not better than the equivalence margin".
+	PBetter         gpuprof.Number `json:"p_better"`
+	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
+	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive
 	// MDE is the least slowdown that data like these would find (90 % of the
 	// time), as a share: 0.05 is 5 %.
 	MDE    gpuprof.Number `json:"mde"`
@@ -184,6 +193,7 @@ type MetricResult struct {
 	Runs           [2]int         `json:"runs"`                // old, new; of the stage that decided
 	Escalated      bool           `json:"escalated,omitempty"` // stage 2 looked at it
 	Stage1         *StageEvidence `json:"stage1,omitempty"`    // what made it escalate
+	Samples        *SideSamples   `json:"samples,omitempty"`   // of the stage that decided
 }
 
 // StageEvidence is what stage 1 of a gate saw of a metric it escalated.
@@ -192,6 +202,8 @@ type StageEvidence struct {
 	CI95  [2]gpuprof.Number `json:"ci95"`
 	P     gpuprof.Number    `json:"p"`
 	Runs  [2]int            `json:"runs"`
+
+	Samples *SideSamples `json:"samples,omitempty"`
 }
 
 // Worse is how much worse New is than Old as a share (0.05 is 5 % worse),

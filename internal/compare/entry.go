@@ -120,7 +120,7 @@ func centre(runs [][]float64) float64 {
 func (e *entry) fill(paired bool) {
 	e.result = MetricResult{
 		Name: e.Name, Unit: e.Unit, HigherIsBetter: e.HigherIsBetter, Exact: e.Exact, Threshold: e.margins.Threshold, Verdict: Inconclusive,
-		Old: nan, New: nan, Ratio: nan, CI95: [2]gpuprof.Number{nan, nan}, P: nan, PAdjusted: nan, MDE: nan,
+		Old: nan, New: nan, Ratio: nan, CI95: [2]gpuprof.Number{nan, nan}, P: nan, PAdjusted: nan, PBetter: nan, PBetterAdjusted: nan, MDE: nan,
 	}
 	for s, name := range []string{"old", "new"} {
 		m := e.sides[s]
@@ -265,7 +265,7 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 	}
 	r := &e.result
 	delta, _ := e.limits()
-	r.P = gpuprof.Number(e.p())
+	r.P, r.PBetter = gpuprof.Number(e.p()), gpuprof.Number(e.mirrored())
 	r.MDE = gpuprof.Number(math.Expm1(e.worse().MDE(delta, alpha, power)))
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}

@@ -119,6 +119,7 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if b.assumed {
 		b.spread = max(b.spread, o.spread())
 	}
+	b.order = timeline(old, new)
 	floor := stageFloor(old, new)
 	b.measure(func(e *entry) (stats.Effect, bool) {
 		runs := bySession[e.Name]

@@ -165,6 +165,7 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	}
 	decideFamily(family)
 	b.entries, b.stages = final, 2
+	b.earlier = turns(g.one.order, 1, g.one.old, g.one.new)
 	b.warnings = append(b.warnings, g.one.warnings...)
 	b.warnings = slices.CompactFunc(b.warnings, func(x, y gpuprof.Warning) bool { return x == y })
 	b.old.Failed, b.new.Failed = union(g.one.old.Failed, b.old.Failed), union(g.one.new.Failed, b.new.Failed)
@@ -177,7 +178,7 @@ func (e *entry) inherit(first *entry) {
 	e.result.Threshold = first.margins.Threshold
 	e.result.Escalated = true
 	f := &first.result
-	e.result.Stage1 = &StageEvidence{Ratio: f.Ratio, CI95: f.CI95, P: f.P, Runs: f.Runs}
+	e.result.Stage1 = &StageEvidence{Ratio: f.Ratio, CI95: f.CI95, P: f.P, Runs: f.Runs, Samples: first.samples()}
 	if e.ok { // with its own margins, the p-value is another
 		e.set(e.effect, true)
 	}

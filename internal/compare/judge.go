@@ -18,6 +18,7 @@ type bench struct {
 	entries  []*entry
 	diffs    []Difference
 	order    []bool // the runs in the order taken, true for the new side
+	earlier  []Turn // of stage 1, where stage 2 is on the bench
 	warnings []gpuprof.Warning
 	spread   float64 // between sessions, 0 in one job
 	assumed  bool
@@ -200,7 +201,7 @@ func decide(tested []*entry, untested int, clear bool) {
 		if clear {
 			least = limit
 		}
-		e.result.PAdjusted = gpuprof.Number(p[i])
+		e.result.PAdjusted, e.result.PBetterAdjusted = gpuprof.Number(p[i]), gpuprof.Number(mirrored[i])
 		switch {
 		case p[i] <= alpha && w.Lower(1-alpha) > least:
 			e.result.Verdict = Regressed
@@ -226,6 +227,7 @@ func escalate(tested []*entry) (up []*entry) {
 	mirrored = stats.Holm(mirrored)
 	for i, e := range tested {
 		_, limit := e.limits()
+		e.result.PBetterAdjusted = gpuprof.Number(mirrored[i])
 		switch {
 		case e.p() < escalateAlpha || e.worse().Upper(passLevel) > limit:
 			e.result.Escalated = true

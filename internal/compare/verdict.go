@@ -2,6 +2,8 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,18 +26,21 @@ func (b *bench) comparison() *Comparison {
 		Threshold: b.o.full().Threshold, SessionSpread: b.spread, SpreadAssumed: b.assumed, Seed: b.o.Seed, Stages: b.stages,
 		Metrics: make([]MetricResult, len(b.entries)), Differences: b.diffs, Warnings: []gpuprof.Warning{}, Next: []string{},
 	}
+	c.Order = slices.Concat(b.earlier, turns(b.order, b.stages, b.old, b.new))
+	c.Fingerprints = Fingerprints{fingerprintOf(b.old), fingerprintOf(b.new)}
 	for i, e := range b.entries {
 		c.Metrics[i] = e.result
+		c.Metrics[i].Samples = e.samples()
 		if e.result.Verdict == Inconclusive && e.blocked != "" {
 			c.Metrics[i].Reason = e.blocked
 		}
 	}
 	c.Causes = causes(b)
-	for _, side := range []*Result{b.old, b.new} {
+	for i, side := range []*Result{b.old, b.new} {
 		for _, f := range side.Failed {
 			c.Failed = append(c.Failed, side.label()+": "+f)
 		}
-		c.Warnings = append(c.Warnings, side.Warnings...)
+		c.Warnings = append(c.Warnings, sideWarnings([]string{"old", "new"}[i]+" side: ", side.Warnings)...)
 	}
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
@@ -111,4 +116,29 @@ func list(codes []string) string {
 		return "(for no recorded reason)"
 	}
 	return strings.Join(slices.Compact(slices.Clone(codes)), ", ")
+}
+
+var ofProcess = regexp.MustCompile(`^process \d+: `)
+
+// sideWarnings puts side before what one side warns of. What several of its
+// processes warn of stands there once, with how many they are.
+func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
+	out := []gpuprof.Warning{}
+	processes := map[string]int{}
+	for _, w := range all {
+		prefix := ofProcess.FindString(w.Text)
+		if prefix != "" {
+			if processes[w.Code]++; processes[w.Code] > 1 {
+				continue
+			}
+		}
+		w.Text = side + w.Text
+		out = append(out, w)
+	}
+	for i, w := range out {
+		if n := processes[w.Code] - 1; n > 0 && ofProcess.MatchString(strings.TrimPrefix(w.Text, side)) {
+			out[i].Text += fmt.Sprintf(" (and so in %d more of its processes)", n)
+		}
+	}
+	return out
 }

@@ -41,7 +41,7 @@ func Gate(w io.Writer, c *compare.Comparison, o Options) error {
 	}
 	p.reasons(rows)
 	p.budgets(c)
-	p.list("failed", c.Failed, red)
+	p.list("failed", "failure", c.Failed, red)
 	if !o.Quiet {
 		p.causes(c)
 		p.differences(c)
@@ -283,15 +283,15 @@ func (p *printer) differences(c *compare.Comparison) {
 	}
 }
 
-// list prints short texts under one label.
-func (p *printer) list(label string, texts []string, color string) {
+// list prints short texts under one label; noun is what one of them is.
+func (p *printer) list(label, noun string, texts []string, color string) {
 	head := label + ": "
 	for i, t := range texts {
 		if i == 0 {
 			p.blank()
 		}
 		if i == gateNotes {
-			p.wrap("", fmt.Sprintf("%d more %s in --format json", len(texts)-i, label))
+			p.wrap("", view.Plural(len(texts)-i, noun)+" more in --format json")
 			break
 		}
 		for j, l := range fold(view.Clean(t, 0), p.o.width()-twwidth.Width(head)) {
@@ -313,7 +313,7 @@ func (p *printer) gateWarnings(c *compare.Comparison) {
 		}
 		texts = append(texts, text)
 	}
-	p.list("warning", texts, yellow)
+	p.list("warning", "warning", texts, yellow)
 }
 
 func (p *printer) next(c *compare.Comparison) {

@@ -169,9 +169,9 @@ func cutWidest(cols []column, excess int) bool {
 		return false
 	}
 	c := &cols[widest]
-	c.title = twwidth.Truncate(c.title, room, "…")
+	c.title = short(c.title, room)
 	for i, cell := range c.cells {
-		c.cells[i] = twwidth.Truncate(cell, room, "…")
+		c.cells[i] = short(cell, room)
 	}
 	return c.width() <= room
 }

@@ -1,0 +1,133 @@
+package compare
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Samples are one side's samples of a metric in its unit, one list a run (a
+// process) as Turn.Run counts them. What is not finite is null in JSON and NaN
+// when read back.
+type Samples [][]float64
+
+// MarshalJSON implements json.Marshaler.
+func (s Samples) MarshalJSON() ([]byte, error) {
+	out := []byte{'['}
+	for i, run := range s {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '[')
+		for j, v := range run {
+			if j > 0 {
+				out = append(out, ',')
+			}
+			if notFinite(v) {
+				out = append(out, "null"...)
+				continue
+			}
+			out = strconv.AppendFloat(out, v, 'g', -1, 64)
+		}
+		out = append(out, ']')
+	}
+	return append(out, ']'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Samples) UnmarshalJSON(b []byte) error {
+	var runs [][]*float64
+	if err := json.Unmarshal(b, &runs); err != nil {
+		return err
+	}
+	*s = make(Samples, len(runs))
+	for i, run := range runs {
+		(*s)[i] = make([]float64, len(run))
+		for j, v := range run {
+			(*s)[i][j] = math.NaN()
+			if v != nil {
+				(*s)[i][j] = *v
+			}
+		}
+	}
+	return nil
+}
+
+// SideSamples are the samples of both sides; a side without any is null.
+type SideSamples struct {
+	Old Samples `json:"old"`
+	New Samples `json:"new"`
+}
+
+// Turn is one process that was measured, in the order they ran.
+type Turn struct {
+	Stage int    `json:"stage,omitempty"` // of a gate, 1 or 2
+	Side  string `json:"side"`            // "old" or "new"
+	Run   int    `json:"run"`             // its place in that side's samples, from 0
+	// StartS is the Unix time of its first sample in seconds, 0 when unknown.
+	// Without times all of the old side is taken to have run first.
+	StartS  float64  `json:"start_s,omitempty"`
+	Flagged float64  `json:"flagged,omitempty"` // share of its samples that carry a flag
+	Codes   []string `json:"codes,omitempty"`   // of those flags
+}
+
+// Fingerprint is what a side says of itself: the fields that differences are
+// looked for in.
+type Fingerprint struct {
+	Tool  string            `json:"tool"`
+	Env   map[string]string `json:"env"`   // must agree
+	Facts map[string]string `json:"facts"` // may explain a change
+	Code  map[string]string `json:"code"`
+	Knobs map[string]Knob   `json:"knobs"`
+}
+
+// Fingerprints are those of both sides; budgets have a new side only.
+type Fingerprints struct {
+	Old *Fingerprint `json:"old,omitempty"`
+	New *Fingerprint `json:"new,omitempty"`
+}
+
+func fingerprintOf(r *Result) *Fingerprint {
+	return &Fingerprint{Tool: r.Tool, Env: filled(r.Env), Facts: filled(r.Facts), Code: filled(r.Code), Knobs: filled(r.Knobs)}
+}
+
+// filled is an empty map for nil: the JSON has {} where nothing is known.
+func filled[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return m
+}
+
+// samples are what the metric was judged by, before empty runs were dropped
+// and the floor was applied.
+func (e *entry) samples() *SideSamples {
+	s := &SideSamples{}
+	for i, into := range []*Samples{&s.Old, &s.New} {
+		if m := e.sides[i]; m != nil {
+			*into = m.Runs
+		}
+	}
+	return s
+}
+
+// turns writes an order of runs down, true for the new side.
+func turns(order []bool, stage int, old, new *Result) []Turn {
+	out := make([]Turn, 0, len(order))
+	next := map[bool]int{}
+	for _, isNew := range order {
+		t := Turn{Stage: stage, Side: "old", Run: next[isNew]}
+		r := old
+		if isNew {
+			t.Side, r = "new", new
+		}
+		if t.Run < len(r.RunInfo) {
+			i := r.RunInfo[t.Run]
+			t.StartS, t.Flagged, t.Codes = i.StartS, i.Flagged, slices.Clone(i.Codes)
+		}
+		next[isNew]++
+		out = append(out, t)
+	}
+	return out
+}
