@@ -1,16 +1,24 @@
 // Package pprof writes runs as a profile that go tool pprof reads: where the
-// time, the bytes and the flops of all measured steps went.
+// time, the bytes and the flops of a step go.
 //
-// Values are sums over every instrumented step, so that the total of a stage
-// is the sum of its samples and counts are the counts of all steps. Stacks
-// are workload > step > stage > kernel. The step's own frame holds nothing:
-// device and host time overlap, so neither adds up to the step's period.
+// Values are of one step: the medians that the tables print, so that -top shows
+// the tables' figures and -diff_base takes runs of any number of samples. What
+// fewer than half of the steps have, whose median is zero, has its mean.
+// Several processes share a figure in the ratio of their own; counts are the
+// same in every process and carry no process label. Stacks are step > stage >
+// kernel.
+//
+// device_time and host_time overlap, so neither adds up to the step. step_time
+// does: it is the step's median, divided by the stages' shares. Where stages
+// were timed in a pass of their own (Run.ProbedStep) it is that pass's step,
+// and a comment says so. Energy is known of the whole step alone and stays with
+// the step's frame.
 //
 // Kernel times come from a separate marked pass and are shorter or longer
-// than in the measured steps. Each kernel gets the part of its stage's total
-// that its median has of the stage's median; when the parts exceed the
-// stage they are scaled to it, and what they leave stays with the stage
-// itself. So children always sum to the stage.
+// than in the measured steps. Each kernel gets the part of its stage that its
+// median has of the stage's median; when the parts exceed the stage they are
+// scaled to it, and what they leave stays with the stage itself. So children
+// always sum to the stage.
 package pprof
 
 import (
@@ -20,6 +28,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -28,13 +37,16 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// The sample types, in the order of a sample's values.
+// The sample types, in the order of a sample's values. Energy is there only
+// where a run has it.
 const (
 	deviceTime = iota
 	hostTime
+	stepTime
 	bytesMoved
 	flops
 	launches
+	energy
 	nValues
 )
 
@@ -58,18 +70,26 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	}
 	b := &builder{locations: map[string]*profile.Location{}, p: &profile.Profile{
 		SampleType: []*profile.ValueType{
-			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"},
-			{Type: "bytes", Unit: "bytes"}, {Type: "flops", Unit: "count"}, {Type: "launches", Unit: "count"},
+			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "step_time", Unit: "nanoseconds"},
+			{Type: "bytes", Unit: "bytes"}, {Type: "flops", Unit: "count"}, {Type: "launches", Unit: "count"}, {Type: "energy", Unit: "microjoules"},
 		},
 		Comments: []string{runfile.Marker + " " + view.Clean(runs[0].Tool.Version, 40)},
 	}}
 	if !runs[0].Started.IsZero() {
 		b.p.TimeNanos = runs[0].Started.UnixNano()
 	}
+	joules := false
 	for _, r := range runs {
 		b.p.Comments = append(b.p.Comments, fingerprint(r)...)
 		if view.HasTimes(r) {
 			b.run(r)
+			joules = joules || view.Usable(r.EnergyStep) != nil
+		}
+	}
+	if !joules {
+		b.p.SampleType = b.p.SampleType[:energy]
+		for _, s := range b.p.Sample {
+			s.Value = s.Value[:energy]
 		}
 	}
 	b.p.DefaultSampleType = b.defaultType()
@@ -79,6 +99,9 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 	return b.p, nil
 }
 
+// nameLimit bounds names, in runes.
+const nameLimit = 200
+
 type builder struct {
 	p         *profile.Profile
 	locations map[string]*profile.Location
@@ -87,7 +110,7 @@ type builder struct {
 // frame is the location of a name at one level; the same name at two levels
 // (a stage and its only kernel) is two functions.
 func (b *builder) frame(level, name string) *profile.Location {
-	name = view.Clean(name, 200)
+	name = view.Clean(name, nameLimit)
 	if name == "" {
 		name = "unnamed " + level
 	}
@@ -103,46 +126,36 @@ func (b *builder) frame(level, name string) *profile.Location {
 }
 
 func (b *builder) run(r *gpuprof.Run) {
-	root := []*profile.Location{b.frame("step", "step"), b.frame("workload", r.Workload)}
-	for p := range stepLists(r) {
-		lab := labels(r, p)
-		b.p.DurationNanos += nanos(total(r.Step, p))
-		for _, s := range view.Stages(r) {
-			b.stage(r, s, p, root, lab)
-		}
+	d := divide(r)
+	b.p.DurationNanos += d.duration
+	step := b.frame("step", "step")
+	stageNames := map[string]bool{}
+	for _, s := range view.Stages(r) {
+		stageNames[view.Clean(s.Name, nameLimit)] = true
 	}
-}
-
-// stepLists are the processes: the step's lists, or one when only stages have samples.
-func stepLists(r *gpuprof.Run) [][]float64 {
-	if r.Step != nil && len(r.Step.Runs) > 0 {
-		return r.Step.Runs
-	}
-	for _, s := range r.Stages {
-		for _, series := range []*gpuprof.Series{s.Device, s.Host} {
-			if series != nil && s.Parent == "step" {
-				return series.Runs
+	streams := streamsOf(r)
+	for p := range d.rows() {
+		lab := labels(r, d.process(p))
+		b.sample([]*profile.Location{step}, d.step[p], lab)
+		for i, s := range view.Stages(r) {
+			if on := streams[s.Name]; len(on) > 0 {
+				lab["stream"] = on
+			} else {
+				delete(lab, "stream")
 			}
+			own, stack := d.stages[i][p], []*profile.Location{b.frame("stage", s.Name), step}
+			for _, k := range split(view.Kernels(r, s.Name), s, own) {
+				for j := range own {
+					own[j] -= k.v[j]
+				}
+				if stageNames[view.Clean(k.name, nameLimit)] { // pprof adds up what has one name
+					k.name += " (kernel)"
+				}
+				b.sample(append([]*profile.Location{b.frame("kernel", k.name)}, stack...), k.v, lab)
+			}
+			b.sample(stack, own, lab)
 		}
 	}
-	return nil
-}
-
-func (b *builder) stage(r *gpuprof.Run, s view.Stage, p int, root []*profile.Location, lab map[string][]string) {
-	steps := float64(count(r.Step, p))
-	if r.Step == nil {
-		steps = float64(max(count(s.Device, p), count(s.Host, p)))
-	}
-	own := values{nanos(total(s.Device, p)), nanos(total(s.Host, p)),
-		whole((s.Counters["bytes_read"] + s.Counters["bytes_written"]) * steps), whole(s.Counters["flops"] * steps), whole(s.Counters["launches"] * steps)}
-	stack := append([]*profile.Location{b.frame("stage", s.Name)}, root...)
-	for _, k := range split(view.Kernels(r, s.Name), s, own, steps) {
-		for i := range own {
-			own[i] -= k.v[i]
-		}
-		b.sample(append([]*profile.Location{b.frame("kernel", k.name)}, stack...), k.v, lab)
-	}
-	b.sample(stack, own, lab)
 }
 
 func (b *builder) sample(stack []*profile.Location, v values, lab map[string][]string) {
@@ -159,16 +172,16 @@ type kernel struct {
 // split gives each kernel its part of a stage's totals (see the package's
 // comment), never more than the stage has left. Host time stays with the
 // stage: a kernel has none.
-func split(kernels []gpuprof.StageResult, s view.Stage, stage values, steps float64) []kernel {
+func split(kernels []gpuprof.StageResult, s view.Stage, stage values) []kernel {
 	var parts [nValues]float64
 	want := make([][nValues]float64, len(kernels))
 	for i, k := range kernels {
 		if d := view.Usable(k.Device); d != nil && s.Device != nil && s.Device.Median > 0 && d.Median > 0 {
 			want[i][deviceTime] = d.Median / s.Device.Median * float64(stage[deviceTime])
 		}
-		want[i][bytesMoved] = positive(k.Counters["bytes_read"]+k.Counters["bytes_written"]) * steps
-		want[i][flops] = positive(k.Counters["flops"]) * steps
-		want[i][launches] = positive(k.Counters["launches"]) * steps
+		want[i][bytesMoved] = positive(k.Counters["bytes_read"] + k.Counters["bytes_written"])
+		want[i][flops] = positive(k.Counters["flops"])
+		want[i][launches] = positive(k.Counters["launches"])
 		for j := range parts {
 			parts[j] += want[i][j]
 		}
@@ -202,24 +215,6 @@ func whole(v float64) int64 { return int64(math.Round(min(positive(v), 1e17))) }
 
 func nanos(seconds float64) int64 { return whole(seconds * 1e9) }
 
-// total adds process p's finite, positive samples.
-func total(s *gpuprof.Series, p int) float64 {
-	sum := 0.0
-	if s != nil && p < len(s.Runs) {
-		for _, v := range s.Runs[p] {
-			sum += positive(v)
-		}
-	}
-	return sum
-}
-
-func count(s *gpuprof.Series, p int) int {
-	if s == nil || p >= len(s.Runs) {
-		return 0
-	}
-	return len(s.Runs[p])
-}
-
 // defaultType is device_time, unless nothing ran on a device.
 func (b *builder) defaultType() string {
 	var device, host int64
@@ -232,14 +227,34 @@ func (b *builder) defaultType() string {
 	return b.p.SampleType[deviceTime].Type
 }
 
-func labels(r *gpuprof.Run, process int) map[string][]string {
+// streamsOf are the streams each stage was seen on in the example step.
+func streamsOf(r *gpuprof.Run) map[string][]string {
+	out := map[string][]string{}
+	for _, s := range r.ExampleStep {
+		if lane := view.Clean(s.Lane, 60); lane != "host" && !slices.Contains(out[s.Stage], lane) {
+			out[s.Stage] = append(out[s.Stage], lane)
+		}
+	}
+	for _, on := range out {
+		slices.Sort(on)
+	}
+	return out
+}
+
+// labels of process p, counted from 0; less than 0 is no one process.
+func labels(r *gpuprof.Run, p int) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range r.Knobs {
 		out[view.Clean(k, 60)] = []string{view.Clean(v, 200)}
 	}
 	// After the knobs: a knob cannot take these names over.
-	out["device"], out["preset"] = []string{view.Clean(r.Device.Name, 200)}, []string{view.Clean(r.Preset, 60)}
-	out["mode"], out["process"] = []string{view.Clean(string(r.Mode), 20)}, []string{strconv.Itoa(process + 1)}
+	delete(out, "process")
+	for k, v := range map[string]string{"workload": r.Workload, "preset": r.Preset, "device": r.Device.Name, "mode": string(r.Mode)} {
+		out[k] = []string{view.Clean(v, 200)}
+	}
+	if p >= 0 {
+		out["process"] = []string{strconv.Itoa(p + 1)}
+	}
 	return out
 }
 
@@ -247,12 +262,21 @@ func fingerprint(r *gpuprof.Run) []string {
 	out := []string{
 		view.Title(r) + ", " + view.Headline(r),
 		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Clean(r.Device.CPU, 80), r.Device.CPUCores, view.Clean(r.Device.OS, 20), view.Clean(r.Device.Kernel, 60), view.Clean(r.Device.Go, 20)),
+		"seed " + strconv.FormatUint(r.Seed, 10) + "; knobs " + view.SettingText(r, slices.Sorted(maps.Keys(r.Knobs))),
 	}
-	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
-		out = append(out, view.SettingText(r, []string{k}))
-	}
+	var facts []string
 	for _, k := range slices.Sorted(maps.Keys(r.Device.DeviceInfo)) {
-		out = append(out, view.Clean(k, 40)+": "+view.Clean(r.Device.DeviceInfo[k], 200))
+		facts = append(facts, view.Clean(k, 40)+": "+view.Clean(r.Device.DeviceInfo[k], 200))
+	}
+	if len(facts) > 0 {
+		out = append(out, "device "+strings.Join(facts, "; "))
+	}
+	if !view.HasTimes(r) {
+		return append(out, "no times are reported")
+	}
+	out = append(out, "values are of one step, medians as the tables print them")
+	if note := view.ApartNote(r); note != "" {
+		out = append(out, "step_time: "+note)
 	}
 	return out
 }

@@ -66,6 +66,15 @@ func Summary(r *gpuprof.Run) []Line {
 	return out
 }
 
+// ApartNote says what exposed times and shares add up to where that is not the
+// step; "" where it is.
+func ApartNote(r *gpuprof.Run) string {
+	if Usable(r.ProbedStep) == nil {
+		return ""
+	}
+	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
+}
+
 // withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".
 func withKind(interval string, s *gpuprof.Series) string {
 	if interval == None {
