@@ -32,7 +32,8 @@ func tried() map[string][]string {
 // Alternatives lists what can be tried instead of base: of every tuning knob
 // (or of only those named), each other value; of whole-number knobs a quarter,
 // half, double and four times the value. Model knobs are never among them, nor
-// are knobs in fixed. The order is drawn from seed and the same for the same
+// are knobs in fixed that only does not name: what is in both is where the
+// search starts. The order is drawn from seed and the same for the same
 // seed. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
@@ -41,7 +42,8 @@ func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixe
 	var out []Change
 	for _, k := range w.Knobs() {
 		_, isFixed := fixed[k.Name]
-		if k.Model || k.NamesFile || isFixed || len(only) > 0 && !slices.Contains(only, k.Name) {
+		named := slices.Contains(only, k.Name)
+		if k.Model || k.NamesFile || isFixed && !named || len(only) > 0 && !named {
 			continue
 		}
 		for _, v := range values(k, base[k.Name]) {

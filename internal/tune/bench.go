@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Side is one setting to measure.
@@ -42,6 +38,10 @@ type Limits struct {
 	MaxError  float64       // largest relative error against float64; 0: no limit
 	MaxMemory int64         // bytes; 0: no limit
 	Seed      uint64
+	// Sitting: this is one of several comparisons whose mean is the answer. Both
+	// sides are opened anew, so that the spread between sittings holds what
+	// the place of their buffers in memory does.
+	Sitting bool
 }
 
 // Bench compares two settings. What B cannot do is in the Outcome; an error is
@@ -49,18 +49,6 @@ type Limits struct {
 type Bench interface {
 	Compare(ctx context.Context, a, b Side, l Limits) (*Outcome, error)
 }
-
-// The protocol of a comparison in one process.
-const (
-	blockTime   = 40 * time.Millisecond
-	energyBlock = 2 * time.Second // a GPU's counter moves every 20 to 100 ms
-	leastPairs  = 4
-	decidePairs = 8 // no early stop before: the interval of few pairs is luck
-	mostPairs   = 120
-	leastSteps  = 3
-	mostSteps   = 4096
-	decideWidth = 1.5 // half intervals from no effect: stricter than 95 %, since it is looked at again and again
-)
 
 // InProcess compares two sessions in this process, block by block in mirrored
 // order (ABBA or BAAB). On the host device every session has a device of its
@@ -76,25 +64,6 @@ type InProcess struct {
 	// checked holds the errors of settings that have been compared with the
 	// reference in this process: the same setting computes the same again.
 	checked map[string]float64
-}
-
-// bench is one open session.
-type bench struct {
-	side    Side
-	dev     gpuprof.Device
-	own     bool
-	sess    gpuprof.Session
-	main    gpuprof.Stream
-	probe   edgeProbe
-	work    float64
-	unit    string
-	error   float64
-	memory  int64
-	oneTime map[string]float64
-	ahead   int // steps whose input may be made while the session is idle
-	next    int
-	stepS   float64
-	counts  map[string]float64
 }
 
 // Close ends what is still open.
@@ -121,6 +90,11 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 	began := time.Now()
 	out := &Outcome{}
 	defer func() { out.Seconds = time.Since(began).Seconds() }()
+	if l.Sitting {
+		if err := p.release(); err != nil {
+			return nil, err
+		}
+	}
 	sa, err := p.base(ctx, a)
 	if err != nil {
 		return nil, err
@@ -210,232 +184,6 @@ func (p *InProcess) device() (d gpuprof.Device, own bool, err error) {
 	p.shared = d
 	return d, false, nil
 }
-
-// open opens, checks and warms up one side.
-func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
-	dev, own, err := p.device()
-	if err != nil {
-		return nil, err
-	}
-	s := &bench{side: side, dev: dev, own: own}
-	defer func() {
-		if err != nil {
-			_ = s.close() // what went wrong first is what matters
-		}
-	}()
-	if err := side.Workload.Refuse(dev.Info(), side.Knobs); err != nil {
-		return nil, err
-	}
-	defer s.environment()()
-	before, began := dev.Memory().InUse, time.Now()
-	if s.sess, err = side.Workload.Open(ctx, dev, gpuprof.Config{Preset: side.Preset, Knobs: side.Knobs, Seed: 1, Mode: gpuprof.Steady}); err != nil {
-		s.sess = nil // an interface that holds a nil pointer is not nil
-		return nil, err
-	}
-	s.oneTime = map[string]float64{"setup_s": time.Since(began).Seconds()}
-	s.readInput(s.sess.Input())
-	s.work, s.unit = s.sess.Work()
-	s.main = s.sess.Main()
-	for i := range s.probe.events {
-		if s.probe.events[i], err = dev.NewEvent(); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.check(ctx, s); err != nil {
-		return nil, err
-	}
-	if err := s.warm(); err != nil {
-		return nil, err
-	}
-	s.memory = dev.Memory().InUse - before
-	if own {
-		s.memory = dev.Memory().Peak
-	}
-	return s, nil
-}
-
-// readInput takes one-time costs from what the session says of itself.
-func (s *bench) readInput(in map[string]any) {
-	for k, v := range in {
-		if f, ok := v.(float64); ok && strings.HasSuffix(k, "_s") {
-			s.oneTime[k] = f
-		}
-	}
-	if n, ok := in["batches_ahead"].(int); ok {
-		s.ahead = n
-	}
-}
-
-// check checks a setting once.
-func (p *InProcess) check(ctx context.Context, s *bench) error {
-	if e, ok := p.checked[s.side.key()]; ok {
-		s.error = e
-		return nil
-	}
-	if err := s.check(ctx); err != nil {
-		return err
-	}
-	if p.checked == nil {
-		p.checked = map[string]float64{}
-	}
-	p.checked[s.side.key()] = s.error
-	return nil
-}
-
-// check compares with the float64 reference: a setting that computes something
-// else is no alternative.
-func (s *bench) check(ctx context.Context) error {
-	checks, err := s.sess.Check(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range checks {
-		if e := float64(c.RelativeError); e > s.error {
-			s.error = e
-		}
-		if !c.Pass {
-			return gpuprof.Errorf(gpuprof.ErrCheck, "checking stage %s: relative error %.2g is above %.2g; this setting computes something else", c.Stage, float64(c.RelativeError), c.Tolerance)
-		}
-	}
-	return s.main.Sync()
-}
-
-// warm runs until a block is as long as it will be: the first one also loads.
-func (s *bench) warm() error {
-	s.stepS = 0
-	for range 3 {
-		if _, err := s.block(blockTime / 3); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *bench) close() error {
-	var err error
-	if s.sess != nil {
-		err = s.sess.Close()
-	}
-	if s.own {
-		err = errors.Join(err, s.dev.Close())
-	}
-	return err
-}
-
-// environment sets the side's variables until the returned function is called.
-func (s *bench) environment() func() {
-	old := map[string]string{}
-	for k, v := range s.side.Env {
-		old[k] = os.Getenv(k)
-		_ = os.Setenv(k, v)
-	}
-	return func() {
-		for k, v := range old {
-			if v == "" {
-				_ = os.Unsetenv(k)
-				continue
-			}
-			_ = os.Setenv(k, v)
-		}
-	}
-}
-
-// blocks runs pairs of blocks until the answer is clear or the time is spent.
-func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began time.Time, out *Outcome) error {
-	bs := stats.NewBootstrap(seedOfDraws, 0)
-	order := stats.MirroredOrder(mostPairs, l.Seed)
-	target := blockTime
-	if l.Goal == Energy {
-		target = energyBlock
-	}
-	for pair := 0; pair < mostPairs && ctx.Err() == nil; pair++ {
-		turns := [2]*bench{a, b}
-		if order[pair] {
-			turns = [2]*bench{b, a}
-		}
-		for _, s := range turns {
-			cost, seconds, err := p.blockCost(s, l.Goal, target)
-			if err != nil {
-				return err
-			}
-			if s == b {
-				out.B, out.TimeB = append(out.B, []float64{cost}), append(out.TimeB, []float64{seconds})
-			} else {
-				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
-			}
-		}
-		n := pair + 1
-		spent := time.Since(began)
-		late := spent > l.Time
-		if n%2 == 1 && spent < 5*l.Time { // whole mirrored couples, unless they are far too dear
-			continue
-		}
-		if late && (n >= leastPairs || spent > 4*l.Time) || n >= decidePairs && settled(bs, out) {
-			break
-		}
-	}
-	out.CountA, out.CountB = a.counts, b.counts
-	return nil
-}
-
-// settled says that more pairs would not change the verdict.
-func settled(bs *stats.Bootstrap, out *Outcome) bool {
-	d := ratioOf(bs, out.A, out.B)
-	if !d.ok {
-		return false
-	}
-	if d.judge(Time) == None {
-		return true
-	}
-	half := math.Log(d.ci[1]/d.ci[0]) / 2
-	return math.Abs(math.Log(d.ratio)) > decideWidth*half && d.ci[1]-d.ci[0] < 0.06*d.ratio
-}
-
-// blockCost is the cost per unit of work over one block.
-func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, seconds float64, err error) {
-	runtime.GC() // so that none starts inside the block
-	var before float64
-	if g == Energy {
-		var ok bool
-		if p.EnergyJ == nil {
-			return 0, 0, errNoEnergy()
-		}
-		if before, ok = p.EnergyJ(); !ok {
-			return 0, 0, errNoEnergy()
-		}
-	}
-	restore := s.environment()
-	seconds, err = s.block(target)
-	restore()
-	if err != nil {
-		return 0, 0, &sideError{s, err}
-	}
-	seconds /= s.work
-	switch g {
-	case Energy:
-		after, ok := p.EnergyJ()
-		if !ok || after <= before {
-			return 0, 0, errNoEnergy()
-		}
-		return (after - before) / (s.work * float64(s.probe.seen)), seconds, nil
-	case Memory:
-		return float64(s.memory), seconds, nil
-	}
-	return seconds, seconds, nil
-}
-
-func errNoEnergy() error {
-	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read; use --goal time")
-}
-
-// sideError says whose step failed.
-type sideError struct {
-	side *bench
-	err  error
-}
-
-func (e *sideError) Error() string { return e.err.Error() }
-func (e *sideError) Unwrap() error { return e.err }
 
 // extra is what B pays once and A does not.
 func extra(a, b map[string]float64) map[string]float64 {

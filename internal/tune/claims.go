@@ -13,7 +13,8 @@ type Claim struct {
 	Placebo bool
 	AB      []AB
 	// Run is "share" or "overhead": the figure comes from one whole run of
-	// AB[0].B, not from a comparison.
+	// AB[0].B, not from a comparison. "exact": times say nothing on the host
+	// device, which has no such arithmetic; errors and bytes do.
 	Run string
 	// Host says that the host device can measure it; GPU that a GPU can.
 	Host, GPU bool
@@ -27,11 +28,15 @@ type AB struct {
 	Workload, Preset string
 	A, B             gpuprof.Settings // over the preset
 	EnvB             map[string]string
+	On               string // only on this kind of device, "host" or "cuda"; empty: on both
 }
 
 const (
 	notYet     = "not measured yet"
 	needsGPU   = "it needs a GPU"
+	share      = "share"
+	overhead   = "overhead"
+	exactly    = "exact"
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
@@ -41,6 +46,8 @@ func gru(a, b set) AB                 { return AB{Workload: "gruflow", Preset: "
 func eq(a, b set) AB                  { return AB{Workload: "e3nn", Preset: "small", A: a, B: b} }
 func batches(a, b set) AB             { return AB{Workload: "collate", Preset: "small", A: a, B: b} }
 func naively(a, b set) AB             { return AB{Workload: "collate", Preset: "naive", A: a, B: b} }
+func copying(a, b set) AB             { return AB{Workload: transferName, Preset: "small", A: a, B: b} }
+func loading(a, b set) AB             { return AB{Workload: weightsName, Preset: "small", A: a, B: b} }
 func gpuOnly(c Claim) Claim           { c.GPU = true; return c }
 func missing(c Claim, w string) Claim { c.Not = w; return c }
 
@@ -63,81 +70,6 @@ func Claims() []Claim {
 		all = append(all, part...)
 	}
 	return all
-}
-
-func energyFlowClaims() []Claim {
-	return []Claim{
-		{ID: "ef-sync", Guide: "Energy Flow", Claim: "synchronise before reading memory metrics blocks every step", Figure: "blocks every step", Host: true, GPU: true,
-			AB: []AB{gru(set{"sync": "step"}, set{"sync": "never"}), gru(set{"sync": "every:10"}, set{"sync": "never"})}},
-		{ID: "ef-reset", Guide: "Energy Flow", Claim: "resetting peak statistics each step costs a sync", Figure: "a sync a step", Host: true, GPU: true,
-			AB: []AB{gru(set{"reset_stats": "on"}, set{"reset_stats": "off"}), gru(set{"reset_stats": "sync"}, set{"reset_stats": "off"})}},
-		{ID: "ef-loader", Guide: "Energy Flow, pharmagen", Claim: "num_workers > 0 and persistent workers", Figure: "10-30 % CPU efficiency", Speedup: 1.1, Host: true, GPU: true,
-			AB: []AB{batches(set{"workers": "0"}, set{"workers": "1"}), batches(set{"workers": "0"}, set{"workers": "2"}),
-				batches(set{"workers": "1", "persistent": "off", "epoch": "8"}, set{"workers": "1", "persistent": "on"})}},
-		{ID: "ef-det", Guide: "Energy Flow, Aetheria, RxVision", Claim: "deterministic mode slows; autotune helps", Figure: "5-10 %", Speedup: 1.05, Host: true, GPU: true,
-			AB: []AB{gru(set{"deterministic": "on"}, set{"deterministic": "off"}), gru(set{"autotune": "off"}, set{"autotune": "on"})}},
-		{ID: "det-fill", Guide: "large trainers, not the guides", Claim: "deterministic mode fills uninitialised memory", Figure: "about 15 %", Speedup: 1.1, Host: true, GPU: true,
-			AB: []AB{gru(set{"fill": "on"}, set{"fill": "off"})}},
-		{ID: "ef-item", Guide: "Energy Flow", Claim: ".item() in hot loops", Figure: "avoid it", Host: true, GPU: true,
-			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"})}},
-		{ID: "compile", Guide: "Energy Flow, Aetheria, DeePAW", Claim: "torch.compile, reduce-overhead", Figure: "20-35 %, 2-3x, 20-50 %", Speedup: 1.2, Host: true, GPU: true,
-			AB: []AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"})}},
-	}
-}
-
-func aetheriaClaims() []Claim {
-	return []Claim{
-		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true,
-			AB: []AB{gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"})}},
-		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, notYet),
-		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Host: true, GPU: true,
-			AB: []AB{eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
-	}
-}
-
-func pharmagenClaims() []Claim {
-	return []Claim{
-		gpuOnly(Claim{ID: "ph-amp", Guide: "pharmagen, RxVision, DeePAW", Claim: "mixed precision", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5,
-			AB: []AB{gru(set{"precision": "fp32"}, set{"precision": "bf16"}), gru(set{"precision": "fp32"}, set{"precision": "fp16"}), eq(set{"precision": "fp32"}, set{"precision": "bf16"})}}),
-		gpuOnly(Claim{ID: "ph-tf32", Guide: "pharmagen, RxVision", Claim: "TF32", Figure: "8x on Ampere", Speedup: 8,
-			AB: []AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})}}),
-		{ID: "ph-async", Guide: "pharmagen", Claim: "non_blocking copies", Figure: "20-30 % utilisation", Speedup: 1.2, Host: true, GPU: true,
-			AB: []AB{eq(set{"async_copy": "off", "streams": "1"}, set{"async_copy": "on", "streams": "2"}), batches(set{"async_copy": "off"}, set{"async_copy": "on"})}},
-		gpuOnly(Claim{ID: "ph-pin", Guide: "pharmagen, RxVision", Claim: "pin_memory", Figure: "15-20 %", Speedup: 1.15,
-			AB: []AB{batches(set{"pinned": "off"}, set{"pinned": "on"}), batches(set{"pinned": "batch"}, set{"pinned": "on"})}}),
-		{ID: "ph-vec", Guide: "pharmagen, DeePAW", Claim: "vectorised preprocessing", Figure: "10-100x; 9.6 %", Speedup: 10, Host: true,
-			AB: []AB{naively(set{"impl": "naive"}, set{"impl": "bulk"})}},
-		{ID: "ph-all", Guide: "pharmagen", Claim: "everything on", Figure: "2-4x, 30-50 % memory", Speedup: 2, Host: true, GPU: true,
-			AB: []AB{naively(set{}, good()), naively(without("impl", "naive"), good()), naively(without("workers", "0"), good())}},
-	}
-}
-
-func deepawClaims() []Claim {
-	return []Claim{
-		{ID: "dp-collate", Guide: "DeePAW", Claim: "four changes to the collator", Figure: "19.2 -> 3.9 s (46.5, 9.6, 16.7 and 7.8 %)", Speedup: 4.9, Host: true,
-			AB: []AB{naively(set{}, set{"impl": "cached", "reuse": "on", "shortcut": "on"}), naively(set{}, set{"impl": "bulk"}),
-				naively(set{}, set{"reuse": "on"}), naively(set{}, set{"shortcut": "on"})}},
-		{ID: "dp-split", Guide: "DeePAW", Claim: "where a batch's time goes", Figure: "63, 16, 8, 8 and 5 %", Run: "share", Host: true, GPU: true,
-			AB: []AB{eq(set{}, set{})}},
-		{ID: "dp-batch", Guide: "DeePAW", Claim: "a larger batch: 3,000 -> 10,000", Figure: "10-20 %, -70 % launches", Speedup: 1.1, Host: true, GPU: true,
-			AB: []AB{eq(set{"batch": "300"}, set{"batch": "1000"})}},
-		{ID: "dp-size", Guide: "DeePAW", Claim: "a smaller model: mul 500 -> 256, lmax 4 -> 3", Figure: "about 2x; about 30 %", Speedup: 2, Host: true, GPU: true,
-			AB: []AB{eq(set{"mul": "16"}, set{"mul": "8"}), eq(set{"lmax": "3"}, set{"lmax": "2"})}},
-		missing(Claim{ID: "dp-load", Guide: "DeePAW", Claim: "weights straight to the device, skip keys", Figure: "5 -> 2 s"}, notYet),
-	}
-}
-
-func rxVisionClaims() []Claim {
-	return []Claim{
-		missing(Claim{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s, optimal split, side stream", Figure: "recommended"}, notYet),
-		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, notYet),
-		missing(Claim{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster"}, notYet),
-		{ID: "rx-power", Guide: "RxVision", Claim: "CUDA_POWER_MODE=high", Figure: "faster", Host: true, GPU: true, Placebo: true,
-			AB: []AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: map[string]string{"CUDA_POWER_MODE": "high"}}}},
-		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: "overhead", Placebo: true, Host: true, GPU: true,
-			AB: []AB{gru(set{}, set{})}},
-		missing(Claim{ID: "rx-ddp", Guide: "RxVision", Claim: "DDP, SyncBatchNorm, TorchScript", Figure: "faster"}, "not measurable here"),
-	}
 }
 
 // nullID is the row that compares a setting with itself.

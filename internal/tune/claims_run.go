@@ -18,6 +18,7 @@ import (
 const (
 	confirmed     = "confirmed"
 	smaller       = "smaller"
+	larger        = "larger" // of a share alone
 	noEffect      = "none"
 	opposite      = "opposite"
 	open          = "inconclusive"
@@ -79,21 +80,35 @@ func (c *claimRunner) all(claims []Claim) error {
 			return err
 		}
 	}
-	var details int
+	details := 0
 	for _, i := range measured {
-		details += len(claims[i].AB) - 1
+		details += len(c.details(claims[i]))
 	}
 	for _, i := range measured {
-		for _, ab := range claims[i].AB[1:] {
+		for _, ab := range c.details(claims[i]) {
 			limit := c.left(1) / time.Duration(details)
 			details--
-			if err := c.detail(ab, &rows[i], limit); err != nil {
+			if err := c.detail(claims[i], ab, &rows[i], limit); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// details are the comparisons beside the first that this device is asked for.
+func (c *claimRunner) details(k Claim) []AB {
+	var out []AB
+	for i, ab := range k.AB {
+		if (i > 0 || c.timeless(k)) && (ab.On == "" || ab.On == "host" == (c.Device == "host")) {
+			out = append(out, ab)
+		}
+	}
+	return out
+}
+
+// timeless says that times of a claim mean nothing on this device.
+func (c *claimRunner) timeless(k Claim) bool { return k.Run == exactly && c.Device == "host" }
 
 // cannot says why a claim is not measured on this device; empty when it is.
 func (c *claimRunner) cannot(k Claim) string {
@@ -107,23 +122,32 @@ func (c *claimRunner) cannot(k Claim) string {
 		return needsGPU + ": the host device's own version of this says nothing about it"
 	case !host && !k.GPU:
 		return "it is work of the CPU: measure it with --device host"
-	case k.Run != "" && c.run == nil:
+	case (k.Run == share || k.Run == overhead) && c.run == nil:
 		return "it needs a whole run in a process of its own"
 	}
 	for _, ab := range k.AB {
-		if c.find(ab.Workload) == nil {
+		if c.program(ab.Workload) == nil {
 			return fmt.Sprintf("workload %s is not in this program", ab.Workload)
 		}
 	}
 	return ""
 }
 
+// sittings is how often both sides of what decides a claim are opened anew:
+// where a session's buffers come to lie moves its times by more than the
+// blocks of one sitting show.
+const sittings = 4
+
 // first measures what decides a claim.
 func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
-	if k.Run != "" {
+	if c.timeless(k) {
+		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
+		return nil
+	}
+	if k.Run == share || k.Run == overhead {
 		return c.wholeRun(k, row, limit)
 	}
-	o, err := c.pair(k.ID, k.AB[0], limit)
+	o, err := c.sit(k, limit)
 	if o == nil {
 		return err
 	}
@@ -139,37 +163,92 @@ func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
 	row.Measured, row.CI95 = 1/d.ratio, [2]float64{1 / d.ci[1], 1 / d.ci[0]}
 	row.Verdict, row.Reason = judgeClaim(k, row.Measured, row.CI95)
 	if text := counts(o); text != "" {
-		row.Details = append(row.Details, text)
+		row.Details = append(row.Details, "a step: "+text)
 	}
 	return nil
 }
 
-// detail adds one more comparison to a claim's row.
-func (c *claimRunner) detail(ab AB, row *ClaimRow, limit time.Duration) error {
-	o, err := c.pair(row.ID, ab, limit)
+// sit compares the sides of a claim in several sittings. Each is a block of
+// the outcome; nil when there was time for none.
+func (c *claimRunner) sit(k Claim, limit time.Duration) (*Outcome, error) {
+	var all *Outcome
+	began := c.spent()
+	for n := range sittings {
+		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
+		o, err := c.pair(k.ID, n, k.AB[0], left/time.Duration(sittings-n))
+		if err != nil || o != nil && o.Verdict != "" {
+			return o, err
+		}
+		if o == nil {
+			break
+		}
+		if all == nil {
+			one := *o
+			one.A, one.B = nil, nil
+			all = &one
+		}
+		all.A, all.B = append(all.A, slices.Concat(o.A...)), append(all.B, slices.Concat(o.B...))
+	}
+	return all, nil
+}
+
+// detail adds one more comparison to a claim's row, of one sitting.
+func (c *claimRunner) detail(k Claim, ab AB, row *ClaimRow, limit time.Duration) error {
+	o, err := c.pair(row.ID, 0, ab, limit)
 	if o == nil {
 		return err
 	}
-	text := abText(ab) + ": "
+	row.Details = append(row.Details, abText(ab)+": "+c.detailText(o, c.timeless(k)))
+	return nil
+}
+
+func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
+	if o.Verdict != "" {
+		return "not measurable here: " + o.Reason
+	}
+	var parts []string
 	switch d := ratioOf(c.bs, o.A, o.B); {
-	case o.Verdict != "":
-		text += "not measurable here: " + o.Reason
+	case timeless:
+		parts = append(parts, fmt.Sprintf("error against float64 %.1e, %s", o.Error, gate(o.Error)))
+		if o.MemoryA > 0 {
+			parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
+		}
+		return strings.Join(parts, "; ") + fmt.Sprintf("; %.4g bytes copied a step, %.4g before", o.CountB["copied_bytes"], o.CountA["copied_bytes"])
 	case !d.ok:
-		return nil
+		parts = append(parts, "too few blocks fitted into the time")
 	default:
-		text += fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0])
-		if o.Error > 1e-4 {
-			text += fmt.Sprintf(", error %.1e", o.Error)
+		parts = append(parts, fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0]))
+	}
+	if text := counts(o); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// largestError is the limit that the guides set on what a precision may cost.
+const largestError = 0.01
+
+func gate(e float64) string {
+	if e <= largestError {
+		return "within the guides' 1 %"
+	}
+	return "above the guides' 1 %"
+}
+
+// program finds a workload, or one of the small programs that only claims need.
+func (c *claimRunner) program(name string) gpuprof.Workload {
+	for _, w := range []gpuprof.Workload{transfer{}, weights{}} {
+		if w.Name() == name {
+			return w
 		}
 	}
-	row.Details = append(row.Details, text)
-	return nil
+	return c.find(name)
 }
 
 // pair runs one comparison; the outcome is nil when there was no time or the
 // search was interrupted (then with an error).
-func (c *claimRunner) pair(id string, ab AB, limit time.Duration) (*Outcome, error) {
-	w := c.find(ab.Workload)
+func (c *claimRunner) pair(id string, sitting int, ab AB, limit time.Duration) (*Outcome, error) {
+	w := c.program(ab.Workload)
 	a, err := gpuprof.Resolve(w, ab.Preset, ab.A)
 	if err != nil {
 		return nil, err
@@ -179,8 +258,8 @@ func (c *claimRunner) pair(id string, ab AB, limit time.Duration) (*Outcome, err
 		return nil, err
 	}
 	sa, sb := Side{Workload: w, Preset: ab.Preset, Knobs: a}, Side{Workload: w, Preset: ab.Preset, Knobs: b, Env: ab.EnvB}
-	o, err := c.once("claims", id+" | "+sa.key()+" | "+sb.key(), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
-		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed})
+	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting+1, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
+		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: true})
 		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
 			o = &Outcome{}
 			o.fail(err)
@@ -194,27 +273,36 @@ func (c *claimRunner) pair(id string, ab AB, limit time.Duration) (*Outcome, err
 	return o, err
 }
 
-// judgeClaim compares a speedup with what the guide promises.
+// judgeClaim compares a speedup with what the guide promises. No effect is a
+// finding like any other: the interval must be narrow enough to say it.
 func judgeClaim(k Claim, measured float64, ci [2]float64) (verdict, reason string) {
 	want := k.Speedup
 	switch {
-	case k.Placebo && ci[0] <= 1 && ci[1] >= 1:
-		return noEffect, "as expected"
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence && k.Placebo:
+		return noEffect, "within 2 % either way, as expected"
 	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
 		return noEffect, "within 2 % either way"
+	case k.ID == nullID && (ci[0] > 1 || ci[1] < 1):
+		return opposite, "nothing was changed, so the method is off by this much here: distrust the other rows as far, or measure again on a quieter machine"
 	case ci[1] < 1:
 		return opposite, "what is recommended is slower here"
 	case ci[0] > 1 && want > 0 && ci[1] < want:
 		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
 	case ci[0] > 1:
 		return confirmed, ""
+	case k.Placebo:
+		return open, "the interval holds no effect, as expected, but more than 2 % either way too; give more time with --budget"
 	case want > 0 && ci[1] < want:
-		return noEffect, fmt.Sprintf("the interval holds no effect, and not the x%.3g that the guide promises", want)
+		return open, fmt.Sprintf("less than the x%.3g that the guide promises, but the interval is too wide to say that there is no effect; give more time with --budget", want)
 	}
 	return open, fmt.Sprintf("the interval holds both no effect and x%.3g; give more time with --budget", max(want, measured))
 }
 
-// counts says what the two sides ask of the device in a step, where it differs.
+// leastOnce is what a cost paid once must come to, in seconds, to be worth a word.
+const leastOnce = 1e-4
+
+// counts says what the two sides ask of the device in a step, where it differs,
+// and what the second pays once.
 func counts(o *Outcome) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(o.CountA)) {
@@ -229,20 +317,26 @@ func counts(o *Outcome) string {
 	if o.Error > 1e-4 {
 		parts = append(parts, fmt.Sprintf("error against float64 %.1e", o.Error))
 	}
-	if len(parts) == 0 {
-		return ""
+	for _, k := range slices.Sorted(maps.Keys(o.OneTime)) {
+		if v := o.OneTime[k]; v > leastOnce && k != "setup_s" {
+			parts = append(parts, fmt.Sprintf("%s %.2g s once", strings.ReplaceAll(strings.TrimSuffix(k, "_s"), "_", " "), v))
+		}
 	}
-	return "a step: " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 func describeAB(k Claim) string {
 	if len(k.AB) == 0 {
 		return ""
 	}
-	if k.Run != "" {
-		return "one run of " + k.AB[0].Workload + " " + k.AB[0].Preset
+	if k.Run == share || k.Run == overhead {
+		return "one run of " + abSide(k.AB[0], k.AB[0].B)
 	}
 	return abText(k.AB[0])
+}
+
+func abSide(ab AB, s gpuprof.Settings) string {
+	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describe(s))
 }
 
 func abText(ab AB) string {

@@ -3,7 +3,9 @@ package tune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,10 +62,12 @@ func TestJudgeClaim(t *testing.T) {
 		{"the interval holds the promise", 1.2, false, 1.15, [2]float64{1.05, 1.25}, confirmed},
 		{"less than promised", 8, false, 2, [2]float64{1.9, 2.1}, smaller},
 		{"nothing", 1.2, false, 1.001, [2]float64{0.99, 1.01}, noEffect},
-		{"not what was promised", 2, false, 1.0, [2]float64{0.9, 1.1}, noEffect},
+		{"not what was promised, and too wide for none", 2, false, 1.0, [2]float64{0.9, 1.1}, open},
 		{"slower", 1.2, false, 0.8, [2]float64{0.75, 0.85}, opposite},
 		{"too wide", 1.2, false, 1.1, [2]float64{0.8, 1.5}, open},
-		{"a placebo", 0, true, 1.0, [2]float64{0.9, 1.1}, noEffect},
+		{"a placebo", 0, true, 1.0, [2]float64{0.99, 1.015}, noEffect},
+		{"a placebo measured too coarsely", 0, true, 1.0, [2]float64{0.9, 1.1}, open},
+		{"a promise without a figure, nothing narrow", 0, false, 1.01, [2]float64{0.97, 1.04}, open},
 		{"a placebo that works", 0, true, 1.2, [2]float64{1.1, 1.3}, confirmed},
 		{"a tiny effect of a claim without figure", 0, false, 1.01, [2]float64{1.005, 1.015}, noEffect},
 	} {
@@ -108,8 +112,8 @@ type claimBench struct {
 	cancel func()
 }
 
-func (b *claimBench) Compare(ctx context.Context, x, y Side, _ Limits) (*Outcome, error) {
-	b.calls = append(b.calls, x.key()+y.key())
+func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome, error) {
+	b.calls = append(b.calls, fmt.Sprint(l.Seed, l.Sitting, x.key(), y.key()))
 	if len(b.calls) == b.stopAt {
 		b.cancel()
 		return nil, ctx.Err()
@@ -127,6 +131,9 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, _ Limits) (*Outcome
 		if len(difference(x.Knobs, y.Knobs)) > 0 {
 			c /= 1.5
 		}
+		if x.Workload.Name() == weightsName {
+			c /= 2
+		}
 		o.A, o.B = append(o.A, []float64{a}), append(o.B, []float64{c})
 	}
 	return o, nil
@@ -137,12 +144,30 @@ func claimRun(_ context.Context, _ gpuprof.Workload, _ string, _ gpuprof.Setting
 		return &gpuprof.Series{Runs: [][]float64{{v, v * 1.01, v, v * 0.99, v, v, v * 1.01}}}
 	}
 	return &gpuprof.Run{Step: exposed(10), Overhead: &gpuprof.Ratio{Ratio: 1.002, CI95: [2]float64{0.998, 1.006}},
-		Stages: []gpuprof.StageResult{{Name: "tp", Parent: "step", Exposed: exposed(6.5)}, {Name: "mlp", Parent: "step", Exposed: exposed(3)}, {Name: "gap", Parent: "step", Exposed: exposed(0.5)}}}, nil
+		Stages: []gpuprof.StageResult{{Name: "tensor_product", Parent: "step", Exposed: exposed(6.5)}, {Name: "radial", Parent: "step", Exposed: exposed(3)}, {Name: "gap", Parent: "step", Exposed: exposed(0.5)}}}, nil
 }
 
 func claimOptions(b *claimBench) (Options, func(string) gpuprof.Workload) {
 	o := Options{Device: "host", DeviceDoc: "fake device", Budget: 10 * time.Minute, Seed: 1, Bench: b, Now: b.now, MaxError: 1e-2}
 	return o, func(name string) gpuprof.Workload { return claimWorkload{name: name} }
+}
+
+func TestShareVerdict(t *testing.T) {
+	for want, ci := range map[string][2]float64{confirmed: {0.6, 0.66}, smaller: {0.4, 0.5}, larger: {0.75, 0.8}, open: {0.5, 0.65}} {
+		row := &ClaimRow{What: "share of tensor_product", Measured: (ci[0] + ci[1]) / 2, CI95: ci}
+		if got, why := shareVerdict(row); got != want || why == "" {
+			t.Errorf("%v is %s (%s), want %s", ci, got, why, want)
+		}
+	}
+}
+
+// What the null row finds is about the method, not about a guide.
+func TestJudgeNull(t *testing.T) {
+	for want, ci := range map[string][2]float64{noEffect: {0.995, 1.004}, open: {0.9, 1.1}, opposite: {1.05, 1.1}} {
+		if got, why := judgeClaim(nullClaim(), ci[0], ci); got != want || why == "" {
+			t.Errorf("%v is %s (%s), want %s", ci, got, why, want)
+		}
+	}
 }
 
 func TestRunClaims(t *testing.T) {
@@ -156,7 +181,7 @@ func TestRunClaims(t *testing.T) {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
 	want := map[string]string{nullID: noEffect, "ef-sync": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "ae-infer": notYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed}
+		"rx-ddp": notMeasurable, "ae-infer": notYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {
@@ -172,6 +197,12 @@ func TestRunClaims(t *testing.T) {
 		}
 		if c.ID == nullID && (c.CI95[0] > 1 || c.CI95[1] < 1) {
 			t.Errorf("the A/A row is %v", c.CI95)
+		}
+		if c.ID == "ph-amp" && (len(c.Details) != len(precisions()) || !strings.Contains(c.Details[0], "error against float64")) {
+			t.Errorf("ph-amp on the host gives errors: %q", c.Details)
+		}
+		if c.ID == "dp-split" && !strings.Contains(strings.Join(c.Details, ""), "radial 30.0 % (guide 8 %)") {
+			t.Errorf("dp-split: %q", c.Details)
 		}
 		if c.ID == "dp-split" && (c.Measured < 0.64 || c.Measured > 0.66) {
 			t.Errorf("dp-split: share %v", c.Measured)
@@ -201,10 +232,14 @@ func TestClaimsResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range first.calls[:6] {
-		if slices.Contains(second.calls, key) {
-			t.Errorf("%s was measured twice", key)
-		}
+	whole := &claimBench{fakeBench: newFakeBench(1)}
+	o, find = claimOptions(whole)
+	if _, err := RunClaims(t.Context(), o, find, claimRun); err != nil {
+		t.Fatal(err)
+	}
+	// The call that was interrupted is made again, and no other.
+	if got := slices.Concat(first.calls[:6], second.calls); !slices.Equal(got, whole.calls) {
+		t.Errorf("%d comparisons in all, %d without an interruption, or others", len(got), len(whole.calls))
 	}
 	if r.Status != gpuprof.Complete || r.Claims[1].Verdict != confirmed {
 		t.Errorf("%s, %+v", r.Status, r.Claims[1])

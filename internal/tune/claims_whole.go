@@ -1,9 +1,11 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,15 +15,12 @@ import (
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// gap is the exposed time that belongs to no stage.
-const gap = "gap"
-
 // wholeRun measures a claim whose figure is a run's own: the share of a stage,
 // or what the probes cost.
 func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) error {
 	ab := k.AB[0]
 	w := c.find(ab.Workload)
-	o, err := c.once("claims", k.ID+" | "+ab.Workload+" "+ab.Preset, k.ID, limit, func() (*Outcome, error) {
+	o, err := c.once("claims", k.ID+" | "+abSide(ab, ab.B), k.ID, limit, func() (*Outcome, error) {
 		run, err := c.run(c.ctx, w, ab.Preset, ab.B, min(max(limit, leastProcess), mostProcess))
 		if c.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return nil, context.Canceled
@@ -34,7 +33,7 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 			o.fail(err)
 			return o, nil
 		}
-		if k.Run == "overhead" {
+		if k.Run == overhead {
 			o.overhead(run)
 		} else {
 			o.shares(run)
@@ -52,7 +51,7 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 		return nil
 	}
 	row.Measured, row.CI95, row.What = o.B[0][0], [2]float64{o.B[0][1], o.B[0][2]}, o.Unit
-	if k.Run == "overhead" {
+	if k.Run == overhead {
 		row.What = ""
 		row.Verdict, row.Reason = judgeClaim(k, row.Measured, row.CI95)
 		return nil
@@ -74,61 +73,76 @@ func (o *Outcome) overhead(r *gpuprof.Run) {
 	o.Unit = "steps with probes over steps without"
 }
 
-// shares keeps the share of the largest stage, sample by sample, and says
-// whether the stages add up to the wall clock.
+// guideShares are what the guide gives the stages of a batch; the rest is 5 %.
+func guideShares() []stageShare {
+	return []stageShare{{"tensor_product", 0.63}, {"scatter", 0.16}, {"radial", 0.08}, {"linear_gate", 0.08}}
+}
+
+type stageShare struct {
+	name  string
+	share float64
+}
+
+// shares keeps the share of the guide's largest stage, sample by sample, and
+// says whether the stages add up to the wall clock.
 func (o *Outcome) shares(r *gpuprof.Run) {
-	var total float64
-	type stage struct {
-		name  string
-		share float64
-		s     *gpuprof.Series
-	}
-	var all []stage
+	want := guideShares()[0].name
+	var top []float64
+	var sums []float64
+	means := map[string]float64{}
+	total := 0.0
 	for _, s := range r.Stages {
 		if s.Parent != "step" || s.Exposed.N() == 0 {
 			continue
 		}
-		mean := mean(s.Exposed.Runs[0])
-		total += mean
-		all = append(all, stage{s.Name, mean, s.Exposed})
+		xs := s.Exposed.Runs[0]
+		if s.Name == want {
+			top = xs
+		}
+		for len(sums) < len(xs) {
+			sums = append(sums, 0)
+		}
+		for i, x := range xs {
+			sums[i] += x
+		}
+		means[s.Name] = mean(xs)
+		total += means[s.Name]
 	}
-	if len(all) == 0 {
-		o.Reason = "the run has no stages"
+	if len(top) == 0 {
+		o.Reason = "the run has no stage " + want
 		return
 	}
-	slices.SortFunc(all, func(a, b stage) int {
-		if a.share > b.share {
-			return -1
-		}
-		return 1
-	})
-	top := all[0]
-	if top.name == gap && len(all) > 1 {
-		top = all[1]
-	}
 	var ratios []float64
-	for i, v := range top.s.Runs[0] {
-		sum := 0.0
-		for _, s := range all {
-			if i < len(s.s.Runs[0]) {
-				sum += s.s.Runs[0][i]
-			}
-		}
-		if sum > 0 {
-			ratios = append(ratios, v/sum)
+	for i, v := range top {
+		if sums[i] > 0 {
+			ratios = append(ratios, v/sums[i])
 		}
 	}
 	sum := stats.Summarise("", ratios)
-	o.B, o.Unit = [][]float64{{sum.Median, sum.CI95[0], sum.CI95[1]}}, "share of "+top.name
-	var parts []string
-	for _, s := range all {
-		parts = append(parts, fmt.Sprintf("%s %.1f %%", s.name, 100*s.share/total))
-	}
+	o.B, o.Unit = [][]float64{{sum.Median, sum.CI95[0], sum.CI95[1]}}, "share of "+want
 	period := r.Step
 	if r.ProbedStep != nil {
 		period = r.ProbedStep
 	}
-	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", strings.Join(parts, ", "), 100*total/mean(period.Runs[0]))
+	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total), 100*total/mean(period.Runs[0]))
+}
+
+// besideGuide lists stages, the largest first, with the guide's share.
+func besideGuide(means map[string]float64, total float64) string {
+	names := slices.SortedFunc(maps.Keys(means), func(a, b string) int {
+		return cmp.Or(cmp.Compare(means[b], means[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, n := range names {
+		text := fmt.Sprintf("%s %.1f %%", n, 100*means[n]/total)
+		for _, g := range guideShares() {
+			if g.name == n {
+				text += fmt.Sprintf(" (guide %.0f %%)", 100*g.share)
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func mean(xs []float64) float64 {
@@ -142,15 +156,22 @@ func mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// deepawShare is what the guide gives the largest stage of a batch.
-const deepawShare = 0.63
+// near is how far, as a factor, a share may be from the guide's.
+const near = 1.1
 
-// shareVerdict compares the largest stage's share with the guide's.
+// shareVerdict compares the share of the guide's largest stage with the
+// guide's figure.
 func shareVerdict(row *ClaimRow) (verdict, reason string) {
+	want := guideShares()[0].share
+	low, high := want/near, want*near
+	reason = fmt.Sprintf("%s; the guide's is 63 %%, of another program", row.What)
 	switch {
-	case row.CI95[1] < deepawShare/1.1:
-		return smaller, fmt.Sprintf("%s, of another program than the guide's: 63 %% there", row.What)
-	default:
-		return confirmed, fmt.Sprintf("%s, of another program than the guide's: 63 %% there", row.What)
+	case row.CI95[1] < low:
+		return smaller, reason
+	case row.CI95[0] > high:
+		return larger, reason
+	case row.CI95[0] >= low && row.CI95[1] <= high:
+		return confirmed, reason
 	}
+	return open, reason + "; the interval holds that and more; give more time with --budget"
 }

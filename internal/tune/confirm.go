@@ -1,10 +1,12 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,19 +27,7 @@ const (
 // decide confirms the winner of the search in fresh processes; failing that
 // the best single change; failing that the default is best.
 func (e *engine) decide(alts []alternative, best []Change) error {
-	finalists := [][]Change{}
-	if len(best) > 0 {
-		finalists = append(finalists, best)
-	}
-	for _, a := range alts {
-		if a.v.Better() && len(best) > 1 && slices.Contains(best, a.Change) {
-			finalists = append(finalists, []Change{a.Change})
-		}
-	}
-	if len(finalists) > 2 { // the winner, and the best change by itself
-		single := slices.MinFunc(finalists[1:], func(x, y []Change) int { return strings.Compare(byRatio(alts, x), byRatio(alts, y)) })
-		finalists = [][]Change{best, single}
-	}
+	finalists := finalists(alts, best)
 	e.defaultPoint(alts, nil)
 	for _, f := range finalists {
 		c, err := e.confirm(f)
@@ -45,26 +35,42 @@ func (e *engine) decide(alts []alternative, best []Change) error {
 			return err
 		}
 		if c == nil { // no time, or no way, to confirm
-			e.unconfirmed(alts, f)
-			return nil
+			return e.unconfirmed(alts, f)
 		}
-		if d := ratioOf(e.bs, c.A, c.B); d.judge(e.Goal).Better() {
+		if d := ratioOf(e.bs, c.A, c.B); worthwhile(d, e.Goal) {
 			e.defaultPoint(nil, c.A)
 			e.recommend(f, d, c, len(c.B))
 			return nil
 		}
 	}
-	e.keepDefault(len(finalists) > 0)
+	e.keepDefault()
 	return nil
 }
 
-func byRatio(alts []alternative, f []Change) string {
+// worthwhile says that a setting is better by more than what does not matter:
+// a smaller gain may be gone in the next run.
+func worthwhile(d drawn, g Goal) bool {
+	return d.judge(g).Better() && d.ratio <= 1-equivalence
+}
+
+// finalists are the winner of the search and, where it is a combination, the
+// best of its changes by itself.
+func finalists(alts []alternative, best []Change) [][]Change {
+	if len(best) == 0 {
+		return nil
+	}
+	out := [][]Change{best}
+	var singles []alternative
 	for _, a := range alts {
-		if a.Change == f[0] {
-			return fmt.Sprintf("%020.9f", a.d.ratio)
+		if a.v.Better() && len(best) > 1 && slices.Contains(best, a.Change) {
+			singles = append(singles, a)
 		}
 	}
-	return ""
+	if len(singles) > 0 {
+		first := slices.MinFunc(singles, func(x, y alternative) int { return cmp.Compare(x.d.ratio, y.d.ratio) })
+		out = append(out, []Change{first.Change})
+	}
+	return out
 }
 
 // defaultPoint states the cost of the default, from fresh processes where
@@ -80,8 +86,8 @@ func (e *engine) defaultPoint(alts []alternative, blocks [][]float64) {
 }
 
 // confirm measures default and finalist in processes of their own, in turn,
-// until the interval excludes the default or the processes are spent; nil
-// where it cannot.
+// until the answer is clear, the processes are spent, or the budget is; nil
+// where it cannot, or where too few fit into the budget.
 func (e *engine) confirm(f []Change) (*Outcome, error) {
 	if e.Fresh == nil {
 		return nil, nil
@@ -90,16 +96,19 @@ func (e *engine) confirm(f []Change) (*Outcome, error) {
 	order := stats.MirroredOrder(mostProcesses, e.Seed)
 	c := &Outcome{}
 	for k, bFirst := range order {
-		if k >= leastProcesses {
-			d := ratioOf(e.bs, c.A, c.B)
-			if v := d.judge(e.Goal); v != Inconclusive && v != None || e.left(1) < 0 {
-				break
-			}
+		if k >= leastProcesses && e.clear(c) {
+			break
 		}
-		limit := min(mostProcess, max(leastProcess, e.left(1)/time.Duration(2*(mostProcesses-k))))
 		turns := []gpuprof.Settings{e.base, set}
 		if bFirst {
 			slices.Reverse(turns)
+		}
+		limit := min(mostProcess, max(leastProcess, e.left(1)/time.Duration(2*(mostProcesses-k))-e.overhead))
+		if !e.known(k, turns) && e.left(1) < 2*(limit+e.overhead) {
+			if k < leastProcesses {
+				return nil, nil
+			}
+			break
 		}
 		for _, s := range turns {
 			o, err := e.process(k, s, limit)
@@ -116,6 +125,27 @@ func (e *engine) confirm(f []Change) (*Outcome, error) {
 	return c, nil
 }
 
+// clear says that more processes would not change the answer. It asks for more
+// than 95 % of a difference, since it is looked at again and again.
+func (e *engine) clear(c *Outcome) bool {
+	d := ratioOf(e.bs, c.A, c.B)
+	return d.judge(e.Goal) == None || d.ok && math.Abs(math.Log(d.ratio)) > decideWidth*halfWidth(d)
+}
+
+func processKey(e *engine, k int, set gpuprof.Settings) string {
+	return fmt.Sprintf("process %d | %s", k+1, Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}.key())
+}
+
+// known says that both processes are in the journal already.
+func (e *engine) known(k int, turns []gpuprof.Settings) bool {
+	for _, s := range turns {
+		if e.journal[processKey(e, k, s)] == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // take adds what one process measured.
 func (o *Outcome) take(p *Outcome, isDefault bool) {
 	o.Unit = p.Unit
@@ -130,18 +160,19 @@ func (o *Outcome) take(p *Outcome, isDefault bool) {
 
 // process measures one setting in a process of its own, or looks it up.
 func (e *engine) process(k int, set gpuprof.Settings, limit time.Duration) (*Outcome, error) {
-	key := fmt.Sprintf("process %d | %s", k+1, Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}.key())
 	note := "default"
 	if d := difference(e.base, set); len(d) > 0 {
 		note = describe(d)
 	}
-	return e.once("confirming", key, fmt.Sprintf("process %d, %s", k+1, note), limit, func() (*Outcome, error) {
+	return e.once("confirming", processKey(e, k, set), fmt.Sprintf("process %d, %s", k+1, note), limit, func() (*Outcome, error) {
 		began := e.Now()
 		run, err := e.Fresh(e.ctx, difference(e.base, set), limit)
 		if e.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return nil, context.Canceled
 		}
-		o := &Outcome{Seconds: e.Now().Sub(began).Seconds()}
+		took := e.Now().Sub(began)
+		e.overhead = max(e.overhead, took-limit)
+		o := &Outcome{Seconds: took.Seconds()}
 		if err == nil {
 			err = o.read(run, e.Goal)
 		}

@@ -24,6 +24,9 @@ func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
 	r := &Recommended{Knobs: set, Command: e.command(set), Processes: processes, Confirmed: processes >= leastProcesses,
 		Error: o.Error, PyTorch: []string{}, OneTime: map[string]float64{}}
 	r.Ratio, r.CI95 = shown(e.Goal, d.ratio, d.ci)
+	if t := ratioOf(e.bs, o.TimeA, o.TimeB); t.ok {
+		r.TimeRatio = t.ratio
+	}
 	if o.MemoryA > 0 {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
 	}
@@ -46,7 +49,10 @@ func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
 func (e *engine) sentence(r *Recommended) string {
 	how := fmt.Sprintf("confirmed in %d fresh processes a side", r.Processes)
 	if !r.Confirmed {
-		how = "from one process only, not confirmed: give more time with --budget"
+		how = "from one process only: the budget ended before fresh ones could confirm it; give more time with --budget"
+	}
+	if (e.Goal == Memory || e.Goal == Energy) && r.TimeRatio > 0 {
+		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
 	}
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
@@ -80,44 +86,53 @@ func middle(blocks [][]float64) float64 {
 
 // unconfirmed states what the search's own process saw, where there was no
 // time or no way to confirm it.
-func (e *engine) unconfirmed(alts []alternative, f []Change) {
+func (e *engine) unconfirmed(alts []alternative, f []Change) error {
+	var o *Outcome
 	for _, a := range alts {
 		if len(f) == 1 && a.Change == f[0] {
-			e.recommend(f, a.d, a.out, 0)
-			return
+			o = a.out
 		}
 	}
-	// One more comparison says what the combination does to the default.
-	o, err := e.compare("confirming", e.base, With(e.base, f...), max(e.left(1), leastProcess))
-	if err != nil || o.Verdict != "" {
-		e.keepDefault(true)
-		return
+	if o == nil { // one more comparison says what the combination does to the default
+		var err error
+		if o, err = e.compare("confirming", e.base, With(e.base, f...), max(e.left(1), leastProcess)); err != nil {
+			return err
+		}
 	}
-	d := ratioOf(e.bs, o.A, o.B)
-	if !d.judge(e.Goal).Better() {
-		e.keepDefault(true)
-		return
+	d := drawn{}
+	if o.Verdict == "" {
+		d = ratioOf(e.bs, o.A, o.B)
 	}
-	e.recommend(f, d, o, 0)
+	if worthwhile(d, e.Goal) {
+		e.recommend(f, d, o, 0)
+		return nil
+	}
+	e.keepDefault()
+	return nil
 }
 
-// keepDefault says that nothing beats the default.
-func (e *engine) keepDefault(hadFinalist bool) {
-	text := "the default is best: no setting was measured to be better"
-	if hadFinalist {
-		text = "the default is best: what looked better in one process was not confirmed in fresh ones"
-	}
-	missed := 0
-	for _, f := range e.out.Effects {
-		if f.Verdict == Inconclusive {
-			missed++
-		}
-	}
-	if missed > 0 {
-		text += fmt.Sprintf(" (%d changes are inconclusive: give more time with --budget)", missed)
+// keepDefault says that nothing was shown to beat the default, and what might
+// still.
+func (e *engine) keepDefault() {
+	text := "the default is best: nothing else was measured to be better by 2 % or more"
+	if n := e.undecided(); n > 0 {
+		text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %d changes are undecided; give more time with --budget", n)
 	}
 	e.out.Recommended = &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), Ratio: 1, CI95: [2]float64{1, 1},
 		DefaultBest: true, Text: text, PyTorch: []string{}, OneTime: map[string]float64{}, MemoryRatio: 1}
+}
+
+// undecided counts the changes that might be better by what matters, for all
+// that was measured.
+func (e *engine) undecided() int {
+	n := 0
+	for _, f := range e.out.Effects {
+		_, ci := shown(e.Goal, f.Ratio, f.CI95) // back to a ratio of costs
+		if f.Verdict == Inconclusive && (f.Ratio == 0 || ci[0] < 1-equivalence) {
+			n++
+		}
+	}
+	return n
 }
 
 // command is the line that runs a setting.

@@ -4,9 +4,11 @@
 // default in fresh processes. Nothing is recommended that was not measured.
 //
 // The package reads top down: tune.go is the search from start to end,
-// alternatives.go what is tried, bench.go measures two settings in turns,
-// confirm.go does so in fresh processes, claims.go and claims_run.go test the
-// rules of published tuning guides.
+// alternatives.go what is tried, search.go the order in which; bench.go measures
+// two settings in turns (session.go opens one, pairs.go decides when it is
+// enough, block.go times one row of steps); confirm.go does so in fresh
+// processes. claims.go lists the rules of published tuning guides, claims_run.go
+// tests them, transfer.go is a small program that only they need.
 package tune
 
 import (
@@ -82,7 +84,20 @@ type Result struct {
 	Curves      []Curve      `json:"curves"`
 	Failed      []Failure    `json:"failed"`
 	Claims      []ClaimRow   `json:"claims"`
-	Journal     []Entry      `json:"journal"`
+	// Peers are recorded figures of other programs at this shape, on a device
+	// of the same name.
+	Peers   []Peer  `json:"peers,omitempty"`
+	Journal []Entry `json:"journal"`
+}
+
+// Peer is what another program took for the same job, as it was recorded.
+type Peer struct {
+	Name     string  `json:"name"`     // the other program: "e3nn", "torch.nn.GRU"
+	Figure   string  `json:"figure"`   // what was timed: "tensor_product/deepaw/csr"
+	Unit     string  `json:"unit"`     // "s"
+	Value    float64 `json:"value"`    // the other program's
+	Ours     float64 `json:"ours"`     // gpuprof's in the same recording
+	Recorded string  `json:"recorded"` // when: UTC, ISO 8601
 }
 
 // Point is one setting with its cost.
@@ -99,6 +114,9 @@ type Recommended struct {
 	Command string           `json:"command"`
 	Ratio   float64          `json:"ratio"` // of the goal, recommended over default
 	CI95    [2]float64       `json:"ci95"`
+	// TimeRatio is of seconds per unit of work, whatever the goal; 0 where it
+	// was not measured.
+	TimeRatio float64 `json:"time_ratio,omitempty"`
 	// Processes is how many fresh processes each side of Ratio comes from; 0:
 	// from the search's own process, so nothing confirms it.
 	Processes    int                `json:"processes"`

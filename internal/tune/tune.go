@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -24,6 +25,9 @@ type Options struct {
 	MaxMemory int64
 	Seed      uint64
 	Tool      gpuprof.Tool
+
+	// Peers is a folder of baselines, where figures of other programs may lie.
+	Peers fs.FS
 
 	Bench Bench
 	// Fresh measures one setting in a process of its own, for about limit. Nil:
@@ -49,9 +53,9 @@ type Progress struct {
 
 // Which part of the budget is over by when.
 const (
-	screenUntil = 0.5
-	refineUntil = 0.65
-	searchUntil = 0.8
+	screenUntil = 0.45
+	refineUntil = 0.6
+	searchUntil = 0.72
 )
 
 // How often what is not decided is measured again, and for how long at least.
@@ -70,6 +74,9 @@ type engine struct {
 	bs      *stats.Bootstrap
 	began   time.Time
 	prior   float64 // seconds spent before a resume
+	// overhead is what a fresh process took beyond the time it was given: its
+	// start, its check, its end. What it will be is not known before the first.
+	overhead time.Duration
 }
 
 // Run searches. The result is not nil once the options are sound, also when
@@ -113,7 +120,7 @@ func newResult(o Options) *Result {
 	r := &Result{Version: SchemaVersion, Tool: o.Tool, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
 		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
 		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
-		Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Journal: []Entry{}}
+		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Journal: []Entry{}}
 	if o.Workload != nil {
 		r.Workload = o.Workload.Name()
 	}

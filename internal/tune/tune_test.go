@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -222,5 +225,95 @@ func TestOnly(t *testing.T) {
 		if _, err := Run(t.Context(), o); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", only, err)
 		}
+	}
+}
+
+// A knob that is both set and asked for is where the search starts.
+func TestStartFromASetting(t *testing.T) {
+	o := fakeOptions(newFakeBench(1), 1)
+	o.Set, o.Only = gpuprof.Settings{"slow": "on", "clash": "on"}, []string{"slow"}
+	fresh := o.Fresh
+	o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
+		all := maps.Clone(o.Set) // as the command does
+		maps.Copy(all, s)
+		return fresh(ctx, all, limit)
+	}
+	r := run(t, o)
+	if got := r.Recommended.Knobs; len(got) != 1 || got["slow"] != "off" || !r.Recommended.Confirmed {
+		t.Errorf("%v, %s", got, r.Recommended.Text)
+	}
+	if want := "gpuprof run fake --device host --preset small --set clash=on --set slow=off"; r.Recommended.Command != want {
+		t.Errorf("%s, want %s", r.Recommended.Command, want)
+	}
+}
+
+// A gain that does not matter is not recommended, and what is undecided is said.
+func TestWorthwhile(t *testing.T) {
+	for _, tt := range []struct {
+		d    drawn
+		want bool
+	}{
+		{drawn{0.9, [2]float64{0.85, 0.95}, true}, true},
+		{drawn{0.985, [2]float64{0.97, 0.999}, true}, false},
+		{drawn{0.9, [2]float64{0.7, 1.1}, true}, false},
+		{drawn{}, false},
+	} {
+		if got := worthwhile(tt.d, Time); got != tt.want {
+			t.Errorf("%+v: %v", tt.d, got)
+		}
+	}
+}
+
+// Fresh processes are not started beyond the budget: what could not be
+// confirmed says so.
+func TestConfirmationKeepsToTheBudget(t *testing.T) {
+	f := newFakeBench(1)
+	o := fakeOptions(f, 1)
+	o.Only, o.Budget = []string{"cache"}, 14*time.Second
+	fresh := f.fresh
+	processes := 0
+	o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
+		processes++
+		f.clock = f.clock.Add(3 * time.Second)
+		return fresh(ctx, s, limit)
+	}
+	begin := f.clock
+	r := run(t, o)
+	if took := f.clock.Sub(begin); took > o.Budget+4*time.Second {
+		t.Errorf("took %s of %s, %d processes", took, o.Budget, processes)
+	}
+	if rec := r.Recommended; processes == 0 || rec.Confirmed || rec.Knobs["cache"] != "on" || !strings.Contains(rec.Text, "the budget ended before fresh ones could confirm it") {
+		t.Errorf("%d processes: %+v", processes, rec)
+	}
+}
+
+func TestPeers(t *testing.T) {
+	summary, err := os.ReadFile("../gpucheck/testdata/summary-gpu.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := fstest.MapFS{"nvidia-h200/gpu-check/summary.json": {Data: summary}, "other/gpu-check/summary.json": {Data: []byte("{")}}
+	for _, tt := range []struct {
+		device, workload, preset string
+		want                     string
+	}{
+		{"NVIDIA H200", "gruflow", "energyflow", "torch.nn.GRU 0.003 s, run/gruflow-energyflow/gru 0.001"},
+		{"NVIDIA H200", "e3nn", "deepaw", "e3nn 0.02 s, tensor_product/deepaw/csr 0.001"},
+		{"NVIDIA H200", "collate", "deepaw", ""},
+		{"NVIDIA H200", "e3nn", "small", ""},
+		{"another GPU", "e3nn", "deepaw", ""},
+	} {
+		var got []string
+		for _, p := range FindPeers(fs, tt.device, tt.workload, tt.preset) {
+			got = append(got, fmt.Sprintf("%s %g %s, %s %g", p.Name, p.Value, p.Unit, p.Figure, p.Ours))
+		}
+		if strings.Join(got, "; ") != tt.want {
+			t.Errorf("%v: %q", tt, got)
+		}
+	}
+	o := fakeOptions(newFakeBench(1), 1)
+	o.Peers, o.Set = fs, gpuprof.Settings{"size": "16"}
+	if got := o.peersOf(); got != nil {
+		t.Errorf("another shape has peers: %v", got)
 	}
 }

@@ -1,0 +1,136 @@
+package tune
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+)
+
+// workerCounts are the loader's: none against some, and workers that do not
+// outlive an epoch.
+func workerCounts() []AB {
+	out := []AB{batches(set{"workers": "0"}, set{"workers": "1"}), batches(set{"workers": "0"}, set{"workers": "2"})}
+	if n := min(runtime.NumCPU(), 8); n > 2 {
+		out = append(out, batches(set{"workers": "0"}, set{"workers": strconv.Itoa(n)}))
+	}
+	return append(out, batches(set{"workers": "1", "persistent": "off", "epoch": "8"}, set{"workers": "1", "persistent": "on"}),
+		batches(set{"workers": "0"}, set{"workers": "1", "worker_kind": "process"}),
+		batches(set{"workers": "1", "worker_kind": "process", "persistent": "off", "epoch": "8"}, set{"workers": "1", "worker_kind": "process", "persistent": "on"}))
+}
+
+func precisions() []AB {
+	var out []AB
+	for _, p := range []string{"bf16", "fp16", "tf32"} {
+		out = append(out, gru(set{"precision": "fp32"}, set{"precision": p}), eq(set{"precision": "fp32"}, set{"precision": p}))
+	}
+	return out
+}
+
+// asyncCopies are a workload's own copies, then copies alone: pageable and
+// pinned, waited for or not, on one stream and two, small to large.
+func asyncCopies() []AB {
+	out := []AB{eq(set{"async_copy": "off", "streams": "1"}, set{"async_copy": "on", "streams": "2"}), batches(set{"async_copy": "off"}, set{"async_copy": "on"})}
+	for _, size := range []struct{ bytes, on string }{{"4096", ""}, {"1048576", ""}, {"67108864", "host"}, {"1073741824", "cuda"}} {
+		for _, pinned := range []string{"off", "on"} {
+			for _, streams := range []string{"1", "2"} {
+				ab := copying(set{"bytes": size.bytes, "pinned": pinned, "streams": "1", "async_copy": "off"},
+					set{"bytes": size.bytes, "pinned": pinned, "streams": streams, "async_copy": "on"})
+				ab.On = size.on
+				out = append(out, ab)
+			}
+		}
+	}
+	return out
+}
+
+// everything is all changes to the naive pipeline, and all but one in turn.
+func everything() []AB {
+	naive := set{"impl": "naive", "reuse": "off", "shortcut": "off", "workers": "0", "pinned": "off", "async_copy": "off", "streams": "1"}
+	out := []AB{naively(set{}, good())}
+	for _, knob := range slices.Sorted(maps.Keys(naive)) {
+		out = append(out, naively(without(knob, naive[knob]), good()))
+	}
+	return out
+}
+
+func energyFlowClaims() []Claim {
+	return []Claim{
+		{ID: "ef-sync", Guide: "Energy Flow", Claim: "synchronise before reading memory metrics blocks every step", Figure: "blocks every step", Host: true, GPU: true,
+			AB: []AB{gru(set{"sync": "step"}, set{"sync": "never"}), gru(set{"sync": "every:10"}, set{"sync": "never"})}},
+		{ID: "ef-reset", Guide: "Energy Flow", Claim: "resetting peak statistics each step costs a sync", Figure: "a sync a step", Host: true, GPU: true,
+			AB: []AB{gru(set{"reset_stats": "on"}, set{"reset_stats": "off"}), gru(set{"reset_stats": "sync"}, set{"reset_stats": "off"})}},
+		{ID: "ef-loader", Guide: "Energy Flow, pharmagen", Claim: "num_workers > 0 and persistent workers", Figure: "10-30 % CPU efficiency", Speedup: 1.1, Host: true, GPU: true,
+			AB: workerCounts()},
+		{ID: "ef-det", Guide: "Energy Flow, Aetheria, RxVision", Claim: "deterministic mode slows; autotune helps", Figure: "5-10 %", Speedup: 1.05, Host: true, GPU: true,
+			AB: []AB{gru(set{"deterministic": "on"}, set{"deterministic": "off"}), eq(set{"impl": "csr"}, set{"impl": "fused"}),
+				eq(set{"impl": "unfused", "deterministic": "on"}, set{"impl": "unfused", "deterministic": "off"}),
+				gru(set{"autotune": "off"}, set{"autotune": "on"}), eq(set{"autotune": "off"}, set{"autotune": "on"})}},
+		{ID: "det-fill", Guide: "large trainers, not the guides", Claim: "deterministic mode fills uninitialised memory", Figure: "about 15 %", Speedup: 1.1, Host: true, GPU: true,
+			AB: []AB{gru(set{"fill": "on"}, set{"fill": "off"})}},
+		{ID: "ef-item", Guide: "Energy Flow", Claim: ".item() in hot loops", Figure: "avoid it", Host: true, GPU: true,
+			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"})}},
+		{ID: "compile", Guide: "Energy Flow, Aetheria, DeePAW", Claim: "torch.compile, reduce-overhead", Figure: "20-35 %, 2-3x, 20-50 %", Speedup: 1.2, Host: true, GPU: true,
+			AB: []AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"}),
+				eq(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"})}},
+	}
+}
+
+func aetheriaClaims() []Claim {
+	return []Claim{
+		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true,
+			AB: []AB{gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"})}},
+		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, notYet),
+		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Host: true, GPU: true,
+			AB: []AB{eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
+	}
+}
+
+func pharmagenClaims() []Claim {
+	return []Claim{
+		{ID: "ph-amp", Guide: "pharmagen, RxVision, DeePAW", Claim: "mixed precision", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: exactly, Host: true, GPU: true,
+			AB: precisions()},
+		gpuOnly(Claim{ID: "ph-tf32", Guide: "pharmagen, RxVision", Claim: "TF32", Figure: "8x on Ampere", Speedup: 8,
+			AB: []AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})}}),
+		{ID: "ph-async", Guide: "pharmagen", Claim: "non_blocking copies", Figure: "20-30 % utilisation", Speedup: 1.2, Host: true, GPU: true,
+			AB: asyncCopies()},
+		gpuOnly(Claim{ID: "ph-pin", Guide: "pharmagen, RxVision", Claim: "pin_memory", Figure: "15-20 %", Speedup: 1.15,
+			AB: []AB{batches(set{"pinned": "off"}, set{"pinned": "on"}), batches(set{"pinned": "batch"}, set{"pinned": "on"}), batches(set{"pinned": "off"}, set{"pinned": "batch"}),
+				copying(set{"bytes": "4096", "pinned": "off"}, set{"bytes": "4096", "pinned": "on"}), copying(set{"bytes": "1048576", "pinned": "off"}, set{"bytes": "1048576", "pinned": "on"}),
+				copying(set{"bytes": "1073741824", "pinned": "off"}, set{"bytes": "1073741824", "pinned": "on"})}}),
+		{ID: "ph-vec", Guide: "pharmagen, DeePAW", Claim: "vectorised preprocessing", Figure: "10-100x; 9.6 %", Speedup: 10, Host: true,
+			AB: []AB{naively(set{"impl": "naive"}, set{"impl": "bulk"})}},
+		{ID: "ph-all", Guide: "pharmagen", Claim: "everything on", Figure: "2-4x, 30-50 % memory", Speedup: 2, Host: true, GPU: true,
+			AB: everything()},
+	}
+}
+
+func deepawClaims() []Claim {
+	return []Claim{
+		{ID: "dp-collate", Guide: "DeePAW", Claim: "four changes to the collator", Figure: "19.2 -> 3.9 s (46.5, 9.6, 16.7 and 7.8 %)", Speedup: 4.9, Host: true,
+			AB: []AB{naively(set{}, set{"impl": "cached", "reuse": "on", "shortcut": "on"}), naively(set{}, set{"impl": "bulk"}),
+				naively(set{}, set{"reuse": "on"}), naively(set{}, set{"shortcut": "on"})}},
+		{ID: "dp-split", Guide: "DeePAW", Claim: "where a batch's time goes", Figure: "63, 16, 8, 8 and 5 %", Run: share, Host: true, GPU: true,
+			AB: []AB{eq(set{}, set{"impl": "unfused"})}},
+		{ID: "dp-batch", Guide: "DeePAW", Claim: "a larger batch: 3,000 -> 10,000", Figure: "10-20 %, -70 % launches", Speedup: 1.1, Host: true, GPU: true,
+			AB: []AB{eq(set{"batch": "300"}, set{"batch": "1000"}), eq(set{"batch": "300", "graph": "on"}, set{"batch": "1000", "graph": "on"}),
+				eq(set{"batch": "300", "graph": "off"}, set{"batch": "300", "graph": "on"})}},
+		{ID: "dp-size", Guide: "DeePAW", Claim: "a smaller model: mul 500 -> 256, lmax 4 -> 3", Figure: "about 2x; about 30 %", Speedup: 2, Host: true, GPU: true,
+			AB: []AB{eq(set{"mul": "16"}, set{"mul": "8"}), eq(set{"lmax": "3"}, set{"lmax": "2"})}},
+		{ID: "dp-load", Guide: "DeePAW", Claim: "weights straight to the device, skip keys", Figure: "5 -> 2 s", Speedup: 2.5, Host: true, GPU: true,
+			AB: []AB{loading(set{}, set{"load": "direct", "skip_keys": "on"}), loading(set{}, set{"load": "direct"}), loading(set{}, set{"skip_keys": "on"})}},
+	}
+}
+
+func rxVisionClaims() []Claim {
+	return []Claim{
+		missing(Claim{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s, optimal split, side stream", Figure: "recommended"}, notYet),
+		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, notYet),
+		missing(Claim{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster"}, notYet),
+		{ID: "rx-power", Guide: "RxVision", Claim: "CUDA_POWER_MODE=high", Figure: "faster", Host: true, GPU: true, Placebo: true,
+			AB: []AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: map[string]string{"CUDA_POWER_MODE": "high"}}}},
+		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: overhead, Placebo: true, Host: true, GPU: true,
+			AB: []AB{gru(set{}, set{})}},
+		missing(Claim{ID: "rx-ddp", Guide: "RxVision", Claim: "DDP, SyncBatchNorm, TorchScript", Figure: "faster"}, "not measurable here"),
+	}
+}

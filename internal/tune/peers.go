@@ -1,0 +1,82 @@
+package tune
+
+import (
+	"encoding/json"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// peerFile is where unpacked results of gpu-check lie in a folder of
+// baselines; see scripts/gpucheck/summary.schema.json.
+const peerFile = "*/gpu-check/summary.json"
+
+// recorded is what of a gpu-check summary is needed here.
+type recorded struct {
+	Version string `json:"schema_version"`
+	Started string `json:"started"`
+	Dry     bool   `json:"dry"`
+	Device  struct {
+		Name string `json:"name"`
+	} `json:"device"`
+	Table []struct {
+		Name     string   `json:"name"`
+		Unit     string   `json:"unit"`
+		Measured *float64 `json:"measured"`
+		Peers    []struct {
+			Name  string  `json:"name"`
+			Value float64 `json:"value"`
+		} `json:"peers"`
+	} `json:"table"`
+}
+
+// FindPeers reads the recorded figures of other programs for a workload at a
+// preset on the device of this name, from a folder of baselines. Where nothing
+// fits, or a file is no such record, there are none: they are a courtesy.
+func FindPeers(baselines fs.FS, device, workload, preset string) []Peer {
+	files, err := fs.Glob(baselines, peerFile)
+	if err != nil {
+		return nil
+	}
+	var out []Peer
+	for _, name := range files {
+		var r recorded
+		b, err := fs.ReadFile(baselines, name)
+		if err != nil || json.Unmarshal(b, &r) != nil || !strings.HasPrefix(r.Version, "1.") || r.Dry || r.Device.Name != device {
+			continue
+		}
+		out = append(out, r.of(workload, preset)...)
+	}
+	return out
+}
+
+func (r *recorded) of(workload, preset string) []Peer {
+	prefixes := []string{"run/" + workload + "-" + preset + "/"}
+	if workload == "e3nn" { // its layers are timed by themselves too
+		prefixes = append(prefixes, "tensor_product/"+preset+"/")
+	}
+	var out []Peer
+	for _, row := range r.Table {
+		if row.Measured == nil || *row.Measured <= 0 || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(row.Name, p) }) {
+			continue
+		}
+		for _, p := range row.Peers {
+			out = append(out, Peer{Name: p.Name, Figure: row.Name, Unit: row.Unit, Value: p.Value, Ours: *row.Measured, Recorded: r.Started})
+		}
+	}
+	return out
+}
+
+// peersOf are the recorded peers where the search is of their shape: no model
+// knob is set otherwise than in the preset.
+func (o Options) peersOf() []Peer {
+	if o.Peers == nil || o.Workload == nil {
+		return nil
+	}
+	for _, k := range o.Workload.Knobs() {
+		if _, set := o.Set[k.Name]; k.Model && set {
+			return nil
+		}
+	}
+	return FindPeers(o.Peers, o.DeviceDoc, o.Workload.Name(), o.Preset)
+}
