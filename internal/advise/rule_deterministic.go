@@ -1,26 +1,52 @@
 package advise
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"strings"
 
-// deterministic: sums in a fixed order. Without a run that has them off, what
-// they can cost is bounded by the stage that makes them.
+	"github.com/gpuprof/gpuprof"
+)
+
+// deterministic: sums in a fixed order on a GPU. Without a run that has them
+// off, what they can cost is bounded by what is there for the order's sake. On
+// the host device, where atomic adds of several CPUs take a cache line from each
+// other, a fixed order is the faster one; there only a sweep can say otherwise.
 func (s *scene) deterministic() []gpuprof.Finding {
-	if !s.has("deterministic", "on") {
+	if !s.cuda() || !s.has("deterministic", "on") {
 		return nil
 	}
-	stage := ""
+	stage, weight, floor := "", 1.0, 0.0
 	switch {
 	case s.run.Workload == "e3nn" && s.has("impl", "unfused"):
 		stage = stScatter
+		if st := s.run.Stage(stage); st != nil {
+			floor = st.FloorS
+		}
 	case s.run.Workload == "gruflow":
-		stage = stMetrics
+		// The values are read and summed either way; the order costs the kernel
+		// that adds up the parts.
+		stage, weight = stMetrics, s.kernelShare(stMetrics, "_final")
 	}
-	st := s.run.Stage(stage)
-	if st == nil {
+	if s.run.Stage(stage) == nil {
 		return nil
 	}
-	of := weights{stage: 1}
-	return s.offer(advice{stage: stage, knob: "deterministic", to: "off", of: of, want: s.typical(of) - st.FloorS, evidence: map[string]any{
-		"stage_exposed_s": s.exposed(stage), "floor_s": st.FloorS,
+	of := weights{stage: weight}
+	return s.offer(advice{stage: stage, knob: "deterministic", to: "off", of: of, want: s.typical(of) - floor, evidence: map[string]any{
+		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "floor_s": floor,
 	}})
+}
+
+// kernelShare is the part of a stage's kernel time that kernels with this end
+// of their name take.
+func (s *scene) kernelShare(stage, suffix string) float64 {
+	part, all := 0.0, 0.0
+	for _, k := range s.kernels(stage) {
+		all += k.Device.Median
+		if strings.HasSuffix(k.Name, suffix) {
+			part += k.Device.Median
+		}
+	}
+	if all <= 0 {
+		return 0
+	}
+	return part / all
 }

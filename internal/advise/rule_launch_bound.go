@@ -1,6 +1,10 @@
 package advise
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"maps"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 // shortKernel is about what a launch costs a PyTorch program on the CPU: below
 // it kernels finish before the next is launched.
@@ -16,24 +20,33 @@ func (s *scene) launchBound() []gpuprof.Finding {
 	of := weights{stLaunch: 1, stGap: 1}
 	want := s.typical(of)
 	evidence := map[string]any{"launches": launches, "kernel_mean_s": each, "launch_exposed_s": s.exposed(stLaunch), "gap_exposed_s": s.exposed(stGap)}
-	if s.cuda() {
-		between := 0.0
-		for i := range s.run.Stages {
-			if st := &s.run.Stages[i]; st.Parent == stStep {
-				if share := s.bubbles(st); share > 0 {
-					of[st.Name] = share
-					between += share * s.exposed(st.Name)
-				}
-			}
-		}
-		want += between
-		evidence["between_kernels_s"] = between
+	// A caller that waits for a free slot is ahead of the device: what is then
+	// between kernels is the device's own, and a graph has it as well.
+	if s.cuda() && s.hostTime(stBackpressure) < leastShare*s.step {
+		between := s.bubbled()
+		evidence["between_kernels_s"] = s.typical(between)
+		maps.Copy(of, between)
+		want = s.typical(of)
 	}
 	// One launch remains.
 	if one := s.run.Calibration["null_launch_host"]; positive(one) {
 		want -= one
 	}
 	return s.offer(advice{stage: stLaunch, knob: "graph", to: "on", of: of, want: want, evidence: evidence})
+}
+
+// bubbled is the part of the stages' device time in which the device waited for
+// the caller's next launch.
+func (s *scene) bubbled() weights {
+	of := weights{}
+	for i := range s.run.Stages {
+		if st := &s.run.Stages[i]; st.Parent == stStep {
+			if share := s.bubbles(st); share > 0 {
+				of[st.Name] = share
+			}
+		}
+	}
+	return of
 }
 
 // bubbles is the share of a stage's device time in which none of its kernels

@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func plantedProblems() map[string]planted {
 	}
 	short := with(e3nnParts(), part{name: "radial", exposed: 60, device: true, launches: 6, kernels: map[string]float64{"gemm": 20, "basis": 10}},
 		part{name: "tensor_product", exposed: 40, device: true, launches: 4, kernels: map[string]float64{"tp_csr": 40}},
-		part{name: "collate"}, part{name: "launch", exposed: 30}, part{name: "gap", exposed: 10})
+		part{name: "collate"}, part{name: "backpressure"}, part{name: "launch", exposed: 30}, part{name: "gap", exposed: 10})
 	return map[string]planted{
 		"sync every step": {gpu(gpuprof.Settings{"sync": "step"}, with(e3nnParts(), part{name: "collate", exposed: 600}, part{name: "sync", exposed: 40, host: 4400},
 			part{name: "launch", exposed: 20}, part{name: "gap", exposed: 5}), map[string]float64{"sync_points": 1}),
@@ -52,6 +53,10 @@ func plantedProblems() map[string]planted {
 			nil, "reset-stats", "sync", "reset_stats", "off", 490, 510, nil},
 		"pool trimmed": {gpu(gpuprof.Settings{"pool_trim": "every:1"}, with(e3nnParts(), part{name: "sync", exposed: 900, host: 4000}), nil),
 			nil, "pool-trim", "sync", "pool_trim", "never", 890, 910, nil},
+		// A hand-over stays on the host device; memory that is given back and asked for anew does not.
+		"pool trimmed on the host": {made{workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"pool_trim": "every:1"}),
+			parts: []part{{name: "gru", exposed: 9, device: true, launches: 7, kernels: map[string]float64{"gru_gemm": 3, "gru_cell": 1.5}}, {name: "sync", exposed: 16, host: 25}, {name: "launch", exposed: 6, host: 7}, {name: "gap", exposed: 0.7}}},
+			nil, "pool-trim", "sync", "pool_trim", "never", 22, 28, nil},
 		"blocking copies": {gpu(gpuprof.Settings{"async_copy": "off"}, with(e3nnParts(), part{name: "sync", exposed: 400, host: 4000}), map[string]float64{"sync_points": 2, "copies_h2d": 4, "copies_d2h": 1}),
 			nil, "blocking-copies", "sync", "async_copy", "on", 390, 410, nil},
 		"pageable copies": {gpu(gpuprof.Settings{"pinned": "off"}, with(e3nnParts(), part{name: "h2d", exposed: 900, device: true}, part{name: "d2h", exposed: 300, device: true}),
@@ -84,6 +89,9 @@ func plantedProblems() map[string]planted {
 		"launch bound": {gpu(nil, short, nil), nil, "launch-bound", "launch", "graph", "on", 66, 76, []string{"kernel_mean_s", "between_kernels_s"}},
 		"deterministic sums": {gpu(gpuprof.Settings{"deterministic": "on", "impl": "unfused"}, with(e3nnParts(), part{name: "scatter", exposed: 3000, device: true, launches: 2, floor: 100}), nil),
 			nil, "deterministic-cost", "scatter", "deterministic", "off", 2850, 2950, []string{"floor_s"}},
+		"deterministic metrics": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"precision": "tf32"}),
+			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12}, {name: "metrics", exposed: 200, device: true, launches: 2, kernels: map[string]float64{"gru_sum": 120, "gru_sum_final": 80}}}},
+			nil, "deterministic-cost", "metrics", "deterministic", "off", 78, 82, []string{"ordering_exposed_s"}},
 		"deterministic fill": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"fill": "on"}),
 			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12, kernels: map[string]float64{"gru_gemm": 300, "gru_fill": 100, "gru_cell": 100}}}},
 			nil, "deterministic-fill", "gru", "fill", "off", 95, 105, []string{"fill_launches"}},
@@ -195,14 +203,48 @@ func TestRunsWithoutFigures(t *testing.T) {
 }
 
 func TestNoiseClaimsNothing(t *testing.T) {
-	r := made{workload: "e3nn", knobs: e3nnKnobs(nil), parts: e3nnParts()}.run(t)
-	r.Warnings = []gpuprof.Warning{{Code: "busy-machine", Text: "the load average was 9 on 2 CPUs"}, {Code: "simulated", Text: "not noise"}}
-	found := of(r, advise.Options{Base: e3nnKnobs(nil)})
-	if len(found) != 1 || found[0].Rule != "noise" || found[0].ClaimS != 0 || found[0].Evidence["busy-machine"] == nil || found[0].Evidence["simulated"] != nil {
-		t.Fatalf("%+v", found)
+	clean := func() *gpuprof.Run {
+		return made{workload: "e3nn", knobs: e3nnKnobs(nil), parts: e3nnParts()}.run(t)
 	}
-	if found[0].Command != "gpuprof run e3nn --preset small --runs 6" {
-		t.Error(found[0].Command)
+	warned := func(codes ...string) func(*gpuprof.Run) {
+		return func(r *gpuprof.Run) {
+			for _, c := range codes {
+				r.Warnings = append(r.Warnings, gpuprof.Warning{Code: c, Text: "as seen"})
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*gpuprof.Run)
+		want   []string // keys of the evidence; none is silence
+	}{
+		"two clocks that differ":              {warned("clock-mismatch", "simulated"), []string{"clock-mismatch"}},
+		"busy, and steady all the same":       {warned("busy-machine", "uneven-steps", "time-budget", "not-settled"), nil},
+		"somebody else on the device":         {warned("foreign-process", "busy-machine"), []string{"foreign-process", "busy-machine"}},
+		"telemetry that contradicts itself":   {warned("energy-invalid"), []string{"energy-invalid"}},
+		"a wide interval on a busy machine":   {func(r *gpuprof.Run) { warned("busy-machine")(r); r.Step.CI95[1] = 1.06 * r.Step.Median }, []string{"step_interval_share", "busy-machine"}},
+		"an interval as wide as is tolerated": {func(r *gpuprof.Run) { r.Step.CI95 = [2]float64{0.98 * r.Step.Median, 1.02 * r.Step.Median} }, nil},
+		"a step that becomes slower": {func(r *gpuprof.Run) {
+			for i := range r.Step.Runs[0] {
+				r.Step.Runs[0][i] *= 1 + 0.003*float64(i)
+			}
+		}, []string{"step_drift_share"}},
+	} {
+		r := clean()
+		c.change(r)
+		found := of(r, advise.Options{Base: e3nnKnobs(nil)})
+		if c.want == nil {
+			if len(found) > 0 {
+				t.Errorf("%s: %+v", name, found)
+			}
+			continue
+		}
+		if len(found) != 1 || found[0].Rule != "noise" || found[0].ClaimS != 0 || !slices.Equal(slices.Sorted(maps.Keys(found[0].Evidence)), slices.Sorted(slices.Values(c.want))) {
+			t.Errorf("%s: %+v", name, found)
+			continue
+		}
+		if found[0].Command != "gpuprof run e3nn --preset small --runs 6" {
+			t.Error(found[0].Command)
+		}
 	}
 }
 

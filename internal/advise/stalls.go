@@ -64,14 +64,19 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 	}
 	me := all[at]
 	of := weights{stSync: me.points / points}
-	if !s.cuda() && at == most {
+	trims := knob == "pool_trim"
+	if !s.cuda() && at == most && !trims {
 		// On the host device a wait is a hand-over between threads, and one a
 		// step stays: with nothing else to wait for the caller waits for a slot.
+		// (Of a trim the wait is the least part.)
 		of[stSync] = max(0, me.points-1) / points
 	}
 	var also []string
 	if at == most {
 		maps.Copy(of, s.drained())
+		if trims { // the device also waits, between kernels, for memory to be asked for anew
+			maps.Copy(of, s.bubbled())
+		}
 		for i, x := range all {
 			if i != at {
 				also = append(also, x.knob+"="+x.off)
