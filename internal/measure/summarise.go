@@ -131,9 +131,11 @@ func (r *runner) overheadWarning() {
 	}
 }
 
-// exampleStep is the median-like middle step of the last probed block, with
-// whatever of its neighbours overlaps it, and the launches of one step of the
-// kernel pass.
+// exampleStep is the middle step of the last probed block, from its begin to
+// the next one's, with whatever of its neighbours overlaps it, and the launches
+// of one step of the kernel pass. The step's own spans are there from before
+// its begin too: the caller launches it while the device is still in the steps
+// before, and what is copied ahead of it is copied then.
 func (r *runner) exampleStep() []gpuprof.Span {
 	out := []gpuprof.Span{}
 	if r.example == nil {
@@ -144,12 +146,15 @@ func (r *runner) exampleStep() []gpuprof.Span {
 	t0, t1 := b.Begin[mid], b.Begin[mid+1]
 	for _, sp := range b.Spans {
 		name, step := stages[sp.Stage].Name, sp.Step-mid
-		if sp.OnDevice && sp.DevEnd > t0 && sp.DevStart < t1 {
-			out = append(out, gpuprof.Span{Stage: name, Lane: laneName(sp.Stream), Step: step, StartS: sec(sp.DevStart - t0), DurS: sec(sp.DevEnd - sp.DevStart)})
+		add := func(lane string, start, end int64) {
+			if start < t1 && (end > t0 || step == 0) {
+				out = append(out, gpuprof.Span{Stage: name, Lane: lane, Step: step, StartS: sec(start - t0), DurS: sec(end - start)})
+			}
 		}
-		if sp.HostEnd > t0 && sp.HostStart < t1 {
-			out = append(out, gpuprof.Span{Stage: name, Lane: "host", Step: step, StartS: sec(sp.HostStart - t0), DurS: sec(sp.HostEnd - sp.HostStart)})
+		if sp.OnDevice {
+			add(laneName(sp.Stream), sp.DevStart, sp.DevEnd)
 		}
+		add("host", sp.HostStart, sp.HostEnd)
 	}
 	if k := r.kernels; k != nil {
 		mid := (k.first + k.last) / 2

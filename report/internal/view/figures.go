@@ -25,9 +25,10 @@ type Span struct {
 }
 
 // Timeline is the example step: its lanes, host first, kernels below their
-// stream, and the window that holds the step itself. Neighbouring steps are
-// cut to the window. No more than limit spans are kept, the longest ones;
-// left is how many were not.
+// stream, and the window that holds the step itself. What the step did before
+// it began (launches ahead of the device, copies ahead) is left out unless it
+// reaches in, and neighbouring steps are cut to the window. No more than limit
+// spans are kept, the longest ones; left is how many were not.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
 	from, to = math.Inf(1), math.Inf(-1)
@@ -36,7 +37,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 			continue
 		}
 		spans = append(spans, s)
-		if s.Step == 0 {
+		if s.Step == 0 && s.StartS+s.DurS > 0 {
 			from, to = min(from, s.StartS), max(to, s.StartS+s.DurS)
 		}
 	}

@@ -213,6 +213,19 @@ func TestTimelineCutsNeighboursToTheStep(t *testing.T) {
 	}
 }
 
+// TestTimelineBeginsWithTheStep: a launch long before the step began does not
+// stretch the window, and what reaches in does.
+func TestTimelineBeginsWithTheStep(t *testing.T) {
+	r := &gpuprof.Run{ExampleStep: []gpuprof.Span{
+		{Stage: "mlp", Lane: "host", StartS: -9, DurS: 1}, {Stage: "h2d", Lane: "copy", StartS: -0.5, DurS: 1},
+		{Stage: "mlp", Lane: "main", StartS: 0.5, DurS: 2}, {Stage: "mlp", Lane: "host", Step: 3, StartS: 1, DurS: 1},
+	}}
+	lanes, from, to, left := view.Timeline(r, 100)
+	if from != -0.5 || to != 2.5 || left != 0 || len(lanes) != 3 || !lanes[0].Spans[0].Neighbour {
+		t.Errorf("%v from %g to %g", lanes, from, to)
+	}
+}
+
 // TestNothingPanics walks every view of every kind of run.
 func TestNothingPanics(t *testing.T) {
 	for name, r := range fixture.Every() {
