@@ -10,7 +10,7 @@ import (
 
 // TestExampleStepKeepsItsLaunches: of a caller that runs two steps ahead, the
 // example step keeps the launches and copies that came before its begin, and
-// its neighbours only what overlaps it.
+// its neighbours what overlaps it from its first span on.
 func TestExampleStepKeepsItsLaunches(t *testing.T) {
 	const period, ahead = 1000, 2000
 	rec := &events.Block{}
@@ -29,8 +29,10 @@ func TestExampleStepKeepsItsLaunches(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s %s %.0f+%.0f", s.Step, s.Stage, s.Lane, s.StartS*1e9, s.DurS*1e9))
 	}
 	want := []string{
-		"0 collate host -2100+100", "0 h2d stream -400+100", "0 h2d host -2000+10", "0 kernel stream 50+850", "0 kernel host -1980+10",
-		"1 h2d stream 600+100", "2 h2d host 0+10", "2 kernel host 20+10",
+		"-2 kernel stream -1950+850", "-1 h2d stream -1400+100", "-1 kernel stream -950+850",
+		"0 collate host -2100+100", "0 h2d host -2000+10", "0 h2d stream -400+100", "0 kernel host -1980+10", "0 kernel stream 50+850",
+		"1 collate host -1100+100", "1 h2d host -1000+10", "1 h2d stream 600+100", "1 kernel host -980+10",
+		"2 collate host -100+100", "2 h2d host 0+10", "2 kernel host 20+10",
 	}
 	slices.Sort(got)
 	slices.Sort(want)

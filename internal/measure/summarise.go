@@ -133,9 +133,10 @@ func (r *runner) overheadWarning() {
 
 // exampleStep is the middle step of the last probed block, from its begin to
 // the next one's, with whatever of its neighbours overlaps it, and the launches
-// of one step of the kernel pass. The step's own spans are there from before
-// its begin too: the caller launches it while the device is still in the steps
-// before, and what is copied ahead of it is copied then.
+// of one step of the kernel pass. The caller launches a step while the device
+// is still in the steps before, and what is copied ahead of it is copied then:
+// so the recording reaches back to the first of the step's own spans, as many
+// steps as the pipeline is deep.
 func (r *runner) exampleStep() []gpuprof.Span {
 	out := []gpuprof.Span{}
 	if r.example == nil {
@@ -144,10 +145,17 @@ func (r *runner) exampleStep() []gpuprof.Span {
 	b, stages := r.example.rec, r.sess.Stages()
 	mid := (r.example.first + r.example.last) / 2
 	t0, t1 := b.Begin[mid], b.Begin[mid+1]
+	from := t0
+	for _, sp := range b.Spans {
+		if sp.Step == mid {
+			from = min(from, sp.HostStart)
+		}
+	}
+	from = max(from, b.Begin[max(0, mid-r.sess.Depth())])
 	for _, sp := range b.Spans {
 		name, step := stages[sp.Stage].Name, sp.Step-mid
 		add := func(lane string, start, end int64) {
-			if start < t1 && (end > t0 || step == 0) {
+			if start < t1 && (end > from || step == 0) {
 				out = append(out, gpuprof.Span{Stage: name, Lane: lane, Step: step, StartS: sec(start - t0), DurS: sec(end - start)})
 			}
 		}
