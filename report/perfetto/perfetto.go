@@ -3,8 +3,8 @@
 //
 // A run's file speaks PyTorch's dialect of the format as well: the stages of
 // the example step are operators (cpu_op) on the host's row and kernels or
-// copies on a stream's, joined by correlation numbers and arrows, inside
-// ProfilerStep# ranges. So what reads a PyTorch trace reads it, gpuprof
+// copies on a stream's, joined by correlation numbers and arrows, and the step
+// itself is a ProfilerStep# range. So what reads a PyTorch trace reads it, gpuprof
 // analyze among them. Kernels come from a separate marked pass, whose times
 // differ from the example step's: they have rows of their own and a category
 // that a reader does not count as the device's work, or it would count twice.
@@ -37,7 +37,8 @@ const (
 const textLimit = 200
 
 // Write writes the example steps and the telemetry of runs. Each run's time
-// begins with its example step; where in the run that was is not recorded.
+// begins with the recording of its example step, whose launches come before
+// the step itself; where in the run that was is not recorded.
 // Runs follow each other. A run without times adds its name alone.
 func Write(w io.Writer, runs []*gpuprof.Run) error {
 	runs = view.Compact(runs)
@@ -48,7 +49,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		{"schema_version", gpuprof.SchemaVersion},
 		{"tool", gpuprof.Tool{Name: "gpuprof", Version: runs[0].Tool.Version, Commit: runs[0].Tool.Commit}},
 		{"displayTimeUnit", "ms"},
-		{"otherData", map[string]string{"about": "example step of each run, from time 0 of the run on; kernels are from a separate marked pass; telemetry is of the whole run"}},
+		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; telemetry is of the whole run"}},
 		{"deviceProperties", devices(runs)},
 	})
 	vary := view.Vary(runs)

@@ -133,7 +133,7 @@ func TestContent(t *testing.T) {
 			names[s] = true
 		}
 	}
-	want := map[string]int{"M ": count["M "], "X cpu_op": 5, "X user_annotation": 3, "X cuda_runtime": 3, "X kernel": 2, "X gpu_memcpy": 1, "X gpu_user_annotation": 3,
+	want := map[string]int{"M ": count["M "], "X cpu_op": 5, "X user_annotation": 1, "X cuda_runtime": 3, "X kernel": 2, "X gpu_memcpy": 1, "X gpu_user_annotation": 3,
 		"s ac2g": 3, "f ac2g": 3, "s marked pass": 2, "f marked pass": 2, "C ": 3}
 	if d := cmp.Diff(want, count); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
@@ -229,8 +229,8 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if x.StepSource != "ProfilerStep" || len(x.Steps) < 3 {
-				t.Errorf("steps from %q: %d", x.StepSource, len(x.Steps))
+			if x.StepSource != "ProfilerStep" || len(x.Steps) != 1 || x.Steps[0].Host.Len() != stepLength(runs[0]) {
+				t.Errorf("steps from %q: %+v", x.StepSource, x.Steps)
 			}
 		})
 	}
@@ -253,30 +253,92 @@ func runStart(t *testing.T, tr *trace.Trace, run int) int64 {
 	return start
 }
 
-// TestRunsAhead: a host that runs far ahead has only neighbours of the example
-// step in the window; the step is where its stream was busy.
+// stepLength is from the step's begin to the end of its last span, ns.
+func stepLength(r *gpuprof.Run) int64 {
+	end := int64(0)
+	for _, s := range r.ExampleStep {
+		if s.Step == 0 && s.Kernel == "" && s.DurS >= 0 {
+			end = max(end, int64(math.Round(s.StartS*1e9))+int64(math.Round(s.DurS*1e9)))
+		}
+	}
+	return end
+}
+
+// TestTotals: what gpuprof analyze adds up of a file is what the run holds.
+func TestTotals(t *testing.T) {
+	r := fixture.One()
+	r.Stage("h2d").Counters["bytes_h2d"] = 2.4e6
+	r.Stage("d2h").Counters["bytes_d2h"] = 1.1e6
+	tr, err := kineto.Read(t.Context(), bytes.NewReader(render(t, r)), "x.perfetto.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trace.Summarise(t.Context(), []*trace.Trace{tr}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy []trace.Span
+	want, got := map[string]int64{}, map[string]int64{}
+	for _, s := range r.ExampleStep {
+		start, dur := int64(math.Round(s.StartS*1e9)), int64(math.Round(s.DurS*1e9))
+		switch {
+		case s.Kernel != "":
+		case s.Lane == "host":
+			want["operator "+s.Stage] += dur
+		default:
+			busy = append(busy, trace.Span{Start: start, End: start + dur})
+			if _, bytes := copyName(r, s.Stage); bytes > 0 {
+				want["bytes"], want["copies"] = want["bytes"]+bytes, want["copies"]+dur
+			} else {
+				want["kernel "+s.Stage] += dur
+			}
+		}
+	}
+	want["busy"] = trace.UnionOf(busy).Total()
+	want["step"] = stepLength(r)
+	for _, o := range a.Operators {
+		got["operator "+o.Name] = o.HostNS
+	}
+	for _, k := range a.Kernels {
+		if want["kernel "+k.Name] > 0 { // copies are in the list too
+			got["kernel "+k.Name] = k.NS
+		}
+	}
+	for _, c := range a.Copies {
+		got["bytes"], got["copies"] = got["bytes"]+c.Bytes, got["copies"]+c.GPUNS
+	}
+	got["busy"], got["step"] = a.Devices[0].BusyNS, a.Steps[0].HostDurNS
+	if d := cmp.Diff(want, got); d != "" || len(a.Devices) != 1 || len(a.Steps) != 1 {
+		t.Errorf("%d devices, %d steps (-want +got):\n%s", len(a.Devices), len(a.Steps), d)
+	}
+}
+
+// TestRunsAhead: of a host that runs far ahead the example step has its
+// launches, long before it begins, with arrows to its kernels; a neighbour's
+// launch has none when what it launched is not recorded.
 func TestRunsAhead(t *testing.T) {
 	r := small()
 	r.ExampleStep = []gpuprof.Span{
+		{Stage: "mlp", Lane: "host", StartS: -20e-6, DurS: 1e-6}, {Stage: "h2d", Lane: "host", StartS: -22e-6, DurS: 1e-6},
 		{Stage: "mlp", Lane: "host", Step: 1, StartS: 1e-6, DurS: 1e-6}, {Stage: "mlp", Lane: "host", Step: 2, StartS: 5e-6, DurS: 1e-6},
-		{Stage: "mlp", Lane: "main", StartS: 0, DurS: 9e-6}, {Stage: "mlp", Lane: "main", Step: 1, StartS: 9e-6, DurS: 9e-6},
-		{Stage: "h2d", Lane: "copy", Step: 1, StartS: 2e-6, DurS: 1e-6},
+		{Stage: "mlp", Lane: "main", Step: -1, StartS: -9e-6, DurS: 9e-6}, {Stage: "mlp", Lane: "main", StartS: 0, DurS: 9e-6},
+		{Stage: "h2d", Lane: "copy", StartS: -7e-6, DurS: 1e-6},
 	}
-	var steps []string
-	arrows := 0
+	var steps, arrows []string
 	for _, e := range check(t, render(t, r)).Events {
 		if strings.HasPrefix(e.Name, "ProfilerStep#") {
-			steps = append(steps, fmt.Sprint(e.Name, " ", *e.Tid, " ", e.start, " ", e.end, " ", e.Args["example step"]))
+			steps = append(steps, fmt.Sprint(e.Name, " ", e.start, " ", e.end))
 		}
-		if e.Ph == "s" {
-			arrows++
+		if e.Ph == "s" || e.Ph == "f" {
+			arrows = append(arrows, fmt.Sprint(e.Ph, *e.ID, " ", e.start))
 		}
 	}
-	if want := []string{"ProfilerStep#0 900 0 9000 true", "ProfilerStep#1 900 9000 18000 false"}; !slices.Equal(steps, want) {
+	slices.Sort(arrows)
+	if want := []string{"ProfilerStep#0 22000 31000"}; !slices.Equal(steps, want) {
 		t.Errorf("steps %q, want %q", steps, want)
 	}
-	if arrows != 1 { // from the launch of step 1 to its time on the stream
-		t.Errorf("%d arrows, want 1", arrows)
+	if want := []string{"f1 15000", "f2 22000", "s1 0", "s2 2000"}; !slices.Equal(arrows, want) {
+		t.Errorf("arrows %q, want %q", arrows, want)
 	}
 }
 

@@ -50,25 +50,13 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 
 func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 	pid := hostPid(run)
-	low := 0
-	for _, s := range l.steps {
-		low = min(low, s.Step)
-	}
-	step := func(p *piece, tid int) {
-		e.event(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", p.Step-low), cat: catAnnotation, pid: pid, tid: tid, start: p.start, dur: p.end - p.start,
-			args: []arg{{"example step", p.Step == 0}}})
-	}
-	if len(l.steps) > 0 && !l.onHost {
+	// A row of its own: the caller launches a step before it begins. Neighbours
+	// have no range, for only parts of them are here.
+	if l.step.end > l.step.start {
 		e.thread(pid, tidSteps, "steps")
-		for _, p := range l.steps {
-			step(p, tidSteps)
-		}
+		e.event(&event{ph: 'X', name: fmt.Sprintf("ProfilerStep#%d", run), cat: catAnnotation, pid: pid, tid: tidSteps, start: l.step.start, dur: l.step.end - l.step.start})
 	}
-	all := slices.Clone(l.host)
-	if l.onHost {
-		all = append(slices.Clone(l.steps), all...) // first, so that a step encloses a stage of the same times
-	}
-	split, left := rows(all)
+	split, left := rows(l.host)
 	for i, row := range split {
 		name := "host thread"
 		if i > 0 {
@@ -77,10 +65,6 @@ func (l *layout) writeHost(e *encoder, run int, cuda bool) (left int) {
 		e.thread(pid, tidHost+i, name)
 		for _, p := range row {
 			p.tid = tidHost + i
-			if p.whole {
-				step(p, p.tid)
-				continue
-			}
 			l.writeStage(e, p, pid, cuda)
 		}
 	}
