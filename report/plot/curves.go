@@ -21,7 +21,7 @@ func roofline(runs []*gpuprof.Run) (*Figure, error) {
 	f := newFigure("roofline", runs)
 	roof := view.Roofline(r)
 	if len(roof.Points) == 0 {
-		return f.empty(r, "No stage counts both flops and bytes with a device time."), nil
+		return f.empty(r, "no stage counts both flops and bytes with a device time"), nil
 	}
 	p := newPlot("arithmetic intensity (flop per byte, counted)", "flop/s (counted over median device time)")
 	x0, x1, y0, y1 := roof.Range()
@@ -117,18 +117,22 @@ func hits(box vg.Rectangle, taken []vg.Rectangle, own int) bool {
 
 // scaling draws step time and throughput against what was swept.
 func scaling(runs []*gpuprof.Run) (*Figure, error) {
-	knob, numeric, curves, ok := view.Scaling(runs)
 	if len(runs) < 2 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing scaling: there is one run and nothing to compare it with; sweep a knob first: gpuprof run %s --set KNOB=A,B,C -o sweep.json", view.Clean(runs[0].Workload, 40))
+		f := newFigure("scaling", runs)
+		return f.without("there is one run and nothing to compare it with, so sweep a knob first: gpuprof run " + view.Clean(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json"), nil
 	}
+	knob, numeric, curves, ok := view.Scaling(runs)
 	f := newFigure("scaling over "+view.Clean(knob, 30), runs)
 	head, where := view.SweepHead(runs)
 	if strings.HasPrefix(head, "several") {
 		f.title = head
 	}
 	f.subtitle, f.note = where+" · "+view.Plural(len(runs), "run"), ""
+	if !runs[0].Started.IsZero() {
+		f.subtitle += " · " + date(runs[0].Started)
+	}
 	if !ok {
-		return f.empty(runs[0], "The runs do not differ in any setting, or none has times."), nil
+		return f.empty(runs[0], "the runs do not differ in any setting, or none has times"), nil
 	}
 	for i, c := range curves {
 		if c.Label != "" {
@@ -220,17 +224,17 @@ func addCurves(p *gplot.Plot, numeric bool, curves []view.Curve, get figure, fx,
 	p.X.Tick.Marker = marks
 	p.Add(grid{}, sh)
 	for _, l := range all {
-		addGlyphs(p, l, l.color) // over lines and whiskers
+		addGlyphs(p, l, l.color, 4) // over lines and whiskers
 	}
 }
 
-func addGlyphs(p *gplot.Plot, l line, c color.Color) {
+func addGlyphs(p *gplot.Plot, l line, c color.Color, radius vg.Length) {
 	pts := make(plotter.XYs, len(l.pts))
 	for i, pt := range l.pts {
 		pts[i] = plotter.XY{X: float64(pt.X), Y: float64(pt.Y)}
 	}
 	if s, err := plotter.NewScatter(pts); err == nil {
-		s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: 4, Shape: draw.CircleGlyph{}}
+		s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: radius, Shape: draw.CircleGlyph{}}
 		p.Add(s)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	gplot "gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -20,7 +19,7 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 	f := newFigure("time by stage", runs)
 	all := view.Stages(r)
 	if !view.HasTimes(r) || len(all) == 0 {
-		return f.empty(r, "No stage was measured."), nil
+		return f.empty(r, "no stage was measured"), nil
 	}
 	if len(all) > maxRows {
 		f.remark(fmt.Sprintf("the first %d of %d stages", maxRows, len(all)))
@@ -42,7 +41,7 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 	for i, s := range all {
 		labels = append(labels, view.Clean(s.Name, 22))
 		for j, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
-			stageBar(sh, s, v, float64(-i)+0.27*float64(1-j), j, unit)
+			stageBar(sh, s, v, float64(-i)+0.27*float64(1-j), j, unit, named(s, j, len(all), longest))
 		}
 	}
 	p.Add(grid{}, sh)
@@ -52,7 +51,28 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 	return f, nil
 }
 
-func stageBar(sh *shapes, s view.Stage, v *gpuprof.Series, y float64, kind int, unit float64) {
+// named says that a stage's bar has its figure beside it: all of them where
+// there is room, of many stages the longest one.
+func named(s view.Stage, kind, rows int, longest float64) bool {
+	if rows <= 8 {
+		return true
+	}
+	best, most := 2, -1.0
+	for j, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
+		if v == nil {
+			continue
+		}
+		if rows <= 14 && v.Median > 0.03*longest && j == kind {
+			return true // its neighbours are as long, or short and without a figure
+		}
+		if v.Median >= most {
+			best, most = j, v.Median
+		}
+	}
+	return kind == best
+}
+
+func stageBar(sh *shapes, s view.Stage, v *gpuprof.Series, y float64, kind int, unit float64, figure bool) {
 	if v == nil || v.Median == 0 {
 		return // nothing happened: no bar, and no figure to read
 	}
@@ -62,6 +82,9 @@ func stageBar(sh *shapes, s view.Stage, v *gpuprof.Series, y float64, kind int, 
 	if view.Finite(lo) && view.Finite(hi) {
 		sh.segment(max(lo, 0), y, hi, y, ink, 1)
 		end = max(end, hi)
+	}
+	if !figure {
+		return
 	}
 	text := view.Median(v)
 	if kind == 2 {
@@ -78,7 +101,7 @@ func distribution(runs []*gpuprof.Run) (*Figure, error) {
 	const limit = 2000
 	spreads, lo, hi := view.Spreads(r, limit)
 	if len(spreads) == 0 {
-		return f.empty(r, "No samples were kept."), nil
+		return f.empty(r, "no samples were kept"), nil
 	}
 	if top := cumulative(r); top != nil {
 		f.plots = append(f.plots, top)
@@ -108,14 +131,8 @@ func cumulative(r *gpuprof.Run) *gplot.Plot {
 	sh := &shapes{}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, run := range runs {
-		sorted := slices.Clone(view.Thin(run, 2000))
-		slices.Sort(sorted)
-		pts := make([]vg.Point, 0, 2*len(sorted))
-		for k, v := range sorted {
-			x := vg.Length(v / unit)
-			pts = append(pts, vg.Point{X: x, Y: vg.Length(k) / vg.Length(len(sorted))}, vg.Point{X: x, Y: vg.Length(k+1) / vg.Length(len(sorted))})
-			lo, hi = min(lo, float64(x)), max(hi, float64(x))
-		}
+		pts := cumulated(run, unit)
+		lo, hi = min(lo, float64(pts[0].X)), max(hi, float64(pts[len(pts)-1].X))
 		sh.lines = append(sh.lines, line{pts: pts, color: tone(i), width: 1.6})
 	}
 	// One sample several times slower must not squeeze the rest.
@@ -126,7 +143,7 @@ func cumulative(r *gpuprof.Run) *gplot.Plot {
 	pad := max((hi-lo)*0.03, math.Abs(hi)*1e-3, 1e-12)
 	p.Add(grid{}, sh)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = lo-pad, hi+pad, 0, 1
-	p.Y.Tick.Marker = gplot.ConstantTicks{{Value: 0, Label: "0 %"}, {Value: 0.25}, {Value: 0.5, Label: "50 %"}, {Value: 0.75}, {Value: 1, Label: "100 %"}}
+	p.Y.Tick.Marker = shareTicks()
 	return p
 }
 
@@ -165,7 +182,7 @@ func strips(spreads []view.Spread, lo, hi float64) *gplot.Plot {
 	sh.segment(0, 0.5, 0, -float64(len(spreads))+0.5, faint, 0.7)
 	p.Add(grid{}, sh)
 	p.Y.Tick.Marker = names(labels)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = lo*100, hi*100+(hi-lo)*8, -float64(len(spreads))+0.5, 0.5
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = lo*100, hi*100+(hi-lo)*11, -float64(len(spreads))+0.5, 0.5
 	return p
 }
 
@@ -176,7 +193,7 @@ func timeline(runs []*gpuprof.Run) (*Figure, error) {
 	const limit = 3000
 	lanes, from, to, left := view.Timeline(r, limit)
 	if len(lanes) == 0 || r.Status == gpuprof.Invalid {
-		return f.empty(r, "The run holds no example step."), nil
+		return f.empty(r, "the run holds no example step"), nil
 	}
 	if len(lanes) > maxRows {
 		lanes = lanes[:maxRows]

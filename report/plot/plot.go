@@ -1,117 +1,160 @@
-// Package plot draws runs with gonum/plot, as PNG or SVG. It is a pure
-// function of the runs; colours are the Okabe-Ito palette, which readers
-// with any kind of colour vision can tell apart.
+// Package plot draws runs, comparisons, tuning results and trace analyses
+// with gonum/plot, as PNG or SVG. It is a pure function of the document;
+// colours are the Okabe-Ito palette, which readers with any kind of colour
+// vision can tell apart.
 package plot
 
 import (
+	"errors"
 	"fmt"
-	"image/color"
+	"io"
 	"strings"
-
-	xfont "golang.org/x/image/font"
-	gplot "gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// kinds is the literal table of pictures, the first the default.
-func kinds() []struct {
-	name string
-	draw func(runs []*gpuprof.Run) (*Figure, error)
-} {
-	return []struct {
-		name string
-		draw func(runs []*gpuprof.Run) (*Figure, error)
-	}{
-		{"stages", stages}, {"distribution", distribution}, {"timeline", timeline}, {"roofline", roofline}, {"scaling", scaling},
-	}
-}
-
-// Kinds lists the pictures that Draw knows; the first is the default.
+// Kinds lists every picture, those of a run first; which of them a document
+// has depends on what it is.
 func Kinds() []string {
-	var out []string
-	for _, k := range kinds() {
-		out = append(out, k.name)
-	}
-	return out
+	return []string{"stages", "timeline", "distribution", "roofline", "telemetry", "scaling", "waterfall", "effects"}
 }
 
-// Draw makes the picture of a kind; "" is the first of Kinds, or scaling for
-// several runs. An unknown kind is ErrUsage naming the others.
+// kind is one picture of a document D.
+type kind[D any] struct {
+	name string
+	draw func(D) (*Figure, error)
+}
+
+// owners says which document has a picture, and how to come by one.
+func owners(name string) string {
+	switch name {
+	case "waterfall":
+		return "it shows a comparison; write one with gpuprof compare OLD NEW -o " + name + ".png"
+	case "effects":
+		return "it shows a tuning result or a comparison; write one with gpuprof tune WORKLOAD -o " + name + ".png"
+	}
+	return "it shows a run; write one with gpuprof run WORKLOAD -o run.json"
+}
+
+// pick draws the asked picture of a document that is called what ("a run");
+// "" is the first that has something to show, else the first. What the
+// document does not have is ErrUsage naming what it does.
+func pick[D any](what string, kinds []kind[D], doc D, want string) (*Figure, error) {
+	if want == "" {
+		return first(kinds, doc)
+	}
+	for _, k := range kinds {
+		if k.name != want {
+			continue
+		}
+		f, err := k.draw(doc)
+		if err == nil && f.lacks != "" {
+			err = gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s; %s", want, f.lacks, instead(kinds, doc, what))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	for _, name := range Kinds() {
+		if name == want {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s; %s", want, what, owners(want), instead(kinds, doc, what))
+		}
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", view.Clean(want, 40), strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
+}
+
+// first is the first picture with something in it; a document that has
+// nothing to draw gets a picture that says so.
+func first[D any](kinds []kind[D], doc D) (*Figure, error) {
+	var said *Figure
+	for _, k := range kinds {
+		f, err := k.draw(doc)
+		switch {
+		case errors.Is(err, gpuprof.ErrUsage):
+			continue
+		case err != nil:
+			return nil, err
+		case f.lacks == "":
+			return f, nil
+		case said == nil:
+			said = f
+		}
+	}
+	if said == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "drawing a picture: the file holds nothing to draw; write it again")
+	}
+	return said, nil
+}
+
+// instead says which pictures of a document have something in them.
+func instead[D any](kinds []kind[D], doc D, what string) string {
+	var names []string
+	for _, k := range kinds {
+		if f, err := k.draw(doc); err == nil && f.lacks == "" {
+			names = append(names, k.name)
+		}
+	}
+	if len(names) == 0 {
+		return "leave --plot out: there is nothing in it to draw"
+	}
+	return what + " like this one has --plot " + strings.Join(names, ", ")
+}
+
+func runKinds() []kind[[]*gpuprof.Run] {
+	return []kind[[]*gpuprof.Run]{
+		{"stages", stages}, {"timeline", timeline}, {"distribution", distribution}, {"roofline", roofline}, {"telemetry", telemetry}, {"scaling", scaling},
+	}
+}
+
+// Draw makes the picture of a kind of runs; "" is the stages, or scaling for
+// several runs. An unknown kind, or one that the runs cannot give, is ErrUsage
+// naming the others.
 func Draw(runs []*gpuprof.Run, kind string) (*Figure, error) {
 	runs = view.Compact(runs)
 	if len(runs) == 0 {
 		return nil, view.ErrNoRun("a picture")
 	}
-	if kind == "" {
-		kind = Kinds()[0]
-		if len(view.Vary(runs)) > 0 {
-			kind = "scaling"
-		}
+	if kind == "" && len(view.Vary(runs)) > 0 {
+		kind = "scaling"
 	}
-	for _, k := range kinds() {
-		if k.name == kind {
-			return k.draw(runs)
-		}
+	if kind == "" { // what a run is comes first, even when it has no times
+		return stages(runs)
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", kind, strings.Join(Kinds(), ", "), gpuprof.DidYouMean(kind, Kinds()))
+	return pick("a run", runKinds(), runs, kind)
 }
 
-// Figure is a picture ready to be drawn at any size: one or two plots under
-// a title and a legend.
-type Figure struct {
-	title, subtitle string
-	legend          []entry
-	plots           []*gplot.Plot // from top to bottom
-	lastTaller      bool
-	notice          string // instead of plots, when there is nothing to draw
-	note            string // a line below the plots
-}
-
-type entry struct {
-	label string
-	color color.Color
-}
-
-var (
-	ink   = color.NRGBA{0x22, 0x26, 0x2b, 0xff}
-	faint = color.NRGBA{0x5f, 0x66, 0x70, 0xff}
-	rule  = color.NRGBA{0xd9, 0xdd, 0xe2, 0xff}
-	grey  = color.NRGBA{0x9a, 0xa1, 0xab, 0xff}
-)
-
-// Okabe and Ito's palette; yellow comes last because it is faint on white.
-var palette = [view.MaxTones]color.NRGBA{
-	{0x00, 0x72, 0xb2, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff},
-	{0xd5, 0x5e, 0x00, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
-}
-
-func tone(i int) color.NRGBA {
-	if i < 0 || i >= len(palette) {
-		return grey
+// WritePNG draws a kind of picture of runs, width x height pixels (0: the
+// default), as a PNG that says which program wrote it.
+func WritePNG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
+	f, err := Draw(runs, kind)
+	if err != nil {
+		return err
 	}
-	return palette[i]
+	return f.PNG(w, width, height)
 }
 
-func light(c color.NRGBA) color.NRGBA {
-	mix := func(v uint8) uint8 { return uint8((int(v) + 2*255) / 3) }
-	return color.NRGBA{mix(c.R), mix(c.G), mix(c.B), 0xff}
+// WriteSVG is WritePNG for SVG. Fonts are named, not embedded: a viewer
+// without the Liberation fonts takes its own sans-serif.
+func WriteSVG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
+	f, err := Draw(runs, kind)
+	if err != nil {
+		return err
+	}
+	return f.SVG(w, width, height)
 }
 
 // newFigure has the run's title; several runs show the first and say so.
 func newFigure(what string, runs []*gpuprof.Run) *Figure {
 	r := runs[0]
-	f := &Figure{title: view.Subject(r) + ": " + what}
+	f := &Figure{title: view.Subject(r) + ": " + what, tool: r.Tool.Version}
 	parts := []string{view.DeviceName(r)}
 	if how := view.HowMeasured(r); how != "" {
 		parts = append(parts, how)
 	}
 	if !r.Started.IsZero() {
-		parts = append(parts, r.Started.UTC().Format("2006-01-02 15:04 UTC"))
+		parts = append(parts, date(r.Started))
 	}
 	if r.Status != gpuprof.Complete {
 		parts = append(parts, strings.ToUpper(view.Status(r)))
@@ -121,177 +164,4 @@ func newFigure(what string, runs []*gpuprof.Run) *Figure {
 		f.note = fmt.Sprintf("run 1 of %d: %s", len(runs), view.SettingText(r, view.Vary(runs)))
 	}
 	return f
-}
-
-// remark adds to the line below the plots.
-func (f *Figure) remark(s string) {
-	if f.note != "" {
-		f.note += "; "
-	}
-	f.note += s
-}
-
-// empty is a figure that says why there is nothing to see.
-func (f *Figure) empty(r *gpuprof.Run, why string) *Figure {
-	f.notice = why
-	if !view.HasTimes(r) {
-		f.notice = "No times: " + view.Headline(r)
-	}
-	return f
-}
-
-func newPlot(x, y string) *gplot.Plot {
-	p := gplot.New()
-	for _, a := range []*gplot.Axis{&p.X, &p.Y} {
-		a.Label.TextStyle.Font.Size, a.Label.TextStyle.Color = 13, faint
-		a.Label.TextStyle.Font.Variant = "Sans"
-		a.Tick.Label.Font.Size, a.Tick.Label.Color = 12, ink
-		a.Tick.Label.Font.Variant = "Sans"
-		a.Tick.LineStyle.Color, a.LineStyle.Color = rule, rule
-		a.Label.Padding, a.Padding = 6, 4
-	}
-	p.X.Label.Text, p.Y.Label.Text = x, y
-	p.X.Tick.Marker, p.Y.Tick.Marker = nice{}, nice{}
-	p.BackgroundColor = nil
-	return p
-}
-
-func textStyle(size vg.Length, c color.Color, weight bool) draw.TextStyle {
-	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	if weight {
-		f.Weight = xfont.WeightBold
-	}
-	return draw.TextStyle{Color: c, Font: f, Handler: gplot.DefaultTextHandler}
-}
-
-// Draw draws the figure on a canvas.
-func (f *Figure) Draw(c draw.Canvas) {
-	c.SetColor(color.White)
-	c.Fill(c.Rectangle.Path())
-	const margin = 16
-	c = draw.Crop(c, margin, -margin, margin, -margin)
-	title, sub := textStyle(18, ink, true), textStyle(12.5, faint, false)
-	title.YAlign, sub.YAlign = draw.YTop, draw.YTop
-	top := c.Max.Y
-	c.FillText(title, vg.Point{X: c.Min.X, Y: top}, clip(title, f.title, c.Size().X))
-	c.FillText(sub, vg.Point{X: c.Min.X, Y: top - 26}, clip(sub, f.subtitle, c.Size().X))
-	top = f.drawLegend(c, top-48)
-	bottom := c.Min.Y
-	if f.note != "" {
-		note := textStyle(11.5, faint, false)
-		c.FillText(note, vg.Point{X: c.Min.X, Y: bottom}, clip(note, f.note, c.Size().X))
-		bottom += 20
-	}
-	body := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: c.Min.X, Y: bottom}, Max: vg.Point{X: c.Max.X, Y: top - 6}}}
-	if body.Size().Y < 40 || body.Size().X < 40 {
-		return // too small for axes; the title says what it would be
-	}
-	if f.notice != "" || len(f.plots) == 0 {
-		f.drawNotice(body)
-		return
-	}
-	f.drawPlots(body)
-}
-
-// drawPlots stacks the plots, the last one half again as high when there are
-// two, with their axes at the same place.
-func (f *Figure) drawPlots(body draw.Canvas) {
-	parts, total := make([]vg.Length, len(f.plots)), vg.Length(0)
-	for i := range parts {
-		parts[i] = f.weight(i)
-		total += parts[i]
-	}
-	const gap = 14
-	room := body.Size().Y - gap*vg.Length(len(parts)-1)
-	tiles := make([]draw.Canvas, len(parts))
-	var left, right vg.Length
-	top := body.Max.Y
-	for i, p := range f.plots {
-		h := room * parts[i] / total
-		tiles[i] = draw.Canvas{Canvas: body.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: body.Min.X, Y: top - h}, Max: vg.Point{X: body.Max.X, Y: top}}}
-		top -= h + gap
-		data := p.DataCanvas(tiles[i])
-		left, right = max(left, data.Min.X-body.Min.X), max(right, body.Max.X-data.Max.X)
-	}
-	for i, p := range f.plots {
-		data := p.DataCanvas(tiles[i])
-		p.Draw(draw.Crop(tiles[i], left-(data.Min.X-body.Min.X), -(right - (body.Max.X - data.Max.X)), 0, 0))
-	}
-}
-
-func (f *Figure) weight(i int) vg.Length {
-	if f.lastTaller && i == len(f.plots)-1 {
-		return 1.6
-	}
-	return 1
-}
-
-func (f *Figure) drawNotice(c draw.Canvas) {
-	sty := textStyle(15, ink, false)
-	sty.XAlign, sty.YAlign = draw.XCenter, draw.YCenter
-	mid := c.Center()
-	for i, l := range wrapText(sty, f.notice, c.Size().X*0.8) {
-		c.FillText(sty, vg.Point{X: mid.X, Y: mid.Y - vg.Length(i)*22}, l)
-	}
-}
-
-// drawLegend writes the entries in a row, wrapped, and returns the new top.
-func (f *Figure) drawLegend(c draw.Canvas, top vg.Length) vg.Length {
-	if len(f.legend) == 0 {
-		return top
-	}
-	sty := textStyle(12, ink, false)
-	sty.YAlign = draw.YCenter
-	x, y := c.Min.X, top-8
-	for _, e := range f.legend {
-		label := clip(sty, e.label, 330)
-		w := 18 + sty.Width(label) + 22
-		if x > c.Min.X && x+w > c.Max.X {
-			x, y = c.Min.X, y-20
-		}
-		c.FillPolygon(e.color, []vg.Point{{X: x, Y: y - 5}, {X: x + 12, Y: y - 5}, {X: x + 12, Y: y + 5}, {X: x, Y: y + 5}})
-		c.FillText(sty, vg.Point{X: x + 18, Y: y}, label)
-		x += w
-	}
-	return y - 16
-}
-
-// clip cuts text to a width with an ellipsis.
-func clip(sty draw.TextStyle, s string, width vg.Length) string {
-	if sty.Width(s) <= width {
-		return s
-	}
-	r := []rune(s)
-	lo, hi := 0, len(r)
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if sty.Width(string(r[:mid])+"…") <= width {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	if lo == 0 {
-		return ""
-	}
-	return string(r[:lo]) + "…"
-}
-
-func wrapText(sty draw.TextStyle, s string, width vg.Length) []string {
-	var out []string
-	cur := ""
-	for _, w := range strings.Fields(s) {
-		if cur != "" && sty.Width(cur+" "+w) > width {
-			out, cur = append(out, cur), ""
-		}
-		cur = strings.TrimSpace(cur + " " + w)
-	}
-	out = append(out, cur)
-	if len(out) > 8 {
-		out = out[:8]
-	}
-	for i := range out {
-		out[i] = clip(sty, out[i], width)
-	}
-	return out
 }

@@ -7,18 +7,23 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/plot"
 )
 
 // TestPNGHasPictureAndMark decodes a picture of each kind and looks for ink.
 func TestPNGHasPictureAndMark(t *testing.T) {
-	for _, kind := range plot.Kinds() {
-		runs := []*gpuprof.Run{fixture.Three()}
+	for _, kind := range []string{"stages", "timeline", "distribution", "roofline", "telemetry", "scaling"} {
+		r := fixture.Three()
+		watched(r)
+		runs := []*gpuprof.Run{r}
 		if kind == "scaling" {
 			runs = fixture.Sweep()
 		}
@@ -52,35 +57,46 @@ func TestPNGHasPictureAndMark(t *testing.T) {
 }
 
 // TestSVGNeverBreaks draws every kind of every run, hostile ones too, and
-// parses the result.
+// parses the result. What a run cannot give is refused with what it can.
 func TestSVGNeverBreaks(t *testing.T) {
-	for name, r := range fixture.Every() {
-		for _, kind := range plot.Kinds() {
+	for name, r := range hostileRuns() {
+		for _, kind := range append(plot.Kinds(), "") {
 			var b bytes.Buffer
-			if err := plot.WriteSVG(&b, []*gpuprof.Run{r, nil, fixture.One()}, kind, 400, 300); err != nil {
-				t.Errorf("%s %s: %v", name, kind, err)
-				continue
-			}
-			text := b.String()
-			if !strings.Contains(text[:min(len(text), 200)], "<!-- written by gpuprof -->") {
-				t.Errorf("%s %s: no mark", name, kind)
-			}
-			if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-				t.Errorf("%s %s: a coordinate is not a number", name, kind)
-			}
-			dec := xml.NewDecoder(&b)
-			for {
-				tok, err := dec.Token()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil {
-					t.Fatalf("%s %s: %v", name, kind, err)
-				}
-				if el, ok := tok.(xml.StartElement); ok && (el.Name.Local == "script" || el.Name.Local == "img") {
-					t.Errorf("%s %s: holds <%s>", name, kind, el.Name.Local)
-				}
-			}
+			err := plot.WriteSVG(&b, []*gpuprof.Run{r, nil, fixture.One()}, kind, 400, 300)
+			checkSVG(t, name+" "+kind, b.String(), err)
+		}
+	}
+}
+
+// checkSVG wants a whole picture or a refusal that names what there is.
+func checkSVG(t *testing.T, name, text string, err error) {
+	t.Helper()
+	if err != nil {
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "--plot") {
+			t.Errorf("%s: %v", name, err)
+		}
+		return
+	}
+	if !strings.Contains(text[:min(len(text), 200)], "<!-- written by gpuprof -->") {
+		t.Errorf("%s: no mark", name)
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		t.Errorf("%s: a coordinate is not a number", name)
+	}
+	if len(text) > 8<<20 {
+		t.Errorf("%s: %d bytes", name, len(text))
+	}
+	dec := xml.NewDecoder(strings.NewReader(text))
+	for {
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if el, ok := tok.(xml.StartElement); ok && (el.Name.Local == "script" || el.Name.Local == "img") {
+			t.Errorf("%s: holds <%s>", name, el.Name.Local)
 		}
 	}
 }
@@ -94,49 +110,117 @@ func svg(t *testing.T, kind string, runs ...*gpuprof.Run) string {
 	return b.String()
 }
 
+func svgOf(t *testing.T, f *plot.Figure, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := f.SVG(&b, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func says(t *testing.T, name, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%s does not say %q", name, w)
+		}
+	}
+}
+
 func TestWhatPicturesSay(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"stages":       {"e3nn small: time by stage", "2026-03-14", "steady mode", "tensor_product", "60.1 %", "(ms)"},
 		"distribution": {"process 3", "step (ms)", "100 %", "5th to 95th"},
 		"timeline":     {"main kernels", "copy", "host", "(ms)"},
 		"roofline":     {"flop per byte", "copy 21.0 GB/s", "radial"},
+		"telemetry":    {"power (W)", "SM clock (MHz)", "1900", "throttled", "flagged sample: power-capped", "time since the run began (s)", "of the first of 3 processes"},
 	} {
-		got := svg(t, kind, fixture.Three())
-		for _, w := range want {
-			if !strings.Contains(got, w) {
-				t.Errorf("%s does not say %q", kind, w)
-			}
-		}
+		r := fixture.Three()
+		watched(r)
+		says(t, kind, svg(t, kind, r), want...)
 	}
-	if got := svg(t, "scaling", fixture.Sweep()...); !strings.Contains(got, "batch") || !strings.Contains(got, "throughput (probes/s)") {
-		t.Error("scaling names neither knob nor unit")
+	says(t, "scaling", svg(t, "scaling", fixture.Sweep()...), "batch", "throughput (probes/s)", "2026-03-14")
+	says(t, "the default of a sweep", svg(t, "", fixture.Sweep()...), "scaling over batch")
+	for kind, r := range map[string]*gpuprof.Run{"stages": fixture.Invalid(), "timeline": fixture.Empty(), "telemetry": fixture.Invalid()} {
+		says(t, kind+" of a run without times", svg(t, kind, r), "No times")
 	}
-	if got := svg(t, "", fixture.Sweep()...); !strings.Contains(got, "scaling over batch") {
-		t.Error("the default of a sweep is not scaling")
-	}
-	for kind, r := range map[string]*gpuprof.Run{"stages": fixture.Invalid(), "timeline": fixture.Empty()} {
-		if got := svg(t, kind, r); !strings.Contains(got, "No times") {
-			t.Errorf("%s of %q does not say that there are no times", kind, r.Status)
-		}
-	}
+	says(t, "a partial run", svg(t, "", fixture.Partial()), "PARTIAL")
 }
 
-func TestUsageErrors(t *testing.T) {
+func TestWhatComparisonsSay(t *testing.T) {
+	c := fixture.GateRegressed()
+	f, err := plot.Comparison(c, "")
+	says(t, "waterfall", svgOf(t, f, err), "what changed the step", "step 12.3 ms to 13.9 ms", "tensor_product", "+1.49 ms, 93 % of the change", "-144 us", "the rest", "x1.130", "knob impl: csr -&gt; fused", "REGRESSED")
+	f, err = plot.Comparison(c, "effects")
+	says(t, "effects", svgOf(t, f, err), "new over old", "step/tensor_product", "x1.210", "inconclusive", "1 exact counter the same")
+	f, err = plot.Comparison(fixture.GatePassed(), "")
+	says(t, "the default without causes", svgOf(t, f, err), "new over old", "x1.002")
+	m := &c.Metrics[0]
+	m.Samples = &compare.SideSamples{Old: compare.Samples{{0.0121, 0.0123}, {0.0122, math.NaN()}}, New: compare.Samples{{0.0138, 0.0141}}}
+	f, err = plot.Comparison(c, "distribution")
+	says(t, "distribution", svgOf(t, f, err), "step (ms)", "old: main", "a line a process", "new (dashed)")
+}
+
+func TestWhatTuningSays(t *testing.T) {
+	f, err := plot.Tuning(tuned(), "")
+	says(t, "effects", svgOf(t, f, err), "tuning of e3nn small", "a CPU [host]", "2026-03-14", "recommended", "confirmed in 3 processes", "batch: 512 to 1024", "x0.800 (0.780 to 0.820), faster", "below 1 is better", "refused: its error")
+	f, err = plot.Tuning(tuned(), "scaling")
+	says(t, "scaling", svgOf(t, f, err), "us per probe", "512 (knee)", "over batch")
+	f, err = plot.Tuning(claimed(), "")
+	says(t, "claims", svgOf(t, f, err), "claims of tuning guides", "ph-async", "x1.250 (1.200 to 1.300), guide: 20-30 %", "2 is twice as fast", "1 claim without a speed-up")
+}
+
+func TestWhatAnalysesSay(t *testing.T) {
+	a, _ := fixture.Study(t, "dataloader-stall-fires.json")
+	f, err := plot.Analysis(a, "")
+	says(t, "classes", svgOf(t, f, err), "dataloader-stall-fires.json", "idle, starved", "gemm", "58.0 %", "(ms)", "first finding")
+	f, err = plot.Analysis(a, "timeline")
+	says(t, "steps", svgOf(t, f, err), "idle, starved", "time (ms)", "step")
+	after, _ := fixture.Study(t, "dataloader-stall-quiet.json")
+	f, err = plot.TraceComparison(trace.Compare(a, after), "")
+	says(t, "changes", svgOf(t, f, err), "against dataloader-stall-quiet.json", "idle", "change of the median step")
+}
+
+// TestRefusals: what a document does not have is refused in one sentence that
+// says what it has.
+func TestRefusals(t *testing.T) {
 	one := []*gpuprof.Run{fixture.One()}
-	for name, err := range map[string]error{
-		"unknown":     plot.WritePNG(io.Discard, one, "waterfall", 0, 0),
-		"too small":   plot.WritePNG(io.Discard, one, "stages", 10, 10),
-		"too large":   plot.WriteSVG(io.Discard, one, "stages", 100_000, 10),
-		"one scaling": plot.WritePNG(io.Discard, one, "scaling", 0, 0),
+	a, _ := fixture.Study(t, "item-fires.json")
+	bare := fixture.One()
+	bare.ExampleStep, bare.Telemetry, bare.Ceilings = nil, nil, gpuprof.Ceilings{}
+	drop := func(_ *plot.Figure, err error) error { return err }
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"unknown":      {plot.WritePNG(io.Discard, one, "stagess", 0, 0), `use --plot stages, timeline, distribution, roofline, telemetry, scaling, waterfall, effects (did you mean "stages"?)`},
+		"too small":    {plot.WritePNG(io.Discard, one, "stages", 10, 10), "use 200 x 150 to 8000 x 8000"},
+		"too large":    {plot.WriteSVG(io.Discard, one, "stages", 100_000, 10), "use 200 x 150 to 8000 x 8000"},
+		"one scaling":  {plot.WritePNG(io.Discard, one, "scaling", 0, 0), "gpuprof run e3nn --set KNOB=A,B,C -o sweep.json; a run like this one has --plot stages, timeline, distribution, roofline, telemetry"},
+		"no spans":     {plot.WritePNG(io.Discard, []*gpuprof.Run{bare}, "timeline", 0, 0), "drawing timeline: the run holds no example step; a run like this one has --plot stages, distribution, roofline"},
+		"no telemetry": {plot.WritePNG(io.Discard, []*gpuprof.Run{bare}, "telemetry", 0, 0), "no telemetry was recorded; a run like this one has"},
+		"of a run":     {plot.WritePNG(io.Discard, one, "waterfall", 0, 0), "a run has none, it shows a comparison; write one with gpuprof compare OLD NEW -o waterfall.png; a run like this one has --plot stages"},
+		"comparison":   {drop(plot.Comparison(fixture.GateRegressed(), "roofline")), "a comparison has none, it shows a run; write one with gpuprof run WORKLOAD -o run.json; a comparison like this one has --plot waterfall, effects"},
+		"no causes":    {drop(plot.Comparison(fixture.GatePassed(), "waterfall")), "was not attributed to stages, because it is too small or only one side has stages; a comparison like this one has --plot effects"},
+		"no samples":   {drop(plot.Comparison(fixture.GatePassed(), "distribution")), "the comparison holds no samples"},
+		"tuning":       {drop(plot.Tuning(tuned(), "stages")), "a tuning result like this one has --plot effects, scaling"},
+		"no curve":     {drop(plot.Tuning(claimed(), "scaling")), "a tuning result like this one has --plot effects"},
+		"analysis":     {drop(plot.Analysis(a, "effects")), "an analysis like this one has --plot stages, timeline"},
 	} {
-		if !errors.Is(err, gpuprof.ErrUsage) {
-			t.Errorf("%s: %v, want a usage error", name, err)
-		}
-		if name == "unknown" && !strings.Contains(err.Error(), "stages, distribution, timeline, roofline, scaling") {
-			t.Errorf("the valid kinds are not named: %v", err)
+		if !errors.Is(c.err, gpuprof.ErrUsage) || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s: %v, want a usage error with %q", name, c.err, c.want)
 		}
 	}
-	if _, err := plot.Draw(nil, ""); !errors.Is(err, gpuprof.ErrInput) {
-		t.Errorf("no runs: %v", err)
+	for name, err := range map[string]error{
+		"no runs": drop(plot.Draw(nil, "")), "no comparison": drop(plot.Comparison(nil, "")), "no tuning": drop(plot.Tuning(nil, "")),
+		"no analysis": drop(plot.Analysis(nil, "")), "no traces": drop(plot.TraceComparison(nil, "")),
+	} {
+		if !errors.Is(err, gpuprof.ErrInput) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -111,12 +111,16 @@ func names(labels []string) gplot.Ticker {
 	return gplot.ConstantTicks(ticks)
 }
 
-// grid draws a vertical rule at every labelled tick of the x axis.
-type grid struct{}
+// grid draws a vertical rule at every labelled tick of the x axis, or of
+// ticks where the axis itself is not labelled.
+type grid struct{ ticks gplot.Ticker }
 
-func (grid) Plot(c draw.Canvas, p *gplot.Plot) {
+func (g grid) Plot(c draw.Canvas, p *gplot.Plot) {
 	tx, _ := p.Transforms(&c)
-	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+	if g.ticks == nil {
+		g.ticks = p.X.Tick.Marker
+	}
+	for _, t := range g.ticks.Ticks(p.X.Min, p.X.Max) {
 		if x := tx(t.Value); t.Label != "" && x >= c.Min.X && x <= c.Max.X {
 			c.StrokeLine2(draw.LineStyle{Color: rule, Width: 0.7}, x, c.Min.Y, x, c.Max.Y)
 		}

@@ -59,6 +59,67 @@ func (nice) Ticks(lo, hi float64) []gplot.Tick {
 	return out
 }
 
+// unlabelled are the marks of nice without their labels, for plots above
+// another one with the same axis.
+type unlabelled struct{}
+
+func (unlabelled) Ticks(lo, hi float64) []gplot.Tick {
+	out := nice{}.Ticks(lo, hi)
+	for i := range out {
+		out[i].Label = ""
+	}
+	return out
+}
+
+// few are at most three of the marks of nice, for low plots.
+type few struct{}
+
+func (few) Ticks(lo, hi float64) []gplot.Tick {
+	all := nice{}.Ticks(lo, hi)
+	for len(all) > 3 {
+		var half []gplot.Tick
+		for i := 0; i < len(all); i += 2 {
+			half = append(half, all[i])
+		}
+		all = half
+	}
+	return all
+}
+
+// ratios marks an axis that holds decimal logarithms of ratios near one.
+type ratios struct{}
+
+func (ratios) Ticks(lo, hi float64) []gplot.Tick {
+	lo, hi = math.Pow(10, lo), math.Pow(10, hi)
+	if !(lo > 0) || !(hi > lo) || math.IsInf(hi, 0) {
+		return []gplot.Tick{{Value: 0, Label: "1"}}
+	}
+	var out []gplot.Tick
+	if hi/lo < 3 {
+		for _, t := range (nice{}).Ticks(lo, hi) {
+			if t.Value > 0 {
+				out = append(out, gplot.Tick{Value: math.Log10(t.Value), Label: t.Label})
+			}
+		}
+		return out
+	}
+	steps := []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9}
+	if hi/lo > 6 {
+		steps = []float64{1, 1.5, 2, 3, 5, 7}
+	}
+	if hi/lo > 30 {
+		steps = []float64{1, 2, 5}
+	}
+	for e := math.Floor(math.Log10(lo)); e <= math.Log10(hi) && len(out) < 100; e++ {
+		for _, m := range steps {
+			if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
+				out = append(out, gplot.Tick{Value: math.Log10(v), Label: strconv.FormatFloat(v, 'g', 3, 64)})
+			}
+		}
+	}
+	return out
+}
+
 // linear prints a tick with as many decimals as its step needs.
 func linear(v, step float64) string {
 	if math.Abs(v) >= 1000 && step >= 100 {

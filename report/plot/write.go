@@ -26,10 +26,10 @@ const (
 
 const dpi = 96
 
-// WritePNG draws a kind of picture, width x height pixels (0: the default),
-// as a PNG that says which program wrote it.
-func WritePNG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
-	f, size, err := prepare(runs, kind, width, height)
+// PNG writes the figure, width x height pixels (0: the default), as a PNG that
+// says which program wrote it. A size out of range is ErrUsage.
+func (f *Figure) PNG(w io.Writer, width, height int) error {
+	size, err := pixels(width, height)
 	if err != nil {
 		return err
 	}
@@ -39,14 +39,13 @@ func WritePNG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) 
 	if _, err := c.WriteTo(&b); err != nil {
 		return fmt.Errorf("encoding the picture: %w", err)
 	}
-	_, err = w.Write(markPNG(b.Bytes(), "gpuprof "+ascii(view.Compact(runs)[0].Tool.Version)))
+	_, err = w.Write(markPNG(b.Bytes(), "gpuprof "+ascii(f.tool)))
 	return err
 }
 
-// WriteSVG is WritePNG for SVG. Fonts are named, not embedded: a viewer
-// without the Liberation fonts takes its own sans-serif.
-func WriteSVG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) error {
-	f, size, err := prepare(runs, kind, width, height)
+// SVG is PNG for SVG. Fonts are named, not embedded.
+func (f *Figure) SVG(w io.Writer, width, height int) error {
+	size, err := pixels(width, height)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func WriteSVG(w io.Writer, runs []*gpuprof.Run, kind string, width, height int) 
 	return err
 }
 
-func prepare(runs []*gpuprof.Run, kind string, width, height int) (*Figure, vg.Point, error) {
+func pixels(width, height int) (vg.Point, error) {
 	if width == 0 {
 		width = DefaultWidth
 	}
@@ -68,10 +67,9 @@ func prepare(runs []*gpuprof.Run, kind string, width, height int) (*Figure, vg.P
 		height = DefaultHeight
 	}
 	if width < 200 || height < 150 || width > 8000 || height > 8000 {
-		return nil, vg.Point{}, gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range; use 200 x 150 to 8000 x 8000", width, height)
+		return vg.Point{}, gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range; use 200 x 150 to 8000 x 8000", width, height)
 	}
-	f, err := Draw(runs, kind)
-	return f, vg.Point{X: vg.Length(width) * vg.Inch / dpi, Y: vg.Length(height) * vg.Inch / dpi}, err
+	return vg.Point{X: vg.Length(width) * vg.Inch / dpi, Y: vg.Length(height) * vg.Inch / dpi}, nil
 }
 
 // markPNG puts a tEXt chunk Software=… behind the header chunk (PNG

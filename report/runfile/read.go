@@ -22,6 +22,21 @@ const maxRunBytes = 4 << 30
 // not there, or of another extension, is ErrUsage; one that cannot be
 // decoded, or of a newer major version, is ErrInput.
 func Read(path string) ([]*gpuprof.Run, error) {
+	r, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	runs, err := gpuprof.DecodeRuns(r, path)
+	if err != nil && !errors.Is(err, gpuprof.ErrInput) {
+		return nil, damaged(path, err) // the compressed stream broke off
+	}
+	return runs, err
+}
+
+// Open opens a .json, .json.gz or .json.zst file, of a run or another document,
+// and unfolds it. Errors are those of Read.
+func Open(path string) (io.ReadCloser, error) {
 	f, err := FormatOf(path)
 	if err != nil {
 		return nil, err
@@ -36,20 +51,29 @@ func Read(path string) ([]*gpuprof.Run, error) {
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: %w; give a readable file", path, errors.Unwrap(err))
 	}
-	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
+		_ = file.Close() // only opened
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: it is a directory; give a file written by gpuprof run", path)
 	}
 	r, done, err := unfold(file, f)
 	if err != nil {
+		_ = file.Close() // only opened
 		return nil, damaged(path, err)
 	}
-	defer done()
-	runs, err := gpuprof.DecodeRuns(io.LimitReader(r, maxRunBytes), path)
-	if err != nil && !errors.Is(err, gpuprof.ErrInput) {
-		return nil, damaged(path, err) // the compressed stream broke off
-	}
-	return runs, err
+	return &unfolded{io.LimitReader(r, maxRunBytes), done, file}, nil
+}
+
+// unfolded is a file with what decompresses it.
+type unfolded struct {
+	io.Reader
+	done func()
+	file *os.File
+}
+
+// Close implements io.Closer.
+func (u *unfolded) Close() error {
+	u.done()
+	return u.file.Close()
 }
 
 func damaged(path string, err error) error {
