@@ -1,11 +1,8 @@
 package html
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"path/filepath"
@@ -16,30 +13,10 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-var analysisPage = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "head": newHead}).ParseFS(files, "analysis.tmpl", "page.tmpl", "chart.tmpl"))
-
-// analysisFrame is what analysis.tmpl shows.
-type analysisFrame struct {
-	Title, Meta, Tool, Policy string
-	CSS                       template.CSS
-	JS, Data, Timeline        template.JS
-	DataNote, FileName        string
-	Analysis                  *analysisView
-	Comparison                *comparisonView
-}
-
-// HasData reports whether there is something to save.
-func (p *analysisFrame) HasData() bool { return p.Data != "" }
-
 // labelled is a label and its text.
 type labelled struct{ Label, Value string }
 
-// gridView is a table as it is shown.
-type gridView struct {
-	ID, Heading, Caption string
-	Titles               []string
-	Rows                 [][]string
-}
+const traceFooter = "Claims are upper bounds from the spans of the trace."
 
 type traceFinding struct {
 	Rule, Title, Severity, Badge, Knob, Command, Caveats string
@@ -74,7 +51,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 	}
 	v.Legend, v.AccountTable = classLegend(a, tones), accountTable(a)
 	v.Steps, v.StepNote, v.StepLegend = stepChart(a)
-	p := &analysisFrame{Title: analysisTitle(a), Meta: analysisMeta(a), Analysis: v}
+	p := &document{Title: analysisTitle(a), Meta: analysisMeta(a), Analysis: v, Footer: traceFooter}
 	lines, resolution, err := timelineOf(a, xs, tones)
 	if err != nil {
 		return err
@@ -88,50 +65,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 		v.Overview = overviewChart(xs, tones)
 	}
 	v.Tables = analysisTables(a)
-	return p.write(w, a.Tool.Name+" "+a.Tool.Version, "analysis.json", a)
-}
-
-func (p *analysisFrame) write(w io.Writer, tool, name string, data any) error {
-	css, err := files.ReadFile("style.css")
-	if err != nil {
-		return err
-	}
-	js, err := files.ReadFile("script.js")
-	if err != nil {
-		return err
-	}
-	if p.Timeline != "" {
-		more, err := files.ReadFile("timeline.js")
-		if err != nil {
-			return err
-		}
-		js = append(append(js, '\n'), more...)
-	}
-	p.Tool = strings.TrimSpace(tool)
-	if !strings.HasPrefix(p.Tool, "gpuprof") {
-		p.Tool = "gpuprof"
-	}
-	p.CSS, p.JS, p.Policy = template.CSS(css), template.JS(js), policy(css, js)
-	text, err := json.Marshal(data)
-	if err != nil {
-		return fmt.Errorf("putting the data into the page: %w", err)
-	}
-	p.FileName, p.DataNote = name, "The whole of "+name+" is embedded in the page."
-	packed := string(text)
-	if len(packed) > maxDataBytes/2 {
-		packed, p.FileName = pack(packed), name+".gz"
-	}
-	if len(packed) <= maxDataBytes {
-		p.Data = template.JS(packed)
-	} else {
-		p.FileName, p.DataNote = "", "The data is not in this page because it would make it too large; keep "+name+" beside it."
-	}
-	var b bytes.Buffer
-	if err := analysisPage.ExecuteTemplate(&b, "analysis.tmpl", p); err != nil {
-		return err
-	}
-	_, err = w.Write(b.Bytes())
-	return err
+	return p.write(w, a.Tool, "analysis.json", a)
 }
 
 func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }

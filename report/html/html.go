@@ -1,6 +1,7 @@
-// Package html writes runs as one self-contained page: no network, no
-// scripts from elsewhere, readable from a file, on paper, in light and dark.
-// It is a pure function of the runs.
+// Package html writes runs, comparisons, tuning results and analyses of traces
+// as one self-contained page each: no network, no scripts from elsewhere,
+// readable from a file, on paper, in light and dark. Every page is a pure
+// function of what it shows.
 package html
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-//go:embed page.tmpl run.tmpl chart.tmpl analysis.tmpl style.css script.js timeline.js
+//go:embed *.tmpl style.css script.js timeline.js
 var files embed.FS
 
 var page = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "head": newHead}).ParseFS(files, "*.tmpl"))

@@ -68,7 +68,7 @@ func newRunView(r *gpuprof.Run, id string, limit int) *runView {
 	}
 	v.Warnings = notices([]*gpuprof.Run{r})
 	v.Lead, v.Summary = splitLead(v.Summary)
-	v.Verdict = verdict(r)
+	v.Verdict = runVerdict(r)
 	if v.HasTimes {
 		v.times(r, limit)
 	}
@@ -95,8 +95,8 @@ func splitLead(all []view.Line) (lead, rest []view.Line) {
 	return lead, rest
 }
 
-// verdict is the run in a sentence or two.
-func verdict(r *gpuprof.Run) string {
+// runVerdict is the run in a sentence or two.
+func runVerdict(r *gpuprof.Run) string {
 	switch {
 	case r.Status == gpuprof.Invalid:
 		return "The implementation disagrees with its reference, so no times are reported."

@@ -1,0 +1,133 @@
+package html_test
+
+import (
+	"errors"
+	stdhtml "html"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+)
+
+// compared are the fixture's run and the same run with a slower tensor
+// product, compared as the verb compares two files.
+func compared(t testing.TB) *compare.Comparison {
+	t.Helper()
+	const processes = 6
+	old, now := fixture.Complete(fixture.Options{Seed: 1, Processes: processes}), fixture.Complete(fixture.Options{Seed: 2, Processes: processes})
+	slow := now.Stage("tensor_product").Exposed
+	rng := rand.New(rand.NewPCG(1, 2))
+	for p, run := range slow.Runs {
+		for i := range run {
+			extra := 0.25 * run[i] * (1 + 0.01*rng.NormFloat64())
+			run[i] += extra
+			now.Step.Runs[p][i] += extra
+		}
+	}
+	now.Knobs["impl"], now.Device.Kernel = "fused", "6.2.0-made-up"
+	a, err := compare.FromRun(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := compare.FromRun(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Source, b.Source = "old.json", "new.json"
+	c, err := compare.Compare(a, b, compare.Options{Seed: 1, Tool: old.Tool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func verdictPage(c *compare.Comparison) func(io.Writer) error {
+	return func(w io.Writer) error { return html.WriteVerdict(w, c) }
+}
+
+func written(t *testing.T, write func(io.Writer) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func says(t *testing.T, name, page string, want, not []string) {
+	t.Helper()
+	text := stdhtml.UnescapeString(scripts.ReplaceAllString(page, ""))
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s does not say %q", name, w)
+		}
+	}
+	for _, w := range not {
+		if strings.Contains(text, w) {
+			t.Errorf("%s says %q", name, w)
+		}
+	}
+}
+
+func TestWhatAVerdictPageSays(t *testing.T) {
+	same := fixture.GatePassed()
+	same.Causes = nil
+	for name, c := range map[string]struct {
+		of   *compare.Comparison
+		want []string
+		not  []string
+	}{
+		"compared": {compared(t), []string{"REGRESSED", "tensor_product: ", "of the change", "knob impl unfused -> fused", "Knobs that differ", "Environment that differ", "6.2.0-made-up", "Distributions of both sides",
+			`class="hill old"`, `class="hill new"`, ", process 6: median ", "old: old.json", "new: new.json", "time of a step, ms", ">+25 %<", "Environment that is the same"}, []string{"Inconclusive:"}},
+		"regressed": {fixture.GateRegressed(), []string{"REGRESSED: 4 of 9", "x1.130", "95 % 1.107 to 1.153", "not whole", "the rest: +", "4800000 B of at most 0 B", "stage h2d", "the process ended with exit code 4", "pin the clock", "yes; allowed to differ"}, []string{"Distributions"}},
+		"passed":    {same, []string{"PASS: 2 of 2", "not large or not sure enough"}, []string{"Inconclusive", "From the step before"}},
+		"unsure":    {fixture.GateUnsure(), []string{"the data at hand cannot tell", "a verdict needs 6", "gpuprof run e3nn --runs 6"}, nil},
+		"many":      {fixture.GateMany(500, 40), []string{"The first 300 of 500"}, nil},
+	} {
+		says(t, name, written(t, verdictPage(c.of)), c.want, c.not)
+	}
+}
+
+// TestWaterfallAddsUp: the bars lead from the old step's end to the new one's.
+func TestWaterfallAddsUp(t *testing.T) {
+	page := written(t, verdictPage(compared(t)))
+	_, chart, _ := strings.Cut(page, `aria-labelledby="waterfall-t`)
+	chart, _, _ = strings.Cut(chart, "</svg>")
+	bars := regexp.MustCompile(`<rect class="([^"]*)" x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)"[^>]*><title>([^<]*)`).FindAllStringSubmatch(chart, -1)
+	if len(bars) < 3 {
+		t.Fatalf("%d bars", len(bars))
+	}
+	at := number(t, bars[0][2]) + number(t, bars[0][3])
+	for _, b := range bars[1 : len(bars)-1] {
+		x, w := number(t, b[2]), number(t, b[3])
+		switch {
+		case b[1] == "t3" && near(x, at):
+			at = x + w
+		case b[1] == "t2" && near(x+w, at):
+			at = x
+		default:
+			t.Fatalf("%s does not begin where the last bar ended", b[4])
+		}
+	}
+	if last := bars[len(bars)-1]; !near(number(t, last[2])+number(t, last[3]), at) {
+		t.Error("the bars do not end at the new step")
+	}
+}
+
+// near allows for a bar of no width, which is drawn a pixel wide.
+func near(a, b float64) bool { return a-b < 1.2 && b-a < 1.2 }
+
+func TestNoComparison(t *testing.T) {
+	if err := html.WriteVerdict(io.Discard, nil); !errors.Is(err, gpuprof.ErrInput) {
+		t.Error(err)
+	}
+	if err := html.WriteTune(io.Discard, nil); !errors.Is(err, gpuprof.ErrInput) {
+		t.Error(err)
+	}
+}
