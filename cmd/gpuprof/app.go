@@ -70,6 +70,8 @@ func (a *app) dispatch(args []string) error {
 	dashed := slices.Index(args, "--")
 	if dashed >= 0 {
 		args, a.rest = programVerb(args[:dashed]), args[dashed+1:]
+	} else if own, rest, ok := pprofArgs(args); ok {
+		args, a.rest = own, rest
 	}
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}

@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,23 +24,24 @@ import (
 )
 
 type pprofCmd struct {
-	File string `arg:"" name:"run" complete:"file" help:"Run file."`
+	File string `arg:"" name:"run" complete:"file" help:"Run file, or a profile (.pb.gz)."`
 }
 
 // Help implements kong.HelpProvider.
 func (pprofCmd) Help() string {
-	return "Without flags it serves pprof's pages on this machine and opens a browser. What follows -- goes to pprof; -base and -diff_base take run files too.\n\n" + examples(
+	return "Without flags it serves pprof's pages on this machine and opens a browser. Flags after the run go to pprof (-help lists them); -base and -diff_base take run files too. Values are of one step: device_time and host_time are the medians of the tables, step_time divides the step by the stages' shares.\n\n" + examples(
 		"gpuprof pprof run.json",
-		"gpuprof pprof run.json -- -top",
-		"gpuprof pprof run.json -- -sample_index=flops -top",
-		"gpuprof pprof run.json -- -http=localhost:0 -no_browser",
+		"gpuprof pprof run.json -top",
+		"gpuprof pprof run.json -sample_index=step_time -top -cum",
+		"gpuprof pprof new.json -top -diff_base old.json",
+		"gpuprof pprof run.json -http=localhost:0 -no_browser",
 	)
 }
 
 // Run implements the verb.
 func (c *pprofCmd) Run(a *app) error {
-	// Read here first: pprof would say only that it found no profile.
-	if _, err := readProfile(c.File); err != nil {
+	// Looked at here first: pprof would say only that it found no profile.
+	if err := canOpen(c.File); err != nil {
 		return err
 	}
 	args := a.rest
@@ -57,13 +60,42 @@ func (c *pprofCmd) Run(a *app) error {
 	case errors.Is(flags.err, flag.ErrHelp):
 		return nil
 	case flags.err != nil:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w; give flags of pprof after --, such as -top", flags.err)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w; gpuprof pprof %s -help lists them", flags.err, c.File)
 	case fetch.err != nil:
 		return fetch.err
 	case err != nil:
 		return fmt.Errorf("opening %s in pprof: %w; see the flags with go tool pprof -help", c.File, err)
 	}
 	return nil
+}
+
+// pprofArgs divides the command line of the verb: single-dash flags after the
+// run, or before a run that comes last as with go tool pprof, are pprof's own.
+// Without such flags, or with a -- that divides already, ok is false.
+func pprofArgs(args []string) (own, rest []string, ok bool) {
+	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	if at < 0 || args[at] != "pprof" || slices.Contains(args, "--") {
+		return nil, nil, false
+	}
+	own = slices.Clone(args[:at+1])
+	for _, a := range args[at+1:] {
+		if a == "--help" || a == "-h" || a == "--quiet" || a == "--no-color" {
+			own = append(own, a)
+			continue
+		}
+		rest = append(rest, a)
+	}
+	if !slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-") }) {
+		return nil, nil, false
+	}
+	run := 0
+	if strings.HasPrefix(rest[0], "-") {
+		run = len(rest) - 1
+	}
+	if !strings.HasPrefix(rest[run], "-") {
+		own, rest = append(own, rest[run]), slices.Delete(rest, run, run+1)
+	}
+	return own, rest, true
 }
 
 // readProfile converts a run file to a profile.
@@ -83,12 +115,42 @@ func readProfile(path string) (*profile.Profile, error) {
 	return p, nil
 }
 
+// isProfile reports whether a file is a profile by its name.
+func isProfile(path string) bool {
+	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
+}
+
+// canOpen says why a file cannot be shown: a run that cannot be read, or a
+// profile that is none.
+func canOpen(path string) error {
+	if !isProfile(path) {
+		_, err := readProfile(path)
+		return err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading profile %s: there is no such file; give a run or a profile written by gpuprof run -o", path)
+	}
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading profile %s: %w; give a readable file", path, err)
+	}
+	defer f.Close()
+	if _, err := profile.Parse(f); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading profile %s: %w; the file is damaged or no profile", path, err)
+	}
+	return nil
+}
+
 // runFetcher gives pprof the profile of a run file, also as a base, and
 // leaves every other file to pprof.
 type runFetcher struct{ err error }
 
 func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
-	if strings.HasSuffix(src, ".pb.gz") || strings.HasSuffix(src, ".pprof") {
+	if isProfile(src) {
+		if err := canOpen(src); err != nil {
+			f.err = errors.Join(f.err, err)
+			return nil, "", err
+		}
 		return nil, "", nil
 	}
 	p, err := readProfile(src)
