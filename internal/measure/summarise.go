@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -131,8 +132,8 @@ func (r *runner) overheadWarning() {
 	}
 }
 
-// exampleStep is the middle step of the last probed block, from its begin to
-// the next one's, with whatever of its neighbours overlaps it, and the launches
+// exampleStep is a step of the last probed block, the one whose period is
+// nearest to the block's median, from its begin to the next one's, with whatever of its neighbours overlaps it, and the launches
 // of one step of the kernel pass. The caller launches a step while the device
 // is still in the steps before, and what is copied ahead of it is copied then:
 // so the recording reaches back to the first of the step's own spans, as many
@@ -143,7 +144,7 @@ func (r *runner) exampleStep() []gpuprof.Span {
 		return out
 	}
 	b, stages := r.example.rec, r.sess.Stages()
-	mid := (r.example.first + r.example.last) / 2
+	mid := r.example.typical()
 	t0, t1 := b.Begin[mid], b.Begin[mid+1]
 	from := t0
 	for _, sp := range b.Spans {
@@ -174,6 +175,30 @@ func (r *runner) exampleStep() []gpuprof.Span {
 		}
 	}
 	return out
+}
+
+// typical is the step whose period is nearest to the median of the block's; of
+// equals the one nearest to the middle of the block.
+func (b *block) typical() int {
+	var periods []float64
+	for i := b.first; i < b.last; i++ {
+		periods = append(periods, float64(b.rec.Begin[i+1]-b.rec.Begin[i]))
+	}
+	middle := (b.first + b.last) / 2
+	if len(periods) == 0 {
+		return middle
+	}
+	median, best := stats.Median(periods), b.first
+	rank := func(i int) (float64, float64) {
+		return math.Abs(periods[i-b.first] - median), math.Abs(float64(i - middle))
+	}
+	for i := b.first; i < b.last; i++ {
+		off, away := rank(i)
+		if o, a := rank(best); off < o || off == o && away < a {
+			best = i
+		}
+	}
+	return best
 }
 
 func sec(ns int64) float64 { return float64(ns) * 1e-9 }
