@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -110,13 +113,22 @@ func (j *judging) report(a *app, c *compare.Comparison, outs []output) error {
 }
 
 func encodeVerdict(w io.Writer, c *compare.Comparison, _ screen) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	if err := e.Encode(c); err != nil {
+	text, err := json.MarshalIndent(c, "", " ")
+	if err == nil {
+		_, err = w.Write(append(lists.ReplaceAllFunc(text, oneLine), '\n'))
+	}
+	if err != nil {
 		return fmt.Errorf("writing the comparison as JSON: %w", err)
 	}
 	return nil
 }
+
+// lists are those of numbers, indented: no text of JSON holds a line break, so
+// that none is taken for one.
+var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
+
+// oneLine prints a process's samples in one line, not one a line.
+func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
 type compareCmd struct {
 	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine."`
@@ -150,11 +162,41 @@ func (c *compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	comparison, err := compare.Compare(old, now, o)
+	comparison, err := compareFiles(old, now, o)
 	if err != nil {
 		return err
 	}
 	return c.report(a, comparison, outs)
+}
+
+// compareFiles compares two results and adds what would close the gap.
+func compareFiles(old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.Compare(old, now, o)
+	if err == nil {
+		c.Findings = againstBaseline(c, old, now)
+	}
+	return c, err
+}
+
+// againstBaseline is what would close the gap, with commands that leave out what
+// the preset says anyway.
+func againstBaseline(c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
+	o := advise.Options{}
+	if w, err := findWorkload(now.Workload, "compare"); err == nil {
+		if base, err := gpuprof.Resolve(w, now.Preset, nil); err == nil {
+			o.Base = base
+		}
+	}
+	return advise.AgainstBaseline(c, old, now, o)
+}
+
+// compareStored is compareFiles for a stored baseline, the latest session last.
+func compareStored(sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	c, err := compare.CompareStored(sessions, now, o)
+	if err == nil {
+		c.Findings = againstBaseline(c, sessions[len(sessions)-1], now)
+	}
+	return c, err
 }
 
 // readResult reads one result; a sweep has to be told apart first.

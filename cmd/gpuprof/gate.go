@@ -3,16 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type gateCmd struct {
@@ -21,6 +18,7 @@ type gateCmd struct {
 	Build        string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
 	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
+	MinTime      time.Duration `default:"500ms" placeholder:"TIME" help:"Sample a workload at least this long in each process of --against, at most eight times as long (500ms)."`
 	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
 	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
@@ -90,47 +88,18 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	}
 	var comparison *compare.Comparison
 	if c.Args[0] == "auto" {
-		sessions, err := c.stored(c.Args[1])
+		sessions, err := storedFor(c.Args[1], c.Dir)
 		if err != nil {
 			return nil, err
 		}
-		comparison, err = compare.CompareStored(sessions, now, o)
-		if err != nil {
+		if comparison, err = compareStored(sessions, now, o); err != nil {
 			return nil, err
 		}
-	} else if comparison, err = c.fileAgainst(now, o); err != nil {
+	} else if comparison, err = fileAgainst(c.Args[0], now, o); err != nil {
 		return nil, err
 	}
 	err = comparison.AddBudgets(now, budgets, o)
 	return comparison, err
-}
-
-// fileAgainst compares with a result file, or with a baseline file given by name.
-func (c *gateCmd) fileAgainst(now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	if b, err := baseline.Read(c.Args[0]); err == nil {
-		return compare.CompareStored(b.Results(), now, o)
-	}
-	old, err := readResult(c.Args[0])
-	if err != nil {
-		return nil, err
-	}
-	return compare.Compare(old, now, o)
-}
-
-// stored finds the baseline that fits a run file.
-func (c *gateCmd) stored(path string) ([]*compare.Result, error) {
-	runs, err := runfile.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(runs) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", path, len(runs))
-	}
-	b, err := baseline.Open(baseline.Dir(c.Dir, os.Getenv)).Find(baseline.FingerprintOf(runs[0]))
-	if err != nil {
-		return nil, err
-	}
-	return b.Results(), nil
 }
 
 // readCounted reads a result, or the counters of a trace.

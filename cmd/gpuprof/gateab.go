@@ -128,6 +128,9 @@ func (c *gateCmd) treeSides(a *app, tree, here, scratch string) (out [2]side, er
 }
 
 func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err error) {
+	if c.MinTime <= 0 {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 500ms", c.MinTime)
+	}
 	if len(c.Args) != 1 {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
 	}
@@ -144,7 +147,7 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 	}
 	for i, exe := range []string{old, now} {
 		file := filepath.Join(scratch, fmt.Sprintf("%d.json", i))
-		args := []string{exe, "run", c.Args[0], "--device", device, "--min-time", "500ms", "--max-time", "4s", "-o", file, "--force", "--quiet"}
+		args := []string{exe, "run", c.Args[0], "--device", device, "--min-time", c.MinTime.String(), "--max-time", (8 * c.MinTime).String(), "-o", file, "--force", "--quiet"}
 		if c.Preset != "" {
 			args = append(args, "--preset", c.Preset)
 		}

@@ -24,9 +24,13 @@ type runCmd struct {
 	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
 	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
-	Format  string        `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print: table, json, bench or markdown."`
-	Output  []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it: run.json and report.html."`
-	Force   bool          `help:"Replace files that gpuprof did not write."`
+
+	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
+	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Where --baseline auto looks, see gpuprof baseline path."`
+
+	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print: table, json, bench or markdown."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it: run.json and report.html."`
+	Force  bool     `help:"Replace files that gpuprof did not write."`
 
 	// ProcessOut makes this process one of --runs: it writes its run there
 	// and prints nothing.
@@ -109,7 +113,8 @@ func (s *session) finish() error {
 	}
 	if s.ProcessOut == "" {
 		s.advise(runs)
-		err = errors.Join(err, s.app.show(s.Format, runs))
+		comparisons, missing := s.against(runs)
+		err = errors.Join(err, missing, s.showAll(runs, comparisons))
 	}
 	return errors.Join(err, s.app.writeAll(s.outs, runs, runfile.Options{}, s.Force))
 }
@@ -149,6 +154,9 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		c.Output = []string{"run.json", "report.html"}
 	}
 	if s.outs, err = outputs(c.Output, c.Force, "a run", writers()); err != nil {
+		return nil, err
+	}
+	if err := checkBaseline(c.Baseline); err != nil {
 		return nil, err
 	}
 	if err := s.aim.refuse(a); err != nil {

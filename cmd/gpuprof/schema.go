@@ -8,17 +8,19 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/schema"
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis" help:"run (run.json), check (check --format json) or analysis (analyze --format json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,comparison,tune" help:"run (run.json), check (check --format json), analysis (analyze --format json), comparison (compare and gate --format json) or tune (what tune writes)."`
 }
 
 // Help implements kong.HelpProvider.
 func (schemaCmd) Help() string {
-	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis")
+	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune")
 }
 
 // Run implements the verb.
@@ -30,6 +32,10 @@ func (c *schemaCmd) Run(a *app) error {
 		b, err = derived[checkDocument]("check " + checkSchemaVersion)
 	case "analysis":
 		b, err = derived[trace.Analysis]("analysis " + trace.SchemaVersion)
+	case "comparison":
+		b, err = derived[compare.Comparison]("comparison " + compare.SchemaVersion)
+	case "tune":
+		b, err = derived[tune.Result]("tune " + tune.SchemaVersion)
 	default:
 		b = schema.Run()
 	}
@@ -50,12 +56,33 @@ func trimNewline(b []byte) []byte {
 // derived is made from the type that is printed, so it cannot differ.
 func derived[T any](title string) ([]byte, error) {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[gpuprof.Number](): {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
+		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples a process"},
+		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
+		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
+		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: []any{tune.Time, tune.Throughput, tune.Energy, tune.Memory}},
+		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive}},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("deriving the schema of %s: %w; this is a fault in gpuprof, please report it", title, err)
 	}
+	tolerant(s)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "gpuprof " + title
 	return json.MarshalIndent(s, "", "  ")
+}
+
+// tolerant lets every object hold fields that this version does not know.
+func tolerant(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if len(s.Properties) > 0 {
+		s.AdditionalProperties = nil
+	}
+	tolerant(s.Items)
+	tolerant(s.AdditionalProperties)
+	for _, p := range s.Properties {
+		tolerant(p)
+	}
 }

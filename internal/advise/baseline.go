@@ -19,8 +19,9 @@ const leastExplained = 0.1
 // knob that would close the gap (From is new's value, To old's) and ClaimS is
 // the stage's own change in seconds a step; where it is faster nothing is
 // claimed. new is a result of gpuprof with its knobs, as compare.FromRun or
-// results.Read make it. The findings are empty when nothing changed.
-func AgainstBaseline(c *compare.Comparison, old, new *compare.Result) []gpuprof.Finding {
+// results.Read make it. The findings are empty when nothing changed. o keeps the
+// commands short, as for Findings.
+func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options) []gpuprof.Finding {
 	out := []gpuprof.Finding{}
 	if c == nil || old == nil || new == nil || len(c.Causes) == 0 {
 		return out
@@ -34,7 +35,7 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result) []gpuprof.
 	}
 	for _, cause := range c.Causes {
 		if cause.ShareOfChange >= leastExplained {
-			out = append(out, explained(c, old, new, cause, change))
+			out = append(out, explained(c, new, o, cause, change))
 		}
 	}
 	sortByClaim(out)
@@ -42,7 +43,7 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result) []gpuprof.
 }
 
 // explained is the finding of one stage.
-func explained(c *compare.Comparison, old, new *compare.Result, cause compare.Cause, change float64) gpuprof.Finding {
+func explained(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
 	kind, named := explainers(c.Differences, cause.Stage)
 	f := gpuprof.Finding{Rule: ruleBaseline, Stage: cause.Stage, Evidence: map[string]any{
 		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change, "explained_by": describe(kind, named, cause.Stage, cause.ShareOfChange),
@@ -59,7 +60,7 @@ func explained(c *compare.Comparison, old, new *compare.Result, cause compare.Ca
 		if len(named) > 1 {
 			f.Evidence["or"] = fields(named[1:])
 		}
-		f.Command = againstCommand(new, named)
+		f.Command = againstCommand(new, o, named)
 		f.PyTorch = pytorchTowards(f.Knob, f.To)
 		if new.Knobs[f.Knob].Model { // another computation is no way to close a gap
 			f.Knob, f.From, f.To, f.PyTorch = "", "", "", ""
@@ -161,7 +162,7 @@ func percent(share float64) string { return text(int(math.Round(100*share))) + "
 
 // againstCommand measures the new side's setting with each knob in question at
 // either side's value.
-func againstCommand(r *compare.Result, named []compare.Difference) string {
+func againstCommand(r *compare.Result, o Options, named []compare.Difference) string {
 	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
 	for name, k := range r.Knobs {
 		run.Knobs[name] = k.Value
@@ -173,7 +174,7 @@ func againstCommand(r *compare.Result, named []compare.Difference) string {
 		}
 		change[d.Field] = d.Old
 	}
-	return commandOf(run, Options{}, change)
+	return commandOf(run, o, change)
 }
 
 // codeCommand measures both versions of the code in one job.

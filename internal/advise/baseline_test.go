@@ -50,7 +50,7 @@ func against(t *testing.T, old, now *compare.Result) []gpuprof.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return advise.AgainstBaseline(c, old, now)
+	return advise.AgainstBaseline(c, old, now, advise.Options{})
 }
 
 func unfused(det string, scatter, radial float64) made {
@@ -139,7 +139,7 @@ func TestBaselineTwoKnobs(t *testing.T) {
 	if len(f) != 1 || !strings.Contains(f[0].Command, "--set deterministic=on,off --set layout=mul_ir,ir_mul") || !slices.Equal(f[0].Evidence["or"].([]string), []string{"layout ir_mul -> mul_ir"}) {
 		t.Errorf("%+v", f)
 	}
-	if f := advise.AgainstBaseline(nil, nil, nil); f == nil || len(f) > 0 {
+	if f := advise.AgainstBaseline(nil, nil, nil, advise.Options{}); f == nil || len(f) > 0 {
 		t.Errorf("without a comparison: %+v", f)
 	}
 }

@@ -207,7 +207,7 @@ func TestUnusableFigures(t *testing.T) {
 		"empty":         {good, [][]float64{}, compare.Inconclusive, "no samples"},
 		"empty runs":    {good, [][]float64{{}, {}}, compare.Inconclusive, "no samples"},
 		"five runs":     {good, good[:5], compare.Inconclusive, "5 on the new one"},
-		"one long run":  {noisy(rng, 1, 30, 1, 0.001), noisy(rng, 1, 30, 2, 0.001), compare.Inconclusive, "1 runs (processes)"},
+		"one long run":  {noisy(rng, 1, 30, 1, 0.001), noisy(rng, 1, 30, 2, 0.001), compare.Inconclusive, "1 run on the old side"},
 		"no noise":      {[][]float64{{1}, {1}, {1}, {1}, {1}, {1}}, [][]float64{{1}, {1}, {1}, {1}, {1}, {1}}, compare.Same, ""},
 		"no noise, +30": {[][]float64{{1}, {1}, {1}, {1}, {1}, {1}}, [][]float64{{1.3}, {1.3}, {1.3}, {1.3}, {1.3}, {1.3}}, compare.Regressed, ""},
 		"tiny values":   {scaledRuns(good, 1e-300), scaledRuns(good, 1e-300), compare.Same, ""},

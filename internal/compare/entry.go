@@ -220,7 +220,7 @@ func (e *entry) enough() {
 	}
 	switch a, b := len(e.old), len(e.new); {
 	case a < MinRuns || b < MinRuns:
-		e.block(blameRuns, fmt.Sprintf("%d runs (processes) on the old side and %d on the new one; a verdict needs %d a side, because the samples of one process are not independent", a, b, MinRuns))
+		e.block(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d a side, each a process of its own, because the samples of one process are not independent", plural(a, "run"), b, MinRuns))
 	case e.floored: // its reason is there already
 		e.result.Verdict = Same
 	case e.zero && !e.positive[0] && !e.positive[1]:

@@ -142,8 +142,8 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	})
 	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	if n := len(sessions); b.assumed {
-		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %d sessions, so a spread between sessions of %.2g %% is assumed", n, 100*b.spread),
-			fmt.Sprintf("add %d sessions with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", max(1, MinSessions-n)))
+		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %.2g %% is assumed", plural(n, "session"), 100*b.spread),
+			fmt.Sprintf("add %s with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
 	}
 	return b.comparison(), nil
 }

@@ -142,3 +142,11 @@ func sideWarnings(side string, all []gpuprof.Warning) []gpuprof.Warning {
 	}
 	return out
 }
+
+// plural is a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

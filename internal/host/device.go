@@ -148,6 +148,7 @@ func (d *Device) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
 	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d; use b, i and f", k.Name, k.Sig, k.Sig[i], i)
 	}
+	k = slowed(k)
 	f := &kernelFunc{dev: d, kernel: k}
 	for i := range len(k.Sig) {
 		if k.Sig[i] == 'b' {

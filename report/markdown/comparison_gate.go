@@ -34,6 +34,7 @@ func WriteGate(w io.Writer, c *compare.Comparison, limit int) error {
 	tail.gateBudgets(c)
 	tail.gateCauses(c)
 	tail.gateDifferences(c)
+	tail.gateSuggestions(c)
 	tail.gateList("Failed", c.Failed)
 	tail.gateWarnings(c)
 	tail.gateNext(c)
@@ -163,6 +164,30 @@ func (d *doc) gateDifferences(c *compare.Comparison) {
 		lines = append(lines, verdict.DifferenceText(diff))
 	}
 	d.gateList("What differs between the sides", lines)
+}
+
+func (d *doc) gateSuggestions(c *compare.Comparison) {
+	all := verdict.Suggestions(c)
+	if len(all) == 0 {
+		return
+	}
+	d.printf("**What would close the gap**\n\n")
+	for i, s := range all {
+		d.printf("%d. %s\n", i+1, text(s.Why))
+		if s.Change != "" {
+			d.printf("   - change: %s\n", text(s.Change))
+		}
+		if s.Command != "" {
+			d.printf("   - try: %s\n", code(s.Command))
+		}
+		if s.PyTorch != "" {
+			d.printf("   - PyTorch: %s\n", code(s.PyTorch))
+		}
+	}
+	if more := verdict.MoreSuggestions(c); more != "" {
+		d.printf("\n%s\n", text(more))
+	}
+	d.printf("\n")
 }
 
 func (d *doc) gateWarnings(c *compare.Comparison) {

@@ -45,6 +45,7 @@ func Gate(w io.Writer, c *compare.Comparison, o Options) error {
 	if !o.Quiet {
 		p.causes(c)
 		p.differences(c)
+		p.suggestions(c)
 	}
 	p.gateWarnings(c)
 	p.next(c)
@@ -280,6 +281,25 @@ func (p *printer) differences(c *compare.Comparison) {
 			}
 			p.line("  " + l)
 		}
+	}
+}
+
+// suggestions prints what would close the gap.
+func (p *printer) suggestions(c *compare.Comparison) {
+	for i, s := range verdict.Suggestions(c) {
+		if i == 0 {
+			p.blank()
+			p.line("what would close the gap")
+		}
+		p.wrap(fmt.Sprintf("  %d. ", i+1), s.Why)
+		for _, item := range [][2]string{{"change", s.Change}, {"try", s.Command}, {"PyTorch", s.PyTorch}} {
+			if item[1] != "" {
+				p.wrap(fmt.Sprintf("     %-8s", item[0]), item[1])
+			}
+		}
+	}
+	if more := verdict.MoreSuggestions(c); more != "" {
+		p.line("  " + more)
 	}
 }
 

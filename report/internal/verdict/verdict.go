@@ -324,3 +324,45 @@ func DifferenceText(d compare.Difference) string {
 	}
 	return s
 }
+
+// Suggestion is one way to close the gap, ready to print.
+type Suggestion struct {
+	Why     string // what explains the stage's part of the change
+	Change  string // "set deterministic from on to off: up to 1.2 ms a step"; "" where no knob would do it
+	Command string // what tests it
+	PyTorch string // the line to change in a PyTorch program
+}
+
+// MaxSuggestions is how many are printed; the JSON has them all.
+const MaxSuggestions = 5
+
+// Suggestions words the first findings of a comparison.
+func Suggestions(c *compare.Comparison) []Suggestion {
+	var out []Suggestion
+	for _, f := range c.Findings[:min(len(c.Findings), MaxSuggestions)] {
+		s := Suggestion{Command: view.Clean(f.Command, 2000), PyTorch: view.Clean(f.PyTorch, 300)}
+		why, _ := f.Evidence["explained_by"].(string)
+		if s.Why = view.Clean(why, 0); s.Why == "" {
+			s.Why = view.Clean(f.Rule+" in "+f.Stage, 80)
+		}
+		claims := view.Finite(f.ClaimS) && f.ClaimS > 0
+		switch {
+		case f.Knob != "" && claims:
+			s.Change = fmt.Sprintf("set %s from %s to %s: up to %s a step", view.Clean(f.Knob, 40), view.Clean(f.From, 40), view.Clean(f.To, 40), view.Seconds(f.ClaimS))
+		case f.Knob != "":
+			s.Change = fmt.Sprintf("%s went from %s to %s", view.Clean(f.Knob, 40), view.Clean(f.From, 40), view.Clean(f.To, 40))
+		case claims:
+			s.Change = "up to " + view.Seconds(f.ClaimS) + " a step"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// MoreSuggestions says how many are not printed; "" for none.
+func MoreSuggestions(c *compare.Comparison) string {
+	if n := len(c.Findings) - MaxSuggestions; n > 0 {
+		return fmt.Sprintf("%d more in --format json", n)
+	}
+	return ""
+}

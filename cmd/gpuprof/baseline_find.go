@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// fileAgainst compares with a result file, or with a stored baseline given by
+// its path.
+func fileAgainst(path string, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	b, err := baseline.Read(path)
+	if err == nil {
+		return compareStored(b.Results(), now, o)
+	}
+	old, otherErr := readResult(path)
+	switch {
+	case otherErr == nil:
+		return compareFiles(old, now, o)
+	case isBaseline(path): // and it says itself what is wrong with it
+		return nil, err
+	}
+	return nil, otherErr
+}
+
+// isBaseline says that a file was written as a baseline, broken or not.
+func isBaseline(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && bytes.Contains(text[:min(len(text), 4096)], []byte(`"kind": "baseline"`))
+}
+
+// storedFor finds the baseline that fits a run file.
+func storedFor(path, dir string) ([]*compare.Result, error) {
+	runs, err := runfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", path, len(runs))
+	}
+	return storedFit(runs[0], dir)
+}
+
+func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
+	b, err := baseline.Open(baseline.Dir(dir, os.Getenv)).Find(baseline.FingerprintOf(r))
+	if err != nil {
+		return nil, err
+	}
+	return b.Results(), nil
+}
+
+// checkBaseline refuses, before anything is measured, a --baseline that cannot
+// be read.
+func checkBaseline(path string) error {
+	if path == "" || path == "auto" {
+		return nil
+	}
+	if _, err := baseline.Read(path); err == nil {
+		return nil
+	} else if isBaseline(path) {
+		return err
+	}
+	_, err := readResult(path)
+	return err
+}
+
+// against compares what run measured with --baseline. What cannot be compared
+// is an error; the others are compared all the same.
+func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
+	if s.Baseline == "" {
+		return nil, nil
+	}
+	out := make([]*compare.Comparison, len(runs))
+	var errs []error
+	for i, r := range runs {
+		c, err := s.againstOne(r)
+		if err != nil {
+			err = fmt.Errorf("comparing with --baseline %s: %w (the run itself is kept)", s.Baseline, err)
+		}
+		out[i], errs = c, append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (s *session) againstOne(r *gpuprof.Run) (*compare.Comparison, error) {
+	now, err := compare.FromRun(r)
+	if err != nil {
+		return nil, err
+	}
+	now.Source, now.Warnings = "this run", nil // they stand above, with the run
+	o := compare.Options{Seed: s.Seed, Tool: tool()}
+	if s.Baseline != "auto" {
+		return fileAgainst(s.Baseline, now, o)
+	}
+	sessions, err := storedFit(r, s.BaselineDir)
+	if err != nil {
+		return nil, err
+	}
+	return compareStored(sessions, now, o)
+}
+
+// addFindings puts what would close the gap among the runs' findings, unless
+// one of them names that knob for that stage already: the time is claimed once.
+func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) {
+	for i, c := range comparisons {
+		if c == nil {
+			continue
+		}
+		r := runs[i]
+		for _, f := range c.Findings {
+			said := func(has gpuprof.Finding) bool { return has.Stage == f.Stage && has.Knob == f.Knob }
+			if !slices.ContainsFunc(r.Findings, said) {
+				r.Findings = append(r.Findings, f)
+			}
+		}
+	}
+}
+
+// showAll prints the runs and, below them, how they compare. Where standard
+// output is a document of its own, the comparison goes to standard error and
+// what it found into the document.
+func (s *session) showAll(runs []*gpuprof.Run, comparisons []*compare.Comparison) error {
+	a := s.app
+	w, format, o := a.stdout, s.Format, screen{a.width(), a.color(), a.quiet}
+	below := format == "table" || format == "markdown"
+	if !below {
+		addFindings(runs, comparisons)
+		w, format, o = a.stderr, "table", screen{quiet: a.quiet}
+	}
+	errs := []error{a.show(s.Format, runs)}
+	for _, c := range comparisons {
+		if c != nil {
+			_, err := io.WriteString(w, "\n")
+			errs = append(errs, err, verdictWriters()[format](w, c, o))
+		}
+	}
+	if below { // said below the run's own findings, and not twice
+		addFindings(runs, comparisons)
+	}
+	return errors.Join(errs...)
+}
