@@ -8,9 +8,9 @@ import (
 )
 
 type reportCmd struct {
-	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does."`
+	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed."`
-	Plot   string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${plots}."`
+	Plot   string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${plots}; the last two are of comparisons and tuning results."`
 	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print without -o: table, json, bench or markdown."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 }
@@ -21,6 +21,7 @@ func (reportCmd) Help() string {
 		"gpuprof report run.json",
 		"gpuprof report run.json -o report.html -o run.md",
 		"gpuprof report run.json --plot stages -o stages.svg",
+		"gpuprof report run.json --plot telemetry -o telemetry.png",
 	)
 }
 
@@ -28,6 +29,13 @@ func (reportCmd) Help() string {
 func (c *reportCmd) Run(a *app) error {
 	if err := knownPlot(c.Plot); err != nil {
 		return err
+	}
+	what, err := c.document()
+	if err != nil {
+		return err
+	}
+	if what != "" {
+		return c.reportDocument(a, what)
 	}
 	outs, err := outputs(c.Output, c.Force, "a run", writers())
 	if err != nil {

@@ -155,20 +155,56 @@ func encodeText(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
 	return writeTable(w, runs, table.Options{Width: o.Width})
 }
 
-// Pictures are drawn for a page's column on a dense screen, in pixels.
-const plotWidth, plotHeight = 1600, 900
-
 func drawPNG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WritePNG(w, runs, o.Plot, plotWidth, plotHeight)
+	return plot.WritePNG(w, runs, o.Plot, 0, 0)
 }
 
 func drawSVG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WriteSVG(w, runs, o.Plot, plotWidth, plotHeight)
+	return plot.WriteSVG(w, runs, o.Plot, 0, 0)
 }
 
 // plotKinds lists the values of --plot. Without one a sweep draws its scaling
-// curve and a run its stages.
+// curve, a run its stages, and any other document what it is made for.
 func plotKinds() []string { return plot.Kinds() }
+
+// picture writes what was drawn as "png" or "svg".
+func picture(w io.Writer, format string, f *plot.Figure, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case format == "png":
+		return f.PNG(w, 0, 0)
+	}
+	return f.SVG(w, 0, 0)
+}
+
+// The pictures of other documents than runs, of a kind of --plot ("" is the
+// default of the document).
+
+func verdictPicture(format, kind string) verdictWriter {
+	return func(w io.Writer, c *compare.Comparison, _ screen) error {
+		f, err := plot.Comparison(c, kind)
+		return picture(w, format, f, err)
+	}
+}
+
+func tunePicture(format, kind string) tuneWriter {
+	return func(w io.Writer, r *tune.Result, _ screen) error {
+		f, err := plot.Tuning(r, kind)
+		return picture(w, format, f, err)
+	}
+}
+
+func studyPicture(format, kind string) studyWriter {
+	return func(w io.Writer, s *study, _ screen) error {
+		if s.comparison != nil {
+			f, err := plot.TraceComparison(s.comparison, kind)
+			return picture(w, format, f, err)
+		}
+		f, err := plot.Analysis(s.analysis, kind)
+		return picture(w, format, f, err)
+	}
+}
 
 // writeTable prints one run whole, several as a sweep.
 func writeTable(w io.Writer, runs []*gpuprof.Run, o table.Options) error {
@@ -193,9 +229,12 @@ func encodePprof(w io.Writer, runs []*gpuprof.Run) error { return pprof.Write(w,
 func verdictWriters() map[string]verdictWriter {
 	return map[string]verdictWriter{
 		"json": encodeVerdict,
+		"png":  verdictPicture("png", ""),
+		"svg":  verdictPicture("svg", ""),
 		"table": func(w io.Writer, c *compare.Comparison, o screen) error {
 			return table.Gate(w, c, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
 		},
+		"html":     func(w io.Writer, c *compare.Comparison, _ screen) error { return html.WriteVerdict(w, c) },
 		"markdown": func(w io.Writer, c *compare.Comparison, _ screen) error { return markdown.WriteGate(w, c, 0) },
 		"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
 			return junit.Write(w, c, junit.Options{Started: started()})
@@ -222,9 +261,12 @@ func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 func tuneWriters() map[string]tuneWriter {
 	return map[string]tuneWriter{
 		"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
+		"png":  tunePicture("png", ""),
+		"svg":  tunePicture("svg", ""),
 		"table": func(w io.Writer, r *tune.Result, o screen) error {
 			return table.Tune(w, r, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
 		},
+		"html":     func(w io.Writer, r *tune.Result, _ screen) error { return html.WriteTune(w, r) },
 		"markdown": func(w io.Writer, r *tune.Result, _ screen) error { return markdown.WriteTune(w, r) },
 	}
 }
@@ -255,6 +297,8 @@ func readKineto(ctx context.Context, path string) (*trace.Trace, error) {
 func studyWriters() map[string]studyWriter {
 	return map[string]studyWriter{
 		"json":     encodeStudy,
+		"png":      studyPicture("png", ""),
+		"svg":      studyPicture("svg", ""),
 		"table":    printStudy,
 		"html":     pageOfStudy,
 		"markdown": markdownOfStudy,

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// The documents that report takes beside runs, by the word for them.
+const (
+	aComparison      = "a comparison"
+	aTuning          = "a tuning result"
+	anAnalysis       = "an analysis"
+	aTraceComparison = "a comparison of traces"
+)
+
+// documentOf says what a file holds: one of the words above, "" for a run and
+// for what cannot be read, whose reader then says why.
+func documentOf(path string) string {
+	r, err := runfile.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer r.Close()
+	dec := json.NewDecoder(r)
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return ""
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return ""
+		}
+		switch key {
+		case "kind":
+			if string(value) == `"tune"` {
+				return aTuning
+			}
+			return aComparison
+		case "step_source", "inputs":
+			return anAnalysis
+		case "step_old_ns", "old": // an object here, a file's name in a comparison, which has a kind before it
+			return aTraceComparison
+		case "knobs", "calibration": // a run has them, and nothing else has
+			return ""
+		}
+	}
+	return ""
+}
+
+// document is what the files hold; it refuses to mix documents: only runs go together.
+func (c *reportCmd) document() (string, error) {
+	for _, path := range c.Runs {
+		what := documentOf(path)
+		if what != "" && len(c.Runs) > 1 {
+			return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, what)
+		}
+		if what != "" {
+			return what, nil
+		}
+	}
+	return "", nil
+}
+
+// reportDocument reports what is no run in the formats that it has.
+func (c *reportCmd) reportDocument(a *app, what string) error {
+	path := c.Runs[0]
+	switch what {
+	case aComparison:
+		doc := &compare.Comparison{}
+		return reportOf(c, a, what, doc, readInto(path, doc, compare.SchemaVersion), verdictWriters(), verdictPicture)
+	case aTuning:
+		r, err := readTuning(path)
+		return reportOf(c, a, what, r, err, tuneWriters(), tunePicture)
+	}
+	s := &study{}
+	var err error
+	if what == aTraceComparison {
+		s.comparison = &trace.Comparison{}
+		err = readInto(path, s.comparison, trace.SchemaVersion)
+	} else {
+		s.analysis = &trace.Analysis{}
+		err = readInto(path, s.analysis, trace.SchemaVersion)
+	}
+	has := studyWriters()
+	delete(has, "pprof") // they show the trace itself, which is not in the file
+	delete(has, "perfetto")
+	return reportOf(c, a, what, s, err, has, studyPicture)
+}
+
+// reportOf prints or writes one document.
+func reportOf[D any, W ~func(io.Writer, D, screen) error](c *reportCmd, a *app, what string, doc D, err error, has map[string]W, pictures func(format, kind string) W) error {
+	if err != nil {
+		return err
+	}
+	for _, format := range []string{"png", "svg"} {
+		has[format] = pictures(format, c.Plot)
+	}
+	outs, err := outputs(c.Output, c.Force, what, has)
+	if err != nil {
+		return err
+	}
+	if err := checkPlot(c.Plot, outs); err != nil {
+		return err
+	}
+	if len(outs) == 0 {
+		if has[c.Format] == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: %s has no format %s; use --format table, json or markdown", c.Runs[0], what, c.Format)
+		}
+		return has[c.Format](a.stdout, doc, screen{a.width(), a.color(), a.quiet})
+	}
+	var errs []error
+	var written []string
+	for _, o := range outs {
+		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return has[o.format.Name](w, doc, screen{}) })
+		if errs = append(errs, err); err == nil {
+			written = append(written, o.path)
+		}
+	}
+	if len(written) > 0 {
+		a.note("wrote %s", strings.Join(written, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+func readTuning(path string) (*tune.Result, error) {
+	r, err := runfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return tune.Decode(r, path)
+}
+
+// readInto decodes a document of schema version ours.
+func readInto(path string, into any, ours string) error {
+	r, err := runfile.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var raw json.RawMessage
+	var head struct {
+		Version string `json:"schema_version"`
+	}
+	err = json.NewDecoder(r).Decode(&raw)
+	if err == nil {
+		err = json.Unmarshal(raw, &head)
+	}
+	if err == nil && majorOf(head.Version) > majorOf(ours) {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", path, head.Version, ours)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: %w; the file is damaged: write it again", path, err)
+	}
+	return nil
+}
+
+func majorOf(version string) int {
+	major, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(major)
+	return n
+}
