@@ -14,7 +14,9 @@ if [ -z "${TORCH_PYTHON:-}" ] && ! "$python" -c 'import torch' 2>/dev/null; then
   # The CPU build is a tenth of the size; it has an index of its own, which not every network reaches.
   "$python" -m pip install --quiet --retries 1 --timeout 15 "torch==$version" --index-url https://download.pytorch.org/whl/cpu ||
     "$python" -m pip install --quiet "torch==$version"
-  "$python" -m pip install --quiet 'numpy<3'
+  # Before 2.3 PyTorch was built for NumPy 1 and warns of any other.
+  case $version in 2.[012].*) numpy='numpy<2' ;; *) numpy='numpy<3' ;; esac
+  "$python" -m pip install --quiet "$numpy"
 fi
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -63,6 +65,7 @@ type program struct {
 	options record.Options
 	files   []output // -o FILE
 	dir     string   // as it is shown
+	lock    *os.File // the folder, held until this process ends; nil for a fresh one
 }
 
 // Run implements the verb.
@@ -171,6 +174,10 @@ func (p *program) useDir() error {
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return cannotMake(p.dir, err)
 	}
+	var err error
+	if p.lock, err = lockDir(p.dir); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return cannotMake(p.dir, err)
@@ -179,7 +186,7 @@ func (p *program) useDir() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty; name a new folder, or give --force to put the recording beside what is there", p.dir)
 	}
 	// An earlier recording's traces would pass for ranks of this one.
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part", "trace-nsys.sqlite", "hook.jsonl"} {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "hook.jsonl"} {
 		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
 		for _, f := range old {
 			if err := os.Remove(f); err != nil {
@@ -192,6 +199,21 @@ func (p *program) useDir() error {
 		return cannotMake(p.dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// lockDir holds a folder for this process: of two gpuprof that are given the
+// same one at once, the second is told.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, cannotMake(dir, err)
+	}
+	// Where the file system has no locks there is none to respect.
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errors.Join(gpuprof.Errorf(gpuprof.ErrUsage,
+			"writing into the folder %s: another gpuprof run is recording into it; the program was not started: name another folder with -o", dir), f.Close())
+	}
+	return f, nil
 }
 
 // maxSameSecond is how many folders of one second are told apart.

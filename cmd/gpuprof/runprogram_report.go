@@ -34,11 +34,13 @@ func (p *program) summarise(r *record.Result) {
 		ended = fmt.Sprintf("was ended by a signal (%s)", r.Signal)
 	}
 	cost := ""
-	if r.PeakBytes > 0 {
-		cost += "; peak memory " + gpuprof.FormatBytes(float64(r.PeakBytes))
-	}
-	if r.TreePeakBytes > r.PeakBytes {
-		cost += fmt.Sprintf(" in one process, %s in all", gpuprof.FormatBytes(float64(r.TreePeakBytes)))
+	switch one, all := gpuprof.FormatBytes(float64(r.PeakBytes)), gpuprof.FormatBytes(float64(r.TreePeakBytes)); {
+	case r.PeakBytes > 0 && r.TreePeakBytes > r.PeakBytes:
+		cost += fmt.Sprintf("; peak memory %s in one process, %s in all", one, all)
+	case r.PeakBytes > 0:
+		cost += "; peak memory " + one
+	case r.TreePeakBytes > 0: // sampled
+		cost += "; peak memory " + all
 	}
 	if r.WallS > 0 && r.CPUS > 0 {
 		cost += fmt.Sprintf("; %.2g CPU cores on average", r.CPUS/r.WallS)
@@ -96,7 +98,10 @@ func overheadSentence(o *record.Overhead) string {
 	add(o.DuringS, "while recorded")
 	add(o.AfterS, "after")
 	text := "a step took " + strings.Join(parts, ", ")
-	if o.Ratio > 0 {
+	switch {
+	case o.Uneven:
+		text += "; the program's own pace changed, so what recording costs cannot be said"
+	case o.Ratio > 0:
 		text += fmt.Sprintf("; recording made it %.2f times as long", o.Ratio)
 	}
 	if o.ExportS > 0 {
@@ -186,15 +191,21 @@ const inflatedFrom = 1.1
 // markInflated says of findings on the host's time by how much the recording
 // itself made the steps longer.
 func markInflated(a *trace.Analysis, o *record.Overhead) {
-	if o == nil || o.Ratio < inflatedFrom {
+	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
 		return
 	}
-	bare := o.DuringS / o.Ratio
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		if !slices.Contains(hostRules, f.Rule) {
 			continue
 		}
+		if o.Uneven {
+			f.Caveats = append(f.Caveats, fmt.Sprintf(
+				"may be inflated by profiling: a step took %s before, %s while recorded and %s after, too uneven to say by how much",
+				seconds(o.BeforeS), seconds(o.DuringS), seconds(o.AfterS)))
+			continue
+		}
+		bare := o.DuringS / o.Ratio
 		f.Caveats = append(f.Caveats, fmt.Sprintf(
 			"inflated by profiling: a recorded step took %s, %.2f times one that was not (%s); of what is claimed a step up to %s may be the recording's",
 			seconds(o.DuringS), o.Ratio, seconds(bare), seconds(min(o.DuringS-bare, float64(f.StepNS)*1e-9))))

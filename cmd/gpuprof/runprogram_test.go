@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
@@ -90,6 +92,26 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// Of two that are given one folder at once, one records and the other is told.
+func TestOneFolderTwice(t *testing.T) {
+	dir := t.TempDir()
+	held, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(dir); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "another gpuprof run is recording into it") {
+		t.Errorf("%v, want ErrUsage", err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
 func TestMarkInflated(t *testing.T) {
 	for _, c := range []struct {
 		rule  string
@@ -108,6 +130,11 @@ func TestMarkInflated(t *testing.T) {
 		}
 	}
 	a := &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
+	markInflated(a, &record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
+	if got, want := strings.Join(a.Findings[0].Caveats, ""), "may be inflated by profiling: a step took 1 ms before, 15 ms while recorded and 20 ms after, too uneven to say by how much"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	a = &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
 	if markInflated(a, nil); len(a.Findings[0].Caveats) > 0 {
 		t.Error("marked without a measurement")
 	}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,13 @@ func explain(o *Options, r *Result) {
 	if len(r.Traces) == 0 && !h.Nested {
 		explainNoTrace(o, r)
 	}
+	if n := len(r.Traces); n > 1 && noRanks(h) {
+		r.note(fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together; for one by itself: gpuprof analyze %s", n, r.Traces[0]))
+	}
+}
+
+func noRanks(h *Hook) bool {
+	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Rank >= 0 })
 }
 
 func explainNoPython(o *Options, r *Result) {

@@ -10,12 +10,19 @@ type Overhead struct {
 	AfterS  float64 `json:"after_s"`
 	// Ratio is the time of a recorded step by that of one that was not,
 	// 0 unknown. The steps before and after count alike.
-	Ratio   float64 `json:"ratio"`
+	Ratio float64 `json:"ratio"`
+	// Uneven says that the program's own pace changed between the steps before
+	// and those after, so that there is no ratio to tell.
+	Uneven  bool    `json:"uneven,omitempty"`
 	ExportS float64 `json:"export_s"` // the program stood still for so long
 }
 
 // fewest is how many steps a median is made of at least.
 const fewest = 3
+
+// pace is how much the steps before and after may differ and still stand for
+// what the recorded ones would have taken.
+const pace = 1.5
 
 // overheadOf is nil for a process whose steps were not timed.
 func overheadOf(p *Process) *Overhead {
@@ -26,7 +33,8 @@ func overheadOf(p *Process) *Overhead {
 	var bare []float64
 	bare = append(bare, settled(p.Before)...)
 	bare = append(bare, p.Later...)
-	if m := median(bare); len(bare) >= fewest && m > 0 {
+	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
+	if m := median(bare); len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}
 	return o

@@ -21,7 +21,8 @@ type Result struct {
 	// number of the signal that ended it.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"` // that ended it
-	// PeakBytes is the most resident memory of the largest process; 0 unknown.
+	// PeakBytes is the most resident memory of the largest process; 0 unknown,
+	// which it is for a program smaller than gpuprof itself.
 	PeakBytes int64 `json:"peak_rss_bytes"`
 	// TreePeakBytes is the most that all its processes had together when
 	// sampled, shared pages counted in each; 0 unknown.

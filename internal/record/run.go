@@ -120,9 +120,10 @@ func existing(paths []string) []string {
 	return out
 }
 
-// sweep takes away traces that a killed process left half written.
+// sweep takes away traces that a killed process left half written, under the
+// hook's name for them or Kineto's.
 func sweep(dir string) {
-	parts, _ := filepath.Glob(filepath.Join(dir, "trace-*.json.part"))
+	parts, _ := filepath.Glob(filepath.Join(dir, "trace-*.json.part*"))
 	for _, p := range parts {
 		_ = os.Remove(p) // a leftover is only untidy
 	}
@@ -142,6 +143,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	if extra != nil { // a helper around the program; its own words are not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
+	own := peakOf(syscall.RUSAGE_SELF)
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; check that it is a program for this machine", args[0], unwrapPath(err))
@@ -160,7 +162,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 			r.Telemetry[name+track] = v
 		}
 	}
-	r.account(cmd.ProcessState)
+	r.account(cmd.ProcessState, own)
 	var exit *exec.ExitError
 	if waitErr != nil && !errors.As(waitErr, &exit) {
 		r.note("waiting for the program: " + waitErr.Error())
@@ -168,8 +170,10 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	return nil
 }
 
-// account takes over how a process ended and what it used.
-func (r *Result) account(state *os.ProcessState) {
+// account takes over how a process ended and what it used. own is the peak
+// memory of this process when it made the other, bytes: Linux counts that as
+// the child's too, so up to there the child's own is not known.
+func (r *Result) account(state *os.ProcessState, own int64) {
 	if state == nil {
 		r.ExitCode = 1
 		return
@@ -180,12 +184,27 @@ func (r *Result) account(state *os.ProcessState) {
 		r.Signal = ws.Signal().String()
 	}
 	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
-		r.PeakBytes = u.Maxrss
-		if runtime.GOOS != "darwin" { // there it is bytes, elsewhere KiB
-			r.PeakBytes <<= 10
+		if r.PeakBytes = rssBytes(u); r.PeakBytes <= own {
+			r.PeakBytes = 0
 		}
 		r.CPUS = state.UserTime().Seconds() + state.SystemTime().Seconds()
 	}
+}
+
+// peakOf is the most resident memory that a getrusage names, bytes.
+func peakOf(who int) int64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(who, &u) != nil {
+		return 0
+	}
+	return rssBytes(&u)
+}
+
+func rssBytes(u *syscall.Rusage) int64 {
+	if runtime.GOOS == "darwin" { // there it is bytes, elsewhere KiB
+		return u.Maxrss
+	}
+	return u.Maxrss << 10
 }
 
 func fileOr(f, other *os.File) *os.File {

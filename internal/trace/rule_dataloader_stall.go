@@ -1,6 +1,9 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // loaderPercent is the share of the steps the loader must take.
 const loaderPercent = 5
@@ -10,7 +13,7 @@ const loaderPercent = 5
 // in a trace without a device, the time itself.
 func (c *ruleContext) dataloaderStall() []Finding {
 	byLane := map[uint32][]Span{}
-	total, count := Spans(nil), 0
+	total, count, workers := Spans(nil), 0, false
 	s := c.newSites()
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
@@ -19,6 +22,7 @@ func (c *ruleContext) dataloaderStall() []Finding {
 		}
 		byLane[h.Lane] = append(byLane[h.Lane], Span{h.Start, h.End})
 		count++
+		workers = workers || strings.Contains(c.t.Name(h.Name), "MultiProcessing")
 		s.add(c.loaderSite(int32(i)), h.Dur())
 	}
 	for lane, v := range byLane {
@@ -49,6 +53,11 @@ func (c *ruleContext) dataloaderStall() []Finding {
 	f.Sites = s.top()
 	f.Knob = "DataLoader(..., num_workers=4, persistent_workers=True, pin_memory=True, prefetch_factor=4)"
 	f.Command = "gpuprof tune collate --knob workers"
+	if workers {
+		f.Knob = "more workers than now, up to the CPU's cores: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or less work a sample: vectorise __getitem__ and collate_fn"
+		f.Command = "gpuprof tune collate --knob workers,prefetch"
+		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
+	}
 	if len(c.devices) == 0 {
 		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time, of which workers hide what the rest of the step can overlap")
 		return []Finding{f}

@@ -398,8 +398,15 @@ class Hook:
             os.replace(part, path)
         except Exception as e:
             text = "%s: %s" % (type(e).__name__, str(e)[:300])
+            # Kineto writes beside the file and moves it there at the end; it
+            # raises nothing where the disk is full. What it left only takes
+            # the space that the program may need for its own files.
+            beside = part + ".tmp"
             try:
-                if os.path.getsize(part) > 0:
+                if os.path.exists(beside):
+                    text = "the disk took only %d bytes of it" % os.path.getsize(beside)
+                    os.remove(beside)
+                elif os.path.getsize(part) > 0:
                     os.replace(part, path)
                     size = os.path.getsize(path)
                 else:

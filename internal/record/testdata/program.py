@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import time
 
 
@@ -81,7 +82,8 @@ def own_profiler(n):
 
     with torch.profiler.profile() as p:
         steps_of(n)
-    p.export_chrome_trace("own.json")
+    with tempfile.TemporaryDirectory() as d:
+        p.export_chrome_trace(os.path.join(d, "own.json"))
 
 
 def own_late(n):

@@ -88,5 +88,10 @@ class profile:
         if ready:
             shutil.copyfile(ready, path)
             return
-        with open(path, "w", encoding="utf-8") as f:
-            json.dump(dict(self.options, schemaVersion=1, traceEvents=self.events, traceName=os.path.basename(path)), f)
+        # As Kineto does: beside the file, then moved there; no word of a disk that is full.
+        try:
+            with open(path + ".tmp", "w", encoding="utf-8") as f:
+                json.dump(dict(self.options, schemaVersion=1, traceEvents=self.events, traceName=os.path.basename(path)), f)
+            os.replace(path + ".tmp", path)
+        except OSError:
+            pass
