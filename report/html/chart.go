@@ -14,6 +14,7 @@ import (
 type chart struct {
 	ID, Title, Desc string
 	W, H            float64
+	Back            []rect // drawn first
 	Paths           []path
 	Rects           []rect
 	Dots            []dot
@@ -30,7 +31,10 @@ type rect struct {
 type dot struct {
 	X, Y         float64
 	Class, Title string
+	R            float64
 }
+
+const bigDot, smallDot = 5, 3.5
 
 type text struct {
 	X, Y   float64
@@ -103,87 +107,6 @@ func stackChart(id string, stages []view.Stage, tones map[string]int) *chart {
 	}
 	c.Desc = strings.Join(words, ", ")
 	return c
-}
-
-// spreadChart is a row a quantity: a tick a sample, a sub-row a process, the
-// 5th to 95th percentile as a bar with the median on it.
-func spreadChart(id string, spreads []view.Spread, lo, hi float64) *chart {
-	const left, right = 190.0, 110.0
-	c := &chart{ID: id + "spread", Title: "Distribution of samples about each median", W: chartWidth,
-		Desc: "For the step and each stage: every sample as a tick, one line of ticks a process, with the 5th to 95th percentile below."}
-	at := func(v float64) float64 { return left + (v-lo)/(hi-lo)*(chartWidth-left-right) }
-	y := 8.0
-	for _, s := range spreads {
-		lanes := min(len(s.Process), 12)
-		h := 8.0
-		switch {
-		case lanes == 1:
-			h = 12
-		case lanes > 4:
-			h = 5
-		}
-		below, above := 0, 0
-		for i, run := range s.Process {
-			d, under, over := ticks(run, lo, hi, at, y+float64(i%lanes)*h, h-1.5)
-			below, above = below+under, above+over
-			c.Paths = append(c.Paths, path{d, "tick " + processClass(i)})
-		}
-		bar := y + float64(lanes)*h + 3
-		c.box(s, lo, hi, at, bar)
-		mid := y + float64(lanes)*h/2 + 5
-		label := view.Clean(s.Name, 16)
-		if s.Source != "period" {
-			label += " · " + s.Source
-		}
-		c.text(left-12, mid, "end", "label", label)
-		note := view.Median(s.Series)
-		if below > 0 {
-			note += fmt.Sprintf(" ◂%d", below)
-		}
-		if above > 0 {
-			note += fmt.Sprintf(" %d▸", above)
-		}
-		c.text(chartWidth-right+10, mid, "start", "label", note)
-		y = bar + 12
-	}
-	c.H = y + 40
-	c.axis(left, chartWidth-right, y, steps(lo*100, hi*100), func(v float64) float64 { return at(v / 100) }, 8)
-	c.text((left+chartWidth-right)/2, c.H-4, "middle", "axis-label", "difference from the row's own median, %")
-	return c
-}
-
-// ticks draws samples as short lines in one path, one a pixel's tenth, and
-// counts those below and above the range.
-func ticks(run []float64, lo, hi float64, at func(float64) float64, y, h float64) (d string, below, above int) {
-	var b strings.Builder
-	seen := map[float64]bool{}
-	for _, v := range run {
-		if v < lo {
-			below++
-			continue
-		}
-		if v > hi {
-			above++
-			continue
-		}
-		x := round(at(v))
-		if seen[x] {
-			continue
-		}
-		seen[x] = true
-		fmt.Fprintf(&b, "M%s %sv%s", number(x), number(round(y)), number(h))
-	}
-	return b.String(), below, above
-}
-
-func (c *chart) box(s view.Spread, lo, hi float64, at func(float64) float64, y float64) {
-	if !view.Finite(s.P05) || !view.Finite(s.P95) {
-		return
-	}
-	x0, x1 := at(min(max(s.P05, lo), hi)), at(max(min(s.P95, hi), lo))
-	c.Rects = append(c.Rects, rect{round(x0), round(y), round(max(x1-x0, 1)), 3, "box",
-		fmt.Sprintf("%s: 5th to 95th percentile %s to %s", view.Clean(s.Name, 40), view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
-	c.Rects = append(c.Rects, rect{round(at(0)) - 1, round(y) - 2, 2, 7, "box", "median " + view.Median(s.Series)})
 }
 
 // axis draws a horizontal axis at y with rules up to top.

@@ -10,10 +10,41 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// roofChart draws the ceilings and a labelled point a stage, on logarithms.
-func roofChart(id string, roof view.Roof, tones map[string]int) *chart {
+// roofPoint is a stage or, smaller, one of its kernels.
+type roofPoint struct {
+	view.RoofPoint
+	stage  string
+	kernel bool
+}
+
+// roofPoints are the stages of a roofline and the kernels that count both
+// flops and bytes.
+func roofPoints(r *gpuprof.Run, roof view.Roof) []roofPoint {
+	var out []roofPoint
+	for _, p := range roof.Points {
+		out = append(out, roofPoint{p, p.Name, false})
+	}
+	for _, k := range r.Stages {
+		flops, bytes := k.Counters["flops"], k.Counters["bytes_read"]+k.Counters["bytes_written"]
+		d := view.Usable(k.Device)
+		if k.Parent == "step" || d == nil || !(d.Median > 0) || !(flops > 0) || !(bytes > 0) || !view.Finite(flops/bytes) || !view.Finite(flops/d.Median) {
+			continue
+		}
+		out = append(out, roofPoint{view.RoofPoint{Name: view.Clean(k.Name, 24), Intensity: flops / bytes, FlopsPerS: flops / d.Median}, k.Parent, true})
+	}
+	return out
+}
+
+// roofChart draws the ceilings and a labelled point a stage and kernel, on
+// logarithms.
+func roofChart(id string, r *gpuprof.Run, roof view.Roof, tones map[string]int) *chart {
 	const left, right, top, bottom, h = 90.0, 20.0, 12.0, 52.0, 400.0
 	c := &chart{ID: id + "roof", Title: "Roofline", W: chartWidth, H: h}
+	points := roofPoints(r, roof)
+	roof.Points = nil
+	for _, p := range points {
+		roof.Points = append(roof.Points, p.RoofPoint)
+	}
 	x0, x1, y0, y1 := roof.Range()
 	atX := func(v float64) float64 { return left + math.Log(v/x0)/math.Log(x1/x0)*(chartWidth-left-right) }
 	atY := func(v float64) float64 { return h - bottom - math.Log(v/y0)/math.Log(y1/y0)*(h-top-bottom) }
@@ -27,15 +58,19 @@ func roofChart(id string, roof view.Roof, tones map[string]int) *chart {
 	}
 	var words []string
 	var taken [][4]float64
-	for _, p := range roof.Points {
-		tone, ok := tones[p.Name]
+	for _, p := range points {
+		tone, ok := tones[p.stage]
 		if !ok {
 			tone = view.MaxTones
 		}
-		title := fmt.Sprintf("%s: %s at %.3g flop per byte", p.Name, view.SI(p.FlopsPerS, "flop/s"), p.Intensity)
+		name, size := p.Name, float64(bigDot)
+		if p.kernel {
+			name, size = "kernel "+p.Name, smallDot
+		}
+		title := fmt.Sprintf("%s: %s at %.3g flop per byte", name, view.SI(p.FlopsPerS, "flop/s"), p.Intensity)
 		words = append(words, title)
 		x, y := atX(p.Intensity), atY(p.FlopsPerS)
-		c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(tone), title})
+		c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(tone), title, size})
 		taken = append(taken, [4]float64{x - 6, y - 6, x + 6, y + 6})
 	}
 	for i, d := range c.Dots {
@@ -176,7 +211,7 @@ func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Cu
 			x, y := atX(p.X), atY(s.Median/unit)
 			line = append(line, fmt.Sprintf("%.1f %.1f", x, y))
 			words = append(words, strings.TrimSpace(cv.Label+" "+p.Value)+": "+figureText(s))
-			c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(i), words[len(words)-1]})
+			c.Dots = append(c.Dots, dot{round(x), round(y), toneClass(i), words[len(words)-1], bigDot})
 			if view.Finite(s.CI95[0]) && view.Finite(s.CI95[1]) {
 				c.Paths = append(c.Paths, path{fmt.Sprintf("M%.1f %.1fV%.1f", x, atY(s.CI95[0]/unit), atY(s.CI95[1]/unit)), "whisker"})
 			}

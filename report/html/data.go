@@ -79,6 +79,7 @@ func pack(text string) string {
 func eachSeries(r *gpuprof.Run, visit func(**gpuprof.Series)) {
 	visit(&r.Step)
 	visit(&r.BareStep)
+	visit(&r.ProbedStep)
 	visit(&r.EnergyStep)
 	if r.Throughput != nil {
 		visit(&r.Throughput.Series)

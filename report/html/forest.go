@@ -60,7 +60,7 @@ func forest(id, title, axis string, rows []effect, marks ...float64) *chart {
 			}
 			c.Paths = append(c.Paths, path{d, "whisker v-" + e.class})
 		}
-		c.Dots = append(c.Dots, dot{round(at(e.ratio)), mid, "v-" + e.class, e.label + ": " + e.note})
+		c.Dots = append(c.Dots, dot{round(at(e.ratio)), mid, "v-" + e.class, e.label + ": " + e.note, bigDot})
 		c.text(chartWidth-right+14, mid+4, "start", "label", view.Clean(e.note, 32))
 		words = append(words, e.label+" "+e.note)
 		y += rowH

@@ -35,6 +35,11 @@ type runView struct {
 	TimelineNote               string
 	Roof                       *chart
 	RoofNote                   string
+	Telemetry                  *chart
+	TelemetryNote              string
+	TelemetryLegend            []legendItem
+	StageNote                  string
+	Ladder, Energy             gridView
 	CheckSummary               string
 	Checks                     []checkRow
 	Knobs                      []knobRow
@@ -49,6 +54,7 @@ type legendItem struct {
 type stageRow struct {
 	Name, Class, Share, Exposed, Device, Interval, Host, Bytes, Flops, Floor, OfFloor string
 	Kernel                                                                            bool
+	Method                                                                            string // how a kernel was timed, where not between two events
 }
 
 type checkRow struct{ Stage, Error, Tolerance, Rows, Result string }
@@ -80,6 +86,7 @@ func newRunView(r *gpuprof.Run, id string, limit int) *runView {
 		v.Checks = append(v.Checks, checkRow{view.Clean(c.Stage, 60), view.Error(c.RelativeError), fmt.Sprintf("%.2g", c.Tolerance), view.Clean(c.Rows, 40), result})
 	}
 	v.tables(r)
+	v.Telemetry, v.TelemetryNote, v.TelemetryLegend = telemetryChart(id, r)
 	return v
 }
 
@@ -141,16 +148,16 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 	for _, s := range all {
 		v.Stages = append(v.Stages, newStageRow(s, tones[s.Name]))
 		for _, k := range view.Kernels(r, s.Name) {
-			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: kernelTime(k), Kernel: true})
+			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: kernelTime(k), Kernel: true, Method: methodText(k.Method)})
 		}
 		if s.Share >= 0.0005 {
 			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Clean(s.Name, 40), view.Percent(s.Share)})
 		}
 	}
 	v.Stack = stackChart(v.ID, all, tones)
-	spreads, lo, hi := view.Spreads(r, limit)
+	spreads, _, _ := view.Spreads(r, limit)
 	if len(spreads) > 0 {
-		v.Spread, v.SpreadNote = spreadChart(v.ID, spreads, lo, hi), drawn(spreads)
+		v.Spread, v.SpreadNote = spreadChart(v.ID, spreads), drawn(spreads)+" What lies beyond a row's range is drawn at its edge and counted."
 		v.Processes = processLegend(len(spreads[0].Process))
 	}
 	lanes, from, to, left := view.Timeline(r, 1500)
@@ -162,12 +169,14 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 		}
 	}
 	if roof := view.Roofline(r); len(roof.Points) > 0 {
-		v.Roof = roofChart(v.ID, roof, tones)
+		v.Roof = roofChart(v.ID, r, roof, tones)
 		v.RoofNote = "The ceilings of this device were not measured."
 		if roof.FlopsPerS > 0 {
 			v.RoofNote = "Ceilings measured on this device: copy " + view.SI(roof.BytesPerS, "B/s") + ", matrix product " + view.SI(roof.FlopsPerS, "flop/s") + "."
 		}
+		v.RoofNote += " Large points are stages, small ones their kernels."
 	}
+	v.instruments(r)
 }
 
 // kernelTime has as many digits as a pass of a few steps deserves.
