@@ -32,17 +32,23 @@ type doc struct{ b strings.Builder }
 
 func (d *doc) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
-// special are the characters that mean something to Markdown inside a line.
-var special = strings.NewReplacer(`\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "@", "@\u200b", "://", ":\u200b//")
+// special are the characters that mean something to Markdown inside a line, or
+// to GitHub: mathematics, users, issues, links.
+var special = strings.NewReplacer(`\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
+	"@", "@\u200b", "#", "\\#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
+
+// mention keeps what stands in HTML, where Markdown's marks mean nothing, from
+// being a user, an issue or a link.
+var mention = strings.NewReplacer("@", "@\u200b", "#", "#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
 // text makes foreign text inert: no markup, no HTML, no table cell, no link
-// and no mention of a user.
+// and no mention of a user or an issue.
 func text(s string) string { return special.Replace(html.EscapeString(view.Clean(s, 0))) }
 
 // code puts text into a code span whose fence is longer than any run of
-// back-quotes inside it. Inside a table a bar would still end the cell.
+// back-quotes inside it. It is not for tables, where a bar ends the cell.
 func code(s string) string {
-	s = strings.ReplaceAll(view.Clean(s, 0), "|", "¦")
+	s = view.Clean(s, 0)
 	fence := "`"
 	for strings.Contains(s, fence) {
 		fence += "`"
@@ -80,10 +86,11 @@ func (d *doc) row(cells []string) {
 
 func (d *doc) run(r *gpuprof.Run, level, title string) {
 	d.printf("%s %s\n\n", level, text(title))
+	d.printf("Status: **%s**", text(view.Headline(r)))
 	if how := view.HowMeasured(r); how != "" {
-		d.printf("%s. ", text(how))
+		d.printf(", %s", text(how))
 	}
-	d.printf("Status: **%s**.\n\n", text(view.Headline(r)))
+	d.printf(".\n\n")
 	if view.HasTimes(r) {
 		d.stages(r)
 	} else {
@@ -93,16 +100,37 @@ func (d *doc) run(r *gpuprof.Run, level, title string) {
 	d.notes(r)
 }
 
+// bins of a stage's sparkline.
+const bins = 12
+
 func (d *doc) stages(r *gpuprof.Run) {
-	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of floor"}
+	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of floor", "p05 to p95", "spread"}
 	var rows [][]string
 	for _, s := range view.Stages(r) {
 		rows = append(rows, []string{view.Clean(s.Name, 60), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), view.SeriesInterval(s.Device),
-			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s)})
+			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s), view.Range(s.Typical()), view.Spark(s.Typical(), bins)})
 	}
 	if len(rows) > 0 {
 		d.table(1, head, rows)
+		d.printf("Spread: samples of the device's time (else the host's), from the 2nd to the 98th percentile.\n\n")
 	}
+	d.kernels(r)
+}
+
+// kernels lists them folded away: most readers want the stages.
+func (d *doc) kernels(r *gpuprof.Run) {
+	var rows [][]string
+	for _, s := range view.Stages(r) {
+		for _, k := range view.Kernels(r, s.Name) {
+			rows = append(rows, []string{view.Clean(s.Name, 60), view.Clean(k.Name, 60), view.Cell(view.Usable(k.Device)), view.SeriesInterval(k.Device), view.KernelMethod(k)})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	d.printf("<details><summary>%s, from a pass of their own</summary>\n\n", view.Plural(len(rows), "kernel"))
+	d.table(2, []string{"stage", "kernel", "device", "95 % interval", "timed by"}, rows)
+	d.printf("</details>\n\n")
 }
 
 func (d *doc) summary(r *gpuprof.Run) {
@@ -170,7 +198,7 @@ func (d *doc) sweep(runs []*gpuprof.Run) {
 		if title == "" {
 			title = fmt.Sprintf("run %d", i+1)
 		}
-		d.printf("<details><summary>%s</summary>\n\n", html.EscapeString(title))
+		d.printf("<details><summary>%s</summary>\n\n", mention.Replace(html.EscapeString(title)))
 		d.run(r, "###", title)
 		d.printf("</details>\n\n")
 	}

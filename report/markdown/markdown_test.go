@@ -30,7 +30,7 @@ func render(t *testing.T, runs ...*gpuprof.Run) string {
 
 func TestGolden(t *testing.T) {
 	for name, runs := range map[string][]*gpuprof.Run{
-		"complete": {fixture.Three()}, "partial": {fixture.Partial()}, "invalid": {fixture.Invalid()}, "sweep": fixture.Sweep(),
+		"complete": {fixture.Three()}, "partial": {fixture.Partial()}, "invalid": {fixture.Invalid()}, "sweep": fixture.Sweep(), "apart": {fixture.Apart()},
 	} {
 		got, path := render(t, runs...), filepath.Join("testdata", name+".md")
 		if *update {
@@ -82,6 +82,28 @@ var codeSpan = regexp.MustCompile("`` .*? ``|`[^`]*`")
 
 // stripCode leaves out code spans, where Markdown shows markup as text.
 func stripCode(s string) string { return codeSpan.ReplaceAllString(s, "") }
+
+// TestForeignTextIsText: what GitHub would turn into something else, and what
+// would start a block of its own, stays what it is.
+func TestForeignTextIsText(t *testing.T) {
+	r := fixture.One()
+	r.Warnings[0].Text = "$x$ #12 @octocat www.example.com http://example.com ~~a~~"
+	r.Mode = "# head\n- item"
+	r.Stage("scatter").Name = "a|b`c\n| d | <b>e</b>"
+	r.Findings[0].Command = "gpuprof run e3nn | tee `log`"
+	got := render(t, r)
+	for _, want := range []string{`\$x\$ \#` + "\u200b12 @\u200boctocat www\u200b.example.com http:\u200b//example.com " + `\~\~a\~\~`,
+		`, \#` + "\u200b head - item mode", `| a\|b&#96;c \| d \| &lt;b&gt;e&lt;/b&gt; |`, "`` gpuprof run e3nn | tee `log` ``"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for line := range strings.Lines(got) {
+		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "- item") {
+			t.Errorf("foreign text begins a block: %s", line)
+		}
+	}
+}
 
 func TestNothingToWrite(t *testing.T) {
 	if err := markdown.Write(&bytes.Buffer{}, []*gpuprof.Run{nil}); !errors.Is(err, gpuprof.ErrInput) {

@@ -13,9 +13,6 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// wideAt is the width from which intervals are printed with both ends.
-const wideAt = 110
-
 // column is one column of a grid with its cells. When the grid is too wide
 // the column with the highest drop goes first; drop 0 stays.
 type column struct {
@@ -42,32 +39,6 @@ func (c column) empty() bool {
 		}
 	}
 	return true
-}
-
-// stageColumns answers first where the step's time goes, then how well each
-// stage uses the device. Rates go first when there is little room.
-func stageColumns(r *gpuprof.Run, wide bool) []column {
-	cols := []column{
-		{title: "stage", left: true}, {title: "exposed"}, {title: "share"}, {title: "device", drop: 1}, {title: "+/-", drop: 2},
-		{title: "host", drop: 4}, {title: "GB/s", drop: 5}, {title: "GF/s", drop: 6}, {title: "% floor", drop: 3},
-	}
-	if wide {
-		cols[4].title = "95 % interval"
-	}
-	for _, s := range view.Stages(r) {
-		if s.Name == view.Gap {
-			continue // printed below the table, with what it means
-		}
-		within := view.HalfWidth(s.Device)
-		if wide {
-			within = view.SeriesInterval(s.Device)
-		}
-		for i, cell := range []string{view.Clean(s.Name, 24), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), within,
-			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), strings.TrimSuffix(view.FloorText(s), " %")} {
-			cols[i].cells = append(cols[i].cells, cell)
-		}
-	}
-	return cols
 }
 
 func sweepColumns(runs []*gpuprof.Run) (cols []column, colors []string) {

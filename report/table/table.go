@@ -39,9 +39,11 @@ func Run(w io.Writer, r *gpuprof.Run, o Options) error {
 	p.title(r)
 	if view.HasTimes(r) && !o.Quiet {
 		p.blank()
-		if err := p.grid(stageColumns(r, o.width() >= wideAt), nil); err != nil {
+		cols := stageColumns(r, o.width() >= wideAt)
+		if err := p.grid(cols, nil); err != nil {
 			return err
 		}
+		p.legend(cols)
 	}
 	p.summary(r)
 	p.notes(r)

@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestGolden(t *testing.T) {
-	runs := map[string]*gpuprof.Run{"complete": fixture.One(), "three-processes": fixture.Three(), "partial": fixture.Partial(), "invalid": fixture.Invalid()}
+	runs := map[string]*gpuprof.Run{"complete": fixture.One(), "three-processes": fixture.Three(), "partial": fixture.Partial(), "invalid": fixture.Invalid(), "apart": fixture.Apart()}
 	for name, r := range runs {
 		for _, width := range []int{80, 120} {
 			var b bytes.Buffer

@@ -28,6 +28,13 @@ func ratePrefixes(unit string) []prefix {
 	return []prefix{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}}
 }
 
+func joulePrefixes() []prefix {
+	return []prefix{{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}, {1e-6, "uJ"}}
+}
+
+// Joules prints an energy with three digits, or None.
+func Joules(v float64) string { return scaled(v, fewDigits, joulePrefixes()) }
+
 // scaled prints v with the prefix that keeps it between 1 and 1000.
 func scaled(v float64, digits int, prefixes []prefix) string {
 	if !Finite(v) {

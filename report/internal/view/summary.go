@@ -33,46 +33,49 @@ func Summary(r *gpuprof.Run) []Line {
 	}
 	var out []Line
 	add := func(label, value, note string) { out = append(out, Line{label, value, note}) }
+	maybe := func(l Line, ok bool) {
+		if ok {
+			out = append(out, l)
+		}
+	}
 	if s := Usable(r.Step); s != nil {
 		add("step", Median(s), withKind(SeriesInterval(s), s))
 	}
 	if t := r.Throughput; t != nil && Usable(t.Series) != nil {
 		add("throughput", RateText(t.Series, Clean(t.Unit, 24)), withKind(rateInterval(t.Series, Clean(t.Unit, 24)), t.Series))
 	}
+	whole := "the step"
+	if l, ok := probed(r); ok {
+		out, whole = append(out, l), "the "+l.Label
+	}
 	for _, s := range Stages(r) {
 		switch {
 		case s.Name != Gap || s.Exposed == nil:
 		case s.Share == 0:
-			add("gap", "none", "every instant of the step belongs to a stage")
+			add("gap", "none", "every instant of "+whole+" belongs to a stage")
 		case s.Exposed.Median == 0:
 			add("gap", "none in most steps", Percent(s.Share)+" of all time belongs to no stage")
 		default:
-			add("gap", Seconds(s.Exposed.Median), Percent(s.Share)+" of the step belongs to no stage")
+			add("gap", Seconds(s.Exposed.Median), Percent(s.Share)+" of "+whole+" belongs to no stage")
 		}
 	}
 	if o := r.Overhead; o != nil && Finite(o.Ratio) {
 		value, note := overhead(o)
+		if Usable(r.ProbedStep) != nil {
+			note += "; the step was timed without it"
+		}
 		add("probe overhead", value, note)
 	}
+	maybe(ladder(r))
+	maybe(shortKernels(r))
 	if v, n, ok := blocked(r); ok {
 		add("blocked host", Seconds(v)+" a step", n)
 	}
 	if r.PeakMemory > 0 {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
-	if e := Usable(r.EnergyStep); e != nil {
-		add("energy", RateText(e, "J")+" a step", withKind(rateInterval(e, "J"), e))
-	}
+	maybe(energyLine(r))
 	return out
-}
-
-// ApartNote says what exposed times and shares add up to where that is not the
-// step; "" where it is.
-func ApartNote(r *gpuprof.Run) string {
-	if Usable(r.ProbedStep) == nil {
-		return ""
-	}
-	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
 }
 
 // withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".

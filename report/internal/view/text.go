@@ -39,6 +39,19 @@ func Clean(s string, limit int) string {
 	return b.String()
 }
 
+// LeftToRight ends a text that holds right-to-left letters with a mark, so that
+// a terminal which orders letters leaves the figures after it in their columns.
+func LeftToRight(s string) string {
+	if strings.ContainsFunc(s, rightToLeft) {
+		return s + "\u200e"
+	}
+	return s
+}
+
+func rightToLeft(c rune) bool {
+	return unicode.In(c, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko, unicode.Samaritan, unicode.Mandaic, unicode.Adlam)
+}
+
 // Finite reports whether v is an ordinary number.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 

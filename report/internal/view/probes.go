@@ -1,0 +1,117 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// probed is the step of the pass that timed the stages, where that is not the
+// step's own.
+func probed(r *gpuprof.Run) (Line, bool) {
+	if Usable(r.ProbedStep) == nil {
+		return Line{}, false
+	}
+	return Line{"probed step", Median(r.ProbedStep), "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
+}
+
+// ApartNote says what exposed times and shares add up to where that is not the
+// step; "" where it is.
+func ApartNote(r *gpuprof.Run) string {
+	if Usable(r.ProbedStep) == nil {
+		return ""
+	}
+	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
+}
+
+// ladder says what each probe costs beside what was there before it.
+func ladder(r *gpuprof.Run) (Line, bool) {
+	var parts []string
+	apart := false
+	for _, g := range r.Ladder {
+		if !Finite(g.Ratio.Ratio) {
+			continue
+		}
+		value, _ := overhead(&g.Ratio)
+		text := Clean(g.Probe, 24) + ": " + value
+		if g.Apart {
+			apart = true
+			text += ", kept apart"
+		}
+		parts = append(parts, text)
+	}
+	note := "each measured with and without it"
+	if apart {
+		note += "; what is kept apart is in no time of the step"
+	}
+	return Line{"cost of probes", strings.Join(parts, "; "), note}, len(parts) > 0
+}
+
+// energyLine is the energy of a step. Without a valid pass it says why there
+// is no figure.
+func energyLine(r *gpuprof.Run) (Line, bool) {
+	e := Usable(r.EnergyStep)
+	pass := r.Energy
+	switch {
+	case e == nil && pass == nil:
+		return Line{}, false
+	case e == nil:
+		why := "the pass was not valid"
+		if pass.Reason != "" {
+			why = Clean(pass.Reason, 200)
+		}
+		return Line{"energy", "unknown", why}, true
+	case pass == nil:
+		return Line{"energy", joules(e) + " a step", withKind(jouleInterval(e), e)}, true
+	}
+	notes := []string{"gross, " + SI(pass.CounterW, "W") + " by the energy counter"}
+	if v := float64(pass.InstantW); Finite(v) {
+		notes[0] += " and " + SI(v, "W") + " by instant power"
+	}
+	notes[0] += fmt.Sprintf(" over %s and %s", Seconds(pass.Seconds), Plural(pass.Steps, "step"))
+	if v := float64(pass.NetStepJ); Finite(v) {
+		notes = append(notes, Joules(v)+" without the "+SI(float64(pass.IdleW), "W")+" of an idle device")
+	}
+	if e.N() > 1 {
+		notes = append(notes, withKind(jouleInterval(e), e))
+	}
+	return Line{"energy", joules(e) + " a step", strings.Join(notes, "; ")}, true
+}
+
+func joules(s *gpuprof.Series) string { return scaled(s.Median, digitsFor(s), joulePrefixes()) }
+
+func jouleInterval(s *gpuprof.Series) string {
+	n := digitsFor(s)
+	return Interval(s.CI95, func(v float64) string { return scaled(v, n, joulePrefixes()) })
+}
+
+// maxShort is how many short kernels the summary names.
+const maxShort = 4
+
+// shortKernels names the kernels that were too short to be timed between two
+// events.
+func shortKernels(r *gpuprof.Run) (Line, bool) {
+	var names []string
+	for _, s := range r.Stages {
+		if s.Method == gpuprof.MethodSlope && Usable(s.Device) != nil {
+			names = append(names, Clean(s.Name, 32)+" "+Median(s.Device))
+		}
+	}
+	if len(names) == 0 {
+		return Line{}, false
+	}
+	text := strings.Join(names[:min(len(names), maxShort)], ", ")
+	if more := len(names) - maxShort; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return Line{"short kernels", text, "too short for a pair of events: timed by replaying a step's launches, with their inputs in the cache"}, true
+}
+
+// KernelMethod says how a kernel was timed.
+func KernelMethod(k gpuprof.StageResult) string {
+	if k.Method == gpuprof.MethodSlope {
+		return "replayed"
+	}
+	return "events"
+}

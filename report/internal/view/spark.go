@@ -1,0 +1,65 @@
+package view
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// sparkBars are the heights of a sparkline; the first is an empty bin, so that
+// one sample is seen beside none.
+const sparkBars = "▁▂▃▄▅▆▇█"
+
+// Spark draws the distribution of a series' samples as a histogram of so many
+// bins, from its 2nd to its 98th percentile; what lies beyond is in the end
+// bins. None without samples that differ, and with too few to have a shape.
+func Spark(s *gpuprof.Series, bins int) string {
+	const fewest = 5
+	var all []float64
+	for _, run := range Samples(s) {
+		all = append(all, run...)
+	}
+	if len(all) < fewest {
+		return None
+	}
+	slices.Sort(all)
+	lo, hi := stat.Quantile(0.02, stat.Empirical, all, nil), stat.Quantile(0.98, stat.Empirical, all, nil)
+	if !(hi > lo) || !Finite(hi-lo) {
+		return None
+	}
+	counts := make([]int, bins)
+	for _, v := range all {
+		at := int((min(max(v, lo), hi) - lo) / (hi - lo) * float64(bins))
+		counts[min(at, bins-1)]++
+	}
+	bars, most := []rune(sparkBars), slices.Max(counts)
+	out := make([]rune, bins)
+	for i, n := range counts {
+		out[i] = bars[0]
+		if n > 0 {
+			out[i] = bars[1+(n*(len(bars)-2)+most/2)/most]
+		}
+	}
+	return string(out)
+}
+
+// Typical is the time of a stage whose distribution is shown: the device's,
+// else the host's, else the exposed one; nil when it has none or never happens.
+func (s Stage) Typical() *gpuprof.Series {
+	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
+		if v != nil && v.Median > 0 {
+			return v
+		}
+	}
+	return nil
+}
+
+// Range is from the 5th to the 95th percentile of a series of seconds, or None.
+func Range(s *gpuprof.Series) string {
+	if Usable(s) == nil || s.P95 <= 0 {
+		return None
+	}
+	return Interval([2]float64{s.P05, s.P95}, Seconds)
+}
