@@ -26,8 +26,8 @@ type judging struct {
 	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
 	SessionSpread string   `placeholder:"PERCENT" help:"Spread assumed between sessions where it cannot be estimated (1%)."`
 	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
-	Format        string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
-	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt, or .xml for JUnit; may be repeated."`
+	Format        string   `default:"table" choices:"table,json,markdown,bench" placeholder:"FORMAT" help:"What to print: table, json, markdown, or bench for benchstat -col /side."`
+	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt .html .bench, .png or .svg, or .xml for JUnit; may be repeated."`
 	Force         bool     `help:"Replace files that gpuprof did not write."`
 }
 

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# How often the gate cries wolf on this machine, and how often it finds what is
+# there: N gates of an unchanged workload against the same binary, of which none
+# may fail, and M gates against a build in which one kernel was slowed down, which
+# have to find it and to name its stage. The slowdown is three times the spread
+# that the first part showed between processes, and at least 5 % of the step.
+#
+#   scripts/record_gates.sh [N [M]]      40 and 20 where left out
+#
+# WORKLOAD (e3nn), PRESET (small), STAGE (tensor_product), KERNEL (tp_csr) choose
+# what is measured, MIN_TIME (250ms) how long each process samples, OUT
+# (baselines/gates) where OUT.md and OUT.json are written. It takes 12 processes a
+# gate and 24 more where stage 1 cannot decide, one to two seconds each: run it on
+# a machine that does nothing else. Needs python3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+n=${1:-40} m=${2:-20}
+workload=${WORKLOAD:-e3nn} preset=${PRESET:-small} stage=${STAGE:-tensor_product} kernel=${KERNEL:-tp_csr}
+min_time=${MIN_TIME:-250ms} out=${OUT:-baselines/gates}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# The folder of an unchanged program's copy must not matter either, so the sides
+# of the first part are two files.
+go build -o "$scratch/same" ./cmd/gpuprof
+cp "$scratch/same" "$scratch/base"
+go build -tags slowstage -o "$scratch/slow" ./cmd/gpuprof
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes on top"
+
+# gates PROGRAM COUNT NAME: COUNT gates of PROGRAM against base, a seed each.
+gates() {
+  local code i
+  for ((i = 1; i <= $2; i++)); do
+    code=0
+    "$scratch/$1" gate "$workload" --against "$scratch/base" --device host --preset "$preset" --min-time "$min_time" \
+      --budget 30m --seed "$i" --format json --quiet >"$scratch/$3-$i.json" || code=$?
+    if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 3 ]; then
+      echo "record_gates: gate $i of $3 ended with exit code $code" >&2
+      exit 1
+    fi
+    python3 scripts/record_gates.py line "$3 $i of $2" "$stage" "$scratch/$3-$i.json"
+  done
+}
+
+began=$(date +%s)
+gates same "$n" unchanged
+by=$(python3 scripts/record_gates.py plant "$stage" "$scratch"/unchanged-*.json)
+echo "slowing $kernel down by the share ${by#* }, for ${by% *} of the step"
+if [ "$m" -gt 0 ]; then
+  GPUPROF_SLOW_KERNEL=$kernel=${by#* } gates slow "$m" slowed
+fi
+minutes=$((($(date +%s) - began + 59) / 60))
+python3 scripts/record_gates.py record "$stage" "$kernel" "$by" "$commit" "$minutes" "scripts/record_gates.sh $n $m" "MIN_TIME=$min_time" "$scratch" "$out"
