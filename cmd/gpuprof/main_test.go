@@ -55,6 +55,8 @@ func TestScripts(t *testing.T) {
 			"interrupt": interrupt,
 			"jsonfield": jsonField,
 			"verdict":   anyVerdict,
+			"fits":      fits,
+			"journal":   journal,
 		},
 	})
 }

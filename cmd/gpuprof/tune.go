@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -18,9 +19,9 @@ type tuneCmd struct {
 	Workload  string        `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
 	Device    string        `default:"auto" complete:"device" placeholder:"NAME" help:"host, cuda, cuda:N, or auto: the first GPU; never falls back to the host by itself."`
 	Preset    string        `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
-	Set       []string      `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Fix a knob: tune starts from it and does not turn it; may be repeated."`
+	Set       []string      `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
 	Knob      []string      `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
-	Budget    time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 6m)."`
+	Budget    time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
 	Goal      string        `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
 	MaxError  float64       `default:"1e-2" placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
 	MaxMemory string        `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
@@ -156,7 +157,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
-	o.Resume = old
+	o.Resume, o.Peers = old, os.DirFS(baseline.Dir("", os.Getenv))
 	err = t.files()
 	return t, err
 }
@@ -218,7 +219,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 // Budgets where none is given.
 const (
 	tuneBudget   = 5 * time.Minute
-	claimsBudget = 6 * time.Minute
+	claimsBudget = 8 * time.Minute
 )
 
 func (c *tuneCmd) checkTune() error {
@@ -282,9 +283,6 @@ func (t *tuning) target(old *tune.Result) error {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting; give one value, or let tune try them with --knob %s", ax.knob, strings.Join(ax.values, ","), ax.knob)
 		}
 		t.opts.Set[ax.knob] = ax.values[0]
-	}
-	if _, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, t.opts.Set); err != nil {
-		return err
 	}
 	// Names are checked before anything is written.
 	base, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, t.opts.Set)

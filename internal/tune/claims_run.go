@@ -73,7 +73,7 @@ func (c *claimRunner) all(claims []Claim) error {
 		measured = append(measured, i)
 	}
 	c.out.Claims = rows
-	const firstShare = 0.7
+	const firstShare = 0.75
 	for n, i := range measured {
 		limit := c.left(firstShare) / time.Duration(len(measured)-n)
 		if err := c.first(claims[i], &rows[i], limit); err != nil {
@@ -171,25 +171,31 @@ func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
 // sit compares the sides of a claim in several sittings. Each is a block of
 // the outcome; nil when there was time for none.
 func (c *claimRunner) sit(k Claim, limit time.Duration) (*Outcome, error) {
-	var all *Outcome
+	var sat []*Outcome
 	began := c.spent()
 	for n := range sittings {
 		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
-		o, err := c.pair(k.ID, n, k.AB[0], left/time.Duration(sittings-n))
+		o, err := c.pair(k.ID, n+1, k.AB[0], left/time.Duration(sittings-n))
 		if err != nil || o != nil && o.Verdict != "" {
 			return o, err
 		}
 		if o == nil {
 			break
 		}
-		if all == nil {
-			one := *o
-			one.A, one.B = nil, nil
-			all = &one
-		}
+		sat = append(sat, o)
+	}
+	switch len(sat) {
+	case 0:
+		return nil, nil
+	case 1: // the blocks of one sitting: better than nothing
+		return sat[0], nil
+	}
+	all := *sat[0]
+	all.A, all.B = nil, nil
+	for _, o := range sat {
 		all.A, all.B = append(all.A, slices.Concat(o.A...)), append(all.B, slices.Concat(o.B...))
 	}
-	return all, nil
+	return &all, nil
 }
 
 // detail adds one more comparison to a claim's row, of one sitting.
@@ -245,8 +251,9 @@ func (c *claimRunner) program(name string) gpuprof.Workload {
 	return c.find(name)
 }
 
-// pair runs one comparison; the outcome is nil when there was no time or the
-// search was interrupted (then with an error).
+// pair runs one comparison, the n-th sitting of several or, with 0, one by
+// itself; the outcome is nil when there was no time or the search was
+// interrupted (then with an error).
 func (c *claimRunner) pair(id string, sitting int, ab AB, limit time.Duration) (*Outcome, error) {
 	w := c.program(ab.Workload)
 	a, err := gpuprof.Resolve(w, ab.Preset, ab.A)
@@ -258,8 +265,8 @@ func (c *claimRunner) pair(id string, sitting int, ab AB, limit time.Duration) (
 		return nil, err
 	}
 	sa, sb := Side{Workload: w, Preset: ab.Preset, Knobs: a}, Side{Workload: w, Preset: ab.Preset, Knobs: b, Env: ab.EnvB}
-	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting+1, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
-		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: true})
+	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
+		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
 		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
 			o = &Outcome{}
 			o.fail(err)

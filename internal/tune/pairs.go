@@ -21,7 +21,6 @@ const (
 	mostSteps    = 4096
 	decideWidth  = 1.5   // half intervals from no effect: stricter than 95 %, since it is looked at again and again
 	clearlyWorse = 1.1   // a cost ratio above which an alternative deserves no more time
-	sittingPairs = 2     // of one of several sittings: their spread is what counts
 	sittingWidth = 0.003 // half an interval, in logarithms, that more blocks of the same sitting need not narrow
 )
 
@@ -63,11 +62,7 @@ func (p *InProcess) enough(bs *stats.Bootstrap, pairs int, spent time.Duration, 
 	if pairs%2 == 1 && spent < 5*l.Time {
 		return false
 	}
-	least := leastPairs
-	if l.Sitting {
-		least = sittingPairs
-	}
-	if spent > l.Time && (pairs >= least || spent > 4*l.Time) {
+	if spent > l.Time && (pairs >= leastPairs || spent > 4*l.Time) {
 		return true
 	}
 	if l.Sitting { // an end that depends on the answer would bias it

@@ -2,9 +2,12 @@ package tune
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // peerFile is where unpacked results of gpu-check lie in a folder of
@@ -63,6 +66,21 @@ func (r *recorded) of(workload, preset string) []Peer {
 		for _, p := range row.Peers {
 			out = append(out, Peer{Name: p.Name, Figure: row.Name, Unit: row.Unit, Value: p.Value, Ours: *row.Measured, Recorded: r.Started})
 		}
+	}
+	return out
+}
+
+// PeerLines puts the recorded figures of other programs beside gpuprof's own of
+// the same recording, a sentence each.
+func (r *Result) PeerLines() []string {
+	var out []string
+	for _, p := range r.Peers {
+		value := func(v float64) string { return gpuprof.FormatSI(v, p.Unit) }
+		if p.Unit == "s" {
+			value = gpuprof.FormatSeconds
+		}
+		day, _, _ := strings.Cut(p.Recorded, "T")
+		out = append(out, fmt.Sprintf("%s: %s takes %s, gpuprof %s (recorded on %s, %s)", p.Figure, p.Name, value(p.Value), value(p.Ours), r.DeviceDoc, day))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -230,7 +231,8 @@ func (e *engine) curves() {
 	}
 }
 
-// knee is the smallest value whose cost is within 5 % of the best.
+// knee is the smallest value whose cost is within 5 % of the best; empty where
+// the costs are not known well enough to say.
 func knee(g Goal, points []CurvePoint) string {
 	cost := func(p CurvePoint) float64 {
 		if g == Throughput {
@@ -238,14 +240,18 @@ func knee(g Goal, points []CurvePoint) string {
 		}
 		return p.Median
 	}
-	best := math.Inf(1)
+	best := slices.MinFunc(points, func(a, b CurvePoint) int { return cmp.Compare(cost(a), cost(b)) })
 	for _, p := range points {
-		best = min(best, cost(p))
-	}
-	for _, p := range points {
-		if cost(p) <= nearBest*best {
-			return p.Value
+		if cost(p) > nearBest*cost(best) {
+			continue
 		}
+		if loose(p) || loose(best) {
+			return ""
+		}
+		return p.Value
 	}
 	return ""
 }
+
+// loose says that an interval is too wide to tell 5 % apart.
+func loose(p CurvePoint) bool { return !(p.CI95[1] <= nearBest*nearBest*p.CI95[0]) }

@@ -152,8 +152,16 @@ type Curve struct {
 	Unit   string       `json:"unit"`
 	Points []CurvePoint `json:"points"`
 	// Knee is the smallest value within 5 % of the best; past it there is
-	// little to gain.
+	// little to gain. Empty where the intervals are too wide to tell.
 	Knee string `json:"knee"`
+}
+
+// KneeText says in words where the knee is.
+func (c Curve) KneeText() string {
+	if c.Knee == "" {
+		return "no knee can be named, the intervals are too wide; give more time with --budget"
+	}
+	return "the knee is at " + c.Knee + ", the smallest value within 5 % of the best"
 }
 
 // CurvePoint is one value of a curve.

@@ -22,12 +22,9 @@ type alternative struct {
 	v   Verdict
 }
 
-// search is the whole of it: screen, combine, confirm.
+// search is the whole of it: find what is better, and confirm it.
 func (e *engine) search(changes []Change) error {
-	alts, err := e.screen(changes)
-	if err == nil {
-		err = e.refine(alts)
-	}
+	alts, best, err := e.find(changes)
 	for _, a := range alts { // also of a search that was cut short
 		reason := "the budget ended before this was measured; give more time with --budget"
 		if a.out != nil {
@@ -38,11 +35,28 @@ func (e *engine) search(changes []Change) error {
 	if err != nil {
 		return err
 	}
-	best, err := e.combine(alts)
-	if err != nil {
-		return err
-	}
 	return e.decide(alts, best)
+}
+
+// find screens the changes and searches their combinations. Where nothing
+// better was seen, the time that this leaves goes to what is undecided.
+func (e *engine) find(changes []Change) ([]alternative, []Change, error) {
+	alts, err := e.screen(changes)
+	if err != nil {
+		return alts, nil, err
+	}
+	if err := e.refine(alts, refineUntil); err != nil {
+		return alts, nil, err
+	}
+	best, err := e.combine(alts)
+	if err != nil || len(best) > 0 {
+		return alts, best, err
+	}
+	if err := e.refine(alts, lateUntil); err != nil {
+		return alts, nil, err
+	}
+	best, err = e.combine(alts)
+	return alts, best, err
 }
 
 // screen measures every change by itself against the default. What there was
@@ -65,32 +79,46 @@ func (e *engine) screen(changes []Change) ([]alternative, error) {
 }
 
 // refine spends time on what is not decided and might be worth having, the
-// most promising first: its blocks are added to those of screening.
-func (e *engine) refine(alts []alternative) error {
-	for round := range mostRefined {
+// most promising first: its blocks are added to those of screening. What
+// screening had no time for is measured now.
+func (e *engine) refine(alts []alternative, until float64) error {
+	for range mostRefined {
 		var undecided []int
 		for i, a := range alts {
-			if a.v == Inconclusive && a.out != nil && (!a.d.ok || a.d.ci[0] < 1-equivalence) {
+			if a.v == Inconclusive && (!a.d.ok || a.d.ci[0] < 1-equivalence) {
 				undecided = append(undecided, i)
 			}
 		}
 		slices.SortStableFunc(undecided, func(i, j int) int { return cmp.Compare(alts[i].d.ratio, alts[j].d.ratio) })
 		for n, i := range undecided {
-			a := &alts[i]
-			limit := max(e.left(refineUntil)/time.Duration(len(undecided)-n), min(e.left(refineUntil), leastRefine))
-			o, err := e.again(round, a.Change, limit)
+			limit := max(e.left(until)/time.Duration(len(undecided)-n), min(e.left(until), leastRefine))
+			err := e.more(&alts[i], limit)
 			if errors.Is(err, errSpent) {
-				return nil
+				break
 			}
 			if err != nil {
 				return err
 			}
-			if o.Verdict == "" { // a failure now says less than the blocks before it
-				*a = e.weigh(a.Change, a.out.pooled(o))
-			}
 		}
+		e.round++
 	}
 	return nil
+}
+
+// more measures an alternative again, or for the first time.
+func (e *engine) more(a *alternative, limit time.Duration) error {
+	if a.out == nil {
+		o, err := e.compare("screening", e.base, With(e.base, a.Change), limit)
+		if err == nil {
+			*a = e.weigh(a.Change, o)
+		}
+		return err
+	}
+	o, err := e.again(e.round, a.Change, limit)
+	if err == nil && o.Verdict == "" { // a failure now says less than the blocks before it
+		*a = e.weigh(a.Change, a.out.pooled(o))
+	}
+	return err
 }
 
 // again repeats a comparison with the default.

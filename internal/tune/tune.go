@@ -56,6 +56,7 @@ const (
 	screenUntil = 0.45
 	refineUntil = 0.6
 	searchUntil = 0.72
+	lateUntil   = 0.85 // of refining, where the search found nothing
 )
 
 // How often what is not decided is measured again, and for how long at least.
@@ -74,6 +75,7 @@ type engine struct {
 	bs      *stats.Bootstrap
 	began   time.Time
 	prior   float64 // seconds spent before a resume
+	round   int     // of measuring again what was undecided
 	// overhead is what a fresh process took beyond the time it was given: its
 	// start, its check, its end. What it will be is not known before the first.
 	overhead time.Duration

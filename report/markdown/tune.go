@@ -28,6 +28,9 @@ func (d *doc) tune(r *tune.Result) {
 	d.printf("Goal %s, %s of %s spent, %s.\n\n", text(string(r.Goal)), view.Seconds(r.SpentS), view.Seconds(r.BudgetS), text(string(r.Status)))
 	if rec := r.Recommended; rec != nil {
 		d.printf("**%s**\n\n%s\n\n", text(rec.Text), code(rec.Command))
+		for _, l := range r.PeerLines() {
+			d.printf("%s\n\n", text(l))
+		}
 		for _, l := range rec.PyTorch {
 			d.printf("- %s\n", code(l))
 		}
@@ -46,7 +49,7 @@ func (d *doc) tune(r *tune.Result) {
 		d.table(3, []string{"knob", "from", "to", string(r.Goal) + " ratio", "95 % interval", "error", "memory", "verdict"}, rows)
 	}
 	for _, c := range r.Curves {
-		d.printf("### %s\n\nThe knee is at %s, within 5 %% of the best.\n\n", text(c.Knob), text(c.Knee))
+		d.printf("### %s\n\n%s.\n\n", text(c.Knob), text(c.KneeText()))
 		rows = nil
 		for _, p := range c.Points {
 			rows = append(rows, []string{p.Value, fmt.Sprintf("%.4g", p.Median), fmt.Sprintf("%.4g to %.4g", p.CI95[0], p.CI95[1])})

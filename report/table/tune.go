@@ -56,6 +56,9 @@ func (p *printer) recommended(r *tune.Result) {
 	if r.Default != nil && r.Default.Median > 0 {
 		p.wrap("default      ", TuneFigure(r.Default.Median, r.Unit)+" ("+view.Interval(r.Default.CI95, func(v float64) string { return TuneFigure(v, r.Unit) })+")")
 	}
+	for _, t := range r.PeerLines() {
+		p.wrap("beside it    ", view.Clean(t, 300))
+	}
 	for i, l := range rec.PyTorch {
 		head := "in PyTorch   "
 		if i > 0 {
@@ -68,6 +71,9 @@ func (p *printer) recommended(r *tune.Result) {
 	}
 	if rec.Error > 0 {
 		p.wrap("error        ", fmt.Sprintf("%.2g against float64", rec.Error))
+	}
+	if rec.TimeRatio > 0 && r.Goal != tune.Time && r.Goal != tune.Throughput {
+		p.wrap("time         ", fmt.Sprintf("x%.3f of the default's", rec.TimeRatio))
 	}
 	if rec.MemoryRatio > 0 {
 		p.wrap("memory       ", fmt.Sprintf("x%.2f of the default's peak", rec.MemoryRatio))
@@ -166,7 +172,7 @@ func EffectCells(f tune.Effect) []string {
 func (p *printer) tuneCurves(r *tune.Result) error {
 	for _, c := range r.Curves {
 		p.blank()
-		p.wrap("", fmt.Sprintf("%s: the knee is at %s, within 5 %% of the best", c.Knob, c.Knee))
+		p.wrap("", c.Knob+": "+c.KneeText())
 		cols := []column{{title: c.Knob}, {title: c.Unit}, {title: "95 %"}, {title: "", left: true}}
 		for _, pt := range c.Points {
 			mark := ""

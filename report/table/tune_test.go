@@ -18,6 +18,7 @@ func tuned() *tune.Result {
 			{Knob: "precision", From: "fp32", To: "bf16", Verdict: tune.Refused, Reason: "its error against float64, 0.05, is above --max-error 0.01", Error: 0.05},
 			{Knob: "graph", From: "off", To: "on", Verdict: tune.Inconclusive, Reason: "the budget ended"}},
 		Curves: []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "256", Median: 3e-6, CI95: [2]float64{2.9e-6, 3.1e-6}}, {Value: "512", Median: 2e-6, CI95: [2]float64{1.9e-6, 2.1e-6}}}}},
+		Peers:  []tune.Peer{{Name: "e3nn", Figure: "tensor_product/deepaw/csr", Unit: "s", Value: 0.02, Ours: 0.001, Recorded: "2026-01-02T03:04:05+00:00"}},
 		Failed: []tune.Failure{{Knobs: gpuprof.Settings{"precision": "bf16"}, Error: "its error is above the limit"}}}
 }
 
@@ -28,7 +29,7 @@ func TestTune(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"batch_size=1024", "gpuprof run e3nn --set batch=1024", "0.780-0.820", "refused", "<- knee", "saved again after 1220 steps",
-			"2.00 us per probe", "precision=bf16", "no time was left for graph=on"} {
+			"2.00 us per probe", "precision=bf16", "no time was left for graph=on", "e3nn takes 20.00 ms"} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("width %d: no %q in\n%s", width, want, b.String())
 			}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// fits runs `fits SCHEMA FILE`: the file is what gpuprof schema says it is.
+func fits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fits SCHEMA FILE")
+	}
+	ts.Check(ts.Exec("gpuprof", "schema", args[0]))
+	var s jsonschema.Schema
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
+	r, err := s.Resolve(nil)
+	ts.Check(err)
+	var v any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &v))
+	ts.Check(r.Validate(v))
+}
+
+// journal runs `journal BEFORE AFTER`: every measurement of one tuning result
+// is in the other, in its place and unchanged, and there are some.
+func journal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: journal BEFORE AFTER")
+	}
+	var before, after struct{ Journal []map[string]any }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &before))
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &after))
+	if len(before.Journal) == 0 || len(after.Journal) < len(before.Journal) {
+		ts.Fatalf("%d measurements before, %d after", len(before.Journal), len(after.Journal))
+	}
+	if !reflect.DeepEqual(before.Journal, after.Journal[:len(before.Journal)]) {
+		ts.Fatalf("measurements of %s are lost or changed in %s", args[0], args[1])
+	}
+}
+
+func tuneResult() *tune.Result {
+	return &tune.Result{Version: tune.SchemaVersion, Kind: "tune", Status: gpuprof.Partial, Started: time.Unix(1e9, 0).UTC(), Workload: "e3nn", Goal: tune.Time,
+		Default:     &tune.Point{Knobs: gpuprof.Settings{"batch": "4"}, Median: 1},
+		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{}, PyTorch: []string{}, OneTime: map[string]float64{}},
+		Effects:     []tune.Effect{{Knob: "batch", Verdict: tune.Faster}}, Curves: []tune.Curve{{Knob: "batch", Points: []tune.CurvePoint{{Value: "4"}}}},
+		Failed: []tune.Failure{{Knobs: gpuprof.Settings{"batch": "8"}}}, Claims: []tune.ClaimRow{{ID: "a/a"}}, Peers: []tune.Peer{{Name: "e3nn"}},
+		Journal: []tune.Entry{{Key: "a | b", Outcome: &tune.Outcome{A: [][]float64{{1}}, Verdict: tune.Failed}}}}
+}
+
+// The schema takes what tune writes and fields of later versions, and not what
+// tune never writes.
+func TestTuneSchema(t *testing.T) {
+	b, err := derived[tune.Result]("tune")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(m map[string]any){
+		"":                  func(map[string]any) {},
+		"a later field":     func(m map[string]any) { m["later"], m["default"].(map[string]any)["later"] = 1.0, "x" },
+		"!no version":       func(m map[string]any) { delete(m, "schema_version") },
+		"!unknown goal":     func(m map[string]any) { m["goal"] = "beauty" },
+		"!unknown status":   func(m map[string]any) { m["status"] = "fine" },
+		"!knob as a number": func(m map[string]any) { m["default"].(map[string]any)["knobs"] = map[string]any{"batch": 4.0} },
+		"!short interval":   func(m map[string]any) { m["effects"].([]any)[0].(map[string]any)["ci95"] = []any{1.0} },
+		"!ratio as text":    func(m map[string]any) { m["recommended"].(map[string]any)["ratio"] = "x2" },
+	} {
+		var text bytes.Buffer
+		if err := tune.Encode(&text, tuneResult()); err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := json.Unmarshal(text.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		if err := r.Validate(m); (err != nil) != (name != "" && name[0] == '!') {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
