@@ -239,6 +239,7 @@ func verdictWriters() map[string]verdictWriter {
 		"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
 			return junit.Write(w, c, junit.Options{Started: started()})
 		},
+		"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
 	}
 }
 
