@@ -4,7 +4,6 @@ package markdown
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"strings"
 
@@ -34,16 +33,16 @@ func (d *doc) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, arg
 
 // special are the characters that mean something to Markdown inside a line, or
 // to GitHub: mathematics, users, issues, links.
-var special = strings.NewReplacer(`\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
+var special = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "`", "&#96;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "$", `\$`,
 	"@", "@\u200b", "#", "\\#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
 // mention keeps what stands in HTML, where Markdown's marks mean nothing, from
 // being a user, an issue or a link.
-var mention = strings.NewReplacer("@", "@\u200b", "#", "#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
+var mention = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b", "#", "#\u200b", "://", ":\u200b//", "www.", "www\u200b.")
 
 // text makes foreign text inert: no markup, no HTML, no table cell, no link
 // and no mention of a user or an issue.
-func text(s string) string { return special.Replace(html.EscapeString(view.Clean(s, 0))) }
+func text(s string) string { return special.Replace(view.Clean(s, 0)) }
 
 // code puts text into a code span whose fence is longer than any run of
 // back-quotes inside it. It is not for tables, where a bar ends the cell.
@@ -198,7 +197,7 @@ func (d *doc) sweep(runs []*gpuprof.Run) {
 		if title == "" {
 			title = fmt.Sprintf("run %d", i+1)
 		}
-		d.printf("<details><summary>%s</summary>\n\n", mention.Replace(html.EscapeString(title)))
+		d.printf("<details><summary>%s</summary>\n\n", mention.Replace(title))
 		d.run(r, "###", title)
 		d.printf("</details>\n\n")
 	}

@@ -87,12 +87,12 @@ func stripCode(s string) string { return codeSpan.ReplaceAllString(s, "") }
 // would start a block of its own, stays what it is.
 func TestForeignTextIsText(t *testing.T) {
 	r := fixture.One()
-	r.Warnings[0].Text = "$x$ #12 @octocat www.example.com http://example.com ~~a~~"
+	r.Warnings[0].Text = "$x$ #12 @octocat www.example.com http://example.com ~~a~~ it's <i>&"
 	r.Mode = "# head\n- item"
 	r.Stage("scatter").Name = "a|b`c\n| d | <b>e</b>"
 	r.Findings[0].Command = "gpuprof run e3nn | tee `log`"
 	got := render(t, r)
-	for _, want := range []string{`\$x\$ \#` + "\u200b12 @\u200boctocat www\u200b.example.com http:\u200b//example.com " + `\~\~a\~\~`,
+	for _, want := range []string{`\$x\$ \#` + "\u200b12 @\u200boctocat www\u200b.example.com http:\u200b//example.com " + `\~\~a\~\~ it's &lt;i&gt;&amp;`,
 		`, \#` + "\u200b head - item mode", `| a\|b&#96;c \| d \| &lt;b&gt;e&lt;/b&gt; |`, "`` gpuprof run e3nn | tee `log` ``"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -73,6 +73,8 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "step_time", Unit: "nanoseconds"},
 			{Type: "bytes", Unit: "bytes"}, {Type: "flops", Unit: "count"}, {Type: "launches", Unit: "count"}, {Type: "energy", Unit: "microjoules"},
 		},
+		// There is no program; its place names the run where pprof shows one.
+		Mapping:  []*profile.Mapping{{ID: 1, File: strings.ReplaceAll(view.Subject(runs[0]), "/", " "), HasFunctions: true}},
 		Comments: []string{runfile.Marker + " " + view.Clean(runs[0].Tool.Version, 40)},
 	}}
 	if !runs[0].Started.IsZero() {
@@ -119,7 +121,7 @@ func (b *builder) frame(level, name string) *profile.Location {
 		return loc
 	}
 	fn := &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: name, SystemName: name, Filename: level}
-	loc := &profile.Location{ID: uint64(len(b.p.Location) + 1), Line: []profile.Line{{Function: fn}}}
+	loc := &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: b.p.Mapping[0], Line: []profile.Line{{Function: fn}}}
 	b.p.Function, b.p.Location = append(b.p.Function, fn), append(b.p.Location, loc)
 	b.locations[key] = loc
 	return loc
