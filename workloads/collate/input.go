@@ -128,8 +128,18 @@ type atomGraph struct {
 	dst     []int32
 }
 
-func openSource(c *structure.Crystal, cutoff float64) (*source, error) {
-	finder, err := structure.NewFinder(c, cutoff)
+// openSource prepares one structure. A file of a folder is asked about its own
+// atoms and one sample's probes before the next one's turn comes, which does not
+// pay for the fine search that the built-in crystal gets.
+func openSource(c *structure.Crystal, r *recipe) (*source, error) {
+	var finder *structure.Finder
+	var err error
+	if len(r.Files) == 0 {
+		finder, err = structure.NewFinder(c, r.Cutoff)
+	} else {
+		_, probes := r.probeRange()
+		finder, err = structure.NewFinderFor(c, r.Cutoff, len(c.Positions)+probes)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -75,9 +75,9 @@ func digest(t testing.TB, s *session, i int) uint64 {
 func TestOrderDoesNotDependOnWorkers(t *testing.T) {
 	dir := writeStructures(t, 23)
 	tests := []struct{ name, set string }{
-		{"drawn", "batch=5,probes=20"},
-		{"padded", "batch=5,probes=20,padded=on"},
-		{"single", "batch=1,probes=20"},
+		{"drawn", "batch=5,probes=8"},
+		{"padded", "batch=5,probes=8,padded=on"},
+		{"single", "batch=1,probes=8"},
 		{"folder", "batch=4,probes=6,structures=" + dir},
 		{"folder padded single", "batch=1,probes=6,padded=on,structures=" + dir},
 	}

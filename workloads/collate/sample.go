@@ -65,7 +65,7 @@ func newSampler(r *recipe) (*sampler, error) {
 		return s, nil
 	}
 	var err error
-	s.hafnia, err = openSource(structure.HfO2(), r.Cutoff)
+	s.hafnia, err = openSource(structure.HfO2(), r)
 	return s, err
 }
 
@@ -82,7 +82,7 @@ func (s *sampler) source(item int) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := openSource(c, s.r.Cutoff)
+	src, err := openSource(c, s.r)
 	if err != nil {
 		return nil, fmt.Errorf("reading structure %s: %w", s.r.Files[item], err)
 	}

@@ -95,7 +95,7 @@ func (s *session) look(ctx context.Context) error {
 		}
 	}
 	var err error
-	if s.first, err = openSource(crystal, s.r.Cutoff); err != nil {
+	if s.first, err = openSource(crystal, s.r); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
 	s.survey = s.r.guess(s.first)

@@ -14,11 +14,10 @@ const (
 	binGrowth = 1.3
 )
 
-// fillBins chooses the bins and makes their candidate lists. Bins start at a
-// tenth of the cutoff, where a list holds about a third more than the answer,
-// and grow until the lists fit; one single bin always fits.
-func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms int) {
-	bins := float64(max(maxBins, atoms))
+// fillBins chooses the bins, at most so many, and makes their candidate lists.
+// Bins start at a tenth of the cutoff, where a list holds about a third more
+// than the answer, and grow until the lists fit; one single bin always fits.
+func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms, bins int) {
 	entries := max(maxEntries, entriesPerImage*len(f.images))
 	// A list holds at least the answer for its bin. The mean of that is known
 	// for a full crystal and saves counting bins that cannot fit.
@@ -33,7 +32,7 @@ func (f *Finder) fillBins(positions [][3]float64, reach float64, atoms int) {
 			n[k] = math.Max(1, math.Ceil(norm(f.frame.rows[k])/edge))
 			total *= n[k]
 		}
-		if total > bins || (total > 1 && total*least > float64(entries)) {
+		if total > float64(bins) && total > 1 || (total > 1 && total*least > float64(entries)) {
 			continue
 		}
 		f.n, f.scale = [3]int{int(n[0]), int(n[1]), int(n[2])}, n

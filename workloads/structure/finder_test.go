@@ -71,6 +71,9 @@ func queryGen(t *rapid.T) (*structure.Crystal, float64, *structure.Finder) {
 		cutoff = math.Cbrt(500 / density)
 	}
 	f, err := structure.NewFinder(c, cutoff)
+	if n := rapid.IntRange(-1, 200).Draw(t, "points"); n >= 0 {
+		f, err = structure.NewFinderFor(c, cutoff, n)
+	}
 	if err != nil || f.Cutoff() != cutoff {
 		t.Fatal(f, err)
 	}
@@ -364,6 +367,27 @@ func BenchmarkAppendDiamond(b *testing.B) {
 		e.Reset()
 		f.Append(&e, c.Positions[i%len(c.Positions)], true)
 		i++
+	}
+}
+
+// A sample of a folder: a search of few atoms and probes, made for it alone.
+func BenchmarkFinderForOneSample(b *testing.B) {
+	c := structure.HfO2()
+	points := c.Grid([3]int{4, 4, 6})
+	for name, n := range map[string]int{"many points": math.MaxInt, "its points": points.Len()} {
+		b.Run(name, func(b *testing.B) {
+			var e structure.Edges
+			for b.Loop() {
+				f, err := structure.NewFinderFor(c, 4.083, n)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e.Reset()
+				for i := range points.Len() {
+					f.Append(&e, points.Point(i), false)
+				}
+			}
+		})
 	}
 }
 
