@@ -48,6 +48,9 @@ func TestNamesKeepTheColumns(t *testing.T) {
 		r.Stage("scatter").Name = stage
 		rows := stageTable(t, r, 80)
 		want := columnEnd(rows[0], "share")
+		if !strings.Contains(rows[0], "device") || !strings.Contains(rows[0], "spread") {
+			t.Errorf("%s takes the room of the figures: %s", name, rows[0])
+		}
 		for i, s := range view.Stages(r) {
 			if s.Name == view.Gap {
 				continue
