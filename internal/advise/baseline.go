@@ -28,10 +28,10 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 	}
 	change := 0.0 // of the step
 	for _, cause := range c.Causes {
-		if !positive(math.Abs(float64(cause.Change))) || cause.ShareOfChange == 0 {
-			return out
-		}
 		change = float64(cause.Change) / cause.ShareOfChange
+		if !positive(math.Abs(change)) || !positive(math.Abs(cause.ShareOfChange)) {
+			return out // not a change, or not a number
+		}
 	}
 	for _, cause := range c.Causes {
 		if cause.ShareOfChange >= leastExplained {

@@ -37,6 +37,9 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 	if there < 1 || there >= here {
 		return nil // not the largest
 	}
+	if all := s.figure("points_total"); all > 0 && 2*here > all {
+		return nil // the input has no more
+	}
 	rate, was := s.run.Throughput.Series, before.Throughput.Series
 	perDoubling := math.Pow(rate.Median/was.Median, 1/math.Log2(here/there))
 	memory := float64(s.run.Device.Memory)

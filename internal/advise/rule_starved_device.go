@@ -6,6 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// mostWorkers is as far as the knob goes.
+const mostWorkers = 256
+
 // starved: the device waits for a batch. Who makes it decides what helps:
 // workers where there are none, workers that stay where they are ended each
 // epoch, more of them where all are busy.
@@ -22,7 +25,7 @@ func (s *scene) starved() []gpuprof.Finding {
 	if q, ok := s.run.Input["queue_depth_mean"]; ok {
 		a.evidence["queue_depth_mean"] = q
 	}
-	switch most := s.cpus(); {
+	switch most := min(s.cpus(), mostWorkers); {
 	case s.has("workers", "0"):
 		// What auto stands for: one less than the CPUs, 1 to 4.
 		n := math.Max(1, math.Min(4, most-1))

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -56,7 +57,7 @@ type scene struct {
 
 func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	s := &scene{run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
-	if r.Step.N() < leastSamples || !positive(r.Step.Median) || r.Throughput == nil {
+	if r.Step.N() < leastSamples || !positive(r.Step.Median) || r.Throughput == nil || r.Throughput.Series == nil {
 		return s
 	}
 	s.collectRows()
@@ -109,7 +110,8 @@ func (s *scene) collectRows() {
 	}
 }
 
-// cycle is after how many steps what a step does repeats, as far as knobs say.
+// cycle is over how many steps to take the mean: after so many what a step does
+// repeats, as far as knobs say.
 func (s *scene) cycle() int {
 	k := 1
 	for _, knob := range []string{"sync", "pool_trim"} {
@@ -118,6 +120,9 @@ func (s *scene) cycle() int {
 	if s.run.Knobs["persistent"] == "off" {
 		k = max(k, s.run.Knobs.Int("epoch"))
 	}
+	// Two batches are in flight: a caller that cannot keep up waits in one step
+	// and launches in the next, and steps alternate.
+	k += k % 2
 	// Of fewer than four rows no quartile can be told.
 	return max(1, min(k, s.run.Step.N()/4))
 }
@@ -187,6 +192,9 @@ type advice struct {
 // offer claims the time of an advice and makes the finding, if enough of it is
 // there in most steps and nothing measured speaks against it.
 func (s *scene) offer(a advice) []gpuprof.Finding {
+	if _, there := s.run.Knobs[a.knob]; a.knob != "" && !there {
+		return nil // not this workload's
+	}
 	if s.step == 0 || !positive(a.want) || s.tried[a.knob][a.to] || s.settled[a.knob] || s.atLeast(a.of) < steadyShare*s.step {
 		return nil
 	}
@@ -239,6 +247,11 @@ func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
 	if f.Evidence == nil {
 		f.Evidence = map[string]any{}
 	}
+	// JSON has no word for what is not a number, and it is no evidence.
+	maps.DeleteFunc(f.Evidence, func(_ string, v any) bool {
+		x, ok := v.(float64)
+		return ok && (math.IsNaN(x) || math.IsInf(x, 0))
+	})
 	if claim > 0 {
 		f.Evidence["share_of_step"] = claim / s.step
 	}
