@@ -153,7 +153,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 		for format, wants := range map[string][]string{
 			"table":    {"deterministic is on here and off in the baseline; scatter explains 100 % of the change", "set deterministic from on to off", "gpuprof run e3nn --preset small --set deterministic=on,off", "use_deterministic_algorithms(False)"},
 			"markdown": {"deterministic is on here and off in the baseline", "`gpuprof run e3nn --preset small --set deterministic=on,off`"},
-			"json":     {`"rule": "baseline"`, `"knob": "deterministic"`, `"from": "on"`, `"to": "off"`},
+			"json":     {`"rule": "against-baseline"`, `"knob": "deterministic"`, `"from": "on"`, `"to": "off"`},
 		} {
 			var out strings.Builder
 			run(t.Context(), append(args, "--format", format), &out, io.Discard)

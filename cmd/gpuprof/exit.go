@@ -47,7 +47,7 @@ func exitCode(err error) int {
 	code := exitInconclusive
 	for _, e := range flatten(err) {
 		v, ok := errors.AsType[verdict](e)
-		if !ok {
+		if !ok || v.code == exitFailed {
 			return exitFailed
 		}
 		code = min(code, v.code)
@@ -56,7 +56,8 @@ func exitCode(err error) int {
 }
 
 // verdict is the outcome of a command that worked and whose answer is no, or
-// is open: exitRegression or exitInconclusive.
+// is open: exitRegression or exitInconclusive, or exitFailed where part of what
+// was to be compared gave no figures.
 type verdict struct {
 	code int
 	text string

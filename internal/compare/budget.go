@@ -28,9 +28,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 		Threshold: o.full().Threshold, Seed: o.Seed, Metrics: []MetricResult{}, Differences: []Difference{}, Causes: []Cause{},
 		Warnings: ofCounters(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
 	}
-	for _, f := range r.Failed {
-		c.Failed = append(c.Failed, r.label()+": "+f)
-	}
+	c.Failed = failedOf(r)
 	if err := c.AddBudgets(r, budgets, o); err != nil {
 		return nil, err
 	}

@@ -37,9 +37,7 @@ func (b *bench) comparison() *Comparison {
 	}
 	c.Causes = causes(b)
 	for i, side := range []*Result{b.old, b.new} {
-		for _, f := range side.Failed {
-			c.Failed = append(c.Failed, side.label()+": "+f)
-		}
+		c.Failed = append(c.Failed, failedOf(side)...)
 		c.Warnings = append(c.Warnings, sideWarnings([]string{"old", "new"}[i]+" side: ", side.Warnings)...)
 	}
 	c.Warnings = append(c.Warnings, b.warnings...)
@@ -149,4 +147,23 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// failedOf is what failed on a side, "side: name: why", each once with how often
+// it did: a benchmark that fails in one process mostly fails in all.
+func failedOf(r *Result) []string {
+	var out []string
+	times := map[string]int{}
+	for _, f := range r.Failed {
+		if times[f]++; times[f] == 1 {
+			out = append(out, f)
+		}
+	}
+	for i, f := range out {
+		out[i] = r.label() + ": " + f
+		if n := times[f]; n > 1 {
+			out[i] += fmt.Sprintf(" (%d times)", n)
+		}
+	}
+	return out
 }

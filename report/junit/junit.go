@@ -220,7 +220,11 @@ func (s *suite) budgets(c *compare.Comparison, n names) {
 
 func (s *suite) failed(c *compare.Comparison, n names) {
 	for _, f := range c.Failed {
+		// "side: name: why", and the case is the benchmark of that name.
 		name, why, _ := strings.Cut(f, ": ")
+		if of, rest, ok := strings.Cut(why, ": "); ok && (name == c.Old || name == c.New) {
+			name, why = of, rest
+		}
 		s.Cases = append(s.Cases, testcase{Name: n.unique(name), Class: "gpuprof.run", Time: "0", Error: &outcome{clean(why, 500), "failed", clean(f, 2000)}})
 	}
 }
