@@ -26,8 +26,8 @@ type Span struct {
 
 // Timeline is the example step: its lanes, host first, kernels below their
 // stream, and the window that holds the step itself. What the step did before
-// it began (launches ahead of the device, copies ahead) is left out unless it
-// reaches in, and neighbouring steps are cut to the window. No more than limit
+// it began (launches ahead of the device, copies ahead) is left out or cut,
+// except a copy that reaches in, and neighbouring steps are cut to the window. No more than limit
 // spans are kept, the longest ones; left is how many were not.
 func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left int) {
 	var spans []gpuprof.Span
@@ -38,7 +38,11 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 		}
 		spans = append(spans, s)
 		if s.Step == 0 && s.StartS+s.DurS > 0 {
-			from, to = min(from, s.StartS), max(to, s.StartS+s.DurS)
+			start := s.StartS
+			if s.Lane == "host" { // a wait for the steps before may reach in
+				start = max(start, 0)
+			}
+			from, to = min(from, start), max(to, s.StartS+s.DurS)
 		}
 	}
 	if !(to > from) {

@@ -217,11 +217,12 @@ func TestTimelineCutsNeighboursToTheStep(t *testing.T) {
 // stretch the window, and what reaches in does.
 func TestTimelineBeginsWithTheStep(t *testing.T) {
 	r := &gpuprof.Run{ExampleStep: []gpuprof.Span{
+		{Stage: "backpressure", Lane: "host", StartS: -8, DurS: 8.1},
 		{Stage: "mlp", Lane: "host", StartS: -9, DurS: 1}, {Stage: "h2d", Lane: "copy", StartS: -0.5, DurS: 1},
 		{Stage: "mlp", Lane: "main", StartS: 0.5, DurS: 2}, {Stage: "mlp", Lane: "host", Step: 3, StartS: 1, DurS: 1},
 	}}
 	lanes, from, to, left := view.Timeline(r, 100)
-	if from != -0.5 || to != 2.5 || left != 0 || len(lanes) != 3 || !lanes[0].Spans[0].Neighbour {
+	if from != -0.5 || to != 2.5 || left != 0 || len(lanes) != 3 || lanes[0].Spans[0].From != from || !lanes[0].Spans[1].Neighbour {
 		t.Errorf("%v from %g to %g", lanes, from, to)
 	}
 }
