@@ -59,6 +59,8 @@ type InProcess struct {
 	// EnergyJ reads the device's energy counter; nil where there is none.
 	EnergyJ func() (joules float64, ok bool)
 
+	energyBlock time.Duration // 0: what a GPU's counter needs
+
 	shared gpuprof.Device
 	kept   *bench // side A of the last comparison, kept open for the next
 	// checked holds the errors of settings that have been compared with the

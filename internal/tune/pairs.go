@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"runtime"
@@ -30,7 +31,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began tim
 	order := stats.MirroredOrder(mostPairs, l.Seed)
 	target := blockTime
 	if l.Goal == Energy {
-		target = energyBlock
+		target = cmp.Or(p.energyBlock, energyBlock)
 	}
 	for pair := 0; pair < mostPairs && ctx.Err() == nil; pair++ {
 		turns := [2]*bench{a, b}

@@ -119,6 +119,12 @@ func (e *engine) keepDefault() {
 	if n := e.undecided(); n > 0 {
 		text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %d changes are undecided; give more time with --budget", n)
 	}
+	for _, entry := range e.out.Journal {
+		if m := entry.Outcome.MemoryA; e.MaxMemory > 0 && m > e.MaxMemory {
+			text += fmt.Sprintf("; it takes %s of memory itself, more than --max-memory: look for less with --goal memory", gpuprof.FormatBytes(float64(m)))
+			break
+		}
+	}
 	e.out.Recommended = &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), Ratio: 1, CI95: [2]float64{1, 1},
 		DefaultBest: true, Text: text, PyTorch: []string{}, OneTime: map[string]float64{}, MemoryRatio: 1}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // alternative is a change with what screening said of it.
@@ -212,6 +213,21 @@ func rank(a alternative) float64 {
 	return a.d.ratio
 }
 
+// dear is what a comparison takes here, in seconds, however little time it is
+// given: to open, check and warm up, and a few blocks. 0 where none was made.
+func (e *engine) dear() float64 {
+	var seconds []float64
+	for _, entry := range e.out.Journal {
+		if o := entry.Outcome; len(o.TimeB) > 0 && len(o.TimeA) > 0 {
+			seconds = append(seconds, o.Seconds)
+		}
+	}
+	if len(seconds) == 0 {
+		return 0
+	}
+	return stats.Median(seconds)
+}
+
 // try compares the best so far with it changed. A combination that fails is
 // recorded and is no improvement.
 func (e *engine) try(best, candidate []Change) (Verdict, error) {
@@ -220,6 +236,9 @@ func (e *engine) try(best, candidate []Change) (Verdict, error) {
 		return None, nil
 	}
 	left := e.left(searchUntil)
+	if left.Seconds() < e.dear()/2 { // it would take the time of confirming
+		left = 0
+	}
 	o, err := e.compare("searching", a, b, min(left, max(left/6, time.Second)))
 	if errors.Is(err, errSpent) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return "", err
