@@ -21,7 +21,7 @@ type analyzeCmd struct {
 	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite) or folders of them; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
-	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .png .svg .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 

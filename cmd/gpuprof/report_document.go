@@ -45,10 +45,13 @@ func documentOf(path string) string {
 		}
 		switch key {
 		case "kind":
-			if string(value) == `"tune"` {
+			switch string(value) {
+			case `"tune"`:
 				return aTuning
+			case `"gate"`, `"files"`, `"baseline"`, `"budget"`:
+				return aComparison
 			}
-			return aComparison
+			return ""
 		case "step_source", "inputs":
 			return anAnalysis
 		case "step_old_ns", "old": // an object here, a file's name in a comparison, which has a kind before it
@@ -158,6 +161,9 @@ func readInto(path string, into any, ours string) error {
 	err = json.NewDecoder(r).Decode(&raw)
 	if err == nil {
 		err = json.Unmarshal(raw, &head)
+	}
+	if err == nil && head.Version == "" {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it has no schema_version and was not written by gpuprof; give a file that it wrote", path)
 	}
 	if err == nil && majorOf(head.Version) > majorOf(ours) {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", path, head.Version, ours)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ func Comparison(c *compare.Comparison, want string) (*Figure, error) {
 
 // comparisonFigure says what was compared, with what verdict, where and when.
 func comparisonFigure(what string, c *compare.Comparison) *Figure {
-	f := &Figure{title: verdict.Subject(c) + ": " + what, tool: c.Tool.Version}
+	short := compare.Comparison{Workload: c.Workload, Preset: c.Preset, Old: side(c, c.Old), New: side(c, c.New)}
+	f := &Figure{title: verdict.Subject(&short) + ": " + what, tool: c.Tool.Version}
 	var parts []string
 	if fp := c.Fingerprints.New; fp != nil && fp.Env["device"] != "" {
 		parts = append(parts, view.Clean(fp.Env["device"], 48))
@@ -44,6 +46,14 @@ func comparisonFigure(what string, c *compare.Comparison) *Figure {
 	f.subtitle = strings.Join(append(parts, verdict.Headline(c)), " · ")
 	f.note = verdict.How(c)
 	return f
+}
+
+// side is the name of one side, of a file without its folder.
+func side(c *compare.Comparison, name string) string {
+	if c.Kind == "files" || c.Kind == "baseline" {
+		return filepath.Base(name)
+	}
+	return name
 }
 
 const leastCause = 0.01 // of the change; smaller ones are shown together
@@ -216,7 +226,7 @@ func sides(c *compare.Comparison) (*Figure, error) {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = lo-pad, hi+pad, 0, 1
 	p.Y.Tick.Marker = shareTicks()
 	p.Add(grid{}, sh)
-	f.legend = []entry{{"old: " + view.Clean(c.Old, 40) + ", a line a process", fasterTone}, {"new (dashed): " + view.Clean(c.New, 40), slowerTone}}
+	f.legend = []entry{{"old: " + view.Clean(side(c, c.Old), 40) + ", a line a process", fasterTone}, {"new (dashed): " + view.Clean(side(c, c.New), 40), slowerTone}}
 	f.plots = []*gplot.Plot{p}
 	return f, nil
 }

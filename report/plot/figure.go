@@ -142,7 +142,7 @@ func (f *Figure) Draw(c draw.Canvas) {
 func (f *Figure) drawPlots(body draw.Canvas) {
 	gap := vg.Length(14)
 	if len(f.plots) > 3 {
-		gap = 2
+		gap = 9
 	}
 	n := vg.Length(len(f.plots))
 	var left, right, total, taken vg.Length

@@ -11,7 +11,11 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-const maxRows = 24 // more rows than a picture can label
+// More rows than these a picture cannot label; strips have part of it.
+const (
+	maxRows   = 24
+	maxStrips = 16
+)
 
 // stages draws device, host and exposed time of each stage, in step order.
 func stages(runs []*gpuprof.Run) (*Figure, error) {
@@ -109,8 +113,9 @@ func distribution(runs []*gpuprof.Run) (*Figure, error) {
 	for i := range min(len(view.Samples(r.Step)), len(palette)) {
 		f.legend = append(f.legend, entry{fmt.Sprintf("process %d", i+1), tone(i)})
 	}
-	if len(spreads) > maxRows {
-		spreads = spreads[:maxRows]
+	if len(spreads) > maxStrips {
+		f.remark(fmt.Sprintf("the first %d of %d rows", maxStrips, len(spreads)))
+		spreads = spreads[:maxStrips]
 	}
 	bottom := strips(spreads, lo, hi)
 	if slices.ContainsFunc(spreads, func(s view.Spread) bool { return s.Kept < s.Total }) {

@@ -42,8 +42,9 @@ func watched(r *gpuprof.Run) {
 		"page_faults":         track("1", func(i int) float64 { return float64(i * i) }),
 		"gpu_throttled_power": track("s", func(i int) float64 { return 0.02 * float64(max(i-40, 0)) }),
 	}
-	r.Flags = make([][]string, len(r.Order))
-	for i := range r.Flags {
+	r.Order, r.Flags = nil, nil
+	for i := range 90 {
+		r.Order, r.Flags = append(r.Order, gpuprof.Order{Block: i / 10, Side: i / 10 % 2, StartS: 0.1 + 0.011*float64(i)}), append(r.Flags, nil)
 		if i%7 == 3 {
 			r.Flags[i] = []string{"power-capped"}
 		}

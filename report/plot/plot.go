@@ -161,7 +161,10 @@ func newFigure(what string, runs []*gpuprof.Run) *Figure {
 	}
 	f.subtitle = strings.Join(parts, " · ")
 	if len(runs) > 1 {
-		f.note = fmt.Sprintf("run 1 of %d: %s", len(runs), view.SettingText(r, view.Vary(runs)))
+		f.note = fmt.Sprintf("run 1 of %d", len(runs))
+		if vary := view.Vary(runs); len(vary) > 0 {
+			f.note += ": " + view.SettingText(r, vary)
+		}
 	}
 	return f
 }
