@@ -41,7 +41,7 @@ func TestColdLeavesTheFlushOut(t *testing.T) {
 	d := &slowFlush{Device: gpu}
 	p := planOf(t, gruflow.New())
 	p.Mode = gpuprof.Cold
-	run, err := Run(context.Background(), d, p)
+	run, err := measured(d, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (m *meters) set(f func()) { m.mu.Lock(); f(); m.mu.Unlock() }
 func TestRunWithInstruments(t *testing.T) {
 	m := newMeters()
 	p := fake{spin: time.Millisecond}.plan()
-	p.Instruments = m
+	p.Instruments, p.Samples = m, 20
 	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil {
 		t.Fatal(err)

@@ -64,8 +64,8 @@ func (r *runner) ladder() error {
 	list := r.rungs()
 	times := map[string][]float64{}
 	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x6c6164646572))
-	budget, began := min(ladderBudget, r.plan.MaxTime/6), time.Now()
-	for round := 0; round < ladderRounds && (round == 0 || time.Since(began) < budget); round++ {
+	began := time.Now()
+	for round := 0; round < ladderRounds && (round == 0 || time.Since(began) < r.ladderFor); round++ {
 		r.plan.report("ladder", float64(round), ladderRounds, "")
 		for _, i := range rng.Perm(len(list)) {
 			t, err := r.wall(list[i])

@@ -40,6 +40,8 @@ type runner struct {
 	apart     bool  // stage events are kept out of the timing passes
 	quiet     bool  // telemetry is kept out of the timing blocks
 	enqueueNS int64 // the caller's time in a step, without waiting
+
+	ladderFor time.Duration // the ladder starts no further round after it
 }
 
 // Run executes a plan on a device the caller opened and will close. The
@@ -47,7 +49,10 @@ type runner struct {
 // cuts the run short: then its status is partial or invalid, and what was
 // measured is in it.
 func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, error) {
-	r := newRunner(ctx, dev, plan)
+	return newRunner(ctx, dev, plan).execute()
+}
+
+func (r *runner) execute() (*gpuprof.Run, error) {
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
@@ -60,7 +65,10 @@ func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, erro
 }
 
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
-	return &runner{ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now()}
+	return &runner{
+		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now(),
+		ladderFor: min(ladderBudget, plan.MaxTime/6),
+	}
 }
 
 func (r *runner) measure() error {

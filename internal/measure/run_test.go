@@ -26,7 +26,9 @@ func openHost(t *testing.T) gpuprof.Device {
 }
 
 func TestCompleteRun(t *testing.T) {
-	r, err := Run(context.Background(), openHost(t), fake{spin: time.Millisecond}.plan())
+	p := fake{spin: time.Millisecond}.plan() // until the interval is narrow enough, but not long on a busy machine
+	p.MaxTime = 3 * time.Second
+	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +174,9 @@ func TestBudgetBoundsEverything(t *testing.T) {
 
 // The step's counters are the sum of its stages'.
 func TestCountersAddUp(t *testing.T) {
-	r, err := Run(context.Background(), openHost(t), fake{spin: 100 * time.Microsecond}.plan())
+	p := fake{spin: 100 * time.Microsecond}.plan()
+	p.Samples = minSamples
+	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +195,7 @@ func TestCountersAddUp(t *testing.T) {
 
 func TestHostClockMode(t *testing.T) {
 	p := fake{spin: time.Millisecond}.plan()
-	p.Mode = gpuprof.HostClock
+	p.Mode, p.Samples = gpuprof.HostClock, 20
 	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil {
 		t.Fatal(err)

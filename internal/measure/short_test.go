@@ -34,6 +34,7 @@ func TestTheilSen(t *testing.T) {
 // time a step: 2 spins of 30 us.
 func TestShortKernels(t *testing.T) {
 	p := fake{spin: 30 * time.Microsecond}.plan()
+	p.Samples = minSamples
 	r := newRunner(context.Background(), openHost(t), p)
 	if err := r.setup(); err != nil {
 		t.Fatal(err)

@@ -74,6 +74,14 @@ func planOf(t *testing.T, w gpuprof.Workload, set ...string) Plan {
 		MinTime: time.Millisecond, MaxTime: time.Second, Warmup: Warmup{Steps: 2}, Samples: 10}
 }
 
+// measured is Run with one round of the ladder, which is timed and takes most of
+// a run as small as these; TestLadderOnCUDA and TestModesOnCUDA climb it all.
+func measured(dev gpuprof.Device, p Plan) (*gpuprof.Run, error) {
+	r := newRunner(context.Background(), dev, p)
+	r.ladderFor = 0
+	return r.execute()
+}
+
 // closes wants nothing left behind once the device is closed.
 func closes(t *testing.T, d *cuda.Device, lib string) {
 	t.Helper()
@@ -121,7 +129,7 @@ func TestEveryKnobOnCUDA(t *testing.T) {
 					sets = []string{set}
 				}
 				d, lib := simulated(t, set != "library=off")
-				run, err := Run(context.Background(), quick{d}, planOf(t, w, sets...))
+				run, err := measured(quick{d}, planOf(t, w, sets...))
 				if name, _, _ := strings.Cut(set, "="); errors.Is(err, gpuprof.ErrUsage) && strings.Contains(err.Error(), name+"=") && run == nil {
 					closes(t, d, lib)
 					return
@@ -249,7 +257,7 @@ func TestFaultsOnCUDA(t *testing.T) {
 						plant()
 					}
 				}
-				run, err := Run(context.Background(), quick{d}, p)
+				run, err := measured(quick{d}, p)
 				if !planted || !errors.Is(err, f.kind) {
 					t.Fatalf("planted %t, error %v", planted, err)
 				}

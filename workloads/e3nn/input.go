@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/structure"
@@ -18,7 +19,8 @@ type input struct {
 	finder  *structure.Finder
 	atoms   bool // points are the atoms themselves
 	grid    *structure.Grid
-	all     [][]int32 // every batch: indices of points
+	order   []int32   // indices of the points, as the batches take them
+	batch   int       // points in a batch
 	batches [][]int32 // those the steps rotate through
 	edges   []int     // edges of each batch, the prefix knob applied
 	degrees []int     // edges of each batch without the prefix
@@ -61,22 +63,47 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	if !in.atoms {
 		in.grid = c.Grid([3]int{gridSize, gridSize, gridSize})
 	}
-	batch, all := set.Int("batch"), in.points()
-	if batch > all {
-		return nil, tooManyPoints(batch, c.Name, all, in.unit())
+	in.batch = set.Int("batch")
+	if all := in.points(); in.batch > all {
+		return nil, tooManyPoints(in.batch, c.Name, all, in.unit())
 	}
-	order := make([]int32, all)
+	if in.atoms {
+		in.order = upTo(in.points())
+	} else {
+		in.order = shuffled.draw(in.points(), seed)
+	}
+	return in, nil
+}
+
+// shuffled is the last order of the grid's points that was drawn: half a
+// million draws, the same in every session of a seed.
+var shuffled lastOrder
+
+type lastOrder struct {
+	mu    sync.Mutex
+	seed  uint64
+	order []int32 // read by the sessions, never written once it is drawn
+}
+
+func (l *lastOrder) draw(n int, seed uint64) []int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.order) != n || l.seed != seed {
+		l.seed, l.order = seed, upTo(n)
+		order := l.order
+		rng := rand.New(rand.NewPCG(seed, 1))
+		rng.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	return l.order
+}
+
+// upTo is 0 to n-1.
+func upTo(n int) []int32 {
+	order := make([]int32, n)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if !in.atoms {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		rng.Shuffle(all, func(i, j int) { order[i], order[j] = order[j], order[i] })
-	}
-	for at := 0; at+batch <= all; at += batch {
-		in.all = append(in.all, order[at:at+batch])
-	}
-	return in, nil
+	return order
 }
 
 func (in *input) points() int {
@@ -102,12 +129,12 @@ func (in *input) point(i int32) [3]float64 {
 
 // estimateEdges is the edges of a batch by its first points.
 func (in *input) estimateEdges() int64 {
-	points := in.all[0][:min(len(in.all[0]), 64)]
+	points := in.order[:min(in.batch, 64)]
 	e := 0
 	for _, i := range points {
 		e += in.finder.Count(in.point(i), in.atoms)
 	}
-	all := int64(e) * int64(len(in.all[0])) / int64(len(points))
+	all := int64(e) * int64(in.batch) / int64(len(points))
 	if in.prefix > 0 {
 		return min(int64(in.prefix), all)
 	}
@@ -116,9 +143,10 @@ func (in *input) estimateEdges() int64 {
 
 // keep limits the rotation to n batches and counts their edges.
 func (in *input) keep(ctx context.Context, n int) error {
-	in.batches = in.all[:max(1, min(n, len(in.all)))]
-	in.edges, in.degrees, in.maxRow = nil, nil, 0
-	for _, b := range in.batches {
+	in.batches, in.edges, in.degrees, in.maxRow = nil, nil, nil, 0
+	for i := range max(1, min(n, len(in.order)/in.batch)) {
+		b := in.order[i*in.batch : (i+1)*in.batch]
+		in.batches = append(in.batches, b)
 		e := 0
 		for k, i := range b {
 			if k%1024 == 0 && ctx.Err() != nil {

@@ -41,9 +41,19 @@ func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
 	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
 }
 
+// smallCache is the host device with a cache that a few batches fill: a
+// machine's own takes thousands, each of them drawn anew.
+type smallCache struct{ *host.Device }
+
+func (d smallCache) Info() gpuprof.Info {
+	i := d.Device.Info()
+	i.CacheBytes = 1 << 20
+	return i
+}
+
 func openSession(t testing.TB, preset string, set ...string) *session {
 	t.Helper()
-	s, err := open(context.Background(), openHost(t, host.Options{}), resolve(t, preset, set...))
+	s, err := open(context.Background(), smallCache{openHost(t, host.Options{}).(*host.Device)}, resolve(t, preset, set...))
 	if err != nil {
 		t.Fatal(err)
 	}
