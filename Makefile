@@ -27,7 +27,7 @@ GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVER
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle generated smoke ci clean help
+.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -85,6 +85,9 @@ test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else
 
 gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/gpu_bundle.sh
+
+gallery: ## make docs/gallery.md and its pictures again from testdata/gallery
+	go test -count=1 -run '^TestGallery$$' ./cmd/gpuprof -update
 
 generated: ## fail if regenerating changes or adds a file
 	scripts/generated.sh

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"image"
+	"image/draw"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const galleryPictures = "docs/pictures/"
+
+// TestGallery: what docs/gallery.md shows is what the commands in its comments
+// print and draw now, from the runs in testdata/gallery. With -update (make
+// gallery) it writes page and pictures again.
+func TestGallery(t *testing.T) {
+	t.Chdir("../..")
+	t.Setenv("COLUMNS", "96")
+	page, err := os.ReadFile("docs/gallery.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := t.TempDir()
+	var out strings.Builder
+	commands := 0
+	lines := strings.SplitAfter(string(page), "\n")
+	for i := 0; i < len(lines); i++ {
+		out.WriteString(lines[i])
+		command, ok := strings.CutPrefix(strings.TrimSpace(lines[i]), "<!-- gpuprof ")
+		if !ok {
+			continue
+		}
+		commands++
+		args := strings.Fields(strings.TrimSuffix(command, "-->"))
+		text := showGallery(t, args, scratch)
+		if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "```") {
+			out.WriteString(lines[i+1] + text)
+			for i += 2; i < len(lines) && !strings.HasPrefix(lines[i], "```"); i++ {
+				continue // what it printed before
+			}
+			out.WriteString(lines[i])
+		}
+	}
+	if commands < 10 {
+		t.Errorf("%d commands in the gallery", commands)
+	}
+	switch {
+	case *update:
+		if err := os.WriteFile("docs/gallery.md", []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case out.String() != string(page):
+		t.Errorf("docs/gallery.md is stale: its commands print something else now; run make gallery")
+	}
+}
+
+// showGallery runs one command of the gallery and returns what it printed. A
+// picture goes where it says, or beside and is compared.
+func showGallery(t *testing.T, args []string, scratch string) string {
+	t.Helper()
+	drawn, kept := "", ""
+	for i, a := range args {
+		if strings.HasPrefix(a, galleryPictures) && !*update {
+			kept, drawn = a, filepath.Join(scratch, filepath.Base(a))
+			args[i] = drawn
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(context.Background(), args, &stdout, &stderr); code != exitOK && code != exitInconclusive {
+		t.Fatalf("gpuprof %s: exit code %d, %s", strings.Join(args, " "), code, stderr.String())
+	}
+	if drawn != "" {
+		if off := pictureDifference(t, drawn, kept); off > 0.0005 {
+			t.Errorf("%s is stale: %.2f %% of its pixels differ from what gpuprof %s draws; run make gallery", kept, off*100, strings.Join(args, " "))
+		}
+	}
+	return stdout.String()
+}
+
+// pictureDifference is the share of pixels that differ by more than an eighth
+// of the scale, which builds of Go that round differently do not reach.
+func pictureDifference(t *testing.T, a, b string) float64 {
+	t.Helper()
+	x, y := pixels(t, a), pixels(t, b)
+	if x.Bounds() != y.Bounds() {
+		return 1
+	}
+	off := 0
+	for i := 0; i < len(x.Pix); i += 4 {
+		for c := range 3 {
+			if p, q := x.Pix[i+c], y.Pix[i+c]; max(p, q)-min(p, q) > 32 {
+				off++
+				break
+			}
+		}
+	}
+	return float64(off) / float64(len(x.Pix)/4)
+}
+
+func pixels(t *testing.T, path string) *image.RGBA {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatalf("%v; run make gallery", err)
+	}
+	defer f.Close()
+	img, err := png.Decode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := image.NewRGBA(img.Bounds())
+	draw.Draw(out, out.Bounds(), img, image.Point{}, draw.Src)
+	return out
+}

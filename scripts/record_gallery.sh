@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Records the runs that docs/gallery.md shows, on the host device of this
+# machine, into testdata/gallery: under five minutes. Do it on a machine that
+# does nothing else, then draw the pictures from them with `make gallery`.
+# Usage: scripts/record_gallery.sh [FOLDER]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+into=${1:-testdata/gallery}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+make --no-print-directory build BIN="$scratch/gpuprof" >/dev/null
+commands=()
+
+# record NAME VERB ARGUMENTS…: keeps NAME.json.gz. Only a finished, valid
+# result is kept; -n leaves the time of compression out of the file.
+record() {
+  local name=$1
+  shift
+  commands+=("gpuprof $* -o $name.json")
+  echo "==> ${commands[-1]}"
+  (cd "$scratch" && ./gpuprof "$@" -o "$name.json" >"$name.txt")
+  gzip -n -9 "$scratch/$name.json"
+}
+
+started=$(date -u +'%Y-%m-%d %H:%M UTC')
+record e3nn run e3nn --device host --runs 3 --max-time 8s
+record e3nn-batch run e3nn --device host --set batch=64,128,256,512,1024 --max-time 5s
+record e3nn-csr run e3nn --device host --runs 6 --max-time 3s --set impl=csr
+record e3nn-unfused run e3nn --device host --runs 6 --max-time 3s --set impl=unfused
+record tune tune e3nn --device host --knob impl,batch --budget 90s
+
+mkdir -p "$into"
+mv "$scratch"/*.json.gz "$into/"
+{
+  echo '# Recorded runs of the gallery'
+  echo
+  echo 'Written by `scripts/record_gallery.sh`; `docs/gallery.md` is made of them by `make gallery`. Each file also holds'
+  echo 'its own device, settings, seed, program version and date.'
+  echo
+  echo "- recorded: $started"
+  echo "- machine: $(awk -F ': *' '/^model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) logical CPUs, $(uname -sr)"
+  echo "- program: $("$scratch/gpuprof" version | head -n 1)"
+  echo
+  echo 'Commands, in this order, each compressed with `gzip -n -9`:'
+  echo
+  echo '```'
+  printf '%s\n' "${commands[@]}"
+  echo '```'
+} >"$into/README.md"
+du -ch "$into"/* | tail -n 1
