@@ -55,7 +55,12 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 				return fmt.Errorf("an object stands where numbers are expected")
 			}
 		case nil:
-			return nil // null: not given
+			// Alone it means not given; inside an array it is how some programs
+			// write NaN, which nothing may be compared with.
+			if len(count) > 0 {
+				return fmt.Errorf("null stands where a number is expected")
+			}
+			return nil
 		default:
 			return fmt.Errorf("%v stands where a number is expected", tok)
 		}

@@ -65,6 +65,7 @@ func TestVectorsCanFail(t *testing.T) {
 		{"ragged", change(`[[0.1],[0.2],[0.3]]`, `[[0.1],[0.2],[]]`), false, "case 0: weight_ih_l0: rows differ in length"},
 		{"uneven depth", change(`[[0.1],[0.2],[0.3]]`, `[[0.1],0.2,[0.3]]`), false, "rows differ in depth"},
 		{"text for numbers", change(`[0.01,0.02,0.03]`, `["a"]`), false, "a stands where a number is expected"},
+		{"a null among the numbers", change(`"out":[[[-0.06222845619118353]]]`, `"out":[[[null]]]`), false, "out: null stands where a number is expected"},
 		{"an object for numbers", change(`[0.01,0.02,0.03]`, `[{}]`), false, "an object stands"},
 		{"a number for an array", change(`[0.01,0.02,0.03]`, `5`), false, "5 stands where an array"},
 		{"too few outputs", change(`"out":[[[-0.06222845619118353]]]`, `"out":[]`, `,"hn":[[[-0.06222845619118353]]]`, ``), false, "neither out nor hn"},
@@ -115,7 +116,7 @@ func TestTensorShapes(t *testing.T) {
 			t.Errorf("%s: shape %v (%v), want %v", text, x.shape, err, want)
 		}
 	}
-	for _, text := range []string{`[[1],[2,3]]`, `[1,[2]]`, `[[1],2]`, `[[1],[[2]]]`, `[[],1]`, `[true]`, `[[[[[[[[[1]]]]]]]]]`, `{}`, `"a"`} {
+	for _, text := range []string{`[[1],[2,3]]`, `[1,[2]]`, `[[1],2]`, `[[1],[[2]]]`, `[[],1]`, `[true]`, `[null]`, `[1,null]`, `[[[[[[[[[1]]]]]]]]]`, `{}`, `"a"`} {
 		var x tensor
 		if err := json.Unmarshal([]byte(text), &x); err == nil {
 			t.Errorf("%s was taken, with shape %v", text, x.shape)
