@@ -136,6 +136,9 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 // judgeAgainst measures both sides in this job, in blocks of one process each,
 // in the order of statistics: stage 1, and where it escalates, stage 2.
 func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if c.Budget <= 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
+	}
 	sides, done, err := c.sides(a)
 	if err != nil {
 		return nil, err
@@ -152,9 +155,14 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		return nil, err
 	}
 	last := first[len(first)-1].B
+	if left := compare.Stage1Blocks - len(first); left > 0 {
+		if why := m.noTimeFor(left); why != "" {
+			comparison.Next = append([]string{why}, comparison.Next...)
+		}
+	}
 	if n := len(g.Escalated()); n > 0 {
 		a.note("stage 1 cannot pass %s (%s); measuring %d fresh blocks", plural(n, "metric"), strings.Join(g.Escalated()[:min(n, 3)], ", "), compare.Stage2Blocks)
-		if why := m.noTimeFor(compare.Stage2Blocks, len(first)); why != "" {
+		if why := m.noTimeFor(compare.Stage2Blocks); why != "" {
 			comparison.Next = append([]string{why}, comparison.Next...)
 			err = comparison.AddBudgets(last, budgets, o)
 			return comparison, err

@@ -25,6 +25,7 @@ type side struct {
 	dir  string // where it runs
 	args []string
 	file string // what it writes its result to; "" is standard output
+	own  bool   // a gpuprof, whose exit codes mean what ours do
 }
 
 // abMeasure runs two sides in turn.
@@ -33,6 +34,7 @@ type abMeasure struct {
 	sides  [2]side
 	began  time.Time
 	budget time.Duration
+	done   int // blocks, of both stages
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -158,7 +160,7 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 		if i == 1 {
 			name = "this build"
 		}
-		out[i] = side{name: name, dir: scratch, args: args, file: file}
+		out[i] = side{name: name, dir: scratch, args: args, file: file, own: true}
 	}
 	return out, nil
 }
@@ -238,7 +240,8 @@ func worktree(ctx context.Context, ref, scratch string) (dir string, remove func
 	}, nil
 }
 
-// blocks measures n blocks, repeating those whose samples carry flags.
+// blocks measures n blocks, repeating those whose samples carry flags. It stops
+// early, and says so by fewer blocks, where they will not fit into the budget.
 func (m *abMeasure) blocks(n int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
@@ -258,6 +261,10 @@ func (m *abMeasure) blocks(n int, seed uint64) ([]compare.Block, error) {
 				break
 			}
 			m.app.note("measuring block %d again: %s", i+1, why)
+		}
+		m.done++
+		if left := n - len(out); left > 0 && m.over(left) {
+			break
 		}
 	}
 	return out, nil
@@ -289,6 +296,9 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 	if errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
 	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && s.own && exit.ExitCode() == exitUsage {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
+	}
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", s.name, s.args[0], err)
 	}
@@ -310,13 +320,25 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 	return r, nil
 }
 
+// over says that n more blocks, each as long as those done so far in the mean,
+// end past the budget by more than what such a guess is worth.
+func (m *abMeasure) over(n int) bool {
+	spent, need := m.times(n)
+	return spent > m.budget || spent+need > m.budget+m.budget/5
+}
+
+// times are what is spent and what n more blocks need.
+func (m *abMeasure) times(n int) (spent, need time.Duration) {
+	spent = time.Since(m.began)
+	return spent, spent * time.Duration(n) / time.Duration(max(m.done, 1))
+}
+
 // noTimeFor says why n more blocks do not fit into the budget; "" when they do.
-func (m *abMeasure) noTimeFor(n, done int) string {
-	spent := time.Since(m.began)
-	need := spent * time.Duration(n) / time.Duration(max(done, 1))
+func (m *abMeasure) noTimeFor(n int) string {
+	spent, need := m.times(n)
 	if spent+need <= m.budget {
 		return ""
 	}
-	return fmt.Sprintf("give --budget %s: stage 2 needs about %s more and %s of %s are spent",
-		(spent+need).Round(time.Minute)+time.Minute, need.Round(time.Second), spent.Round(time.Second), m.budget)
+	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
+		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.budget)
 }
