@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,21 +18,21 @@ import (
 )
 
 type tuneCmd struct {
-	Workload  string        `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
-	Device    string        `default:"auto" complete:"device" placeholder:"NAME" help:"host, cuda, cuda:N, or auto: the first GPU; never falls back to the host by itself."`
-	Preset    string        `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
-	Set       []string      `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
-	Knob      []string      `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
-	Budget    time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
-	Goal      string        `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
-	MaxError  float64       `default:"1e-2" placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
-	MaxMemory string        `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
-	Seed      *uint64       `placeholder:"N" help:"Seed of the order of measurements (1)."`
-	Resume    string        `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
-	Claims    bool          `help:"Test the claims of published tuning guides on this machine instead."`
-	Format    string        `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
-	Output    []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
-	Force     bool          `help:"Replace files that gpuprof did not write."`
+	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
+	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"host, cuda, cuda:N, or auto: the first GPU; never falls back to the host by itself."`
+	Preset    string         `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
+	Set       []string       `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
+	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
+	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
+	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
+	MaxError  float64        `default:"1e-2" placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
+	MaxMemory string         `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
+	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
+	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
+	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
+	Format    string         `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
+	Force     bool           `help:"Replace files that gpuprof did not write."`
 }
 
 // Help implements kong.HelpProvider.
@@ -153,7 +155,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 		return nil, err
 	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), c.Budget, c.MaxError, limit, 1, tool(), c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, c.MaxError, limit, 1, tool(), c.Knob
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
@@ -197,8 +199,9 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 	if c.Seed == nil {
 		c.Seed = &old.Seed
 	}
-	if c.Budget == 0 {
-		c.Budget = time.Duration(old.BudgetS * float64(time.Second))
+	if c.Budget == nil {
+		c.Budget = new(time.Duration)
+		*c.Budget = time.Duration(old.BudgetS * float64(time.Second))
 	}
 	if len(c.Knob) == 0 {
 		c.Knob = old.Only
@@ -234,17 +237,18 @@ func (c *tuneCmd) checkTune() error {
 	switch {
 	case !known:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal; use one of %s%s", c.Goal, strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
-	case c.Budget < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", c.Budget)
-	case !(c.MaxError > 0):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0; give for example --max-error 1e-2", c.MaxError)
+	case c.Budget != nil && *c.Budget <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", *c.Budget)
+	case !(c.MaxError > 0) || math.IsInf(c.MaxError, 0):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be a number above 0; give for example --max-error 1e-2", c.MaxError)
 	case c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != ""):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself; leave out the workload, --preset, --knob and --set")
 	}
-	if c.Budget == 0 {
-		c.Budget = tuneBudget
+	if c.Budget == nil {
+		c.Budget = new(time.Duration)
+		*c.Budget = tuneBudget
 		if c.Claims {
-			c.Budget = claimsBudget
+			*c.Budget = claimsBudget
 		}
 	}
 	return nil
@@ -345,12 +349,15 @@ func readSize(s string) (int64, error) {
 			number, factor = n, f
 		}
 	}
-	var v float64
-	if _, err := fmt.Sscanf(number, "%g", &v); err != nil || !(v > 0) || fmt.Sprint(v) == "+Inf" {
+	v, err := strconv.ParseFloat(number, 64)
+	if v *= factor; err != nil || !(v >= 1) || v > maxSize {
 		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-memory %s: it is not a size; give bytes, or for example 512MiB", s)
 	}
-	return int64(v * factor), nil
+	return int64(v), nil
 }
+
+// maxSize is the largest size that is taken, in bytes.
+const maxSize = 1 << 60
 
 func workloadNamed(name string) gpuprof.Workload {
 	for _, w := range workloads() {
