@@ -36,7 +36,7 @@ const (
 // textLimit bounds names and labels, in runes.
 const textLimit = 200
 
-// Write writes the example steps and the telemetry of runs. Each run's time
+// Write writes the example steps, the samples and the telemetry of runs. Each run's time
 // begins with the recording of its example step, whose launches come before
 // the step itself; where in the run that was is not recorded.
 // Runs follow each other. A run without times adds its name alone.
@@ -49,7 +49,7 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		{"schema_version", gpuprof.SchemaVersion},
 		{"tool", gpuprof.Tool{Name: "gpuprof", Version: runs[0].Tool.Version, Commit: runs[0].Tool.Commit}},
 		{"displayTimeUnit", "ms"},
-		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; telemetry is of the whole run"}},
+		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; samples and telemetry are of the whole run, from its begin at the same zero"}},
 		{"deviceProperties", devices(runs)},
 	})
 	vary := view.Vary(runs)

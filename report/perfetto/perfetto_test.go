@@ -57,6 +57,7 @@ func render(t *testing.T, runs ...*gpuprof.Run) []byte {
 // own data has them. Times are odd so that rounding shows.
 func small() *gpuprof.Run {
 	r := fixture.One()
+	r.Order = nil // samples have tests of their own
 	r.ExampleStep = []gpuprof.Span{
 		{Stage: "mlp", Lane: "host", Step: -1, StartS: -3.1e-6, DurS: 1.5e-6},
 		{Stage: "h2d", Lane: "host", StartS: -1.001e-6, DurS: 0.4e-6},

@@ -13,9 +13,10 @@ import (
 
 // Each run has two processes, host and device; these are the rows in them.
 const (
-	tidHost   = 1
-	tidSteps  = 900
-	tidMarked = 1000 // and up: kernels of the marked pass
+	tidHost    = 1
+	tidSteps   = 900
+	tidSamples = 910
+	tidMarked  = 1000 // and up: kernels of the marked pass
 )
 
 func hostPid(run int) int   { return 2*run + 1 }
@@ -41,7 +42,9 @@ func writeRun(e *encoder, f *flows, i int, r *gpuprof.Run, name string, base int
 		left += l.writeMarked(e, i, cuda)
 		l.writeArrows(e, f, i)
 	}
-	end := max(l.end, writeTelemetry(e, r, i, base))
+	end, n := writeSamples(e, r, i, base)
+	left += n
+	end = max(end, l.end, writeTelemetry(e, r, i, base))
 	if left > 0 {
 		e.event(&event{ph: 'M', name: "process_labels", pid: hostPid(i), args: []arg{{"labels", fmt.Sprintf("%d spans that cross others left out", left)}}})
 	}
