@@ -27,7 +27,7 @@ GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVER
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
+.PHONY: browser browser-tools build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -88,6 +88,12 @@ gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 
 gallery: ## make docs/gallery.md and its pictures again from testdata/gallery
 	go test -count=1 -run '^TestGallery$$' ./cmd/gpuprof -update
+
+browser-tools: ## install what the browser test needs from npm, pinned, into scripts/browser
+	scripts/browser/run.sh tools
+
+browser: browser-tools ## look at every HTML page in a headless Chromium (CHROMIUM=path KEEP=folder)
+	scripts/browser/run.sh
 
 generated: ## fail if regenerating changes or adds a file
 	scripts/generated.sh

@@ -163,7 +163,7 @@ func timelineChart(id string, lanes []view.Lane, from, to float64, tones map[str
 	at := func(v float64) float64 { return left + (v*unit-from)/(to-from)*(chartWidth-left-right) }
 	for i, l := range lanes {
 		y := float64(i)*lane + 8
-		c.text(left-12, y+lane/2, "end", "label", view.Clean(l.Name, 20))
+		c.text(left-12, y+lane/2, "end", "label", view.Clean(l.Name, 17))
 		for _, s := range l.Spans {
 			tone, ok := tones[s.Stage]
 			if !ok {

@@ -232,9 +232,8 @@ func TestDataRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAHundredThousandSamples: the page stays under 2 MB, says what it left
-// out, and marks the data it thinned.
-func TestAHundredThousandSamples(t *testing.T) {
+// large is a run of 100,000 samples in three processes.
+func large() *gpuprof.Run {
 	r := fixture.Three()
 	many := func(s *gpuprof.Series) {
 		for p, run := range s.Runs {
@@ -252,6 +251,13 @@ func TestAHundredThousandSamples(t *testing.T) {
 			many(s)
 		}
 	}
+	return r
+}
+
+// TestAHundredThousandSamples: the page stays under 2 MB, says what it left
+// out, and marks the data it thinned.
+func TestAHundredThousandSamples(t *testing.T) {
+	r := large()
 	page := render(t, r)
 	if len(page) > 2_000_000 {
 		t.Errorf("%d bytes", len(page))

@@ -61,17 +61,14 @@ func (c *chart) spreadRow(s view.Spread, lo, hi, y, h float64) {
 	if wide < 8 {
 		gap, wide = 0, (spreadRight-spreadLeft)/float64(len(s.Process))
 	}
-	most, below, above := 1, 0, 0
+	most, out := 1, 0
 	counts := make([][histBins]int, len(s.Process))
 	for i, run := range s.Process {
 		x := spreadLeft + gap + float64(i)*(wide+gap)
 		var b strings.Builder
 		for k, v := range run {
-			switch { // drawn at the edge, and counted
-			case v < lo:
-				below++
-			case v > hi:
-				above++
+			if v < lo || v > hi { // drawn at the edge, and counted
+				out++
 			}
 			v = min(max(v, lo), hi)
 			bin := min(int((v-lo)/(hi-lo)*histBins), histBins-1)
@@ -86,8 +83,8 @@ func (c *chart) spreadRow(s view.Spread, lo, hi, y, h float64) {
 	}
 	c.spreadBox(s, lo, hi, at)
 	c.text(histRight+12, y+h/2, "start", "label", view.Median(s.Series))
-	if note := beyond(below, above); note != "" {
-		c.text(histRight+12, y+h/2+15, "start", "axis-text", note)
+	if out > 0 {
+		c.text(histRight+12, y+h/2+15, "start", "axis-text", fmt.Sprintf("%d beyond", out))
 	}
 }
 
@@ -128,17 +125,6 @@ func (c *chart) spreadBox(s view.Spread, lo, hi float64, at func(float64) float6
 	c.Rects = append(c.Rects, rect{histLeft, round(top), 3, round(max(bottom-top, 1)), "box",
 		fmt.Sprintf("%s: 5th to 95th percentile %s to %s", view.Clean(s.Name, 40), view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
 	c.Rects = append(c.Rects, rect{histLeft - 3, round(at(0)) - 1, 9, 2, "box", "median " + view.Median(s.Series)})
-}
-
-func beyond(below, above int) string {
-	var parts []string
-	if above > 0 {
-		parts = append(parts, fmt.Sprintf("%d above", above))
-	}
-	if below > 0 {
-		parts = append(parts, fmt.Sprintf("%d below", below))
-	}
-	return strings.Join(parts, ", ")
 }
 
 func percentMark(v float64) string {

@@ -66,7 +66,7 @@ func WriteVerdict(w io.Writer, c *compare.Comparison) error {
 	v.metrics(c, rows)
 	v.Overlay, v.OverlayNote, v.OverlayLegend = overlayOf(c)
 	v.surroundings(c)
-	p := &document{Title: verdict.Subject(c), Meta: kindText(c), Verdict: v, Badge: &badge{verdictClass(c.Verdict), string(c.Verdict)},
+	p := &document{Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: kindText(c), Verdict: v, Badge: &badge{verdictClass(c.Verdict), string(c.Verdict)},
 		Footer: "A ratio is new over old; the replicate of every interval is the process."}
 	return p.write(w, c.Tool, "comparison.json", c)
 }

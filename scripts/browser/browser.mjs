@@ -1,0 +1,118 @@
+// Looks at gpuprof's HTML pages in a headless Chromium: node browser.mjs CHROMIUM FOLDER [PATTERN],
+// where FOLDER/made-up and FOLDER/real hold the pages. PATTERN picks some of them.
+// It exits 1 when a check fails.
+import { readFileSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import axe from "axe-core";
+import * as drawn from "./drawn.mjs";
+
+const [executablePath, folder, pattern = ""] = process.argv.slice(2);
+const maxBytes = 2_000_000;
+
+let failures = 0;
+let checks = 0;
+const paints = [];
+
+// expect counts a check and prints it when it fails.
+function expect(ok, page, what) {
+  checks++;
+  if (ok) return;
+  failures++;
+  console.error(`FAIL ${page}: ${what}`);
+}
+
+const kinds = ["made-up", "real"];
+const pages = kinds.flatMap((kind) => readdirSync(join(folder, kind)).filter((f) => f.endsWith(".html")).sort().map((f) => ({ kind, file: f, name: `${kind}/${f}`, path: join(folder, kind, f) }))).filter((p) => new RegExp(pattern).test(p.name));
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+try {
+  expect(pages.length > 20 || pattern, folder, `only ${pages.length} pages were found`);
+  for (const page of pages) {
+    expect(statSync(page.path).size < maxBytes, page.name, `${statSync(page.path).size} bytes, 2 MB is the limit`);
+    for (const colorScheme of ["light", "dark"]) await look(page, colorScheme);
+  }
+} finally {
+  await browser.close();
+}
+// Paint times are printed and never judged: on a machine that does other work
+// they say nothing about the page.
+paints.sort((a, b) => b.ms - a.ms);
+console.log(`first contentful paint, slowest of ${paints.length}: ${paints.slice(0, 3).map((p) => `${p.ms.toFixed(0)} ms ${p.name}`).join(", ")} (not a criterion here)`);
+console.log(`${checks} checks on ${pages.length} pages, ${failures} failed`);
+process.exit(failures ? 1 : 0);
+
+// look opens one page in one colour scheme and checks all that every page must hold to.
+async function look(page, colorScheme) {
+  const name = `${page.name} (${colorScheme})`;
+  const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 900 }, acceptDownloads: true });
+  const tab = await context.newPage();
+  const own = "file://" + page.path;
+  // blob: is the page's own data on its way to a file.
+  tab.on("request", (r) => expect(r.url() === own || r.url().startsWith("blob:"), name, `it asks for ${r.url().slice(0, 200)}`));
+  tab.on("console", (m) => expect(!["error", "warning"].includes(m.type()), name, `console: ${m.text().slice(0, 300)}`));
+  tab.on("pageerror", (e) => expect(false, name, `script error: ${e}`));
+  tab.on("dialog", (d) => { expect(false, name, "a dialog opened"); d.dismiss(); });
+  await tab.goto(own);
+  const paint = await tab.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+  paints.push({ name, ms: paint });
+  expect(await tab.evaluate(() => window.hit === undefined), name, "text of the data was executed");
+
+  await keyboard(tab, page, name, colorScheme);
+  await tab.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+  await tab.evaluate(axe.source);
+  const found = await tab.evaluate(() => window.axe.run(document, { runOnly: { type: "tag", values: ["wcag2a", "wcag21a", "wcag22a"] }, resultTypes: ["violations"] }));
+  for (const v of found.violations) expect(false, name, `axe ${v.id}: ${v.help}; ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+  expect(found.violations.length === 0, name, "accessibility");
+
+  for (const [what, width, media] of [["1024 px", 1024, "screen"], ["print", 760, "print"]]) {
+    await tab.setViewportSize({ width, height: 900 });
+    await tab.emulateMedia({ media, colorScheme });
+    const wide = await tab.evaluate(() => ({ page: document.documentElement.scrollWidth, room: document.documentElement.clientWidth,
+      what: [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).slice(0, 3).map((e) => e.tagName + "." + e.className) }));
+    expect(wide.page <= wide.room, name, `${what}: ${wide.page} px wide in ${wide.room} px: ${wide.what.join(" ")}`);
+  }
+  await tab.setViewportSize({ width: 1280, height: 900 });
+  await tab.emulateMedia({ media: "screen", colorScheme });
+
+  // What is drawn does not depend on the colours.
+  if (colorScheme === "light") {
+    const data = await drawn.embedded(tab);
+    const file = page.kind === "real" ? JSON.parse(readFileSync(page.path.replace("report.html", "run.html").replace(/html$/, "json"), "utf8")) : null;
+    await drawn.check(tab, page.file, data, file, (ok, what) => expect(ok, page.name, what));
+  }
+  await context.close();
+}
+
+// keyboard goes through the page without a mouse.
+async function keyboard(tab, page, name, colorScheme) {
+  await tab.keyboard.press("Tab");
+  expect(await tab.evaluate(() => document.activeElement?.className === "skip" && document.activeElement.getBoundingClientRect().left >= 0), name, "Tab does not show the link to the report first");
+  await tab.keyboard.press("Enter");
+  expect(await tab.evaluate(() => location.hash === "#main"), name, "the skip link does not lead to the report");
+  const stuck = await tab.evaluate(() => [...document.querySelectorAll(".scroll, button, summary, canvas")].filter((e) => e.checkVisibility() && e.tabIndex < 0).length);
+  expect(stuck === 0, name, `${stuck} parts cannot be reached with the keyboard`);
+  if (colorScheme !== "light") return;
+  const fold = tab.locator("details > summary").first();
+  if (await fold.count()) {
+    const open = () => fold.evaluate((s) => s.parentElement.open);
+    const before = await open();
+    await fold.focus();
+    await tab.keyboard.press("Enter");
+    expect((await open()) !== before, name, "Enter does not unfold a part");
+  }
+  const canvas = tab.locator("#tl");
+  if (await canvas.count()) {
+    const picture = () => canvas.evaluate((c) => c.toDataURL());
+    const before = await picture();
+    await canvas.focus();
+    await tab.keyboard.press("+");
+    expect((await picture()) !== before, name, "+ does not zoom the timeline");
+  }
+  const save = tab.locator("#save");
+  if (await save.count()) {
+    const [download] = await Promise.all([tab.waitForEvent("download"), save.press("Enter")]);
+    const same = await drawn.savedEqualsEmbedded(tab, readFileSync(await download.path()));
+    expect(same, name, "the saved file is not the embedded data");
+  }
+}
