@@ -30,6 +30,14 @@ record e3nn-csr run e3nn --device host --runs 6 --max-time 3s --set impl=csr
 record e3nn-unfused run e3nn --device host --runs 6 --max-time 3s --set impl=unfused
 record tune tune e3nn --device host --knob impl,batch --budget 90s
 
+# What the page says of them must be there to see.
+show=("$scratch/gpuprof" --quiet)
+"${show[@]}" compare "$scratch/e3nn-csr.json.gz" "$scratch/e3nn-unfused.json.gz" --metric step --format json >"$scratch/verdict" || true
+if ! grep -q '"verdict": "regressed"' "$scratch/verdict" || ! "${show[@]}" report "$scratch/tune.json.gz" --plot scaling -o "$scratch/x.png"; then
+  echo 'record_gallery: the sides do not differ clearly, or tune measured too little; nothing was kept, record again on a quieter machine' >&2
+  exit 1
+fi
+
 mkdir -p "$into"
 mv "$scratch"/*.json.gz "$into/"
 {

@@ -24,8 +24,8 @@ const goldenWidth, goldenHeight = 900, 600
 
 // Two builds of Go may round a coordinate differently (fused multiply-add), so
 // a golden picture is the same when at most this share of its pixels is off by
-// more than an eighth of the scale. Text that moves by a pixel changes about
-// a hundredth of a picture, a bar that grows by a tenth more.
+// more than an eighth of the scale. TestGoldenToleranceBites shows what is
+// still seen.
 const (
 	pixelSlack = 32
 	shareSlack = 0.0005
