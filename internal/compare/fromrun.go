@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -60,6 +61,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	out.series("energy_step", r.EnergyStep, false)
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
 		out.exact(name, counterUnit(name), r.Counters[name])
+		out.Metric(name).Sites = stageSites(r, name)
 	}
 	if r.Status == gpuprof.Invalid {
 		out.Failed = append(out.Failed, invalidReason(r))
@@ -96,6 +98,18 @@ func (r *Result) exact(name, unit string, value float64) {
 	if r.Metric(name) == nil {
 		r.Metrics = append(r.Metrics, MetricData{Metric: Metric{Name: name, Unit: unit, Exact: true}, Runs: [][]float64{{value}}})
 	}
+}
+
+// stageSites are the stages that counted a counter, the most first.
+func stageSites(r *gpuprof.Run, name string) []Site {
+	var out []Site
+	for i := range r.Stages {
+		if s := &r.Stages[i]; s.Parent == "step" && s.Counters[name] > 0 {
+			out = append(out, Site{Where: "stage " + s.Name, Count: s.Counters[name]})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Site) int { return cmp.Compare(b.Count, a.Count) })
+	return out
 }
 
 func counterUnit(name string) string {

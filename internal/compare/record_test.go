@@ -136,3 +136,13 @@ func TestWarningsOfSides(t *testing.T) {
 		t.Errorf("warnings %v, %v", c.Warnings, err)
 	}
 }
+
+// A budget that a run breaks names the stages that counted most.
+func TestBudgetNamesTheStage(t *testing.T) {
+	run := measured(rand.New(rand.NewPCG(95, 1)), 6, map[string]float64{"copy": 1e-3, "gemm": 5e-3, "gap": 1e-5})
+	run.Stages[0].Counters, run.Stages[1].Counters = map[string]float64{"launches": 1}, map[string]float64{"launches": 3}
+	c, err := compare.CheckBudgets(fromRun(t, run), []compare.Budget{{Name: "launches", Max: 3}, {Name: "sync_points", Max: 0}}, compare.Options{})
+	if err != nil || !slices.Equal(c.Budgets[0].Where, []string{"stage gemm", "stage copy"}) || c.Budgets[1].Where != nil {
+		t.Errorf("%+v, %v", c.Budgets, err)
+	}
+}
