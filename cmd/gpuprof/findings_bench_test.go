@@ -1,0 +1,278 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+var (
+	recordFindings = flag.Bool("record", false, "BenchmarkFindingBounds and BenchmarkCleanRuns: write testdata/findings anew")
+	findingPairs   = flag.Int("pairs", 12, "BenchmarkFindingBounds: how often a knob is turned")
+)
+
+// recording is a problem measured with and without its knob turned, or a clean
+// run: what testdata/findings/*.json.gz hold.
+type recording struct {
+	Problem  string `json:"problem"`
+	Recorded string `json:"recorded"` // the day; device, versions and settings are in the runs
+	How      string `json:"how"`
+	// Runs are the run to be advised on and the rest of its sweep.
+	Runs   []*gpuprof.Run `json:"runs"`
+	Turned *gpuprof.Run   `json:"turned,omitempty"`
+	// GainsS are the seconds that the work of one step took less with the knob
+	// turned, a pair of neighbouring runs each; none on a simulated device.
+	GainsS []float64 `json:"gains_s,omitempty"`
+}
+
+func (r *recording) file() string {
+	return filepath.Join("..", "..", "testdata", "findings", strings.ReplaceAll(r.Problem, " ", "-")+".json.gz")
+}
+
+// gain is the median gain with its 95 % interval, by the order of the pairs: a
+// burst of other work spoils a pair, and hardly the median.
+func (r *recording) gain() (median, lo, hi float64) {
+	s := stats.Summarise("s", r.GainsS)
+	return s.Median, s.CI95[0], s.CI95[1]
+}
+
+// findings are those of the run that the recording is about.
+func (r *recording) findings(o advise.Options) []gpuprof.Finding {
+	return advise.Findings(r.Runs, o)[0]
+}
+
+// Each problem's bound beside the gain that turning its knob brings, measured in
+// turn: problem, turned, turned, problem. It reports both, the interval of the
+// gain and the ratio; whether a ratio is good enough is for the test of the
+// recordings to say. Run it on a quiet machine:
+//
+//	go test ./cmd/gpuprof -run '^$' -bench 'FindingBounds|CleanRuns' -benchtime 1x -record
+//
+// writes the recordings anew; without -record it only prints. On a machine that
+// does other work the interval of a small gain holds zero: such a recording says
+// what fired, and nothing about the bound.
+func BenchmarkFindingBounds(b *testing.B) {
+	for _, p := range problems() {
+		b.Run(strings.ReplaceAll(p.name, " ", "-"), func(b *testing.B) {
+			for range b.N {
+				r := p.record(b)
+				bound := math.NaN()
+				for _, f := range r.findings(advise.Options{}) {
+					if f.Rule == p.rule {
+						bound = f.ClaimS
+					}
+				}
+				b.ReportMetric(r.Runs[0].Step.Median*1e6, "step-us")
+				b.ReportMetric(bound*1e6, "bound-us")
+				if p.sim == "" {
+					gain, lo, hi := r.gain()
+					b.ReportMetric(gain*1e6, "gain-us")
+					b.ReportMetric(lo*1e6, "gain-lo-us")
+					b.ReportMetric(hi*1e6, "gain-hi-us")
+					b.ReportMetric(bound/gain, "bound/gain")
+				}
+				if *recordFindings {
+					r.write(b)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCleanRuns reports what is said about runs with nothing wrong. A run
+// that finds itself disturbed (rule noise) is not a clean one and is repeated;
+// where every one is, the last is kept, and says so.
+func BenchmarkCleanRuns(b *testing.B) {
+	for _, p := range clean() {
+		b.Run(strings.ReplaceAll(p.name, " ", "-"), func(b *testing.B) {
+			for range b.N {
+				r, cache := p.newRecording(), b.TempDir()
+				r.Problem = "clean " + p.name
+				var found []gpuprof.Finding
+				for range cleanTries {
+					r.Runs = []*gpuprof.Run{p.measure(b, "", cache)}
+					if found = r.findings(advise.Options{}); !slices.ContainsFunc(found, isNoise) {
+						break
+					}
+				}
+				b.ReportMetric(float64(len(found)), "findings")
+				for _, f := range found {
+					b.Logf("%+v", f)
+				}
+				if *recordFindings {
+					r.write(b)
+				}
+			}
+		})
+	}
+}
+
+const cleanTries = 4
+
+func isNoise(f gpuprof.Finding) bool { return f.Rule == "noise" }
+
+func (p problem) newRecording() *recording {
+	how := "go test ./cmd/gpuprof -bench 'FindingBounds|CleanRuns' -record, on the host device"
+	if p.sim != "" {
+		how = "the same on the simulated driver with " + p.sim + "; its times say nothing about any device"
+	}
+	return &recording{Problem: p.name, Recorded: time.Now().UTC().Format(time.DateOnly), How: how}
+}
+
+// record measures a problem and its turned knob in turn.
+func (p problem) record(b *testing.B) *recording {
+	b.Helper()
+	out, cache := p.newRecording(), b.TempDir()
+	var before, after []*gpuprof.Run
+	n := *findingPairs
+	if p.sim != "" {
+		n = 1
+	}
+	for k := range n {
+		var pair [2]*gpuprof.Run
+		for _, side := range [][]int{{0, 1}, {1, 0}}[k%2] {
+			pair[side] = p.measure(b, []string{"", p.to}[side], cache)
+		}
+		before, after = append(before, pair[0]), append(after, pair[1])
+		if p.sim == "" {
+			out.GainsS = append(out.GainsS, gainOf(pair[0], pair[1]))
+		}
+	}
+	out.Runs, out.Turned = []*gpuprof.Run{typical(before)}, typical(after)
+	for _, v := range p.sweep {
+		if v == p.to {
+			out.Runs = append(out.Runs, out.Turned)
+			continue
+		}
+		out.Runs = append(out.Runs, p.measure(b, v, cache))
+	}
+	return out
+}
+
+// gainOf is what after takes less for the work of one step of before, in
+// seconds: by the rates of whole blocks or by the median steps, whichever says
+// less, because a burst of other work moves the one and steps that alternate
+// the other.
+func gainOf(before, after *gpuprof.Run) float64 {
+	blocks := before.Step.Median * (1 - before.Throughput.Series.Median/after.Throughput.Series.Median)
+	work := before.Knobs.Float("batch") / after.Knobs.Float("batch")
+	if math.IsNaN(work) { // no such knob
+		work = 1
+	}
+	return min(blocks, before.Step.Median-work*after.Step.Median)
+}
+
+// typical is the run with the median throughput.
+func typical(runs []*gpuprof.Run) *gpuprof.Run {
+	s := slices.SortedFunc(slices.Values(runs), func(a, b *gpuprof.Run) int {
+		switch x, y := a.Throughput.Series.Median, b.Throughput.Series.Median; {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	return s[len(s)/2]
+}
+
+func (r *recording) write(b *testing.B) {
+	b.Helper()
+	lean := *r
+	lean.Runs = nil
+	for _, run := range r.Runs {
+		lean.Runs = append(lean.Runs, leave(run))
+	}
+	if r.Turned != nil {
+		lean.Turned = leave(r.Turned)
+	}
+	if err := os.MkdirAll(filepath.Dir(r.file()), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	f, err := os.Create(r.file())
+	if err != nil {
+		b.Fatal(err)
+	}
+	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := json.NewEncoder(z).Encode(&lean); err != nil {
+		b.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// leave is a run with what the rules read: without spans, telemetry and the raw
+// samples of times that only count by their median. Samples are rounded to 0.1 ns.
+func leave(r *gpuprof.Run) *gpuprof.Run {
+	out := *r
+	out.ExampleStep, out.Telemetry, out.BareStep, out.Findings = nil, nil, nil, nil
+	summary := func(s *gpuprof.Series, keep bool) *gpuprof.Series {
+		if s == nil {
+			return nil
+		}
+		c := *s
+		c.Runs = nil
+		for _, run := range s.Runs {
+			if !keep {
+				break
+			}
+			x := make([]float64, len(run))
+			for i, v := range run {
+				x[i] = math.Round(v*1e10) / 1e10
+			}
+			c.Runs = append(c.Runs, x)
+		}
+		return &c
+	}
+	out.Step, out.ProbedStep = summary(r.Step, true), summary(r.ProbedStep, true)
+	out.Stages = slices.Clone(r.Stages)
+	for i := range out.Stages {
+		st := &out.Stages[i]
+		st.Device, st.Host, st.Exposed = summary(st.Device, false), summary(st.Host, false), summary(st.Exposed, true)
+	}
+	return &out
+}
+
+// readRecording is nil where nothing is recorded.
+func readRecording(t testing.TB, name string) *recording {
+	t.Helper()
+	r := &recording{Problem: name}
+	f, err := os.Open(r.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", r.file(), err))
+	}
+	if err := json.NewDecoder(z).Decode(r); err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", r.file(), err))
+	}
+	return r
+}
