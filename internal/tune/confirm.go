@@ -200,12 +200,7 @@ func (o *Outcome) read(r *gpuprof.Run, g Goal) error {
 	for _, c := range r.Checks {
 		o.Error = max(o.Error, finite(float64(c.RelativeError)))
 	}
-	o.OneTime = map[string]float64{}
-	for k, v := range r.Input {
-		if f, ok := v.(float64); ok && strings.HasSuffix(k, "_s") {
-			o.OneTime[k] = f
-		}
-	}
+	o.OneTime = oneTimeOf(r.Input)
 	switch g {
 	case Memory:
 		o.B = [][]float64{{float64(r.PeakMemory)}}

@@ -3,8 +3,8 @@ package tune
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -72,13 +72,24 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 	return s, nil
 }
 
-// readInput takes one-time costs from what the session says of itself.
-func (s *bench) readInput(in map[string]any) {
-	for k, v := range in {
-		if f, ok := v.(float64); ok && strings.HasSuffix(k, "_s") {
-			s.oneTime[k] = f
+// oneTimeNames are the entries of a session's input that are seconds paid once.
+// Other times there are of every batch.
+func oneTimeNames() []string { return []string{"autotune_s", "graph_setup_s", "host_memory_s"} }
+
+// oneTimeOf reads them.
+func oneTimeOf(in map[string]any) map[string]float64 {
+	out := map[string]float64{}
+	for _, k := range oneTimeNames() {
+		if f, ok := in[k].(float64); ok {
+			out[k] = f
 		}
 	}
+	return out
+}
+
+// readInput takes one-time costs from what the session says of itself.
+func (s *bench) readInput(in map[string]any) {
+	maps.Copy(s.oneTime, oneTimeOf(in))
 	if n, ok := in["batches_ahead"].(int); ok {
 		s.ahead = n
 	}

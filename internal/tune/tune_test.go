@@ -321,3 +321,12 @@ func TestPeers(t *testing.T) {
 		t.Errorf("another shape has peers: %v", got)
 	}
 }
+
+// Only what is paid once counts as such: a rate and a time of every batch end
+// in _s too.
+func TestOneTimeCosts(t *testing.T) {
+	got := oneTimeOf(map[string]any{"autotune_s": 0.5, "input_bytes_per_s": 6e8, "make_collate_s": 0.1, "graph_setup_s": "none"})
+	if len(got) != 1 || got["autotune_s"] != 0.5 {
+		t.Errorf("%v", got)
+	}
+}
