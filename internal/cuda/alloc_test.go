@@ -79,6 +79,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 		"meter":   func() { _ = k.dev.Meter() },
 		"spin":    func() { ok(t, k.dev.Spin(k.main, 10)) },
 		"flush":   func() { ok(t, k.dev.FlushCache(k.main)) },
+		"trim":    func() { ok(t, k.dev.TrimPool()) },
+		"peak":    func() { ok(t, k.dev.ResetPeak()) },
 		"query":   func() { _ = must(k.begin.Done())(t) },
 		"elapsed": func() {
 			ok(t, k.begin.Wait())

@@ -69,7 +69,7 @@ func (d *Device) check(r Result, doing string) error {
 		d.lose(r, doing)
 		return d.tell()
 	case r == errLibrary:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s", doing, d.libFault)
+		return fmt.Errorf("%s: %w", doing, d.libFault)
 	case r == errOutOfMemory:
 		return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %s; reduce batch or edges", doing, d.drv.describe(r))
 	}

@@ -20,6 +20,7 @@ const (
 	real32F, real16F, real16BF = 0, 2, 14    // CUDA_R_...
 	compute32F, computeTF32    = 68, 77      // CUBLAS_COMPUTE_32F, _32F_FAST_TF32
 	gemmDefault                = ^uintptr(0) // CUBLAS_GEMM_DEFAULT, -1
+	blasAllocFailed            = 3           // CUBLAS_STATUS_ALLOC_FAILED
 	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
 )
 
@@ -52,12 +53,17 @@ type blas struct {
 	handles map[streamHandle]uintptr
 }
 
-// text is a cuBLAS status as an error's text.
-func (b *blas) text(doing string, status int32) string {
+// failed is a cuBLAS status as an error: ErrMemory where memory ran out, else
+// ErrDevice.
+func (b *blas) failed(doing string, status int32) error {
+	name := ""
 	if b.statusName != nil {
-		return fmt.Sprintf("%s: cuBLAS status %d (%s)", doing, status, b.statusName(status))
+		name = " (" + b.statusName(status) + ")"
 	}
-	return fmt.Sprintf("%s: cuBLAS status %d", doing, status)
+	if status == blasAllocFailed {
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s: cuBLAS status %d%s; reduce batch or edges", doing, status, name)
+	}
+	return gpuprof.Errorf(gpuprof.ErrDevice, "%s: cuBLAS status %d%s", doing, status, name)
 }
 
 // needBlas loads cuBLAS once and keeps the outcome.
@@ -131,7 +137,7 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 	}
 	var h uintptr
 	if status := b.create(&h); status != 0 {
-		return 0, gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("making a handle", status))
+		return 0, b.failed("making a handle", status)
 	}
 	size := b.dev.workspaceBytes()
 	p, free, err := b.dev.scratch(size, "allocating cuBLAS's workspace")
@@ -144,7 +150,7 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 			func() int32 { return b.setWorkspace(h, p, size) },
 		} {
 			if status := step(); status != 0 && err == nil {
-				err = gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("preparing a handle", status))
+				err = b.failed("preparing a handle", status)
 			}
 		}
 	}
@@ -173,7 +179,7 @@ func (b *blas) close() error {
 	var first error
 	for s, h := range b.handles {
 		if status := b.destroy(h); status != 0 && first == nil && b.dev.lost == nil {
-			first = gpuprof.Errorf(gpuprof.ErrDevice, "%s", b.text("destroying a handle", status))
+			first = b.failed("destroying a handle", status)
 		}
 		delete(b.handles, s)
 	}
@@ -221,13 +227,13 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 	if !ok {
 		var err error
 		if h, err = g.b.handle(s); err != nil {
-			g.b.dev.libFault = err.Error()
+			g.b.dev.libFault = err
 			return errLibrary
 		}
 	}
 	inner, width := a.Int(3), a.Int(4)
 	if fault := g.misfit(n, inner, width, a); fault != "" {
-		g.b.dev.libFault = fault
+		g.b.dev.libFault = gpuprof.Errorf(gpuprof.ErrDevice, "%s", fault)
 		return errLibrary
 	}
 	g.factors[0], g.factors[1] = a.F32(5), 0
@@ -238,7 +244,7 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 	status, _, _ := purego.SyscallN(g.b.gemmEx, g.args[:]...)
 	runtime.KeepAlive(g.factors)
 	if int32(uint32(status)) != 0 {
-		g.b.dev.libFault = g.b.text(g.name, int32(uint32(status)))
+		g.b.dev.libFault = g.b.failed(g.name, int32(uint32(status)))
 		return errLibrary
 	}
 	return success

@@ -18,6 +18,7 @@ type Device struct {
 	ctx  ctxHandle
 	own  streamHandle // for allocation, instruments and captures; holds no caller's work
 	pool poolHandle   // 0: plain allocation
+	zero uint64       // what the pool's attributes are reset to: the driver reads it from the heap
 	// The limits of a launch.
 	maxThreads, sharedPerBlock, sharedOptin int32
 
@@ -39,7 +40,7 @@ type Device struct {
 	graphs     []*captured
 	closers    []func() error // vendor handles and workspaces, latest first
 	blas       *blas
-	libFault   string // what a vendor library said with errLibrary
+	libFault   error // what a vendor library said with errLibrary
 	dnn        *dnn
 	capturing  *Stream
 	flush      *flusher

@@ -133,8 +133,8 @@ type driver struct {
 
 	PoolCreate  func(p *poolHandle, props *poolProps) Result                          `cu:"cuMemPoolCreate,optional"` // pools: 11.2
 	PoolDestroy func(p poolHandle) Result                                             `cu:"cuMemPoolDestroy,optional"`
-	PoolTrim    func(p poolHandle, keep uintptr) Result                               `cu:"cuMemPoolTrimTo,optional"`
-	PoolSet     func(p poolHandle, attr int32, v *uint64) Result                      `cu:"cuMemPoolSetAttribute,optional"`
+	PoolTrim    func(p poolHandle, keep uintptr) Result                               `cu:"cuMemPoolTrimTo,optional"`       // hot
+	PoolSet     func(p poolHandle, attr int32, v *uint64) Result                      `cu:"cuMemPoolSetAttribute,optional"` // hot
 	PoolGet     func(p poolHandle, attr int32, v *uint64) Result                      `cu:"cuMemPoolGetAttribute,optional"`
 	PoolAlloc   func(p *devicePtr, n uintptr, pool poolHandle, s streamHandle) Result `cu:"cuMemAllocFromPoolAsync,optional"`
 	PoolFree    func(p devicePtr, s streamHandle) Result                              `cu:"cuMemFreeAsync,optional"`

@@ -132,6 +132,14 @@ func (c *caller) direct(d *driver, name string, fn uintptr) bool {
 		}
 	case "cuCtxResetPersistingL2Cache":
 		d.ResetL2 = func() Result { return c.call(fn, 0) }
+	case "cuMemPoolTrimTo":
+		d.PoolTrim = func(p poolHandle, keep uintptr) Result { return c.with2(fn, uintptr(p), keep) }
+	case "cuMemPoolSetAttribute":
+		d.PoolSet = func(p poolHandle, attr int32, v *uint64) Result {
+			r := c.with3(fn, uintptr(p), uintptr(attr), uintptr(unsafe.Pointer(v)))
+			runtime.KeepAlive(v)
+			return r
+		}
 	default:
 		return reshaped(d, name, fn)
 	}

@@ -106,8 +106,7 @@ func (d *Device) ResetPeak() error {
 		return nil
 	}
 	for _, attr := range []int32{poolReservedHigh, poolUsedHigh} {
-		var zero uint64
-		if err := d.check(d.drv.PoolSet(d.pool, attr, &zero), doing); err != nil {
+		if err := d.check(d.drv.PoolSet(d.pool, attr, &d.zero), doing); err != nil {
 			return err
 		}
 	}

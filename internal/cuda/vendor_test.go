@@ -189,6 +189,33 @@ func TestGemmMisuse(t *testing.T) {
 	ok(t, s.Sync())
 }
 
+// Memory that runs out inside cuBLAS is of the same kind as memory that runs out
+// anywhere else, and the next product has all it needs.
+func TestGemmOutOfMemory(t *testing.T) {
+	d := openVendors(t)
+	f := must(d.Load(&gpuprof.Kernel{Name: "gemm", Sig: gemmSig, Lib: "gemm_fp32"}))(t)
+	s := stream(t, d, "side") // without a handle until its first product
+	buf := must(d.Alloc(64, gpuprof.OnDevice))(t)
+	var a gpuprof.Args
+	for i := range 3 {
+		a.SetBuf(i, buf)
+	}
+	a.SetInt(3, 2)
+	a.SetInt(4, 2)
+	use := d.Memory().InUse
+	for fault, what := range map[string]string{
+		"fail=cublasCreate_v2@1:2": "making a handle", "oom_at=1": "workspace",
+	} {
+		sim.Set(t, d.drv.path, fault)
+		says(t, s.Launch(f, 2, &a), gpuprof.ErrMemory, "kernel gemm on stream side", what)
+		if now := d.Memory().InUse; now != use {
+			t.Errorf("%s: %d bytes are left", fault, now-use)
+		}
+	}
+	ok(t, s.Launch(f, 2, &a))
+	ok(t, s.Sync())
+}
+
 // TestGemmInGraph replays a product, and runs it on two streams.
 func TestGemmInGraph(t *testing.T) {
 	d := openVendors(t)

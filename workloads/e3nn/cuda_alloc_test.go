@@ -8,12 +8,10 @@ import (
 )
 
 // The race detector allocates on its own account in calls of the driver.
-// pool_trim and reset_stats are left out: the device's TrimPool and ResetPeak
-// are calls of the set-up kind, which allocate a little.
 func TestCUDAStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
 		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "precision=tf32", "precision=bf16,graph=on", "pinned=off,async_copy=off,streams=1",
-		"item_reads=2,sync=step",
+		"item_reads=2,sync=step", "pool_trim=every:2", "reset_stats=on", "reset_stats=sync",
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := openOn(t, openSimulated(t, true), "small", append(strings.Split(set, ","), "batch=2", "edges=8", "mul=2", "lmax=1")...)

@@ -338,6 +338,23 @@ func TestFreeInFlight(t *testing.T) {
 	c.found(c.report().Violations, "cuMemFree of device buffer 1 (8 bytes) while sim_spin_ns in stream 1 may still use it")
 }
 
+// What a program frees while it clears up may still be in use by a kernel of a
+// stream that it has destroyed: it ends before its memory goes.
+func TestFreeBehindADestroyedStream(t *testing.T) {
+	c := start(t, "")
+	ns, s := c.alloc(8), c.stream()
+	f := c.function("sim_spin_ns")
+	for range 2 {
+		c.launch(s, f, grid(1, 1), uint64(ns), 3_000_000)
+	}
+	c.ok("cuStreamDestroy_v2", s)
+	c.free(ns)
+	if n := c.report().Ran; n != 2 {
+		t.Errorf("%d of 2 kernels had begun when their memory was freed", n)
+	}
+	c.found(c.report().Violations, "while sim_spin_ns in stream 1 may still use it")
+}
+
 func TestLeaksAreCounted(t *testing.T) {
 	c := start(t, "")
 	c.alloc(10)

@@ -31,14 +31,24 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned
   return OK;
 }
 
+// in_use lists how far each stream has to get before nothing uses the memory; a destroyed stream goes on until its
+// queue is empty.
+static std::vector<std::pair<StreamRef, uint64_t>> in_use(const Alloc *a) {
+  std::vector<std::pair<StreamRef, uint64_t>> out;
+  for (const Use &u : a->uses) {
+    for (auto &s : sim.streams)
+      if (s.first->number == u.stream) out.push_back({s.second, u.epoch});
+    for (auto &s : sim.finishing)
+      if (s->number == u.stream) out.push_back({s, u.epoch});
+  }
+  return out;
+}
+
 int release(std::unique_lock<std::mutex> &hold, Alloc *a, const char *what) {
   Context *c = a->context;
   if (c->error == OK) order_free(a, sim.host, what);
   // The driver waits for work in flight; so that a stuck kernel does not stop the tests, not for ever.
-  std::vector<std::pair<StreamRef, uint64_t>> wait;
-  for (const Use &u : a->uses)
-    for (auto &s : sim.streams)
-      if (s.first->number == u.stream) wait.push_back({s.second, u.epoch});
+  std::vector<std::pair<StreamRef, uint64_t>> wait = in_use(a);
   const void *p = a->p;
   uint64_t id = a->id;
   hold.unlock();
