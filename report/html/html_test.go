@@ -33,7 +33,7 @@ func render(t *testing.T, runs ...*gpuprof.Run) string {
 
 // everyPage renders each kind of page once for all tests.
 var everyPage = sync.OnceValues(func() (map[string]string, error) {
-	sets := map[string][]*gpuprof.Run{"sweep": append(fixture.Sweep(), fixture.Invalid()), "watched": {watched()}}
+	sets := map[string][]*gpuprof.Run{"sweep": append(fixture.Sweep(), fixture.Invalid()), "watched": {watched()}, "hostile-endless": {endless()}}
 	for name, r := range fixture.Every() {
 		sets[name], sets[name+" in a sweep"] = []*gpuprof.Run{r}, []*gpuprof.Run{r, fixture.One(), nil}
 	}

@@ -2,6 +2,7 @@ package html_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -62,4 +63,38 @@ func TestWhatAWatchedRunSays(t *testing.T) {
 	r.Energy.Valid, r.Energy.Reason = false, "counter and instant power differ by 9 %"
 	r.Telemetry = nil
 	says(t, "without telemetry", render(t, r), []string{"not valid: counter and instant power differ"}, []string{"4.10 J", "Telemetry during the run"})
+}
+
+// endless is a run whose names are 10 kB long, some of them right to left.
+func endless() *gpuprof.Run {
+	r := watched()
+	long, arabic := strings.Repeat("endless-", 1280), strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 1000)
+	r.Workload, r.Preset, r.Device.Name, r.Device.CPU = long, arabic, arabic, long
+	r.Stages[0].Name, r.Stages[2].Name = arabic, long
+	for i := range r.Stages {
+		if r.Stages[i].Parent == "radial" {
+			r.Stages[i].Parent, r.Stages[i].Name = long, arabic+r.Stages[i].Name
+		}
+	}
+	for i := range r.ExampleStep {
+		r.ExampleStep[i].Stage, r.ExampleStep[i].Lane = long, r.ExampleStep[i].Lane+arabic
+	}
+	r.Knobs[long], r.Knobs["impl"], r.Counters[long], r.Calibration[arabic] = arabic, long, 1, 1
+	r.Telemetry[long] = gpuprof.Track{Unit: long, TimeS: []float64{0, 1}, Value: []gpuprof.Number{1, 2}}
+	r.Checks[0].Stage, r.Checks[1].Rows = long, arabic
+	r.Warnings = append(r.Warnings, gpuprof.Warning{Code: long, Text: long, Fix: arabic})
+	r.Findings[0].Command, r.Findings[1].Stage = long, arabic
+	r.Ladder[0].Probe, r.Energy.Reason, r.Energy.Valid = long, arabic, false
+	for i := range r.Flags {
+		r.Flags[i] = []string{long}
+	}
+	return r
+}
+
+// TestEndlessNames: a name is cut where it would push the figures away.
+func TestEndlessNames(t *testing.T) {
+	text := scripts.ReplaceAllString(render(t, endless()), "")
+	if strings.Contains(text, strings.Repeat("endless-", 80)) || len(text) > 600_000 {
+		t.Errorf("the page holds names at full length: %d bytes", len(text))
+	}
 }

@@ -126,6 +126,9 @@ func (v *tuneView) recommend(r *tune.Result) {
 		format := func(x float64) string { return cost(x, r.Unit) }
 		add("default", cost(d.Median, r.Unit), "95 % "+view.Interval(d.CI95, format))
 	}
+	for _, t := range r.PeerLines() {
+		add("beside it", view.Clean(t, 300), "")
+	}
 	if rec.DefaultBest {
 		return
 	}

@@ -33,6 +33,7 @@ func tuned() *tune.Result {
 		Curves: []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{
 			{Value: "64", Median: 15.1e-6, CI95: [2]float64{14.9e-6, 15.4e-6}}, {Value: "128", Median: 12.4e-6, CI95: [2]float64{12.1e-6, 12.8e-6}},
 			{Value: "512", Median: 9.4e-6, CI95: [2]float64{9.2e-6, 9.6e-6}}, {Value: "2048", Median: 9.2e-6, CI95: [2]float64{1e-7, 9.2e-4}}}}},
+		Peers:  []tune.Peer{{Name: "e3nn", Figure: "tensor_product", Unit: "s", Value: 0.02, Ours: 0.004, Recorded: "2026-03-01T10:00:00Z"}},
 		Failed: []tune.Failure{{Knobs: gpuprof.Settings{"batch": "8192"}, Error: "out of memory"}},
 	}
 }
@@ -78,7 +79,7 @@ func TestWhatATunePageSays(t *testing.T) {
 		not  []string
 	}{
 		"search": {tunePage(tuned()), []string{"x0.712", "6 fresh processes a side", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
-			"<dt>batch=8192</dt><dd>out of memory</dd>", "saved again after 31 steps", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
+			"<dt>batch=8192</dt><dd>out of memory</dd>", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
 		"claims":       {tunePage(claimed()), []string{"PARTIAL: the budget ended", "4 claims: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
 		"default best": {tunePage(&tune.Result{Recommended: &tune.Recommended{DefaultBest: true, Text: "the default is best", Ratio: 1}}), []string{"the default is best"}, []string{"x1.000"}},
 		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"Nothing is recommended yet", "did not come to its end"}, nil},
