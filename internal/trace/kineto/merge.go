@@ -45,6 +45,7 @@ type merger struct {
 	bad              [badKinds]int
 	first            int64
 	full             bool
+	tooLong          bool  // the element at cut is longer than carryMax
 	cut              int64 // where an unfinished event begins, -1 none
 	end              int64 // length of the text
 }
@@ -117,7 +118,7 @@ const carryMax = 64 << 20
 
 // giveUp stops reading: no event is that long.
 func (m *merger) giveUp() {
-	m.cut = m.carryAt
+	m.cut, m.tooLong = m.carryAt, true
 	m.carry = nil
 	m.doc.state = finished
 	m.doc.extra = m.cut // what follows is not worth a second warning

@@ -222,11 +222,19 @@ func (p *parser) copyOf(t tok, id trace.NameID) sense {
 	return *s
 }
 
+// nameMax is how much of a name is read, bytes: kernels of deep C++ templates
+// have some thousand, and every rule looks through all of it.
+const nameMax = 64 << 10
+
 // name numbers a name.
 func (p *parser) name(t tok) trace.NameID {
-	id, fresh := p.names.id(p.bytes(t))
+	raw := p.bytes(t)
+	if len(raw) > nameMax {
+		raw = raw[:nameMax]
+	}
+	id, fresh := p.names.id(raw)
 	if fresh {
-		text := decode(p.bytes(t))
+		text := decode(raw)
 		if key := p.names.keys[id]; text == key {
 			text = key
 		}

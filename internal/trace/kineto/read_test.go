@@ -272,10 +272,11 @@ func TestBrokenText(t *testing.T) {
 	}
 }
 
+// Of a name that is longer than a block the beginning is kept.
 func TestLongName(t *testing.T) {
 	name := strings.Repeat("very::long<name>, ", 200_000)
 	tr := parse(t, list(op("a", 1), op(name, 30), op("b", 60)))
-	if len(tr.Host) != 3 || tr.Name(tr.Host[1].Name) != name || len(tr.Warnings) > 0 {
+	if len(tr.Host) != 3 || tr.Name(tr.Host[1].Name) != name[:nameMax] || len(tr.Warnings) > 0 {
 		t.Errorf("%d events, warnings %v", len(tr.Host), tr.Warnings)
 	}
 }
@@ -435,6 +436,7 @@ func TestRefused(t *testing.T) {
 		{"metadata only", list(`{"ph":"M","name":"process_name","pid":1,"args":{"name":"python"}}`), "none of its 1 events"},
 		{"somebody else's trace", list(`{"ph":"X","cat":"browser","name":"x","pid":1,"tid":1,"ts":1,"dur":1}`), "none of its 1 events"},
 		{"cut before the events", `{"schemaVersion": 1, "deviceProp`, "ends at byte 32 before its first event"},
+		{"a first event without end", `{"traceEvents": [{"ph": "X", "name": "` + strings.Repeat("a", carryMax), "what begins at byte 17, before its first event, is longer than 64 MiB"},
 		{"cut in the first event", `{"traceEvents": [{"ph": "X", "na`, "ends at byte 32 before its first event"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,6 +29,9 @@ func (m *merger) warn(src *source) {
 	case cause != nil:
 		t.Truncated = true
 		t.Warn("truncated", fmt.Sprintf("the %s could not be read behind byte %d of its text (%v); what was read until there is here", formName(src.form), m.end, cause))
+	case m.tooLong:
+		t.Truncated = true
+		t.Warn("truncated", fmt.Sprintf("what begins at byte %d is longer than %d MiB, as no event is; what was read until there is here", m.cut, carryMax>>20))
 	case m.cut >= 0:
 		t.Truncated = true
 		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside what begins at byte %d; what was read until there is here", m.end, m.cut))
