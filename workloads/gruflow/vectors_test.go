@@ -65,7 +65,7 @@ func TestVectorsCanFail(t *testing.T) {
 		{"ragged", change(`[[0.1],[0.2],[0.3]]`, `[[0.1],[0.2],[]]`), false, "case 0: weight_ih_l0: rows differ in length"},
 		{"uneven depth", change(`[[0.1],[0.2],[0.3]]`, `[[0.1],0.2,[0.3]]`), false, "rows differ in depth"},
 		{"text for numbers", change(`[0.01,0.02,0.03]`, `["a"]`), false, "a stands where a number is expected"},
-		{"a null among the numbers", change(`"out":[[[-0.06222845619118353]]]`, `"out":[[[null]]]`), false, "out: null stands where a number is expected"},
+		{"a null among the numbers", change(`"out":[[[-0.06222845619118353]]]`, `"out":[[[null]]]`), false, "null stands where a number is expected"},
 		{"an object for numbers", change(`[0.01,0.02,0.03]`, `[{}]`), false, "an object stands"},
 		{"a number for an array", change(`[0.01,0.02,0.03]`, `5`), false, "5 stands where an array"},
 		{"too few outputs", change(`"out":[[[-0.06222845619118353]]]`, `"out":[]`, `,"hn":[[[-0.06222845619118353]]]`, ``), false, "neither out nor hn"},
