@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"regexp"
+	"strconv"
+	"strings"
 )
 
 // tester is what tests of both kinds have.
@@ -48,15 +49,19 @@ func ns(t tester, n json.Number) int64 {
 	if !micros.MatchString(n.String()) {
 		t.Fatalf("%s is not microseconds with three decimals", n)
 	}
-	v, ok := new(big.Rat).SetString(n.String())
-	if !ok {
-		t.Fatalf("%s is no number", n)
+	v, err := strconv.ParseInt(strings.Replace(n.String(), ".", "", 1), 10, 64) // three decimals of a microsecond are ns
+	if err != nil {
+		t.Fatalf("%s is no number: %v", n, err)
 	}
-	v.Mul(v, big.NewRat(1000, 1))
-	return v.Num().Int64()
+	return v
 }
 
 type row struct{ pid, tid int }
+
+type begin struct {
+	row
+	at int64
+}
 
 // check decodes a file and holds it to the rules of the format: known phases,
 // named rows, slices of a row in order and one inside the other or apart,
@@ -74,7 +79,7 @@ func check(t tester, b []byte) *written {
 	}
 	processes, threads := map[int]bool{}, map[row]bool{}
 	open, last := map[row][]int64{}, map[row]int64{}
-	begins := map[string]bool{}
+	begins := map[begin]bool{}
 	starts, ends := map[int64]*entry{}, map[int64]*entry{}
 	counters := map[string]int64{}
 	for i := range w.Events {
@@ -117,7 +122,7 @@ func check(t tester, b []byte) *written {
 				t.Errorf("%q [%d, %d) crosses what it begins in, which ends at %d", e.Name, e.start, e.end, o[len(o)-1])
 			}
 			open[r] = append(o, e.end)
-			begins[fmt.Sprint(r, e.start)] = true
+			begins[begin{r, e.start}] = true
 		case "s", "f":
 			if e.ID == nil || e.Ph == "f" && e.Bp != "e" {
 				t.Fatalf("arrow %+v lacks a part", e)
@@ -130,7 +135,7 @@ func check(t tester, b []byte) *written {
 				t.Errorf("two %q have id %d", e.Ph, *e.ID)
 			}
 			side[*e.ID] = e
-			if !begins[fmt.Sprint(r, e.start)] {
+			if !begins[begin{r, e.start}] {
 				t.Errorf("an end of arrow %d is at no slice's begin", *e.ID)
 			}
 		case "C":
