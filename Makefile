@@ -9,6 +9,10 @@ SHELL := bash
 # its own stamping fails the build where git is present but the checkout is not its own.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
+# NVML's header marks functions as deprecated, and its Go binding names them all: a
+# screenful of warnings at the first build. Appended to what the user has set.
+export CGO_CFLAGS := $(strip $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS)) -Wno-deprecated-declarations)
+
 # A source archive has no git, a fresh fork has no tags: both still build.
 VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null || echo unknown)

@@ -185,7 +185,7 @@ def runs(t):
             if t.dry and preset != "small" or preset == "small" and not t.dry:
                 continue
             slow = preset in ("deepbench", "naive", "nequip-lips")
-            out.append(t.run("runs", f"{workload}-{preset}", workload, preset, *t.pick([], t.small(workload)), seconds=5 if slow else 7, limit=45))
+            out.append(t.run("runs", f"{workload}-{preset}", workload, preset, *t.pick([], t.small(workload)), seconds=4 if slow else 5, limit=45))
     # The dearest last: an end of time costs the least.
     out.sort(key=lambda c: any(s in c.name for s in ("deepbench", "naive", "nequip")))
     return t.part("runs", t.pick(130, 90), out)
@@ -214,12 +214,12 @@ def sweeps(t):
     out = []
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
         sets = t.pick([f"batch={batches}"], ["batch=2,4", "edges=40"])
-        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), *sets, seconds=2.5))
+        out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), *sets, seconds=2))
     for workload, preset in (("e3nn", "deepaw"), ("gruflow", "energyflow")):
         values = t.choices(workload, "precision", ["fp32", "tf32", "bf16", "fp16"])
         if values:
             out.insert(0, t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values),
-                                *t.pick([], t.small(workload)), seconds=2.5))
+                                *t.pick([], t.small(workload)), seconds=2))
     return t.part("sweeps", t.pick(60, 100), out, least=10)
 
 
