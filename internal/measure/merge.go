@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -39,6 +40,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	}
 	out.Stages = mergeStages(runs)
 	out.Overhead = mergeOverhead(runs)
+	out.Telemetry = mergeTelemetry(runs)
 	mergeLists(&out, runs)
 	return &out, nil
 }
@@ -120,6 +122,27 @@ func mergeOverhead(runs []*gpuprof.Run) *gpuprof.Ratio {
 		return &ratio
 	}
 	return runs[0].Overhead
+}
+
+// mergeTelemetry puts the processes' readings on the first one's clock. Between
+// two processes stands a reading that is not known, so that nobody joins them.
+func mergeTelemetry(runs []*gpuprof.Run) map[string]gpuprof.Track {
+	out := map[string]gpuprof.Track{}
+	for _, r := range runs {
+		shift := r.Started.Sub(runs[0].Started).Seconds()
+		for name, t := range r.Telemetry {
+			m := out[name]
+			if len(m.TimeS) > 0 && len(t.TimeS) > 0 {
+				m.TimeS, m.Value = append(m.TimeS, t.TimeS[0]+shift), append(m.Value, gpuprof.Number(math.NaN()))
+			}
+			for _, at := range t.TimeS {
+				m.TimeS = append(m.TimeS, at+shift)
+			}
+			m.Unit, m.Value = t.Unit, append(m.Value, t.Value...)
+			out[name] = m
+		}
+	}
+	return out
 }
 
 // mergeLists concatenates per-sample lists; block numbers go on counting and

@@ -308,3 +308,30 @@ func TestMerge(t *testing.T) {
 		t.Errorf("merging different settings: %v", err)
 	}
 }
+
+// The processes of a run follow one another, and so do their readings.
+func TestMergeTelemetry(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	process := func(after time.Duration, rss ...gpuprof.Number) *gpuprof.Run {
+		tr := gpuprof.Track{Unit: "B", Value: rss}
+		for i := range rss {
+			tr.TimeS = append(tr.TimeS, 0.5*float64(i))
+		}
+		return &gpuprof.Run{Workload: "w", Preset: "small", Started: began.Add(after), Telemetry: map[string]gpuprof.Track{"rss": tr}}
+	}
+	first, second := process(0, 1, 2), process(10*time.Second, 3)
+	m, err := Merge([]*gpuprof.Run{first, second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := m.Telemetry["rss"]
+	if want := []float64{0, 0.5, 10, 10}; !slices.Equal(got.TimeS, want) || got.Unit != "B" || len(got.Value) != 4 {
+		t.Fatalf("readings %v at %v %s, want them at %v", got.Value, got.TimeS, got.Unit, want)
+	}
+	if !math.IsNaN(float64(got.Value[2])) || got.Value[3] != 3 {
+		t.Errorf("between the processes %v stands, then %v; want nothing known, then 3", got.Value[2], got.Value[3])
+	}
+	if len(first.Telemetry["rss"].Value) != 2 {
+		t.Error("merging changed the first process's result")
+	}
+}

@@ -56,9 +56,6 @@ func telemetryChart(id string, r *gpuprof.Run) (ch *chart, note string, legend [
 	if flagged > 0 {
 		legend = append(legend, legendItem{"flag", "flagged sample: " + view.Clean(strings.Join(w.Codes, ", "), 80), strconv.Itoa(flagged)})
 	}
-	if n := view.Processes(r.Step); n > 1 {
-		note = fmt.Sprintf("It was recorded in the first of %d processes. ", n)
-	}
 	if w.Left > 0 {
 		note += fmt.Sprintf("Not drawn, but in the data: %d more. ", w.Left)
 	}

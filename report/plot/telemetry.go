@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"fmt"
 	"image/color"
 	"maps"
 	"math"
@@ -82,9 +81,6 @@ func telemetry(runs []*gpuprof.Run) (*Figure, error) {
 	if len(flagged) > 0 {
 		f.legend = append(f.legend, entry{"flagged sample: " + view.Clean(strings.Join(flagCodes(r), ", "), 60), palette[3]})
 	}
-	if n := view.Processes(r.Step); n > 1 {
-		f.remark(fmt.Sprintf("of the first of %d processes", n))
-	}
 	if left > 0 {
 		f.remark(view.Plural(left, "more quantity"))
 		f.note = strings.Replace(f.note, "quantitys", "quantities", 1) + " in the run file"
@@ -149,7 +145,9 @@ func panelOf(k known, t gpuprof.Track) panel {
 		if !view.Finite(at) {
 			continue
 		}
-		if !view.Finite(v / k.scale) {
+		// A gap that the stride steps over stays a gap.
+		gap := slices.ContainsFunc(t.Value[max(0, i-stride+1):i+1], func(v gpuprof.Number) bool { return !view.Finite(float64(v)) })
+		if gap || !view.Finite(v/k.scale) {
 			v = math.NaN()
 		}
 		p.at, p.v = append(p.at, at), append(p.v, v/k.scale)
