@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -75,11 +78,16 @@ func (b *baselineCmd) store() *baseline.Store { return baseline.Open(baseline.Di
 
 type baselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+
+	workload string // list this workload's only; empty: all
 }
 
 // Run implements the verb.
 func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
 	all, broken := b.store().List()
+	if c.workload != "" {
+		all = slices.DeleteFunc(all, func(x *baseline.Baseline) bool { return !strings.HasPrefix(path.Base(x.Name), c.workload+"-") })
+	}
 	if c.Format == "json" {
 		return errors.Join(append([]error{writeBaselines(a, all)}, broken...)...)
 	}
@@ -98,7 +106,7 @@ func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
 func writeBaselines(a *app, all []*baseline.Baseline) error {
 	e := json.NewEncoder(a.stdout)
 	e.SetIndent("", " ")
-	return e.Encode(map[string]any{"baselines": all})
+	return e.Encode(map[string]any{"baselines": append([]*baseline.Baseline{}, all...)}) // [], not null
 }
 
 type baselineShowCmd struct {

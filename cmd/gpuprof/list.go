@@ -11,7 +11,7 @@ import (
 )
 
 type listCmd struct {
-	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets or devices; without it, the workloads. A workload's name lists its presets and knobs."`
+	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines; without it, the workloads. A workload's name lists its presets and knobs."`
 	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`
 	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
 }
@@ -53,7 +53,9 @@ type knobEntry struct {
 	Doc      string            `json:"doc"`
 }
 
-func listKinds() []string { return []string{"workloads", "knobs", "presets", "devices"} }
+func listKinds() []string {
+	return []string{"workloads", "knobs", "presets", "devices", "baselines"}
+}
 
 // Run implements the verb.
 func (c *listCmd) Run(a *app) error {
@@ -74,6 +76,9 @@ func (c *listCmd) Run(a *app) error {
 			return err
 		}
 		chosen = []gpuprof.Workload{w}
+	}
+	if what == "baselines" {
+		return (&baselineListCmd{Format: c.Format, workload: only}).Run(a, &baselineCmd{})
 	}
 	l, err := collect(what, chosen)
 	if err != nil {

@@ -141,7 +141,8 @@ func children(t *testing.T) int {
 
 // Sessions of every kind with files that break, workers that panic and
 // processes that are killed leave nothing behind and lose no batch but those.
-// go test -run TestSoak -soak 10m -timeout 15m takes it further.
+// go test ./workloads/collate -run TestSoak -soak 10m -timeout 15m takes it
+// further: the package comes before the flag.
 func TestSoak(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	dir := writeStructures(t, 30)
