@@ -116,7 +116,7 @@ func kneeChart(id, knob string, c tune.Curve) *chart {
 		if view.Finite(p.CI95[0]) && view.Finite(p.CI95[1]) && p.CI95[0] > 0 {
 			ch.Paths = append(ch.Paths, path{fmt.Sprintf("M%.1f %.1fV%.1f", x, atY(p.CI95[0]/unit), max(atY(p.CI95[1]/unit), top)), "whisker"})
 		}
-		text := knob + "=" + value + ": " + cost(p.Median, c.Unit)
+		text := knob + "=" + value + ": " + view.Cost(p.Median, c.Unit)
 		ch.Dots = append(ch.Dots, dot{round(x), round(y), "t0", text, bigDot})
 		line, words = append(line, fmt.Sprintf("%.1f %.1f", x, y)), append(words, text)
 	}

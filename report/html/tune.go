@@ -123,8 +123,8 @@ func (v *tuneView) recommend(r *tune.Result) {
 		v.Facts = append(v.Facts, view.Line{Label: label, Value: value, Note: note})
 	}
 	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
-		format := func(x float64) string { return cost(x, r.Unit) }
-		add("default", cost(d.Median, r.Unit), "95 % "+view.Interval(d.CI95, format))
+		format := func(x float64) string { return view.Cost(x, r.Unit) }
+		add("default", view.Cost(d.Median, r.Unit), "95 % "+view.Interval(d.CI95, format))
 	}
 	for _, t := range r.PeerLines() {
 		add("beside it", view.Clean(t, 300), "")
@@ -145,21 +145,6 @@ func (v *tuneView) recommend(r *tune.Result) {
 		}
 		add("paid once", view.Clean(strings.TrimSuffix(name, "_s"), 40)+" "+view.Seconds(rec.OneTime[name]), note)
 	}
-}
-
-// cost prints a figure in a tuning result's unit: "12.3 us per probe".
-func cost(v float64, unit string) string {
-	base, work, has := strings.Cut(unit, " per ")
-	if has {
-		work = " per " + view.Clean(work, 24)
-	}
-	switch {
-	case unit == "B":
-		return gpuprof.FormatBytes(v)
-	case base == "s":
-		return view.Seconds(v) + work
-	}
-	return view.SI(v, view.Clean(base, 24)) + work
 }
 
 // factor prints a ratio with three digits behind the point.
@@ -223,7 +208,7 @@ func newTuneCurve(i int, c tune.Curve) tuneCurve {
 	if c.Knee != "" {
 		t.Note = fmt.Sprintf("The knee is at %s: the smallest value within 5 %% of the best.", view.Clean(c.Knee, 24))
 	}
-	format := func(x float64) string { return cost(x, c.Unit) }
+	format := func(x float64) string { return view.Cost(x, c.Unit) }
 	for _, p := range c.Points {
 		mark := ""
 		if p.Value == c.Knee {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -54,7 +53,7 @@ func (p *printer) recommended(r *tune.Result) {
 	p.wrap("recommended  ", rec.Text)
 	p.wrap("command      ", rec.Command)
 	if r.Default != nil && r.Default.Median > 0 {
-		p.wrap("default      ", TuneFigure(r.Default.Median, r.Unit)+" ("+view.Interval(r.Default.CI95, func(v float64) string { return TuneFigure(v, r.Unit) })+")")
+		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.Interval(r.Default.CI95, func(v float64) string { return view.Cost(v, r.Unit) })+")")
 	}
 	for _, t := range r.PeerLines() {
 		p.wrap("beside it    ", view.Clean(t, 300))
@@ -101,19 +100,6 @@ func toAny(m map[string]float64) map[string]any {
 		out[strings.TrimSuffix(k, "_s")] = view.Seconds(v)
 	}
 	return out
-}
-
-// TuneFigure prints a cost in a tuning result's unit: "12.3 us per probe".
-func TuneFigure(v float64, unit string) string {
-	switch {
-	case unit == "B":
-		return gpuprof.FormatBytes(v)
-	case strings.HasPrefix(unit, "s per "):
-		return view.Seconds(v) + strings.TrimPrefix(unit, "s")
-	case strings.HasPrefix(unit, "J per "):
-		return view.SI(v, "J") + strings.TrimPrefix(unit, "J")
-	}
-	return view.SI(v, unit)
 }
 
 // effects is a row a knob and value.
@@ -180,7 +166,7 @@ func (p *printer) tuneCurves(r *tune.Result) error {
 				mark = "<- knee"
 			}
 			number := func(v float64) string {
-				return strings.TrimSuffix(TuneFigure(v, c.Unit), strings.TrimPrefix(c.Unit, "s"))
+				return strings.TrimSuffix(view.Cost(v, c.Unit), strings.TrimPrefix(c.Unit, "s"))
 			}
 			for i, cell := range []string{pt.Value, number(pt.Median), view.Interval(pt.CI95, number), mark} {
 				cols[i].cells = append(cols[i].cells, cell)

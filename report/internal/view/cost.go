@@ -1,0 +1,25 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Cost prints a figure in the unit of a tuning goal: seconds, joules or bytes,
+// or the first two for a unit of work ("s per probe" gives "12.3 us per probe").
+func Cost(v float64, unit string) string {
+	base, work, per := strings.Cut(unit, " per ")
+	if per {
+		work = " per " + Clean(work, 24)
+	}
+	switch base {
+	case "B":
+		return gpuprof.FormatBytes(v) + work
+	case "s":
+		return Seconds(v) + work
+	case "J":
+		return Joules(v) + work
+	}
+	return SI(v, Clean(base, 24)) + work
+}
