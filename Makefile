@@ -40,8 +40,9 @@ nocgo: ## build and vet everything without cgo
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
 	CGO_ENABLED=0 go vet ./...
 
-test: ## all tests under the race detector
-	go test -race ./...
+test: ## all tests under the race detector; the gate's targets once more in full, without it
+	go test -race -parallel 4 ./...
+	go test -count=1 -run '^TestSimulatedGates$$' -v ./internal/compare
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }

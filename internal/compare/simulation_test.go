@@ -169,7 +169,7 @@ func TestSimulatedGates(t *testing.T) {
 	noisy, drifting := usual(), usual()
 	noisy.shift, noisy.drift, noisy.sample = 2*noisy.shift, 2*noisy.drift, 2*noisy.sample
 	drifting.linear = 0.04
-	const n = 1000
+	const n = simulatedGates
 	for _, c := range []struct {
 		name        string
 		m           machine
@@ -177,12 +177,12 @@ func TestSimulatedGates(t *testing.T) {
 		find        func(*compare.Comparison) bool
 		least, most int
 	}{
-		{"no change: gates that fail", usual(), one(1), fails, 0, 10},
-		{"every metric +2 %: gates that fail", usual(), all(1.02), fails, 0, 65},
-		{"one metric +5 %: found", usual(), one(1.05), verdict(compare.Regressed), 900, n},
-		{"one metric +10 %: found", usual(), one(1.10), verdict(compare.Regressed), 990, n},
-		{"one metric +5 %, noise doubled: passed", noisy, one(1.05), verdict(compare.Same), 0, 50},
-		{"no change, 4 % linear drift, ABBA: gates that fail", drifting, one(1), fails, 0, 10},
+		{"no change: gates that fail", usual(), one(1), fails, 0, n * 10 / 1000},
+		{"every metric +2 %: gates that fail", usual(), all(1.02), fails, 0, n * 65 / 1000},
+		{"one metric +5 %: found", usual(), one(1.05), verdict(compare.Regressed), n * 900 / 1000, n},
+		{"one metric +10 %: found", usual(), one(1.10), verdict(compare.Regressed), n * 990 / 1000, n},
+		{"one metric +5 %, noise doubled: passed", noisy, one(1.05), verdict(compare.Same), 0, n * 50 / 1000},
+		{"no change, 4 % linear drift, ABBA: gates that fail", drifting, one(1), fails, 0, n * 10 / 1000},
 	} {
 		got, second := gates(t, n, c.m, c.effects, c.find)
 		t.Logf("%-52s %4d of %d (wanted %d to %d; %d went to stage 2)", c.name, got, n, c.least, c.most, second)
