@@ -67,7 +67,8 @@ deny  internal/measure/a.go              internal/cuda
 deny  internal/measure/a.go              workloads/e3nn
 deny  internal/measure/a.go              report/table
 allow internal/measure/a_test.go         internal/host
-deny  internal/measure/a_test.go         workloads/e3nn
+allow internal/measure/a_test.go         workloads/e3nn
+deny  internal/measure/a_test.go         report/table
 allow internal/tune/a.go                 internal/measure
 allow internal/tune/a.go                 internal/compare
 deny  internal/tune/a.go                 internal/advise
