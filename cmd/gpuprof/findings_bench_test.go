@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -177,17 +178,9 @@ func gainOf(before, after *gpuprof.Run) float64 {
 	return min(blocks, before.Step.Median-work*after.Step.Median)
 }
 
-// typical is the run with the median throughput.
+// typical is the run with the median step, which bounds are parts of.
 func typical(runs []*gpuprof.Run) *gpuprof.Run {
-	s := slices.SortedFunc(slices.Values(runs), func(a, b *gpuprof.Run) int {
-		switch x, y := a.Throughput.Series.Median, b.Throughput.Series.Median; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	s := slices.SortedFunc(slices.Values(runs), func(a, b *gpuprof.Run) int { return cmp.Compare(a.Step.Median, b.Step.Median) })
 	return s[len(s)/2]
 }
 

@@ -33,9 +33,6 @@ type problem struct {
 	// host device does not have. Its times say nothing, so that no gain is
 	// recorded: only that the rule looks at the right thing.
 	sim string
-	// quiet problems waste too little, or of the CPUs that other programs use,
-	// to be recorded on a machine that does other work.
-	quiet bool
 }
 
 // problems are those the host device can have at a size above its noise, then
@@ -50,16 +47,16 @@ func problems() []problem {
 	g, c, e := gruflow.New(), collate.New(), e3nn.New()
 	return []problem{
 		{name: "item reads", workload: g, preset: "small", set: tiny + "item_reads=256", rule: "item-reads", stage: "sync", knob: "item_reads", to: "packed", samples: 100},
-		{name: "sync every step", workload: g, preset: "small", set: tiny + "sync=step", rule: "sync", stage: "sync", knob: "sync", to: "never", samples: 400, quiet: true},
+		{name: "sync every step", workload: g, preset: "small", set: tiny + "sync=step", rule: "sync", stage: "sync", knob: "sync", to: "never", samples: 400},
 		{name: "pool trimmed", workload: g, preset: "small", set: tiny + "pool_trim=every:1", rule: "pool-trim", stage: "sync", knob: "pool_trim", to: "never", samples: 400},
-		{name: "pinned anew", workload: c, preset: "small", set: "pinned=batch", rule: "pin-every-batch", stage: "stage", knob: "pinned", to: "on", samples: 40, quiet: true},
+		{name: "pinned anew", workload: c, preset: "small", set: "pinned=batch", rule: "pin-every-batch", stage: "stage", knob: "pinned", to: "on", samples: 40},
 		{name: "naive collation", workload: c, preset: "naive", set: "probes=500", rule: "collate-bound", stage: "collate", knob: "impl", to: "cached", samples: 12},
-		{name: "nobody loads", workload: c, preset: "small", set: "workers=0 probes=32", rule: "starved-device", stage: "starved", knob: "workers", to: "auto", samples: 40, quiet: true},
+		{name: "nobody loads", workload: c, preset: "small", set: "workers=0 probes=32", rule: "starved-device", stage: "starved", knob: "workers", to: "auto", samples: 40},
 		{name: "unfused product", workload: e, preset: "small", set: "impl=unfused batch=64", rule: "far-from-floor", stage: "tensor_product", knob: "impl", to: "csr", samples: 20},
 		{name: "an operation each", workload: g, preset: "small", set: "impl=plain flows=512", rule: "far-from-floor", stage: "gru", knob: "impl", to: "fused", samples: 60},
 		{name: "memory filled", workload: g, preset: "small", set: "impl=plain flows=512 fill=on", rule: "deterministic-fill", stage: "gru", knob: "fill", to: "off", samples: 60},
-		{name: "one thread", workload: e, preset: "small", set: "threads=1", rule: "few-threads", stage: "tensor_product", knob: "threads", to: "all", samples: 12, quiet: true},
-		{name: "small batch", workload: c, preset: "small", set: "batch=2 worker_kind=process", rule: "small-batch", stage: "step", knob: "batch", to: "4", samples: 100, sweep: []string{"1"}, quiet: true},
+		{name: "one thread", workload: e, preset: "small", set: "threads=1", rule: "few-threads", stage: "tensor_product", knob: "threads", to: "all", samples: 12},
+		{name: "small batch", workload: c, preset: "small", set: "batch=2 worker_kind=process", rule: "small-batch", stage: "step", knob: "batch", to: "4", samples: 100, sweep: []string{"1"}},
 
 		{name: "pageable copies", workload: c, preset: "small", set: simLoad + "pinned=off", rule: "pageable-copies", stage: "h2d", knob: "pinned", to: "on", samples: 12, sim: "slow_copy_us=2000"},
 		{name: "copies in line", workload: c, preset: "small", set: simLoad + "streams=1", rule: "transfer-share", stage: "h2d", knob: "streams", to: "2", samples: 12, sim: "slow_copy_us=5000;slow_launch_us=5000"},

@@ -15,8 +15,10 @@ import (
 // boundWithin is how far a bound may be off the gain measured, either way.
 const boundWithin = 1.5
 
-// leastKnown is how many recorded gains must be above zero beyond their interval.
-const leastKnown = 4
+// leastKnown is how many recorded gains must be above zero beyond their interval:
+// all of the host's but three. Filled memory, launches one by one and the small
+// batch are too small a part of a step, or too uneven, for it.
+const leastKnown = 9
 
 // Recorded runs of real workloads, each with one thing wrong: the rule names
 // the stage and the knob, its bound is within a factor of the gain that was
@@ -29,10 +31,7 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			r := readRecording(t, p.name)
 			if r == nil {
-				if !p.quiet {
-					t.Errorf("%s is not recorded: run BenchmarkFindingBounds with -record", p.name)
-				}
-				return
+				t.Fatalf("%s is not recorded: run BenchmarkFindingBounds with -record", p.name)
 			}
 			found := r.findings(advise.Options{Base: p.base(t)})
 			f := onlyOne(t, found, p.rule)
@@ -52,7 +51,7 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 				if r.Runs[0].Simulated() || len(r.GainsS) < 6 {
 					t.Errorf("%d pairs of runs are no interval", len(r.GainsS))
 				}
-				if f.ClaimS > boundWithin*hi || f.ClaimS < lo/boundWithin {
+				if f.ClaimS > boundWithin*gain || f.ClaimS < gain/boundWithin {
 					t.Errorf("the bound is %.2f us and the gain %.2f (%.2f to %.2f) us", f.ClaimS*1e6, gain*1e6, lo*1e6, hi*1e6)
 				}
 				if lo > 0 {

@@ -14,7 +14,7 @@ func (s *scene) repinned() []gpuprof.Finding {
 	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
 		want -= 2 * bytes / c
 	}
-	want = min(want, s.step-s.loading())
+	want = min(want-s.displaced(want), s.step-s.loading())
 	return s.offer(advice{stage: stStage, knob: "pinned", to: "on", of: of, want: want, evidence: map[string]any{
 		"stage_exposed_s": s.exposed(stStage), "bytes_h2d": bytes, "allocations": s.run.Counters["allocations"],
 	}})

@@ -138,4 +138,16 @@ func (s *scene) loading() float64 {
 	return (sample + collate) / workers
 }
 
+// displaced is what of a gain goes to the workers, in seconds: while one thread
+// does what is to go, they have the host device's other CPUs. Their work then
+// meets the kernels, and n CPUs share it.
+func (s *scene) displaced(gain float64) float64 {
+	n := s.cpus()
+	if s.cuda() || n <= 1 || s.figure("workers") <= 0 {
+		return 0
+	}
+	sample, collate := s.making()
+	return max(0, min(sample+collate, gain*(n-1))/n)
+}
+
 func text(n int) string { return strconv.Itoa(n) }
