@@ -46,6 +46,7 @@ func helpExamples(t *testing.T) []string {
 }
 
 func TestHelpExamples(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	// What the examples name is there; a plain file under a compressed name
 	// is read as what it is.

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel() // like the help's examples: both mostly wait for processes
 	vectors, err := filepath.Abs("../../testdata/e3nn/vectors.json")
 	if err != nil {
 		t.Fatal(err)

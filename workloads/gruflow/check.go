@@ -145,7 +145,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 
 // pickRows takes all rows, or 64 random ones with the first and the last.
 func pickRows(rng *rand.Rand, n int, whole bool) ([]int, bool) {
-	if whole || n <= sampledRows {
+	if whole || n <= sampledRows+2 {
 		all := make([]int, n)
 		for i := range all {
 			all[i] = i
