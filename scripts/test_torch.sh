@@ -3,7 +3,7 @@
 # programs have none, and results stay the same bits.
 #
 # TORCH_PYTHON names a Python that has torch; without it a virtual environment
-# is made in .bin/torch with the CPU build of TORCH_VERSION.
+# of TORCH_VERSION is made in .bin.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,9 +11,8 @@ version=${TORCH_VERSION:-2.9.1}
 python=${TORCH_PYTHON:-.bin/torch-$version/bin/python}
 if [ -z "${TORCH_PYTHON:-}" ] && ! "$python" -c 'import torch' 2>/dev/null; then
   python3 -m venv --clear ".bin/torch-$version"
-  # The CPU build is a tenth of the size; it has an index of its own, which not every network reaches.
-  "$python" -m pip install --quiet --retries 1 --timeout 15 "torch==$version" --index-url https://download.pytorch.org/whl/cpu ||
-    "$python" -m pip install --quiet "torch==$version"
+  # TORCH_INDEX may name PyTorch's index of CPU builds, a tenth of the size; else pip's own settings say.
+  "$python" -m pip install --quiet ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==$version"
   # Before 2.3 PyTorch was built for NumPy 1 and warns of any other.
   case $version in 2.[012].*) numpy='numpy<2' ;; *) numpy='numpy<3' ;; esac
   "$python" -m pip install --quiet "$numpy"
