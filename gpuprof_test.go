@@ -160,3 +160,31 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestCountAndEveryKnobs(t *testing.T) {
+	threads, sync := gpuprof.CountKnob("threads", ""), gpuprof.EveryKnob("sync", "", "never", "never", "step")
+	trim := gpuprof.EveryKnob("pool_trim", "", "never", "never")
+	for _, c := range []struct {
+		knob      gpuprof.Knob
+		value     string
+		canonical string
+		n         int // what Int or Every reads
+	}{
+		{threads, "all", "all", 0}, {threads, "3", "3", 3}, {threads, "007", "7", 7}, {threads, "0", "", 0}, {threads, "x", "", 0},
+		{sync, "never", "never", 0}, {sync, "step", "step", 1}, {sync, "every:1", "step", 1}, {sync, "4", "every:4", 4}, {sync, "every:0", "", 0},
+		{trim, "1", "every:1", 1}, {trim, "every:5", "every:5", 5}, {trim, "step", "", 0},
+	} {
+		got, err := c.knob.Canonical(c.value)
+		if got != c.canonical || (err == nil) != (c.canonical != "") {
+			t.Errorf("%s=%s is %q, %v; want %q", c.knob.Name, c.value, got, err, c.canonical)
+		}
+		set := gpuprof.Settings{c.knob.Name: got}
+		read := set.Every
+		if c.knob.Name == "threads" {
+			read = set.Int
+		}
+		if n := read(c.knob.Name); n != c.n {
+			t.Errorf("%s=%s reads as %d, want %d", c.knob.Name, got, n, c.n)
+		}
+	}
+}

@@ -67,6 +67,46 @@ func FloatKnob(name, doc string, def, lo, hi float64) Knob {
 	}
 }
 
+// CountKnob takes "all", its default, or a whole number of at least 1; Settings.Int
+// reads all as 0.
+func CountKnob(name, doc string) Knob {
+	return Knob{Name: name, Doc: doc, Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: func(s string) (string, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return "", fmt.Errorf("is not a whole number of at least 1")
+		}
+		return strconv.Itoa(n), nil
+	}}
+}
+
+// EveryKnob is something done at some steps: one of words, or "every:K" (plain K
+// means the same). Where step is among the words, every:1 is called so.
+// Settings.Every reads it.
+func EveryKnob(name, doc, def string, words ...string) Knob {
+	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Parse: func(s string) (string, error) {
+		n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
+		switch {
+		case err != nil || n < 1:
+			return "", fmt.Errorf("names no number of steps of at least 1")
+		case n == 1 && slices.Contains(words, "step"):
+			return "step", nil
+		}
+		return "every:" + strconv.Itoa(n), nil
+	}}
+}
+
+// RefuseThreads says why a device cannot have the CPU threads that the knob
+// threads, a CountKnob, asks for.
+func RefuseThreads(d Info, set Settings) error {
+	switch n := set.Int("threads"); {
+	case n > 0 && d.MaxThreads == 0:
+		return Errorf(ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+	case n > d.MaxThreads:
+		return Errorf(ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	}
+	return nil
+}
+
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // AsModel marks the knob as one that changes what is computed.
@@ -106,7 +146,8 @@ func orList(s []string) string {
 // Settings are knob values by name.
 type Settings map[string]string
 
-// Int reads a canonical whole-number setting; Resolve has checked it.
+// Int reads a canonical whole-number setting; Resolve has checked it. A word
+// ("all") is 0.
 func (s Settings) Int(name string) int {
 	v, _ := strconv.Atoi(s[name])
 	return v
@@ -116,6 +157,15 @@ func (s Settings) Int(name string) int {
 func (s Settings) Float(name string) float64 {
 	v, _ := strconv.ParseFloat(s[name], 64)
 	return v
+}
+
+// Every is the number of steps that a setting of an EveryKnob names; 0 is never.
+func (s Settings) Every(name string) int {
+	if s[name] == "step" {
+		return 1
+	}
+	n, _ := strconv.Atoi(strings.TrimPrefix(s[name], "every:"))
+	return n
 }
 
 // On reports whether a knob with the values off and on is on.

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -115,7 +113,7 @@ func (s *scene) collectRows() {
 func (s *scene) cycle() int {
 	k := 1
 	for _, knob := range []string{"sync", "pool_trim"} {
-		k = max(k, everyK(s.run.Knobs[knob]))
+		k = max(k, s.run.Knobs.Every(knob))
 	}
 	if s.run.Knobs["persistent"] == "off" {
 		k = max(k, s.run.Knobs.Int("epoch"))
@@ -125,15 +123,6 @@ func (s *scene) cycle() int {
 	k += k % 2
 	// Of fewer than four rows no quartile can be told.
 	return max(1, min(k, s.run.Step.N()/4))
-}
-
-// everyK is the period of "every:K", 1 of "step", 0 of anything else.
-func everyK(value string) int {
-	if value == "step" {
-		return 1
-	}
-	n, _ := strconv.Atoi(strings.TrimPrefix(value, "every:"))
-	return n
 }
 
 // weights say which part of each stage's exposed time a rule is about, 0 to 1.

@@ -28,7 +28,7 @@ func (s *scene) stalls() []stall {
 	if k["reset_stats"] == "sync" {
 		out = append(out, stall{"reset_stats", "off", 1})
 	}
-	if n := everyK(k["pool_trim"]); n > 0 {
+	if n := k.Every("pool_trim"); n > 0 {
 		out = append(out, stall{"pool_trim", "never", 1 / float64(n)})
 	}
 	if k["async_copy"] == "off" {
@@ -38,7 +38,7 @@ func (s *scene) stalls() []stall {
 		}
 		out = append(out, stall{"async_copy", "on", copies})
 	}
-	if n := everyK(k["sync"]); n > 0 {
+	if n := k.Every("sync"); n > 0 {
 		out = append(out, stall{"sync", "never", 1 / float64(n)})
 	}
 	return out

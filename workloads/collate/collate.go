@@ -17,7 +17,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -97,10 +96,9 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.Choice("pinned", "host memory of the copy: on (a ring pinned once), batch (pinned anew for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
 		gpuprof.Choice("async_copy", "off makes the caller wait for the copy, as .to(device) without non_blocking does", "on", "off"),
 		gpuprof.Choice("streams", "2 copies on a stream beside the one that consumes, 1 on the same", "2", "1"),
-		{Name: "sync", Doc: "when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps",
-			Default: "step", Values: []string{"never", "step"}, Accept: "every:K", Parse: everyK},
+		gpuprof.EveryKnob("sync", "when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step", "never", "step"),
 		gpuprof.IntKnob("item_reads", "four-byte reads of the result per step, each followed by a synchronise, as .item() does", 0, 0, 4096),
-		{Name: "threads", Doc: "CPU threads of the host device's kernels", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne},
+		gpuprof.CountKnob("threads", "CPU threads of the host device's kernels"),
 	}
 }
 
@@ -132,47 +130,10 @@ func workersOf(set gpuprof.Settings) int {
 	return set.Int("workers")
 }
 
-func atLeastOne(s string) (string, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("is not a whole number of at least 1")
-	}
-	return strconv.Itoa(n), nil
-}
-
-// everyK reads "every:K"; plain K means the same.
-func everyK(s string) (string, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("names no number of steps of at least 1")
-	}
-	if n == 1 {
-		return "step", nil
-	}
-	return "every:" + strconv.Itoa(n), nil
-}
-
-// syncEvery is the number of steps between synchronisations; 0 is never.
-func syncEvery(set gpuprof.Settings) int {
-	switch s := set["sync"]; s {
-	case "never":
-		return 0
-	case "step":
-		return 1
-	default:
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-		return n
-	}
-}
-
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	n, _ := strconv.Atoi(set["threads"]) // "all" is 0
-	switch {
-	case n > 0 && d.MaxThreads == 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
-	case n > d.MaxThreads:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	if err := gpuprof.RefuseThreads(d, set); err != nil {
+		return err
 	}
 	if set["worker_kind"] == kindProcess && workersOf(set) > 0 {
 		return refuseProcesses()

@@ -67,7 +67,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 func openHooked(ctx context.Context, d gpuprof.Device, c gpuprof.Config, hook func(int)) (*session, error) {
 	s := &session{
 		ctx: ctx, dev: d, set: c.Knobs, mem: arena{dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
-		every: syncEvery(c.Knobs), items: c.Knobs.Int("item_reads"), pinned: c.Knobs["pinned"], blocking: !c.Knobs.On("async_copy"), hook: hook,
+		every: c.Knobs.Every("sync"), items: c.Knobs.Int("item_reads"), pinned: c.Knobs["pinned"], blocking: !c.Knobs.On("async_copy"), hook: hook,
 	}
 	s.watch.began = time.Now()
 	var err error

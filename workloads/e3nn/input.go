@@ -59,7 +59,7 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
-	in := &input{crystal: c, finder: finder, atoms: set["points"] == "atoms", prefix: number(set, "edges")}
+	in := &input{crystal: c, finder: finder, atoms: set["points"] == "atoms", prefix: set.Int("edges")}
 	if !in.atoms {
 		in.grid = c.Grid([3]int{gridSize, gridSize, gridSize})
 	}

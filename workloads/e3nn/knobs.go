@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -37,7 +36,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.Choice("basis", "radial functions: gaussian, or bessel with a polynomial envelope (10 either way)", "gaussian", "bessel").AsModel(),
 		gpuprof.IntKnob("mul", "channels: per irrep, or for deepaw the total the irreps share", 8, 1, maxMul).AsModel(),
 		gpuprof.IntKnob("lmax", "largest degree of the spherical harmonics", 2, 0, 6).AsModel(),
-		{Name: "edges", Doc: "use only the first N edges of every batch", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne, Model: true},
+		gpuprof.CountKnob("edges", "use only the first N edges of every batch").AsModel(),
 		gpuprof.IntKnob("batch", "points per step", 512, 1, maxBatch),
 		gpuprof.Choice("impl", "tensor product: csr (one writer a row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch an operation, as eager e3nn)",
 			op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused),
@@ -49,13 +48,13 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.Choice("pinned", "host memory of the copies: on (pinned once), off (pageable)", "on", "off"),
 		gpuprof.Choice("async_copy", "off makes the caller wait for the batch's copy and for the result's, as .to(device) and .cpu() do", "on", "off"),
 		gpuprof.Choice("streams", "2 copies batches on a stream beside the one that computes, 1 on the same", "2", "1"),
-		{Name: "sync", Doc: "when the caller waits for the device: never, every step, or every K steps", Default: never, Values: []string{never, "step"}, Accept: "every:K", Parse: everyK},
+		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
 		{Name: "item_reads", Doc: "how the result is read each step: packed (its one copy, nobody waits) or N four-byte reads beside it, each followed by a synchronise, as .item() does",
 			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 0 to %d", maxItemReads), Parse: itemReads},
 		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise (GPU only)", resetOff, "on", resetSync),
-		{Name: "pool_trim", Doc: "give the memory pool's unused memory back to the device: never, or every K steps (GPU only)", Default: never, Values: []string{never}, Accept: "every:K", Parse: trimEvery},
+		gpuprof.EveryKnob("pool_trim", "give the memory pool's unused memory back to the device: never, or every K steps (GPU only)", never, never),
 		gpuprof.Choice("autotune", "search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported", "off", "on"),
-		{Name: "threads", Doc: "CPU threads of the host device", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne},
+		gpuprof.CountKnob("threads", "CPU threads of the host device"),
 	}
 }
 
@@ -68,14 +67,6 @@ func existingFile(s string) (string, error) {
 	return s, nil
 }
 
-func atLeastOne(s string) (string, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("is not a whole number of at least 1")
-	}
-	return strconv.Itoa(n), nil
-}
-
 // itemReads reads a number of single reads; none of them is packed.
 func itemReads(s string) (string, error) {
 	n, err := strconv.Atoi(s)
@@ -86,44 +77,4 @@ func itemReads(s string) (string, error) {
 		return readsPacked, nil
 	}
 	return strconv.Itoa(n), nil
-}
-
-// everyK reads "every:K"; plain K means the same.
-func everyK(s string) (string, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("names no number of steps of at least 1")
-	}
-	if n == 1 {
-		return "step", nil
-	}
-	return "every:" + strconv.Itoa(n), nil
-}
-
-// trimEvery reads "every:K" and keeps every:1, which has no name of its own.
-func trimEvery(s string) (string, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("names no number of steps of at least 1")
-	}
-	return "every:" + strconv.Itoa(n), nil
-}
-
-// period is the number of steps a knob names; 0 is never.
-func period(set gpuprof.Settings, name string) int {
-	switch s := set[name]; s {
-	case never:
-		return 0
-	case "step":
-		return 1
-	default:
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-		return n
-	}
-}
-
-// number reads a knob that is a number or a word; a word is 0.
-func number(set gpuprof.Settings, name string) int {
-	n, _ := strconv.Atoi(set[name])
-	return n
 }

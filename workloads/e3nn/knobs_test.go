@@ -101,7 +101,7 @@ func TestCycle(t *testing.T) {
 		"sync=never": 1, "sync=step": 1, "sync=every:6": 6, "pool_trim=every:4": 4, "sync=every:6,pool_trim=every:4": 12,
 	} {
 		k := resolve(t, "small", strings.Split(kv, ",")...).Knobs
-		s := &session{every: period(k, "sync"), trims: period(k, "pool_trim")}
+		s := &session{every: k.Every("sync"), trims: k.Every("pool_trim")}
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}

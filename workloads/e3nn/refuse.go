@@ -10,7 +10,7 @@ import (
 
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refuseTuning, refuseThreads, refusePrecision, refusePool} {
+	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refuseTuning, gpuprof.RefuseThreads, refusePrecision, refusePool} {
 		if err := refuse(d, set); err != nil {
 			return err
 		}
@@ -56,16 +56,6 @@ func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
 // rounds says that a precision is less than float32's.
 func rounds(p string) bool { return p == op.TF32 || p == op.BF16 || p == op.FP16 }
 
-func refuseThreads(d gpuprof.Info, set gpuprof.Settings) error {
-	switch n := number(set, "threads"); {
-	case n > 0 && d.MaxThreads == 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
-	case n > d.MaxThreads:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
-	}
-	return nil
-}
-
 // refusePrecision names a precision or library that the device has not.
 func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
@@ -84,7 +74,7 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 // takes no memory, so that there is nothing else these knobs could act on.
 func refusePool(d gpuprof.Info, set gpuprof.Settings) error {
 	trim, reset := set["pool_trim"], set["reset_stats"]
-	trims := period(set, "pool_trim") > 0
+	trims := set.Every("pool_trim") > 0
 	switch {
 	case trims && d.Kind == "host":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: its memory comes from no pool; use pool_trim=never, or a GPU", trim, d.Name)

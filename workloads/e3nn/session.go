@@ -83,7 +83,7 @@ type stageOps struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: arena{dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch"), every: period(c.Knobs, "sync"), trims: period(c.Knobs, "pool_trim"), items: number(c.Knobs, "item_reads"),
+		rows: c.Knobs.Int("batch"), every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), items: c.Knobs.Int("item_reads"),
 		blocking: !c.Knobs.On("async_copy"), reset: c.Knobs["reset_stats"],
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)

@@ -78,23 +78,15 @@ func (Workload) Knobs() []gpuprof.Knob {
 			"fp32", "tf32", "bf16", "fp16"),
 		gpuprof.Choice("deterministic", "metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on", "off"),
 		gpuprof.Choice("graph", "launch the step's kernels one by one, or capture them once and replay", "off", "on"),
-		{Name: "sync", Doc: "when the caller waits for the device: never, every step, or every K steps", Default: never, Values: []string{never, "step"}, Accept: "every:K", Parse: everyK},
+		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
 		{Name: "item_reads", Doc: "how metrics are read each step: packed (one copy, nobody waits) or N four-byte reads, each followed by a synchronise, as .item() does",
 			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 1 to %d", maxItemReads), Parse: itemReads},
 		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise", "off", "on", resetSync),
-		{Name: "pool_trim", Doc: "give cached scratch memory back to the device: never, or every K steps", Default: never, Values: []string{never}, Accept: "every:K", Parse: trimEvery},
+		gpuprof.EveryKnob("pool_trim", "give cached scratch memory back to the device: never, or every K steps", never, never),
 		gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on"),
 		gpuprof.Choice("autotune", "search for the fastest tile of the matrix products when the workload opens; the cost is reported", "off", "on"),
-		{Name: "threads", Doc: "CPU threads of the host device", Default: "all", Values: []string{"all"}, Accept: "integer >= 1", Parse: atLeastOne},
+		gpuprof.CountKnob("threads", "CPU threads of the host device"),
 	}
-}
-
-func atLeastOne(s string) (string, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("is not a whole number of at least 1")
-	}
-	return strconv.Itoa(n), nil
 }
 
 func itemReads(s string) (string, error) {
@@ -105,53 +97,10 @@ func itemReads(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// everyK reads "every:K"; plain K means the same.
-func everyK(s string) (string, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("names no number of steps of at least 1")
-	}
-	if n == 1 {
-		return "step", nil
-	}
-	return "every:" + strconv.Itoa(n), nil
-}
-
-// trimEvery reads "every:K" and keeps every:1, which has no name of its own.
-func trimEvery(s string) (string, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-	if err != nil || n < 1 {
-		return "", fmt.Errorf("names no number of steps of at least 1")
-	}
-	return "every:" + strconv.Itoa(n), nil
-}
-
-// period is the number of steps a knob names; 0 is never.
-func period(set gpuprof.Settings, name string) int {
-	switch s := set[name]; s {
-	case never:
-		return 0
-	case "step":
-		return 1
-	default:
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "every:"))
-		return n
-	}
-}
-
-// number reads a knob that is a number or a word; a word is 0.
-func number(set gpuprof.Settings, name string) int {
-	n, _ := strconv.Atoi(set[name])
-	return n
-}
-
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	switch n := number(set, "threads"); {
-	case n > 0 && d.MaxThreads == 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
-	case n > d.MaxThreads:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+	if err := gpuprof.RefuseThreads(d, set); err != nil {
+		return err
 	}
 	if err := refuseLibraries(d, set); err != nil {
 		return err

@@ -164,7 +164,7 @@ func TestCycle(t *testing.T) {
 			set = strings.Split(kv, ",")
 		}
 		k := resolve(t, "small", set...).Knobs
-		s.every, s.trims = period(k, "sync"), period(k, "pool_trim")
+		s.every, s.trims = k.Every("sync"), k.Every("pool_trim")
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}

@@ -66,7 +66,7 @@ type slot struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
-		mem: arena{dev: d}, every: period(c.Knobs, "sync"), trims: period(c.Knobs, "pool_trim"), reset: c.Knobs["reset_stats"], items: number(c.Knobs, "item_reads"),
+		mem: arena{dev: d}, every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), reset: c.Knobs["reset_stats"], items: c.Knobs.Int("item_reads"),
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
 	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
