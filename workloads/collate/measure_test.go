@@ -28,7 +28,7 @@ func TestRunReconciles(t *testing.T) {
 		"workers=2,pinned=off,async_copy=off,item_reads=2", "workers=1,persistent=off,epoch=2,sync=never",
 	} {
 		t.Run(set, func(t *testing.T) {
-			r, err := measure.Run(t.Context(), openHost(t, 0), plan(t, 12, append(strings.Split(set, ","), "batch=12", "consume=1")...))
+			r, err := measure.Run(t.Context(), openHost(t, 0), plan(t, 12, append(strings.Split(set, ","), "batch=32", "consume=1")...))
 			if err != nil {
 				t.Fatal(err)
 			}
