@@ -31,11 +31,11 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	var out []gpuprof.Check
 	for k := range depth {
-		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]errorNorm, stageCount)}
+		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]op.ErrorNorm, stageCount)}
 		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
 			return out, err
 		}
-		out = mergeChecks(out, c.checks())
+		out = op.MergeChecks(out, c.checks())
 	}
 	return out, ctx.Err()
 }
@@ -59,7 +59,7 @@ type checker struct {
 	rows  []int
 	edges int
 	refs  []rowReference // one per rows
-	errs  []errorNorm
+	errs  []op.ErrorNorm
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -133,10 +133,10 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		lo, hi := int(rowptr[r]), int(rowptr[r+1])
 		n := hi - lo // a prefix may cut the row
 		if n > len(want.Src) || s.in.prefix == 0 && n != len(want.Src) || !slices.Equal(src[lo:hi], want.Src[:n]) {
-			c.errs[stCollate].diff, c.errs[stCollate].used = math.Inf(1), true
+			c.errs[stCollate].Diff, c.errs[stCollate].Used = math.Inf(1), true
 			continue
 		}
-		c.errs[stCollate].add(vec[3*lo:3*hi], floats64(want.Vec[:3*n]))
+		c.errs[stCollate].Add(vec[3*lo:3*hi], floats64(want.Vec[:3*n]))
 	}
 	if err := s.send(sl, c.edges, silent{}); err != nil {
 		return err
@@ -153,12 +153,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 			return err
 		}
 		// Bits, not numbers: an index may look like a NaN.
-		c.errs[stH2D].used = true
-		for i, w := range gpuprof.Ints(copied.host)[:copied.n] {
-			if uint32(w) != math.Float32bits(got[i]) {
-				c.errs[stH2D].diff = math.Inf(1)
-			}
-		}
+		c.errs[stH2D].Same(got, gpuprof.Floats(copied.host)[:copied.n])
 	}
 	return nil
 }
@@ -249,17 +244,12 @@ func (c *checker) copyBack(sl *slot) error {
 	if err := c.s.main.Sync(); err != nil {
 		return err
 	}
-	got := gpuprof.Ints(sl.out)
+	got := gpuprof.Floats(sl.out)
 	dev, err := c.read(c.s.result(), 0, len(got))
 	if err != nil {
 		return err
 	}
-	c.errs[stD2H].used = true
-	for i, g := range got {
-		if uint32(g) != math.Float32bits(dev[i]) {
-			c.errs[stD2H].diff = math.Inf(1)
-		}
-	}
+	c.errs[stD2H].Same(dev, got)
 	return nil
 }
 
@@ -269,7 +259,7 @@ func (c *checker) compare(stage int, b gpuprof.Buffer, at int, ref []float64) er
 	if err != nil {
 		return err
 	}
-	c.errs[stage].add(got, ref)
+	c.errs[stage].Add(got, ref)
 	return nil
 }
 
@@ -301,7 +291,7 @@ func (c *checker) checks() []gpuprof.Check {
 	}
 	var out []gpuprof.Check
 	for st, e := range c.errs {
-		if !e.used {
+		if !e.Used {
 			continue
 		}
 		tol := tolerances[c.s.set["precision"]] // all behind radial inherits its rounding
@@ -311,7 +301,7 @@ func (c *checker) checks() []gpuprof.Check {
 		case stSph:
 			tol = fp32Tolerance
 		}
-		rel := e.relative()
+		rel := e.Relative()
 		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
 	}
 	return out

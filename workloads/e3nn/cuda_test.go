@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // simulated is the simulated GPU. Without libraries it hides its cuBLAS: a
@@ -160,11 +161,11 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	host := openOn(t, openHost(t, 0), "small", shared...)
 	defer host.Close()
 	run(t, host, 4)
-	var e errorNorm
+	var e op.ErrorNorm
 	for k := range depth {
-		e.add(gpuprof.Floats(s.slots[k].out), floats64(gpuprof.Floats(host.slots[k].out)))
+		e.Add(gpuprof.Floats(s.slots[k].out), floats64(gpuprof.Floats(host.slots[k].out)))
 	}
-	if r := e.relative(); !(r <= tolerances[s.set["precision"]]) || e.ref == 0 {
+	if r := e.Relative(); !(r <= tolerances[s.set["precision"]]) || e.Ref == 0 {
 		t.Errorf("after four steps the result is %.3g from the host's", r)
 	}
 }

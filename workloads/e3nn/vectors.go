@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
@@ -170,9 +171,9 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 
 // result32 and result64 compare what was computed with the case's out.
 func result32(got []float32, want array) gpuprof.CaseResult {
-	var e errorNorm
-	e.add(got, want)
-	return gpuprof.CaseResult{Precision: "float32", RelativeError: gpuprof.Number(e.relative()), Tolerance: vectorTolerance32}
+	var e op.ErrorNorm
+	e.Add(got, want)
+	return gpuprof.CaseResult{Precision: "float32", RelativeError: gpuprof.Number(e.Relative()), Tolerance: vectorTolerance32}
 }
 
 func result64(got []float64, want array) gpuprof.CaseResult {
@@ -181,7 +182,7 @@ func result64(got []float64, want array) gpuprof.CaseResult {
 		diff += (got[i] - w) * (got[i] - w)
 		ref += w * w
 	}
-	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(errorNorm{diff: diff, ref: ref}.relative()), Tolerance: vectorTolerance64}
+	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: vectorTolerance64}
 }
 
 // samples is how many rows of the given width an array holds.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 const (
@@ -30,11 +31,11 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	var out []gpuprof.Check
 	for k := range depth {
-		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]errorNorm, stageCount)}
+		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]op.ErrorNorm, stageCount)}
 		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
 			return out, err
 		}
-		out = mergeChecks(out, c.checks())
+		out = op.MergeChecks(out, c.checks())
 	}
 	if err := s.restore(); err != nil {
 		return out, err
@@ -51,56 +52,6 @@ func (s *session) referenceSeconds() float64 {
 	return float64(flops) / referenceRate
 }
 
-// mergeChecks keeps the worse of two checks of a stage.
-func mergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
-	for _, c := range b {
-		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
-		switch {
-		case i < 0:
-			a = append(a, c)
-		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
-			c.Rows = a[i].Rows
-			a[i] = c
-		}
-	}
-	return a
-}
-
-// errorNorm adds up ||out-ref||^2 and ||ref||^2.
-type errorNorm struct {
-	diff, ref float64
-	used      bool
-}
-
-func (e *errorNorm) add(out []float32, ref []float64) {
-	e.used = true
-	for i, r := range ref {
-		d := float64(out[i]) - r
-		e.diff += d * d
-		e.ref += r * r
-	}
-}
-
-// same makes any difference of bits infinite.
-func (e *errorNorm) same(a, b []float32) {
-	e.used = true
-	if !slices.Equal(asInts(a), asInts(b)) {
-		e.diff = math.Inf(1)
-	}
-}
-
-// relative is ||out-ref||/||ref||; where the reference is all zero, any
-// difference is infinite.
-func (e errorNorm) relative() float64 {
-	if e.ref == 0 {
-		if e.diff == 0 {
-			return 0
-		}
-		return math.Inf(1)
-	}
-	return math.Sqrt(e.diff / e.ref)
-}
-
 // checker runs one step through the device stage by stage, each output
 // poisoned with NaN beforehand, and compares sampled rows.
 type checker struct {
@@ -112,7 +63,7 @@ type checker struct {
 	whole bool
 	start state
 	top   []float32 // the top layer's state before the carriers move
-	errs  []errorNorm
+	errs  []op.ErrorNorm
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -197,7 +148,7 @@ func (c *checker) input() error {
 	if err != nil {
 		return err
 	}
-	c.errs[stH2D].same(got, gpuprof.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
+	c.errs[stH2D].Same(got, gpuprof.Floats(s.inputs)[c.batch*n:(c.batch+1)*n])
 	return nil
 }
 
@@ -297,14 +248,14 @@ func (c *checker) oneLayer(l int) error {
 		if err != nil {
 			return err
 		}
-		c.errs[stGRU].add(got, ref)
+		c.errs[stGRU].Add(got, ref)
 		if t < sh.T-1 || sh.T == 1 {
 			continue
 		}
 		if got, err = c.read(c.net().h, at, sh.H); err != nil {
 			return err
 		}
-		c.errs[stGRU].add(got, ref)
+		c.errs[stGRU].Add(got, ref)
 	}
 	return nil
 }
@@ -345,14 +296,14 @@ func (c *checker) chain() error {
 			if err != nil {
 				return err
 			}
-			c.errs[stGRU].add(got, in)
+			c.errs[stGRU].Add(got, in)
 		}
 		for l := range h {
 			got, err := c.read(c.net().h, (l*sh.B+k)*sh.H, sh.H)
 			if err != nil {
 				return err
 			}
-			c.errs[stGRU].add(got, h[l])
+			c.errs[stGRU].Add(got, h[l])
 		}
 	}
 	return nil
@@ -378,7 +329,7 @@ func (c *checker) carriersOf() []int {
 // layers for a carrier that has just entered.
 func (c *checker) carriers() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stFlow]
-	e.used = true
+	e.Used = true
 	now := make(map[gpuprof.Buffer][]float32)
 	for _, b := range []gpuprof.Buffer{c.net().h, s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
 		var err error
@@ -395,19 +346,19 @@ func (c *checker) carriers() error {
 		h := c.top[k*sh.H : (k+1)*sh.H]
 		before := carrier{energy: float64(c.start.energy[k]), level: int(c.start.level[k]), x: float64(c.start.place[2*k]), y: float64(c.start.place[2*k+1])}
 		next, record, leaves := refFlow(before, floats64(h), s.params.proj, s.params.bias, sh.D, float64(sources[k]))
-		e.add(now[s.flow.record][k*outputs:(k+1)*outputs], record[:])
-		e.add(now[s.flow.energy][k:k+1], []float64{next.energy})
-		e.add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
+		e.Add(now[s.flow.record][k*outputs:(k+1)*outputs], record[:])
+		e.Add(now[s.flow.energy][k:k+1], []float64{next.energy})
+		e.Add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
 		if int(levels[k]) != next.level {
-			e.diff = math.Inf(1)
+			e.Diff = math.Inf(1)
 		}
 		for l := range sh.L {
 			after := now[c.net().h][(l*sh.B+k)*sh.H:][:sh.H]
 			switch {
 			case leaves:
-				e.add(after, make([]float64, sh.H))
+				e.Add(after, make([]float64, sh.H))
 			case l == sh.L-1:
-				e.same(after, h)
+				e.Same(after, h)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // compared relative to its own size.
 func (c *checker) reduced() error {
 	s, sh, e := c.s, c.s.shape, &c.errs[stMetrics]
-	e.used = true
+	e.Used = true
 	rec, err := c.read(s.flow.record, 0, s.flow.record.Len()/4)
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func (c *checker) reduced() error {
 		if want != 0 {
 			d /= want
 		}
-		e.diff += d * d
-		e.ref++
+		e.Diff += d * d
+		e.Ref++
 	}
 	return nil
 }
@@ -55,12 +55,12 @@ func (c *checker) copyBack() error {
 	if err != nil {
 		return err
 	}
-	c.errs[stMetrics].same(gpuprof.Floats(sl.metrics), metrics)
+	c.errs[stMetrics].Same(gpuprof.Floats(sl.metrics), metrics)
 	rec, err := c.read(s.flow.record, 0, sl.out.Len()/4)
 	if err != nil {
 		return err
 	}
-	c.errs[stD2H].same(gpuprof.Floats(sl.out), rec)
+	c.errs[stD2H].Same(gpuprof.Floats(sl.out), rec)
 	return nil
 }
 
@@ -98,12 +98,12 @@ func (c *checker) graph() error {
 	}
 	last := len(want) - 1
 	for i := range want[:last] {
-		e.same(got[i], want[i])
+		e.Same(got[i], want[i])
 	}
 	for m, v := range got[last] {
 		w := float64(want[last][m])
 		if d := math.Abs(float64(v) - w); !(d <= tolerance*math.Abs(w)) || s.set.On("deterministic") && d != 0 {
-			e.diff = math.Inf(1)
+			e.Diff = math.Inf(1)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c *checker) checks() []gpuprof.Check {
 	}
 	var out []gpuprof.Check
 	for st, e := range c.errs {
-		if !e.used {
+		if !e.Used {
 			continue
 		}
 		tol := tolerance
@@ -127,7 +127,7 @@ func (c *checker) checks() []gpuprof.Check {
 		case stH2D, stD2H, stGraph:
 			tol = 0 // the same bits
 		}
-		rel := e.relative()
+		rel := e.Relative()
 		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // openSimulated opens the simulated driver, with its cuBLAS and cuDNN if
@@ -130,11 +131,11 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	host := openSession(t, "small", append(slices.Clone(settings), "impl=fused")...)
 	host.batches = s.batches
 	run(t, host, 6)
-	var e errorNorm
-	e.add(gpuprof.Floats(s.slots[1].out), floats64(gpuprof.Floats(host.slots[1].out)))
-	e.add(contents(t, s, s.flow.metrics), floats64(contents(t, host, host.flow.metrics)))
-	e.add(contents(t, s, s.slots[1].net.h), floats64(contents(t, host, host.net.h)))
-	if r := e.relative(); !(r <= 4*s.prec.tolerance()) {
+	var e op.ErrorNorm
+	e.Add(gpuprof.Floats(s.slots[1].out), floats64(gpuprof.Floats(host.slots[1].out)))
+	e.Add(contents(t, s, s.flow.metrics), floats64(contents(t, host, host.flow.metrics)))
+	e.Add(contents(t, s, s.slots[1].net.h), floats64(contents(t, host, host.net.h)))
+	if r := e.Relative(); !(r <= 4*s.prec.tolerance()) {
 		t.Errorf("after six steps the result is %.3g from the host's", r)
 	}
 }

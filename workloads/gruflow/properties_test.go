@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time and see
@@ -121,10 +122,10 @@ func TestTrajectory(t *testing.T) {
 					}
 				}
 			}
-			var e errorNorm
-			e.add(contents(t, s, s.net.h), h)
-			e.add(gpuprof.Floats(s.slots[(n-1)%depth].out), records)
-			if r := e.relative(); !(r < 1e-5) {
+			var e op.ErrorNorm
+			e.Add(contents(t, s, s.net.h), h)
+			e.Add(gpuprof.Floats(s.slots[(n-1)%depth].out), records)
+			if r := e.Relative(); !(r < 1e-5) {
 				t.Errorf("after %d steps the error is %.3g", n, r)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
@@ -309,12 +310,12 @@ func refForward(s shape, layers []layer64, x, h0 []float64) (out, hn []float64) 
 func compare(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 	worst := gpuprof.Number(0)
 	for _, p := range [][2][]float64{{out, wantOut}, {hn, wantHn}} {
-		var e errorNorm
+		var e op.ErrorNorm
 		for i, w := range p[1] {
-			e.diff += (p[0][i] - w) * (p[0][i] - w)
-			e.ref += w * w
+			e.Diff += (p[0][i] - w) * (p[0][i] - w)
+			e.Ref += w * w
 		}
-		if r := gpuprof.Number(e.relative()); !(r <= worst) {
+		if r := gpuprof.Number(e.Relative()); !(r <= worst) {
 			worst = r
 		}
 	}

@@ -1,0 +1,59 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// ErrorNorm adds up ||out-ref||^2 and ||ref||^2 of what a stage wrote.
+type ErrorNorm struct {
+	Diff, Ref float64
+	Used      bool // whether anything was compared
+}
+
+// Add compares a device's float32 with the float64 reference, element by element.
+func (e *ErrorNorm) Add(out []float32, ref []float64) {
+	e.Used = true
+	for i, r := range ref {
+		d := float64(out[i]) - r
+		e.Diff += d * d
+		e.Ref += r * r
+	}
+}
+
+// Same makes any difference of bits infinite.
+func (e *ErrorNorm) Same(a, b []float32) {
+	e.Used = true
+	if !slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }) {
+		e.Diff = math.Inf(1)
+	}
+}
+
+// Relative is ||out-ref||/||ref||; where the reference is all zero, any
+// difference is infinite.
+func (e ErrorNorm) Relative() float64 {
+	if e.Ref == 0 {
+		if e.Diff == 0 {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	return math.Sqrt(e.Diff / e.Ref)
+}
+
+// MergeChecks keeps the worse of two checks of a stage.
+func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
+	for _, c := range b {
+		i := slices.IndexFunc(a, func(x gpuprof.Check) bool { return x.Stage == c.Stage })
+		switch {
+		case i < 0:
+			a = append(a, c)
+		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
+			c.Rows = a[i].Rows
+			a[i] = c
+		}
+	}
+	return a
+}
