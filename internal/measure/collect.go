@@ -29,7 +29,7 @@ type samples struct {
 	blocks                int
 	probedPairs           [][]float64 // by pair of neighbouring blocks, for the overhead
 	barePairs             [][]float64
-	worstMismatch         float64
+	mismatches            []float64 // of the clocks, one a block
 }
 
 func newSamples(stages []gpuprof.Stage) *samples {
@@ -43,7 +43,7 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	if b.rec == nil {
 		return
 	}
-	s.worstMismatch = max(s.worstMismatch, b.mismatch)
+	s.mismatches = append(s.mismatches, b.mismatch)
 	p := b.periods(mode)
 	p = p[:min(len(p), limit)]
 	side := gpuprof.SideProbed

@@ -335,3 +335,37 @@ func TestMergeTelemetry(t *testing.T) {
 		t.Error("merging changed the first process's result")
 	}
 }
+
+// fastClock is a device whose events run fast.
+type fastClock struct {
+	gpuprof.Device
+	factor float64
+}
+
+func (d fastClock) ElapsedNS(from, to gpuprof.Event) (int64, error) {
+	ns, err := d.Device.ElapsedNS(from, to)
+	return int64(d.factor * float64(ns)), err
+}
+
+// A device clock that runs wrong is seen by the caller's; one late wake-up of
+// the caller is not such a clock.
+func TestClockMismatch(t *testing.T) {
+	p := fake{spin: time.Millisecond}.plan()
+	r, err := Run(context.Background(), fastClock{openHost(t), 1.1}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "clock-mismatch" }) {
+		t.Errorf("a clock 10 %% too fast was believed: %+v", r.Warnings)
+	}
+	for _, c := range []struct {
+		blocks []float64
+		want   bool
+	}{{nil, false}, {[]float64{0, 0, 0.5}, false}, {[]float64{0.02}, true}, {[]float64{0.02, 0, 0.03}, true}} {
+		s := newSamples(nil)
+		s.mismatches = c.blocks
+		if d, got := s.clocksDiffer(); got != c.want {
+			t.Errorf("blocks that differ by %v: %v (%v), want %v", c.blocks, got, d, c.want)
+		}
+	}
+}

@@ -97,8 +97,8 @@ func (r *runner) addWarnings() {
 		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median is not what a row of steps takes", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
 			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and quieten the machine")
 	}
-	if s.worstMismatch > clockMismatch {
-		r.warn("clock-mismatch", fmt.Sprintf("in one block the steps' periods and the caller's clock differ by %.1f %%", 100*s.worstMismatch),
+	if d, yes := s.clocksDiffer(); yes {
+		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the caller's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
 	if !r.apart { // else the ladder has said it
@@ -108,6 +108,14 @@ func (r *runner) addWarnings() {
 	if cpus := float64(r.run.Device.CPUCores); r.run.Device.Load > cpus && cpus > 0 {
 		r.warn("busy-machine", fmt.Sprintf("the load average was %.1f on %d CPUs when the run began", r.run.Device.Load, r.run.Device.CPUCores), "wait until other work is done")
 	}
+}
+
+// clocksDiffer compares the device's clock with the caller's. One that runs
+// wrong does so in most blocks; in a single one the caller may have been woken
+// late.
+func (s *samples) clocksDiffer() (share float64, yes bool) {
+	share = stats.Median(s.mismatches)
+	return share, share > clockMismatch
 }
 
 // overheadLimit is what a probe may cost, as a share of the step.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/perf/benchmath"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -141,6 +142,48 @@ const (
 	bootstrapDraws = 2000
 	bootstrapWork  = 2e7 // samples sorted in all: about two seconds
 )
+
+// PairedRatio is the median of the ratios a[k]/b[k], where a[k] and b[k] were
+// measured one right after the other. What slows both, such as a burst of other
+// work longer than a pair, does not touch a ratio, and what hits one of them
+// touches one ratio of many; the ratio of two medians keeps the first.
+//
+// The 95 % interval is that of the sign test (order statistics at ranks from
+// the binomial distribution; Conover, Practical Nonparametric Statistics, 3.2),
+// and asks nothing of how ratios scatter. It needs 6 pairs; with 2 to 5 the
+// interval is Student's t over the logarithms, widened to hold the median.
+// ok is false with fewer, or where a ratio is not a positive number.
+func PairedRatio(a, b []float64) (r gpuprof.Ratio, ok bool) {
+	k := min(len(a), len(b))
+	logs := make([]float64, k)
+	for i := range logs {
+		logs[i] = math.Log(a[i] / b[i])
+		if math.IsNaN(logs[i]) || math.IsInf(logs[i], 0) {
+			return gpuprof.Ratio{}, false
+		}
+	}
+	if k < 2 {
+		return gpuprof.Ratio{}, false
+	}
+	theta := medianOf(logs) // logs are sorted now
+	if rank := signRank(k); rank > 0 {
+		return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(logs[rank-1]), math.Exp(logs[k-rank])}}, true
+	}
+	mean, half := MeanInterval(logs)
+	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(min(mean-half, theta)), math.Exp(max(mean+half, theta))}}, true
+}
+
+// signRank is the largest r for which the r-th smallest and the r-th largest
+// of n values hold their median between them 95 times of 100; 0 where not even
+// all of them do. Alike on both sides, so that swapping a and b negates.
+func signRank(n int) int {
+	tail := distuv.Binomial{N: float64(n), P: 0.5}
+	r := 0
+	for r < n/2 && tail.CDF(float64(r)) <= 0.025 {
+		r++
+	}
+	return r
+}
 
 // MeanRatio is the exponential of the mean of the logarithms of ratios, with
 // its t interval; ok is false with fewer than two.

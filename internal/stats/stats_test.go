@@ -105,6 +105,89 @@ func TestMedianRatioCoverage(t *testing.T) {
 	}
 }
 
+// Bursts of other work that last longer than a pair slow both of its blocks,
+// shorter ones one of them. The interval must cover the true ratio and be
+// narrower than that of the ratio of two medians.
+func TestPairedRatioCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, pairs := range []int{4, 6, 9, 24, 60} {
+		covered, trials := 0, 400
+		var paired, unpaired []float64
+		for trial := range trials {
+			a, b := make([]float64, pairs), make([]float64, pairs)
+			blocksA, blocksB := make([][]float64, pairs), make([][]float64, pairs)
+			burst := 1.0
+			for k := range a {
+				if rng.IntN(4) == 0 {
+					burst = 1 + 0.6*rng.Float64()*float64(rng.IntN(2))
+				}
+				one := func() float64 {
+					v := burst * math.Exp(0.01*rng.NormFloat64())
+					if rng.IntN(10) == 0 {
+						v *= 1.3
+					}
+					return v
+				}
+				a[k], b[k] = 1.05*one(), one()
+				blocksA[k], blocksB[k] = a[k:k+1], b[k:k+1]
+			}
+			r, ok := stats.PairedRatio(a, b)
+			if !ok {
+				t.Fatal("no ratio")
+			}
+			if r.CI95[0] <= 1.05 && 1.05 <= r.CI95[1] {
+				covered++
+			}
+			if trial < 20 {
+				m, _ := stats.MedianRatio(blocksA, blocksB)
+				paired, unpaired = append(paired, math.Log(r.CI95[1]/r.CI95[0])), append(unpaired, math.Log(m.CI95[1]/m.CI95[0]))
+			}
+		}
+		if covered < trials*92/100 { // 95 % or more expected; under 368 of 400 once in 200
+			t.Errorf("%d pairs: covered %d of %d", pairs, covered, trials)
+		}
+		if p, u := stats.Median(paired), stats.Median(unpaired); pairs >= 24 && p > u/2 {
+			t.Errorf("%d pairs: interval of %.3f, %.3f by the ratio of medians", pairs, p, u)
+		}
+	}
+}
+
+func TestPairedRatioProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 40).Draw(t, "pairs")
+		times := rapid.SliceOfN(rapid.Float64Range(1e-6, 1e3), n, n)
+		a, b, k := times.Draw(t, "a"), times.Draw(t, "b"), rapid.Float64Range(1e-3, 1e3).Draw(t, "k")
+		r, ok := stats.PairedRatio(a, b)
+		if !ok || !(0 < r.CI95[0] && r.CI95[0] <= r.Ratio && r.Ratio <= r.CI95[1]) {
+			t.Fatalf("out of order: %+v", r)
+		}
+		near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Abs(y) }
+		if s, _ := stats.PairedRatio(b, a); !near(s.Ratio, 1/r.Ratio) || !near(s.CI95[0], 1/r.CI95[1]) || !near(s.CI95[1], 1/r.CI95[0]) {
+			t.Fatalf("swapped: %+v, was %+v", s, r)
+		}
+		scaled := make([]float64, n)
+		for i := range a {
+			scaled[i] = k * a[i]
+		}
+		if s, _ := stats.PairedRatio(scaled, b); !near(s.Ratio, k*r.Ratio) || !near(s.CI95[0], k*r.CI95[0]) || !near(s.CI95[1], k*r.CI95[1]) {
+			t.Fatalf("scaled by %v: %+v, was %+v", k, s, r)
+		}
+	})
+}
+
+func TestPairedRatioKnownAnswer(t *testing.T) {
+	// Nine pairs: the ranks are 2 and 8 (the binomial tail below 2 is 10/512).
+	a, b := []float64{9, 1, 8, 2, 7, 3, 6, 4, 50}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 10}
+	if r, ok := stats.PairedRatio(a, b); !ok || math.Abs(r.Ratio-5) > 1e-12 || math.Abs(r.CI95[0]-2) > 1e-12 || math.Abs(r.CI95[1]-8) > 1e-12 {
+		t.Errorf("ratio %+v, want 5 [2, 8]", r)
+	}
+	for _, bad := range [][2][]float64{{{1}, {1}}, {{1, 0}, {1, 1}}, {{1, 1}, {1, 0}}, {{1, math.NaN()}, {1, 1}}, {nil, nil}} {
+		if r, ok := stats.PairedRatio(bad[0], bad[1]); ok {
+			t.Errorf("%v gave %+v", bad, r)
+		}
+	}
+}
+
 func TestRatiosOfTooLittle(t *testing.T) {
 	if _, ok := stats.MedianRatio([][]float64{{1}}, [][]float64{{1}}); ok {
 		t.Error("one pair has no interval")

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -25,11 +26,11 @@ type drawn struct {
 	ok    bool
 }
 
-// ratioOf is the ratio of medians B/A. Blocks within one process (one figure
-// each) are pooled, pair by pair: a burst of other work then spoils a block and
-// hardly the answer. Processes (many figures each) are replicates: the mean
-// over them by the paired hierarchical bootstrap. Costs that are the same in
-// every block (bytes) are exact.
+// ratioOf is the ratio B/A. Blocks within one process (one figure each) were
+// measured in pairs: the median of their ratios counts, so that a burst of other
+// work spoils a pair at most and hardly the answer. Processes (many figures
+// each) are replicates: the mean over them by the paired hierarchical bootstrap.
+// Costs that are the same in every block (bytes) are exact.
 func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
 	if exact(a) && exact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
@@ -42,8 +43,8 @@ func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
 		if len(a) < fewestPairs {
 			return drawn{}
 		}
-		r, ok := stats.MedianRatio(b, a)
-		return drawn{r.Ratio, r.CI95, ok && !math.IsNaN(r.CI95[0]) && !math.IsInf(r.CI95[1], 0)}
+		r, ok := stats.PairedRatio(slices.Concat(b...), slices.Concat(a...))
+		return drawn{r.Ratio, r.CI95, ok}
 	}
 	e, ok := bs.Paired(a, b)
 	if !ok || math.IsNaN(e.SE) {
