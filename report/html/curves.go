@@ -133,6 +133,7 @@ type sweepView struct {
 	Subject, Device string
 	Names, Titles   []string
 	Rows            []sweepRow
+	Shares          gridView // of stages
 	Step, Rate      *chart
 	Legend          []legendItem
 	Warnings        []notice
@@ -155,6 +156,15 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 	}
 	for _, p := range points {
 		v.Rows = append(v.Rows, sweepRow{p.Setting, p.Cells(), p.Status})
+	}
+	if stages, rows := view.Shares(runs); len(stages) > 0 {
+		v.Shares = gridView{Heading: "Table of the stages' shares", Caption: view.SharesText + ".", Titles: slices.Clone(v.Names)}
+		for _, s := range stages {
+			v.Shares.Titles = append(v.Shares.Titles, view.Clean(s, 40))
+		}
+		for i, p := range points {
+			v.Shares.Rows = append(v.Shares.Rows, append(slices.Clone(p.Setting), rows[i]...))
+		}
 	}
 	v.Warnings = notices(runs)
 	knob, numeric, curves, ok := view.Scaling(runs)

@@ -5,6 +5,7 @@ package markdown
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -190,7 +191,14 @@ func (d *doc) sweep(runs []*gpuprof.Run) {
 	for _, p := range points {
 		rows = append(rows, append(p.Setting, p.Cells()...))
 	}
-	d.table(0, append(names, view.CellTitles()...), rows)
+	d.table(0, append(slices.Clone(names), view.CellTitles()...), rows)
+	if stages, shares := view.Shares(runs); len(stages) > 0 {
+		d.printf("%s.\n\n", text(view.SharesText))
+		for i, p := range points {
+			rows[i] = append(slices.Clone(p.Setting), shares[i]...)
+		}
+		d.table(0, append(names, stages...), rows)
+	}
 	d.warnings(runs)
 	for i, r := range runs {
 		title := view.SettingText(r, view.Vary(runs))

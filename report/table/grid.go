@@ -64,6 +64,27 @@ func sweepColumns(runs []*gpuprof.Run) (cols []column, colors []string) {
 	return cols, colors
 }
 
+// shareColumns are the settings of a sweep with the stages' shares.
+func shareColumns(runs []*gpuprof.Run) (cols []column) {
+	names, points := view.Points(runs)
+	stages, rows := view.Shares(runs)
+	if len(stages) == 0 {
+		return nil
+	}
+	for i, n := range names {
+		cols = append(cols, column{title: view.Clean(n, 16), drop: i})
+	}
+	for i, s := range stages { // the smallest goes first
+		cols = append(cols, column{title: view.Clean(s, 16), drop: 100 + i})
+	}
+	for i, p := range points {
+		for j, cell := range append(slices.Clone(p.Setting), rows[i]...) {
+			cols[j].cells = append(cols[j].cells, view.Clean(cell, 28))
+		}
+	}
+	return cols
+}
+
 // grid prints the columns that fit. colors, when given, paints a row's last cell.
 func (p *printer) grid(cols []column, colors []string) error {
 	cols = fit(cols, p.o.width())

@@ -72,6 +72,14 @@ func Sweep(w io.Writer, runs []*gpuprof.Run, o Options) error {
 		p.blank()
 		p.wrap("", "x first is the step's median over the first row's; intervals are "+view.IntervalKind(runs[0].Step)+".")
 	}
+	if shares := shareColumns(runs); shares != nil {
+		p.blank()
+		p.wrap("", view.SharesText+".")
+		p.blank()
+		if err := p.grid(shares, nil); err != nil {
+			return err
+		}
+	}
 	p.sweepNotes(runs)
 	_, err := io.WriteString(w, p.b.String())
 	return err

@@ -1,7 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -71,4 +74,49 @@ func (p Point) Cells() []string {
 // CellTitles name Cells.
 func CellTitles() []string {
 	return []string{"step", "95 % interval", "throughput", "x first", "checks", "status"}
+}
+
+// What the table of a sweep's stages shows: at most so many, and none that is
+// below the share in every run.
+const (
+	mostShares = 7
+	leastShare = 0.01
+)
+
+// SharesText says what Shares are.
+const SharesText = "Exposed share of each stage: the part of the step that is its alone"
+
+// Shares say why one setting of a sweep is faster than another: for every run
+// the exposed share of each stage that matters in one of them, the largest
+// first. Both are empty where no run has stages.
+func Shares(runs []*gpuprof.Run) (stages []string, rows [][]string) {
+	most := map[string]float64{}
+	byRun := make([]map[string]Stage, len(runs))
+	for i, r := range runs {
+		byRun[i] = map[string]Stage{}
+		if !HasTimes(r) {
+			continue
+		}
+		for _, s := range Stages(r) {
+			byRun[i][s.Name] = s
+			if s.Share >= leastShare {
+				most[s.Name] = max(most[s.Name], s.Share)
+			}
+		}
+	}
+	stages = slices.SortedFunc(maps.Keys(most), func(a, b string) int {
+		return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
+	})
+	if len(stages) == 0 {
+		return nil, nil
+	}
+	stages = stages[:min(len(stages), mostShares)]
+	for i := range runs {
+		var row []string
+		for _, name := range stages {
+			row = append(row, ShareCell(byRun[i][name]))
+		}
+		rows = append(rows, row)
+	}
+	return stages, rows
 }
