@@ -123,7 +123,7 @@ func BenchmarkCleanRuns(b *testing.B) {
 	}
 }
 
-const cleanTries = 4
+const cleanTries = 24
 
 func isNoise(f gpuprof.Finding) bool { return f.Rule == "noise" }
 
