@@ -190,10 +190,16 @@ func (c *claimRunner) sit(k Claim, limit time.Duration) (*Outcome, error) {
 	case 1: // the blocks of one sitting: better than nothing
 		return sat[0], nil
 	}
+	// Blocks of a sitting were measured in pairs: as their ratios they are free
+	// of what slowed a whole pair. Over 1, sittings are replicates of a ratio.
 	all := *sat[0]
 	all.A, all.B = nil, nil
 	for _, o := range sat {
-		all.A, all.B = append(all.A, slices.Concat(o.A...)), append(all.B, slices.Concat(o.B...))
+		var one, ratios []float64
+		for i := range o.A {
+			one, ratios = append(one, 1), append(ratios, o.B[i][0]/o.A[i][0])
+		}
+		all.A, all.B = append(all.A, one), append(all.B, ratios)
 	}
 	return &all, nil
 }
