@@ -20,7 +20,7 @@ def metric(gate, name):
 
 def log_medians(metric, side):
     """Log run medians of one side, of every stage of the gate that measured it."""
-    sources = [metric.get("samples"), (metric.get("stage1") or {}).get("samples")]
+    sources = [metric.get("samples")] + [(metric.get(stage) or {}).get("samples") for stage in ("stage1", "stage2")]
     runs = [run for s in sources if s for run in s[side] or []]
     return [math.log(statistics.median(run)) for run in runs if run]
 

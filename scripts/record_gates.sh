@@ -10,8 +10,8 @@
 # WORKLOAD (e3nn), PRESET (small), STAGE (tensor_product), KERNEL (tp_csr) choose
 # what is measured, MIN_TIME (250ms) how long each process samples, OUT
 # (baselines/gates) where OUT.md and OUT.json are written. It takes 12 processes a
-# gate and 24 more where stage 1 cannot decide, one to two seconds each: run it on
-# a machine that does nothing else. Needs python3.
+# gate, 24 more where stage 1 cannot decide and again 24 where stage 3 has to, one
+# to two seconds each: run it on a machine that does nothing else. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
