@@ -80,6 +80,7 @@ const (
 	longStep      = time.Second // past it, blocks shrink to single steps
 	clockMismatch = 0.01
 	unevenSteps   = 0.1 // mean over median
+	lostOverhead  = 0.2 // width of an interval whose ends say nothing
 	hostOverhead  = 0.005
 	gpuOverhead   = 0.01
 )

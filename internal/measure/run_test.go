@@ -369,3 +369,26 @@ func TestClockMismatch(t *testing.T) {
 		}
 	}
 }
+
+func TestOverheadWarning(t *testing.T) {
+	for _, c := range []struct {
+		ci         [2]float64
+		code, text string
+	}{
+		{[2]float64{0.99, 1.004}, "", ""},
+		{[2]float64{1.01, 1.02}, "overhead-high", "by 1.00 % to 2.00 %"},
+		{[2]float64{0.98, 1.03}, "overhead-uncertain", "between -2.00 % and 3.00 %"},
+		{[2]float64{0.06, 44.3}, "overhead-uncertain", "lost in the steps' own noise"},
+	} {
+		r := &runner{run: &gpuprof.Run{Overhead: &gpuprof.Ratio{Ratio: 1, CI95: c.ci}}}
+		r.run.Device.Kind = "host"
+		r.overheadWarning()
+		code, text := "", ""
+		for _, w := range r.run.Warnings {
+			code, text = w.Code, w.Text
+		}
+		if code != c.code || !strings.Contains(text, c.text) {
+			t.Errorf("%v: %q %q, want %q %q", c.ci, code, text, c.code, c.text)
+		}
+	}
+}

@@ -239,49 +239,59 @@ func TestFaultsOnCUDA(t *testing.T) {
 	for _, w := range workloadsByName() {
 		for name, f := range faults {
 			t.Run(w.Name()+", "+name, func(t *testing.T) {
-				d, lib := simulated(t, false)
-				p := planOf(t, w)
-				planted := false
-				plant := func() {
-					if !planted {
-						planted = true
-						sim.Set(t, lib, f.configuration)
-					}
-				}
-				if f.phase == "" {
-					plant()
-				}
-				p.Samples, p.MaxTime = 30, 6*time.Second // several blocks
-				p.Progress = func(at Progress) {
-					if at.Phase == f.phase && (f.phase != "sample" || at.Done > 0) {
-						plant()
-					}
-				}
-				run, err := measured(quick{d}, p)
-				if !planted || !errors.Is(err, f.kind) {
-					t.Fatalf("planted %t, error %v", planted, err)
-				}
-				if run == nil || run.Status != gpuprof.Partial || run.Reason != err.Error() || !strings.Contains(err.Error(), ": ") {
-					t.Fatalf("%+v, %v", run, err)
-				}
-				simulatedOnly(t, run)
-				if late := f.phase == "sample" || f.phase == "kernels"; late != (run.Step.N() > 0) {
-					t.Errorf("%d samples are kept of a fault in phase %q", run.Step.N(), f.phase)
-				} else if late {
-					addsUp(t, run)
-				}
-				if f.dead {
-					if use := d.Memory().InUse; use != 0 {
-						t.Errorf("%d bytes are in use after the run", use)
-					}
-					_ = d.Close() // it can only say again what is known
-					sim.Reset(t, lib)
-					return
-				}
-				closes(t, d, lib)
+				runsInto(t, w, f, false)
 			})
 		}
 	}
+}
+
+// runsInto measures a workload into a fault and returns the error it ends with.
+func runsInto(t *testing.T, w gpuprof.Workload, f fault, libraries bool, set ...string) error {
+	t.Helper()
+	d, lib := simulated(t, libraries)
+	p := planOf(t, w, set...)
+	planted := false
+	plant := func() {
+		if !planted {
+			planted = true
+			sim.Set(t, lib, f.configuration)
+		}
+	}
+	if f.phase == "" {
+		plant()
+	}
+	p.Samples, p.MaxTime = 30, 6*time.Second // several blocks
+	p.Progress = func(at Progress) {
+		if at.Phase == f.phase && (f.phase != "sample" || at.Done > 0) {
+			plant()
+		}
+	}
+	run, err := measured(quick{d}, p)
+	if !planted || !errors.Is(err, f.kind) || errors.Is(err, gpuprof.ErrUsage) { // the command would end with 2
+		t.Fatalf("planted %t, error %v", planted, err)
+	}
+	if run == nil || run.Status != gpuprof.Partial || run.Reason != err.Error() || !strings.Contains(err.Error(), ": ") {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	simulatedOnly(t, run)
+	if late := f.phase == "sample" || f.phase == "kernels"; late != (run.Step.N() > 0) {
+		t.Errorf("%d samples are kept of a fault in phase %q", run.Step.N(), f.phase)
+	} else if late {
+		addsUp(t, run)
+	}
+	if f.dead {
+		if use := d.Memory().InUse; use != 0 {
+			t.Errorf("%d bytes are in use after the run", use)
+		}
+		_ = d.Close() // it can only say again what is known
+		if r := sim.GetReport(t, lib); r.Live() != 0 {
+			t.Errorf("a lost device leaves %+v", r)
+		}
+		sim.Reset(t, lib)
+		return err
+	}
+	closes(t, d, lib)
+	return err
 }
 
 // simulatedOnly wants the mark that keeps a result out of baselines, however

@@ -134,6 +134,9 @@ func (r *runner) overheadWarning() {
 	case o.CI95[0]-1 > limit:
 		r.warn("overhead-high", fmt.Sprintf("the probe slows the step by %.2f %% to %.2f %%, over the limit of %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
 			"make the step longer (a larger batch) so that the probe weighs less")
+	case o.CI95[1]-1 > limit && o.CI95[1]-o.CI95[0] > lostOverhead:
+		r.warn("overhead-uncertain", fmt.Sprintf("the probe's overhead is lost in the steps' own noise, which leaves it open by more than %.0f %%; the limit is %.1f %%", 100*lostOverhead, 100*limit),
+			"run longer with --min-time, or on a quieter machine, to tell")
 	case o.CI95[1]-1 > limit:
 		r.warn("overhead-uncertain", fmt.Sprintf("the probe's overhead is only known to lie between %.2f %% and %.2f %%; the limit is %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
 			"run longer with --min-time, or on a quieter machine, to tell")
