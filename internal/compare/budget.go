@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,8 +14,9 @@ const maxSites = 5
 
 // CheckBudgets holds the counters of one result against limits. There are no
 // statistics and no noise in it: the largest value that any run saw counts. A
-// counter the result does not have is inconclusive; a figure that is not exact
-// (a time) is ErrUsage, because a single limit on it would alarm by chance.
+// counter the result does not have is inconclusive, and so is one that a result
+// cut short keeps; a figure that is not exact (a time) is ErrUsage, because a
+// single limit on it would alarm by chance.
 func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -50,10 +52,17 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 		if err != nil {
 			return err
 		}
-		c.Budgets = append(c.Budgets, res)
-		if res.Verdict == Inconclusive {
+		switch {
+		case res.Verdict == Inconclusive:
 			c.Next = append(c.Next, fmt.Sprintf("give a result that counts %s%s", b.Name, gpuprof.DidYouMean(b.Name, known)))
+		case res.Verdict == Same && r.Status == gpuprof.Partial:
+			// Over the limit is over; what is missing could only add to it.
+			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "it does not say why"))
+			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
+				c.Next = append(c.Next, again)
+			}
 		}
+		c.Budgets = append(c.Budgets, res)
 	}
 	o.Judge = o.Judge || c.Kind != kindFiles
 	c.conclude(o)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -171,4 +172,32 @@ func explain(diffs []Difference) string {
 		}
 	}
 	return "nothing recorded differs"
+}
+
+// oneSided settles the stages that one side only has where the sides differ in
+// a knob, which then is why: another implementation has other stages. With
+// equal knobs a missing stage stays inconclusive, since something was lost.
+func (b *bench) oneSided() {
+	whole := func(r *Result) bool { return r.Status == gpuprof.Complete || r.Status == "" }
+	knobs := slices.ContainsFunc(b.diffs, func(d Difference) bool { return d.Kind == kindKnob })
+	if !knobs || len(refused(b.diffs)) > 0 || !whole(b.old) || !whole(b.new) {
+		return
+	}
+	for _, e := range b.entries {
+		if slices.Contains(b.old.Stages, e.Name) == slices.Contains(b.new.Stages, e.Name) {
+			continue
+		}
+		side, r, value := "old", b.old, e.result.Old
+		e.result.Verdict = Gone
+		if e.sides[0] == nil {
+			side, r, value = "new", b.new, e.result.New
+			e.result.Verdict = Added
+		}
+		share := ""
+		if total := r.Metric(r.Total); total != nil {
+			share = fmt.Sprintf(", %.2g %% of its step", 100*float64(value)/centre(total.Runs))
+		}
+		e.blocked, e.blame = "", blameNone
+		e.result.Reason = fmt.Sprintf("only on the %s side%s; explained by %s", side, share, explain(b.diffs))
+	}
 }

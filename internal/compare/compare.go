@@ -25,6 +25,9 @@ type Metric struct {
 	// Exact quantities (bytes, launches, copies, sync points, allocations) have
 	// no noise: any change is a change. Each run then holds the counts it saw.
 	Exact bool
+	// Guessed: that it is exact was read off the values, which were whole and the
+	// same, and not declared. It holds as long as they stay so, on either side.
+	Guessed bool
 }
 
 // MetricData is a metric with what was measured of it.
@@ -124,6 +127,12 @@ const (
 	Inconclusive Verdict = "inconclusive"
 	// Same is Pass of one metric.
 	Same Verdict = "same"
+	// Gone is a stage that the new side does not have, where a knob that differs
+	// explains it: there is nothing to test, and nothing is wrong. Its part of
+	// the step's change is among the causes.
+	Gone Verdict = "gone"
+	// Added is a stage that the old side does not have.
+	Added Verdict = "added"
 )
 
 // SchemaVersion is the version of the comparison's JSON.
@@ -181,7 +190,7 @@ type MetricResult struct {
 	// PBetter is the mirrored one, of "not better than the equivalence margin".
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
-	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive
+	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive, gone, added
 	// MDE is the least slowdown that data like these would find (90 % of the
 	// time), as a share: 0.05 is 5 %.
 	MDE    gpuprof.Number `json:"mde"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // The kinds of difference, in the order in which they explain a change.
@@ -155,7 +156,18 @@ func joined(parts []*Result) *Result {
 			out.Status, out.Reason = r.Status, r.Reason
 		}
 	}
+	for i := range out.Metrics {
+		if m := &out.Metrics[i]; m.Guessed {
+			m.Exact = repeats(m.Runs)
+		}
+	}
 	return &out
+}
+
+// repeats says that all values are the same.
+func repeats(runs [][]float64) bool {
+	c, ok := stats.CountOf(slices.Concat(runs...))
+	return ok && c.Steady
 }
 
 func merged(parts []*Result, fields func(*Result) map[string]string) map[string]string {

@@ -74,6 +74,9 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 				break
 			}
 		}
+		if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && guessed(a, b) {
+			e.Exact = false
+		}
 		e.fill(paired)
 		if stages[name] && floor > 0 {
 			e.applyFloor(floor)
@@ -82,6 +85,9 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	}
 	return out, nil
 }
+
+// guessed says that a metric was taken for exact on one side only, by its values.
+func guessed(a, b *MetricData) bool { return a.Exact != b.Exact && (a.Guessed || b.Guessed) }
 
 func byName(r *Result) map[string]*MetricData {
 	out := make(map[string]*MetricData, len(r.Metrics))
@@ -151,7 +157,7 @@ func (e *entry) fill(paired bool) {
 			e.new, e.result.New = kept, gpuprof.Number(centre(kept))
 		}
 	}
-	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact) {
+	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !guessed(a, b)) {
 		e.block(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
 	}
 	if e.result.Old > 0 || e.result.Old < 0 {

@@ -37,10 +37,13 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 		return nil, err
 	}
 	b.blockAll()
+	b.oneSided()
 	for _, e := range b.entries {
-		if e.Exact {
+		switch {
+		case e.decidedEarly():
+		case e.Exact:
 			e.exactVerdict()
-		} else {
+		default:
 			e.enough()
 		}
 	}

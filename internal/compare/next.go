@@ -35,12 +35,13 @@ func (b *bench) next() []string {
 		for _, d := range refused(b.diffs) {
 			fields = append(fields, d.Field)
 		}
+		if slices.Contains(fields, "format") {
+			return "give two results of one format: different programs measure different things"
+		}
 		return fmt.Sprintf("measure both sides with the same %s, or say --allow-mismatch %s", strings.Join(fields, ", "), strings.Join(fields, " --allow-mismatch "))
 	})
 	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
-	say(blameRuns, func([]*entry) string {
-		return fmt.Sprintf("measure each side in at least %d processes (gpuprof run … --runs %d)", MinRuns, MinRuns)
-	})
+	say(blameRuns, func([]*entry) string { return b.moreProcesses() })
 	say(blameFlags, func([]*entry) string {
 		x, y := overall(b.old.RunInfo), overall(b.new.RunInfo)
 		codes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Codes, y.Codes))))
@@ -50,6 +51,9 @@ func (b *bench) next() []string {
 		return "measure A and B in turn (gate --against does), or warm up longer, so that a drift does not look like a difference"
 	})
 	say(blameData, func(es []*entry) string {
+		if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.sides[0] != nil && e.sides[1] != nil }) {
+			return "give the benchmarks the same names on both sides (hyperfine: --command-name): the sides have no metric in common"
+		}
 		return fmt.Sprintf("look at why there are no usable figures of %s, or leave it out with --metric", names(es))
 	})
 	say(blameCounter, func(es []*entry) string {
@@ -60,6 +64,22 @@ func (b *bench) next() []string {
 	})
 	say(blameNoise, b.moreRuns)
 	return out
+}
+
+// moreProcesses says how the program that measured gets enough runs.
+func (b *bench) moreProcesses() string {
+	if b.kind == kindGate {
+		return fmt.Sprintf("give the gate more time (--budget), so that all %d blocks are measured", MinRuns)
+	}
+	switch b.new.Tool {
+	case "gpuprof":
+		return fmt.Sprintf("measure each side in at least %d processes (gpuprof run … --runs %d)", MinRuns, MinRuns)
+	case "go-bench":
+		return fmt.Sprintf("measure each side at least %d times (go test -bench … -count %d)", MinRuns, MinRuns)
+	case "hyperfine":
+		return fmt.Sprintf("measure each side at least %d times (hyperfine --runs %d)", MinRuns, MinRuns)
+	}
+	return fmt.Sprintf("run the program at least %d times for each side and put its files together (cat 1.json 2.json … > all.json), or measure both sides in one job with gpuprof gate --against", MinRuns)
 }
 
 // mostRuns is how many runs a side anyone would wait for.

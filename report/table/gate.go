@@ -16,7 +16,7 @@ import (
 // Most rows of each sort that are printed: a table of a thousand rows that
 // say "same" hides the one that does not. The rest is counted.
 const (
-	gateLoud  = 300 // regressed, inconclusive, improved
+	gateLoud  = 300 // regressed, inconclusive, improved, gone, added
 	gateQuiet = 60  // the same
 	gateNotes = 20  // of differences, causes and failures
 )
@@ -88,7 +88,7 @@ func (p *printer) gateRows(rows []verdict.Row) error {
 		}
 	}
 	var parts []string
-	for _, v := range []compare.Verdict{compare.Regressed, compare.Inconclusive, compare.Improved, compare.Same} {
+	for _, v := range []compare.Verdict{compare.Regressed, compare.Inconclusive, compare.Improved, compare.Gone, compare.Added, compare.Same} {
 		if n := left[v]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}

@@ -231,16 +231,21 @@ func TestShowAndRemove(t *testing.T) {
 		}
 	}
 	outside := filepath.Join(filepath.Dir(s.Path()), "x.json")
-	if err := os.WriteFile(outside, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
+	beside := s.Path() + ".json" // where "a/.." of the store leads
+	for _, path := range []string{outside, beside} {
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, name := range []string{"../x", "a/../../x", outside, "nothing"} {
+	for _, name := range []string{"../x", "a/../../x", "a/..", "", "/", outside, "nothing"} {
 		if _, err := s.Remove(name); !errors.Is(err, gpuprof.ErrUsage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := os.Stat(outside); err != nil {
-		t.Error("a file outside the store was removed")
+	for _, path := range []string{outside, beside} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s, outside the store, was removed", path)
+		}
 	}
 	file, err := s.Remove("gpu-evil-x/e3nn-small")
 	if err != nil {

@@ -303,7 +303,7 @@ func (s *Store) Remove(name string) (string, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
 	file := s.file(want)
 	_, err := os.Lstat(file)
-	if err != nil || !filepath.IsLocal(filepath.FromSlash(want)) || strings.Count(want, "/") != 1 {
+	if err != nil || !filepath.IsLocal(filepath.FromSlash(want)) || path.Clean(want) != want || strings.Count(want, "/") != 1 {
 		b, err := s.Show(name)
 		if err != nil {
 			return "", err

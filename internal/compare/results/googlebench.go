@@ -1,17 +1,20 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Google Benchmark --benchmark_format=json. Times are in time_unit; the
 // repetitions of one name are samples of one process, and what the library
-// made of them (run_type aggregate) is left out. Every number that is no field
-// of the format is a counter of the user's.
+// made of them (run_type aggregate) is left out, unless there is nothing else of
+// that name (--benchmark_report_aggregates_only): then the median stands for them.
+// Every number that is no field of the format is a counter of the user's.
 type googleContext struct {
 	Executable string `json:"executable"`
 	CPUs       int    `json:"num_cpus"`
@@ -32,6 +35,17 @@ type googleRow struct {
 	Skipped   bool   `json:"skipped"`
 	SkipWhy   string `json:"skip_message"`
 }
+
+// name is the benchmark's, without what an aggregate adds to it.
+func (r *googleRow) name() string {
+	if r.aggregate() {
+		return cmp.Or(r.RunName, strings.TrimSuffix(r.Name, "_"+r.Aggregate))
+	}
+	return cmp.Or(r.RunName, r.Name)
+}
+
+// aggregate says that the row is a mean, a median or the like of others.
+func (r *googleRow) aggregate() bool { return r.RunType == "aggregate" || r.Aggregate != "" }
 
 const googleSchema = 1
 
@@ -62,8 +76,24 @@ func readGoogle(d document) (*parsed, error) {
 	}
 	p.hard("library_build_type", f.Context.Build)
 	once := newParsed("")
+	rows := make([]googleRow, len(f.Benchmarks))
+	repeated := map[string]bool{} // has rows of its own, not only what was made of them
 	for i, raw := range f.Benchmarks {
-		if err := readGoogleRow(p, once, raw, i); err != nil {
+		if err := (document{raw: raw}).decode(&rows[i]); err != nil {
+			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
+		}
+		if !rows[i].aggregate() {
+			repeated[rows[i].name()] = true
+		}
+	}
+	for i, raw := range f.Benchmarks {
+		if row := &rows[i]; row.aggregate() {
+			if row.Aggregate != "median" || repeated[row.name()] {
+				continue
+			}
+			p.note("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
+		}
+		if err := readGoogleRow(p, once, &rows[i], raw, i); err != nil {
 			return nil, err
 		}
 	}
@@ -76,18 +106,9 @@ func readGoogle(d document) (*parsed, error) {
 }
 
 // readGoogleRow adds one row's figures to once, one value a list.
-func readGoogleRow(p, once *parsed, raw json.RawMessage, i int) error {
-	row, d := googleRow{}, document{raw: raw}
-	if err := d.decode(&row); err != nil {
-		return fmt.Errorf("benchmark %d: %w", i+1, err)
-	}
-	name := row.RunName
-	if name == "" {
-		name = row.Name
-	}
+func readGoogleRow(p, once *parsed, row *googleRow, raw json.RawMessage, i int) error {
+	name := row.name()
 	switch {
-	case row.RunType == "aggregate" || row.Aggregate != "":
-		return nil
 	case name == "":
 		return fmt.Errorf("benchmark %d has no name", i+1)
 	case row.Error:

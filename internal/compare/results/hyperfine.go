@@ -1,22 +1,41 @@
 package results
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // hyperfine --export-json: one object per command, times in seconds. Every
 // time is that of a fresh process.
 type hyperfineFile struct {
-	Results []struct {
-		Command   string   `json:"command"`
-		Median    figure   `json:"median"`
-		Mean      figure   `json:"mean"`
-		Times     []figure `json:"times"`
-		ExitCodes []*int   `json:"exit_codes"`
-	} `json:"results"`
+	Results []hyperfineCommand `json:"results"`
+}
+
+type hyperfineCommand struct {
+	Command    string         `json:"command"`
+	Parameters map[string]any `json:"parameters"` // texts; numbers do as well
+	Median     figure         `json:"median"`
+	Mean       figure         `json:"mean"`
+	Times      []figure       `json:"times"`
+	ExitCodes  []*int         `json:"exit_codes"`
+}
+
+// named is the command, or the name it was given (--command-name), with its
+// parameters, which such a name need not hold.
+func (c *hyperfineCommand) named() string {
+	var missing []string
+	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
+		if v := fmt.Sprint(c.Parameters[k]); !strings.Contains(c.Command, v) {
+			missing = append(missing, k+"="+v)
+		}
+	}
+	return strings.TrimSpace(c.Command + " " + strings.Join(missing, " "))
 }
 
 func isHyperfine(d document) bool { return d.has("results") && !d.has("schema_version") }
@@ -30,10 +49,7 @@ func readHyperfine(d document) (*parsed, error) {
 	p.tool = "hyperfine"
 	seen := map[string]int{}
 	for i, r := range f.Results {
-		name := r.Command
-		if name == "" {
-			name = "command " + strconv.Itoa(i+1)
-		}
+		name := cmp.Or(r.named(), "command "+strconv.Itoa(i+1))
 		if seen[name]++; seen[name] > 1 {
 			name += "#" + strconv.Itoa(seen[name])
 		}

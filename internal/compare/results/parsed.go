@@ -29,6 +29,7 @@ type series struct {
 	higher     bool // more is better
 	exact      bool // compared without statistics
 	counts     bool // a count: exact as long as it is the same in every run
+	guessed    bool // that it is exact is concluded from that
 	runs       [][]float64
 }
 
@@ -113,7 +114,8 @@ func (p *parsed) merge(o *parsed) {
 // settle decides, once every run is read, which counts compare exactly.
 func (p *parsed) settle() {
 	for _, s := range p.series {
-		s.exact = s.exact || s.counts && s.steady()
+		s.guessed = !s.exact && s.counts && s.steady()
+		s.exact = s.exact || s.guessed
 	}
 }
 
@@ -135,7 +137,7 @@ func (s *series) steady() bool {
 }
 
 // higherUnit says of a quantity whose direction nobody declared whether its
-// name means a rate.
+// name means a rate, or another figure of which more is better.
 func higherUnit(name string) bool {
 	name = strings.ToLower(name)
 	for _, suffix := range []string{"/s", "/sec", "_per_second", "_per_sec", "_per_s", "persec", "per-second"} {
@@ -143,7 +145,12 @@ func higherUnit(name string) bool {
 			return true
 		}
 	}
-	for _, word := range []string{"throughput", "bandwidth", "flops", "rate"} {
+	for _, bad := range []string{"miss", "error", "fail", "drop", "stall", "conflict"} {
+		if strings.Contains(name, bad) {
+			return false // a rate of what nobody wants
+		}
+	}
+	for _, word := range []string{"throughput", "bandwidth", "flops", "rate", "speedup", "efficiency", "occupancy", "utilization"} {
 		if strings.HasSuffix(name, word) {
 			return true
 		}
@@ -184,7 +191,7 @@ func (p *parsed) result(source string) *compare.Result {
 	}
 	for _, s := range p.series {
 		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: s.name, Unit: s.unit, HigherIsBetter: s.higher, Exact: s.exact},
+			Metric: compare.Metric{Name: s.name, Unit: s.unit, HigherIsBetter: s.higher, Exact: s.exact, Guessed: s.guessed},
 			Runs:   s.runs,
 		})
 	}

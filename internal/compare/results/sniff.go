@@ -170,7 +170,7 @@ func unknown(name string, docs []document) error {
 		case d.has("schema_version", "verdict"):
 			is = "it is a comparison that gpuprof wrote, not a result"
 		case d.has("schema_version", "sessions"):
-			is = "it is a stored baseline; name it to --baseline or use auto"
+			is = "it is a stored baseline, which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"
 		case d.has("schema_version"):
 			is = "it was written by gpuprof but holds no run"
 		case d.has("traceEvents"):

@@ -412,3 +412,57 @@ func TestCompressed(t *testing.T) {
 		}
 	}
 }
+
+// TestGoogleAggregatesOnly: where repetitions were not written their median
+// stands for them, and never beside them.
+func TestGoogleAggregatesOnly(t *testing.T) {
+	row := func(kind, real string) string {
+		return `{"name":"a_` + kind + `","run_name":"a","run_type":"aggregate","aggregate_name":"` + kind + `","real_time":` + real + `,"cpu_time":` + real + `,"time_unit":"ms","items":5}`
+	}
+	made := row("mean", "3") + "," + row("median", "2") + "," + row("stddev", "1") + "," + row("cv", "0.5")
+	one := `{"name":"a","run_name":"a","run_type":"iteration","real_time":7,"time_unit":"ms"}`
+	for name, c := range map[string]struct {
+		rows  string
+		want  []string
+		notes int
+	}{
+		"aggregates only": {made, []string{"a [s] 1 0.002", "a:cpu_time [s] 1 0.002", "a:items [] 1 5 exact"}, 1},
+		"repetitions too": {made + "," + one, []string{"a [s] 1 0.007"}, 0},
+		"an older name":   {`{"name":"b_median","aggregate_name":"median","real_time":4,"time_unit":"s"}`, []string{"b [s] 1 4"}, 1},
+	} {
+		got, err := sniff([]byte(`{"context":{},"benchmarks":[`+c.rows+`]}`), "x", noSideFiles)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(c.want, brief(got.parsed)); d != "" || len(got.parsed.notes) != c.notes {
+			t.Errorf("%s: %v\n%s", name, got.parsed.notes, d)
+		}
+	}
+}
+
+// TestHyperfineNames: a name given for all commands is told apart by the
+// parameters, whose order may be another on the other side.
+func TestHyperfineNames(t *testing.T) {
+	c, err := sniff([]byte(`{"results":[{"command":"prog","parameters":{"n":"20","mode":"fast"},"times":[1]},{"command":"prog","parameters":{"n":30,"mode":"slow"},"times":[2]},
+		{"command":"sleep 0.1","parameters":{"t":"0.1"},"times":[3]},{"command":"same","times":[4]},{"command":"same","times":[5]},{"times":[6]}]}`), "x", noSideFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"prog mode=fast n=20 [s] 1 1", "prog mode=slow n=30 [s] 1 2", "sleep 0.1 [s] 1 3", "same [s] 1 4", "same#2 [s] 1 5", "command 6 [s] 1 6"}
+	if d := cmp.Diff(want, brief(c.parsed)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestDirections: what a name says of which way is better.
+func TestDirections(t *testing.T) {
+	for name, want := range map[string]bool{
+		"items_per_second": true, "B/s": true, "hit_rate": true, "speedup": true, "GFLOPS": true, "dropout_items_per_second": true, "achieved_occupancy": true,
+		"cache_miss_rate": false, "error_rate": false, "bank_conflict_rate": false, "allocs": false, "B/op": false,
+	} {
+		if higherUnit(name) != want {
+			t.Errorf("%s: more is better %v, want %v", name, !want, want)
+		}
+	}
+}

@@ -143,3 +143,24 @@ func TestOwnBenchFiles(t *testing.T) {
 		t.Errorf("%d steps, %d rates, %d counts", steps, rates, counts)
 	}
 }
+
+// TestAllocationsThatVary: allocs/op that repeats on one side only is no exact
+// count, and one more of thousands is no regression.
+func TestAllocationsThatVary(t *testing.T) {
+	lines := func(allocs ...int) string {
+		var b strings.Builder
+		for _, n := range allocs {
+			fmt.Fprintf(&b, "BenchmarkA-4 100 1000 ns/op %d allocs/op\n", n)
+		}
+		return b.String()
+	}
+	steady, odd := parse(t, lines(4100, 4100, 4100, 4100, 4100, 4100), "old"), parse(t, lines(4100, 4101, 4100, 4101, 4100, 4100), "new")
+	for name, c := range map[string]*compare.Comparison{"new": judged(t, steady, odd), "old": judged(t, odd, steady)} {
+		if c.Verdict != compare.Pass || c.Metrics[1].Exact {
+			t.Errorf("%s side varies: %s (%+v)", name, c.Verdict, c.Metrics[1])
+		}
+	}
+	if c := judged(t, steady, parse(t, lines(4101, 4101, 4101, 4101, 4101, 4101), "new")); c.Verdict != compare.Regressed {
+		t.Errorf("one more each time: %s", c.Verdict)
+	}
+}

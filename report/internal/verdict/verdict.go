@@ -29,8 +29,9 @@ type Row struct {
 }
 
 // Rows lists the metrics, what failed first: regressions, then what is
-// inconclusive, then improvements, then the rest. Within one verdict the
-// larger change comes first, but what did not change keeps its order.
+// inconclusive, then improvements, then stages of one side only, then the rest.
+// Within one verdict the larger change comes first, but what did not change keeps
+// its order.
 func Rows(c *compare.Comparison) []Row {
 	out := make([]Row, len(c.Metrics))
 	for i := range c.Metrics {
@@ -59,8 +60,10 @@ func rank(v compare.Verdict) int {
 		return 1
 	case compare.Improved:
 		return 2
+	case compare.Gone, compare.Added:
+		return 3
 	}
-	return 3
+	return 4
 }
 
 // worse is for sorting: a change that has no ratio (from zero) is the largest.
@@ -153,6 +156,7 @@ func plain(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
 // Tally counts the metrics and budgets by verdict.
 type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
+	Gone, Added                                      int // stages of one side only
 	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
 }
 
@@ -167,6 +171,10 @@ func Count(c *compare.Comparison) Tally {
 			t.Inconclusive++
 		case compare.Improved:
 			t.Improved++
+		case compare.Gone:
+			t.Gone++
+		case compare.Added:
+			t.Added++
 		default:
 			t.Same++
 		}
@@ -200,6 +208,8 @@ func Headline(c *compare.Comparison) string {
 	add(t.Regressed, "regressed")
 	add(t.Inconclusive, "inconclusive")
 	add(t.Improved, "improved")
+	add(t.Gone, "gone")
+	add(t.Added, "added")
 	add(t.Same, "the same")
 	out := Word(c.Verdict)
 	if t.Metrics > 0 {

@@ -72,3 +72,26 @@ func TestHow(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestOneSided: stages of one side only are counted as such and listed after
+// what changed.
+func TestOneSided(t *testing.T) {
+	nan := gpuprof.Number(math.NaN())
+	c := &compare.Comparison{Verdict: compare.Improved, Metrics: []compare.MetricResult{
+		{Name: "a", Unit: "s", Old: 1, New: 1, Ratio: 1, Verdict: compare.Same}, {Name: "b", Unit: "s", Old: nan, New: 2, Ratio: nan, Verdict: compare.Added},
+		{Name: "c", Unit: "s", Old: 3, New: nan, Ratio: nan, Verdict: compare.Gone, Reason: "only on the old side"}, {Name: "d", Unit: "s", Old: 2, New: 1, Ratio: 0.5, Verdict: compare.Improved},
+	}}
+	if got, want := verdict.Headline(c), "IMPROVED: 1 of 4 metrics improved, 1 gone, 1 added, 1 the same"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var names []string
+	for _, r := range verdict.Rows(c) {
+		names = append(names, r.Name)
+	}
+	if strings.Join(names, "") != "dbca" {
+		t.Errorf("order %v", names)
+	}
+	if got := verdict.Rows(c)[2].Sentence(); got != "c gone: 3.00 s to -; only on the old side" {
+		t.Error(got)
+	}
+}
