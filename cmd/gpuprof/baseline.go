@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
@@ -71,7 +72,7 @@ func dropped(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d older ones left out", n)
+	return ", " + plural(n, "older one") + " left out"
 }
 
 func (b *baselineCmd) store() *baseline.Store { return baseline.Open(baseline.Dir(b.Dir, os.Getenv)) }
@@ -94,7 +95,7 @@ func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
 	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
 	for _, x := range all {
 		last := x.Sessions[len(x.Sessions)-1]
-		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), last.Machine})
+		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), printable(last.Machine)})
 	}
 	if len(all) == 0 {
 		a.note("no baseline in %s; add one with gpuprof baseline add RUN", b.store().Path())
@@ -123,16 +124,27 @@ func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
 	if c.Format == "json" {
 		return writeBaselines(a, []*baseline.Baseline{x})
 	}
-	fmt.Fprintf(a.stdout, "%s\n%s\n\n", x.Path, x.Fingerprint)
+	fmt.Fprintf(a.stdout, "%s\n%s\n\n", x.Path, printable(x.Fingerprint.String()))
 	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
 	for _, s := range x.Sessions {
 		step := "-"
 		if m := s.Result("").Metric("step"); m != nil {
 			step = gpuprof.FormatSeconds(stats.Summarise("s", m.Runs...).Median)
 		}
-		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, s.Tool.Commit, s.Machine, s.Command})
+		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, printable(s.Tool.Commit), printable(s.Machine), printable(s.Command)})
 	}
 	return columns(a.stdout, rows)
+}
+
+// printable is a text of a file, which anybody may have written, without what would
+// move a terminal's cursor or break a table.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }
 
 type baselineRmCmd struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -131,7 +132,7 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
 type compareCmd struct {
-	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine."`
+	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; or a stored baseline."`
 	New     string `arg:"" complete:"file" help:"Result file after."`
 	judging `embed:""`
 }
@@ -154,15 +155,11 @@ func (c *compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	old, err := readResult(c.Old)
-	if err != nil {
-		return err
-	}
 	now, err := readResult(c.New)
 	if err != nil {
 		return err
 	}
-	comparison, err := compareFiles(old, now, o)
+	comparison, err := fileAgainst(c.Old, now, o)
 	if err != nil {
 		return err
 	}
@@ -211,5 +208,18 @@ func readResult(path string) (*compare.Result, error) {
 	return found[0], nil
 }
 
-// started is when a comparison was made, for JUnit.
-func started() time.Time { return time.Now().UTC() }
+// startedAt is when the first process of a comparison was measured, for JUnit. The
+// zero time where no result says so: today's would make other bytes of the same
+// input.
+func startedAt(c *compare.Comparison) time.Time {
+	first := math.Inf(1)
+	for _, t := range c.Order {
+		if t.StartS > 0 {
+			first = min(first, t.StartS)
+		}
+	}
+	if first > 1e11 {
+		return time.Time{}
+	}
+	return time.Unix(int64(first), 0).UTC()
+}

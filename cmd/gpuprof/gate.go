@@ -64,6 +64,9 @@ func (c *gateCmd) Run(a *app) error {
 }
 
 func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
+	if err := c.fits(len(a.rest) > 0); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.Against != "":
 		return c.judgeAgainst(a, o, budgets)
@@ -79,6 +82,35 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 		return c.judgeFiles(a, o, budgets)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against; see gpuprof gate --help")
+}
+
+// fits refuses what the way of judging would leave unused.
+func (c *gateCmd) fits(command bool) error {
+	refuse := func(what, why string) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s; leave it out", what, why)
+	}
+	for _, f := range []struct {
+		flag             string
+		given            bool
+		workload, others bool // what it belongs to: a workload, a command after --
+	}{
+		{"--build", c.Build != "", true, true}, {"--result", c.Result != "", false, true},
+		{"--preset", c.Preset != "", true, false}, {"--set", len(c.Set) > 0, true, false}, {"--device", c.Device != "auto", true, false},
+	} {
+		switch {
+		case !f.given:
+		case c.Against == "":
+			return refuse(f.flag, "is for --against, and files are judged as they are")
+		case command && !f.others:
+			return refuse(f.flag, "is for a workload of gpuprof's, and a command follows --")
+		case !command && !f.workload:
+			return refuse(f.flag, "is for a command after --, and there is none")
+		}
+	}
+	if command && c.Against != "" && len(c.Args) > 0 {
+		return refuse(c.Args[0], "is a workload or a file, and a command to be judged follows --")
+	}
+	return nil
 }
 
 func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
@@ -144,7 +176,15 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		return nil, err
 	}
 	defer done()
-	m := &abMeasure{app: a, sides: sides, began: time.Now(), budget: c.Budget}
+	m := &abMeasure{app: a, sides: sides, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
+		// A metric or counter that was misspelt must not come to light only when
+		// all is measured.
+		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
+			return err
+		}
+		_, err := compare.CheckBudgets(b.B, budgets, o)
+		return err
+	}}
 	g := compare.NewGate(o)
 	first, err := m.blocks(compare.Stage1Blocks, o.Seed)
 	if err != nil {

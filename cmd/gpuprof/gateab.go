@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -34,7 +35,8 @@ type abMeasure struct {
 	sides  [2]side
 	began  time.Time
 	budget time.Duration
-	done   int // blocks, of both stages
+	done   int                       // blocks, of both stages
+	check  func(compare.Block) error // of the very first block: what could never work ends there
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -88,6 +90,9 @@ func (c *gateCmd) binarySides(a *app, binary, here, scratch string) (out [2]side
 		out[0] = side{name: c.Against, dir: here, args: append([]string{binary}, a.rest[1:]...), file: c.resultIn(here)}
 		out[1] = side{name: a.rest[0], dir: here, args: a.rest, file: c.resultIn(here)}
 		return out, c.buildIn(a.ctx, here)
+	}
+	if c.Build != "" {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there; leave it out, or give --against a git revision")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -227,11 +232,12 @@ func worktree(ctx context.Context, ref, scratch string) (dir string, remove func
 	if err != nil {
 		return "", nil, err
 	}
-	if err := command(ctx, top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
+	commit, err := capture(ctx, top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	if err != nil || strings.HasPrefix(ref, "-") { // git would take that for a flag
 		return "", nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is neither a git revision of %s nor a program; give a branch, tag or commit (a shallow clone may lack it), or the path of a binary", ref, top)
 	}
 	dir = filepath.Join(scratch, "tree")
-	if err := command(ctx, top, "git", "worktree", "add", "--detach", "--force", dir, ref); err != nil {
+	if err := command(ctx, top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
 		return "", nil, gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
 	}
 	return dir, func() {
@@ -254,6 +260,11 @@ func (m *abMeasure) blocks(n int, seed uint64) ([]compare.Block, error) {
 			var err error
 			if b.A, b.B, err = m.pair(bFirst); err != nil {
 				return nil, err
+			}
+			if m.done == 0 && attempt == 0 {
+				if err := m.check(b); err != nil {
+					return nil, err
+				}
 			}
 			again, why := compare.Rerun(b)
 			if !again {
@@ -307,7 +318,7 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
 		}
 	}
-	found, _, err := results.Parse(out, s.name, results.OS)
+	found, _, err := results.Parse(out, s.name, s.beside)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +329,20 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 	r = results.Process(r)
 	r.Source = s.name
 	return r, nil
+}
+
+// beside opens a file that the side's result names (samples of NVBench): next to
+// the result, and never next to the other side's.
+func (s *side) beside(name string) (io.ReadCloser, error) {
+	dir := s.dir
+	if s.file != "" {
+		dir = filepath.Dir(s.file)
+	}
+	rel, err := filepath.Rel(filepath.Dir(s.name), name) // the reader looks beside the name in its messages
+	if err != nil {
+		return nil, err
+	}
+	return results.OS(filepath.Join(dir, rel))
 }
 
 // over says that n more blocks, each as long as those done so far in the mean,

@@ -48,6 +48,9 @@ func (c *reportCmd) Run(a *app) error {
 	var errs []error
 	for _, path := range c.Runs {
 		r, err := runfile.Read(path)
+		if err == nil {
+			err = holdRuns(path, r)
+		}
 		runs = append(runs, r...)
 		errs = append(errs, err)
 	}
@@ -58,4 +61,15 @@ func (c *reportCmd) Run(a *app) error {
 		return a.show(c.Format, runs)
 	}
 	return a.writeAll(outs, runs, runfile.Options{Plot: c.Plot}, c.Force)
+}
+
+// holdRuns refuses what decodes as a run because every field may be missing, such
+// as another document of gpuprof's.
+func holdRuns(path string, runs []*gpuprof.Run) error {
+	for _, r := range runs {
+		if r.Workload == "" {
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it names no workload and holds no run; give a file written by gpuprof run, compare, gate, tune or analyze", path)
+		}
+	}
+	return nil
 }

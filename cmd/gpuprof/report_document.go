@@ -83,7 +83,11 @@ func (c *reportCmd) reportDocument(a *app, what string) error {
 	switch what {
 	case aComparison:
 		doc := &compare.Comparison{}
-		return reportOf(c, a, what, doc, readInto(path, doc, compare.SchemaVersion), verdictWriters(), verdictPicture)
+		err := readInto(path, doc, compare.SchemaVersion)
+		if err == nil && doc.Verdict == "" {
+			err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it holds no verdict; write it again with gpuprof compare or gate -o FILE.json", path)
+		}
+		return reportOf(c, a, what, doc, err, verdictWriters(), verdictPicture)
 	case aTuning:
 		r, err := readTuning(path)
 		return reportOf(c, a, what, r, err, tuneWriters(), tunePicture)

@@ -237,7 +237,7 @@ func verdictWriters() map[string]verdictWriter {
 		"html":     func(w io.Writer, c *compare.Comparison, _ screen) error { return html.WriteVerdict(w, c) },
 		"markdown": func(w io.Writer, c *compare.Comparison, _ screen) error { return markdown.WriteGate(w, c, 0) },
 		"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
-			return junit.Write(w, c, junit.Options{Started: started()})
+			return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 		},
 		"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
 	}
