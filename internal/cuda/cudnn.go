@@ -22,6 +22,9 @@ const (
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
 	dnnInference               = 0       // CUDNN_FWD_MODE_INFERENCE
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
+	dnnAllocFailed             = 2       // CUDNN_STATUS_ALLOC_FAILED of version 8
+	dnnHostMemory              = 4003    // CUDNN_STATUS_INTERNAL_ERROR_..., of version 9: HOST_ALLOCATION_FAILED
+	dnnDeviceMemory            = 4004    // DEVICE_ALLOCATION_FAILED
 )
 
 // dnn is cuDNN 8 or 9 on one device, or why there is none. Both have the RNN
@@ -114,6 +117,15 @@ func (n *dnn) text(doing string, status int32) string {
 func (n *dnn) check(doing string, status int32) error {
 	if status == 0 || n.dev.lost != nil { // a dead context fails for the reason already known
 		return nil
+	}
+	return n.failed(doing, status)
+}
+
+// failed is a status as an error: ErrMemory where memory ran out, else ErrDevice.
+func (n *dnn) failed(doing string, status int32) error {
+	switch status {
+	case dnnAllocFailed, dnnHostMemory, dnnDeviceMemory:
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s; reduce batch", n.text(doing, status))
 	}
 	return gpuprof.Errorf(gpuprof.ErrDevice, "%s", n.text(doing, status))
 }

@@ -308,7 +308,7 @@ func (l *layer) enqueue(s streamHandle) Result {
 		status, _, _ = purego.SyscallN(n.forward, l.args[:]...)
 	}
 	if code := int32(uint32(status)); code != 0 {
-		l.dev.libFault = gpuprof.Errorf(gpuprof.ErrDevice, "%s", n.text("running a GRU layer", code))
+		l.dev.libFault = n.failed("running a GRU layer", code)
 		return errLibrary
 	}
 	return success

@@ -172,6 +172,20 @@ func (d *Device) Libraries() map[string]string {
 	return out
 }
 
+// MissingLibraries says of each vendor library that Libraries does not name why:
+// it was found nowhere, or it was found and refused.
+func (d *Device) MissingLibraries() map[string]error {
+	d.Libraries()
+	out := make(map[string]error)
+	if d.blas != nil && d.blas.err != nil {
+		out["cublas"] = d.blas.err
+	}
+	if d.dnn != nil && d.dnn.err != nil {
+		out["cudnn"] = d.dnn.err
+	}
+	return out
+}
+
 func (d *Device) found(name, version string) {
 	if d.libraries == nil {
 		d.libraries = make(map[string]string)

@@ -184,7 +184,7 @@ func TestGemmMisuse(t *testing.T) {
 	}
 	a.SetInt(3, 2)
 	a.SetInt(4, 2)
-	says(t, s.Launch(f, 2, &a), gpuprof.ErrDevice, "kernel gemm on stream main", "cuBLAS status")
+	says(t, s.Launch(f, 2, &a), gpuprof.ErrDevice, "kernel gemm on stream main", "cuBLAS status 13 (CUBLAS_STATUS_EXECUTION_FAILED)")
 	ok(t, s.Launch(f, 2, &a))
 	ok(t, s.Sync())
 }
@@ -204,7 +204,7 @@ func TestGemmOutOfMemory(t *testing.T) {
 	a.SetInt(4, 2)
 	use := d.Memory().InUse
 	for fault, what := range map[string]string{
-		"fail=cublasCreate_v2@1:2": "making a handle", "oom_at=1": "workspace",
+		"fail=cublasCreate_v2@1:3": "making a handle", "oom_at=1": "workspace",
 	} {
 		sim.Set(t, d.drv.path, fault)
 		says(t, s.Launch(f, 2, &a), gpuprof.ErrMemory, "kernel gemm on stream side", what)
@@ -212,6 +212,9 @@ func TestGemmOutOfMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes are left", fault, now-use)
 		}
 	}
+	ok(t, s.Launch(f, 2, &a))
+	sim.Set(t, d.drv.path, "fail=cublasGemmEx@1:3")
+	says(t, s.Launch(f, 2, &a), gpuprof.ErrMemory, "kernel gemm on stream side", "cuBLAS status 3 (CUBLAS_STATUS_ALLOC_FAILED)")
 	ok(t, s.Launch(f, 2, &a))
 	ok(t, s.Sync())
 }
@@ -481,8 +484,10 @@ func TestGRUMisuse(t *testing.T) {
 	}
 	op := must(d.BindGRU(spec, b[0], b[1], b[2], b[3], b[4]))(t)
 	says(t, op.Enqueue(nil), gpuprof.ErrUsage, "stream")
-	sim.Set(t, d.drv.path, "fail=cudnnRNNForward@1:13")
-	says(t, op.Enqueue(s), gpuprof.ErrDevice, "GRU layer", "cuDNN status")
+	sim.Set(t, d.drv.path, "fail=cudnnRNNForward@1:5000")
+	says(t, op.Enqueue(s), gpuprof.ErrDevice, "GRU layer", "cuDNN status 5000 (CUDNN_STATUS_EXECUTION_FAILED)")
+	sim.Set(t, d.drv.path, "fail=cudnnRNNForward@1:4004")
+	says(t, op.Enqueue(s), gpuprof.ErrMemory, "GRU layer", "cuDNN status 4004", "reduce batch")
 	ok(t, op.Enqueue(s))
 	ok(t, s.Sync())
 }

@@ -17,7 +17,7 @@
 //
 // # Configuration
 //
-// Configure, and the environment variable GPUPROF_SIM at the first cuInit,
+// Configure, and the environment variable GPUPROF_SIM at the first call,
 // take "key=value;key=value":
 //
 //	driver=12080        version of the driver, which bounds the PTX it takes
@@ -34,14 +34,18 @@
 //	fail=F@n:code       the nth call of function F returns code (…:sticky: and every later one, too)
 //	lost=n:code         the nth call of any function, and all later ones (999 if there is no code)
 //	oom_at=n            the nth allocation of any kind returns 2
-//	launch_fail=n:code  the nth kernel dies with code (719 if there is none), which the next wait reports
+//	launch_fail=n:code  the nth kernel dies with code (719 if there is none), which the next wait reports;
+//	                    a graph's kernels count whenever they run
 //	jit_error=text      modules do not load; text is the log
 //	watchdog_ms=60000   a kernel that spins so long on a flag nobody sets dies (702)
 //	slow_copy_us=n      every copy takes so much longer; slow_launch_us for kernels
+//	report=file         at every retain and release of a context the report is written there,
+//	                    for a test that starts a program
 //
 // Counting starts where the key is set. "reset" closes every context and
 // forgets all of it. Faults also work on the functions of the libraries that
-// reach the device, such as fail=cublasGemmEx@1:13.
+// reach the device, such as fail=cublasGemmEx@1:13; the code is then the
+// library's own status.
 //
 // What is simplified: a graph's branches do not overlap; graphs are not
 // captured into graphs; stream-ordered allocation is not captured; the default

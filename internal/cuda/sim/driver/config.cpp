@@ -77,6 +77,10 @@ bool Config::set(const std::string &key, const std::string &v) {
     jit_error = v;
     return true;
   }
+  if (key == "report") {
+    report = v;
+    return true;
+  }
   if (key == "cc") return sscanf(v.c_str(), "%d.%d", &major, &minor) == 2;
   if (key == "order") return read_order(v, &order);
   if (key == "fail") return fault(v, &faults);

@@ -31,6 +31,7 @@ struct Config {
   int launch_fault = 719;
   uint64_t slow_copy_us = 0, slow_launch_us = 0, watchdog_ms = 60000;
   std::string jit_error;
+  std::string report; // file that gets the report at every retain and release of a context
   Order order;
 
   // set takes one key and value; false when it knows no such key or cannot read the value.

@@ -174,7 +174,7 @@ EXPORT const int gpuprof_simulated;
 const int gpuprof_simulated = 1;
 
 EXPORT int cublasCreate_v2(void **out) {
-  if (int e = gpuprof_sim_enter("cublasCreate_v2")) return e == 2 ? 3 : NOT_INITIALIZED;
+  if (int e = gpuprof_sim_enter("cublasCreate_v2")) return e < 0 ? -e : NOT_INITIALIZED;
   auto *h = new Handle;
   std::lock_guard<std::mutex> hold(mu);
   handles.insert(h);
@@ -237,7 +237,7 @@ EXPORT const char *cublasGetStatusString(int s) { return cublasGetStatusName(s);
 #define ENTER(function)                       \
   Handle *h = handle_of(handle);              \
   if (!h) return NOT_INITIALIZED;             \
-  if (gpuprof_sim_enter(#function)) return EXECUTION_FAILED
+  if (int e = gpuprof_sim_enter(#function)) return e < 0 ? -e : EXECUTION_FAILED
 
 EXPORT int cublasSetStream_v2(void *handle, void *stream) {
   ENTER(cublasSetStream_v2);

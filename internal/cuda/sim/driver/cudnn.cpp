@@ -60,6 +60,8 @@ EXPORT const char *cudnnGetErrorString(int status) {
     return "CUDNN_STATUS_BAD_PARAM";
   case DNN_NOT_SUPPORTED:
     return "CUDNN_STATUS_NOT_SUPPORTED";
+  case DNN_DEVICE_ALLOCATION_FAILED:
+    return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
   case DNN_EXECUTION_FAILED:
     return "CUDNN_STATUS_EXECUTION_FAILED";
   default:
@@ -68,7 +70,7 @@ EXPORT const char *cudnnGetErrorString(int status) {
 }
 
 EXPORT int cudnnCreate(void **h) {
-  if (gpuprof_sim_enter("cudnnCreate")) return DNN_NOT_INITIALIZED;
+  if (int e = gpuprof_sim_enter("cudnnCreate")) return e < 0 ? -e : DNN_NOT_INITIALIZED;
   int s = create(h, Object::Handle);
   if (s == DNN_OK) ((Object *)*h)->set = true;
   return s;
@@ -224,7 +226,7 @@ static bool agree(const Object &rnn, const Object &x, const Object &y, const Obj
 EXPORT int cudnnRNNForward(void *h, void *r, int mode, const int *lengths, void *xd, const void *x, void *yd, void *y, void *hd, const void *hx,
                            void *hy, void *, const void *, void *, size_t weight_bytes, const void *weights, size_t work_size, void *work,
                            size_t reserve_size, void *reserve) {
-  if (gpuprof_sim_enter("cudnnRNNForward")) return DNN_EXECUTION_FAILED;
+  if (int e = gpuprof_sim_enter("cudnnRNNForward")) return e < 0 ? -e : DNN_EXECUTION_FAILED;
   Object *handle = get(h, Object::Handle), *rnn = get(r, Object::Rnn), *xo = get(xd, Object::Data), *yo = get(yd, Object::Data),
          *ho = get(hd, Object::Tensor);
   if (!handle || !rnn || !xo || !yo || !ho || !x || !y || !weights || mode < 0 || mode > 1) return DNN_BAD_PARAM;

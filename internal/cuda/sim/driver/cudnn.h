@@ -8,7 +8,7 @@
 
 #include "library.h"
 
-enum DnnStatus { DNN_OK = 0, DNN_NOT_INITIALIZED = 1001, DNN_BAD_PARAM = 2000, DNN_NOT_SUPPORTED = 3000, DNN_EXECUTION_FAILED = 5000 };
+enum DnnStatus { DNN_OK = 0, DNN_NOT_INITIALIZED = 1001, DNN_BAD_PARAM = 2000, DNN_NOT_SUPPORTED = 3000, DNN_DEVICE_ALLOCATION_FAILED = 4004, DNN_EXECUTION_FAILED = 5000 };
 
 struct Object {
   enum Kind { Handle, Tensor, Dropout, Rnn, Data } kind;

@@ -18,6 +18,7 @@ enum class Need { Nothing, Init, Context, Cleanup };
 struct Call {
   std::unique_lock<std::mutex> hold;
   int code = OK;
+  bool planted = false; // the code is a fault that was asked for under this function's name
   Call(const char *function, Need);
   // error is the sticky error of the current context, 0 if none.
   int error() const { return current ? current->error.load() : OK; }

@@ -1,5 +1,6 @@
 // Initialisation, devices, contexts, error names, and the simulator's own control functions.
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "driver.h"
@@ -14,13 +15,15 @@ static bool live(const Context *c) {
   return false;
 }
 
-// inject is the error configured for this call, and kills the contexts where it is to stay.
-static int inject(const char *function) {
+// inject is the error configured for this call, and kills the contexts where it is to stay. named: by the function's
+// own name, not as one of all calls.
+static int inject(const char *function, bool *named) {
   int code = OK;
   for (Fault &f : sim.config.faults) {
     if (f.function != "*" && f.function != function) continue;
     if (++f.seen != f.nth) continue;
     code = f.code;
+    *named = f.function != "*";
     if (!f.sticky) continue;
     for (auto &c : sim.contexts) context_fail_locked(c.second.get(), f.code, "injected");
   }
@@ -30,7 +33,7 @@ static int inject(const char *function) {
 Call::Call(const char *function, Need need) : hold(sim.mu) {
   sim.counts.calls++;
   if (current && !live(current)) current = nullptr;
-  code = inject(function);
+  code = inject(function, &planted);
   if (code || need == Need::Nothing) return;
   if (!sim.initialised) code = NOT_INITIALIZED;
   else if (need == Need::Init) return;
@@ -79,18 +82,22 @@ EXPORT int gpuprof_sim_report(char *out, int n) {
   return (int)s.size();
 }
 
+// read_environment configures the simulator as GPUPROF_SIM says, once a process; false where it cannot be understood.
+static bool read_environment() {
+  std::unique_lock<std::mutex> hold(sim.mu);
+  if (sim.env_read) return true;
+  sim.env_read = true;
+  catch_faults();
+  const char *env = getenv("GPUPROF_SIM");
+  if (!env || configure(hold, env) == 0) return true;
+  sim.violation("GPUPROF_SIM: unknown key or value in " + std::string(env));
+  return false;
+}
+
 EXPORT CUresult cuInit(unsigned) {
+  if (!read_environment()) return INVALID_VALUE;
   {
-    std::unique_lock<std::mutex> hold(sim.mu);
-    if (!sim.env_read) {
-      sim.env_read = true;
-      catch_faults();
-      const char *env = getenv("GPUPROF_SIM");
-      if (env && configure(hold, env) != 0) {
-        sim.violation("GPUPROF_SIM: unknown key or value in " + std::string(env));
-        return INVALID_VALUE;
-      }
-    }
+    std::lock_guard<std::mutex> hold(sim.mu);
     std::string twice = duplicate_kernels();
     if (!twice.empty()) sim.violation("kernels defined twice: " + twice);
   }
@@ -102,6 +109,7 @@ EXPORT CUresult cuInit(unsigned) {
 }
 
 EXPORT CUresult cuDriverGetVersion(int *v) {
+  if (!read_environment()) return INVALID_VALUE;
   ENTER(cuDriverGetVersion, Nothing);
   if (!v) return INVALID_VALUE;
   *v = sim.config.driver;
@@ -206,6 +214,16 @@ EXPORT CUresult cuDeviceGetAttribute(int *v, int attribute, int device) {
   return OK;
 }
 
+// write_report leaves the report where a test that starts a program looks for it. What the last call leaves is what the
+// program left: a context that was never released is still counted there.
+static void write_report() {
+  if (sim.config.report.empty()) return;
+  if (FILE *f = fopen(sim.config.report.c_str(), "w")) {
+    fputs(simulate_report().c_str(), f);
+    fclose(f);
+  }
+}
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, int device) {
   ENTER(cuDevicePrimaryCtxRetain, Init);
   if (bad(device)) return INVALID_DEVICE;
@@ -219,6 +237,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, int device) {
   }
   c->references++;
   *out = c.get();
+  write_report();
   return OK;
 }
 
@@ -230,6 +249,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) {
     return INVALID_CONTEXT;
   }
   if (--c->second->references == 0) context_close(call.hold, c->second.get(), true);
+  write_report();
   return OK;
 }
 

@@ -117,6 +117,11 @@ static void fault(Context *c, int code, const std::string &text) {
   context_fail_locked(c, code, text);
 }
 
+// planned counts a kernel and is the error it is to die with, 0 if none. Hold Sim::mu.
+static int planned() {
+  return sim.config.launch_fault_at && ++sim.config.launches == sim.config.launch_fault_at ? sim.config.launch_fault : OK;
+}
+
 static int launch_size(const Function *f, const Launch &l) {
   uint64_t threads = (uint64_t)l.block.x * l.block.y * l.block.z;
   if (!l.grid.x || !l.grid.y || !l.grid.z || threads == 0) return INVALID_VALUE;
@@ -150,16 +155,23 @@ static int launch(CUfunction fh, Launch l, CUstream sh, void **params, void **ex
   l.stop = &s->stop;
   l.watchdog_ms = sim.config.watchdog_ms;
   sim.counts.launches++;
-  int planned = sim.config.launch_fault_at && ++sim.config.launches == sim.config.launch_fault_at ? sim.config.launch_fault : OK;
+  // A graph's kernel counts whenever it runs, any other when it is asked for.
+  bool captured = s->capture != nullptr;
+  int doomed = captured ? OK : planned();
   uint64_t slow_us = sim.config.slow_launch_us;
   Work *self = w.get(); // the worker holds it while it runs
-  w->run = [l = std::move(l), illegal, planned, slow_us, self](Stream &here) {
+  w->run = [l = std::move(l), illegal, captured, doomed, slow_us, self](Stream &here) {
     if (slow_us) {
       timespec t{(time_t)(slow_us / 1000000), (long)(slow_us % 1000000) * 1000};
       nanosleep(&t, nullptr);
     }
     std::string name = std::string("kernel ") + l.kernel->name;
-    if (planned) return fault(here.context, planned, name + ": injected");
+    int end = doomed;
+    if (captured) {
+      std::lock_guard<std::mutex> hold(sim.mu);
+      end = planned();
+    }
+    if (end) return fault(here.context, end, name + ": injected");
     if (illegal) return fault(here.context, ILLEGAL_ADDRESS, name + ": an argument is no memory of this device");
     sim.counts.kernels_run++;
     Launch once = l;
@@ -205,10 +217,11 @@ struct gpuprof_sim_range {
   int write;
 };
 
-// gpuprof_sim_enter is the start of a library call: counted, with the error injected for its name.
+// gpuprof_sim_enter is the start of a library call: counted, with the error injected for its name. Below zero it is
+// that error, which is then a status of the library with its sign changed; above, an error of the driver.
 EXPORT int gpuprof_sim_enter(const char *function) {
   Call call(function, Need::Context);
-  return call.code;
+  return call.planted ? -call.code : call.code;
 }
 
 // gpuprof_sim_submit queues run(arg) in the stream, drop(arg) when it is no longer needed.

@@ -31,10 +31,13 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned
   return OK;
 }
 
+// How far each stream has to get before something.
+using Waits = std::vector<std::pair<StreamRef, uint64_t>>;
+
 // in_use lists how far each stream has to get before nothing uses the memory; a destroyed stream goes on until its
 // queue is empty.
-static std::vector<std::pair<StreamRef, uint64_t>> in_use(const Alloc *a) {
-  std::vector<std::pair<StreamRef, uint64_t>> out;
+static Waits in_use(const Alloc *a) {
+  Waits out;
   for (const Use &u : a->uses) {
     for (auto &s : sim.streams)
       if (s.first->number == u.stream) out.push_back({s.second, u.epoch});
@@ -44,24 +47,31 @@ static std::vector<std::pair<StreamRef, uint64_t>> in_use(const Alloc *a) {
   return out;
 }
 
+// settle waits until the streams have got so far, and stops a kernel that keeps one longer than tests may take: then it
+// is false. Without Sim::mu.
+static bool settle(const Waits &wait) {
+  bool over = true;
+  for (auto &w : wait) {
+    std::unique_lock<std::mutex> queue(w.first->mu);
+    auto there = [&] { return w.first->done >= w.second; };
+    if (w.first->cv.wait_for(queue, std::chrono::seconds(2), there)) continue;
+    w.first->stop = true;
+    over = false;
+    w.first->cv.wait(queue, there);
+  }
+  return over;
+}
+
 int release(std::unique_lock<std::mutex> &hold, Alloc *a, const char *what) {
   Context *c = a->context;
   if (c->error == OK) order_free(a, sim.host, what);
-  // The driver waits for work in flight; so that a stuck kernel does not stop the tests, not for ever.
-  std::vector<std::pair<StreamRef, uint64_t>> wait = in_use(a);
+  Waits wait = in_use(a); // as the driver does
   const void *p = a->p;
   uint64_t id = a->id;
   hold.unlock();
-  bool stuck = false;
-  for (auto &w : wait) {
-    std::unique_lock<std::mutex> queue(w.first->mu);
-    if (!w.first->cv.wait_for(queue, std::chrono::seconds(2), [&] { return w.first->done >= w.second; })) {
-      w.first->stop = stuck = true;
-      w.first->cv.wait(queue, [&] { return w.first->done >= w.second; });
-    }
-  }
+  bool over = settle(wait);
   hold.lock();
-  if (stuck) sim.violation(std::string(what) + " of " + describe(p) + " waited in vain for the work that uses it");
+  if (!over) sim.violation(std::string(what) + " of " + describe(p) + " waited in vain for the work that uses it");
   auto still = sim.by_id.find(id);
   if (still != sim.by_id.end()) alloc_free(still->second);
   return c->error;
@@ -238,10 +248,16 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   known.set(s->number, ~0ull); // the stream's own work comes first
   if (s->context->error == OK) order_free(a, known, "cuMemFreeAsync");
   a->freed_async = true;
+  // A program that frees too early has been told so; that its kernels then meet memory that is gone would only make it
+  // a matter of chance what else it is told.
+  Waits wait;
+  for (auto &u : in_use(a))
+    if (u.first.get() != s) wait.push_back(u);
   auto w = std::make_shared<Work>();
   w->what = "cuMemFreeAsync";
   w->always = true;
-  w->run = [id = a->id](Stream &) {
+  w->run = [id = a->id, wait](Stream &) {
+    settle(wait);
     std::lock_guard<std::mutex> hold(sim.mu);
     auto a = sim.by_id.find(id);
     if (a == sim.by_id.end()) return;

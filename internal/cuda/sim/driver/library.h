@@ -15,6 +15,7 @@ struct gpuprof_sim_range {
   size_t bytes;
   int write;
 };
+// gpuprof_sim_enter starts a call of the library: 0, minus the status that a test planted for it, or the driver's error.
 extern "C" int gpuprof_sim_enter(const char *function);
 extern "C" int gpuprof_sim_submit(void *stream, const char *what, const gpuprof_sim_range *ranges, int n, void (*run)(void *), void *arg,
                                   void (*drop)(void *));
