@@ -43,17 +43,22 @@ func (s *session) candidates(i int) []op.TensorProduct {
 const defaultSegment = 256
 
 // multipliers are the ways of a layer's MLP that may be chosen: the library as
-// it is set, and our own product where the library need not be used. With
-// deterministic=on there is no choice, because the two round differently.
+// it is set, and where it need not be used the tiles of our own product. With
+// deterministic=on the library stays what it is, because the two round
+// differently. On the host device, where one product of the large presets takes
+// seconds, there is no search for them.
 func (s *session) multipliers(i int) []op.MLP {
 	own := s.mlps[i]
-	g := op.Gemm{K: own.In, N: own.Hidden, Precision: own.Precision, Library: own.Library}
-	if own.Library != libraryAuto || own.Precision != op.FP32 || s.set.On("deterministic") || !g.UsesVendor(s.dev) {
+	if s.dev.Info().Kind == "host" {
 		return []op.MLP{own}
 	}
-	other := own
-	other.Library = libraryOff
-	return []op.MLP{own, other}
+	var kept []op.MLP
+	for _, m := range own.Candidates(s.dev) {
+		if m.Library == own.Library || !s.set.On("deterministic") {
+			kept = append(kept, m)
+		}
+	}
+	return kept
 }
 
 // startTuning puts a batch on the device and computes what all layers share.
@@ -174,14 +179,17 @@ func (t *tuning) time(s *session, b *op.Bound) (int64, error) {
 func (t *tuning) chosen(s *session) []string {
 	var out []string
 	for i, p := range s.products {
-		threads, segment := "default", "default"
+		threads, segment, tile := "default", "default", "default"
 		if p.Threads > 0 {
 			threads = fmt.Sprint(p.Threads)
 		}
 		if p.Segment > 0 {
 			segment = fmt.Sprint(p.Segment)
 		}
-		out = append(out, fmt.Sprintf("threads=%s segment=%s library=%s", threads, segment, s.mlps[i].Library))
+		if n := s.mlps[i].Tile; n > 0 {
+			tile = fmt.Sprint(n)
+		}
+		out = append(out, fmt.Sprintf("threads=%s segment=%s library=%s tile=%s", threads, segment, s.mlps[i].Library, tile))
 	}
 	return out
 }

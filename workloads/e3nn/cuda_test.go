@@ -342,8 +342,9 @@ func TestCUDAAutotune(t *testing.T) {
 		passes(t, s)
 		closed(t, s)
 	}
-	// Two products, five block sizes; with segments 32 to 512 five times as many.
-	if tried["impl=fused"] != 2+5 || tried["impl=csr"] != 2+25 || tried["impl=csr,deterministic=on"] != 5 {
+	// cuBLAS and three tiles of our own, five block sizes; with segments 32 to 512
+	// five times as many. deterministic=on keeps cuBLAS.
+	if tried["impl=fused"] != 4+5 || tried["impl=csr"] != 4+25 || tried["impl=csr,deterministic=on"] != 5 {
 		t.Errorf("tried %v", tried)
 	}
 }
@@ -383,6 +384,9 @@ func TestCUDAAutotuneKeepsBits(t *testing.T) {
 		}
 		if len(shapes) < 3 {
 			t.Errorf("%s: %d shapes", impl, len(shapes))
+		}
+		if ways := s.multipliers(0); len(ways) < 2 { // its tiles, which give the same bits
+			t.Errorf("%s: %d ways of the radial MLP", impl, len(ways))
 		}
 		closed(t, s)
 	}

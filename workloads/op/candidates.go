@@ -60,3 +60,23 @@ func (g Gemm) Candidates(dev gpuprof.Device) []Gemm {
 	}
 	return all
 }
+
+// Candidates are the ways worth trying on dev, the MLP's own first: the
+// vendor's products where the library is chosen automatically and nothing is
+// rounded, and the shapes of our own. Ways of one Library differ in no bit.
+func (m MLP) Candidates(dev gpuprof.Device) []MLP {
+	all := []MLP{m}
+	_, second := m.layers() // by far the larger
+	auto := m.Library == "" || m.Library == "auto"
+	if auto && second.precision() == FP32 && second.UsesVendor(dev) {
+		m.Library = "off"
+		second.Library = "off"
+		all = append(all, m)
+	}
+	for _, g := range second.Candidates(dev)[1:] {
+		c := m
+		c.Tile, c.Grain = g.Tile, g.Grain
+		all = append(all, c)
+	}
+	return all
+}

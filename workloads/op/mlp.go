@@ -15,8 +15,9 @@ import (
 type MLP struct {
 	In, Hidden, Out int
 	Normalisation   string
-	// Precision and Library are those of Gemm, for both products.
+	// Precision, Library, Tile and Grain are those of Gemm, for both products.
 	Precision, Library string
+	Tile, Grain        int
 }
 
 // Scratch is the bytes Bind allocates: the hidden layer and what the products
@@ -44,7 +45,7 @@ func (m MLP) layers() (Gemm, Gemm) {
 	if norm == "" {
 		norm = NormExact
 	}
-	layer := Gemm{Normalisation: norm, Precision: m.Precision, Library: m.Library}
+	layer := Gemm{Normalisation: norm, Precision: m.Precision, Library: m.Library, Tile: m.Tile, Grain: m.Grain}
 	first, second := layer, layer
 	first.K, first.N, first.Scale, first.Act = m.In, m.Hidden, float32(1/math.Sqrt(float64(m.In))), "silu"
 	second.K, second.N, second.Scale, second.Act = m.Hidden, m.Out, float32(1/math.Sqrt(float64(m.Hidden))), "none"
