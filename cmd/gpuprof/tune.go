@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ type tuneCmd struct {
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
 	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
-	MaxError  float64        `default:"1e-2" placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
+	MaxError  *float64       `placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
 	MaxMemory string         `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
@@ -155,7 +156,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 		return nil, err
 	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, c.MaxError, limit, 1, tool(), c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, *c.MaxError, limit, 1, tool(), c.Knob
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
@@ -164,85 +165,29 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	return t, err
 }
 
-// earlier reads the file of --resume and takes over what the command line
-// leaves open. A file that is not there yet is one to begin.
-func (c *tuneCmd) earlier() (*tune.Result, error) {
-	if c.Resume == "" {
-		return nil, nil
-	}
-	f, err := os.Open(c.Resume)
-	if errors.Is(err, os.ErrNotExist) && (c.Workload != "" || c.Claims) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading tuning result %s: %w; give the file that gpuprof tune left", c.Resume, errors.Unwrap(err))
-	}
-	defer f.Close()
-	old, err := tune.Decode(f, c.Resume)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range []struct {
-		mine *string
-		old  string
-	}{{&c.Workload, old.Workload}, {&c.Preset, old.Preset}, {&c.Goal, string(old.Goal)}} {
-		if *x.mine == "" {
-			*x.mine = x.old
-		}
-	}
-	if c.Workload != old.Workload && !c.Claims {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q; give the same, or start a new file with -o", old.Workload, c.Workload)
-	}
-	if c.Device == "auto" {
-		c.Device = old.Device
-	}
-	if c.Seed == nil {
-		c.Seed = &old.Seed
-	}
-	if c.Budget == nil {
-		c.Budget = new(time.Duration)
-		*c.Budget = time.Duration(old.BudgetS * float64(time.Second))
-	}
-	if len(c.Knob) == 0 {
-		c.Knob = old.Only
-	}
-	if len(c.Set) == 0 {
-		for k, v := range old.Set {
-			c.Set = append(c.Set, k+"="+v)
-		}
-	}
-	if c.MaxMemory == "" && old.MaxMemory > 0 {
-		c.MaxMemory = fmt.Sprint(old.MaxMemory)
-	}
-	c.Claims = c.Claims || old.Workload == ""
-	c.MaxError = old.MaxError
-	return old, nil
-}
-
-// Budgets where none is given.
+// Budgets and the limit on the error where none is given.
 const (
 	tuneBudget   = 5 * time.Minute
 	claimsBudget = 8 * time.Minute
+	tuneMaxError = 1e-2
 )
 
 func (c *tuneCmd) checkTune() error {
 	if c.Goal == "" {
 		c.Goal = string(tune.Time)
 	}
-	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
-	known := false
-	for _, g := range goals {
-		known = known || g == c.Goal
+	if c.MaxError == nil {
+		c.MaxError = new(float64)
+		*c.MaxError = tuneMaxError
 	}
+	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
 	switch {
-	case !known:
+	case !slices.Contains(goals, c.Goal):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal; use one of %s%s", c.Goal, strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
 	case c.Budget != nil && *c.Budget <= 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", *c.Budget)
-	case !(c.MaxError > 0) || math.IsInf(c.MaxError, 0):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be a number above 0; give for example --max-error 1e-2", c.MaxError)
-	case c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != ""):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself; leave out the workload, --preset, --knob and --set")
+	case !(*c.MaxError > 0) || math.IsInf(*c.MaxError, 0):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be a number above 0; give for example --max-error 1e-2", *c.MaxError)
 	}
 	if c.Budget == nil {
 		c.Budget = new(time.Duration)

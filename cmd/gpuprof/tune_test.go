@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,5 +93,39 @@ func TestTuneSchema(t *testing.T) {
 		if err := r.Validate(m); (err != nil) != (name != "" && name[0] == '!') {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// Whatever tune recommends, there is a line for it in a PyTorch program.
+func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
+	for _, w := range workloads() {
+		for _, p := range w.Presets() {
+			base, err := gpuprof.Resolve(w, p.Name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := tune.Alternatives(w, base, nil, nil, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range w.Knobs() { // and for going back to where it was
+				if !k.Model && !k.NamesFile {
+					changes = append(changes, tune.Change{Knob: k.Name, To: base[k.Name]})
+				}
+			}
+			for _, c := range changes {
+				if line := tune.PyTorchLine(w.Name(), c.Knob, c.To); line == "" || strings.Contains(line, "%s") || strings.Contains(line, "every:") {
+					t.Errorf("%s %s=%s: %q", w.Name(), c.Knob, c.To, line)
+				}
+			}
+		}
+	}
+	for to, want := range map[string]string{"every:10": "if step % 10 == 0: torch.cuda.synchronize()", "never": "# delete torch.cuda.synchronize() from the loop"} {
+		if got := tune.PyTorchLine("gruflow", "sync", to); got != want {
+			t.Errorf("sync=%s: %q, want %q", to, got, want)
+		}
+	}
+	if got := tune.PyTorchLine("collate", "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
+		t.Error(got)
 	}
 }

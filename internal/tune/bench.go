@@ -101,7 +101,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 	if err != nil {
 		return nil, err
 	}
-	out.WorkA, out.Unit, out.MemoryA = sa.work, sa.unit, sa.memory
+	out.WorkA, out.Unit, out.MemoryA, out.ErrorA = sa.work, sa.unit, sa.memory, sa.error
 	sb, err := p.open(ctx, b)
 	if ctx.Err() != nil {
 		if sb != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/host"
 )
 
-// sleeper is a workload whose step waits on the device for a time that its
-// knob gives, so that a busy machine hardly changes it.
+// sleeper is a workload whose step takes a time that its knob gives, on a clock
+// that only its launches move.
 type sleeper struct{}
 
 func (sleeper) Name() string              { return "sleeper" }
@@ -40,12 +40,8 @@ func (sleeper) Open(_ context.Context, d gpuprof.Device, c gpuprof.Config) (gpup
 	if err != nil {
 		return nil, err
 	}
-	wait := time.Duration(c.Knobs.Int("us")) * time.Microsecond
-	if os.Getenv("SLEEPER_FAST") != "" {
-		wait /= 4
-	}
-	f, err := d.Load(&gpuprof.Kernel{Name: "wait", Serial: true, Host: func(*gpuprof.Args, int, int) { time.Sleep(wait) }})
-	return &sleeperSession{dev: d, stream: stream, kernel: f, buf: buf, set: c.Knobs}, err
+	f, err := d.Load(&gpuprof.Kernel{Name: "wait", Sig: "i", Serial: true, Host: func(*gpuprof.Args, int, int) {}})
+	return &sleeperSession{dev: d, stream: stream, kernel: f, buf: buf, set: c.Knobs, fast: os.Getenv(fastVariable) != ""}, err
 }
 
 type sleeperSession struct {
@@ -56,6 +52,7 @@ type sleeperSession struct {
 	set    gpuprof.Settings
 	args   gpuprof.Args
 	steps  int
+	fast   bool
 }
 
 func (s *sleeperSession) Stages() []gpuprof.Stage {
@@ -79,7 +76,61 @@ func (s *sleeperSession) Step(i int, p gpuprof.Probe) error {
 	}
 	span := p.Begin(0, s.stream)
 	defer p.End(span)
+	us := s.set.Int("us")
+	if s.fast && os.Getenv(fastVariable) != "" { // as it was opened, and still
+		us /= 4
+	}
+	s.args.SetInt(0, us)
 	return s.stream.Launch(s.kernel, 1, &s.args)
+}
+
+const fastVariable = "SLEEPER_FAST"
+
+// clocked is the host device with a clock of its own: a launch moves it by its
+// first argument, in microseconds, and nothing else does. What is measured on it
+// is the same on a busy machine.
+type clocked struct {
+	gpuprof.Device
+	ns int64
+}
+
+type clockedStream struct {
+	gpuprof.Stream
+	d *clocked
+}
+
+type clockedEvent struct {
+	gpuprof.Event
+	at int64
+}
+
+func openClocked() (gpuprof.Device, error) {
+	d, err := host.Open(host.Options{})
+	return &clocked{Device: d}, err
+}
+
+func (d *clocked) NewStream(name string) (gpuprof.Stream, error) {
+	s, err := d.Device.NewStream(name)
+	return &clockedStream{s, d}, err
+}
+
+func (d *clocked) NewEvent() (gpuprof.Event, error) {
+	e, err := d.Device.NewEvent()
+	return &clockedEvent{Event: e}, err
+}
+
+func (d *clocked) ElapsedNS(from, to gpuprof.Event) (int64, error) {
+	return to.(*clockedEvent).at - from.(*clockedEvent).at, nil
+}
+
+func (s *clockedStream) Record(e gpuprof.Event) error {
+	e.(*clockedEvent).at = s.d.ns
+	return nil
+}
+
+func (s *clockedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
+	s.d.ns += 1000 * int64(a.Int(0))
+	return s.Stream.Launch(f, n, a)
 }
 
 func sleeperSide(t *testing.T, set gpuprof.Settings) Side {
@@ -93,7 +144,7 @@ func sleeperSide(t *testing.T, set gpuprof.Settings) Side {
 
 func newBench(t *testing.T) *InProcess {
 	t.Helper()
-	b := &InProcess{Open: func() (gpuprof.Device, error) { return host.Open(host.Options{}) }}
+	b := &InProcess{Open: openClocked}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -111,8 +162,8 @@ func compareSides(t *testing.T, b *InProcess, x, y Side, l Limits) *Outcome {
 	return o
 }
 
-// Real sessions on the host device: cost is per unit of work, so that batches
-// compare, and memory and one-time costs are those of each side.
+// Cost is per unit of work, so that batches compare, and memory and one-time
+// costs are those of each side.
 func TestInProcess(t *testing.T) {
 	b := newBench(t)
 	l := Limits{Goal: Time, Time: 3 * time.Second, Seed: 1}
@@ -120,9 +171,8 @@ func TestInProcess(t *testing.T) {
 	e.bs = newEngineBootstrap()
 	base := sleeperSide(t, gpuprof.Settings{"us": "5000"})
 	o := compareSides(t, b, base, sleeperSide(t, gpuprof.Settings{"us": "5000", "batch": "4"}), l)
-	// The same wait for four items as for one: a quarter, and a busy machine
-	// makes both longer.
-	if d := ratioOf(e.bs, o.A, o.B); !d.ok || d.ratio > 0.9 {
+	// The same wait for four items as for one.
+	if d := ratioOf(e.bs, o.A, o.B); !d.ok || d.ratio != 0.25 {
 		t.Errorf("%+v", d)
 	}
 	if o.MemoryA != 1000 || o.MemoryB != 4000 || o.Unit != "items" || o.WorkB != 4 || o.Error != 1e-6 {
@@ -165,12 +215,12 @@ func TestEnvironmentOfASide(t *testing.T) {
 	b := newBench(t)
 	slow := gpuprof.Settings{"us": "5000"}
 	fast := sleeperSide(t, slow)
-	fast.Env = map[string]string{"SLEEPER_FAST": "1"}
+	fast.Env = map[string]string{fastVariable: "1"}
 	o := compareSides(t, b, sleeperSide(t, slow), fast, Limits{Goal: Time, Time: 3 * time.Second, Seed: 1})
-	if d := ratioOf(newEngineBootstrap(), o.A, o.B); !d.ok || d.ratio > 0.9 {
+	if d := ratioOf(newEngineBootstrap(), o.A, o.B); !d.ok || d.ratio != 0.25 {
 		t.Errorf("ratio %v", d.ratio)
 	}
-	if os.Getenv("SLEEPER_FAST") != "" {
+	if os.Getenv(fastVariable) != "" {
 		t.Error("the variable is still set")
 	}
 }
@@ -179,7 +229,7 @@ func TestEnvironmentOfASide(t *testing.T) {
 func TestEnergy(t *testing.T) {
 	var devices []gpuprof.Device
 	b := &InProcess{energyBlock: time.Millisecond, Open: func() (gpuprof.Device, error) {
-		d, err := host.Open(host.Options{})
+		d, err := openClocked()
 		devices = append(devices, d)
 		return d, err
 	}}

@@ -46,7 +46,7 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 	if err != nil {
 		return err
 	}
-	if o.Verdict != "" || len(o.B) == 0 {
+	if o.Verdict != "" || len(o.B) == 0 || len(o.B[0]) < 3 {
 		row.Verdict, row.Reason = notMeasurable, o.Reason
 		return nil
 	}

@@ -29,15 +29,15 @@ const (
 func (e *engine) decide(alts []alternative, best []Change) error {
 	finalists := finalists(alts, best)
 	e.defaultPoint(alts, nil)
-	for _, f := range finalists {
+	for i, f := range finalists {
 		c, err := e.confirm(f)
 		if err != nil {
 			return err
 		}
 		if c == nil { // no time, or no way, to confirm
-			return e.unconfirmed(alts, f)
+			return e.unconfirmed(alts, finalists[i:])
 		}
-		if d := ratioOf(e.bs, c.A, c.B); worthwhile(d, e.Goal) {
+		if d := ratioOf(e.bs, c.A, c.B); e.accepted(f, d, c) {
 			e.defaultPoint(nil, c.A)
 			e.recommend(f, d, c, len(c.B))
 			return nil
@@ -45,6 +45,20 @@ func (e *engine) decide(alts []alternative, best []Change) error {
 	}
 	e.keepDefault()
 	return nil
+}
+
+// accepted says that a setting is to be recommended: it keeps to the limits and
+// is better than the default, or the default does not keep to them.
+func (e *engine) accepted(f []Change, d drawn, o *Outcome) bool {
+	if o.Verdict != "" || !d.ok {
+		return false
+	}
+	measured := &Outcome{Error: o.Error, MemoryB: o.MemoryB}
+	if e.limits().refuses(measured) {
+		e.fail(With(e.base, f...), measured.Reason)
+		return false
+	}
+	return e.over != "" || worthwhile(d, e.Goal)
 }
 
 // worthwhile says that a setting is better by more than what does not matter:
@@ -183,16 +197,23 @@ func (e *engine) process(k int, set gpuprof.Settings, limit time.Duration) (*Out
 	})
 }
 
+func errNothing() error {
+	return gpuprof.Errorf(gpuprof.ErrDevice, "confirming a setting: the process measured nothing; run it by itself to see why")
+}
+
 // read takes one process's run as side B.
 func (o *Outcome) read(r *gpuprof.Run, g Goal) error {
 	if r == nil || r.Throughput == nil || r.Throughput.Series.N() == 0 || r.Step == nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "confirming a setting: the process measured nothing; run it by itself to see why")
+		return errNothing()
 	}
 	var per []float64
 	for _, v := range thin(r.Throughput.Series.Runs[0]) {
 		if v > 0 {
 			per = append(per, 1/v)
 		}
+	}
+	if len(per) == 0 {
+		return errNothing()
 	}
 	o.Unit, _, _ = strings.Cut(r.Throughput.Unit, "/")
 	o.WorkB = r.Throughput.Series.Median * r.Step.Median

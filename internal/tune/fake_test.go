@@ -13,7 +13,7 @@ import (
 
 // fake is a workload whose knobs do known things: batch halves the cost at 64
 // and no further, cache is worth 20 %, pipe nothing alone and 30 % with cache,
-// twin and twin2 nothing but together 40 %, clash is worth 10 % alone and
+// twin and twin2 nothing but 20 bytes each and together 40 %, clash is worth 10 % alone and
 // doubles the cost beside cache; mem=huge is out of memory, dev=gpu refused,
 // round=bf16 wrong by 5 %; explode is 15 % faster but out of memory beside cache.
 type fake struct{}
@@ -80,6 +80,23 @@ func trueCost(s gpuprof.Settings) float64 {
 	return c
 }
 
+func trueMemory(s gpuprof.Settings) int64 {
+	n := int64(100 + s.Int("batch"))
+	for _, k := range []string{"twin", "twin2"} {
+		if s.On(k) {
+			n -= 20
+		}
+	}
+	return n
+}
+
+func trueError(s gpuprof.Settings) float64 {
+	if s["round"] == "bf16" {
+		return 0.05
+	}
+	return 0
+}
+
 func trueFailure(s gpuprof.Settings) error {
 	if s["mem"] == "huge" || s.On("explode") && s.On("cache") {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "allocating 10 GiB: too much; lower batch")
@@ -121,15 +138,13 @@ func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 		return nil, err
 	}
 	f.clock = f.clock.Add(time.Second)
-	o := &Outcome{Unit: "items", WorkA: float64(a.Knobs.Int("batch")), WorkB: float64(b.Knobs.Int("batch")), MemoryA: 100, MemoryB: 100 + int64(b.Knobs.Int("batch")),
+	o := &Outcome{Unit: "items", WorkA: float64(a.Knobs.Int("batch")), WorkB: float64(b.Knobs.Int("batch")), MemoryA: trueMemory(a.Knobs), MemoryB: trueMemory(b.Knobs),
 		OneTime: map[string]float64{"setup_s": 0.1}}
 	if err := trueFailure(b.Knobs); err != nil {
 		o.fail(err)
 		return o, nil
 	}
-	if b.Knobs["round"] == "bf16" {
-		o.Error = 0.05
-	}
+	o.ErrorA, o.Error = trueError(a.Knobs), trueError(b.Knobs)
 	if l.refuses(o) {
 		return o, nil
 	}
@@ -137,6 +152,12 @@ func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 		o.A, o.B = append(o.A, []float64{f.cost(a.Knobs)}), append(o.B, []float64{f.cost(b.Knobs)})
 	}
 	o.TimeA, o.TimeB = o.A, o.B
+	if l.Goal == Memory {
+		o.A, o.B = nil, nil
+		for range o.TimeA {
+			o.A, o.B = append(o.A, []float64{float64(o.MemoryA)}), append(o.B, []float64{float64(o.MemoryB)})
+		}
+	}
 	return o, nil
 }
 
@@ -157,7 +178,7 @@ func (f *fakeBench) fresh(_ context.Context, set gpuprof.Settings, _ time.Durati
 	}
 	rate.Median = rate.Runs[0][0]
 	return &gpuprof.Run{Status: gpuprof.Complete, Throughput: &gpuprof.Throughput{Unit: "items/s", Series: rate},
-		Step: &gpuprof.Series{Unit: "s", Median: work / rate.Median, Runs: [][]float64{{work / rate.Median}}}, PeakMemory: 1000,
+		Step: &gpuprof.Series{Unit: "s", Median: work / rate.Median, Runs: [][]float64{{work / rate.Median}}}, PeakMemory: trueMemory(full),
 		Input: map[string]any{"autotune_s": 0.5 * float64(len(set)), "note": strconv.Itoa(len(set))}}, nil
 }
 

@@ -2,63 +2,99 @@ package tune
 
 import "strings"
 
-// pytorch maps knob=value to the line to change in a PyTorch program; a knob
-// alone stands for every value, with %s in its place.
-func pytorch() map[string]string {
-	return map[string]string{
-		"batch":               "loader = DataLoader(dataset, batch_size=%s)",
-		"workers":             "loader = DataLoader(dataset, num_workers=%s)",
-		"prefetch":            "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)",
-		"persistent=on":       "loader = DataLoader(dataset, num_workers=N, persistent_workers=True)",
-		"persistent=off":      "loader = DataLoader(dataset, num_workers=N, persistent_workers=False)",
-		"pinned=on":           "loader = DataLoader(dataset, pin_memory=True)",
-		"pinned=off":          "loader = DataLoader(dataset, pin_memory=False)",
-		"pinned=batch":        "batch = batch.pin_memory()",
-		"async_copy=on":       "batch = batch.to(device, non_blocking=True)",
-		"async_copy=off":      "batch = batch.to(device)",
-		"streams=2":           "with torch.cuda.stream(copy_stream): batch = batch.to(device, non_blocking=True)",
-		"streams=1":           "batch = batch.to(device, non_blocking=True)  # on the current stream",
-		"precision=fp32":      "torch.set_float32_matmul_precision('highest')",
-		"precision=tf32":      "torch.set_float32_matmul_precision('high')",
-		"precision=bf16":      "with torch.autocast('cuda', dtype=torch.bfloat16): out = model(batch)",
-		"precision=fp16":      "with torch.autocast('cuda', dtype=torch.float16): out = model(batch)",
-		"deterministic=off":   "torch.use_deterministic_algorithms(False)",
-		"deterministic=on":    "torch.use_deterministic_algorithms(True)",
-		"fill=off":            "torch.utils.deterministic.fill_uninitialized_memory = False",
-		"fill=on":             "torch.utils.deterministic.fill_uninitialized_memory = True",
-		"graph=on":            "model = torch.compile(model, mode='reduce-overhead')",
-		"graph=off":           "model = torch.compile(model)  # without mode='reduce-overhead'",
-		"autotune=on":         "model = torch.compile(model, mode='max-autotune-no-cudagraphs')",
-		"sync=never":          "# delete torch.cuda.synchronize() from the loop",
-		"sync=step":           "torch.cuda.synchronize()  # every step",
-		"sync":                "if step %% K == 0: torch.cuda.synchronize()  # %s",
-		"item_reads=packed":   "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
-		"item_reads=0":        "total += loss.detach()  # instead of loss.item(); read it once an epoch",
-		"reset_stats=off":     "# delete torch.cuda.reset_peak_memory_stats() from the loop",
-		"pool_trim=never":     "# delete torch.cuda.empty_cache() from the loop",
-		"threads":             "torch.set_num_threads(%s)",
-		"impl=fused":          "model = torch.compile(model)  # fuses what eager launches one by one",
-		"impl=cudnn":          "rnn = torch.nn.GRU(...)  # instead of a loop over torch.nn.GRUCell",
-		"impl=bulk":           "batch = torch.cat(samples)  # instead of appending element by element",
-		"impl=cached":         "graph = graphs[structure]  # build each structure's graph once, then torch.cat",
-		"reuse=on":            "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch",
-		"worker_kind=process": "loader = DataLoader(dataset, num_workers=N)",
-		"layout=ir_mul":       "cuequivariance_torch layout: cue.ir_mul",
-		"layout=mul_ir":       "cuequivariance_torch layout: cue.mul_ir",
-		"impl=csr":            "out = torch.segment_reduce(messages, 'sum', lengths=degrees)  # sorted edges instead of index_add_",
-		"impl=persistent":     "out, h = rnn(sequence)  # all time steps in one call instead of a loop",
-		"shortcut=on":         "collate_fn = lambda s: s[0] if len(s) == 1 else default_collate(s)",
+// anyValue stands in pytorch for every value that has no line of its own; its
+// line has %s in the value's place.
+const anyValue = "*"
+
+// pytorch maps knob and value to the line to change in a PyTorch program. What
+// means something else in one workload stands in pytorchOf.
+func pytorch() map[string]map[string]string {
+	const elsewhere = "# nothing to change: torch.matmul calls cuBLAS where it is found"
+	return map[string]map[string]string{
+		"async_copy":    {"on": "batch = batch.to(device, non_blocking=True)", "off": "batch = batch.to(device)"},
+		"autotune":      {"on": "model = torch.compile(model, mode='max-autotune-no-cudagraphs')", "off": "model = torch.compile(model)  # without mode='max-autotune'"},
+		"batch":         {anyValue: "loader = DataLoader(dataset, batch_size=%s)"},
+		"deterministic": {"on": "torch.use_deterministic_algorithms(True)", "off": "torch.use_deterministic_algorithms(False)"},
+		"epoch":         {anyValue: "# %s batches an epoch, after which a loader without persistent_workers ends its workers"},
+		"fill":          {"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"},
+		"graph":         {"on": "model = torch.compile(model, mode='reduce-overhead')", "off": "model = torch.compile(model)  # without mode='reduce-overhead'"},
+		"item_reads": {
+			"packed": "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
+			"0":      "total += loss.detach()  # instead of loss.item(); read it once an epoch",
+			anyValue: "values = [m.item() for m in metrics]  # %s of them a step",
+		},
+		"layout": {"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"},
+		"library": {
+			"auto": elsewhere, "on": elsewhere,
+			"off": "torch._inductor.config.max_autotune_gemm_backends = 'TRITON'  # with torch.compile(model, mode='max-autotune')",
+		},
+		"persistent": {
+			"on":  "loader = DataLoader(dataset, num_workers=N, persistent_workers=True)",
+			"off": "loader = DataLoader(dataset, num_workers=N, persistent_workers=False)",
+		},
+		"pinned": {
+			"on": "loader = DataLoader(dataset, pin_memory=True)", "off": "loader = DataLoader(dataset, pin_memory=False)",
+			"batch": "batch = batch.pin_memory()",
+		},
+		"pool_trim": {"never": "# delete torch.cuda.empty_cache() from the loop", anyValue: "if step % %s == 0: torch.cuda.empty_cache()"},
+		"precision": {
+			"fp32": "torch.set_float32_matmul_precision('highest')", "tf32": "torch.set_float32_matmul_precision('high')",
+			"bf16": "with torch.autocast('cuda', dtype=torch.bfloat16): out = model(batch)",
+			"fp16": "with torch.autocast('cuda', dtype=torch.float16): out = model(batch)",
+		},
+		"prefetch": {anyValue: "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)"},
+		"reset_stats": {
+			"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronise",
+			"sync": "torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()  # every step",
+		},
+		"reuse":    {"on": "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch", "off": "out = torch.cat(samples)  # into new memory each time"},
+		"shortcut": {"on": "collate_fn = lambda s: s[0] if len(s) == 1 else default_collate(s)", "off": "collate_fn = default_collate  # also of a single sample"},
+		"streams": {
+			"2": "with torch.cuda.stream(copy_stream): batch = batch.to(device, non_blocking=True)",
+			"1": "batch = batch.to(device, non_blocking=True)  # on the current stream",
+		},
+		"sync": {
+			"never": "# delete torch.cuda.synchronize() from the loop", "step": "torch.cuda.synchronize()  # every step",
+			anyValue: "if step % %s == 0: torch.cuda.synchronize()",
+		},
+		"threads":     {"all": "torch.set_num_threads(os.cpu_count())", anyValue: "torch.set_num_threads(%s)"},
+		"workers":     {"auto": "loader = DataLoader(dataset, num_workers=max(1, min(os.cpu_count() - 1, 4)))", anyValue: "loader = DataLoader(dataset, num_workers=%s)"},
+		"worker_kind": {"process": "loader = DataLoader(dataset, num_workers=N)", "goroutine": "# threads instead of processes: a loader of your own with concurrent.futures.ThreadPoolExecutor"},
 	}
 }
 
-// PyTorchLine is the line to change in a PyTorch program for a knob's value;
-// empty where there is none.
-func PyTorchLine(knob, value string) string {
-	table := pytorch()
-	if line, ok := table[knob+"="+value]; ok {
+// pytorchOf is what the knob impl means in each workload.
+func pytorchOf() map[string]map[string]string {
+	const gru = "rnn = torch.nn.GRU(...)  # instead of a loop over torch.nn.GRUCell"
+	return map[string]map[string]string{
+		"e3nn": {
+			"unfused": "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, an operation at a time",
+			"fused":   "tp = openequivariance.TensorProductConv(problem, deterministic=False)  # gather, product and sum in one kernel",
+			"csr":     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by where they arrive",
+			"csr+mlp": "# the product's kernel computes its weights too: no library offers that, it takes a kernel of your own (Triton)",
+		},
+		"gruflow": {
+			"auto": gru, "cudnn": gru,
+			"fused":      "cell = torch.compile(cell)  # fuses what eager launches one by one",
+			"plain":      "cell = torch.nn.GRUCell(...)  # written out in operations, not compiled",
+			"persistent": "out, h = rnn(sequence)  # all time steps in one call instead of a loop",
+		},
+		"collate": {
+			"naive": "# lists that grow element by element, then torch.tensor(list)", "bulk": "batch = torch.cat(samples)  # instead of appending element by element",
+			"cached": "graph = graphs[structure]  # build each structure's graph once, then torch.cat",
+		},
+	}
+}
+
+// PyTorchLine is the line to change in a PyTorch program for a value of a
+// workload's knob; empty where there is none.
+func PyTorchLine(workload, knob, value string) string {
+	lines := pytorch()[knob]
+	if knob == "impl" {
+		lines = pytorchOf()[workload]
+	}
+	if line, ok := lines[value]; ok {
 		return line
 	}
-	line := table[knob]
-	line = strings.ReplaceAll(line, "%s", value)
-	return strings.ReplaceAll(line, "%%", "%")
+	return strings.ReplaceAll(lines[anyValue], "%s", strings.TrimPrefix(value, "every:"))
 }

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -32,7 +33,7 @@ func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
 	}
 	for _, c := range f {
-		if line := PyTorchLine(c.Knob, c.To); line != "" {
+		if line := PyTorchLine(e.Workload.Name(), c.Knob, c.To); line != "" {
 			r.PyTorch = append(r.PyTorch, line)
 		}
 	}
@@ -73,6 +74,9 @@ func (e *engine) sentence(r *Recommended) string {
 	if (e.Goal == Memory || e.Goal == Energy) && r.TimeRatio > 0 {
 		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
 	}
+	if e.over != "" {
+		how += "; the default is above a limit itself: " + e.over
+	}
 	return fmt.Sprintf("%s: %s x%.3f (95 %% interval %.3f to %.3f) against the default, %s", describe(r.Knobs), e.Goal, r.Ratio, r.CI95[0], r.CI95[1], how)
 }
 
@@ -103,48 +107,56 @@ func middle(blocks [][]float64) float64 {
 	return stats.Median(m)
 }
 
-// unconfirmed states what the search's own process saw, where there was no
-// time or no way to confirm it.
-func (e *engine) unconfirmed(alts []alternative, f []Change) error {
-	var o *Outcome
-	for _, a := range alts {
-		if len(f) == 1 && a.Change == f[0] {
-			o = a.out
+// unconfirmed states what the search's own process saw of the first finalist
+// that it knows enough of, where there was no time or no way to confirm it.
+func (e *engine) unconfirmed(alts []alternative, finalists [][]Change) error {
+	for _, f := range finalists {
+		o, err := e.seen(alts, f)
+		if errors.Is(err, errSpent) {
+			continue
 		}
-	}
-	if o == nil { // one more comparison says what the combination does to the default
-		var err error
-		if o, err = e.compare("confirming", e.base, With(e.base, f...), max(e.left(1), leastProcess)); err != nil {
+		if err != nil {
 			return err
 		}
-	}
-	d := drawn{}
-	if o.Verdict == "" {
-		d = ratioOf(e.bs, o.A, o.B)
-	}
-	if worthwhile(d, e.Goal) {
-		e.recommend(f, d, o, 0)
-		return nil
+		if d := ratioOf(e.bs, o.A, o.B); e.accepted(f, d, o) {
+			e.recommend(f, d, o, 0)
+			return nil
+		}
 	}
 	e.keepDefault()
 	return nil
 }
 
-// keepDefault says that nothing was shown to beat the default, and what might
-// still.
-func (e *engine) keepDefault() {
-	text := "the default is best: nothing else was measured to be better by 2 % or more"
-	if n := e.undecided(); n > 0 {
-		text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %d changes are undecided; give more time with --budget", n)
-	}
-	for _, entry := range e.out.Journal {
-		if m := entry.Outcome.MemoryA; e.MaxMemory > 0 && m > e.MaxMemory {
-			text += fmt.Sprintf("; it takes %s of memory itself, more than --max-memory: look for less with --goal memory", gpuprof.FormatBytes(float64(m)))
-			break
+// seen is what the search measured of a finalist beside the default. Of a
+// combination that may take one more comparison, if the budget has time left.
+func (e *engine) seen(alts []alternative, f []Change) (*Outcome, error) {
+	for _, a := range alts {
+		if len(f) == 1 && a.Change == f[0] && a.out != nil {
+			return a.out, nil
 		}
 	}
-	e.out.Recommended = &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), Ratio: 1, CI95: [2]float64{1, 1},
-		DefaultBest: true, Text: text, PyTorch: []string{}, OneTime: map[string]float64{}, MemoryRatio: 1}
+	limit := e.left(1)
+	if limit > 0 {
+		limit = max(limit, leastProcess)
+	}
+	return e.compare("confirming", e.base, With(e.base, f...), limit)
+}
+
+// keepDefault says that nothing was shown to beat the default, and what might
+// still; or that neither the default nor anything else was shown to keep to the
+// limits.
+func (e *engine) keepDefault() {
+	r := &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), PyTorch: []string{}, OneTime: map[string]float64{}}
+	e.out.Recommended = r
+	if e.over != "" {
+		r.Text = e.nothingFits()
+		return
+	}
+	r.DefaultBest, r.Ratio, r.CI95, r.MemoryRatio = true, 1, [2]float64{1, 1}, 1
+	r.Text = "the default is best: nothing else was measured to be better by 2 % or more"
+	if n := e.undecided(); n > 0 {
+		r.Text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %d changes are undecided; give more time with --budget", n)
+	}
 }
 
 // undecided counts the changes that might be better by what matters, for all

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -212,6 +213,7 @@ type Outcome struct {
 	WorkB float64     `json:"work_b"`
 
 	Error   float64            `json:"error"` // of B
+	ErrorA  float64            `json:"error_a,omitempty"`
 	MemoryA int64              `json:"memory_a"`
 	MemoryB int64              `json:"memory_b"`
 	OneTime map[string]float64 `json:"one_time_s,omitempty"` // B's less A's, at set-up
@@ -240,18 +242,54 @@ func Decode(in io.Reader, name string) (*Result, error) {
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; give a readable file", name, err)
 	}
-	r := &Result{}
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; the file is damaged or not JSON: start again with another -o FILE", name, err)
+	// The head first: what a later version holds beyond it may not decode.
+	var head struct {
+		Version string `json:"schema_version"`
+		Kind    string `json:"kind"`
 	}
-	major, _, _ := strings.Cut(r.Version, ".")
+	damaged := func(err error) error {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; the file is damaged or not JSON: start again with another -o FILE", name, err)
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, damaged(err)
+	}
+	major, _, _ := strings.Cut(head.Version, ".")
 	ours, _, _ := strings.Cut(SchemaVersion, ".")
 	m, err := strconv.Atoi(major)
-	if err != nil || r.Kind != "tune" {
+	if err != nil || head.Kind != "tune" {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: it was not written by gpuprof tune; give the file that tune left", name)
 	}
 	if o, _ := strconv.Atoi(ours); m > o {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, r.Version, SchemaVersion)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
+	}
+	r := &Result{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, damaged(err)
+	}
+	for _, entry := range r.Journal {
+		if !entry.Outcome.sound() {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: its measurement %q has sides that do not fit together; the file is damaged: start again with another -o FILE", name, entry.Key)
+		}
 	}
 	return r, nil
+}
+
+// sound says that an outcome read from a file has the form of a measured one:
+// the blocks of both sides in pairs, with a figure each at least. Nil is sound
+// too; it is no measurement.
+func (o *Outcome) sound() bool {
+	if o == nil {
+		return true
+	}
+	for _, side := range [][2][][]float64{{o.A, o.B}, {o.TimeA, o.TimeB}} {
+		if len(side[0]) > 0 && len(side[0]) != len(side[1]) {
+			return false
+		}
+		for _, block := range slices.Concat(side[0], side[1]) {
+			if len(block) == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }

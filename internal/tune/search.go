@@ -49,6 +49,11 @@ func (e *engine) find(changes []Change) ([]alternative, []Change, error) {
 	if err := e.refine(alts, refineUntil); err != nil {
 		return alts, nil, err
 	}
+	e.over = e.exceeded(alts)
+	if e.over != "" {
+		best, err := e.fit(alts)
+		return alts, best, err
+	}
 	best, err := e.combine(alts)
 	if err != nil || len(best) > 0 {
 		return alts, best, err
@@ -158,7 +163,7 @@ func (e *engine) effect(a alternative, reason string) {
 			f.MemoryRatio = float64(a.out.MemoryB) / float64(a.out.MemoryA)
 		}
 		if a.v == Refused || a.v == Failed {
-			e.out.Failed = append(e.out.Failed, Failure{gpuprof.Settings{a.Knob: a.To}, reason})
+			e.fail(With(e.base, a.Change), reason)
 		}
 	}
 	if a.d.ok {
@@ -166,7 +171,7 @@ func (e *engine) effect(a alternative, reason string) {
 		if t := ratioOf(e.bs, a.out.TimeA, a.out.TimeB); t.ok {
 			f.TimeRatio = t.ratio
 		}
-		f.PyTorch = PyTorchLine(a.Knob, a.To)
+		f.PyTorch = PyTorchLine(e.Workload.Name(), a.Knob, a.To)
 	}
 	e.out.Effects = append(e.out.Effects, f)
 }
@@ -175,6 +180,16 @@ func (e *engine) effect(a alternative, reason string) {
 // a comparison with the best so far, so that a knob counts for what it does
 // beside the others, not for what it did alone.
 func (e *engine) combine(alts []alternative) ([]Change, error) {
+	ranked := ranking(alts)
+	var best []Change
+	if len(ranked) > 0 && ranked[0].v.Better() {
+		best = []Change{ranked[0].Change}
+	}
+	return e.improve(ranked, best, []phase{e.add, e.drop, e.addAll, e.pairs, e.drop})
+}
+
+// ranking is the alternatives by what was seen, the best first.
+func ranking(alts []alternative) []alternative {
 	ranked := slices.Clone(alts)
 	slices.SortStableFunc(ranked, func(a, b alternative) int {
 		switch x, y := rank(a), rank(b); {
@@ -185,12 +200,16 @@ func (e *engine) combine(alts []alternative) ([]Change, error) {
 		}
 		return strings.Compare(a.Knob+"="+a.To, b.Knob+"="+b.To)
 	})
-	var best []Change
-	if len(ranked) > 0 && ranked[0].v.Better() {
-		best = []Change{ranked[0].Change}
-	}
-	for _, phase := range []func([]alternative, []Change) ([]Change, error){e.add, e.drop, e.addAll, e.pairs, e.drop} {
-		next, err := phase(ranked, best)
+	return ranked
+}
+
+// phase makes the best so far better, if it can.
+type phase func(ranked []alternative, best []Change) ([]Change, error)
+
+// improve takes the best so far through phases of the search.
+func (e *engine) improve(ranked []alternative, best []Change, phases []phase) ([]Change, error) {
+	for _, p := range phases {
+		next, err := p(ranked, best)
 		if errors.Is(err, errSpent) {
 			return next, nil
 		}

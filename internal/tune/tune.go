@@ -76,6 +76,8 @@ type engine struct {
 	began   time.Time
 	prior   float64 // seconds spent before a resume
 	round   int     // of measuring again what was undecided
+	// over says which limit the default itself is above; empty where it keeps to them.
+	over string
 	// overhead is what a fresh process took beyond the time it was given: its
 	// start, its check, its end. What it will be is not known before the first.
 	overhead time.Duration

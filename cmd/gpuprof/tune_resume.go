@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+)
+
+// earlier reads the file of --resume and takes over what the command line
+// leaves open. A file that is not there yet is one to begin.
+func (c *tuneCmd) earlier() (*tune.Result, error) {
+	if err := c.claimsAlone(); err != nil || c.Resume == "" {
+		return nil, err
+	}
+	f, err := os.Open(c.Resume)
+	if errors.Is(err, os.ErrNotExist) && (c.Workload != "" || c.Claims) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading tuning result %s: %w; give the file that gpuprof tune left", c.Resume, errors.Unwrap(err))
+	}
+	defer f.Close()
+	old, err := tune.Decode(f, c.Resume)
+	if err != nil {
+		return nil, err
+	}
+	if c.Claims && old.Workload != "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: it holds a search of %s, no claims; leave out --claims, or start a new file with -o", c.Resume, old.Workload)
+	}
+	if old.Workload == "" && !c.Claims {
+		c.Claims = true
+		if err := c.claimsAlone(); err != nil {
+			return nil, err
+		}
+	}
+	if c.Workload == "" {
+		c.Workload = old.Workload
+	}
+	if c.Workload != old.Workload {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q; give the same, or start a new file with -o", old.Workload, c.Workload)
+	}
+	c.takeOver(old)
+	return old, nil
+}
+
+// takeOver fills in what the command line leaves open. What it gives and what
+// differs is refused when the search begins.
+func (c *tuneCmd) takeOver(old *tune.Result) {
+	if c.Preset == "" {
+		c.Preset = old.Preset
+	}
+	if c.Goal == "" {
+		c.Goal = string(old.Goal)
+	}
+	if c.Device == "auto" {
+		c.Device = old.Device
+	}
+	if c.Seed == nil {
+		c.Seed = &old.Seed
+	}
+	if c.Budget == nil {
+		c.Budget = new(time.Duration)
+		*c.Budget = time.Duration(old.BudgetS * float64(time.Second))
+	}
+	if len(c.Knob) == 0 {
+		c.Knob = old.Only
+	}
+	if len(c.Set) == 0 {
+		for k, v := range old.Set {
+			c.Set = append(c.Set, k+"="+v)
+		}
+	}
+	if c.MaxError == nil {
+		c.MaxError = &old.MaxError
+	}
+	if c.MaxMemory == "" && old.MaxMemory > 0 {
+		c.MaxMemory = fmt.Sprint(old.MaxMemory)
+	}
+}
+
+// claimsAlone refuses what --claims would not listen to.
+func (c *tuneCmd) claimsAlone() error {
+	if c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != "" || c.Goal != "" || c.MaxError != nil || c.MaxMemory != "") {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself; leave out the workload, --preset, --knob, --set, --goal, --max-error and --max-memory")
+	}
+	return nil
+}
