@@ -120,7 +120,7 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 		if err != nil {
 			return nil, err
 		}
-		if r := result32(got, c.Out); !(r.RelativeError <= worst.RelativeError) {
+		if r := result32(got, c.Out); op.Worse(worst.RelativeError, r.RelativeError) {
 			worst = r
 		}
 	}

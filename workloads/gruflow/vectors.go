@@ -11,11 +11,13 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
+// Limits of vectors from outside: float64 arithmetic agrees to rounding,
 // float32 to a few units in its last place over a sum.
 const (
 	vectorTolerance64 = 1e-12
 	vectorTolerance32 = 1e-6
+	// mostInCase bounds each size of a case; no array of that width fits a file.
+	mostInCase = 1 << 20
 )
 
 // vectorCase is one case of a vectors file: a torch.nn.GRU, what it was given
@@ -131,7 +133,7 @@ func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 		r := compare(floats64(out), floats64(hn), want, c.Hn.data)
-		if !(r.RelativeError <= worst.RelativeError) { // worse, or not a number
+		if op.Worse(worst.RelativeError, r.RelativeError) {
 			worst.RelativeError = r.RelativeError
 		}
 	}
@@ -150,6 +152,8 @@ func (c *vectorCase) shape() (shape, error) {
 	switch {
 	case s.I < 1 || s.H < 1 || s.L < 1:
 		return s, fmt.Errorf("input_size is %d, hidden_size %d and num_layers %d; each must be given and at least 1", s.I, s.H, s.L)
+	case s.I > mostInCase || s.H > mostInCase || s.L > mostInCase: // products of sizes stay below 64 bits
+		return s, fmt.Errorf("input_size is %d, hidden_size %d and num_layers %d; at most %d are taken", s.I, s.H, s.L, mostInCase)
 	case c.Bidirectional:
 		return s, fmt.Errorf("bidirectional is true; gpuprof runs GRUs of one direction only")
 	case len(c.X.data) == 0:
@@ -315,7 +319,7 @@ func compare(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 			e.Diff += (p[0][i] - w) * (p[0][i] - w)
 			e.Ref += w * w
 		}
-		if r := gpuprof.Number(e.Relative()); !(r <= worst) {
+		if r := gpuprof.Number(e.Relative()); op.Worse(worst, r) {
 			worst = r
 		}
 	}

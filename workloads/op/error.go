@@ -50,10 +50,14 @@ func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 		switch {
 		case i < 0:
 			a = append(a, c)
-		case !(c.RelativeError <= a[i].RelativeError): // worse, or not a number
+		case Worse(a[i].RelativeError, c.RelativeError):
 			c.Rows = a[i].Rows
 			a[i] = c
 		}
 	}
 	return a
 }
+
+// Worse says that error b is larger than a. What is not a number is worse than
+// any number, and nothing is worse than it: it is not forgotten.
+func Worse(a, b gpuprof.Number) bool { return !math.IsNaN(float64(a)) && !(b <= a) }

@@ -48,3 +48,17 @@ func TestMergeChecks(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Wherever it comes, an error that is not a number is the worst.
+func TestMergeChecksKeepsNaN(t *testing.T) {
+	nan := math.NaN()
+	for _, errs := range [][]float64{{nan, 1, 2}, {1, nan, 2}, {1, 2, nan}} {
+		var merged []gpuprof.Check
+		for _, e := range errs {
+			merged = op.MergeChecks(merged, []gpuprof.Check{{Stage: "gru", RelativeError: gpuprof.Number(e), Pass: e <= 3}})
+		}
+		if len(merged) != 1 || merged[0].Pass || !math.IsNaN(float64(merged[0].RelativeError)) {
+			t.Errorf("%v became %+v", errs, merged)
+		}
+	}
+}
