@@ -271,3 +271,33 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 		t.Error("the worker ended at an interrupt")
 	}
 }
+
+// A folder may be a link and so may its files; what is no file is no structure,
+// so that nobody waits for what a pipe might say.
+func TestFolderOfLinksAndPipes(t *testing.T) {
+	dir := writeStructures(t, 6)
+	for _, err := range []error{
+		syscall.Mkfifo(filepath.Join(dir, "0100.xyz"), 0o600),
+		os.Symlink(filepath.Join(dir, "0000.xyz"), filepath.Join(dir, "0101.xyz")),
+		os.Symlink(filepath.Join(dir, "0100.xyz"), filepath.Join(dir, "0102.xyz")),
+		os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "0103.xyz")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	s := openSession(t, "small", "batch=4", "probes=3", "workers=1", "structures="+link)
+	if n, ignored := len(s.r.Files), s.ignored; n != 8 || ignored != 3 { // two pipes and the README
+		t.Errorf("%d files and %d ignored, want 8 and 3: %v", n, ignored, s.r.Files)
+	}
+	if err := s.Step(0, silent{}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Step(1, silent{}); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), filepath.Join(link, "0103.xyz")) {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
+}

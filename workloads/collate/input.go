@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,15 +66,18 @@ func newRecipe(c gpuprof.Config) (*recipe, int, error) {
 }
 
 // structureFiles lists the structure files of a folder and its folders, in
-// lexical order; other files are counted.
+// lexical order; other files are counted. The folder may be a link, and so may
+// files in it; a link to a folder is not followed. A pipe or a device is no
+// file: reading it might never end.
 func structureFiles(dir string) (files []string, ignored int, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	// With a separator at its end a link is followed.
+	err = filepath.WalkDir(dir+string(filepath.Separator), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		switch {
 		case e.IsDir():
-		case isStructure(e.Name()):
+		case isStructure(e.Name()) && isFile(path, e):
 			files = append(files, path)
 		default:
 			ignored++
@@ -87,6 +91,16 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: none of its %d files is named .xyz, .extxyz, .vasp, .poscar, POSCAR… or CONTCAR…; name the structure files so", dir, ignored)
 	}
 	return files, ignored, nil
+}
+
+// isFile says that an entry is a file or a link to one. A link that leads
+// nowhere counts too: its batch fails and names it.
+func isFile(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.Type().IsRegular()
+	}
+	target, err := os.Stat(path)
+	return err != nil || target.Mode().IsRegular()
 }
 
 func isStructure(name string) bool {
