@@ -260,13 +260,20 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// A library in the loader's path that only imitates a driver is no GPU.
+// A library in the loader's path that only imitates a driver is no GPU: nothing
+// is measured on it.
 func TestDoctorRefusesAnImitation(t *testing.T) {
 	lib := sim.Library(t)
 	for _, c := range []struct {
 		args []string
 		code int
-	}{{[]string{"doctor"}, exitOK}, {[]string{"doctor", "--bench"}, exitFailed}} {
+		says string
+	}{
+		{[]string{"doctor"}, exitOK, "only imitates a driver, for tests"},
+		{[]string{"doctor", "--bench"}, exitFailed, "only imitates a driver, for tests"},
+		{[]string{"run", "e3nn", "--device", "cuda"}, exitFailed, "opening device cuda: "},
+		{[]string{"tune", "e3nn", "--device", "cuda"}, exitFailed, "opening device cuda: "},
+	} {
 		cmd := selfCommand(t, t.TempDir(), c.args...)
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Dir(lib), "GPUPROF_TEST_DRIVER=")
 		out, err := cmd.CombinedOutput()
@@ -274,7 +281,7 @@ func TestDoctorRefusesAnImitation(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), "only imitates a driver, for tests") {
+		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), c.says) {
 			t.Errorf("gpuprof %v ended with %d:\n%s", c.args, got, out)
 		}
 	}

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("VECTORS", vectors)
 			e.Setenv("TRACES", traces)
 			e.Setenv("DRIVER", driver)
+			e.Setenv("DRIVER_LIBRARIES", filepath.Dir(driver)) // its cuBLAS and cuDNN
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},

@@ -121,13 +121,13 @@ func examineCUDA() finding {
 
 // vendorLibraries are what comes with PyTorch and what replaces it.
 var vendorLibraries = []struct{ name, key, fallback string }{
-	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, without TF32, bf16 and fp16"},
+	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers run on gpuprof's own float32 kernels"},
 }
 
 // examineLibraries loads the vendor's libraries through the first GPU.
 func examineLibraries() []finding {
-	found, err := cudaLibraries()
+	found, lacks, err := cudaLibraries()
 	var lines []finding
 	for _, v := range vendorLibraries {
 		l := finding{Name: v.name, State: stateOK, Found: strings.TrimSpace(found[v.key] + " " + found[v.key+"_path"])}
@@ -135,23 +135,24 @@ func examineLibraries() []finding {
 		case err != nil:
 			l.State, l.Found = stateMissing, "not looked for"
 			l.Reason, l.Fix = "there is no GPU to use it with", "see gpu devices"
-		case found[v.key] == "" && found[v.key+"_path"] == "":
-			l.State, l.Found = stateLimited, "not found"
-			l.Reason = "neither the loader nor the folders of CUDA toolkits and Python packages have one for this driver: " + v.fallback
-			l.Fix = "pip install torch, or name its folder in GPUPROF_CUDA_LIBRARY_PATH"
+		case lacks[v.key] != nil:
+			why := fault(v.name, lacks[v.key])
+			l.State, l.Found, l.Fix = stateLimited, "none", why.Fix
+			l.Reason = v.fallback + ", because " + why.Reason
 		}
 		lines = append(lines, l)
 	}
 	return lines
 }
 
-func cudaLibraries() (map[string]string, error) {
+// cudaLibraries are the libraries that were found, and why the others were not.
+func cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
 	d, err := cuda.Open(cudaOptions())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer d.Close()
-	return d.Libraries(), nil
+	return d.Libraries(), d.MissingLibraries(), nil
 }
 
 // gpuSight is what CUDA and NVML show of the GPUs, opened for a benchmark.

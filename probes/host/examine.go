@@ -150,8 +150,11 @@ func gpuLine(noGPU string, g GPU) Line {
 	l := Line{Name: "gpu", State: OK, Found: "used"}
 	if noGPU != "" {
 		l.State, l.Found, l.Reason, l.Fix = Missing, "not used", noGPU, g.Fix()
+		if i := strings.LastIndex(noGPU, "; "); i >= 0 && noGPU != g.Why() { // the driver's refusal ends with what helps
+			l.Reason, l.Fix = noGPU[:i], noGPU[i+2:]
+		}
 		if l.Fix == "" {
-			l.Fix = "measure on the host device, or use a version of gpuprof with a CUDA device"
+			l.Fix = "measure on the host device, and see the line gpu devices"
 		}
 	}
 	return l

@@ -192,6 +192,22 @@ func TestExamine(t *testing.T) {
 	}
 }
 
+// Where the driver itself refuses, its sentence ends with what helps; where
+// there is none, that helps.
+func TestGPULine(t *testing.T) {
+	m := machine("", serverFiles)
+	if l := gpuLine("starting the driver: refused; reboot", m.FindGPU()); l.Reason != "starting the driver: refused" || l.Fix != "reboot" {
+		t.Errorf("a refusal is %+v", l)
+	}
+	none := machine("", nil).FindGPU()
+	if l := gpuLine(none.Why(), none); l.Reason != none.Why() || l.Fix != none.Fix() {
+		t.Errorf("no GPU is %+v", l)
+	}
+	if l := gpuLine("", m.FindGPU()); l.State != OK {
+		t.Errorf("a GPU is %+v", l)
+	}
+}
+
 func TestClockLines(t *testing.T) {
 	if l := clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != OK {
 		t.Errorf("a good clock is %+v", l)
