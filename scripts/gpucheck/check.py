@@ -25,8 +25,8 @@ ARCHIVE_LIMIT = 16_000_000
 RESERVE_S = 12  # for the last summary and archive
 
 
-class Stopped(Exception):
-    """The caller asked for an end."""
+class Stopped(BaseException):
+    """The caller asked for an end; nothing that goes on after errors goes on after it."""
 
 
 def stop(signum, _frame):
@@ -95,6 +95,9 @@ class Runner:
     def run_part(self, part):
         record = {"name": part.name, "status": "pass", "seconds": 0.0, "limit_s": part.limit, "detail": "", "commands": []}
         self.records.append(record)
+        if part.broken:
+            record["status"], record["detail"] = "fail", part.broken
+            return
         if part.absent:
             record["status"], record["detail"] = "absent", part.absent
             return
@@ -132,7 +135,7 @@ class Runner:
         entry["seconds"] = round(time.monotonic() - begin, 2)
         text = log.read_text(errors="replace")
         if "no tests to run" in text:
-            entry["status"] = "absent" if command.may_be_empty else "fail"
+            entry["status"] = "fail"  # a test binary without a test of that name
         entry["tail"] = tail(text) if entry["status"] != "pass" else ""
         entry["tests"] = count_tests(text)
         return entry
@@ -250,7 +253,7 @@ def main():
     stopped = ""
     try:
         programs = unpack_programs(args, manifest)
-        for part in parts.table(args, programs, wanted):
+        for part in parts.table(args, programs, wanted, runner.left):
             print(f"--> {part.name}", file=sys.stderr, flush=True)
             runner.run_part(part)
             r = runner.records[-1]

@@ -19,7 +19,6 @@ class Command:
     cwd: str = ""
     limit: float = 0           # of this command, 0: the part's
     env: dict = dataclasses.field(default_factory=dict)
-    may_be_empty: bool = False  # a test binary without a test of that name is no failure
 
 
 @dataclasses.dataclass
@@ -29,14 +28,15 @@ class Part:
     commands: typing.List[Command]
     least: float = 5           # with less time left it is not begun
     absent: str = ""           # why it cannot run
+    broken: str = ""           # why it could not even be made
     env: dict = dataclasses.field(default_factory=dict)
 
 
 class Table:
     """Builds the parts for a GPU or, dry, for a machine without."""
 
-    def __init__(self, args, programs):
-        self.args, self.dry, self.bin = args, args.dry_run, programs
+    def __init__(self, args, programs, left):
+        self.args, self.dry, self.bin, self.left = args, args.dry_run, programs, left
         self.gpuprof = str((args.gpuprof or programs / "gpuprof").absolute())
         self.device = args.gpuprof_device
         self.env = {"XDG_CACHE_HOME": str(args.out / "cache"), "TMPDIR": str(args.out / "tmp"),
@@ -45,6 +45,7 @@ class Table:
             # Kept from run to run: building the simulated driver takes longer than using it.
             self.env["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
         self.seed = random.SystemRandom().randrange(1, 1 << 31)
+        self.asked = {}  # what python_lacks found out
 
     def pick(self, real, dry):
         return dry if self.dry else real
@@ -88,10 +89,14 @@ class Table:
         """Settings that make a step tiny, for the dry run."""
         return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"]}[workload]
 
+    def at_most(self, seconds):
+        """That long, or what is left of the whole."""
+        return max(1, min(seconds, self.left()))
+
     def ask(self, *argv):
         """What gpuprof prints; nothing where it does not answer."""
         try:
-            return subprocess.run([self.gpuprof, *argv], capture_output=True, text=True, timeout=20, env={**os.environ, **self.env}).stdout
+            return subprocess.run([self.gpuprof, *argv], capture_output=True, text=True, timeout=self.at_most(20), env={**os.environ, **self.env}).stdout
         except (OSError, subprocess.TimeoutExpired):
             return ""
 
@@ -108,19 +113,35 @@ class Table:
     def presets(self, workload):
         return next((w["presets"] for w in self.lists("workloads") if w["name"] == workload), [])
 
+    def finds(self, library):
+        """Whether gpuprof found that library, by its own doctor."""
+        try:
+            return any(c["name"] == library and c["state"] == "ok" for c in json.loads(self.ask("doctor", "--format", "json"))["checks"])
+        except (ValueError, KeyError, TypeError):
+            return False
+
     def choices(self, workload, knob, wanted):
         """Those of the wanted values that the knob of this build takes."""
         accepts = self.knobs(workload).get(knob, "").replace(",", " ").split()
         return [v for v in wanted if v in accepts]
 
 
-def table(args, programs, wanted):
-    """The wanted parts, all where none is named, each made when its turn comes."""
-    t = Table(args, programs)
+def table(args, programs, wanted, left):
+    """The wanted parts, all where none is named, each made when its turn comes. One that cannot be made loses itself alone.
+
+    left() is how many seconds there are for everything."""
+    t = Table(args, programs, left)
     (args.out / "checks").mkdir(exist_ok=True)
     makers = dict(zip(NAMES, (doctor, conformance, conformance_failure, kernels, workload_checks, bit_identity, measure, protocol, ceilings,
                               shapes, runs, peers, energy, null, traces, sweeps, peers_compiled, doctor_bench)))
-    return (make(t) for name, make in makers.items() if not wanted or name in wanted)
+    for name, make in makers.items():
+        if wanted and name not in wanted:
+            continue
+        try:
+            part = make(t)
+        except Exception as e:  # whatever it is, the other parts go on
+            part = Part(name, 0, [], broken=f"it could not be made: {type(e).__name__}: {e}")
+        yield part
 
 
 def doctor(t):
@@ -148,7 +169,8 @@ def workload_checks(t):
            for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused", "csr+mlp"])]
     for workload in ("e3nn", "gruflow"):
         out += [t.check(f"{workload}-{p}", workload, f"precision={p}", *t.pick([], t.small(workload))) for p in t.choices(workload, "precision", ["tf32", "bf16", "fp16"])]
-    impls = ["plain", "fused", "persistent"] + ([] if t.device == "host" else ["cudnn"])
+    # Without cuDNN there is nothing to check of it; the part doctor says that it is missing.
+    impls = ["plain", "fused", "persistent"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
     out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}", *t.pick([], t.small("gruflow"))) for impl in t.choices("gruflow", "impl", impls)]
     out.append(t.check("collate", "collate", *t.pick([], t.small("collate"))))
     for workload in ("e3nn", "gruflow"):
@@ -162,8 +184,8 @@ def bit_identity(t):
 
 
 def measure(t):
-    # Its other tests need the simulator's faults; those of this name follow GPUPROF_DEVICE.
-    return t.part("measure", 40, [t.tests("device", "measure.test", "^TestOnDevice", "internal/measure", may_be_empty=True)])
+    # Its other tests need the simulator's faults; this one follows GPUPROF_DEVICE.
+    return t.part("measure", 40, [t.tests("device", "measure.test", "^TestOnDevice$", "internal/measure")])
 
 
 def protocol(t):
@@ -192,9 +214,28 @@ def runs(t):
 
 
 def python_lacks(t, *modules):
-    code = f"import importlib.util as u, sys; sys.exit(' '.join(m for m in {list(modules)!r} if u.find_spec(m) is None) or 0)"
-    out = subprocess.run([t.args.python, "-c", code], capture_output=True, text=True)
-    return f"{t.args.python} has no {out.stderr.strip()}; the peers are not measured" if out.returncode else ""
+    """Why that python cannot measure the peers, or ''."""
+    code = f"import importlib.util as u, sys; lacks = [m for m in {list(modules)!r} if u.find_spec(m) is None]; lacks and sys.exit('has no ' + ' and no '.join(lacks))"
+    if not t.dry:
+        code += "\nimport torch; torch.cuda.is_available() or sys.exit('has a torch that sees no GPU')"
+    if modules not in t.asked:
+        t.asked[modules] = why_not(t, code)
+    return t.asked[modules]
+
+
+def why_not(t, code):
+    python = t.args.python
+    try:
+        out = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=t.at_most(60))
+    except OSError as e:
+        why = f"cannot be started ({e.strerror})"
+    except subprocess.TimeoutExpired:
+        why = "did not answer in time"
+    else:
+        if out.returncode == 0:
+            return ""
+        why = (out.stderr.strip().splitlines() or [f"ended with {out.returncode}"])[-1]
+    return f"{python} {why}; the peers are not measured"
 
 
 def peers_py(t, name, *argv):

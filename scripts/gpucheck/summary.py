@@ -91,9 +91,10 @@ def figure_checks(figures):
 def run_checks(runs, dry):
     out = []
     for name, r in runs.items():
-        bad = [c["stage"] for c in r["checks"] if not c["pass"]]
-        out.append(check(f"run/{name}/reference", r["status"] == "complete" and bool(r["checks"]) and not bad,
-                         f"{r['status']}{', ' + r['reason'] if r.get('reason') else ''}; {len(r['checks'])} stages compared" + (f", wrong: {', '.join(bad)}" if bad else "")))
+        compared = r.get("checks") or []  # a run that ended early may lack anything
+        bad = [c["stage"] for c in compared if not c["pass"]]
+        out.append(check(f"run/{name}/reference", r["status"] == "complete" and bool(compared) and not bad,
+                         f"{r['status']}{', ' + r['reason'] if r.get('reason') else ''}; {len(compared)} stages compared" + (f", wrong: {', '.join(bad)}" if bad else "")))
         o = r.get("overhead")
         high = o["ci95"][1] if o else None
         if dry or high is None:
@@ -161,10 +162,10 @@ def rows(figures, peers, runs, dry):
         out.append({"name": f["name"], "unit": f["unit"], "measured": f.get("value"), "floor": f.get("floor"), "extra": f.get("extra") or {}, "note": f.get("note", ""),
                     "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
     for name, r in runs.items():
-        step = r.get("step")
-        gru = next((s for s in r["stages"] if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
+        step, stages = r.get("step"), r.get("stages") or []
+        gru = next((s for s in stages if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
         out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
-                    "floor": None if dry else sum(s["floor_s"] for s in r["stages"] if s["parent"] == "step"), "extra": {}, "note": r["mode"], "peers": []})
+                    "floor": None if dry else sum(s["floor_s"] for s in stages if s["parent"] == "step"), "extra": {}, "note": r["mode"], "peers": []})
         if gru:
             rivals = sorted((p for p in peers if p["name"] == name.replace("-", "/", 1) and p.get("value")), key=lambda p: p["value"])
             out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"], "extra": {},

@@ -102,6 +102,15 @@ class Summary(Folder):
                 json.dump(bad, f)
             self.assertEqual(self.states(self.build())[f"run/e3nn-deepaw/{name}"], "fail")
 
+    def test_a_run_that_ended_at_once(self):
+        fill(self.dir)
+        bare = dict(a_run(status="partial"), checks=None, stages=None, step=None, overhead=None)
+        with gzip.open(self.dir / "runs/e3nn-deepaw.json.gz", "wt") as f:
+            json.dump(bare, f)
+        result = self.build()
+        self.assertEqual(self.states(result)["run/e3nn-deepaw/reference"], "fail")
+        self.assertIn("0 stages compared", summary.render(result))
+
     def test_a_drift_is_no_difference(self):
         fill(self.dir, nulls=[1 + 0.002 * i for i in range(8)])
         self.assertEqual(self.states(self.build())["null/e3nn"], "pass")
@@ -168,9 +177,8 @@ class Running(Folder):
         self.assertIn("TestX", r.records[0]["commands"][0]["tail"])
         empty = "echo 'testing: warning: no tests to run'"
         r.run_part(parts.Part("y", 20, [self.sh("none", empty)], least=1))
-        r.run_part(parts.Part("z", 20, [self.sh("none", empty, may_be_empty=True)], least=1))
         r.run_part(parts.Part("w", 20, [parts.Command("gone", ["/no/such/program"])], least=1))
-        self.assertEqual([x["status"] for x in r.records[1:]], ["fail", "absent", "fail"])
+        self.assertEqual([x["status"] for x in r.records[1:]], ["fail", "fail"])
         self.assertEqual(r.write()["verdict"], "fail")
 
     def test_no_time_left(self):
@@ -198,6 +206,39 @@ class Running(Folder):
             check.pack(self.dir, archive, dry=True)
             with tarfile.open(archive) as tar:
                 self.assertFalse([n for n in tar.getnames() if n.startswith(("results/runs", "results/null", "results/logs"))])
+
+    def test_a_part_that_cannot_be_made(self):
+        r = self.runner()
+        args = argparse.Namespace(out=r.args.out, dry_run=True, gpuprof=None, gpuprof_device="host", source=self.dir, bundle=self.dir, python="/no/such/python")
+        made = parts.null
+        self.addCleanup(setattr, parts, "null", made)
+        parts.null = lambda t: [][0]
+        for part in parts.table(args, self.dir, ["peers", "null", "traces", "bit-identity"], r.left):
+            if part.name == "bit-identity":
+                part.commands = [self.sh("stand-in", "true")]
+            r.run_part(part)
+        got = {x["name"]: (x["status"], x["detail"]) for x in r.records}
+        self.assertEqual({n: s for n, (s, _) in got.items()}, {"bit-identity": "pass", "peers": "absent", "null": "fail", "traces": "absent"})
+        self.assertIn("IndexError", got["null"][1])
+        self.assertIn("/no/such/python cannot be started", got["peers"][1])
+        self.assertEqual(r.write()["verdict"], "fail")
+
+    def test_pythons(self):
+        python = self.dir / "python"
+        args = argparse.Namespace(out=self.dir, dry_run=False, gpuprof=None, gpuprof_device="cuda", source=None, bundle=self.dir, python=str(python))
+        for script, want, left in (("exit 0", "", 60), ("echo noise >&2; echo 'has no torch' >&2; exit 1", "has no torch; the peers", 60), ("exit 3", "ended with 3", 60),
+                                   ("exec sleep 60", "did not answer in time", 0)):
+            python.write_text("#!/bin/sh\n" + script + "\n")
+            python.chmod(0o755)
+            t = parts.Table(args, self.dir, lambda: left)
+            why = parts.python_lacks(t, "torch")
+            self.assertTrue(want in why and bool(want) == bool(why), why)
+            python.unlink()
+            self.assertEqual(parts.python_lacks(t, "torch"), why)  # asked once
+        args.python = sys.executable
+        args.dry_run = True
+        self.assertEqual(parts.python_lacks(parts.Table(args, self.dir, lambda: 60), "json"), "")
+        self.assertIn("has no nosuch and no such2", parts.python_lacks(parts.Table(args, self.dir, lambda: 60), "nosuch", "json", "such2"))
 
     def test_stopped_from_outside(self):
         bundle = self.dir / "bundle"
