@@ -175,7 +175,7 @@ func title(n *kong.Node) string {
 	if n.Type == kong.ApplicationNode {
 		return "gpuprof"
 	}
-	return "gpuprof " + n.Name
+	return n.FullPath()
 }
 
 // flagNames lists the visible flags of a verb, its parents' among them.

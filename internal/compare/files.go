@@ -106,11 +106,17 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range b.entries {
-		if e.Exact {
-			continue
+	floor := stageFloor(old, new)
+	runsOf := func(e *entry) [][][]float64 {
+		runs := bySession[e.Name]
+		if floor > 0 && slices.Contains(slices.Concat(old.Stages, new.Stages), e.Name) {
+			runs = raised(runs, floor)
 		}
-		centres := sessionCentres(bySession[e.Name])
+		return runs
+	}
+	b.assumed = len(sessions) < MinSessions
+	for _, e := range b.testable() { // a stage that takes no time has no spread either
+		centres := sessionCentres(runsOf(e))
 		if sigma, _ := stats.SessionSpread(centres); sigma > b.spread {
 			b.spread = sigma
 		}
@@ -120,12 +126,8 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		b.spread = max(b.spread, o.spread())
 	}
 	b.order = timeline(old, new)
-	floor := stageFloor(old, new)
 	b.measure(func(e *entry) (stats.Effect, bool) {
-		runs := bySession[e.Name]
-		if floor > 0 && slices.Contains(slices.Concat(old.Stages, new.Stages), e.Name) {
-			runs = raised(runs, floor)
-		}
+		runs := runsOf(e)
 		centres := sessionCentres(runs)
 		if len(centres) >= MinSessions {
 			return stats.Predict(centres, stats.Median(stats.LogMedians(e.new)))

@@ -327,7 +327,7 @@ func (b *Baseline) Results() []*compare.Result {
 // the spread between sessions look small.
 func (b *Baseline) add(s Session, keep int) error {
 	for i := range b.Sessions {
-		if b.Sessions[i].Started.Equal(s.Started) && b.Sessions[i].Machine == s.Machine {
+		if b.Sessions[i].Started.Equal(s.Started) { // whatever its machine was called
 			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already; measure it again to add another", b.Fingerprint, s.Started.Format(time.RFC3339))
 		}
 	}

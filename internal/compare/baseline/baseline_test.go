@@ -153,8 +153,12 @@ func TestRefused(t *testing.T) {
 		t.Errorf("something was written: %v %v", all, broken)
 	}
 	add(t, s, 0, good)
-	if _, _, err := s.Add([]*gpuprof.Run{good}, from, 0); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "is there already") {
-		t.Errorf("the same session twice: %v", err)
+	elsewhere := from
+	elsewhere.Machine = "another name"
+	for _, p := range []Provenance{from, elsewhere} {
+		if _, _, err := s.Add([]*gpuprof.Run{good}, p, 0); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "is there already") {
+			t.Errorf("the same session twice, of %s: %v", p.Machine, err)
+		}
 	}
 	if _, _, err := s.Add([]*gpuprof.Run{run(6, 10, 1)}, from, -1); !errors.Is(err, gpuprof.ErrUsage) {
 		t.Error(err)
