@@ -166,7 +166,8 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 }
 
 // judgeAgainst measures both sides in this job, in blocks of one process each,
-// in the order of statistics: stage 1, and where it escalates, stage 2.
+// in the order of statistics: stage 1, where it escalates stage 2, and where
+// processes spread too far for that alone stage 3.
 func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
 	if c.Budget <= 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
@@ -200,18 +201,28 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 			comparison.Next = append([]string{why}, comparison.Next...)
 		}
 	}
-	if n := len(g.Escalated()); n > 0 {
-		a.note("stage 1 cannot pass %s (%s); measuring %d fresh blocks", plural(n, "metric"), strings.Join(g.Escalated()[:min(n, 3)], ", "), compare.Stage2Blocks)
+	for _, more := range []struct {
+		open  func() []string
+		why   string
+		judge func([]compare.Block) (*compare.Comparison, error)
+	}{
+		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks", g.Stage2},
+		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks", g.Stage3},
+	} {
+		open := more.open()
+		if len(open) == 0 {
+			break
+		}
+		a.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), compare.Stage2Blocks)
 		if why := m.noTimeFor(compare.Stage2Blocks); why != "" {
 			comparison.Next = append([]string{why}, comparison.Next...)
-			err = comparison.AddBudgets(last, budgets, o)
-			return comparison, err
+			break
 		}
-		second, err := m.blocks(compare.Stage2Blocks, o.Seed+1)
+		fresh, err := m.blocks(compare.Stage2Blocks, o.Seed+uint64(comparison.Stages))
 		if err != nil {
 			return nil, err
 		}
-		if comparison, err = g.Stage2(second); err != nil {
+		if comparison, err = more.judge(fresh); err != nil {
 			return nil, err
 		}
 	}

@@ -156,7 +156,7 @@ type Comparison struct {
 	SessionSpread float64 `json:"session_spread,omitempty"`
 	SpreadAssumed bool    `json:"session_spread_assumed,omitempty"` // not estimated from sessions
 	Seed          uint64  `json:"seed"`
-	Stages        int     `json:"gate_stages,omitempty"` // 1 or 2 of a gate
+	Stages        int     `json:"gate_stages,omitempty"` // 1, 2 or 3 of a gate
 	Workload      string  `json:"workload,omitempty"`
 	Preset        string  `json:"preset,omitempty"`
 
@@ -202,10 +202,11 @@ type MetricResult struct {
 	Runs           [2]int         `json:"runs"`                // old, new; of the stage that decided
 	Escalated      bool           `json:"escalated,omitempty"` // stage 2 looked at it
 	Stage1         *StageEvidence `json:"stage1,omitempty"`    // what made it escalate
+	Stage2         *StageEvidence `json:"stage2,omitempty"`    // what stage 3 had to find again
 	Samples        *SideSamples   `json:"samples,omitempty"`   // of the stage that decided
 }
 
-// StageEvidence is what stage 1 of a gate saw of a metric it escalated.
+// StageEvidence is what an earlier stage of a gate saw of a metric.
 type StageEvidence struct {
 	Ratio gpuprof.Number    `json:"ratio"`
 	CI95  [2]gpuprof.Number `json:"ci95"`

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -45,14 +46,22 @@ func Rerun(b Block) (again bool, why string) {
 // stages are not pooled: a metric escalated because of a chance excursion would
 // carry it into the decision.
 //
+// The margins were chosen for machines whose processes agree to a percent or
+// two. Where they spread by more than the threshold itself, a margin of 2 %
+// means nothing, and bursts of other work do not keep to the blocks: on a
+// machine with a spread of 14 %, two of 40 gates of an unchanged program failed
+// by stage 2. A slowdown found on such a machine must be found once more, by a
+// third stage of Stage2Blocks fresh ones.
+//
 //	g := compare.NewGate(o)
 //	c, err := g.Stage1(blocks)
 //	if err == nil && len(g.Escalated()) > 0 { c, err = g.Stage2(more) }
+//	if err == nil && len(g.Doubtful()) > 0 { c, err = g.Stage3(still) }
 type Gate struct {
-	o    Options
-	boot *stats.Bootstrap
-	one  *bench
-	up   []*entry
+	o         Options
+	boot      *stats.Bootstrap
+	last      *bench
+	up, doubt []*entry
 }
 
 // NewGate makes a gate; the options are checked by Stage1.
@@ -79,7 +88,7 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 		return nil, err
 	}
 	b.stages = 1
-	g.one, g.up = b, escalate(b.testable())
+	g.last, g.up = b, escalate(b.testable())
 	c := b.comparison()
 	for _, e := range g.up {
 		m := c.metric(e.Name)
@@ -124,67 +133,126 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 
 // Stage2 decides on the escalated metrics from fresh blocks, and gives the
 // comparison of both stages. What stage 1 settled stays, except that a counter
-// or a failure that shows only now counts as well.
+// or a failure that shows only now counts as well. The comparison is final when
+// nothing is doubtful; otherwise that is inconclusive in it until Stage3 has
+// seen fresh blocks.
 func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
-	if g.one == nil {
+	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1; judge the first blocks first")
 	}
-	o := g.o
-	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries
-	up := map[string]bool{}
-	for _, name := range g.Escalated() {
-		up[name] = true
-	}
-	b, err := g.lay(blocks, o, func(e *entry) bool { return e.Exact || up[e.Name] })
+	b, family, err := g.next(blocks, g.up)
 	if err != nil {
 		return nil, err
+	}
+	for _, e := range family {
+		if _, limit := e.limits(); e.result.Verdict == Regressed && e.spread() > limit {
+			e.result.Verdict = Inconclusive
+			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %.0f %%, and stage 3 has not been measured", 100*math.Expm1(e.spread())))
+			g.doubt = append(g.doubt, e)
+		}
+	}
+	return b.comparison(), nil
+}
+
+// Doubtful names the metrics that need stage 3.
+func (g *Gate) Doubtful() []string {
+	out := make([]string, len(g.doubt))
+	for i, e := range g.doubt {
+		out[i] = e.Name
+	}
+	return out
+}
+
+// Stage3 decides on the doubtful metrics: what it does not find slower again
+// stays inconclusive, whatever else it says.
+func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
+	if len(g.doubt) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful; take the comparison of the stage before")
+	}
+	b, family, err := g.next(blocks, g.doubt)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range family {
+		if v := e.result.Verdict; v == Same || v == Improved {
+			e.result.Verdict = Inconclusive
+			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %.0f %%", 100*math.Expm1(e.spread())))
+		}
+	}
+	return b.comparison(), nil
+}
+
+// spread is the standard deviation between processes of one side that a
+// stage's blocks show, as a logarithm: theirs, of differences, over sqrt(2).
+func (e *entry) spread() float64 {
+	return e.effect.SE * math.Sqrt(float64(len(e.old))/2)
+}
+
+// next decides on the metrics that the stage before left open. Its bench holds
+// all metrics: those with their new evidence, the others as they were.
+func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family []*entry, err error) {
+	o := g.o
+	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries
+	isOpen := map[string]bool{}
+	for _, e := range open {
+		isOpen[e.Name] = true
+	}
+	b, err = g.lay(blocks, o, func(e *entry) bool { return e.Exact || isOpen[e.Name] })
+	if err != nil {
+		return nil, nil, err
 	}
 	now := map[string]*entry{}
 	for _, e := range b.entries {
 		now[e.Name] = e
 	}
-	var family []*entry
-	final := make([]*entry, len(g.one.entries))
-	for i, first := range g.one.entries {
+	before := g.last
+	final := make([]*entry, len(before.entries))
+	for i, first := range before.entries {
 		second := now[first.Name]
 		switch {
 		case first.Exact && second != nil && first.result.Verdict == Same && second.result.Verdict != Same:
 			final[i] = second
 			continue
-		case !up[first.Name]:
+		case !isOpen[first.Name]:
 			final[i] = first
 			continue
 		case second == nil:
 			second = &entry{Metric: first.Metric}
 			second.fill(true)
-			second.blocked, second.blame = "stage 2 did not measure it", blameData
+			second.blocked, second.blame = fmt.Sprintf("stage %d did not measure it", before.stages+1), blameData
 		}
 		second.inherit(first)
 		final[i] = second
 		family = append(family, second)
 	}
 	decideFamily(family)
-	b.entries, b.stages = final, 2
-	b.earlier = turns(g.one.order, 1, g.one.old, g.one.new)
-	b.warnings = append(b.warnings, g.one.warnings...)
+	b.entries, b.stages = final, before.stages+1
+	b.earlier = slices.Concat(before.earlier, turns(before.order, before.stages, before.old, before.new))
+	b.warnings = append(b.warnings, before.warnings...)
 	b.warnings = slices.CompactFunc(b.warnings, func(x, y gpuprof.Warning) bool { return x == y })
-	b.old.Failed, b.new.Failed = union(g.one.old.Failed, b.old.Failed), union(g.one.new.Failed, b.new.Failed)
-	return b.comparison(), nil
+	b.old.Failed, b.new.Failed = union(before.old.Failed, b.old.Failed), union(before.new.Failed, b.new.Failed)
+	g.last = b
+	return b, family, nil
 }
 
-// inherit takes from stage 1 what stage 2 does not measure.
+// inherit takes from the stage before what a stage does not measure.
 func (e *entry) inherit(first *entry) {
 	e.margins = first.margins
 	e.result.Threshold = first.margins.Threshold
 	e.result.Escalated = true
 	f := &first.result
-	e.result.Stage1 = &StageEvidence{Ratio: f.Ratio, CI95: f.CI95, P: f.P, Runs: f.Runs, Samples: first.samples()}
+	seen := &StageEvidence{Ratio: f.Ratio, CI95: f.CI95, P: f.P, Runs: f.Runs, Samples: first.samples()}
+	if f.Stage1 == nil {
+		e.result.Stage1 = seen
+	} else {
+		e.result.Stage1, e.result.Stage2 = f.Stage1, seen
+	}
 	if e.ok { // with its own margins, the p-value is another
 		e.set(e.effect, true)
 	}
 }
 
-// decideFamily is Holm over all escalated metrics, also those that stage 2
+// decideFamily is Holm over all metrics that a stage decides, also those that it
 // could not test.
 func decideFamily(family []*entry) {
 	var tested []*entry

@@ -14,8 +14,8 @@ import (
 const (
 	// MinRuns is the least number of runs (processes) a side for a verdict.
 	MinRuns = 6
-	// Stage1Blocks and Stage2Blocks are the blocks of a gate's two stages, each
-	// one process of A and one of B.
+	// Stage1Blocks and Stage2Blocks are the blocks of a gate's stages, each one
+	// process of A and one of B; stage 3 has as many as stage 2.
 	Stage1Blocks = 6
 	Stage2Blocks = 12
 	// MaxReruns is how often a block whose samples were flagged is repeated.
