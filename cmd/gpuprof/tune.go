@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -148,7 +149,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if err := c.checkTune(); err != nil {
 		return nil, err
 	}
-	if err := t.target(old); err != nil {
+	if err := t.target(); err != nil {
 		return nil, err
 	}
 	limit, err := readSize(c.MaxMemory)
@@ -199,8 +200,15 @@ func (c *tuneCmd) checkTune() error {
 	return nil
 }
 
-// target finds workload, device and settings.
-func (t *tuning) target(old *tune.Result) error {
+// target finds workload, device and settings. Names are checked first: what is
+// misspelt is that on every machine, and before anything is written.
+func (t *tuning) target() error {
+	t.opts.Set = gpuprof.Settings{}
+	if !t.Claims {
+		if err := t.names(); err != nil {
+			return err
+		}
+	}
 	d, why, err := chooseDevice(t.Device, noGPU())
 	if err != nil {
 		return err
@@ -208,20 +216,17 @@ func (t *tuning) target(old *tune.Result) error {
 	if t.Device == "auto" && d.Name == "host" {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device to tune on: %s; tune never falls back by itself: give --device host", why)
 	}
-	t.device, t.opts.Device, t.opts.Set = d, d.Name, gpuprof.Settings{}
-	if err := t.describeDevice(); err != nil {
-		return err
+	t.device, t.opts.Device = d, d.Name
+	if !t.Claims {
+		t.opts.Preset = cmp.Or(t.Preset, defaultPreset(t.opts.Workload.Name(), d.Name))
 	}
-	if t.Claims {
-		t.opts.Resume = old
-		return nil
-	}
+	return t.describeDevice()
+}
+
+// names checks workload, preset, settings and knobs.
+func (t *tuning) names() (err error) {
 	if t.opts.Workload, err = findWorkload(t.Workload, "tune"); err != nil {
 		return err
-	}
-	t.opts.Preset = t.Preset
-	if t.opts.Preset == "" {
-		t.opts.Preset = defaultPreset(t.opts.Workload.Name(), d.Name)
 	}
 	axes, err := parseSets(t.Set)
 	if err != nil {
@@ -233,8 +238,7 @@ func (t *tuning) target(old *tune.Result) error {
 		}
 		t.opts.Set[ax.knob] = ax.values[0]
 	}
-	// Names are checked before anything is written.
-	base, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, t.opts.Set)
+	base, err := gpuprof.Resolve(t.opts.Workload, cmp.Or(t.Preset, hostPreset), t.opts.Set)
 	if err != nil {
 		return err
 	}

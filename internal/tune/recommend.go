@@ -155,8 +155,15 @@ func (e *engine) keepDefault() {
 	r.DefaultBest, r.Ratio, r.CI95, r.MemoryRatio = true, 1, [2]float64{1, 1}, 1
 	r.Text = "the default is best: nothing else was measured to be better by 2 % or more"
 	if n := e.undecided(); n > 0 {
-		r.Text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %d changes are undecided; give more time with --budget", n)
+		r.Text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %s undecided; give more time with --budget", changesAre(n))
 	}
+}
+
+func changesAre(n int) string {
+	if n == 1 {
+		return "1 change is"
+	}
+	return fmt.Sprintf("%d changes are", n)
 }
 
 // undecided counts the changes that might be better by what matters, for all

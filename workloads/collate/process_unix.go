@@ -224,7 +224,9 @@ func (w *process) bury(c *child) error {
 	text := strings.TrimSpace(c.said.String())
 	switch {
 	case err != nil:
-		err = fmt.Errorf("worker process %d ended with %w %s", c.cmd.Process.Pid, err, text)
+		if err = fmt.Errorf("worker process %d ended with %w", c.cmd.Process.Pid, err); text != "" {
+			err = fmt.Errorf("%w %s", err, text)
+		}
 	case text != "":
 		err = fmt.Errorf("worker process %d said %s", c.cmd.Process.Pid, text)
 	}
