@@ -38,6 +38,9 @@ func (j *judging) options() (compare.Options, error) {
 	for _, t := range j.Threshold {
 		name, text, named := cutLast(t)
 		v, err := share(text)
+		if err == nil && v <= 0 {
+			err = errors.New("it is not above 0, and a slowdown of nothing cannot be found")
+		}
 		if err != nil {
 			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w; give for example 5%% or step=7%%", t, err)
 		}

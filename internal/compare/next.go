@@ -98,7 +98,11 @@ func (b *bench) moreRuns(es []*entry) string {
 	source := b.noise(worst)
 	switch {
 	case math.IsInf(need, 1):
-		return fmt.Sprintf("%s: the %.2g %% assumed between sessions alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, 100*b.spread, 100*worst.margins.Threshold)
+		text := fmt.Sprintf("%s: the %.2g %% assumed between sessions alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, 100*b.spread, 100*worst.margins.Threshold)
+		if !strings.Contains(source, "between sessions") {
+			text += "; besides, " + source
+		}
+		return text
 	case need > mostRuns:
 		return fmt.Sprintf("%s: %s; quieten the machine or measure elsewhere (as it is, some %.0f runs a side would be needed to find %g %%)", worst.Name, source, need, 100*worst.margins.Threshold)
 	case need <= float64(have):
