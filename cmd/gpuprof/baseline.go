@@ -15,7 +15,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/stats"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type baselineCmd struct {
@@ -48,7 +47,7 @@ type baselineAddCmd struct {
 func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
-		r, err := runfile.Read(path)
+		r, err := readRuns(path)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type pprofCmd struct {
@@ -100,7 +99,7 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 
 // readProfile converts a run file to a profile.
 func readProfile(path string) (*profile.Profile, error) {
-	runs, err := runfile.Read(path)
+	runs, err := readRuns(path)
 	if err != nil {
 		return nil, err
 	}

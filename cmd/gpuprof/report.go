@@ -47,10 +47,7 @@ func (c *reportCmd) Run(a *app) error {
 	var runs []*gpuprof.Run
 	var errs []error
 	for _, path := range c.Runs {
-		r, err := runfile.Read(path)
-		if err == nil {
-			err = holdRuns(path, r)
-		}
+		r, err := readRuns(path)
 		runs = append(runs, r...)
 		errs = append(errs, err)
 	}
@@ -63,13 +60,17 @@ func (c *reportCmd) Run(a *app) error {
 	return a.writeAll(outs, runs, runfile.Options{Plot: c.Plot}, c.Force)
 }
 
-// holdRuns refuses what decodes as a run because every field may be missing, such
-// as another document of gpuprof's.
-func holdRuns(path string, runs []*gpuprof.Run) error {
+// readRuns reads a file of runs. It refuses what decodes only because every field
+// may be missing, such as another document of gpuprof's.
+func readRuns(path string) ([]*gpuprof.Run, error) {
+	runs, err := runfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range runs {
 		if r.Workload == "" {
-			return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it names no workload and holds no run; give a file written by gpuprof run, compare, gate, tune or analyze", path)
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it names no workload and holds no run; give a file written by gpuprof run, compare, gate, tune or analyze", path)
 		}
 	}
-	return nil
+	return runs, nil
 }

@@ -80,6 +80,7 @@ func Annotate(w io.Writer, c *compare.Comparison) error {
 // inconclusive when nothing failed.
 func worst(c *compare.Comparison) []annotation {
 	var out, unsure []annotation
+	also, reasons := map[string]int{}, map[int]string{} // how many share a reason; the reason of each of unsure
 	for _, f := range c.Failed {
 		out = append(out, annotation{level: "error", title: "failed", text: f})
 	}
@@ -107,7 +108,18 @@ func worst(c *compare.Comparison) []annotation {
 		case compare.Regressed:
 			out = append(out, annotation{level: "error", title: r.Name + " " + r.Ratio, text: r.Sentence()})
 		case compare.Inconclusive:
+			if r.Reason != "" {
+				if also[r.Reason]++; also[r.Reason] > 1 {
+					continue // one annotation a reason: a driver that differs is the same of every metric
+				}
+			}
+			reasons[len(unsure)] = r.Reason
 			unsure = append(unsure, annotation{level: "warning", title: r.Name, text: r.Sentence()})
+		}
+	}
+	for i, reason := range reasons {
+		if n := also[reason] - 1; n > 0 {
+			unsure[i].text += "; so are " + view.Plural(n, "metric") + " more"
 		}
 	}
 	if len(out) == 0 {

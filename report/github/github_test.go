@@ -88,6 +88,19 @@ func TestTheWorstAreNamed(t *testing.T) {
 	}
 }
 
+// TestOneAnnotationAReason: what is the same of every metric, as a driver that
+// differs, is said once.
+func TestOneAnnotationAReason(t *testing.T) {
+	c := fixture.GateUnsure()
+	other := c.Metrics[0]
+	c.Metrics = append(c.Metrics, c.Metrics[0], c.Metrics[0], other)
+	c.Metrics[3].Reason = "it drifts"
+	lines := strings.Split(strings.TrimSuffix(annotate(t, c), "\n"), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "a verdict needs 6; so are 2 metrics more") || !strings.HasSuffix(lines[2], "it drifts") {
+		t.Errorf("%q", lines)
+	}
+}
+
 func TestPlaceOfABudget(t *testing.T) {
 	got := annotate(t, fixture.GateRegressed())
 	if !strings.Contains(got, "::error file=train.py,line=41,title=budget bytes_h2d_pageable::") {
