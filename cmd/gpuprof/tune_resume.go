@@ -34,7 +34,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 	if old.Workload == "" && !c.Claims {
 		c.Claims = true
 		if err := c.claimsAlone(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("resuming %s, which holds claims: %w", c.Resume, err)
 		}
 	}
 	if c.Workload == "" {
