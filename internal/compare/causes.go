@@ -57,7 +57,9 @@ func causes(b *bench) []Cause {
 }
 
 // attributable says that the total changed: its interval leaves 1 out, or it
-// moved and a stage was found to have changed.
+// moved and a stage was found to have changed. Of a run a side there is no
+// interval and no verdict, but people ask all the same where a difference that
+// would matter comes from.
 func (b *bench) attributable(total *entry) bool {
 	r := &total.result
 	ratio := float64(r.Ratio)
@@ -66,6 +68,9 @@ func (b *bench) attributable(total *entry) bool {
 	}
 	if r.Verdict == Regressed || r.Verdict == Improved || r.CI95[0] > 1 || r.CI95[1] < 1 {
 		return true
+	}
+	if _, limit := total.limits(); notFinite(float64(r.CI95[0])) && total.blame == blameRuns {
+		return math.Abs(math.Log(ratio)) > limit
 	}
 	return slices.ContainsFunc(b.entries, func(e *entry) bool {
 		return strings.HasPrefix(e.Name, "step/") && (e.result.Verdict == Regressed || e.result.Verdict == Improved)

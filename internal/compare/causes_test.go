@@ -150,6 +150,21 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Of one run a side there is no verdict; where a difference that would matter
+// comes from is said all the same.
+func TestCausesOfARunASide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(84, 1))
+	side := func(gemm float64) *compare.Result {
+		return fromRun(t, measured(rng, 1, map[string]float64{"copy": 1e-3, "gemm": gemm, "gap": 1e-5}))
+	}
+	for gemm, want := range map[float64]int{5.1e-3: 0, 7e-3: 1} {
+		g, err := compare.Compare(side(5e-3), side(gemm), compare.Options{})
+		if err != nil || g.Verdict != compare.Inconclusive || len(g.Causes) != want || want > 0 && g.Causes[0].Stage != "gemm" {
+			t.Errorf("gemm %v: %v, %s, %+v", gemm, err, g.Verdict, g.Causes)
+		}
+	}
+}
+
 // A stage of a thousandth of the step may double without being a regression;
 // one that grows past a twentieth of it is one.
 func TestSmallStages(t *testing.T) {
