@@ -146,13 +146,13 @@ func (e *engine) seen(alts []alternative, f []Change) (*Outcome, error) {
 // still; or that neither the default nor anything else was shown to keep to the
 // limits.
 func (e *engine) keepDefault() {
-	r := &Recommended{Knobs: gpuprof.Settings{}, Command: e.command(nil), PyTorch: []string{}, OneTime: map[string]float64{}}
+	r := &Recommended{Knobs: gpuprof.Settings{}, PyTorch: []string{}, OneTime: map[string]float64{}}
 	e.out.Recommended = r
-	if e.over != "" {
+	if e.over != "" { // no command either: that of the default is not recommended
 		r.Text = e.nothingFits()
 		return
 	}
-	r.DefaultBest, r.Ratio, r.CI95, r.MemoryRatio = true, 1, [2]float64{1, 1}, 1
+	r.Command, r.DefaultBest, r.Ratio, r.CI95, r.MemoryRatio = e.command(nil), true, 1, [2]float64{1, 1}, 1
 	r.Text = "the default is best: nothing else was measured to be better by 2 % or more"
 	if n := e.undecided(); n > 0 {
 		r.Text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %s undecided; give more time with --budget", changesAre(n))

@@ -27,7 +27,10 @@ func (d *doc) tune(r *tune.Result) {
 	d.printf("## Tuning %s %s on %s\n\n", text(r.Workload), text(r.Preset), text(r.DeviceDoc))
 	d.printf("Goal %s, %s of %s spent, %s.\n\n", text(string(r.Goal)), view.Seconds(r.SpentS), view.Seconds(r.BudgetS), text(string(r.Status)))
 	if rec := r.Recommended; rec != nil {
-		d.printf("**%s**\n\n%s\n\n", text(rec.Text), code(rec.Command))
+		d.printf("**%s**\n\n", text(rec.Text))
+		if rec.Command != "" {
+			d.printf("%s\n\n", code(rec.Command))
+		}
 		for _, l := range r.PeerLines() {
 			d.printf("%s\n\n", text(l))
 		}

@@ -51,7 +51,9 @@ func (p *printer) recommended(r *tune.Result) {
 		return
 	}
 	p.wrap("recommended  ", rec.Text)
-	p.wrap("command      ", rec.Command)
+	if rec.Command != "" {
+		p.wrap("command      ", rec.Command)
+	}
 	if r.Default != nil && r.Default.Median > 0 {
 		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.Interval(r.Default.CI95, func(v float64) string { return view.Cost(v, r.Unit) })+")")
 	}
