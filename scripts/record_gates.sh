@@ -9,9 +9,12 @@
 #
 # WORKLOAD (e3nn), PRESET (small), STAGE (tensor_product), KERNEL (tp_csr) choose
 # what is measured, MIN_TIME (250ms) how long each process samples, OUT
-# (baselines/gates) where OUT.md and OUT.json are written. It takes 12 processes a
-# gate, 24 more where stage 1 cannot decide and again 24 where stage 3 has to, one
-# to two seconds each: run it on a machine that does nothing else. Needs python3.
+# (baselines/gates) where OUT.md and OUT.json are written. With KEEP=FOLDER what is
+# measured stays there, and a second call goes on where the first was stopped.
+#
+# It takes 12 processes a gate, 24 more where stage 1 cannot decide and again 24
+# where stage 3 has to, one to two seconds each: run it on a machine that does
+# nothing else. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,37 +22,49 @@ n=${1:-40} m=${2:-20}
 workload=${WORKLOAD:-e3nn} preset=${PRESET:-small} stage=${STAGE:-tensor_product} kernel=${KERNEL:-tp_csr}
 min_time=${MIN_TIME:-250ms} out=${OUT:-baselines/gates}
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+if [ -n "${KEEP:-}" ]; then
+  scratch=$KEEP
+  mkdir -p "$scratch"
+else
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+fi
 # The folder of an unchanged program's copy must not matter either, so the sides
 # of the first part are two files.
-go build -o "$scratch/same" ./cmd/gpuprof
-cp "$scratch/same" "$scratch/base"
-go build -tags slowstage -o "$scratch/slow" ./cmd/gpuprof
-commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes on top"
+if [ ! -e "$scratch/commit" ]; then
+  go build -o "$scratch/same" ./cmd/gpuprof
+  cp "$scratch/same" "$scratch/base"
+  go build -tags slowstage -o "$scratch/slow" ./cmd/gpuprof
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+  [ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit and changes on top"
+  echo "$commit" >"$scratch/commit"
+fi
+commit=$(cat "$scratch/commit")
 
 # gates PROGRAM COUNT NAME: COUNT gates of PROGRAM against base, a seed each.
 gates() {
-  local code i
+  local code i began
   for ((i = 1; i <= $2; i++)); do
+    [ ! -s "$scratch/$3-$i.json" ] || continue
     code=0
+    began=$(date +%s)
     "$scratch/$1" gate "$workload" --against "$scratch/base" --device host --preset "$preset" --min-time "$min_time" \
-      --budget 30m --seed "$i" --format json --quiet >"$scratch/$3-$i.json" || code=$?
+      --budget 30m --seed "$i" --format json --quiet >"$scratch/gate.json" || code=$?
     if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 3 ]; then
       echo "record_gates: gate $i of $3 ended with exit code $code" >&2
       exit 1
     fi
+    mv "$scratch/gate.json" "$scratch/$3-$i.json"
+    echo $(($(date +%s) - began)) >>"$scratch/seconds"
     python3 scripts/record_gates.py line "$3 $i of $2" "$stage" "$scratch/$3-$i.json"
   done
 }
 
-began=$(date +%s)
 gates same "$n" unchanged
 by=$(python3 scripts/record_gates.py plant "$stage" "$scratch"/unchanged-*.json)
 echo "slowing $kernel down by the share ${by#* }, for ${by% *} of the step"
 if [ "$m" -gt 0 ]; then
   GPUPROF_SLOW_KERNEL=$kernel=${by#* } gates slow "$m" slowed
 fi
-minutes=$((($(date +%s) - began + 59) / 60))
+minutes=$(awk '{s += $1} END {printf "%d", (s + 59) / 60}' "$scratch/seconds")
 python3 scripts/record_gates.py record "$stage" "$kernel" "$by" "$commit" "$minutes" "scripts/record_gates.sh $n $m" "MIN_TIME=$min_time" "$scratch" "$out"
