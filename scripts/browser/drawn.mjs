@@ -109,8 +109,20 @@ async function run(tab, r, file, expect) {
 }
 
 async function sweep(tab, runs, expect) {
-  const rows = await cells(tab, '[aria-labelledby="sweep"] tbody tr');
+  const rows = await cells(tab, '[aria-labelledby="sweep"] table:not(.grid) tbody tr');
   expect(rows.length === runs.length, `${rows.length} rows for ${runs.length} runs`);
+  const titles = await texts(tab, '[aria-labelledby="sweep"] table.grid thead th');
+  const shares = await cells(tab, '[aria-labelledby="sweep"] table.grid tbody tr');
+  expect(shares.length === runs.length, `${shares.length} rows of shares for ${runs.length} runs`);
+  shares.forEach((row, i) => {
+    const sums = new Map((runs[i].stages ?? []).filter((s) => s.parent === "step" && s.exposed).map((s) => [s.name, s.exposed.runs.flat().reduce((a, b) => a + b, 0)]));
+    const whole = [...sums.values()].reduce((a, b) => a + b, 0);
+    row.forEach((cell, j) => {
+      if (!cell.endsWith(" %") || cell.startsWith("<")) return;
+      const share = (100 * (sums.get(titles[j]) ?? NaN)) / whole;
+      expect(Math.abs(parseFloat(cell) - share) <= 0.051, `run ${i + 1}: ${titles[j]} is drawn as ${cell}, the data has ${share} %`);
+    });
+  });
   rows.forEach((row, i) => {
     const drawn = row.map(seconds).find((v) => !Number.isNaN(v));
     if (runs[i].status !== "invalid" && runs[i].step) expect(close(drawn, runs[i].step.median), `run ${i + 1} is drawn as ${drawn}, the data has ${runs[i].step.median}`);
