@@ -11,8 +11,8 @@ version=${TORCH_VERSION:-2.9.1}
 python=${TORCH_PYTHON:-.bin/torch-$version/bin/python}
 if [ -z "${TORCH_PYTHON:-}" ] && ! "$python" -c 'import torch' 2>/dev/null; then
   python3 -m venv --clear ".bin/torch-$version"
-  # TORCH_INDEX may name PyTorch's index of CPU builds, a tenth of the size; else pip's own settings say.
-  "$python" -m pip install --quiet ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==$version"
+  # pip's own settings say from where; PyTorch's builds for the CPU are a tenth of the size.
+  "$python" -m pip install --quiet "torch==$version"
   # Before 2.3 PyTorch was built for NumPy 1 and warns of any other.
   case $version in 2.[012].*) numpy='numpy<2' ;; *) numpy='numpy<3' ;; esac
   "$python" -m pip install --quiet "$numpy"
