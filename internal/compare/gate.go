@@ -71,9 +71,11 @@ func NewGate(o Options) *Gate {
 }
 
 // Escalated names the metrics that need stage 2.
-func (g *Gate) Escalated() []string {
-	out := make([]string, len(g.up))
-	for i, e := range g.up {
+func (g *Gate) Escalated() []string { return metricNames(g.up) }
+
+func metricNames(es []*entry) []string {
+	out := make([]string, len(es))
+	for i, e := range es {
 		out[i] = e.Name
 	}
 	return out
@@ -155,13 +157,7 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 }
 
 // Doubtful names the metrics that need stage 3.
-func (g *Gate) Doubtful() []string {
-	out := make([]string, len(g.doubt))
-	for i, e := range g.doubt {
-		out[i] = e.Name
-	}
-	return out
-}
+func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 
 // Stage3 decides on the doubtful metrics: what it does not find slower again
 // stays inconclusive, whatever else it says.

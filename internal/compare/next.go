@@ -161,11 +161,7 @@ func (b *bench) noise(e *entry) string {
 // names lists metrics, the first few by name.
 func names(es []*entry) string {
 	const most = 3
-	var out []string
-	for _, e := range es[:min(len(es), most)] {
-		out = append(out, e.Name)
-	}
-	text := strings.Join(out, ", ")
+	text := strings.Join(metricNames(es[:min(len(es), most)]), ", ")
 	if len(es) > most {
 		text += fmt.Sprintf(" and %d more", len(es)-most)
 	}

@@ -155,22 +155,24 @@ const (
 // ok is false with fewer, or where a ratio is not a positive number.
 func PairedRatio(a, b []float64) (r gpuprof.Ratio, ok bool) {
 	k := min(len(a), len(b))
-	logs := make([]float64, k)
+	ratios, logs := make([]float64, k), make([]float64, k)
 	for i := range logs {
-		logs[i] = math.Log(a[i] / b[i])
+		ratios[i] = a[i] / b[i]
+		logs[i] = math.Log(ratios[i])
 		if math.IsNaN(logs[i]) || math.IsInf(logs[i], 0) {
 			return gpuprof.Ratio{}, false
 		}
 	}
-	if k < 2 {
+	if r, ok = MeanRatio(ratios); !ok {
 		return gpuprof.Ratio{}, false
 	}
-	theta := medianOf(logs) // logs are sorted now
+	r.Ratio = math.Exp(medianOf(logs)) // logs are sorted now
 	if rank := signRank(k); rank > 0 {
-		return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(logs[rank-1]), math.Exp(logs[k-rank])}}, true
+		r.CI95 = [2]float64{math.Exp(logs[rank-1]), math.Exp(logs[k-rank])}
+		return r, true
 	}
-	mean, half := MeanInterval(logs)
-	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(min(mean-half, theta)), math.Exp(max(mean+half, theta))}}, true
+	r.CI95 = [2]float64{min(r.CI95[0], r.Ratio), max(r.CI95[1], r.Ratio)}
+	return r, true
 }
 
 // signRank is the largest r for which the r-th smallest and the r-th largest

@@ -43,42 +43,48 @@ func (c column) empty() bool {
 
 func sweepColumns(runs []*gpuprof.Run) (cols []column, colors []string) {
 	names, points := view.Points(runs)
-	for i, n := range names {
-		cols = append(cols, column{title: view.Clean(n, 16), setting: true, drop: i})
-	}
 	// Status goes first (the notes repeat it), then figures, then settings.
 	drops := []int{0, 300, 400, 100, 200, 500}
+	var figures []column
 	for i, t := range view.CellTitles() {
-		cols = append(cols, column{title: t, drop: drops[i], left: i >= 4})
+		figures = append(figures, column{title: t, drop: drops[i], left: i >= 4})
 	}
+	var rows [][]string
 	for i, p := range points {
-		for j, cell := range append(p.Setting, p.Cells()...) {
-			cols[j].cells = append(cols[j].cells, view.Clean(cell, 28))
-		}
+		rows = append(rows, p.Cells())
 		color := plain
 		if runs[i].Status != gpuprof.Complete {
 			color = statusColor(runs[i].Status)
 		}
 		colors = append(colors, color)
 	}
-	return cols, colors
+	return besideSettings(names, points, figures, rows, true), colors
 }
 
 // shareColumns are the settings of a sweep with the stages' shares.
-func shareColumns(runs []*gpuprof.Run) (cols []column) {
-	names, points := view.Points(runs)
+func shareColumns(runs []*gpuprof.Run) []column {
 	stages, rows := view.Shares(runs)
 	if len(stages) == 0 {
 		return nil
 	}
-	for i, n := range names {
-		cols = append(cols, column{title: view.Clean(n, 16), drop: i})
-	}
+	var shares []column
 	for i, s := range stages { // the smallest goes first
-		cols = append(cols, column{title: view.Clean(s, 16), drop: 100 + i})
+		shares = append(shares, column{title: view.Clean(s, 16), drop: 100 + i})
 	}
+	names, points := view.Points(runs)
+	return besideSettings(names, points, shares, rows, false)
+}
+
+// besideSettings puts a column for each name of a sweep's settings before those
+// with a row of cells a point. named: settings that do not fit are named below.
+func besideSettings(names []string, points []view.Point, figures []column, rows [][]string, named bool) []column {
+	var cols []column
+	for i, n := range names {
+		cols = append(cols, column{title: view.Clean(n, 16), setting: named, drop: i})
+	}
+	cols = append(cols, figures...)
 	for i, p := range points {
-		for j, cell := range append(slices.Clone(p.Setting), rows[i]...) {
+		for j, cell := range slices.Concat(p.Setting, rows[i]) {
 			cols[j].cells = append(cols[j].cells, view.Clean(cell, 28))
 		}
 	}
