@@ -22,6 +22,17 @@ function expect(ok, page, what) {
   console.error(`FAIL ${page}: ${what}`);
 }
 
+// until waits for what the page does in a later frame or task, as a canvas that
+// redraws before the next paint; 10 s are more than a busy machine needs.
+async function until(holds) {
+  const end = Date.now() + 10_000;
+  for (;;) {
+    if (await holds()) return true;
+    if (Date.now() > end) return false;
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
 const kinds = ["made-up", "real"];
 const pages = kinds.flatMap((kind) => readdirSync(join(folder, kind)).filter((f) => f.endsWith(".html")).sort().map((f) => ({ kind, file: f, name: `${kind}/${f}`, path: join(folder, kind, f) }))).filter((p) => new RegExp(pattern).test(p.name));
 
@@ -87,9 +98,9 @@ async function look(page, colorScheme) {
 // keyboard goes through the page without a mouse.
 async function keyboard(tab, page, name, colorScheme) {
   await tab.keyboard.press("Tab");
-  expect(await tab.evaluate(() => document.activeElement?.className === "skip" && document.activeElement.getBoundingClientRect().left >= 0), name, "Tab does not show the link to the report first");
+  expect(await until(() => tab.evaluate(() => document.activeElement?.className === "skip" && document.activeElement.getBoundingClientRect().left >= 0)), name, "Tab does not show the link to the report first");
   await tab.keyboard.press("Enter");
-  expect(await tab.evaluate(() => location.hash === "#main"), name, "the skip link does not lead to the report");
+  expect(await until(() => tab.evaluate(() => location.hash === "#main")), name, "the skip link does not lead to the report");
   const stuck = await tab.evaluate(() => [...document.querySelectorAll(".scroll, button, summary, canvas")].filter((e) => e.checkVisibility() && e.tabIndex < 0).length);
   expect(stuck === 0, name, `${stuck} parts cannot be reached with the keyboard`);
   if (colorScheme !== "light") return;
@@ -99,7 +110,7 @@ async function keyboard(tab, page, name, colorScheme) {
     const before = await open();
     await fold.focus();
     await tab.keyboard.press("Enter");
-    expect((await open()) !== before, name, "Enter does not unfold a part");
+    expect(await until(async () => (await open()) !== before), name, "Enter does not unfold a part");
   }
   const canvas = tab.locator("#tl");
   if (await canvas.count()) {
@@ -107,7 +118,7 @@ async function keyboard(tab, page, name, colorScheme) {
     const before = await picture();
     await canvas.focus();
     await tab.keyboard.press("+");
-    expect((await picture()) !== before, name, "+ does not zoom the timeline");
+    expect(await until(async () => (await picture()) !== before), name, "+ does not zoom the timeline");
   }
   const save = tab.locator("#save");
   if (await save.count()) {
