@@ -41,9 +41,23 @@ nocgo: ## build and vet everything without cgo; telemetry says that it is missin
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml
 
-test: ## all tests under the race detector; the gate's targets once more in full, without it
-	go test -race -parallel 4 ./...
-	go test -count=1 -run '^TestSimulatedGates$$' -v ./internal/compare
+# TestSimulatedGates wants the machine for itself and prints its counts.
+GATES := ^TestSimulatedGates$$
+
+# The second pass takes the packages that start goroutines or share memory between them,
+# found by reading, and leaves out tests that are long arithmetic of one goroutine or go
+# ways other tests go. The detector makes them three to eight times as long;
+# `go test -race ./...` runs everything under it.
+RACE_PKGS = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '^[[:space:]]+go [a-zA-Z.]+[^a-zA-Z. ]|\.Go\b|"sync"|"sync/atomic"' cmd internal probes report workloads | xargs -n1 dirname | sort -u | sed 's|^|./|')
+RACE_SKIP := $(GATES)|^Test(HelpExamples|Gallery|LargeTrace|HostileText|AgainstEncodingJSON|Known.*|ManyMetricsSameBytes)$$
+RACE_SKIP := $(RACE_SKIP)|^Test(ChecksPass|AnyShapePasses|EveryKnobOnCUDA|FaultsOfSettingsOnCUDA|.*Allocates?Nothing|PairedAgreesWithTheLimit|MedianRatioCoverage)$$
+RACE_SKIP := $(RACE_SKIP)|^TestScripts$$/^(analyze|baseline|check|ci|completion|cuda|findings|formats|gate|list|outputs|pprof|refused|report|schema|usage)$$
+
+test: ## every test; then once more under the race detector, but for long arithmetic
+	go test -parallel 4 -skip '$(GATES)' ./...
+	go test -count=1 -run '$(GATES)' -v ./internal/compare
+	@test -n "$(RACE_PKGS)" || { echo 'test: no package starts goroutines, so the search for them is wrong' >&2; exit 1; }
+	go test -race -parallel 4 -skip '$(RACE_SKIP)' $(RACE_PKGS)
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }
