@@ -158,6 +158,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	}
 	o := &t.opts
 	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, *c.MaxError, limit, 1, tool(), c.Knob
+	o.Build = buildHash()
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}

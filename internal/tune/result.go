@@ -60,7 +60,8 @@ const (
 type Result struct {
 	Version  string         `json:"schema_version"`
 	Tool     gpuprof.Tool   `json:"tool"`
-	Kind     string         `json:"kind"` // "tune"
+	Build    string         `json:"build,omitempty"` // SHA-256 of the program; empty where unknown
+	Kind     string         `json:"kind"`            // "tune"
 	Status   gpuprof.Status `json:"status"`
 	Reason   string         `json:"reason,omitempty"`
 	Started  time.Time      `json:"started"`

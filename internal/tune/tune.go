@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type Options struct {
 	MaxMemory int64
 	Seed      uint64
 	Tool      gpuprof.Tool
+	// Build identifies the very program that measures, and changes with it: a hash
+	// of its file. Empty where that is unknown.
+	Build string
 
 	// Peers is a folder of baselines, where figures of other programs may lie.
 	Peers fs.FS
@@ -121,7 +125,7 @@ func newEngine(ctx context.Context, o Options) (*engine, error) {
 }
 
 func newResult(o Options) *Result {
-	r := &Result{Version: SchemaVersion, Tool: o.Tool, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
+	r := &Result{Version: SchemaVersion, Tool: o.Tool, Build: o.Build, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
 		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
 		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
 		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Journal: []Entry{}}
@@ -153,18 +157,36 @@ func (e *engine) resume() error {
 
 // sameSearch refuses to go on with measurements of something else.
 func sameSearch(old, now *Result) error {
+	if !sameBuild(old, now) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s; resume with that one, or start a new file with -o", builtAs(old), builtAs(now))
+	}
 	for _, f := range []struct{ name, old, now string }{
 		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
 		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
-		{"version", old.Tool.Commit, now.Tool.Commit},
 	} {
 		if f.old != f.now {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q; give the same, or start a new file with -o", f.name, f.old, f.now)
 		}
 	}
 	return nil
+}
+
+// sameBuild says that one program measured both. A working tree is built again
+// and again at one commit, so that only a hash tells; where one side has none,
+// the commit must do.
+func sameBuild(old, now *Result) bool {
+	return old.Tool.Commit == now.Tool.Commit && (old.Build == "" || now.Build == "" || old.Build == now.Build)
+}
+
+// builtAs names the program of a result for people.
+func builtAs(r *Result) string {
+	name := "gpuprof of commit " + cmp.Or(r.Tool.Commit, "unknown")
+	if r.Build != "" {
+		name += " (build " + r.Build[:min(len(r.Build), 12)] + ")"
+	}
+	return name
 }
 
 func (e *engine) spent() float64 { return e.prior + e.Now().Sub(e.began).Seconds() }

@@ -187,6 +187,34 @@ func TestResumeOfSomethingElse(t *testing.T) {
 	}
 }
 
+// A working tree is built again and again at one commit: what another build
+// measured is not this one's.
+func TestResumeOfAnotherBuild(t *testing.T) {
+	old := fakeOptions(newFakeBench(1), 1)
+	old.Only, old.Tool.Commit = []string{"cache"}, "aaa-dirty"
+	for name, c := range map[string]struct {
+		before, commit, build string
+		refused               string
+	}{
+		"the same":                      {"1111", "aaa-dirty", "1111", ""},
+		"built again at the commit":     {"1111", "aaa-dirty", "2222", "gpuprof of commit aaa-dirty (build 1111) measured it, and this is gpuprof of commit aaa-dirty (build 2222)"},
+		"another commit":                {"1111", "bbb", "1111", "commit bbb"},
+		"a file without its build":      {"", "aaa-dirty", "2222", ""},
+		"neither, and another commit":   {"", "bbb", "", "this is gpuprof of commit bbb;"},
+		"this program cannot be hashed": {"1111", "aaa-dirty", "", ""},
+	} {
+		before := old
+		before.Bench, before.Build = newFakeBench(1), c.before
+		now := old
+		now.Resume = run(t, before)
+		now.Tool.Commit, now.Build = c.commit, c.build
+		_, err := Run(t.Context(), now)
+		if refused := err != nil; refused != (c.refused != "") || refused && (!errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%s: %v, want %q", name, err, c.refused)
+		}
+	}
+}
+
 func TestSameSeedSameOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
