@@ -2,8 +2,10 @@ package measure
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -11,7 +13,8 @@ import (
 
 // Merge joins the results of several processes of one plan: every series gets
 // one list a process, and the process becomes the replicate of the intervals.
-// What is the same by construction (counters, checks, floors) is the first's.
+// What is the same by construction (counters, settings, the machine) is the
+// first's; what each process measures once is joined as its kind asks.
 func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	if len(runs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: none left a result")
@@ -19,6 +22,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	if len(runs) == 1 {
 		return runs[0], nil
 	}
+	runs = withoutWarmUp(runs)
 	out := *runs[0]
 	for _, r := range runs[1:] {
 		if r.Workload != out.Workload || r.Preset != out.Preset || !sameKnobs(r.Knobs, out.Knobs) {
@@ -30,19 +34,50 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.BareStep = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.BareStep })
 	out.ProbedStep = mergeProbed(runs)
 	out.EnergyStep = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.EnergyStep })
-	if out.Throughput != nil {
-		out.Throughput = &gpuprof.Throughput{Unit: out.Throughput.Unit, Series: pick(func(r *gpuprof.Run) *gpuprof.Series {
-			if r.Throughput == nil {
-				return nil
-			}
-			return r.Throughput.Series
-		})}
+	out.Throughput = nil
+	rate := pick(func(r *gpuprof.Run) *gpuprof.Series {
+		if r.Throughput == nil {
+			return nil
+		}
+		return r.Throughput.Series
+	})
+	if rate != nil {
+		out.Throughput = &gpuprof.Throughput{Unit: rate.Unit, Series: rate}
 	}
 	out.Stages = mergeStages(runs)
 	out.Overhead = mergeOverhead(runs)
+	out.Ladder = mergeLadder(runs)
+	out.Energy = mergeEnergy(runs)
+	out.ExampleStep = exampleOf(&out, runs)
+	out.Input = mergeInput(runs)
+	for _, r := range runs { // the device can do what it did in any process
+		out.Ceilings.CopyBytesPerS = max(out.Ceilings.CopyBytesPerS, r.Ceilings.CopyBytesPerS)
+		out.Ceilings.FlopsPerS = max(out.Ceilings.FlopsPerS, r.Ceilings.FlopsPerS)
+	}
 	out.Telemetry = mergeTelemetry(runs)
 	mergeLists(&out, runs)
 	return &out, nil
+}
+
+// withoutWarmUp takes the steps out of processes that ended in their warm-up,
+// unless all of them did: they are no samples, and beside samples nobody could
+// tell them apart.
+func withoutWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
+	if !slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Step.N() > 0 && !warmedOnly(r) }) {
+		return runs
+	}
+	out := slices.Clone(runs)
+	for i, r := range out {
+		if !warmedOnly(r) {
+			continue
+		}
+		bare := *r
+		bare.Step, bare.Throughput, bare.Stages, bare.ExampleStep = nil, nil, nil, []gpuprof.Span{}
+		bare.Order, bare.Flags = nil, nil
+		bare.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w gpuprof.Warning) bool { return w.Code == warmUpOnly || w.Code == "few-samples" })
+		out[i] = &bare
+	}
+	return out
 }
 
 // mergeProbed is what the processes' exposed times add up to; nil when that is
@@ -104,6 +139,11 @@ func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 			st.Device = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Device })
 			st.Host = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Host })
 			st.Exposed = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Exposed })
+			for _, r := range runs { // the highest ceilings give the least time
+				if f := find(r).FloorS; f > 0 && (f < st.FloorS || st.FloorS <= 0) {
+					st.FloorS = f
+				}
+			}
 			out = append(out, st)
 		}
 	}
@@ -163,8 +203,104 @@ func mergeLists(out *gpuprof.Run, runs []*gpuprof.Run) {
 			out.Warnings = append(out.Warnings, w)
 		}
 		out.PeakMemory = max(out.PeakMemory, r.PeakMemory)
-		if r.Status != gpuprof.Complete && out.Status == gpuprof.Complete {
+		if worse := r.Status == gpuprof.Invalid && out.Status == gpuprof.Partial; worse || r.Status != gpuprof.Complete && out.Status == gpuprof.Complete {
 			out.Status, out.Reason = r.Status, fmt.Sprintf("process %d: %s", i+1, r.Reason)
 		}
+		if len(out.Failed()) == 0 && len(r.Failed()) > 0 {
+			out.Checks = r.Checks
+		}
 	}
+}
+
+// mergeLadder takes each process's ratios as observations, as for the overhead.
+// A probe that any process left out of its timing passes is marked.
+func mergeLadder(runs []*gpuprof.Run) []gpuprof.Rung {
+	var out []gpuprof.Rung
+	ratios := map[[2]string][]float64{}
+	for _, r := range runs {
+		for _, g := range r.Ladder {
+			key := [2]string{g.Probe, g.Over}
+			if ratios[key] == nil {
+				out = append(out, g)
+			}
+			ratios[key] = append(ratios[key], g.Ratio.Ratio)
+		}
+	}
+	for i := range out {
+		g := &out[i]
+		if ratio, ok := stats.MeanRatio(ratios[[2]string{g.Probe, g.Over}]); ok {
+			g.Ratio = ratio
+		}
+		for _, r := range runs {
+			g.Apart = g.Apart || slices.ContainsFunc(r.Ladder, func(o gpuprof.Rung) bool { return o.Probe == g.Probe && o.Over == g.Over && o.Apart })
+		}
+	}
+	return out
+}
+
+// mergeEnergy joins the passes that are valid, which are those that EnergyStep
+// is from: powers over the time they were seen for, joules over the steps. What
+// one of them does not know is unknown. Where none is valid it is the first.
+func mergeEnergy(runs []*gpuprof.Run) *gpuprof.Energy {
+	var first *gpuprof.Energy
+	var valid []*gpuprof.Energy
+	for _, r := range runs {
+		if first == nil {
+			first = r.Energy
+		}
+		if r.Energy != nil && r.Energy.Valid {
+			valid = append(valid, r.Energy)
+		}
+	}
+	if len(valid) == 0 {
+		return first
+	}
+	out := gpuprof.Energy{Valid: true}
+	for _, e := range valid {
+		out.Seconds, out.Updates, out.Steps = out.Seconds+e.Seconds, out.Updates+e.Updates, out.Steps+e.Steps
+	}
+	for _, e := range valid {
+		time, steps := e.Seconds/out.Seconds, float64(e.Steps)/float64(out.Steps)
+		out.CounterW += time * e.CounterW
+		out.InstantW += gpuprof.Number(time) * e.InstantW
+		out.IdleW += gpuprof.Number(time) * e.IdleW
+		out.GrossStepJ += steps * e.GrossStepJ
+		out.NetStepJ += gpuprof.Number(steps) * e.NetStepJ
+	}
+	return &out
+}
+
+// exampleOf is the example step of the process whose steps are most like those
+// of all of them: the first may have been the one that was disturbed.
+func exampleOf(all *gpuprof.Run, runs []*gpuprof.Run) []gpuprof.Span {
+	best, least := runs[0].ExampleStep, math.Inf(1)
+	for _, r := range runs {
+		if len(r.ExampleStep) == 0 || r.Step == nil || all.Step == nil {
+			continue
+		}
+		if d := math.Abs(r.Step.Median - all.Step.Median); d < least {
+			best, least = r.ExampleStep, d
+		}
+	}
+	return best
+}
+
+// mergeInput is the first process's, with the median of every time in it.
+func mergeInput(runs []*gpuprof.Run) map[string]any {
+	out := maps.Clone(runs[0].Input)
+	for name := range out {
+		if !strings.HasSuffix(name, "_s") {
+			continue
+		}
+		var seconds []float64
+		for _, r := range runs {
+			if v, ok := r.Input[name].(float64); ok {
+				seconds = append(seconds, v)
+			}
+		}
+		if len(seconds) > 0 {
+			out[name] = stats.Median(seconds)
+		}
+	}
+	return out
 }
