@@ -49,9 +49,9 @@ GATES := ^TestSimulatedGates$$
 # ways other tests go. The detector makes them three to eight times as long;
 # `go test -race ./...` runs everything under it.
 RACE_PKGS = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '^[[:space:]]+go [a-zA-Z.]+[^a-zA-Z. ]|\.Go\b|"sync"|"sync/atomic"' cmd internal probes report workloads | xargs -n1 dirname | sort -u | sed 's|^|./|')
-RACE_SKIP := $(GATES)|^Test(HelpExamples|Gallery|LargeTrace|HostileText|AgainstEncodingJSON|Known.*|ManyMetricsSameBytes)$$
-RACE_SKIP := $(RACE_SKIP)|^Test(ChecksPass|AnyShapePasses|EveryKnobOnCUDA|FaultsOfSettingsOnCUDA|.*Allocates?Nothing|PairedAgreesWithTheLimit|MedianRatioCoverage)$$
-RACE_SKIP := $(RACE_SKIP)|^TestScripts$$/^(analyze|baseline|check|ci|completion|cuda|findings|formats|gate|list|outputs|pprof|refused|report|schema|usage)$$
+RACE_SKIP := $(GATES)|^Test(HelpExamples|Gallery|LargeTrace|SelfContained|TimelineStaysLight|AHundredThousandSamples|HostileText|AgainstEncodingJSON|Known.*|ManyMetricsSameBytes)$$
+RACE_SKIP := $(RACE_SKIP)|^Test(ChecksPass|AnyShapePasses|RunReconciles|EveryKnobOnCUDA|FaultsOfSettingsOnCUDA|.*Allocates?Nothing|PairedAgreesWithTheLimit|MedianRatioCoverage)$$
+RACE_SKIP := $(RACE_SKIP)|^TestScripts$$/^(analyze|baseline|check|ci|completion|cuda|cuda_faults|findings|formats|gate|list|outputs|pprof|record|refused|report|schema|sweep|usage)$$
 
 test: ## every test; then once more under the race detector, but for long arithmetic
 	go test -parallel 4 -skip '$(GATES)' ./...
