@@ -70,10 +70,12 @@ func (d *Device) check(r Result, doing string) error {
 		return d.tell()
 	case r == errLibrary:
 		return fmt.Errorf("%s: %w", doing, d.libFault)
-	case r == errOutOfMemory:
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %s; reduce batch or edges", doing, d.drv.describe(r))
 	}
-	return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s", doing, d.drv.describe(r))
+	kind := gpuprof.ErrDevice
+	if r == errOutOfMemory {
+		kind = gpuprof.ErrMemory
+	}
+	return gpuprof.Errorf(kind, "%s", r.advice().after(doing+": "+d.drv.describe(r)))
 }
 
 // again is check for calls of timed regions, which do not make the context
@@ -98,24 +100,35 @@ func (d *Device) tell() error {
 
 const mostSuspects = 8
 
+// lose ends the use of the device. The advice is the result's own; against a
+// kernel's fault with no kernel to blame, and where there is none, it is to look
+// at the GPU.
 func (d *Device) lose(r Result, doing string) {
 	list := d.inFlight()
-	if len(list) == 0 {
-		d.lost = gpuprof.Errorf(gpuprof.ErrDevice,
-			"%s: %s, with no kernel in flight; the device must be opened again; look for Xid messages in dmesg", doing, d.drv.describe(r))
-		return
+	a := r.advice()
+	what := fmt.Sprintf("%s: %s, with no kernel in flight", doing, d.drv.describe(r))
+	if len(list) > 0 {
+		what = fmt.Sprintf("%s failed: %s", blamed(list), d.drv.describe(r))
 	}
+	if a.fix == "" || a == kernelFault && len(list) == 0 {
+		a.fix = readXid
+	}
+	a.fix = "the device must be opened again; " + a.fix
+	d.lost = gpuprof.Errorf(gpuprof.ErrDevice, "%s", a.after(what))
+}
+
+// blamed names the suspects, one or more.
+func blamed(list []suspect) string {
 	var names []string
 	for _, s := range list[:min(len(list), mostSuspects)] {
 		names = append(names, fmt.Sprintf("%s on stream %s", s.kernel, s.stream))
 	}
-	who := "kernel " + names[0]
-	if len(list) > 1 {
-		who = "one of the kernels " + strings.Join(names, ", ")
-		if more := len(list) - len(names); more > 0 {
-			who += fmt.Sprintf(" and %d more", more)
-		}
+	if len(list) == 1 {
+		return "kernel " + names[0]
 	}
-	d.lost = gpuprof.Errorf(gpuprof.ErrDevice,
-		"%s failed: %s; the device must be opened again; run under compute-sanitizer to find the fault", who, d.drv.describe(r))
+	who := "one of the kernels " + strings.Join(names, ", ")
+	if more := len(list) - len(names); more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	return who
 }

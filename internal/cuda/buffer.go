@@ -116,8 +116,8 @@ func (d *Device) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
 
 func refused(bytes int, p gpuprof.Place, left int64) error {
 	return gpuprof.Errorf(gpuprof.ErrMemory,
-		"allocating %s of %s memory on CUDA: %s available; reduce batch or edges",
-		gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left)))
+		"allocating %s of %s memory on CUDA: %s available; %s",
+		gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left)), askLess)
 }
 
 // obtain gets the memory of b.
@@ -142,7 +142,7 @@ func (d *Device) obtain(b *Buffer) error {
 	default:
 		mem, err := takePages(n)
 		if err != nil {
-			return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %w; reduce batch or edges", doing, err)
+			return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %w; %s", doing, err, askLess)
 		}
 		b.whole, b.mem, b.state = mem, unsafe.Pointer(unsafe.SliceData(mem)), onHost
 	}

@@ -20,7 +20,6 @@ const (
 	real32F, real16F, real16BF = 0, 2, 14    // CUDA_R_...
 	compute32F, computeTF32    = 68, 77      // CUBLAS_COMPUTE_32F, _32F_FAST_TF32
 	gemmDefault                = ^uintptr(0) // CUBLAS_GEMM_DEFAULT, -1
-	blasAllocFailed            = 3           // CUBLAS_STATUS_ALLOC_FAILED
 	defaultMath                = 0           // CUBLAS_DEFAULT_MATH: TF32 only where the compute type asks
 )
 
@@ -60,10 +59,11 @@ func (b *blas) failed(doing string, status int32) error {
 	if b.statusName != nil {
 		name = " (" + b.statusName(status) + ")"
 	}
+	kind := gpuprof.ErrDevice
 	if status == blasAllocFailed {
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%s: cuBLAS status %d%s; reduce batch or edges", doing, status, name)
+		kind = gpuprof.ErrMemory
 	}
-	return gpuprof.Errorf(gpuprof.ErrDevice, "%s: cuBLAS status %d%s", doing, status, name)
+	return gpuprof.Errorf(kind, "%s", blasAdvice[status].after(fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name)))
 }
 
 // needBlas loads cuBLAS once and keeps the outcome.

@@ -22,9 +22,6 @@ const (
 	dnnSeqMajorPacked          = 1       // CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
 	dnnInference               = 0       // CUDNN_FWD_MODE_INFERENCE
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
-	dnnAllocFailed             = 2       // CUDNN_STATUS_ALLOC_FAILED of version 8
-	dnnHostMemory              = 4003    // CUDNN_STATUS_INTERNAL_ERROR_..., of version 9: HOST_ALLOCATION_FAILED
-	dnnDeviceMemory            = 4004    // DEVICE_ALLOCATION_FAILED
 )
 
 // dnn is cuDNN 8 or 9 on one device, or why there is none. Both have the RNN
@@ -92,7 +89,8 @@ func (n *dnn) start(lib uintptr, path string) error {
 		return fmt.Errorf("%s has no function cudnnRNNForward; it is older than cuDNN 8", path)
 	}
 	if status := n.create(&n.h); status != 0 {
-		return fmt.Errorf("%s does not start: %s", path, n.text("making a handle", status))
+		why := advice{cause: dnnAdvice(status).cause} // what helps, useVendor says
+		return fmt.Errorf("%s does not start: %s", path, why.after(n.text("making a handle", status)))
 	}
 	n.path = path
 	n.dev.found("cudnn", dnnVersion(n.version()))
@@ -123,9 +121,10 @@ func (n *dnn) check(doing string, status int32) error {
 
 // failed is a status as an error: ErrMemory where memory ran out, else ErrDevice.
 func (n *dnn) failed(doing string, status int32) error {
-	switch status {
-	case dnnAllocFailed, dnnHostMemory, dnnDeviceMemory:
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%s; reduce batch", n.text(doing, status))
+	kind := gpuprof.ErrDevice
+	switch dnnNumber(status) {
+	case dnnHostMemory, dnnDeviceMemory:
+		kind = gpuprof.ErrMemory
 	}
-	return gpuprof.Errorf(gpuprof.ErrDevice, "%s", n.text(doing, status))
+	return gpuprof.Errorf(kind, "%s", dnnAdvice(status).after(n.text(doing, status)))
 }

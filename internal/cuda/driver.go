@@ -172,9 +172,10 @@ type driver struct {
 // jit is where the PTX compiler writes its complaint.
 type jit struct{ log [8192]byte }
 
+// text is the complaint on one line.
 func (j *jit) text() string {
 	s, _, _ := strings.Cut(string(j.log[:]), "\x00")
-	return strings.TrimSpace(s)
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // names are the exported names of the field, and whether it may be missing.

@@ -29,42 +29,28 @@ func tooOld(v int32) error {
 // initFailure says what usually causes a result of cuInit, or of the first call
 // that needs a device, and what helps.
 func initFailure(d *driver, doing string, r Result) error {
-	says := func(format string, args ...any) error {
-		return failed("%s: %s: %s", doing, d.describe(r), fmt.Sprintf(format, args...))
-	}
+	a := opening(d, r).or(r.advice()).or(advice{"", "check that nvidia-smi works for this user"})
+	return failed("%s", a.after(doing+": "+d.describe(r)))
+}
+
+// opening is what helps against a result that means something else, or something
+// closer, while a device is opened.
+func opening(d *driver, r Result) advice {
 	switch r {
 	case errNoDevice, errInvalidDevice:
 		if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
-			return says("CUDA_VISIBLE_DEVICES=%q hides every GPU; unset it or name a device that nvidia-smi -L lists", v)
+			return advice{fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q hides every GPU", v), "unset it or name a device that nvidia-smi -L lists"}
 		}
-		return says("the driver is installed but sees no GPU; check nvidia-smi -L, and in a container start it with --gpus all")
+		return advice{"the driver is installed but sees no GPU", "check nvidia-smi -L, and in a container start it with --gpus all"}
 	case errNotInitialized, errDeinitialized:
-		return says("the driver did not start; check that nvidia-smi works and that the nvidia kernel module is loaded")
+		return advice{"the driver did not start", "check that nvidia-smi works and that the nvidia kernel module is loaded"}
 	case errStubLibrary:
-		return says("%s is the stub that the CUDA toolkit carries for linking; take its folder out of LD_LIBRARY_PATH", d.path)
-	case errInsufficientDriver:
-		return says("the driver is older than the library; update the NVIDIA driver to %s or newer", minPackages)
-	case errDeviceUnavailable:
-		return says("another process holds the GPU in exclusive mode; wait for it, or set the compute mode with nvidia-smi -c DEFAULT")
+		return advice{d.path + " is the stub that the CUDA toolkit carries for linking", "take its folder out of LD_LIBRARY_PATH"}
 	case errOutOfMemory:
-		return says("there is not even memory for a context; nvidia-smi shows who uses the GPU")
-	case errNotPermitted:
-		return says("access is not permitted; check the permissions of /dev/nvidia* and that the container or cgroup allows them")
-	case errOperatingSystem:
-		return says("an operating system call failed; check that /dev/nvidia0, /dev/nvidiactl and /dev/nvidia-uvm exist and are readable and writable")
-	case errSystemNotReady:
-		return says("the GPUs wait for their fabric manager; start nvidia-fabricmanager (systemctl start nvidia-fabricmanager), of the driver's own version")
-	case errDriverMismatch:
-		return says("the driver library and the loaded kernel module have different versions; reboot, or reload the nvidia kernel modules")
-	case errCompatNotSupported:
-		return says("a forward compatibility package is installed that this GPU does not support; remove cuda-compat from the library path")
-	case errECCUncorrectable, errNVLinkUncorrectable:
-		return says("the GPU reports a hardware fault; look for Xid messages in dmesg, reset the GPU or take it out of service")
+		return advice{"there is not even memory for a context", "see with nvidia-smi who uses the GPU"}
 	case errUnknown:
-		return says("usually /dev/nvidia-uvm is missing or not readable; run nvidia-modprobe -u -c 0, and after a suspend reload the nvidia_uvm kernel module")
+		return advice{"usually /dev/nvidia-uvm is missing or not readable",
+			"run nvidia-modprobe -u -c 0, and after a suspend reload the nvidia_uvm kernel module"}
 	}
-	if r >= errMPSConnection && r <= errMPSClientTerminated {
-		return says("the MPS server does not answer; restart nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY")
-	}
-	return says("check that nvidia-smi works for this user")
+	return advice{}
 }

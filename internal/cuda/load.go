@@ -65,10 +65,10 @@ func (f *kernelFunc) fault(r Result, doing string) error {
 	d := f.dev
 	switch r {
 	case errOutOfResources, errInvalidValue:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads a block with %d bytes of shared memory are more than its registers allow; use fewer",
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads a block with %d bytes of shared memory are more than its registers allow; use fewer, or another impl",
 			doing, d.drv.describe(r), f.threads, f.shared)
 	case errCooperativeTooLarge:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once; use fewer threads or less shared memory",
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once; use fewer threads or less shared memory, or another impl",
 			doing, d.drv.describe(r))
 	}
 	return d.check(r, doing)
@@ -200,7 +200,8 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	case r == errUnsupportedPTX:
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; the driver (CUDA %s) is older than the PTX; update it", doing, d.drv.describe(r), d.is.CUDA)
 	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.text() != "":
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; the driver's compiler says: %s", doing, d.drv.describe(r), log.text())
+		says := advice{"the driver's compiler says " + strconv.Quote(log.text()), r.advice().fix}
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s", says.after(doing+": "+d.drv.describe(r)))
 	case r != success:
 		return nil, d.check(r, doing)
 	}

@@ -20,12 +20,15 @@ const (
 	errDeviceUnavailable   Result = 46
 	errNoDevice            Result = 100
 	errInvalidDevice       Result = 101
+	errInvalidImage        Result = 200
 	errInvalidContext      Result = 201
 	errNoBinaryForGPU      Result = 209
 	errECCUncorrectable    Result = 214
 	errInvalidPTX          Result = 218
 	errNVLinkUncorrectable Result = 220
+	errNoCompiler          Result = 221
 	errUnsupportedPTX      Result = 222
+	errCompilerDisabled    Result = 223
 	errContained           Result = 226
 	errOperatingSystem     Result = 304
 	errInvalidHandle       Result = 400

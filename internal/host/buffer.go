@@ -61,12 +61,12 @@ func (d *Device) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
 	}
 	if free := d.available(); int64(bytes) > free {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory,
-			"allocating %s of %s memory on host: %s available; reduce batch or edges",
+			"allocating %s of %s memory on host: %s available; reduce batch, edges or flows",
 			gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(free)))
 	}
 	whole, err := d.arena.take(max(bytes, 1))
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s of %s memory on host: %w; reduce batch or edges",
+		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s of %s memory on host: %w; reduce batch, edges or flows",
 			gpuprof.FormatBytes(float64(bytes)), p, err)
 	}
 	d.lastBuffer++

@@ -1,0 +1,166 @@
+package cuda
+
+// advice is what usually causes a status and what helps against it. Both are
+// empty where nothing is known that helps in general; the cause alone is empty
+// where the status' own name says it.
+type advice struct{ cause, fix string }
+
+// after is the text of a failure with its advice: "text: cause; fix".
+func (a advice) after(text string) string {
+	if a.cause != "" {
+		text += ": " + a.cause
+	}
+	if a.fix != "" {
+		text += "; " + a.fix
+	}
+	return text
+}
+
+// or is a, or b where a is empty.
+func (a advice) or(b advice) advice {
+	if a == (advice{}) {
+		return b
+	}
+	return a
+}
+
+// What several statuses share. The knobs are the reference workloads' own.
+const (
+	askLess   = "reduce batch, edges or flows"
+	readXid   = "look for Xid messages in dmesg"
+	sanitize  = "run under compute-sanitizer to find the fault"
+	newDriver = "update the NVIDIA driver"
+)
+
+var (
+	hardwareFault = advice{"the GPU reports a hardware fault", readXid + ", reset the GPU or take it out of service"}
+	kernelFault   = advice{"", sanitize}
+	badImage      = advice{"the driver does not accept the kernel's code", newDriver + "; if that does not help, report it"}
+	noMPS         = advice{"the MPS server does not answer", "restart nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY"}
+	noCapture     = advice{"the work does not go into a graph", "set graph=off"}
+)
+
+// resultAdvice is about a driver's result, whatever was being done. What holds
+// for opening a device alone is in opening.
+var resultAdvice = map[Result]advice{
+	errOutOfMemory:         {"", askLess},
+	errInsufficientDriver:  {"the driver is older than the library", newDriver + " to " + minPackages + " or newer"},
+	errDeviceUnavailable:   {"another process holds the GPU in exclusive mode", "wait for it, or set the compute mode with nvidia-smi -c DEFAULT"},
+	errInvalidImage:        badImage,
+	errNoBinaryForGPU:      {"the driver makes no code for this GPU of the kernel", newDriver},
+	errECCUncorrectable:    hardwareFault,
+	errInvalidPTX:          badImage,
+	errNVLinkUncorrectable: hardwareFault,
+	errNoCompiler: {"the driver's PTX compiler is missing",
+		"install the driver's libnvidia-ptxjitcompiler, and start a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"},
+	errUnsupportedPTX:      {"the driver is older than the kernel's PTX", newDriver},
+	errCompilerDisabled:    {"compiling PTX is switched off", "unset CUDA_DISABLE_PTX_JIT"},
+	errContained:           hardwareFault,
+	errOperatingSystem:     {"a call of the operating system failed", "check that /dev/nvidia0, /dev/nvidiactl and /dev/nvidia-uvm exist and are readable and writable"},
+	errIllegalAddress:      kernelFault,
+	errOutOfResources:      {"the kernel needs more registers or shared memory a block than this GPU has", "use fewer threads a block, or set another impl"},
+	errLaunchTimeout:       {"a GPU that drives a display ends kernels that run for seconds", "use a GPU without a display, or " + askLess},
+	errAssert:              kernelFault,
+	errCooperativeTooLarge: {"the kernel's blocks do not fit on the GPU at once", "set another impl"},
+	errTensorMemoryLeak:    kernelFault,
+	errNotPermitted:        {"access is not permitted", "check the permissions of /dev/nvidia* and that the container or cgroup allows them"},
+	errNotSupported:        {"this GPU, or its driver, cannot do it", newDriver + ", or set the knob that asks for it back to its default"},
+	errSystemNotReady:      {"the GPUs wait for their fabric manager", "start nvidia-fabricmanager (systemctl start nvidia-fabricmanager), of the driver's own version"},
+	errDriverMismatch:      {"the driver library and the loaded kernel module have different versions", "reboot, or reload the nvidia kernel modules"},
+	errCompatNotSupported:  {"a forward compatibility package is installed that this GPU does not support", "remove cuda-compat from the library path"},
+	errUnknown:             {"", readXid},
+}
+
+// advice is what helps against a driver's result.
+func (r Result) advice() advice {
+	switch {
+	case r >= errHardwareStack && r <= lastKernelFault:
+		return kernelFault
+	case r >= errMPSConnection && r <= errMPSClientTerminated:
+		return noMPS
+	case r >= errCaptureUnsupported && r <= errCaptureWrongThread:
+		return noCapture
+	}
+	return resultAdvice[r]
+}
+
+// The statuses of cublas_api.h that are acted on.
+const (
+	blasNotInitialized  = 1
+	blasAllocFailed     = 3
+	blasArchMismatch    = 8
+	blasExecutionFailed = 13
+	blasInternalError   = 14
+	blasNotSupported    = 15
+)
+
+const ownProduct = "set another precision, or library=off for gpuprof's own product"
+
+var blasAdvice = map[int32]advice{
+	blasNotInitialized:  {"usually the GPU's memory is full, or cuBLAS and the driver do not fit", "see with nvidia-smi who uses the GPU"},
+	blasAllocFailed:     {"", askLess},
+	blasArchMismatch:    {"this GPU lacks what the product needs", ownProduct},
+	blasExecutionFailed: {"a kernel of cuBLAS did not run", readXid + ", or set library=off"},
+	blasInternalError:   {"something failed inside cuBLAS", "install another version of it, or set library=off"},
+	blasNotSupported:    {"this cuBLAS has no such product for this GPU", ownProduct},
+}
+
+// The statuses of cudnn_graph.h that are acted on, as version 9 counts them: in
+// thousands of a kind, such as NOT_SUPPORTED, with the reasons behind.
+const (
+	dnnNotInitialized  = 1001
+	dnnPartVersion     = 1002 // SUBLIBRARY_VERSION_MISMATCH
+	dnnPartLoading     = 1008 // SUBLIBRARY_LOADING_FAILED
+	dnnNotSupported    = 3000
+	dnnOldDriver       = 3005
+	dnnOldRuntime      = 3006
+	dnnArchMismatch    = 3007
+	dnnNoRuntime       = 3008 // RUNTIME_PREREQUISITE_MISSING
+	dnnNoPart          = 3009 // SUBLIBRARY_UNAVAILABLE
+	dnnInternalError   = 4000
+	dnnHostMemory      = 4003
+	dnnDeviceMemory    = 4004
+	dnnExecutionFailed = 5000
+	dnnKind            = 1000
+)
+
+// dnnOf8 are the statuses of version 8 in version 9's numbers.
+var dnnOf8 = map[int32]int32{
+	1: dnnNotInitialized, 2: dnnDeviceMemory, 4: dnnInternalError, 6: dnnArchMismatch,
+	8: dnnExecutionFailed, 9: dnnNotSupported, 11: dnnNoRuntime, 14: dnnPartVersion,
+}
+
+var (
+	mixedDNN   = advice{"a part of cuDNN is missing or of another version", "take other copies of it out of LD_LIBRARY_PATH, or name the folder of a whole one in " + libraryPathVariable}
+	misfitDNN  = advice{"cuDNN and the driver do not fit", newDriver + ", or set impl=fused for gpuprof's own layer"}
+	dnnAdvices = map[int32]advice{
+		dnnNotInitialized:  {"usually the GPU's memory is full, or cuDNN and the driver do not fit", "see with nvidia-smi who uses the GPU"},
+		dnnPartVersion:     mixedDNN,
+		dnnPartLoading:     mixedDNN,
+		dnnNotSupported:    {"this cuDNN has no such layer for this GPU", "set another precision, or impl=fused for gpuprof's own layer"},
+		dnnOldDriver:       misfitDNN,
+		dnnOldRuntime:      misfitDNN,
+		dnnArchMismatch:    {"this GPU lacks what the layer needs", "set another precision, or impl=fused for gpuprof's own layer"},
+		dnnNoRuntime:       {"a library that cuDNN calls is missing, libcuda or CUDA's libnvrtc", "install it, or set impl=fused for gpuprof's own layer"},
+		dnnNoPart:          mixedDNN,
+		dnnInternalError:   {"something failed inside cuDNN", "install another version of it, or set impl=fused"},
+		dnnHostMemory:      {"", askLess},
+		dnnDeviceMemory:    {"", askLess},
+		dnnExecutionFailed: {"a kernel of cuDNN did not run", readXid + ", or set impl=fused"},
+	}
+)
+
+// dnnNumber is a status in version 9's numbers.
+func dnnNumber(status int32) int32 {
+	if of9, old := dnnOf8[status]; old {
+		return of9
+	}
+	return status
+}
+
+// dnnAdvice is what helps against a status of cuDNN, by its reason or else by
+// its kind.
+func dnnAdvice(status int32) advice {
+	n := dnnNumber(status)
+	return dnnAdvices[n].or(dnnAdvices[n/dnnKind*dnnKind])
+}
