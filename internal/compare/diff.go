@@ -83,6 +83,34 @@ func refused(diffs []Difference) []Difference {
 	return out
 }
 
+// checkAllowed refuses to allow a mismatch of what neither side has: it would be
+// allowed in vain, and the field that was meant still forbids the verdict.
+func (b *bench) checkAllowed() error {
+	var known, differ []string
+	for _, r := range []*Result{b.old, b.new} {
+		for _, m := range []map[string]string{r.Env, r.Facts, r.Code} {
+			known = slices.AppendSeq(known, maps.Keys(m))
+		}
+		known = slices.AppendSeq(known, maps.Keys(r.Knobs))
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, d := range b.diffs {
+		differ = append(differ, d.Field)
+	}
+	for _, field := range b.o.AllowMismatch {
+		if slices.Contains(known, field) {
+			continue
+		}
+		have := "they differ in " + strings.Join(differ, ", ")
+		if len(differ) == 0 {
+			have = "they differ in nothing, and have " + strings.Join(known, ", ")
+		}
+		return gpuprof.Errorf(gpuprof.ErrUsage, "allowing a mismatch with --allow-mismatch %s: neither side has such a field%s; %s", field, gpuprof.DidYouMean(field, known), have)
+	}
+	return nil
+}
+
 // refusal says which fields forbid a verdict.
 func refusal(diffs []Difference) string {
 	var parts []string

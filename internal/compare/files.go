@@ -16,14 +16,17 @@ import (
 // unchanged program then passes a 5 % threshold, a change of 12 % is found, and
 // one of 5 % is inconclusive. Measure both in one job (Gate) to do better.
 //
-// The error is ErrUsage for options that fit no metric and ErrInput for a side
-// without metrics. Everything else that stands in the way of a verdict is in
+// The error is ErrUsage for options that fit no metric or field and ErrInput for
+// a side without metrics. Everything else that stands in the way of a verdict is in
 // the Comparison.
 func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err := present(old, new); err != nil {
 		return nil, err
 	}
 	b, err := lay(kindFiles, old, new, o)
+	if err == nil {
+		err = b.checkAllowed()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +106,9 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 	}
 	old, bySession := pooled(sessions)
 	b, err := lay(kindBaseline, old, new, o)
+	if err == nil {
+		err = b.checkAllowed()
+	}
 	if err != nil {
 		return nil, err
 	}

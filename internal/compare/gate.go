@@ -86,6 +86,9 @@ func metricNames(es []*entry) []string {
 // Stage2 has seen fresh blocks. Errors as for Compare.
 func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	b, err := g.lay(blocks, g.o, func(*entry) bool { return true })
+	if err == nil {
+		err = b.checkAllowed()
+	}
 	if err != nil {
 		return nil, err
 	}
