@@ -17,6 +17,7 @@ type block struct {
 	pass        events.Pass
 	rec         *events.Block
 	first, last int
+	done        int      // steps that were finished; the recorder may have begun one more
 	causes      []string // what disturbed the block
 	interrupted bool
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
@@ -72,7 +73,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	}
 	t0 := events.Now()
 	done, stepErr := r.steps(n)
-	b := &block{pass: pass, interrupted: done < n}
+	b := &block{pass: pass, done: done, interrupted: done < n}
 	if err := firstError(r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return nil, firstError(stepErr, err)
 	}

@@ -23,6 +23,7 @@ type runner struct {
 	sess    gpuprof.Session
 	rec     *events.Recorder
 	samples *samples
+	warm    *samples // the warm-up's steps, until there are samples
 	run     *gpuprof.Run
 	started time.Time
 	startNS int64 // the same on events.Now's clock
@@ -105,7 +106,7 @@ func (r *runner) setup() error {
 		}
 		return err
 	}
-	r.sess, r.samples = sess, newSamples(sess.Stages())
+	r.sess, r.samples, r.warm = sess, newSamples(sess.Stages()), newSamples(sess.Stages())
 	r.begin(sess.Input())
 	return nil
 }
@@ -207,6 +208,7 @@ func (r *runner) sample() error {
 		if err := r.samplePair(sides); err != nil || r.ctx.Err() != nil {
 			return err
 		}
+		r.warm = nil // there are samples
 		if r.decided(time.Since(began)) {
 			return nil
 		}

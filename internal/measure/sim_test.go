@@ -273,8 +273,9 @@ func runsInto(t *testing.T, w gpuprof.Workload, f fault, libraries bool, set ...
 		t.Fatalf("%+v, %v", run, err)
 	}
 	simulatedOnly(t, run)
-	if late := f.phase == "sample" || f.phase == "kernels"; late != (run.Step.N() > 0) {
-		t.Errorf("%d samples are kept of a fault in phase %q", run.Step.N(), f.phase)
+	warm := f.phase == "warm-up" || f.phase == "ladder" // when the warm-up had steps but sampling none
+	if late := warm || f.phase == "sample" || f.phase == "kernels"; late != (run.Step.N() > 0) || warm != warned(run, warmUpOnly) {
+		t.Errorf("%d samples are kept of a fault in phase %q, with the warnings %v", run.Step.N(), f.phase, run.Warnings)
 	} else if late {
 		addsUp(t, run)
 	}

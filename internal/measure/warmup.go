@@ -6,11 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// warmUp runs probed steps, as sampling will, and throws them away.
+// warmUpOnly marks a result whose samples are steps of the warm-up.
+const warmUpOnly = "warm-up-only"
+
+// warmUp runs probed steps, as sampling will. They are no samples, and are
+// kept aside only for a run that ends before it has any.
 func (r *runner) warmUp() error {
 	// The first step sizes everything after it.
 	if err := r.window(1); err != nil || r.ctx.Err() != nil {
@@ -51,9 +56,38 @@ func (r *runner) mayWarmUp() bool {
 	return false
 }
 
+// warmBlock runs one block of the warm-up. Its steps are put aside whole, also
+// when one of them failed: what fills and drains the pipeline is finished work.
+func (r *runner) warmBlock(keep int) (*block, error) {
+	b, err := r.runBlock(events.Probed, keep)
+	if b != nil && b.rec != nil {
+		whole := *b
+		whole.first, whole.last = 0, b.done
+		r.warm.add(&whole, r.plan.Mode, math.MaxInt, false)
+	}
+	return b, err
+}
+
+// salvage gives a run that ended before sampling did the steps its warm-up
+// finished, and says what they are.
+func (r *runner) salvage() {
+	if len(r.samples.step) > 0 || len(r.warm.step) == 0 {
+		return
+	}
+	n := len(r.warm.step)
+	r.samples = r.warm
+	r.warn(warmUpOnly, fmt.Sprintf("the run ended before sampling began, so its samples are the %d steps that the warm-up had finished, the first ones and those that filled the pipeline among them", n),
+		"mend what ended it and run again; such times are no result, and no baseline takes them")
+}
+
+// warmedOnly says that a run's samples are steps of its warm-up.
+func warmedOnly(run *gpuprof.Run) bool {
+	return slices.ContainsFunc(run.Warnings, func(w gpuprof.Warning) bool { return w.Code == warmUpOnly })
+}
+
 // window runs one warm-up block and keeps the step estimate fresh.
 func (r *runner) window(keep int) error {
-	b, err := r.runBlock(events.Probed, keep)
+	b, err := r.warmBlock(keep)
 	if err != nil || b.rec == nil {
 		return err
 	}
@@ -89,7 +123,7 @@ func (r *runner) wideWindow() (periods []float64, s *sensor, err error) {
 	s = watchSensor(r.plan.Instruments)
 	defer s.end()
 	for began := time.Now(); len(periods) == 0 || r.run.Device.Kind == "cuda" && time.Since(began) < r.windowTime(); {
-		b, err := r.runBlock(events.Probed, r.blockSteps(r.windowTime()))
+		b, err := r.warmBlock(r.blockSteps(r.windowTime()))
 		if err != nil || r.ctx.Err() != nil {
 			return nil, s, err
 		}

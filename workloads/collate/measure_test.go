@@ -153,3 +153,29 @@ func TestBrokenFileLeavesAPartialRun(t *testing.T) {
 		})
 	}
 }
+
+// A file that breaks during the warm-up leaves every batch before its own, and
+// the result says that these are no samples.
+func TestBrokenFileInTheWarmUp(t *testing.T) {
+	for _, set := range []string{"workers=0", "workers=2", "workers=2,worker_kind=process", "workers=1,persistent=off,epoch=4"} {
+		t.Run(set, func(t *testing.T) {
+			dir := writeStructures(t, 40)
+			if err := os.WriteFile(filepath.Join(dir, "0027.xyz"), []byte("nonsense\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			p := plan(t, 12, append(strings.Split(set, ","), "batch=2", "probes=2", "structures="+dir)...)
+			p.Warmup = measure.Warmup{Steps: 100}
+			r, err := measure.Run(t.Context(), openHost(t, 0), p)
+			if r == nil || err == nil {
+				t.Fatalf("run %v, error %v", r, err)
+			}
+			if r.Status != gpuprof.Partial || !strings.Contains(r.Reason, "0027.xyz") || !strings.Contains(r.Reason, "batch 13") {
+				t.Errorf("status %s, reason %q", r.Status, r.Reason)
+			}
+			if n := r.Step.N(); n != 13 || !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == "warm-up-only" }) {
+				t.Errorf("%d of the 13 batches before it are kept; warnings %v", n, r.Warnings)
+			}
+			addUp(t, r)
+		})
+	}
+}
