@@ -172,12 +172,14 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 	if c.Budget <= 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
 	}
-	sides, done, err := c.sides(a)
+	run, over := newChildren(a)
+	defer over()
+	sides, done, err := c.sides(run)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	m := &abMeasure{app: a, sides: sides, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
+	m := &abMeasure{app: a, run: run, sides: sides, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
 		// A metric or counter that was misspelt must not come to light only when
 		// all is measured.
 		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -32,6 +29,7 @@ type side struct {
 // abMeasure runs two sides in turn.
 type abMeasure struct {
 	app    *app
+	run    children
 	sides  [2]side
 	began  time.Time
 	budget time.Duration
@@ -40,7 +38,7 @@ type abMeasure struct {
 }
 
 // sides builds what is needed. done removes what was made for it.
-func (c *gateCmd) sides(a *app) (out [2]side, done func(), err error) {
+func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
@@ -61,15 +59,20 @@ func (c *gateCmd) sides(a *app) (out [2]side, done func(), err error) {
 		}
 	}()
 	if binary, ok := executable(c.Against); ok {
-		out, err = c.binarySides(a, binary, here, scratch)
+		out, err = c.binarySides(run, binary, here, scratch)
 		return out, done, err
 	}
-	tree, remove, err := worktree(a.ctx, c.Against, scratch)
+	top, err := run.gitTop()
 	if err != nil {
 		return out, done, err
 	}
+	tree := filepath.Join(scratch, "tree")
+	remove, err := run.worktree(top, c.Against, tree)
 	undo = append(undo, remove)
-	out, err = c.treeSides(a, tree, here, scratch)
+	if err != nil {
+		return out, done, err
+	}
+	out, err = c.treeSides(run, top, tree, here, scratch)
 	return out, done, err
 }
 
@@ -85,11 +88,11 @@ func executable(name string) (string, bool) {
 
 // binarySides: a given binary as the old side. After -- it takes the place of
 // the command's own program.
-func (c *gateCmd) binarySides(a *app, binary, here, scratch string) (out [2]side, err error) {
-	if len(a.rest) > 0 {
-		out[0] = side{name: c.Against, dir: here, args: append([]string{binary}, a.rest[1:]...), file: c.resultIn(here)}
-		out[1] = side{name: a.rest[0], dir: here, args: a.rest, file: c.resultIn(here)}
-		return out, c.buildIn(a.ctx, here)
+func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [2]side, err error) {
+	if rest := run.app.rest; len(rest) > 0 {
+		out[0] = side{name: c.Against, dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
+		out[1] = side{name: rest[0], dir: here, args: rest, file: c.resultIn(here)}
+		return out, c.buildIn(run, here)
 	}
 	if c.Build != "" {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there; leave it out, or give --against a git revision")
@@ -102,32 +105,28 @@ func (c *gateCmd) binarySides(a *app, binary, here, scratch string) (out [2]side
 }
 
 // treeSides: a checkout of the revision as the old side.
-func (c *gateCmd) treeSides(a *app, tree, here, scratch string) (out [2]side, err error) {
-	top, err := gitTop(a.ctx)
-	if err != nil {
-		return out, err
-	}
+func (c *gateCmd) treeSides(run children, top, tree, here, scratch string) (out [2]side, err error) {
 	rel, err := filepath.Rel(top, here)
 	if err != nil {
 		return out, err
 	}
 	there := filepath.Join(tree, rel)
-	if len(a.rest) > 0 {
-		if err := errors.Join(c.buildIn(a.ctx, there), c.buildIn(a.ctx, here)); err != nil {
+	if rest := run.app.rest; len(rest) > 0 {
+		if err := errors.Join(c.buildIn(run, there), c.buildIn(run, here)); err != nil {
 			return out, err
 		}
-		out[0] = side{name: c.Against, dir: there, args: a.rest, file: c.resultIn(there)}
-		out[1] = side{name: "this checkout", dir: here, args: a.rest, file: c.resultIn(here)}
+		out[0] = side{name: c.Against, dir: there, args: rest, file: c.resultIn(there)}
+		out[1] = side{name: "this checkout", dir: here, args: rest, file: c.resultIn(here)}
 		return out, nil
 	}
 	old, now := filepath.Join(scratch, "old"), filepath.Join(scratch, "new")
 	for _, b := range []struct{ dir, out string }{{tree, old}, {top, now}} {
 		if c.Build != "" {
-			if err := shell(a.ctx, b.dir, c.Build); err != nil {
+			if err := run.shell(b.dir, c.Build); err != nil {
 				return out, err
 			}
 		}
-		if err := command(a.ctx, b.dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", b.out, "./cmd/gpuprof"); err != nil {
+		if err := run.command(b.dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", b.out, "./cmd/gpuprof"); err != nil {
 			return out, fmt.Errorf("building gpuprof in %s: %w; a workload's gate needs gpuprof's own checkout, other programs go after --", b.dir, err)
 		}
 	}
@@ -177,73 +176,11 @@ func (c *gateCmd) resultIn(dir string) string {
 	return filepath.Join(dir, c.Result)
 }
 
-func (c *gateCmd) buildIn(ctx context.Context, dir string) error {
+func (c *gateCmd) buildIn(run children, dir string) error {
 	if c.Build == "" {
 		return nil
 	}
-	return shell(ctx, dir, c.Build)
-}
-
-func shell(ctx context.Context, dir, line string) error {
-	if err := command(ctx, dir, "sh", "-c", line); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", line, dir, err)
-	}
-	return nil
-}
-
-// command runs a program for its effect; its words come back in the error.
-func command(ctx context.Context, dir string, args ...string) error {
-	_, err := capture(ctx, dir, args...)
-	return err
-}
-
-func capture(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopDelay
-	var out, words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &words
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		return nil, errInterrupted
-	}
-	if err != nil {
-		text := sentenceOf(words.String())
-		if len(text) > 400 {
-			text = "… " + text[len(text)-400:]
-		}
-		return out.Bytes(), fmt.Errorf("%w: %s", err, text)
-	}
-	return out.Bytes(), nil
-}
-
-func gitTop(ctx context.Context) (string, error) {
-	out, err := capture(ctx, "", "git", "rev-parse", "--show-toplevel")
-	if err != nil {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// worktree checks a revision out beside the present one.
-func worktree(ctx context.Context, ref, scratch string) (dir string, remove func(), err error) {
-	top, err := gitTop(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	commit, err := capture(ctx, top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
-	if err != nil || strings.HasPrefix(ref, "-") { // git would take that for a flag
-		return "", nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is neither a git revision of %s nor a program; give a branch, tag or commit (a shallow clone may lack it), or the path of a binary", ref, top)
-	}
-	dir = filepath.Join(scratch, "tree")
-	if err := command(ctx, top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
-		return "", nil, gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
-	}
-	return dir, func() {
-		// Interrupted or not, the checkout goes.
-		_ = command(context.WithoutCancel(ctx), top, "git", "worktree", "remove", "--force", dir)
-	}, nil
+	return run.shell(dir, c.Build)
 }
 
 // blocks measures n blocks, repeating those whose samples carry flags. It stops
@@ -303,8 +240,8 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w; give --result a file that can be written", s.name, err)
 		}
 	}
-	out, err := capture(m.app.ctx, s.dir, s.args...)
-	if errors.Is(err, context.Canceled) {
+	out, err := m.run.capture(s.dir, s.args...)
+	if errors.Is(err, errInterrupted) {
 		return nil, fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && s.own && exit.ExitCode() == exitUsage {

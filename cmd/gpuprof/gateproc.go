@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// children runs the programs that a gate needs: git, builds, the sides. After
+// the first signal the one that is running may end in order; the second does not
+// wait for it. Neither keeps the gate from removing what was made for it: a
+// checkout that stays behind stays in the user's list of worktrees.
+type children struct {
+	app   *app
+	hurry <-chan struct{} // closed by the second signal
+}
+
+// newChildren counts signals until done is called.
+func newChildren(a *app) (run children, done func()) {
+	// The first of them ends a.ctx as well, see main.
+	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, endSignals()...)
+	go func() {
+		for range 2 {
+			select {
+			case <-signals:
+			case <-over:
+				return
+			}
+		}
+		close(hurry)
+	}()
+	return children{a, hurry}, func() {
+		signal.Stop(signals)
+		close(over)
+	}
+}
+
+func (c children) shell(dir, line string) error {
+	if err := c.command(dir, "sh", "-c", line); err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", line, dir, err)
+	}
+	return nil
+}
+
+// command runs a program for its effect; its words come back in the error.
+func (c children) command(dir string, args ...string) error {
+	_, err := c.capture(dir, args...)
+	return err
+}
+
+// capture runs a program for what it prints.
+func (c children) capture(dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(c.app.ctx, args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopDelay
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	err := cmd.Start()
+	if err == nil {
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err = <-ended:
+		case <-c.hurry:
+			_ = cmd.Process.Kill() // it may have ended just now
+			return nil, errInterrupted
+		}
+	}
+	if c.app.ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	if err != nil {
+		text := sentenceOf(words.String())
+		if len(text) > 400 {
+			text = "… " + text[len(text)-400:]
+		}
+		return out.Bytes(), fmt.Errorf("%w: %s", err, text)
+	}
+	return out.Bytes(), nil
+}
+
+func (c children) gitTop() (string, error) {
+	out, err := c.capture("", "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// worktree checks a revision of the repository at top out into dir. remove is
+// to be called also after an error: an interrupted git may have left something.
+func (c children) worktree(top, ref, dir string) (remove func(), err error) {
+	commit, err := c.capture(top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	if errors.Is(err, errInterrupted) {
+		return func() {}, err
+	}
+	if err != nil || strings.HasPrefix(ref, "-") { // git would take that for a flag
+		return func() {}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is neither a git revision of %s nor a program; give a branch, tag or commit (a shallow clone may lack it), or the path of a binary", ref, top)
+	}
+	remove = func() {
+		cmd := exec.CommandContext(context.WithoutCancel(c.app.ctx), "git", "worktree", "remove", "--force", "--force", dir)
+		cmd.Dir = top
+		// A Ctrl-C of the terminal goes to the whole group.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		_ = cmd.Run() // what cannot be removed, git worktree prune removes
+	}
+	if err := c.command(top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
+		return remove, gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
+	}
+	return remove, nil
+}
