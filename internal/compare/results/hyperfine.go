@@ -72,9 +72,16 @@ func readHyperfine(d document) (*parsed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("command %q: %w", name, err)
 		}
-		s := p.at(name, "s")
+		s, zeros := p.at(name, "s"), 0
 		for _, t := range ts {
 			s.run(t)
+			if t == 0 {
+				zeros++
+			}
+		}
+		if zeros > 0 {
+			p.note("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine takes the start of the shell off, and it took as long", zeros, len(ts), name),
+				"run it without a shell (hyperfine -N), or let the command do more")
 		}
 	}
 	return p, nil

@@ -258,10 +258,16 @@ func parseText(text []byte, name string) (*content, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export; gpuprof analyze reads that, and gate takes it with --max", name)
 	}
 	if !hasBenchLine(text) {
+		if err := otherText(text, name); err != nil {
+			return nil, err
+		}
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark and is not JSON; give %s", name, known)
 	}
 	p, err := readGo(text, name)
 	if err != nil {
+		if other := otherText(text, name); other != nil {
+			return nil, other
+		}
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; run go test -bench again", name, FormatGo, err)
 	}
 	return finish(p, name)

@@ -1,0 +1,32 @@
+package results
+
+import (
+	"regexp"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// printed are what the known programs print for people, or write as a table,
+// told by one line of it, and how they are asked for a result.
+var printed = []struct {
+	line     *regexp.Regexp
+	is, give string
+}{
+	{regexp.MustCompile(`(?m)^Benchmark #?\d+: |^command,mean,stddev,|^\| Command \| Mean \[`), "hyperfine shows", "hyperfine --export-json FILE"},
+	{regexp.MustCompile(`(?m)^Benchmark +Time +CPU +Iterations|^name,iterations,real_time,cpu_time,`), "Google Benchmark shows", "--benchmark_out=FILE --benchmark_out_format=json"},
+	{regexp.MustCompile(`(?m)^\|.* Samples \| *CPU Time *\|`), "NVBench shows", "--jsonbin FILE"},
+	{regexp.MustCompile(`(?m)^-+ benchmark.*: \d+ tests -+\r?$`), "pytest-benchmark shows", "--benchmark-json FILE"},
+	// A program that prints its JSON may print other words before it.
+	{regexp.MustCompile(`(?m)^[\[{]\s*$|^\{"`), "a program printed before its JSON", "the JSON alone, best in a file"},
+}
+
+// otherText says what a text is that is no result, and what to give instead;
+// nil where that cannot be told.
+func otherText(text []byte, name string) error {
+	for _, p := range printed {
+		if p.line.Match(text) {
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is what %s; give %s (gate: name the file with --result)", name, p.is, p.give)
+		}
+	}
+	return nil
+}
