@@ -83,8 +83,20 @@ func share(s string) (float64, error) {
 	return v, nil
 }
 
-// outputs checks every -o before anything is read or measured.
-func (j *judging) outputs() ([]output, error) {
+// outputs checks every -o before anything is read or measured. What is read is
+// not written, though gpuprof wrote it once: a run would be lost to its verdict.
+func (j *judging) outputs(inputs ...string) ([]output, error) {
+	for _, in := range inputs {
+		from, err := os.Stat(in)
+		if err != nil {
+			continue // not a file: auto, a workload
+		}
+		for _, out := range j.Output {
+			if to, err := os.Stat(out); err == nil && os.SameFile(from, to) {
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is compared here, and would be lost; give another name", out)
+			}
+		}
+	}
 	return outputs(j.Output, j.Force, "a comparison", verdictWriters())
 }
 
@@ -154,7 +166,7 @@ func (c *compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	outs, err := c.outputs()
+	outs, err := c.outputs(c.Old, c.New)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (c *gateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	outs, err := c.outputs()
+	outs, err := c.outputs(c.Args...)
 	if err != nil {
 		return err
 	}

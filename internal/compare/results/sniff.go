@@ -136,7 +136,7 @@ func kindOfOne(d document) string {
 	switch {
 	case d.has("schema_version", "step_source", "findings"):
 		return FormatAnalysis
-	case d.has("schema_version", "workload") && !d.has("sessions"), d.isNewerRun():
+	case d.has("schema_version", "workload") && !d.has("kind"), d.isNewerRun(): // gpuprof's other files say their kind
 		return FormatRun
 	case isPytest(d):
 		return FormatPytest
@@ -169,6 +169,8 @@ func unknown(name string, docs []document) error {
 		switch {
 		case d.has("schema_version", "verdict"):
 			is = "it is a comparison that gpuprof wrote, not a result"
+		case d.has("schema_version", "goal"):
+			is = "it is what gpuprof tune wrote, not a result"
 		case d.has("schema_version", "sessions"):
 			is = "it is a stored baseline, which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"
 		case d.has("schema_version"):
