@@ -95,7 +95,7 @@ func (c *tuneCmd) Run(a *app) (err error) {
 }
 
 // watchEnergy gives the bench the device's energy counter where the goal needs
-// it and there is one; without, the first block says that there is none.
+// it. Without one nothing is measured and no file is written.
 func (t *tuning) watchEnergy(bench *tune.InProcess) (done func(), err error) {
 	if t.opts.Goal != tune.Energy {
 		return func() {}, nil
@@ -110,9 +110,13 @@ func (t *tuning) watchEnergy(bench *tune.InProcess) (done func(), err error) {
 		return nil, err
 	}
 	if in != nil {
-		bench.EnergyJ = in.EnergyJ
+		if _, ok := in.EnergyJ(); ok {
+			bench.EnergyJ = in.EnergyJ
+			return done, nil
+		}
 	}
-	return done, nil
+	done()
+	return nil, tune.NoEnergy()
 }
 
 // interrupted is the one sentence for Ctrl-C.

@@ -44,7 +44,7 @@ func RunClaims(ctx context.Context, o Options, find func(name string) gpuprof.Wo
 	err := c.all(append([]Claim{nullClaim()}, Claims()...))
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	if err != nil {
-		e.out.Status, e.out.Reason = gpuprof.Partial, strings.Join(strings.Fields(err.Error()), " ")
+		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 	}
 	return e.out, errors.Join(err, e.save())
 }

@@ -227,7 +227,7 @@ func (o *Outcome) read(r *gpuprof.Run, g Goal) error {
 		o.B = [][]float64{{float64(r.PeakMemory)}}
 	case Energy:
 		if r.EnergyStep.N() == 0 || o.WorkB <= 0 {
-			return errNoEnergy()
+			return NoEnergy()
 		}
 		o.B = [][]float64{nil}
 		for _, v := range thin(r.EnergyStep.Runs[0]) {

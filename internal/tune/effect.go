@@ -119,22 +119,41 @@ func finite(v float64) float64 {
 	return v
 }
 
-// medianOf is the median of block medians with its interval, in the goal's
-// own unit.
+// fewestBlocks is from when on the smallest and the largest of so many figures
+// are an interval of 95 % for their median.
+const fewestBlocks = 6
+
+// medianOf is the median with its interval, in the goal's own unit: over the
+// blocks of one process (one figure each), or over processes (many figures
+// each), which then are the replicates. The interval is zero where the figures
+// are too few for one.
 func medianOf(g Goal, blocks [][]float64) (float64, [2]float64) {
-	var flat []float64
+	var runs [][]float64
 	for _, b := range blocks {
-		if len(b) > 0 {
-			v := stats.Median(b)
+		var run []float64
+		for _, v := range b {
 			if g == Throughput {
 				v = 1 / v
 			}
-			flat = append(flat, v)
+			run = append(run, v)
+		}
+		if len(run) > 0 {
+			runs = append(runs, run)
 		}
 	}
-	if len(flat) == 0 {
+	if len(runs) == 0 {
 		return 0, [2]float64{}
 	}
-	s := stats.Summarise("", flat)
+	n, least := len(runs), 2
+	if single(runs) {
+		if !exact(runs) {
+			least = fewestBlocks
+		}
+		runs = [][]float64{slices.Concat(runs...)}
+	}
+	s := stats.Summarise("", runs...)
+	if n < least {
+		return finite(s.Median), [2]float64{}
+	}
 	return finite(s.Median), [2]float64{finite(s.CI95[0]), finite(s.CI95[1])}
 }

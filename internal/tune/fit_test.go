@@ -10,6 +10,67 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// hurried measures two pairs of blocks, too few for a ratio.
+type hurried struct{ *fakeBench }
+
+func (h hurried) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome, error) {
+	o, err := h.fakeBench.Compare(ctx, a, b, l)
+	if o != nil && o.Verdict == "" {
+		o.A, o.B, o.TimeA, o.TimeB = o.A[:2], o.B[:2], o.TimeA[:2], o.TimeB[:2]
+	}
+	return o, err
+}
+
+// What was measured too little to tell says so, and so does the table.
+func TestTooFewBlocks(t *testing.T) {
+	f := newFakeBench(1)
+	o := fakeOptions(f, 1)
+	o.Only, o.Budget, o.Bench = []string{"cache"}, time.Millisecond, hurried{f}
+	r := run(t, o)
+	if f := r.Effects[0]; f.Verdict != Inconclusive || f.Ratio != 0 || !strings.Contains(f.Reason, "too few blocks fitted") {
+		t.Errorf("%+v", f)
+	}
+	if r.Default.Median <= 0 || r.Default.CI95 != [2]float64{} {
+		t.Errorf("the default: %+v", r.Default)
+	}
+}
+
+// An interval is stated of six blocks or more, of processes as replicates, and
+// of what is the same in every block; of less there is none.
+func TestDefaultInterval(t *testing.T) {
+	blocks := func(v ...float64) (out [][]float64) {
+		for _, x := range v {
+			out = append(out, []float64{x})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		goal   Goal
+		blocks [][]float64
+		want   float64
+		known  bool
+	}{
+		"one block":      {Time, blocks(2), 2, false},
+		"five blocks":    {Time, blocks(1, 2, 2, 3, 4), 2, false},
+		"six blocks":     {Time, blocks(1, 2, 2, 2, 3, 4), 2, true},
+		"a rate":         {Throughput, blocks(0.25, 0.5, 0.5, 0.5, 0.5, 1), 2, true},
+		"bytes":          {Memory, blocks(7, 7), 7, true},
+		"one process":    {Time, [][]float64{{1, 2, 3}}, 2, false},
+		"two processes":  {Time, [][]float64{{1, 2, 3}, {2, 2, 2}}, 2, true},
+		"nothing":        {Time, nil, 0, false},
+		"blocks of none": {Time, [][]float64{nil, nil}, 0, false},
+	} {
+		m, ci := medianOf(c.goal, c.blocks)
+		if m != c.want || (ci != [2]float64{}) != c.known || c.known && !(ci[0] <= m && m <= ci[1]) {
+			t.Errorf("%s: %g in %v, want %g, known: %t", name, m, ci, c.want, c.known)
+		}
+	}
+	// Three processes have t's interval, which is wider than their range.
+	if _, ci := medianOf(Time, [][]float64{{1, 1}, {1.1, 1.1}, {1.2, 1.2}}); ci[0] > 0.9 || ci[1] < 1.3 {
+		t.Errorf("three processes: %v", ci)
+	}
+}
+
 // A default that is above a limit is no answer: the fastest setting that keeps
 // to the limits is, even where it is slower, and where nothing does tune says so.
 func TestDefaultAboveALimit(t *testing.T) {
@@ -102,10 +163,18 @@ func TestDecode(t *testing.T) {
 		`{"schema_version":"2.0.0","kind":"tune","journal":{"later":1}}`:                                                              "schema_version 2.0.0 is newer",
 		`{"schema_version":"1.0.0","kind":"tune","journal":{"later":1}}`:                                                              "the file is damaged",
 		`{"schema_version":"1.0.0","kind":"run"}`:                                                                                     "was not written by gpuprof tune",
-		`[]`: "the file is damaged",
-		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1],[2]],"b":[[1]]}}]}`:                     `measurement "k" has sides that do not fit together`,
-		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[],"b":[null]}}]}`:                           "do not fit together",
-		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"b":[[1]],"time_a":[[1]],"time_b":[[1],[1]]}}]}`: "do not fit together",
+		`[]`:                     "was not written by gpuprof tune",
+		`{"schema_version":"1.0`: "the file is damaged",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1],[2]],"b":[[1]]}}]}`:                     `measurement 1 has sides that no measurement has`,
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[],"b":[null]}}]}`:                           "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"b":[[1]],"time_a":[[1]],"time_b":[[1],[1]]}}]}`: "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1,0]],"b":[[1,1]]}}]}`:                     "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1]],"b":[[-1]]}}]}`:                        "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"verdict":"faster"}}]}`:                          "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"verdict":"failed"}}]}`:                          "",
+		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"memory_b":-1}}]}`:                               "sides that no measurement has",
+		`{"schema_version":"1.0.0","kind":"tune","budget_s":10,"spent_s":-1}`:                                                      "its budget is 10 s, of which -1 s are spent",
+		`{"schema_version":"1.0.0","kind":"tune","budget_s":1e300}`:                                                                "the file is damaged",
 	} {
 		_, err := Decode(strings.NewReader(text), "x.json")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

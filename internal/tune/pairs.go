@@ -105,10 +105,10 @@ func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, sec
 	if g == Energy {
 		var ok bool
 		if p.EnergyJ == nil {
-			return 0, 0, errNoEnergy()
+			return 0, 0, NoEnergy()
 		}
 		if before, ok = p.EnergyJ(); !ok {
-			return 0, 0, errNoEnergy()
+			return 0, 0, NoEnergy()
 		}
 	}
 	restore := s.environment()
@@ -122,7 +122,7 @@ func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, sec
 	case Energy:
 		after, ok := p.EnergyJ()
 		if !ok || after <= before {
-			return 0, 0, errNoEnergy()
+			return 0, 0, NoEnergy()
 		}
 		return (after - before) / (s.work * float64(s.probe.seen)), seconds, nil
 	case Memory:
@@ -131,7 +131,8 @@ func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, sec
 	return seconds, seconds, nil
 }
 
-func errNoEnergy() error {
+// NoEnergy is the error of the goal energy where there is no counter to read.
+func NoEnergy() error {
 	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read; use --goal time")
 }
 

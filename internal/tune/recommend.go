@@ -2,6 +2,7 @@ package tune
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,11 +33,7 @@ func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
 	if o.MemoryA > 0 {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
 	}
-	for _, c := range f {
-		if line := PyTorchLine(e.Workload.Name(), c.Knob, c.To); line != "" {
-			r.PyTorch = append(r.PyTorch, line)
-		}
-	}
+	r.PyTorch = pytorchLines(e.Workload.Name(), f)
 	for k, v := range o.OneTime {
 		if v > 0 {
 			r.OneTime[k] = v
@@ -94,6 +91,29 @@ func payback(once map[string]float64, o *Outcome) float64 {
 		return 0
 	}
 	return math.Ceil(paid / saved)
+}
+
+// OneTimeText says what a setting costs once and after how many steps that is
+// saved again; empty where it costs nothing. The time of setting up holds the
+// other costs.
+func (r *Recommended) OneTimeText() string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(r.OneTime)) {
+		if k != "setup_s" {
+			parts = append(parts, strings.TrimSuffix(k, "_s")+" "+gpuprof.FormatSeconds(r.OneTime[k]))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if whole, ok := r.OneTime["setup_s"]; ok {
+		if text != "" {
+			text = ", of which " + text
+		}
+		text = gpuprof.FormatSeconds(whole) + " of setting up" + text
+	}
+	if text != "" && r.PaybackSteps > 0 {
+		text += fmt.Sprintf("; saved again after %.0f steps", r.PaybackSteps)
+	}
+	return text
 }
 
 // middle is the median of block medians.
@@ -205,7 +225,7 @@ func quote(s string) string {
 func (e *engine) finish(err error) {
 	e.out.Unit = e.unit()
 	if err != nil {
-		e.out.Status, e.out.Reason = gpuprof.Partial, strings.Join(strings.Fields(err.Error()), " ")
+		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 		return
 	}
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
@@ -216,6 +236,14 @@ func (e *engine) finish(err error) {
 		return compareValues(a.To, b.To)
 	})
 	e.curves()
+}
+
+// reasonOf says in one line what cut a search short.
+func reasonOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
 func (e *engine) unit() string {
@@ -264,19 +292,25 @@ func (e *engine) curves() {
 			continue
 		}
 		d := e.out.Default
-		c := Curve{Knob: knob, Unit: e.out.Unit, Points: []CurvePoint{{effects[0].From, d.Median, d.CI95}}}
+		at := CurvePoint{effects[0].From, d.Median, d.CI95}
+		if at.CI95 == [2]float64{} { // the other points are known by their ratio to this one alone
+			at.CI95 = [2]float64{d.Median, d.Median}
+		}
+		c := Curve{Knob: knob, Unit: e.out.Unit, Points: []CurvePoint{at}}
 		for _, f := range effects {
 			c.Points = append(c.Points, CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.CI95[0], d.Median * f.CI95[1]}})
 		}
 		slices.SortFunc(c.Points, func(a, b CurvePoint) int { return compareValues(a.Value, b.Value) })
-		c.Knee = knee(e.Goal, c.Points)
+		c.Knee = knee(e.Goal, c.Points, effects[0].From)
 		e.out.Curves = append(e.out.Curves, c)
 	}
 }
 
 // knee is the smallest value whose cost is within 5 % of the best; empty where
-// the costs are not known well enough to say.
-func knee(g Goal, points []CurvePoint) string {
+// the costs are not known well enough to say. They are known by their ratio to
+// the cost at from, whose own interval therefore does not matter.
+func knee(g Goal, points []CurvePoint, from string) string {
+	loose := func(p CurvePoint) bool { return p.Value != from && loose(p) }
 	cost := func(p CurvePoint) float64 {
 		if g == Throughput {
 			return 1 / p.Median

@@ -13,6 +13,7 @@ package tune
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -106,7 +107,7 @@ type Peer struct {
 type Point struct {
 	Knobs  gpuprof.Settings `json:"knobs"`
 	Median float64          `json:"median"`
-	CI95   [2]float64       `json:"ci95"`
+	CI95   [2]float64       `json:"ci95"` // zero where there were too few figures for one
 }
 
 // Recommended is what to run instead of the default. Knobs holds only what is
@@ -251,13 +252,14 @@ func Decode(in io.Reader, name string) (*Result, error) {
 	damaged := func(err error) error {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; the file is damaged or not JSON: start again with another -o FILE", name, err)
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
+	err = json.Unmarshal(b, &head)
+	if other := (*json.UnmarshalTypeError)(nil); err != nil && !errors.As(err, &other) {
 		return nil, damaged(err)
 	}
 	major, _, _ := strings.Cut(head.Version, ".")
 	ours, _, _ := strings.Cut(SchemaVersion, ".")
-	m, err := strconv.Atoi(major)
-	if err != nil || head.Kind != "tune" {
+	m, wrong := strconv.Atoi(major)
+	if err != nil || wrong != nil || head.Kind != "tune" {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: it was not written by gpuprof tune; give the file that tune left", name)
 	}
 	if o, _ := strconv.Atoi(ours); m > o {
@@ -267,27 +269,37 @@ func Decode(in io.Reader, name string) (*Result, error) {
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, damaged(err)
 	}
-	for _, entry := range r.Journal {
+	if r.SpentS < 0 || r.SpentS > longest || r.BudgetS < 0 || r.BudgetS > longest {
+		return nil, damaged(fmt.Errorf("its budget is %g s, of which %g s are spent", r.BudgetS, r.SpentS))
+	}
+	for i, entry := range r.Journal {
 		if !entry.Outcome.sound() {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: its measurement %q has sides that do not fit together; the file is damaged: start again with another -o FILE", name, entry.Key)
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: its measurement %d has sides that no measurement has; the file is damaged: start again with another -o FILE", name, i+1)
 		}
 	}
 	return r, nil
 }
 
+// longest is a time that no search takes, in seconds: 30 years.
+const longest = 1e9
+
 // sound says that an outcome read from a file has the form of a measured one:
-// the blocks of both sides in pairs, with a figure each at least. Nil is sound
-// too; it is no measurement.
+// a verdict that a measurement can end with, and the blocks of both sides in
+// pairs, with a figure above zero each at least. Nil is sound too; it is no
+// measurement.
 func (o *Outcome) sound() bool {
 	if o == nil {
 		return true
+	}
+	if o.Verdict != "" && o.Verdict != Failed && o.Verdict != Refused || o.Error < 0 || o.MemoryA < 0 || o.MemoryB < 0 || o.Seconds < 0 {
+		return false
 	}
 	for _, side := range [][2][][]float64{{o.A, o.B}, {o.TimeA, o.TimeB}} {
 		if len(side[0]) > 0 && len(side[0]) != len(side[1]) {
 			return false
 		}
 		for _, block := range slices.Concat(side[0], side[1]) {
-			if len(block) == 0 {
+			if len(block) == 0 || slices.Min(block) <= 0 {
 				return false
 			}
 		}

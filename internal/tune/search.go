@@ -30,6 +30,9 @@ func (e *engine) search(changes []Change) error {
 		reason := "the budget ended before this was measured; give more time with --budget"
 		if a.out != nil {
 			reason = a.out.Reason
+			if a.v == Inconclusive && !a.d.ok {
+				reason = "too few blocks fitted into the time; give more with --budget"
+			}
 		}
 		e.effect(a, reason)
 	}

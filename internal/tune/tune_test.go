@@ -152,7 +152,7 @@ func TestResumeLosesNothing(t *testing.T) {
 		o.Save = func(r *Result) error { saved.Reset(); return Encode(&saved, r) }
 		part, err := Run(ctx, o)
 		cancel()
-		if !errors.Is(err, context.Canceled) || part.Status != gpuprof.Partial || len(part.Journal) != at-1 {
+		if !errors.Is(err, context.Canceled) || part.Status != gpuprof.Partial || part.Reason != "interrupted" || len(part.Journal) != at-1 {
 			t.Fatalf("at %d: %v, %s, %d measurements", at, err, part.Status, len(part.Journal))
 		}
 		second := newFakeBench(1)

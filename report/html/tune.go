@@ -3,8 +3,6 @@ package html
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -123,8 +121,7 @@ func (v *tuneView) recommend(r *tune.Result) {
 		v.Facts = append(v.Facts, view.Line{Label: label, Value: value, Note: note})
 	}
 	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
-		format := func(x float64) string { return view.Cost(x, r.Unit) }
-		add("default", view.Cost(d.Median, r.Unit), "95 % "+view.Interval(d.CI95, format))
+		add("default", view.Cost(d.Median, r.Unit), pointNote(d.CI95, r.Unit))
 	}
 	for _, t := range r.PeerLines() {
 		add("beside it", view.Clean(t, 300), "")
@@ -138,13 +135,17 @@ func (v *tuneView) recommend(r *tune.Result) {
 	if rec.MemoryRatio > 0 && view.Finite(rec.MemoryRatio) {
 		add("memory", fmt.Sprintf("x%.2f", rec.MemoryRatio), "of the default's peak")
 	}
-	for _, name := range slices.Sorted(maps.Keys(rec.OneTime)) {
-		note := ""
-		if rec.PaybackSteps > 0 {
-			note = fmt.Sprintf("all of it is saved again after %.0f steps", rec.PaybackSteps)
-		}
-		add("paid once", view.Clean(strings.TrimSuffix(name, "_s"), 40)+" "+view.Seconds(rec.OneTime[name]), note)
+	if t := rec.OneTimeText(); t != "" {
+		once, saved, _ := strings.Cut(t, "; ")
+		add("paid once", view.Clean(once, 200), view.Clean(saved, 100))
 	}
+}
+
+func pointNote(ci [2]float64, unit string) string {
+	if ci == [2]float64{} {
+		return view.PointInterval(ci, unit)
+	}
+	return "95 % " + view.PointInterval(ci, unit)
 }
 
 // factor prints a ratio with three digits behind the point.

@@ -40,9 +40,7 @@ func (d *doc) tune(r *tune.Result) {
 		if len(rec.PyTorch) > 0 {
 			d.printf("\n")
 		}
-		if rec.PaybackSteps > 0 {
-			d.printf("What it costs once is saved again after %.0f steps.\n\n", rec.PaybackSteps)
-		}
+		d.facts(r, rec)
 	}
 	var rows [][]string
 	for _, f := range r.Effects {
@@ -70,6 +68,26 @@ func (d *doc) tune(r *tune.Result) {
 		}
 		d.printf("\n")
 	}
+}
+
+// facts are the cost of the default, and what the recommendation costs beside
+// its gain.
+func (d *doc) facts(r *tune.Result, rec *tune.Recommended) {
+	if p := r.Default; p != nil && p.Median > 0 {
+		d.printf("- default: %s (%s)\n", view.Cost(p.Median, r.Unit), view.PointInterval(p.CI95, r.Unit))
+	}
+	if !rec.DefaultBest {
+		if rec.Error > 0 {
+			d.printf("- error: %.2g against float64\n", rec.Error)
+		}
+		if rec.MemoryRatio > 0 {
+			d.printf("- memory: x%.2f of the default's peak\n", rec.MemoryRatio)
+		}
+		if t := rec.OneTimeText(); t != "" {
+			d.printf("- paid once: %s\n", text(t))
+		}
+	}
+	d.printf("\n")
 }
 
 func (*doc) effect(f tune.Effect) []string {

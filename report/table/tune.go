@@ -55,7 +55,7 @@ func (p *printer) recommended(r *tune.Result) {
 		p.wrap("command      ", rec.Command)
 	}
 	if r.Default != nil && r.Default.Median > 0 {
-		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.Interval(r.Default.CI95, func(v float64) string { return view.Cost(v, r.Unit) })+")")
+		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.PointInterval(r.Default.CI95, r.Unit)+")")
 	}
 	for _, t := range r.PeerLines() {
 		p.wrap("beside it    ", view.Clean(t, 300))
@@ -79,29 +79,9 @@ func (p *printer) recommended(r *tune.Result) {
 	if rec.MemoryRatio > 0 {
 		p.wrap("memory       ", fmt.Sprintf("x%.2f of the default's peak", rec.MemoryRatio))
 	}
-	for _, t := range OneTimeCosts(rec) {
-		p.wrap("paid once    ", t)
+	if t := rec.OneTimeText(); t != "" {
+		p.wrap("paid once    ", view.Clean(t, 300))
 	}
-}
-
-// OneTimeCosts says what a setting costs once and when that is saved.
-func OneTimeCosts(rec *tune.Recommended) []string {
-	if len(rec.OneTime) == 0 {
-		return nil
-	}
-	text := view.Pairs(toAny(rec.OneTime))
-	if rec.PaybackSteps > 0 {
-		return []string{fmt.Sprintf("%s: saved again after %.0f steps", text, rec.PaybackSteps)}
-	}
-	return []string{text}
-}
-
-func toAny(m map[string]float64) map[string]any {
-	out := map[string]any{}
-	for k, v := range m {
-		out[strings.TrimSuffix(k, "_s")] = view.Seconds(v)
-	}
-	return out
 }
 
 // effects is a row a knob and value.

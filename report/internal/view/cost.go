@@ -23,3 +23,12 @@ func Cost(v float64, unit string) string {
 	}
 	return SI(v, Clean(base, 24)) + work
 }
+
+// PointInterval prints the interval of a figure that tune states, in the unit
+// of its goal; zeros are one that is not known.
+func PointInterval(ci [2]float64, unit string) string {
+	if ci == [2]float64{} {
+		return "too few blocks for an interval"
+	}
+	return Interval(ci, func(v float64) string { return Cost(v, unit) })
+}
