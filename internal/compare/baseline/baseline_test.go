@@ -175,6 +175,40 @@ func TestFewProcesses(t *testing.T) {
 	}
 }
 
+// Sessions that differ in what a gate wants to agree spoil the baseline, and the
+// warning is right about it.
+func TestMixedSessions(t *testing.T) {
+	batch := func(r *gpuprof.Run) { r.Knobs["batch"] = "8" }
+	driver := func(r *gpuprof.Run) { r.Device.DeviceInfo["driver"] = "2" }
+	kernel := func(r *gpuprof.Run) { r.Device.Kernel = "6.1" }
+	for name, c := range map[string]struct {
+		change func(*gpuprof.Run)
+		want   string
+	}{
+		"knob": {batch, "differ in batch,"}, "driver": {driver, "differ in driver,"}, "what may differ": {kernel, ""},
+		"both": {func(r *gpuprof.Run) { batch(r); driver(r) }, "differ in batch, driver,"},
+	} {
+		s := Open(t.TempDir())
+		add(t, s, 0, run(6, 30, 0))
+		_, ws, err := s.Add([]*gpuprof.Run{with(run(6, 30, 1), c.change)}, from, 0)
+		if err != nil || len(ws) > 0 != (c.want != "") || c.want != "" && (ws[0].Code != "mixed-sessions" || !strings.Contains(ws[0].Text, c.want)) {
+			t.Errorf("%s: %v %v", name, ws, err)
+		}
+		b, err := s.Find(FingerprintOf(run(6, 30, 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := compare.FromRun(run(6, 30, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged, err := compare.CompareStored(b.Results(), now, compare.Options{Judge: true})
+		if err != nil || (judged.Verdict == compare.Inconclusive) != (c.want != "") {
+			t.Errorf("%s: %v %v", name, judged, err)
+		}
+	}
+}
+
 // TestFingerprints: what must not be compared is not found, and does not land
 // in one file.
 func TestFingerprints(t *testing.T) {

@@ -77,7 +77,8 @@ type Added struct {
 // Add puts runs into the baselines that fit them, each a session, and keeps
 // the latest keep sessions of every file (0 is DefaultKeep). A run that must
 // not become a baseline (partial, invalid, simulated) is ErrInput, and then
-// nothing is written. Runs of too few processes are taken, with a warning.
+// nothing is written. Runs of too few processes are taken, with a warning, and
+// so are those that differ from the other sessions in what must agree.
 func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
 	if keep < 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept; give 1 or more", keep)
@@ -93,14 +94,16 @@ func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpu
 		return nil, nil, err
 	}
 	var out []Added
+	warnings := fewProcesses(runs)
 	for _, f := range files {
 		f.file.Tool = p.Tool
 		if err := s.write(f); err != nil {
 			return out, nil, err
 		}
+		warnings = append(warnings, f.file.mixed()...)
 		out = append(out, Added{f.file.Name, f.file.Path, len(f.file.Sessions), f.before + f.added - len(f.file.Sessions)})
 	}
-	return out, fewProcesses(runs), nil
+	return out, warnings, nil
 }
 
 func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
@@ -115,6 +118,37 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 		}
 	}
 	return out
+}
+
+// mixed warns of sessions that differ in what a gate wants to agree. They share a
+// file on purpose, since a driver is updated and a knob's default changes; but as
+// long as both are in it there is no verdict, whatever is judged.
+func (b *Baseline) mixed() []gpuprof.Warning {
+	values := map[string]string{}
+	var differ []string
+	note := func(field, value string) {
+		if old, ok := values[field]; ok && old != value && !slices.Contains(differ, field) {
+			differ = append(differ, field)
+		}
+		values[field] = value
+	}
+	for i := range b.Sessions {
+		for k, v := range b.Sessions[i].Env {
+			note(k, v)
+		}
+		for k, v := range b.Sessions[i].Knobs {
+			note(k, v.Value)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	slices.Sort(differ)
+	return []gpuprof.Warning{{
+		Code: "mixed-sessions",
+		Text: fmt.Sprintf("the sessions of %s differ in %s, and no gate against them gives a verdict", b.Name, strings.Join(differ, ", ")),
+		Fix:  "keep what differs in a folder of its own (--dir), or remove the baseline with gpuprof baseline rm and add what belongs together",
+	}}
 }
 
 // change is a file as it is to be written.
