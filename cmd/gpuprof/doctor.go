@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -26,6 +27,9 @@ range), and 4 when one could not be measured: usable as a scheduler's node check
 
 // Run implements the verb.
 func (c *doctorCmd) Run(a *app) error {
+	if slices.Contains(c.Device, "") {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty; give CUDA's index, a UUID or a MIG instance's name, or leave it out")
+	}
 	if c.Bench {
 		return c.bench(a)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,9 +113,16 @@ func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
 	case name == "cuda" && len(all) > 1:
 		return all[1], "", nil
 	case isCUDA(name) && len(all) > 1:
-		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s; use one of them", name, strings.Join(names[2:], ", "))
+		hidden := ""
+		if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+			hidden = fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
+		}
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s%s; use one of them", name, strings.Join(names[2:], ", "), hidden)
 	case isCUDA(name):
 		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s; use --device host", name, noGPU)
+	}
+	if id := strings.ToUpper(name); strings.HasPrefix(id, "GPU-") || strings.HasPrefix(id, "MIG-") {
+		return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: a UUID names no device here; set CUDA_VISIBLE_DEVICES=%s and use --device cuda", name, name)
 	}
 	names = slices.Compact(append(names, "cuda", "cuda:N"))
 	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device; the devices are %s%s",

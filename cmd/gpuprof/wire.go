@@ -122,8 +122,9 @@ func noGPU() string {
 	if err == nil {
 		return ""
 	}
-	if why := machine.This().FindGPU().Why(); why != "" && simulatedDriver == "" {
-		return why
+	// Where a driver is installed, what it says is closer than what is missing beside it.
+	if gpu := machine.This().FindGPU(); gpu.Driver == "" && simulatedDriver == "" {
+		return gpu.Why()
 	}
 	return sentence(err)
 }

@@ -94,14 +94,14 @@ const (
 	blasNotSupported    = 15
 )
 
-const ownProduct = "set another precision, or library=off for gpuprof's own product"
+const ownProduct = "set precision=fp32 with library=off for gpuprof's own product"
 
 var blasAdvice = map[int32]advice{
 	blasNotInitialized:  {"usually the GPU's memory is full, or cuBLAS and the driver do not fit", "see with nvidia-smi who uses the GPU"},
 	blasAllocFailed:     {"", askLess},
 	blasArchMismatch:    {"this GPU lacks what the product needs", ownProduct},
-	blasExecutionFailed: {"a kernel of cuBLAS did not run", readXid + ", or set library=off"},
-	blasInternalError:   {"something failed inside cuBLAS", "install another version of it, or set library=off"},
+	blasExecutionFailed: {"a kernel of cuBLAS did not run", readXid + ", or " + ownProduct},
+	blasInternalError:   {"something failed inside cuBLAS", "install another version of it, or " + ownProduct},
 	blasNotSupported:    {"this cuBLAS has no such product for this GPU", ownProduct},
 }
 

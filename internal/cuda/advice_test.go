@@ -79,8 +79,8 @@ func TestBlasAdvice(t *testing.T) {
 	a.SetInt(4, 2)
 	a.SetF32(5, 1)
 	for status, want := range map[int]string{
-		3: "reduce batch, edges or flows", 8: "set another precision, or library=off", 13: "look for Xid messages in dmesg, or set library=off",
-		14: "install another version", 15: "no such product for this GPU; set another precision", 7: "INVALID_VALUE)",
+		3: "reduce batch, edges or flows", 8: "set precision=fp32 with library=off", 13: "look for Xid messages in dmesg, or set precision=fp32 with library=off",
+		14: "install another version", 15: "no such product for this GPU; set precision=fp32", 7: "INVALID_VALUE)",
 	} {
 		kind := gpuprof.ErrDevice
 		if status == blasAllocFailed {

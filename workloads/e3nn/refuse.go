@@ -61,7 +61,7 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
 	switch {
 	case set.On("library") && !found:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found; use library=auto or off", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why; use library=auto or off", d.Name)
 	case set["library"] == libraryOff && rounds(p) && found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found; use library=auto, or precision=fp32", p, d.Name)
 	case (p == op.TF32 || p == op.BF16) && lacksAmpere(d.Arch):

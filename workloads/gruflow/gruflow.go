@@ -123,7 +123,7 @@ func refuseLibraries(d gpuprof.Info, set gpuprof.Settings) error {
 	case impl == implCuDNN && set.On("autotune"):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles; use autotune=off or impl=fused")
 	case set.On("library") && d.Facts["cublas"] == "":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found; use library=auto or off", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why; use library=auto or off", d.Name)
 	case set.On("library") && (impl == implPersistent || impl == implCuDNN):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS; use library=auto, or impl=fused or plain", impl)
 	}
@@ -154,7 +154,7 @@ func refuseCuDNN(d gpuprof.Info) error {
 	if d.Kind == "host" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU; use fused, plain or persistent", d.Name)
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: libcudnn was not found; install cuDNN where the loader finds it, or use fused, plain or persistent", d.Name)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why; install it where the loader finds it, or use fused, plain or persistent", d.Name)
 }
 
 // lacksAmpere says that an NVIDIA architecture is older than sm_80.
