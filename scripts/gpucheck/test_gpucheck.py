@@ -207,6 +207,26 @@ class Running(Folder):
             with tarfile.open(archive) as tar:
                 self.assertFalse([n for n in tar.getnames() if n.startswith(("results/runs", "results/null", "results/logs"))])
 
+    def test_runs_are_every_preset(self):
+        """All presets that the program lists, small ones last; a dry run takes those alone."""
+        program = self.dir / "gpuprof"
+        presets = {"e3nn": ["small", "deepaw", "mace-medium", "mace-large", "nequip-lips"], "gruflow": ["small", "energyflow", "deepbench"], "collate": ["small", "deepaw", "naive"]}
+        listed = json.dumps({"workloads": [{"name": w, "presets": p} for w, p in presets.items()]})
+        program.write_text(f"#!/bin/sh\necho '{listed}'\n")
+        program.chmod(0o755)
+        for dry in (False, True):
+            args = argparse.Namespace(out=self.dir, dry_run=dry, gpuprof=program, gpuprof_device="cuda", source=None, bundle=self.dir, python=sys.executable)
+            names = [c.name for c in parts.runs(parts.Table(args, self.dir, lambda: 60)).commands]
+            self.assertEqual(sorted(names), sorted(f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry))
+            self.assertEqual(names[-3:], ["e3nn-small", "gruflow-small", "collate-small"])
+
+    def test_overhead_of_small_is_not_judged(self):
+        fill(self.dir)
+        with gzip.open(self.dir / "runs/e3nn-small.json.gz", "wt") as f:
+            json.dump(a_run(preset="small", high=1.3), f)
+        checks = {c["name"]: c["status"] for c in summary.build(self.dir, HEADER, [a_part()])["checks"]}
+        self.assertEqual((checks["run/e3nn-small/overhead"], checks["run/e3nn-small/reference"]), ("not-measured", "pass"))
+
     def test_a_part_that_cannot_be_made(self):
         r = self.runner()
         args = argparse.Namespace(out=r.args.out, dry_run=True, gpuprof=None, gpuprof_device="host", source=self.dir, bundle=self.dir, python="/no/such/python")
