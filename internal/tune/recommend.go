@@ -224,6 +224,7 @@ func quote(s string) string {
 // finish sorts and completes the result; err is what ended the search.
 func (e *engine) finish(err error) {
 	e.out.Unit = e.unit()
+	e.out.Failed = causes(e.out.Failed)
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 		return

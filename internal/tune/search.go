@@ -283,6 +283,15 @@ func (e *engine) fail(set gpuprof.Settings, reason string) {
 	}
 }
 
+// causes leaves out failures that a smaller one with the same words explains.
+func causes(failed []Failure) []Failure {
+	return slices.DeleteFunc(slices.Clone(failed), func(f Failure) bool {
+		return slices.ContainsFunc(failed, func(o Failure) bool {
+			return len(o.Knobs) < len(f.Knobs) && o.Error == f.Error && len(difference(f.Knobs, o.Knobs)) == 0
+		})
+	})
+}
+
 func has(cs []Change, knob string) bool {
 	return slices.ContainsFunc(cs, func(c Change) bool { return c.Knob == knob })
 }
