@@ -224,6 +224,39 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// A structure far denser than the first one's estimate does not fill the memory:
+// its batch fails before it is made, by name, each time, and the others come.
+func TestBatchPastMemory(t *testing.T) {
+	for _, v := range []string{"workers=0", "workers=1,impl=bulk", "workers=1,worker_kind=process", "workers=0,padded=on"} {
+		t.Run(v, func(t *testing.T) {
+			dir := writeStructures(t, 8)
+			dense := "1\nLattice=\"0.2 0 0 0 0.2 0 0 0 0.2\" Properties=species:S:1:pos:R:3\nH 0 0 0\n"
+			if err := os.WriteFile(filepath.Join(dir, "0004.xyz"), []byte(dense), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			d := openHost(t, 16<<20)
+			s := openOn(t, d, nil, "small", append([]string{"batch=2", "probes=64", "structures=" + dir}, strings.Split(v, ",")...)...)
+			for i := range 8 {
+				err := s.Step(i, silent{})
+				if i%4 != 2 {
+					if err != nil {
+						t.Errorf("batch %d: %v", i, err)
+					}
+					continue
+				}
+				if !errors.Is(err, gpuprof.ErrInput) {
+					t.Fatalf("batch %d: %v, want an input error", i, err)
+				}
+				for _, w := range []string{"0004.xyz", fmt.Sprintf("batch %d", i), "sample 4", "memory leaves", "smaller --set cutoff"} {
+					if !strings.Contains(err.Error(), w) {
+						t.Errorf("error %q lacks %q", err, w)
+					}
+				}
+			}
+		})
+	}
+}
+
 // Told to stop while a worker is stuck, a step returns.
 func TestCancelledWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

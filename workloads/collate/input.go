@@ -2,6 +2,7 @@ package collate
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -40,6 +41,7 @@ type recipe struct {
 	Reuse  bool
 	Short  bool
 	Seed   uint64
+	Room   int // words that memory leaves for a batch; 0 is not known
 }
 
 // newRecipe reads the settings and lists the folder.
@@ -117,6 +119,14 @@ func (r *recipe) item(batch, place int) int {
 	return int((int64(batch)*int64(r.Batch) + int64(place)) % int64(r.Items))
 }
 
+// room is the words a batch may take.
+func (r *recipe) room() int {
+	if r.Room == 0 {
+		return math.MaxInt
+	}
+	return r.Room
+}
+
 // name says which sample an item is, for errors.
 func (r *recipe) name(item int) string {
 	if len(r.Files) > 0 {
@@ -160,8 +170,9 @@ func openSource(c *structure.Crystal, r *recipe) (*source, error) {
 	return &source{crystal: c, finder: finder, grid: c.Grid([3]int{gridSize, gridSize, gridSize})}, nil
 }
 
-// make fills g with the graph of a structure; memory is used again.
-func (g *atomGraph) make(s *source) {
+// make fills g with the graph of a structure; memory is used again. It fails
+// where the graph takes more than room.
+func (g *atomGraph) make(s *source, room int) error {
 	g.species, g.pos, g.dst = g.species[:0], g.pos[:0], g.dst[:0]
 	g.edges.Reset()
 	for i, p := range s.crystal.Positions {
@@ -169,7 +180,19 @@ func (g *atomGraph) make(s *source) {
 		g.pos = append(g.pos, float32(p[0]), float32(p[1]), float32(p[2]))
 		s.finder.Append(&g.edges, p, true)
 		g.dst = extend(g.dst, len(g.edges.Src), int32(i))
+		if edgeWords*len(g.dst) > room {
+			return errTooLarge(room)
+		}
 	}
+	return nil
+}
+
+// edgeWords is what an edge takes in a batch: source, row and vector.
+const edgeWords = 5
+
+func errTooLarge(room int) error {
+	return fmt.Errorf("its neighbours take more than the %s that memory leaves for this batch; use a smaller --set cutoff, probes or batch, or fewer workers",
+		gpuprof.FormatBytes(4*float64(room)))
 }
 
 // extend appends v until the list has n elements.
@@ -243,7 +266,9 @@ type survey struct {
 // countDrawn counts every sample of the built-in set.
 func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
 	var g atomGraph
-	g.make(s)
+	if err := g.make(s, math.MaxInt); err != nil { // look has estimated it
+		return survey{}, err
+	}
 	d := newDrawer()
 	rows := make([]sizes, r.Items)
 	for i := range rows {
@@ -298,17 +323,18 @@ func largestWindow(ring []int, n int) int {
 // guess estimates a batch from a first look at the structure s: the bound on
 // memory before anything is counted, and all that is known of a folder.
 func (r *recipe) guess(s *source) survey {
-	var g atomGraph
-	g.make(s)
 	d := newDrawer()
 	d.start(r, 0)
-	edges := 0
+	edges, own := 0, 0
+	for _, p := range s.crystal.Positions {
+		own += s.finder.Count(p, true)
+	}
 	const looks = 64
 	for range looks {
 		edges += s.finder.Count(d.probe(s.grid), false)
 	}
 	var out survey
-	out.mean = [unitCount]float64{1, float64(len(g.species)), float64(len(g.dst)), float64(r.Probes), float64(edges) / looks * float64(r.Probes)}
+	out.mean = [unitCount]float64{1, float64(len(s.crystal.Positions)), float64(own), float64(r.Probes), float64(edges) / looks * float64(r.Probes)}
 	for u := range out.mean {
 		out.mean[u] *= float64(r.Batch)
 		out.most[u] = max(int(math.Ceil(out.mean[u])), 16)

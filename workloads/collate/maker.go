@@ -39,7 +39,7 @@ func (m *maker) make(sl *slot) {
 func (m *maker) sample(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
-	direct := m.direct()
+	direct, room := m.direct(), m.r.room()
 	for i := range m.samples {
 		m.item = m.r.item(sl.index, i)
 		if m.hook != nil {
@@ -52,9 +52,11 @@ func (m *maker) sample(sl *slot) (err error) {
 		case !m.r.Reuse:
 			*out = sample{}
 		}
-		if err := m.sampler.draw(m.item, out); err != nil {
+		if err := m.sampler.draw(m.item, out, room); err != nil {
 			return m.failed(sl.index, err)
 		}
+		n := out.sizes()
+		room -= edgeWords * (n[uEdge] + n[uReach])
 	}
 	sl.cost.Sample = int64(time.Since(m.began))
 	return nil
@@ -71,6 +73,9 @@ func (m *maker) collate(sl *slot) (err error) {
 	m.began = time.Now()
 	defer m.guard(sl.index, &err)
 	rows, stride := layout(m.samples, m.r.Padded)
+	if room := m.r.room(); edgeWords*(rows[uEdge]+rows[uReach]) > room { // padding
+		return m.failed(sl.index, errTooLarge(room))
+	}
 	sl.ready(rows)
 	if m.r.Impl == implNaive {
 		for i := range m.samples {

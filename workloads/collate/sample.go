@@ -92,22 +92,26 @@ func (s *sampler) source(item int) (*source, error) {
 	return src, nil
 }
 
-// draw fills out with an item.
-func (s *sampler) draw(item int, out *sample) error {
+// draw fills out with an item, which may take room words.
+func (s *sampler) draw(item int, out *sample, room int) error {
 	src, err := s.source(item)
 	if err != nil {
 		return err
 	}
 	switch {
 	case s.r.Impl != implCached:
-		out.own.make(src)
 		out.graph = &out.own
+		err = out.own.make(src, room)
 	case src.graph == nil:
-		src.graph = &atomGraph{}
-		src.graph.make(src)
-		fallthrough
+		g := &atomGraph{}
+		if err = g.make(src, room); err == nil {
+			src.graph, out.graph = g, g
+		}
 	default:
 		out.graph = src.graph
+	}
+	if err != nil {
+		return err
 	}
 	out.probes, out.dst = out.probes[:0], out.dst[:0]
 	out.reach.Reset()
@@ -116,6 +120,9 @@ func (s *sampler) draw(item int, out *sample) error {
 		out.probes = append(out.probes, float32(p[0]), float32(p[1]), float32(p[2]))
 		src.finder.Append(&out.reach, p, false)
 		out.dst = extend(out.dst, len(out.reach.Src), int32(i))
+		if edgeWords*len(out.dst) > room {
+			return errTooLarge(room)
+		}
 	}
 	return nil
 }

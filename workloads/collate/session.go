@@ -110,6 +110,7 @@ func (s *session) look(ctx context.Context) error {
 	if need, left := s.need(), s.dev.Memory().Available; need > left {
 		return s.tooLarge(need, left)
 	}
+	s.r.Room = int(float64(s.dev.Memory().Available) / s.timesHeld() / 4)
 	// Indices and offsets inside a batch are 32 bits wide.
 	if f := frameOf(s.survey.most); f.words > math.MaxInt32 {
 		return s.tooLarge(s.need(), 4*math.MaxInt32)
@@ -123,20 +124,40 @@ func (s *session) slotsEach() int {
 	return s.set.Int("prefetch") + (held+s.workers-1)/max(s.workers, 1)
 }
 
+// timesHeld is how many times a batch lies in memory at once, by what peaks of
+// batches of 90 and 290 MB were seen to be. What Go's collector looks after
+// counts twice: it may let as much garbage gather as there is alive.
+func (s *session) timesHeld() float64 {
+	const (
+		grown    = 1.25 // lists that grew by appending
+		boxed    = 6    // a list of boxed numbers against an array, so grown
+		readBack = 1.5  // by the check
+	)
+	makers := float64(max(s.workers, 1))
+	alive := makers*grown + readBack
+	if s.r.Impl == implNaive {
+		alive += makers * 2 * boxed // of the samples and of the batch
+	}
+	if s.workers == 0 {
+		alive += depth
+	} else {
+		alive += float64(s.workers * s.slotsEach())
+	}
+	n := 2*depth + 2*alive // beside staging and device
+	if len(s.r.Files) > 0 {
+		n *= grown // see frame.grown
+	}
+	return n
+}
+
 // need is the bytes of every copy of a batch that the pipeline keeps.
 func (s *session) need() int64 {
 	f := frameOf(s.survey.most)
-	blocks := int64(2 * depth) // staging and device
-	if s.workers == 0 {
-		blocks += depth
-	} else {
-		blocks += int64(s.workers * s.slotsEach())
-	}
-	return 4 * (blocks*int64(f.words) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
+	return 4 * (int64(s.timesHeld()*float64(f.words)) + depth*int64(s.survey.most[uEdge]+s.survey.most[uReach]))
 }
 
 func (s *session) tooLarge(need, left int64) error {
-	return gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left; use a smaller --set batch, probes, workers or prefetch",
+	return gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left; use a smaller --set batch, probes, cutoff, workers or prefetch",
 		s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left)))
 }
 
