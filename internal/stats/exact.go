@@ -23,7 +23,8 @@ func CountOf(values []float64) (c Count, ok bool) {
 
 // CompareCounts says whether new is certainly more (+1), certainly less (-1) or
 // the same (0) as old; certain is false when the ranges overlap without being
-// the same value, so that the counter is not exact after all.
+// the same value, so that the counter is not exact after all. It is the order of
+// intervals, and no test: an exact counter has no error to test against.
 func CompareCounts(old, now Count) (sign int, certain bool) {
 	switch {
 	case now.Lo > old.Hi:

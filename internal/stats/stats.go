@@ -67,8 +67,8 @@ func processInterval(medians []float64) (lo, hi float64) {
 	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
-// Median is the middle value, the mean of the middle two when there is none;
-// NaN of nothing. xs is not changed.
+// Median is the middle value, the mean of the middle two when there is none (by
+// definition; gonum's quantiles know no such mean); NaN of nothing. xs is not changed.
 func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }
@@ -87,7 +87,8 @@ func medianOf(s []float64) float64 {
 }
 
 // MeanInterval is the mean of xs and the half-width of its 95 % interval by
-// Student's t with len(xs)-1 degrees of freedom; +Inf for fewer than two.
+// Student's t with len(xs)-1 degrees of freedom (Student, Biometrika 6, 1908);
+// +Inf for fewer than two.
 func MeanInterval(xs []float64) (mean, half float64) {
 	mean, sd := stat.MeanStdDev(xs, nil)
 	if len(xs) < 2 {
@@ -103,10 +104,10 @@ func studentT(degrees float64) float64 {
 
 // MedianRatio is the ratio of the median of all a to the median of all b,
 // where a[k] and b[k] are the samples of two neighbouring blocks. Its 95 %
-// interval is that of a paired block bootstrap on the logarithm: draw whole
-// pairs of blocks, up to 2,000 times from a fixed seed; the spread is widened by
-// sqrt(K/(K-1)) for the K pairs and taken with Student's t of K-1 degrees of
-// freedom. ok is false with fewer than two pairs.
+// interval is that of a paired block bootstrap on the logarithm (Efron, Annals of
+// Statistics 7, 1979): draw whole pairs of blocks, up to 2,000 times from a fixed
+// seed; the spread is widened by sqrt(K/(K-1)) for the K pairs and taken with
+// Student's t of K-1 degrees of freedom. ok is false with fewer than two pairs.
 //
 // Medians of everything are used rather than of blocks because a block is
 // short: a burst of other work spoils a block's median, and hardly the pool's.
@@ -187,8 +188,10 @@ func signRank(n int) int {
 	return r
 }
 
-// MeanRatio is the exponential of the mean of the logarithms of ratios, with
-// its t interval; ok is false with fewer than two.
+// MeanRatio is the geometric mean of ratios, the exponential of the mean of their
+// logarithms, with the t interval of that mean (MeanInterval); ok is false with
+// fewer than two. The arithmetic mean would change with which side is called the
+// first (Fleming and Wallace, Commun. ACM 29, 1986).
 func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	if len(ratios) < 2 {
 		return gpuprof.Ratio{}, false
@@ -201,7 +204,8 @@ func MeanRatio(ratios []float64) (r gpuprof.Ratio, ok bool) {
 	return gpuprof.Ratio{Ratio: math.Exp(m), CI95: [2]float64{math.Exp(m - h), math.Exp(m + h)}}, true
 }
 
-// HalfWidth is the relative half-width of a series' interval.
+// HalfWidth is half of the length of a series' interval over the size of its
+// median, a share (by definition); +Inf where there is no median, or it is zero.
 func HalfWidth(s *gpuprof.Series) float64 {
 	if s == nil || s.Median == 0 {
 		return math.Inf(1)

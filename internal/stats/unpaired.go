@@ -68,8 +68,9 @@ func MedianError(xs []float64) float64 {
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
-// SessionSpread is the standard deviation of sessions (logarithms of session
-// medians) with its degrees of freedom; NaN with fewer than two sessions.
+// SessionSpread is the sample standard deviation of sessions (logarithms of
+// session medians; gonum's) with its degrees of freedom; NaN with fewer than two
+// sessions.
 func SessionSpread(sessions []float64) (sigma, nu float64) {
 	if len(sessions) < 2 {
 		return math.NaN(), 0
