@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type gateCmd struct {
 	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
 	Dir          string        `placeholder:"FOLDER" help:"Where baselines are, as for gpuprof baseline."`
 	judging      `embed:""`
+
+	warnings []gpuprof.Warning // of how the sides were made
 }
 
 // Help implements kong.HelpProvider.
@@ -165,12 +168,34 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 	return out, nil
 }
 
+// measurable refuses, before anything is built, what could never be measured.
+func (c *gateCmd) measurable(rest []string) error {
+	if c.Budget <= 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
+	}
+	if len(rest) == 0 {
+		switch {
+		case rest != nil:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --; give the one that writes a result")
+		case c.MinTime <= 0:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 500ms", c.MinTime)
+		case len(c.Args) != 1:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
+		}
+	}
+	// What an earlier process left there is removed before each measurement.
+	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result; give the file that the command writes", c.Result)
+	}
+	return nil
+}
+
 // judgeAgainst measures both sides in this job, in blocks of one process each,
 // in the order of statistics: stage 1, where it escalates stage 2, and where
 // processes spread too far for that alone stage 3.
 func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if c.Budget <= 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
+	if err := c.measurable(a.rest); err != nil {
+		return nil, err
 	}
 	run, over := newChildren(a)
 	defer over()
@@ -228,6 +253,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 			return nil, err
 		}
 	}
+	comparison.Warnings = append(comparison.Warnings, c.warnings...)
 	err = comparison.AddBudgets(last, budgets, o)
 	return comparison, err
 }

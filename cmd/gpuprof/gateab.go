@@ -62,7 +62,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 		out, err = c.binarySides(run, binary, here, scratch)
 		return out, done, err
 	}
-	top, err := run.gitTop()
+	top, prefix, err := run.gitTop()
 	if err != nil {
 		return out, done, err
 	}
@@ -72,7 +72,18 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	if err != nil {
 		return out, done, err
 	}
-	out, err = c.treeSides(run, top, tree, here, scratch)
+	if run.unchanged(top, c.Against) {
+		c.warnings = append(c.warnings, gpuprof.Warning{
+			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
+			Fix: "give --against an earlier revision, unless the noise of this machine is what you want to see",
+		})
+	}
+	there := filepath.Join(tree, filepath.FromSlash(prefix))
+	if _, err = os.Stat(there); err != nil && len(run.app.rest) > 0 {
+		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run; run gate in a folder that both sides have", c.Against, prefix)
+		return out, done, err
+	}
+	out, err = c.treeSides(run, [2]string{tree, top}, [2]string{there, here}, scratch)
 	return out, done, err
 }
 
@@ -104,23 +115,20 @@ func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [
 	return c.workloadSides(binary, exe, scratch)
 }
 
-// treeSides: a checkout of the revision as the old side.
-func (c *gateCmd) treeSides(run children, top, tree, here, scratch string) (out [2]side, err error) {
-	rel, err := filepath.Rel(top, here)
-	if err != nil {
-		return out, err
-	}
-	there := filepath.Join(tree, rel)
+// treeSides: a checkout of the revision as the old side. folders are where a
+// command runs in either.
+func (c *gateCmd) treeSides(run children, trees, folders [2]string, scratch string) (out [2]side, err error) {
 	if rest := run.app.rest; len(rest) > 0 {
-		if err := errors.Join(c.buildIn(run, there), c.buildIn(run, here)); err != nil {
+		if err := errors.Join(c.buildIn(run, folders[0]), c.buildIn(run, folders[1])); err != nil {
 			return out, err
 		}
-		out[0] = side{name: c.Against, dir: there, args: rest, file: c.resultIn(there)}
-		out[1] = side{name: "this checkout", dir: here, args: rest, file: c.resultIn(here)}
+		for i, name := range []string{c.Against, "this checkout"} {
+			out[i] = side{name: name, dir: folders[i], args: rest, file: c.resultIn(folders[i])}
+		}
 		return out, nil
 	}
 	old, now := filepath.Join(scratch, "old"), filepath.Join(scratch, "new")
-	for _, b := range []struct{ dir, out string }{{tree, old}, {top, now}} {
+	for _, b := range []struct{ dir, out string }{{trees[0], old}, {trees[1], now}} {
 		if c.Build != "" {
 			if err := run.shell(b.dir, c.Build); err != nil {
 				return out, err
@@ -134,12 +142,6 @@ func (c *gateCmd) treeSides(run children, top, tree, here, scratch string) (out 
 }
 
 func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err error) {
-	if c.MinTime <= 0 {
-		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 500ms", c.MinTime)
-	}
-	if len(c.Args) != 1 {
-		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
-	}
 	device := c.Device
 	if device == "auto" { // one choice for both sides, made here and said
 		d, why, err := chooseDevice(device, noGPU())

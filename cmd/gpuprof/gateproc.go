@@ -79,22 +79,38 @@ func (c children) capture(dir string, args ...string) ([]byte, error) {
 	if c.app.ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	if err != nil {
-		text := sentenceOf(words.String())
+	if text := sentenceOf(words.String()); err != nil && text != "" {
 		if len(text) > 400 {
 			text = "… " + text[len(text)-400:]
 		}
-		return out.Bytes(), fmt.Errorf("%w: %s", err, text)
+		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return out.Bytes(), nil
+	return out.Bytes(), err
 }
 
-func (c children) gitTop() (string, error) {
-	out, err := c.capture("", "git", "rev-parse", "--show-toplevel")
+// gitTop is the present checkout, and where in it the present folder is. (git
+// knows that also where a symbolic link led here.)
+func (c children) gitTop() (top, prefix string, err error) {
+	out, err := c.capture("", "git", "rev-parse", "--show-toplevel", "--show-prefix")
 	if err != nil {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
+		return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	top, prefix, _ = strings.Cut(strings.TrimRight(string(out), "\n"), "\n")
+	return top, prefix, nil
+}
+
+// unchanged says that the checkout at top is at a revision and differs from it
+// in no file that git knows.
+func (c children) unchanged(top, ref string) bool {
+	at, err := c.capture(top, "git", "rev-parse", "HEAD", ref+"^{commit}")
+	if err != nil {
+		return false
+	}
+	if head, commit, _ := strings.Cut(strings.TrimSpace(string(at)), "\n"); head != commit {
+		return false
+	}
+	changes, err := c.capture(top, "git", "status", "--porcelain", "--untracked-files=no")
+	return err == nil && len(changes) == 0
 }
 
 // worktree checks a revision of the repository at top out into dir. remove is
