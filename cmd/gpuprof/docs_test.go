@@ -36,6 +36,33 @@ func TestDocumentedGates(t *testing.T) {
 	}
 }
 
+// TestDocsListKnobsAndPresets: the tables of a workload's page are the code's.
+func TestDocsListKnobsAndPresets(t *testing.T) {
+	for _, w := range workloads() {
+		page := "docs/" + w.Name() + ".md"
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []string
+		for _, k := range w.Knobs() {
+			kind := "tuning"
+			if k.Model {
+				kind = "model"
+			}
+			rows = append(rows, "| `"+k.Name+"` | "+kind+" | `"+k.Default+"` |")
+		}
+		for _, p := range w.Presets() {
+			rows = append(rows, "| `"+p.Name+"` |")
+		}
+		for _, row := range rows {
+			if !strings.Contains(string(text), row) {
+				t.Errorf("%s lacks the row %s", page, row)
+			}
+		}
+	}
+}
+
 // TestAdvisedKnobsExist: what findings and docs/analyze.md tell people to
 // tune are knobs of workloads that are there.
 func TestAdvisedKnobsExist(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -27,7 +28,7 @@ type session struct {
 	workers int
 
 	main, copies gpuprof.Stream // the same with streams=1
-	mem          arena
+	mem          op.Arena
 	lanes        [depth]lane
 	pool         *pool   // nil without workers
 	maker        *maker  // the caller's, without workers
@@ -66,7 +67,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 
 func openHooked(ctx context.Context, d gpuprof.Device, c gpuprof.Config, hook func(int)) (*session, error) {
 	s := &session{
-		ctx: ctx, dev: d, set: c.Knobs, mem: arena{dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
+		ctx: ctx, dev: d, set: c.Knobs, mem: op.Arena{Dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
 		every: c.Knobs.Every("sync"), items: c.Knobs.Int("item_reads"), pinned: c.Knobs["pinned"], blocking: !c.Knobs.On("async_copy"), hook: hook,
 	}
 	s.watch.began = time.Now()
@@ -191,9 +192,9 @@ func (s *session) allocate() error {
 			return err
 		}
 	}
-	s.item = s.mem.bytes("the item buffer", 4, gpuprof.Pageable)
-	if s.mem.err != nil {
-		return s.mem.err
+	s.item = s.mem.Bytes("the item buffer", 4, gpuprof.Pageable)
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	s.describeStages()
 	if s.workers == 0 {
@@ -205,7 +206,7 @@ func (s *session) allocate() error {
 func (l *lane) allocate(s *session) error {
 	if s.pinned == pinnedOn {
 		l.staged = frameOf(s.survey.most)
-		l.host = s.mem.bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
 	}
 	if err := l.place(s, s.survey.most); err != nil {
 		return err
@@ -220,14 +221,14 @@ func (l *lane) allocate(s *session) error {
 
 // place makes the device's side of a lane for batches of up to these rows.
 func (l *lane) place(s *session, caps sizes) error {
-	if err := errors.Join(s.mem.drop(l.dev), s.mem.drop(l.out)); err != nil {
+	if err := errors.Join(s.mem.Drop(l.dev), s.mem.Drop(l.out)); err != nil {
 		return err
 	}
 	l.placed = frameOf(caps)
-	l.dev = s.mem.bytes("the batch", 4*l.placed.words, gpuprof.OnDevice)
-	l.out = s.mem.bytes("the result", 4*(caps[uEdge]+caps[uReach]), gpuprof.OnDevice)
-	if s.mem.err != nil {
-		return s.mem.err
+	l.dev = s.mem.Bytes("the batch", 4*l.placed.words, gpuprof.OnDevice)
+	l.out = s.mem.Bytes("the result", 4*(caps[uEdge]+caps[uReach]), gpuprof.OnDevice)
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	at := &l.placed.at
 	for i, f := range [2][2]int{{fESrc, fEVec}, {fPSrc, fPVec}} {
@@ -250,8 +251,8 @@ func (s *session) newSlot(heap bool) (*slot, error) {
 	if heap {
 		sl.home = make([]byte, 4*sl.frame.words)
 	} else {
-		if sl.buf = s.mem.bytes("a batch", 4*sl.frame.words, gpuprof.Pageable); s.mem.err != nil {
-			return nil, s.mem.err
+		if sl.buf = s.mem.Bytes("a batch", 4*sl.frame.words, gpuprof.Pageable); s.mem.Err != nil {
+			return nil, s.mem.Err
 		}
 		sl.home = sl.buf.Bytes()
 	}
@@ -376,5 +377,5 @@ func (s *session) Close() error {
 		errs = append(errs, s.pool.dismiss())
 		s.pool = nil
 	}
-	return errors.Join(append(errs, s.mem.free())...)
+	return errors.Join(append(errs, s.mem.Free())...)
 }

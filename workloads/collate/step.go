@@ -130,11 +130,11 @@ func (s *session) stage(l *lane, sl *slot) error {
 	}
 	switch {
 	case s.pinned == pinnedBatch:
-		if err := s.mem.drop(l.host); err != nil {
+		if err := s.mem.Drop(l.host); err != nil {
 			return err
 		}
 		l.staged = frameOf(sl.rows)
-		l.host = s.mem.bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
+		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, gpuprof.Pinned)
 	case s.pinned == pinnedOff && sl.buf != nil:
 		if sl.spill {
 			if err := s.enlarge(sl); err != nil {
@@ -144,7 +144,7 @@ func (s *session) stage(l *lane, sl *slot) error {
 		l.from, l.buf = sl.batch, sl.buf
 		return nil
 	case l.host == nil || !l.staged.holds(sl.rows):
-		if err := s.mem.drop(l.host); err != nil {
+		if err := s.mem.Drop(l.host); err != nil {
 			return err
 		}
 		place := gpuprof.Pinned
@@ -152,10 +152,10 @@ func (s *session) stage(l *lane, sl *slot) error {
 			place = gpuprof.Pageable
 		}
 		l.staged = l.placed
-		l.host = s.mem.bytes("staging memory", 4*l.staged.words, place)
+		l.host = s.mem.Bytes("staging memory", 4*l.staged.words, place)
 	}
-	if s.mem.err != nil {
-		return s.mem.err
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	l.from, l.buf = sl.batch, l.host
 	l.from.mem, l.from.at = l.host.Bytes(), l.staged.at
@@ -168,11 +168,11 @@ func (s *session) stage(l *lane, sl *slot) error {
 // enlarge gives a slot memory that its batch fits in.
 func (s *session) enlarge(sl *slot) error {
 	bigger := sl.frame.grown(sl.rows)
-	if err := s.mem.drop(sl.buf); err != nil {
+	if err := s.mem.Drop(sl.buf); err != nil {
 		return err
 	}
-	if sl.buf = s.mem.bytes("a batch", 4*bigger.words, gpuprof.Pageable); s.mem.err != nil {
-		return s.mem.err
+	if sl.buf = s.mem.Bytes("a batch", 4*bigger.words, gpuprof.Pageable); s.mem.Err != nil {
+		return s.mem.Err
 	}
 	old := sl.batch
 	sl.home, sl.frame, sl.spill = sl.buf.Bytes(), bigger, false

@@ -107,9 +107,9 @@ func (s *session) allocate(ctx context.Context) error {
 	}
 	s.allocateDevice()
 	s.uploadParams()
-	s.item = s.mem.words("the item buffer", 1, gpuprof.Pageable)
-	if s.mem.err != nil {
-		return s.mem.err
+	s.item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	return s.bind(ctx)
 }
@@ -117,8 +117,8 @@ func (s *session) allocate(ctx context.Context) error {
 func (sl *slot) allocate(s *session) error {
 	make1 := func(p gpuprof.Place, e int64) edgeBuffers {
 		return edgeBuffers{
-			src: s.mem.words("edge sources", e, p), dst: s.mem.words("edge destinations", e, p),
-			rowptr: s.mem.words("row starts", int64(s.rows)+1, p), vec: s.mem.words("edge vectors", 3*e, p),
+			src: s.mem.Words("edge sources", e, p), dst: s.mem.Words("edge destinations", e, p),
+			rowptr: s.mem.Words("row starts", int64(s.rows)+1, p), vec: s.mem.Words("edge vectors", 3*e, p),
 		}
 	}
 	host := gpuprof.Pinned
@@ -128,9 +128,9 @@ func (sl *slot) allocate(s *session) error {
 	// The caller's side has room for a row that begins inside the prefix and
 	// ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
-	sl.out = s.mem.words("the result", int64(s.rows)*int64(s.last().Out.Dim()), host)
-	if s.mem.err != nil {
-		return s.mem.err
+	sl.out = s.mem.Words("the result", int64(s.rows)*int64(s.last().Out.Dim()), host)
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	var err error
 	if sl.ready, err = s.dev.NewEvent(); err != nil {
@@ -144,11 +144,11 @@ func (s *session) allocateDevice() {
 	e, rows := int64(s.edges), int64(s.rows)
 	weights, mid, linear := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	s.basis = s.mem.words("the radial basis", e*basisSize, gpuprof.OnDevice)
-	s.harmonics = s.mem.words("spherical harmonics", e*sh, gpuprof.OnDevice)
-	s.weights = s.mem.words("tensor-product weights", e*weights, gpuprof.OnDevice)
-	s.mid = s.mem.words("summed messages", rows*mid, gpuprof.OnDevice)
-	s.linear = s.mem.words("mixed messages", rows*linear, gpuprof.OnDevice)
+	s.basis = s.mem.Words("the radial basis", e*basisSize, gpuprof.OnDevice)
+	s.harmonics = s.mem.Words("spherical harmonics", e*sh, gpuprof.OnDevice)
+	s.weights = s.mem.Words("tensor-product weights", e*weights, gpuprof.OnDevice)
+	s.mid = s.mem.Words("summed messages", rows*mid, gpuprof.OnDevice)
+	s.linear = s.mem.Words("mixed messages", rows*linear, gpuprof.OnDevice)
 }
 
 // uploadParams draws features and weights from the seed: normal with unit
@@ -173,10 +173,10 @@ func (s *session) uploadParams() {
 			op.ToLayout(s.layout, l.In, stored[at:at+d], x[at:at+d])
 		}
 		s.layers = append(s.layers, layerBuffers{
-			x:  s.mem.upload(s.main, "atom features", stored),
-			w1: s.mem.upload(s.main, "MLP weights", w1), w2: s.mem.upload(s.main, "MLP weights", w2),
-			mix: s.mem.upload(s.main, "linear weights", mix),
-			out: s.mem.words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
+			x:  s.mem.Upload(s.main, "atom features", stored),
+			w1: s.mem.Upload(s.main, "MLP weights", w1), w2: s.mem.Upload(s.main, "MLP weights", w2),
+			mix: s.mem.Upload(s.main, "linear weights", mix),
+			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
 		})
 	}
 }

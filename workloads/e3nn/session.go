@@ -26,7 +26,7 @@ type session struct {
 	edges  int // capacity
 
 	main, copies gpuprof.Stream // the same with streams=1
-	mem          arena
+	mem          op.Arena
 	slots        [depth]slot
 	item         gpuprof.Buffer // pageable: where .item() lands
 	stages       []gpuprof.Stage
@@ -82,7 +82,7 @@ type stageOps struct {
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
-		dev: d, set: c.Knobs, seed: c.Seed, mem: arena{dev: d}, layout: op.Layout(c.Knobs["layout"]),
+		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
 		rows: c.Knobs.Int("batch"), every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), items: c.Knobs.Int("item_reads"),
 		blocking: !c.Knobs.On("async_copy"), reset: c.Knobs["reset_stats"],
 	}
@@ -228,5 +228,5 @@ func (s *session) Close() error {
 	for _, b := range s.closers {
 		errs = append(errs, b.Close())
 	}
-	return errors.Join(append(errs, s.mem.free())...)
+	return errors.Join(append(errs, s.mem.Free())...)
 }

@@ -57,8 +57,8 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	for i := range n {
 		so3.Harmonics(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], wide[i*dim:(i+1)*dim])
 	}
-	got, err := v.launch(n*dim, func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.upload(v.stream, "vectors", directions(c.R)), out, n)
+	got, err := v.launch(n*dim, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := op.Sph{LMax: lmax}.Bind(v.dev, a.Upload(v.stream, "vectors", directions(c.R)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -134,9 +134,9 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	for i := range index {
 		index[i] = int32(i)
 	}
-	return v.launch(n*p.TP.Out.Dim(), func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		ints := func(x []int32) gpuprof.Buffer { return a.upload(v.stream, "indices", bits(x)) }
-		floats := func(x array) gpuprof.Buffer { return a.upload(v.stream, "vectors", narrow(x)) }
+	return v.launch(n*p.TP.Out.Dim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		ints := func(x []int32) gpuprof.Buffer { return a.Upload(v.stream, "indices", bits(x)) }
+		floats := func(x array) gpuprof.Buffer { return a.Upload(v.stream, "vectors", narrow(x)) }
 		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
 		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
 			b.H, b.W2 = floats(identity(n)), floats(c.W)
@@ -229,8 +229,8 @@ func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 			return nil, err
 		}
 	}
-	got, err := v.launch(n*g.OutDim(), func(a *arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		b, err := g.Bind(v.dev, a.upload(v.stream, "vectors", narrow(x)), out, n)
+	got, err := v.launch(n*g.OutDim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", narrow(x)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {
@@ -277,10 +277,10 @@ func unsort(irs so3.Irreps, x []float64) []float64 {
 
 // launch binds operations that write n values to out, runs them on poisoned
 // memory and reads the result.
-func (v *vectorRunner) launch(n int, bind func(*arena, gpuprof.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
-	a := &arena{dev: v.dev}
+func (v *vectorRunner) launch(n int, bind func(*op.Arena, gpuprof.Buffer) ([]*op.Bound, error)) (res []float32, err error) {
+	a := &op.Arena{Dev: v.dev}
 	defer func() {
-		if e := a.free(); err == nil {
+		if e := a.Free(); err == nil {
 			err = e
 		}
 	}()
@@ -288,14 +288,14 @@ func (v *vectorRunner) launch(n int, bind func(*arena, gpuprof.Buffer) ([]*op.Bo
 	for i := range poison {
 		poison[i] = nan()
 	}
-	out := a.upload(v.stream, "the result", poison)
-	host := a.words("the result", int64(n), gpuprof.Pageable)
-	if a.err != nil {
-		return nil, a.err
+	out := a.Upload(v.stream, "the result", poison)
+	host := a.Words("the result", int64(n), gpuprof.Pageable)
+	if a.Err != nil {
+		return nil, a.Err
 	}
 	ops, err := bind(a, out)
-	if a.err != nil {
-		return nil, a.err
+	if a.Err != nil {
+		return nil, a.Err
 	}
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (s *session) metricsGroup(net *gru) group {
 func (s *session) capture() error {
 	for k := range s.slots {
 		var err error
-		s.graphs[k], err = s.mem.dev.Capture(s.stream, func() error { return s.compute(k, silent{}) })
+		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, silent{}) })
 		if err != nil {
 			return fmt.Errorf("capturing the step: %w", err)
 		}

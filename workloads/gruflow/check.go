@@ -177,7 +177,7 @@ func (c *checker) group(g *group) error {
 }
 
 func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
-	return receive(c.s.mem.dev, c.s.stream, b, at, n)
+	return op.Receive(c.s.mem.Dev, c.s.stream, b, at, n)
 }
 
 // layer compares one layer's new states with the formula, from the input and

@@ -89,7 +89,7 @@ func TestCUDA(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
-				if use := s.mem.dev.Memory().InUse; use != 0 {
+				if use := s.mem.Dev.Memory().InUse; use != 0 {
 					t.Errorf("%d bytes are left", use)
 				}
 			})
@@ -196,7 +196,7 @@ func TestCUDAPool(t *testing.T) {
 	if s.devPool == nil {
 		t.Fatal("the device's pool was not found")
 	}
-	pool, ok := s.mem.dev.(gpuprof.Pool)
+	pool, ok := s.mem.Dev.(gpuprof.Pool)
 	if !ok {
 		t.Fatal("the device has no pool")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Layer are one GRU layer's parameters as torch.nn.GRU names them:
@@ -24,7 +25,7 @@ type ForwardConfig struct {
 type Forward struct {
 	*program
 	net    *gru
-	mem    arena
+	mem    op.Arena
 	x      gpuprof.Buffer
 	groups []group
 }
@@ -32,7 +33,7 @@ type Forward struct {
 // NewForward allocates and binds a GRU on dev; Close releases it. The sizes
 // must be those of the layers.
 func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
-	f := &Forward{mem: arena{dev: dev}}
+	f := &Forward{mem: op.Arena{Dev: dev}}
 	stream, err := dev.NewStream("gru")
 	if err != nil {
 		return nil, err
@@ -40,12 +41,12 @@ func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
 	f.program = newProgram(dev, stream)
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers), D: 1}
 	f.net = &gru{program: f.program, s: s, impl: c.Impl, prec: parsePrecision(c.Precision), cores: dev.Info().Cores}
-	f.net.h = f.mem.words("hidden states", int64(s.L)*int64(s.B)*int64(s.H), gpuprof.OnDevice)
-	f.x = f.mem.words("the input", int64(s.T)*int64(s.B)*int64(s.I), gpuprof.OnDevice)
+	f.net.h = f.mem.Words("hidden states", int64(s.L)*int64(s.B)*int64(s.H), gpuprof.OnDevice)
+	f.x = f.mem.Words("the input", int64(s.T)*int64(s.B)*int64(s.I), gpuprof.OnDevice)
 	for _, l := range c.Layers {
 		f.net.layers = append(f.net.layers, uploadLayer(&f.mem, stream, layerParams{l.WeightIH, l.WeightHH, l.BiasIH, l.BiasHH}, s.H, f.net.prec))
 	}
-	err = f.mem.err
+	err = f.mem.Err
 	if err == nil {
 		f.groups = f.net.groups(f.x)
 		err = f.err
@@ -58,10 +59,10 @@ func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
 
 // Set uploads the input x [T,B,I] and the state h0 [L,B,H].
 func (f *Forward) Set(x, h0 []float32) error {
-	if err := send(f.mem.dev, f.stream, f.x, x); err != nil {
+	if err := op.Send(f.mem.Dev, f.stream, f.x, x); err != nil {
 		return err
 	}
-	return send(f.mem.dev, f.stream, f.net.h, h0)
+	return op.Send(f.mem.Dev, f.stream, f.net.h, h0)
 }
 
 // Run computes all time steps and waits for the result.
@@ -78,17 +79,17 @@ func (f *Forward) Run() error {
 // [L,B,H]. It must be asked for before the next Run.
 func (f *Forward) Result() (out, hn []float32, err error) {
 	s := f.net.s
-	if hn, err = receive(f.mem.dev, f.stream, f.net.h, 0, s.L*s.B*s.H); err != nil {
+	if hn, err = op.Receive(f.mem.Dev, f.stream, f.net.h, 0, s.L*s.B*s.H); err != nil {
 		return nil, nil, err
 	}
 	if f.net.seq == nil {
 		return hn[(s.L-1)*s.B*s.H:], hn, nil
 	}
-	out, err = receive(f.mem.dev, f.stream, f.scratch[f.net.seq[s.L-1]].buf, 0, s.T*s.B*s.H)
+	out, err = op.Receive(f.mem.Dev, f.stream, f.scratch[f.net.seq[s.L-1]].buf, 0, s.T*s.B*s.H)
 	return out, hn, err
 }
 
 // Close waits for work in flight and frees the device memory.
 func (f *Forward) Close() error {
-	return errors.Join(f.stream.Sync(), f.stream.Close(), f.pool.close(), f.mem.free())
+	return errors.Join(f.stream.Sync(), f.stream.Close(), f.pool.close(), f.mem.Free())
 }

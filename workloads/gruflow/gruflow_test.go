@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 func openHost(t testing.TB, o host.Options) gpuprof.Device {
@@ -80,7 +81,7 @@ func run(t testing.TB, s *session, n int) {
 
 func contents(t testing.TB, s *session, b gpuprof.Buffer) []float32 {
 	t.Helper()
-	v, err := receive(s.mem.dev, s.stream, b, 0, b.Len()/4)
+	v, err := op.Receive(s.mem.Dev, s.stream, b, 0, b.Len()/4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 			s := openSession(t, "small", append(set, "flows=40")...)
 			i := 0
 			run(t, s, 4) // the pool and the device's queues are warm
-			before := s.mem.dev.Meter().Allocations
+			before := s.mem.Dev.Meter().Allocations
 			i = 4
 			if n := testing.AllocsPerRun(30, func() {
 				if err := s.Step(i, silent{}); err != nil {
@@ -31,7 +31,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 			}); n != 0 {
 				t.Errorf("%v allocations a step", n)
 			}
-			if n := s.mem.dev.Meter().Allocations - before; n != 0 {
+			if n := s.mem.Dev.Meter().Allocations - before; n != 0 {
 				t.Errorf("%d device allocations", n)
 			}
 			if err := s.stream.Sync(); err != nil {
@@ -80,11 +80,11 @@ func TestCountersAreExact(t *testing.T) {
 				}
 			}
 			for i := 2; i < 6; i++ {
-				before := s.mem.dev.Meter()
+				before := s.mem.Dev.Meter()
 				if err := s.Step(i, silent{}); err != nil {
 					t.Fatal(err)
 				}
-				m := s.mem.dev.Meter().Sub(before)
+				m := s.mem.Dev.Meter().Sub(before)
 				m.BlockedNS = 0
 				want := gpuprof.Meter{
 					Launches: tt.launches, CopiesH2D: 1, BytesH2D: steps * x, CopiesD2H: tt.d2h, BytesD2H: tt.d2hBytes,
@@ -134,13 +134,13 @@ func TestReadsBlock(t *testing.T) {
 	blocked := func(set ...string) (syncs, ns int64) {
 		s := openSession(t, "small", set...)
 		run(t, s, 20)
-		before := s.mem.dev.Meter()
+		before := s.mem.Dev.Meter()
 		for i := 20; i < 60; i++ {
 			if err := s.Step(i, silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m := s.mem.dev.Meter().Sub(before)
+		m := s.mem.Dev.Meter().Sub(before)
 		return m.SyncPoints, m.BlockedNS
 	}
 	if n, _ := blocked(); n != 0 {

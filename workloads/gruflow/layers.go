@@ -2,6 +2,7 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // layerBuffers are a layer's parameters on the device, transposed for row-major
@@ -231,11 +232,11 @@ func (g *gru) addBiases(gr *group, l int, gx, gh scratchRef) {
 }
 
 // uploadLayer transposes, rounds and uploads one layer's parameters.
-func uploadLayer(a *arena, stream gpuprof.Stream, p layerParams, h int, prec precision) layerBuffers {
+func uploadLayer(a *op.Arena, stream gpuprof.Stream, p layerParams, h int, prec precision) layerBuffers {
 	weights := func(w []float32) gpuprof.Buffer {
-		return a.upload(stream, "GRU weights", prec.rounded(transpose(w, 3*h)))
+		return a.Upload(stream, "GRU weights", prec.rounded(transpose(w, 3*h)))
 	}
-	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.upload(stream, "GRU biases", p.bi), bh: a.upload(stream, "GRU biases", p.bh)}
+	return layerBuffers{wi: weights(p.wi), wh: weights(p.wh), bi: a.Upload(stream, "GRU biases", p.bi), bh: a.Upload(stream, "GRU biases", p.bh)}
 }
 
 // transpose turns w [rows,K] into [K,rows].

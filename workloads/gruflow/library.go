@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // library is a vendor's GRU (cuDNN), all layers and time steps in one call. It
@@ -22,7 +23,7 @@ type library struct {
 
 // newLibrary allocates what the library needs besides x and h. The precision
 // decides what is stored in how many bits.
-func newLibrary(a *arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s shape, name string, p params, from gpuprof.Buffer) *library {
+func newLibrary(a *op.Arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s shape, name string, p params, from gpuprof.Buffer) *library {
 	prec := parsePrecision(name)
 	var flat []float32
 	for _, l := range p.layers {
@@ -34,8 +35,8 @@ func newLibrary(a *arena, stream gpuprof.Stream, maker gpuprof.GRUMaker, s shape
 		flat = prec.rounded(flat)
 	}
 	rows, state := int64(s.T)*int64(s.B), int64(s.L)*int64(s.B)*int64(s.H)
-	on := func(what string, n int64) gpuprof.Buffer { return a.words(what, prec.words(n), gpuprof.OnDevice) }
-	lib := &library{maker: maker, name: name, from: from, weights: a.upload(stream, "GRU weights", flat), y: on("GRU output", rows*int64(s.H))}
+	on := func(what string, n int64) gpuprof.Buffer { return a.Words(what, prec.words(n), gpuprof.OnDevice) }
+	lib := &library{maker: maker, name: name, from: from, weights: a.Upload(stream, "GRU weights", flat), y: on("GRU output", rows*int64(s.H))}
 	if prec.narrow() {
 		lib.x16, lib.from16, lib.to16 = on("16-bit input", rows*int64(s.I)), on("16-bit state", state), on("16-bit state", state)
 	}

@@ -199,11 +199,11 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	}
 	picture := func(set ...string) string {
 		s := openSession(t, "small", append([]string{"flows=12"}, set...)...)
-		before := s.mem.dev.Meter()
+		before := s.mem.Dev.Meter()
 		run(t, s, 2)
-		m := s.mem.dev.Meter().Sub(before)
+		m := s.mem.Dev.Meter().Sub(before)
 		m.BlockedNS = 0
-		return fmt.Sprint(s.Input(), s.Stages(), m, s.mem.dev.Info().Cores)
+		return fmt.Sprint(s.Input(), s.Stages(), m, s.mem.Dev.Info().Cores)
 	}
 	for _, k := range New().Knobs() {
 		if k.Name == "library" { // a device without one has no choice

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // depth is how many steps are in flight: while the device works on one, the
@@ -24,7 +25,7 @@ type session struct {
 	impl  string // what knob impl means here
 
 	copies gpuprof.Stream
-	mem    arena
+	mem    op.Arena
 	net    *gru // of the first slot; the others share all but the state's direction
 	slots  [depth]slot
 	item   gpuprof.Buffer // pageable: where .item() lands
@@ -66,7 +67,7 @@ type slot struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
-		mem: arena{dev: d}, every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), reset: c.Knobs["reset_stats"], items: c.Knobs.Int("item_reads"),
+		mem: op.Arena{Dev: d}, every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), reset: c.Knobs["reset_stats"], items: c.Knobs.Int("item_reads"),
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
 	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
@@ -192,8 +193,8 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 	}
 	s.allocateDevice()
 	s.drawBatches()
-	if s.mem.err != nil {
-		return s.mem.err
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	if err := s.restore(); err != nil {
 		return err
@@ -220,24 +221,24 @@ func findPool(d gpuprof.Device) gpuprof.Pool {
 }
 
 func (sl *slot) allocate(s *session) error {
-	sl.x = s.mem.words("the input", s.inputWords(), gpuprof.OnDevice)
-	sl.out = s.mem.words("the result", outputs*int64(s.shape.B), gpuprof.Pinned)
-	sl.metrics = s.mem.words("the metrics", int64(s.shape.metrics()), gpuprof.Pinned)
-	if s.mem.err != nil {
-		return s.mem.err
+	sl.x = s.mem.Words("the input", s.inputWords(), gpuprof.OnDevice)
+	sl.out = s.mem.Words("the result", outputs*int64(s.shape.B), gpuprof.Pinned)
+	sl.metrics = s.mem.Words("the metrics", int64(s.shape.metrics()), gpuprof.Pinned)
+	if s.mem.Err != nil {
+		return s.mem.Err
 	}
 	var err error
-	if sl.ready, err = s.mem.dev.NewEvent(); err != nil {
+	if sl.ready, err = s.mem.Dev.NewEvent(); err != nil {
 		return err
 	}
-	sl.free, err = s.mem.dev.NewEvent()
+	sl.free, err = s.mem.Dev.NewEvent()
 	return err
 }
 
 func (s *session) allocateDevice() {
 	sh := s.shape
 	b := int64(sh.B)
-	on := func(what string, n int64) gpuprof.Buffer { return s.mem.words(what, n, gpuprof.OnDevice) }
+	on := func(what string, n int64) gpuprof.Buffer { return s.mem.Words(what, n, gpuprof.OnDevice) }
 	s.params = drawParams(sh, s.seed)
 	s.allocateNet()
 	proj := s.params.proj
@@ -246,19 +247,19 @@ func (s *session) allocateDevice() {
 	}
 	s.flow = flowBuffers{
 		energy: on("energies", b), level: on("levels", b), place: on("places", 2*b),
-		source: s.mem.upload(s.stream, "sources", drawSources(sh, s.seed)),
-		proj:   s.mem.upload(s.stream, "projection", proj), bias: s.mem.upload(s.stream, "projection bias", s.params.bias),
+		source: s.mem.Upload(s.stream, "sources", drawSources(sh, s.seed)),
+		proj:   s.mem.Upload(s.stream, "projection", proj), bias: s.mem.Upload(s.stream, "projection bias", s.params.bias),
 		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(sh.metrics())),
 	}
-	s.item = s.mem.words("the item buffer", 1, gpuprof.Pageable)
+	s.item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 }
 
 // allocateNet makes the GRU. A library's reads the state from one buffer and
 // writes it to another, so that the slots, which take turns, hand it to and fro.
 func (s *session) allocateNet() {
-	sh, info := s.shape, s.mem.dev.Info()
+	sh, info := s.shape, s.mem.Dev.Info()
 	state := func() gpuprof.Buffer {
-		return s.mem.words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
+		return s.mem.Words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
 	}
 	s.net = &gru{program: s.program, s: sh, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl), h: state()}
 	for k := range s.slots {
@@ -270,15 +271,15 @@ func (s *session) allocateNet() {
 		}
 		return
 	}
-	maker, ok := s.mem.dev.(gpuprof.GRUMaker)
+	maker, ok := s.mem.Dev.(gpuprof.GRUMaker)
 	if !ok {
-		s.mem.err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU; use fused, plain or persistent", info.Name)
+		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU; use fused, plain or persistent", info.Name)
 		return
 	}
 	other := *s.net
 	other.h = state()
 	s.net.lib = newLibrary(&s.mem, s.stream, maker, sh, s.set["precision"], s.params, other.h)
-	if s.mem.err == nil {
+	if s.mem.Err == nil {
 		other.lib = s.net.lib.sibling(s.net.h)
 		s.slots[1].net = &other
 	}
@@ -287,8 +288,8 @@ func (s *session) allocateNet() {
 // drawBatches draws the inputs the steps take in turn.
 func (s *session) drawBatches() {
 	n := s.inputWords()
-	s.inputs = s.mem.words("the inputs", int64(s.batches)*n, gpuprof.Pinned)
-	if s.mem.err != nil {
+	s.inputs = s.mem.Words("the inputs", int64(s.batches)*n, gpuprof.Pinned)
+	if s.mem.Err != nil {
 		return
 	}
 	x := gpuprof.Floats(s.inputs)
@@ -304,7 +305,7 @@ func (s *session) restore() error {
 		to   gpuprof.Buffer
 		from []float32
 	}{{s.slots[0].net.h, st.h}, {s.slots[1].net.h, st.h}, {s.flow.energy, st.energy}, {s.flow.level, asFloats(st.level)}, {s.flow.place, st.place}} {
-		if err := send(s.mem.dev, s.stream, part.to, part.from); err != nil {
+		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
 		}
 	}
@@ -353,7 +354,7 @@ func (s *session) Input() map[string]any {
 
 // products names what computes the matrix products.
 func (s *session) products() string {
-	facts := s.mem.dev.Info().Facts
+	facts := s.mem.Dev.Info().Facts
 	switch {
 	case s.net.lib != nil:
 		return "cuDNN " + facts["cudnn"]
@@ -378,5 +379,5 @@ func (s *session) Close() error {
 	if s.program != nil {
 		errs = append(errs, s.pool.close())
 	}
-	return errors.Join(append(errs, s.mem.free())...)
+	return errors.Join(append(errs, s.mem.Free())...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unsafe"
 )
 
 // tensor is a JSON array of numbers, nested or flat, with the shape it was
@@ -112,4 +113,14 @@ func (t tensor) as(name string, want ...int) error {
 		return nil
 	}
 	return fmt.Errorf("%s has shape %v, the case needs %v", name, t.shape, want)
+}
+
+// asFloats views integers as the floats of the same bits, for copying.
+func asFloats(v []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
+}
+
+// asInts is the other way round.
+func asInts(v []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 }

@@ -7,7 +7,7 @@
 // An operation is a struct of parameters. Bind checks it against the buffers,
 // allocates what it needs besides them and returns a Bound, whose Enqueue
 // launches kernels and does nothing else: no allocation, no decision that
-// depends on data.
+// depends on data. What a workload holds besides, it allocates from an Arena.
 //
 // All values are float32 and all indices int32. Arrays are row-major. Blocks of
 // irreps are stored in one of two layouts: with "mul_ir" (e3nn's) element (u,i)

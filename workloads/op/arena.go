@@ -1,0 +1,118 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Arena allocates the buffers of one owner, a workload's session for one, and
+// frees them together. The first error stays in Err; what is asked for after it
+// is nil, so that one look at Err after many requests is enough.
+type Arena struct {
+	Dev gpuprof.Device
+	Err error
+
+	bufs []gpuprof.Buffer
+}
+
+// Bytes allocates n bytes, at least four: an empty array still has an address.
+func (a *Arena) Bytes(what string, n int, p gpuprof.Place) gpuprof.Buffer {
+	if a.Err != nil {
+		return nil
+	}
+	b, err := a.Dev.Alloc(max(n, floatBytes), p)
+	if err != nil {
+		a.Err = fmt.Errorf("allocating %s: %w", what, err)
+		return nil
+	}
+	a.bufs = append(a.bufs, b)
+	return b
+}
+
+// Words allocates n elements of four bytes.
+func (a *Arena) Words(what string, n int64, p gpuprof.Place) gpuprof.Buffer {
+	if n > math.MaxInt/floatBytes && a.Err == nil {
+		a.Err = gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s: %d elements are beyond the address space; use a smaller batch", what, n)
+	}
+	return a.Bytes(what, int(n)*floatBytes, p)
+}
+
+// Upload allocates device memory and fills it with v.
+func (a *Arena) Upload(s gpuprof.Stream, what string, v []float32) gpuprof.Buffer {
+	dst := a.Words(what, int64(len(v)), gpuprof.OnDevice)
+	if a.Err != nil {
+		return dst
+	}
+	if err := Send(a.Dev, s, dst, v); err != nil {
+		a.Err = fmt.Errorf("uploading %s: %w", what, err)
+	}
+	return dst
+}
+
+// Drop frees one buffer early; nil is none.
+func (a *Arena) Drop(b gpuprof.Buffer) error {
+	if b == nil {
+		return nil
+	}
+	i := slices.Index(a.bufs, b)
+	a.bufs[i] = a.bufs[len(a.bufs)-1]
+	a.bufs = a.bufs[:len(a.bufs)-1]
+	return b.Free()
+}
+
+// Free frees all buffers and returns the first error.
+func (a *Arena) Free() error {
+	var first error
+	for _, b := range a.bufs {
+		if err := b.Free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	a.bufs = nil
+	return first
+}
+
+// Send copies v to dst, through pageable memory. It waits, so that this memory
+// can go.
+func Send(dev gpuprof.Device, s gpuprof.Stream, dst gpuprof.Buffer, v []float32) error {
+	if len(v) == 0 {
+		return nil
+	}
+	src, err := dev.Alloc(len(v)*floatBytes, gpuprof.Pageable)
+	if err != nil {
+		return err
+	}
+	copy(gpuprof.Floats(src), v)
+	err = s.Copy(dst, 0, src, 0, len(v)*floatBytes)
+	if err == nil {
+		err = s.Sync()
+	}
+	if e := src.Free(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Receive copies n elements from element at of src. It waits.
+func Receive(dev gpuprof.Device, s gpuprof.Stream, src gpuprof.Buffer, at, n int) ([]float32, error) {
+	out := make([]float32, n)
+	if n == 0 {
+		return out, nil
+	}
+	dst, err := dev.Alloc(n*floatBytes, gpuprof.Pageable)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Copy(dst, 0, src, at*floatBytes, n*floatBytes)
+	if err == nil {
+		err = s.Sync()
+	}
+	copy(out, gpuprof.Floats(dst))
+	if e := dst.Free(); err == nil {
+		err = e
+	}
+	return out, err
+}
