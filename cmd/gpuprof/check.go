@@ -146,23 +146,25 @@ func printStages(w io.Writer, checks []gpuprof.Check) error {
 	return columns(w, rows)
 }
 
-// printCases prints a row for each kind and precision, then every case that
+// printCases prints a row for each kind, precision and tolerance, then every case that
 // failed.
 func printCases(w io.Writer, cases []gpuprof.CaseResult) error {
-	type key struct{ kind, precision string }
+	type key struct {
+		kind, precision string
+		tolerance       float64
+	}
 	type sum struct {
 		n, failed int
 		worst     gpuprof.Number
-		tolerance float64
 	}
 	var order []key
 	sums := map[key]*sum{}
 	var failed [][]string
 	for _, c := range cases {
-		k := key{c.Kind, c.Precision}
+		k := key{c.Kind, c.Precision, c.Tolerance}
 		if !slices.Contains(order, k) {
 			order = append(order, k)
-			sums[k] = &sum{tolerance: c.Tolerance}
+			sums[k] = &sum{}
 		}
 		s := sums[k]
 		s.n++
@@ -178,7 +180,7 @@ func printCases(w io.Writer, cases []gpuprof.CaseResult) error {
 	rows := [][]string{{"KIND", "PRECISION", "CASES", "FAILED", "WORST ERROR", "TOLERANCE", "RESULT"}}
 	for _, k := range order {
 		s := sums[k]
-		rows = append(rows, []string{k.kind, k.precision, strconv.Itoa(s.n), strconv.Itoa(s.failed), scientific(float64(s.worst)), scientific(s.tolerance), passed(s.failed == 0)})
+		rows = append(rows, []string{k.kind, k.precision, strconv.Itoa(s.n), strconv.Itoa(s.failed), scientific(float64(s.worst)), scientific(k.tolerance), passed(s.failed == 0)})
 	}
 	if err := columns(w, rows); err != nil || len(failed) == 0 {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -78,6 +79,8 @@ func TestVectorsCanFail(t *testing.T) {
 		{"too few layers", change(`"kind"`, `"weight_ih_l1":[[1],[1],[1]],"kind"`), false, "num_layers is 1"},
 		{"both directions", change(`"kind"`, `"bidirectional":true,"kind"`), false, "one direction only"},
 		{"the other direction's weights", change(`"kind"`, `"weight_ih_l0_reverse":[[1],[1],[1]],"kind"`), false, "one direction only"},
+		{"both directions as torch exports them", change(`"kind"`, `"bias_hh_l0_reverse":[1,1,1],"kind"`, `"h0":[[[-0.25]]]`, `"h0":[[[1]],[[1]]]`), false, "bias_hh_l0_reverse is given, so the GRU is bidirectional"},
+		{"NaN as Python writes it", change(`[[[0.5]]]`, `[[[NaN]]]`), false, "no NaN"},
 		{"unknown kind", change(`"kind":"gru"`, `"kind":"gruu"`), false, `did you mean "gru"`},
 		{"flat input and no state", change(`[[[0.5]]]`, `[0.5]`, `,"h0":[[[-0.25]]]`, ``), false, "x is flat"},
 		{"a wrong type", change(`"num_layers":1`, `"num_layers":"one"`), false, "case 0"},
@@ -106,6 +109,27 @@ func expectVectors(t *testing.T, file string, fails bool, want string) {
 	if failed != fails {
 		t.Errorf("failed %t, want %t: %+v", failed, fails, res)
 	}
+}
+
+// Vectors of a GRU in torch's default precision are compared within it; what is
+// off by more than that fails, and so does one number of float64 among them that
+// float64's limit does not let pass.
+func TestVectorsOfFloat32(t *testing.T) {
+	single := func(hn float64) string {
+		return fmt.Sprintf(`{"cases":[{"kind":"gru","input_size":1,"hidden_size":1,"weight_ih_l0":[[0.5],[0.25],[1]],"weight_hh_l0":[[0.5],[0.5],[0.5]],
+"x":[[[0.5]]],"h0":[[[-0.25]]],"hn":[[[%.17g]]]}]}`, hn)
+	}
+	s := shape{I: 1, H: 1, L: 1, T: 1, B: 1}
+	_, hn := refForward(s, []layer64{{wi: []float64{0.5, 0.25, 1}, wh: []float64{0.5, 0.5, 0.5}, bi: make([]float64, 3), bh: make([]float64, 3)}}, []float64{0.5}, []float64{-0.25})
+	exact := hn[0]
+	rounded := float64(float32(exact))
+	if rounded == exact {
+		t.Fatal("the answer is a float32 number: the test shows nothing")
+	}
+	expectVectors(t, single(exact), false, "")
+	expectVectors(t, single(rounded), false, "")
+	expectVectors(t, single(float64(float32(exact*(1+3e-6)))), true, "")
+	expectVectors(t, single(exact*(1+1e-9)), true, "")
 }
 
 func TestTensorShapes(t *testing.T) {
