@@ -151,8 +151,8 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 		{"compare", old, now}, {"gate", old, now, "--allow-mismatch", "deterministic"}, {"gate", "auto", now, "--dir", store, "--allow-mismatch", "deterministic"},
 	} {
 		for format, wants := range map[string][]string{
-			"table":    {"deterministic is on here and off in the baseline; scatter explains 100 % of the change", "set deterministic from on to off", "gpuprof run e3nn --preset small --set deterministic=on,off", "use_deterministic_algorithms(False)"},
-			"markdown": {"deterministic is on here and off in the baseline", "`gpuprof run e3nn --preset small --set deterministic=on,off`"},
+			"table":    {"deterministic is on here and off in the baseline; scatter explains 100 % of the change", "set deterministic from on to off", "gpuprof run e3nn --preset small --device host --set deterministic=on,off", "use_deterministic_algorithms(False)"},
+			"markdown": {"deterministic is on here and off in the baseline", "`gpuprof run e3nn --preset small --device host --set deterministic=on,off`"},
 			"json":     {`"rule": "against-baseline"`, `"knob": "deterministic"`, `"from": "on"`, `"to": "off"`},
 		} {
 			var out strings.Builder

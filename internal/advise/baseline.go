@@ -46,8 +46,14 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 func explained(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
 	kind, named := explainers(c.Differences, cause.Stage)
 	f := gpuprof.Finding{Rule: ruleBaseline, Stage: cause.Stage, Evidence: map[string]any{
-		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change, "explained_by": describe(kind, named, cause.Stage, cause.ShareOfChange),
+		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change,
 	}}
+	why := describe(kind, named, cause.Stage, cause.ShareOfChange)
+	if back := otherWay(c.Causes); back >= leastExplained || cause.ShareOfChange > 1 {
+		f.Evidence["share_other_way"] = back
+		why += ", of which other stages took " + percent(back) + " back"
+	}
+	f.Evidence["explained_by"] = why
 	if change > 0 {
 		f.ClaimS = max(0, float64(cause.Change))
 	}
@@ -68,9 +74,19 @@ func explained(c *compare.Comparison, new *compare.Result, o Options, cause comp
 	case "environment":
 		f.Command = "gpuprof doctor"
 	default:
-		f.Command = codeCommand(new, named)
+		f.Command = codeCommand(new, o, named)
 	}
 	return f
+}
+
+// otherWay is the share of the change that stages gave back which changed
+// against it: the others' shares add up to that much more than all of it.
+func otherWay(causes []compare.Cause) float64 {
+	back := 0.0
+	for _, c := range causes {
+		back += max(0, -c.ShareOfChange)
+	}
+	return back
 }
 
 // explainers are the differences that can have changed a stage, of the first
@@ -163,10 +179,6 @@ func percent(share float64) string { return text(int(math.Round(100*share))) + "
 // againstCommand measures the new side's setting with each knob in question at
 // either side's value.
 func againstCommand(r *compare.Result, o Options, named []compare.Difference) string {
-	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
-	for name, k := range r.Knobs {
-		run.Knobs[name] = k.Value
-	}
 	change := gpuprof.Settings{}
 	for _, d := range named {
 		if d.Old == "" || d.New == "" {
@@ -174,17 +186,42 @@ func againstCommand(r *compare.Result, o Options, named []compare.Difference) st
 		}
 		change[d.Field] = d.Old
 	}
-	return commandOf(run, o, change)
+	return commandOf(runOf(r), o.on(r), change)
 }
 
-// codeCommand measures both versions of the code in one job.
-func codeCommand(r *compare.Result, named []compare.Difference) string {
+// runOf is what of a run its command needs.
+func runOf(r *compare.Result) *gpuprof.Run {
+	run := &gpuprof.Run{Workload: r.Workload, Preset: r.Preset, Mode: gpuprof.Mode(r.Env["mode"]), Seed: seedOf(r), Knobs: gpuprof.Settings{}}
+	for name, k := range r.Knobs {
+		run.Knobs[name] = k.Value
+	}
+	return run
+}
+
+// on names the device where it is the host's: elsewhere a run would take a GPU,
+// and gate takes nothing by itself.
+func (o Options) on(r *compare.Result) Options {
+	if r.Env["device_kind"] == "host" && !slices.Contains(o.Flags, "--device") {
+		o.Flags = append(slices.Clone(o.Flags), "--device", "host")
+	}
+	return o
+}
+
+// codeCommand measures both versions of the code in one job. Of a working tree
+// with changes only the commit below them can be had again.
+func codeCommand(r *compare.Result, o Options, named []compare.Difference) string {
+	run, o := runOf(r), o.on(r)
 	for _, d := range named {
-		if d.Field == "commit" && d.Old != "" {
-			return "gpuprof gate " + quoted(r.Workload) + " --against " + quoted(d.Old)
+		commit := d.Old
+		for _, changed := range []string{"-dirty", "-modified"} {
+			commit = strings.TrimSuffix(commit, changed)
+		}
+		if d.Field == "commit" && commit != "" && commit != "unknown" {
+			run.Mode, run.Seed = "", 1 // gate has no such choice
+			return strings.Replace(commandOf(run, o, nil), "gpuprof run", "gpuprof gate", 1) + " --against " + quoted(commit)
 		}
 	}
-	return "gpuprof run " + quoted(r.Workload) + " --preset " + quoted(r.Preset) + " --runs 6"
+	return commandOf(run, o, nil) + " --runs 6"
 }
 
 // seedOf is the seed a result was measured with, 1 when unknown.

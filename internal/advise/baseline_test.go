@@ -100,8 +100,10 @@ func TestBaselineExplains(t *testing.T) {
 		"a knob that cannot have done it": {side(t, fast, nil), side(t, slow("pinned", "off"), func(r *gpuprof.Run) { r.Device.Kernel = "6.9" }),
 			"", "", true, "environment differs (kernel unknown -> 6.9)", "gpuprof doctor", false, false},
 		"the code last": {side(t, fast, nil), side(t, slow("batch", "512"), commit("bbb")),
-			"", "", true, "code differs (commit aaa -> bbb)", "gpuprof gate e3nn --against aaa", false, false},
-		"nothing recorded": {side(t, fast, nil), side(t, slow("batch", "512"), nil), "", "", true, "nothing recorded differs", "gpuprof run e3nn --preset small --runs 6", false, false},
+			"", "", true, "code differs (commit aaa -> bbb)", "gpuprof gate e3nn --preset small --device host --set async_copy=on --set batch=512", false, false},
+		"a working tree is no revision": {side(t, fast, commit("aaa-dirty")), side(t, slow("batch", "512"), commit("bbb")),
+			"", "", true, "code differs (commit aaa-dirty -> bbb)", "--set threads=all --against aaa", false, false},
+		"nothing recorded": {side(t, fast, nil), side(t, slow("batch", "512"), nil), "", "", true, "nothing recorded differs", "--set threads=all --runs 6", false, false},
 		"faster than the baseline": {side(t, slow("library", "off"), nil), side(t, fast, nil),
 			"library", "auto", false, "library is auto here and off in the baseline", "--set library=auto,off", true, false},
 		"the same": {old: side(t, fast, nil), now: side(t, fast, nil), none: true},
@@ -126,6 +128,26 @@ func TestBaselineExplains(t *testing.T) {
 		if !strings.Contains(f[0].Command, c.command) {
 			t.Errorf("%s: command %q, want %q", name, f[0].Command, c.command)
 		}
+	}
+}
+
+// A stage may have changed by more than the step did. Then it is said that
+// others gave something back, and how much.
+func TestBaselineOtherWay(t *testing.T) {
+	old, now := side(t, unfused("off", 1000, 2000), nil), side(t, unfused("on", 3000, 1500), nil)
+	f := against(t, old, now)
+	if len(f) != 1 || f[0].Stage != "scatter" {
+		t.Fatalf("%+v", f)
+	}
+	share, back := f[0].Evidence["share_of_change"].(float64), f[0].Evidence["share_other_way"].(float64)
+	if math.Abs(share-1.33) > 0.03 || math.Abs(share-back-1) > 0.02 {
+		t.Errorf("scatter's share %.3f, others %.3f the other way; want 1.33 and 0.33", share, back)
+	}
+	if why := f[0].Evidence["explained_by"].(string); !strings.Contains(why, " % of the change, of which other stages took 3") || !strings.HasSuffix(why, " % back") {
+		t.Error(why)
+	}
+	if f := against(t, side(t, unfused("off", 1000, 2000), nil), side(t, unfused("on", 2860, 2140), nil)); f[0].Evidence["share_other_way"] != nil {
+		t.Errorf("nothing went the other way: %+v", f[0])
 	}
 }
 

@@ -71,7 +71,7 @@ func pytorchOf(knob string) string {
 		"pinned":        "DataLoader(..., pin_memory=True), and batch.to(device, non_blocking=True)",
 		"streams":       "copy the next batch in a torch.cuda.Stream of its own, and main.wait_stream(copies) before it is used",
 		"impl":          "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel an operation",
-		"workers":       "DataLoader(..., num_workers=4, persistent_workers=True, prefetch_factor=4)",
+		"workers":       "DataLoader(..., num_workers=max(1, min(os.cpu_count() - 1, 4)), persistent_workers=True, prefetch_factor=4)",
 		"persistent":    "DataLoader(..., persistent_workers=True)",
 		"worker_kind":   "DataLoader(..., num_workers=...): in one process only where the dataset releases the GIL",
 		"prefetch":      "DataLoader(..., prefetch_factor=4)",

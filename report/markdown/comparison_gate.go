@@ -171,7 +171,8 @@ func (d *doc) gateSuggestions(c *compare.Comparison) {
 	if len(all) == 0 {
 		return
 	}
-	d.printf("**What would close the gap**\n\n")
+	title := verdict.SuggestionsTitle(c)
+	d.printf("**%s**\n\n", strings.ToUpper(title[:1])+title[1:])
 	for i, s := range all {
 		d.printf("%d. %s\n", i+1, text(s.Why))
 		if s.Change != "" {

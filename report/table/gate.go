@@ -284,12 +284,12 @@ func (p *printer) differences(c *compare.Comparison) {
 	}
 }
 
-// suggestions prints what would close the gap.
+// suggestions prints what would close the gap, or explains the change.
 func (p *printer) suggestions(c *compare.Comparison) {
 	for i, s := range verdict.Suggestions(c) {
 		if i == 0 {
 			p.blank()
-			p.line("what would close the gap")
+			p.line(verdict.SuggestionsTitle(c))
 		}
 		p.wrap(fmt.Sprintf("  %d. ", i+1), s.Why)
 		for _, item := range [][2]string{{"change", s.Change}, {"try", s.Command}, {"PyTorch", s.PyTorch}} {

@@ -369,6 +369,16 @@ func Suggestions(c *compare.Comparison) []Suggestion {
 	return out
 }
 
+// SuggestionsTitle is what the suggestions are about: a gap that knobs would
+// close, or a change that is only explained: it was for the better, or no knob
+// made it.
+func SuggestionsTitle(c *compare.Comparison) string {
+	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
+		return "what would close the gap"
+	}
+	return "what explains the change"
+}
+
 // MoreSuggestions says how many are not printed; "" for none.
 func MoreSuggestions(c *compare.Comparison) string {
 	if n := len(c.Findings) - MaxSuggestions; n > 0 {
