@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -222,7 +223,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 	if err != nil {
 		return nil, err
 	}
-	last := first[len(first)-1].B
+	counted := first
 	if left := compare.Stage1Blocks - len(first); left > 0 {
 		if why := m.noTimeFor(left); why != "" {
 			comparison.Next = append([]string{why}, comparison.Next...)
@@ -252,10 +253,31 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		if comparison, err = more.judge(fresh); err != nil {
 			return nil, err
 		}
+		counted = append(counted, fresh...)
 	}
 	comparison.Warnings = append(comparison.Warnings, c.warnings...)
-	err = comparison.AddBudgets(last, budgets, o)
+	err = comparison.AddBudgets(newSide(counted), budgets, o)
 	return comparison, err
+}
+
+// newSide is what the first process of the new side gave, which m.check has seen,
+// with the figures of all of them: a counter that any one had above its budget is
+// above it.
+func newSide(blocks []compare.Block) *compare.Result {
+	out := *blocks[0].B
+	out.Metrics = slices.Clone(out.Metrics)
+	for _, b := range blocks[1:] {
+		for i := range out.Metrics {
+			m := &out.Metrics[i]
+			if now := b.B.Metric(m.Name); now != nil {
+				m.Runs = slices.Concat(m.Runs, now.Runs)
+			}
+		}
+		if out.Status == gpuprof.Complete {
+			out.Status, out.Reason = b.B.Status, b.B.Reason
+		}
+	}
+	return &out
 }
 
 func plural(n int, noun string) string {
