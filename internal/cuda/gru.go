@@ -300,15 +300,17 @@ func (l *layer) enqueue(s streamHandle) Result {
 		return r
 	}
 	l.args[0], l.args[1] = n.h, uintptr(s)
+	call := "cudnnSetStream"
 	status, _, _ := purego.SyscallN(n.setStream, l.args[:2]...)
 	if int32(uint32(status)) == 0 {
+		call = "cudnnRNNForward"
 		l.args = [...]uintptr{n.h, l.rnn, dnnInference, uintptr(l.lengths), l.xData, uintptr(l.bufs[0].ptr),
 			l.yData, uintptr(l.bufs[2].ptr), l.hDesc, uintptr(l.bufs[1].ptr), uintptr(l.bufs[3].ptr), l.hDesc, 0, 0,
 			l.weightBytes, uintptr(l.weights), l.workBytes, uintptr(l.work), 0, 0}
 		status, _, _ = purego.SyscallN(n.forward, l.args[:]...)
 	}
 	if code := int32(uint32(status)); code != 0 {
-		l.dev.libFault = n.failed("running a GRU layer", code)
+		l.dev.libFault = n.failed(call, code)
 		return errLibrary
 	}
 	return success
@@ -331,7 +333,7 @@ func (l *layer) Enqueue(st gpuprof.Stream) error {
 		return nil
 	}
 	if r := l.enqueue(s.h); r != success {
-		if err := s.dev.again(r, func() Result { return l.enqueue(s.h) }, "on stream "+s.name); err != nil {
+		if err := s.dev.again(r, func() Result { return l.enqueue(s.h) }, "running a GRU layer on stream "+s.name); err != nil {
 			return err
 		}
 	}

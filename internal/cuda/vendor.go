@@ -34,10 +34,15 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 		paths = append(paths, within(dir, names)...)
 	}
 	var refusals []string
+	refused := map[uintptr]bool{}
 	for _, p := range paths {
 		lib, err := openVendor(p)
 		if err == nil {
+			if refused[lib] { // by its name the loader finds the one that it has already
+				continue
+			}
 			err = try(lib, p)
+			refused[lib] = true
 		}
 		switch {
 		case err == nil:

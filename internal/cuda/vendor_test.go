@@ -299,6 +299,23 @@ func TestBrokenLibrary(t *testing.T) {
 	says(t, err, gpuprof.ErrDevice, "libc.so.6 has no function cudnn", "older than cuDNN 8")
 }
 
+// TestRefusingLibrary: one that does not start is asked once, though its name
+// and its path both lead to it, and is not called missing.
+func TestRefusingLibrary(t *testing.T) {
+	d := openVendors(t)
+	sim.Set(t, d.drv.path, "fail=cublasCreate_v2@1:1;fail=cudnnCreate@1:1008")
+	lacks := d.MissingLibraries()
+	for name, reason := range map[string]string{"cublas": "usually the GPU's memory is full", "cudnn": "a part of cuDNN is missing or of another version"} {
+		says(t, lacks[name], gpuprof.ErrDevice, "does not start: making a handle", reason, libraryPathVariable)
+		if n := strings.Count(lacks[name].Error(), reason); n != 1 {
+			t.Errorf("%d times the same reason: %v", n, lacks[name])
+		}
+	}
+	if d.Info().Facts["cudnn"] != "" {
+		t.Error("a library that does not start is a fact of the device")
+	}
+}
+
 func TestLibraries(t *testing.T) {
 	d := openVendors(t)
 	got := d.Libraries()
@@ -485,7 +502,7 @@ func TestGRUMisuse(t *testing.T) {
 	op := must(d.BindGRU(spec, b[0], b[1], b[2], b[3], b[4]))(t)
 	says(t, op.Enqueue(nil), gpuprof.ErrUsage, "stream")
 	sim.Set(t, d.drv.path, "fail=cudnnRNNForward@1:5000")
-	says(t, op.Enqueue(s), gpuprof.ErrDevice, "GRU layer", "cuDNN status 5000 (CUDNN_STATUS_EXECUTION_FAILED)")
+	says(t, op.Enqueue(s), gpuprof.ErrDevice, "running a GRU layer on stream main: cudnnRNNForward: cuDNN status 5000 (CUDNN_STATUS_EXECUTION_FAILED)", "look for Xid")
 	sim.Set(t, d.drv.path, "fail=cudnnRNNForward@1:4004")
 	says(t, op.Enqueue(s), gpuprof.ErrMemory, "GRU layer", "cuDNN status 4004", "reduce batch")
 	ok(t, op.Enqueue(s))

@@ -126,9 +126,7 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 func (p *program) load(kern *gpuprof.Kernel) gpuprof.Func {
 	fn, ok := p.funcs[kern]
 	if !ok && p.err == nil {
-		if fn, p.err = p.dev.Load(kern); p.err != nil {
-			p.err = fmt.Errorf("loading kernel %s: %w", kern.Name, p.err)
-		}
+		fn, p.err = p.dev.Load(kern)
 		p.funcs[kern] = fn
 	}
 	return fn

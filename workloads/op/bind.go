@@ -134,7 +134,7 @@ func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) 
 	}
 	fn, err := k.dev.Load(kern)
 	if err != nil {
-		k.fail("loading kernel "+kern.Name, err)
+		k.err = fmt.Errorf("binding %s: %w", k.b.name, err)
 		return
 	}
 	l := launch{fn: fn, kernel: kern.Name, items: it, nArg: -1, edgeArg: -1, cost: cost}
