@@ -211,8 +211,16 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
 			return err
 		}
-		_, err := compare.CheckBudgets(b.B, budgets, o)
-		return err
+		c, err := compare.CheckBudgets(b.B, budgets, o)
+		if err != nil {
+			return err
+		}
+		for _, r := range c.Budgets {
+			if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; choose one that it has", r.Name, r.Max, r.Reason)
+			}
+		}
+		return nil
 	}}
 	g := compare.NewGate(o)
 	first, err := m.blocks(compare.Stage1Blocks, o.Seed)
