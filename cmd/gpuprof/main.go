@@ -15,7 +15,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	// The first signal asks for an orderly end; from then on the next one
-	// acts as it does on any program, at once.
+	// acts as it does on any program, at once (but see children).
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
