@@ -14,7 +14,8 @@ type Claim struct {
 	AB      []AB
 	// Run is "share" or "overhead": the figure comes from one whole run of
 	// AB[0].B, not from a comparison. "exact": times say nothing on the host
-	// device, which has no such arithmetic; errors and bytes do.
+	// device, which has no such arithmetic; errors and bytes do. "transfers": the
+	// guide's figure is of copies, which are counted.
 	Run string
 	// Host says that the host device can measure it; GPU that a GPU can.
 	Host, GPU bool
@@ -36,6 +37,7 @@ const (
 	needsGPU   = "it needs a GPU"
 	share      = "share"
 	overhead   = "overhead"
+	transfers  = "transfers"
 	exactly    = "exact"
 	beyondTool = "a tool at the level of the driver cannot measure it"
 )

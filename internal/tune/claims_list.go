@@ -81,7 +81,7 @@ func aetheriaClaims() []Claim {
 		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true,
 			AB: []AB{gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"})}},
 		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, notYet),
-		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Host: true, GPU: true,
+		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Run: transfers, Host: true, GPU: true,
 			AB: []AB{eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
 	}
 }

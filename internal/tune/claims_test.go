@@ -54,25 +54,32 @@ func TestJudgeClaim(t *testing.T) {
 		name    string
 		speedup float64
 		placebo bool
-		at      float64
 		ci      [2]float64
 		want    string
 	}{
-		{"as promised", 1.1, false, 1.2, [2]float64{1.15, 1.25}, confirmed},
-		{"the interval holds the promise", 1.2, false, 1.15, [2]float64{1.05, 1.25}, confirmed},
-		{"less than promised", 8, false, 2, [2]float64{1.9, 2.1}, smaller},
-		{"nothing", 1.2, false, 1.001, [2]float64{0.99, 1.01}, noEffect},
-		{"not what was promised, and too wide for none", 2, false, 1.0, [2]float64{0.9, 1.1}, open},
-		{"slower", 1.2, false, 0.8, [2]float64{0.75, 0.85}, opposite},
-		{"too wide", 1.2, false, 1.1, [2]float64{0.8, 1.5}, open},
-		{"a placebo", 0, true, 1.0, [2]float64{0.99, 1.015}, noEffect},
-		{"a placebo measured too coarsely", 0, true, 1.0, [2]float64{0.9, 1.1}, open},
-		{"a promise without a figure, nothing narrow", 0, false, 1.01, [2]float64{0.97, 1.04}, open},
-		{"a placebo that works", 0, true, 1.2, [2]float64{1.1, 1.3}, confirmed},
-		{"a tiny effect of a claim without figure", 0, false, 1.01, [2]float64{1.005, 1.015}, noEffect},
+		{"as promised", 1.1, false, [2]float64{1.15, 1.25}, confirmed},
+		{"the interval holds the promise", 1.2, false, [2]float64{1.05, 1.25}, confirmed},
+		{"less than promised", 8, false, [2]float64{1.9, 2.1}, smaller},
+		{"nothing", 1.2, false, [2]float64{0.99, 1.01}, noEffect},
+		{"not what was promised, and too wide for none", 2, false, [2]float64{0.9, 1.1}, open},
+		{"slower", 1.2, false, [2]float64{0.75, 0.85}, opposite},
+		{"too wide", 1.2, false, [2]float64{0.8, 1.5}, open},
+		{"a placebo", 0, true, [2]float64{0.99, 1.015}, noEffect},
+		{"a placebo measured too coarsely", 0, true, [2]float64{0.9, 1.1}, open},
+		{"a promise without a figure, nothing narrow", 0, false, [2]float64{0.97, 1.04}, open},
+		{"a placebo that works", 0, true, [2]float64{1.1, 1.3}, confirmed},
+		{"a tiny effect of a claim without figure", 0, false, [2]float64{1.005, 1.015}, noEffect},
 	} {
-		if got, _ := judgeClaim(Claim{Speedup: tt.speedup, Placebo: tt.placebo}, tt.at, tt.ci); got != tt.want {
+		if got, _ := judgeClaim(Claim{Speedup: tt.speedup, Placebo: tt.placebo}, tt.ci); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestJudgeSaved(t *testing.T) {
+	for saved, want := range map[float64]string{0.76: confirmed, 0.5: confirmed, 0.2: smaller, 0: noEffect, -0.5: opposite} {
+		if got, why := judgeSaved(saved); got != want || why == "" {
+			t.Errorf("%g: %s (%s), want %s", saved, got, why, want)
 		}
 	}
 }
@@ -124,7 +131,7 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome
 		o.fail(gpuprof.Errorf(gpuprof.ErrMemory, "allocating 1 TB: too much; lower batch"))
 		return o, nil
 	}
-	o := &Outcome{Unit: "items"}
+	o := &Outcome{Unit: "items", CountA: map[string]float64{"copies": 20}, CountB: map[string]float64{"copies": 5}}
 	for i := range 8 {
 		a := 1 + 0.004*float64(i%3)
 		c := 1 + 0.004*float64((i+1)%3)
@@ -164,7 +171,7 @@ func TestShareVerdict(t *testing.T) {
 // What the null row finds is about the method, not about a guide.
 func TestJudgeNull(t *testing.T) {
 	for want, ci := range map[string][2]float64{noEffect: {0.995, 1.004}, open: {0.9, 1.1}, opposite: {1.05, 1.1}} {
-		if got, why := judgeClaim(nullClaim(), ci[0], ci); got != want || why == "" {
+		if got, why := judgeClaim(nullClaim(), ci); got != want || why == "" {
 			t.Errorf("%v is %s (%s), want %s", ci, got, why, want)
 		}
 	}
@@ -180,7 +187,7 @@ func TestRunClaims(t *testing.T) {
 	if len(r.Claims) != len(claimIDs)+1 || r.Claims[0].ID != nullID {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
-	want := map[string]string{nullID: noEffect, "ef-sync": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
+	want := map[string]string{nullID: noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
 		"rx-ddp": notMeasurable, "ae-infer": notYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
@@ -200,6 +207,12 @@ func TestRunClaims(t *testing.T) {
 		}
 		if c.ID == "ph-amp" && (len(c.Details) != len(precisions()) || !strings.Contains(c.Details[0], "error against float64")) {
 			t.Errorf("ph-amp on the host gives errors: %q", c.Details)
+		}
+		if c.ID == "ae-keep" && (c.Measured != 0.75 || c.What == "" || !strings.Contains(strings.Join(c.Details, "; "), "time: x1.49")) {
+			t.Errorf("ae-keep is about transfers: %+v", c)
+		}
+		if c.ID == "rx-prof" && !slices.Contains(c.Details, "steps with probes over steps without") {
+			t.Errorf("rx-prof: %q", c.Details)
 		}
 		if c.ID == "dp-split" && !strings.Contains(strings.Join(c.Details, ""), "radial 30.0 % (guide 8 %)") {
 			t.Errorf("dp-split: %q", c.Details)
