@@ -291,3 +291,36 @@ func TestWaitsTogether(t *testing.T) {
 		t.Error(items[0].Command)
 	}
 }
+
+// A problem counts from 5 % of the step on. The same stages in a step that is
+// longer by other work are one just above that, and none just below.
+func TestJustBelowTheThreshold(t *testing.T) {
+	for name, p := range plantedProblems() {
+		// Bounds that grow with the step: a clock that is slow is so for all of it, and
+		// workers keep up with a longer one.
+		if p.rule == "throttled" || name == "starved by two workers" {
+			continue
+		}
+		at := func(ballast float64) (bound, step float64) {
+			m := p.run
+			if ballast > 0 {
+				m.parts = append(slices.Clone(m.parts), part{name: "other", exposed: ballast, device: true})
+			}
+			r := m.run(t)
+			if p.change != nil {
+				p.change(r)
+			}
+			for _, f := range only(of(r, advise.Options{Base: p.run.knobs}), p.rule) {
+				bound += f.ClaimS / us
+			}
+			return bound, r.Step.Median / us
+		}
+		bound, step := at(0)
+		if above, _ := at(bound/0.056 - step); above == 0 {
+			t.Errorf("%s: silent at 5.6 %% of the step", name)
+		}
+		if below, whole := at(bound/0.044 - step); below > 0 {
+			t.Errorf("%s: claims %.1f us of %.1f us", name, below, whole)
+		}
+	}
+}
