@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -260,6 +261,11 @@ func (m *abMeasure) once(s side) (*compare.Result, error) {
 	found, _, err := results.Parse(out, s.name, s.beside)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range found[1:] {
+		if !maps.Equal(r.Knobs, found[0].Knobs) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it gave %d runs of a sweep, and a gate takes one setting; give each --set one value", s.name, len(found))
+		}
 	}
 	r, err := results.Merge(found...)
 	if err != nil {
