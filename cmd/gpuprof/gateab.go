@@ -145,12 +145,9 @@ func (c *gateCmd) treeSides(run children, trees, folders [2]string, scratch stri
 func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err error) {
 	device := c.Device
 	if device == "auto" { // one choice for both sides, made here and said
-		d, why, err := chooseDevice(device, noGPU())
+		d, err := choosePlainly(device, "gate")
 		if err != nil {
 			return out, err
-		}
-		if d.Name == "host" {
-			return out, gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of the gate: %s; a gate never falls back by itself: give --device host", why)
 		}
 		device = d.Name
 	}

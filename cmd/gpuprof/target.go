@@ -129,6 +129,17 @@ func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
 		name, strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
 }
 
+// choosePlainly is chooseDevice for verbs whose figures are worth keeping: where
+// auto finds no GPU, the host must be asked for by name.
+func choosePlainly(name, verb string) (deviceKind, error) {
+	why := noGPU()
+	d, _, err := chooseDevice(name, why)
+	if err == nil && name == "auto" && d.Name == "host" {
+		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s; %s never falls back by itself: give --device host", verb, why, verb)
+	}
+	return d, err
+}
+
 func isCUDA(name string) bool {
 	rest, ok := strings.CutPrefix(name, "cuda")
 	if !ok || rest == "" {

@@ -214,12 +214,9 @@ func (t *tuning) target() error {
 			return err
 		}
 	}
-	d, why, err := chooseDevice(t.Device, noGPU())
+	d, err := choosePlainly(t.Device, "tune")
 	if err != nil {
 		return err
-	}
-	if t.Device == "auto" && d.Name == "host" {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device to tune on: %s; tune never falls back by itself: give --device host", why)
 	}
 	t.device, t.opts.Device = d, d.Name
 	if !t.Claims {

@@ -78,6 +78,9 @@ func says(t *testing.T, name, page string, want, not []string) {
 func TestWhatAVerdictPageSays(t *testing.T) {
 	same := fixture.GatePassed()
 	same.Causes = nil
+	// Its axis begins with the mark at no change, a zero that has come with a sign.
+	up := fixture.GatePassed()
+	up.Metrics[0].Ratio, up.Metrics[0].CI95 = 1.5, [2]gpuprof.Number{1.48, 1.52}
 	for name, c := range map[string]struct {
 		of   *compare.Comparison
 		want []string
@@ -87,6 +90,7 @@ func TestWhatAVerdictPageSays(t *testing.T) {
 			`class="hill old"`, `class="hill new"`, ", process 6: median ", "old: old.json", "new: new.json", "time of a step, ms", ">+25 %<", "Environment that is the same"}, []string{"Inconclusive:"}},
 		"regressed": {fixture.GateRegressed(), []string{"REGRESSED: 4 of 9", "x1.130", "95 % 1.107 to 1.153", "not whole", "the rest: +", "4800000 B of at most 0 B", "stage h2d", "the process ended with exit code 4", "pin the clock", "yes; allowed to differ"}, []string{"Distributions"}},
 		"passed":    {same, []string{"PASS: 2 of 2", "not large or not sure enough"}, []string{"Inconclusive", "From the step before"}},
+		"zero":      {up, []string{">0 %<", ">+10 %<"}, []string{"-0 %"}},
 		"unsure":    {fixture.GateUnsure(), []string{"the data at hand cannot tell", "a verdict needs 6", "gpuprof run e3nn --runs 6"}, nil},
 		"many":      {fixture.GateMany(500, 40), []string{"The first 300 of 500"}, nil},
 	} {

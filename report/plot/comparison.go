@@ -132,7 +132,7 @@ func signedShare(v float64) string {
 	if !view.Finite(v) {
 		return "an unknown share"
 	}
-	return fmt.Sprintf("%.0f %%", v*100)
+	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 makes nothing of minus nothing
 }
 
 // metricRatios draws every metric's ratio with its interval.
