@@ -259,7 +259,7 @@ func runsInto(t *testing.T, w gpuprof.Workload, f fault, libraries bool, set ...
 	if f.phase == "" {
 		plant()
 	}
-	p.Samples, p.MaxTime = 30, 6*time.Second // several blocks
+	p.Samples, p.MaxTime = 30, time.Minute // several blocks, also on a busy machine
 	p.Progress = func(at Progress) {
 		if at.Phase == f.phase && (f.phase != "sample" || at.Done > 0) {
 			plant()
