@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -296,7 +297,11 @@ func (b *testbed) helper() *exec.Cmd {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(b.t.Context(), exe, b.options.Args...)
+	// A program that no signal ends must fail its test, not hold up all of them.
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	b.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, exe, b.options.Args...)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // of a session of its own
 	cmd.Dir, cmd.Env = b.work, with(b.env, map[string]string{helperEnv: b.dir})
 	cmd.Stdout, cmd.Stderr = b.file("stdout"), b.file("stderr")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -327,6 +332,11 @@ func (b *testbed) result() *Result {
 }
 
 func TestSignals(t *testing.T) {
+	// What ignores a signal, as nohup does SIGHUP, has children that ignore it; of
+	// what handles it they start with the default.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	t.Cleanup(func() { signal.Stop(handled) })
 	for _, c := range []struct {
 		args   string
 		signal syscall.Signal
