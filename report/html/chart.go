@@ -137,7 +137,7 @@ func steps(lo, hi float64) []float64 {
 	}
 	var out []float64
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+step*1e-9 && len(out) < 30; k++ {
-		out = append(out, k*step)
+		out = append(out, k*step+0) // +0: the ceiling of a little below nothing is minus nothing
 	}
 	return out
 }

@@ -115,9 +115,6 @@ func ratioMarks(lo, hi float64) []ratioMark {
 	var out []ratioMark
 	if hi/lo < 1.8 {
 		for _, v := range steps((lo-1)*100, (hi-1)*100) {
-			if math.Abs(v) < 1e-9 { // steps add up to nearly nothing, of either sign
-				v = 0
-			}
 			text := strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " %"
 			if v > 0 {
 				text = "+" + text
