@@ -12,19 +12,7 @@ const (
 	// maxTrials bounds the candidate images looked at while building a finder
 	// (less than a second), for cells so skewed that most are out of reach.
 	maxTrials = 1 << 26
-	// selfDistance2 is the square of the distance (1e-6 angstrom) under which a
-	// source counts as the point itself.
-	selfDistance2 = 1e-12
 )
-
-// Edges is a growing list of directed edges from atoms to query points.
-type Edges struct {
-	Src []int32   // index of the source atom, one per edge
-	Vec []float32 // source image minus query point, angstrom, three per edge
-}
-
-// Reset empties the list and keeps its capacity.
-func (e *Edges) Reset() { e.Src, e.Vec = e.Src[:0], e.Vec[:0] }
 
 // Finder answers which atoms, periodic images included, lie within the cutoff
 // of a point. It is read-only once built and may be shared by goroutines.
@@ -187,71 +175,28 @@ func (f *Finder) Cutoff() float64 { return f.cutoff }
 // room for that many more never grows during Append.
 func (f *Finder) MaxDegree() int { return f.bound }
 
-// candidates returns p moved into the box and the images worth comparing.
-func (f *Finder) candidates(p [3]float64) ([3]float64, []int32) {
+// candidates returns the point moved into the box and the images worth
+// comparing.
+func (f *Finder) candidates(p [3]float64) (x, y, z float64, list []int32) {
 	if !inReach(p) {
-		return p, nil
+		return 0, 0, 0, nil
 	}
-	p, fr := f.frame.wrap(p)
-	bin := 0
-	for k := range 3 {
-		if !f.frame.periodic[k] && (fr[k] < 0 || fr[k] > 1) {
-			return p, nil // the box reaches a cutoff beyond the last atom
-		}
-		i := int(fr[k] * f.scale[k])
-		bin = bin*f.n[k] + min(max(i, 0), f.n[k]-1)
+	x, y, z, a, b, c := f.frame.settle(p[0], p[1], p[2])
+	i, j, k := f.slice(0, a), f.slice(1, b), f.slice(2, c)
+	if i < 0 || j < 0 || k < 0 {
+		return 0, 0, 0, nil
 	}
-	return p, f.list[f.start[bin]:f.start[bin+1]]
+	bin := (i*f.n[1]+j)*f.n[2] + k
+	return x, y, z, f.list[f.start[bin]:f.start[bin+1]]
 }
 
-// Append adds to e one edge for every atom image with |d| < cutoff of the point
-// p (cartesian, angstrom, anywhere: it is wrapped into the cell first), sorted
-// by source index and then by image (shifts along a, b, c in that order). With
-// skipSelf, sources within 1e-6 angstrom are left out. Points that are NaN,
-// infinite or beyond 1e8 angstrom have no neighbours.
-//
-// Distances are compared in float64 and vectors then rounded to float32, so a
-// stored vector may be longer than the cutoff by its rounding. Append does not
-// allocate while e has room, and several goroutines may call it with different
-// lists.
-func (f *Finder) Append(e *Edges, p [3]float64, skipSelf bool) {
-	q, list := f.candidates(p)
-	low := -1.0
-	if skipSelf {
-		low = selfDistance2
+// slice is the index along k of the bins at a fractional coordinate, or -1
+// outside the box, which reaches a cutoff beyond the last atom.
+func (f *Finder) slice(k int, at float64) int {
+	if !f.frame.periodic[k] && (at < 0 || at > 1) {
+		return -1
 	}
-	src, vec := e.Src, e.Vec
-	for _, id := range list {
-		im := &f.images[id]
-		dx, dy, dz := im.x-q[0], im.y-q[1], im.z-q[2]
-		// The conversions forbid fused multiply-adds: the edge set is the same
-		// on every machine.
-		d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
-		if d2 < f.cutoff2 && d2 >= low {
-			src = append(src, im.src)
-			vec = append(vec, float32(dx), float32(dy), float32(dz))
-		}
-	}
-	e.Src, e.Vec = src, vec
-}
-
-// Count returns the number of edges Append would add.
-func (f *Finder) Count(p [3]float64, skipSelf bool) int {
-	q, list := f.candidates(p)
-	low := -1.0
-	if skipSelf {
-		low = selfDistance2
-	}
-	count := 0
-	for _, id := range list {
-		im := &f.images[id]
-		dx, dy, dz := im.x-q[0], im.y-q[1], im.z-q[2]
-		d2 := float64(dx*dx) + float64(dy*dy) + float64(dz*dz)
-		if d2 < f.cutoff2 && d2 >= low {
-			count++
-		}
-	}
-	return count
+	return min(max(int(at*f.scale[k]), 0), f.n[k]-1)
 }
 
 // BruteForce finds the same edges as Append, in the same order, by trying every

@@ -87,13 +87,9 @@ func TestFinderMatchesBruteForce(t *testing.T) {
 		points := append([][3]float64{{}, pointGen(t, 10, "p"), pointGen(t, 10, "p"), pointGen(t, 1e4, "far")}, c.Positions[0])
 		for _, p := range points {
 			want := structure.BruteForce(c, cutoff, p, skip)
-			var got structure.Edges
-			f.Append(&got, p, skip)
+			got := everyWay(t, f, p, skip)
 			if !slices.Equal(got.Src, want.Src) || !slices.Equal(got.Vec, want.Vec) {
 				t.Fatalf("at %v: finder %d edges %v, brute force %d edges %v", p, len(got.Src), got, len(want.Src), *want)
-			}
-			if n := f.Count(p, skip); n != len(want.Src) {
-				t.Fatalf("at %v: Count %d, want %d", p, n, len(want.Src))
 			}
 			if len(want.Src) > f.MaxDegree() {
 				t.Fatalf("at %v: %d edges, more than MaxDegree %d", p, len(want.Src), f.MaxDegree())
@@ -103,6 +99,39 @@ func TestFinderMatchesBruteForce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// everyWay asks for a point's edges in every way there is and returns them once
+// all have agreed.
+func everyWay(t interface{ Fatalf(string, ...any) }, f *structure.Finder, p [3]float64, skip bool) structure.Edges {
+	var got structure.Edges
+	f.Append(&got, p, skip)
+	n := len(got.Src)
+	for room := range map[int]bool{0: true, n: true, f.MaxDegree(): true} { // behind an edge that is there already
+		e := structure.Edges{Src: append(make([]int32, 0, 1+room), -1), Vec: append(make([]float32, 0, 3+3*room), 7, 8, 9)}
+		f.Append(&e, p, skip)
+		if e.Src[0] != -1 || !slices.Equal(e.Vec[:3], []float32{7, 8, 9}) || !slices.Equal(e.Src[1:], got.Src) || !slices.Equal(e.Vec[3:], got.Vec) {
+			t.Fatalf("at %v: with room for %d edges %v, without any room %v", p, room, e, got)
+		}
+	}
+	if c := f.Count(p, skip); c != n {
+		t.Fatalf("at %v: Count %d, want %d", p, c, n)
+	}
+	marks := make([]uint64, f.MarkWords())
+	for i := range marks {
+		marks[i] = math.MaxUint64 // of another point
+	}
+	if c := f.Mark(marks, p, skip); c != n {
+		t.Fatalf("at %v: Mark %d, want %d", p, c, n)
+	}
+	for _, k := range []int{n, n / 2} {
+		src, vec := make([]int32, k), make([]float32, 3*k)
+		f.Place(src, vec, p, marks)
+		if !slices.Equal(src, got.Src[:k]) || !slices.Equal(vec, got.Vec[:3*k]) {
+			t.Fatalf("at %v: the first %d of %d edges placed: %v %v, want %v", p, k, n, src, vec, got)
+		}
+	}
+	return got
 }
 
 // An oracle that shares nothing with the package: it never wraps and tries every
@@ -205,6 +234,8 @@ func TestFinderExtremeCells(t *testing.T) {
 		{"two degrees", structure.Crystal{Lattice: [3][3]float64{{5, 0, 0}, {5, 0.17, 0}, {0, 0, 5}}, Periodic: all, Positions: one}, 4, [3]float64{}, true},
 		{"left-handed", structure.Crystal{Lattice: [3][3]float64{{0, 3, 0}, {3, 0, 0}, {0, 0, 3}}, Periodic: all, Positions: one}, 4, [3]float64{}, true},
 		{"tiny cutoff", structure.Crystal{Lattice: [3][3]float64{{50, 0, 0}, {0, 50, 0}, {0, 0, 50}}, Periodic: all, Positions: one}, 1e-4, one[0], true},
+		{"a cutoff below what counts as the point itself", structure.Crystal{Lattice: [3][3]float64{{3, 0, 0}, {0, 3, 0}, {0, 0, 3}}, Periodic: all, Positions: one}, 1e-7, one[0], true},
+		{"just more than what counts as the point itself", structure.Crystal{Lattice: [3][3]float64{{3, 0, 0}, {0, 3, 0}, {0, 0, 3}}, Periodic: all, Positions: [][3]float64{{0, 0, 0}, {9e-7, 0, 0}, {1.1e-6, 0, 0}}}, 1e-5, [3]float64{}, true},
 		{"far atom", structure.Crystal{Lattice: [3][3]float64{{3, 0, 0}, {0, 3, 0}, {0, 0, 3}}, Periodic: all, Positions: [][3]float64{{9e7, -9e7, 1}}}, 4, [3]float64{-8e7, 8e7, 3}, true},
 		{"polymer along b", structure.Crystal{Lattice: [3][3]float64{{}, {1, 2, 0.5}, {}}, Periodic: [3]bool{false, true, false}, Positions: one}, 5, [3]float64{100, 200, 50}, true},
 		{"two far atoms", structure.Crystal{Positions: [][3]float64{{0, 0, 0}, {9e7, 9e7, -9e7}}}, 4, [3]float64{9e7, 9e7, -9e7 + 1}, true},
@@ -220,14 +251,15 @@ func TestFinderExtremeCells(t *testing.T) {
 				tc.c.Species = append(tc.c.Species, "X")
 			}
 			f := mustFinder(t, &tc.c, tc.cutoff)
-			want := structure.BruteForce(&tc.c, tc.cutoff, tc.p, false)
-			var got structure.Edges
-			f.Append(&got, tc.p, false)
-			if !slices.Equal(got.Src, want.Src) || !slices.Equal(got.Vec, want.Vec) {
-				t.Fatalf("finder %d edges, brute force %d", len(got.Src), len(want.Src))
-			}
-			if tc.wantSome != (len(got.Src) > 0) {
-				t.Errorf("%d edges, want some: %v", len(got.Src), tc.wantSome)
+			for _, skip := range []bool{true, false} {
+				want := structure.BruteForce(&tc.c, tc.cutoff, tc.p, skip)
+				got := everyWay(t, f, tc.p, skip)
+				if !slices.Equal(got.Src, want.Src) || !slices.Equal(got.Vec, want.Vec) {
+					t.Fatalf("skipSelf=%t: finder %d edges, brute force %d", skip, len(got.Src), len(want.Src))
+				}
+				if !skip && tc.wantSome != (len(got.Src) > 0) {
+					t.Errorf("%d edges, want some: %v", len(got.Src), tc.wantSome)
+				}
 			}
 		})
 	}
