@@ -102,6 +102,9 @@ func (s *session) processArgs(point int, file string) []string {
 	args := []string{"run", s.aim.workload.Name(), "--device", s.aim.device.Name, "--preset", s.aim.preset,
 		"--seed", strconv.FormatUint(s.Seed, 10), "--mode", s.Mode, "--min-time", s.MinTime.String(), "--max-time", s.MaxTime.String(),
 		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file}
+	if s.NoEnergy {
+		args = append(args, "--no-energy")
+	}
 	set := s.aim.set[point]
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		args = append(args, "--set", k+"="+set[k])

@@ -25,6 +25,8 @@ type runCmd struct {
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
 	Runs    int           `default:"1" placeholder:"K" help:"Measure in K processes, one after the other (1)."`
 
+	NoEnergy bool `help:"Leave out the energy pass, which takes a GPU about seven seconds beyond --max-time."`
+
 	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
 	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Where --baseline auto looks, see gpuprof baseline path."`
 
@@ -167,7 +169,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		s.plans = append(s.plans, measure.Plan{
 			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
 			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
-			Tool: tool(), Build: build, CacheDir: cache,
+			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy,
 		})
 	}
 	return s, nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,24 @@ func TestSweepGoesOnAfterFailure(t *testing.T) {
 	for _, r := range runs[:len(runs)-1] {
 		if r.Status == gpuprof.Complete {
 			t.Errorf("point %s is complete, want partial", r.Knobs["fail"])
+		}
+	}
+}
+
+func TestNoEnergyReachesEveryProcess(t *testing.T) {
+	for _, leave := range []bool{false, true} {
+		c := &runCmd{target: target{Preset: "small", Device: "host"}, NoEnergy: leave, Runs: 2, Warmup: "auto", Format: "table", Mode: "steady"}
+		c.Workload = "e3nn"
+		c.Output = []string{filepath.Join(t.TempDir(), "run.json")}
+		s, err := c.prepare(&app{ctx: t.Context(), quiet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.plans[0].NoEnergy != leave {
+			t.Errorf("--no-energy %t: the plan says %t", leave, s.plans[0].NoEnergy)
+		}
+		if got := slices.Contains(s.processArgs(0, "file"), "--no-energy"); got != leave {
+			t.Errorf("--no-energy %t: a process is told %t", leave, got)
 		}
 	}
 }
