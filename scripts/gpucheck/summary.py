@@ -107,18 +107,32 @@ def run_checks(runs, dry):
     return out
 
 
+def null_quantities(r):
+    """What an A/A comparison judges of a run: the step, the stage that matters most, and all the device does in a step."""
+    stages = {s["name"]: s["device"]["median"] for s in r.get("stages") or [] if s["parent"] == "step" and s.get("device")}
+    out = {"step": r["step"]["median"]}
+    if "tensor_product" in stages:
+        out["tensor_product"] = stages["tensor_product"]
+    if stages:
+        out["device"] = sum(stages.values())
+    return out
+
+
 def null_check(folder, dry):
     """The same program against itself: neighbours in time are paired, the first of a pair and the second in turn."""
     if not (folder / "null").exists():
         return []
-    medians = [r["step"]["median"] for p in sorted((folder / "null").glob("*.json.gz")) for r in read_runs(p) if r.get("step")]
-    pairs = [(medians[i], medians[i + 1]) if i % 4 == 0 else (medians[i + 1], medians[i]) for i in range(0, len(medians) - 1, 2)]
+    runs = [null_quantities(r) for p in sorted((folder / "null").glob("*.json.gz")) for r in read_runs(p) if r.get("step")]
+    pairs = [(runs[i], runs[i + 1]) if i % 4 == 0 else (runs[i + 1], runs[i]) for i in range(0, len(runs) - 1, 2)]
+    return [null_of(name, [a[name] / b[name] for a, b in pairs if name in a and name in b], dry) for name in ("step", "tensor_product", "device")]
+
+
+def null_of(name, ratios, dry):
     limit = f"median ratio within {NULL_LIMIT:.0%} of 1, no pair beyond {NULL_EACH:.0%}"
-    if dry or len(pairs) < 3:
-        return [check("null/e3nn", None, "dry" if dry else f"{len(pairs)} pairs are too few", None, limit)]
-    ratios = [a / b for a, b in pairs]
+    if dry or len(ratios) < 3:
+        return check(f"null/e3nn/{name}", None, "dry" if dry else f"{len(ratios)} pairs are too few", None, limit)
     middle, worst = statistics.median(ratios), max(abs(x - 1) for x in ratios)
-    return [check("null/e3nn", abs(middle - 1) <= NULL_LIMIT and worst <= NULL_EACH, f"{len(pairs)} pairs, median ratio {middle:.4f}, furthest {worst:.2%}", middle, limit)]
+    return check(f"null/e3nn/{name}", abs(middle - 1) <= NULL_LIMIT and worst <= NULL_EACH, f"{len(ratios)} pairs, median ratio {middle:.4f}, furthest {worst:.2%}", middle, limit)
 
 
 def measured(figures):
@@ -180,13 +194,6 @@ def missing(figures, peers):
     """What a reader of the table would look for, and why it is not there."""
     out = [f"{f['name']}: {f['note']}" for f in figures if f.get("value") is None and not f.get("dry") and f.get("note")]
     return out + [f"{p['name']}, {p['peer']}: {p['note']}" for p in peers if p.get("value") is None]
-
-
-def write(folder, result):
-    for name, text in (("summary.json", json.dumps(result, indent=1) + "\n"), ("summary.txt", render(result))):
-        aside = folder / (name + ".part")
-        aside.write_text(text)
-        aside.replace(folder / name)
 
 
 def quantity(v, unit):

@@ -21,20 +21,24 @@ sys.path.insert(0, str(HERE))
 
 import check  # noqa: E402
 import parts  # noqa: E402
+import runner  # noqa: E402
 import summary  # noqa: E402
 import unpack  # noqa: E402
 
 HEADER = {"started": "2026-01-02T03:04:05+00:00", "seconds": 400.0, "budget_s": 465, "dry": False, "ended": True, "made_by": {"version": "v1", "commit": "abc"}, "left_out": []}
 
 
-def a_run(workload="e3nn", preset="deepaw", high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False):
+def a_run(workload="e3nn", preset="deepaw", high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False, product=8e-4):
     return {"schema_version": "1.0.0", "status": status, "reason": "" if status == "complete" else "interrupted", "workload": workload, "preset": preset, "mode": "steady",
             "device": {"kind": kind, "name": "NVIDIA H200", "arch": "sm_90", "cores": 132, "cpu": "made up", "kernel": "6", "facts": {"driver": "580", "cuda": "13.0", **({"simulated": "true"} if simulated else {})}},
             "checks": [{"stage": "tp", "pass": True}], "overhead": {"ratio": 1.001, "ci95": [0.999, high]}, "step": {"median": step},
-            "stages": [{"name": "gru", "parent": "step", "device": {"median": step / 2}, "floor_s": step / 4}]}
+            "stages": [{"name": "gru", "parent": "step", "device": {"median": 1e-3}, "floor_s": step / 4},
+                       {"name": "tensor_product", "parent": "step", "device": {"median": product}, "floor_s": step / 4},
+                       {"name": "tp_csr", "parent": "tensor_product", "device": {"median": 7.0}, "floor_s": 0},
+                       {"name": "collate", "parent": "step", "device": None, "floor_s": 0}]}
 
 
-def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), csr=1e-3, dry=False):
+def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), products=(1.0,) * 8, csr=1e-3, dry=False):
     """Made-up results of a GPU, or of a dry run."""
     figures = [{"name": "tensor_product/deepaw/csr", "unit": "s", "value": csr, "floor": 6e-4, "limit": "fast", "pass": True, "extra": {"edges": 1}},
                {"name": "ceiling/copy", "unit": "B/s", "value": 4.3e12},
@@ -49,7 +53,7 @@ def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), csr=1e-3, dry=False
         (folder / name).write_text("".join(json.dumps(x) + "\n" for x in lines) + '{"cut')
     for sub in ("runs", "null", "traces", "logs"):
         (folder / sub).mkdir(exist_ok=True)
-    for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x)) for i, x in enumerate(nulls))):
+    for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x, product=8e-4 * products[i])) for i, x in enumerate(nulls))):
         with gzip.open(folder / (name + ".json.gz"), "wt") as f:
             json.dump(r, f)
     (folder / "traces" / "analysis.json").write_text(json.dumps([{"name": "item", "expected": ["item"], "first": "item", "planted": ["item"], "clean": [], "claim_ns": 1.2e6, "saved_ns": 1e6}]))
@@ -79,7 +83,7 @@ class Summary(Folder):
         result = self.build()
         states = self.states(result)
         self.assertEqual(result["verdict"], "pass", [c for c in result["checks"] if c["status"] == "fail"])
-        for name in ("null/e3nn", "run/e3nn-deepaw/overhead", "run/e3nn-deepaw/reference", "peer/e3nn/deepaw", "trace/item", "trace/item/claim", "tensor_product/deepaw/csr"):
+        for name in ("null/e3nn/step", "null/e3nn/tensor_product", "null/e3nn/device", "run/e3nn-deepaw/overhead", "run/e3nn-deepaw/reference", "peer/e3nn/deepaw", "trace/item", "trace/item/claim", "tensor_product/deepaw/csr"):
             self.assertEqual(states[name], "pass", name)
         self.assertEqual(states["peer/e3nn/mace-large"], "not-measured")
         row = next(r for r in result["table"] if r["name"] == "tensor_product/deepaw/csr")
@@ -92,7 +96,9 @@ class Summary(Folder):
         self.assertIn("4.3 TB/s", text)
 
     def test_what_has_to_fail(self):
-        for change, name in ((dict(nulls=(1.0, 1.03) * 3), "null/e3nn"), (dict(nulls=(1.0, 1.0, 1.0, 1.0, 1.0, 1.06)), "null/e3nn"), (dict(csr=5e-3), "peer/e3nn/deepaw")):
+        for change, name in ((dict(nulls=(1.0, 1.03) * 3), "null/e3nn/step"), (dict(nulls=(1.0, 1.0, 1.0, 1.0, 1.0, 1.06)), "null/e3nn/step"),
+                             (dict(products=(1.0, 1.03, 1.03, 1.0, 1.0, 1.03)), "null/e3nn/tensor_product"),
+                             (dict(products=(1.0, 1.13, 1.0, 1.0, 1.0, 1.0)), "null/e3nn/device"), (dict(csr=5e-3), "peer/e3nn/deepaw")):
             with self.subTest(change):
                 fill(self.dir, **change)
                 self.assertEqual(self.states(self.build())[name], "fail")
@@ -113,7 +119,12 @@ class Summary(Folder):
 
     def test_a_drift_is_no_difference(self):
         fill(self.dir, nulls=[1 + 0.002 * i for i in range(8)])
-        self.assertEqual(self.states(self.build())["null/e3nn"], "pass")
+        self.assertEqual(self.states(self.build())["null/e3nn/step"], "pass")
+
+    def test_a_noisy_host_does_not_hide_what_the_gpu_does(self):
+        fill(self.dir, nulls=(1.0, 1.3, 0.8, 1.0, 1.2, 1.0))
+        states = self.states(self.build())
+        self.assertEqual([states[f"null/e3nn/{n}"] for n in ("step", "tensor_product", "device")], ["fail", "pass", "pass"])
 
     def test_a_claim_that_is_too_large(self):
         fill(self.dir)
@@ -151,8 +162,8 @@ class Running(Folder):
     def runner(self, budget=60.0):
         out = self.dir / "out"
         out.mkdir()
-        args = argparse.Namespace(out=out, archive=self.dir / "r.tar.gz", budget=budget + check.RESERVE_S, dry_run=True)
-        return check.Runner(args, {"made_by": {}})
+        args = argparse.Namespace(out=out, archive=self.dir / "r.tar.gz", budget=budget + runner.RESERVE_S, dry_run=True)
+        return runner.Runner(check.TOOL, args, {"made_by": {}})
 
     def sh(self, name, text, **more):
         return parts.Command(name, ["bash", "-c", text], **more)
@@ -196,14 +207,14 @@ class Running(Folder):
         (self.dir / "runs" / "large.json.gz").write_bytes(os.urandom(9_000_000))
         with tempfile.TemporaryDirectory() as other:
             archive = pathlib.Path(other) / "r.tar.gz"
-            self.assertEqual(check.pack(self.dir, archive, dry=False), ["logs/huge.txt"])
-            self.assertLess(archive.stat().st_size, check.ARCHIVE_LIMIT)
+            self.assertEqual(runner.pack(self.dir, archive, check.TOOL.order), ["logs/huge.txt"])
+            self.assertLess(archive.stat().st_size, runner.ARCHIVE_LIMIT)
             with tarfile.open(archive) as tar:
                 names = tar.getnames()
             self.assertEqual(names[0], "results/summary.json")
             self.assertIn("results/runs/large.json.gz", names)
             self.assertFalse([n for n in names if "/bin/" in n])
-            check.pack(self.dir, archive, dry=True)
+            runner.pack(self.dir, archive, check.TOOL.order, check.TOOL.dry_order)
             with tarfile.open(archive) as tar:
                 self.assertFalse([n for n in tar.getnames() if n.startswith(("results/runs", "results/null", "results/logs"))])
 
@@ -216,9 +227,13 @@ class Running(Folder):
         program.chmod(0o755)
         for dry in (False, True):
             args = argparse.Namespace(out=self.dir, dry_run=dry, gpuprof=program, gpuprof_device="cuda", source=None, bundle=self.dir, python=sys.executable)
-            names = [c.name for c in parts.runs(parts.Table(args, self.dir, lambda: 60)).commands]
+            table = parts.Table(args, self.dir, lambda: 60)
+            names = [c.name for c in parts.runs(table).commands]
             self.assertEqual(sorted(names), sorted(f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry))
             self.assertEqual(names[-3:], ["e3nn-small", "gruflow-small", "collate-small"])
+            # The energy pass is dear: the main presets alone have it.
+            energy = [c.name for c in parts.runs(table).commands if "--no-energy" not in c.argv]
+            self.assertEqual(energy, [] if dry else parts.MAIN)
 
     def test_overhead_of_small_is_not_judged(self):
         fill(self.dir)
@@ -243,22 +258,61 @@ class Running(Folder):
         self.assertIn("/no/such/python cannot be started", got["peers"][1])
         self.assertEqual(r.write()["verdict"], "fail")
 
-    def test_pythons(self):
+    def table(self, python, left=60, dry=False):
+        args = argparse.Namespace(out=self.dir, dry_run=dry, gpuprof=None, gpuprof_device="cuda", source=None, bundle=self.dir, python=str(python))
+        return parts.Table(args, self.dir, lambda: left)
+
+    def python(self, script):
         python = self.dir / "python"
-        args = argparse.Namespace(out=self.dir, dry_run=False, gpuprof=None, gpuprof_device="cuda", source=None, bundle=self.dir, python=str(python))
-        for script, want, left in (("exit 0", "", 60), ("echo noise >&2; echo 'has no torch' >&2; exit 1", "has no torch; the peers", 60), ("exit 3", "ended with 3", 60),
-                                   ("exec sleep 60", "did not answer in time", 0)):
-            python.write_text("#!/bin/sh\n" + script + "\n")
-            python.chmod(0o755)
-            t = parts.Table(args, self.dir, lambda: left)
-            why = parts.python_lacks(t, "torch")
-            self.assertTrue(want in why and bool(want) == bool(why), why)
+        python.write_text("#!/bin/sh\n" + script + "\n")
+        python.chmod(0o755)
+        return python
+
+    def test_pythons(self):
+        for script, want, left in (("exit 0", ("", ""), 60), ("echo noise >&2; echo 'has no torch' >&2; exit 1", ("absent", "has no torch; the peers"), 60), ("exit 3", ("absent", "ended with 3"), 60),
+                                   ("exec sleep 60", ("not-run", "no more were left"), 0)):
+            python = self.python(script)
+            t = self.table(python, left)
+            status, why = parts.python_lacks(t, "torch")
+            self.assertEqual((status, want[1] in why and bool(want[1]) == bool(why)), (want[0], True), why)
             python.unlink()
-            self.assertEqual(parts.python_lacks(t, "torch"), why)  # asked once
-        args.python = sys.executable
-        args.dry_run = True
-        self.assertEqual(parts.python_lacks(parts.Table(args, self.dir, lambda: 60), "json"), "")
-        self.assertIn("has no nosuch and no such2", parts.python_lacks(parts.Table(args, self.dir, lambda: 60), "nosuch", "json", "such2"))
+            self.assertEqual(parts.python_lacks(t, "torch"), (status, why))  # asked once
+        self.assertEqual(parts.python_lacks(self.table(sys.executable, dry=True), "json"), ("", ""))
+        self.assertIn("has no nosuch and no such2", parts.python_lacks(self.table(sys.executable, dry=True), "nosuch", "json", "such2")[1])
+
+    def test_torch_is_imported_once(self):
+        asked = self.dir / "asked"
+        t = self.table(self.python(f'echo "$2" >>{asked}'))
+        for modules in (("torch",), ("torch", "e3nn"), ("torch",)):
+            self.assertEqual(parts.python_lacks(t, *modules), ("", ""))
+        lines = [l for l in asked.read_text().splitlines() if l]
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(sum("import sys, torch" in l for l in lines), 1)
+
+    def test_an_answer_that_never_comes(self):
+        self.addCleanup(setattr, parts, "ASK_S", parts.ASK_S)
+        parts.ASK_S = 1
+        self.assertEqual(parts.python_lacks(self.table(self.python("exec sleep 60")), "torch")[0], "absent")
+
+    def test_python_is_asked_only_where_there_is_time(self):
+        asked = self.dir / "asked"
+        t = self.table(self.python(f"touch {asked}; exit 3"))
+        for make in (parts.peers, parts.traces, parts.peers_compiled):
+            r = self.runner(budget=10)
+            r.run_part(make(t))
+            self.assertEqual(r.records[0]["status"], "not-run", make.__name__)
+            r.args.out.rmdir()
+        self.assertFalse(asked.exists())
+        r = self.runner()
+        r.run_part(parts.peers(t))
+        self.assertEqual((r.records[0]["status"], asked.exists()), ("absent", True))
+
+    def test_time_spent_asking_counts(self):
+        r = self.runner(budget=60)
+        left = [60.0, 60.0, 3.0]
+        r.left = lambda: left.pop(0)
+        r.run_part(parts.Part("x", 20, [self.sh("a", "true")], least=5, ask=lambda: (left.pop(0), ("", ""))[1]))
+        self.assertEqual((r.records[0]["status"], r.records[0]["commands"]), ("not-run", []))
 
     def test_stopped_from_outside(self):
         bundle = self.dir / "bundle"
@@ -288,9 +342,10 @@ class Unpacking(Folder):
         results.mkdir(exist_ok=True)
         fill(results)
         built = summary.build(results, HEADER, [a_part()])
-        summary.write(results, {**built, **(result or {})})
+        whole = {**built, **(result or {})}
+        runner.write_summary(results, whole, summary.render(whole))
         path = self.dir / "r.tar.gz"
-        check.pack(results, path, dry=False)
+        runner.pack(results, path, check.TOOL.order)
         if extra:
             with gzip.open(path) as f, tarfile.open(path.with_name("x.tar.gz"), "w:gz") as out, tarfile.open(fileobj=f) as old:
                 for m in old:
@@ -336,7 +391,7 @@ class Unpacking(Folder):
         for bad, word in ((a_run(simulated=True), "no GPU"), (a_run(kind="host"), "no GPU")):
             with gzip.open(self.dir / "results/runs/e3nn-deepaw.json.gz", "wt") as f:
                 json.dump(bad, f)
-            check.pack(self.dir / "results", self.dir / "r.tar.gz", dry=False)
+            runner.pack(self.dir / "results", self.dir / "r.tar.gz", check.TOOL.order)
             self.assertIn(word, self.unpack(self.dir / "r.tar.gz").stderr)
         self.assertFalse((self.dir / "root").exists())
 
@@ -344,7 +399,7 @@ class Unpacking(Folder):
         self.archive()
         with gzip.open(self.dir / "results/runs/e3nn-deepaw.json.gz", "wt") as f:
             json.dump(a_run(status="partial"), f)
-        check.pack(self.dir / "results", self.dir / "r.tar.gz", dry=False)
+        runner.pack(self.dir / "results", self.dir / "r.tar.gz", check.TOOL.order)
         out = self.unpack(self.dir / "r.tar.gz")
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertIn("not kept: runs/e3nn-deepaw.json.gz", out.stderr)
