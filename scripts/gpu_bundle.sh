@@ -21,8 +21,8 @@ for package in internal/cuda workloads/op internal/measure internal/gpucheck; do
   go test -c "${build[@]}" -ldflags '-s -w' -o "$aside/bin/$(basename "$package").test" "./$package"
 done
 
-cp scripts/gpucheck/gpu-check "$aside/"
-cp scripts/gpucheck/{check,parts,runner,summary,peers,traces}.py scripts/gpucheck/summary.schema.json "$aside/gpucheck/"
+cp scripts/gpucheck/gpu-{check,record} "$aside/"
+cp scripts/gpucheck/{check,record,gates,parts,runner,summary,peers,traces}.py scripts/gpucheck/summary.schema.json "$aside/gpucheck/"
 cp testdata/e3nn/vectors.json "$aside/data/e3nn-vectors.json"
 cp testdata/gruflow/vectors.json "$aside/data/gruflow-vectors.json"
 cp docs/gpu-check.md "$aside/README.md"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu-check as far as it goes without a GPU: its scripts' own tests, the bundle, a dry run of the bundle, and gpuprof's
-# CUDA device behind it on the simulated driver.
+# gpu-check and gpu-record as far as they go without a GPU: their scripts' own tests, the bundle, a dry run of the bundle,
+# and gpuprof's CUDA device behind it on the simulated driver.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch=$(mktemp -d)
@@ -20,6 +20,15 @@ if scripts/gpucheck/unpack.py "$scratch/dry.tar.gz" --root "$scratch/root" --gpu
   echo "gpucheck: unpack.py did not refuse a dry run: $(cat "$scratch/refusal.txt")" >&2
   exit 1
 fi
+
+started=$SECONDS
+"$scratch/bundle/gpu-record" --dry-run --source . --out "$scratch/record" --archive "$scratch/record.tar.gz" >"$scratch/record.txt" || { cat "$scratch/record.txt"; exit 1; }
+echo "gpucheck: dry run of gpu-record in $((SECONDS - started)) s"
+GPUCHECK_SUMMARY=$scratch/record/summary.json go test -count=1 -timeout 100s -run 'TestSummaryFollowsItsSchema' ./internal/gpucheck
+# What it records is taken as baselines.
+gunzip -c "$scratch/bundle/bin/gpuprof.gz" >"$scratch/gpuprof" && chmod +x "$scratch/gpuprof"
+"$scratch/gpuprof" baseline add "$scratch"/record/baselines/*.json.gz --dir "$scratch/baselines" --machine test --command gpu-record 2>&1 | grep -q 'e3nn-small.json: 1 session' ||
+  { echo 'gpucheck: the runs of gpu-record were not taken as baselines' >&2; exit 1; }
 
 # The name of the test binary makes it gpuprof, with a driver that only tests can give it.
 mkdir "$scratch/sim"

@@ -216,7 +216,7 @@ def grid(lines):
 
 
 def render(r):
-    out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"gpu-check {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
+    out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"{r.get('tool', 'gpu-check')} {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
            f"{r['device'].get('name', 'no device was reached')}, gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
     table = [["WHAT", "MEASURED", "FLOOR", "x FLOOR", "BEST PEER", "PEER / OURS"]]
     for row in r["table"]:
