@@ -11,13 +11,13 @@ type Ledger struct {
 }
 
 // room is what can be claimed of a device.
-type room struct{ starved, busy Spans }
+type room struct{ starved, busy, queued Spans }
 
 // NewLedger is a ledger with nothing claimed.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]*room{}, claimed: map[int]Spans{}}
 	for _, d := range x.Devices {
-		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady)}
+		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued.And(x.Steady)}
 	}
 	return l
 }
@@ -42,6 +42,17 @@ func (l *Ledger) ClaimGPU(device int, want Spans) Spans {
 		return nil
 	}
 	return l.grant(device, want, r.busy)
+}
+
+// ClaimQueued claims time in which the device had an operation and had not begun
+// it: the part of want in which that is so, in the steady part and not yet
+// claimed.
+func (l *Ledger) ClaimQueued(device int, want Spans) Spans {
+	r := l.steady[device]
+	if r == nil {
+		return nil
+	}
+	return l.grant(device, want, r.queued)
 }
 
 // Claimed is what has been granted of a device.

@@ -4,7 +4,9 @@ import "fmt"
 
 // allocatorChurn: the program takes device memory from the driver, or gives it
 // back, in at least two steady steps; PyTorch's allocator should long have
-// what it needs. It claims the starved time of those calls.
+// what it needs. It claims the starved time those calls cause (see lead): a
+// release waits for all work on the device, so what the host does after it
+// finds the device idle too.
 func (c *ruleContext) allocatorChurn() []Finding {
 	var mallocs, frees int
 	var host int64
@@ -13,11 +15,13 @@ func (c *ruleContext) allocatorChurn() []Finding {
 	s := c.newSites()
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind != API || !c.is(h.Name, markAlloc|markFree) || !c.x.InSteady(h.Start) {
+		if h.Kind != API || !c.is(h.Name, markAlloc|markFree) {
 			continue
 		}
+		p := c.t.processOf(h.Lane)
+		byProcess[p] = append(byProcess[p], Span{h.Start, h.End})
 		step := c.stepOf(h.Start)
-		if step < 0 {
+		if step < 0 || !c.x.InSteady(h.Start) {
 			continue
 		}
 		steps[step] = true
@@ -27,8 +31,6 @@ func (c *ruleContext) allocatorChurn() []Finding {
 			frees++
 		}
 		host += h.Dur()
-		p := c.t.processOf(h.Lane)
-		byProcess[p] = append(byProcess[p], Span{h.Start, h.End})
 		s.host(int32(i), h.Dur())
 	}
 	if len(steps) < 2 {
@@ -41,7 +43,7 @@ func (c *ruleContext) allocatorChurn() []Finding {
 				v = append(v, spans...)
 			}
 		}
-		return UnionOf(v)
+		return c.lead(d, UnionOf(v), nil, func(*stall) bool { return false })
 	})
 	f := c.finding(cl, fmt.Sprintf("the allocator goes to the driver in %d steps (%s, %s, %s)", len(steps),
 		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(host)))
@@ -55,7 +57,7 @@ func (c *ruleContext) allocatorChurn() []Finding {
 	f.Sites = s.top()
 	f.Knob = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
 	f.Command = "gpuprof tune gruflow --knob pool_trim"
-	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the allocations after it are slow: the cost can reach beyond the calls claimed here")
+	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: claimed is the idle time that causes, no more than the calls took")
 	return []Finding{f}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // dataDependentShape: nonzero, unique and masked_select must know how much
 // they found before they can allocate the result, so they wait for the device.
-// It claims the starved time from the end of the wait to the next launch.
+// It claims the starved time the wait causes (see lead).
 func (c *ruleContext) dataDependentShape() []Finding {
 	own := func(s *stall) bool { return s.by == ownedByShape }
 	count, last := 0, int32(-1)
@@ -29,7 +29,7 @@ func (c *ruleContext) dataDependentShape() []Finding {
 		return nil
 	}
 	_, host := c.hostTime(own)
-	cl := c.claimHost(c.restart(own))
+	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(ops))
 	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(count, "operator", "operators"), strings.Join(names, ", "), c.perStep(host)))
 	f.Evidence["operators"] = count

@@ -5,7 +5,7 @@ import "fmt"
 // deterministicSort: kernels that sort, under operators that sort their
 // indices when asked to add in a fixed order. embedding_dense_backward sorts
 // in any mode and does not count. It claims the sorts' time that nothing else
-// overlaps; suspected, since index_put_ with accumulate=True sorts in any mode.
+// overlaps, and what the device needs to begin each; suspected, since index_put_ with accumulate=True sorts in any mode.
 func (c *ruleContext) deterministicSort() []Finding {
 	if !c.named(markSort) || !c.named(markSortUser) {
 		return nil
@@ -26,7 +26,7 @@ func (c *ruleContext) deterministicSort() []Finding {
 
 // deterministicFill: kernels that fill memory inside operators that only
 // allocate: deterministic mode fills what is uninitialised. It claims their
-// time that nothing else overlaps.
+// time that nothing else overlaps, and what the device needs to begin each.
 func (c *ruleContext) deterministicFill() []Finding {
 	if !c.named(markFill) || !c.named(markEmpty) {
 		return nil
@@ -46,7 +46,7 @@ func (c *ruleContext) deterministicFill() []Finding {
 }
 
 // suspect is the common part of both: the kernels pick chooses, their
-// exclusive time claimed, evidence and places.
+// exclusive time and the waits for them claimed, evidence and places.
 func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}
@@ -66,7 +66,7 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bo
 		return Finding{}, false
 	}
 	exposed := c.exclusives(pick)
-	cl := c.claimGPU(func(d *ruleDevice) Spans { return exposed[d.Device] })
+	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
 	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, plural(kernels, "kernel", "kernels"), c.perStep(ns)))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns

@@ -8,12 +8,12 @@ import (
 )
 
 // explicitSync: calls that wait for a stream, an event or the whole device. It
-// claims the starved time from their end to the next launch. Calls inside
-// item() and operators whose shape depends on data are counted here and
-// claimed by those rules.
+// claims the starved time they cause (see lead). Calls inside item() and
+// operators whose shape depends on data, and those that end a copy to pageable
+// memory, are counted here and claimed by those rules.
 func (c *ruleContext) explicitSync() []Finding {
 	isSync := func(s *stall) bool { return s.copy < 0 }
-	own := func(s *stall) bool { return isSync(s) && s.owner < 0 }
+	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
 	var owned, inCopies, free int
 	byName := map[string]int{}
 	sites := c.newSites()
@@ -27,7 +27,7 @@ func (c *ruleContext) explicitSync() []Finding {
 			owned++
 			continue
 		}
-		if c.endsHiddenSync(i) {
+		if s.ends {
 			inCopies++
 			continue
 		}
@@ -42,7 +42,7 @@ func (c *ruleContext) explicitSync() []Finding {
 		return nil
 	}
 	calls, host := c.hostTime(isSync)
-	cl := c.claimHost(c.restart(own))
+	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(byName))
 	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(host)))
 	f.Evidence["calls"] = calls
@@ -59,7 +59,7 @@ func (c *ruleContext) explicitSync() []Finding {
 		f.Knob = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
 		f.Command = "gpuprof tune collate --knob pinned,async_copy"
 	}
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between its end and the next launch")
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
 	return []Finding{f}
 }
 
@@ -71,17 +71,6 @@ func (c *ruleContext) inCopy(h int32) bool {
 	}
 	n := c.t.Name(c.t.Host[op].Name)
 	return n == "aten::copy_" || n == "aten::_to_copy" || n == "aten::to"
-}
-
-// endsHiddenSync says whether a synchronise call follows, in the same
-// operator, a copy to pageable memory: the way PyTorch makes such a copy.
-func (c *ruleContext) endsHiddenSync(i int) bool {
-	s := &c.stalls[i]
-	if i == 0 || c.x.Parent(s.host) < 0 {
-		return false
-	}
-	p := &c.stalls[i-1]
-	return p.copy >= 0 && c.t.GPU[p.copy].Memory == Pageable && c.x.Parent(p.host) == c.x.Parent(s.host)
 }
 
 // snake is a function name in the style of evidence keys: cudaStreamSynchronize

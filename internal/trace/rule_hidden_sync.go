@@ -3,13 +3,13 @@ package trace
 import "fmt"
 
 // hiddenSync: a copy from the device into pageable host memory returns only
-// once it is done, whatever non_blocking says. It claims the starved time from
-// the end of the copy's call to the next launch. Copies inside item() and
-// inside operators whose shape depends on data are counted here and claimed by
-// those rules, which say more about where to look.
+// once it is done, whatever non_blocking says. It claims the starved time that
+// causes (see lead). Copies inside item() and inside operators whose shape
+// depends on data are counted here and claimed by those rules, which say more
+// about where to look.
 func (c *ruleContext) hiddenSync() []Finding {
 	pageable := func(s *stall) bool { return s.copy >= 0 && c.t.GPU[s.copy].Memory == Pageable }
-	own := func(s *stall) bool { return pageable(s) && s.owner < 0 }
+	own := func(s *stall) bool { return (pageable(s) || s.ends) && s.owner < 0 }
 	var copies, inItem, inShape int
 	var bytes, gpu int64
 	all, mine := c.newSites(), c.newSites()
@@ -34,7 +34,7 @@ func (c *ruleContext) hiddenSync() []Finding {
 		return nil
 	}
 	_, host := c.hostTime(pageable)
-	cl := c.claimHost(c.restart(own))
+	cl := c.claimHost(c.goneWith(own))
 	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", plural(copies, "copy", "copies"), c.perStep(host)))
 	f.Evidence["copies"] = copies
 	f.Evidence["copies_in_item"] = inItem
@@ -54,6 +54,6 @@ func (c *ruleContext) hiddenSync() []Finding {
 	case inItem+inShape > 0:
 		f.Caveats = append(f.Caveats, plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
 	}
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between the end of the copy and the next launch")
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
 	return []Finding{f}
 }

@@ -5,7 +5,7 @@ import "fmt"
 // item: item(), float(t), int(t), bool(t) of a tensor on the device. The
 // operator counts only when it encloses a synchronise call or a copy to the
 // host on its own thread: item() of a CPU tensor waits for nothing. It claims
-// the starved time from the end of the wait to the next launch.
+// the starved time the wait causes (see lead).
 func (c *ruleContext) item() []Finding {
 	own := func(s *stall) bool { return s.by == ownedByItem }
 	reads, last := 0, int32(-1)
@@ -29,7 +29,7 @@ func (c *ruleContext) item() []Finding {
 		}
 	}
 	_, host := c.hostTime(own)
-	cl := c.claimHost(c.restart(own))
+	cl := c.claimHost(c.goneWith(own))
 	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", plural(reads, "read", "reads"), c.perStep(host)))
 	f.Evidence["reads"] = reads
 	f.Evidence["reads_step"] = float64(reads) / float64(c.steps)
@@ -38,6 +38,6 @@ func (c *ruleContext) item() []Finding {
 	f.Sites = sites.top()
 	f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
 	f.Command = "gpuprof tune gruflow --knob item_reads"
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is only the idle time between its end and the next launch")
+	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
 	return []Finding{f}
 }

@@ -9,36 +9,44 @@ const smallCopy = 64 << 10
 // pageableH2D: large copies to the device from pageable memory, which the
 // driver stages through a pinned buffer. It claims the time no other operation
 // overlaps, less what pinned copies of the same bytes would take at the rate
-// pinned copies reach in this trace. Where the trace has none there is nothing
-// to compare with, and no claim.
+// pinned copies reach in this trace; the time the device waits for the staging
+// to begin; and the starved time after the call, which returns only when all is
+// staged (see lead): a pinned copy would let the host go on at once. Where the
+// trace has no pinned copy there is nothing to compare with, and no claim.
 func (c *ruleContext) pageableH2D() []Finding {
-	isPageable := func(op *GPU) bool {
-		return op.Kind == Memcpy && op.Dir == H2D && op.Memory == Pageable && op.Bytes >= smallCopy
-	}
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
-	byDevice := map[int]int64{}
+	byDevice, calls := map[int]int64{}, map[int][]Span{}
 	s := c.newSites()
 	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
-		if !isPageable(op) {
+		if !largePageable(op) {
 			return
 		}
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
 		byDevice[d.Device] += op.Bytes
 		if op.Launch >= 0 {
-			host += c.t.Host[op.Launch].Dur()
+			h := &c.t.Host[op.Launch]
+			host += h.Dur()
+			calls[d.Device] = append(calls[d.Device], Span{h.Start, h.End})
 		}
 		s.gpu(g, op.Dur())
 	})
 	if copies == 0 {
 		return nil
 	}
-	exposed := c.exclusives(func(g int32) bool { return isPageable(&c.t.GPU[g]) })
+	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
+	exposed := c.exclusives(pick)
 	rate, pinned := c.pinnedRate()
 	cl := claim{device: -1}
 	if rate > 0 {
-		cl = c.claimGPU(func(d *ruleDevice) Spans {
+		cl = c.grant(func(d *ruleDevice) Spans {
 			e := exposed[d.Device]
-			return e.first(e.Total() - int64(float64(byDevice[d.Device])/rate))
+			less := e.first(e.Total() - int64(float64(byDevice[d.Device])/rate)).And(d.steady)
+			got := c.l.ClaimGPU(d.Device, less).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, true)))
+			if c.quality.linksBroken {
+				return got
+			}
+			late := c.lead(d, UnionOf(calls[d.Device]), less, func(*stall) bool { return false })
+			return got.Or(c.l.ClaimHost(d.Device, late.Minus(d.doubt)))
 		})
 	}
 	c.copyNS = cl.ns
@@ -60,6 +68,11 @@ func (c *ruleContext) pageableH2D() []Finding {
 		f.Caveats = append(f.Caveats, "no number: the trace has no copy from pinned memory whose rate could be compared")
 	}
 	return []Finding{f}
+}
+
+// largePageable says whether an operation is a copy of the kind looked for.
+func largePageable(op *GPU) bool {
+	return op.Kind == Memcpy && op.Dir == H2D && op.Memory == Pageable && op.Bytes >= smallCopy
 }
 
 // pinnedRate is what copies from pinned memory to the device reach in this

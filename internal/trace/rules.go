@@ -71,10 +71,15 @@ type ruleContext struct {
 	names   []nameFacts
 	devices []*ruleDevice
 	quality traceQuality
+	// lived is the time of all steps, also of those left out.
+	lived Spans
 	// wall are the instants some device was granted; used with several devices only.
 	wall Spans
 	// stalls are the host calls that wait for a device, by lane, then start.
 	stalls []stall
+	// others are those of steps left out.
+	others   []stall
+	blockers []blocker
 	// launches are the starts of calls that launch something, by process.
 	launches map[int32][]int64
 	tf32NS   int64            // claimed by no-tf32
@@ -97,6 +102,7 @@ type ruleDevice struct {
 func newRuleContext(x *Index, l *Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]int64{}}
 	c.names = describeRuleNames(x.T)
+	c.lived = x.lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}
 		if d.Device < len(x.T.Devices) {
@@ -114,7 +120,8 @@ func newRuleContext(x *Index, l *Ledger) *ruleContext {
 	}
 	c.findLaunches()
 	c.quality = c.judge()
-	c.stalls = c.findStalls()
+	c.stalls, c.others = c.findStalls()
+	c.blockers = c.findBlockers()
 	return c
 }
 
@@ -148,6 +155,14 @@ func (c *ruleContext) withhold(d *ruleDevice, want Spans) {
 // the finding overlaps.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) Spans) claim {
 	return c.grant(func(d *ruleDevice) Spans { return c.l.ClaimGPU(d.Device, want(d).And(d.steady)) })
+}
+
+// claimOps is claimGPU for operations that would not run at all: with the time
+// the device needed to begin each.
+func (c *ruleContext) claimOps(pick func(g int32) bool, want func(*ruleDevice) Spans) claim {
+	return c.grant(func(d *ruleDevice) Spans {
+		return c.l.ClaimGPU(d.Device, want(d).And(d.steady)).Or(c.l.ClaimQueued(d.Device, d.waits(c, pick, false)))
+	})
 }
 
 // claim is what a finding was granted: the device that gains most.

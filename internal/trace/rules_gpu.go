@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // findOwn lists the operations that belong to the steps findings speak of: by
 // their launch where that is known, for a device may still be busy with the
@@ -45,6 +48,25 @@ func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) Spans {
 		}
 	}
 	return UnionOf(in).Minus(UnionOf(out)).And(d.steady)
+}
+
+// waits are the times in which a device does nothing because the next operation,
+// which pick chooses, was launched and has not begun: they go when it goes.
+// Where the device starved before, the next operation would have to begin as
+// well; such waits count only if late says so.
+func (d *ruleDevice) waits(c *ruleContext, pick func(g int32) bool, late bool) Spans {
+	var out []Span
+	for i, g := range d.Ops {
+		if !d.mine[i] || !pick(g) {
+			continue
+		}
+		start := c.t.GPU[g].Start
+		at, found := slices.BinarySearchFunc(d.Queued, start, func(s Span, t int64) int { return cmp.Compare(s.End, t) })
+		if found && (late || d.Starved.before(d.Queued[at].Start) != d.Queued[at].Start) {
+			out = append(out, d.Queued[at])
+		}
+	}
+	return UnionOf(out).And(d.steady)
 }
 
 // named says whether any name of the trace carries a mark: most rules have

@@ -27,16 +27,16 @@ func ruleScenes() []ruleScene {
 	return []ruleScene{
 		// a fetch of 3,002 us, in the first 1,383 of which the device works
 		{rule: "dataloader-stall", claim: 2 * 1619 * us, fires: sceneLoader(3000 * us), quiet: sceneLoader(60 * us)},
-		// 5 synchronise, 2 ends of operators, 150 work, 1 start of one
-		{rule: "hidden-sync", claim: 2 * 158 * us, fires: sceneCopyBack(trace.Pageable, true), quiet: sceneCopyBack(trace.Pinned, false)},
-		// 200 work, 1 start of an operator
-		{rule: "explicit-sync", claim: 2 * 201 * us, fires: sceneSync("cudaDeviceSynchronize"), quiet: sceneSync("cudaEventQuery")},
-		// 2 ends of operators, 120 work, 1 start of one
-		{rule: "item", claim: 2 * 123 * us, fires: sceneItem(true), quiet: sceneItem(false)},
-		// 1 end of an operator, 80 work, 1 start of one
-		{rule: "data-dependent-shape", claim: 2 * 82 * us, fires: sceneNonzero(true), quiet: sceneNonzero(false)},
-		// 1 MiB at 2 bytes a ns less 1 MiB at 8
-		{rule: "pageable-h2d", claim: 2 * (1<<19 - 1<<17), fires: scenePageable(1 << 20), quiet: scenePageable(32 << 10)},
+		// 3 until the copy's call returns, 5 synchronise, 2 ends of operators, 150 work, 1 start of one
+		{rule: "hidden-sync", claim: 2 * 161 * us, fires: sceneCopyBack(trace.Pageable, true), quiet: sceneCopyBack(trace.Pinned, false)},
+		// 3 until the call returns, 200 work, 1 start of an operator
+		{rule: "explicit-sync", claim: 2 * 204 * us, fires: sceneSync("cudaDeviceSynchronize"), quiet: sceneSync("cudaEventQuery")},
+		// 3 until the copy's call returns, 5 synchronise, 2 ends of operators, 120 work, 1 start of one
+		{rule: "item", claim: 2 * 131 * us, fires: sceneItem(true), quiet: sceneItem(false)},
+		// 3 until the call returns, 1 end of an operator, 80 work, 1 start of one
+		{rule: "data-dependent-shape", claim: 2 * 85 * us, fires: sceneNonzero(true), quiet: sceneNonzero(false)},
+		// 1 MiB at 2 bytes a ns less 1 MiB at 8; 3 until the call returns, 1 end of an operator, 1 start of one
+		{rule: "pageable-h2d", claim: 2 * (1<<19 - 1<<17 + 5*us), fires: scenePageable(1 << 20), quiet: scenePageable(32 << 10)},
 		// the copies
 		{rule: "exposed-copy", claim: 2 * 200 * us, fires: sceneCopies(7), quiet: sceneCopies(20)},
 		// twice 5 gaps of 9 us, and 2 and 11 us where the steps begin
@@ -47,8 +47,8 @@ func ruleScenes() []ruleScene {
 		{rule: "no-tf32", claim: 2 * 2 * 140 * us, fires: sceneGEMM(8, sgemm), quiet: sceneGEMM(8, tf32gemm)},
 		// seven eighths of 160 us
 		{rule: "no-amp", claim: 2 * 2 * 140 * us, fires: sceneGEMM(7, "volta_sgemm_128x64_tn"), quiet: sceneGEMM(8, bf16gemm)},
-		// 3 of the release after the last kernel, 90 the allocation
-		{rule: "allocator-churn", claim: 2 * 93 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
+		// 3 of the release after the last kernel, 90 the allocation, 2 starts and an end of operators
+		{rule: "allocator-churn", claim: 2 * 96 * us, fires: sceneAllocator(true), quiet: sceneAllocator(false)},
 		// the sorts of index_put_, not those of sort()
 		{rule: "deterministic", claim: 2 * 30 * us, fires: sceneSort("aten::_index_put_impl_"), quiet: sceneSort("aten::embedding_dense_backward")},
 		// the fills

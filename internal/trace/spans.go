@@ -127,6 +127,20 @@ func (a Spans) Contains(at int64) bool {
 	return found && i < len(a)
 }
 
+// before is the end of the last piece that ends at or before an instant, 0 none.
+func (a Spans) before(at int64) int64 {
+	i, _ := slices.BinarySearchFunc(a, at, func(s Span, t int64) int {
+		if s.End <= t {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 {
+		return 0
+	}
+	return a[i-1].End
+}
+
 // TotalIn is the length in ns of the part of the set inside w. It allocates
 // nothing.
 func (a Spans) TotalIn(w Span) int64 {

@@ -32,7 +32,7 @@ func (x *Index) findSteps() {
 	case x.annotatedSteps(launches):
 	case x.optimizerSteps(launches):
 	default:
-		x.StepSource = "whole trace"
+		x.StepSource = wholeTrace
 		x.Steady = Spans{x.Span}
 		if x.Span.Len() == 0 {
 			x.Steady = nil
@@ -47,16 +47,31 @@ func (x *Index) findSteps() {
 	} else {
 		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out; record at least three")
 	}
+	x.Steady = x.union(func(s *StepSpan) bool { return !s.Dropped })
+}
+
+// union is the time of the steps that ok accepts, each up to the next one.
+func (x *Index) union(ok func(*StepSpan) bool) Spans {
+	var out []Span
 	for i := range x.Steps {
-		if s := &x.Steps[i]; !s.Dropped {
+		if s := &x.Steps[i]; ok(s) {
 			end := s.Full.End
 			if i+1 < len(x.Steps) {
 				end = min(end, x.Steps[i+1].Host.Start)
 			}
-			x.Steady = append(x.Steady, Span{s.Host.Start, end})
+			out = append(out, Span{s.Host.Start, end})
 		}
 	}
-	x.Steady = UnionOf(x.Steady)
+	return UnionOf(out)
+}
+
+// lived is the time of all steps, also of those left out: without what the
+// profiler does between them. In a trace without steps it is the whole.
+func (x *Index) lived() Spans {
+	if x.StepSource == wholeTrace {
+		return x.Steady
+	}
+	return x.union(func(*StepSpan) bool { return true })
 }
 
 func (x *Index) warn(code, text string) { x.Warnings = append(x.Warnings, Warning{code, text}) }
