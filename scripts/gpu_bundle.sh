@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build everything that a GPU machine without Go needs to run gpu-check into one folder (gpu-bundle/), under 40 MB.
+# Build everything that a GPU machine without Go needs to run gpu-check and gpu-record into one folder (gpu-bundle/), under 40 MB.
 #
 #   scripts/gpu_bundle.sh [FOLDER]      VERSION and COMMIT from the environment
 set -euo pipefail
@@ -53,4 +53,4 @@ fi
 rm -rf "$out"
 mv "$aside" "$out"
 trap - EXIT
-echo "gpu-bundle: $out, $size bytes; copy it to the GPU machine and run ./gpu-check there"
+echo "gpu-bundle: $out, $size bytes; copy it to the GPU machine and run ./gpu-check and ./gpu-record there"

@@ -98,13 +98,15 @@ def gate_checks(folder, dry):
                                       ("more", "gates/slowed", ("regressed",), f"at least {FOUND:.0%} called slower")):
         counts = doc["counts"].get(kind, {})
         n = counts.get("comparisons", 0)
-        found = sum(counts.get("step", {}).get(v, 0) for v in called)
-        if dry or n == 0:
-            out.append(summary.check(name, None, "dry" if dry else "no comparison was reached", None, limit))
-            continue
-        what = f"{doc['planted']:+.1%} of work" if kind == "more" else "the same work"
-        text = f"{what}: {n} comparisons, {', '.join(f'{v} {k}' for k, v in sorted(counts['step'].items()))}"
-        out.append(summary.check(name, found >= FOUND * n if kind == "more" else found == 0, text, found, limit))
+        what = "the same work" if kind == "same" else f"{doc['planted']:+.1%} of work"
+        for metric in ("step", "step/tensor_product"):
+            of = f"{name}/{metric.rpartition('/')[2]}"
+            found = sum(counts.get(metric, {}).get(v, 0) for v in called)
+            if dry or n == 0:
+                out.append(summary.check(of, None, "dry" if dry else "no comparison was reached", None, limit))
+                continue
+            text = f"{what}: {n} comparisons, {', '.join(f'{v} {k}' for k, v in sorted(counts[metric].items()))}"
+            out.append(summary.check(of, found >= FOUND * n if kind == "more" else found == 0, text, found, limit))
     return out
 
 

@@ -167,7 +167,8 @@ class Record(Folder):
             (self.dir / folder).mkdir(exist_ok=True)
         with gzip.open(self.dir / "baselines/e3nn-deepaw.json.gz", "wt") as f:
             json.dump(a_run(status=status), f)
-        counts = {"same": {"comparisons": sum(same.values()), "step": same}, "more": {"comparisons": sum(more.values()), "step": more}}
+        counts = {"same": {"comparisons": sum(same.values()), "step": same, "step/tensor_product": {"same": 21}},
+                  "more": {"comparisons": sum(more.values()), "step": more, "step/tensor_product": {"regressed": 21}}}
         (self.dir / "gates/gates.json").write_text(json.dumps({"planted": 0.0504, "counts": counts if same else {}}))
         (self.dir / "tune/tune-e3nn-deepaw.json").write_text(json.dumps({"status": "complete", "recommended": {"text": "graph=on: time x0.9"}}))
         (self.dir / "claims/claims.json").write_text(json.dumps({"status": "partial", "claims": [{"verdict": "confirmed"}, {"verdict": "none"}, {"verdict": "none"}]}))
@@ -181,7 +182,9 @@ class Record(Folder):
             self.fill(same, more)
             result = self.build()
             states = {c["name"]: c["status"] for c in result["checks"]}
-            self.assertEqual((states["gates/unchanged"], states["gates/slowed"]), want)
+            self.assertEqual((states["gates/unchanged/step"], states["gates/slowed/step"]), want)
+            product = "pass" if same else "not-measured"  # judged by itself
+            self.assertEqual((states["gates/unchanged/tensor_product"], states["gates/slowed/tensor_product"]), (product, product))
             self.assertEqual(result["verdict"], "fail" if "fail" in want else "pass")
 
     def test_the_summary(self):
