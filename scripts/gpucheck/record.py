@@ -25,7 +25,7 @@ def baselines(t):
     for workload, preset in BASELINES:
         if t.dry and preset != "deepaw":
             continue
-        out.append(t.run("baselines", f"{workload}-{preset}", workload, t.pick(preset, "small"), *t.pick([], t.small(workload)), seconds=3, processes=t.pick(PROCESSES, 2), limit=45))
+        out.append(t.run("baselines", f"{workload}-{preset}", workload, t.pick(preset, "small"), *t.pick([], t.small(workload)), seconds=4, processes=t.pick(PROCESSES, 2), limit=45))
     return t.part("baselines", t.pick(130, 60), out, least=20 if not t.dry else 5)
 
 
