@@ -73,7 +73,7 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 		return err
 	}
 	sl := &s.slots[0]
-	t.edges = s.collate(sl, 0)
+	t.edges = s.batches.collate(&sl.host, 0)
 	if err := s.send(sl, t.edges, silent{}); err != nil {
 		return err
 	}

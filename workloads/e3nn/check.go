@@ -68,7 +68,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
-	c.edges = s.collate(sl, c.batch)
+	c.edges = s.batches.collate(&sl.host, c.batch)
 	rowptr := gpuprof.Ints(sl.host.rowptr)
 	c.rows = pickRows(rng, rowptr, whole)
 	if err := c.collateAndCopy(sl); err != nil {

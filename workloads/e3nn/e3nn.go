@@ -7,8 +7,9 @@
 //
 // The package reads top down: model.go says what is computed, input.go on
 // what, knobs.go how, session.go and memory.go allocate, bind.go binds (with
-// autotune.go and graph.go), step.go is the timed step, check.go compares with
-// the float64 formulas of reference.go.
+// autotune.go and graph.go), step.go is the timed step, whose batches collate.go
+// makes with the goroutines of crew.go, check.go compares with the float64
+// formulas of reference.go.
 package e3nn
 
 import (

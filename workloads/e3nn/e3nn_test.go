@@ -31,7 +31,7 @@ func openHost(t *testing.T, limit int64) gpuprof.Device {
 }
 
 // resolve makes a config from "knob=value" strings.
-func resolve(t *testing.T, preset string, set ...string) gpuprof.Config {
+func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
 	t.Helper()
 	s := gpuprof.Settings{}
 	for _, kv := range set {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
@@ -111,6 +112,7 @@ func (s *session) allocate(ctx context.Context) error {
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
+	s.batches = newCollator(s.in, collators(s.in, s.dev.Info().Kind, runtime.GOMAXPROCS(0)))
 	return s.bind(ctx)
 }
 

@@ -28,6 +28,7 @@ type session struct {
 	main, copies gpuprof.Stream // the same with streams=1
 	mem          op.Arena
 	slots        [depth]slot
+	batches      *collator
 	item         gpuprof.Buffer // pageable: where .item() lands
 	stages       []gpuprof.Stage
 	index        [stageCount]int // of each stage in stages
@@ -186,6 +187,7 @@ func (s *session) Input() map[string]any {
 	in["irreps_in"], in["irreps_out"] = s.last().In.String(), s.last().Out.String()
 	in["paths"], in["weights_per_edge"] = paths, weights
 	in["products"] = s.whatMultiplies()
+	in["collate_threads"] = s.batches.threads()
 	if s.graphs.made > 0 {
 		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
 	}
@@ -228,5 +230,6 @@ func (s *session) Close() error {
 	for _, b := range s.closers {
 		errs = append(errs, b.Close())
 	}
+	s.batches.close()
 	return errors.Join(append(errs, s.mem.Free())...)
 }

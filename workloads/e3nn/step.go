@@ -1,9 +1,6 @@
 package e3nn
 
-import (
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/structure"
-)
+import "github.com/gpuprof/gpuprof"
 
 // Step implements gpuprof.Session: one batch through the whole pipeline.
 func (s *session) Step(i int, p gpuprof.Probe) error {
@@ -22,7 +19,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	}
 	batch := i % len(s.in.batches)
 	sp := p.Begin(s.index[stCollate], nil)
-	edges := s.collate(sl, batch)
+	edges := s.batches.collate(&sl.host, batch)
 	p.End(sp)
 	if err := s.send(sl, edges, p); err != nil {
 		return err
@@ -61,24 +58,6 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 		p.End(sp)
 	}
 	return nil
-}
-
-// collate finds the neighbours of a batch's points and lays them out as rows.
-func (s *session) collate(sl *slot, batch int) int {
-	limit := s.in.edges[batch]
-	rowptr, dst := gpuprof.Ints(sl.host.rowptr), gpuprof.Ints(sl.host.dst)
-	e := structure.Edges{Src: gpuprof.Ints(sl.host.src)[:0], Vec: gpuprof.Floats(sl.host.vec)[:0]}
-	rowptr[0] = 0
-	for r, point := range s.in.batches[batch] {
-		if at := len(e.Src); at < limit {
-			s.in.finder.Append(&e, s.in.point(point), s.in.atoms)
-			for j := at; j < min(len(e.Src), limit); j++ {
-				dst[j] = int32(r)
-			}
-		}
-		rowptr[r+1] = int32(min(len(e.Src), limit))
-	}
-	return limit
 }
 
 // send copies a batch to the device, with streams=2 beside whatever runs there.

@@ -1,0 +1,119 @@
+package e3nn
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Every row is done once, in any number of loops after any number of calls.
+func TestCrewDoesEveryRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCrew(rapid.IntRange(2, 5).Draw(t, "threads"), rapid.IntRange(1, 9).Draw(t, "chunk"))
+		defer c.close()
+		for range rapid.IntRange(1, 20).Draw(t, "loops") {
+			loop := c.run
+			if rapid.Bool().Draw(t, "follow") {
+				loop = c.follow
+			}
+			done := make([]atomic.Int32, rapid.IntRange(0, 100).Draw(t, "rows"))
+			loop(len(done), math.MaxInt64, func(lo, hi int) int {
+				for i := lo; i < hi; i++ {
+					done[i].Add(1)
+				}
+				return hi - lo
+			})
+			for i := range done {
+				if n := done[i].Load(); n != 1 {
+					t.Fatalf("row %d of %d was done %d times", i, len(done), n)
+				}
+			}
+		}
+	})
+}
+
+// Who stops early has done all rows up to some, and these came to enough.
+func TestCrewStopsWhenItHasEnough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		worth := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 100).Draw(t, "worth")
+		enough := int64(rapid.IntRange(0, 300).Draw(t, "enough"))
+		c := newCrew(rapid.IntRange(2, 5).Draw(t, "threads"), rapid.IntRange(1, 9).Draw(t, "chunk"))
+		defer c.close()
+		done := make([]atomic.Bool, len(worth))
+		c.run(len(worth), enough, func(lo, hi int) (sum int) {
+			for i := lo; i < hi; i++ {
+				done[i].Store(true)
+				sum += worth[i]
+			}
+			return sum
+		})
+		sum, rows := int64(0), 0
+		for rows < len(worth) && done[rows].Load() {
+			sum += int64(worth[rows])
+			rows++
+		}
+		for i := rows; i < len(worth); i++ {
+			if done[i].Load() {
+				t.Fatalf("row %d was done and row %d was not", i, rows)
+			}
+		}
+		if rows < len(worth) && sum < enough {
+			t.Fatalf("%d rows of %d came to %d, %d are enough", rows, len(worth), sum, enough)
+		}
+	})
+}
+
+// Nobody could do the rows of such a loop alone: every helper comes when it is
+// called. When the crew is closed nobody is left over.
+func TestCrewHelps(t *testing.T) {
+	const threads = 4
+	before := runtime.NumGoroutine()
+	c := newCrew(threads, 1)
+	for range 50 {
+		var all sync.WaitGroup
+		all.Add(threads)
+		c.run(threads, math.MaxInt64, func(int, int) int {
+			all.Done()
+			all.Wait()
+			return 0
+		})
+	}
+	c.close()
+	for runtime.NumGoroutine() > before { // one that has ended is counted for a moment
+		runtime.Gosched()
+	}
+}
+
+// A caller that has looked in vain parks until the helper is out of the loop.
+func TestCrewCallerParks(t *testing.T) {
+	c := newCrew(1, 1)
+	defer c.close()
+	for range 20 {
+		var inside atomic.Bool
+		left := false
+		go func() { // the helper
+			for c.join(0) == 0 {
+				runtime.Gosched()
+			}
+			inside.Store(true)
+			for c.state.Load()&crewParked == 0 {
+				runtime.Gosched()
+			}
+			left = true
+			c.leave()
+		}()
+		c.run(1, math.MaxInt64, func(int, int) int {
+			for !inside.Load() {
+				runtime.Gosched()
+			}
+			return 0
+		})
+		if !left {
+			t.Fatal("the caller went on without its helper")
+		}
+	}
+}
