@@ -32,16 +32,20 @@ type recordedPair struct {
 	SavedS   []float64 `json:"saved_s"` // least, median, greatest; absent in older recordings
 }
 
-func (p *recordedPair) saved() float64 {
+// saved is what the clean twin saves a step, and the least that may be said to
+// be so: six differences were measured, and in 31 of 32 cases their median is
+// not below the least of them.
+func (p *recordedPair) saved() (s, least float64) {
 	if len(p.SavedS) == 3 {
-		return p.SavedS[1]
+		return p.SavedS[1], p.SavedS[0]
 	}
-	return p.PlantedS - p.CleanS
+	return p.PlantedS - p.CleanS, p.PlantedS - p.CleanS
 }
 
 // The planted problem is named first, the clean twin is silent, and what is
 // claimed for what was planted lies between 1 and 1.35 times what leaving it
-// out saved, without a profiler, on the same machine.
+// out saved, without a profiler, on the same machine; below 1 only as far as the
+// measured saving itself is uncertain.
 func TestRecordedPairs(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(recordedFolder, "index.json"))
 	if err != nil {
@@ -89,14 +93,15 @@ func checkPair(t *testing.T, p *recordedPair) {
 	if !slices.Contains(p.Expected, first) {
 		t.Errorf("the first finding is %q, planted was one of %v", first, p.Expected)
 	}
-	ratio := float64(claim) / 1e9 / p.saved()
-	t.Logf("claims %d ns a step, the clean twin saves %.0f: %.2f", claim, p.saved()*1e9, ratio)
+	saved, least := p.saved()
+	ratio, lowest := float64(claim)/1e9/saved, least/saved
+	t.Logf("claims %d ns a step, the clean twin saves %.0f, at least %.0f: %.2f", claim, saved*1e9, least*1e9, ratio)
 	if e, ok := outside[p.Name]; ok {
-		if ratio < e.ratio-0.02 || ratio > e.ratio+0.02 || ratio >= 1 && ratio <= 1.35 {
+		if ratio < e.ratio-0.02 || ratio > e.ratio+0.02 || ratio >= lowest && ratio <= 1.35 {
 			t.Errorf("claims %.2f of what is saved, and is an exception with %.2f: %s", ratio, e.ratio, e.why)
 		}
-	} else if ratio < 1 || ratio > 1.35 {
-		t.Errorf("claims %d ns a step, the clean twin saves %.0f: %.2f", claim, p.saved()*1e9, ratio)
+	} else if ratio < lowest || ratio > 1.35 {
+		t.Errorf("claims %d ns a step, the clean twin saves %.0f, at least %.0f: %.2f", claim, saved*1e9, least*1e9, ratio)
 	}
 	clean, x := analyse(t, recorded(t, p.Clean))
 	checkBounds(t, clean, x)
