@@ -308,6 +308,24 @@ func TestSeveralDevices(t *testing.T) {
 	checkBounds(t, a, x)
 }
 
+// A recording in which the first steps take several times as long as the last.
+func TestUnsettledStepsAreSaid(t *testing.T) {
+	for _, first := range []int64{100, 4000} {
+		work := first * us
+		a, _ := analyse(t, act(6, func(s *scene) {
+			s.products(2, 300*us)
+			s.wait("cudaDeviceSynchronize")
+			s.work(work)
+			work = max(work/2, 100*us)
+			s.products(1, 100*us)
+		}).trace())
+		f := mustFind(t, a, "explicit-sync")
+		if says := strings.Contains(caveats(f), "had not settled"); says != (first == 4000) {
+			t.Errorf("work of %d us at first: says %q", first, f.Caveats)
+		}
+	}
+}
+
 func TestEmptyTrace(t *testing.T) {
 	a, _ := analyse(t, newScene().trace())
 	if len(a.Findings) != 0 {

@@ -59,7 +59,7 @@ func (c *ruleContext) explicitSync() []Finding {
 		f.Knob = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
 		f.Command = "gpuprof tune collate --knob pinned,async_copy"
 	}
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
+	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}
 }
 

@@ -54,6 +54,6 @@ func (c *ruleContext) hiddenSync() []Finding {
 	case inItem+inShape > 0:
 		f.Caveats = append(f.Caveats, plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
 	}
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
+	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}
 }

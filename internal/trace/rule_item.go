@@ -38,6 +38,6 @@ func (c *ruleContext) item() []Finding {
 	f.Sites = sites.top()
 	f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
 	f.Command = "gpuprof tune gruflow --knob item_reads"
-	f.Caveats = append(f.Caveats, "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up")
+	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}
 }

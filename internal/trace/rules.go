@@ -1,6 +1,9 @@
 package trace
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // rule is one entry of the table: an id and what it looks for.
 type rule struct {
@@ -212,9 +215,33 @@ func (c *ruleContext) finding(cl claim, what string) Finding {
 	return f
 }
 
+// unsettled is how many times the shortest step the longest may take.
+const unsettled = 2
+
+// stepRange is the shortest and the longest of the steps findings speak of; 0
+// where there are none.
+func (c *ruleContext) stepRange() (low, high int64) {
+	if !c.stepped() {
+		return 0, 0
+	}
+	for i := range c.x.Steps {
+		if s := &c.x.Steps[i]; !s.Dropped {
+			n := s.Host.Len()
+			if low == 0 || n < low {
+				low = n
+			}
+			high = max(high, n)
+		}
+	}
+	return low, high
+}
+
 func (c *ruleContext) hostCaveats(f *Finding) {
 	if c.t.Inflated {
 		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen what the host does; record again without with_stack to size it")
+	}
+	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
+		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, and what the host did is no measure of what it does; record later, or longer", duration(low), duration(high)))
 	}
 	if len(c.devices) > 0 && c.quality.linksBroken {
 		f.Caveats = append(f.Caveats, "no time claimed: too many kernels are missing from the trace to say when the device was idle (see trace-quality)")

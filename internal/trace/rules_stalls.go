@@ -131,6 +131,9 @@ func (c *ruleContext) blocked(s *stall) Span {
 // programs whose steps the host bounds took 1.1 to 1.25 times as long with it.
 const profilerShare = 5 // one in this many
 
+// waitCaveat goes with every claim about a wait.
+const waitCaveat = "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up and a fifth of what it did beside the device (the profiler's share)"
+
 // lead is the starved time of a device that would not be, if its process had
 // not been blocked for a while: going on at once it would have been ahead of
 // the device by as long as it was blocked, and all starving from there on is
