@@ -11,13 +11,16 @@ type Ledger struct {
 }
 
 // room is what can be claimed of a device.
-type room struct{ starved, busy, queued Spans }
+type room struct {
+	starved, busy Spans
+	queued        Spans // of the whole device: little of it is ever claimed
+}
 
 // NewLedger is a ledger with nothing claimed.
 func (x *Index) NewLedger() *Ledger {
 	l := &Ledger{x: x, steady: map[int]*room{}, claimed: map[int]Spans{}}
 	for _, d := range x.Devices {
-		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued.And(x.Steady)}
+		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
 	}
 	return l
 }
@@ -52,7 +55,7 @@ func (l *Ledger) ClaimQueued(device int, want Spans) Spans {
 	if r == nil {
 		return nil
 	}
-	return l.grant(device, want, r.queued)
+	return l.grant(device, want.And(l.x.Steady), r.queued)
 }
 
 // Claimed is what has been granted of a device.

@@ -150,6 +150,9 @@ const waitCaveat = "the wait itself overlaps work the device has; claimed is the
 // the host would have come to the wait earlier, by a share of what it did
 // since the device last waited for it.
 func (c *ruleContext) lead(d *ruleDevice, blocked, spent Spans, gone func(*stall) bool) Spans {
+	if len(blocked) == 0 {
+		return nil
+	}
 	starved := d.Starved.And(c.lived)
 	out := []Span(starved.And(blocked))
 	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.drains(d, gone)
