@@ -225,7 +225,7 @@ func TestCollators(t *testing.T) {
 
 // The stage collate at the sizes of the presets for GPUs: diamond's 158,000
 // edges, and about 74,250 of HfO2.
-func BenchmarkCollate(b *testing.B) {
+func BenchmarkCollateStage(b *testing.B) {
 	for _, preset := range []string{"mace-large", "deepaw"} {
 		in, to := batchesOf(b, 1, preset)
 		for _, threads := range []int{1, 2, 4, 8} {

@@ -35,7 +35,8 @@ const (
 	crewOpen   = 1 << 31 // helpers may join the loop
 	crewParked = 1 << 30 // the caller waits to be woken
 	crewInside = 1<<32 - 1
-	// crewLooks is how often one looks for the other, some 25 us.
+	// crewLooks is how often one looks for the other: the caller for 10 us, a
+	// helper, whose look is longer, for 60.
 	crewLooks = 1 << 15
 )
 
