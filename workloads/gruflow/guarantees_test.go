@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
@@ -197,8 +198,9 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < 1000 && runtime.NumGoroutine() > goroutines; i++ {
-		runtime.Gosched()
+	// A goroutine that was told to end takes until it is scheduled.
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); n > goroutines {
 		t.Errorf("%d goroutines, there were %d", n, goroutines)
