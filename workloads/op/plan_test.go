@@ -34,9 +34,9 @@ func TestLanesOf(t *testing.T) {
 	})
 }
 
-// In a plan all lanes of a warp have one degree (a barrier inside the kernels'
-// switch relies on it), every value is written once a pass, and a block's shared
-// memory is what every GPU grants.
+// In a plan all lanes of a warp have the warp's degrees (its loops are unrolled
+// for them), every value is written once a pass, and a block's shared memory is
+// what every GPU grants.
 func TestPlan(t *testing.T) {
 	for name, tp := range cudaProducts(t) {
 		for _, impl := range []string{ImplFused, ImplCSR, ImplCSRMLP} {
@@ -64,28 +64,33 @@ func TestPlan(t *testing.T) {
 
 func checkLanes(t *testing.T, what string, op TensorProduct, plan tpPlan) {
 	t.Helper()
-	lanes, passes := plan.ints[plan.ints[planLanes]:], int(plan.ints[planPasses])
+	warps, lanes, passes := plan.ints[plan.ints[planWarps]:], plan.ints[plan.ints[planLanes]:], int(plan.ints[planPasses])
 	if want := plan.tiles * passes * plan.threads * laneInts; len(lanes) != want {
 		t.Fatalf("%s: %d integers of lanes, expected %d", what, len(lanes), want)
 	}
 	written := make([]int, op.TP.Out.Dim())
-	for part := range plan.tiles * passes {
-		for i := range plan.threads {
-			l := lanes[(part*plan.threads+i)*laneInts:][:laneInts]
-			if first := lanes[(part*plan.threads+i/warpLanes*warpLanes)*laneInts:]; l[11] != first[11] {
-				t.Fatalf("%s, %d threads: lane %d of part %d has %d components, its warp %d", what, plan.threads, i, part, l[11], first[11])
-			}
-			if part%passes != 0 {
+	for i := range plan.tiles * passes * plan.threads {
+		l, w := lanes[i*laneInts:][:laneInts], warps[i/warpLanes*warpInts:][:warpInts]
+		d1, d3, copies := int(w[4]), int(w[5]), int(w[6])
+		switch {
+		case d3 == 0 && l[12] == 0:
+			continue // no warp
+		case l[12] != 0 && int(l[11]) != d3 || d1 != 0 && (int(l[3]) != d1 || int(l[11]) != d3) || copies != copiesOf(d1, d3) || d1 != 0 && passes > 1:
+			t.Fatalf("%s, %d threads: lane %d is %v, its warp %v", what, plan.threads, i, l, w)
+		case int(w[2]*w[3])+warpInts > int(plan.ints[planRegion]) || w[3] < 1 || w[3] > maxBatch:
+			t.Fatalf("%s, %d threads: a batch of %d edges of %d floats in a region of %d", what, plan.threads, w[3], w[2], plan.ints[planRegion])
+		case d1 > 0 && (l[7]+int32(d1*((d3+3)/4*4)) > w[2]):
+			t.Fatalf("%s, %d threads: lane %d reads M beyond %d floats", what, plan.threads, i, w[2])
+		}
+		if i/plan.threads%passes != 0 {
+			continue
+		}
+		for v := range copies {
+			if l[12] != ownAll && (l[12] != ownLast || v != copies-1) {
 				continue
 			}
-			copies := copiesOf(int(l[11]))
-			for v := range copies {
-				if l[12] != ownAll && (l[12] != ownLast || v != copies-1) {
-					continue
-				}
-				for k := range l[11] {
-					written[l[8]+int32(v)*l[9]+k*l[10]]++
-				}
+			for k := range l[11] {
+				written[l[8]+int32(v)*l[9]+k*l[10]]++
 			}
 		}
 	}

@@ -28,7 +28,8 @@ type ScatterAdd struct {
 // Deterministic is set and RowPtr [rows+1] when it is not.
 type ScatterBuffers struct{ Src, Dst, RowPtr, Out gpuprof.Buffer }
 
-// The kernels: atomic src, dst, out, n (edges), C; sorted src, rowptr, out, n
+// The kernels: atomic src, dst, out, edges, C (an item is an edge, on CUDA
+// scatterRun of them); sorted src, rowptr, out, n
 // (rows), C; scale out, n (elements), factor. On CUDA the first two take as
 // many rows a block as C leaves threads for (inTeams).
 var (
@@ -36,6 +37,11 @@ var (
 	scatterSortedKernel = gpuprof.Kernel{Name: "scatter_sorted", Sig: "bbbii", Host: scatterSortedHost, Grain: 4, PTX: scatterPTX, Threads: 256, PerBlock: 1}
 	scaleKernel         = gpuprof.Kernel{Name: "scale", Sig: "bif", Host: scaleHost, Grain: 1 << 14, PTX: scatterPTX, Threads: 256, PerBlock: 1024}
 )
+
+// scatterRun edges are added by one thread of a block, those in a row that have
+// one destination without an atomic in between. What is counted as added is for
+// sorted edges; in random order it is an add an edge.
+const scatterRun = 16
 
 // Bind binds the operation for up to edgeCap edges.
 func (s ScatterAdd) Bind(dev gpuprof.Device, b ScatterBuffers, rows, edgeCap int) (*Bound, error) {
@@ -58,8 +64,11 @@ func (k *binder) scatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	} else {
 		k.want("dst", b.Dst, int64(k.b.capacity))
 		k.fill(b.Out, all, 0, 0)
-		k.launch(inTeams(&scatterAtomicKernel, s.C), items{perEdge: 1}, rate{perEdge: move(s.C, 2*s.C+1, s.C)},
-			b.Src, b.Dst, b.Out, itemCount{}, s.C)
+		work, adds := items{perEdge: 1}, s.C
+		if k.tiled() {
+			work.per, adds = scatterRun, ceilDiv(s.C, scatterRun)
+		}
+		k.launch(inTeams(&scatterAtomicKernel, s.C), work, rate{perEdge: move(s.C, s.C+adds+1, adds)}, b.Src, b.Dst, b.Out, edgeCount{}, s.C)
 	}
 	flops := 0
 	if s.Scale != 0 && s.Scale != 1 {

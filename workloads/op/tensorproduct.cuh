@@ -1,10 +1,15 @@
-// What the fused tensor products share: one block adds one tile of the output for a run of edges.
+// What the fused tensor products share: a warp adds a share of the output for a run of edges, by itself.
 //
-// A tile is a set of lanes, one a thread. A lane owns up to four copies u of one output block and holds their d3
-// components in registers over all edges of a row, so that a row is written once and by one thread. For a batch of
-// edges the block first builds M_ik = sum_j C_ijk y_j of the products its lanes need, each (l1, l2, l3) once, in
-// shared memory; then every lane adds (w_u x_iu) M_ik edge by edge. x and w are read along u. Several paths into
-// one output block are several passes over the edges; the lane stays the same, so its order of additions does.
+// A lane, one a thread, owns up to four copies u of one output block and holds their d3 components in registers over
+// all edges of a row, so that a row is written once and by one thread. All lanes of a warp have the same d1 and d3,
+// so their loops are unrolled. For a batch of edges the warp first builds M_ik = sum_j C_ijk y_j of the products its
+// lanes need, each (l1, l2, l3) once, in its own part of shared memory; then every lane adds (w_u x_iu) M_ik edge by
+// edge. x and w are read along u and far ahead: x a whole edge, since it lies in the second-level cache, w two, since
+// it comes from memory. No warp waits for another: while one waits, its neighbours' sums go on.
+//
+// A block of warps is a tile; warps that read the same block of x are neighbours and share it through the first-level
+// cache. Several paths into one output block are several passes over the edges; the lane stays the same, so its order
+// of additions does.
 //
 // The plan is made by tensorproduct_plan.go; the numbers here and there have to agree.
 #pragma once
@@ -14,36 +19,47 @@
 enum {
   TP_TILES,
   TP_PASSES,
-  TP_STRIDE, // floats of M an edge
-  TP_BATCH,  // edges of a batch
+  TP_REGION, // floats of M a warp
   TP_IN,
   TP_SH,
   TP_NUMEL,
   TP_OUT,
-  TP_PARTS, // where the parts start, in integers; then cells, terms, lanes
+  TP_WARPS, // where the warps start, in integers; then cells, terms, lanes
   TP_CELLS,
   TP_TERMS,
   TP_LANES,
   TP_ZERO = 15,
 };
+#define TP_WARP_INTS 8
 #define TP_LANE_INTS 16
 #define TP_COPIES 4 // the most copies of a lane
+#define TP_EDGES 16 // the most edges of a batch, below a warp's lanes
 
 // tp_read reads a number of the plan where it is needed. The registers are for sums: what is used once a row must not
-// sit in one in between, and the compiler would keep an ordinary read. It comes from the second-level cache, so what
-// is used once a batch is in shared memory instead (tp_head), which barriers make the compiler read again.
+// sit in one in between, and the compiler would keep an ordinary read.
 GP_FN int tp_read(const int *p) { return *(const volatile int *)p; }
 
 // tp_again is the plan itself, but the compiler cannot know: what a pass computes from it stays in the pass, instead
 // of all degrees' constants being made ahead and kept.
 GP_FN const int *tp_again(const int *plan) { return plan + tp_read(plan + TP_ZERO); }
 
-// tp_head is the plan's header in shared memory, then first and last+1 cell of the part at hand; a barrier has to
-// follow.
-#define TP_HEAD 18
-GP_FN void tp_head(int *head, const int *plan, int part) {
-  for (int i = (int)threadIdx.x; i < TP_HEAD; i += (int)blockDim.x)
-    head[i] = plan[i < 16 ? i : plan[TP_PARTS] + 4 * part + i - 16];
+// A warp's share in a pass is 8 integers of the plan, which the warp keeps before its M: what is used once a batch must
+// not sit in a register in between either.
+enum {
+  TP_FROM, // first and last+1 cell
+  TP_TO,
+  TP_STRIDE, // floats of M an edge
+  TP_BATCH,  // edges of a batch
+  TP_D1,     // 0: nothing is unrolled for it
+  TP_D3,     // 0: there is no such warp
+  TP_EACH,   // copies a lane
+};
+
+// tp_share copies the share of the calling warp; a barrier has to follow.
+GP_FN void tp_share(int *share, const int *plan, int tile, int pass) {
+  int warps = (int)blockDim.x >> 5;
+  if (gp_lane() < TP_WARP_INTS)
+    share[gp_lane()] = plan[plan[TP_WARPS] + ((tile * plan[TP_PASSES] + pass) * warps + gp_warp()) * TP_WARP_INTS + gp_lane()];
 }
 
 // A lane is a thread's share, 16 integers of the plan: where its first copy is in a row of x, the step to the next
@@ -53,126 +69,131 @@ GP_FN void tp_head(int *head, const int *plan, int part) {
 // copy can be read; those that another lane has too are written by that one. tp_lane is what every edge needs.
 struct tp_lane {
   int x, d1, m;
-  long long xv, xi, wv;
+  int xv, xi, wv;
   float factor;
 };
 
-GP_FN tp_lane tp_load_lane(const int *p) {
-  return {p[0], p[3], p[7], p[1], p[2], p[5], __int_as_float(p[6])};
+GP_FN tp_lane tp_load_lane(const int *p) { return {p[0], p[3], p[7], p[1], p[2], p[5], __int_as_float(p[6])}; }
+
+GP_FN const int *tp_lane_at(const int *plan, int tile, int pass) {
+  return plan + plan[TP_LANES] + ((tile * plan[TP_PASSES] + pass) * (int)blockDim.x + (int)threadIdx.x) * TP_LANE_INTS;
 }
 
-// tp_build writes M of the edges [first, stop), at most a batch of them: a warp two edges, whose loads overlap, a
-// lane a cell. Cells that are not in the table stay the zeros that tp_clear wrote.
-GP_FN void tp_build(float *m, const int *plan, const int *head, const float *y, int first, int stop) {
-  int stride = head[TP_STRIDE], sh = head[TP_SH], from = head[16], to = head[17];
-  const int4 *cells = (const int4 *)(plan + head[TP_CELLS]);
-  const int2 *terms = (const int2 *)(plan + head[TP_TERMS]);
+// tp_build writes M of the edges [first, stop), at most a batch of them: a lane one cell of four edges. Cells that are
+// not in the table stay the zeros that tp_clear wrote.
+GP_FN void tp_build(float *m, const int *plan, const int *share, const float *y, int first, int stop) {
+  int sh = plan[TP_SH], count = share[TP_TO] - share[TP_FROM], stride = share[TP_STRIDE];
+  const int4 *cells = (const int4 *)(plan + plan[TP_CELLS]) + share[TP_FROM];
+  const int2 *terms = (const int2 *)(plan + plan[TP_TERMS]);
+  if (count == 0) return;
+  int c = gp_lane(), e = first;
 #pragma unroll 1
-  for (int e = first + gp_warp() * 2; e < stop; e += (int)blockDim.x >> 4) {
-    bool two = e + 1 < stop;
-    const float *row = op_row(y, e, sh), *row2 = two ? row + sh : row;
-    float *out = m + (e - first) * stride;
+  for (;;) {
+    for (; c >= count && e < stop; c -= count) e += 4;
+    if (e >= stop) return;
+    int4 cell = cells[c];
+    const float *row = op_row(y, e, sh);
+    int last = stop - 1 - e, at1 = gp_min(1, last) * sh, at2 = gp_min(2, last) * sh, at3 = gp_min(3, last) * sh;
+    float sum[4] = {0, 0, 0, 0};
 #pragma unroll 1
-    for (int c = from + gp_lane(); c < to; c += 32) {
-      int4 cell = cells[c];
-      float sum = 0, sum2 = 0;
-#pragma unroll 1
-      for (int t = cell.y; t < cell.z; t++) {
-        int2 term = terms[t];
-        float factor = __int_as_float(term.y);
-        sum = gp_fma(factor, __ldg(row + term.x), sum);
-        sum2 = gp_fma(factor, __ldg(row2 + term.x), sum2);
-      }
-      out[cell.x] = sum;
-      if (two) out[stride + cell.x] = sum2;
+    for (int t = cell.y; t < cell.z; t++) {
+      int2 term = terms[t];
+      float factor = __int_as_float(term.y);
+      const float *p = row + term.x;
+      sum[0] = gp_fma(factor, __ldg(p), sum[0]);
+      sum[1] = gp_fma(factor, __ldg(p + at1), sum[1]);
+      sum[2] = gp_fma(factor, __ldg(p + at2), sum[2]);
+      sum[3] = gp_fma(factor, __ldg(p + at3), sum[3]);
     }
+    float *out = m + (e - first) * stride + cell.x;
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      if (k <= last) out[k * stride] = sum[k];
+    c += 32;
   }
 }
 
 GP_FN void tp_clear(float *m, int floats) {
 #pragma unroll 1
-  for (int i = (int)threadIdx.x; i < floats; i += (int)blockDim.x) m[i] = 0;
+  for (int i = gp_lane(); i < floats; i += 32) m[i] = 0;
 }
+
+// What a lane holds in registers: the sums of its row, [component, copy], x of the edge to come, [component, copy], and
+// weights of the edges to come. The arrays are as large as any degree needs and all indices are constants.
+#define TP_SUMS 28 // the most d3 * copies
+#define TP_XS 20   // the most d1 * copies that are unrolled
+#ifndef TP_AHEAD
+#define TP_AHEAD 2 // edges between asking for weights and using them
+#endif
+struct tp_held {
+  float acc[TP_SUMS], x[TP_XS], q[TP_AHEAD][TP_COPIES];
+};
 
 // tp_copies reads a value for each copy of a lane.
 template <int V>
-GP_FN void tp_copies(float (&to)[V], const float *p, long long step) {
+GP_FN void tp_copies(float *to, const float *p, int step) {
 #pragma unroll
   for (int v = 0; v < V; v++, p += step) to[v] = __ldg(p);
 }
 
-// tp_stream gives a lane the weights and the source of one edge after the other, from memory and two edges ahead,
-// since each is used once and comes from far away.
-template <int V>
+// tp_stream gives a lane the weights of one edge after the other, from memory, since each is used once and comes from
+// far away.
 struct tp_stream {
-  const float *w; // the lane's, of the edge two ahead
-  const int *src;
-  int numel;
-  float q[2][V];
-  int s[2];
+  const float *w; // the lane's, of the next edge to fetch
+  int numel, far;
 };
 
-// tp_fetch puts edge e, if it is before stop, in a slot.
 template <int V>
-GP_FN void tp_fetch(tp_stream<V> &f, const tp_lane &l, int slot, int e, int stop) {
-  if (e < stop) {
-    tp_copies<V>(f.q[slot], f.w, l.wv);
-    f.s[slot] = __ldg(f.src + e);
-  }
+GP_FN void tp_fetch(tp_stream &f, const tp_lane &l, float *to, bool more) {
+  if (more) tp_copies<V>(to, f.w, l.wv);
   f.w += f.numel;
 }
 
-// tp_start begins with edge first; a lane without a path has none. Everything gets a value on every way through: a
-// register that may be undefined would have to be kept through all that other degrees do.
+// TP_FAR edges before they are asked for, weights leave memory for the second-level cache: registers for more edges
+// ahead would have to be copied, and a copy waits for its load. A lane sees to one of its copies: its neighbours' lie
+// on the same lines.
+#ifndef TP_FAR
+#define TP_FAR 4
+#endif
+
 template <int V>
-GP_FN void tp_start(tp_stream<V> &f, float (&xn)[V], const tp_lane &l, const float *w, const int *src, const float *x,
-                    int in_dim, int first, int stop, int numel) {
-  f.w = op_row(w, first, numel);
-  f.src = src;
-  f.numel = numel;
-  f.s[0] = f.s[1] = 0;
+GP_FN void tp_first(tp_stream &f, const tp_lane &l, tp_held &h, int e, int stop) {
+  f.far = TP_FAR * f.numel + gp_lane() % V * l.wv;
 #pragma unroll
-  for (int v = 0; v < V; v++) xn[v] = f.q[0][v] = f.q[1][v] = 0;
-  if (l.d1 == 0) return;
-  tp_fetch(f, l, 0, first, stop);
-  f.s[1] = f.s[0];
-  tp_fetch(f, l, 1, first + 1, stop);
-  tp_copies<V>(xn, op_row(x, f.s[0], in_dim) + l.x, l.xv);
+  for (int s = 0; s < TP_AHEAD; s++) tp_fetch<V>(f, l, h.q[s], e + s < stop);
 }
 
-// tp_take gives the weights of edge e, its source and that of the edge after it (any valid one after the last).
+// tp_take gives the weights of edge e, edges in turn.
 template <int V>
-GP_FN int tp_take(tp_stream<V> &f, const tp_lane &l, int e, int stop, float (&w)[V], int *after) {
-  int source = f.s[0];
+GP_FN void tp_take(tp_stream &f, const tp_lane &l, tp_held &h, int e, int stop, float *w) {
 #pragma unroll
   for (int v = 0; v < V; v++) {
-    w[v] = f.q[0][v] * l.factor;
-    f.q[0][v] = f.q[1][v];
+    w[v] = h.q[0][v] * l.factor;
+#pragma unroll
+    for (int s = 1; s < TP_AHEAD; s++) h.q[s - 1][v] = h.q[s][v];
   }
-  f.s[0] = *after = f.s[1];
-  tp_fetch(f, l, 1, e + 2, stop);
-  return source;
+  if (e + TP_AHEAD + TP_FAR < stop) gp_prefetch(f.w + f.far);
+  tp_fetch<V>(f, l, h.q[TP_AHEAD - 1], e + TP_AHEAD < stop);
 }
 
 // tp_local gives a lane the weights it has computed itself and left in shared memory, [edge, copy, lane].
 struct tp_local {
   const float *w; // the lane's own, of edge first
-  const int *src;
   int first;
 };
 
 template <int V>
-GP_FN int tp_take(tp_local &f, const tp_lane &, int e, int stop, float (&w)[V], int *after) {
+GP_FN void tp_first(tp_local &, const tp_lane &, tp_held &, int, int) {}
+
+template <int V>
+GP_FN void tp_take(tp_local &f, const tp_lane &, tp_held &, int e, int, float *w) {
 #pragma unroll
   for (int v = 0; v < V; v++) w[v] = f.w[((e - f.first) * TP_COPIES + v) * (int)blockDim.x];
-  *after = __ldg(f.src + gp_min(e + 1, stop - 1));
-  return __ldg(f.src + e);
 }
 
-// tp_component adds the component of x in xn and puts the next one, from next, in its place.
+// tp_component adds one component of x in xn and puts what is at next in its place.
 template <int D3, int V>
-GP_FN void tp_component(float (&acc)[D3][V], const tp_lane &l, float (&xn)[V], const float *next, const float *m,
-                        const float (&w)[V]) {
+GP_FN void tp_component(float *acc, const tp_lane &l, float *xn, const float *next, const float *m, const float *w) {
   float xw[V], row[(D3 + 3) / 4 * 4];
 #pragma unroll
   for (int v = 0; v < V; v++) xw[v] = xn[v] * w[v];
@@ -188,79 +209,115 @@ GP_FN void tp_component(float (&acc)[D3][V], const tp_lane &l, float (&xn)[V], c
 #pragma unroll
   for (int k = 0; k < D3; k++)
 #pragma unroll
-    for (int v = 0; v < V; v++) acc[k][v] = gp_fma(xw[v], row[k], acc[k][v]);
+    for (int v = 0; v < V; v++) acc[k * V + v] = gp_fma(xw[v], row[k], acc[k * V + v]);
 }
 
-// tp_edges adds the edges [e, to) of an item that ends at stop. M of the first is at m, its first component of x in
-// xn. The number of components is odd: pairs, then the last, which brings the first of the next edge.
-template <int D3, int V, typename Feed>
-GP_FN void tp_edges(float (&acc)[D3][V], const tp_lane &l, Feed &feed, float (&xn)[V], const float *x, int in_dim,
-                    const float *m, int stride, int e, int to, int stop) {
+// tp_walk is where a warp is among its edges.
+struct tp_walk {
+  const float *x; // all of it
+  const int *src;
+  int in_dim, stop;
+  int first, window, ahead; // sources of the edges [first, first+32), one a lane, and of those after the batch
+};
+
+GP_FN tp_walk tp_begin(const float *x, const int *src, int in_dim, int first, int stop) {
+  return {x, src, in_dim, stop, first, 0, __ldg(src + gp_min(first + gp_lane(), stop - 1))};
+}
+
+// tp_turn goes to the batch [first, end), whose sources were asked for a batch ago.
+GP_FN void tp_turn(tp_walk &t, int first, int end) {
+  t.first = first;
+  t.window = t.ahead;
+  t.ahead = __ldg(t.src + gp_min(end + gp_lane(), t.stop - 1));
+}
+
+// tp_source is where edge e, of the batch or the one after it, has its x.
+GP_FN const float *tp_source(const tp_walk &t, const tp_lane &l, int e) {
+  unsigned row = (unsigned)__shfl_sync(0xffffffffu, t.window, e - t.first);
+  return t.x + ((unsigned long long)row * (unsigned)t.in_dim + (unsigned)l.x);
+}
+
+// tp_start reads the first edge's x: all components, or with D1 = 0, where their number is known at run time only, the
+// first; and the first weights.
+template <int D1, int V, typename Feed>
+GP_FN void tp_start(tp_held &h, const tp_walk &t, Feed &feed, const tp_lane &l) {
+  const float *p = tp_source(t, l, t.first);
+  if (D1 == 0 && l.d1 == 0) return;
+  tp_first<V>(feed, l, h, t.first, t.stop);
+#pragma unroll
+  for (int i = 0; i < (D1 > 0 ? D1 : 1); i++, p += l.xi) tp_copies<V>(h.x + i * V, p, l.xv);
+}
+
+// tp_edges adds the edges [e, to) of the batch. M of the first is at m.
+template <int D1, int D3, int V, typename Feed>
+GP_FN void tp_edges(tp_held &h, const tp_walk &t, Feed &feed, const tp_lane &l, const float *m, int stride, int e, int to) {
   const int pitch = (D3 + 3) / 4 * 4;
 #pragma unroll 1
   for (; e < to; e++, m += stride) {
-    float w[V];
-    int after, source = tp_take(feed, l, e, stop, w, &after);
-    const float *here = op_row(x, source, in_dim) + l.x, *row = m;
-#pragma unroll 1
-    for (int i = 1; i < l.d1; i += 2) {
-      here += l.xi;
-      tp_component<D3, V>(acc, l, xn, here, row, w);
-      here += l.xi;
-      tp_component<D3, V>(acc, l, xn, here, row + pitch, w);
-      row += 2 * pitch;
+    const float *next = tp_source(t, l, e + 1);
+    float w[V] = {};
+    if (D1 > 0 || l.d1 > 0) tp_take<V>(feed, l, h, e, t.stop, w);
+    if (D1 > 0) {
+#pragma unroll
+      for (int i = 0; i < D1; i++, next += l.xi) tp_component<D3, V>(h.acc, l, h.x + i * V, next, m + i * pitch, w);
+      continue;
     }
-    tp_component<D3, V>(acc, l, xn, op_row(x, after, in_dim) + l.x, row, w);
+    // The lanes differ: all but the first component are read as they come. A lane without a path has none.
+    const float *here = tp_source(t, l, e), *row = m;
+#pragma unroll 1
+    for (int i = 1; i < l.d1; i++, row += pitch) {
+      here += l.xi;
+      tp_component<D3, V>(h.acc, l, h.x, here, row, w);
+    }
+    if (l.d1 > 0) tp_component<D3, V>(h.acc, l, h.x, next, row, w);
   }
 }
 
-template <int D3, int V>
-GP_FN void tp_zero(float (&acc)[D3][V]) {
+GP_FN void tp_zero(tp_held &h) {
 #pragma unroll
-  for (int k = 0; k < D3; k++)
-#pragma unroll
-    for (int v = 0; v < V; v++) acc[k][v] = 0;
+  for (int i = 0; i < TP_SUMS; i++) h.acc[i] = 0;
 }
 
-// tp_each does f(address, sum) for every value that a lane writes in a row.
+// tp_each does f(address, sum) for every value that a lane writes in a row, and starts again from zero.
 template <int D3, int V, typename F>
-GP_FN void tp_each(float (&acc)[D3][V], const int *lane, float *row, F f) {
+GP_FN void tp_each(tp_held &h, const int *lane, float *row, F f) {
   int ov = tp_read(lane + 9), ok = tp_read(lane + 10), own = tp_read(lane + 12);
   row += tp_read(lane + 8);
-  if (own == 0) return;
 #pragma unroll
   for (int k = 0; k < D3; k++, row += ok) {
     float *p = row;
 #pragma unroll
-    for (int v = 0; v < V; v++, p += ov)
-      if (v == V - 1 || own == 2) f(p, acc[k][v]);
+    for (int v = 0; v < V; v++, p += ov) {
+      if (own > (v < V - 1)) f(p, h.acc[k * V + v]);
+      h.acc[k * V + v] = 0;
+    }
   }
 }
 
-// tp_store writes a row's sums, or adds them in passes after the first, and starts again from zero.
-template <int D3, int V>
-GP_FN void tp_store(float (&acc)[D3][V], const int *lane, float *row, bool add) {
-  if (add)
-    tp_each(acc, lane, row, [](float *p, float sum) { *p += sum; });
-  else
-    tp_each(acc, lane, row, [](float *p, float sum) { *p = sum; });
-  tp_zero(acc);
-}
-
-// TP_SWITCH(lane, F) does F(d3, copies) for the degree of the lane at p; copiesOf in tensorproduct_plan.go is the
-// same table. All lanes of a warp have one degree, so a warp takes one case, and barriers inside it are met by whole
-// warps: what bar.sync counts is warps, not places in the code.
-#define TP_SWITCH(p, F)   \
-  switch ((p)[11]) {      \
-  case 1: F(1, 4); break; \
-  case 3: F(3, 4); break; \
-  case 5: F(5, 4); break; \
-  case 7: F(7, 4); break; \
-  case 9: F(9, 3); break; \
-  case 11: F(11, 2); break; \
-  case 13: F(13, 2); break; \
-  case 15: F(15, 1); break; \
-  case 17: F(17, 1); break; \
+// TP_SWITCH(share, F) does F(d1, d3, copies) for a warp's degrees; copiesOf and unrolled in tensorproduct_plan.go are
+// the same table. d1 = 0 is what nothing is unrolled for: larger degrees, and plans of several passes.
+#define TP_UNROLLED(D1, D3) (D1 > 5 || D1 + D3 > 12 ? 2 : D3 == 9 ? 3 : 4)
+#define TP_SWITCH_D1(share, F, D3, V)          \
+  switch ((share)[TP_D1]) {                    \
+  case 0: F(0, D3, V) break;                   \
+  case 1: F(1, D3, TP_UNROLLED(1, D3)) break;  \
+  case 3: F(3, D3, TP_UNROLLED(3, D3)) break;  \
+  case 5: F(5, D3, TP_UNROLLED(5, D3)) break;  \
+  case 7: F(7, D3, TP_UNROLLED(7, D3)) break;  \
+  case 9: F(9, D3, TP_UNROLLED(9, D3)) break;  \
+  }                                            \
+  break;
+#define TP_SWITCH(share, F)                    \
+  switch ((share)[TP_D3]) {                    \
+  case 1: TP_SWITCH_D1(share, F, 1, 4)         \
+  case 3: TP_SWITCH_D1(share, F, 3, 4)         \
+  case 5: TP_SWITCH_D1(share, F, 5, 4)         \
+  case 7: TP_SWITCH_D1(share, F, 7, 4)         \
+  case 9: TP_SWITCH_D1(share, F, 9, 3)         \
+  case 11: F(0, 11, 2) break;                  \
+  case 13: F(0, 13, 2) break;                  \
+  case 15: F(0, 15, 1) break;                  \
+  case 17: F(0, 17, 1) break;                  \
   }
 
 // tp_rows walks the rows of one item of the deterministic products (see tensorproduct_csr.go): edges [first, stop),
@@ -269,11 +326,6 @@ struct tp_rows {
   int first, stop, cut;
   float *row;
 };
-
-// tp_lane_at is the thread's lane in a part, which is a tile in a pass.
-GP_FN const int *tp_lane_at(const int *plan, int part) {
-  return plan + plan[TP_LANES] + (part * (int)blockDim.x + (int)threadIdx.x) * TP_LANE_INTS;
-}
 
 GP_FN tp_rows tp_item(int c, const int *dst, const int *rowptr, float *out, float *partial, int edges, int segment, int out_dim) {
   tp_rows t;
@@ -312,4 +364,31 @@ GP_FN void tp_next(tp_rows &t, const int *dst, const int *rowptr, float *out, in
   int r = dst[t.cut];
   t.row = op_row(out, r, out_dim);
   t.cut = (int)gp_min((long long)t.cut + segment, (long long)rowptr[r + 1]);
+}
+
+// What the deterministic products walk rows with.
+struct tp_graph {
+  const int *dst, *rowptr;
+  float *out;
+  int segment;
+};
+
+// tp_rows_of adds the edges [e, end) of the batch and writes each row that ends among them; in passes after the first
+// it adds to what is there.
+template <int D1, int D3, int V, typename Feed>
+GP_FN void tp_rows_of(tp_held &h, const tp_walk &t, Feed &feed, const tp_lane &l, const tp_graph &g, tp_rows &rows, const int *plan,
+                      const int *lane, const float *m, int stride, int e, int end, bool add) {
+#pragma unroll 1
+  while (e < end) {
+    int to = gp_min(rows.cut, end);
+    tp_edges<D1, D3, V>(h, t, feed, l, m, stride, e, to);
+    m += (to - e) * stride;
+    e = to;
+    if (e < rows.cut) break;
+    if (D1 == 0 && add)
+      tp_each<D3, V>(h, lane, rows.row, [](float *p, float sum) { *p += sum; });
+    else
+      tp_each<D3, V>(h, lane, rows.row, [](float *p, float sum) { *p = sum; });
+    tp_next(rows, g.dst, g.rowptr, g.out, g.segment, tp_read(plan + TP_OUT));
+  }
 }

@@ -231,5 +231,6 @@ func (t TensorProduct) weightCost() rate {
 
 // widestHidden is the most a hidden layer may have beside the widest M.
 func (t TensorProduct) widestHidden() int {
-	return sharedBytes/(mlpBatch*floatBytes) - largestM - 4*t.threads()
+	warps := t.threads() / warpLanes
+	return (sharedBytes-warps*(warpInts+largestM)*floatBytes)/(mlpBatch*floatBytes) - 4*t.threads()
 }

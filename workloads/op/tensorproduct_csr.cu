@@ -1,49 +1,31 @@
 #include "tensorproduct.cuh"
 
-// What tp_csr gets.
-struct tp_csr_args {
-  const float *x, *y, *w;
-  const int *src, *dst, *rowptr;
-  float *out, *partial;
-  const int *plan;
-  int edges, segment;
-};
-
-// One pass of a tile over its edges. The M of the next batch is built while other warps still add the present one:
-// one barrier a batch.
-template <int D3, int V>
-GP_FN void tp_csr_pass(const tp_csr_args &a, float *shared, int *head, const int *lane, int part, int item, bool add) {
-  int size = a.plan[TP_BATCH] * a.plan[TP_STRIDE], in_dim = a.plan[TP_IN], out_dim = a.plan[TP_OUT];
-  tp_rows rows = tp_item(item, a.dst, a.rowptr, a.out, a.partial, a.edges, a.segment, out_dim);
-  if (rows.first >= rows.stop) return; // the whole block
-  tp_head(head, a.plan, part);
+// One pass of a warp over its item's edges.
+GP_FN void tp_csr_pass(const float *x, const float *y, const float *w, const int *src, const tp_graph &g, tp_rows rows, int *share,
+                       const int *plan, const int *lane, bool add) {
+  if (share[TP_D3] == 0) return;
+  float *m = (float *)(share + TP_WARP_INTS);
   tp_lane l = tp_load_lane(lane);
-  float acc[D3][V], xn[V];
-  tp_stream<V> feed;
-  tp_zero(acc);
-  tp_start<V>(feed, xn, l, a.w + lane[4], a.src, a.x, in_dim, rows.first, rows.stop, a.plan[TP_NUMEL]);
-  tp_clear(shared, 2 * size);
-  // The first round has a batch to build and none to add.
-  int e = rows.first, even = 0;
+  tp_held h = {};
+  tp_stream feed = {op_row(w, rows.first, plan[TP_NUMEL]) + lane[4], plan[TP_NUMEL], 0};
+  tp_walk t = tp_begin(x, src, plan[TP_IN], rows.first, rows.stop);
+  tp_clear(m, share[TP_STRIDE] * share[TP_BATCH]);
 #pragma unroll 1
-  for (int end = e; e < rows.stop; even ^= 1) {
-    __syncthreads();
-    int next = gp_min(end + head[TP_BATCH], rows.stop);
-    if (end < rows.stop) tp_build(shared + even * size, a.plan, head, a.y, end, next);
-    const float *m = shared + (even ^ 1) * size + l.m;
-#pragma unroll 1
-    while (e < end) {
-      int to = gp_min(rows.cut, end);
-      if (l.d1 > 0) tp_edges<D3, V>(acc, l, feed, xn, a.x, head[TP_IN], m, head[TP_STRIDE], e, to, rows.stop);
-      m += (to - e) * head[TP_STRIDE];
-      e = to;
-      if (e < rows.cut) break;
-      tp_store<D3, V>(acc, lane, rows.row, add);
-      tp_next(rows, a.dst, a.rowptr, a.out, a.segment, head[TP_OUT]);
-    }
-    end = next;
+  for (int e = rows.first, first = e; e < rows.stop;) {
+    int end = gp_min(e + share[TP_BATCH], rows.stop);
+    __syncwarp(); // the batch before is added
+    tp_build(m, plan, share, y, e, end);
+    tp_turn(t, e, end);
+    __syncwarp();
+#define BATCH(D1, D3, V)                                                                                     \
+  {                                                                                                          \
+    if (e == first) tp_start<D1, V>(h, t, feed, l);                                                          \
+    tp_rows_of<D1, D3, V>(h, t, feed, l, g, rows, plan, lane, m + l.m, share[TP_STRIDE], e, end, add);            \
   }
-  __syncthreads(); // the next pass clears M
+    TP_SWITCH(share, BATCH)
+    e = end;
+  }
+  __syncwarp(); // the next pass clears M
 }
 
 // One item is one tile of one segment; see tensorproduct_csr.go for which edges a segment adds and where to.
@@ -53,16 +35,16 @@ extern "C" __global__ void __launch_bounds__(256, 2)
            const int *__restrict__ table, const float *__restrict__ constants, const int *__restrict__ plan, int edges,
            int segment, int n) {
   GPUPROF_SHARED(float, shared);
-  __shared__ int head[TP_HEAD];
-  int item = (int)blockIdx.x, tiles = plan[TP_TILES];
+  int item = (int)blockIdx.x, runs = n / plan[TP_TILES];
   if (item >= n) return;
+  tp_rows rows = tp_item(item % runs, dst, rowptr, out, partial, edges, segment, plan[TP_OUT]);
+  if (rows.first >= rows.stop) return;
+  int *share = (int *)(shared + gp_warp() * plan[TP_REGION]);
 #pragma unroll 1
   for (int pass = 0; pass < tp_read(plan + TP_PASSES); pass++) {
-    tp_csr_args a = {x, y, w, src, dst, rowptr, out, partial, tp_again(plan), edges, segment};
-    int part = item % tiles * tp_read(plan + TP_PASSES) + pass;
-    const int *lane = tp_lane_at(a.plan, part);
-#define PASS(D3, V) tp_csr_pass<D3, V>(a, shared, head, lane, part, item / tiles, pass > 0)
-    TP_SWITCH(lane, PASS)
+    tp_share(share, plan, item / runs, pass);
+    __syncwarp();
+    tp_csr_pass(x, y, w, src, {dst, rowptr, out, segment}, rows, share, plan, tp_lane_at(plan, item / runs, pass), pass > 0);
   }
 }
 GPUPROF_KERNEL(tp_csr)

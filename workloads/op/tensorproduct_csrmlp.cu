@@ -2,16 +2,6 @@
 
 #define TP_MLP_BATCH 8
 
-// What tp_csr_mlp gets.
-struct tp_mlp_args {
-  const float *x, *y, *h, *w2;
-  const int *src, *dst, *rowptr;
-  float *out, *partial;
-  const int *plan;
-  int edges, segment, hidden;
-  float w_scale;
-};
-
 // tp_make_weights multiplies the rows of h, in shared memory as [hidden, edge], by the columns of w2 that are the
 // lane's copies'.
 template <int V>
@@ -38,46 +28,60 @@ GP_FN void tp_make_weights(float *weights, const tp_lane &l, const float *rows, 
     for (int v = 0; v < V; v++) weights[(b * TP_COPIES + v) * (int)blockDim.x] = factor * sum[b][v];
 }
 
-// One pass of a tile over its edges.
-template <int D3, int V>
-GP_FN void tp_mlp_pass(const tp_mlp_args &a, float *shared, int *head, const int *lane, int part, int item, bool add) {
-  int stride = a.plan[TP_STRIDE], in_dim = a.plan[TP_IN], tid = (int)threadIdx.x;
-  float *rows_of_h = shared + TP_MLP_BATCH * stride, *weights = rows_of_h + TP_MLP_BATCH * a.hidden + tid;
-  tp_rows rows = tp_item(item, a.dst, a.rowptr, a.out, a.partial, a.edges, a.segment, a.plan[TP_OUT]);
-  if (rows.first >= rows.stop) return; // the whole block
-  tp_head(head, a.plan, part);
+// What tp_csr_mlp makes weights from.
+struct tp_mlp {
+  const float *h, *w2;
+  int hidden;
+  float scale;
+};
+
+// One pass of a tile over its edges: the block reads the hidden layer of a few edges, then every warp makes its weights
+// of them and adds them as tp_csr does.
+GP_FN void tp_mlp_pass(const float *x, const float *y, const tp_mlp &mlp, const int *src, const tp_graph &g, tp_rows rows,
+                       float *rows_of_h, int *share, const int *plan, const int *lane, bool add) {
+  int tid = (int)threadIdx.x;
+  float *m = (float *)(share + TP_WARP_INTS), *weights = rows_of_h + TP_MLP_BATCH * mlp.hidden + tid;
   tp_lane l = tp_load_lane(lane);
-  float acc[D3][V], xn[V] = {};
-  tp_zero(acc);
-  if (l.d1 > 0) tp_copies<V>(xn, op_row(a.x, a.src[rows.first], in_dim) + l.x, l.xv);
-  tp_clear(shared, TP_MLP_BATCH * stride);
+  tp_held h = {};
+  tp_walk t = tp_begin(x, src, plan[TP_IN], rows.first, rows.stop);
+  tp_clear(m, share[TP_STRIDE] * share[TP_BATCH]);
 #pragma unroll 1
-  for (int e = rows.first; e < rows.stop;) {
-    int first = e, end = gp_min(e + TP_MLP_BATCH, rows.stop);
-    __syncthreads();
-    tp_build(shared, a.plan, head, a.y, e, end);
+  for (int e = rows.first, first = e; e < rows.stop;) {
+    int begin = e, stop = gp_min(e + TP_MLP_BATCH, rows.stop);
+    __syncthreads(); // the weights before are used
 #pragma unroll 1
-    for (int i = tid; i < TP_MLP_BATCH * a.hidden; i += (int)blockDim.x) {
-      int b = i / a.hidden, k = i % a.hidden;
-      rows_of_h[k * TP_MLP_BATCH + b] = b < end - e ? __ldg(op_row(a.h, e, a.hidden) + i) : 0.0f;
+    for (int i = tid; i < TP_MLP_BATCH * mlp.hidden; i += (int)blockDim.x) {
+      int b = i / mlp.hidden, k = i % mlp.hidden;
+      rows_of_h[k * TP_MLP_BATCH + b] = b < stop - e ? __ldg(op_row(mlp.h, e, mlp.hidden) + i) : 0.0f;
     }
     __syncthreads();
-    if (l.d1 > 0)
-      tp_make_weights<V>(weights, l, rows_of_h, a.w2 + tp_read(lane + 4), a.hidden, head[TP_NUMEL], a.w_scale * l.factor);
-    tp_local feed = {weights, a.src, first};
-    const float *m = shared + l.m;
+    const float *w2 = mlp.w2 + tp_read(lane + 4);
+    int numel = plan[TP_NUMEL];
+    float factor = mlp.scale * l.factor;
+    if (l.d1 > 0) switch (share[TP_EACH]) {
+      case 1: tp_make_weights<1>(weights, l, rows_of_h, w2, mlp.hidden, numel, factor); break;
+      case 2: tp_make_weights<2>(weights, l, rows_of_h, w2, mlp.hidden, numel, factor); break;
+      case 3: tp_make_weights<3>(weights, l, rows_of_h, w2, mlp.hidden, numel, factor); break;
+      case 4: tp_make_weights<4>(weights, l, rows_of_h, w2, mlp.hidden, numel, factor); break;
+      }
+    tp_local feed = {weights, begin};
 #pragma unroll 1
-    while (e < end) {
-      int to = gp_min(rows.cut, end);
-      if (l.d1 > 0) tp_edges<D3, V>(acc, l, feed, xn, a.x, head[TP_IN], m, head[TP_STRIDE], e, to, rows.stop);
-      m += (to - e) * head[TP_STRIDE];
-      e = to;
-      if (e < rows.cut) break;
-      tp_store<D3, V>(acc, lane, rows.row, add);
-      tp_next(rows, a.dst, a.rowptr, a.out, a.segment, head[TP_OUT]);
+    while (e < stop) {
+      int end = share[TP_D3] > 0 ? gp_min(e + share[TP_BATCH], stop) : stop;
+      __syncwarp(); // the batch before is added
+      tp_build(m, plan, share, y, e, end);
+      tp_turn(t, e, end);
+      __syncwarp();
+#define BATCH(D1, D3, V)                                                                                      \
+  {                                                                                                           \
+    if (e == first) tp_start<D1, V>(h, t, feed, l);                                                           \
+    tp_rows_of<D1, D3, V>(h, t, feed, l, g, rows, plan, lane, m + l.m, share[TP_STRIDE], e, end, add);        \
+  }
+      TP_SWITCH(share, BATCH)
+      e = end;
     }
   }
-  __syncthreads(); // the next pass clears M
+  __syncthreads(); // the next pass clears M and makes its own weights
 }
 
 // tp_csr with the weights made on the way: w = scale * h w2, h [edges,hidden], w2 [hidden,weights]. They stay in the
@@ -89,16 +93,18 @@ extern "C" __global__ void __launch_bounds__(128, 3)
                const int *__restrict__ table, const float *__restrict__ constants, const int *__restrict__ plan,
                const float *__restrict__ work, int edges, int segment, int hidden, float w_scale, int n) {
   GPUPROF_SHARED(float, shared);
-  __shared__ int head[TP_HEAD];
-  int item = (int)blockIdx.x, tiles = plan[TP_TILES], passes = plan[TP_PASSES];
+  int item = (int)blockIdx.x, runs = n / plan[TP_TILES], region = plan[TP_REGION];
   if (item >= n) return;
+  tp_rows rows = tp_item(item % runs, dst, rowptr, out, partial, edges, segment, plan[TP_OUT]);
+  if (rows.first >= rows.stop) return;
+  int *share = (int *)(shared + gp_warp() * region);
+  float *rows_of_h = shared + ((int)blockDim.x >> 5) * region;
 #pragma unroll 1
-  for (int pass = 0; pass < passes; pass++) {
-    tp_mlp_args a = {x, y, h, w2, src, dst, rowptr, out, partial, tp_again(plan), edges, segment, hidden, w_scale};
-    int part = item % tiles * passes + pass;
-    const int *lane = tp_lane_at(a.plan, part);
-#define PASS(D3, V) tp_mlp_pass<D3, V>(a, shared, head, lane, part, item / tiles, pass > 0)
-    TP_SWITCH(lane, PASS)
+  for (int pass = 0; pass < tp_read(plan + TP_PASSES); pass++) {
+    tp_share(share, plan, item / runs, pass);
+    __syncwarp();
+    tp_mlp_pass(x, y, {h, w2, hidden, w_scale}, src, {dst, rowptr, out, segment}, rows, rows_of_h, share, plan,
+                tp_lane_at(plan, item / runs, pass), pass > 0);
   }
 }
 GPUPROF_KERNEL(tp_csr_mlp)

@@ -1,61 +1,68 @@
 #include "tensorproduct.cuh"
 
-// What tp_fused gets.
-struct tp_fused_args {
-  const float *x, *y, *w;
-  const int *src, *dst;
-  float *out;
-  const int *plan;
-};
-
-// One pass of a tile over the edges [first, stop); as tp_csr_pass, but every edge's product leaves at once.
-template <int D3, int V>
-GP_FN void tp_fused_pass(const tp_fused_args &a, float *shared, int *head, const int *lane, int part, int first, int stop) {
-  int stride = a.plan[TP_STRIDE], size = a.plan[TP_BATCH] * stride, in_dim = a.plan[TP_IN];
-  tp_head(head, a.plan, part);
-  tp_lane l = tp_load_lane(lane);
-  float xn[V];
-  tp_stream<V> feed;
-  tp_start<V>(feed, xn, l, a.w + lane[4], a.src, a.x, in_dim, first, stop, a.plan[TP_NUMEL]);
-  tp_clear(shared, 2 * size);
-  // The first round has a batch to build and none to add.
-  int e = first, even = 0;
+// tp_runs adds the edges [e, end) of the batch that begins at first. Edges in a row of one destination are added up
+// before they leave, row -1 is none yet.
+template <int D1, int D3, int V>
+GP_FN void tp_runs(tp_held &h, const tp_walk &t, tp_stream &feed, const tp_lane &l, const int *lane, float *out, int out_dim,
+                   int &row, int window, const float *m, int stride, int first, int end) {
 #pragma unroll 1
-  for (int end = e; e < stop; even ^= 1) {
-    __syncthreads();
-    int next = gp_min(end + head[TP_BATCH], stop);
-    if (end < stop) tp_build(shared + even * size, a.plan, head, a.y, end, next);
-    const float *m = shared + (even ^ 1) * size + l.m;
-#pragma unroll 1
-    for (; e < end; e++, m += stride) {
-      if (l.d1 == 0) continue;
-      float acc[D3][V];
-      tp_zero(acc);
-      tp_edges<D3, V>(acc, l, feed, xn, a.x, in_dim, m, stride, e, e + 1, stop);
-      tp_each(acc, lane, op_row(a.out, __ldg(a.dst + e), head[TP_OUT]), [](float *p, float sum) { atomicAdd(p, sum); });
-    }
-    end = next;
+  for (int e = first; e < end;) {
+    int next = __shfl_sync(0xffffffffu, window, e - first);
+    unsigned others = __ballot_sync(0xffffffffu, gp_lane() > e - first && gp_lane() < end - first && window != next);
+    int to = others != 0 ? first + __builtin_ctz(others) : end;
+    if (row >= 0 && next != row) tp_each<D3, V>(h, lane, op_row(out, row, out_dim), [](float *p, float sum) { atomicAdd(p, sum); });
+    row = next;
+    tp_edges<D1, D3, V>(h, t, feed, l, m, stride, e, to);
+    m += (to - e) * stride;
+    e = to;
   }
-  __syncthreads(); // the next pass clears M
+  if (end == t.stop) tp_each<D3, V>(h, lane, op_row(out, row, out_dim), [](float *p, float sum) { atomicAdd(p, sum); });
 }
 
-// One item is one tile of one chunk of edges; every edge's product is added to its row by atomics.
+// One pass of a warp over the edges [first, stop); as tp_csr_pass, but what leaves is added by atomics.
+GP_FN void tp_fused_pass(const float *x, const float *y, const float *w, const int *src, const int *dst, float *out, int *share,
+                         const int *plan, const int *lane, int first, int stop) {
+  if (share[TP_D3] == 0) return;
+  float *m = (float *)(share + TP_WARP_INTS);
+  tp_lane l = tp_load_lane(lane);
+  tp_held h = {};
+  tp_stream feed = {op_row(w, first, plan[TP_NUMEL]) + lane[4], plan[TP_NUMEL], 0};
+  tp_walk t = tp_begin(x, src, plan[TP_IN], first, stop);
+  int row = -1;
+  tp_clear(m, share[TP_STRIDE] * share[TP_BATCH]);
+#pragma unroll 1
+  for (int e = first; e < stop;) {
+    int end = gp_min(e + share[TP_BATCH], stop), window = __ldg(dst + gp_min(e + gp_lane(), stop - 1));
+    __syncwarp(); // the batch before is added
+    tp_build(m, plan, share, y, e, end);
+    tp_turn(t, e, end);
+    __syncwarp();
+#define BATCH(D1, D3, V)                                                                                               \
+  {                                                                                                                    \
+    if (e == first) tp_start<D1, V>(h, t, feed, l);                                                                    \
+    tp_runs<D1, D3, V>(h, t, feed, l, lane, out, tp_read(plan + TP_OUT), row, window, m + l.m, share[TP_STRIDE], e, end); \
+  }
+    TP_SWITCH(share, BATCH)
+    e = end;
+  }
+  __syncwarp(); // the next pass clears M
+}
+
+// One item is one tile of one chunk of edges. What a chunk adds to a row leaves by atomics.
 extern "C" __global__ void __launch_bounds__(256, 2)
     tp_fused(const float *__restrict__ x, const float *__restrict__ y, const float *__restrict__ w, const int *__restrict__ src,
              const int *__restrict__ dst, float *__restrict__ out, const int *__restrict__ table,
              const float *__restrict__ constants, const int *__restrict__ plan, int edges, int chunk, int n) {
   GPUPROF_SHARED(float, shared);
-  __shared__ int head[TP_HEAD];
-  int item = (int)blockIdx.x, tiles = plan[TP_TILES];
+  int item = (int)blockIdx.x, runs = n / plan[TP_TILES];
   if (item >= n) return;
-  int first = item / tiles * chunk, stop = (int)gp_min((long long)first + chunk, (long long)edges);
+  int first = item % runs * chunk, stop = (int)gp_min((long long)first + chunk, (long long)edges);
+  int *share = (int *)(shared + gp_warp() * plan[TP_REGION]);
 #pragma unroll 1
   for (int pass = 0; pass < tp_read(plan + TP_PASSES); pass++) {
-    tp_fused_args a = {x, y, w, src, dst, out, tp_again(plan)};
-    int part = item % tiles * tp_read(plan + TP_PASSES) + pass;
-    const int *lane = tp_lane_at(a.plan, part);
-#define PASS(D3, V) tp_fused_pass<D3, V>(a, shared, head, lane, part, first, stop)
-    TP_SWITCH(lane, PASS)
+    tp_share(share, plan, item / runs, pass);
+    __syncwarp();
+    tp_fused_pass(x, y, w, src, dst, out, share, plan, tp_lane_at(plan, item / runs, pass), first, stop);
   }
 }
 GPUPROF_KERNEL(tp_fused)

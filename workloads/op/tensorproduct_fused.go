@@ -16,7 +16,9 @@ var tpFusedKernel = gpuprof.Kernel{Name: "tp_fused", Sig: "bbbbbbbbbii", Host: t
 // fusedChunk edges go to one CUDA block: enough to pay for its start.
 const fusedChunk = 32
 
-// fused: zero the rows, then one kernel over edges with atomic adds.
+// fused: zero the rows, then one kernel over edges with atomic adds. On CUDA
+// the edges of a chunk that follow each other into one row are added up first,
+// so that sorted ones are added once a row and chunk.
 func (k *binder) fused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
 	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
@@ -32,6 +34,8 @@ func (k *binder) fused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, r
 	work := items{perEdge: 1}
 	if k.tiled() {
 		work = items{perEdge: 1, per: fusedChunk, times: plan.tiles}
+		adds := ceilDiv(added, fusedChunk)
+		cost = rate{fixed: move(0, rows*outDim, rows*outDim), perEdge: move(tab.flops, inDim+shDim+numel+2+adds, adds)}
 	}
 	k.launch(plan.shaped(&tpFusedKernel), work, cost, b.X, b.Y, b.W, b.Src, b.Dst, b.Out, table, constants, cut, edgeCount{}, fusedChunk)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-// tpPlan is a tensor product cut into tiles for CUDA: which output values every
-// thread of a block owns, and which M_ik they need. tensorproduct.cuh reads it;
-// the header's numbers, laneInts, copiesOf and the largest sum of a lane have
-// to agree with it.
+// tpPlan is a tensor product cut into warps and tiles for CUDA: which output
+// values every thread of a block owns, and which M_ik its warp needs.
+// tensorproduct.cuh reads it; the header's numbers, warpInts, laneInts,
+// copiesOf and the largest sum of a lane have to agree with it.
 //
 //	header   16 integers, plan* below; the last is 0
-//	parts    4 integers for every tile and pass: first and last+1 cell, 0, 0
-//	cells    4 integers: where M_ik is among the part's, first and last+1 term, 0
+//	warps    8 integers for every tile, pass and warp, see warp
+//	cells    4 integers: where M_ik is among the warp's, first and last+1 term, 0
 //	terms    2 integers: j, 3j coefficient as bits
 //	lanes    16 integers for every tile, pass and thread, see lane
 type tpPlan struct {
@@ -28,13 +28,12 @@ type tpPlan struct {
 const (
 	planTiles = iota
 	planPasses
-	planStride
-	planBatch
+	planRegion
 	planIn
 	planSh
 	planNumel
 	planOut
-	planParts
+	planWarps
 	planCells
 	planTerms
 	planLanes
@@ -44,7 +43,7 @@ const (
 
 const (
 	planInts  = 16
-	partInts  = 4
+	warpInts  = 8
 	termInts  = 2
 	laneInts  = 16
 	warpLanes = 32
@@ -59,14 +58,23 @@ const (
 	sharedPerThread = 256
 	// mlpBatch is TP_MLP_BATCH, the edges whose weights a lane makes at a time.
 	mlpBatch = 8
-	// maxBatch edges share a barrier in the others.
-	maxBatch = 8
+	// maxBatch is TP_EDGES, the edges whose M a warp builds at a time.
+	maxBatch = 16
 )
 
+// unrolled reports whether the kernels have their loops unrolled for these
+// numbers of components.
+func unrolled(d1, d3 int) bool { return d1 >= 1 && d1 <= 9 && d3 <= 9 }
+
 // copiesOf is how many copies u a lane owns of a block with d3 components: as
-// many as leave its sums in registers.
-func copiesOf(d3 int) int {
+// many as leave its sums, and the d1 components of x it has read ahead, in
+// registers. d1 is 0 where nothing is unrolled.
+func copiesOf(d1, d3 int) int {
 	switch {
+	case d1 > 5 || d1 > 0 && d1+d3 > 12:
+		return 2
+	case d1 > 0 && d3 == 9:
+		return 3
 	case d3 <= 7:
 		return 4
 	case d3 == 9:
@@ -82,18 +90,34 @@ type planShape struct {
 	threads int
 	layout  Layout
 	cover   bool // blocks without paths are written as zeros
-	// floats of M an edge that a tile may have, and bytes of shared memory that
-	// one edge of a batch of at most maxBatch takes for each of them; fixed
-	// bytes on top. batch is the number of edges, 0 for as many as fit.
-	limit, fixed, batch, copies int
+	batch   int  // the most edges of a batch
+	room    int  // bytes of shared memory for the M of all warps of a block
+	hidden  int  // width of the hidden layer, which a block keeps beside it; 0 where there is none
 }
 
-// lane is the copies first, first+step, … of an output block, copiesOf of
-// them, and which of them it writes. Block -1 is nobody.
+// fixed is the shared memory of a block beside M: rows of the hidden layer and
+// the weights of every lane.
+func (s planShape) fixed(threads int) int {
+	if s.hidden == 0 {
+		return 0
+	}
+	return mlpBatch * floatBytes * (s.hidden + 4*threads)
+}
+
+// limit is the floats of M that a warp may have.
+func (s planShape) limit() int { return s.room/(s.threads/warpLanes)/floatBytes/4*4 - warpInts }
+
+// lane is the copies first, first+step, … of an output block and which of them
+// it writes.
 type lane struct {
 	block, first, step, own int
-	d3                      int
+	d1, d3, copies          int // d1 0: not unrolled
 }
+
+// warp is up to 32 lanes of one degree and number of copies. Its 8 integers in
+// the plan, for each pass: first and last+1 cell, floats of M an edge, edges of
+// a batch, d1 (0: not unrolled), d3 (0: no warp), copies, 0.
+type warp []lane
 
 // What a lane writes of its copies.
 const (
@@ -130,12 +154,12 @@ type planner struct {
 	chains                     [][]int // paths of every output block
 	coefficients               []float64
 	xAt, yAt, wAt, oAt         []int
-	passes, stride             int
-	parts, cells, terms, lanes []int32
+	passes, region             int
+	warps, cells, terms, lanes []int32
 }
 
 func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
-	p := &planner{t: t, shape: shape, chains: make([][]int, len(t.TP.Out)), passes: 1, stride: 4,
+	p := &planner{t: t, shape: shape, chains: make([][]int, len(t.TP.Out)), passes: 1,
 		xAt: t.TP.In1.Offsets(), yAt: t.TP.In2.Offsets(), wAt: t.TP.WeightOffsets(), oAt: t.TP.Out.Offsets()}
 	var err error
 	if p.coefficients, err = t.TP.PathCoefficients(); err != nil {
@@ -145,36 +169,42 @@ func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 		p.chains[ins.Out] = append(p.chains[ins.Out], i)
 		p.passes = max(p.passes, len(p.chains[ins.Out]))
 	}
-	tiles := p.tiles(p.allLanes())
-	for _, tile := range tiles {
+	warps := p.allWarps(p.allLanes())
+	// As many a tile as leave no short tile at the end, and no idle threads.
+	tiles := max(ceilDiv(len(warps), shape.threads/warpLanes), 1)
+	width := max(ceilDiv(len(warps), tiles), 1)
+	for tile := range tiles {
 		for pass := range p.passes {
-			if err := p.part(tile, pass); err != nil {
-				return tpPlan{}, err
+			for i := range width {
+				var w warp
+				if at := tile*width + i; at < len(warps) {
+					w = warps[at]
+				}
+				if err := p.share(w, pass); err != nil {
+					return tpPlan{}, err
+				}
 			}
 		}
 	}
-	batch := shape.batch
-	if batch == 0 {
-		room := min(sharedBytes, sharedPerThread*shape.threads)
-		batch = min(max(room/(shape.copies*floatBytes*p.stride), 1), maxBatch)
-	}
 	header := make([]int32, planInts)
 	at := planInts
-	for i, section := range [][]int32{p.parts, p.cells, p.terms, p.lanes} {
-		header[planParts+i] = int32(at)
+	for i, section := range [][]int32{p.warps, p.cells, p.terms, p.lanes} {
+		header[planWarps+i] = int32(at)
 		at += len(section)
 	}
-	for i, v := range map[int]int{planTiles: len(tiles), planPasses: p.passes, planStride: p.stride, planBatch: batch,
-		planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.TP.WeightNumel(), planOut: t.TP.Out.Dim(),
-		planPaths: tab.paths, planPathCells: tab.cells} {
+	for i, v := range map[int]int{planTiles: tiles, planPasses: p.passes, planRegion: p.region, planIn: t.TP.In1.Dim(),
+		planSh: t.TP.In2.Dim(), planNumel: t.TP.WeightNumel(), planOut: t.TP.Out.Dim(), planPaths: tab.paths, planPathCells: tab.cells} {
 		header[i] = int32(v)
 	}
-	return tpPlan{ints: slices.Concat(header, p.parts, p.cells, p.terms, p.lanes), tiles: len(tiles), threads: shape.threads,
-		shared: shape.fixed + shape.copies*floatBytes*p.stride*batch}, nil
+	threads := width * warpLanes
+	return tpPlan{ints: slices.Concat(header, p.warps, p.cells, p.terms, p.lanes), tiles: tiles, threads: threads,
+		shared: shape.fixed(threads) + floatBytes*p.region*width}, nil
 }
 
-// allLanes lists the lanes of all output blocks, degree by degree and blocks
-// with the same product together, so that the threads of a warp share their M.
+// allLanes lists the lanes of all output blocks: those that read the same
+// block of x are neighbours, so that their warps share it through the cache,
+// and among them those of one degree and of the same product, whose warps then
+// share M.
 func (p *planner) allLanes() []lane {
 	var blocks []int
 	for b, m := range p.t.TP.Out {
@@ -184,22 +214,53 @@ func (p *planner) allLanes() []lane {
 	}
 	slices.SortStableFunc(blocks, func(a, b int) int {
 		x, y := p.tripleOf(a, 0), p.tripleOf(b, 0)
-		return cmp.Or(cmp.Compare(y.l3, x.l3), cmp.Compare(y.l1, x.l1), cmp.Compare(y.l2, x.l2), cmp.Compare(y.yAt, x.yAt))
+		return cmp.Or(cmp.Compare(y.l1, x.l1), cmp.Compare(y.l3, x.l3), cmp.Compare(y.l2, x.l2), cmp.Compare(y.yAt, x.yAt))
 	})
 	var all []lane
 	for _, b := range blocks {
 		m := p.t.TP.Out[b]
-		d3 := m.Ir.Dim()
-		n, step := lanesOf(m.Mul, copiesOf(d3))
+		d1, d3 := 2*p.tripleOf(b, 0).l1+1, m.Ir.Dim()
+		if p.passes > 1 || !unrolled(d1, d3) {
+			d1 = 0
+		}
+		copies := copiesOf(d1, d3)
+		n, step := lanesOf(m.Mul, copies)
 		for u := range n {
 			own := ownAll
-			if u >= step && copiesOf(d3) > 1 {
+			if u >= step && copies > 1 {
 				own = ownLast
 			}
-			all = append(all, lane{block: b, first: u, step: step, own: own, d3: d3})
+			all = append(all, lane{block: b, first: u, step: step, own: own, d1: d1, d3: d3, copies: copies})
 		}
 	}
 	return all
+}
+
+// allWarps cuts the lanes so that a warp's have one degree, which the kernels
+// rely on, and its M fits.
+func (p *planner) allWarps(all []lane) []warp {
+	var warps []warp
+	seen, floats := map[passTriple]bool{}, make([]int, p.passes)
+	for i, l := range all {
+		full := i == 0
+		if i > 0 {
+			w := warps[len(warps)-1]
+			full = len(w) == warpLanes || w[0].d1 != l.d1 || w[0].d3 != l.d3 || !p.fits(l, seen, floats)
+		}
+		if full {
+			warps = append(warps, nil)
+			clear(seen)
+			clear(floats)
+		}
+		warps[len(warps)-1] = append(warps[len(warps)-1], l)
+		for pass := range p.passes {
+			if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] {
+				seen[passTriple{pass, key}] = true
+				floats[pass] += key.floats()
+			}
+		}
+	}
+	return warps
 }
 
 // tripleOf is the product of the block's path number pass; l1 -1 without one.
@@ -211,57 +272,6 @@ func (p *planner) tripleOf(block, pass int) triple {
 	return triple{p.t.TP.In1[ins.In1].Ir.L, p.t.TP.In2[ins.In2].Ir.L, p.t.TP.Out[ins.Out].Ir.L, p.yAt[ins.In2]}
 }
 
-// tiles cuts the lanes so that a tile fits a block of threads and its M the
-// shared memory. All lanes of a warp have one degree, which the kernels rely on:
-// where it changes, and at the end, a warp is filled up with nobody.
-func (p *planner) tiles(all []lane) [][]lane {
-	length := p.evenLength(all)
-	var tiles [][]lane
-	var tile []lane
-	seen, floats := map[passTriple]bool{}, make([]int, p.passes)
-	for _, l := range all {
-		if len(tile) > 0 && tile[len(tile)-1].d3 != l.d3 {
-			tile = fillWarp(tile)
-		}
-		if len(tile) == length || len(tile) > 0 && !p.fits(l, seen, floats) {
-			tiles, tile = append(tiles, fillWarp(tile)), nil
-			clear(seen)
-			clear(floats)
-		}
-		tile = append(tile, l)
-		for pass := range p.passes {
-			if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] {
-				seen[passTriple{pass, key}] = true
-				floats[pass] += key.floats()
-			}
-		}
-	}
-	return append(tiles, fillWarp(tile))
-}
-
-// evenLength is a number of whole warps a tile that leaves no short tile at the
-// end where only threads limit it.
-func (p *planner) evenLength(all []lane) int {
-	warps := 1
-	for i, at := 0, 0; i < len(all); i++ {
-		if at == warpLanes || i > 0 && all[i].d3 != all[i-1].d3 {
-			warps++
-			at = 0
-		}
-		at++
-	}
-	most := p.shape.threads / warpLanes
-	tiles := ceilDiv(warps, most)
-	return ceilDiv(warps, tiles) * warpLanes
-}
-
-func fillWarp(tile []lane) []lane {
-	for len(tile)%warpLanes != 0 {
-		tile = append(tile, lane{block: -1, d3: tile[len(tile)-1].d3})
-	}
-	return tile
-}
-
 // passTriple is a product of one pass; every pass has M of its own.
 type passTriple struct {
 	pass int
@@ -270,27 +280,24 @@ type passTriple struct {
 
 // key is a lane's product in a pass, if it has one.
 func (p *planner) key(l lane, pass int) (triple, bool) {
-	if l.block < 0 {
-		return triple{}, false
-	}
 	key := p.tripleOf(l.block, pass)
 	return key, key.l1 >= 0
 }
 
 func (p *planner) fits(l lane, seen map[passTriple]bool, floats []int) bool {
 	for pass := range p.passes {
-		if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] && floats[pass]+key.floats() > p.shape.limit {
+		if key, ok := p.key(l, pass); ok && !seen[passTriple{pass, key}] && floats[pass]+key.floats() > p.shape.limit() {
 			return false
 		}
 	}
 	return true
 }
 
-// part appends the cells, terms and lanes of one tile and pass.
-func (p *planner) part(tile []lane, pass int) error {
+// share appends the cells, terms and lanes of one warp in a pass.
+func (p *planner) share(w warp, pass int) error {
 	at, floats := map[triple]int{}, 0
 	first := len(p.cells) / cellInts
-	for _, l := range tile {
+	for _, l := range w {
 		key, ok := p.key(l, pass)
 		if _, have := at[key]; !ok || have {
 			continue
@@ -301,14 +308,26 @@ func (p *planner) part(tile []lane, pass int) error {
 		}
 		floats += key.floats()
 	}
-	p.stride = max(p.stride, floats)
-	p.parts = append(p.parts, int32(first), int32(len(p.cells)/cellInts), 0, 0)
-	for i := range p.shape.threads {
+	share := make([]int32, warpInts)
+	if len(w) > 0 {
+		stride := max(floats, 4)
+		batch := min(max(p.shape.limit()/stride, 1), p.shape.batch)
+		if batch > 4 {
+			batch = batch / 4 * 4 // the kernels build four at once
+		}
+		copy(share, []int32{int32(first), int32(len(p.cells) / cellInts), int32(stride), int32(batch), int32(w[0].d1), int32(w[0].d3), int32(w[0].copies)})
+		p.region = max(p.region, warpInts+stride*batch)
+	}
+	p.warps = append(p.warps, share...)
+	for i := range warpLanes {
 		one := make([]int32, laneInts)
-		if i < len(tile) {
-			p.fill(one, tile[i], pass, at)
-		} else {
-			one[11] = 1 // a degree that the kernel's switch knows
+		switch {
+		case i < len(w):
+			p.fill(one, w[i], pass, at)
+		case len(w) > 0 && w[0].d1 > 0:
+			// Nobody: it reads what its neighbour does, and writes nothing.
+			p.fill(one, w[len(w)-1], pass, at)
+			one[12] = ownNone
 		}
 		p.lanes = append(p.lanes, one...)
 	}
@@ -339,9 +358,6 @@ func (p *planner) product(key triple, at int) error {
 // copies and components in out, d3; what it writes.
 func (p *planner) fill(one []int32, l lane, pass int, at map[triple]int) {
 	one[11] = int32(l.d3)
-	if l.block < 0 {
-		return
-	}
 	o := p.t.TP.Out[l.block]
 	ou, ok := p.shape.layout.strides(o)
 	one[8], one[9], one[10] = int32(p.oAt[l.block]+l.first*ou), int32(l.step*ou), int32(ok)
@@ -363,17 +379,17 @@ func (p *planner) fill(one []int32, l lane, pass int, at map[triple]int) {
 
 // planFor is the plan of an implementation with its launch shape.
 func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
-	shape := planShape{threads: t.threads(), layout: IrMul, cover: true, copies: 2, limit: 1280}
+	shape := planShape{threads: t.threads(), layout: IrMul, cover: true, batch: maxBatch}
+	shape.room = min(sharedBytes, sharedPerThread*shape.threads)
 	switch t.Impl {
 	case ImplFused:
 		shape.layout, shape.cover = t.Layout, false
 	case ImplCSRMLP:
-		shape.copies, shape.batch = 1, mlpBatch
-		shape.fixed = mlpBatch * floatBytes * (t.Hidden + 4*shape.threads)
-		shape.limit = (sharedBytes - shape.fixed) / (mlpBatch * floatBytes)
+		shape.batch, shape.hidden = mlpBatch, t.Hidden
+		shape.room = sharedBytes - shape.fixed(shape.threads)
 	}
 	return t.plan(tab, shape)
 }
 
-// largestM is the floats of the widest M there is; a tile takes at least one.
+// largestM is the floats of the widest M there is; a warp takes at least one.
 var largestM = triple{l1: so3.MaxL, l3: so3.MaxL}.floats()

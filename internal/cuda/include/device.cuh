@@ -26,7 +26,8 @@
 //   - spin loops over gp_load_acquire_system (flags with the host) or gp_load_acquire (between blocks), never over
 //     a plain or volatile read: the helpers are also where the simulator lets others run;
 //   - mathematics from device_math.cuh (gp_exp, gp_tanh, gp_sin…) and the exact gp_fma, gp_abs, gp_min, gp_max,
-//     gp_sqrt, gp_rcp, gp_floor, gp_rint for float and double; 16-bit floats through device_convert.cuh.
+//     gp_sqrt, gp_rcp, gp_floor, gp_rint for float and double; 16-bit floats through device_convert.cuh;
+//   - gp_prefetch(p) for what is read once and much later.
 //
 // Do not write inline PTX (no compiler here checks it), expf and friends (they are calls into libdevice),
 // printf, assert, new, dynamic parallelism, textures, static variables, or functions shared between files other

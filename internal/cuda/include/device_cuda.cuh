@@ -129,6 +129,10 @@ GP_FN float2 __ldg(const float2 *p) {
   return {v[0], v[1]};
 }
 
+// gp_prefetch asks for the line at p to come to the second-level cache. The compiler has no built-in for it, so this
+// is the one instruction written out here; the assembler checks it with all the rest.
+GP_FN void gp_prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // Fences and flags. The fence and a volatile access together order as acquire and release do, and need no
 // instruction that this compiler leaves unchecked.
 GP_FN void __threadfence() { __nvvm_membar_gl(); }

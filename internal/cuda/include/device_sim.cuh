@@ -176,6 +176,7 @@ GP_FN T __ldg(const T *p) {
   return *p;
 }
 
+GP_FN void gp_prefetch(const void *) {}
 GP_FN void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 GP_FN void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 GP_FN void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
