@@ -28,10 +28,10 @@ import unpack  # noqa: E402
 HEADER = {"started": "2026-01-02T03:04:05+00:00", "seconds": 400.0, "budget_s": 465, "dry": False, "ended": True, "made_by": {"version": "v1", "commit": "abc"}, "left_out": []}
 
 
-def a_run(workload="e3nn", preset="deepaw", high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False, product=8e-4):
+def a_run(workload="e3nn", preset="deepaw", low=0.999, high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False, product=8e-4):
     return {"schema_version": "1.0.0", "status": status, "reason": "" if status == "complete" else "interrupted", "workload": workload, "preset": preset, "mode": "steady",
             "device": {"kind": kind, "name": "NVIDIA H200", "arch": "sm_90", "cores": 132, "cpu": "made up", "kernel": "6", "facts": {"driver": "580", "cuda": "13.0", **({"simulated": "true"} if simulated else {})}},
-            "checks": [{"stage": "tp", "pass": True}], "overhead": {"ratio": 1.001, "ci95": [0.999, high]}, "step": {"median": step},
+            "checks": [{"stage": "tp", "pass": True}], "overhead": {"ratio": 1.001, "ci95": [low, high]}, "step": {"median": step},
             "stages": [{"name": "gru", "parent": "step", "device": {"median": 1e-3}, "floor_s": step / 4},
                        {"name": "tensor_product", "parent": "step", "device": {"median": product}, "floor_s": step / 4},
                        {"name": "tp_csr", "parent": "tensor_product", "device": {"median": 7.0}, "floor_s": 0},
@@ -103,7 +103,7 @@ class Summary(Folder):
                 fill(self.dir, **change)
                 self.assertEqual(self.states(self.build())[name], "fail")
         fill(self.dir)
-        for bad, name in ((a_run(high=1.02), "overhead"), (a_run(status="partial"), "reference")):
+        for bad, name in ((a_run(low=1.012, high=1.02), "overhead"), (a_run(status="partial"), "reference")):
             with gzip.open(self.dir / "runs/e3nn-deepaw.json.gz", "wt") as f:
                 json.dump(bad, f)
             self.assertEqual(self.states(self.build())[f"run/e3nn-deepaw/{name}"], "fail")
