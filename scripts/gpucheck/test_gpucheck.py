@@ -378,7 +378,7 @@ class Unpacking(Folder):
         self.assertEqual(readme.count("`runs/e3nn-deepaw.json.gz`"), 1)
         for word in ("NVIDIA H200", "580 / 13.0", "v1 (abc)", "2026-01-02"):
             self.assertIn(word, readme)
-        self.assertIn("analysis.json", (self.dir / "root/testdata/traces-h200/README.md").read_text())
+        self.assertIn("analysis.json", (self.dir / "root/testdata/traces/h200/README.md").read_text())
 
     def test_refusals(self):
         for change, word in (({"dry": True}, "dry run"), ({"verdict": "fail"}, "failed")):

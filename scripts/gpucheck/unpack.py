@@ -117,7 +117,7 @@ def write(folder, files, origin, fresh_readme):
     print(f"{folder}: {len(files)} files")
 
 
-def add_sessions(gpuprof, root, kept, summary):
+def add_sessions(gpuprof, root, kept, summary, machine):
     """Hand the runs, not the sweeps, to gpuprof, which keeps what a comparison needs."""
     runs = {name: c for name, c in kept.items() if name.startswith("runs/")}
     if not runs:
@@ -127,7 +127,7 @@ def add_sessions(gpuprof, root, kept, summary):
         for name, content in sorted(runs.items()):
             paths.append(pathlib.Path(tmp) / pathlib.PurePath(name).name)
             paths[-1].write_bytes(content)
-        argv = [str(gpuprof), "baseline", "add", "--dir", str(root / "baselines"), "--machine", slug(summary["device"]["name"]), "--command", "gpu-check, part runs", *map(str, paths)]
+        argv = [str(gpuprof), "baseline", "add", "--dir", str(root / "baselines"), "--machine", machine or summary["device"]["name"], "--command", "gpu-check, part runs", *map(str, paths)]
         out = subprocess.run(argv)
     if out.returncode:
         sys.exit(f"unpack: {gpuprof} baseline add: exit code {out.returncode}; the runs lie in gpu-check/runs, add them by hand")
@@ -138,6 +138,7 @@ def main():
     ap.add_argument("archive", type=pathlib.Path)
     ap.add_argument("--root", type=pathlib.Path, default=ROOT, help="the checkout")
     ap.add_argument("--gpuprof", type=pathlib.Path, default=ROOT / "bin" / "gpuprof", help="the program that adds baselines (bin/gpuprof)")
+    ap.add_argument("--machine", help="what its owner calls the machine (the GPU's name)")
     ap.add_argument("--allow-failed", action="store_true", help="keep results although a part or check failed")
     args = ap.parse_args()
     if not args.gpuprof.exists():
@@ -154,9 +155,9 @@ def main():
     name = slug(summary["device"]["name"])
     origin = provenance(summary)
     write(args.root / "baselines" / name / "gpu-check", baselines, origin, f"# gpu-check on {summary['device']['name']}\n\nWritten by scripts/gpucheck/unpack.py from what gpu-check measured.\n")
-    write(args.root / "testdata" / ("traces-" + name.rpartition("-")[2]), traces, origin,
+    write(args.root / "testdata" / "traces" / name.rpartition("-")[2], traces, origin,
           f"# PyTorch profiler traces, {summary['device']['name']}\n\nPlanted problems, each with its clean twin, recorded by scripts/gpucheck/traces.py; index.json says what was planted.\n")
-    add_sessions(args.gpuprof.resolve(), args.root, baselines, summary)
+    add_sessions(args.gpuprof.resolve(), args.root, baselines, summary, args.machine)
     for r in refused:
         print(f"not kept: {r}", file=sys.stderr)
 
