@@ -319,7 +319,7 @@ func table(t *testing.T, self int, namespace string, parents map[int]int) procs 
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range map[string]string{"comm": "prog" + strconv.Itoa(pid) + "\n", "stat": strconv.Itoa(pid) + " (a ) b) S " + strconv.Itoa(parent) + " 1 1"} {
+		for name, text := range map[string]string{"comm": called(pid) + "\n", "stat": strconv.Itoa(pid) + " (a ) b) S " + strconv.Itoa(parent) + " 1 1"} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -334,8 +334,16 @@ func table(t *testing.T, self int, namespace string, parents map[int]int) procs 
 	return procs{root, self}
 }
 
+// called is the name of a process; 9 is another run of our program.
+func called(pid int) string {
+	if pid == 9 {
+		pid = 10
+	}
+	return "prog" + strconv.Itoa(pid)
+}
+
 func TestProcesses(t *testing.T) {
-	tree := map[int]int{1: 0, 10: 1, 20: 10, 30: 20, 40: 1, 60: 61, 61: 60}
+	tree := map[int]int{1: 0, 8: 1, 9: 8, 10: 9, 20: 10, 30: 20, 40: 1, 60: 61, 61: 60}
 	for name, c := range map[string]struct {
 		namespace string
 		holding   bool
@@ -344,7 +352,9 @@ func TestProcesses(t *testing.T) {
 	}{
 		"nobody":                       {initialNamespace, true, nil, 0},
 		"us and our children":          {initialNamespace, true, []int{10, 20, 30}, 0},
-		"our parent, a stranger":       {initialNamespace, true, []int{1, 40, 10}, 2},
+		"init, a stranger":             {initialNamespace, true, []int{1, 40, 10}, 2},
+		"who started us, and waits":    {initialNamespace, true, []int{9, 10}, 0},
+		"who started that":             {initialNamespace, true, []int{8, 9, 10}, 1},
 		"gone already":                 {initialNamespace, true, []int{999}, 1},
 		"a loop of parents":            {initialNamespace, true, []int{60}, 1},
 		"container, our outer number":  {"pid:[4026532000]", true, []int{5555}, 0},
@@ -363,7 +373,7 @@ func TestProcesses(t *testing.T) {
 				t.Errorf("%d foreign of %+v; want %d", n, marked, c.foreign)
 			}
 			for _, p := range marked {
-				if _, there := tree[p.PID]; there && p.Name != "prog"+strconv.Itoa(p.PID) {
+				if _, there := tree[p.PID]; there && p.Name != called(p.PID) {
 					t.Errorf("process %d is called %q", p.PID, p.Name)
 				}
 			}

@@ -16,7 +16,7 @@ type Process struct {
 	Name   string         `json:"name"`   // its command's; empty where it cannot be seen from here
 	Kind   string         `json:"kind"`   // compute, mps or graphics
 	Memory gpuprof.Number `json:"memory"` // bytes on the device, or unknown
-	Own    bool           `json:"own"`    // this process or one of its descendants
+	Own    bool           `json:"own"`    // this process, a descendant, or the gpuprof that started it
 }
 
 // procs is the process table that PIDs are looked up in.
@@ -73,10 +73,17 @@ func (p procs) name(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// ours follows the parents of pid up to this process.
+// ours reports whether pid is this process, a descendant, or the gpuprof that
+// started it (of the same name) and waits: it asked the device whether it can
+// honour the settings, and NVML lists it until it ends.
 func (p procs) ours(pid int) bool {
+	return p.below(pid, p.self) || p.name(pid) != "" && p.name(pid) == p.name(p.self) && p.below(p.self, pid)
+}
+
+// below follows the parents of pid up to ancestor.
+func (p procs) below(pid, ancestor int) bool {
 	for range 64 { // deeper trees end in a loop of a PID used again
-		if pid == p.self {
+		if pid == ancestor {
 			return true
 		}
 		if pid <= 1 {
