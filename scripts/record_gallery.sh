@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records the runs that docs/gallery.md shows, on the host device of this
-# machine, into testdata/gallery: under five minutes. Do it on a machine that
+# Records the runs of the host device that docs/gallery.md shows, on this
+# machine, into testdata/gallery: under four minutes. Do it on a machine that
 # does nothing else, then draw the pictures from them with `make gallery`.
 # Usage: scripts/record_gallery.sh [FOLDER]
 set -euo pipefail
@@ -24,8 +24,6 @@ record() {
 }
 
 started=$(date -u +'%Y-%m-%d %H:%M UTC')
-record e3nn run e3nn --device host --runs 3 --max-time 8s
-record e3nn-batch run e3nn --device host --set batch=64,128,256,512,1024 --max-time 5s
 record e3nn-csr run e3nn --device host --runs 6 --max-time 3s --set impl=csr
 record e3nn-unfused run e3nn --device host --runs 6 --max-time 3s --set impl=unfused
 record tune tune e3nn --device host --knob impl,batch --budget 90s
