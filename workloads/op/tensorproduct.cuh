@@ -4,10 +4,11 @@
 // all edges of a row, so that a row is written once and by one thread. All lanes of a warp have the same d1 and d3,
 // so their loops are unrolled. For a batch of edges the warp first builds M_ik = sum_j C_ijk y_j of the products its
 // lanes need, each (l1, l2, l3) once, in its own part of shared memory; then every lane adds (w_u x_iu) M_ik edge by
-// edge. x and w are read along u and far ahead: x a whole edge, since it lies in the second-level cache, w two, since
-// it comes from memory. No warp waits for another: while one waits, its neighbours' sums go on.
+// edge. x and w are read along u and ahead: x a whole edge, since it lies in the second-level cache, w two, after it was
+// asked into that cache four edges earlier. No warp waits for another: while one waits, its neighbours' sums go on.
 //
 // A block of warps is a tile; warps that read the same block of x are neighbours and share it through the first-level
+// cache. Blocks go through all edges tile by tile: warps of many degrees beside each other would empty the instruction
 // cache. Several paths into one output block are several passes over the edges; the lane stays the same, so its order
 // of additions does.
 //
@@ -122,9 +123,7 @@ GP_FN void tp_clear(float *m, int floats) {
 // weights of the edges to come. The arrays are as large as any degree needs and all indices are constants.
 #define TP_SUMS 28 // the most d3 * copies
 #define TP_XS 20   // the most d1 * copies that are unrolled
-#ifndef TP_AHEAD
 #define TP_AHEAD 2 // edges between asking for weights and using them
-#endif
 struct tp_held {
   float acc[TP_SUMS], x[TP_XS], q[TP_AHEAD][TP_COPIES];
 };
@@ -152,9 +151,7 @@ GP_FN void tp_fetch(tp_stream &f, const tp_lane &l, float *to, bool more) {
 // TP_FAR edges before they are asked for, weights leave memory for the second-level cache: registers for more edges
 // ahead would have to be copied, and a copy waits for its load. A lane sees to one of its copies: its neighbours' lie
 // on the same lines.
-#ifndef TP_FAR
 #define TP_FAR 4
-#endif
 
 template <int V>
 GP_FN void tp_first(tp_stream &f, const tp_lane &l, tp_held &h, int e, int stop) {
@@ -229,6 +226,14 @@ GP_FN void tp_turn(tp_walk &t, int first, int end) {
   t.first = first;
   t.window = t.ahead;
   t.ahead = __ldg(t.src + gp_min(end + gp_lane(), t.stop - 1));
+}
+
+// tp_batch makes M of the edges [first, end), once all lanes have added the batch before.
+GP_FN void tp_batch(tp_walk &t, float *m, const int *plan, const int *share, const float *y, int first, int end) {
+  __syncwarp();
+  tp_build(m, plan, share, y, first, end);
+  tp_turn(t, first, end);
+  __syncwarp();
 }
 
 // tp_source is where edge e, of the batch or the one after it, has its x.

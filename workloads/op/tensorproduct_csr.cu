@@ -13,10 +13,7 @@ GP_FN void tp_csr_pass(const float *x, const float *y, const float *w, const int
 #pragma unroll 1
   for (int e = rows.first, first = e; e < rows.stop;) {
     int end = gp_min(e + share[TP_BATCH], rows.stop);
-    __syncwarp(); // the batch before is added
-    tp_build(m, plan, share, y, e, end);
-    tp_turn(t, e, end);
-    __syncwarp();
+    tp_batch(t, m, plan, share, y, e, end);
 #define BATCH(D1, D3, V)                                                                                     \
   {                                                                                                          \
     if (e == first) tp_start<D1, V>(h, t, feed, l);                                                          \

@@ -68,10 +68,7 @@ GP_FN void tp_mlp_pass(const float *x, const float *y, const tp_mlp &mlp, const 
 #pragma unroll 1
     while (e < stop) {
       int end = share[TP_D3] > 0 ? gp_min(e + share[TP_BATCH], stop) : stop;
-      __syncwarp(); // the batch before is added
-      tp_build(m, plan, share, y, e, end);
-      tp_turn(t, e, end);
-      __syncwarp();
+      tp_batch(t, m, plan, share, y, e, end);
 #define BATCH(D1, D3, V)                                                                                      \
   {                                                                                                           \
     if (e == first) tp_start<D1, V>(h, t, feed, l);                                                           \

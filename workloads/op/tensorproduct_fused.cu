@@ -33,10 +33,7 @@ GP_FN void tp_fused_pass(const float *x, const float *y, const float *w, const i
 #pragma unroll 1
   for (int e = first; e < stop;) {
     int end = gp_min(e + share[TP_BATCH], stop), window = __ldg(dst + gp_min(e + gp_lane(), stop - 1));
-    __syncwarp(); // the batch before is added
-    tp_build(m, plan, share, y, e, end);
-    tp_turn(t, e, end);
-    __syncwarp();
+    tp_batch(t, m, plan, share, y, e, end);
 #define BATCH(D1, D3, V)                                                                                               \
   {                                                                                                                    \
     if (e == first) tp_start<D1, V>(h, t, feed, l);                                                                    \
