@@ -29,20 +29,14 @@ enum {
   TP_CELLS,
   TP_TERMS,
   TP_LANES,
-  TP_ZERO = 15,
 };
 #define TP_WARP_INTS 8
 #define TP_LANE_INTS 16
 #define TP_COPIES 4 // the most copies of a lane
-#define TP_EDGES 16 // the most edges of a batch, below a warp's lanes
 
 // tp_read reads a number of the plan where it is needed. The registers are for sums: what is used once a row must not
 // sit in one in between, and the compiler would keep an ordinary read.
 GP_FN int tp_read(const int *p) { return *(const volatile int *)p; }
-
-// tp_again is the plan itself, but the compiler cannot know: what a pass computes from it stays in the pass, instead
-// of all degrees' constants being made ahead and kept.
-GP_FN const int *tp_again(const int *plan) { return plan + tp_read(plan + TP_ZERO); }
 
 // A warp's share in a pass is 8 integers of the plan, which the warp keeps before its M: what is used once a batch must
 // not sit in a register in between either.

@@ -13,7 +13,7 @@ import (
 // tensorproduct.cuh reads it; the header's numbers, warpInts, laneInts,
 // copiesOf and the largest sum of a lane have to agree with it.
 //
-//	header   16 integers, plan* below; the last is 0
+//	header   16 integers, plan* below
 //	warps    8 integers for every tile, pass and warp, see warp
 //	cells    4 integers: where M_ik is among the warp's, first and last+1 term, 0
 //	terms    2 integers: j, 3j coefficient as bits
@@ -58,7 +58,8 @@ const (
 	sharedPerThread = 256
 	// mlpBatch is TP_MLP_BATCH, the edges whose weights a lane makes at a time.
 	mlpBatch = 8
-	// maxBatch is TP_EDGES, the edges whose M a warp builds at a time.
+	// maxBatch edges have their M built at a time, fewer than a warp has lanes:
+	// these hold the sources of a batch and of the edge after it.
 	maxBatch = 16
 )
 
