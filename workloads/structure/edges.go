@@ -52,30 +52,24 @@ func (f *Finder) Append(e *Edges, p [3]float64, skipSelf bool) {
 }
 
 // Count returns the number of edges Append would add.
-func (f *Finder) Count(p [3]float64, skipSelf bool) int {
-	q, list := f.query(p, skipSelf)
-	n := 0
-	for len(list) > 0 {
-		part := list[:min(markBits, len(list))]
-		n += bits.OnesCount64(q.hits(f.images, part))
-		list = list[len(part):]
-	}
-	return n
-}
+func (f *Finder) Count(p [3]float64, skipSelf bool) int { return f.Mark(nil, p, skipSelf) }
 
 // MarkWords returns how many words the marks of one point take.
 func (f *Finder) MarkWords() int { return (f.bound + markBits - 1) / markBits }
 
 // Mark is the first half of Append for callers that must know the number of
 // edges, which it returns, before the place of the first: it notes in marks
-// (MarkWords long) which candidates are edges.
+// (MarkWords long, or nil) which candidates are edges.
 func (f *Finder) Mark(marks []uint64, p [3]float64, skipSelf bool) int {
 	q, list := f.query(p, skipSelf)
 	n := 0
 	for i := 0; len(list) > 0; i++ {
 		part := list[:min(markBits, len(list))]
-		marks[i] = q.hits(f.images, part)
-		n += bits.OnesCount64(marks[i])
+		hits := q.hits(f.images, part)
+		if marks != nil {
+			marks[i] = hits
+		}
+		n += bits.OnesCount64(hits)
 		list = list[len(part):]
 	}
 	return n
