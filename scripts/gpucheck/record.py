@@ -10,7 +10,7 @@ import summary
 NAMES = ["baselines", "gates", "tune", "claims", "sweeps", "doctor-bench"]
 # As many processes as fit; a verdict against them counts the sessions that gpu-check and later days add.
 PROCESSES = 3
-BASELINES = [("e3nn", "deepaw"), ("e3nn", "mace-large"), ("gruflow", "energyflow"), ("e3nn", "mace-medium"), ("collate", "deepaw"), ("e3nn", "nequip-lips")]
+BASELINES = [tuple(name.split("-", 1)) for name in parts.MAIN]
 FOUND = 19 / 20  # of the comparisons with more work
 
 
@@ -73,12 +73,8 @@ def build(folder, header, records):
 def baseline_checks(runs):
     out = []
     for name, r in runs.items():
-        compared = r.get("checks") or []
-        bad = [c["stage"] for c in compared if not c["pass"]]
         processes = len(r["step"]["runs"]) if r.get("step") else 0
-        out.append(summary.check(f"baseline/{name}", r["status"] == "complete" and bool(compared) and not bad,
-                                 f"{r['status']}{', ' + r['reason'] if r.get('reason') else ''}; {processes} processes, {len(compared)} stages compared" + (f", wrong: {', '.join(bad)}" if bad else ""),
-                                 None, "complete and equal to the reference"))
+        out.append(summary.check(f"baseline/{name}", *summary.reference(r, f"{processes} processes, "), None, "complete and equal to the reference"))
     return out
 
 
