@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -83,9 +84,35 @@ func TestCrewHelps(t *testing.T) {
 		})
 	}
 	c.close()
-	for runtime.NumGoroutine() > before { // one that has ended is counted for a moment
-		runtime.Gosched()
+	nobodyLeft(t, before)
+}
+
+// nobodyLeft waits for goroutines to end: one that was told to is counted until
+// it is scheduled.
+func nobodyLeft(t *testing.T, before int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+		}
 	}
+}
+
+// A session on a GPU's host has help with its batches, which ends with it.
+func TestCUDACollators(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	d := openSimulated(t, false)
+	before := runtime.NumGoroutine()
+	s := openOn(t, d, "small", "batch=700", "mul=1", "lmax=0")
+	if n := s.Input()["collate_threads"]; n != 2 {
+		t.Errorf("%d edges are made by %v goroutines", s.edges, n)
+	}
+	if runtime.NumGoroutine() <= before {
+		t.Error("nobody helps")
+	}
+	run(t, s, 3)
+	closed(t, s)
+	nobodyLeft(t, before)
 }
 
 // A caller that has looked in vain parks until the helper is out of the loop.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -241,25 +240,6 @@ func TestCUDABitIdentical(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A session on a GPU's host has help with its batches, which ends with it.
-func TestCUDACollators(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	d := openSimulated(t, false)
-	before := runtime.NumGoroutine()
-	s := openOn(t, d, "small", "batch=700", "mul=1", "lmax=0")
-	if n := s.Input()["collate_threads"]; n != 2 {
-		t.Errorf("%d edges are made by %v goroutines", s.edges, n)
-	}
-	if runtime.NumGoroutine() <= before {
-		t.Error("nobody helps")
-	}
-	run(t, s, 3)
-	closed(t, s)
-	for runtime.NumGoroutine() > before { // one that has ended is counted for a moment
-		runtime.Gosched()
 	}
 }
 
