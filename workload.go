@@ -107,6 +107,14 @@ type Observer interface {
 	Observed(since time.Time) (map[string]any, map[string]Track)
 }
 
+// Pauser is a session that works ahead of its caller.
+type Pauser interface {
+	// Pause ends that work and drops what it made, so that nothing of the
+	// session runs until the next step. lead is how many steps it then takes
+	// until the session works as far ahead as it may.
+	Pause() (lead int, err error)
+}
+
 // Check is the comparison of one stage with its reference.
 type Check struct {
 	Stage string `json:"stage"`

@@ -23,24 +23,24 @@ type block struct {
 	mismatch    float64 // |sum of periods - caller's clock| over that clock
 }
 
-// trim is how many steps to leave out at either end of a block. Steps longer
-// than a second are too dear to throw away at the end, and long against any
-// pipeline effect there.
+// trim is how many steps to leave out at either end of a block. Long steps are
+// too dear to throw away at the end, and long against any pipeline effect there.
 func (r *runner) trim() (head, tail int) {
 	if r.cold { // every step begins and ends idle
 		return 0, 0
 	}
 	d := r.sess.Depth() - 1
-	if r.stepNS > int64(longStep) {
-		return d, 0
+	head = max(d, min(r.lead, r.rec.Capacity()/2))
+	if r.stepNS > int64(r.long) {
+		return head, 0
 	}
-	return d, d
+	return head, d
 }
 
 // blockSteps is how many samples a block should give.
 func (r *runner) blockSteps(target time.Duration) int {
-	least := minBlockSteps
-	if r.stepNS > int64(longStep) {
+	least := r.least
+	if r.stepNS > int64(r.long) {
 		least = 1
 	}
 	n := least

@@ -77,7 +77,9 @@ const (
 	gateSlack     = 1.25                   // of the caller's time in a step
 	gateNS        = 20_000                 // more
 	longestGateNS = 50_000_000
-	longStep      = time.Second // past it, blocks shrink to single steps
+	longStep      = time.Second            // past it, blocks shrink to single steps
+	turnLong      = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
+	turnSteps     = 3
 	clockMismatch = 0.01
 	unevenSteps   = 0.1 // mean over median
 	lostOverhead  = 0.2 // width of an interval whose ends say nothing

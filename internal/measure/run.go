@@ -43,6 +43,11 @@ type runner struct {
 	enqueueNS int64 // the caller's time in a step, without waiting
 
 	ladderFor time.Duration // the ladder starts no further round after it
+
+	least int           // samples of a block whose steps are not long
+	long  time.Duration // past it, blocks shrink to single steps
+	lead  int           // steps that the next block runs before its samples
+	turns bool          // blocks run when RunTurns' caller says so
 }
 
 // Run executes a plan on a device the caller opened and will close. The
@@ -54,13 +59,21 @@ func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, erro
 }
 
 func (r *runner) execute() (*gpuprof.Run, error) {
+	return r.within(func() error {
+		stop := r.startTelemetry()
+		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.energy, r.kernelPass, r.shortPass)
+		r.run.Telemetry = stop()
+		return err
+	})
+}
+
+// within is what every run begins and ends with.
+func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
 	defer r.sess.Close() // the device's own Close reports what this could
-	stop := r.startTelemetry()
-	err := r.measure()
-	r.run.Telemetry = stop()
+	err := measure()
 	r.summarise(err)
 	return r.run, err
 }
@@ -68,13 +81,12 @@ func (r *runner) execute() (*gpuprof.Run, error) {
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
 	return &runner{
 		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now(),
-		ladderFor: min(ladderBudget, plan.MaxTime/6),
+		ladderFor: min(ladderBudget, plan.MaxTime/6), least: minBlockSteps, long: longStep,
 	}
 }
 
-func (r *runner) measure() error {
-	phases := []func() error{r.check, r.prepare, r.warmUp, r.ladder, r.breakdown, r.sample, r.energy, r.kernelPass, r.shortPass}
-	for _, phase := range phases {
+func (r *runner) phases(list ...func() error) error {
+	for _, phase := range list {
 		if err := phase(); err != nil {
 			return err
 		}
@@ -171,9 +183,12 @@ func (r *runner) prepare() error {
 			return fmt.Errorf("preparing mode cold: %w", err)
 		}
 	}
-	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments); err != nil {
-		return err
-	}
+	r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments)
+	return err
+}
+
+// ceilings measures the device's rates.
+func (r *runner) ceilings() (err error) {
 	r.run.Ceilings, err = r.dev.Ceilings(r.ctx)
 	return err
 }

@@ -102,7 +102,7 @@ func (r *runner) addWarnings() {
 		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the caller's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
-	if !r.apart && !warmedOnly(r.run) { // else the ladder has said it, or there was nothing to compare
+	if !r.apart && !r.turns && !warmedOnly(r.run) { // else the ladder has said it, or there was nothing to compare
 		r.overheadWarning()
 	}
 	r.disturbedWarnings()

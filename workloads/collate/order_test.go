@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -44,8 +45,13 @@ func writeStructures(t testing.TB, n int) string {
 // hashes runs n steps and digests each batch as it lies on the device.
 func hashes(t testing.TB, s *session, n int) []uint64 {
 	t.Helper()
+	return hashesFrom(t, s, 0, n)
+}
+
+func hashesFrom(t testing.TB, s *session, from, n int) []uint64 {
+	t.Helper()
 	var out []uint64
-	for i := range n {
+	for i := from; i < from+n; i++ {
 		if err := s.Step(i, silent{}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,5 +177,39 @@ func TestFolderIsStreamedAndGrows(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// After a pause nothing is made, nothing made ahead is left, and the batches that
+// follow are the same as ever.
+func TestPause(t *testing.T) {
+	base := hashes(t, openSession(t, "small", "batch=5", "probes=8", "workers=0"), 7)
+	for _, v := range []string{"workers=0", "workers=1", "workers=3,prefetch=4", "workers=2,persistent=off,epoch=4", "workers=2,worker_kind=process"} {
+		var made atomic.Int64
+		s := openOn(t, openHost(t, 0), func(int) { made.Add(1) }, "small", append([]string{"batch=5", "probes=8"}, strings.Split(v, ",")...)...)
+		var got []uint64
+		for i := range base {
+			got = append(got, hashesFrom(t, s, i, 1)...)
+			lead, err := s.Pause()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.pool == nil {
+				if lead != 0 {
+					t.Errorf("%s: %d steps to catch up without workers", v, lead)
+				}
+				continue
+			}
+			before := made.Load()
+			if lead != s.pool.ahead || s.pool.taken != s.pool.asked || s.pool.ready.Load() != 0 {
+				t.Fatalf("%s: after step %d lead %d, %d of %d batches taken, %d ready", v, i, lead, s.pool.taken, s.pool.asked, s.pool.ready.Load())
+			}
+			if again, err := s.Pause(); err != nil || again != lead || made.Load() != before {
+				t.Errorf("%s: a second pause: lead %d, %d batches made meanwhile, %v", v, again, made.Load()-before, err)
+			}
+		}
+		if !slices.Equal(got, base) {
+			t.Errorf("%s: batches %x, want %x", v, got, base)
+		}
 	}
 }

@@ -325,6 +325,15 @@ func (s *session) quiesce() error {
 	return nil
 }
 
+// Pause implements gpuprof.Pauser: workers stop where they are, and the next
+// step begins a round with nothing made ahead.
+func (s *session) Pause() (lead int, err error) {
+	if s.pool == nil {
+		return 0, nil
+	}
+	return s.pool.ahead, errors.Join(s.pool.settle(), s.quiesce())
+}
+
 // Main implements gpuprof.Session.
 func (s *session) Main() gpuprof.Stream { return s.main }
 
