@@ -11,7 +11,10 @@ import (
 
 // SchemaVersion is the version of run.json (semantic versioning: a reader
 // refuses a newer major and tolerates unknown fields).
-const SchemaVersion = "1.0.0"
+//
+// 1.1.0: exposed times give a copy beside a kernel no part of the step, and
+// bounds are by precision and kind of traffic (Run.CopiesYield).
+const SchemaVersion = "1.1.0"
 
 // Status says how much of a run can be believed.
 type Status string
@@ -234,6 +237,17 @@ func (r *Run) Stage(name string) *StageResult {
 	return nil
 }
 
+// CopiesYield reports whether the run's exposed times are by the rule that stages
+// of kernels own an instant before copies do, and its roofline bounds by the
+// precision and traffic of each stage: since schema 1.1. Before, a copy beside
+// a kernel could be counted as exposed, and a bound be another precision's.
+func (r *Run) CopiesYield() bool {
+	major, rest, _ := strings.Cut(r.Version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, err := strconv.Atoi(minor)
+	return err == nil && (major != "1" || m >= 1)
+}
+
 // Simulated reports whether the device was a stand-in for a GPU: its times say
 // nothing about any device, and no baseline may hold them.
 func (r *Run) Simulated() bool { return r.Device.DeviceInfo["simulated"] == "true" }
@@ -309,7 +323,34 @@ func decodeRun(raw json.RawMessage, name string) (*Run, error) {
 	if err := json.Unmarshal(raw, &run); err != nil {
 		return nil, badRun(name, err)
 	}
+	run.noteOldExposure()
 	return &run, nil
+}
+
+// oldExposure is the code of the warning that a run of schema 1.0 gets when read.
+const oldExposure = "old-exposed-times"
+
+// noteOldExposure marks a run whose copies may count as exposed beside a kernel:
+// a step alone is stored of what ran beside what, so samples cannot be corrected.
+func (r *Run) noteOldExposure() {
+	if r.CopiesYield() {
+		return
+	}
+	for _, w := range r.Warnings {
+		if w.Code == oldExposure {
+			return
+		}
+	}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		copies := s.Counters["copies_h2d"]+s.Counters["copies_d2h"] > 0 && s.Counters["launches"] == 0
+		if s.Parent == "step" && s.Device != nil && copies && s.Exposed != nil && s.Exposed.Median > 0 {
+			r.Warnings = append(r.Warnings, Warning{Code: oldExposure,
+				Text: "the run was recorded before a copy beside a kernel was counted as hidden: the exposed time of " + s.Name + " may be too long, and that of kernels beside it too short",
+				Fix:  "run it again"})
+			return
+		}
+	}
 }
 
 func badRun(name string, err error) error {

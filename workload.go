@@ -17,12 +17,24 @@ const (
 	WaitStage
 )
 
+// StageRole says what a device stage does. It decides which of two that overlap
+// owns an instant: compute before transfer, whose time is then hidden.
+type StageRole uint8
+
+const (
+	// RoleCompute runs kernels; copies within device memory are part of it.
+	RoleCompute StageRole = iota
+	// RoleTransfer only copies between host and device.
+	RoleTransfer
+)
+
 // Stage is one named part of a workload's step. The order of a session's
 // stages is the order of the step; it decides which of two overlapping
-// device stages owns an instant.
+// device stages of one role owns an instant.
 type Stage struct {
 	Name     string
 	Kind     StageKind
+	Role     StageRole
 	MaxSpans int // most Begin/End pairs in one step (layers, item reads)
 	// Parts is what one step launches in this stage, with its cost by count.
 	Parts []Part

@@ -170,6 +170,9 @@ func pooled(sessions []*Result) (*Result, map[string][][][]float64) {
 	mine, by := byName(out), map[string][][][]float64{}
 	for _, s := range sessions {
 		out.RunInfo = append(out.RunInfo, s.RunInfo...)
+		if s.Code[exposedRule] != latest.Code[exposedRule] {
+			s = stageless(s)
+		}
 		for _, d := range s.Metrics {
 			by[d.Name] = append(by[d.Name], d.Runs)
 			if m := mine[d.Name]; m.Exact {

@@ -161,6 +161,9 @@ func fingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	put(code, "go", d.Go)
 	put(code, "version", r.Tool.Version)
 	put(code, "commit", r.Tool.Commit)
+	if r.CopiesYield() {
+		put(code, exposedRule, computeFirst)
+	}
 	return env, facts, code
 }
 

@@ -31,7 +31,11 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	old, new, left := alikeStages(old, new)
 	b := &bench{o: o, kind: kind, old: old, new: new, diffs: differences(old, new, o)}
+	if left {
+		b.warnStages()
+	}
 	var err error
 	if b.entries, err = entries(old, new, o, kind == kindGate); err != nil {
 		return nil, err

@@ -14,17 +14,20 @@ type interval struct {
 	owner      int
 }
 
-// owners: device stages first, in step order; then host stages, in step
-// order; then the caller's enqueueing of device stages, which is "launch".
-// What nothing owns is the gap.
+// owners: device stages that compute first, in step order, then those that
+// transfer: a copy beside a kernel is hidden whichever stage comes first. Then
+// host stages, in step order; then the caller's enqueueing of device stages,
+// which is "launch". What nothing owns is the gap.
 func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	switch {
+	case onDevice && stages[stage].Role == gpuprof.RoleTransfer:
+		return len(stages) + stage
 	case onDevice:
 		return stage
 	case stages[stage].Kind != gpuprof.DeviceStage:
-		return len(stages) + stage
+		return 2*len(stages) + stage
 	}
-	return 2 * len(stages)
+	return 3 * len(stages)
 }
 
 // exposed splits every period [begin[i], begin[i+1]) among the owners of its
@@ -51,7 +54,7 @@ func exposed(begin []int64, spans []interval, nStages int) [][]int64 {
 	for i := range rows {
 		rows[i] = make([]int64, nStages+2)
 	}
-	active := make([]int, 2*nStages+1)
+	active := make([]int, 3*nStages+1)
 	period := -1
 	for k, e := range edges {
 		if e.owner >= 0 {
@@ -74,7 +77,7 @@ func exposed(begin []int64, spans []interval, nStages int) [][]int64 {
 func columnOf(active []int, nStages int) int {
 	for owner, n := range active {
 		if n > 0 {
-			if owner == 2*nStages {
+			if owner == 3*nStages {
 				return nStages
 			}
 			return owner % nStages

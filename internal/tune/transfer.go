@@ -158,7 +158,7 @@ type transferSession struct {
 
 // Stages implements gpuprof.Session.
 func (s *transferSession) Stages() []gpuprof.Stage {
-	return []gpuprof.Stage{{Name: "h2d", MaxSpans: 1}, {Name: "work", MaxSpans: 1}}
+	return []gpuprof.Stage{{Name: "h2d", Role: gpuprof.RoleTransfer, MaxSpans: 1}, {Name: "work", MaxSpans: 1}}
 }
 func (s *transferSession) Main() gpuprof.Stream    { return s.main }
 func (s *transferSession) Depth() int              { return len(s.dst) }

@@ -64,7 +64,7 @@ type weightsSession struct {
 
 // Stages implements gpuprof.Session.
 func (s *weightsSession) Stages() []gpuprof.Stage {
-	return []gpuprof.Stage{{Name: "load", MaxSpans: 1}}
+	return []gpuprof.Stage{{Name: "load", Role: gpuprof.RoleTransfer, MaxSpans: 1}}
 }
 func (s *weightsSession) Main() gpuprof.Stream    { return s.main }
 func (s *weightsSession) Depth() int              { return 1 }

@@ -42,6 +42,7 @@ func (s *session) describeStages() {
 		bytes += int64(4 * s.survey.mean[f.unit] * float64(f.width))
 	}
 	// A copy reads what it writes.
+	all[stH2D].Role = gpuprof.RoleTransfer
 	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
 	for _, u := range []int{uEdge, uReach} {
 		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)

@@ -188,6 +188,7 @@ func (s *session) describeStages() {
 	in := 4 * (5*e + int64(s.rows) + 1)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
+	all[stH2D].Role, all[stD2H].Role = gpuprof.RoleTransfer, gpuprof.RoleTransfer
 	for i, st := range all {
 		if st.MaxSpans > 0 {
 			s.index[i] = len(s.stages)

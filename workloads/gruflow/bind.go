@@ -130,6 +130,7 @@ func (s *session) describeStages() {
 	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
+	all[stH2D].Role, all[stD2H].Role = gpuprof.RoleTransfer, gpuprof.RoleTransfer
 	all[stSync].Kind, all[stSync].MaxSpans = gpuprof.WaitStage, s.items+3 // reads, reset, trim, sync
 	all[stBackpressure].Kind, all[stBackpressure].MaxSpans = gpuprof.WaitStage, 1
 	for i, st := range all {

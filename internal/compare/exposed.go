@@ -1,0 +1,33 @@
+package compare
+
+import "slices"
+
+// exposedRule is the code fact that says by which rule a run shares out instants
+// that two stages cover. Runs before schema 1.1 lack it: there the first stage
+// in step order owned a copy's overlap with a kernel.
+const (
+	exposedRule  = "exposed_time"
+	computeFirst = "compute before copies"
+)
+
+// alikeStages leaves the stages out where the two sides shared out the step by
+// different rules: their difference would be the rules'.
+func alikeStages(old, new *Result) (o, n *Result, left bool) {
+	if len(old.Stages) == 0 || len(new.Stages) == 0 || old.Code[exposedRule] == new.Code[exposedRule] {
+		return old, new, false
+	}
+	return stageless(old), stageless(new), true
+}
+
+func stageless(r *Result) *Result {
+	out := *r
+	out.Stages = nil
+	out.Metrics = slices.DeleteFunc(slices.Clone(r.Metrics), func(m MetricData) bool { return slices.Contains(r.Stages, m.Name) })
+	return &out
+}
+
+// warnStages says that the stages were left out.
+func (b *bench) warnStages() {
+	b.warn("stages-not-compared", "the exposed times of the stages are not compared: one side was recorded before a copy beside a kernel was counted as hidden",
+		"record the older side again; the step itself is compared as before")
+}
