@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,103 +188,6 @@ func (c *gateCmd) measurable(rest []string) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result; give the file that the command writes", c.Result)
 	}
 	return nil
-}
-
-// judgeAgainst measures both sides in this job, in blocks of one process each,
-// in the order of statistics: stage 1, where it escalates stage 2, and where
-// processes spread too far for that alone stage 3.
-func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	if err := c.measurable(a.rest); err != nil {
-		return nil, err
-	}
-	run, over := newChildren(a)
-	defer over()
-	sides, done, err := c.sides(run)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	m := &abMeasure{app: a, run: run, sides: sides, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
-		// A metric or counter that was misspelt must not come to light only when
-		// all is measured.
-		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
-			return err
-		}
-		c, err := compare.CheckBudgets(b.B, budgets, o)
-		if err != nil {
-			return err
-		}
-		for _, r := range c.Budgets {
-			if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; choose one that it has", r.Name, r.Max, r.Reason)
-			}
-		}
-		return nil
-	}}
-	g := compare.NewGate(o)
-	first, err := m.blocks(compare.Stage1Blocks, o.Seed)
-	if err != nil {
-		return nil, err
-	}
-	comparison, err := g.Stage1(first)
-	if err != nil {
-		return nil, err
-	}
-	counted := first
-	if left := compare.Stage1Blocks - len(first); left > 0 {
-		if why := m.noTimeFor(left); why != "" {
-			comparison.Next = append([]string{why}, comparison.Next...)
-		}
-	}
-	for _, more := range []struct {
-		open  func() []string
-		why   string
-		judge func([]compare.Block) (*compare.Comparison, error)
-	}{
-		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks", g.Stage2},
-		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks", g.Stage3},
-	} {
-		open := more.open()
-		if len(open) == 0 {
-			break
-		}
-		a.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), compare.Stage2Blocks)
-		if why := m.noTimeFor(compare.Stage2Blocks); why != "" {
-			comparison.Next = append([]string{why}, comparison.Next...)
-			break
-		}
-		fresh, err := m.blocks(compare.Stage2Blocks, o.Seed+uint64(comparison.Stages))
-		if err != nil {
-			return nil, err
-		}
-		if comparison, err = more.judge(fresh); err != nil {
-			return nil, err
-		}
-		counted = append(counted, fresh...)
-	}
-	comparison.Warnings = append(comparison.Warnings, c.warnings...)
-	err = comparison.AddBudgets(newSide(counted), budgets, o)
-	return comparison, err
-}
-
-// newSide is what the first process of the new side gave, which m.check has seen,
-// with the figures of all of them: a counter that any one had above its budget is
-// above it.
-func newSide(blocks []compare.Block) *compare.Result {
-	out := *blocks[0].B
-	out.Metrics = slices.Clone(out.Metrics)
-	for _, b := range blocks[1:] {
-		for i := range out.Metrics {
-			m := &out.Metrics[i]
-			if now := b.B.Metric(m.Name); now != nil {
-				m.Runs = slices.Concat(m.Runs, now.Runs)
-			}
-		}
-		if out.Status == gpuprof.Complete {
-			out.Status, out.Reason = b.B.Status, b.B.Reason
-		}
-	}
-	return &out
 }
 
 func plural(n int, noun string) string {

@@ -10,12 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
-	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
 // side is one build of the program under test and how to run it once.
@@ -27,15 +25,11 @@ type side struct {
 	own  bool   // a gpuprof, whose exit codes mean what ours do
 }
 
-// abMeasure runs two sides in turn.
-type abMeasure struct {
-	app    *app
-	run    children
-	sides  [2]side
-	began  time.Time
-	budget time.Duration
-	done   int                       // blocks, of both stages
-	check  func(compare.Block) error // of the very first block: what could never work ends there
+// processPairs is the blockSource of any command: each side of a block is one
+// process, and they run one after the other.
+type processPairs struct {
+	run   children
+	sides [2]side
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -183,57 +177,24 @@ func (c *gateCmd) buildIn(run children, dir string) error {
 	return run.shell(dir, c.Build)
 }
 
-// blocks measures n blocks, repeating those whose samples carry flags. It stops
-// early, and says so by fewer blocks, where they will not fit into the budget.
-func (m *abMeasure) blocks(n int, seed uint64) ([]compare.Block, error) {
-	order := compare.Order(n, seed)
-	var out []compare.Block
-	bar := m.app.newProgress("gate")
-	defer bar.close()
-	for i, bFirst := range order {
-		for attempt := 0; ; attempt++ {
-			bar.show(measure.Progress{Phase: "block", Done: float64(i), Total: float64(n)})
-			b := compare.Block{BFirst: bFirst, Attempt: attempt}
-			var err error
-			if b.A, b.B, err = m.pair(bFirst); err != nil {
-				return nil, err
-			}
-			if m.done == 0 && attempt == 0 {
-				if err := m.check(b); err != nil {
-					return nil, err
-				}
-			}
-			again, why := compare.Rerun(b)
-			if !again {
-				out = append(out, b)
-				break
-			}
-			m.app.note("measuring block %d again: %s", i+1, why)
-		}
-		m.done++
-		if left := n - len(out); left > 0 && m.over(left) {
-			break
-		}
-	}
-	return out, nil
-}
-
-func (m *abMeasure) pair(bFirst bool) (a, b *compare.Result, err error) {
+// block implements blockSource.
+func (m *processPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
 	turns := [2]int{0, 1}
 	if bFirst {
 		turns = [2]int{1, 0}
 	}
 	for _, i := range turns {
+		var err error
 		if got[i], err = m.once(m.sides[i]); err != nil {
-			return nil, nil, err
+			return compare.Block{}, err
 		}
 	}
-	return got[0], got[1], nil
+	return compare.Block{A: got[0], B: got[1], BFirst: bFirst}, nil
 }
 
 // once runs one side in a process of its own and reads what it wrote.
-func (m *abMeasure) once(s side) (*compare.Result, error) {
+func (m *processPairs) once(s side) (*compare.Result, error) {
 	if s.file != "" {
 		// What an earlier process left must not pass for this one's.
 		if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -285,27 +246,4 @@ func (s *side) beside(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return results.OS(filepath.Join(dir, rel))
-}
-
-// over says that n more blocks, each as long as those done so far in the mean,
-// end past the budget by more than what such a guess is worth.
-func (m *abMeasure) over(n int) bool {
-	spent, need := m.times(n)
-	return spent > m.budget || spent+need > m.budget+m.budget/5
-}
-
-// times are what is spent and what n more blocks need.
-func (m *abMeasure) times(n int) (spent, need time.Duration) {
-	spent = time.Since(m.began)
-	return spent, spent * time.Duration(n) / time.Duration(max(m.done, 1))
-}
-
-// noTimeFor says why n more blocks do not fit into the budget; "" when they do.
-func (m *abMeasure) noTimeFor(n int) string {
-	spent, need := m.times(n)
-	if spent+need <= m.budget {
-		return ""
-	}
-	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
-		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.budget)
 }

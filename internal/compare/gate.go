@@ -15,6 +15,11 @@ type Block struct {
 	A, B    *Result
 	BFirst  bool // the order in which they ran
 	Attempt int  // how often the block was measured before: 0, 1, 2
+	// Aligned says that both processes ran at the same time and took turns:
+	// sample i of a metric of A and sample i of B come from the same turn (ABBA).
+	// The block then counts by the median of log(b_i/a_i), in which what slowed
+	// both down cancels, and not by the ratio of the two medians.
+	Aligned bool
 }
 
 // Order says for each of n blocks whether B runs first: at random, every
@@ -123,14 +128,16 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 		return nil, err
 	}
 	b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool { return !keep(e) })
-	for _, blk := range blocks {
+	aligned := make([]bool, len(blocks))
+	for i, blk := range blocks {
 		b.order = append(b.order, blk.BFirst, !blk.BFirst)
+		aligned[i] = blk.Aligned
 	}
 	b.measure(func(e *entry) (stats.Effect, bool) {
 		if len(e.old) != len(e.new) {
 			return stats.Effect{}, false
 		}
-		return g.boot.Paired(e.old, e.new)
+		return g.boot.PairedBlocks(e.old, e.new, aligned)
 	})
 	b.blockTrends()
 	return b, nil

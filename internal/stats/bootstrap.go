@@ -67,6 +67,14 @@ func NewBootstrap(seed uint64, draws int) *Bootstrap {
 // samples within a process does not matter. ok is false with fewer than two
 // blocks, an empty process, or a value that is not positive and finite.
 func (bs *Bootstrap) Paired(a, b [][]float64) (e Effect, ok bool) {
+	return bs.PairedBlocks(a, b, nil)
+}
+
+// PairedBlocks is Paired with aligned[k] saying that samples i of a[k] and b[k]
+// were measured side by side: such a block counts by the median over i of
+// log(b[k][i]/a[k][i]), and a resample draws whole turns. An aligned block whose
+// sides hold different numbers of samples has no turns and counts as any other.
+func (bs *Bootstrap) PairedBlocks(a, b [][]float64, aligned []bool) (e Effect, ok bool) {
 	k := len(a)
 	if k < 2 || len(b) != k || k > math.MaxUint16 {
 		return Effect{}, false
@@ -77,7 +85,12 @@ func (bs *Bootstrap) Paired(a, b [][]float64) (e Effect, ok bool) {
 		return Effect{}, false
 	}
 	if swapped(first, second) {
-		first, second, sign = second, first, -1
+		first, second, a, b, sign = second, first, b, a, -1
+	}
+	for i := range first {
+		if i < len(aligned) && aligned[i] && len(a[i]) == len(b[i]) {
+			first[i], second[i] = logBlock{logs: []float64{0}}, turnsOf(a[i], b[i])
+		}
 	}
 	var theta float64
 	for i := range k {
@@ -122,6 +135,16 @@ func resample(means []float64, plan []pick, first, second []logBlock, pools [][2
 type logBlock struct {
 	logs   []float64
 	median float64
+}
+
+// turnsOf is the sorted log ratios of samples measured side by side.
+func turnsOf(a, b []float64) logBlock {
+	logs := make([]float64, len(a))
+	for i := range logs {
+		logs[i] = math.Log(b[i]) - math.Log(a[i])
+	}
+	slices.Sort(logs)
+	return logBlock{logs, (logs[(len(logs)-1)/2] + logs[len(logs)/2]) / 2}
 }
 
 // logBlocks is nil when a block is empty or holds a value without a logarithm.

@@ -65,6 +65,39 @@ func TestPairedProperties(t *testing.T) {
 	})
 }
 
+// What slows a turn of both sides down cancels in blocks measured side by side,
+// and does not in the ratio of the medians.
+func TestAlignedBlocks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const k, n = 6, 9
+	a, b, aligned := make([][]float64, k), make([][]float64, k), make([]bool, k)
+	for i := range k {
+		aligned[i] = true
+		for range n {
+			both := math.Exp(rng.NormFloat64())
+			a[i] = append(a[i], both*math.Exp(0.01*rng.NormFloat64()))
+			b[i] = append(b[i], 1.1*both*math.Exp(0.01*rng.NormFloat64()))
+		}
+	}
+	bs := stats.NewBootstrap(1, 0)
+	e, ok := bs.PairedBlocks(a, b, aligned)
+	if !ok || math.Abs(e.Theta-math.Log(1.1)) > 0.01 || e.SE > 0.01 {
+		t.Errorf("side by side: %+v %v", e, ok)
+	}
+	if back, _ := bs.PairedBlocks(b, a, aligned); back != e.Negate() {
+		t.Errorf("swapped: %+v, want %+v", back, e.Negate())
+	}
+	apart, _ := bs.Paired(a, b)
+	if apart.SE < 0.1 {
+		t.Errorf("apart: %+v", apart)
+	}
+	// Sides of different lengths have no turns, and blocks that are not aligned none either.
+	b[0] = b[0][:n-1]
+	if e, ok = bs.PairedBlocks(a, b, []bool{true, false}); !ok || math.Abs(e.Theta-apart.Theta) > 0.2 {
+		t.Errorf("no turns: %+v %v", e, ok)
+	}
+}
+
 // The draws must have the spread that the bootstrap has in the limit of many,
 // which can be written down: the mean over blocks of the variance of a resampled
 // median, and the variance of its mean between blocks, over K. The weights of
