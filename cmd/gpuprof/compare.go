@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ type judging struct {
 	Threshold     []string `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
 	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
-	SessionSpread string   `placeholder:"PERCENT" help:"Spread assumed between sessions where it cannot be estimated (1%)."`
+	SessionSpread *share   `placeholder:"PERCENT" help:"Spread assumed between sessions where it cannot be estimated (1%)."`
 	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
 	Format        string   `default:"table" choices:"table,json,markdown,bench" placeholder:"FORMAT" help:"What to print: table, json, markdown, or bench for benchstat -col /side."`
 	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt .html .bench, .png or .svg, or .xml for JUnit; may be repeated."`
@@ -37,25 +36,22 @@ func (j *judging) options() (compare.Options, error) {
 	o := compare.Options{Only: j.Metric, AllowMismatch: j.AllowMismatch, Seed: j.Seed, Tool: tool()}
 	for _, t := range j.Threshold {
 		name, text, named := cutLast(t)
-		v, err := share(text)
+		v, err := readShare(text)
 		if err == nil && v <= 0 {
 			err = errors.New("it is not above 0, and a slowdown of nothing cannot be found")
 		}
 		if err != nil {
 			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w; give for example 5%% or step=7%%", t, err)
 		}
+		m := compare.Margins{Threshold: float64(v)}
 		if !named {
-			o.Threshold = v
+			o.Margins = m
 			continue
 		}
-		o.Metrics = append(o.Metrics, compare.MarginsFor{Metric: name, Margins: compare.Margins{Threshold: v}})
+		o.Metrics = append(o.Metrics, compare.MarginsFor{Metric: name, Margins: m})
 	}
-	if j.SessionSpread != "" {
-		v, err := share(j.SessionSpread)
-		if err != nil {
-			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --session-spread %s: %w; give for example 1%%", j.SessionSpread, err)
-		}
-		if o.SessionSpread = v; v == 0 {
+	if j.SessionSpread != nil {
+		if o.SessionSpread = float64(*j.SessionSpread); o.SessionSpread == 0 {
 			o.SessionSpread = -1 // none, where 0 stands for the default
 		}
 	}
@@ -68,19 +64,6 @@ func cutLast(s string) (name, value string, named bool) {
 		return s[:i], s[i+1:], true
 	}
 	return "", s, false
-}
-
-// share reads "5%" or "0.05".
-func share(s string) (float64, error) {
-	text, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no number", s)
-	}
-	if percent {
-		v /= 100
-	}
-	return v, nil
 }
 
 // outputs checks every -o before anything is read or measured. What is read is

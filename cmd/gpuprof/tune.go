@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -27,7 +26,7 @@ type tuneCmd struct {
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
 	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
-	MaxError  *float64       `placeholder:"E" help:"Leave out settings whose relative error against float64 is above this (1e-2)."`
+	MaxError  *share         `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
 	MaxMemory string         `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
@@ -161,7 +160,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 		return nil, err
 	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, *c.MaxError, limit, 1, tool(), c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), limit, 1, tool(), c.Knob
 	o.Build = buildHash()
 	if c.Seed != nil {
 		o.Seed = *c.Seed
@@ -183,7 +182,7 @@ func (c *tuneCmd) checkTune() error {
 		c.Goal = string(tune.Time)
 	}
 	if c.MaxError == nil {
-		c.MaxError = new(float64)
+		c.MaxError = new(share)
 		*c.MaxError = tuneMaxError
 	}
 	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
@@ -192,8 +191,8 @@ func (c *tuneCmd) checkTune() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal; use one of %s%s", c.Goal, strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
 	case c.Budget != nil && *c.Budget <= 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", *c.Budget)
-	case !(*c.MaxError > 0) || math.IsInf(*c.MaxError, 0):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be a number above 0; give for example --max-error 1e-2", *c.MaxError)
+	case *c.MaxError <= 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0; give for example --max-error 1%%", float64(*c.MaxError))
 	}
 	if c.Budget == nil {
 		c.Budget = new(time.Duration)

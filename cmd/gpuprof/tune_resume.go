@@ -75,7 +75,8 @@ func (c *tuneCmd) takeOver(old *tune.Result) {
 		}
 	}
 	if c.MaxError == nil {
-		c.MaxError = &old.MaxError
+		limit := share(old.MaxError)
+		c.MaxError = &limit
 	}
 	if c.MaxMemory == "" && old.MaxMemory > 0 {
 		c.MaxMemory = fmt.Sprint(old.MaxMemory)
