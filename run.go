@@ -285,7 +285,7 @@ func DecodeRuns(r io.Reader, name string) ([]*Run, error) {
 	}
 	var raws []json.RawMessage
 	if t := strings.TrimLeft(string(b[:min(len(b), 64)]), " \t\r\n"); strings.HasPrefix(t, "[") {
-		if err := json.Unmarshal(b, &raws); err != nil {
+		if err := json.Unmarshal(NullNumbers(b), &raws); err != nil {
 			return nil, badRun(name, err)
 		}
 	} else {
@@ -307,7 +307,7 @@ func decodeRun(raw json.RawMessage, name string) (*Run, error) {
 	var head struct {
 		Version string `json:"schema_version"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	if err := json.Unmarshal(NullNumbers(raw), &head); err != nil {
 		return nil, badRun(name, err)
 	}
 	major, _, _ := strings.Cut(head.Version, ".")
@@ -320,7 +320,10 @@ func decodeRun(raw json.RawMessage, name string) (*Run, error) {
 		return nil, Errorf(ErrInput, "reading run %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
 	}
 	var run Run
-	if err := json.Unmarshal(raw, &run); err != nil {
+	if err := DecodeJSON(raw, &run); err != nil {
+		return nil, badRun(name, err)
+	}
+	if err := run.checkSigns(); err != nil {
 		return nil, badRun(name, err)
 	}
 	run.noteOldExposure()

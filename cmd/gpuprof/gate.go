@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -121,6 +121,10 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	if err != nil {
 		return nil, err
 	}
+	// A misspelt counter is told whatever is wrong with the old side.
+	if err := compare.ValidateBudgets(now, budgets); err != nil {
+		return nil, err
+	}
 	var comparison *compare.Comparison
 	if c.Args[0] == "auto" {
 		sessions, err := storedFor(c.Args[1], c.Dir)
@@ -158,9 +162,9 @@ func readCounted(a *app, path string) (*compare.Result, error) {
 func readBudgets(texts []string) ([]compare.Budget, error) {
 	var out []compare.Budget
 	for _, t := range texts {
-		name, text, ok := strings.Cut(t, "=")
+		name, text, ok := cutLast(t)
 		v, err := strconv.ParseFloat(text, 64)
-		if !ok || name == "" || err != nil || v < 0 {
+		if !ok || err != nil || !(v >= 0 && v <= math.MaxFloat64) {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: give a counter and its limit, for example --max sync_points=3", t)
 		}
 		out = append(out, compare.Budget{Name: name, Max: v})

@@ -162,7 +162,10 @@ func readInto(path string, into any, ours string) error {
 	var head struct {
 		Version string `json:"schema_version"`
 	}
-	err = json.NewDecoder(r).Decode(&raw)
+	text, err := io.ReadAll(r)
+	if err == nil {
+		err = json.Unmarshal(gpuprof.NullNumbers(text), &raw)
+	}
 	if err == nil {
 		err = json.Unmarshal(raw, &head)
 	}
@@ -173,7 +176,7 @@ func readInto(path string, into any, ours string) error {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", path, head.Version, ours)
 	}
 	if err == nil {
-		err = json.Unmarshal(raw, into)
+		err = gpuprof.DecodeJSON(raw, into)
 	}
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: %w; the file is damaged: write it again", path, err)

@@ -3,8 +3,8 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -14,9 +14,10 @@ const maxSites = 5
 
 // CheckBudgets holds the counters of one result against limits. There are no
 // statistics and no noise in it: the largest value that any run saw counts. A
-// counter the result does not have is inconclusive, and so is one that a result
-// cut short keeps; a figure that is not exact (a time) is ErrUsage, because a
-// single limit on it would alarm by chance.
+// counter that is known and that this result does not have is inconclusive, and
+// so is one that a result cut short keeps. A name that is no counter is ErrUsage,
+// and so is a figure that is not exact (a time): a single limit on it would alarm
+// by chance.
 func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -40,21 +41,15 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 // AddBudgets adds limits on counters of the new side to a comparison that is
 // there already, and draws its verdict and exit code again.
 func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
-	by := byName(r)
-	var known []string
-	for _, m := range r.Metrics {
-		if m.Exact {
-			known = append(known, m.Name)
-		}
+	if err := ValidateBudgets(r, budgets); err != nil {
+		return err
 	}
+	by := byName(r)
 	for _, b := range budgets {
-		res, err := checkBudget(by[b.Name], b, known)
-		if err != nil {
-			return err
-		}
+		res := checkBudget(by[b.Name], b)
 		switch {
 		case res.Verdict == Inconclusive:
-			c.Next = append(c.Next, fmt.Sprintf("give a result that counts %s%s", b.Name, gpuprof.DidYouMean(b.Name, known)))
+			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
 			// Over the limit is over; what is missing could only add to it.
 			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "it does not say why"))
@@ -69,39 +64,113 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 	return nil
 }
 
-func checkBudget(m *MetricData, b Budget, known []string) (BudgetResult, error) {
+// ValidateBudgets is ErrUsage for a limit that can never hold or fail on results
+// like r, whatever else is wrong with them: a name that is no counter, a figure
+// that is not exact, a limit that is no count.
+func ValidateBudgets(r *Result, budgets []Budget) error {
+	by := byName(r)
+	names := knownCounters(r)
+	for _, b := range budgets {
+		m := by[b.Name]
+		refuse := func(why, fix string) error {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; %s%s", b.Name, b.Max, why, fix, gpuprof.DidYouMean(b.Name, names))
+		}
+		switch {
+		case notFinite(b.Max) || b.Max < 0:
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count; give a number of 0 or more", b.Name, b.Max)
+		case m != nil && !m.Exact:
+			return refuse(b.Name+" is measured, not counted, and a limit on it would alarm by chance", "compare it with --threshold, or choose a counter")
+		case m == nil && len(names) == 0:
+			return refuse(r.label()+" has no counters", "compare its times with --threshold")
+		case m == nil && !slices.Contains(names, b.Name) && !r.failedIn(b.Name):
+			return refuse("there is no such counter", "choose one of "+some(names))
+		}
+	}
+	return nil
+}
+
+// some lists names; where there are many, the first.
+func some(names []string) string {
+	const most = 24
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownCounters are the exact metrics that a result has, and those that others of
+// its kind have.
+func knownCounters(r *Result) []string {
+	var out []string
+	for _, m := range r.Metrics {
+		if m.Exact {
+			out = append(out, m.Name)
+		}
+	}
+	switch r.Tool {
+	case "gpuprof":
+		out = append(out, RunCounters()...)
+	case "trace":
+		out = append(out, TraceCounters()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// failedIn says that a counter is of a benchmark that gave no figure.
+func (r *Result) failedIn(counter string) bool {
+	return slices.ContainsFunc(r.Failed, func(f string) bool {
+		name, _, _ := strings.Cut(f, ": ")
+		return counter == name || strings.HasPrefix(counter, name+":")
+	})
+}
+
+// RunCounters are the exact metrics of a gpuprof run.
+func RunCounters() []string {
+	return []string{
+		"peak_memory", "flops", "bytes_read", "bytes_written", "launches", "sync_points", "event_waits", "allocations",
+		"copies_h2d", "bytes_h2d", "bytes_h2d_pageable", "copies_d2h", "bytes_d2h", "bytes_d2h_pageable", "copies_d2d", "bytes_d2d",
+	}
+}
+
+// TraceCounters are the counters of a trace, as gpuprof names its own. A trace has
+// all of them, also where they are zero: a budget then passes by a figure.
+func TraceCounters() []string {
+	return []string{
+		"sync_points", "launches", "kernels", "item_reads", "allocations",
+		"copies_h2d", "bytes_h2d", "copies_h2d_pageable", "bytes_h2d_pageable",
+		"copies_d2h", "bytes_d2h", "copies_d2h_pageable", "bytes_d2h_pageable",
+		"copies_d2d", "bytes_d2d",
+	}
+}
+
+// checkBudget holds a counter that ValidateBudgets has passed to its limit.
+func checkBudget(m *MetricData, b Budget) BudgetResult {
 	res := BudgetResult{Name: b.Name, Max: b.Max, Value: nan, Verdict: Inconclusive}
-	if math.IsNaN(b.Max) || math.IsInf(b.Max, 0) || b.Max < 0 {
-		return res, gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count; give a number of 0 or more", b.Name, b.Max)
+	var values []float64
+	if m != nil {
+		res.Unit = m.Unit
+		values = slices.Concat(m.Runs...)
 	}
-	if m == nil {
-		res.Reason = "the result does not have this counter" + gpuprof.DidYouMean(b.Name, known)
-		return res, nil
-	}
-	if !m.Exact {
-		return res, gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s is measured, not counted, and a limit on it would alarm by chance; compare it with --threshold, or choose a counter%s", b.Name, b.Max, b.Name, gpuprof.DidYouMean(b.Name, known))
-	}
-	res.Unit = m.Unit
-	values := slices.Concat(m.Runs...)
 	switch {
 	case len(values) == 0:
 		res.Reason = "the result does not have this counter"
-		return res, nil
+		return res
 	case slices.ContainsFunc(values, notFinite):
 		res.Reason = "the counter is not a number"
-		return res, nil
+		return res
 	}
 	largest := slices.Max(values)
 	res.Value, res.Over, res.Verdict = gpuprof.Number(largest), largest > b.Max, Same
 	if !res.Over {
-		return res, nil
+		return res
 	}
 	res.Verdict = Regressed
 	res.Reason = fmt.Sprintf("%g is over the limit of %g", largest, b.Max)
 	for _, s := range m.Sites[:min(len(m.Sites), maxSites)] {
 		res.Where = append(res.Where, s.Where)
 	}
-	return res, nil
+	return res
 }
 
 // ofCounters are the warnings that bear on exact counters; how noisy the times

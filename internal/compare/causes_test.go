@@ -196,6 +196,7 @@ func TestSmallStages(t *testing.T) {
 
 func TestBudgets(t *testing.T) {
 	r := result("trace", counted("sync_points", 3, 3), counted("launches", 10, 12), counted("odd", math.NaN()))
+	r.Tool = "trace"
 	r.Metrics[0].Sites = []compare.Site{{Where: "train.py:41", Count: 2}, {Where: "train.py:9", Count: 1}}
 	r.Metrics = append(r.Metrics, timed("step", [][]float64{{1}}))
 	for name, c := range map[string]struct {
@@ -207,7 +208,7 @@ func TestBudgets(t *testing.T) {
 		"over":     {compare.Budget{Name: "sync_points", Max: 2}, 1, "3 is over the limit of 2"},
 		"largest":  {compare.Budget{Name: "launches", Max: 11}, 1, "12 is over"},
 		"by less":  {compare.Budget{Name: "launches", Max: 11.999999}, 1, "12 is over"},
-		"missing":  {compare.Budget{Name: "sync_point", Max: 2}, 3, `did you mean "sync_points"`},
+		"missing":  {compare.Budget{Name: "kernels", Max: 2}, 3, "does not have this counter"},
 		"no count": {compare.Budget{Name: "odd", Max: 2}, 3, "not a number"},
 	} {
 		g, err := compare.CheckBudgets(r, []compare.Budget{c.budget}, compare.Options{})
@@ -221,7 +222,7 @@ func TestBudgets(t *testing.T) {
 			t.Errorf("%s: sites %v", name, g.Budgets[0].Where)
 		}
 	}
-	for _, b := range []compare.Budget{{Name: "step", Max: 1}, {Name: "launches", Max: -1}, {Name: "launches", Max: math.NaN()}} {
+	for _, b := range []compare.Budget{{Name: "sync_point", Max: 2}, {Name: "step", Max: 1}, {Name: "launches", Max: math.Inf(1)}, {Name: "launches", Max: -1}, {Name: "launches", Max: math.NaN()}} {
 		if _, err := compare.CheckBudgets(r, []compare.Budget{b}, compare.Options{}); !errors.Is(err, gpuprof.ErrUsage) {
 			t.Errorf("%+v: %v", b, err)
 		}

@@ -28,6 +28,9 @@ type Metric struct {
 	// Guessed: that it is exact was read off the values, which were whole and the
 	// same, and not declared. It holds as long as they stay so, on either side.
 	Guessed bool
+	// Digits are the significant digits that an exact value was stored with, where
+	// those are not all: more of them say nothing. 0 is all.
+	Digits int
 }
 
 // MetricData is a metric with what was measured of it.

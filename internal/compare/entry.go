@@ -21,6 +21,9 @@ type entry struct {
 	effect  stats.Effect // log(new/old), positive means more
 	ok      bool         // effect can be tested
 	floored bool         // the centres of both sides are below the floor
+	raised  bool         // the centre of a side is, so that what is tested is not what was measured
+	unlike  bool         // the sides are not the same kind of figure: there is no ratio
+	paired  bool         // the runs of both sides were taken in blocks, and are never one measurement
 	// zero: some sample is; positive: some sample of the old or new side is.
 	zero     bool
 	positive [2]bool
@@ -67,7 +70,7 @@ func entries(old, new *Result, o Options, paired bool) ([]*entry, error) {
 	}
 	out := make([]*entry, len(names))
 	for i, name := range names {
-		e := &entry{sides: [2]*MetricData{oldBy[name], newBy[name]}, margins: o.margins(name)}
+		e := &entry{sides: [2]*MetricData{oldBy[name], newBy[name]}, margins: o.margins(name), paired: paired}
 		for _, m := range e.sides {
 			if m != nil {
 				e.Metric = m.Metric
@@ -158,9 +161,10 @@ func (e *entry) fill(paired bool) {
 		}
 	}
 	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !guessed(a, b)) {
+		e.unlike = true
 		e.block(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
 	}
-	if e.result.Old > 0 || e.result.Old < 0 {
+	if !e.unlike && (e.result.Old > 0 || e.result.Old < 0) {
 		e.result.Ratio = e.result.New / e.result.Old
 	}
 }
@@ -196,11 +200,11 @@ func (e *entry) block(b blame, why string) {
 // both sides is not judged, and one that grows past it is judged by how far.
 func (e *entry) applyFloor(floor float64) {
 	low := [2]bool{float64(e.result.Old) < floor, float64(e.result.New) < floor}
-	e.floored = low[0] && low[1]
+	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
 	switch {
 	case e.floored:
 		e.result.Reason = fmt.Sprintf("less than %.0f %% of the step on both sides: too little to judge", 100*defaultFloor)
-	case low[0] || low[1]:
+	case e.raised:
 		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the step (%s) up", 100*defaultFloor, gpuprof.FormatSeconds(floor))
 	}
 	e.old, e.new = raise(e.old, floor), raise(e.new, floor)
@@ -231,9 +235,25 @@ func (e *entry) enough() {
 		e.result.Verdict = Same
 	case e.zero && !e.positive[0] && !e.positive[1]:
 		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
+	case !e.paired && sameMedians(e.old, e.new):
+		e.result.Verdict, e.result.Reason = Same, oneMeasurement
 	case e.zero:
 		e.block(blameData, "it holds zeros, and a ratio to zero says nothing")
 	}
+}
+
+// oneMeasurement is the reason of a metric whose samples are the same on both sides.
+const oneMeasurement = "both sides hold the same samples: they are one measurement, and nothing can have changed"
+
+// sameMedians says that every process has the same median on both sides, as far as
+// the digits of a stored baseline tell. Two measurements never agree so; the test
+// would take the noise of one for that of two.
+func sameMedians(a, b [][]float64) bool {
+	const apart = 1e-8 // half a unit of the last of stats.StoredDigits, on either side
+	return slices.EqualFunc(a, b, func(x, y []float64) bool {
+		p, q := stats.Median(x), stats.Median(y)
+		return math.Abs(p-q) <= apart*math.Max(math.Abs(p), math.Abs(q))
+	})
 }
 
 // decidedEarly says that the verdict needs no test.
@@ -269,10 +289,16 @@ func (e *entry) set(effect stats.Effect, ok bool) {
 	if !e.ok {
 		return
 	}
+	if e.floored || e.unlike {
+		return // what the test saw is the floor, or two different quantities
+	}
 	r := &e.result
 	delta, _ := e.limits()
 	r.P, r.PBetter = gpuprof.Number(e.p()), gpuprof.Number(e.mirrored())
 	r.MDE = gpuprof.Number(math.Expm1(e.worse().MDE(delta, alpha, power)))
+	if e.raised {
+		return // the effect is that of raised samples: the ratio as measured stays, and has no interval
+	}
 	r.Ratio = gpuprof.Number(math.Exp(effect.Theta))
 	r.CI95 = [2]gpuprof.Number{gpuprof.Number(math.Exp(effect.Lower(0.975))), gpuprof.Number(math.Exp(effect.Upper(0.975)))}
 }
@@ -284,8 +310,9 @@ func (e *entry) exactVerdict() {
 	if e.blocked != "" {
 		return
 	}
-	a, ok1 := stats.CountOf(slices.Concat(e.old...))
-	b, ok2 := stats.CountOf(slices.Concat(e.new...))
+	was, now := e.counts()
+	a, ok1 := stats.CountOf(was)
+	b, ok2 := stats.CountOf(now)
 	if !ok1 || !ok2 {
 		e.block(blameData, "a side has no value of it")
 		return
@@ -294,10 +321,10 @@ func (e *entry) exactVerdict() {
 	r.Old, r.New, r.Ratio = gpuprof.Number(a.Value), gpuprof.Number(b.Value), nan
 	if a.Value != 0 {
 		r.Ratio = r.New / r.Old
-	} else if b.Value == 0 {
-		r.Ratio = 1
 	}
 	sign, certain := stats.CompareCounts(a, b)
+	// What differs from step to step, alike on both sides, has not changed.
+	certain = certain || !e.paired && slices.Equal(was, now)
 	if e.HigherIsBetter {
 		sign = -sign
 	}
@@ -311,4 +338,25 @@ func (e *entry) exactVerdict() {
 	default:
 		r.Verdict = Same
 	}
+}
+
+// counts are the sorted values of a counter on both sides, to the digits that the
+// side which was stored with fewer has.
+func (e *entry) counts() (old, now []float64) {
+	digits := 0
+	for _, m := range e.sides {
+		if m.Digits > 0 && (digits == 0 || m.Digits < digits) {
+			digits = m.Digits
+		}
+	}
+	old, now = slices.Concat(e.old...), slices.Concat(e.new...)
+	for _, values := range [][]float64{old, now} {
+		for i, v := range values {
+			if digits > 0 {
+				values[i] = stats.Significant(v, digits)
+			}
+		}
+		slices.Sort(values)
+	}
+	return old, now
 }

@@ -37,6 +37,7 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	})
 	b.blockTrends()
 	decide(b.testable(), 0, b.spread > 0)
+	b.warnOneMeasurement()
 	return b.comparison(), nil
 }
 
@@ -153,7 +154,19 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		b.warn("session-spread-assumed", fmt.Sprintf("the baseline holds %s, so a spread between sessions of %.2g %% is assumed", plural(n, "session"), 100*b.spread),
 			fmt.Sprintf("add %s with gpuprof baseline add, set --session-spread, or measure both sides in one job with gate --against", plural(max(1, MinSessions-n), "more session")))
 	}
+	b.warnOneMeasurement()
 	return b.comparison(), nil
+}
+
+// warnOneMeasurement says that a measurement was compared with itself, which
+// somebody who gave one file twice did not mean.
+func (b *bench) warnOneMeasurement() {
+	for _, e := range b.entries {
+		if e.result.Reason == oneMeasurement {
+			b.warn("same-measurement", "the two sides hold the same samples: one measurement is compared with itself", "give a second measurement as NEW")
+			return
+		}
+	}
 }
 
 // pooled is one Result of a baseline's sessions: their runs one after the
@@ -176,7 +189,7 @@ func pooled(sessions []*Result) (*Result, map[string][][][]float64) {
 		for _, d := range s.Metrics {
 			by[d.Name] = append(by[d.Name], d.Runs)
 			if m := mine[d.Name]; m.Exact {
-				m.Runs = d.Runs // of the latest session that has it
+				m.Runs, m.Digits = d.Runs, d.Digits // of the latest session that has it
 			} else {
 				m.Runs = append(m.Runs, d.Runs...)
 			}

@@ -266,7 +266,7 @@ func Decode(in io.Reader, name string) (*Result, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
 	}
 	r := &Result{}
-	if err := json.Unmarshal(b, r); err != nil {
+	if err := gpuprof.DecodeJSON(b, r); err != nil {
 		return nil, damaged(err)
 	}
 	if r.SpentS < 0 || r.SpentS > longest || r.BudgetS < 0 || r.BudgetS > longest {

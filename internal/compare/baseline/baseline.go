@@ -39,8 +39,11 @@ import (
 )
 
 const (
-	// SchemaVersion is the version of the files.
-	SchemaVersion = "1.0.0"
+	// SchemaVersion is the version of the files. 1.1.0 keeps every digit of what is
+	// compared exactly; 1.0.0 rounded it like the times.
+	SchemaVersion = "1.1.0"
+	// roundedVersion is the latest that rounded counters.
+	roundedVersion = "1.0."
 	// DefaultKeep is how many sessions of a file are kept, the latest: twice as
 	// many as estimate the spread between sessions, so that one odd one among
 	// them weighs little and the file stays small.
@@ -48,8 +51,6 @@ const (
 	// keepSamples is how many samples of a process are kept; odd, so that one
 	// of them is the median.
 	keepSamples = 11
-	// digits of a sample that are kept.
-	digits = 9
 	// kind marks the files.
 	kind = "baseline"
 )
@@ -90,6 +91,9 @@ type Session struct {
 
 	Processes int `json:"processes"`
 	Samples   int `json:"samples"` // of the step, before most of them were left out
+	// ExactDigits are the significant digits that the session's exact metrics were
+	// stored with, 0 for all.
+	ExactDigits int `json:"exact_digits,omitempty"`
 
 	Env   map[string]string `json:"env"`   // must agree
 	Facts map[string]string `json:"facts"` // may explain a change
@@ -247,7 +251,10 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	for _, m := range res.Metrics {
 		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}
 		for _, run := range m.Runs {
-			kept.Runs = append(kept.Runs, thin(run))
+			if !m.Exact { // what compares exactly is kept as it is
+				run = thin(run)
+			}
+			kept.Runs = append(kept.Runs, run)
 		}
 		s.Metrics = append(s.Metrics, kept)
 	}
@@ -270,7 +277,7 @@ func thin(samples []float64) []float64 {
 	if len(samples) <= keepSamples {
 		out := make([]float64, len(samples))
 		for i, v := range samples {
-			out[i] = rounded(v)
+			out[i] = stats.Significant(v, stats.StoredDigits)
 		}
 		return out
 	}
@@ -278,17 +285,9 @@ func thin(samples []float64) []float64 {
 	slices.Sort(sorted)
 	out := make([]float64, keepSamples)
 	for i := range out {
-		out[i] = rounded(sorted[(2*i+1)*len(sorted)/(2*keepSamples)])
+		out[i] = stats.Significant(sorted[(2*i+1)*len(sorted)/(2*keepSamples)], stats.StoredDigits)
 	}
-	out[keepSamples/2] = rounded(stats.Median(sorted))
-	return out
-}
-
-func rounded(v float64) float64 {
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
-	if err != nil {
-		return v
-	}
+	out[keepSamples/2] = stats.Significant(stats.Median(sorted), stats.StoredDigits)
 	return out
 }
 
@@ -306,9 +305,11 @@ func (s *Session) Result(name string) *compare.Result {
 		r.RunInfo = append(r.RunInfo, compare.RunInfo(i))
 	}
 	for _, m := range s.Metrics {
-		r.Metrics = append(r.Metrics, compare.MetricData{
-			Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs,
-		})
+		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs}
+		if m.Exact {
+			data.Digits = s.ExactDigits
+		}
+		r.Metrics = append(r.Metrics, data)
 	}
 	return r
 }
@@ -369,7 +370,7 @@ func decode(text []byte, name string) (*Baseline, error) {
 		Version string `json:"schema_version"`
 		Kind    string `json:"kind"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := json.Unmarshal(gpuprof.NullNumbers(text), &head); err != nil {
 		return fail(err)
 	}
 	major, _, _ := strings.Cut(head.Version, ".")
@@ -382,7 +383,7 @@ func decode(text []byte, name string) (*Baseline, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
 	}
 	var b Baseline
-	if err := json.Unmarshal(text, &b); err != nil {
+	if err := gpuprof.DecodeJSON(text, &b); err != nil {
 		return fail(err)
 	}
 	if len(b.Sessions) == 0 {
@@ -392,6 +393,27 @@ func decode(text []byte, name string) (*Baseline, error) {
 		if len(b.Sessions[i].Metrics) == 0 {
 			return fail(fmt.Errorf("its session %d holds no metric", i+1))
 		}
+		if err := b.Sessions[i].checkSigns(); err != nil {
+			return fail(fmt.Errorf("its session %d: %w", i+1, err))
+		}
+		if strings.HasPrefix(b.Version, roundedVersion) {
+			b.Sessions[i].ExactDigits = stats.StoredDigits
+		}
 	}
+	b.Version = SchemaVersion // as it is in memory, and written again
 	return &b, nil
+}
+
+// checkSigns refuses figures below zero, by name.
+func (s *Session) checkSigns() error {
+	for _, m := range s.Metrics {
+		for p, samples := range m.Runs {
+			for i, v := range samples {
+				if v < 0 {
+					return fmt.Errorf("runs[%d][%d] of %s is %g, below 0", p, i, m.Name, v)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -140,8 +141,8 @@ func readGoogleRow(p, once *parsed, row *googleRow, raw json.RawMessage, i int) 
 	return googleCounters(once, name, raw)
 }
 
-// googleCounters adds the members that are numbers of the user's. One that is
-// not finite stays: it makes that metric inconclusive, not the whole file.
+// googleCounters adds the members that are numbers of the user's, also one that
+// is not finite: Parse names it.
 func googleCounters(once *parsed, name string, raw json.RawMessage) error {
 	var d document
 	if err := json.Unmarshal(raw, &d.member); err != nil {
@@ -157,9 +158,9 @@ func googleCounters(once *parsed, name string, raw json.RawMessage) error {
 	for _, k := range names {
 		v := math.NaN()
 		if text := string(d.member[k]); text != "null" {
-			f, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				continue // a word, as a label is
+			f, err := strconv.ParseFloat(strings.Trim(text, `"`), 64)
+			if word := text[0] == '"' && !math.IsNaN(f) && !math.IsInf(f, 0); word || err != nil && !errors.Is(err, strconv.ErrRange) {
+				continue // as a label is
 			}
 			v = f
 		}

@@ -72,47 +72,6 @@ func syntax(text []byte, at int64, err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-// bareNumbers replaces the words NaN and Infinity, which several programs
-// write where JSON has no number for them, with null. Text in quotes stays.
-func bareNumbers(text []byte) []byte {
-	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) && !bytes.Contains(text, []byte("nan")) && !bytes.Contains(text, []byte("inf")) {
-		return text
-	}
-	words := [][]byte{[]byte("-Infinity"), []byte("Infinity"), []byte("-NaN"), []byte("NaN"), []byte("-nan"), []byte("nan"), []byte("-inf"), []byte("inf"), []byte("-Inf"), []byte("Inf")}
-	out := make([]byte, 0, len(text))
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if quoted {
-			out = append(out, c)
-			if c == '\\' && i+1 < len(text) {
-				i++
-				out = append(out, text[i])
-			} else if c == '"' {
-				quoted = false
-			}
-			continue
-		}
-		quoted = c == '"'
-		if n := wordAt(text[i:], words); n > 0 {
-			out = append(out, "null"...)
-			i += n - 1
-			continue
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func wordAt(text []byte, words [][]byte) int {
-	for _, w := range words {
-		if bytes.HasPrefix(text, w) {
-			return len(w)
-		}
-	}
-	return 0
-}
-
 // decode reads a document into v; where names the format in the error.
 func (d document) decode(v any) error {
 	if err := json.Unmarshal(d.raw, v); err != nil {

@@ -1,9 +1,12 @@
 package results
 
 import (
+	"fmt"
 	"io"
+	"math"
 	"os"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -26,8 +29,8 @@ func OS(name string) (io.ReadCloser, error) { return os.Open(name) }
 // names (OS does). A sweep gives a result a run; every other format one.
 //
 // A file that is not there is ErrUsage. One that is empty, cut, of a newer
-// version, of no known format, or that holds a time which is no number, is
-// ErrInput.
+// version, of no known format, or that holds a figure which is no number, is
+// ErrInput, and names it.
 func Read(path string, open func(string) (io.ReadCloser, error)) ([]*compare.Result, string, error) {
 	text, err := load(path, open)
 	if err != nil {
@@ -44,25 +47,56 @@ func Parse(text []byte, name string, open func(string) (io.ReadCloser, error)) (
 	if err != nil {
 		return nil, "", err
 	}
+	out, err := c.results(name)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, r := range out {
+		if err := finite(r); err != nil {
+			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; measure it again", name, c.format, err)
+		}
+	}
+	return out, c.format, nil
+}
+
+func (c *content) results(name string) ([]*compare.Result, error) {
 	switch {
 	case c.parsed != nil:
-		return []*compare.Result{c.parsed.result(name)}, c.format, nil
+		return []*compare.Result{c.parsed.result(name)}, nil
 	case c.analysis != nil:
 		r, err := FromAnalysis(c.analysis)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		r.Source = name
-		return []*compare.Result{r}, c.format, nil
+		return []*compare.Result{r}, nil
 	}
 	var out []*compare.Result
 	for _, run := range c.runs {
 		r, err := compare.FromRun(run)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		r.Source = name
 		out = append(out, r)
 	}
-	return out, c.format, nil
+	return out, nil
+}
+
+// finite names the first figure that is no number, whatever format it came from:
+// what cannot be compared must not be left out of a verdict unseen.
+func finite(r *compare.Result) error {
+	for _, m := range r.Metrics {
+		for k, run := range m.Runs {
+			for i, v := range run {
+				switch {
+				case math.IsNaN(v) || math.IsInf(v, 0):
+					return fmt.Errorf("%s is null, NaN or infinite (sample %d of run %d), and has to be a number", m.Name, i+1, k+1)
+				case v < 0 && m.Unit == "s":
+					return fmt.Errorf("%s is %g s (sample %d of run %d), and a time is not below 0", m.Name, v, i+1, k+1)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -43,7 +43,7 @@ func sniff(text []byte, name string, open opener) (*content, error) {
 	if body[0] != '{' && body[0] != '[' {
 		return parseText(text, name)
 	}
-	docs, err := documents(bareNumbers(text))
+	docs, err := documents(gpuprof.NullNumbers(text))
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %w; the file was cut or is not JSON: write it again", name, err)
 	}
@@ -204,7 +204,7 @@ func readAnalyses(docs []document, name string) (*content, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses; give one with each file", name, len(docs))
 	}
 	var a trace.Analysis
-	if err := docs[0].decode(&a); err != nil {
+	if err := gpuprof.DecodeJSON(docs[0].raw, &a); err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: %w; write it again with gpuprof analyze -o %s", name, err, name)
 	}
 	if newer(a.SchemaVersion, trace.SchemaVersion) {

@@ -12,15 +12,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
-// traceCounters are the counters of a trace, as gpuprof names its own. All are
-// there even when zero: a budget on them then passes by a figure.
-var traceCounters = []string{
-	"sync_points", "launches", "kernels", "item_reads", "allocations",
-	"copies_h2d", "bytes_h2d", "copies_h2d_pageable", "bytes_h2d_pageable",
-	"copies_d2h", "bytes_d2h", "copies_d2h_pageable", "bytes_d2h_pageable",
-	"copies_d2d", "bytes_d2d",
-}
-
 // traceCount holds the counts of one trace by steady step.
 type traceCount struct {
 	x     *trace.Index
@@ -38,7 +29,7 @@ func countTrace(x *trace.Index) *traceCount {
 		}
 	}
 	slices.Sort(c.begin)
-	for _, name := range traceCounters {
+	for _, name := range compare.TraceCounters() {
 		c.steps[name] = make([]float64, max(len(c.begin), 1))
 	}
 	c.calls()
@@ -204,7 +195,7 @@ func FromIndexes(xs []*trace.Index, a *trace.Analysis) (*compare.Result, error) 
 			blind[dir] += n
 		}
 	}
-	for _, name := range traceCounters {
+	for _, name := range compare.TraceCounters() {
 		if dir := pageableOf(name); blind[dir] > 0 {
 			continue // warned of by traceBlind
 		}
