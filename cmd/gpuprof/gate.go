@@ -19,7 +19,7 @@ type gateCmd struct {
 	Build        string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
 	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
-	MinTime      time.Duration `default:"500ms" placeholder:"TIME" help:"Sample a workload at least this long in each process of --against, at most eight times as long (500ms)."`
+	MinTime      time.Duration `default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process of --against (2s)."`
 	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
 	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
@@ -182,7 +182,7 @@ func (c *gateCmd) measurable(rest []string) error {
 		case rest != nil:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --; give the one that writes a result")
 		case c.MinTime <= 0:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 500ms", c.MinTime)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
 		case len(c.Args) != 1:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
 		}

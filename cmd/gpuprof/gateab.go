@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -23,6 +24,9 @@ type side struct {
 	args []string
 	file string // what it writes its result to; "" is standard output
 	own  bool   // a gpuprof, whose exit codes mean what ours do
+	// turns is how to run it so that it measures when asked, see takeTurns; nil
+	// where only a gpuprof could.
+	turns []string
 }
 
 // processPairs is the blockSource of any command: each side of a block is one
@@ -147,7 +151,7 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 	}
 	for i, exe := range []string{old, now} {
 		file := filepath.Join(scratch, fmt.Sprintf("%d.json", i))
-		args := []string{exe, "run", c.Args[0], "--device", device, "--min-time", c.MinTime.String(), "--max-time", (8 * c.MinTime).String(), "-o", file, "--force", "--quiet"}
+		args := []string{exe, "run", c.Args[0], "--device", device, "--quiet"}
 		if c.Preset != "" {
 			args = append(args, "--preset", c.Preset)
 		}
@@ -158,7 +162,11 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 		if i == 1 {
 			name = "this build"
 		}
-		out[i] = side{name: name, dir: scratch, args: args, file: file, own: true}
+		out[i] = side{
+			name: name, dir: scratch, file: file, own: true,
+			args:  slices.Concat(args, []string{"--min-time", c.MinTime.String(), "--max-time", (4 * c.MinTime).String(), "-o", file, "--force"}),
+			turns: slices.Concat(args, []string{"--warmup", warmingTime.String(), turnsFlag}),
+		}
 	}
 	return out, nil
 }

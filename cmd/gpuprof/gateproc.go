@@ -79,13 +79,19 @@ func (c children) capture(dir string, args ...string) ([]byte, error) {
 	if c.app.ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	if text := sentenceOf(words.String()); err != nil && text != "" {
-		if len(text) > 400 {
-			text = "… " + text[len(text)-400:]
-		}
-		err = fmt.Errorf("%w: %s", err, text)
+	return out.Bytes(), withWords(err, words.String())
+}
+
+// withWords adds to how a program ended the last of what it said.
+func withWords(err error, words string) error {
+	text := sentenceOf(words)
+	if err == nil || text == "" {
+		return err
 	}
-	return out.Bytes(), err
+	if len(text) > 400 {
+		text = "… " + text[len(text)-400:]
+	}
+	return fmt.Errorf("%w: %s", err, text)
 }
 
 // gitTop is the present checkout, and where in it the present folder is. (git

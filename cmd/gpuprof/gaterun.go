@@ -43,7 +43,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		return nil, err
 	}
 	defer done()
-	m := &gateRun{app: a, source: &processPairs{run: run, sides: sides}, clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
+	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
 		// A metric or counter that was misspelt must not come to light only when
 		// all is measured.
 		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {

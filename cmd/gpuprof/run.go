@@ -37,6 +37,8 @@ type runCmd struct {
 	// ProcessOut makes this process one of --runs: it writes its run there
 	// and prints nothing.
 	ProcessOut string `hidden:""`
+	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
+	BlocksOnStdin bool `hidden:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -97,6 +99,9 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.BlocksOnStdin {
+		return s.takeTurns(os.Stdin)
+	}
 	return s.finish()
 }
 
@@ -152,7 +157,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
 	}
 	c.completeTimes(warmup, s.aim.device.Name)
-	if len(c.Output) == 0 {
+	if len(c.Output) == 0 && !c.BlocksOnStdin {
 		c.Output = []string{"run.json", "report.html"}
 	}
 	if s.outs, err = outputs(c.Output, c.Force, "a run", writers()); err != nil {

@@ -80,6 +80,7 @@ const (
 	longStep      = time.Second            // past it, blocks shrink to single steps
 	turnLong      = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
 	turnSteps     = 3
+	enoughInTurn  = 500 // samples: more change its median by nothing, and make the result large
 	clockMismatch = 0.01
 	unevenSteps   = 0.1 // mean over median
 	lostOverhead  = 0.2 // width of an interval whose ends say nothing

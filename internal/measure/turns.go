@@ -16,7 +16,7 @@ import (
 type Turn struct {
 	Samples int     `json:"samples"` // of the step and of every stage
 	Rates   int     `json:"rates"`   // of the throughput
-	Seconds float64 `json:"seconds"` // of the samples, added up
+	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
 }
 
 // RunTurns is Run for a caller that says when steps run, so that two processes
@@ -26,8 +26,8 @@ type Turn struct {
 // other error of its ends the run as partial. Between turns nothing of the run is
 // at work: a session that works ahead is paused (gpuprof.Pauser).
 //
-// A turn has at least 3 samples, or 1 of steps over 200 ms, each with its stages'
-// times; the steps before them, at least one, warm the caches that the other
+// A turn has at least 3 samples, or 1 of steps over 200 ms, and ends early with
+// 500. Each has its stages' times; the steps before them, at least one, warm the caches that the other
 // process has used. The plan's MinTime, MaxTime and Samples say nothing here.
 // There is no telemetry, ladder, energy or ceiling; counters come from a kernel
 // pass after the last turn.
@@ -69,7 +69,7 @@ func (r *runner) serve(next func(Turn) (time.Duration, error)) error {
 		case err != nil:
 			return fmt.Errorf("taking turns with another process: %w", err)
 		}
-		if last, err = r.turn(target); err != nil {
+		if last, err = r.turn(target); err != nil || r.ctx.Err() != nil {
 			return err
 		}
 		r.warm = nil // there are samples
@@ -90,14 +90,13 @@ func (r *runner) rest() error {
 	return nil
 }
 
-// turn measures samples for as long as target, in as many blocks as it takes:
-// one of tiny steps is as long as its events last.
+// turn measures samples for as long as target, or enough of them. It takes
+// several blocks where steps are tiny: one is as long as its events last.
 func (r *runner) turn(target time.Duration) (Turn, error) {
-	samples, rates := len(r.samples.step), len(r.samples.rates)
-	var out Turn
-	for began, left := time.Now(), target; ; left = target - time.Since(began) {
-		if left <= 0 && len(r.samples.step) > samples {
-			break
+	samples, rates, began := len(r.samples.step), len(r.samples.rates), events.Now()
+	for left := target; ; left = target - time.Duration(events.Now()-began) {
+		if n := len(r.samples.step) - samples; n >= enoughInTurn || n > 0 && left <= 0 {
+			return Turn{n, len(r.samples.rates) - rates, sec(events.Now() - began)}, nil
 		}
 		b, err := r.runBlock(events.Probed, r.blockSteps(max(left, 0)))
 		if b != nil { // what was finished counts, also when a step failed
@@ -105,14 +104,11 @@ func (r *runner) turn(target time.Duration) (Turn, error) {
 			r.estimate(b)
 			if b.rec != nil && b.last > b.first {
 				r.example = b
-				out.Seconds += sec(b.rec.Begin[b.last] - b.rec.Begin[b.first])
 			}
 		}
 		if err != nil || r.ctx.Err() != nil {
-			return out, err
+			return Turn{}, err
 		}
 		r.lead = 0
 	}
-	out.Samples, out.Rates = len(r.samples.step)-samples, len(r.samples.rates)-rates
-	return out, nil
 }

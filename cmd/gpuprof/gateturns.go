@@ -1,0 +1,243 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// How a pair of processes takes turns. What slows a shared machine down lasts
+// longer than two turns, and so slows both sides down alike.
+const (
+	turnTime    = 40 * time.Millisecond
+	warmingTime = 200 * time.Millisecond // of each process alone
+	warmTurns   = 2                      // of both, which are no samples
+	leastTurns  = 10
+	mostTurns   = 400
+
+	// leastPatience is how long a process may take for its check at least, however
+	// small the budget.
+	leastPatience = 2 * time.Minute
+)
+
+// turnPairs is the blockSource of gpuprof's own workloads: a block is one process
+// of each build, both alive, which measure in turn. Builds that cannot do that
+// are measured as any other command is.
+type turnPairs struct {
+	run      children
+	sides    [2]side
+	minTime  time.Duration           // of each side's turns in a block, added up
+	patience func() <-chan time.Time // for one answer
+	apart    blockSource             // a process of each side, one after the other
+	warn     func(gpuprof.Warning)   // said once
+	seed     uint64                  // of the order of turns
+	begun    uint64                  // blocks
+	over     bool                    // it was found that apart is the only way
+}
+
+// source is how the blocks of two sides are measured.
+func (c *gateCmd) source(run children, sides [2]side, seed uint64) blockSource {
+	apart := &processPairs{run: run, sides: sides}
+	if sides[0].turns == nil {
+		return apart
+	}
+	return &turnPairs{
+		run: run, sides: sides, minTime: c.MinTime, apart: apart, seed: seed,
+		patience: func() <-chan time.Time { return time.After(max(c.Budget, leastPatience)) },
+		warn:     func(w gpuprof.Warning) { c.warnings = append(c.warnings, w) },
+	}
+}
+
+// block implements blockSource.
+func (t *turnPairs) block(bFirst bool) (compare.Block, error) {
+	if t.over {
+		return t.apart.block(bFirst)
+	}
+	b, err := t.pair(bFirst)
+	t.begun++
+	cannot, ok := errors.AsType[*noTurns](err)
+	if !ok || t.begun > 1 {
+		return b, err
+	}
+	t.over = true
+	// Where a side can do neither, this says why.
+	if b, err = t.apart.block(bFirst); err == nil {
+		t.warn(cannot.Warning)
+	}
+	return b, err
+}
+
+// noTurns is why two processes cannot take turns, where measuring them one after
+// the other may do.
+type noTurns struct {
+	gpuprof.Warning
+	cause error
+}
+
+func (e *noTurns) Error() string { return e.cause.Error() }
+func (e *noTurns) Unwrap() error { return e.cause }
+
+// pair measures one block.
+func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
+	b := compare.Block{BFirst: bFirst, Aligned: true}
+	var pair [2]*turnProcess
+	defer func() {
+		for _, p := range pair {
+			if p != nil {
+				p.stop()
+			}
+		}
+	}()
+	for k, i := range firstTo(bFirst) {
+		var err error
+		if pair[i], err = t.run.startTurns(t.sides[i], t.patience); err != nil {
+			return b, err
+		}
+		if err := t.ready(pair[i], k == 1); err != nil {
+			return b, err
+		}
+	}
+	turns, err := t.turns(pair, bFirst)
+	if err != nil {
+		return b, err
+	}
+	var results [2]*compare.Result
+	for i, p := range pair {
+		run, err := p.result()
+		if err != nil {
+			return b, err
+		}
+		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see what is wrong with it", p.name, err, p.cmd.Path)
+		}
+		if results[i], err = compare.FromRun(run); err != nil {
+			return b, err
+		}
+		results[i].Source = p.name
+	}
+	b.A, b.B = results[0], results[1]
+	return b, nil
+}
+
+// firstTo is the order of the sides: 0 is the old one.
+func firstTo(bFirst bool) [2]int {
+	if bFirst {
+		return [2]int{1, 0}
+	}
+	return [2]int{0, 1}
+}
+
+// ready waits until a process can take turns. beside says that the other one is
+// there already.
+func (t *turnPairs) ready(p *turnProcess, beside bool) error {
+	protocol, err := p.ready()
+	dead, _ := errors.AsType[*deadError](err)
+	var why, fix string
+	switch {
+	case err == nil && protocol == turnsProtocol:
+		return nil
+	case err == nil || dead != nil && dead.code() == exitUsage:
+		why, fix = "cannot take turns with another process", "give --against a newer revision"
+	case beside && dead != nil && dead.code() == exitFailed:
+		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(sentenceOf(p.words.String()), "gpuprof: ")+")", "leave room on the device for two processes"
+	default:
+		return err
+	}
+	return &noTurns{gpuprof.Warning{
+		Code: "no-turns", Fix: fix,
+		Text: fmt.Sprintf("%s %s, so the sides were measured one process after the other, between which a shared machine changes more", p.name, why),
+	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
+}
+
+// turns lets both processes measure, in mirrored pairs of turns, and returns what
+// each turn gave by side, those that warm both up first.
+func (t *turnPairs) turns(pair [2]*turnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
+	order := compare.Order(warmTurns+mostTurns, t.seed+t.begun)
+	for n := warmTurns; len(out[0]) < n; {
+		for _, i := range firstTo(bFirst != order[len(out[0])]) {
+			turn, err := pair[i].turn(turnTime)
+			if err != nil {
+				return out, err
+			}
+			out[i] = append(out[i], turn)
+		}
+		if len(out[0]) == warmTurns {
+			n += t.enough(out)
+		}
+	}
+	return out, nil
+}
+
+// enough is how many turns take minTime, by how long the first ones took: an even
+// number, so that each has its mirror.
+func (t *turnPairs) enough(first [2][]measure.Turn) int {
+	seconds := math.Inf(1) // of the faster side; what disturbed one turn says nothing of the next
+	for _, side := range first {
+		for _, turn := range side {
+			seconds = min(seconds, turn.Seconds)
+		}
+	}
+	n := max(leastTurns, min(mostTurns, int(t.minTime.Seconds()/seconds)))
+	return n + n%2
+}
+
+// perTurn makes each turn one sample, the median of what it gave, so that the
+// same sample of both sides is of neighbouring turns. The first skip turns are
+// left out.
+func perTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
+	samples, rates := 0, 0
+	for _, t := range turns {
+		samples, rates = samples+t.Samples, rates+t.Rates
+	}
+	if run.Step.N() != samples || run.Throughput == nil || run.Throughput.Series.N() != rates || len(run.Order) != samples || len(run.Flags) != samples {
+		return nil, fmt.Errorf("its result does not hold the %d samples of its %d turns", samples, len(turns))
+	}
+	out := *run
+	out.Step, out.BareStep, out.ProbedStep, out.EnergyStep, out.Stages = medians(run.Step, turns, skip, samplesOf), nil, nil, nil, nil
+	out.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: medians(run.Throughput.Series, turns, skip, ratesOf)}
+	for _, s := range run.Stages {
+		if s.Parent != "step" || s.Exposed.N() != samples {
+			continue
+		}
+		s.Device, s.Host, s.Exposed = nil, nil, medians(s.Exposed, turns, skip, samplesOf)
+		out.Stages = append(out.Stages, s)
+	}
+	out.Order, out.Flags = nil, nil
+	at := 0
+	for i, t := range turns {
+		if i >= skip {
+			o := run.Order[at]
+			o.Block = i - skip
+			out.Order = append(out.Order, o)
+			flags := slices.Concat(run.Flags[at : at+t.Samples]...)
+			slices.Sort(flags)
+			out.Flags = append(out.Flags, slices.Compact(flags))
+		}
+		at += t.Samples
+	}
+	return &out, nil
+}
+
+func samplesOf(t measure.Turn) int { return t.Samples }
+func ratesOf(t measure.Turn) int   { return t.Rates }
+
+// medians is a series of one process with one sample a turn.
+func medians(s *gpuprof.Series, turns []measure.Turn, skip int, count func(measure.Turn) int) *gpuprof.Series {
+	all, out := slices.Concat(s.Runs...), []float64(nil)
+	for i, t := range turns {
+		n := count(t)
+		if i >= skip {
+			out = append(out, stats.Median(all[:n]))
+		}
+		all = all[n:]
+	}
+	return &gpuprof.Series{Unit: s.Unit, Runs: [][]float64{out}}
+}

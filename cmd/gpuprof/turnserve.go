@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/measure"
+)
+
+// A gate keeps a process of each build alive and lets them measure in turn. It
+// starts them with run --blocks-on-stdin and writes a line for each turn: how
+// long it shall be ("40ms"), and turnsEnd after the last. The process answers
+// every line, and its start, with one line of JSON, and waits for the next
+// without using a processor. It ends when its standard input does.
+
+const (
+	turnsFlag     = "--blocks-on-stdin"
+	turnsProtocol = 1
+	turnsEnd      = "end"
+)
+
+// turnAnswer is one line of such a process; one field is set.
+type turnAnswer struct {
+	// Ready is turnsProtocol, once the check has passed and the steps are warm.
+	Ready int             `json:"ready,omitempty"`
+	Turn  *measure.Turn   `json:"turn,omitempty"`
+	Run   json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd: a run.json
+}
+
+// takeTurns is the verb run under --blocks-on-stdin.
+func (s *session) takeTurns(in io.Reader) error {
+	if len(s.plans) != 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one; give each --set one value", len(s.plans))
+	}
+	ctx, cancel := context.WithCancel(s.app.ctx)
+	defer cancel()
+	requests := make(chan string)
+	go func() {
+		defer cancel() // whoever asked is gone
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			select {
+			case requests <- lines.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	dev, err := s.aim.device.open()
+	if err != nil {
+		return err
+	}
+	plan := s.plans[0]
+	instruments, done := instrumentsOf(dev)
+	defer done()
+	plan.Instruments = instruments
+	out := json.NewEncoder(s.app.stdout)
+	reply := turnAnswer{Ready: turnsProtocol}
+	run, err := measure.RunTurns(ctx, dev, plan, func(last measure.Turn) (time.Duration, error) {
+		if reply.Ready == 0 {
+			reply.Turn = &last
+		}
+		if err := out.Encode(reply); err != nil {
+			return 0, err
+		}
+		reply.Ready = 0
+		return nextTurn(ctx, requests)
+	})
+	err = errors.Join(err, dev.Close())
+	if ctx.Err() != nil {
+		return fmt.Errorf("measuring %s in turns: %w", s.aim.workload.Name(), errInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		return fmt.Errorf("encoding the run: %w", err)
+	}
+	return out.Encode(turnAnswer{Run: text})
+}
+
+// nextTurn reads what is asked for.
+func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case text := <-requests:
+		if text == turnsEnd {
+			return 0, io.EOF
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q; give for example 40ms", text, turnsEnd)
+		}
+		return d, nil
+	}
+}
