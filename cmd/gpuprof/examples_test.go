@@ -109,11 +109,7 @@ func sixProcesses(t *testing.T, dir string) {
 // selfCommand is gpuprof in a process of its own, working in dir.
 func selfCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd := exec.CommandContext(t.Context(), selfPath(t), args...)
 	cmd.Args[0] = "gpuprof"
 	cmd.Dir = dir
 	// A browser that does nothing, and a home of its own.

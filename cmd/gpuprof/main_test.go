@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	// A script that names a simulated driver gets it in every process it starts.
 	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
-	testscript.Main(m, map[string]func(){"gpuprof": main})
+	testscript.Main(withoutProgram{m}, map[string]func(){"gpuprof": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -50,6 +50,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DRIVER", driver)
 			e.Setenv("DRIVER_LIBRARIES", filepath.Dir(driver)) // its cuBLAS and cuDNN
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			if raceDetector && !detected(strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
+				e.Setenv("PATH", filepath.Dir(selfPath(t))+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gpuprof/gpuprof"
@@ -57,10 +56,16 @@ func FuzzRead(f *testing.F) {
 // readAlone is Read without goroutines: fuzzing is blind where the order of
 // work differs from run to run.
 func readAlone(data []byte, size int) (*trace.Trace, error) {
+	tr, _, err := readCounted(data, size)
+	return tr, err
+}
+
+// readCounted also returns how many bytes were looked at, each as often as it was.
+func readCounted(data []byte, size int) (tr *trace.Trace, looked int64, err error) {
 	src := open(bytes.NewReader(data), size)
 	defer src.close()
 	if src.empty {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "empty")
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "empty")
 	}
 	m, p := newMerger("fuzz", 1), newParser(1)
 	for first := true; ; first = false {
@@ -75,7 +80,8 @@ func readAlone(data []byte, size int) (*trace.Trace, error) {
 		m.block(k, guess)
 	}
 	m.finish()
-	return m.result(src)
+	tr, err = m.result(src)
+	return tr, m.own.looked + p.looked, err
 }
 
 // checkSound holds a trace to what its users rely on.
@@ -104,10 +110,11 @@ func checkSound(t *testing.T, tr *trace.Trace) {
 	checkOrder(t, tr)
 }
 
-// TestHostileText holds files made to be slow to a time that only a search
-// that starts over for every event would miss.
+// TestHostileText holds files made to be slow to an amount of work in
+// proportion to their length: a search that starts over for every event, or a
+// text read again for every block, looks at a hundred times as many bytes.
 func TestHostileText(t *testing.T) {
-	const size = 4 << 20
+	const size, blocks, most = 1 << 18, 1 << 12, 20
 	first := `[` + op("a", 1) + ","
 	for name, unit := range map[string]string{
 		"open braces":            `{"ph":{{{{},`,
@@ -135,18 +142,16 @@ func TestHostileText(t *testing.T) {
 				text += `{"ph":"X","name":"`
 			}
 			text += strings.Repeat(unit, size/len(unit))
-			start := time.Now()
-			tr, err := Read(context.Background(), strings.NewReader(text), name)
+			tr, looked, err := readCounted([]byte(text), blocks)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(tr.Host) == 0 {
 				t.Error("the good event was lost")
 			}
-			// A linear reader needs well under a second, with the race detector
-			// a few; a quadratic one needs minutes.
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("took %v", took)
+			each := float64(looked) / float64(len(text))
+			if t.Logf("each byte was looked at %.2f times", each); each > most || each < 0.5 {
+				t.Errorf("each byte was looked at %.1f times, want %d at most", each, most)
 			}
 		})
 	}

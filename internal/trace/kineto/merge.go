@@ -156,6 +156,7 @@ func (m *merger) keep(b []byte, at int64) {
 	if len(b) == 0 {
 		return
 	}
+	m.own.looked += int64(len(b))
 	m.carry = append(make([]byte, 0, 2*len(b)+pad), b...)
 	m.carryAt = at
 	m.need = 2 * len(b)
@@ -177,6 +178,9 @@ func (m *merger) read(b []byte, n, i int, at int64, final bool) {
 		}
 		p.b, p.n = b, n
 		j := m.doc.outside(p, i, at, final)
+		if p.looked += int64(j - i); j == i { // to find that it must see more it looks at all of it
+			p.looked += int64(n - i)
+		}
 		if j == i && m.doc.state != inEvents {
 			break
 		}

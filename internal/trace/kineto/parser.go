@@ -17,6 +17,9 @@ type parser struct {
 	edge       int  // the first boundary behind edgeOf, n+1 for none; 0 not known
 	edgeOf     int
 	from, vain int // where the event began, and the bytes scanned without a result
+	// looked is the bytes scanned in all windows, each as often as it was: the
+	// work, which must stay in proportion to the text (TestHostileText).
+	looked int64
 	ev         event
 	out        *batch
 
@@ -60,9 +63,11 @@ func (p *parser) events(b []byte, n, i int, at int64, final bool) *batch {
 	t := p.out
 	t.reset(at)
 	for {
+		from := i
 		for i = space(b, i); b[i] == ','; i = space(b, i) {
 			i++
 		}
+		p.looked += int64(i - from)
 		if i >= n {
 			t.pos = n
 			return t
@@ -99,6 +104,7 @@ func (p *parser) boundary(i int) int {
 		if p.edge < 0 {
 			p.edge = p.n + 1
 		}
+		p.looked += int64(p.edge - i)
 	}
 	return p.edge
 }
@@ -117,6 +123,7 @@ func (p *parser) stranger(i int) int {
 	p.out.strange++
 	p.crossed, p.from = false, i
 	if j := p.within(i, func(i int) int { return p.skip(i, element) }); j >= 0 {
+		p.looked += int64(j - i)
 		return j
 	}
 	if k := p.boundary(i); k < p.n {
@@ -149,6 +156,7 @@ func (p *parser) attempt(i int) int {
 			}
 		}
 	}
+	p.looked += int64(j - i)
 	p.emit(i)
 	return j
 }
@@ -172,6 +180,7 @@ func (p *parser) repair(i int, final bool) int {
 	j = p.within(i, func(i int) int { return p.skip(i, element) })
 	k := p.boundary(i)
 	if j >= 0 {
+		p.looked += int64(j - i)
 		if c := p.b[space(p.b, j)]; c == ',' || c == ']' {
 			k = j
 		}

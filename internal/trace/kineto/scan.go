@@ -272,6 +272,7 @@ func (p *parser) nestedString(i int, object bool) int {
 func (p *parser) fail(i int) int {
 	p.st = malformed
 	p.vain += min(i, p.n) - p.from
+	p.looked += int64(min(i, p.n) - p.from)
 	if i >= p.n && !p.crossed {
 		p.st = incomplete
 	}
