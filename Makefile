@@ -41,25 +41,11 @@ nocgo: ## build and vet everything without cgo; telemetry says that it is missin
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml
 
-# TestSimulatedGates wants the machine for itself and prints its counts.
-GATES := ^TestSimulatedGates$$
-
-# The second pass takes the packages that start goroutines or share memory between them,
-# found by reading, and leaves out tests that are long arithmetic of one goroutine, that
-# wait for kernels in C++, or that go ways other tests go. The detector makes them three
-# to eight times as long; `go test -race ./...` runs everything under it. The first pass vets.
-RACE_PKGS = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '^[[:space:]]+go [a-zA-Z.]+[^a-zA-Z. ]|\.Go\b|"sync"|"sync/atomic"' cmd internal probes report workloads | xargs -n1 dirname | sort -u | sed 's|^|./|')
-RACE_SKIP := $(GATES)
-RACE_SKIP := $(RACE_SKIP)|^Test(ChecksPass|AnyShapePasses|RunReconciles|HostileText|AgainstEncodingJSON|Known.*|TruncatedCompression|Refused|.*Allocates?Nothing)$$
-RACE_SKIP := $(RACE_SKIP)|^Test(PairedAgreesWithTheLimit|MedianRatioCoverage|ManyMetricsSameBytes|SelfContained|Structure|TimelineStaysLight|AHundredThousandSamples)$$
-RACE_SKIP := $(RACE_SKIP)|^Test(CUDA.*|EveryKnobOnCUDA|FaultsOnCUDA|FaultsOfSettingsOnCUDA|RunFaults|RunRefusals|Gallery|HelpExamples|LargeTrace)$$
-RACE_SKIP := $(RACE_SKIP)|^TestScripts$$/^(analyze|baseline|check|ci|collate|completion|cuda|cuda_faults|findings|formats|gate|list|outputs|pprof|record|refused|report|schema|sweep|usage)$$
-
-test: ## every test; then once more under the race detector, but for long arithmetic
-	go test -parallel 4 -skip '$(GATES)' ./...
-	go test -count=1 -run '$(GATES)' -v ./internal/compare
-	@test -n "$(RACE_PKGS)" || { echo 'test: no package starts goroutines, so the search for them is wrong' >&2; exit 1; }
-	go test -race -vet=off -parallel 4 -skip '$(RACE_SKIP)' $(RACE_PKGS)
+# The race detector's pass has no test left out; a test of long arithmetic is smaller
+# under it by a constant with a build tag. The first pass vets.
+test: ## every test, then every test once more under the race detector
+	go test ./...
+	go test -race -vet=off ./...
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }

@@ -138,7 +138,7 @@ func tryPages(t *testing.T, cmd *exec.Cmd) {
 	if url == "" {
 		t.Fatalf("no address was printed: %s", &said)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), giveUp)
 	defer cancel()
 	if code := fetchPage(ctx, t, url+"/top"); code != http.StatusOK {
 		t.Errorf("%s/top answers %d", url, code)

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"image"
 	"image/draw"
 	"image/png"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,8 +70,10 @@ func showGallery(t *testing.T, args []string, scratch string) string {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), args, &stdout, &stderr); code != exitOK && code != exitInconclusive {
-		t.Fatalf("gpuprof %s: exit code %d, %s", strings.Join(args, " "), code, stderr.String())
+	cmd := exec.CommandContext(t.Context(), selfPath(t), args...)
+	cmd.Args[0], cmd.Stdout, cmd.Stderr = "gpuprof", &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != exitInconclusive {
+		t.Fatalf("gpuprof %s: %v, %s", strings.Join(args, " "), err, &stderr)
 	}
 	if drawn != "" {
 		if off := pictureDifference(t, drawn, kept); off > 0.0005 {

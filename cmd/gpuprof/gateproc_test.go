@@ -89,7 +89,7 @@ func pipe(t *testing.T, path string) *os.File {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	if err := f.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := f.SetReadDeadline(time.Now().Add(giveUp)); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 )
@@ -25,10 +24,9 @@ func selfPath(t testing.TB) string {
 
 // detected are the scripts whose processes are built as the test is, with the
 // race detector where it has it: those in which package main itself starts
-// goroutines, passes signals on and waits for processes, and one of each device.
-func detected(script string) bool {
-	return slices.Contains([]string{"interrupt", "processes", "cuda", "record"}, script)
-}
+// goroutines, passes signals on and waits for processes. What the others do in
+// goroutines, the packages' own tests and the runs in this process do under it.
+func detected(script string) bool { return script == "interrupt" || script == "processes" }
 
 // plainProgram is built at most once by a process of tests.
 var plainProgram = sync.OnceValues(func() (string, error) {

@@ -12,7 +12,6 @@ import (
 const (
 	productSize  = 480 // of the square matrices
 	tileRows     = 48  // handed out at a time
-	largestCopy  = 256 << 20
 	copyPiece    = 1 << 20
 	ceilingTries = 5
 	ceilingTime  = 40 * time.Millisecond // for the tries of one ceiling

@@ -16,7 +16,7 @@ func TestLateWake(t *testing.T) {
 	defer q.nudge.close()
 	parks := func() {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !q.parked.Load(); runtime.Gosched() {
+		for deadline := time.Now().Add(4 * time.Minute); !q.parked.Load(); runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatal("the reader does not park")
 			}

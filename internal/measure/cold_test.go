@@ -74,8 +74,10 @@ func TestLadderOnCUDA(t *testing.T) {
 	d, lib := simulated(t, false)
 	m := newMeters()
 	p := planOf(t, gruflow.New())
-	p.Instruments, p.NoEnergy, p.MaxTime = m, true, 20*time.Second
-	run, err := Run(context.Background(), quick{d}, p)
+	p.Instruments, p.NoEnergy = m, true
+	r := newRunner(context.Background(), quick{d}, p)
+	r.ladderFor = time.Hour // all its rounds
+	run, err := r.execute()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ func openHost(t *testing.T) gpuprof.Device {
 }
 
 func TestCompleteRun(t *testing.T) {
-	p := fake{spin: time.Millisecond}.plan() // until the interval is narrow enough, but not long on a busy machine
-	p.MaxTime = 3 * time.Second
+	p := fake{spin: time.Millisecond}.plan()
+	p.MaxTime, p.Samples = time.Hour, 300 // at least four pairs of blocks, whose steps are fewer on a slower machine
 	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil {
 		t.Fatal(err)

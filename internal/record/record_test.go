@@ -298,7 +298,7 @@ func (b *testbed) helper() *exec.Cmd {
 		b.t.Fatal(err)
 	}
 	// A program that no signal ends must fail its test, not hold up all of them.
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 4*time.Minute)
 	b.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, exe, b.options.Args...)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // of a session of its own
@@ -313,7 +313,7 @@ func (b *testbed) waitFor(name string) {
 		if _, err := os.Stat(filepath.Join(b.work, name)); err == nil {
 			return
 		}
-		if time.Since(begin) > 30*time.Second {
+		if time.Since(begin) > 4*time.Minute {
 			b.t.Fatalf("%s never appeared; stderr: %s", name, b.read("stderr"))
 		}
 	}

@@ -110,6 +110,23 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// readings waits until the sampler has taken n readings in all, however long
+// that takes on this machine; the time only ends what hangs.
+func readings(t *testing.T, d *Device, n int) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		d.pause.Lock()
+		have := len(d.sampler.times)
+		d.pause.Unlock()
+		if have >= n {
+			return
+		}
+		if time.Since(begin) > 4*time.Minute {
+			t.Fatalf("%d readings, want %d", have, n)
+		}
+	}
+}
+
 func TestTelemetry(t *testing.T) {
 	g := healthy("1111aaaa-0000-0000-0000-000000000000")
 	delete(g.numbers, pcieRX)
@@ -117,7 +134,7 @@ func TestTelemetry(t *testing.T) {
 	d := choose(t, library(t, g), "0")
 	d.Start(t.Context(), 2*time.Millisecond)
 	d.Start(t.Context(), time.Hour) // does nothing
-	time.Sleep(10 * time.Millisecond)
+	readings(t, d, 3)
 	d.Pause()
 	g.setField(fieldPower, 1.5e9) // during the pause: no poll sees it happen
 	time.Sleep(10 * time.Millisecond)
@@ -128,7 +145,7 @@ func TestTelemetry(t *testing.T) {
 	}
 	g.setFail(temperature, errors.New("a moment's trouble"))
 	d.Resume()
-	time.Sleep(10 * time.Millisecond)
+	readings(t, d, during+3)
 	tracks := d.Stop()
 	if d.Stop() != nil {
 		t.Error("a second Stop has tracks")

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-var soak = flag.Duration("soak", 2*time.Second, "how long TestSoak runs")
+var soak = flag.Int("soak", 30, "how many sessions TestSoak opens")
 
 // A broken file fails the batch it belongs to, by name; every other batch comes.
 func TestBrokenFileFailsItsBatchOnly(t *testing.T) {
@@ -141,7 +141,7 @@ func children(t *testing.T) int {
 
 // Sessions of every kind with files that break, workers that panic and
 // processes that are killed leave nothing behind and lose no batch but those.
-// go test ./workloads/collate -run TestSoak -soak 10m -timeout 15m takes it
+// go test ./workloads/collate -run TestSoak -soak 5000 -timeout 60m takes it
 // further: the package comes before the flag.
 func TestSoak(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -206,10 +206,10 @@ func TestSoak(t *testing.T) {
 	round() // what the runtime opens once is open now
 	runtime.GC()
 	files, routines := openFiles(t), runtime.NumGoroutine()
-	for end := time.Now().Add(*soak); time.Now().Before(end); {
+	for range *soak {
 		round()
 	}
-	for wait := time.Now().Add(5 * time.Second); time.Now().Before(wait) && (runtime.NumGoroutine() > routines || children(t) > 0); {
+	for wait := time.Now().Add(4 * time.Minute); time.Now().Before(wait) && (runtime.NumGoroutine() > routines || children(t) > 0); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); n > routines {

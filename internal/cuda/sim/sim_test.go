@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -124,16 +125,23 @@ func TestBarriersAreCheap(t *testing.T) {
 	f, s := c.function("sim_gemm"), c.stream()
 	best := time.Hour
 	for range 5 {
-		begin := time.Now()
+		begin := processTime()
 		c.launch(s, f, shape{gx: n / 16, gy: n / 16, bx: 16, by: 16}, uint64(pc), uint64(pa), uint64(pb), n)
 		c.sync(s)
-		best = min(best, time.Since(begin))
+		best = min(best, processTime()-begin)
 	}
-	t.Logf("65,536 threads of a tiled product: %v", best)
+	t.Logf("65,536 threads of a tiled product: %v of CPU time", best)
 	// Two million switches; a system call for each would take seconds.
 	if best > 2*time.Second {
-		t.Errorf("65,536 threads of a tiled product took %v", best)
+		t.Errorf("65,536 threads of a tiled product took %v of CPU time", best)
 	}
+}
+
+// processTime is what this process has had of the CPU: other programs take none of it.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestBlockSum(t *testing.T) {
@@ -218,7 +226,7 @@ func TestTwoStreamsAndTheHost(t *testing.T) {
 	c.launch(a, f, grid(1, 1), uint64(pf), uint64(one))
 	c.launch(b, f, grid(1, 1), uint64(pf+8), uint64(two))
 	wait := func(i int) {
-		for range 10000 {
+		for range 240_000 {
 			if atomic.LoadInt32(&flags[i]) != 0 {
 				return
 			}
