@@ -32,6 +32,8 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0):
 
 
 class profile:
+    exported = False  # any trace, by anyone: programs of the tests wait for it
+
     def __init__(self, *, activities=None, schedule=None, record_shapes=False, with_stack=False, on_trace_ready=None):
         self.schedule = schedule or (lambda step: "record")
         self.scheduled = schedule is not None
@@ -93,5 +95,6 @@ class profile:
             with open(path + ".tmp", "w", encoding="utf-8") as f:
                 json.dump(dict(self.options, schemaVersion=1, traceEvents=self.events, traceName=os.path.basename(path)), f)
             os.replace(path + ".tmp", path)
+            profile.exported = True
         except OSError:
             pass
