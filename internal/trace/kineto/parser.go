@@ -20,8 +20,8 @@ type parser struct {
 	// looked is the bytes scanned in all windows, each as often as it was: the
 	// work, which must stay in proportion to the text (TestHostileText).
 	looked int64
-	ev         event
-	out        *batch
+	ev     event
+	out    *batch
 
 	names  interner
 	senses []sense // by name
