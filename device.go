@@ -192,12 +192,6 @@ type Info struct {
 	Facts map[string]string
 }
 
-// Ceilings are rates measured on this device, used for floors and rooflines.
-type Ceilings struct {
-	CopyBytesPerS float64 `json:"copy_bytes_per_s"` // bytes read plus bytes written
-	FlopsPerS     float64 `json:"flops_per_s"`      // float32 matrix product
-}
-
 // Device runs kernels. It is called by one goroutine; the workers of a
 // pipeline only fill host buffers.
 type Device interface {
@@ -215,6 +209,8 @@ type Device interface {
 	Capture(s Stream, fn func() error) (Op, error)
 	Meter() Meter
 	Memory() Memory
+	// Ceilings measures the device's peak rates anew and returns the best of
+	// this and earlier calls. It is not counted in Meter.
 	Ceilings(context.Context) (Ceilings, error)
 	// Close waits for work in flight and releases everything still allocated.
 	Close() error
@@ -277,15 +273,50 @@ type Part struct {
 
 // Cost is counted from the problem, not measured.
 type Cost struct {
-	Flops        int64 `json:"flops"`
+	Flops        int64 `json:"flops"` // of all precisions
 	BytesRead    int64 `json:"bytes_read"`
 	BytesWritten int64 `json:"bytes_written"`
 	Launches     int64 `json:"launches"`
+	// The parts of Flops that are not float32 arithmetic, by what computes them.
+	FP64 int64 `json:"fp64,omitempty"`
+	TF32 int64 `json:"tf32,omitempty"`
+	BF16 int64 `json:"bf16,omitempty"`
+	FP16 int64 `json:"fp16,omitempty"`
+	// Sequence is how many launches wait each for the one before, as the time
+	// steps of a recurrence do.
+	Sequence int64 `json:"sequence,omitempty"`
 }
 
 // Add returns the sum of two costs.
 func (c Cost) Add(o Cost) Cost {
-	return Cost{c.Flops + o.Flops, c.BytesRead + o.BytesRead, c.BytesWritten + o.BytesWritten, c.Launches + o.Launches}
+	return Cost{
+		c.Flops + o.Flops, c.BytesRead + o.BytesRead, c.BytesWritten + o.BytesWritten, c.Launches + o.Launches,
+		c.FP64 + o.FP64, c.TF32 + o.TF32, c.BF16 + o.BF16, c.FP16 + o.FP16, c.Sequence + o.Sequence,
+	}
+}
+
+// Times returns a cost n times over.
+func (c Cost) Times(n int64) Cost {
+	return Cost{
+		c.Flops * n, c.BytesRead * n, c.BytesWritten * n, c.Launches * n,
+		c.FP64 * n, c.TF32 * n, c.BF16 * n, c.FP16 * n, c.Sequence * n,
+	}
+}
+
+// In returns the cost with flops of it done in a precision (fp32, tf32, bf16,
+// fp16 or fp64).
+func (c Cost) In(precision string, flops int64) Cost {
+	switch precision {
+	case "fp64":
+		c.FP64 += flops
+	case "tf32":
+		c.TF32 += flops
+	case "bf16":
+		c.BF16 += flops
+	case "fp16":
+		c.FP16 += flops
+	}
+	return c
 }
 
 // Bytes is everything moved.

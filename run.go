@@ -125,9 +125,12 @@ type StageResult struct {
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// FloorS is the least time the stage's minimum flops and bytes take at
-	// the measured ceilings, in seconds; 0 when nothing is counted.
-	FloorS float64 `json:"floor_s"`
+	// FloorS is the stage's roofline bound in seconds (Ceilings.Bound), for its
+	// minimum of work in this formulation; 0 when there is none. BoundBy says what
+	// bounds it, NoBound why there is no bound where work is counted.
+	FloorS  float64 `json:"floor_s"`
+	BoundBy string  `json:"bound_by,omitempty"`
+	NoBound string  `json:"no_bound,omitempty"`
 	// Method says how a kernel too short for a pair of events was timed
 	// (MethodSlope); it is empty where Device is the time between two events.
 	Method string `json:"method,omitempty"`

@@ -14,12 +14,14 @@ func (s *scene) deterministic() []gpuprof.Finding {
 	if !s.cuda() || !s.has("deterministic", "on") {
 		return nil
 	}
-	stage, weight, floor := "", 1.0, 0.0
+	stage, weight, bound := "", 1.0, 0.0
 	switch {
 	case s.run.Workload == "e3nn" && s.has("impl", "unfused"):
 		stage = stScatter
 		if st := s.run.Stage(stage); st != nil {
-			floor = st.FloorS
+			if bound = st.FloorS; !positive(bound) {
+				return nil // without a bound there is nothing to claim down to
+			}
 		}
 	case s.run.Workload == "gruflow":
 		// The values are read and summed either way; the order costs the kernel
@@ -30,8 +32,8 @@ func (s *scene) deterministic() []gpuprof.Finding {
 		return nil
 	}
 	of := weights{stage: weight}
-	return s.offer(advice{stage: stage, knob: "deterministic", to: "off", of: of, want: s.typical(of) - floor, evidence: map[string]any{
-		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "floor_s": floor,
+	return s.offer(advice{stage: stage, knob: "deterministic", to: "off", of: of, want: s.typical(of) - bound, evidence: map[string]any{
+		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "floor_s": bound,
 	}})
 }
 

@@ -6,13 +6,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// farFactor is how many times its floor a stage must take.
+// farFactor is how many times its roofline bound a stage must take.
 const farFactor = 2
 
 // farFromFloor: a stage takes many times what its least arithmetic and bytes
 // would, and the run's own figures say why: it writes every intermediate result
 // to memory, or does without the library that is there. A stage that is far
-// from its floor for no reason that a knob changes is no finding.
+// from its bound for no reason that a knob changes is no finding.
 func (s *scene) farFromFloor() []gpuprof.Finding {
 	var out []gpuprof.Finding
 	switch {
@@ -29,23 +29,26 @@ func (s *scene) farFromFloor() []gpuprof.Finding {
 
 // unfusedProduct: gather, multiply, contract and scatter, each through memory.
 func (s *scene) unfusedProduct() []gpuprof.Finding {
-	of, floor, moved, launches := weights{}, 0.0, 0.0, 0.0
+	of, bound, moved, launches := weights{}, 0.0, 0.0, 0.0
 	for _, name := range []string{stTensorProduct, stScatter} {
 		if st := s.run.Stage(name); st != nil {
+			if !positive(st.FloorS) {
+				return nil // without a bound there is nothing to claim down to
+			}
 			of[name] = 1
-			floor += st.FloorS
+			bound += st.FloorS
 			moved += st.Counters["bytes_read"] + st.Counters["bytes_written"]
 			launches += st.Counters["launches"]
 		}
 	}
 	took := s.typical(of)
-	if took < farFactor*floor {
+	if took < farFactor*bound {
 		return nil
 	}
 	// A fused product still does the arithmetic. What it takes for that, this
-	// run does not say; the floor is the least.
-	return s.offer(advice{stage: stTensorProduct, knob: "impl", to: "csr", of: of, want: took - floor, evidence: map[string]any{
-		"exposed_s": took, "floor_s": floor, "bytes_moved": moved, "launches": launches,
+	// run does not say; the bound is the least.
+	return s.offer(advice{stage: stTensorProduct, knob: "impl", to: "csr", of: of, want: took - bound, evidence: map[string]any{
+		"exposed_s": took, "floor_s": bound, "bytes_moved": moved, "launches": launches,
 	}, pytorch: "use a fused equivariant tensor product (cuEquivariance or OpenEquivariance) in place of e3nn's"})
 }
 
@@ -84,9 +87,23 @@ func (s *scene) plainCell() []gpuprof.Finding {
 	}, pytorch: "use torch.nn.GRU (cuDNN) or torch.compile(cell) in place of a cell written out in operations"})
 }
 
+// productRate is the library's peak rate in the run's precision; 0 when unknown.
+func (s *scene) productRate() float64 {
+	c := s.run.Ceilings
+	switch s.run.Knobs["precision"] {
+	case "tf32":
+		return c.TF32FlopsPerS
+	case "bf16":
+		return c.BF16FlopsPerS
+	case "fp16":
+		return c.FP16FlopsPerS
+	}
+	return c.FlopsPerS
+}
+
 // ownProducts: matrix products by gpuprof's own kernel where cuBLAS is.
 func (s *scene) ownProducts() []gpuprof.Finding {
-	rate := s.run.Ceilings.FlopsPerS
+	rate := s.productRate()
 	if !positive(rate) {
 		return nil
 	}
@@ -96,16 +113,16 @@ func (s *scene) ownProducts() []gpuprof.Finding {
 		if st.Parent != stStep || st.Device == nil || !positive(st.Device.Median) {
 			continue
 		}
-		t, floor := 0.0, 0.0
+		t, bound := 0.0, 0.0
 		for _, k := range s.kernels(st.Name) {
 			if strings.Contains(k.Name, "gemm") {
 				t += k.Device.Median
-				floor += k.Counters["flops"] / rate
+				bound += k.Counters["flops"] / rate
 			}
 		}
 		if t > 0 {
 			of[st.Name] = min(1, t/st.Device.Median)
-			took, least = took+t, least+floor
+			took, least = took+t, least+bound
 			if t > most {
 				stage, most = st.Name, t
 			}

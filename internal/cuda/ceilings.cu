@@ -78,3 +78,37 @@ extern "C" __global__ void ceiling_copy(quad *__restrict__ y, const quad *__rest
   for (long long i = gp_thread(); i < n; i += gp_threads()) y[i] = x[i];
 }
 GPUPROF_KERNEL(ceiling_copy)
+
+// Random words that are ordinary numbers read as float, bfloat16 or half: signs
+// free, magnitudes from 0.5 to 2. Products and copies of zeros draw less power.
+extern "C" __global__ void ceiling_random(unsigned int *to, int seed, int n) {
+  for (long long i = gp_thread(); i < n; i += gp_threads()) {
+    unsigned int x = ((unsigned int)i + 1u) * 2654435769u ^ (unsigned int)seed;
+    x ^= x >> 16;
+    x *= 2246822507u;
+    x ^= x >> 13;
+    x *= 3266489909u;
+    x ^= x >> 16;
+    to[i] = (x & 0x80ff80ffu) | 0x3f003f00u;
+  }
+}
+GPUPROF_KERNEL(ceiling_random)
+
+// float64 multiply-adds in registers, 8 chains a thread; the sum reaches memory
+// only where it is a value that these numbers cannot give.
+extern "C" __global__ void ceiling_fma64(double *sink, int steps, int n) {
+  if (gp_thread() >= n) return;
+  double start = (double)(gp_thread() % 1021) * 0.001;
+  double x[8];
+#pragma unroll
+  for (int k = 0; k < 8; k++) x[k] = start + k;
+  for (int i = 0; i < steps; i++) {
+#pragma unroll
+    for (int k = 0; k < 8; k++) x[k] = __builtin_fma(x[k], 0.999, 0.001);
+  }
+  double sum = 0;
+#pragma unroll
+  for (int k = 0; k < 8; k++) sum += x[k];
+  if (sum < 0) *sink = sum;
+}
+GPUPROF_KERNEL(ceiling_fma64)

@@ -35,6 +35,10 @@ func instrument(name string) (*gpuprof.Kernel, bool) {
 		return &gpuprof.Kernel{Name: name, Sig: "bbi", PTX: flushPTX, Threads: flushThreads, PerBlock: flushBlockItems}, true
 	case "ceiling_copy":
 		return &gpuprof.Kernel{Name: name, Sig: "bb", PTX: ceilingsPTX, Threads: 256, PerBlock: 2048}, true
+	case "ceiling_random":
+		return &gpuprof.Kernel{Name: name, Sig: "bi", PTX: ceilingsPTX, Threads: 256, PerBlock: 4096}, true
+	case "ceiling_fma64":
+		return &gpuprof.Kernel{Name: name, Sig: "bi", PTX: ceilingsPTX, Threads: 256, PerBlock: 256}, true
 	case "ceiling_product":
 		return &gpuprof.Kernel{Name: name, Sig: "bbbi", PTX: ceilingsPTX, Threads: 256, PerBlock: 1}, true
 	}

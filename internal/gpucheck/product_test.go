@@ -187,8 +187,8 @@ func (c *convolution) errorOf(got []float32) float64 {
 }
 
 // Every implementation at the workloads' sizes: right on fresh inputs and a
-// poisoned output, and how fast beside the floor of bytes and flops. csr has
-// to be ten times as fast as unfused and within twice its floor where the
+// poisoned output, and how fast beside the roofline bound. csr has to be
+// ten times as fast as unfused and within twice its bound of bytes where the
 // tensor product is what a step spends its time on.
 func TestTensorProducts(t *testing.T) {
 	r := newRig(t)
@@ -210,17 +210,18 @@ func TestTensorProducts(t *testing.T) {
 			r.within(name, e, 1e-5)
 			took := r.steady(0.3, c.run)
 			least := c.product.Minimum()
-			floor := max(float64(least.Bytes())/ceilings.CopyBytesPerS, float64(least.Flops)/ceilings.FlopsPerS)
-			f := figure{Name: name, Unit: "s", Value: &took, Floor: &floor, Extra: map[string]float64{
-				"relative_error": e, "edges": float64(len(c.src)), "bytes_floor_s": float64(least.Bytes()) / ceilings.CopyBytesPerS}}
+			traffic := ceilings.Bound(gpuprof.Cost{BytesRead: least.BytesRead, BytesWritten: least.BytesWritten}, r.dev.Info().CacheBytes)
+			f := figure{Name: name, Unit: "s", Value: &took, Extra: map[string]float64{
+				"relative_error": e, "edges": float64(len(c.src)), "bytes_bound_s": traffic.S}}
+			f.bound(ceilings.Bound(least, r.dev.Info().CacheBytes))
 			switch impl {
 			case op.ImplUnfused:
 				unfused = took
 			case op.ImplCSR:
 				f.Extra["unfused_over_this"] = unfused / took
 				if demanding && unfused > 0 {
-					f.Limit = "at most a tenth of unfused, and at most twice the floor of bytes"
-					f.Pass = ptr(unfused >= 10*took && took <= 2*f.Extra["bytes_floor_s"])
+					f.Limit = "at most a tenth of unfused, and at most twice the roofline bound of bytes"
+					f.Pass = ptr(unfused >= 10*took && took <= 2*traffic.S)
 				}
 			}
 			r.keep(f)
@@ -294,9 +295,12 @@ func TestScatter(t *testing.T) {
 			name := fmt.Sprintf("scatter/%dx%d/%s", edges, width, map[bool]string{false: "atomic", true: "sorted"}[sorted])
 			r.within(name, relative(sum), 1e-5)
 			took := r.steady(0.2, r.enqueue(bound))
-			floor := float64(bound.Minimum().Bytes()) / ceilings.CopyBytesPerS
-			r.keep(figure{Name: name, Unit: "s", Value: &took, Floor: &floor, Limit: "at least 70 % of the measured copy rate",
-				Pass: ptr(floor >= 0.7*took), Extra: map[string]float64{"bytes_per_s": float64(bound.Minimum().Bytes()) / took}})
+			least := bound.Minimum()
+			limit := ceilings.Bound(least, r.dev.Info().CacheBytes)
+			f := figure{Name: name, Unit: "s", Value: &took, Limit: "at least 70 % of the roofline bound",
+				Pass: ptr(limit.S >= 0.7*took), Extra: map[string]float64{"bytes_per_s": float64(least.Bytes()) / took}}
+			f.bound(limit)
+			r.keep(f)
 			r.ok(bound.Close())
 		}
 		r.free(b.Src, b.Dst, b.RowPtr, b.Out)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// What the card does at best: every floor rests on these.
+// What the card does at best: every roofline bound rests on these.
 func TestCeilings(t *testing.T) {
 	r := newRig(t)
 	c, err := r.dev.Ceilings(context.Background())
@@ -20,16 +20,21 @@ func TestCeilings(t *testing.T) {
 	}
 	r.keep(figure{Name: "ceiling/copy", Unit: "B/s", Value: &c.CopyBytesPerS, Note: "bytes read plus bytes written"})
 	r.keep(figure{Name: "ceiling/gemm_fp32", Unit: "flop/s", Value: &c.FlopsPerS})
-	for _, precision := range []string{op.TF32, op.BF16, op.FP16} {
-		if !r.hasBLAS() {
-			r.keep(figure{Name: "ceiling/gemm_" + precision, Unit: "flop/s", Note: noBLAS})
-			continue
+	for _, rate := range []struct {
+		name, unit string
+		value      float64
+	}{
+		{"read", "B/s", c.ReadBytesPerS}, {"write", "B/s", c.WriteBytesPerS}, {"cache", "B/s", c.CacheBytesPerS}, {"launch", "s", c.LaunchS},
+		{"fma_fp64", "flop/s", c.FP64FlopsPerS}, {"gemm_" + op.TF32, "flop/s", c.TF32FlopsPerS}, {"gemm_" + op.BF16, "flop/s", c.BF16FlopsPerS}, {"gemm_" + op.FP16, "flop/s", c.FP16FlopsPerS},
+	} {
+		f := figure{Name: "ceiling/" + rate.name, Unit: rate.unit, Value: &rate.value}
+		if !(rate.value > 0) {
+			f.Value, f.Note = nil, "not measured: memory was short"
+			if !r.hasBLAS() {
+				f.Note = noBLAS
+			}
 		}
-		n := pick(r, 8192, 32)
-		m := r.newMatmul(n, n, n)
-		rate := 2 * math.Pow(float64(n), 3) / m.time(precision)
-		r.keep(figure{Name: "ceiling/gemm_" + precision, Unit: "flop/s", Value: &rate, Note: fmt.Sprintf("%d cubed, cuBLAS, random values", n)})
-		m.free()
+		r.keep(f)
 	}
 }
 
@@ -151,13 +156,7 @@ func TestGemmShapes(t *testing.T) {
 			took := r.steady(0.2, r.enqueue(bound))
 			least := bound.Minimum()
 			f := figure{Name: name, Unit: "s", Value: &took, Extra: map[string]float64{"relative_error": e, "flop_per_s": flops / took}}
-			floor := float64(least.Bytes()) / ceilings.CopyBytesPerS
-			if c.precision == op.FP32 {
-				floor = max(floor, flops/ceilings.FlopsPerS)
-			} else {
-				f.Note = "the floor is of bytes alone"
-			}
-			f.Floor = &floor
+			f.bound(ceilings.Bound(least, r.dev.Info().CacheBytes))
 			if c.library != "off" && r.hasBLAS() {
 				alone := m.time(c.precision)
 				f.Extra["library_alone_s"] = alone

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ import (
 // figuresVariable names the file that figures are appended to.
 const figuresVariable = "GPUPROF_FIGURES"
 
-// figure is one measured quantity. Floor is the least it could be at the
-// device's measured ceilings, in the same unit. Value and Floor are null on the
+// figure is one measured quantity. Floor is its roofline bound by the rule of
+// every run (Ceilings.Bound), in the same unit. Value and Floor are null on the
 // simulator, whose times mean nothing.
 type figure struct {
 	Name  string             `json:"name"`
@@ -36,6 +37,20 @@ type figure struct {
 	Pass  *bool  `json:"pass,omitempty"`
 	Note  string `json:"note,omitempty"`
 	Dry   bool   `json:"dry"`
+}
+
+// bound sets the figure's roofline bound, or notes why there is none: a bound
+// longer than what was measured is withheld, as in a run.
+func (f *figure) bound(b gpuprof.Bound) {
+	if f.Value != nil {
+		b = b.Beside(*f.Value)
+	}
+	if f.Floor = nil; b.S > 0 {
+		f.Floor = &b.S
+	}
+	if b.Missing != "" {
+		f.Note = strings.TrimPrefix(f.Note+"; no roofline bound: "+b.Missing, "; ")
+	}
 }
 
 // rig is the device under test with one stream.

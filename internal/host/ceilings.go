@@ -1,8 +1,13 @@
 package host
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -14,75 +19,64 @@ const (
 	tileRows     = 48  // handed out at a time
 	copyPiece    = 1 << 20
 	ceilingTries = 5
-	ceilingTime  = 40 * time.Millisecond // for the tries of one ceiling
+	ceilingTime  = 20 * time.Millisecond // for the tries of one ceiling
+	nearCache    = 16 << 10              // bytes a thread, in the cache of its own
+	cachePasses  = 4 << 20               // bytes a thread moves in a try within the caches
+	doubleSteps  = 1 << 14
+	launchRow    = 64 // empty kernels in a row
 )
 
-// Ceilings implements gpuprof.Device. Both rates use all of the device's
-// threads and are the best of at most five tries, kept until SetThreads.
+// Ceilings implements gpuprof.Device. Rates use all of the device's threads and
+// are the best of at most five tries a call, over the calls since the threads
+// were last set. They are what this program reaches, not what the processor could.
 //
-// CopyBytesPerS counts bytes read plus bytes written by a plain copy between
-// two buffers of four times the last-level cache, at most 256 MiB each; on a
-// machine whose cache is larger than 64 MiB part of it is cache bandwidth.
-// The buffers are outside the device's limit and account, and are released
-// before Ceilings returns.
+// Memory's rates are of a plain copy between two buffers of four times the
+// last-level cache, at most 256 MiB each, of counting bytes in one and of
+// clearing one; on a machine whose cache is larger than 64 MiB part of it is
+// cache bandwidth. The caches' rate is the fastest of the three within a
+// quarter of the last-level cache and within 16 KiB a thread. All data are
+// random. The buffers are outside the device's limit and account, and are
+// released before Ceilings returns.
 //
 // FlopsPerS is a 480 x 480 x 480 float32 product by internal/vec, the code the
-// workloads' kernels multiply with, at a size that suits it. It is what this
-// program reaches, not what the processor could.
+// workloads' kernels multiply with, at a size that suits it; FP64FlopsPerS
+// multiplies and adds scalars in registers, as those kernels do that compute in
+// float64. Products of lower precision are float32 arithmetic here: they have
+// no rate of their own.
 //
-// It takes about 200 ms and waits for work in flight first.
+// It takes about 300 ms and waits for work in flight first.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	if d.closed {
 		return gpuprof.Ceilings{}, errClosed("measuring ceilings")
 	}
-	if d.ceilings != nil {
-		return *d.ceilings, nil
-	}
 	d.drain()
-	flops, err := d.productRate(ctx)
-	if err != nil {
-		return gpuprof.Ceilings{}, err
+	var c gpuprof.Ceilings
+	for _, measure := range []func(context.Context, *gpuprof.Ceilings) error{d.productRate, d.doubleRate, d.launchTime, d.memoryRates} {
+		if err := measure(ctx, &c); err != nil {
+			return gpuprof.Ceilings{}, err
+		}
 	}
-	bytes, err := d.copyRate(ctx)
-	if err != nil {
-		return gpuprof.Ceilings{}, err
+	if d.ceilings != nil {
+		c = c.Best(*d.ceilings)
 	}
-	d.ceilings = &gpuprof.Ceilings{CopyBytesPerS: bytes, FlopsPerS: flops}
-	return *d.ceilings, nil
+	d.ceilings = &c
+	return c, nil
 }
 
-func (d *Device) copyRate(ctx context.Context) (float64, error) {
+// memoryRates measures reads, writes and copies past the caches and within them.
+func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
 	size := int(min(4*d.facts.cache, largestCopy))
 	var scratch arena
 	var bufs [2][]byte
 	for i := range bufs {
 		mem, err := scratch.take(size)
 		if err != nil {
-			return 0, gpuprof.Errorf(gpuprof.ErrMemory, "measuring the copy ceiling: %s of memory: %w; free memory on this machine",
+			return gpuprof.Errorf(gpuprof.ErrMemory, "measuring the rate of memory: %s of memory: %w; free memory on this machine",
 				gpuprof.FormatBytes(float64(size)), err)
 		}
 		bufs[i] = mem
 	}
-	each := func(do func(lo, hi int)) *gpuprof.Kernel {
-		return &gpuprof.Kernel{Name: "copy ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
-			do(lo*copyPiece, min(hi*copyPiece, size))
-		}}
-	}
-	pieces := (size-1)/copyPiece + 1
-	// Memory nobody has written has no pages of its own: reading it would
-	// measure the cache.
-	touch := each(func(lo, hi int) {
-		for i := lo; i < hi; i += 4096 {
-			bufs[0][i], bufs[1][i] = 1, 1
-		}
-	})
-	var j job
-	j.init()
-	err := d.pool.run(&j, touch, nil, pieces)
-	var best float64
-	if err == nil {
-		best, err = d.bestTime(ctx, each(func(lo, hi int) { copy(bufs[1][lo:hi], bufs[0][lo:hi]) }), pieces)
-	}
+	err := d.ratesOf(ctx, c, bufs[0], bufs[1])
 	for _, mem := range bufs {
 		if e := scratch.give(mem); err == nil {
 			err = e
@@ -92,27 +86,139 @@ func (d *Device) copyRate(ctx context.Context) (float64, error) {
 		err = e
 	}
 	if err != nil {
-		return 0, fmt.Errorf("measuring the copy ceiling: %w", err)
+		return fmt.Errorf("measuring the rate of memory: %w", err)
 	}
-	return 2 * float64(size) / best, nil
+	return nil
 }
 
-func (d *Device) productRate(ctx context.Context) (float64, error) {
+func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte) error {
+	size := len(from)
+	pieces := (size-1)/copyPiece + 1
+	var counts [1]atomic.Int64 // keeps the reads alive
+	moves := []struct {
+		rate  *float64
+		bytes float64 // moved for a byte of the buffer
+		do    func(lo, hi int)
+	}{
+		{&c.CopyBytesPerS, 2, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) }},
+		{&c.ReadBytesPerS, 1, func(lo, hi int) { counts[0].Add(int64(bytes.Count(from[lo:hi], []byte{0x5a}))) }},
+		{&c.WriteBytesPerS, 1, func(lo, hi int) { clear(to[lo:hi]) }},
+	}
+	each := func(do func(lo, hi int)) *gpuprof.Kernel {
+		return &gpuprof.Kernel{Name: "memory ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+			for at := lo; at < hi; at++ {
+				do(at*copyPiece, min((at+1)*copyPiece, size))
+			}
+		}}
+	}
+	// Memory that was never written has no pages of its own: reading it would
+	// measure the cache.
+	var j job
+	j.init()
+	if err := d.pool.run(&j, each(func(lo, hi int) { scramble(from[lo:hi], uint64(lo)+1); scramble(to[lo:hi], uint64(hi)+1) }), nil, pieces); err != nil {
+		return err
+	}
+	for _, m := range moves {
+		best, err := d.bestTime(ctx, each(m.do), pieces)
+		if err != nil {
+			return err
+		}
+		*m.rate = m.bytes * float64(size) / best
+	}
+	threads := max(1, d.pool.threads)
+	for _, set := range []int{int(d.facts.cache) / 4 / threads, nearCache} {
+		set = max(64, min(set, size/threads))
+		passes := max(1, cachePasses/set)
+		for _, m := range moves {
+			k := &gpuprof.Kernel{Name: "cache ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+				for t := lo; t < hi; t++ {
+					for range passes {
+						m.do(t*set, (t+1)*set)
+					}
+				}
+			}}
+			best, err := d.bestTime(ctx, k, threads)
+			if err != nil {
+				return err
+			}
+			c.CacheBytesPerS = max(c.CacheBytesPerS, m.bytes*float64(set)*float64(passes)*float64(threads)/best)
+		}
+	}
+	return nil
+}
+
+// scramble fills memory with random bytes (xorshift64, Marsaglia 2003).
+func scramble(p []byte, x uint64) {
+	for i := 0; i+8 <= len(p); i += 8 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		binary.LittleEndian.PutUint64(p[i:], x)
+	}
+}
+
+func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
+	threads := max(1, d.pool.threads)
+	var sink [1]atomic.Uint64 // keeps the sums alive
+	k := &gpuprof.Kernel{Name: "float64 ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+		for range hi - lo {
+			x, a, b := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}, 0.999, 0.001
+			x0, x1, x2, x3, x4, x5, x6, x7 := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+			for range doubleSteps {
+				x0, x1, x2, x3 = math.FMA(x0, a, b), math.FMA(x1, a, b), math.FMA(x2, a, b), math.FMA(x3, a, b)
+				x4, x5, x6, x7 = math.FMA(x4, a, b), math.FMA(x5, a, b), math.FMA(x6, a, b), math.FMA(x7, a, b)
+			}
+			sink[0].Add(math.Float64bits(x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7))
+		}
+	}}
+	best, err := d.bestTime(ctx, k, threads)
+	if err != nil {
+		return fmt.Errorf("measuring the float64 ceiling: %w", err)
+	}
+	c.FP64FlopsPerS = float64(threads) * 8 * 2 * doubleSteps / best
+	return nil
+}
+
+// launchTime is what the pool takes for an empty kernel, of a row of them.
+func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
+	k := &gpuprof.Kernel{Name: "null", Serial: true, Host: func(*gpuprof.Args, int, int) {}}
+	for range ceilingTries {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("measuring the time of a launch: %w", err)
+		}
+		var j job
+		j.init()
+		start := d.now()
+		for range launchRow {
+			if err := d.pool.run(&j, k, nil, 1); err != nil {
+				return fmt.Errorf("measuring the time of a launch: %w", err)
+			}
+		}
+		if s := float64(max(1, d.now()-start)) / 1e9 / launchRow; c.LaunchS == 0 || s < c.LaunchS {
+			c.LaunchS = s
+		}
+	}
+	return nil
+}
+
+func (d *Device) productRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	const n = productSize
-	a, b, c := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
+	a, b, out := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
+	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range a {
-		a[i], b[i] = float32(i%7)-3, float32(i%5)-2
+		a[i], b[i] = rng.Float32()-0.5, rng.Float32()-0.5
 	}
 	k := &gpuprof.Kernel{Name: "product ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
 		for t := lo; t < hi; t++ {
-			vec.Gemm(tileRows, n, n, 1, a[t*tileRows*n:], n, b, n, c[t*tileRows*n:], n)
+			vec.Gemm(tileRows, n, n, 1, a[t*tileRows*n:], n, b, n, out[t*tileRows*n:], n)
 		}
 	}}
 	best, err := d.bestTime(ctx, k, n/tileRows)
 	if err != nil {
-		return 0, fmt.Errorf("measuring the product ceiling: %w", err)
+		return fmt.Errorf("measuring the product ceiling: %w", err)
 	}
-	return 2 * n * n * n / best, nil
+	c.FlopsPerS = 2 * n * n * n / best
+	return nil
 }
 
 // bestTime is the least of several times of k in seconds, beside no other work.

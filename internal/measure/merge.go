@@ -51,8 +51,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	out.ExampleStep = exampleOf(&out, runs)
 	out.Input = mergeInput(runs)
 	for _, r := range runs { // the device can do what it did in any process
-		out.Ceilings.CopyBytesPerS = max(out.Ceilings.CopyBytesPerS, r.Ceilings.CopyBytesPerS)
-		out.Ceilings.FlopsPerS = max(out.Ceilings.FlopsPerS, r.Ceilings.FlopsPerS)
+		out.Ceilings = out.Ceilings.Best(r.Ceilings)
 	}
 	out.Telemetry = mergeTelemetry(runs)
 	mergeLists(&out, runs)
@@ -139,15 +138,30 @@ func mergeStages(runs []*gpuprof.Run) []gpuprof.StageResult {
 			st.Device = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Device })
 			st.Host = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Host })
 			st.Exposed = mergeSeries(runs, func(r *gpuprof.Run) *gpuprof.Series { return find(r).Exposed })
-			for _, r := range runs { // the highest ceilings give the least time
-				if f := find(r).FloorS; f > 0 && (f < st.FloorS || st.FloorS <= 0) {
-					st.FloorS = f
-				}
-			}
+			mergeBound(&st, runs, find)
 			out = append(out, st)
 		}
 	}
 	return out
+}
+
+// mergeBound takes the least bound of the processes, of the highest peak rates,
+// and withholds it where it is longer than the time of all of them.
+func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof.Run) *gpuprof.StageResult) {
+	least := gpuprof.Bound{}
+	for _, r := range runs {
+		s := find(r)
+		if s.FloorS > 0 && (least.S <= 0 || s.FloorS < least.S) {
+			least = gpuprof.Bound{S: s.FloorS, By: s.BoundBy}
+		}
+		if least.S <= 0 && least.Missing == "" {
+			least.Missing = s.NoBound
+		}
+	}
+	if st.Device != nil {
+		least = least.Beside(st.Device.Median)
+	}
+	st.FloorS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
 }
 
 // mergeOverhead takes each process's ratio as one observation.

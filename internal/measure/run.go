@@ -61,7 +61,7 @@ func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, erro
 func (r *runner) execute() (*gpuprof.Run, error) {
 	return r.within(func() error {
 		stop := r.startTelemetry()
-		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.energy, r.kernelPass, r.shortPass)
+		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.moreCeilings, r.energy, r.kernelPass, r.shortPass, r.moreCeilings)
 		r.run.Telemetry = stop()
 		return err
 	})
@@ -184,12 +184,6 @@ func (r *runner) prepare() error {
 		}
 	}
 	r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments)
-	return err
-}
-
-// ceilings measures the device's rates.
-func (r *runner) ceilings() (err error) {
-	r.run.Ceilings, err = r.dev.Ceilings(r.ctx)
 	return err
 }
 

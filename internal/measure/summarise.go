@@ -41,7 +41,8 @@ func (r *runner) summarise(err error) {
 	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
 	r.run.Stages = s.results()
 	r.addKernels()
-	r.addFloors()
+	r.keepCeilings()
+	r.addBounds()
 	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
 	amount, unit := r.sess.Work()
 	// Over whole blocks: where long and short steps alternate, as they may on
@@ -66,27 +67,6 @@ func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
 		order[i].StartS -= float64(r.startNS) * 1e-9
 	}
 	return order
-}
-
-// addFloors computes each stage's least time from its own minimum work and
-// the ceilings measured on this device. Bytes that fit the last-level cache may
-// never reach memory, so memory's rate bounds nothing there.
-func (r *runner) addFloors() {
-	c, cache := r.run.Ceilings, r.dev.Info().CacheBytes
-	for i := range r.run.Stages {
-		res := &r.run.Stages[i]
-		for _, st := range r.sess.Stages() {
-			if res.Parent != "step" || res.Name != st.Name {
-				continue
-			}
-			if c.FlopsPerS > 0 {
-				res.FloorS = float64(st.Minimum.Flops) / c.FlopsPerS
-			}
-			if c.CopyBytesPerS > 0 && st.Minimum.Bytes() > cache {
-				res.FloorS = max(res.FloorS, float64(st.Minimum.Bytes())/c.CopyBytesPerS)
-			}
-		}
-	}
 }
 
 func (r *runner) addWarnings() {

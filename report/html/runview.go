@@ -39,6 +39,7 @@ type runView struct {
 	TelemetryNote              string
 	TelemetryLegend            []legendItem
 	StageNote                  string
+	NoBounds                   []string // stages without a roofline bound
 	Ladder, Energy             gridView
 	CheckSummary               string
 	Checks                     []checkRow
@@ -136,7 +137,7 @@ func whereTimeGoes(stages []view.Stage) string {
 	}
 	text += ". "
 	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
-		text += fmt.Sprintf("At this device's ceilings the work counted in %s would take %s of the time it does. ", view.Clean(top.Name, 40), view.FloorText(top))
+		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Clean(top.Name, 40), view.FloorText(top))
 	}
 	return text
 }
@@ -154,6 +155,7 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Clean(s.Name, 40), view.Percent(s.Share)})
 		}
 	}
+	v.NoBounds = view.NoBounds(all)
 	v.Stack = stackChart(v.ID, all, tones)
 	spreads, _, _ := view.Spreads(r, limit)
 	if len(spreads) > 0 {
@@ -170,9 +172,9 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 	}
 	if roof := view.Roofline(r); len(roof.Points) > 0 {
 		v.Roof = roofChart(v.ID, r, roof, tones)
-		v.RoofNote = "The ceilings of this device were not measured."
+		v.RoofNote = "The peak rates of this device were not measured."
 		if roof.FlopsPerS > 0 {
-			v.RoofNote = "Ceilings measured on this device: copy " + view.SI(roof.BytesPerS, "B/s") + ", matrix product " + view.SI(roof.FlopsPerS, "flop/s") + "."
+			v.RoofNote = "Peak rates measured on this device: copy " + view.SI(roof.BytesPerS, "B/s") + ", float32 matrix product " + view.SI(roof.FlopsPerS, "flop/s") + "."
 		}
 		v.RoofNote += " Large points are stages, small ones their kernels."
 	}

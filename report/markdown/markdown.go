@@ -104,7 +104,7 @@ func (d *doc) run(r *gpuprof.Run, level, title string) {
 const bins = 12
 
 func (d *doc) stages(r *gpuprof.Run) {
-	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of floor", "p05 to p95", "spread"}
+	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of roofline bound", "p05 to p95", "spread"}
 	var rows [][]string
 	for _, s := range view.Stages(r) {
 		rows = append(rows, []string{view.Clean(s.Name, 60), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), view.SeriesInterval(s.Device),
@@ -113,6 +113,9 @@ func (d *doc) stages(r *gpuprof.Run) {
 	if len(rows) > 0 {
 		d.table(1, head, rows)
 		d.printf("Spread: samples of the device's time (else the host's), from the 2nd to the 98th percentile.\n\n")
+		for _, why := range view.NoBounds(view.Stages(r)) {
+			d.printf("%s\n\n", text(why))
+		}
 	}
 	d.kernels(r)
 }

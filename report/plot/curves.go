@@ -30,9 +30,9 @@ func roofline(runs []*gpuprof.Run) (*Figure, error) {
 	sh := &shapes{}
 	if roof.FlopsPerS > 0 {
 		addRoof(sh, roof, x0, x1, y0)
-		f.remark(fmt.Sprintf("ceilings measured on this device: copy %s, matrix product %s", view.SI(roof.BytesPerS, "B/s"), view.SI(roof.FlopsPerS, "flop/s")))
+		f.remark(fmt.Sprintf("peak rates measured on this device: copy %s, float32 matrix product %s", view.SI(roof.BytesPerS, "B/s"), view.SI(roof.FlopsPerS, "flop/s")))
 	} else {
-		f.remark("the ceilings of this device were not measured")
+		f.remark("the peak rates of this device were not measured")
 	}
 	tones := view.Tones(r)
 	p.Add(grid{}, sh)

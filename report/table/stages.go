@@ -22,7 +22,7 @@ const (
 func stageColumns(r *gpuprof.Run, wide bool) []column {
 	cols := []column{
 		{title: "stage", left: true}, {title: "exposed"}, {title: "share"}, {title: "device", drop: 1}, {title: "+/-", drop: 2},
-		{title: "host", drop: 5}, {title: "GB/s", drop: 6}, {title: "GF/s", drop: 7}, {title: "floor", drop: 4}, {title: "spread", drop: 3, left: true},
+		{title: "host", drop: 5}, {title: "GB/s", drop: 6}, {title: "GF/s", drop: 7}, {title: "bound", drop: 4}, {title: "spread", drop: 3, left: true},
 	}
 	bins := fewBins
 	if wide {
@@ -48,7 +48,7 @@ func stageColumns(r *gpuprof.Run, wide bool) []column {
 
 // legend says what the stage table's columns are that do not say so
 // themselves, and which found no room.
-func (p *printer) legend(cols []column) {
+func (p *printer) legend(r *gpuprof.Run, cols []column) {
 	shown, left := map[string]bool{}, []string{}
 	for _, c := range fit(cols, p.o.width()) {
 		shown[c.title] = true
@@ -67,6 +67,10 @@ func (p *printer) legend(cols []column) {
 	if shown["spread"] {
 		notes = append(notes, "spread: samples of the device's time (else the host's), 2nd to 98th percentile")
 	}
+	if shown["bound"] {
+		notes = append(notes, "bound: the stage's roofline bound over its device time")
+	}
+	notes = append(notes, view.NoBounds(view.Stages(r))...)
 	if len(left) > 0 {
 		notes = append(notes, fmt.Sprintf("no room for %s: all of it needs %d columns", strings.Join(left, ", "), need))
 	}

@@ -90,7 +90,7 @@ func TestEveryStageHasItsSpread(t *testing.T) {
 		if err := table.Run(&b, r, table.Options{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		for _, column := range []string{"GB/s", "GF/s", "floor", "host"} {
+		for _, column := range []string{"GB/s", "GF/s", "bound", "host"} {
 			if shown := strings.Contains(rows[0], column); shown == strings.Contains(b.String(), "no room for "+column) {
 				t.Errorf("width %d: column %s is shown: %v, and named as left out: %v", width, column, shown, !shown)
 			}

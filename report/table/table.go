@@ -43,7 +43,7 @@ func Run(w io.Writer, r *gpuprof.Run, o Options) error {
 		if err := p.grid(cols, nil); err != nil {
 			return err
 		}
-		p.legend(cols)
+		p.legend(r, cols)
 	}
 	p.summary(r)
 	p.notes(r)

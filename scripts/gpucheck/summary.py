@@ -176,8 +176,16 @@ def trace_checks(folder, dry):
     return out
 
 
+def step_bound(stages):
+    """The sum of the stages' roofline bounds; none where a stage that launches kernels has none. (Copies over the link have none.)"""
+    counted = [s for s in stages if s["parent"] == "step"]
+    if any(s.get("no_bound") and s.get("counters", {}).get("launches") for s in counted):
+        return None
+    return sum(s["floor_s"] for s in counted) or None
+
+
 def rows(figures, peers, runs, dry):
-    """measured / floor / peer, one row a figure and a row a run."""
+    """measured / roofline bound / peer, one row a figure and a row a run."""
     out = []
     for f in figures:
         if f["unit"] == "1" or f["unit"] == "runs":
@@ -189,10 +197,10 @@ def rows(figures, peers, runs, dry):
         step, stages = r.get("step"), r.get("stages") or []
         gru = next((s for s in stages if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
         out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
-                    "floor": None if dry else sum(s["floor_s"] for s in stages if s["parent"] == "step"), "extra": {}, "note": r["mode"], "peers": []})
+                    "floor": None if dry else step_bound(stages), "extra": {}, "note": r["mode"], "peers": []})
         if gru:
             rivals = sorted((p for p in peers if p["name"] == name.replace("-", "/", 1) and p.get("value")), key=lambda p: p["value"])
-            out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"], "extra": {},
+            out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"] or None, "extra": {},
                         "note": "device time of the stage", "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
     return out
 
@@ -225,7 +233,7 @@ def grid(lines):
 def render(r):
     out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"{r.get('tool', 'gpu-check')} {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
            f"{r['device'].get('name', 'no device was reached')}, gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
-    table = [["WHAT", "MEASURED", "FLOOR", "x FLOOR", "BEST PEER", "PEER / OURS"]]
+    table = [["WHAT", "MEASURED", "BOUND", "x BOUND", "BEST PEER", "PEER / OURS"]]
     for row in r["table"]:
         m, floor, peers = row["measured"], row["floor"], row["peers"]
         best = peers[0] if peers else None

@@ -79,10 +79,19 @@ func (g *gru) layerMinimum(l int) gpuprof.Cost {
 	s := g.s
 	k, h, rows := int64(s.width(l)), int64(s.H), int64(s.T)*int64(s.B)
 	state := int64(s.B) * h
+	products := rows * 2 * 3 * h * (k + h)
 	c := gpuprof.Cost{
-		Flops:        rows * (2*3*h*(k+h) + 2*3*h + cellFlops*h),
-		BytesRead:    4 * (3*h*(k+h) + 6*h + state),
+		Flops:        products + rows*(2*3*h+cellFlops*h),
+		BytesRead:    g.prec.bytes()*3*h*(k+h) + 4*(6*h+state),
 		BytesWritten: 4 * state,
+	}
+	if g.vendor || g.lib != nil { // our own kernels round, and compute in float32
+		c = c.In(g.prec.String(), products)
+	}
+	// A launch a time step at least, each after the one before. A layer in one
+	// launch has no such bound that could be measured.
+	if g.lib == nil && g.impl != implPersistent {
+		c.Sequence = int64(s.T)
 	}
 	if l == 0 {
 		c.BytesRead += 4 * rows * k

@@ -37,6 +37,10 @@ func widenCost(n int, p precision) gpuprof.Cost {
 	return gpuprof.Cost{BytesRead: p.bytes() * int64(n), BytesWritten: 4 * int64(n)}
 }
 
+func (p precision) String() string {
+	return [...]string{fp32: "fp32", tf32: "tf32", bf16: "bf16", fp16: "fp16"}[p]
+}
+
 // bytes is the size of a product's rounded input.
 func (p precision) bytes() int64 {
 	if p.narrow() {

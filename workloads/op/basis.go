@@ -66,7 +66,7 @@ func (s Basis) Bind(dev gpuprof.Device, vec, b gpuprof.Buffer, edgeCap int) (*Bo
 	if s.Envelope {
 		envelope = 1
 	}
-	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.N)}
+	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.N).In("fp64", int64(s.flops()))} // double on either device
 	k.launch(&basisKernel, items{perEdge: 1}, k.b.minimum, vec, b, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
 	return k.done()
 }

@@ -10,11 +10,7 @@ import (
 type rate struct{ fixed, perEdge gpuprof.Cost }
 
 func (r rate) at(edges int) gpuprof.Cost {
-	e := int64(edges)
-	return r.fixed.Add(gpuprof.Cost{
-		Flops: r.perEdge.Flops * e, BytesRead: r.perEdge.BytesRead * e,
-		BytesWritten: r.perEdge.BytesWritten * e, Launches: r.perEdge.Launches * e,
-	})
+	return r.fixed.Add(r.perEdge.Times(int64(edges)))
 }
 
 func (r rate) add(o rate) rate { return rate{r.fixed.Add(o.fixed), r.perEdge.Add(o.perEdge)} }

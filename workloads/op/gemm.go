@@ -159,6 +159,9 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	}
 	// The scale is folded into a, one product an element of it.
 	cost := rate{fixed: move(0, g.K*g.N, 0), perEdge: move(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
+	if vendor && withLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
+		cost.perEdge = cost.perEdge.In(g.precision(), int64(2*g.K*g.N))
+	}
 	if vendor {
 		k.gemmVendor(g, a, b, out, act, float32(c), gemmLibKernels[g.precision()])
 	} else {

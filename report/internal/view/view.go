@@ -26,8 +26,9 @@ type Stage struct {
 	// zero when nothing is counted.
 	BytesPerS, FlopsPerS float64
 	Intensity            float64 // flops a byte; zero when unknown
-	FloorS               float64
-	Floor                float64 // floor over median device time; zero when unknown
+	FloorS               float64 // the roofline bound; zero when there is none
+	Floor                float64 // the bound over median device time, 1 at most; zero when unknown
+	NoBound              string  // why there is none
 	Counters             map[string]float64
 }
 
@@ -64,7 +65,11 @@ func Stages(r *gpuprof.Run) []Stage {
 		v := Stage{Name: s.Name, Device: Usable(s.Device), Host: Usable(s.Host), Exposed: Usable(s.Exposed), Counters: s.Counters}
 		v.Share = sum(v.Exposed)
 		total += v.Share
-		derive(&v, s.FloorS)
+		bound := gpuprof.Bound{S: s.FloorS, By: s.BoundBy, Missing: s.NoBound}
+		if bound.S > 0 && !r.CopiesYield() {
+			bound = gpuprof.Bound{Missing: "the run was recorded before bounds were by precision and kind of traffic"}
+		}
+		derive(&v, bound)
 		out = append(out, v)
 	}
 	for i := range out {
@@ -76,13 +81,16 @@ func Stages(r *gpuprof.Run) []Stage {
 	return out
 }
 
-func derive(v *Stage, floor float64) {
+func derive(v *Stage, bound gpuprof.Bound) {
 	bytes, flops := v.Counters["bytes_read"]+v.Counters["bytes_written"], v.Counters["flops"]
 	if bytes > 0 && flops > 0 {
 		v.Intensity = flops / bytes
 	}
-	if Finite(floor) && floor > 0 {
-		v.FloorS = floor
+	if v.Device != nil {
+		bound = bound.Beside(v.Device.Median)
+	}
+	if v.NoBound = bound.Missing; Finite(bound.S) && bound.S > 0 {
+		v.FloorS = bound.S
 	}
 	if v.Device == nil || v.Device.Median <= 0 {
 		return
@@ -282,12 +290,31 @@ func Value(v any) string {
 	return Clean(fmt.Sprint(v), 60)
 }
 
-// FloorText is how much of the device time the floor explains: "34.9 %".
+// FloorText is how much of the device time the roofline bound explains: "34.9 %".
 func FloorText(s Stage) string {
 	if s.Floor <= 0 {
 		return None
 	}
 	return Percent(s.Floor)
+}
+
+// NoBounds says which stages have no roofline bound, and why, a line a reason.
+func NoBounds(stages []Stage) []string {
+	var reasons []string
+	of := map[string][]string{}
+	for _, s := range stages {
+		if s.NoBound == "" {
+			continue
+		}
+		if of[s.NoBound] == nil {
+			reasons = append(reasons, s.NoBound)
+		}
+		of[s.NoBound] = append(of[s.NoBound], Clean(s.Name, 24))
+	}
+	for i, why := range reasons {
+		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + Clean(why, 300)
+	}
+	return reasons
 }
 
 // SweepTitle is the first line of a report on several runs.

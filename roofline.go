@@ -1,0 +1,138 @@
+package gpuprof
+
+import (
+	"fmt"
+	"math"
+)
+
+// Ceilings are the peak rates measured on a device, from which roofline bounds
+// are made. A rate of 0 could not be measured there: nothing is bound by it.
+type Ceilings struct {
+	// Memory, past the last-level cache: a copy counts bytes read plus bytes written.
+	CopyBytesPerS  float64 `json:"copy_bytes_per_s"`
+	ReadBytesPerS  float64 `json:"read_bytes_per_s,omitempty"`
+	WriteBytesPerS float64 `json:"write_bytes_per_s,omitempty"`
+	// CacheBytesPerS is the fastest of reads, writes and copies that stay in the caches.
+	CacheBytesPerS float64 `json:"cache_bytes_per_s,omitempty"`
+	// Matrix products by precision, float64 by multiply-adds in registers.
+	FlopsPerS     float64 `json:"flops_per_s"` // float32
+	FP64FlopsPerS float64 `json:"fp64_flops_per_s,omitempty"`
+	TF32FlopsPerS float64 `json:"tf32_flops_per_s,omitempty"`
+	BF16FlopsPerS float64 `json:"bf16_flops_per_s,omitempty"`
+	FP16FlopsPerS float64 `json:"fp16_flops_per_s,omitempty"`
+	// LaunchS is the least time of an empty kernel in a row of them, in seconds.
+	LaunchS float64 `json:"launch_s,omitempty"`
+}
+
+// Best is the better of both of every rate. What is no rate of a machine (NaN,
+// negative, infinite) counts as not measured.
+func (c Ceilings) Best(o Ceilings) Ceilings {
+	real := func(v float64) float64 {
+		if v > 0 && v <= math.MaxFloat64 {
+			return v
+		}
+		return 0
+	}
+	best := func(a, b float64) float64 { return max(real(a), real(b)) }
+	launch := min(real(c.LaunchS), real(o.LaunchS))
+	if launch == 0 {
+		launch = best(c.LaunchS, o.LaunchS)
+	}
+	return Ceilings{
+		CopyBytesPerS: best(c.CopyBytesPerS, o.CopyBytesPerS), ReadBytesPerS: best(c.ReadBytesPerS, o.ReadBytesPerS),
+		WriteBytesPerS: best(c.WriteBytesPerS, o.WriteBytesPerS), CacheBytesPerS: best(c.CacheBytesPerS, o.CacheBytesPerS),
+		FlopsPerS: best(c.FlopsPerS, o.FlopsPerS), FP64FlopsPerS: best(c.FP64FlopsPerS, o.FP64FlopsPerS),
+		TF32FlopsPerS: best(c.TF32FlopsPerS, o.TF32FlopsPerS), BF16FlopsPerS: best(c.BF16FlopsPerS, o.BF16FlopsPerS),
+		FP16FlopsPerS: best(c.FP16FlopsPerS, o.FP16FlopsPerS), LaunchS: launch,
+	}
+}
+
+// Bound is a roofline bound: the least time that a cost takes at measured peak
+// rates. It bounds this formulation, not every program with the same result.
+type Bound struct {
+	S       float64 // seconds; 0 when there is none
+	By      string  // what bounds it: "bytes", "fp32 arithmetic", "launches in sequence", …
+	Missing string  // why there is none, where a rate is not known
+}
+
+// Bound is the longest of three: the arithmetic of each precision at that
+// precision's rate (their units work side by side), all bytes at the rate of
+// their traffic, and the steps that wait for one another, a launch each.
+// cacheBytes is the last-level cache: as many bytes count at the caches' rate.
+func (c Ceilings) Bound(least Cost, cacheBytes int64) Bound {
+	var out Bound
+	take := func(s float64, by string) {
+		if s > out.S {
+			out.S, out.By = s, by
+		}
+	}
+	fp32 := least.Flops - least.FP64 - least.TF32 - least.BF16 - least.FP16
+	for _, p := range []struct {
+		name  string
+		flops int64
+		rate  float64
+	}{
+		{"fp32", fp32, c.FlopsPerS}, {"fp64", least.FP64, c.FP64FlopsPerS}, {"tf32", least.TF32, c.TF32FlopsPerS},
+		{"bf16", least.BF16, c.BF16FlopsPerS}, {"fp16", least.FP16, c.FP16FlopsPerS},
+	} {
+		if p.flops <= 0 {
+			continue
+		}
+		if !(p.rate > 0) {
+			return Bound{Missing: fmt.Sprintf("the peak rate of %s arithmetic could not be measured on this device", p.name)}
+		}
+		take(float64(p.flops)/p.rate, p.name+" arithmetic")
+	}
+	bytes, missing := c.bytes(least, cacheBytes)
+	if missing != "" {
+		return Bound{Missing: missing}
+	}
+	take(bytes, "bytes")
+	if least.Sequence > 0 {
+		if !(c.LaunchS > 0) {
+			return Bound{Missing: "the time of a launch could not be measured on this device"}
+		}
+		take(float64(least.Sequence)*c.LaunchS, "launches in sequence")
+	}
+	return out
+}
+
+// bytes is the least time of a cost's traffic: what is read and written alike is
+// a copy, the rest is reads or writes alone.
+func (c Ceilings) bytes(least Cost, cacheBytes int64) (seconds float64, missing string) {
+	all := least.Bytes()
+	if all <= 0 {
+		return 0, ""
+	}
+	cached := float64(min(all, max(cacheBytes, 0)))
+	both, more := min(least.BytesRead, least.BytesWritten), least.BytesRead-least.BytesWritten
+	for _, t := range []struct {
+		name  string
+		bytes float64
+		rate  float64
+	}{
+		{"copies in memory", 2 * float64(both) * (1 - cached/float64(all)), c.CopyBytesPerS},
+		{"reads of memory", float64(max(more, 0)) * (1 - cached/float64(all)), c.ReadBytesPerS},
+		{"writes of memory", float64(max(-more, 0)) * (1 - cached/float64(all)), c.WriteBytesPerS},
+		{"cached data", cached, c.CacheBytesPerS},
+	} {
+		if t.bytes <= 0 {
+			continue
+		}
+		if !(t.rate > 0) {
+			return 0, fmt.Sprintf("the peak rate of %s could not be measured on this device", t.name)
+		}
+		seconds += t.bytes / t.rate
+	}
+	return seconds, ""
+}
+
+// Beside holds the bound against the time measured. One that is longer than that
+// is wrong about something, so it is withheld and the reason says by how much.
+func (b Bound) Beside(measured float64) Bound {
+	if b.S <= 0 || !(measured > 0) || b.S <= measured {
+		return b
+	}
+	return Bound{Missing: fmt.Sprintf("its roofline bound by %s (%s) is %.0f %% of the time measured: a peak rate was measured too low, or data came from a nearer cache",
+		b.By, FormatSeconds(b.S), 100*b.S/measured)}
+}
