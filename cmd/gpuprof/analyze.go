@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -121,6 +122,7 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 		if err != nil {
 			return nil, nil, err
 		}
+		t.Program = programOf(path)
 		x, err := trace.NewIndex(a.ctx, t)
 		if err != nil {
 			return nil, nil, err
@@ -133,6 +135,21 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 	}
 	analysis.Tool = tool()
 	return analysis, indexes, nil
+}
+
+// programOf is what the recording beside a trace says of the program; nothing
+// where `gpuprof run --` did not record the trace.
+func programOf(path string) trace.Program {
+	dir := filepath.Dir(path)
+	text, err := os.ReadFile(filepath.Join(dir, "telemetry.json"))
+	var r record.Result
+	if err != nil || json.Unmarshal(text, &r) != nil {
+		return trace.Program{}
+	}
+	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
+		return trace.Program{}
+	}
+	return trace.Program{Command: r.Command, CPUs: r.CPUs, Dir: dir, Traces: len(r.Traces)}
 }
 
 // readTrace lets the reader of the file's own kind read it, whatever its name.

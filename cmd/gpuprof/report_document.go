@@ -97,14 +97,29 @@ func (c *reportCmd) reportDocument(a *app, what string) error {
 	if what == aTraceComparison {
 		s.comparison = &trace.Comparison{}
 		err = readInto(path, s.comparison, trace.SchemaVersion)
+		if err == nil {
+			err = sameMajor(path, s.comparison.SchemaVersion)
+		}
 	} else {
 		s.analysis = &trace.Analysis{}
 		err = readInto(path, s.analysis, trace.SchemaVersion)
+		if err == nil {
+			err = sameMajor(path, s.analysis.SchemaVersion)
+		}
 	}
 	has := studyWriters()
 	delete(has, "pprof") // they show the trace itself, which is not in the file
 	delete(has, "perfetto")
 	return reportOf(c, a, what, s, err, has, studyPicture)
+}
+
+// sameMajor refuses an analysis from before steps had one kind of time: its
+// figures cannot be shown beside today's words.
+func sameMajor(path, version string) error {
+	if majorOf(version) == majorOf(trace.SchemaVersion) {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step; analyse the trace again with gpuprof analyze", path, version, trace.SchemaVersion)
 }
 
 // reportOf prints or writes one document.

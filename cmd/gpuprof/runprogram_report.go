@@ -87,25 +87,20 @@ func (p *program) sayRecorded(h *record.Hook) {
 	p.app.note("%s (torch %s%s)", what, first.Torch, where)
 }
 
+// overheadSentence says what recording cost, as ratios: the hook's step times
+// are medians on the host, and the analysis below speaks of mean steps.
 func overheadSentence(o *record.Overhead) string {
-	var parts []string
-	add := func(s float64, when string) {
-		if s > 0 {
-			parts = append(parts, seconds(s)+" "+when)
-		}
-	}
-	add(o.BeforeS, "before")
-	add(o.DuringS, "while recorded")
-	add(o.AfterS, "after")
-	text := "a step took " + strings.Join(parts, ", ")
+	var text string
 	switch {
 	case o.Uneven:
-		text += "; the program's own pace changed, so what recording costs cannot be said"
+		text = fmt.Sprintf("steps after the recording took %.2g times as long as before: the program's own pace changed, so what recording costs cannot be said", o.AfterS/o.BeforeS)
 	case o.Ratio > 0:
-		text += fmt.Sprintf("; recording made it %.2f times as long", o.Ratio)
+		text = fmt.Sprintf("recording made steps %.2f times as long", o.Ratio)
+	default:
+		text = "too few steps ran without recording to say what it costs"
 	}
 	if o.ExportS > 0 {
-		text += fmt.Sprintf(", and writing the trace took %s once", seconds(o.ExportS))
+		text += fmt.Sprintf("; writing the trace took %s once", seconds(o.ExportS))
 	}
 	return text
 }
@@ -201,13 +196,11 @@ func markInflated(a *trace.Analysis, o *record.Overhead) {
 		}
 		if o.Uneven {
 			f.Caveats = append(f.Caveats, fmt.Sprintf(
-				"may be inflated by profiling: a step took %s before, %s while recorded and %s after, too uneven to say by how much",
-				seconds(o.BeforeS), seconds(o.DuringS), seconds(o.AfterS)))
+				"may be inflated by profiling: steps after the recording took %.2g times as long as before, too uneven to say by how much", o.AfterS/o.BeforeS))
 			continue
 		}
-		bare := o.DuringS / o.Ratio
 		f.Caveats = append(f.Caveats, fmt.Sprintf(
-			"inflated by profiling: a recorded step took %s, %.2f times one that was not (%s); of what is claimed a step up to %s may be the recording's",
-			seconds(o.DuringS), o.Ratio, seconds(bare), seconds(min(o.DuringS-bare, float64(f.StepNS)*1e-9))))
+			"inflated by profiling: recording made steps %.2f times as long; of what is claimed up to %s %s may be the recording's",
+			o.Ratio, seconds(1e-9*min(float64(a.Step.NS)*(1-1/o.Ratio), float64(f.StepNS))), a.PerStep()))
 	}
 }

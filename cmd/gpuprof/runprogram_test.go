@@ -118,12 +118,12 @@ func TestMarkInflated(t *testing.T) {
 		ratio float64
 		want  string
 	}{
-		{"item", 1.5, "inflated by profiling: a recorded step took 15 ms, 1.50 times one that was not (10 ms); of what is claimed a step up to 2 ms may be the recording's"},
+		{"item", 1.5, "inflated by profiling: recording made steps 1.50 times as long; of what is claimed up to 2 ms per step may be the recording's"},
 		{"item", 1.05, ""},
 		{"no-tf32", 1.5, ""},
 		{"dataloader-stall", 0, ""},
 	} {
-		a := &trace.Analysis{Findings: []trace.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
+		a := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}, Findings: []trace.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
 		markInflated(a, &record.Overhead{DuringS: 0.015, Ratio: c.ratio})
 		if got := strings.Join(a.Findings[0].Caveats, ""); got != c.want {
 			t.Errorf("%s at %.2f: %q, want %q", c.rule, c.ratio, got, c.want)
@@ -131,7 +131,7 @@ func TestMarkInflated(t *testing.T) {
 	}
 	a := &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
 	markInflated(a, &record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
-	if got, want := strings.Join(a.Findings[0].Caveats, ""), "may be inflated by profiling: a step took 1 ms before, 15 ms while recorded and 20 ms after, too uneven to say by how much"; got != want {
+	if got, want := strings.Join(a.Findings[0].Caveats, ""), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	a = &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}

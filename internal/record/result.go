@@ -27,6 +27,7 @@ type Result struct {
 	// TreePeakBytes is the most that all its processes had together when
 	// sampled, shared pages counted in each; 0 unknown.
 	TreePeakBytes int64                    `json:"tree_peak_rss_bytes"`
+	CPUs          int                      `json:"cpus"`  // that the program may use
 	CPUS          float64                  `json:"cpu_s"` // of all processes that were waited for
 	Recorder      string                   `json:"recorder"`
 	Traces        []string                 `json:"traces"` // files in the folder

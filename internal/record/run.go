@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
-	r := &Result{SchemaVersion: SchemaVersion, Command: o.Args, Started: time.Now(), Traces: []string{}, Notes: []string{}}
+	r := &Result{SchemaVersion: SchemaVersion, Command: o.Args, CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
 	signals := catchSignals()
 	defer signals.stop()
 	if useNsys(&o) {

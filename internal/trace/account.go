@@ -53,6 +53,11 @@ func (d *DeviceTime) NextLaunch(at int64) (int64, bool) {
 // ClassesIn is the device's busy time in a span by class, each nanosecond once.
 func (d *DeviceTime) ClassesIn(w Span) map[Class]int64 {
 	var sum [32]int64
+	d.addClasses(&sum, w)
+	return classMap(&sum)
+}
+
+func (d *DeviceTime) addClasses(sum *[32]int64, w Span) {
 	lo, _ := slices.BinarySearchFunc(d.segments, w.Start, func(s segment, at int64) int {
 		if s.End <= at {
 			return -1
@@ -65,7 +70,6 @@ func (d *DeviceTime) ClassesIn(w Span) map[Class]int64 {
 		}
 		sum[s.class] += min(s.End, w.End) - max(s.Start, w.Start)
 	}
-	return classMap(&sum)
 }
 
 func classMap(sum *[32]int64) map[Class]int64 {

@@ -3,7 +3,7 @@ package trace
 import "github.com/gpuprof/gpuprof"
 
 // SchemaVersion is the version of the analysis JSON.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "2.0.0"
 
 // Analysis is what a set of traces (one, or the ranks of one job) says about
 // the program. Times are integer nanoseconds.
@@ -11,7 +11,10 @@ type Analysis struct {
 	SchemaVersion string              `json:"schema_version"`
 	Tool          gpuprof.Tool        `json:"tool"`
 	Inputs        []Input             `json:"inputs"`
-	StepSource    string              `json:"step_source"` // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Program       *Program            `json:"program,omitempty"` // that was recorded, where the recording says
+	StepSource    string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Step          StepMean            `json:"step"`
+	Explained     []Explanation       `json:"explained"`
 	Steps         []StepTime          `json:"steps"`
 	Devices       []DeviceAccount     `json:"devices"`
 	Syncs         map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
@@ -33,13 +36,36 @@ type Input struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-// StepTime is one step of one input.
+// Explanation says what stands behind a large part of the step. The first one
+// is of the largest part; idle states that take a fifth of the step follow.
+type Explanation struct {
+	Part      string  `json:"part"` // a class, or an idle state
+	NS        int64   `json:"ns"`   // of the mean step
+	Share     float64 `json:"share"`
+	ClaimedNS int64   `json:"claimed_ns"` // of that, claimed by findings
+	// Waits is what the device waited for, the longest first; of idle states.
+	Waits []Wait `json:"waits,omitempty"`
+	Text  string `json:"text"` // the same in sentences
+}
+
+// Wait is one thing a device waited for, in the mean step.
+type Wait struct {
+	For   string  `json:"for"`
+	NS    int64   `json:"ns"`
+	Count float64 `json:"count"` // how often
+}
+
+// StepTime is one step of one input. Steps are disjoint: each begins on the
+// host, or where the device has done the work of the steps before if that is
+// later, and ends with the last device operation launched in it. The mean of
+// dur_ns over the steps that count is the step of the analysis.
 type StepTime struct {
 	Name      string          `json:"name"`
 	Input     int             `json:"input"`  // index into inputs
 	Device    int             `json:"device"` // whose times these are: the one the step launches on most; -1 none
 	StartNS   int64           `json:"start_ns"`
-	DurNS     int64           `json:"dur_ns"` // to the last device operation launched in it
+	DurNS     int64           `json:"dur_ns"`
+	HostNS    int64           `json:"host_start_ns"` // as recorded on the host
 	HostDurNS int64           `json:"host_dur_ns"`
 	BusyNS    int64           `json:"busy_ns"`
 	KernelNS  int64           `json:"kernel_ns"`
@@ -51,7 +77,7 @@ type StepTime struct {
 	Dropped   bool            `json:"dropped,omitempty"` // first step: not part of findings
 }
 
-// DeviceAccount is where one device's time went. busy + idle = span,
+// DeviceAccount is where one device's time went over the whole recording. busy + idle = span,
 // starved + queued + unknown = idle, and the classes add up to busy.
 type DeviceAccount struct {
 	ID         int    `json:"id"`
@@ -77,6 +103,8 @@ type DeviceAccount struct {
 	// to the last device end.
 	Utilisation float64         `json:"utilisation"`
 	Classes     map[Class]int64 `json:"classes"`
+	// Step is where the device's time went in the mean step of its input.
+	Step Parts `json:"step"`
 }
 
 // Waits divides idle time as DeviceAccount does.
@@ -111,7 +139,7 @@ type KernelTime struct {
 	Operator string `json:"operator,omitempty"`
 }
 
-// OperatorTime adds up one operator or module: host time inside it without
+// OperatorTime adds up one operator or module over the whole recording: host time inside it without
 // operators inside it (self), and device time of what it launched.
 type OperatorTime struct {
 	Name   string `json:"name"`
@@ -119,15 +147,19 @@ type OperatorTime struct {
 	HostNS int64  `json:"host_ns"`
 	SelfNS int64  `json:"self_ns"`
 	GPUNS  int64  `json:"gpu_ns"`
-	Where  string `json:"where,omitempty"` // file:line where known
+	// The same in the mean step.
+	StepSelfNS int64  `json:"step_self_ns"`
+	StepGPUNS  int64  `json:"step_gpu_ns"`
+	Where      string `json:"where,omitempty"` // file:line where known
 }
 
-// RankTime compares the ranks of one job.
+// RankTime compares the ranks of one job, in the mean step of each. Without
+// steps it is of the recording window.
 type RankTime struct {
 	Rank          int   `json:"rank"`
 	Input         int   `json:"input"`
 	Device        int   `json:"device"`
-	StepNS        int64 `json:"step_ns"` // median
+	StepNS        int64 `json:"step_ns"`
 	ComputeNS     int64 `json:"compute_ns"`
 	CommNS        int64 `json:"comm_ns"`
 	ExposedCommNS int64 `json:"exposed_comm_ns"`
@@ -138,9 +170,9 @@ type RankTime struct {
 // Severity orders findings for people.
 type Severity string
 
-// By share of the steady span.
+// By share of the step.
 const (
-	High   Severity = "high"   // at least 10 % of the span
+	High   Severity = "high"   // at least 10 % of the step
 	Medium Severity = "medium" // at least 3 %
 	Low    Severity = "low"
 	Note   Severity = "info" // claims no time
@@ -152,16 +184,17 @@ type Finding struct {
 	Input    int            `json:"input"`
 	Severity Severity       `json:"severity"`
 	ClaimNS  int64          `json:"claim_ns"`            // at most this much, over all steady steps
-	StepNS   int64          `json:"claim_step_ns"`       // the same a step
-	Share    float64        `json:"claim_share"`         // of the steady span
+	StepNS   int64          `json:"claim_step_ns"`       // the same in the mean step
+	Share    float64        `json:"claim_share"`         // of the step
 	Title    string         `json:"title"`               // one sentence
 	Evidence map[string]any `json:"evidence"`            // counts and times
 	Sites    []Site         `json:"sites"`               // top call sites
 	Knob     string         `json:"knob"`                // what to change in a PyTorch program
-	Command  string         `json:"command"`             // the reference workload that measures it
+	Command  string         `json:"command"`             // records the changed program and compares it with this recording
 	Caveats  []string       `json:"caveats"`             // what could make it smaller
 	Suspect  bool           `json:"suspected,omitempty"` // evidence is indirect
 	Spans    []Span         `json:"-"`                   // where the claimed time is, for pictures
+	device   int            // of the claim: index into Trace.Devices, -1 none
 }
 
 // Site is one place in the program.
@@ -177,15 +210,15 @@ type Comparison struct {
 	Tool          gpuprof.Tool    `json:"tool"`
 	Old           *Analysis       `json:"old"`
 	New           *Analysis       `json:"new"`
-	StepOldNS     int64           `json:"step_old_ns"` // medians
+	StepOldNS     int64           `json:"step_old_ns"` // means
 	StepNewNS     int64           `json:"step_new_ns"`
-	Classes       []Change        `json:"classes"`   // a step, largest change first
+	Classes       []Change        `json:"classes"`   // what the step is made of, largest change first
 	Operators     []Change        `json:"operators"` //
 	Findings      []FindingChange `json:"findings"`
 	Warnings      []Warning       `json:"warnings"`
 }
 
-// Change is one quantity on both sides, ns a step.
+// Change is one quantity on both sides, ns per step.
 type Change struct {
 	Name  string `json:"name"`
 	OldNS int64  `json:"old_ns"`
@@ -195,10 +228,10 @@ type Change struct {
 // FindingChange says what became of a finding.
 type FindingChange struct {
 	Rule      string `json:"rule"`
-	OldNS     int64  `json:"old_claim_step_ns"` // claimed a step before
-	NewNS     int64  `json:"new_claim_step_ns"` // claimed a step after
+	OldNS     int64  `json:"old_claim_step_ns"` // claimed per step before
+	NewNS     int64  `json:"new_claim_step_ns"` // claimed per step after
 	Outcome   string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
-	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the median step became
+	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the mean step became
 	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried"
 	Statement string `json:"statement"`         // one sentence
 }

@@ -17,104 +17,80 @@ const (
 	changedMore = 1.25
 	// Two traces whose operators differ by more than this share are not of one program.
 	differentOps = 0.30
-	// The median step of a program that did not change moves by about this much.
+	// The mean step of a program that did not change moves by at least this much.
 	leastNoise = 0.01
 )
 
 // Compare says what changed between two analyses of one program, before and
-// after a change, a step, in ns: by class, by operator, by finding, and
-// whether what the old findings claimed came true. Traces of different length
-// compare a step; traces without steps compare as a whole. What makes the two
-// hard to compare is in the warnings.
+// after a change, in the mean step, in ns: by class, by operator, by finding,
+// and whether what the old findings claimed came true. The classes and idle
+// times of each side add up to its step. Traces of different length compare by
+// the step; traces without steps compare by the recording window. What makes
+// the two hard to compare is in the warnings.
 func Compare(before, after *Analysis) *Comparison {
 	c := &Comparison{
 		SchemaVersion: SchemaVersion, Tool: after.Tool, Old: before, New: after,
-		StepOldNS: stepTime(before), StepNewNS: stepTime(after),
+		StepOldNS: before.Step.NS, StepNewNS: after.Step.NS,
 		Classes: []Change{}, Operators: []Change{}, Findings: []FindingChange{}, Warnings: []Warning{},
 	}
-	c.Classes = changes(classesOf(before), classesOf(after))
+	c.Classes = changes(partsOf(before), partsOf(after))
 	c.Operators = changes(operatorsOf(before, after))
 	c.compareFindings()
 	c.compareInputs()
 	return c
 }
 
-// stepTime is the pace of a program: the median step, on the host or from the
-// completion of one step's device work to that of the next, whichever is
-// longer. (The host may run ahead of the device, and a step with its device
-// work overlaps the next one.) Without steps it is the time of the slowest
-// device.
-func stepTime(a *Analysis) int64 {
-	host, done := paces(a)
-	if n := max(median(host), median(done)); n > 0 {
-		return n
-	}
-	var n int64
-	for i := range a.Devices {
-		n = max(n, a.Devices[i].SpanNS)
-	}
-	return n
+// Comparable says whether both sides have steps, or neither has: a step and a
+// recording window are no two of a kind.
+func (c *Comparison) Comparable() bool {
+	return (c.Old.Step.Count > 0) == (c.New.Step.Count > 0) && c.StepOldNS > 0 && c.StepNewNS > 0
 }
 
-// paces lists the steps that count: how long each was on the host, and how
-// long after the step before it each was complete.
-func paces(a *Analysis) (host, done []int64) {
-	for i := range a.Steps {
-		s := &a.Steps[i]
-		if s.Dropped {
-			continue
+// Headline says in one sentence how long the step was and is; duration prints
+// ns.
+func (c *Comparison) Headline(duration func(ns int64) string) string {
+	side := func(a *Analysis) string {
+		if a.Step.Count == 0 {
+			return "a recording window of " + duration(a.Step.NS)
 		}
-		host = append(host, s.HostDurNS)
-		if i > 0 && a.Steps[i-1].Input == s.Input {
-			p := &a.Steps[i-1]
-			done = append(done, max(0, s.StartNS+s.DurNS-p.StartNS-p.DurNS))
-		}
+		return "a mean step of " + duration(a.Step.NS)
 	}
-	return host, done
+	if !c.Comparable() {
+		return side(c.Old) + " before, " + side(c.New) + " after: not comparable"
+	}
+	if c.Old.Step.Count == 0 {
+		return fmt.Sprintf("the recording window was %s and is %s", duration(c.StepOldNS), duration(c.StepNewNS))
+	}
+	return fmt.Sprintf("the mean step took %s and takes %s", duration(c.StepOldNS), duration(c.StepNewNS))
 }
 
-// classesOf is the device time of each class a step: the mean over the steps
-// that count, or over the devices where there are no steps.
-func classesOf(a *Analysis) map[string]int64 {
-	out, n := map[string]int64{}, int64(0)
-	for i := range a.Steps {
-		if s := &a.Steps[i]; !s.Dropped {
-			n++
-			for k, ns := range s.Classes {
-				out[string(k)] += ns
-			}
-			out["idle"] += max(0, s.DurNS-s.BusyNS)
-		}
+// partsOf is what the mean step is made of.
+func partsOf(a *Analysis) map[string]int64 {
+	p := &a.Step.Parts
+	out := map[string]int64{}
+	for class, ns := range p.Classes {
+		out[string(class)] = ns
 	}
-	if n == 0 {
-		for i := range a.Devices {
-			n++
-			for k, ns := range a.Devices[i].Classes {
-				out[string(k)] += ns
-			}
-			out["idle"] += a.Devices[i].IdleNS
-		}
-	}
-	for k := range out {
-		out[k] /= max(n, 1)
+	for _, idle := range p.Idle() {
+		out[idle.Name] = idle.NS
 	}
 	return out
 }
 
-// operatorsOf is the time of each operator a step on both sides: device time,
-// or the host's own time where neither side recorded a device.
+// operatorsOf is the time of each operator in the mean step on both sides:
+// device time, or the host's own time where neither side recorded a device.
 func operatorsOf(before, after *Analysis) (old, now map[string]int64) {
 	host := len(before.Devices)+len(after.Devices) == 0
 	of := func(a *Analysis) map[string]int64 {
 		out := map[string]int64{}
 		for i := range a.Operators {
 			o := &a.Operators[i]
-			ns := o.GPUNS
+			ns := o.StepGPUNS
 			if host {
-				ns = o.SelfNS
+				ns = o.StepSelfNS
 			}
 			if ns != 0 {
-				out[o.Name] += ns / int64(max(len(a.Steps), 1))
+				out[o.Name] += ns
 			}
 		}
 		return out
@@ -144,7 +120,7 @@ func changes(old, now map[string]int64) []Change {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// claimsOf is what each rule claims a step, that of the input that claims most.
+// claimsOf is what each rule claims per step, that of the input that claims most.
 func claimsOf(a *Analysis) map[string]int64 {
 	out := map[string]int64{}
 	for i := range a.Findings {
@@ -174,7 +150,7 @@ func (c *Comparison) compareFindings() {
 		c.Findings = append(c.Findings, f)
 	}
 	for i := range c.Findings {
-		c.Findings[i].judge(tried, noise)
+		c.Findings[i].judge(c, tried, noise)
 	}
 }
 
@@ -199,20 +175,14 @@ func (f *FindingChange) wasTried() bool {
 
 // judge compares the old claim with what the step became shorter by. tried is
 // what all findings that went away or shrank had claimed, noise how far the
-// median step moves by itself.
-func (f *FindingChange) judge(tried, noise int64) {
+// mean step moves by itself.
+func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 	claim, saved := f.OldNS, f.SavedNS
-	saving := "the median step became " + duration(saved) + " shorter"
-	if saved < 0 {
-		saving = "the median step became " + duration(-saved) + " longer"
-	}
-	if saved == 0 {
-		saving = "the median step did not change"
-	}
+	unit, saving := perStepWord(c.Old.Step.Count > 0), savingText(c, saved)
 	switch {
 	case f.Outcome == "new":
 		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is new and claims up to %s a step", f.Rule, duration(f.NewNS))
+		f.Statement = fmt.Sprintf("%s is new and claims up to %s %s", f.Rule, duration(f.NewNS), perStepWord(c.New.Step.Count > 0))
 		return
 	case claim == 0:
 		f.CameTrue = "not tried"
@@ -220,41 +190,64 @@ func (f *FindingChange) judge(tried, noise int64) {
 		return
 	case !f.wasTried():
 		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is %s: it claimed up to %s a step and claims %s now, so nothing was tried against it", f.Rule, f.Outcome, duration(claim), duration(f.NewNS))
+		f.Statement = fmt.Sprintf("%s is %s: it claimed up to %s %s and claims %s now, so nothing was tried against it", f.Rule, f.Outcome, duration(claim), unit, duration(f.NewNS))
+		return
+	case !c.Comparable():
+		f.CameTrue = "unknown"
+		f.Statement = fmt.Sprintf("%s is %s; whether its claim of up to %s %s came true is unknown: one side has no steps", f.Rule, f.Outcome, duration(claim), unit)
 		return
 	case saved <= noise:
 		f.CameTrue = "no"
-		f.Statement = fmt.Sprintf("%s is %s but its claim of up to %s a step did not come true: %s", f.Rule, f.Outcome, duration(claim), saving)
+		f.Statement = fmt.Sprintf("%s is %s but its claim of up to %s %s did not come true: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
+		if abs(saved) <= noise && saved != 0 {
+			f.Statement += fmt.Sprintf(", within the %s by which the mean moves from recording to recording", duration(noise))
+		}
 	case float64(saved)*claimSlack < float64(claim):
 		f.CameTrue = "partly"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s a step came true in part: %s", f.Rule, f.Outcome, duration(claim), saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true in part: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
 	case saved <= claim+noise:
 		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s a step came true: %s", f.Rule, f.Outcome, duration(claim), saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
 	case saved <= tried+noise:
 		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s a step came true together with others that claimed %s in all: %s", f.Rule, f.Outcome, duration(claim), duration(tried), saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true together with others that claimed %s in all: %s", f.Rule, f.Outcome, duration(claim), unit, duration(tried), saving)
 	default:
 		f.CameTrue = "partly"
 		f.Statement = fmt.Sprintf("%s is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Rule, f.Outcome, saving, duration(tried))
 	}
 }
 
-// noiseOf is how far the median step of an analysis may be off: its standard
-// error from the median absolute deviation of the steps (1.4826 MAD is the
-// standard deviation of normal noise, 1.2533/sqrt(n) of that the standard
-// error of the median), at least one percent of half a step.
+// savingText says by how much the step, or the recording window, changed.
+func savingText(c *Comparison, saved int64) string {
+	what := "the mean step"
+	if c.Old.Step.Count == 0 {
+		what = "the recording window"
+	}
+	switch {
+	case saved < 0:
+		return what + " became " + duration(-saved) + " longer"
+	case saved == 0:
+		return what + " did not change"
+	}
+	return what + " became " + duration(saved) + " shorter"
+}
+
+// noiseOf is how far the mean step of an analysis may be off: its standard
+// error, at least one percent of half a step. One slow step moves a mean, so
+// the deviation is not a robust one.
 func noiseOf(a *Analysis) int64 {
-	v, _ := paces(a)
-	least := int64(leastNoise / 2 * float64(stepTime(a)))
-	if len(v) < 3 {
-		return least
+	least := leastNoise / 2 * float64(a.Step.NS)
+	sum, n := 0.0, 0
+	for i := range a.Steps {
+		if s := &a.Steps[i]; !s.Dropped {
+			d := float64(s.DurNS - a.Step.NS)
+			sum, n = sum+d*d, n+1
+		}
 	}
-	mid := median(v)
-	for i := range v {
-		v[i] = abs(v[i] - mid)
+	if n < 3 {
+		return int64(least)
 	}
-	return max(least, int64(1.4826*1.2533*float64(median(v))/math.Sqrt(float64(len(v)))))
+	return int64(max(least, math.Sqrt(sum/float64(n-1)/float64(n))))
 }
 
 // compareInputs warns about what makes the two hard to compare.
@@ -278,8 +271,8 @@ func (c *Comparison) compareInputs() {
 		word string
 		a    *Analysis
 	}{{"before", c.Old}, {"after", c.New}} {
-		if MedianStep(side.a) == 0 {
-			warn("no-steps", "no steps were found %s: the whole trace is compared, whatever its length", side.word)
+		if side.a.Step.Count == 0 {
+			warn("no-steps", "no steps were found %s: the recording window is compared, whatever its length", side.word)
 		}
 		for _, in := range side.a.Inputs {
 			if in.Truncated {

@@ -14,7 +14,10 @@ func program(step int64, n int, claims map[string]int64) *trace.Analysis {
 	a := &trace.Analysis{
 		StepSource: "ProfilerStep", Inputs: []trace.Input{{Path: "a.json"}},
 		Devices:   []trace.DeviceAccount{{Name: "A100"}},
-		Operators: []trace.OperatorTime{{Name: "aten::mm", GPUNS: int64(n) * 600}},
+		Operators: []trace.OperatorTime{{Name: "aten::mm", GPUNS: int64(n) * 600, StepGPUNS: 600}},
+		Step: trace.StepMean{Count: n - 1, NS: step, MinNS: step, MaxNS: step, Parts: trace.Parts{
+			BusyNS: step / 2, StarvedNS: step - step/2, Classes: map[trace.Class]int64{trace.GEMM: step / 2},
+		}},
 	}
 	at := int64(1000)
 	for i := range n {
@@ -77,7 +80,7 @@ func TestCompareJudgesClaims(t *testing.T) {
 
 func TestCompareCountsAStep(t *testing.T) {
 	got := trace.Compare(program(1_000_000, 4, nil), program(600_000, 9, nil))
-	want := map[string][2]int64{"gemm": {500_000, 300_000}, "idle": {500_000, 300_000}}
+	want := map[string][2]int64{"gemm": {500_000, 300_000}, "starved": {500_000, 300_000}}
 	for _, c := range got.Classes {
 		if w, ok := want[c.Name]; !ok || w != [2]int64{c.OldNS, c.NewNS} {
 			t.Errorf("%s is %d and %d a step", c.Name, c.OldNS, c.NewNS)
@@ -92,31 +95,9 @@ func TestCompareCountsAStep(t *testing.T) {
 	}
 }
 
-// Steps overlap when the device lags behind the host: their pace counts.
-func TestCompareTakesThePace(t *testing.T) {
-	lagging := program(1_000_000, 5, nil)
-	for i := range lagging.Steps {
-		lagging.Steps[i].DurNS += 400_000 // the device is done later, at the same pace
-	}
-	if got := trace.Compare(lagging, lagging).StepOldNS; got != 1_000_000 {
-		t.Errorf("a step every 1,000,000 ns is %d ns long", got)
-	}
-	ahead := program(1_000_000, 5, nil)
-	for i := range ahead.Steps { // the host asks for work every 200,000 ns; the device needs 1,000,000
-		end := ahead.Steps[i].StartNS + ahead.Steps[i].DurNS
-		ahead.Steps[i].StartNS, ahead.Steps[i].HostDurNS = 1000+int64(i)*200_000, 200_000
-		ahead.Steps[i].DurNS = end - ahead.Steps[i].StartNS
-	}
-	if got := trace.Compare(ahead, ahead).StepOldNS; got != 1_000_000 {
-		t.Errorf("a device that completes a step every 1,000,000 ns has steps of %d ns", got)
-	}
-}
-
 func TestCompareSortsByChange(t *testing.T) {
 	a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)
-	for i := range b.Steps {
-		b.Steps[i].Classes = map[trace.Class]int64{trace.GEMM: 100_000, trace.Copy: 10_000, trace.Norm: 300_000}
-	}
+	b.Step.Classes = map[trace.Class]int64{trace.GEMM: 100_000, trace.Copy: 10_000, trace.Norm: 300_000}
 	got := trace.Compare(a, b)
 	for i := 1; i < len(got.Classes); i++ {
 		p, q := got.Classes[i-1], got.Classes[i]
@@ -136,7 +117,7 @@ func TestCompareWarns(t *testing.T) {
 		"different-devices":   func(a *trace.Analysis) { a.Devices[0].Name = "H100" },
 		"different-inputs":    func(a *trace.Analysis) { a.Inputs = append(a.Inputs, trace.Input{Path: "b.json"}) },
 		"different-steps":     func(a *trace.Analysis) { a.StepSource = "annotation step" },
-		"no-steps":            func(a *trace.Analysis) { a.Steps = nil },
+		"no-steps":            func(a *trace.Analysis) { a.Steps, a.Step.Count = nil, 0 },
 		"truncated":           func(a *trace.Analysis) { a.Inputs[0].Truncated = true },
 		"different-profiling": func(a *trace.Analysis) { a.Warnings = []trace.Warning{{Code: "inflated"}} },
 		"different-operators": func(a *trace.Analysis) { a.Operators = append(a.Operators, trace.OperatorTime{Name: "aten::add"}) },

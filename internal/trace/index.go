@@ -20,9 +20,8 @@ type Index struct {
 	Steps []StepSpan
 	// StepSource says in plain words where the steps came from.
 	StepSource string
-	// Steady is the time findings may speak of: the steps that are not dropped,
-	// each to the end of the last device operation launched in it but not into
-	// the next step; Span when there are no steps.
+	// Steady is the time findings may speak of: the windows of the steps that
+	// are not dropped; Span when there are no steps.
 	Steady Spans
 	// Devices are the devices that did something, by index.
 	Devices []*DeviceTime
@@ -34,6 +33,9 @@ type Index struct {
 	Trailing int32
 	// Warnings are about what could not be worked out; the trace's own are in T.
 	Warnings []Warning
+
+	// called is when the host is in a step that is not dropped, or between two.
+	called Spans
 
 	info []nameInfo // by NameID
 
@@ -155,8 +157,9 @@ func (x *Index) SteadySteps() int {
 	return max(n, 1)
 }
 
-// InSteady says whether an instant is in the time findings speak of.
-func (x *Index) InSteady(at int64) bool { return x.Steady.Contains(at) }
+// InSteady says whether what the host does at an instant belongs to the steps
+// findings speak of. The device may still be at work on the one before.
+func (x *Index) InSteady(at int64) bool { return x.called.Contains(at) }
 
 // Idle is the time a device did nothing between its first and last operation.
 func (x *Index) Idle(device int) Spans {

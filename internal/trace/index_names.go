@@ -16,6 +16,7 @@ const (
 	CallSync // {cuda,cu,hip}{Stream,Device,Event,Ctx}Synchronize
 	CallAlloc
 	CallFree
+	CallWaitEvent // makes a stream wait for an event: {cuda,cu,hip}StreamWaitEvent
 )
 
 const (
@@ -101,6 +102,9 @@ func callOf(name string) Call {
 		return CallCopy
 	case strings.HasPrefix(rest, "Memset"):
 		return CallFill
+	}
+	if rest == "StreamWaitEvent" {
+		return CallWaitEvent
 	}
 	for _, what := range [...]string{"Stream", "Device", "Event", "Ctx", "Thread"} {
 		if strings.HasPrefix(rest, what+"Synchronize") {

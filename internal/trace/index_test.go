@@ -146,8 +146,8 @@ func TestCalls(t *testing.T) {
 		"hipExtModuleLaunchKernel": CallLaunch, "hipLaunchKernel": CallLaunch, "cudaLaunchCooperativeKernel": CallLaunch, "cudaLaunchHostFunc": CallOther,
 		"cudaGraphLaunch": CallGraph, "cuGraphLaunch": CallGraph, "hipGraphLaunch": CallGraph, "cudaGraphLaunch_v10000": CallGraph,
 		"cudaMemcpyAsync": CallCopy, "cuMemcpyDtoHAsync_v2": CallCopy, "hipMemcpyWithStream": CallCopy, "cudaMemsetAsync": CallFill, "cuMemsetD8Async": CallFill,
-		"cudaStreamSynchronize": CallSync, "cudaDeviceSynchronize": CallSync, "cudaEventSynchronize": CallSync, "cuCtxSynchronize": CallSync, "hipDeviceSynchronize": CallSync,
-		"cudaStreamWaitEvent": CallOther, "cudaEventQuery": CallOther, "cudaMalloc": CallAlloc, "cuMemAlloc_v2": CallAlloc, "hipMalloc": CallAlloc, "cudaMallocHost": CallAlloc,
+		"cudaStreamWaitEvent": CallWaitEvent, "cuStreamWaitEvent": CallWaitEvent, "cudaStreamWaitEvent_v3020": CallWaitEvent, "hipStreamWaitEvent": CallWaitEvent, "cudaStreamSynchronize": CallSync, "cudaDeviceSynchronize": CallSync, "cudaEventSynchronize": CallSync, "cuCtxSynchronize": CallSync, "hipDeviceSynchronize": CallSync,
+		"cudaEventQuery": CallOther, "cudaMalloc": CallAlloc, "cuMemAlloc_v2": CallAlloc, "hipMalloc": CallAlloc, "cudaMallocHost": CallAlloc,
 		"cudaFree": CallFree, "cuMemFree_v2": CallFree, "hipFree": CallFree, "INVALID": CallOther, "cudaGetDevice": CallOther,
 	} {
 		if got := callOf(name); got != want {

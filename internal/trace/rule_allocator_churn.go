@@ -10,6 +10,7 @@ import "fmt"
 func (c *ruleContext) allocatorChurn() []Finding {
 	var mallocs, frees int
 	var host int64
+	var when []Span
 	byProcess := map[int32][]Span{}
 	steps := map[int]bool{}
 	s := c.newSites()
@@ -31,6 +32,7 @@ func (c *ruleContext) allocatorChurn() []Finding {
 			frees++
 		}
 		host += h.Dur()
+		when = append(when, Span{h.Start, h.End})
 		s.host(int32(i), h.Dur())
 	}
 	if len(steps) < 2 {
@@ -46,7 +48,7 @@ func (c *ruleContext) allocatorChurn() []Finding {
 		return c.lead(d, UnionOf(v), nil, func(*stall) bool { return false })
 	})
 	f := c.finding(cl, fmt.Sprintf("the allocator goes to the driver in %d steps (%s, %s, %s)", len(steps),
-		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(host)))
+		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(UnionOf(when))))
 	f.Evidence["mallocs"] = mallocs
 	f.Evidence["frees"] = frees
 	f.Evidence["steps_with_calls"] = len(steps)
@@ -56,7 +58,6 @@ func (c *ruleContext) allocatorChurn() []Finding {
 	}
 	f.Sites = s.top()
 	f.Knob = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
-	f.Command = "gpuprof tune gruflow --knob pool_trim"
 	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: claimed is the idle time that causes, no more than the calls took")
 	return []Finding{f}
 }

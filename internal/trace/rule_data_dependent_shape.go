@@ -28,10 +28,10 @@ func (c *ruleContext) dataDependentShape() []Finding {
 	if count == 0 {
 		return nil
 	}
-	_, host := c.hostTime(own)
+	_, host, when := c.hostTime(own)
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(ops))
-	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(count, "operator", "operators"), strings.Join(names, ", "), c.perStep(host)))
+	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(count, "operator", "operators"), strings.Join(names, ", "), c.perStep(when)))
 	f.Evidence["operators"] = count
 	f.Evidence["host_ns"] = host
 	for n, k := range ops {
@@ -39,7 +39,6 @@ func (c *ruleContext) dataDependentShape() []Finding {
 	}
 	f.Sites = sites.top()
 	f.Knob = "work with fixed shapes: torch.where(mask, x, 0) instead of x[mask], torch.nonzero_static(mask, size=n), or compute the indices once outside the loop"
-	f.Command = "gpuprof tune e3nn --knob sync"
 	f.Caveats = append(f.Caveats, "a fixed shape computes on the padding too, which costs device time this claim does not subtract")
 	return []Finding{f}
 }

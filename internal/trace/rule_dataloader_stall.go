@@ -45,17 +45,14 @@ func (c *ruleContext) dataloaderStall() []Finding {
 			return v
 		})
 	}
-	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of the time)", c.perStep(ns), percent(ns, c.span)))
+	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.perStep(total), c.share(total), c.whole()))
 	f.Evidence["fetches"] = count
 	f.Evidence["loader_ns"] = ns
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
 	f.Sites = s.top()
-	f.Knob = "DataLoader(..., num_workers=4, persistent_workers=True, pin_memory=True, prefetch_factor=4)"
-	f.Command = "gpuprof tune collate --knob workers"
+	f.Knob = c.loaderKnob(workers)
 	if workers {
-		f.Knob = "more workers than now, up to the CPU's cores: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or less work a sample: vectorise __getitem__ and collate_fn"
-		f.Command = "gpuprof tune collate --knob workers,prefetch"
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
 	if len(c.devices) == 0 {

@@ -19,7 +19,6 @@ func (c *ruleContext) deterministicSort() []Finding {
 		return nil
 	}
 	f.Knob = "torch.use_deterministic_algorithms(False), or sort the indices once, outside the loop, and sum segments"
-	f.Command = "gpuprof tune e3nn --knob deterministic"
 	f.Caveats = append(f.Caveats, "suspected: index_put_ with accumulate=True sorts in any mode; compare a run without deterministic algorithms")
 	return []Finding{f}
 }
@@ -40,7 +39,6 @@ func (c *ruleContext) deterministicFill() []Finding {
 		return nil
 	}
 	f.Knob = "torch.utils.deterministic.fill_uninitialized_memory = False"
-	f.Command = "gpuprof tune gruflow --knob fill"
 	f.Caveats = append(f.Caveats, "suspected: the fill is what torch.use_deterministic_algorithms(True) adds; a program that reads memory it never wrote relies on it")
 	return []Finding{f}
 }
@@ -67,7 +65,7 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bo
 	}
 	exposed := c.exclusives(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, plural(kernels, "kernel", "kernels"), c.perStep(ns)))
+	f := c.finding(cl, fmt.Sprintf("%s (%s, %s)", what, plural(kernels, "kernel", "kernels"), c.perStep(c.under(pick))))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["kernel_ns"] = ns
 	f.Evidence["exposed_ns"] = most(exposed)

@@ -41,10 +41,10 @@ func (c *ruleContext) explicitSync() []Finding {
 	if free == 0 {
 		return nil
 	}
-	calls, host := c.hostTime(isSync)
+	calls, host, when := c.hostTime(isSync)
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(byName))
-	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(host)))
+	f := c.finding(cl, fmt.Sprintf("%s (%s) make the program wait %s for the device", plural(calls, "call", "calls"), strings.Join(names, ", "), c.perStep(when)))
 	f.Evidence["calls"] = calls
 	f.Evidence["calls_in_item_or_shape"] = owned
 	f.Evidence["calls_in_copies"] = inCopies
@@ -54,10 +54,8 @@ func (c *ruleContext) explicitSync() []Finding {
 	}
 	f.Sites = sites.top()
 	f.Knob = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
-	f.Command = "gpuprof tune gruflow --knob sync"
 	if inCopies == calls-owned {
 		f.Knob = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
-		f.Command = "gpuprof tune collate --knob pinned,async_copy"
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}

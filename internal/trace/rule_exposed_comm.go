@@ -21,22 +21,21 @@ func (c *ruleContext) exposedComm() []Finding {
 		return nil
 	}
 	exposed := c.exclusives(isComm)
-	alone := most(exposed)
-	if alone == 0 {
+	alone := longest(exposed)
+	if alone.Total() == 0 {
 		return nil
 	}
 	cl := c.claimGPU(func(d *ruleDevice) Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of the time)", c.perStep(alone), percent(alone, c.span)))
+	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s)", c.perStep(alone), c.share(alone), c.whole()))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["comm_ns"] = ns
-	f.Evidence["exposed_ns"] = alone
-	f.Evidence["exposed_percent"] = percent(alone, c.span)
+	f.Evidence["exposed_ns"] = alone.Total()
+	f.Evidence["exposed_percent"] = c.share(alone)
 	if c.t.World > 0 {
 		f.Evidence["ranks"] = c.t.World
 	}
 	f.Sites = s.top()
 	f.Knob = "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
-	f.Command = "gpuprof analyze rank0.json rank1.json"
 	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: with the traces of all ranks, see which one the others wait for")
 	return []Finding{f}
 }

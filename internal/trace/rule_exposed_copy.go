@@ -10,21 +10,18 @@ const exposedPercent = 5
 func (c *ruleContext) exposedCopy() []Finding {
 	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == Memcpy }
 	exposed := c.exclusives(isCopy)
-	worst, span := int64(0), int64(0)
+	alone := map[int]Spans{}
 	for _, d := range c.devices {
-		n, of := exposed[d.Device].Total(), d.steady.Total()
-		if n > worst && n*100 >= of*exposedPercent {
-			worst, span = n, of
+		if e := exposed[d.Device]; e.Total()*100 >= d.steady.Total()*exposedPercent {
+			alone[d.Device] = e
 		}
 	}
-	if worst == 0 {
+	worst := longest(alone)
+	if worst.Total() == 0 {
 		return nil
 	}
 	cl := c.claimGPU(func(d *ruleDevice) Spans {
-		if exposed[d.Device].Total()*100 < d.steady.Total()*exposedPercent {
-			return nil
-		}
-		return exposed[d.Device]
+		return alone[d.Device]
 	})
 	copies, total := 0, int64(0)
 	byDir, bytes := map[Direction]int64{}, map[Direction]int64{}
@@ -39,11 +36,11 @@ func (c *ruleContext) exposedCopy() []Finding {
 		bytes[op.Dir] += op.Bytes
 		s.gpu(g, op.Dur())
 	})
-	f := c.finding(cl, fmt.Sprintf("copies keep the device from computing for %s (%.0f %% of its time)", c.perStep(worst), percent(worst, span)))
+	f := c.finding(cl, fmt.Sprintf("copies keep the device from computing for %s (%.0f %% of %s)", c.perStep(worst), c.share(worst), c.whole()))
 	f.Evidence["copies"] = copies
 	f.Evidence["gpu_ns"] = total
-	f.Evidence["exposed_ns"] = worst
-	f.Evidence["exposed_percent"] = percent(worst, span)
+	f.Evidence["exposed_ns"] = worst.Total()
+	f.Evidence["exposed_percent"] = c.share(worst)
 	f.Evidence["claimed_by_pageable_h2d_ns"] = c.copyNS
 	for dir, word := range map[Direction]string{H2D: "h2d", D2H: "d2h", D2D: "d2d", P2P: "p2p", H2H: "h2h"} {
 		if byDir[dir] > 0 {
@@ -53,10 +50,8 @@ func (c *ruleContext) exposedCopy() []Finding {
 	}
 	f.Sites = s.top()
 	f.Knob = "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes"
-	f.Command = "gpuprof tune collate --knob async_copy,streams"
 	if byDir[D2D]*2 > total {
 		f.Knob = "avoid copies on the device: clone(), contiguous() and repeat() where a view, expand() or an in-place operation will do"
-		f.Command = "gpuprof tune e3nn --knob layout"
 	}
 	f.Caveats = append(f.Caveats, "a copy can be hidden only behind work that does not need its data")
 	return []Finding{f}

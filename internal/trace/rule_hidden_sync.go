@@ -33,9 +33,9 @@ func (c *ruleContext) hiddenSync() []Finding {
 	if copies == 0 {
 		return nil
 	}
-	_, host := c.hostTime(pageable)
+	_, host, when := c.hostTime(pageable)
 	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", plural(copies, "copy", "copies"), c.perStep(host)))
+	f := c.finding(cl, fmt.Sprintf("%s to pageable host memory block the program for %s", plural(copies, "copy", "copies"), c.perStep(when)))
 	f.Evidence["copies"] = copies
 	f.Evidence["copies_in_item"] = inItem
 	f.Evidence["copies_in_data_dependent_shape"] = inShape
@@ -47,7 +47,6 @@ func (c *ruleContext) hiddenSync() []Finding {
 		f.Sites = all.top()
 	}
 	f.Knob = `keep results on the device and read them every N steps; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
-	f.Command = "gpuprof tune gruflow --knob item_reads"
 	switch {
 	case inItem+inShape == copies:
 		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")

@@ -28,16 +28,15 @@ func (c *ruleContext) item() []Finding {
 			all++
 		}
 	}
-	_, host := c.hostTime(own)
+	_, host, when := c.hostTime(own)
 	cl := c.claimHost(c.goneWith(own))
-	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", plural(reads, "read", "reads"), c.perStep(host)))
+	f := c.finding(cl, fmt.Sprintf("%s of single values from the device (.item() and the like) make the program wait %s", plural(reads, "read", "reads"), c.perStep(when)))
 	f.Evidence["reads"] = reads
 	f.Evidence["reads_step"] = float64(reads) / float64(c.steps)
 	f.Evidence["reads_without_wait"] = max(0, all-reads)
 	f.Evidence["host_ns"] = host
 	f.Sites = sites.top()
 	f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
-	f.Command = "gpuprof tune gruflow --knob item_reads"
 	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}
 }

@@ -66,7 +66,6 @@ func (c *ruleContext) launchBound() []Finding {
 	f.Evidence["median_launch_ns"] = call
 	f.Sites = c.launchSites(bound)
 	f.Knob = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; foreach=True or fused=True in the optimizer; larger batches`
-	f.Command = "gpuprof tune e3nn --knob impl,batch"
 	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of Python between the steps; shapes must not change from step to step")
 	return []Finding{f}
 }
@@ -79,7 +78,7 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 	if c.stepped() {
 		for i := range c.x.Steps {
 			if st := &c.x.Steps[i]; !st.Dropped {
-				whole = append(whole, d.steady.Within(Span{st.Host.Start, c.stepEnd(i)}).hull())
+				whole = append(whole, d.steady.Within(st.Window).hull())
 			}
 		}
 	} else {
@@ -103,15 +102,6 @@ func (c *ruleContext) boundWindows(d *ruleDevice) []window {
 		}
 	}
 	return out
-}
-
-// stepEnd is where the time of a step ends: where the next one begins, so that
-// no window overlaps another.
-func (c *ruleContext) stepEnd(i int) int64 {
-	if i+1 < len(c.x.Steps) {
-		return min(max(c.x.Steps[i].Full.End, c.x.Steps[i].Host.End), max(c.x.Steps[i+1].Host.Start, c.x.Steps[i].Host.End))
-	}
-	return c.x.Steps[i].Full.End
 }
 
 // hull is the shortest span around a set.

@@ -50,7 +50,7 @@ func (c *ruleContext) pageableH2D() []Finding {
 		})
 	}
 	c.copyNS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("%s from pageable memory to the device take %s", plural(copies, "copy", "copies"), c.perStep(gpu)))
+	f := c.finding(cl, fmt.Sprintf("%s from pageable memory to the device take %s", plural(copies, "copy", "copies"), c.perStep(c.under(pick))))
 	f.Evidence["copies"] = copies
 	f.Evidence["bytes"] = bytes
 	f.Evidence["gpu_ns"] = gpu
@@ -60,7 +60,6 @@ func (c *ruleContext) pageableH2D() []Finding {
 	f.Evidence["pinned_copies"] = pinned
 	f.Sites = s.top()
 	f.Knob = "DataLoader(..., pin_memory=True), or tensor.pin_memory() once, and tensor.to(device, non_blocking=True)"
-	f.Command = "gpuprof tune collate --knob pinned"
 	if rate > 0 {
 		f.Evidence["pinned_bytes_per_s"] = rate * 1e9
 		f.Caveats = append(f.Caveats, "pinning memory costs time too: pin once and reuse, or let the loader's thread do it")

@@ -84,7 +84,7 @@ func (c *ruleContext) noTF32() []Finding {
 		return e.first(e.Total() * (tensorGain - 1) / tensorGain)
 	})
 	c.tf32NS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.perStep(p.of(precFP32))))
+	f := c.finding(cl, fmt.Sprintf("FP32 matrix products run on the ordinary cores for %s although the device has TF32", c.perStep(c.under(pick))))
 	f.Evidence["kernels"] = p.count[precFP32]
 	f.Evidence["gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
@@ -92,7 +92,6 @@ func (c *ruleContext) noTF32() []Finding {
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = c.gpuSites(pick)
 	f.Knob = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
-	f.Command = "gpuprof tune e3nn --knob precision"
 	f.Caveats = append(f.Caveats, "TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (8), products limited by memory gain less")
 	if p.of(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
@@ -123,7 +122,7 @@ func (c *ruleContext) noAMP() []Finding {
 		taken := all.And(c.l.Claimed(d.Device))
 		return all.Minus(taken).first(limit - taken.Total())
 	})
-	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.perStep(fp32+tf)))
+	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.perStep(c.under(either))))
 	f.Evidence["kernels"] = p.count[precFP32] + p.count[precTF32]
 	f.Evidence["fp32_gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
 	f.Evidence["fp32_conv_ns"] = p.ns[matmul{matmulConv, precFP32}]
@@ -132,7 +131,6 @@ func (c *ruleContext) noAMP() []Finding {
 	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
 	f.Sites = c.gpuSites(either)
 	f.Knob = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`
-	f.Command = "gpuprof tune e3nn --knob precision"
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
 	}

@@ -49,7 +49,6 @@ func (c *ruleContext) smallGrid() []Finding {
 		}
 		f.Sites = s.top()
 		f.Knob = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"
-		f.Command = "gpuprof tune e3nn --knob batch"
 		f.Caveats = append(f.Caveats, "no time claimed: what more blocks would gain depends on how the work can be split; a profiler of kernels can say")
 		return []Finding{f}
 	}

@@ -143,13 +143,12 @@ func (c *ruleContext) traceQuality() []Finding {
 	}
 	var muted []string
 	for _, id := range slices.Sorted(maps.Keys(c.withheld)) {
-		if n := c.withheld[id]; n > 0 {
+		if lost := c.withheld[id]; lost.Total() > 0 {
 			muted = append(muted, id)
-			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.perStep(n)))
+			f.Caveats = append(f.Caveats, fmt.Sprintf("suppressed: %s would have claimed up to %s", id, c.perStep(lost)))
 		}
 	}
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
 	f.Knob = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off for the question of launches"
-	f.Command = "gpuprof analyze NEW.json"
 	return []Finding{f}
 }

@@ -87,7 +87,7 @@ type ruleContext struct {
 	launches map[int32][]int64
 	tf32NS   int64            // claimed by no-tf32
 	copyNS   int64            // claimed by pageable-h2d
-	withheld map[string]int64 // by rule, on the device where it is most
+	withheld map[string]Spans // by rule, on the device where it is most
 }
 
 // ruleDevice is a device as the rules see it.
@@ -103,7 +103,7 @@ type ruleDevice struct {
 }
 
 func newRuleContext(x *Index, l *Ledger) *ruleContext {
-	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]int64{}}
+	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]Spans{}}
 	c.names = describeRuleNames(x.T)
 	c.lived = x.lived()
 	for _, d := range x.Devices {
@@ -151,7 +151,9 @@ func (c *ruleContext) claimHost(want func(*ruleDevice) Spans) claim {
 func (c *ruleContext) withhold(d *ruleDevice, want Spans) {
 	lost := d.Starved.And(want).And(d.steady).Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
-	c.withheld[c.rule.id] = max(c.withheld[c.rule.id], lost.Total())
+	if lost.Total() > c.withheld[c.rule.id].Total() {
+		c.withheld[c.rule.id] = lost
+	}
 }
 
 // claimGPU claims for each device what want gives, which no operation outside
@@ -197,14 +199,14 @@ func (c *ruleContext) grant(of func(*ruleDevice) Spans) claim {
 func (c *ruleContext) finding(cl claim, what string) Finding {
 	f := Finding{
 		Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps,
-		Title: what, Evidence: map[string]any{}, Sites: []Site{}, Caveats: []string{}, Spans: cl.spans,
+		Title: what, Evidence: map[string]any{}, Sites: []Site{}, Caveats: []string{}, Spans: cl.spans, device: cl.device,
 	}
 	if c.span > 0 {
 		f.Share = float64(cl.ns) / float64(c.span)
 	}
 	f.Severity = SeverityOf(f.ClaimNS, f.Share)
 	if cl.ns > 0 {
-		f.Title += ", which costs up to " + c.perStep(cl.ns)
+		f.Title += ", which costs up to " + c.perStep(cl.spans)
 	}
 	if cl.ns > 0 && len(c.devices) > 1 && cl.device >= 0 {
 		f.Evidence["device"] = c.t.Devices[cl.device].ID
@@ -226,7 +228,7 @@ func (c *ruleContext) stepRange() (low, high int64) {
 	}
 	for i := range c.x.Steps {
 		if s := &c.x.Steps[i]; !s.Dropped {
-			n := s.Host.Len()
+			n := s.Window.Len()
 			if low == 0 || n < low {
 				low = n
 			}

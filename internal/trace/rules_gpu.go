@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -9,7 +10,7 @@ import (
 // their launch where that is known, for a device may still be busy with the
 // dropped step when the next one begins.
 func (c *ruleContext) findOwn(d *ruleDevice) {
-	var in Span // the steady stretch found last: most operations lie where the one before did
+	var in Span // the stretch of steps found last: most operations lie where the one before did
 	d.mine = make([]bool, len(d.Ops))
 	for i, g := range d.Ops {
 		op := &c.t.GPU[g]
@@ -18,7 +19,7 @@ func (c *ruleContext) findOwn(d *ruleDevice) {
 			at = c.t.Host[op.Launch].Start
 		}
 		if at < in.Start || at >= in.End {
-			s := c.x.Steady.around(at)
+			s := c.x.called.around(at)
 			if len(s) == 0 {
 				continue
 			}
@@ -80,6 +81,22 @@ func (c *ruleContext) named(m nameMark) bool {
 	return false
 }
 
+// under is when operations of the steps that count which pick chooses are under
+// way, on the device where that is longest.
+func (c *ruleContext) under(pick func(g int32) bool) Spans {
+	by := map[int]Spans{}
+	for _, d := range c.devices {
+		var v []Span
+		for i, g := range d.Ops {
+			if d.mine[i] && pick(g) {
+				v = append(v, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
+			}
+		}
+		by[d.Device] = UnionOf(v).And(c.x.Steady)
+	}
+	return longest(by)
+}
+
 // exclusives is exclusive for every device, by index into T.Devices.
 func (c *ruleContext) exclusives(pick func(g int32) bool) map[int]Spans {
 	out := map[int]Spans{}
@@ -89,14 +106,19 @@ func (c *ruleContext) exclusives(pick func(g int32) bool) map[int]Spans {
 	return out
 }
 
-// most is the longest total of a set of spans per device.
-func most(by map[int]Spans) int64 {
-	var n int64
-	for _, s := range by {
-		n = max(n, s.Total())
+// longest is the longest of sets of spans by device.
+func longest(by map[int]Spans) Spans {
+	var out Spans
+	for _, device := range slices.Sorted(maps.Keys(by)) {
+		if by[device].Total() > out.Total() {
+			out = by[device]
+		}
 	}
-	return n
+	return out
 }
+
+// most is the total of the longest of sets of spans by device.
+func most(by map[int]Spans) int64 { return longest(by).Total() }
 
 // steadyOps calls f for every operation of the steady steps.
 func (c *ruleContext) steadyOps(f func(d *ruleDevice, g int32, op *GPU)) {

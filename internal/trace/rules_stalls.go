@@ -239,13 +239,17 @@ func (c *ruleContext) findBlockers() []blocker {
 	return out
 }
 
-// hostTime is the time of the calls of the waits that ok picks, each call once.
-func (c *ruleContext) hostTime(ok func(*stall) bool) (calls int, ns int64) {
+// hostTime is the time of the calls of the waits that ok picks, each call once,
+// and when any of them was under way.
+func (c *ruleContext) hostTime(ok func(*stall) bool) (calls int, ns int64, when Spans) {
 	last := int32(-1)
+	var v []Span
 	for i := range c.stalls {
 		if s := &c.stalls[i]; ok(s) && s.host != last {
-			calls, ns, last = calls+1, ns+c.t.Host[s.host].Dur(), s.host
+			h := &c.t.Host[s.host]
+			calls, ns, last = calls+1, ns+h.Dur(), s.host
+			v = append(v, Span{h.Start, h.End})
 		}
 	}
-	return calls, ns
+	return calls, ns, UnionOf(v)
 }

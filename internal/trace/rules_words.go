@@ -7,16 +7,29 @@ import (
 	"strings"
 )
 
-// perStep words a total over the steady steps as a time a step.
-func (c *ruleContext) perStep(ns int64) string {
-	if c.stepped() {
-		return duration(ns/c.steps) + " a step"
-	}
-	return duration(ns) + " over the trace"
+// perStep words instants of the steps that count as a time per step. It takes
+// instants, not a sum of durations: what ran side by side counts once, so no
+// time per step is longer than the step.
+func (c *ruleContext) perStep(when Spans) string {
+	return duration(when.And(c.x.Steady).Total()/c.steps) + " " + perStepWord(c.stepped())
 }
 
-// stepped says whether the trace has steps; without any, times are totals.
-func (c *ruleContext) stepped() bool { return len(c.x.Steps) > 0 && c.x.StepSource != wholeTrace }
+// share is the part of the step that instants take, in percent.
+func (c *ruleContext) share(when Spans) float64 {
+	return percent(when.And(c.x.Steady).Total(), c.span)
+}
+
+// whole is what shares are of.
+func (c *ruleContext) whole() string {
+	if c.stepped() {
+		return "the step"
+	}
+	return "the recording window"
+}
+
+// stepped says whether the trace has steps; without any, times are of the
+// recording window.
+func (c *ruleContext) stepped() bool { return c.x.Stepped() }
 
 // wholeTrace is the step source of a trace without steps.
 const wholeTrace = "whole trace"
@@ -151,7 +164,7 @@ func (c *ruleContext) outerOp(h int32) string {
 func shortName(s string) string {
 	s = strings.TrimPrefix(s, "void ")
 	if i := strings.IndexAny(s, "<("); i > 0 {
-		s = s[:i]
+		s = strings.TrimSpace(s[:i])
 	}
 	return s
 }

@@ -14,7 +14,11 @@ type StepSpan struct {
 	Host Span // as recorded
 	// Full is Host with its end extended to the end of the last device
 	// operation launched inside it.
-	Full    Span
+	Full Span
+	// Window is the time that counts as the step's own: from its start on the
+	// host, or the end of Full of the steps before where that is later, to the
+	// end of Full. Windows are disjoint, so they add up to what steps take.
+	Window  Span
 	Lane    uint32
 	Dropped bool // not part of findings
 }
@@ -37,6 +41,7 @@ func (x *Index) findSteps() {
 		if x.Span.Len() == 0 {
 			x.Steady = nil
 		}
+		x.called = x.Steady
 		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure; call profiler.step() once an iteration, or name iterations with record_function or NVTX")
 		return
 	}
@@ -47,7 +52,31 @@ func (x *Index) findSteps() {
 	} else {
 		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out; record at least three")
 	}
-	x.Steady = x.union(func(s *StepSpan) bool { return !s.Dropped })
+	kept := func(s *StepSpan) bool { return !s.Dropped }
+	x.called = x.union(kept)
+	if x.Steady = x.windows(kept, math.MinInt64); len(x.Steady) == 0 {
+		x.Steady = x.windows(kept, x.Steps[0].Host.End)
+	}
+}
+
+// windows gives every step its window and returns those of the steps that ok
+// accepts. Where steps launch nothing and the device outlasts them all, no time
+// is theirs: then the first one ends at first, not with its device work.
+func (x *Index) windows(ok func(*StepSpan) bool, first int64) Spans {
+	var out []Span
+	done := int64(math.MinInt64)
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		start := max(s.Host.Start, done)
+		done = max(done, s.Full.End)
+		if i == 0 && first > math.MinInt64 {
+			done = first
+		}
+		if s.Window = (Span{start, max(start, done)}); ok(s) && s.Window.Len() > 0 {
+			out = append(out, s.Window)
+		}
+	}
+	return UnionOf(out)
 }
 
 // union is the time of the steps that ok accepts, each up to the next one.

@@ -42,7 +42,7 @@ func TestSteps(t *testing.T) {
 			b.launch("a", 900, 5, 950, 1500).launch("b", 1900, 5, 2100, 2200).launch("c", 2900, 5, 2950, 3400)
 		}, "ProfilerStep", []step{
 			{"ProfilerStep#0", 0, 990, 1500, true}, {"ProfilerStep#1", 1000, 1990, 2200, false}, {"ProfilerStep#2", 2000, 2990, 3400, false},
-		}, Spans{{1000, 3400}}, ""},
+		}, Spans{{1500, 3400}}, ""},
 		{"launches between steps are of none", func(b *builder) {
 			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 500)
 			b.launch("a", 700, 5, 750, 800)

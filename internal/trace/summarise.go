@@ -10,8 +10,8 @@ import (
 
 // Summarise indexes traces, the ranks of one job or a single file, asks the
 // rules for findings and puts everything into one analysis. rules may be nil.
-// Figures of devices, operators, kernels, copies and calls are of the whole
-// trace; findings and ranks are of its steady part.
+// Totals of devices, operators, kernels, copies and calls are of the whole
+// trace; findings, ranks and what is said per step are of its steady part.
 func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Finding) (*Analysis, error) {
 	indexes := make([]*Index, len(inputs))
 	for i, t := range inputs {
@@ -29,15 +29,21 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 	a := &Analysis{
 		SchemaVersion: SchemaVersion,
 		Inputs:        []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
-		Findings: []Finding{}, Warnings: []Warning{},
+		Explained: []Explanation{}, Findings: []Finding{}, Warnings: []Warning{},
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
+	a.Step = meanStep(indexes)
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
+	steps := 0
 	for i, x := range indexes {
+		steps += x.SteadySteps()
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("summarising %s: %w", x.T.Path, err)
 		}
 		t := x.T
+		if i == 0 && (len(t.Program.Command) > 0 || t.Program.CPUs > 0) {
+			a.Program = &t.Program
+		}
 		a.Inputs = append(a.Inputs, Input{Path: t.Path, Kind: t.Format, Events: t.Events, Rank: t.Rank, Truncated: t.Truncated})
 		if i == 0 {
 			a.StepSource = x.StepSource
@@ -55,9 +61,13 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 		a.addWarnings(x, len(indexes) > 1)
 	}
 	a.Kernels = append(a.Kernels, kernels.list()...)
-	a.Operators = append(a.Operators, operators.list()...)
-	a.Modules = modules.list()
+	a.Operators = append(a.Operators, operators.list(steps)...)
+	a.Modules = modules.list(steps)
 	a.Ranks = rankTimes(indexes)
+	a.explain(indexes)
+	for i := range a.Findings {
+		a.Findings[i].Command = a.measureCommand()
+	}
 	slices.SortStableFunc(a.Findings, func(p, q Finding) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
 	return a, nil
 }
@@ -70,17 +80,17 @@ func (a *Analysis) addSteps(input int, x *Index) {
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		st := StepTime{
-			Name: s.Name, Input: input, Device: -1, StartNS: s.Host.Start, DurNS: s.Full.Len(), HostDurNS: s.Host.Len(),
+			Name: s.Name, Input: input, Device: -1, StartNS: s.Window.Start, DurNS: s.Window.Len(), HostNS: s.Host.Start, HostDurNS: s.Host.Len(),
 			LoaderNS: loader.TotalIn(s.Host), Dropped: s.Dropped,
 		}
 		if d != nil {
 			st.Device = x.deviceID(d.Device)
-			st.BusyNS = d.Busy.TotalIn(s.Full)
-			st.KernelNS = d.Kernel.TotalIn(s.Full)
-			st.StarvedNS = d.Starved.TotalIn(s.Full)
-			st.QueuedNS = d.Queued.TotalIn(s.Full)
-			st.UnknownNS = d.Unknown.TotalIn(s.Full)
-			st.Classes = d.ClassesIn(s.Full)
+			st.BusyNS = d.Busy.TotalIn(s.Window)
+			st.KernelNS = d.Kernel.TotalIn(s.Window)
+			st.StarvedNS = d.Starved.TotalIn(s.Window)
+			st.QueuedNS = d.Queued.TotalIn(s.Window)
+			st.UnknownNS = d.Unknown.TotalIn(s.Window)
+			st.Classes = d.ClassesIn(s.Window)
 		}
 		a.Steps = append(a.Steps, st)
 	}
@@ -134,6 +144,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 			StarvedNS: d.Starved.Total(), QueuedNS: d.Queued.Total(), UnknownNS: d.Unknown.Total(),
 			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
 		}
+		acc.Step = x.steadyParts(d).over(float64(x.SteadySteps()))
 		acc.IdleNS = acc.SpanNS - acc.BusyNS
 		if d.Device < len(x.T.Devices) {
 			dev := &x.T.Devices[d.Device]

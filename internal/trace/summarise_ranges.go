@@ -33,7 +33,11 @@ func (r *rangeSums) addOperators(x *Index) {
 	}
 	for i := range t.GPU {
 		if op := x.gpuOp[i]; op >= 0 {
-			sums[t.Host[op].Name].GPUNS += t.GPU[i].Dur()
+			s := &sums[t.Host[op].Name]
+			s.GPUNS += t.GPU[i].Dur()
+			if x.ofSteps(int32(i)) {
+				s.StepGPUNS += t.GPU[i].Dur()
+			}
 		}
 	}
 	r.merge(x, sums, func(id NameID) string { return t.Name(id) })
@@ -66,10 +70,23 @@ func (r *rangeSums) addModules(x *Index) {
 			last, module = at, x.moduleOf(at)
 		}
 		if module >= 0 {
-			sums[t.Host[module].Name].GPUNS += t.GPU[i].Dur()
+			s := &sums[t.Host[module].Name]
+			s.GPUNS += t.GPU[i].Dur()
+			if x.ofSteps(int32(i)) {
+				s.StepGPUNS += t.GPU[i].Dur()
+			}
 		}
 	}
 	r.merge(x, sums, x.moduleLabel())
+}
+
+// ofSteps says whether a device operation was launched in the steps that count;
+// where the launch is unknown, whether it began there.
+func (x *Index) ofSteps(gpu int32) bool {
+	if l := x.T.GPU[gpu].Launch; l >= 0 {
+		return x.InSteady(x.T.Host[l].Start)
+	}
+	return x.InSteady(x.T.GPU[gpu].Start)
 }
 
 // rangeWalk goes through ranges in the order of their starts, those that
@@ -88,6 +105,7 @@ type rangeWalk struct {
 type openRange struct {
 	host         int32
 	covered, end int64
+	ofSteps      bool // it began in the steps that count
 }
 
 func (w *rangeWalk) count(i int32) {
@@ -100,24 +118,30 @@ func (w *rangeWalk) count(i int32) {
 	for len(w.stack) > 0 && w.stack[len(w.stack)-1].host != outer {
 		w.stack = w.stack[:len(w.stack)-1]
 	}
-	from, to := h.Start, h.End
+	from, to, ofSteps := h.Start, h.End, x.InSteady(h.Start)
 	if len(w.stack) > 0 {
 		top := &w.stack[len(w.stack)-1]
 		to = min(to, top.end)
 		from = min(max(from, top.covered), to)
 		top.covered = max(top.covered, to)
 		w.sums[x.T.Host[outer].Name].SelfNS -= to - from
+		if top.ofSteps {
+			w.sums[x.T.Host[outer].Name].StepSelfNS -= to - from
+		}
 	}
 	s := &w.sums[h.Name]
 	s.Count++
 	s.SelfNS += to - from
+	if ofSteps {
+		s.StepSelfNS += to - from
+	}
 	if s.Count == 1 || to-from > s.longest {
 		s.longest, s.host = to-from, i
 	}
 	if !w.within(h.Name) {
 		s.HostNS += to - from
 	}
-	w.stack = append(w.stack, openRange{i, from, to})
+	w.stack = append(w.stack, openRange{i, from, to, ofSteps})
 }
 
 // within says whether a range of the name is open: time inside it counts once.
@@ -167,6 +191,8 @@ func (r *rangeSums) merge(x *Index, sums []tally, label func(NameID) string) {
 		o.HostNS += s.HostNS
 		o.SelfNS += s.SelfNS
 		o.GPUNS += s.GPUNS
+		o.StepSelfNS += s.StepSelfNS
+		o.StepGPUNS += s.StepGPUNS
 		if o.Where == "" && s.Count > 0 {
 			if where := x.Site(s.host); isFrame(where) {
 				o.Where = where
@@ -175,10 +201,13 @@ func (r *rangeSums) merge(x *Index, sums []tally, label func(NameID) string) {
 	}
 }
 
-// list is the sums, the most time on the device first, then on the host.
-func (r *rangeSums) list() []OperatorTime {
+// list is the sums, the most time on the device first, then on the host; those
+// of the steps that count are divided by their number.
+func (r *rangeSums) list(steps int) []OperatorTime {
 	out := make([]OperatorTime, 0, len(r.byName))
 	for _, o := range r.byName {
+		o.StepSelfNS /= int64(max(steps, 1))
+		o.StepGPUNS /= int64(max(steps, 1))
 		out = append(out, *o)
 	}
 	slices.SortFunc(out, func(a, b OperatorTime) int {

@@ -1,9 +1,6 @@
 package trace
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // waitShare is how much less of the steady time than the others a rank must
 // spend in communication to be called the one they wait for.
@@ -20,7 +17,7 @@ func rankTimes(indexes []*Index) []RankTime {
 			if d.Kernels == 0 {
 				continue
 			}
-			inside := x.Steady.Within(d.Window)
+			inside, steps := x.Steady.Within(d.Window), int64(x.SteadySteps())
 			in := func(set Spans) (ns int64) {
 				for _, w := range inside {
 					ns += set.TotalIn(w)
@@ -28,10 +25,10 @@ func rankTimes(indexes []*Index) []RankTime {
 				return ns
 			}
 			r := RankTime{
-				Rank: x.T.Rank, Input: i, Device: x.deviceID(d.Device), StepNS: x.medianStep(),
-				ComputeNS: in(d.Compute), CommNS: in(d.Comm),
-				ExposedCommNS: in(d.Kernel) - in(d.Compute), // kernels are one or the other, or both at once
-				IdleNS:        inside.Total() - in(d.Busy),
+				Rank: x.T.Rank, Input: i, Device: x.deviceID(d.Device), StepNS: x.Steady.Total() / steps,
+				ComputeNS: in(d.Compute) / steps, CommNS: in(d.Comm) / steps,
+				ExposedCommNS: (in(d.Kernel) - in(d.Compute)) / steps, // kernels are one or the other, or both at once
+				IdleNS:        (x.Steady.Total() - in(d.Busy)) / steps,
 			}
 			if len(x.Devices) > 1 || r.Rank < 0 {
 				r.Rank = max(r.Rank, 0) + len(out)
@@ -40,7 +37,7 @@ func rankTimes(indexes []*Index) []RankTime {
 				communicating++
 			}
 			out = append(out, r)
-			steady = append(steady, inside.Total())
+			steady = append(steady, r.StepNS)
 		}
 	}
 	if len(indexes) < 2 && communicating < 2 || len(out) < 2 {
@@ -73,20 +70,6 @@ func markStraggler(ranks []RankTime, steady []int64) {
 	if wait := middle(others) - ranks[least].CommNS; float64(wait) >= waitShare*float64(steady[least]) && wait > 0 {
 		ranks[least].Straggler = true
 	}
-}
-
-// medianStep is the median length on the host of the steps that count, 0
-// without steps. Steps extended to their last device operation overlap, and so
-// would say more than the program takes.
-func (x *Index) medianStep() int64 {
-	var v []int64
-	for i := range x.Steps {
-		if s := &x.Steps[i]; !s.Dropped {
-			v = append(v, s.Host.Len())
-		}
-	}
-	slices.SortFunc(v, cmp.Compare[int64])
-	return middle(v)
 }
 
 // middle is the median of sorted values, 0 of none.

@@ -35,17 +35,17 @@ func TestOperators(t *testing.T) {
 	b.host(Op, "aten::to", 700, 800).host(Op, "aten::to", 710, 790)
 	a := summarise(t, nil, b)
 	want := []OperatorTime{
-		{Name: "aten::addmm", Count: 1, HostNS: 100, SelfNS: 100, GPUNS: 100, Where: "train.py(5): step"},
-		{Name: "aten::add", Count: 1, HostNS: 100, SelfNS: 100, GPUNS: 10, Where: "train.py(5): step"},
-		{Name: "aten::linear", Count: 1, HostNS: 200, SelfNS: 100, Where: "train.py(5): step"},
-		{Name: "aten::to", Count: 2, HostNS: 100, SelfNS: 100, Where: "train.py(5): step"},
+		{Name: "aten::addmm", Count: 1, HostNS: 100, SelfNS: 100, GPUNS: 100, StepSelfNS: 100, StepGPUNS: 100, Where: "train.py(5): step"},
+		{Name: "aten::add", Count: 1, HostNS: 100, SelfNS: 100, GPUNS: 10, StepSelfNS: 100, StepGPUNS: 10, Where: "train.py(5): step"},
+		{Name: "aten::linear", Count: 1, HostNS: 200, SelfNS: 100, StepSelfNS: 100, Where: "train.py(5): step"},
+		{Name: "aten::to", Count: 2, HostNS: 100, SelfNS: 100, StepSelfNS: 100, Where: "train.py(5): step"},
 	}
 	if diff := cmp.Diff(want, a.Operators); diff != "" {
 		t.Error(diff)
 	}
 	modules := []OperatorTime{
-		{Name: "Linear_0", Count: 1, HostNS: 310, SelfNS: 310, GPUNS: 100, Where: "train.py(5): step"},
-		{Name: "Net_0", Count: 1, HostNS: 900, SelfNS: 590, GPUNS: 10, Where: "train.py(5): step"},
+		{Name: "Linear_0", Count: 1, HostNS: 310, SelfNS: 310, GPUNS: 100, StepSelfNS: 310, StepGPUNS: 100, Where: "train.py(5): step"},
+		{Name: "Net_0", Count: 1, HostNS: 900, SelfNS: 590, GPUNS: 10, StepSelfNS: 590, StepGPUNS: 10, Where: "train.py(5): step"},
 	}
 	if diff := cmp.Diff(modules, a.Modules); diff != "" {
 		t.Error(diff)
@@ -188,11 +188,11 @@ func rankTrace(rank int, compute, wait int64) *builder {
 // TestStraggler: the rank that waits least is the one the others wait for.
 func TestStraggler(t *testing.T) {
 	a := summarise(t, nil, rankTrace(0, 300, 500), rankTrace(1, 780, 20), rankTrace(2, 320, 480))
-	// Two steady steps each; 20 ns of each all-reduce lie under computation.
+	// Of each step 20 ns of the all-reduce lie under computation.
 	want := []RankTime{
-		{Rank: 0, Input: 0, StepNS: 1000, ComputeNS: 600, CommNS: 1040, ExposedCommNS: 1000, IdleNS: 2000 - 190 - 1600},
-		{Rank: 1, Input: 1, StepNS: 1000, ComputeNS: 1560, CommNS: 80, ExposedCommNS: 40, IdleNS: 2000 - 190 - 1600, Straggler: true},
-		{Rank: 2, Input: 2, StepNS: 1000, ComputeNS: 640, CommNS: 1000, ExposedCommNS: 960, IdleNS: 2000 - 190 - 1600},
+		{Rank: 0, Input: 0, StepNS: 1000, ComputeNS: 300, CommNS: 520, ExposedCommNS: 500, IdleNS: 1000 - 800},
+		{Rank: 1, Input: 1, StepNS: 1000, ComputeNS: 780, CommNS: 40, ExposedCommNS: 20, IdleNS: 1000 - 800, Straggler: true},
+		{Rank: 2, Input: 2, StepNS: 1000, ComputeNS: 320, CommNS: 500, ExposedCommNS: 480, IdleNS: 1000 - 800},
 	}
 	if diff := cmp.Diff(want, a.Ranks); diff != "" {
 		t.Error(diff)

@@ -131,6 +131,15 @@ type MemoryEvent struct {
 	Lane      uint32
 }
 
+// StreamWait is a call that makes a stream wait for an event, where the
+// profiler recorded which one.
+type StreamWait struct {
+	Corr   int64 // correlation id of the call
+	Record int64 // correlation id of the call that recorded the event, 0 unknown
+	Stream int64 // that waits
+	On     int64 // the stream that the event was recorded on, -1 unknown
+}
+
 // Format is a kind of trace file.
 type Format string
 
@@ -144,6 +153,15 @@ const (
 type Warning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
+}
+
+// Program is what `gpuprof run --` knows of the program it recorded.
+type Program struct {
+	Command []string `json:"command"` // as it was started; empty unknown
+	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
+	Dir     string   `json:"dir"`     // the folder of the recording
+	// Traces is how many processes of it were recorded there: they share the CPUs.
+	Traces int `json:"traces"`
 }
 
 // Trace is one file, read. Readers fill it and call Finish.
@@ -161,9 +179,12 @@ type Trace struct {
 	Host   []Host
 	GPU    []GPU
 	Memory []MemoryEvent
+	Waits  []StreamWait // none where the profiler did not record them
 	// Stacks are call stacks that came with events, outermost frame first,
 	// frames separated by ';'.
 	Stacks []string
+
+	Program Program // that was recorded, where the recording says
 
 	Truncated bool // the file ended early; what was read is here
 	// Inflated says that the profiler recorded Python frames or its own

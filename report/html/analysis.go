@@ -29,6 +29,8 @@ type analysisView struct {
 	Verdict      string
 	Findings     []traceFinding
 	Warnings     []trace.Warning
+	Explained    []string
+	WhereNote    string
 	Accounts     []*chart
 	Legend       []legendItem
 	AccountTable gridView
@@ -45,7 +47,10 @@ type analysisView struct {
 // give the timeline; without them it is left out.
 func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 	tones := classTones(a)
-	v := &analysisView{Warnings: cleanWarnings(a.Warnings), Findings: traceFindings(a), Verdict: traceVerdict(a)}
+	v := &analysisView{Warnings: cleanWarnings(a.Warnings), Findings: traceFindings(a), Verdict: traceVerdict(a), WhereNote: whereNote(a)}
+	for _, e := range a.Explained {
+		v.Explained = append(v.Explained, view.Clean(e.Text, 0))
+	}
 	for i := range a.Devices {
 		v.Accounts = append(v.Accounts, accountChart(a, i, tones))
 	}
@@ -96,23 +101,26 @@ func analysisMeta(a *trace.Analysis) string {
 		}
 	}
 	parts = append(parts, names...)
-	kept := 0
-	for _, s := range a.Steps {
-		if !s.Dropped {
-			kept++
-		}
-	}
-	if kept > 0 {
-		parts = append(parts, view.Plural(kept, "step")+" ("+view.Clean(a.StepSource, 60)+")")
-	}
-	if m := trace.MedianStep(a); m > 0 {
-		parts = append(parts, "median step "+ns(m))
+	if a.Step.Count > 0 {
+		parts = append(parts, fmt.Sprintf("mean step %s (%s to %s)", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS)),
+			view.Plural(a.Step.Count, "step")+" ("+view.Clean(a.StepSource, 60)+")")
+	} else {
+		parts = append(parts, "recording window "+ns(a.Step.NS)+" (no steps found)")
 	}
 	events := 0
 	for _, in := range a.Inputs {
 		events += in.Events
 	}
 	return strings.Join(append(parts, view.Plural(events, "event")), " · ")
+}
+
+// whereNote says what the bars of the devices are the parts of.
+func whereNote(a *trace.Analysis) string {
+	whole := fmt.Sprintf("the mean step of %s", ns(a.Step.NS))
+	if a.Step.Count == 0 {
+		whole = fmt.Sprintf("the recording window of %s", ns(a.Step.NS))
+	}
+	return "Every nanosecond of " + whole + " is busy (in one class), starved (the host had not launched the next operation yet), queued (launched, not running), unknown, or outside (before the device's first operation and after its last one). The parts add up to it."
 }
 
 func traceVerdict(a *trace.Analysis) string {
@@ -189,10 +197,8 @@ func figure(key string, v float64) string {
 // classTones gives the six classes that took most time a colour of their own.
 func classTones(a *trace.Analysis) map[trace.Class]int {
 	total := map[trace.Class]int64{}
-	for _, d := range a.Devices {
-		for c, v := range d.Classes {
-			total[c] += v
-		}
+	for c, v := range a.Step.Classes {
+		total[c] = v
 	}
 	order := trace.Classes()
 	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(total[y], total[x]) })

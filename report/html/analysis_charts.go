@@ -17,8 +17,16 @@ type part struct {
 }
 
 // states are the parts of a device's idle time.
-func states(starved, queued, unknown int64) []part {
-	return []part{{"starved", "s-starved", starved}, {"queued", "s-queued", queued}, {"unknown", "s-unknown", unknown}}
+func states(p *trace.Parts) []part {
+	var out []part
+	for _, idle := range p.Idle() {
+		class := "s-" + idle.Name
+		if idle.Name == "outside" {
+			class = "s-idle"
+		}
+		out = append(out, part{idle.Name, class, idle.NS})
+	}
+	return out
 }
 
 func classParts(classes map[trace.Class]int64, tones map[trace.Class]int) []part {
@@ -51,12 +59,13 @@ func (c *chart) bar(parts []part, whole int64, x, y, w, h float64) (words []stri
 	return words
 }
 
-// accountChart is one bar: all of a device's span.
+// accountChart is one bar: a device's mean step.
 func accountChart(a *trace.Analysis, i int, tones map[trace.Class]int) *chart {
 	d := a.Devices[i]
+	whole := d.Step.Total()
 	c := &chart{ID: fmt.Sprintf("account%d", i), Title: "Where " + deviceLabel(a, d) + "'s time went", W: chartWidth, H: 64}
-	c.text(0, 14, "start", "label", fmt.Sprintf("%s: %s in %s", deviceLabel(a, d), nsShare(d.BusyNS, d.SpanNS)+" busy", ns(d.SpanNS)))
-	words := c.bar(append(classParts(d.Classes, tones), states(d.StarvedNS, d.QueuedNS, d.UnknownNS)...), d.SpanNS, 0, 24, chartWidth, 34)
+	c.text(0, 14, "start", "label", fmt.Sprintf("%s: %s busy in %s %s", deviceLabel(a, d), nsShare(d.Step.BusyNS, whole), ns(whole), a.PerStep()))
+	words := c.bar(append(classParts(d.Step.Classes, tones), states(&d.Step)...), whole, 0, 24, chartWidth, 34)
 	c.Desc = strings.Join(words, ", ")
 	return c
 }
@@ -72,19 +81,12 @@ func deviceLabel(a *trace.Analysis, d trace.DeviceAccount) string {
 	return s
 }
 
+// classLegend is what the mean step is made of, in the colours of the bars.
 func classLegend(a *trace.Analysis, tones map[trace.Class]int) []legendItem {
-	total := map[trace.Class]int64{}
-	var whole, starved, queued, unknown int64
-	for _, d := range a.Devices {
-		whole, starved, queued, unknown = whole+d.SpanNS, starved+d.StarvedNS, queued+d.QueuedNS, unknown+d.UnknownNS
-		for c, v := range d.Classes {
-			total[c] += v
-		}
-	}
 	var out []legendItem
-	for _, p := range append(classParts(total, tones), states(starved, queued, unknown)...) {
+	for _, p := range append(classParts(a.Step.Classes, tones), states(&a.Step.Parts)...) {
 		if p.ns > 0 {
-			out = append(out, legendItem{p.class, p.name, nsShare(p.ns, whole)})
+			out = append(out, legendItem{p.class, p.name, ns(p.ns) + ", " + nsShare(p.ns, a.Step.NS)})
 		}
 	}
 	return out
@@ -105,7 +107,6 @@ func stepChart(a *trace.Analysis) (*chart, string, []legendItem) {
 	}
 	c := &chart{ID: "stepbars", Title: "Time of each step", W: chartWidth, H: float64(shown)*rowH + 8, Desc: "A bar a step, divided into busy, starved, queued, unknown and the rest."}
 	y := 4.0
-	median := trace.MedianStep(a)
 	for i := 0; i < len(a.Steps); i += stride {
 		s := a.Steps[i]
 		parts := stepParts(s)
@@ -118,7 +119,7 @@ func stepChart(a *trace.Analysis) (*chart, string, []legendItem) {
 		c.text(left+float64(s.DurNS)/float64(max(longest, 1))*(chartWidth-left-stepNotes)+6, y+rowH-6, "start", "axis-text", note)
 		y += rowH
 	}
-	note := "A step lasts until the last operation launched in it has ended; the median is " + ns(median) + "."
+	note := "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + ns(a.Step.NS) + "."
 	if stride > 1 {
 		note += fmt.Sprintf(" One step of every %d is drawn.", stride)
 	}
@@ -133,9 +134,9 @@ func stepParts(s trace.StepTime) []part {
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
 		return []part{{"data loader", "t4", s.LoaderNS}, {"rest", "s-idle", s.DurNS - s.LoaderNS}}
 	}
-	parts := append([]part{{"busy", "t0", s.BusyNS}}, states(s.StarvedNS, s.QueuedNS, s.UnknownNS)...)
-	rest := s.DurNS - s.BusyNS - s.StarvedNS - s.QueuedNS - s.UnknownNS
-	return append(parts, part{"outside", "s-idle", max(rest, 0)})
+	p := trace.Parts{StarvedNS: s.StarvedNS, QueuedNS: s.QueuedNS, UnknownNS: s.UnknownNS}
+	p.OutsideNS = max(s.DurNS-s.BusyNS-s.StarvedNS-s.QueuedNS-s.UnknownNS, 0)
+	return append([]part{{"busy", "t0", s.BusyNS}}, states(&p)...)
 }
 
 // overviewChart is the whole trace at a glance, and what print and pages
@@ -176,7 +177,8 @@ func (c *chart) deviceColumns(x *trace.Index, d *trace.DeviceTime, tones map[tra
 	w := float64(chartWidth) / columns
 	for k := range int64(columns) {
 		win := trace.Span{Start: x.Span.Start + longest*k/columns, End: x.Span.Start + longest*(k+1)/columns}
-		parts := append(classParts(d.ClassesIn(win), tones), states(d.Starved.Within(win).Total(), d.Queued.Within(win).Total(), d.Unknown.Within(win).Total())...)
+		idle := trace.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
+		parts := append(classParts(d.ClassesIn(win), tones), states(&idle)...)
 		at := y
 		for _, p := range parts {
 			if p.ns <= 0 {

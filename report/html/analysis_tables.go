@@ -13,9 +13,17 @@ import (
 const tableRows = 60
 
 func accountTable(a *trace.Analysis) gridView {
-	g := gridView{Heading: "Table of devices", Titles: []string{"device", "span", "busy", "starved", "queued", "unknown", "kernels", "linked", "utilisation of the steps"}}
+	g := gridView{Heading: "Table of devices", Caption: "Times " + a.PerStep() + "; the kernels are those of the whole recording.", Titles: []string{"device", "all", "busy"}}
+	for _, idle := range new(trace.Parts).Idle() {
+		g.Titles = append(g.Titles, idle.Name)
+	}
+	g.Titles = append(g.Titles, "kernels", "with a known launch")
 	for _, d := range a.Devices {
-		g.Rows = append(g.Rows, []string{deviceLabel(a, d), ns(d.SpanNS), ns(d.BusyNS), ns(d.StarvedNS), ns(d.QueuedNS), ns(d.UnknownNS), fmt.Sprint(d.Kernels), fmt.Sprint(d.Linked), view.Percent(d.Utilisation)})
+		row := []string{deviceLabel(a, d), ns(d.Step.Total()), ns(d.Step.BusyNS)}
+		for _, idle := range d.Step.Idle() {
+			row = append(row, ns(idle.NS))
+		}
+		g.Rows = append(g.Rows, append(row, fmt.Sprint(d.Kernels), fmt.Sprint(d.Linked)))
 	}
 	return g
 }
@@ -28,7 +36,7 @@ func analysisTables(a *trace.Analysis) []gridView {
 }
 
 func ranksTable(a *trace.Analysis) gridView {
-	g := gridView{ID: "ranks", Heading: "Ranks", Caption: "Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
+	g := gridView{ID: "ranks", Heading: "Ranks", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
 		Titles: []string{"rank", "step", "compute", "communication", "exposed", "idle", ""}}
 	for _, r := range a.Ranks {
 		note := ""
@@ -40,11 +48,14 @@ func ranksTable(a *trace.Analysis) gridView {
 	return g
 }
 
+// wholeRecording says what the tables of kernels and calls are sums of.
+const wholeRecording = "Totals of the whole recording, all steps and streams."
+
 func more(shown, all int, what string) string {
 	if all <= shown {
-		return ""
+		return wholeRecording
 	}
-	return fmt.Sprintf("The first %d of %d %s by time; all are in the data.", shown, all, what)
+	return wholeRecording + fmt.Sprintf(" The first %d of %d %s by time; all are in the data.", shown, all, what)
 }
 
 func kernelTable(a *trace.Analysis) gridView {
@@ -70,7 +81,7 @@ func operatorTable(id, heading string, ops []trace.OperatorTime) gridView {
 }
 
 func copyTable(a *trace.Analysis) gridView {
-	g := gridView{ID: "copies", Heading: "Copies", Titles: []string{"kind", "count", "bytes", "on the device", "in the host's calls", "rate"}}
+	g := gridView{ID: "copies", Heading: "Copies", Caption: wholeRecording, Titles: []string{"kind", "count", "bytes", "on the device", "in the host's calls", "rate"}}
 	for _, name := range slices.Sorted(maps.Keys(a.Copies)) {
 		c := a.Copies[name]
 		if c.Count == 0 {
@@ -86,7 +97,7 @@ func copyTable(a *trace.Analysis) gridView {
 }
 
 func syncTable(a *trace.Analysis) gridView {
-	g := gridView{ID: "syncs", Heading: "Synchronisation calls", Titles: []string{"call", "count", "host time"}}
+	g := gridView{ID: "syncs", Heading: "Synchronisation calls", Caption: wholeRecording, Titles: []string{"call", "count", "host time"}}
 	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
 		g.Rows = append(g.Rows, []string{view.Clean(name, 60), fmt.Sprint(a.Syncs[name].Count), ns(a.Syncs[name].HostNS)})
 	}

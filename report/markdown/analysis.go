@@ -27,21 +27,48 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis) error {
 		names = append(names, filepath.Base(in.Path))
 	}
 	d.printf("## %s\n\n", text(strings.Join(names, ", ")))
-	if m := trace.MedianStep(a); m > 0 {
-		d.printf("Median step %s (%s).\n\n", ns(m), text(a.StepSource))
-	}
+	d.printf("%s\n\n", text(stepText(a)))
+	title := stepTitle(a)
 	var rows [][]string
 	for _, dev := range a.Devices {
-		rows = append(rows, []string{fmt.Sprint(dev.ID), view.Clean(dev.Name, 60), ns(dev.SpanNS), share(dev.BusyNS, dev.SpanNS), share(dev.StarvedNS, dev.SpanNS),
-			share(dev.QueuedNS, dev.SpanNS), share(dev.UnknownNS, dev.SpanNS), fmt.Sprint(dev.Kernels)})
+		row := []string{fmt.Sprint(dev.ID), view.Clean(dev.Name, 60), ns(dev.Step.Total()), share(dev.Step.BusyNS, dev.Step.Total())}
+		for _, part := range dev.Step.Idle() {
+			row = append(row, share(part.NS, dev.Step.Total()))
+		}
+		rows = append(rows, append(row, fmt.Sprint(dev.Kernels)))
 	}
 	if len(rows) > 0 {
-		d.table(2, []string{"device", "name", "span", "busy", "starved", "queued", "unknown", "kernels"}, rows)
+		d.table(2, []string{"device", "name", title, "busy", "starved", "queued", "unknown", "outside", "kernels"}, rows)
+	}
+	rows = nil
+	for _, part := range a.Step.Shown(0) {
+		rows = append(rows, []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Clean(a.Most(part), 80)})
+	}
+	if len(rows) > 0 && len(a.Devices) > 0 {
+		d.table(1, []string{"of the " + title, "time", "share", "most of it"}, rows)
+	}
+	for _, e := range a.Explained {
+		d.printf("%s\n\n", text(e.Text))
 	}
 	d.findings(a)
 	d.traceWarnings(a.Warnings)
 	_, err := io.WriteString(w, d.b.String())
 	return err
+}
+
+// stepText says how long the mean step is, of how many steps.
+func stepText(a *trace.Analysis) string {
+	if a.Step.Count == 0 {
+		return "Recording window " + ns(a.Step.NS) + " (no steps found)."
+	}
+	return fmt.Sprintf("Mean step %s (%s to %s), %s (%s).", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS), view.Plural(a.Step.Count, "step"), a.StepSource)
+}
+
+func stepTitle(a *trace.Analysis) string {
+	if a.Step.Count == 0 {
+		return "window"
+	}
+	return "mean step"
 }
 
 func (d *doc) findings(a *trace.Analysis) {
@@ -57,7 +84,7 @@ func (d *doc) findings(a *trace.Analysis) {
 			d.printf("   - measure: %s\n", code(f.Command))
 		}
 		for _, s := range f.Sites {
-			d.printf("   - at %s, %s, %s\n", code(s.Where), view.Plural(s.Count, "time"), ns(s.NS))
+			d.printf("   - at %s, %s, %s in all\n", code(s.Where), view.Plural(s.Count, "time"), ns(s.NS))
 		}
 		for _, c := range f.Caveats {
 			d.printf("   - but %s\n", text(c))
@@ -75,20 +102,23 @@ func (d *doc) traceWarnings(ws []trace.Warning) {
 	}
 }
 
+// sentence begins with a capital.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 // WriteComparison writes what changed between two analyses of one program.
 func WriteComparison(w io.Writer, c *trace.Comparison) error {
 	d := &doc{}
-	d.printf("## A step took %s and takes %s\n\n", ns(c.StepOldNS), ns(c.StepNewNS))
+	d.printf("## %s\n\n", text(sentence(c.Headline(ns))))
 	for _, part := range []struct {
 		title   string
 		changes []trace.Change
-	}{{"class", c.Classes}, {"operator", c.Operators}} {
+	}{{"of the " + stepTitle(c.New), c.Classes}, {"operator, " + c.New.PerStep(), c.Operators}} {
 		var rows [][]string
 		for _, ch := range part.changes[:min(len(part.changes), 20)] {
 			rows = append(rows, []string{view.Clean(ch.Name, 80), ns(ch.OldNS), ns(ch.NewNS), ns(ch.NewNS - ch.OldNS)})
 		}
 		if len(rows) > 0 {
-			d.table(1, []string{part.title, "before, a step", "after", "change"}, rows)
+			d.table(1, []string{part.title, "before", "after", "change"}, rows)
 		}
 	}
 	for _, f := range c.Findings {

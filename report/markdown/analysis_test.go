@@ -17,7 +17,7 @@ func TestAnalysis(t *testing.T) {
 	if err := markdown.WriteAnalysis(&b, a); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## item-fires.json", "| device |", " item: ", "- measure: `gpuprof tune", "&lt;b&gt;"} {
+	for _, want := range []string{"## item-fires.json", "| device |", " item: ", "- measure: `gpuprof run -o NEW -- YOUR COMMAND", "&lt;b&gt;"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
 		}
@@ -34,7 +34,7 @@ func TestTraceComparison(t *testing.T) {
 	if err := markdown.WriteComparison(&b, trace.Compare(old, now)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## A step took", "**dataloader-stall**, gone"} {
+	for _, want := range []string{"## The mean step took", "**dataloader-stall**, gone"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
 		}

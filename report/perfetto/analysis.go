@@ -182,12 +182,8 @@ func (d *drawing) steps() {
 		if s.Input != d.input {
 			continue
 		}
-		dur := s.HostDurNS
-		if dur <= 0 {
-			dur = s.DurNS
-		}
-		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(dur, 0)}, name: view.Clean(s.Name, textLimit), args: []arg{
-			{"to the last device operation", nsText(s.DurNS)}, {"busy", nsText(s.BusyNS)}, {"kernels", nsText(s.KernelNS)},
+		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Clean(s.Name, textLimit), args: []arg{
+			{"on the host", nsText(s.HostDurNS)}, {"busy", nsText(s.BusyNS)}, {"kernels", nsText(s.KernelNS)},
 			{"starved", nsText(s.StarvedNS)}, {"queued", nsText(s.QueuedNS)}, {"unknown", nsText(s.UnknownNS)}}}
 		if s.LoaderNS > 0 {
 			m.args = append(m.args, arg{"waiting for data", nsText(s.LoaderNS)})

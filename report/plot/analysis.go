@@ -87,9 +87,12 @@ func classes(a *trace.Analysis) (*Figure, error) {
 		longest = max(longest, float64(p.ns)*1e-9)
 	}
 	unit, name := view.Scale(longest)
-	title := "time (" + name + ") of " + view.Seconds(float64(span)*1e-9) + " from the device's first to its last operation"
+	title := "time (" + name + ") of the mean step of " + view.Seconds(float64(span)*1e-9)
+	if a.Step.Count == 0 {
+		title = "time (" + name + ") of the recording window of " + view.Seconds(float64(span)*1e-9)
+	}
 	if len(a.Devices) > 1 {
-		title = fmt.Sprintf("time (%s) of %s on %d devices together, each from its first to its last operation", name, view.Seconds(float64(span)*1e-9), len(a.Devices))
+		title += fmt.Sprintf(", mean of %d devices", len(a.Devices))
 	}
 	p := newPlot(title, "")
 	sh := &shapes{}
@@ -113,23 +116,24 @@ func classes(a *trace.Analysis) (*Figure, error) {
 	return f, nil
 }
 
-// accountOf adds up the classes and the idle time of all devices, the longest first.
+// accountOf is what the mean step is made of, the longest first.
 func accountOf(a *trace.Analysis) (parts []part, span int64) {
-	byClass := map[trace.Class]int64{}
-	var starved, queued, unknown int64
-	for _, d := range a.Devices {
-		span, starved, queued, unknown = span+d.SpanNS, starved+d.StarvedNS, queued+d.QueuedNS, unknown+d.UnknownNS
-		for c, ns := range d.Classes {
-			byClass[c] += ns
-		}
+	if len(a.Devices) == 0 {
+		return nil, 0
 	}
 	for _, c := range trace.Classes() {
-		parts = append(parts, part{strings.ReplaceAll(string(c), "_", " "), byClass[c], palette[0]})
+		parts = append(parts, part{strings.ReplaceAll(string(c), "_", " "), a.Step.Classes[c], palette[0]})
 	}
-	parts = append(parts, part{"idle, starved", starved, palette[3]}, part{"idle, queued", queued, grey}, part{"idle, unknown", unknown, grey})
+	for _, idle := range a.Step.Idle() {
+		fill := grey
+		if idle.Name == "starved" {
+			fill = palette[3]
+		}
+		parts = append(parts, part{"idle, " + idle.Name, idle.NS, fill})
+	}
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.ns <= 0 })
 	slices.SortStableFunc(parts, func(a, b part) int { return int(min(max(b.ns-a.ns, -1), 1)) })
-	return parts, span
+	return parts, a.Step.NS
 }
 
 const maxSteps = 120
@@ -231,25 +235,25 @@ func stepParts(s trace.StepTime, tones map[trace.Class]color.NRGBA) []part {
 // classChanges draws what each class of work adds to the change of a step.
 func classChanges(c *trace.Comparison) (*Figure, error) {
 	f := &Figure{title: "before and after: what changed the step", tool: c.Tool.Version}
-	if c.Old == nil || c.New == nil || c.StepOldNS <= 0 || c.StepNewNS <= 0 {
+	if c.Old == nil || c.New == nil || !c.Comparable() {
 		return f.without("one of the traces has no steps"), nil
 	}
 	f.title = traceName(c.Old) + " against " + traceName(c.New) + ": what changed the step"
-	f.subtitle = fmt.Sprintf("step %s to %s · %s", view.Seconds(float64(c.StepOldNS)*1e-9), view.Seconds(float64(c.StepNewNS)*1e-9), deviceNames(c.New))
-	total := float64(c.StepNewNS-c.StepOldNS) * 1e-9
-	rest, longest := total, max(total, -total)
+	f.subtitle = fmt.Sprintf("mean step %s to %s · %s", view.Seconds(float64(c.StepOldNS)*1e-9), view.Seconds(float64(c.StepNewNS)*1e-9), deviceNames(c.New))
+	total, restNS := float64(c.StepNewNS-c.StepOldNS)*1e-9, c.StepNewNS-c.StepOldNS
+	longest := max(total, -total)
 	var bars []bar
 	for _, ch := range c.Classes {
 		d := float64(ch.NewNS-ch.OldNS) * 1e-9
 		if d == 0 || len(bars) == maxRows-2 {
 			continue
 		}
-		rest, longest = rest-d, max(longest, d, -d)
+		restNS, longest = restNS-(ch.NewNS-ch.OldNS), max(longest, d, -d)
 		bars = append(bars, bar{name: strings.ReplaceAll(ch.Name, "_", " "), change: d, text: signedSeconds(d)})
 	}
-	if rest != 0 {
+	if rest := float64(restNS) * 1e-9; rest != 0 {
 		longest = max(longest, rest, -rest)
-		f.remark("the rest: operations that run side by side, and the host's part")
+		f.remark("the rest: smaller changes")
 		bars = append(bars, bar{name: "the rest", rest: true, change: rest, text: signedSeconds(rest)})
 	}
 	if len(bars) == 0 {
@@ -259,6 +263,6 @@ func classChanges(c *trace.Comparison) (*Figure, error) {
 	bars = append(bars, bar{name: "step", change: total, total: true, lo: nan, hi: nan, text: signedSeconds(total) + fmt.Sprintf(", x%.3f", float64(c.StepNewNS)/float64(c.StepOldNS))})
 	unit, name := view.Scale(longest)
 	f.legend = []entry{{"slower", slowerTone}, {"faster", fasterTone}, {"the whole step", totalTone}}
-	f.plots = []*gplot.Plot{waterfallOf(bars, "change of the median step ("+name+"), each class from where the one above ends", unit)}
+	f.plots = []*gplot.Plot{waterfallOf(bars, "change of the mean step ("+name+"), each class from where the one above ends", unit)}
 	return f, nil
 }

@@ -24,6 +24,7 @@ func Analysis(w io.Writer, a *trace.Analysis, o Options) error {
 		if err := p.classes(a); err != nil {
 			return err
 		}
+		p.explained(a)
 		if err := p.ranks(a); err != nil {
 			return err
 		}
@@ -46,28 +47,20 @@ func (p *printer) analysisTitle(a *trace.Analysis) {
 	p.wrap("", view.Clean(title, 0)+": "+stepsText(a))
 }
 
-// stepsText says how many steps there are and how they were found.
+// stepsText says how long the mean step is, of how many, and how they were found.
 func stepsText(a *trace.Analysis) string {
-	kept, dropped := 0, 0
-	for _, s := range a.Steps {
-		if s.Dropped {
-			dropped++
-		} else {
-			kept++
-		}
+	if a.Step.Count == 0 {
+		return "recording window " + ns(a.Step.NS) + " (no steps found)"
 	}
-	if kept+dropped == 0 {
-		return "no steps found, the whole trace is taken as one"
+	text := "mean step " + ns(a.Step.NS)
+	if a.Step.Count > 1 {
+		text += fmt.Sprintf(" (%s to %s)", ns(a.Step.MinNS), ns(a.Step.MaxNS))
 	}
-	text := view.Plural(kept, "step") + " (" + view.Clean(a.StepSource, 40)
-	if dropped > 0 {
+	text += ", " + view.Plural(a.Step.Count, "step") + " (" + view.Clean(a.StepSource, 40)
+	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
 		text += ", the first left out"
 	}
-	text += ")"
-	if m := trace.MedianStep(a); m > 0 {
-		text += ", median " + ns(m)
-	}
-	return text
+	return text + ")"
 }
 
 func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }
@@ -86,13 +79,16 @@ func share(part, whole int64) string {
 	return view.Percent(float64(part) / float64(whole))
 }
 
-// accounts is a row a device: every nanosecond of its span is in one column.
+// accounts is a row a device: where its time goes in the mean step.
 func (p *printer) accounts(a *trace.Analysis) error {
 	if len(a.Devices) == 0 {
 		return nil
 	}
-	cols := []column{{title: "device", left: true}, {title: "span"}, {title: "busy"}, {title: "starved"}, {title: "queued"}, {title: "unknown", drop: 2},
-		{title: "kernels", drop: 3}, {title: "steps' use", drop: 1}}
+	cols := []column{{title: "device", left: true}, {title: stepTitle(a)}, {title: "busy"}}
+	for i, part := range new(trace.Parts).Idle() {
+		cols = append(cols, column{title: part.Name, drop: max(i-1, 0)})
+	}
+	cols = append(cols, column{title: "kernels", drop: 4})
 	for _, d := range a.Devices {
 		name := fmt.Sprint(d.ID)
 		if len(a.Inputs) > 1 {
@@ -101,13 +97,25 @@ func (p *printer) accounts(a *trace.Analysis) error {
 		if d.Name != "" {
 			name += " " + view.Clean(d.Name, 20)
 		}
-		for i, c := range []string{name, ns(d.SpanNS), share(d.BusyNS, d.SpanNS), share(d.StarvedNS, d.SpanNS), share(d.QueuedNS, d.SpanNS),
-			share(d.UnknownNS, d.SpanNS), fmt.Sprint(d.Kernels), view.Percent(d.Utilisation)} {
+		whole := d.Step.Total()
+		cells := []string{name, ns(whole), share(d.Step.BusyNS, whole)}
+		for _, part := range d.Step.Idle() {
+			cells = append(cells, share(part.NS, whole))
+		}
+		for i, c := range append(cells, fmt.Sprint(d.Kernels)) {
 			cols[i].cells = append(cols[i].cells, c)
 		}
 	}
 	p.blank()
 	return p.grid(cols, nil)
+}
+
+// stepTitle names the time that the parts of a table add up to.
+func stepTitle(a *trace.Analysis) string {
+	if a.Step.Count == 0 {
+		return "window"
+	}
+	return "mean step"
 }
 
 func rankName(a *trace.Analysis, input int) string {
@@ -117,48 +125,47 @@ func rankName(a *trace.Analysis, input int) string {
 	return fmt.Sprintf("file %d", input+1)
 }
 
-const classRows = 8
+const (
+	classRows  = 8
+	changeRows = 18 // every class and every idle state, so that they add up
+)
 
-// classes is where the busy time went, with the kernel that took most of each class.
+// classes is what the mean step is made of, with the kernel that took most of
+// each class. The rows add up to the step.
 func (p *printer) classes(a *trace.Analysis) error {
-	total := map[trace.Class]int64{}
-	var busy int64
-	for _, d := range a.Devices {
-		busy += d.BusyNS
-		for c, v := range d.Classes {
-			total[c] += v
-		}
-	}
-	if busy == 0 {
+	if len(a.Devices) == 0 {
 		return p.operators(a)
 	}
-	top := map[trace.Class]string{}
-	for _, k := range a.Kernels { // sorted by time
-		if top[k.Class] == "" {
-			top[k.Class] = k.Name
-		}
-	}
-	order := trace.Classes()
-	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(total[y], total[x]) })
-	cols := []column{{title: "busy with", left: true}, {title: "time"}, {title: "share"}, {title: "most of it", left: true, drop: 1}}
-	for i, c := range order {
-		if total[c] == 0 || i >= classRows {
-			break
-		}
-		for j, cell := range []string{string(c), ns(total[c]), share(total[c], busy), view.Clean(top[c], max(p.o.width()-38, 20))} {
+	cols := []column{{title: "of the " + stepTitle(a), left: true}, {title: "time"}, {title: "share"}, {title: "most of it", left: true, drop: 1}}
+	room := max(p.o.width()-38, 20)
+	for _, part := range a.Step.Shown(classRows) {
+		for j, cell := range []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Clean(a.Most(part), room)} {
 			cols[j].cells = append(cols[j].cells, cell)
 		}
+	}
+	if len(cols[0].cells) == 0 {
+		return nil
 	}
 	p.blank()
 	return p.grid(cols, nil)
 }
 
+// explained says what stands behind the largest parts of the step.
+func (p *printer) explained(a *trace.Analysis) {
+	if len(a.Explained) > 0 {
+		p.blank()
+	}
+	for _, e := range a.Explained {
+		p.wrap("", view.Clean(e.Text, 0))
+	}
+}
+
 // operators stands in for classes where no device was recorded.
 func (p *printer) operators(a *trace.Analysis) error {
-	cols := []column{{title: "operator", left: true}, {title: "self"}, {title: "total"}, {title: "calls"}}
-	ops := slices.SortedStableFunc(slices.Values(a.Operators), func(x, y trace.OperatorTime) int { return cmp.Compare(y.SelfNS, x.SelfNS) })
+	cols := []column{{title: "operator", left: true}, {title: "self, " + a.PerStep()}}
+	ops := slices.SortedStableFunc(slices.Values(a.Operators), func(x, y trace.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
 	for _, o := range ops[:min(len(ops), classRows)] {
-		for j, cell := range []string{view.Clean(o.Name, 40), ns(o.SelfNS), ns(o.HostNS), fmt.Sprint(o.Count)} {
+		for j, cell := range []string{view.Clean(o.Name, 40), ns(o.StepSelfNS)} {
 			cols[j].cells = append(cols[j].cells, cell)
 		}
 	}
@@ -173,7 +180,7 @@ func (p *printer) ranks(a *trace.Analysis) error {
 	if len(a.Ranks) < 2 {
 		return nil
 	}
-	cols := []column{{title: "rank"}, {title: "step"}, {title: "compute"}, {title: "communication"}, {title: "exposed"}, {title: "idle"}, {title: "", left: true}}
+	cols := []column{{title: "rank"}, {title: stepTitle(a)}, {title: "compute"}, {title: "communication"}, {title: "exposed"}, {title: "idle"}, {title: "", left: true}}
 	for _, r := range a.Ranks {
 		note := view.None
 		if r.Straggler {
@@ -291,12 +298,16 @@ func (p *printer) traceWarnings(ws []trace.Warning) {
 // Comparison prints what changed between two analyses of one program.
 func Comparison(w io.Writer, c *trace.Comparison, o Options) error {
 	p := &printer{o: o}
-	p.wrap("", fmt.Sprintf("a step took %s and takes %s: %s", ns(c.StepOldNS), ns(c.StepNewNS), changeText(c.StepOldNS, c.StepNewNS)))
+	head := c.Headline(ns)
+	if c.Comparable() {
+		head += ": " + changeText(c.StepOldNS, c.StepNewNS)
+	}
+	p.wrap("", head)
 	if !o.Quiet {
-		if err := p.changes("a step", c.Classes); err != nil {
+		if err := p.changes("of the "+stepTitle(c.New), c.Classes); err != nil {
 			return err
 		}
-		if err := p.changes("operator", c.Operators); err != nil {
+		if err := p.changes("operator, "+c.New.PerStep(), c.Operators); err != nil {
 			return err
 		}
 	}
@@ -326,7 +337,7 @@ func changeText(old, now int64) string {
 
 func (p *printer) changes(title string, cs []trace.Change) error {
 	cols := []column{{title: title, left: true}, {title: "before"}, {title: "after"}, {title: "change"}}
-	for _, c := range cs[:min(len(cs), classRows)] {
+	for _, c := range cs[:min(len(cs), changeRows)] {
 		change := ns(c.NewNS - c.OldNS)
 		if c.NewNS > c.OldNS {
 			change = "+" + change

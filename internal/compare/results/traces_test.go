@@ -198,7 +198,7 @@ func TestAnalysisFile(t *testing.T) {
 	if err != nil || format != FormatAnalysis || len(rs) != 1 || rs[0].Source != "a.json" || rs[0].Metric("item_reads") == nil || len(rs[0].Metric("item_reads").Sites) == 0 {
 		t.Fatalf("%v %s %v", rs, format, err)
 	}
-	newer := bytes.Replace(text, []byte(`"schema_version":"1.`), []byte(`"schema_version":"3.`), 1)
+	newer := bytes.Replace(text, []byte(`"schema_version":"2.`), []byte(`"schema_version":"3.`), 1)
 	if _, _, err := Parse(newer, "a.json", noSideFiles); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "newer") {
 		t.Error(err)
 	}

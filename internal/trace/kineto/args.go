@@ -58,6 +58,7 @@ const (
 	wDeviceID  = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'I'<<56
 	wDevice    = 'd' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | '"'<<48
 	wStream    = 's' | 't'<<8 | 'r'<<16 | 'e'<<24 | 'a'<<32 | 'm'<<40 | '"'<<48
+	wWaitOn    = 'w' | 'a'<<8 | 'i'<<16 | 't'<<24 | '_'<<32 | 'o'<<40 | 'n'<<48 | '_'<<56
 	wbytes     = 'b' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
 	wBytes     = 'B' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
 	wBlock     = 'b' | 'l'<<8 | 'o'<<16 | 'c'<<24 | 'k'<<32 | '"'<<40
@@ -77,6 +78,11 @@ func argKey(b []byte, i int) (field, int) {
 		return rest(b, i+8, ` number"`, fSeq)
 	case wCallStack:
 		return rest(b, i+8, `ck"`, fStack)
+	case wWaitOn:
+		if f, j := rest(b, i+8, `stream"`, fWaitStream); j > 0 {
+			return f, j
+		}
+		return rest(b, i+8, `cuda_event_record_corr_id"`, fWaitRecord)
 	case wGraphID:
 		return rest(b, i+8, `"`, fGraph)
 	case wGraphNode:
@@ -143,6 +149,10 @@ func (p *parser) arg(f field, i int) int {
 		return p.number(i, &e.device, hasDevice)
 	case fStream:
 		return p.number(i, &e.stream, hasStream)
+	case fWaitStream:
+		return p.number(i, &e.waitOn, hasWait)
+	case fWaitRecord:
+		return p.number(i, &e.waitRecord, 0)
 	case fSeq:
 		return p.number(i, &e.seq, hasSeq)
 	case fBytes:

@@ -15,6 +15,7 @@ type batch struct {
 	gpu    []trace.GPU // Launch holds the device's id until merged
 	memory []trace.MemoryEvent
 	flows  []flow
+	waits  []trace.StreamWait
 	pairs  []half
 	meta   []threadName
 
@@ -33,7 +34,7 @@ type batch struct {
 func (t *batch) reset(at int64) {
 	*t = batch{
 		parser: t.parser, names: t.names[:0], stacks: t.stacks[:0], lanes: t.lanes[:0],
-		host: t.host[:0], gpu: t.gpu[:0], memory: t.memory[:0], flows: t.flows[:0], pairs: t.pairs[:0], meta: t.meta[:0],
+		host: t.host[:0], gpu: t.gpu[:0], memory: t.memory[:0], flows: t.flows[:0], waits: t.waits[:0], pairs: t.pairs[:0], meta: t.meta[:0],
 		first: -1, at: at,
 	}
 }

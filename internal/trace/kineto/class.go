@@ -14,8 +14,9 @@ const (
 	ignored          // known, and not kept
 	launchFlow
 	instant
-	host   // kind says which
-	device // kind says which
+	host    // kind says which
+	device  // kind says which
+	waiting // a wait of a thread or a stream, drawn on a device's track
 )
 
 type meaning struct {
@@ -46,8 +47,10 @@ func meaningOf(cat string) meaning {
 		return meaning{category: instant}
 	case "ac2g", "async_cpu_to_gpu", "async":
 		return meaning{category: launchFlow}
+	case "cuda_sync":
+		return meaning{category: waiting}
 	case "gpu_user_annotation", // a host range drawn over the kernels launched in it
-		"cuda_sync", "cuda_event", // host waits drawn on a device's track
+		"cuda_event",
 		"trace", "traces", "fwdbwd", "external_correlation", "cuda_profiler_range", "gpu_pm_counter":
 		return meaning{category: ignored}
 	}

@@ -45,6 +45,9 @@ func (p *parser) complete(i int) {
 	c := p.category(e.cat)
 	switch c.meaning.category {
 	case host, device:
+	case waiting:
+		p.streamWait()
+		return
 	case unknown:
 		p.strangeCategory(c)
 		return
@@ -69,6 +72,16 @@ func (p *parser) complete(i int) {
 	}
 	t.host = append(t.host, trace.Host{})
 	p.hostEvent(&t.host[len(t.host)-1], c.meaning.kind)
+}
+
+// streamWait keeps a stream's wait for an event; waits of threads are API calls
+// as well, and kept as those.
+func (p *parser) streamWait() {
+	e := &p.ev
+	if e.has&(hasWait|hasStream|hasCorr) != hasWait|hasStream|hasCorr || string(p.bytes(e.name)) != "Stream Wait Event" {
+		return
+	}
+	p.out.waits = append(p.out.waits, trace.StreamWait{Corr: e.corr, Record: max(e.waitRecord, 0), Stream: e.stream, On: max(e.waitOn, -1)})
 }
 
 func (p *parser) strangeCategory(c *catEntry) {

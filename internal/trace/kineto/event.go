@@ -17,6 +17,7 @@ const (
 	hasAllocated
 	hasReserved
 	hasID
+	hasWait
 )
 
 // actor is a pid or tid: a number, or a text.
@@ -40,6 +41,7 @@ type event struct {
 	corr, ext, device, stream, seq        int64
 	bytes, allocated, reserved, memory    int64
 	deviceType, deviceID, blocks, threads int64
+	waitOn, waitRecord                    int64
 	graph                                 bool
 	stack, argName                        tok
 }
@@ -74,6 +76,8 @@ const (
 	fGraph
 	fStack
 	fArgName
+	fWaitStream
+	fWaitRecord
 )
 
 // object reads the event whose brace is at i into p.ev and returns the place

@@ -246,6 +246,7 @@ func (m *merger) take(t *batch) {
 		m.pair(l, &t.pairs[i])
 	}
 	m.meta = append(m.meta, t.meta...)
+	m.t.Waits = append(m.t.Waits, t.waits...)
 	for _, f := range t.flows {
 		if f.start && !m.seenAPI || !f.start && !m.seenGPU {
 			m.flows = append(m.flows, f)

@@ -1,0 +1,73 @@
+package trace
+
+import "slices"
+
+// outermost is a call or operator of a thread that lies in no other.
+type outermost struct {
+	Span
+	host int32
+}
+
+// outermostOf lists by lane the operators, API calls and waits for the data
+// loader that lie in no other, in order. What they leave uncovered is the
+// program's own code.
+func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
+	out := map[uint32][]outermost{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		loads := h.Kind == Annotation && x.info[h.Name].flags&(nameLoader|nameOptimizer) != 0
+		if !lanes[h.Lane] || h.Kind != Op && h.Kind != API && !loads {
+			continue
+		}
+		v := out[h.Lane]
+		s := Span{h.Start, h.End}
+		if n := len(v); n > 0 {
+			s.Start = max(s.Start, v[n-1].End)
+		}
+		if s.Len() > 0 {
+			out[h.Lane] = append(v, outermost{s, int32(i)})
+		}
+	}
+	return out
+}
+
+// starvedWaits is what the host did while a device had nothing launched: on
+// the thread whose launch ended each wait.
+func (x *Index) starvedWaits(d *DeviceTime) waitSums {
+	starved := d.Starved.And(x.Steady)
+	enders := map[int64]uint32{} // lanes by the start of their launches
+	lanes := map[uint32]bool{}
+	for _, g := range d.Ops {
+		if l := x.T.GPU[g].Launch; l >= 0 {
+			enders[x.T.Host[l].Start] = x.T.Host[l].Lane
+			lanes[x.T.Host[l].Lane] = true
+		}
+	}
+	did := x.outermostOf(lanes)
+	out := waitSums{}
+	for _, s := range starved {
+		lane, ok := enders[s.End]
+		if !ok {
+			lane = x.Main
+		}
+		x.hostDid(did[lane], s, out)
+	}
+	return out
+}
+
+// hostDid divides a stretch of time of a thread by what it did.
+func (x *Index) hostDid(v []outermost, s Span, out waitSums) {
+	i, _ := slices.BinarySearchFunc(v, s.Start, func(o outermost, at int64) int {
+		if o.End <= at {
+			return -1
+		}
+		return 1
+	})
+	free := s.Len()
+	for ; i < len(v) && v[i].Start < s.End; i++ {
+		n := min(v[i].End, s.End) - max(v[i].Start, s.Start)
+		out.add("while the host is in "+x.T.Name(x.T.Host[v[i].host].Name), "", n)
+		free -= max(n, 0)
+	}
+	out.add("while the host runs code outside recorded operators and calls", "", free)
+}
