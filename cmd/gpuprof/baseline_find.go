@@ -14,14 +14,14 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// fileAgainst compares with a result file, or with a stored baseline given by
+// fileAgainst compares with a result file, a trace, or a stored baseline given by
 // its path.
-func fileAgainst(path string, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+func fileAgainst(a *app, path string, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	b, err := baseline.Read(path)
 	if err == nil {
 		return compareStored(b.Results(), now, o)
 	}
-	old, otherErr := readResult(path)
+	old, otherErr := readCounted(a, path)
 	switch {
 	case otherErr == nil:
 		return compareFiles(old, now, o)
@@ -98,7 +98,7 @@ func (s *session) againstOne(r *gpuprof.Run) (*compare.Comparison, error) {
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
 	o := compare.Options{Seed: s.Seed, Tool: tool()}
 	if s.Baseline != "auto" {
-		return fileAgainst(s.Baseline, now, o)
+		return fileAgainst(s.app, s.Baseline, now, o)
 	}
 	sessions, err := storedFit(r, s.BaselineDir)
 	if err != nil {

@@ -130,7 +130,7 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
 type compareCmd struct {
-	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; or a stored baseline."`
+	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline."`
 	New     string `arg:"" complete:"file" help:"Result file after."`
 	judging `embed:""`
 }
@@ -153,11 +153,11 @@ func (c *compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	now, err := readResult(c.New)
+	now, err := readCounted(a, c.New)
 	if err != nil {
 		return err
 	}
-	comparison, err := fileAgainst(c.Old, now, o)
+	comparison, err := fileAgainst(a, c.Old, now, o)
 	if err != nil {
 		return err
 	}

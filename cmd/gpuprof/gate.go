@@ -134,14 +134,14 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 		if comparison, err = compareStored(sessions, now, o); err != nil {
 			return nil, err
 		}
-	} else if comparison, err = fileAgainst(c.Args[0], now, o); err != nil {
+	} else if comparison, err = fileAgainst(a, c.Args[0], now, o); err != nil {
 		return nil, err
 	}
 	err = comparison.AddBudgets(now, budgets, o)
 	return comparison, err
 }
 
-// readCounted reads a result, or the counters of a trace.
+// readCounted reads a result, or the counters and step times of a trace.
 func readCounted(a *app, path string) (*compare.Result, error) {
 	r, err := readResult(path)
 	if err == nil || errors.Is(err, gpuprof.ErrUsage) {

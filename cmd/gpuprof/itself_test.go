@@ -32,7 +32,7 @@ func fixtures(t *testing.T) []fixture {
 	var out []fixture
 	for _, pattern := range []string{
 		"testdata/gallery/e3nn-*.json.gz", "internal/compare/results/testdata/*.json", "internal/compare/results/testdata/*.txt",
-		"baselines/nvidia-h200/gpu-record/*/*.json*",
+		"testdata/traces/*.json", "baselines/nvidia-h200/gpu-record/*/*.json*",
 	} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {

@@ -76,6 +76,8 @@ func (b *bench) moreProcesses() string {
 		return fmt.Sprintf("measure each side in at least %d processes (gpuprof run … --runs %d)", MinRuns, MinRuns)
 	case "go-bench":
 		return fmt.Sprintf("measure each side at least %d times (go test -bench … -count %d)", MinRuns, MinRuns)
+	case "trace":
+		return fmt.Sprintf("record at least %d processes of each version in one job (gpuprof gate --against REF -- COMMAND does): a recording is one process, however many steps it has; gpuprof analyze OLD NEW --compare says what changed between these two", MinRuns)
 	case "hyperfine":
 		return fmt.Sprintf("measure each side at least %d times (hyperfine --runs %d)", MinRuns, MinRuns)
 	}

@@ -178,14 +178,15 @@ func topSites(counts []*traceCount, name string) []compare.Site {
 
 // FromIndexes counts what each steady step of the traces of one job did:
 // synchronisations, launches, copies and their bytes by kind of host memory,
-// reads of single values. A trace (a rank) is a run and a step a sample; a
-// trace without steps is one sample. a is the analysis of the same traces and
-// says what they are.
+// reads of single values; and how long each took. For counters a trace (a rank)
+// is a run and a step a sample; a trace without steps is one sample. Of the step
+// times all ranks are one run: they wait for each other. a is the analysis of the
+// same traces and says what they are.
 func FromIndexes(xs []*trace.Index, a *trace.Analysis) (*compare.Result, error) {
 	if len(xs) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace; give one to gate --max")
 	}
-	r := traceResult(a)
+	r := traceResult(a, "trace")
 	var counts []*traceCount
 	blind := map[string]int{}
 	for _, x := range xs {
@@ -239,10 +240,12 @@ func counterUnit(name string) string {
 	return "count"
 }
 
-// traceResult is what a comparison has to know of the traces themselves.
-func traceResult(a *trace.Analysis) *compare.Result {
+// traceResult is what a comparison has to know of the traces themselves, and
+// their step times. format is the file's: a trace counts each step, an analysis
+// keeps means, and the two do not compare.
+func traceResult(a *trace.Analysis, format string) *compare.Result {
 	r := &compare.Result{
-		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": "trace"}, Facts: map[string]string{},
+		Tool: "trace", Status: gpuprof.Complete, Env: map[string]string{"format": format}, Facts: map[string]string{},
 		Code: map[string]string{}, Knobs: map[string]compare.Knob{},
 	}
 	var paths []string
@@ -263,15 +266,25 @@ func traceResult(a *trace.Analysis) *compare.Result {
 			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: w.Code, Text: w.Text, Fix: "counters are of the whole trace: set budgets for that"})
 		}
 	}
+	// One recording is one process, whatever its number of steps or ranks. Without
+	// steps the metric is there all the same, and has no verdict: else a comparison of
+	// two such traces would pass without a word on time.
+	var steps []float64
+	for _, s := range a.Steps {
+		if !s.Dropped {
+			steps = append(steps, float64(s.DurNS)*1e-9)
+		}
+	}
+	r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: "step", Unit: "s"}, Runs: [][]float64{steps}})
 	return r
 }
 
-// FromAnalysis takes the counters that an analysis keeps, where the trace
-// itself is not at hand: totals over all steps, divided by their number. They
+// FromAnalysis takes the step times and counters that an analysis keeps, where the
+// trace itself is not at hand: totals over all steps, divided by their number. They
 // need not be whole, and FromIndexes, which looks at every step, is to be
 // preferred. Call sites are those of the findings.
 func FromAnalysis(a *trace.Analysis) (*compare.Result, error) {
-	r := traceResult(a)
+	r := traceResult(a, "analysis")
 	steps := float64(max(len(a.Steps), 1))
 	add := func(name string, total float64) {
 		r.Metrics = append(r.Metrics, compare.MetricData{
