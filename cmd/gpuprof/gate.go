@@ -33,7 +33,7 @@ type gateCmd struct {
 
 // Help implements kong.HelpProvider.
 func (gateCmd) Help() string {
-	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: what differs between sessions is then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench.\n\n" + examples(
+	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: what differs between sessions is then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + examples(
 		"gpuprof gate old.json new.json",
 		"gpuprof gate auto new.json",
 		"gpuprof gate new.json --max sync_points=3",

@@ -34,6 +34,8 @@ type side struct {
 type processPairs struct {
 	run   children
 	sides [2]side
+	// recorded: the command prints no result, and is run under gpuprof run --.
+	recorded bool
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -203,6 +205,9 @@ func (m *processPairs) block(bFirst bool) (compare.Block, error) {
 
 // once runs one side in a process of its own and reads what it wrote.
 func (m *processPairs) once(s side) (*compare.Result, error) {
+	if m.recorded {
+		return m.record(s)
+	}
 	if s.file != "" {
 		// What an earlier process left must not pass for this one's.
 		if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +216,7 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	}
 	out, err := m.run.capture(s.dir, s.args...)
 	if errors.Is(err, errInterrupted) {
-		return nil, fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
+		return nil, interruptedGate(s)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && s.own && exit.ExitCode() == exitUsage {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
@@ -223,6 +228,10 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 		if out, err = os.ReadFile(s.file); err != nil {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
 		}
+	}
+	if s.file == "" && !s.own && !results.Known(out) {
+		m.announce(s)
+		return m.record(s)
 	}
 	found, _, err := results.Parse(out, s.name, s.beside)
 	if err != nil {

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"regexp"
 
 	"github.com/gpuprof/gpuprof"
@@ -29,4 +30,24 @@ func otherText(text []byte, name string) error {
 		}
 	}
 	return nil
+}
+
+// members of the JSON documents that are known, for one that is broken or that
+// other words stand before.
+var members = regexp.MustCompile(`"(schema_version|benchmarks|results)"\s*:`)
+
+// Known says whether a text is a result of a known program, whole or broken, or
+// what such a program shows people instead. What a training program prints, a line
+// of JSON a step perhaps, is neither.
+func Known(text []byte) bool {
+	body := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if len(body) == 0 {
+		return false
+	}
+	for _, p := range printed[:len(printed)-1] { // the last is any JSON behind other words
+		if p.line.Match(text) {
+			return true
+		}
+	}
+	return testEvents(body) != nil || hasBenchLine(text) || members.Match(text)
 }

@@ -52,3 +52,16 @@ func TestHyperfineZeros(t *testing.T) {
 		}
 	}
 }
+
+// What a training program prints is no result; a result that is broken is one.
+func TestKnown(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, " \n": false, "epoch 1 loss 0.3\n": false, "{\"loss\": 0.3}\n{\"loss\": 0.2}\n": false, "{'loss': 0.3}\n": false, "[1, 2, 3]\n": false,
+		"starting\n{\"step\": 3}\n": false, "BenchmarkA 100 5 ns/op\n": true, "hello\nBenchmarkA 100 5 ns/op\n": true, `{"results": [`: true, `{"schema_version": "1.0.0", "x`: true,
+		"loading\n{\"benchmarks\": []}\n": true, "Benchmark 1: sleep 1\n  Time": true,
+	} {
+		if got := Known([]byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+)
+
+// record runs one side in a process of its own under gpuprof run --, for a program
+// that prints no result: the steps it recorded are the samples. ErrInput where the
+// program failed or no step was recorded.
+func (m *processPairs) record(s side) (*compare.Result, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding gpuprof's own program: %w", err)
+	}
+	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for the recording: %w; check TMPDIR", err)
+	}
+	defer os.RemoveAll(scratch)
+	into := filepath.Join(scratch, "recording")
+	_, err = m.run.capture(s.dir, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
+	switch exit, ended := errors.AsType[*exec.ExitError](err); {
+	case errors.Is(err, errInterrupted):
+		return nil, interruptedGate(s)
+	case ended:
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d; run gpuprof run -- %s to see why", s.name, s.args[0], exit.ExitCode(), s.args[0])
+	case err != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", s.name, err)
+	}
+	analysis := filepath.Join(into, "analysis.json")
+	if _, err := os.Stat(analysis); err != nil {
+		return nil, noSteps(s)
+	}
+	found, _, err := results.Read(analysis, results.OS)
+	if err != nil {
+		return nil, err
+	}
+	r := results.Process(found[0])
+	if step := r.Metric("step"); step == nil || len(step.Runs[0]) == 0 {
+		return nil, noSteps(s)
+	}
+	r.Source = s.name
+	return r, nil
+}
+
+func noSteps(s side) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it; name the file it writes with --result, or see what gpuprof run -- %s says", s.name, s.args[0], s.args[0])
+}
+
+func interruptedGate(s side) error {
+	return fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
+}
+
+// announce says, once, that both sides are recorded from here on.
+func (m *processPairs) announce(s side) {
+	m.recorded = true
+	m.run.app.note("%s prints no result of a known format: each process of either side is run under gpuprof run --, and the steps recorded of it are its samples", s.args[0])
+}
