@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -274,6 +275,14 @@ func traceResult(a *trace.Analysis, format string) *compare.Result {
 		if !s.Dropped {
 			steps = append(steps, float64(s.DurNS)*1e-9)
 		}
+	}
+	if len(steps) == 0 {
+		// Counters are then of the whole recording, and a longer one counts more.
+		var span int64
+		for _, d := range a.Devices {
+			span = max(span, d.SpanNS)
+		}
+		r.Env["recording"] = strconv.FormatInt(span, 10) + " ns without steps"
 	}
 	r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: "step", Unit: "s"}, Runs: [][]float64{steps}})
 	return r

@@ -220,3 +220,26 @@ func TestNoTrace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Without steps a counter is of the whole recording, and one that ran longer has
+// no regression.
+func TestRecordingsWithoutSteps(t *testing.T) {
+	read := func(scale string) *compare.Result {
+		text := bytes.ReplaceAll(bytes.ReplaceAll(twoSteps(), []byte("ProfilerStep#"), []byte("op")), []byte("user_annotation"), []byte("cpu_op"))
+		text = bytes.ReplaceAll(text, []byte(`"ts":2706`), []byte(`"ts":`+scale))
+		a, xs := study(t, map[string][]byte{"t.json": text})
+		r, err := FromIndexes(xs, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	short, long := read("2706"), read("2806")
+	c, err := compare.Compare(short, long, compare.Options{Judge: true})
+	if err != nil || c.ExitCode != 3 || len(c.Differences) != 1 || c.Differences[0].Field != "recording" {
+		t.Errorf("%v, exit %d, %+v", err, c.ExitCode, c.Differences)
+	}
+	if c, err := compare.Compare(short, read("2706"), compare.Options{Judge: true}); err != nil || c.Count(compare.Same) == 0 || c.Count(compare.Regressed) > 0 {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
