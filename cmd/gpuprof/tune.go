@@ -20,7 +20,7 @@ import (
 
 type tuneCmd struct {
 	Workload  string         `arg:"" optional:"" complete:"workload" help:"Name of the workload, see gpuprof list."`
-	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"host, cuda, cuda:N, or auto: the first GPU; never falls back to the host by itself."`
+	Device    string         `default:"auto" complete:"device" placeholder:"NAME" help:"auto (the first GPU, otherwise the host, and why), host, cuda or cuda:N."`
 	Preset    string         `complete:"preset" placeholder:"NAME" help:"Named set of knob values, see gpuprof list presets."`
 	Set       []string       `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
@@ -34,11 +34,18 @@ type tuneCmd struct {
 	Format    string         `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
+
+	// PairOut makes this process one of a confirmation: it compares the start with
+	// Turned by paired blocks for about --budget and at most Most, writes the outcome
+	// there and prints nothing.
+	PairOut string        `hidden:""`
+	Turned  []string      `sep:"none" hidden:""`
+	Most    time.Duration `hidden:""`
 }
 
 // Help implements kong.HelpProvider.
 func (tuneCmd) Help() string {
-	return "Measures every tuning knob in turns with the default, searches combinations of what helps, confirms the winner in fresh processes, and prints it as a command and as lines of a PyTorch program. Ctrl-C loses nothing that was measured: go on with --resume.\n\n" + examples(
+	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turns with the default; searches combinations of what helps, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Nothing is recommended that was not confirmed. Ctrl-C loses nothing that was measured: go on with --resume.\n\n" + examples(
 		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s",
 		"gpuprof tune --resume tune.json",
 	)
@@ -55,13 +62,20 @@ type tuning struct {
 	device deviceKind
 	outs   []output
 	state  string // the JSON file kept up to date
+	choice string // why this device, where the user left it open
 }
 
 // Run implements the verb.
 func (c *tuneCmd) Run(a *app) (err error) {
+	if c.PairOut != "" {
+		return c.pair(a)
+	}
 	t, err := c.prepare(a)
 	if err != nil {
 		return err
+	}
+	if t.choice != "" {
+		a.note("%s", t.choice)
 	}
 	bar := a.newProgress("tune")
 	t.opts.Progress = func(p tune.Progress) {
@@ -80,9 +94,9 @@ func (c *tuneCmd) Run(a *app) (err error) {
 	t.opts.Bench = bench
 	var r *tune.Result
 	if c.Claims {
-		r, err = tune.RunClaims(a.ctx, t.opts, workloadNamed, t.freshOf)
+		r, err = tune.RunClaims(a.ctx, t.opts, workloadNamed, t.whole)
 	} else {
-		t.opts.Fresh = t.fresh
+		t.opts.Fresh, t.opts.Findings = t.fresh, t.findings
 		r, err = tune.Run(a.ctx, t.opts)
 	}
 	bar.close()
@@ -144,11 +158,22 @@ func (t *tuning) finish(r *tune.Result) error {
 
 // prepare checks the whole command before anything is measured.
 func (c *tuneCmd) prepare(a *app) (*tuning, error) {
-	t := &tuning{tuneCmd: c, app: a}
 	old, err := c.earlier()
 	if err != nil {
 		return nil, err
 	}
+	t, err := c.checked(a)
+	if err != nil {
+		return nil, err
+	}
+	t.opts.Resume, t.opts.Peers, t.opts.Build = old, os.DirFS(baseline.Dir("", os.Getenv)), buildHash()
+	err = t.files()
+	return t, err
+}
+
+// checked checks what is measured: all but the files.
+func (c *tuneCmd) checked(a *app) (*tuning, error) {
+	t := &tuning{tuneCmd: c, app: a}
 	if err := c.checkTune(); err != nil {
 		return nil, err
 	}
@@ -161,13 +186,10 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	}
 	o := &t.opts
 	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), limit, 1, tool(), c.Knob
-	o.Build = buildHash()
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
-	o.Resume, o.Peers = old, os.DirFS(baseline.Dir("", os.Getenv))
-	err = t.files()
-	return t, err
+	return t, nil
 }
 
 // Budgets and the limit on the error where none is given.
@@ -213,11 +235,11 @@ func (t *tuning) target() error {
 			return err
 		}
 	}
-	d, err := choosePlainly(t.Device, "tune")
+	d, why, err := chooseDevice(t.Device, noGPU())
 	if err != nil {
 		return err
 	}
-	t.device, t.opts.Device = d, d.Name
+	t.device, t.choice, t.opts.Device = d, why, d.Name
 	if !t.Claims {
 		t.opts.Preset = cmp.Or(t.Preset, defaultPreset(t.opts.Workload.Name(), d.Name))
 	}

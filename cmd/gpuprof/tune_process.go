@@ -1,40 +1,167 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// fresh measures one setting by running this program again, as run --runs does.
-func (t *tuning) fresh(ctx context.Context, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
+// inFolder gives use a folder for a process's result.
+func inFolder(use func(dir string) error) error {
 	dir, err := os.MkdirTemp("", "gpuprof-tune-")
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w; check TMPDIR", err)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w; check TMPDIR", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary folder harms nobody
-	all := gpuprof.Settings{}
-	for _, s := range []gpuprof.Settings{t.opts.Set, set} {
-		for k, v := range s {
-			all[k] = v
-		}
-	}
-	a := *t.app
-	a.ctx = ctx
-	s := &session{
-		runCmd: &runCmd{target: target{Seed: 1}, Mode: string(gpuprof.Steady), MinTime: limit / 5, MaxTime: limit, Warmup: "auto", Runs: 1},
-		app:    &a,
-		aim:    &aim{workload: t.opts.Workload, preset: t.opts.Preset, device: t.device, set: []gpuprof.Settings{all}},
-	}
-	return s.oneProcess(0, filepath.Join(dir, "run.json"))
+	return use(dir)
 }
 
-// freshOf is fresh for any workload and preset.
-func (t *tuning) freshOf(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
-	u := *t
-	u.opts.Workload, u.opts.Preset, u.opts.Set = w, preset, nil
-	return u.fresh(ctx, set, limit)
+// fresh compares two settings by paired blocks in a process of its own: this
+// program again.
+func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *tune.Outcome, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding gpuprof's own program: %w; start it by its path", err)
+	}
+	err = inFolder(func(dir string) error {
+		file := filepath.Join(dir, "pair.json")
+		cmd := exec.CommandContext(ctx, exe, t.pairArgs(a, b, l, file)...)
+		cmd.Args[0] = os.Args[0]
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = stopDelay
+		var errText bytes.Buffer
+		cmd.Stderr = &errText
+		if err := cmd.Run(); err != nil {
+			return processError(err, errText.String())
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading what a process of the confirmation measured: %w; run it again", err)
+		}
+		o = &tune.Outcome{}
+		return json.Unmarshal(text, o)
+	})
+	return o, err
+}
+
+// pairArgs is the command line of a process that compares b with a.
+func (t *tuning) pairArgs(a, b tune.Side, l tune.Limits, file string) []string {
+	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(), "--most", l.Most.String(),
+		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
+	if l.MaxError > 0 {
+		text := strconv.FormatFloat(l.MaxError, 'g', -1, 64)
+		if l.MaxError >= 1 { // a bare number of 1 or more is no share
+			text = strconv.FormatFloat(100*l.MaxError, 'g', -1, 64) + "%"
+		}
+		args = append(args, "--max-error", text)
+	}
+	if l.MaxMemory > 0 {
+		args = append(args, "--max-memory", strconv.FormatInt(l.MaxMemory, 10))
+	}
+	for _, k := range slices.Sorted(maps.Keys(t.opts.Set)) {
+		args = append(args, "--set", k+"="+t.opts.Set[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(b.Knobs)) {
+		if b.Knobs[k] != a.Knobs[k] {
+			args = append(args, "--turned", k+"="+b.Knobs[k])
+		}
+	}
+	return args
+}
+
+// pair is such a process.
+func (c *tuneCmd) pair(a *app) error {
+	// Ctrl-C reaches every process of the terminal; this one leaves it to its
+	// parent, which passes the request on as SIGTERM.
+	signal.Ignore(syscall.SIGINT)
+	a.quiet = true
+	t, err := c.checked(a)
+	if err != nil {
+		return err
+	}
+	bench := &tune.InProcess{Open: t.device.open}
+	done, err := t.watchEnergy(bench)
+	if err != nil {
+		return err
+	}
+	defer done()
+	turned := maps.Clone(t.opts.Set)
+	for _, kv := range c.Turned {
+		k, v, _ := strings.Cut(kv, "=")
+		turned[k] = v
+	}
+	var sides [2]tune.Side
+	for i, set := range []gpuprof.Settings{t.opts.Set, turned} {
+		knobs, err := gpuprof.Resolve(t.opts.Workload, t.opts.Preset, set)
+		if err != nil {
+			return err
+		}
+		sides[i] = tune.Side{Workload: t.opts.Workload, Preset: t.opts.Preset, Knobs: knobs}
+	}
+	o, err := bench.Compare(a.ctx, sides[0], sides[1], tune.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
+		Seed: t.opts.Seed, Sitting: true, Most: c.Most})
+	if err != nil {
+		return err
+	}
+	if err := bench.Close(); err != nil {
+		return err
+	}
+	return runfile.Write(c.PairOut, true, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
+}
+
+// findings measures the start in a process of its own, as run does, and says
+// which knobs its findings would turn: those that claim most first.
+func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint, error) {
+	run, err := t.whole(ctx, t.opts.Workload, t.opts.Preset, t.opts.Set, limit)
+	if run == nil {
+		return nil, err
+	}
+	var out []tune.Hint
+	for _, f := range advise.Findings([]*gpuprof.Run{run}, advise.Options{})[0] {
+		if f.Knob == "" {
+			continue
+		}
+		h := tune.Hint{Rule: f.Rule, Knobs: gpuprof.Settings{f.Knob: f.To}, ClaimS: f.ClaimS}
+		also, _ := f.Evidence["only_together_with"].([]string)
+		for _, kv := range also {
+			k, v, _ := strings.Cut(kv, "=")
+			h.Knobs[k] = v
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// whole measures one setting by running this program again, as run --runs does.
+func (t *tuning) whole(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
+	err = inFolder(func(dir string) error {
+		a := *t.app
+		a.ctx = ctx
+		s := &session{
+			runCmd: &runCmd{target: target{Seed: 1}, Mode: string(gpuprof.Steady), MinTime: limit / 5, MaxTime: limit, Warmup: "auto", Runs: 1},
+			app:    &a,
+			aim:    &aim{workload: w, preset: preset, device: t.device, set: []gpuprof.Settings{set}},
+		}
+		var err error
+		run, err = s.oneProcess(0, filepath.Join(dir, "run.json"))
+		return err
+	})
+	return run, err
 }

@@ -33,26 +33,43 @@ func tried() map[string][]string {
 // (or of only those named), each other value; of whole-number knobs a quarter,
 // half, double and four times the value. Model knobs are never among them, nor
 // are knobs in fixed that only does not name: what is in both is where the
-// search starts. The order is drawn from seed and the same for the same
+// search starts. Every knob has one value before any has a second, those next to
+// where it is first; the order of knobs is drawn from seed and the same for the same
 // seed. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
 	}
-	var out []Change
+	var byKnob [][]Change
 	for _, k := range w.Knobs() {
-		_, isFixed := fixed[k.Name]
-		named := slices.Contains(only, k.Name)
-		if k.Model || k.NamesFile || isFixed && !named || len(only) > 0 && !named {
+		if !turned(k, only, fixed) {
 			continue
 		}
+		var of []Change
 		for _, v := range values(k, base[k.Name]) {
-			out = append(out, Change{k.Name, base[k.Name], v})
+			of = append(of, Change{k.Name, base[k.Name], v})
 		}
+		byKnob = append(byKnob, of)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x74756e65)) // its own stream: workloads draw from the seed too
-	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	rng.Shuffle(len(byKnob), func(i, j int) { byKnob[i], byKnob[j] = byKnob[j], byKnob[i] })
+	var out []Change
+	for n, more := 0, true; more; n++ {
+		more = false
+		for _, of := range byKnob {
+			if n < len(of) {
+				out, more = append(out, of[n]), true
+			}
+		}
+	}
 	return out, nil
+}
+
+// turned says that a knob may be turned at all.
+func turned(k gpuprof.Knob, only []string, fixed gpuprof.Settings) bool {
+	_, isFixed := fixed[k.Name]
+	named := slices.Contains(only, k.Name)
+	return !k.Model && !k.NamesFile && (!isFixed || named) && (len(only) == 0 || named)
 }
 
 func checkOnly(w gpuprof.Workload, only []string) error {
@@ -83,7 +100,7 @@ func values(k gpuprof.Knob, from string) []string {
 		candidates = slices.Concat(candidates, k.Values)
 	}
 	if n, err := strconv.Atoi(from); err == nil && !special && k.Parse != nil {
-		for _, v := range []int{n / 4, n / 2, 2 * n, 4 * n} {
+		for _, v := range []int{2 * n, n / 2, 4 * n, n / 4} {
 			candidates = append(candidates, strconv.Itoa(v))
 		}
 	}

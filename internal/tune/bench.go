@@ -38,6 +38,8 @@ type Limits struct {
 	MaxError  float64       // largest relative error against float64; 0: no limit
 	MaxMemory int64         // bytes; 0: no limit
 	Seed      uint64
+	Pairs     int           // of blocks at most; 0: as many as it takes
+	Most      time.Duration // beyond Time, for as few blocks as tell anything; 0: twice Time
 	// Sitting: this is one of several comparisons whose mean is the answer. Both
 	// sides are opened anew, so that the spread between sittings holds what
 	// the place of their buffers in memory does.

@@ -5,66 +5,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
-// Processes a side for the confirmation, and how long one runs.
+// Processes of the confirmation, and how long one runs. Each compares both
+// settings by paired blocks: what slows a process slows both, and their ratio
+// stays. The process is the replicate.
 const (
 	leastProcesses = 3
-	mostProcesses  = 6
+	mostProcesses  = 8
 	leastProcess   = 1500 * time.Millisecond
-	mostProcess    = 10 * time.Second
-	keptSamples    = 64 // of a process, in the journal
+	mostProcess    = 6 * time.Second
+	mostFinalists  = 2
+	// wrongly is the chance of a confirmation with nothing behind it, for one
+	// finalist: earlyLook of it is spent at each look before the last.
+	wrongly   = 0.005
+	earlyLook = 0.0015
 )
 
-// decide confirms the winner of the search in fresh processes; failing that
-// the best single change; failing that the default is best.
-func (e *engine) decide(alts []alternative, best []Change) error {
-	finalists := finalists(alts, best)
-	e.defaultPoint(alts, nil)
-	for i, f := range finalists {
-		c, err := e.confirm(f)
+// decide confirms the winner of the search in fresh processes, failing that the
+// best single change. What it could not confirm is stated with its ratio.
+func (e *engine) decide(best []Change) error {
+	e.defaultPoint()
+	for _, f := range finalists(e.alts, best) {
+		c, o, err := e.confirm(f)
 		if err != nil {
 			return err
 		}
-		if c == nil { // no time, or no way, to confirm
-			return e.unconfirmed(alts, finalists[i:])
-		}
-		if d := ratioOf(e.bs, c.A, c.B); e.accepted(f, d, c) {
-			e.defaultPoint(nil, c.A)
-			e.recommend(f, d, c, len(c.B))
+		e.out.Confirmations = append(e.out.Confirmations, c)
+		if c.Confirmed {
+			e.recommend(f, c, o)
 			return nil
 		}
+		if c.Processes < leastProcesses && c.Reason != "" { // no time for another either
+			break
+		}
 	}
-	e.keepDefault()
+	e.conclude()
 	return nil
-}
-
-// accepted says that a setting is to be recommended: it keeps to the limits and
-// is better than the default, or the default does not keep to them.
-func (e *engine) accepted(f []Change, d drawn, o *Outcome) bool {
-	if o.Verdict != "" || !d.ok {
-		return false
-	}
-	measured := &Outcome{Error: o.Error, MemoryB: o.MemoryB}
-	if e.limits().refuses(measured) {
-		e.fail(With(e.base, f...), measured.Reason)
-		return false
-	}
-	return e.over != "" || worthwhile(d, e.Goal)
-}
-
-// worthwhile says that a setting is better by more than what does not matter:
-// a smaller gain may be gone in the next run.
-func worthwhile(d drawn, g Goal) bool {
-	return d.judge(g).Better() && d.ratio <= 1-equivalence
 }
 
 // finalists are the winner of the search and, where it is a combination, the
@@ -76,7 +60,7 @@ func finalists(alts []alternative, best []Change) [][]Change {
 	out := [][]Change{best}
 	var singles []alternative
 	for _, a := range alts {
-		if a.v.Better() && len(best) > 1 && slices.Contains(best, a.Change) {
+		if promising(a) && len(best) > 1 && slices.Contains(best, a.Change) {
 			singles = append(singles, a)
 		}
 	}
@@ -84,13 +68,14 @@ func finalists(alts []alternative, best []Change) [][]Change {
 		first := slices.MinFunc(singles, func(x, y alternative) int { return cmp.Compare(x.d.ratio, y.d.ratio) })
 		out = append(out, []Change{first.Change})
 	}
-	return out
+	return out[:min(len(out), mostFinalists)]
 }
 
-// defaultPoint states the cost of the default, from fresh processes where
-// there are some, else from all the blocks that it was compared in.
-func (e *engine) defaultPoint(alts []alternative, blocks [][]float64) {
-	for _, a := range alts {
+// defaultPoint states the cost of the default from all the blocks that it was
+// compared in.
+func (e *engine) defaultPoint() {
+	var blocks [][]float64
+	for _, a := range e.alts {
 		if a.out != nil {
 			blocks = append(blocks, a.out.A...)
 		}
@@ -99,152 +84,167 @@ func (e *engine) defaultPoint(alts []alternative, blocks [][]float64) {
 	e.out.Default = &Point{Knobs: e.base, Median: m, CI95: ci}
 }
 
-// confirm measures default and finalist in processes of their own, in turn,
-// until the answer is clear, the processes are spent, or the budget is; nil
-// where it cannot, or where too few fit into the budget.
-func (e *engine) confirm(f []Change) (*Outcome, error) {
-	if e.Fresh == nil {
-		return nil, nil
-	}
+// confirm compares a finalist with the default in processes of their own until
+// the answer is clear, the processes are spent, or the budget is. The outcome
+// holds the ratio of each process as one block.
+func (e *engine) confirm(f []Change) (Confirmation, *Outcome, error) {
 	set := With(e.base, f...)
-	order := stats.MirroredOrder(mostProcesses, e.Seed)
-	c := &Outcome{}
-	for k, bFirst := range order {
-		if k >= leastProcesses && e.clear(c) {
+	c := Confirmation{Knobs: difference(e.base, set)}
+	sum := &Outcome{}
+	var logs, times []float64
+	spent, alpha := 0.0, wrongly
+	for k := range mostProcesses {
+		limit := e.processTime(mostProcesses - k)
+		if e.Fresh == nil || !e.known(k, set) && e.left(1) < e.needs(k, limit) {
+			c.Reason = e.starved(k, limit)
 			break
 		}
-		turns := []gpuprof.Settings{e.base, set}
-		if bFirst {
-			slices.Reverse(turns)
+		o, err := e.process(k, set, limit)
+		if err != nil {
+			return c, nil, err
 		}
-		limit := min(mostProcess, max(leastProcess, e.left(1)/time.Duration(2*(mostProcesses-k))-e.overhead))
-		if !e.known(k, turns) && e.left(1) < 2*(limit+e.overhead) {
-			if k < leastProcesses {
-				return nil, nil
-			}
-			break
+		if o.Verdict != "" {
+			c.Reason = "a fresh process could not run it: " + o.Reason
+			e.fail(set, o.Reason)
+			return c, sum, nil
 		}
-		for _, s := range turns {
-			o, err := e.process(k, s, limit)
-			if err != nil {
-				return nil, err
+		d, t := ratioOf(e.bs, o.A, o.B), ratioOf(e.bs, o.TimeA, o.TimeB)
+		if !d.ok || !t.ok {
+			c.Reason = "a fresh process had no time for enough blocks; give more with --budget"
+			return c, sum, nil
+		}
+		logs, times = append(logs, d.e.Theta), append(times, t.e.Theta)
+		sum.take(o)
+		if n := len(logs); n >= leastProcesses && n < mostProcesses && n%2 == 0 {
+			spent += earlyLook
+			if ratio := newDrawn(meanOf(logs, 0)); e.accepted(f, ratio, sum, earlyLook) {
+				alpha = earlyLook
+				break
+			} else if e.over == "" && ratio.at(confidence)[0] > 1-equivalence {
+				break // too little is to be won
 			}
-			if o.Verdict != "" {
-				e.fail(s, o.Reason)
-				return &Outcome{}, nil // nothing is confirmed of a setting that fails
-			}
-			c.take(o, maps.Equal(s, e.base))
+			alpha = wrongly - spent
 		}
 	}
-	return c, nil
+	e.concludeOn(f, &c, sum, logs, times, alpha)
+	return c, sum, nil
 }
 
-// clear says that more processes would not change the answer. It asks for more
-// than 95 % of a difference, since it is looked at again and again.
-func (e *engine) clear(c *Outcome) bool {
-	d := ratioOf(e.bs, c.A, c.B)
-	return d.judge(e.Goal) == None || d.ok && math.Abs(math.Log(d.ratio)) > decideWidth*halfWidth(d)
-}
-
-func processKey(e *engine, k int, set gpuprof.Settings) string {
-	return fmt.Sprintf("process %d | %s", k+1, Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}.key())
-}
-
-// known says that both processes are in the journal already.
-func (e *engine) known(k int, turns []gpuprof.Settings) bool {
-	for _, s := range turns {
-		if e.journal[processKey(e, k, s)] == nil {
-			return false
+// concludeOn states what the processes said of a finalist, with the interval
+// that decides.
+func (e *engine) concludeOn(f []Change, c *Confirmation, sum *Outcome, logs, times []float64, alpha float64) {
+	c.Processes, c.Level = len(logs), 1-2*alpha
+	d, t := newDrawn(meanOf(logs, 0)), newDrawn(meanOf(times, 0))
+	if !d.ok {
+		if len(logs) > 0 {
+			c.Ratio, _ = shown(e.Goal, math.Exp(stat.Mean(logs, nil)), [2]float64{})
 		}
-	}
-	return true
-}
-
-// take adds what one process measured.
-func (o *Outcome) take(p *Outcome, isDefault bool) {
-	o.Unit = p.Unit
-	if isDefault {
-		o.A, o.TimeA, o.WorkA, o.MemoryA = append(o.A, p.B...), append(o.TimeA, p.TimeB...), p.WorkB, max(o.MemoryA, p.MemoryB)
-		o.CountA = p.OneTime
 		return
 	}
-	o.B, o.TimeB, o.WorkB, o.MemoryB = append(o.B, p.B...), append(o.TimeB, p.TimeB...), p.WorkB, max(o.MemoryB, p.MemoryB)
-	o.Error, o.OneTime = max(o.Error, p.Error), extra(o.CountA, p.OneTime)
+	c.Ratio, c.Interval = shown(e.Goal, d.ratio, d.at(2*alpha))
+	c.TimeRatio = finite(t.ratio)
+	_, c.CI95 = shown(e.Goal, d.ratio, d.ci)
+	switch {
+	case len(logs) < leastProcesses:
+		return
+	case e.accepted(f, d, sum, alpha):
+		c.Confirmed, c.Reason = true, ""
+	case c.Reason == "" && e.refused(sum) != "":
+		c.Reason = e.refused(sum)
+	case c.Reason == "" && d.ratio > 1-equivalence:
+		c.Reason = "it is not better by 2 % in fresh processes"
+	case c.Reason == "":
+		c.Reason = "fresh processes differ too much to exclude the default"
+	}
 }
 
-// process measures one setting in a process of its own, or looks it up.
-func (e *engine) process(k int, set gpuprof.Settings, limit time.Duration) (*Outcome, error) {
-	note := "default"
-	if d := difference(e.base, set); len(d) > 0 {
-		note = describe(d)
+// accepted says that a setting is to be recommended: it keeps to the limits and
+// is better than the default beyond chance and by what matters, or the default
+// does not keep to the limits.
+func (e *engine) accepted(f []Change, d drawn, o *Outcome, alpha float64) bool {
+	if !d.ok {
+		return false
 	}
-	return e.once("confirming", processKey(e, k, set), fmt.Sprintf("process %d, %s", k+1, note), limit, func() (*Outcome, error) {
+	if reason := e.refused(o); reason != "" {
+		e.fail(With(e.base, f...), reason)
+		return false
+	}
+	return e.over != "" || d.ratio <= 1-equivalence && d.pBetter() <= alpha
+}
+
+// refused says which limit side B of an outcome is above; empty where it keeps
+// to them.
+func (e *engine) refused(o *Outcome) string {
+	measured := &Outcome{Error: o.Error, MemoryB: o.MemoryB}
+	e.limits().refuses(measured)
+	return measured.Reason
+}
+
+// processTime is what one of the processes that are left may take for itself.
+func (e *engine) processTime(left int) time.Duration {
+	return min(mostProcess, max(leastProcess, e.opening()+time.Second, e.left(1)/time.Duration(left)-e.overhead))
+}
+
+// opening is about what it takes to open both sides of a comparison.
+func (e *engine) opening() time.Duration {
+	return time.Duration(e.dear() / 2 * float64(time.Second))
+}
+
+// needs is the time that must be left for one more process, or before the first
+// for as many as a confirmation takes.
+func (e *engine) needs(k int, limit time.Duration) time.Duration {
+	return time.Duration(max(1, leastProcesses-k)) * (limit + e.overhead)
+}
+
+// starved says that the budget holds no further process.
+func (e *engine) starved(k int, limit time.Duration) string {
+	if e.Fresh == nil {
+		return "no fresh process can be started here"
+	}
+	if k >= leastProcesses {
+		return ""
+	}
+	return fmt.Sprintf("confirming it takes about %s more, and the budget had %s left", gpuprof.FormatSeconds(e.needs(k, limit).Seconds()),
+		gpuprof.FormatSeconds(max(0, e.left(1).Seconds())))
+}
+
+func (e *engine) processKey(k int, set gpuprof.Settings) string {
+	return fmt.Sprintf("process %d | %s | %s", k+1, e.side(e.base).key(), e.side(set).key())
+}
+
+// known says that a process is in the journal already.
+func (e *engine) known(k int, set gpuprof.Settings) bool {
+	return e.journal[e.processKey(k, set)] != nil
+}
+
+// take adds what one process measured: each is one block.
+func (o *Outcome) take(p *Outcome) {
+	o.Unit, o.WorkA, o.WorkB = p.Unit, p.WorkA, p.WorkB
+	o.A, o.B = append(o.A, []float64{middle(p.A)}), append(o.B, []float64{middle(p.B)})
+	o.TimeA, o.TimeB = append(o.TimeA, []float64{middle(p.TimeA)}), append(o.TimeB, []float64{middle(p.TimeB)})
+	o.MemoryA, o.MemoryB, o.Error = max(o.MemoryA, p.MemoryA), max(o.MemoryB, p.MemoryB), max(o.Error, p.Error)
+	o.OneTime = p.OneTime
+}
+
+// process compares a setting with the default in a process of its own, or looks
+// that up.
+func (e *engine) process(k int, set gpuprof.Settings, limit time.Duration) (*Outcome, error) {
+	note := fmt.Sprintf("process %d, %s", k+1, describe(difference(e.base, set)))
+	return e.once("confirming", e.processKey(k, set), note, limit, func() (*Outcome, error) {
 		began := e.Now()
-		run, err := e.Fresh(e.ctx, difference(e.base, set), limit)
+		l := e.limitsOf(limit, 0, 1000+k)
+		l.Sitting, l.Most = true, e.left(1)/time.Duration(max(1, leastProcesses-k))
+		o, err := e.Fresh(e.ctx, e.side(e.base), e.side(set), l)
 		if e.ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return nil, context.Canceled
 		}
 		took := e.Now().Sub(began)
 		e.overhead = max(e.overhead, took-limit)
-		o := &Outcome{Seconds: took.Seconds()}
-		if err == nil {
-			err = o.read(run, e.Goal)
-		}
 		if err != nil {
+			o = &Outcome{}
 			o.fail(err)
 		}
+		o.Seconds = took.Seconds()
 		return o, nil
 	})
-}
-
-func errNothing() error {
-	return gpuprof.Errorf(gpuprof.ErrDevice, "confirming a setting: the process measured nothing; run it by itself to see why")
-}
-
-// read takes one process's run as side B.
-func (o *Outcome) read(r *gpuprof.Run, g Goal) error {
-	if r == nil || r.Throughput == nil || r.Throughput.Series.N() == 0 || r.Step == nil {
-		return errNothing()
-	}
-	var per []float64
-	for _, v := range thin(r.Throughput.Series.Runs[0]) {
-		if v > 0 {
-			per = append(per, 1/v)
-		}
-	}
-	if len(per) == 0 {
-		return errNothing()
-	}
-	o.Unit, _, _ = strings.Cut(r.Throughput.Unit, "/")
-	o.WorkB = r.Throughput.Series.Median * r.Step.Median
-	o.TimeB, o.B, o.MemoryB = [][]float64{per}, [][]float64{per}, r.PeakMemory
-	for _, c := range r.Checks {
-		o.Error = max(o.Error, finite(float64(c.RelativeError)))
-	}
-	o.OneTime = oneTimeOf(r.Input)
-	switch g {
-	case Memory:
-		o.B = [][]float64{{float64(r.PeakMemory)}}
-	case Energy:
-		if r.EnergyStep.N() == 0 || o.WorkB <= 0 {
-			return NoEnergy()
-		}
-		o.B = [][]float64{nil}
-		for _, v := range thin(r.EnergyStep.Runs[0]) {
-			o.B[0] = append(o.B[0], v/o.WorkB)
-		}
-	}
-	return nil
-}
-
-// thin keeps at most keptSamples, evenly spread.
-func thin(xs []float64) []float64 {
-	if len(xs) <= keptSamples {
-		return xs
-	}
-	out := make([]float64, keptSamples)
-	for i := range out {
-		out[i] = xs[i*len(xs)/keptSamples]
-	}
-	return out
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -19,38 +21,115 @@ const fewestPairs = 3
 // seed of inputs.
 const seedOfDraws = 1
 
+const (
+	// trimmed is the share of pairs left out at either end: a burst of other work
+	// slows one block of a pair.
+	trimmed = 0.2
+	// sittingSpread is by how much the ratio of two open sessions differs from one
+	// sitting to the next, in logarithms: where buffers come to lie. It is the
+	// spread of the sittings of the row a/a of --claims, on the host.
+	sittingSpread = 0.01
+	// confidence is what the intervals of a table leave out.
+	confidence = 0.05
+)
+
 // drawn is the ratio B/A of a set of blocks.
 type drawn struct {
 	ratio float64
-	ci    [2]float64
+	ci    [2]float64 // 95 %
 	ok    bool
+	e     stats.Effect
+}
+
+func newDrawn(e stats.Effect) drawn {
+	d := drawn{ratio: math.Exp(e.Theta), ok: e.OK(), e: e}
+	d.ci = d.at(confidence)
+	return d
+}
+
+// at is the two-sided interval that leaves out alpha.
+func (d drawn) at(alpha float64) [2]float64 {
+	if !d.ok {
+		return [2]float64{}
+	}
+	if d.e.SE == 0 {
+		return [2]float64{d.ratio, d.ratio}
+	}
+	return [2]float64{math.Exp(d.e.Lower(1 - alpha/2)), math.Exp(d.e.Upper(1 - alpha/2))}
+}
+
+// pBetter is the one-sided p-value of "B costs as much as A, or more".
+func (d drawn) pBetter() float64 { return d.e.Negate().PNotAbove(0) }
+
+// p is the two-sided p-value of "B costs as much as A"; NaN where there is none.
+func (d drawn) p() float64 {
+	if !d.ok {
+		return math.NaN()
+	}
+	return min(1, 2*min(d.pBetter(), d.e.PNotAbove(0)))
 }
 
 // ratioOf is the ratio B/A. Blocks within one process (one figure each) were
-// measured in pairs: the median of their ratios counts, so that a burst of other
-// work spoils a pair at most and hardly the answer. Processes (many figures
-// each) are replicates: the mean over them by the paired hierarchical bootstrap.
-// Costs that are the same in every block (bytes) are exact.
+// measured in pairs: the trimmed mean of the logarithms of their ratios counts,
+// so that bursts of other work spoil pairs and hardly the answer. Where every
+// block has many figures, blocks are the replicates: the mean over them by the
+// paired hierarchical bootstrap. Costs that are the same in every block (bytes)
+// are exact.
 func ratioOf(bs *stats.Bootstrap, a, b [][]float64) drawn {
 	if exact(a) && exact(b) {
 		if !(a[0][0] > 0 && b[0][0] > 0) {
 			return drawn{}
 		}
-		r := b[0][0] / a[0][0]
-		return drawn{r, [2]float64{r, r}, true}
+		return newDrawn(stats.Effect{Theta: math.Log(b[0][0] / a[0][0]), Nu: math.Inf(1)})
 	}
 	if single(a) && single(b) && len(a) == len(b) {
-		if len(a) < fewestPairs {
-			return drawn{}
-		}
-		r, ok := stats.PairedRatio(slices.Concat(b...), slices.Concat(a...))
-		return drawn{r.Ratio, r.CI95, ok}
+		return newDrawn(meanOf(logRatios(a, b), trimmed))
 	}
 	e, ok := bs.Paired(a, b)
 	if !ok || math.IsNaN(e.SE) {
 		return drawn{}
 	}
-	return drawn{math.Exp(e.Theta), [2]float64{math.Exp(e.Lower(.975)), math.Exp(e.Upper(.975))}, true}
+	return newDrawn(e)
+}
+
+func logRatios(a, b [][]float64) []float64 {
+	logs := make([]float64, len(a))
+	for i := range a {
+		logs[i] = math.Log(b[i][0] / a[i][0])
+	}
+	return logs
+}
+
+// meanOf is the trimmed mean of logs: a share trim of them is left out at either
+// end. Its error is that of the winsorized values, with Student's t of one less
+// than the values left (Tukey and McLaughlin, Sankhya A 25, 1963; Yuen,
+// Biometrika 61, 1974). With trim 0 it is the mean with the usual t. Fewer than
+// fewestPairs values, or one that is not finite, give an effect that is not OK.
+func meanOf(logs []float64, trim float64) stats.Effect {
+	x := slices.Sorted(slices.Values(logs))
+	n := len(x)
+	if n < fewestPairs || math.IsNaN(x[0]) || math.IsInf(x[0], 0) || math.IsInf(x[n-1], 0) {
+		return stats.Effect{Theta: math.NaN()}
+	}
+	g := int(trim * float64(n))
+	h := float64(n - 2*g)
+	mean := stat.Mean(x[g:n-g], nil)
+	for i := range g {
+		x[i], x[n-1-i] = x[g], x[n-1-g]
+	}
+	return stats.Effect{Theta: mean, SE: stat.StdDev(x, nil) * math.Sqrt(float64(n)) / h, Nu: h - 1}
+}
+
+// seen is the ratio that an outcome of the search shows. What one sitting cannot
+// show, how far another would differ, is added to its error.
+func seen(bs *stats.Bootstrap, o *Outcome) drawn {
+	d := ratioOf(bs, o.A, o.B)
+	if !d.ok || exact(o.A) && exact(o.B) {
+		return d
+	}
+	e := d.e
+	e.SE = math.Hypot(e.SE, sittingSpread/math.Sqrt(float64(max(1, o.Sittings))))
+	return newDrawn(e)
 }
 
 // single says that every block has one figure.
@@ -81,7 +160,10 @@ func exact(runs [][]float64) bool {
 }
 
 // judge names a ratio of costs: below 1 is better.
-func (d drawn) judge(g Goal) Verdict {
+func (d drawn) judge(g Goal) Verdict { return d.judgeBy(g, d.ci) }
+
+// judgeBy names it by another interval than that of 95 %.
+func (d drawn) judgeBy(g Goal, ci [2]float64) Verdict {
 	better, worse := Faster, Slower
 	if g == Energy || g == Memory {
 		better, worse = Less, More
@@ -89,14 +171,43 @@ func (d drawn) judge(g Goal) Verdict {
 	switch {
 	case !d.ok:
 		return Inconclusive
-	case d.ci[0] >= 1-equivalence && d.ci[1] <= 1+equivalence:
+	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
 		return None
-	case d.ci[1] < 1:
+	case ci[1] < 1:
 		return better
-	case d.ci[0] > 1:
+	case ci[0] > 1:
 		return worse
 	}
 	return Inconclusive
+}
+
+// together gives each of a table of ratios the interval at which its verdict
+// holds with all the others', 95 % for the whole table (Holm, Scand. J. Statist.
+// 6, 1979): an interval leaves out 1 where Holm's test says so, and only there.
+func together(table []drawn) (ci [][2]float64, p []float64) {
+	ps := make([]float64, 0, len(table))
+	for _, d := range table {
+		if d.ok {
+			ps = append(ps, d.p())
+		}
+	}
+	slices.Sort(ps)
+	first := 0 // the first that is not rejected: those after it are tested as it was
+	for first < len(ps) && ps[first] <= confidence/float64(len(ps)-first) {
+		first++
+	}
+	adjusted := stats.Holm(ps)
+	ci, p = make([][2]float64, len(table)), make([]float64, len(table))
+	for i, d := range table {
+		if !d.ok {
+			p[i] = math.NaN()
+			continue
+		}
+		rank, _ := slices.BinarySearch(ps, d.p())
+		p[i] = adjusted[rank]
+		ci[i] = d.at(confidence / float64(len(ps)-min(rank, first, len(ps)-1)))
+	}
+	return ci, p
 }
 
 // Better reports whether a verdict is an improvement.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -162,24 +161,21 @@ func (f *fakeBench) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 }
 
 // fresh is one process.
-func (f *fakeBench) fresh(_ context.Context, set gpuprof.Settings, _ time.Duration) (*gpuprof.Run, error) {
-	full, err := gpuprof.Resolve(fake{}, "small", set)
-	if err != nil {
-		return nil, err
-	}
-	if err := trueFailure(full); err != nil {
+func (f *fakeBench) fresh(_ context.Context, a, b Side, l Limits) (*Outcome, error) {
+	if err := trueFailure(b.Knobs); err != nil {
 		return nil, err
 	}
 	f.clock = f.clock.Add(time.Second)
-	work := float64(full.Int("batch"))
-	rate := &gpuprof.Series{Unit: "items/s", Runs: [][]float64{nil}}
-	for range 20 {
-		rate.Runs[0] = append(rate.Runs[0], 1/f.cost(full))
+	o := &Outcome{Unit: "items", WorkA: float64(a.Knobs.Int("batch")), WorkB: float64(b.Knobs.Int("batch")), MemoryA: trueMemory(a.Knobs), MemoryB: trueMemory(b.Knobs),
+		Error: trueError(b.Knobs), OneTime: map[string]float64{"autotune_s": 0.5 * float64(len(difference(a.Knobs, b.Knobs)))}}
+	for range 8 {
+		o.A, o.B = append(o.A, []float64{f.cost(a.Knobs)}), append(o.B, []float64{f.cost(b.Knobs)})
 	}
-	rate.Median = rate.Runs[0][0]
-	return &gpuprof.Run{Status: gpuprof.Complete, Throughput: &gpuprof.Throughput{Unit: "items/s", Series: rate},
-		Step: &gpuprof.Series{Unit: "s", Median: work / rate.Median, Runs: [][]float64{{work / rate.Median}}}, PeakMemory: trueMemory(full),
-		Input: map[string]any{"autotune_s": 0.5 * float64(len(set)), "note": strconv.Itoa(len(set))}}, nil
+	o.TimeA, o.TimeB = o.A, o.B
+	if l.Goal == Memory {
+		o.A, o.B = [][]float64{{float64(o.MemoryA)}, {float64(o.MemoryA)}}, [][]float64{{float64(o.MemoryB)}, {float64(o.MemoryB)}}
+	}
+	return o, nil
 }
 
 func fakeOptions(f *fakeBench, seed uint64) Options {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 // limits are what a setting must keep to, whatever it is compared with.
@@ -70,7 +68,7 @@ func (e *engine) firstFit(ranked []alternative) ([]Change, error) {
 		o := a.out
 		if len(next) > 1 {
 			var err error
-			if o, err = e.compare("searching", e.base, With(e.base, next...), e.left(searchUntil)); err != nil {
+			if o, err = e.compare("searching", e.base, With(e.base, next...), e.left(searchUntil), firstPairs); err != nil {
 				if errors.Is(err, errSpent) {
 					err = nil
 				}
@@ -101,20 +99,4 @@ func (e *engine) excess(o *Outcome) float64 {
 		return 0
 	}
 	return x
-}
-
-// nothingFits is what is said where the default is above a limit and nothing
-// was found that keeps to it.
-func (e *engine) nothingFits() string {
-	text := "nothing is recommended: the default is above a limit (" + e.over + "), and nothing was shown to keep to all of them"
-	least := int64(math.MaxInt64)
-	for _, entry := range e.out.Journal {
-		if m := entry.Outcome.MemoryB; m > 0 {
-			least = min(least, m)
-		}
-	}
-	if e.MaxMemory > 0 && least > e.MaxMemory && least < math.MaxInt64 {
-		text += "; the least that was seen is " + gpuprof.FormatBytes(float64(least))
-	}
-	return text + "; raise the limit, give more time with --budget, or start from a smaller --set"
 }

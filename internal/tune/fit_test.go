@@ -102,27 +102,17 @@ func TestDefaultAboveALimit(t *testing.T) {
 		f := newFakeBench(1)
 		o := fakeOptions(f, 1)
 		o.Set, o.Only, o.MaxMemory, o.Goal = tt.set, strings.Split(tt.only, ","), tt.memory, tt.goal
-		o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
-			all := maps.Clone(s)
-			for k, v := range o.Set { // as the command does
-				if _, turned := s[k]; !turned {
-					all[k] = v
-				}
-			}
-			return f.fresh(ctx, all, limit)
-		}
 		r := run(t, o)
-		rec := r.Recommended
-		if !strings.Contains(rec.Text, tt.text) || rec.DefaultBest {
-			t.Errorf("%s: %s", name, rec.Text)
+		if !strings.Contains(r.Conclusion.Text, tt.text) {
+			t.Errorf("%s: %s", name, r.Conclusion.Text)
 		}
 		switch {
 		case tt.want == nil:
-			if len(rec.Knobs) > 0 || !strings.Contains(rec.Text, "nothing is recommended") {
-				t.Errorf("%s: %v, %s", name, rec.Knobs, rec.Text)
+			if r.Recommended != nil || r.Conclusion.Verdict != NothingFits || r.Conclusion.Command != "" || !strings.Contains(r.Conclusion.Text, "nothing is recommended") {
+				t.Errorf("%s: %+v, %+v", name, r.Recommended, r.Conclusion)
 			}
-		case !maps.Equal(rec.Knobs, tt.want) || !rec.Confirmed:
-			t.Errorf("%s: %v, confirmed %v; want %v: %s", name, rec.Knobs, rec.Confirmed, tt.want, rec.Text)
+		case r.Recommended == nil || !maps.Equal(r.Recommended.Knobs, tt.want):
+			t.Errorf("%s: %+v; want %v: %s", name, r.Recommended, tt.want, r.Conclusion.Text)
 		}
 	}
 }
@@ -132,16 +122,17 @@ func TestConfirmationKeepsToTheLimits(t *testing.T) {
 	f := newFakeBench(1)
 	o := fakeOptions(f, 1)
 	o.Only, o.MaxMemory = []string{"cache"}, 140
-	o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
-		r, err := f.fresh(ctx, s, limit)
-		if s.On("cache") {
-			r.PeakMemory += 20
+	o.Fresh = func(ctx context.Context, a, b Side, l Limits) (*Outcome, error) {
+		r, err := f.fresh(ctx, a, b, l)
+		if b.Knobs.On("cache") {
+			r.MemoryB += 20
 		}
 		return r, err
 	}
 	r := run(t, o)
-	if len(r.Recommended.Knobs) > 0 || len(r.Failed) != 1 || !strings.Contains(r.Failed[0].Error, "more than --max-memory") {
-		t.Errorf("%+v, failed %v", r.Recommended, r.Failed)
+	if r.Recommended != nil || len(r.Failed) != 1 || !strings.Contains(r.Failed[0].Error, "more than --max-memory") ||
+		r.Conclusion.Verdict != Unconfirmed || !strings.Contains(r.Conclusion.Text, "more than --max-memory") {
+		t.Errorf("%+v, failed %v: %s", r.Recommended, r.Failed, r.Conclusion.Text)
 	}
 }
 
@@ -157,8 +148,8 @@ func TestSpentBudgetMeasuresNothingMore(t *testing.T) {
 		}
 	}
 	r := run(t, o)
-	if rec := r.Recommended; len(rec.Knobs) != 1 || !rec.Knobs.On("cache") || rec.Confirmed {
-		t.Errorf("%+v", rec)
+	if r.Recommended != nil || !strings.Contains(r.Conclusion.Text, "cache=on alone x0.") || !strings.Contains(r.Conclusion.Text, "no fresh process can be started") {
+		t.Errorf("%+v: %s", r.Recommended, r.Conclusion.Text)
 	}
 	last := r.Journal[len(r.Journal)-1].Key
 	if !strings.Contains(last, "pipe=on") {
@@ -166,10 +157,25 @@ func TestSpentBudgetMeasuresNothingMore(t *testing.T) {
 	}
 }
 
+// A result of schema 1 is read, and what it did not confirm is not called
+// recommended.
+func TestDecodeSchema1(t *testing.T) {
+	for text, want := range map[string]string{
+		`"knobs":{"batch":"2"},"text":"batch=2: time x0.5","confirmed":true`:  Recommends,
+		`"knobs":{"batch":"2"},"text":"batch=2: time x0.5","confirmed":false`: Undecided,
+		`"knobs":{},"text":"the default is best","default_best":true`:         Undecided,
+	} {
+		r, err := Decode(strings.NewReader(`{"schema_version":"1.0.0","kind":"tune","recommended":{`+text+`}}`), "x.json")
+		if err != nil || r.Conclusion.Verdict != want || r.Conclusion.Text == "" || (r.Recommended != nil) != (want == Recommends) || r.IntervalText() != "95 %" {
+			t.Errorf("%s: %v, %+v", text, err, r)
+		}
+	}
+}
+
 func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1]],"b":[[1]]}},{"key":"l","outcome":null}]}`: "",
-		`{"schema_version":"2.0.0","kind":"tune","journal":{"later":1}}`:                                                              "schema_version 2.0.0 is newer",
+		`{"schema_version":"3.0.0","kind":"tune","journal":{"later":1}}`:                                                              "schema_version 3.0.0 is newer",
 		`{"schema_version":"1.0.0","kind":"tune","journal":{"later":1}}`:                                                              "the file is damaged",
 		`{"schema_version":"1.0.0","kind":"run"}`:                                                                                     "was not written by gpuprof tune",
 		`[]`:                     "was not written by gpuprof tune",

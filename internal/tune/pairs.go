@@ -20,7 +20,8 @@ const (
 	mostPairs    = 120
 	leastSteps   = 3
 	mostSteps    = 4096
-	decideWidth  = 1.5   // half intervals from no effect: stricter than 95 %, since it is looked at again and again
+	firstPairs   = 8     // of a change's first look: every change has one before any has more
+	surely       = 1e-4  // the p-value at which more pairs are not needed: it is looked at again and again
 	clearlyWorse = 1.1   // a cost ratio above which an alternative deserves no more time
 	sittingWidth = 0.003 // half an interval, in logarithms, that more blocks of the same sitting need not narrow
 )
@@ -49,7 +50,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began tim
 				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
 			}
 		}
-		if p.enough(bs, pair+1, time.Since(began), l, out) {
+		if enough(bs, pair+1, time.Since(began), l, out) {
 			break
 		}
 	}
@@ -59,11 +60,12 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began tim
 
 // enough says that the comparison is over: after whole mirrored couples, unless
 // they are far too dear.
-func (p *InProcess) enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *Outcome) bool {
-	if pairs%2 == 1 && spent < 5*l.Time {
+func enough(bs *stats.Bootstrap, pairs int, spent time.Duration, l Limits, out *Outcome) bool {
+	most := cmp.Or(l.Most, 2*l.Time)
+	if pairs%2 == 1 && spent < most {
 		return false
 	}
-	if spent > l.Time && (pairs >= leastPairs || spent > 4*l.Time) {
+	if spent > l.Time && (pairs >= leastPairs || spent > most) || l.Pairs > 0 && pairs >= l.Pairs {
 		return true
 	}
 	if l.Sitting { // an end that depends on the answer would bias it
@@ -83,7 +85,7 @@ func halfWidth(d drawn) float64 {
 // hopeless says that B is so much worse that its exact cost is of no use.
 func hopeless(bs *stats.Bootstrap, out *Outcome) bool {
 	d := ratioOf(bs, out.A, out.B)
-	return d.ok && d.ci[0] > clearlyWorse
+	return d.ok && d.at(surely)[0] > clearlyWorse
 }
 
 // settled says that more pairs would not change the verdict.
@@ -92,10 +94,10 @@ func settled(bs *stats.Bootstrap, out *Outcome) bool {
 	if !d.ok {
 		return false
 	}
-	if d.judge(Time) == None {
+	if ci := d.at(surely); ci[0] >= 1-equivalence && ci[1] <= 1+equivalence {
 		return true
 	}
-	return math.Abs(math.Log(d.ratio)) > decideWidth*halfWidth(d) && d.ci[1]-d.ci[0] < 0.06*d.ratio
+	return d.p() < surely && d.ci[1]-d.ci[0] < 0.06*d.ratio
 }
 
 // blockCost is the cost per unit of work over one block.

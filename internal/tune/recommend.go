@@ -18,56 +18,27 @@ import (
 // nearBest is how far from the best the knee of a curve may be.
 const nearBest = 1.05
 
-// recommend states a setting that was measured to be better.
-func (e *engine) recommend(f []Change, d drawn, o *Outcome, processes int) {
-	set := gpuprof.Settings{}
-	for _, c := range f {
-		set[c.Knob] = c.To
-	}
-	r := &Recommended{Knobs: set, Command: e.command(set), Processes: processes, Confirmed: processes >= leastProcesses,
-		Error: o.Error, PyTorch: []string{}, OneTime: map[string]float64{}}
-	r.Ratio, r.CI95 = shown(e.Goal, d.ratio, d.ci)
-	if t := ratioOf(e.bs, o.TimeA, o.TimeB); t.ok {
-		r.TimeRatio = t.ratio
-	}
+// recommend states a setting that fresh processes confirmed.
+func (e *engine) recommend(f []Change, c Confirmation, o *Outcome) {
+	r := &Recommended{Knobs: c.Knobs, Command: e.command(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
+		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload.Name(), f), OneTime: map[string]float64{}}
 	if o.MemoryA > 0 {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
 	}
-	r.PyTorch = pytorchLines(e.Workload.Name(), f)
 	for k, v := range o.OneTime {
 		if v > 0 {
 			r.OneTime[k] = v
 		}
 	}
-	// A fresh process does not say how long it took to set up; the search's does.
-	if v := e.setUp(set); v > r.OneTime["autotune_s"] {
-		r.OneTime["setup_s"] = v
-	}
 	r.PaybackSteps = payback(r.OneTime, o)
 	r.Text = e.sentence(r)
 	e.out.Recommended = r
-}
-
-// setUp is how much longer than the default a setting took to open in the
-// search's own process; 0 where it was never opened beside the default.
-func (e *engine) setUp(set gpuprof.Settings) float64 {
-	a := Side{Workload: e.Workload, Preset: e.Preset, Knobs: e.base}
-	b := a
-	b.Knobs = gpuprof.Settings{}
-	maps.Copy(b.Knobs, e.base)
-	maps.Copy(b.Knobs, set)
-	if o := e.journal[a.key()+" | "+b.key()]; o != nil {
-		return o.OneTime["setup_s"]
-	}
-	return 0
+	e.out.Conclusion = Conclusion{Verdict: Recommends, Text: r.Text, Command: r.Command}
 }
 
 // sentence says in one line how sure the recommendation is.
 func (e *engine) sentence(r *Recommended) string {
-	how := fmt.Sprintf("confirmed in %d fresh processes a side", r.Processes)
-	if !r.Confirmed {
-		how = "from one process only: the budget ended before fresh ones could confirm it; give more time with --budget"
-	}
+	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
 	if (e.Goal == Memory || e.Goal == Energy) && r.TimeRatio > 0 {
 		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
 	}
@@ -125,78 +96,6 @@ func middle(blocks [][]float64) float64 {
 		}
 	}
 	return stats.Median(m)
-}
-
-// unconfirmed states what the search's own process saw of the first finalist
-// that it knows enough of, where there was no time or no way to confirm it.
-func (e *engine) unconfirmed(alts []alternative, finalists [][]Change) error {
-	for _, f := range finalists {
-		o, err := e.seen(alts, f)
-		if errors.Is(err, errSpent) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if d := ratioOf(e.bs, o.A, o.B); e.accepted(f, d, o) {
-			e.recommend(f, d, o, 0)
-			return nil
-		}
-	}
-	e.keepDefault()
-	return nil
-}
-
-// seen is what the search measured of a finalist beside the default. Of a
-// combination that may take one more comparison, if the budget has time left.
-func (e *engine) seen(alts []alternative, f []Change) (*Outcome, error) {
-	for _, a := range alts {
-		if len(f) == 1 && a.Change == f[0] && a.out != nil {
-			return a.out, nil
-		}
-	}
-	limit := e.left(1)
-	if limit > 0 {
-		limit = max(limit, leastProcess)
-	}
-	return e.compare("confirming", e.base, With(e.base, f...), limit)
-}
-
-// keepDefault says that nothing was shown to beat the default, and what might
-// still; or that neither the default nor anything else was shown to keep to the
-// limits.
-func (e *engine) keepDefault() {
-	r := &Recommended{Knobs: gpuprof.Settings{}, PyTorch: []string{}, OneTime: map[string]float64{}}
-	e.out.Recommended = r
-	if e.over != "" { // no command either: that of the default is not recommended
-		r.Text = e.nothingFits()
-		return
-	}
-	r.Command, r.DefaultBest, r.Ratio, r.CI95, r.MemoryRatio = e.command(nil), true, 1, [2]float64{1, 1}, 1
-	r.Text = "the default is best: nothing else was measured to be better by 2 % or more"
-	if n := e.undecided(); n > 0 {
-		r.Text = fmt.Sprintf("the default stays: nothing else was shown to be better by 2 %% or more, but %s undecided; give more time with --budget", changesAre(n))
-	}
-}
-
-func changesAre(n int) string {
-	if n == 1 {
-		return "1 change is"
-	}
-	return fmt.Sprintf("%d changes are", n)
-}
-
-// undecided counts the changes that might be better by what matters, for all
-// that was measured.
-func (e *engine) undecided() int {
-	n := 0
-	for _, f := range e.out.Effects {
-		_, ci := shown(e.Goal, f.Ratio, f.CI95) // back to a ratio of costs
-		if f.Verdict == Inconclusive && (f.Ratio == 0 || ci[0] < 1-equivalence) {
-			n++
-		}
-	}
-	return n
 }
 
 // command is the line that runs a setting.
@@ -299,7 +198,7 @@ func (e *engine) curves() {
 		}
 		c := Curve{Knob: knob, Unit: e.out.Unit, Points: []CurvePoint{at}}
 		for _, f := range effects {
-			c.Points = append(c.Points, CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.CI95[0], d.Median * f.CI95[1]}})
+			c.Points = append(c.Points, CurvePoint{f.To, d.Median * f.Ratio, [2]float64{d.Median * f.own[0], d.Median * f.own[1]}})
 		}
 		slices.SortFunc(c.Points, func(a, b CurvePoint) int { return compareValues(a.Value, b.Value) })
 		c.Knee = knee(e.Goal, c.Points, effects[0].From)

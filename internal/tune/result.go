@@ -1,13 +1,14 @@
 // Package tune finds out which knobs of a workload are worth turning, by
 // measuring them: every alternative against the default in turns within one
-// process, then a search over combinations, then the winner against the
-// default in fresh processes. Nothing is recommended that was not measured.
+// process, those that findings about the start name first, then a search over
+// combinations, then the winner against the default by paired blocks in fresh
+// processes. Nothing is recommended that those did not confirm.
 //
 // The package reads top down: tune.go is the search from start to end,
-// alternatives.go what is tried, search.go the order in which; bench.go measures
-// two settings in turns (session.go opens one, pairs.go decides when it is
-// enough, block.go times one row of steps); confirm.go does so in fresh
-// processes. claims.go lists the rules of published tuning guides, claims_run.go
+// alternatives.go and findings.go what is tried, search.go and combine.go the order in which;
+// bench.go measures two settings in turns (session.go opens one, pairs.go decides
+// when it is enough, block.go times one row of steps), effect.go estimates their
+// ratio; confirm.go does so in fresh processes, conclude.go words what came of it. claims.go lists the rules of published tuning guides, claims_run.go
 // tests them, transfer.go is a small program that only they need.
 package tune
 
@@ -26,7 +27,7 @@ import (
 
 // SchemaVersion is the version of the tune JSON (semantic versioning: a reader
 // refuses a newer major and tolerates unknown fields).
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "2.0.0"
 
 // Goal is what tune makes better.
 type Goal string
@@ -81,12 +82,20 @@ type Result struct {
 	BudgetS   float64          `json:"budget_s"`
 	SpentS    float64          `json:"spent_s"`
 
-	Default     *Point       `json:"default"`
+	Default *Point `json:"default"`
+	// Recommended is nil unless fresh processes confirmed a setting. Conclusion
+	// says in words what came of the search, whatever it was.
 	Recommended *Recommended `json:"recommended"`
-	Effects     []Effect     `json:"effects"`
-	Curves      []Curve      `json:"curves"`
-	Failed      []Failure    `json:"failed"`
-	Claims      []ClaimRow   `json:"claims"`
+	Conclusion  Conclusion   `json:"conclusion"`
+	// Findings are what the figures of the start say of its knobs: those were
+	// tried first. Nil: the start was not measured so.
+	Findings []Hint `json:"findings,omitempty"`
+	// Confirmations are the settings taken to fresh processes, with what came of it.
+	Confirmations []Confirmation `json:"confirmations"`
+	Effects       []Effect       `json:"effects"`
+	Curves        []Curve        `json:"curves"`
+	Failed        []Failure      `json:"failed"`
+	Claims        []ClaimRow     `json:"claims"`
 	// Peers are recorded figures of other programs at this shape, on a device
 	// of the same name.
 	Peers   []Peer  `json:"peers,omitempty"`
@@ -110,8 +119,8 @@ type Point struct {
 	CI95   [2]float64       `json:"ci95"` // zero where there were too few figures for one
 }
 
-// Recommended is what to run instead of the default. Knobs holds only what is
-// turned; it is empty where the default is best.
+// Recommended is what to run instead of the default, confirmed in fresh
+// processes. Knobs holds only what is turned.
 type Recommended struct {
 	Knobs   gpuprof.Settings `json:"knobs"`
 	Command string           `json:"command"`
@@ -120,11 +129,9 @@ type Recommended struct {
 	// TimeRatio is of seconds per unit of work, whatever the goal; 0 where it
 	// was not measured.
 	TimeRatio float64 `json:"time_ratio,omitempty"`
-	// Processes is how many fresh processes each side of Ratio comes from; 0:
-	// from the search's own process, so nothing confirms it.
+	// Processes is how many fresh processes Ratio comes from.
 	Processes    int                `json:"processes"`
-	Confirmed    bool               `json:"confirmed"`
-	DefaultBest  bool               `json:"default_best"`
+	Confirmed    bool               `json:"confirmed"` // always: for readers of the file
 	Text         string             `json:"text"`
 	Error        float64            `json:"error"` // the largest relative error against float64
 	MemoryRatio  float64            `json:"memory_ratio"`
@@ -133,13 +140,49 @@ type Recommended struct {
 	PaybackSteps float64            `json:"payback_steps"` // steps of the recommended setting until that is saved; 0 when nothing is paid
 }
 
+// What a search can conclude.
+const (
+	Recommends  = "recommended"
+	DefaultBest = "default_best" // every change was decided, and none is better
+	Undecided   = "undecided"    // none was shown to be better, and some are undecided
+	Unconfirmed = "unconfirmed"  // what the search saw was not confirmed
+	NothingFits = "nothing_fits" // neither the default nor anything else keeps to the limits
+)
+
+// Conclusion is what came of a search. It is empty while the search is not finished.
+type Conclusion struct {
+	Verdict string `json:"verdict"`
+	Text    string `json:"text"`
+	Command string `json:"command"` // that runs what is recommended, or else the default; empty where neither
+}
+
+// Confirmation is a setting taken to fresh processes.
+type Confirmation struct {
+	Knobs gpuprof.Settings `json:"knobs"`
+	// Ratio is of the goal over the default's, the mean over processes; 0 where
+	// there were too few. Interval is the one that decides, two-sided at Level.
+	Ratio     float64    `json:"ratio"`
+	Interval  [2]float64 `json:"interval"`
+	Level     float64    `json:"level"`
+	CI95      [2]float64 `json:"ci95"`
+	TimeRatio float64    `json:"time_ratio,omitempty"`
+	Processes int        `json:"processes"`
+	Confirmed bool       `json:"confirmed"`
+	Reason    string     `json:"reason,omitempty"` // why not
+}
+
 // Effect is one knob turned by itself, against the default.
 type Effect struct {
-	Knob        string     `json:"knob"`
-	From        string     `json:"from"`
-	To          string     `json:"to"`
-	Ratio       float64    `json:"ratio"`
+	Knob  string  `json:"knob"`
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+	Ratio float64 `json:"ratio"`
+	// CI95 is the interval at which the verdicts of the whole table hold together
+	// at 95 % (Holm), wider than one that is read alone. P is the adjusted p-value of
+	// no effect.
 	CI95        [2]float64 `json:"ci95"`
+	P           float64    `json:"p_adjusted"`
+	own         [2]float64 // the interval of 95 % of this ratio alone, for curves
 	TimeRatio   float64    `json:"time_ratio"` // of seconds per unit of work, whatever the goal
 	Error       float64    `json:"error"`
 	MemoryRatio float64    `json:"memory_ratio"`
@@ -222,6 +265,9 @@ type Outcome struct {
 	CountA  map[string]float64 `json:"count_a,omitempty"`    // per step
 	CountB  map[string]float64 `json:"count_b,omitempty"`
 
+	// Sittings is how often both sides were opened for these blocks; 0: once.
+	Sittings int `json:"sittings,omitempty"`
+
 	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed; else empty
 	Reason  string  `json:"reason,omitempty"`
 	Seconds float64 `json:"seconds"` // that the measurement took
@@ -269,6 +315,9 @@ func Decode(in io.Reader, name string) (*Result, error) {
 	if err := gpuprof.DecodeJSON(b, r); err != nil {
 		return nil, damaged(err)
 	}
+	if m < 2 {
+		r.before2()
+	}
 	if r.SpentS < 0 || r.SpentS > longest || r.BudgetS < 0 || r.BudgetS > longest {
 		return nil, damaged(fmt.Errorf("its budget is %g s, of which %g s are spent", r.BudgetS, r.SpentS))
 	}
@@ -278,6 +327,28 @@ func Decode(in io.Reader, name string) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// before2 takes over a result of schema 1: it called recommended what no fresh
+// process had confirmed, and had no conclusion beside that.
+func (r *Result) before2() {
+	rec := r.Recommended
+	if rec == nil {
+		return
+	}
+	r.Conclusion = Conclusion{Verdict: Recommends, Text: rec.Text, Command: rec.Command}
+	if !rec.Confirmed || len(rec.Knobs) == 0 {
+		r.Recommended, r.Conclusion.Verdict = nil, Undecided
+	}
+}
+
+// IntervalText says what the intervals of Effects are of. Before schema 2 each was
+// of its row alone.
+func (r *Result) IntervalText() string {
+	if strings.HasPrefix(r.Version, "1.") {
+		return "95 %"
+	}
+	return "95 %, of all rows together"
 }
 
 // longest is a time that no search takes, in seconds: 30 years.

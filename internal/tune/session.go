@@ -136,6 +136,9 @@ func (s *bench) warm() error {
 		if _, err := s.block(blockTime / 3); err != nil {
 			return err
 		}
+		if s.stepS > blockTime.Seconds() { // its first row of steps took longer than three blocks
+			break
+		}
 	}
 	return nil
 }

@@ -34,9 +34,12 @@ type Options struct {
 	Peers fs.FS
 
 	Bench Bench
-	// Fresh measures one setting in a process of its own, for about limit. Nil:
-	// nothing is confirmed.
-	Fresh func(ctx context.Context, set gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error)
+	// Fresh compares two settings by paired blocks in a process of its own; its
+	// error is that of the process. Nil: nothing is confirmed.
+	Fresh func(ctx context.Context, a, b Side, l Limits) (*Outcome, error)
+	// Findings measures the start in about limit and says which knobs its figures
+	// speak of; they are tried first. Nil: there is nothing to go by.
+	Findings func(ctx context.Context, limit time.Duration) ([]Hint, error)
 	// Resume is an earlier result that was cut short; its measurements are not
 	// made again and its time counts.
 	Resume *Result
@@ -55,18 +58,20 @@ type Progress struct {
 	Note  string
 }
 
-// Which part of the budget is over by when.
+// Which part of the budget is over by when. The rest is the confirmation's.
 const (
-	screenUntil = 0.45
-	refineUntil = 0.6
-	searchUntil = 0.72
-	lateUntil   = 0.85 // of refining, where the search found nothing
+	findingsShare = 0.1
+	screenUntil   = 0.4
+	refineUntil   = 0.5
+	searchUntil   = 0.62
+	mostFindings  = 8 * time.Second // for measuring the start
+	leastFindings = time.Second
 )
 
 // How often what is not decided is measured again, and for how long at least.
 const (
 	mostRefined = 3
-	leastRefine = 3 * time.Second
+	leastRefine = 2 * time.Second
 )
 
 // engine is the state of one search.
@@ -83,8 +88,9 @@ type engine struct {
 	// over says which limit the default itself is above; empty where it keeps to them.
 	over string
 	// overhead is what a fresh process took beyond the time it was given: its
-	// start, its check, its end. What it will be is not known before the first.
+	// start and its end. What it will be is not known before the first.
 	overhead time.Duration
+	alts     []alternative // every change, in the order in which they are tried
 }
 
 // Run searches. The result is not nil once the options are sound, also when
@@ -102,7 +108,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(changes) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn; leave out --knob or --set", o.Workload.Name())
 	}
-	err = e.search(changes)
+	err = e.hints()
+	if err == nil {
+		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
+	}
 	e.finish(err)
 	return e.out, errors.Join(err, e.save())
 }
@@ -128,7 +137,7 @@ func newResult(o Options) *Result {
 	r := &Result{Version: SchemaVersion, Tool: o.Tool, Build: o.Build, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
 		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
 		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
-		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Journal: []Entry{}}
+		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Confirmations: []Confirmation{}, Journal: []Entry{}}
 	if o.Workload != nil {
 		r.Workload = o.Workload.Name()
 	}
@@ -144,7 +153,7 @@ func (e *engine) resume() error {
 	if err := sameSearch(old, e.out); err != nil {
 		return err
 	}
-	e.prior, e.out.Started = old.SpentS, old.Started
+	e.prior, e.out.Started, e.out.Findings = old.SpentS, old.Started, old.Findings
 	for _, entry := range old.Journal {
 		if entry.Outcome == nil {
 			continue
@@ -216,11 +225,27 @@ func (e *engine) report(phase, note string) {
 var errSpent = errors.New("the budget is spent")
 
 // compare measures b against a, or looks it up.
-func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration) (*Outcome, error) {
-	sa, sb := Side{Workload: e.Workload, Preset: e.Preset, Knobs: a}, Side{Workload: e.Workload, Preset: e.Preset, Knobs: b}
-	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), limit, func() (*Outcome, error) {
-		return e.Bench.Compare(e.ctx, sa, sb, Limits{Goal: e.Goal, Time: limit, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed})
+func (e *engine) compare(phase string, a, b gpuprof.Settings, limit time.Duration, pairs int) (*Outcome, error) {
+	return e.compareBy(phase, a, b, e.limitsOf(limit, pairs, 0))
+}
+
+func (e *engine) compareBy(phase string, a, b gpuprof.Settings, l Limits) (*Outcome, error) {
+	sa, sb := e.side(a), e.side(b)
+	return e.once(phase, sa.key()+" | "+sb.key(), describe(difference(a, b)), l.Time, func() (*Outcome, error) {
+		return e.Bench.Compare(e.ctx, sa, sb, l)
 	})
+}
+
+func (e *engine) side(set gpuprof.Settings) Side {
+	return Side{Workload: e.Workload, Preset: e.Preset, Knobs: set}
+}
+
+// limitsOf are the limits of one comparison; turn tells those of the same two
+// settings apart.
+func (e *engine) limitsOf(limit time.Duration, pairs, turn int) Limits {
+	l := e.limits()
+	l.Time, l.Pairs, l.Seed = limit, pairs, e.Seed+uint64(turn)
+	return l
 }
 
 // once makes a measurement that is not in the journal and keeps it there.

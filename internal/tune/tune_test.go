@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 func run(t *testing.T, o Options) *Result {
@@ -110,8 +111,8 @@ func TestDefaultIsBest(t *testing.T) {
 	f := newFakeBench(3)
 	f.flat = true
 	r := run(t, fakeOptions(f, 3))
-	if !r.Recommended.DefaultBest || len(r.Recommended.Knobs) != 0 || !strings.Contains(r.Recommended.Text, "the default is best") {
-		t.Errorf("%+v", r.Recommended)
+	if r.Recommended != nil || r.Conclusion.Verdict != DefaultBest || !strings.Contains(r.Conclusion.Text, "the default is best") {
+		t.Errorf("%+v, %+v", r.Recommended, r.Conclusion)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestResumeLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := run(t, o)
-		if !maps.Equal(got.Recommended.Knobs, want.Recommended.Knobs) || got.Recommended.Ratio != want.Recommended.Ratio || len(got.Journal) != len(want.Journal) {
+		if got.Recommended == nil || !maps.Equal(got.Recommended.Knobs, want.Recommended.Knobs) || got.Recommended.Ratio != want.Recommended.Ratio || len(got.Journal) != len(want.Journal) {
 			t.Errorf("at %d: %v, %d measurements; want %v, %d", at, got.Recommended.Knobs, len(got.Journal), want.Recommended.Knobs, len(want.Journal))
 		}
 		if n := at - 1 + len(second.calls); n != len(whole.calls) {
@@ -260,12 +261,6 @@ func TestOnly(t *testing.T) {
 func TestStartFromASetting(t *testing.T) {
 	o := fakeOptions(newFakeBench(1), 1)
 	o.Set, o.Only = gpuprof.Settings{"slow": "on", "clash": "on"}, []string{"slow"}
-	fresh := o.Fresh
-	o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
-		all := maps.Clone(o.Set) // as the command does
-		maps.Copy(all, s)
-		return fresh(ctx, all, limit)
-	}
 	r := run(t, o)
 	if got := r.Recommended.Knobs; len(got) != 1 || got["slow"] != "off" || !r.Recommended.Confirmed {
 		t.Errorf("%v, %s", got, r.Recommended.Text)
@@ -275,43 +270,48 @@ func TestStartFromASetting(t *testing.T) {
 	}
 }
 
-// A gain that does not matter is not recommended, and what is undecided is said.
-func TestWorthwhile(t *testing.T) {
+// A gain that does not matter is not recommended, nor one that chance explains.
+func TestAccepted(t *testing.T) {
+	e := &engine{Options: Options{Goal: Time}, out: &Result{}}
 	for _, tt := range []struct {
-		d    drawn
-		want bool
-	}{
-		{drawn{0.9, [2]float64{0.85, 0.95}, true}, true},
-		{drawn{0.985, [2]float64{0.97, 0.999}, true}, false},
-		{drawn{0.9, [2]float64{0.7, 1.1}, true}, false},
-		{drawn{}, false},
-	} {
-		if got := worthwhile(tt.d, Time); got != tt.want {
-			t.Errorf("%+v: %v", tt.d, got)
+		theta, se float64
+		want      bool
+	}{{-0.1, 0.01, true}, {-0.015, 0.001, false}, {-0.1, 0.05, false}, {0.1, 0.01, false}} {
+		d := newDrawn(stats.Effect{Theta: tt.theta, SE: tt.se, Nu: 7})
+		if got := e.accepted(nil, d, &Outcome{}, wrongly); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
 		}
+	}
+	if e.accepted(nil, drawn{}, &Outcome{}, wrongly) {
+		t.Error("nothing measured was accepted")
 	}
 }
 
-// Fresh processes are not started beyond the budget: what could not be
-// confirmed says so.
+// Fresh processes are not started beyond the budget: a confirmation that has no
+// time is stated with its ratio and is no recommendation.
 func TestConfirmationKeepsToTheBudget(t *testing.T) {
 	f := newFakeBench(1)
 	o := fakeOptions(f, 1)
-	o.Only, o.Budget = []string{"cache"}, 14*time.Second
+	o.Only, o.Budget = []string{"cache"}, 20*time.Second
 	fresh := f.fresh
 	processes := 0
-	o.Fresh = func(ctx context.Context, s gpuprof.Settings, limit time.Duration) (*gpuprof.Run, error) {
+	o.Fresh = func(ctx context.Context, a, b Side, l Limits) (*Outcome, error) {
 		processes++
-		f.clock = f.clock.Add(3 * time.Second)
-		return fresh(ctx, s, limit)
+		f.clock = f.clock.Add(6 * time.Second)
+		return fresh(ctx, a, b, l)
 	}
 	begin := f.clock
 	r := run(t, o)
-	if took := f.clock.Sub(begin); took > o.Budget+4*time.Second {
+	if took := f.clock.Sub(begin); took > o.Budget+7*time.Second {
 		t.Errorf("took %s of %s, %d processes", took, o.Budget, processes)
 	}
-	if rec := r.Recommended; processes == 0 || rec.Confirmed || rec.Knobs["cache"] != "on" || !strings.Contains(rec.Text, "the budget ended before fresh ones could confirm it") {
-		t.Errorf("%d processes: %+v", processes, rec)
+	if c := r.Confirmations; r.Recommended != nil || processes != 1 || len(c) != 1 || c[0].Processes != 1 || c[0].Ratio < 0.75 || c[0].Ratio > 0.85 || c[0].Confirmed {
+		t.Errorf("%d processes: %+v, %+v", processes, r.Recommended, c)
+	}
+	for _, want := range []string{"nothing is recommended", "cache=on (in the search x0.", "in 1 fresh process, too few for an interval", "confirming it takes about", "--budget"} {
+		if !strings.Contains(r.Conclusion.Text, want) {
+			t.Errorf("no %q in: %s", want, r.Conclusion.Text)
+		}
 	}
 }
 

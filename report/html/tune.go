@@ -70,7 +70,7 @@ func WriteTune(w io.Writer, r *tune.Result) error {
 	v.search(r)
 	status := view.Clean(string(r.Status), 20)
 	p := &document{Title: tuneTitle(r), Meta: tuneMeta(r), Tune: v, Badge: &badge{status, status},
-		Footer: "Nothing is recommended that was not measured."}
+		Footer: "Nothing is recommended that fresh processes did not confirm."}
 	if status == "" {
 		p.Badge.Value = "unknown status"
 	}
@@ -99,23 +99,13 @@ func tuneMeta(r *tune.Result) string {
 	return strings.Join(parts, " · ")
 }
 
-// recommend words the recommendation with what it costs.
+// recommend words the conclusion, and the recommendation with what it costs.
 func (v *tuneView) recommend(r *tune.Result) {
 	rec := r.Recommended
-	if rec == nil {
+	v.Headline, v.Command = view.Clean(r.Conclusion.Text, 0), view.Clean(r.Conclusion.Command, 600)
+	if v.Headline == "" {
 		v.Headline = "Nothing is recommended yet; go on with --resume."
 		return
-	}
-	v.Headline, v.Command = view.Clean(rec.Text, 0), view.Clean(rec.Command, 600)
-	for _, l := range rec.PyTorch {
-		v.PyTorch = append(v.PyTorch, view.Clean(l, 300))
-	}
-	if !rec.DefaultBest && rec.Ratio > 0 && view.Finite(rec.Ratio) {
-		scope := "within the search's own process, not confirmed"
-		if rec.Processes > 0 {
-			scope = view.Plural(rec.Processes, "fresh process") + " a side"
-		}
-		v.Lead = append(v.Lead, view.Line{Label: v.Goal + ", recommended over default", Value: "x" + factor(rec.Ratio), Note: "95 % " + factorSpan(rec.CI95) + "; " + scope})
 	}
 	add := func(label, value, note string) {
 		v.Facts = append(v.Facts, view.Line{Label: label, Value: value, Note: note})
@@ -126,8 +116,15 @@ func (v *tuneView) recommend(r *tune.Result) {
 	for _, t := range r.PeerLines() {
 		add("beside it", view.Clean(t, 300), "")
 	}
-	if rec.DefaultBest {
+	if rec == nil {
 		return
+	}
+	for _, l := range rec.PyTorch {
+		v.PyTorch = append(v.PyTorch, view.Clean(l, 300))
+	}
+	if rec.Ratio > 0 && view.Finite(rec.Ratio) {
+		v.Lead = append(v.Lead, view.Line{Label: v.Goal + ", recommended over default", Value: "x" + factor(rec.Ratio),
+			Note: "95 % " + factorSpan(rec.CI95) + "; paired blocks in " + view.Plural(rec.Processes, "fresh process")})
 	}
 	if rec.Error > 0 && view.Finite(rec.Error) {
 		add("error", fmt.Sprintf("%.2g", rec.Error), "relative, against float64")
@@ -163,9 +160,12 @@ func factorSpan(ci [2]float64) string { return view.Interval(ci, factor) }
 
 // effects fills the forest plot and the table of knobs.
 func (v *tuneView) effects(r *tune.Result) {
-	v.Effects = gridView{Heading: "Table of effects", Titles: []string{"knob", "from", "to", v.Goal + " ratio", "95 % interval", "error", "memory", "verdict", "why, or in PyTorch"}, LastIsRemark: true,
+	v.Effects = gridView{Heading: "Table of effects", Titles: []string{"knob", "from", "to", v.Goal + " ratio", r.IntervalText(), "error", "memory", "verdict", "why, or in PyTorch"}, LastIsRemark: true,
 		Caption: "Error is the largest relative error against float64, memory the peak over that of the default."}
 	var rows []effect
+	for _, c := range r.Confirmations {
+		rows = append(rows, confirmationRow(c))
+	}
 	for _, f := range r.Effects {
 		row := []string{view.Clean(f.Knob, 30), view.Clean(f.From, 24), view.Clean(f.To, 24), view.None, view.None, view.None, view.None, view.Clean(string(f.Verdict), 20), orNone(view.Clean(f.PyTorch, 200))}
 		note := row[7]
@@ -188,6 +188,20 @@ func (v *tuneView) effects(r *tune.Result) {
 	// The same equivalence margin as the verdicts'.
 	v.Forest = forest("effects", "Effect of each knob", v.Goal+" of the setting over the default's", rows, 0.98, 1.02)
 	v.ForestLegend = []legendItem{{"v-good", "better", ""}, {"v-bad", "worse or failed", ""}, {"v-even", "none: within 2 %, the dashed lines", ""}, {"v-unsure", "inconclusive or refused", ""}}
+}
+
+// confirmationRow is a setting as fresh processes saw it, with the interval that
+// decides.
+func confirmationRow(c tune.Confirmation) effect {
+	class, word := "unsure", "not confirmed"
+	if c.Confirmed {
+		class, word = "good", "confirmed"
+	}
+	e := effect{label: word + ": " + settingsText(c.Knobs), ratio: c.Ratio, lo: c.Interval[0], hi: c.Interval[1], class: class, note: word}
+	if c.Ratio > 0 && view.Finite(c.Ratio) {
+		e.note = "x" + factor(c.Ratio) + "  " + factorSpan(c.Interval)
+	}
+	return e
 }
 
 func tuneClass(v tune.Verdict) string {

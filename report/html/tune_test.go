@@ -22,6 +22,8 @@ func tuned() *tune.Result {
 		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{"batch": "512", "sync": "never"}, Command: "gpuprof run e3nn --set batch=512 --set sync=never",
 			Ratio: 0.712, CI95: [2]float64{0.698, 0.729}, Processes: 6, Confirmed: true, Text: "batch=512 sync=never: time x0.712 against the default", Error: 3.1e-7, MemoryRatio: 3.71,
 			PyTorch: []string{"loader = DataLoader(dataset, batch_size=512)", "remove torch.cuda.synchronize()"}, OneTime: map[string]float64{"pin_s": 0.02}, PaybackSteps: 31},
+		Conclusion:    tune.Conclusion{Verdict: tune.Recommends, Text: "batch=512 sync=never: time x0.712 against the default", Command: "gpuprof run e3nn --set batch=512 --set sync=never"},
+		Confirmations: []tune.Confirmation{{Knobs: gpuprof.Settings{"batch": "512", "sync": "never"}, Ratio: 0.712, Interval: [2]float64{0.69, 0.735}, Level: 0.997, Processes: 6, Confirmed: true}},
 		Effects: []tune.Effect{
 			{Knob: "batch", From: "128", To: "512", Ratio: 0.76, CI95: [2]float64{0.74, 0.78}, Error: 3e-7, MemoryRatio: 3.71, Verdict: tune.Faster, Pairs: 12, PyTorch: "loader = DataLoader(dataset, batch_size=512)"},
 			{Knob: "sync", From: "step", To: "never", Ratio: 0.94, CI95: [2]float64{0.92, 0.96}, Verdict: tune.Faster, Pairs: 12},
@@ -58,7 +60,8 @@ func hostileTune() *tune.Result {
 	r, long, nan := tuned(), strings.Repeat("very-long-label-", 640), math.NaN()
 	r.Workload, r.Preset, r.DeviceDoc, r.Reason, r.Status = evil, long, evil, evil, gpuprof.Status(evil)
 	r.Tool.Version, r.Unit, r.Goal = evil, evil, tune.Goal(evil)
-	r.Recommended.Text, r.Recommended.Command, r.Recommended.PyTorch = evil+long, long, []string{evil}
+	r.Conclusion.Text, r.Conclusion.Command, r.Recommended.PyTorch = evil+long, long, []string{evil}
+	r.Confirmations[0] = tune.Confirmation{Knobs: gpuprof.Settings{evil: long}, Ratio: nan, Interval: [2]float64{nan, math.Inf(1)}, Reason: evil}
 	r.Effects[0] = tune.Effect{Knob: evil, From: evil, To: long, Ratio: nan, CI95: [2]float64{nan, math.Inf(1)}, Verdict: tune.Verdict(evil), Reason: evil}
 	r.Effects[1].CI95 = [2]float64{math.Inf(-1), math.Inf(1)}
 	r.Effects[2].Ratio = 1e300
@@ -78,10 +81,10 @@ func TestWhatATunePageSays(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"search": {tunePage(tuned()), []string{"x0.712", "6 fresh processes a side", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
+		"search": {tunePage(tuned()), []string{"x0.712", "paired blocks in 6 fresh processes", "confirmed: batch=512, sync=never", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
 			"<dt>batch=8192</dt><dd>out of memory</dd>", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
 		"claims":       {tunePage(claimed()), []string{"PARTIAL: the budget ended", "4 claims: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
-		"default best": {tunePage(&tune.Result{Recommended: &tune.Recommended{DefaultBest: true, Text: "the default is best", Ratio: 1}}), []string{"the default is best"}, []string{"x1.000"}},
+		"default best": {tunePage(&tune.Result{Conclusion: tune.Conclusion{Verdict: tune.DefaultBest, Text: "the default is best"}}), []string{"the default is best"}, []string{"x1.000"}},
 		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"Nothing is recommended yet", "did not come to its end"}, nil},
 	} {
 		says(t, name, written(t, c.page), c.want, c.not)

@@ -26,28 +26,22 @@ func WriteTune(w io.Writer, r *tune.Result) error {
 func (d *doc) tune(r *tune.Result) {
 	d.printf("## Tuning %s %s on %s\n\n", text(r.Workload), text(r.Preset), text(r.DeviceDoc))
 	d.printf("Goal %s, %s of %s spent, %s.\n\n", text(string(r.Goal)), view.Seconds(r.SpentS), view.Seconds(r.BudgetS), text(string(r.Status)))
-	if rec := r.Recommended; rec != nil {
-		d.printf("**%s**\n\n", text(rec.Text))
-		if rec.Command != "" {
-			d.printf("%s\n\n", code(rec.Command))
+	if c := r.Conclusion; c.Text != "" {
+		d.printf("**%s**\n\n", text(c.Text))
+		if c.Command != "" {
+			d.printf("%s\n\n", code(c.Command))
 		}
 		for _, l := range r.PeerLines() {
 			d.printf("%s\n\n", text(l))
 		}
-		for _, l := range rec.PyTorch {
-			d.printf("- %s\n", code(l))
-		}
-		if len(rec.PyTorch) > 0 {
-			d.printf("\n")
-		}
-		d.facts(r, rec)
+		d.facts(r)
 	}
 	var rows [][]string
 	for _, f := range r.Effects {
 		rows = append(rows, d.effect(f))
 	}
 	if len(rows) > 0 {
-		d.table(3, []string{"knob", "from", "to", string(r.Goal) + " ratio", "95 % interval", "error", "memory", "verdict"}, rows)
+		d.table(3, []string{"knob", "from", "to", string(r.Goal) + " ratio", r.IntervalText(), "error", "memory", "verdict"}, rows)
 	}
 	for _, c := range r.Curves {
 		d.printf("### %s\n\n%s.\n\n", text(c.Knob), text(c.KneeText()))
@@ -70,13 +64,20 @@ func (d *doc) tune(r *tune.Result) {
 	}
 }
 
-// facts are the cost of the default, and what the recommendation costs beside
-// its gain.
-func (d *doc) facts(r *tune.Result, rec *tune.Recommended) {
+// facts are the lines to change, the cost of the default, and what the
+// recommendation costs beside its gain.
+func (d *doc) facts(r *tune.Result) {
+	rec := r.Recommended
+	if rec != nil && len(rec.PyTorch) > 0 {
+		for _, l := range rec.PyTorch {
+			d.printf("- %s\n", code(l))
+		}
+		d.printf("\n")
+	}
 	if p := r.Default; p != nil && p.Median > 0 {
 		d.printf("- default: %s (%s)\n", view.Cost(p.Median, r.Unit), view.PointInterval(p.CI95, r.Unit))
 	}
-	if !rec.DefaultBest {
+	if rec != nil {
 		if rec.Error > 0 {
 			d.printf("- error: %.2g against float64\n", rec.Error)
 		}

@@ -11,6 +11,7 @@ import (
 func TestWriteTune(t *testing.T) {
 	r := &tune.Result{Workload: "e3nn", Goal: tune.Time, Unit: "s per probe", Status: gpuprof.Complete,
 		Recommended: &tune.Recommended{Text: "batch=1024 is <faster>", Command: "gpuprof run e3nn --set batch=1024", PyTorch: []string{"batch_size=1024"}, OneTime: map[string]float64{"setup_s": 2}, PaybackSteps: 12, Error: 3e-7, MemoryRatio: 1.9},
+		Conclusion:  tune.Conclusion{Text: "batch=1024 is <faster>", Command: "gpuprof run e3nn --set batch=1024"},
 		Default:     &tune.Point{Median: 2e-6},
 		Effects:     []tune.Effect{{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Verdict: tune.Faster, MemoryRatio: 1.9, Error: 1e-6}},
 		Curves:      []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "512", Median: 2e-6}}}},

@@ -99,8 +99,8 @@ func effects(r *tune.Result) (*Figure, error) {
 	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
 		rows = append([]forestRow{recommendedRow(rec)}, rows...)
 		f.remark("recommended: " + view.Clean(rec.Command, 160))
-	} else if rec != nil {
-		f.remark(view.Clean(rec.Text, 200))
+	} else if r.Conclusion.Text != "" {
+		f.remark(view.Clean(r.Conclusion.Text, 200))
 	}
 	if len(rows) > maxRows {
 		f.remark(fmt.Sprintf("the first %d of %d settings", maxRows, len(rows)))
@@ -113,10 +113,7 @@ func effects(r *tune.Result) (*Figure, error) {
 
 func recommendedRow(rec *tune.Recommended) forestRow {
 	row := forestRow{name: "recommended", v: rec.Ratio, lo: rec.CI95[0], hi: rec.CI95[1], tone: palette[2], mark: draw.PyramidGlyph{}}
-	row.text = "not confirmed"
-	if rec.Confirmed {
-		row.text = "confirmed in " + view.Plural(rec.Processes, "process")
-	}
+	row.text = "confirmed in " + view.Plural(rec.Processes, "process")
 	if row.drawn() {
 		row.text = ratioText(row) + ", " + row.text
 	}

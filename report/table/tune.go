@@ -45,14 +45,18 @@ func Tune(w io.Writer, r *tune.Result, o Options) error {
 }
 
 func (p *printer) recommended(r *tune.Result) {
-	rec := r.Recommended
-	if rec == nil {
+	rec, c := r.Recommended, r.Conclusion
+	head, command := "recommended  ", "command      "
+	switch {
+	case c.Text == "":
 		p.wrap("", "nothing is recommended yet; go on with --resume")
 		return
+	case rec == nil:
+		head, command = "conclusion   ", "the default  "
 	}
-	p.wrap("recommended  ", rec.Text)
-	if rec.Command != "" {
-		p.wrap("command      ", rec.Command)
+	p.wrap(head, view.Clean(c.Text, 0))
+	if c.Command != "" {
+		p.wrap(command, view.Clean(c.Command, 0))
 	}
 	if r.Default != nil && r.Default.Median > 0 {
 		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.PointInterval(r.Default.CI95, r.Unit)+")")
@@ -60,15 +64,15 @@ func (p *printer) recommended(r *tune.Result) {
 	for _, t := range r.PeerLines() {
 		p.wrap("beside it    ", view.Clean(t, 300))
 	}
+	if rec == nil {
+		return
+	}
 	for i, l := range rec.PyTorch {
 		head := "in PyTorch   "
 		if i > 0 {
 			head = "             "
 		}
 		p.line(head + l)
-	}
-	if rec.DefaultBest {
-		return
 	}
 	if rec.Error > 0 {
 		p.wrap("error        ", fmt.Sprintf("%.2g against float64", rec.Error))
@@ -90,7 +94,7 @@ func (p *printer) effects(r *tune.Result) error {
 		return nil
 	}
 	p.blank()
-	cols := []column{{title: "knob", left: true}, {title: "from"}, {title: "to"}, {title: string(r.Goal) + " x"}, {title: "95 %"},
+	cols := []column{{title: "knob", left: true}, {title: "from"}, {title: "to"}, {title: string(r.Goal) + " x"}, {title: r.IntervalText()},
 		{title: "error", drop: 2}, {title: "memory x", drop: 3}, {title: "verdict", left: true}}
 	var colors []string
 	var notes []string

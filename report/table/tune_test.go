@@ -13,6 +13,7 @@ func tuned() *tune.Result {
 		Default: &tune.Point{Median: 2e-6, CI95: [2]float64{1.9e-6, 2.1e-6}},
 		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{"batch": "1024"}, Command: "gpuprof run e3nn --set batch=1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Processes: 3, Confirmed: true,
 			Text: "batch=1024: time x0.800", PyTorch: []string{"loader = DataLoader(dataset, batch_size=1024)"}, OneTime: map[string]float64{"autotune_s": 0.5}, PaybackSteps: 1220, MemoryRatio: 1.9, Error: 3e-7},
+		Conclusion: tune.Conclusion{Verdict: tune.Recommends, Text: "batch=1024: time x0.800", Command: "gpuprof run e3nn --set batch=1024"},
 		Effects: []tune.Effect{
 			{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Error: 3e-7, MemoryRatio: 1.9, Verdict: tune.Faster},
 			{Knob: "precision", From: "fp32", To: "bf16", Verdict: tune.Refused, Reason: "its error against float64, 0.05, is above --max-error 0.01", Error: 0.05},
@@ -39,6 +40,19 @@ func TestTune(t *testing.T) {
 				t.Errorf("width %d: %q", width, l)
 			}
 		}
+	}
+}
+
+// What was not confirmed is not called recommended, in any width.
+func TestTuneUnconfirmed(t *testing.T) {
+	r := tuned()
+	r.Recommended, r.Conclusion = nil, tune.Conclusion{Verdict: tune.Unconfirmed, Text: "nothing is recommended: batch=1024 was not confirmed: time x0.990", Command: "gpuprof run e3nn"}
+	var b strings.Builder
+	if err := Tune(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Contains(got, "recommended  ") || !strings.Contains(got, "conclusion   nothing is recommended: batch=1024") || !strings.Contains(got, "the default  gpuprof run e3nn") {
+		t.Errorf("in\n%s", got)
 	}
 }
 
