@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ import (
 var (
 	recordFindings = flag.Bool("record", false, "BenchmarkFindingBounds and BenchmarkCleanRuns: write testdata/findings anew")
 	findingPairs   = flag.Int("pairs", 12, "BenchmarkFindingBounds: how often a knob is turned")
+	findingLoad    = flag.Int("load", 0, "BenchmarkFindingBounds: how many other programs keep a CPU busy meanwhile")
 )
 
 // recording is a problem measured with and without its knob turned, or a clean
@@ -33,6 +35,7 @@ type recording struct {
 	Problem  string `json:"problem"`
 	Recorded string `json:"recorded"` // the day; device, versions and settings are in the runs
 	How      string `json:"how"`
+	Load     int    `json:"load,omitempty"` // programs that kept a CPU busy each meanwhile
 	// Runs are the run to be advised on and the rest of its sweep.
 	Runs   []*gpuprof.Run `json:"runs"`
 	Turned *gpuprof.Run   `json:"turned,omitempty"`
@@ -42,7 +45,29 @@ type recording struct {
 }
 
 func (r *recording) file() string {
-	return filepath.Join("..", "..", "testdata", "findings", strings.ReplaceAll(r.Problem, " ", "-")+".json.gz")
+	name := strings.ReplaceAll(r.Problem, " ", "-")
+	if r.Load > 0 {
+		name += loadedSuffix
+	}
+	return filepath.Join("..", "..", "testdata", "findings", name+".json.gz")
+}
+
+// loadedSuffix ends the names of recordings that were made beside other programs.
+const loadedSuffix = "-loaded"
+
+// burn starts n programs that keep a CPU busy each, until the benchmark ends.
+func burn(b *testing.B, n int) {
+	b.Helper()
+	for range n {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			_ = cmd.Process.Kill() // it has nothing to lose
+			_ = cmd.Wait()
+		})
+	}
 }
 
 // gain is the median gain with its 95 % interval, by the order of the pairs: a
@@ -64,11 +89,16 @@ func (r *recording) findings(o advise.Options) []gpuprof.Finding {
 //
 //	go test ./cmd/gpuprof -run '^$' -bench 'FindingBounds|CleanRuns' -benchtime 1x -record
 //
-// writes the recordings anew; without -record it only prints. On a machine that
+// writes the recordings anew; without -record it only prints. With -load N as many
+// programs keep a CPU busy meanwhile, and the recordings are ones of their own. On a machine that
 // does other work the interval of a small gain holds zero: such a recording says
 // what fired, and nothing about the bound.
 func BenchmarkFindingBounds(b *testing.B) {
+	burn(b, *findingLoad)
 	for _, p := range problems() {
+		if p.sim != "" && *findingLoad > 0 { // its times say nothing
+			continue
+		}
 		b.Run(strings.ReplaceAll(p.name, " ", "-"), func(b *testing.B) {
 			for range b.N {
 				r := p.record(b)
@@ -139,6 +169,7 @@ func (p problem) newRecording() *recording {
 func (p problem) record(b *testing.B) *recording {
 	b.Helper()
 	out, cache := p.newRecording(), b.TempDir()
+	out.Load = *findingLoad
 	var before, after []*gpuprof.Run
 	n := *findingPairs
 	if p.sim != "" {
@@ -221,6 +252,15 @@ func (r *recording) write(b *testing.B) {
 func leave(r *gpuprof.Run) *gpuprof.Run {
 	out := *r
 	out.ExampleStep, out.Telemetry, out.BareStep, out.Findings = nil, nil, nil, nil
+	for _, name := range []string{"process_cpu_time", "cpu_idle"} { // what CPU there was: the last value
+		if t, ok := r.Telemetry[name]; ok && len(t.TimeS) > 0 && len(t.TimeS) == len(t.Value) {
+			if out.Telemetry == nil {
+				out.Telemetry = map[string]gpuprof.Track{}
+			}
+			k := len(t.TimeS) - 1
+			out.Telemetry[name] = gpuprof.Track{Unit: t.Unit, TimeS: t.TimeS[k:], Value: t.Value[k:]}
+		}
+	}
 	summary := func(s *gpuprof.Series, keep bool) *gpuprof.Series {
 		if s == nil {
 			return nil
@@ -251,7 +291,17 @@ func leave(r *gpuprof.Run) *gpuprof.Run {
 // readRecording is nil where nothing is recorded.
 func readRecording(t testing.TB, name string) *recording {
 	t.Helper()
-	r := &recording{Problem: name}
+	return readRecordingOf(t, &recording{Problem: name})
+}
+
+// readLoaded is the recording of the same problem beside other programs.
+func readLoaded(t testing.TB, name string) *recording {
+	t.Helper()
+	return readRecordingOf(t, &recording{Problem: name, Load: 1})
+}
+
+func readRecordingOf(t testing.TB, r *recording) *recording {
+	t.Helper()
 	f, err := os.Open(r.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -9,7 +9,7 @@ func (s *scene) collateBound() []gpuprof.Finding {
 		return s.callerBound()
 	}
 	sample, collate := s.making()
-	if !s.has("impl", "naive") || collate <= 0 {
+	if !s.has("impl", "naive") || collate <= 0 || s.hostShort() {
 		return nil
 	}
 	of := weights{stStarved: collate / (sample + collate)}
@@ -38,7 +38,7 @@ func (s *scene) making() (sample, collate float64) {
 // batches as fast as it consumes them. No knob of these workloads helps; the
 // collate workload shows what workers would.
 func (s *scene) callerBound() []gpuprof.Finding {
-	if len(s.stalls()) > 0 || s.exposed(stCollate) <= 0 {
+	if s.cpuShort() || len(s.stalls()) > 0 || s.exposed(stCollate) <= 0 {
 		return nil
 	}
 	of := weights{stCollate: s.overlap()}

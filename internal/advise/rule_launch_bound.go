@@ -14,7 +14,7 @@ const shortKernel = 20e-6
 // A graph replays all of them with one.
 func (s *scene) launchBound() []gpuprof.Finding {
 	launches, each := s.run.Counters["launches"], s.meanKernel()
-	if !s.has("graph", "off") || s.run.Knobs["pool_trim"] != "" && !s.has("pool_trim", "never") || launches < 2 || each > shortKernel {
+	if s.hostShort() || !s.has("graph", "off") || s.run.Knobs["pool_trim"] != "" && !s.has("pool_trim", "never") || launches < 2 || each > shortKernel {
 		return nil
 	}
 	of := weights{stLaunch: 1, stGap: 1}

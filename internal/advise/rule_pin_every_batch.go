@@ -5,7 +5,7 @@ import "github.com/gpuprof/gpuprof"
 // repinned: host memory is pinned anew for every batch, which costs more than
 // pinned copies save.
 func (s *scene) repinned() []gpuprof.Finding {
-	if !s.has("pinned", "batch") {
+	if !s.has("pinned", "batch") || s.hostShort() {
 		return nil
 	}
 	of := weights{stStage: 1}

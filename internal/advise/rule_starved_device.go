@@ -14,7 +14,7 @@ const mostWorkers = 256
 // epoch, more of them where all are busy.
 func (s *scene) starved() []gpuprof.Finding {
 	wait := s.exposed(stStarved)
-	if wait <= 0 {
+	if wait <= 0 || s.cpuShort() { // workers need CPUs to work on
 		return nil
 	}
 	sample, collate := s.making()

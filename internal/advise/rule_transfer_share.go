@@ -5,7 +5,7 @@ import "github.com/gpuprof/gpuprof"
 // transfers: copies to the device stand in line with the kernels. On a stream
 // of their own they run beside them, as far as there are kernels to hide behind.
 func (s *scene) transfers() []gpuprof.Finding {
-	if !s.has("streams", "1") || s.run.Counters["copies_h2d"] <= 0 {
+	if s.hostShort() || !s.has("streams", "1") || s.run.Counters["copies_h2d"] <= 0 {
 		return nil
 	}
 	of := weights{stH2D: s.overlap()}

@@ -52,7 +52,8 @@ func (s *scene) stalls() []stall {
 func (s *scene) stalled(knob string) []gpuprof.Finding {
 	all := s.stalls()
 	at := slices.IndexFunc(all, func(x stall) bool { return x.knob == knob })
-	if at < 0 || s.step == 0 || s.exposed(stSync) <= 0 {
+	// Running ahead takes a CPU beside those of the kernels.
+	if at < 0 || s.step == 0 || s.exposed(stSync) <= 0 || s.hostShort() {
 		return nil
 	}
 	points, most := 0.0, 0
@@ -86,9 +87,16 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 	// The caller's own work takes its time however far ahead it runs, and so do
 	// the workers.
 	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loading())
+	read, of4 := s.run.Calibration["item_read"], knob == "item_reads"
+	if of4 && positive(read) { // what the reads take by themselves, and what the device idles through beside them
+		want = min(want, me.points*read+s.typical(of)-of[stSync]*s.exposed(stSync))
+	}
 	evidence := map[string]any{
 		"sync_points": s.run.Counters["sync_points"], "waits_of_this_knob": me.points,
 		"sync_exposed_s": s.exposed(stSync), "idle_after_s": s.typical(of) - of[stSync]*s.exposed(stSync),
+	}
+	if of4 && positive(read) {
+		evidence["item_read_s"] = read
 	}
 	if len(also) > 0 {
 		evidence["only_together_with"] = also

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,8 @@ import (
 
 // calibrate measures what measuring costs here, in seconds: the smallest step
 // of the event clock, an empty event pair, a launch of nothing seen from both
-// sides, and a read of the caller's clock.
+// sides, a read of the caller's clock, and a read of four bytes from the device, as
+// .item() makes it.
 //
 // On a device that can spin, events and launches queue up behind a gate, so
 // that the device's side is not the caller's pace; the caller's side is the
@@ -40,6 +42,10 @@ func calibrate(dev *events.Tracer, s gpuprof.Stream, in Instruments) (map[string
 	if err != nil {
 		return nil, fmt.Errorf("calibrating: %w", err)
 	}
+	read, err := itemRead(dev, s, n)
+	if err != nil {
+		return nil, fmt.Errorf("calibrating: %w", err)
+	}
 	h0 := events.Now()
 	for range n {
 		events.Now()
@@ -49,6 +55,7 @@ func calibrate(dev *events.Tracer, s gpuprof.Stream, in Instruments) (map[string
 		"empty_event_pair": stats.Median(empty),
 		"null_launch":      stats.Median(launch),
 		"null_launch_host": stats.Median(caller),
+		"item_read":        read,
 		"host_clock_read":  float64(events.Now()-h0) / n * 1e-9,
 	}
 	if in != nil {
@@ -57,6 +64,38 @@ func calibrate(dev *events.Tracer, s gpuprof.Stream, in Instruments) (map[string
 		}
 	}
 	return out, nil
+}
+
+// itemBytes is what .item() reads.
+const itemBytes = 4
+
+// itemRead is the caller's time, in seconds, for a copy of four bytes from a device
+// that does nothing else, and the wait for it: the third quartile of n, so that a sum
+// of many is not below what as many took.
+func itemRead(dev *events.Tracer, s gpuprof.Stream, n int) (_ float64, err error) {
+	from, err := dev.Alloc(itemBytes, gpuprof.OnDevice)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, from.Free()) }()
+	to, err := dev.Alloc(itemBytes, gpuprof.Pinned)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.Free()) }()
+	took := make([]float64, n)
+	for i := range took {
+		h0 := events.Now()
+		if err := s.Copy(to, 0, from, 0, itemBytes); err != nil {
+			return 0, err
+		}
+		if err := s.Sync(); err != nil {
+			return 0, err
+		}
+		took[i] = float64(events.Now()-h0) * 1e-9
+	}
+	slices.Sort(took)
+	return took[3*n/4], nil
 }
 
 // smallestStep is the least time above zero that lies between any two of the

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -299,6 +300,33 @@ func TestTelemetry(t *testing.T) {
 	}
 	if got := tracks["throttled"].Value[0]; got != 0 {
 		t.Errorf("throttled time starts at %g, want 0", got)
+	}
+}
+
+// Idle time is that of all CPUs, waits for disks among it; a machine of which this
+// process may use a part only has no such track.
+func TestIdleTime(t *testing.T) {
+	all := "cpu  10 20 30 4000 500 6 7 8 0 0\n"
+	for i := range runtime.NumCPU() {
+		all += fmt.Sprintf("cpu%d 1 2 3 4 5 6 7 8 0 0\n", i)
+	}
+	for name, c := range map[string]struct {
+		stat string
+		want bool
+	}{
+		"this machine": {all + "intr 1 2 3\n", true}, "a part of it": {all + "cpu999 1 2 3 4 5\n", false}, "no file": {"", false}, "damaged": {strings.Replace(all, "4000", "many", 1), false},
+	} {
+		files := map[string]string{}
+		if c.stat != "" {
+			files["proc/stat"] = c.stat
+		}
+		tracks := machine("", files).Start(t.Context(), time.Hour).Stop()
+		if _, ok := tracks["cpu_idle"]; ok != c.want {
+			t.Errorf("%s: %v", name, ok)
+		}
+	}
+	if got, ok := idleOf([]byte(all)); !ok || got != 45 {
+		t.Errorf("idled %g s, want 45", got)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -79,6 +81,10 @@ func (t *Telemetry) addFiles(m Machine) {
 	t.addFile(m, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "cpu_frequency", "Hz", false, func(b []byte) (float64, bool) {
 		return firstInteger(b, 1e3)
 	})
+	// Of the whole machine: where this process may use part of it only, it says nothing.
+	if m.cpus() == runtime.NumCPU() {
+		t.addFile(m, "proc/stat", "cpu_idle", "s", true, idleOf)
+	}
 	if name, key, unit, ok := m.throttleFile(); ok {
 		prefix := []byte(key + " ")
 		t.addFile(m, name, "throttled", "s", true, func(b []byte) (float64, bool) {
@@ -89,6 +95,45 @@ func (t *Telemetry) addFiles(m Machine) {
 			return firstInteger(b[i+len(prefix):], unit)
 		})
 	}
+}
+
+// clockTick is the unit of /proc/stat in seconds: USER_HZ is 100 on every
+// architecture that Go runs on (proc(5), time(7)).
+const clockTick = 0.01
+
+// cpus counts the CPUs of /proc/stat; 0 where it cannot be read.
+func (m Machine) cpus() int {
+	s, err := m.text("proc/stat")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for line := range strings.Lines(s) {
+		if rest, ok := strings.CutPrefix(line, "cpu"); ok && rest[0] != ' ' {
+			n++
+		}
+	}
+	return n
+}
+
+// idleOf is how long all CPUs idled, in seconds: the fields idle and iowait of the
+// first line of /proc/stat, "cpu  user nice system idle iowait ...".
+func idleOf(b []byte) (float64, bool) {
+	if !bytes.HasPrefix(b, []byte("cpu ")) {
+		return 0, false
+	}
+	sum := 0.0
+	for field := range 5 {
+		b = bytes.TrimLeft(skipField(b), " ")
+		v, ok := firstInteger(b, clockTick)
+		if !ok {
+			return 0, false
+		}
+		if field >= 3 {
+			sum += v
+		}
+	}
+	return sum, true
 }
 
 // addFile adds a track of a file that can be opened and read again and again.
