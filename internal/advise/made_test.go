@@ -49,7 +49,7 @@ func (m made) run(t testing.TB) *gpuprof.Run {
 	if m.cuda {
 		r.Device.Kind, r.Device.Name, r.Device.Arch, r.Device.Memory = "cuda", "Made-up GPU", "sm_90", 141<<30
 		r.Device.DeviceInfo = map[string]string{"cublas": "13.0"}
-		r.Ceilings = gpuprof.Ceilings{CopyBytesPerS: 4e12, FlopsPerS: 5e13}
+		r.Ceilings = gpuprof.Ceilings{CopyBytesPerS: 4e12, FlopsPerS: 5e13, TF32FlopsPerS: 3.7e14}
 	}
 	maps.Copy(r.Knobs, m.knobs)
 	maps.Copy(r.Counters, m.counters)

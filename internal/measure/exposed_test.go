@@ -168,7 +168,9 @@ func TestExposedCopiesOfRecordedSteps(t *testing.T) {
 	}
 }
 
-func recorded(t *testing.T, path string) *gpuprof.Run {
+func recorded(t *testing.T, path string) *gpuprof.Run { t.Helper(); return recordedRuns(t, path)[0] }
+
+func recordedRuns(t *testing.T, path string) []*gpuprof.Run {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -183,7 +185,7 @@ func recorded(t *testing.T, path string) *gpuprof.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runs[0]
+	return runs
 }
 
 // The device stages of every workload that launch nothing are transfers, and no others.
