@@ -20,6 +20,8 @@ type gateCmd struct {
 	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
 	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
 	MinTime      time.Duration `default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process of --against (2s)."`
+	AA           bool          `name:"aa" help:"Measure the noise of this machine: the workload, or the command after --, against itself; kept for --plan."`
+	Plan         bool          `help:"Say from the noise that --aa measured how many pairs of processes and how long 2, 5 and 10 percent take to find; measures nothing."`
 	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
 	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
@@ -59,6 +61,9 @@ func (c *gateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.AA || c.Plan {
+		return c.ofNoise(a, o)
+	}
 	comparison, err := c.judge(a, o, budgets)
 	if err != nil {
 		return err
@@ -87,6 +92,30 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against; see gpuprof gate --help")
 }
 
+// ofNoise is --aa and --plan, which judge nothing.
+func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
+	refuse := func(what string) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s; leave one out", what)
+	}
+	switch {
+	case c.AA && c.Plan:
+		return refuse("--aa measures and --plan measures nothing")
+	case c.AA && c.Against != "":
+		return refuse("--aa measures one build against itself and --against another")
+	case len(c.Max) > 0 || len(c.Output) > 0 || c.Inconclusive != "":
+		return refuse("--aa and --plan judge nothing, so --max, -o and --inconclusive have no effect")
+	case c.Format != "table" && c.Format != "json":
+		return refuse("--aa and --plan print a table or --format json")
+	}
+	if err := c.fits(len(a.rest) > 0); err != nil {
+		return err
+	}
+	if c.Plan {
+		return c.planGate(a, o)
+	}
+	return c.measureNoise(a, o)
+}
+
 // fits refuses what the way of judging would leave unused.
 func (c *gateCmd) fits(command bool) error {
 	refuse := func(what, why string) error {
@@ -102,7 +131,7 @@ func (c *gateCmd) fits(command bool) error {
 	} {
 		switch {
 		case !f.given:
-		case c.Against == "":
+		case c.Against == "" && !c.AA && !c.Plan:
 			return refuse(f.flag, "is for --against, and files are judged as they are")
 		case command && !f.others:
 			return refuse(f.flag, "is for a workload of gpuprof's, and a command follows --")
@@ -110,7 +139,7 @@ func (c *gateCmd) fits(command bool) error {
 			return refuse(f.flag, "is for a command after --, and there is none")
 		}
 	}
-	if command && c.Against != "" && len(c.Args) > 0 {
+	if command && (c.Against != "" || c.AA || c.Plan) && len(c.Args) > 0 {
 		return refuse(c.Args[0], "is a workload or a file, and a command to be judged follows --")
 	}
 	return nil
@@ -177,6 +206,12 @@ func (c *gateCmd) measurable(rest []string) error {
 	if c.Budget <= 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
 	}
+	way, example := "--against", "--against main"
+	if c.AA {
+		way, example = "--aa", "--aa"
+	} else if c.Plan {
+		way, example = "--plan", "--plan"
+	}
 	if len(rest) == 0 {
 		switch {
 		case rest != nil:
@@ -184,7 +219,7 @@ func (c *gateCmd) measurable(rest []string) error {
 		case c.MinTime <= 0:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
 		case len(c.Args) != 1:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --against takes one workload, or a command after --; give for example gpuprof gate e3nn --against main")
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --; give for example gpuprof gate e3nn %s", way, example)
 		}
 	}
 	// What an earlier process left there is removed before each measurement.

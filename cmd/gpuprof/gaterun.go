@@ -43,67 +43,81 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 		return nil, err
 	}
 	defer done()
-	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error {
-		// A metric or counter that was misspelt must not come to light only when
-		// all is measured.
-		if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
-			return err
+	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget}
+	m.check = func(b compare.Block) error { return couldWork(b, o, budgets) }
+	comparison, counted, err := m.judge(o)
+	if err != nil {
+		return nil, err
+	}
+	comparison.Warnings = append(comparison.Warnings, c.warnings...)
+	err = comparison.AddBudgets(newSide(counted), budgets, o)
+	return comparison, err
+}
+
+// couldWork looks at the first block: a metric or counter that was misspelt must
+// not come to light only when all is measured.
+func couldWork(b compare.Block, o compare.Options, budgets []compare.Budget) error {
+	if _, err := compare.NewGate(o).Stage1([]compare.Block{b}); err != nil {
+		return err
+	}
+	c, err := compare.CheckBudgets(b.B, budgets, o)
+	if err != nil {
+		return err
+	}
+	for _, r := range c.Budgets {
+		if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; choose one that it has", r.Name, r.Max, r.Reason)
 		}
-		c, err := compare.CheckBudgets(b.B, budgets, o)
-		if err != nil {
-			return err
-		}
-		for _, r := range c.Budgets {
-			if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; choose one that it has", r.Name, r.Max, r.Reason)
-			}
-		}
-		return nil
-	}}
+	}
+	return nil
+}
+
+// judge measures and judges, stage by stage, as far as the budget goes, and gives
+// the blocks that were counted as well.
+func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block, error) {
 	g := compare.NewGate(o)
-	first, err := m.blocks(compare.Stage1Blocks, o.Seed)
+	counted, err := m.blocks(compare.Stage1Blocks, compare.EarlyBlocks, o.Seed)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	comparison, err := g.Stage1(first)
+	g.Pace(m.each().Seconds())
+	comparison, err := g.Stage1(counted)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	counted := first
-	if left := compare.Stage1Blocks - len(first); left > 0 {
-		if why := m.noTimeFor(left); why != "" {
-			comparison.Next = append([]string{why}, comparison.Next...)
-		}
+	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
+		comparison.Next = append([]string{m.noTimeFor(left)}, comparison.Next...)
+		return comparison, counted, nil
 	}
 	for _, more := range []struct {
 		open  func() []string
 		why   string
 		judge func([]compare.Block) (*compare.Comparison, error)
 	}{
-		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks", g.Stage2},
-		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks", g.Stage3},
+		{g.Escalated, "stage 1 cannot pass %s (%s); measuring %d fresh blocks, about %s", g.Stage2},
+		{g.Doubtful, "stage 2 found %s slower (%s), but processes of one side differ as much; measuring %d fresh blocks, about %s", g.Stage3},
 	} {
 		open := more.open()
 		if len(open) == 0 {
 			break
 		}
-		a.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), compare.Stage2Blocks)
-		if why := m.noTimeFor(compare.Stage2Blocks); why != "" {
-			comparison.Next = append([]string{why}, comparison.Next...)
+		n := m.fitting(g.Useful(), g.StagesLeft())
+		if n < compare.MinRuns {
+			comparison.Next = append([]string{m.noTimeFor(compare.MinRuns)}, comparison.Next...)
 			break
 		}
-		fresh, err := m.blocks(compare.Stage2Blocks, o.Seed+uint64(comparison.Stages))
+		m.app.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.each().Seconds()))
+		fresh, err := m.blocks(n, compare.MinRuns, o.Seed+uint64(comparison.Stages))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		g.Pace(m.each().Seconds())
 		if comparison, err = more.judge(fresh); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		counted = append(counted, fresh...)
 	}
-	comparison.Warnings = append(comparison.Warnings, c.warnings...)
-	err = comparison.AddBudgets(newSide(counted), budgets, o)
-	return comparison, err
+	return comparison, counted, nil
 }
 
 // newSide is what the first process of the new side gave, which m.check has seen,
@@ -127,8 +141,9 @@ func newSide(blocks []compare.Block) *compare.Result {
 }
 
 // blocks measures n blocks, repeating those whose samples carry flags. It stops
-// early, and says so by fewer blocks, where they will not fit into the budget.
-func (m *gateRun) blocks(n int, seed uint64) ([]compare.Block, error) {
+// early, and says so by fewer blocks, where the next does not fit into the budget,
+// or not even the least number fits that could decide anything.
+func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
 	order := compare.Order(n, seed)
 	var out []compare.Block
 	bar := m.app.newProgress("gate")
@@ -154,32 +169,37 @@ func (m *gateRun) blocks(n int, seed uint64) ([]compare.Block, error) {
 			m.app.note("measuring block %d again: %s", i+1, why)
 		}
 		m.done++
-		if left := n - len(out); left > 0 && m.over(left) {
+		// A fifth over the budget is what such a guess is worth.
+		if fit := m.fit(m.budget + m.budget/5); fit < 1 || len(out)+fit < min(n, least) {
 			break
 		}
 	}
 	return out, nil
 }
 
-// over says that n more blocks, each as long as those done so far in the mean,
-// end past the budget by more than what such a guess is worth.
-func (m *gateRun) over(n int) bool {
-	spent, need := m.times(n)
-	return spent > m.budget || spent+need > m.budget+m.budget/5
+// each is how long a block took so far, in the mean.
+func (m *gateRun) each() time.Duration {
+	return m.clock().Sub(m.began) / time.Duration(max(m.done, 1))
 }
 
-// times are what is spent and what n more blocks need.
-func (m *gateRun) times(n int) (spent, need time.Duration) {
-	spent = m.clock().Sub(m.began)
-	return spent, spent * time.Duration(n) / time.Duration(max(m.done, 1))
+// fit is how many more blocks end before so much time is spent.
+func (m *gateRun) fit(budget time.Duration) int {
+	spent := m.clock().Sub(m.began)
+	return int((budget - spent) / max(m.each(), 1))
 }
 
-// noTimeFor says why n more blocks do not fit into the budget; "" when they do.
+// fitting is how many blocks a stage takes: as many as it can use, as far as its
+// part of the time goes. The order of blocks is mirrored, so the number is even.
+// Where only the least number fits, this stage has it, and no later one.
+func (m *gateRun) fitting(useful, stages int) int {
+	fit := m.fit(m.budget)
+	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
+	return n - n%2
+}
+
+// noTimeFor says why n more blocks do not fit into the budget.
 func (m *gateRun) noTimeFor(n int) string {
-	spent, need := m.times(n)
-	if spent+need <= m.budget {
-		return ""
-	}
+	spent, need := m.clock().Sub(m.began), m.each()*time.Duration(n)
 	return fmt.Sprintf("give --budget %s: %d more blocks need about %s and %s of %s are spent",
 		(spent+need).Round(time.Minute)+time.Minute, n, need.Round(time.Second), spent.Round(time.Second), m.budget)
 }

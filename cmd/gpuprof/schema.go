@@ -61,7 +61,7 @@ func derived[T any](title string) ([]byte, error) {
 		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
 		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: []any{tune.Time, tune.Throughput, tune.Energy, tune.Memory}},
-		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive, compare.Gone, compare.Added}},
+		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("deriving the schema of %s: %w; this is a fault in gpuprof, please report it", title, err)

@@ -330,3 +330,6 @@ func markdownOfStudy(w io.Writer, s *study, _ screen) error {
 	}
 	return markdown.WriteAnalysis(w, s.analysis)
 }
+
+// cpuModel is the name of this machine's processor.
+func cpuModel() string { return machine.This().CPUModel() }

@@ -136,6 +136,9 @@ const (
 	Gone Verdict = "gone"
 	// Added is a stage that the old side does not have.
 	Added Verdict = "added"
+	// Explains is a measured metric of a gate that is judged by its total: it has
+	// a ratio and an interval, and no part in the verdict.
+	Explains Verdict = "explains"
 )
 
 // SchemaVersion is the version of the comparison's JSON.
@@ -193,11 +196,15 @@ type MetricResult struct {
 	// PBetter is the mirrored one, of "not better than the equivalence margin".
 	PBetter         gpuprof.Number `json:"p_better"`
 	PBetterAdjusted gpuprof.Number `json:"p_better_adjusted"`
-	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive, gone, added
+	Verdict         Verdict        `json:"verdict"` // regressed, improved, same, inconclusive, gone, added, explains
 	// MDE is the least slowdown that data like these would find (90 % of the
 	// time), as a share: 0.05 is 5 %.
 	MDE    gpuprof.Number `json:"mde"`
 	Reason string         `json:"reason,omitempty"` // one sentence, where the verdict needs one
+
+	// Estimator is how the ratio and its interval came about where it was not by
+	// the mean over runs: "ranks" or "signed ranks" of a gate with outliers.
+	Estimator string `json:"estimator,omitempty"`
 
 	HigherIsBetter bool           `json:"higher_is_better,omitempty"`
 	Exact          bool           `json:"exact,omitempty"`

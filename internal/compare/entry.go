@@ -18,12 +18,14 @@ type entry struct {
 	// blocked is why there can be no verdict, whatever the figures say.
 	blocked string
 	blame   blame
-	effect  stats.Effect // log(new/old), positive means more
-	ok      bool         // effect can be tested
-	floored bool         // the centres of both sides are below the floor
-	raised  bool         // the centre of a side is, so that what is tested is not what was measured
-	unlike  bool         // the sides are not the same kind of figure: there is no ratio
-	paired  bool         // the runs of both sides were taken in blocks, and are never one measurement
+	effect  stats.Effect  // log(new/old), positive means more
+	ok      bool          // effect can be tested
+	noise   stats.Noise   // of a gate's blocks
+	blocks  *stats.Blocks // of a gate
+	floored bool          // the centres of both sides are below the floor
+	raised  bool          // the centre of a side is, so that what is tested is not what was measured
+	unlike  bool          // the sides are not the same kind of figure: there is no ratio
+	paired  bool          // the runs of both sides were taken in blocks, and are never one measurement
 	// zero: some sample is; positive: some sample of the old or new side is.
 	zero     bool
 	positive [2]bool
@@ -44,6 +46,7 @@ const (
 	blameStatus   // partial or failed
 	blameCounter  // a counter that is not steady
 	blameStage2   // stage 2 has not run
+	blameEarly    // the gate ended before it was decided
 )
 
 // entries pairs the metrics of both sides, in the old side's order, then what
@@ -259,12 +262,22 @@ func sameMedians(a, b [][]float64) bool {
 // decidedEarly says that the verdict needs no test.
 func (e *entry) decidedEarly() bool { return e.result.Verdict != Inconclusive }
 
-// worse is the effect with positive meaning worse.
-func (e *entry) worse() stats.Effect {
+// sign is +1 where more is worse, -1 where more is better.
+func (e *entry) sign() float64 {
 	if e.HigherIsBetter {
-		return e.effect.Negate()
+		return -1
 	}
-	return e.effect
+	return 1
+}
+
+// worse is the effect with positive meaning worse.
+func (e *entry) worse() stats.Effect { return e.worseOf(e.effect) }
+
+func (e *entry) worseOf(effect stats.Effect) stats.Effect {
+	if e.HigherIsBetter {
+		return effect.Negate()
+	}
+	return effect
 }
 
 // limits are the margins on the logarithm: of no matter, and to be found.

@@ -1,9 +1,11 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -45,18 +47,22 @@ func Rerun(b Block) (again bool, why string) {
 	return false, ""
 }
 
-// Gate judges A against B from blocks measured in one job, in two stages. The
-// first, of Stage1Blocks, passes what is clearly no slower and escalates the
-// rest; the second, of Stage2Blocks fresh ones, decides on those alone. The
-// stages are not pooled: a metric escalated because of a chance excursion would
-// carry it into the decision.
+// Gate judges A against B from blocks measured in one job, group-sequentially.
+//
+// Stage 1, of Stage1Blocks, passes what is clearly no slower, ends with a
+// regression that is beyond doubt (level earlyAlpha, every block agreeing), and
+// escalates the rest. Stage 2 decides on that at level alpha, from fresh blocks
+// alone: as many as Useful says and the time allows, at least MinRuns. The stages
+// are not pooled: a metric escalated because of a chance excursion would carry it
+// into the decision. How a change is estimated is chosen by stats.Choose.
 //
 // The margins were chosen for machines whose processes agree to a percent or
-// two. Where they spread by more than the threshold itself, a margin of 2 %
-// means nothing, and bursts of other work do not keep to the blocks: on a
-// machine with a spread of 14 %, two of 40 gates of an unchanged program failed
-// by stage 2. A slowdown found on such a machine must be found once more, by a
-// third stage of Stage2Blocks fresh ones.
+// two. Where the middle of them spreads by more than the threshold itself, a
+// slowdown must be found once more, by a third stage like the second.
+//
+// Of a result that names its Total, that metric is judged and the other measured
+// ones explain it, unless the options name metrics: one test, and no chance for
+// twenty stages to raise a false alarm. Exact counters are always judged.
 //
 //	g := compare.NewGate(o)
 //	c, err := g.Stage1(blocks)
@@ -74,6 +80,9 @@ func NewGate(o Options) *Gate {
 	o.Judge = true
 	return &Gate{o: o, boot: o.bootstrap()}
 }
+
+// Pace tells the gate how long a block took in the mean, in seconds.
+func (g *Gate) Pace(seconds float64) { g.o.BlockSeconds = seconds }
 
 // Escalated names the metrics that need stage 2.
 func (g *Gate) Escalated() []string { return metricNames(g.up) }
@@ -98,13 +107,67 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 		return nil, err
 	}
 	b.stages = 1
+	ended := b.endEarly(g.boot)
 	g.last, g.up = b, escalate(b.testable())
-	c := b.comparison()
-	for _, e := range g.up {
-		m := c.metric(e.Name)
-		m.Reason = "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
+	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
+	if len(ended) > 0 {
+		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", names(ended))
 	}
-	return c, nil
+	for _, e := range g.up {
+		e.result.Reason, e.blame = reason, why
+	}
+	if len(ended) > 0 {
+		g.up = nil
+	}
+	return b.comparison(), nil
+}
+
+// endEarly gives the metrics their verdict that stage 1 shows beyond doubt to be
+// slower: the mean over blocks exceeds the equivalence margin at level earlyAlpha,
+// by Holm over all metrics, and each single block exceeds the threshold. Three
+// blocks can do, where the time allows no more: Student's t asks of them to agree
+// the more the fewer they are.
+func (b *bench) endEarly(boot *stats.Bootstrap) (ended []*entry) {
+	var family []*entry
+	var p []float64
+	for _, e := range b.entries {
+		if e.Exact || e.decidedEarly() || !e.ok || e.blocked != "" && e.blame != blameRuns || len(e.blocks.Ratios) < EarlyBlocks {
+			continue
+		}
+		delta, limit := e.limits()
+		one := 1.0 // a block that disagrees settles it, and the test is saved
+		if !slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return e.sign()*d <= limit }) {
+			if mean, ok := e.blocks.Estimate(stats.PairedMean, boot); ok {
+				one = e.worseOf(mean).PNotAbove(delta)
+			}
+		}
+		family, p = append(family, e), append(p, one)
+	}
+	for i, adjusted := range stats.Holm(p) {
+		if e := family[i]; adjusted <= earlyAlpha {
+			e.blocked, e.blame = "", blameNone
+			e.result.PAdjusted, e.result.Verdict = gpuprof.Number(adjusted), Regressed
+			e.result.Reason = fmt.Sprintf("all %d blocks of stage 1 agree", len(e.blocks.Ratios))
+			ended = append(ended, e)
+		}
+	}
+	return ended
+}
+
+// Useful is how many blocks stage 2 (or 3) can use: so many that a slowdown of
+// the threshold would be found with the power that the minimum detectable effect
+// is given for, under the noise of the stage before.
+func (g *Gate) Useful() int {
+	open := g.up
+	if len(g.doubt) > 0 {
+		open = g.doubt
+	}
+	need := 0.0
+	for _, e := range open {
+		delta, limit := e.limits()
+		need = max(need, usefulBlocks(e.noise, delta, limit, len(open)))
+	}
+	return int(min(need, mostBlocks))
 }
 
 // lay prepares the blocks of one stage, and the metrics to keep of them.
@@ -128,19 +191,62 @@ func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, e
 		return nil, err
 	}
 	b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool { return !keep(e) })
-	aligned := make([]bool, len(blocks))
-	for i, blk := range blocks {
+	aligned := make([]bool, 0, len(blocks))
+	for _, blk := range blocks {
 		b.order = append(b.order, blk.BFirst, !blk.BFirst)
-		aligned[i] = blk.Aligned
+		aligned = append(aligned, blk.Aligned)
 	}
-	b.measure(func(e *entry) (stats.Effect, bool) {
-		if len(e.old) != len(e.new) {
-			return stats.Effect{}, false
-		}
-		return g.boot.PairedBlocks(e.old, e.new, aligned)
-	})
+	b.measure(func(e *entry) (stats.Effect, bool) { return e.estimate(g.boot, aligned) })
+	b.explain(g.o)
 	b.blockTrends()
 	return b, nil
+}
+
+// estimate is the change by the rule that suits the noise.
+func (e *entry) estimate(boot *stats.Bootstrap, aligned []bool) (effect stats.Effect, ok bool) {
+	delta, _ := e.limits()
+	if len(e.old) != len(aligned) {
+		return stats.Effect{}, false // a run that measured nothing leaves its block without a partner
+	}
+	if e.blocks, ok = stats.NewBlocks(e.old, e.new, aligned); !ok {
+		return stats.Effect{}, false
+	}
+	if e.noise = e.blocks.Noise(delta); e.noise.Rule != stats.PairedMean {
+		e.result.Estimator = string(e.noise.Rule)
+	}
+	return e.blocks.Estimate(e.noise.Rule, boot)
+}
+
+// explain takes the judgement from the metrics that explain the total.
+func (b *bench) explain(o Options) {
+	total := b.entry(b.new.Total)
+	if total == nil || b.old.Total != b.new.Total || total.Exact || len(o.Only) > 0 {
+		return
+	}
+	for _, e := range b.entries {
+		named := slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return !strings.Contains(m.Metric, "*") && m.Metric == e.Name })
+		if e == total || e.Exact || e.decidedEarly() || named {
+			continue
+		}
+		e.result.Verdict = Explains
+		e.result.Reason = cmp.Or(e.blocked, e.result.Reason)
+		e.blocked, e.blame = "", blameNone
+	}
+}
+
+// StagesLeft is among how many stages the time that is left is to be divided: two
+// where what stage 2 finds would have to be found once more.
+func (g *Gate) StagesLeft() int {
+	if len(g.doubt) == 0 && slices.ContainsFunc(g.up, (*entry).scattered) {
+		return 2
+	}
+	return 1
+}
+
+// scattered says that processes of one side differ by more than the threshold.
+func (e *entry) scattered() bool {
+	_, limit := e.limits()
+	return e.noise.Spread > limit
 }
 
 // Stage2 decides on the escalated metrics from fresh blocks, and gives the
@@ -157,9 +263,9 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 		return nil, err
 	}
 	for _, e := range family {
-		if _, limit := e.limits(); e.result.Verdict == Regressed && e.spread() > limit {
+		if e.result.Verdict == Regressed && e.scattered() {
 			e.result.Verdict = Inconclusive
-			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %.0f %%, and stage 3 has not been measured", 100*math.Expm1(e.spread())))
+			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %.0f %%, and stage 3 has not been measured", 100*math.Expm1(e.noise.Spread)))
 			g.doubt = append(g.doubt, e)
 		}
 	}
@@ -182,16 +288,10 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	for _, e := range family {
 		if v := e.result.Verdict; v == Same || v == Improved {
 			e.result.Verdict = Inconclusive
-			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %.0f %%", 100*math.Expm1(e.spread())))
+			e.block(blameNoise, fmt.Sprintf("stage 2 found it slower and stage 3 did not; here processes of one side differ by %.0f %%", 100*math.Expm1(e.noise.Spread)))
 		}
 	}
 	return b.comparison(), nil
-}
-
-// spread is the standard deviation between processes of one side that a
-// stage's blocks show, as a logarithm: theirs, of differences, over sqrt(2).
-func (e *entry) spread() float64 {
-	return e.effect.SE * math.Sqrt(float64(len(e.old))/2)
 }
 
 // next decides on the metrics that the stage before left open. Its bench holds

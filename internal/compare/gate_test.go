@@ -50,21 +50,23 @@ func stage2(t *testing.T, g *compare.Gate, blocks []compare.Block) *compare.Comp
 }
 
 func TestGateStages(t *testing.T) {
-	rng := rand.New(rand.NewPCG(71, 1))
-	quiet := process(rng, 1, 0.003)
 	for name, c := range map[string]struct {
-		now       func(int) []compare.MetricData
+		value     float64 // of the new side
+		sigma     float64
 		escalated bool
 		verdict   compare.Verdict
 		exit      int
 	}{
-		"unchanged": {process(rng, 1, 0.003), false, compare.Pass, 0},
-		"+10 %":     {process(rng, 1.1, 0.003), true, compare.Regressed, 1},
-		"-10 %":     {process(rng, 0.9, 0.003), false, compare.Improved, 0},
-		"wild":      {process(rng, 1, 0.3), true, compare.Inconclusive, 3},
+		"unchanged": {1, 0.003, false, compare.Pass, 0},
+		"+4.5 %":    {1.045, 0.003, true, compare.Regressed, 1},
+		"+10 %":     {1.1, 0.003, false, compare.Regressed, 1}, // beyond doubt
+		"-10 %":     {0.9, 0.003, false, compare.Improved, 0},
+		"wild":      {1, 0.3, true, compare.Inconclusive, 3},
 	} {
+		rng := rand.New(rand.NewPCG(71, 1))
+		quiet, now := process(rng, 1, 0.003), process(rng, c.value, c.sigma)
 		g := compare.NewGate(compare.Options{})
-		one := stage1(t, g, blocksOf(compare.Stage1Blocks, quiet, c.now))
+		one := stage1(t, g, blocksOf(compare.Stage1Blocks, quiet, now))
 		if got := len(g.Escalated()) > 0; got != c.escalated || one.Stages != 1 {
 			t.Errorf("%s: escalated %v", name, g.Escalated())
 			continue
@@ -78,7 +80,7 @@ func TestGateStages(t *testing.T) {
 			if one.ExitCode != 3 || m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "stage 2") || len(one.Next) == 0 {
 				t.Errorf("%s: before stage 2: exit %d, %+v", name, one.ExitCode, m)
 			}
-			final = stage2(t, g, blocksOf(compare.Stage2Blocks, quiet, c.now))
+			final = stage2(t, g, blocksOf(compare.Stage2Blocks, quiet, now))
 			m = metric(t, final, "x")
 			if final.Stages != 2 || !m.Escalated || m.Stage1 == nil || m.Stage1.Runs != [2]int{6, 6} || m.Runs != [2]int{12, 12} || len(final.Metrics) != 2 {
 				t.Errorf("%s: after stage 2: %+v", name, m)
@@ -96,18 +98,18 @@ func TestGateStages(t *testing.T) {
 // Stage 2 decides on its own data: an excursion of stage 1 must not show in it.
 func TestStagesAreNotPooled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(72, 1))
-	same, slow := process(rng, 1, 0.003), process(rng, 1.3, 0.003)
+	same, slow := process(rng, 1, 0.003), process(rng, 1.045, 0.003)
 	g := compare.NewGate(compare.Options{})
 	stage1(t, g, blocksOf(6, same, slow))
 	c := stage2(t, g, blocksOf(12, same, same))
-	if m := metric(t, c, "x"); m.Verdict != compare.Same || math.Abs(float64(m.Ratio)-1) > 0.01 || m.Stage1.Ratio < 1.25 {
+	if m := metric(t, c, "x"); m.Verdict != compare.Same || math.Abs(float64(m.Ratio)-1) > 0.01 || m.Stage1.Ratio < 1.04 {
 		t.Errorf("%+v", m)
 	}
 }
 
 func TestStage2Gaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 1))
-	same, slow := process(rng, 1, 0.003), process(rng, 1.3, 0.003)
+	same, slow := process(rng, 1, 0.003), process(rng, 1.045, 0.003)
 	without := func(int) []compare.MetricData { return []compare.MetricData{counted("launches", 8)} }
 	g := compare.NewGate(compare.Options{})
 	if _, err := g.Stage2(blocksOf(12, same, same)); !errors.Is(err, gpuprof.ErrInput) {
@@ -190,9 +192,14 @@ func TestGateRules(t *testing.T) {
 		}
 	}
 	g := compare.NewGate(compare.Options{})
-	stage1(t, g, blocksOf(6, higher(100), higher(80)))
-	c := stage2(t, g, blocksOf(12, higher(100), higher(80)))
-	if m := metric(t, c, "rate"); m.Verdict != compare.Regressed || m.Ratio > 0.85 || math.Abs(m.Worse()-0.25) > 0.01 {
+	c := stage1(t, g, blocksOf(6, higher(100), higher(80)))
+	if m := metric(t, c, "rate"); m.Verdict != compare.Regressed || m.Ratio > 0.85 || math.Abs(m.Worse()-0.25) > 0.01 || len(g.Escalated()) > 0 {
+		t.Errorf("a rate far lower: %+v", m)
+	}
+	g = compare.NewGate(compare.Options{})
+	stage1(t, g, blocksOf(6, higher(100), higher(95.8)))
+	c = stage2(t, g, blocksOf(12, higher(100), higher(95.8)))
+	if m := metric(t, c, "rate"); m.Verdict != compare.Regressed || m.Ratio > 0.97 || math.Abs(m.Worse()-0.044) > 0.01 {
 		t.Errorf("a lower rate: %+v", m)
 	}
 }
@@ -263,5 +270,82 @@ func TestGateIsSymmetric(t *testing.T) {
 		if _, again := judge(blocks); !bytes.Equal(text, again) {
 			t.Error("the same blocks gave other bytes")
 		}
+	}
+}
+
+// A gate that stage 1 ends says so of what it leaves undecided, and asks for no
+// more time for it.
+func TestGateEndsEarly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(77, 1))
+	sides := func(n int, x float64) []compare.Block {
+		at := func(x float64) func(int) []compare.MetricData {
+			return func(int) []compare.MetricData {
+				return []compare.MetricData{timed("x", noisy(rng, 1, 10, x, 0.003)), timed("y", noisy(rng, 1, 10, 1, 0.3)), counted("launches", 7)}
+			}
+		}
+		return blocksOf(n, at(1), at(x))
+	}
+	for n, exit := range map[int]int{2: 3, 3: 1, 6: 1} {
+		g := compare.NewGate(compare.Options{})
+		c := stage1(t, g, sides(n, 1.5))
+		y := metric(t, c, "y")
+		if c.ExitCode != exit || len(g.Escalated()) > 0 || y.Verdict != compare.Inconclusive {
+			t.Errorf("%d blocks: exit %d, escalated %v, %+v", n, c.ExitCode, g.Escalated(), c.Metrics)
+		}
+		if n == 6 && (!strings.Contains(y.Reason, "the gate ended when stage 1 had found x slower") || len(c.Next) > 0) {
+			t.Errorf("y: %q, next %q", y.Reason, c.Next)
+		}
+	}
+	// Two blocks of six that do not agree, or one that is no slower, are not beyond doubt.
+	g := compare.NewGate(compare.Options{})
+	blocks := sides(6, 1.5)
+	blocks[3] = sides(1, 1)[0]
+	if stage1(t, g, blocks); !slices.Contains(g.Escalated(), "x") {
+		t.Errorf("one block disagrees: escalated %v", g.Escalated())
+	}
+}
+
+// The total of a result is judged, and its parts explain it, unless they are named.
+func TestGateJudgesTheTotal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(78, 1))
+	sides := func(step, part float64) []compare.Block {
+		at := func(step, part float64) func(int) []compare.MetricData {
+			return func(int) []compare.MetricData {
+				return []compare.MetricData{timed("step", noisy(rng, 1, 10, step, 0.003)), timed("step/gemm", noisy(rng, 1, 10, part, 0.003)),
+					timed("energy_step", noisy(rng, 1, 10, 1, 0.3)), counted("launches", 7)}
+			}
+		}
+		blocks := blocksOf(6, at(1, 0.3), at(step, part))
+		for _, b := range blocks {
+			for _, r := range []*compare.Result{b.A, b.B} {
+				r.Total, r.Stages = "step", []string{"step/gemm"}
+			}
+		}
+		return blocks
+	}
+	for name, c := range map[string]struct {
+		step, part float64
+		o          compare.Options
+		exit       int
+		part1      compare.Verdict
+	}{
+		"a part alone":            {1, 0.36, compare.Options{}, 0, compare.Explains},
+		"the total":               {1.2, 0.5, compare.Options{}, 1, compare.Explains},
+		"a part that is named":    {1, 0.36, compare.Options{Only: []string{"step/*"}}, 1, compare.Regressed},
+		"a part with a threshold": {1, 0.36, compare.Options{Metrics: []compare.MarginsFor{{Metric: "step/gemm", Margins: compare.Margins{Threshold: 0.1}}}}, 1, compare.Regressed},
+	} {
+		g := compare.NewGate(c.o)
+		got := stage1(t, g, sides(c.step, c.part))
+		part := metric(t, got, "step/gemm")
+		if got.ExitCode != c.exit || part.Verdict != c.part1 || math.Abs(float64(part.Ratio)-c.part/0.3) > 0.02 || math.IsNaN(float64(part.CI95[0])) || len(g.Escalated()) > 0 {
+			t.Errorf("%s: exit %d, escalated %v, %+v", name, got.ExitCode, g.Escalated(), part)
+		}
+	}
+	blocks := sides(1, 0.3)
+	for _, b := range blocks {
+		b.B.Metrics[3] = counted("launches", 8)
+	}
+	if got := stage1(t, compare.NewGate(compare.Options{}), blocks); got.ExitCode != 1 {
+		t.Errorf("a counter: exit %d", got.ExitCode)
 	}
 }

@@ -60,7 +60,7 @@ func (b *bench) next() []string {
 		return fmt.Sprintf("find out why %s differs from run to run; an exact counter should not", names(es))
 	})
 	say(blameStage2, func(es []*entry) string {
-		return fmt.Sprintf("give the gate more time (--budget): %s needs %d more blocks", names(es), Stage2Blocks)
+		return fmt.Sprintf("give the gate more time (--budget): %s needs at least %d more blocks%s", names(es), MinRuns, b.lasting(MinRuns))
 	})
 	say(blameNoise, b.moreRuns)
 	return out
@@ -106,11 +106,46 @@ func (b *bench) moreRuns(es []*entry) string {
 		}
 		return text
 	case need > mostRuns:
-		return fmt.Sprintf("%s: %s; quieten the machine or measure elsewhere (as it is, some %.0f runs a side would be needed to find %g %%)", worst.Name, source, need, 100*worst.margins.Threshold)
+		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, some %.0f runs a side would be needed to find %g %%%s)", worst.Name, source, need, 100*worst.margins.Threshold, b.lasting(need))
 	case need <= float64(have):
 		return fmt.Sprintf("%s: the change is close to the threshold of %g %%; decide whether it is acceptable, or set another --threshold (%s)", worst.Name, 100*worst.margins.Threshold, source)
 	}
-	return fmt.Sprintf("about %.0f runs a side instead of %d would find a change of %g %% in %s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, source)
+	return fmt.Sprintf("about %.0f runs a side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.lasting(need), source)
+}
+
+// lasting is ", about 2.5 h" for n runs a side at the pace of those measured; ""
+// where that is unknown.
+func (b *bench) lasting(n float64) string {
+	each := b.o.BlockSeconds
+	if b.kind != kindGate {
+		each = pace(b.old.RunInfo) + pace(b.new.RunInfo)
+	}
+	if !(n*each > 0) || math.IsInf(n, 0) {
+		return ""
+	}
+	return ", about " + Lasting(n*each)
+}
+
+// Lasting is a duration in seconds as people plan by it: "40 s", "12 min",
+// "2.5 h", "3 days".
+func Lasting(s float64) string {
+	switch {
+	case s < 100:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 100*60:
+		return fmt.Sprintf("%.0f min", s/60)
+	case s < 100*3600:
+		return fmt.Sprintf("%.3g h", s/3600)
+	}
+	return fmt.Sprintf("%.0f days", s/86400)
+}
+
+// pace is the time in seconds from one run to the next; 0 when unknown.
+func pace(runs []RunInfo) float64 {
+	if len(runs) < 2 || runs[0].StartS == 0 || runs[len(runs)-1].StartS <= runs[0].StartS {
+		return 0
+	}
+	return (runs[len(runs)-1].StartS - runs[0].StartS) / float64(len(runs)-1)
 }
 
 // runsNeeded is how many runs a side bring the minimum detectable effect down
@@ -120,6 +155,9 @@ func (b *bench) runsNeeded(e *entry) float64 {
 		return 0
 	}
 	delta, limit := e.limits()
+	if b.kind == kindGate {
+		return math.Ceil(e.noise.Blocks(limit, delta, alpha, power))
+	}
 	zero := stats.Effect{SE: 1, Nu: math.Inf(1)}
 	target := (limit - delta) / zero.MDE(0, alpha, power)
 	session := 2 * b.spread * b.spread

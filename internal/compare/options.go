@@ -14,10 +14,13 @@ import (
 const (
 	// MinRuns is the least number of runs (processes) a side for a verdict.
 	MinRuns = 6
-	// Stage1Blocks and Stage2Blocks are the blocks of a gate's stages, each one
-	// process of A and one of B; stage 3 has as many as stage 2.
+	// Stage1Blocks are the blocks of a gate's first stage, each one process of A and
+	// one of B; Stage2Blocks the fewest that stage 2 or 3 takes where time allows.
 	Stage1Blocks = 6
 	Stage2Blocks = 12
+	// EarlyBlocks is the fewest with which stage 1 can end a gate, where the time
+	// allows no more.
+	EarlyBlocks = 3
 	// MaxReruns is how often a block whose samples were flagged is repeated.
 	MaxReruns = 2
 	// MinSessions is how many sessions of a stored baseline estimate the spread
@@ -31,6 +34,8 @@ const (
 	defaultFloor     = 0.05
 	alpha            = 0.05  // of REGRESSED and IMPROVED, over all metrics together
 	escalateAlpha    = 0.10  // stage 1
+	earlyAlpha       = 0.001 // of REGRESSED at stage 1, besides alpha
+	mostBlocks       = 2000  // of one stage: more than a day of minutes
 	passLevel        = 0.975 // of the upper bound that must stay below the threshold
 	power            = 0.90  // of the minimum detectable effect
 	flaggedLimit     = 0.10  // more flagged samples than this: measure again
@@ -71,7 +76,10 @@ type Options struct {
 	// Resamples is a bootstrap to share between gates, made with the Seed; nil
 	// makes one for each.
 	Resamples *stats.Bootstrap
-	Tool      gpuprof.Tool
+	// BlockSeconds is how long one block of a gate took, for saying how long more
+	// of them would take; 0 is unknown. Gate.Pace sets it between stages.
+	BlockSeconds float64
+	Tool         gpuprof.Tool
 }
 
 // Validate names the option that cannot be meant.

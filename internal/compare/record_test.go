@@ -67,8 +67,8 @@ func TestJSONHoldsTheEvidence(t *testing.T) {
 func TestGateHoldsBothStages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(92, 1))
 	g := compare.NewGate(compare.Options{})
-	stage1(t, g, blocksOf(compare.Stage1Blocks, process(rng, 1, 0.003), process(rng, 1.1, 0.003)))
-	c := throughJSON(t, stage2(t, g, blocksOf(compare.Stage2Blocks, process(rng, 1, 0.003), process(rng, 1.1, 0.003))))
+	stage1(t, g, blocksOf(compare.Stage1Blocks, process(rng, 1, 0.003), process(rng, 1.045, 0.003)))
+	c := throughJSON(t, stage2(t, g, blocksOf(compare.Stage2Blocks, process(rng, 1, 0.003), process(rng, 1.045, 0.003))))
 	m := metric(t, c, "x")
 	if len(m.Samples.Old) != compare.Stage2Blocks || len(m.Stage1.Samples.New) != compare.Stage1Blocks || len(m.Samples.New[0]) != 10 {
 		t.Errorf("%d runs of stage 2, %d of stage 1", len(m.Samples.Old), len(m.Stage1.Samples.New))

@@ -2,6 +2,6 @@
 
 package compare_test
 
-// simulatedGates is a fifth of the targets' thousand: arithmetic takes five times
-// as long under the race detector, and make test plays the thousand without it.
-const simulatedGates = 200
+// simulatedGates is a twentieth of the targets' thousand: arithmetic takes five
+// times as long under the race detector, and make test plays the thousand without it.
+const simulatedGates = 50

@@ -17,14 +17,23 @@ import (
 // machine is the noise that the simulated gates see: what was found on real
 // machines, as far as it matters to a verdict.
 type machine struct {
-	shift   float64 // of a whole process, normal
-	drift   float64 // from one process to the next, a random walk
-	sample  float64 // of samples, log-normal with AR(1) 0.5
-	spikes  float64 // share of samples that take 20 to 100 % longer
-	slow    float64 // share of processes on a clock that is 3 % slow
-	linear  float64 // drift over a whole stage
-	bursts  float64 // share of time in which other work slows everything by 25 to 75 %, two processes long in the mean
-	samples int
+	shift  float64 // of a whole process, normal
+	drift  float64 // from one process to the next, a random walk
+	sample float64 // of samples, log-normal with AR(1) 0.5
+	spikes float64 // share of samples that take 20 to 100 % longer
+	slow   float64 // share of processes on a clock that is 3 % slow
+	linear float64 // drift over a whole stage
+	bursts float64 // share of time in which other work slows everything by 25 to 75 %, two processes long in the mean
+	// slowLife is the share of processes that are 20 to 100 % slow for their whole
+	// life, in every metric alike; alone: in each metric by a chance of its own.
+	slowLife float64
+	alone    bool
+	samples  int
+}
+
+// uneven is a machine with such processes and 1 % of noise otherwise.
+func uneven(share float64) machine {
+	return machine{shift: 0.01, sample: 0.01, slowLife: share, samples: 10}
 }
 
 func usual() machine {
@@ -37,6 +46,17 @@ type walk struct {
 	rng     *rand.Rand
 	at      float64
 	inBurst bool
+}
+
+// lives says by how much each process of a stage is slow for its whole life.
+func (m machine) lives(n int, rng *rand.Rand) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		if m.slowLife > 0 && rng.Float64() < m.slowLife {
+			out[i] = math.Log(1.2 + 0.8*rng.Float64())
+		}
+	}
+	return out
 }
 
 // process measures one process: a metric of true value exp(effect). It writes
@@ -86,6 +106,10 @@ func (w *walk) burst() float64 {
 
 const simulatedMetrics = 40
 
+// timeFor is for how many blocks of a later stage a simulated gate has time: 48
+// blocks of two processes of 2.5 s are four minutes.
+const timeFor = 24
+
 // One bootstrap for all gates: what it draws depends on its seed alone.
 var resamples = stats.NewBootstrap(0, 0)
 
@@ -103,18 +127,22 @@ func (m machine) stage(n int, effects []float64, rng *rand.Rand) []compare.Block
 	for k := range blocks {
 		blocks[k] = compare.Block{A: side(), B: side(), BFirst: order[k]}
 	}
+	lives := m.lives(2*n, rng)
 	for i, effect := range effects {
 		w := walk{m: m, rng: rng}
+		if m.alone {
+			lives = m.lives(2*n, rng)
+		}
 		for k := range blocks {
 			b := &blocks[k]
 			sides := [2]*compare.Result{b.A, b.B}
 			for turn := range 2 {
 				isB := (turn == 1) != b.BFirst
 				place := (float64(2*k+turn)+0.5)/float64(2*n) - 0.5
-				if isB {
-					sides[1].Metrics[i].Runs = [][]float64{w.process(effect, place)}
+				if slow := lives[2*k+turn]; isB {
+					sides[1].Metrics[i].Runs = [][]float64{w.process(effect+slow, place)}
 				} else {
-					sides[0].Metrics[i].Runs = [][]float64{w.process(0, place)}
+					sides[0].Metrics[i].Runs = [][]float64{w.process(slow, place)}
 				}
 			}
 		}
@@ -130,10 +158,18 @@ func side() *compare.Result {
 	return r
 }
 
-// gates runs n gates and counts those that find(comparison) holds for.
-func gates(t *testing.T, n int, m machine, effects []float64, find func(*compare.Comparison) bool) (found, escalated, confirmed int) {
+// tally counts gates: those that a function holds for, those that went to stage 2
+// and 3, and the blocks of all.
+type tally struct {
+	hits                  []atomic.Int64
+	second, third, blocks atomic.Int64
+}
+
+// gates runs n gates and counts those that each find holds for.
+func gates(t *testing.T, n int, m machine, effects []float64, finds ...func(*compare.Comparison) bool) *tally {
 	t.Helper()
-	var next, hits, ups, thirds atomic.Int64
+	var next atomic.Int64
+	out := &tally{hits: make([]atomic.Int64, len(finds))}
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
@@ -147,20 +183,23 @@ func gates(t *testing.T, n int, m machine, effects []float64, find func(*compare
 					t.Error(err)
 					return
 				}
-				if find(c) {
-					hits.Add(1)
+				for i, find := range finds {
+					if find(c) {
+						out.hits[i].Add(1)
+					}
 				}
 				if c.Stages > 1 {
-					ups.Add(1)
+					out.second.Add(1)
 				}
 				if c.Stages > 2 {
-					thirds.Add(1)
+					out.third.Add(1)
 				}
+				out.blocks.Add(int64(len(c.Order) / 2))
 			}
 		})
 	}
 	group.Wait()
-	return int(hits.Load()), int(ups.Load()), int(thirds.Load())
+	return out
 }
 
 func oneGate(m machine, effects []float64, seed uint64) (*compare.Comparison, error) {
@@ -170,11 +209,11 @@ func oneGate(m machine, effects []float64, seed uint64) (*compare.Comparison, er
 	if err != nil || len(g.Escalated()) == 0 {
 		return c, err
 	}
-	c, err = g.Stage2(m.stage(compare.Stage2Blocks, effects, rng))
+	c, err = g.Stage2(m.stage(min(g.Useful(), timeFor), effects, rng))
 	if err != nil || len(g.Doubtful()) == 0 {
 		return c, err
 	}
-	return g.Stage3(m.stage(compare.Stage2Blocks, effects, rng))
+	return g.Stage3(m.stage(min(g.Useful(), timeFor), effects, rng))
 }
 
 // The rule's error rates, over 1,000 gates of 40 metrics each.
@@ -198,30 +237,58 @@ func TestSimulatedGates(t *testing.T) {
 	noisy, drifting := usual(), usual()
 	noisy.shift, noisy.drift, noisy.sample = 2*noisy.shift, 2*noisy.drift, 2*noisy.sample
 	drifting.linear = 0.04
+	inconclusive := func(c *compare.Comparison) bool { return c.ExitCode == 3 }
+	each := func(share float64) machine {
+		m := uneven(share)
+		m.alone = true
+		return m
+	}
 	// A machine shared with other work.
 	shared := usual()
 	shared.bursts = 0.3
 	const n = simulatedGates
-	for _, c := range []struct {
-		name        string
-		m           machine
-		effects     []float64
+	type want struct {
+		what        string
 		find        func(*compare.Comparison) bool
-		least, most int
+		least, most int // of 1,000
+	}
+	found := func(least int) want { return want{"found", verdict(compare.Regressed), least, 1000} }
+	fail := func(most int) want { return want{"gates that fail", fails, 0, most} }
+	open := func(most int) want { return want{"inconclusive", inconclusive, 0, most} }
+	for _, c := range []struct {
+		name    string
+		m       machine
+		effects []float64
+		wants   []want
 	}{
-		{"no change: gates that fail", usual(), one(1), fails, 0, n * 10 / 1000},
-		{"every metric +2 %: gates that fail", usual(), all(1.02), fails, 0, n * 65 / 1000},
-		{"one metric +5 %: found", usual(), one(1.05), verdict(compare.Regressed), n * 900 / 1000, n},
-		{"one metric +10 %: found", usual(), one(1.10), verdict(compare.Regressed), n * 990 / 1000, n},
-		{"one metric +5 %, noise doubled: passed", noisy, one(1.05), verdict(compare.Same), 0, n * 50 / 1000},
-		{"no change, 4 % linear drift, ABBA: gates that fail", drifting, one(1), fails, 0, n * 10 / 1000},
-		{"no change, bursts of other work: gates that fail", shared, one(1), fails, 0, n * 10 / 1000},
-		{"one metric +60 %, bursts of other work: found", shared, one(1.6), verdict(compare.Regressed), n * 900 / 1000, n},
+		{"no change", usual(), one(1), []want{fail(10), open(1000)}},
+		{"every metric +2 %", usual(), all(1.02), []want{fail(65)}},
+		{"one metric +5 %", usual(), one(1.05), []want{found(900)}},
+		{"one metric +10 %", usual(), one(1.10), []want{found(990)}},
+		{"one metric +5 %, noise doubled", noisy, one(1.05), []want{{"passed", verdict(compare.Same), 0, 50}, found(0)}},
+		{"no change, 4 % linear drift, ABBA", drifting, one(1), []want{fail(10)}},
+		{"one metric +5 %, 4 % linear drift, ABBA", drifting, one(1.05), []want{found(900)}},
+		{"no change, bursts of other work", shared, one(1), []want{fail(10), open(1000)}},
+		{"one metric +60 %, bursts of other work", shared, one(1.6), []want{found(900)}},
+		{"no change, 15 % slow processes", uneven(0.15), one(1), []want{fail(10), open(150)}},
+		{"no change, 30 % slow processes", uneven(0.30), one(1), []want{fail(10), open(1000)}},
+		{"no change, 15 % slow processes, each metric its own", each(0.15), one(1), []want{fail(10)}},
+		{"no change, 30 % slow processes, each metric its own", each(0.30), one(1), []want{fail(10)}},
+		{"one metric +5 %, 15 % slow processes", uneven(0.15), one(1.05), []want{found(700)}},
+		{"one metric +10 %, 15 % slow processes", uneven(0.15), one(1.10), []want{found(850), open(150)}},
+		{"one metric +10 %, 30 % slow processes", uneven(0.30), one(1.10), []want{found(0)}},
 	} {
-		got, second, third := gates(t, n, c.m, c.effects, c.find)
-		t.Logf("%-52s %4d of %d (wanted %d to %d; %d went to stage 2, %d to stage 3)", c.name, got, n, c.least, c.most, second, third)
-		if got < c.least || got > c.most {
-			t.Errorf("%s: %d of %d, want %d to %d", c.name, got, n, c.least, c.most)
+		finds := make([]func(*compare.Comparison) bool, len(c.wants))
+		for i, w := range c.wants {
+			finds[i] = w.find
+		}
+		got := gates(t, n, c.m, c.effects, finds...)
+		for i, w := range c.wants {
+			least, most := n*w.least/1000, n*w.most/1000
+			t.Logf("| %s: %s | %d of %d | %d to %d | %d, %d | %.1f |", c.name, w.what, got.hits[i].Load(), n, least, most, got.second.Load(), got.third.Load(), float64(got.blocks.Load())/n)
+			if hits := int(got.hits[i].Load()); hits < least || hits > most {
+				t.Errorf("%s: %s %d of %d, want %d to %d", c.name, w.what, hits, n, least, most)
+			}
 		}
 	}
 }

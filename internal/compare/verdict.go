@@ -48,15 +48,6 @@ func (b *bench) comparison() *Comparison {
 
 func (r *Result) label() string { return cmp.Or(r.Source, "result") }
 
-func (c *Comparison) metric(name string) *MetricResult {
-	for i := range c.Metrics {
-		if c.Metrics[i].Name == name {
-			return &c.Metrics[i]
-		}
-	}
-	return &MetricResult{}
-}
-
 // conclude draws the overall verdict and exit code from the parts:
 // something failed > regressed > inconclusive > improved > pass.
 func (c *Comparison) conclude(o Options) {

@@ -9,11 +9,13 @@ import (
 
 // Effect is an estimate of a logarithm of a ratio with what is known of its
 // error: (Theta - true value) / SE has Student's t distribution with Nu degrees
-// of freedom (Nu = +Inf: the normal distribution).
+// of freedom (Nu = +Inf: the normal distribution). One made from ranks tests and
+// bounds by their exact distribution; its SE then serves for planning alone.
 type Effect struct {
 	Theta float64 // log(B/A); 0.05 is about 5 % more
 	SE    float64 // standard error of Theta
 	Nu    float64
+	ranks *rankTest
 }
 
 // OK says that the effect can be tested: every field is a number, and there
@@ -23,7 +25,7 @@ func (e Effect) OK() bool {
 }
 
 // Negate is the effect with the sides swapped.
-func (e Effect) Negate() Effect { return Effect{-e.Theta, e.SE, e.Nu} }
+func (e Effect) Negate() Effect { return Effect{-e.Theta, e.SE, e.Nu, e.ranks.negate()} }
 
 // PNotAbove is the p-value of the one-sided test of "the true effect is at
 // most bound": small when the effect lies above it. (Student 1908; the
@@ -32,6 +34,8 @@ func (e Effect) PNotAbove(bound float64) float64 {
 	switch {
 	case !e.OK():
 		return math.NaN()
+	case e.ranks != nil:
+		return e.ranks.pNotAbove(bound)
 	case e.SE > 0:
 		return survival(e.Nu, (e.Theta-bound)/e.SE)
 	case e.Theta > bound: // every run of a side gave the same figure
@@ -41,10 +45,20 @@ func (e Effect) PNotAbove(bound float64) float64 {
 }
 
 // Upper is the one-sided upper confidence bound at a level such as 0.975.
-func (e Effect) Upper(level float64) float64 { return e.Theta + TQuantile(e.Nu, level)*e.SE }
+func (e Effect) Upper(level float64) float64 {
+	if e.ranks != nil {
+		return e.ranks.quantile(level)
+	}
+	return e.Theta + TQuantile(e.Nu, level)*e.SE
+}
 
 // Lower is the one-sided lower confidence bound at a level such as 0.975.
-func (e Effect) Lower(level float64) float64 { return e.Theta - TQuantile(e.Nu, level)*e.SE }
+func (e Effect) Lower(level float64) float64 {
+	if e.ranks != nil {
+		return e.ranks.quantile(1 - level)
+	}
+	return e.Theta - TQuantile(e.Nu, level)*e.SE
+}
 
 // MDE is the minimum detectable effect: the least true effect which a
 // one-sided test of "at most bound" at level alpha would find with the given

@@ -88,7 +88,7 @@ func (p *printer) gateRows(rows []verdict.Row) error {
 		}
 	}
 	var parts []string
-	for _, v := range []compare.Verdict{compare.Regressed, compare.Inconclusive, compare.Improved, compare.Gone, compare.Added, compare.Same} {
+	for _, v := range []compare.Verdict{compare.Regressed, compare.Inconclusive, compare.Improved, compare.Gone, compare.Added, compare.Explains, compare.Same} {
 		if n := left[v]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}

@@ -62,8 +62,10 @@ func rank(v compare.Verdict) int {
 		return 2
 	case compare.Gone, compare.Added:
 		return 3
+	case compare.Explains:
+		return 4
 	}
-	return 4
+	return 5
 }
 
 // worse is for sorting: a change that has no ratio (from zero) is the largest.
@@ -157,6 +159,7 @@ func plain(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
 type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
 	Gone, Added                                      int // stages of one side only
+	Explains                                         int // measured, and no part of the verdict
 	Budgets, Over, Unknown                           int // budgets: all, broken, not judged
 }
 
@@ -175,6 +178,8 @@ func Count(c *compare.Comparison) Tally {
 			t.Gone++
 		case compare.Added:
 			t.Added++
+		case compare.Explains:
+			t.Explains++
 		default:
 			t.Same++
 		}
@@ -211,6 +216,7 @@ func Headline(c *compare.Comparison) string {
 	add(t.Gone, "gone")
 	add(t.Added, "added")
 	add(t.Same, "the same")
+	add(t.Explains, "for explanation only")
 	out := Word(c.Verdict)
 	if t.Metrics > 0 {
 		out += ": " + strings.Join(parts, ", ")

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
+// processes show a share of slow ones to about 5 points.
+const noiseBlocks = 24
+
+// plannedFor are the slowdowns that gate --plan speaks of, besides --threshold.
+var plannedFor = [...]float64{0.02, 0.05, 0.10}
+
+// noisePlan is what gate --aa and gate --plan print as JSON.
+type noisePlan struct {
+	compare.MachineNoise
+	BudgetS  float64               `json:"budget_s"`
+	Smallest gpuprof.Number        `json:"smallest"` // the least slowdown, a share, that a gate finds within the budget
+	Plans    []compare.PlannedGate `json:"plans"`
+}
+
+// measureNoise is gate --aa: the program of this side against itself.
+func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
+	if err := c.measurable(a.rest); err != nil {
+		return err
+	}
+	run, over := newChildren(a)
+	defer over()
+	sides, done, err := c.sameSides(run)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m := &gateRun{app: a, source: c.source(run, sides, o.Seed), clock: time.Now, began: time.Now(), budget: c.Budget, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
+	n, err := m.noise(o)
+	if err != nil {
+		return err
+	}
+	n.Machine, n.Command = c.runner(a)
+	n.MeasuredAt = m.clock().UTC().Format(time.RFC3339)
+	if err := keepNoise(n); err != nil {
+		a.note("%v", err)
+	}
+	return c.printNoise(a, n, o)
+}
+
+// noise takes blocks and measures how they scatter.
+func (m *gateRun) noise(o compare.Options) (*compare.MachineNoise, error) {
+	blocks, err := m.blocks(noiseBlocks, compare.MinRuns, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if left := compare.MinRuns - len(blocks); left > 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured; %s", len(blocks), compare.MinRuns, m.noTimeFor(left))
+	}
+	o.BlockSeconds = m.each().Seconds()
+	return compare.MeasureNoise(blocks, o)
+}
+
+// planGate is gate --plan: what the noise kept by --aa says.
+func (c *gateCmd) planGate(a *app, o compare.Options) error {
+	if err := c.measurable(a.rest); err != nil {
+		return err
+	}
+	machine, command := c.runner(a)
+	n, err := keptNoise(machine, command)
+	if err != nil {
+		return err
+	}
+	return c.printNoise(a, n, o)
+}
+
+// runner says whose noise it is: the machine, and what runs on it. A workload's
+// device is the one that was asked for.
+func (c *gateCmd) runner(a *app) (machine, command string) {
+	name, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
+	machine = strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs", name, cpuModel(), runtime.NumCPU()))
+	if len(a.rest) > 0 {
+		return machine, strings.Join(a.rest, " ")
+	}
+	words := append([]string{"gpuprof", "run"}, c.Args...)
+	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())
+	if c.Preset != "" {
+		words = append(words, "--preset", c.Preset)
+	}
+	for _, s := range c.Set {
+		words = append(words, "--set", s)
+	}
+	return machine, strings.Join(words, " ")
+}
+
+// sameSides are two sides that are both the present build.
+func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
+	}
+	if rest := run.app.rest; len(rest) > 0 {
+		for i := range out {
+			out[i] = side{name: rest[0], dir: here, args: rest, file: c.resultIn(here)}
+		}
+		return out, func() {}, c.buildIn(run, here)
+	}
+	if c.Build != "" {
+		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs; leave it out")
+	}
+	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	if err != nil {
+		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
+	}
+	done = func() { _ = os.RemoveAll(scratch) }
+	exe, err := os.Executable()
+	if err == nil {
+		out, err = c.workloadSides(exe, exe, scratch)
+	}
+	if err != nil {
+		done()
+	}
+	return out, done, err
+}
+
+// noiseFile is where a runner's noise is kept; the name says nothing of the
+// command, which may hold what is not for others.
+func noiseFile(machine, command string) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache of this user: %w; set XDG_CACHE_HOME or HOME", err)
+	}
+	sum := sha256.Sum256([]byte(machine + "\x00" + command))
+	return filepath.Join(dir, "gpuprof", "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
+}
+
+// keepNoise writes a runner's noise for gate --plan. Several may write at once:
+// each file is whole, and the last one stays.
+func keepNoise(n *compare.MachineNoise) error {
+	path, err := noiseFile(n.Machine, n.Command)
+	if err != nil {
+		return fmt.Errorf("keeping the noise for gate --plan: %w", err)
+	}
+	text, err := json.Marshal(n)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	var tmp *os.File
+	if err == nil {
+		tmp, err = os.CreateTemp(filepath.Dir(path), ".noise-")
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the noise for gate --plan: %w; set XDG_CACHE_HOME to a folder that can be written", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(text)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the noise for gate --plan in %s: %w; set XDG_CACHE_HOME to a folder that can be written", path, err)
+	}
+	return nil
+}
+
+// keptNoise reads it; ErrUsage where there is none that can be read.
+func keptNoise(machine, command string) (*compare.MachineNoise, error) {
+	refuse := func(why string) (*compare.MachineNoise, error) {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine; measure it with the same command line and --aa instead of --plan and --against", why)
+	}
+	path, err := noiseFile(machine, command)
+	if err != nil {
+		return nil, fmt.Errorf("planning the gate: %w", err)
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse("the noise of " + command + " is not known")
+	}
+	n := &compare.MachineNoise{}
+	if err == nil {
+		err = json.Unmarshal(text, n)
+	}
+	if ours, _, _ := strings.Cut(compare.NoiseVersion, "."); err != nil || len(n.Metrics) == 0 || !(n.BlockSeconds > 0) || !strings.HasPrefix(n.Version, ours+".") || n.Machine != machine || n.Command != command {
+		return refuse("the noise of " + command + " cannot be read in " + path)
+	}
+	return n, nil
+}
+
+// printNoise prints the noise and what it means for gates.
+func (c *gateCmd) printNoise(a *app, n *compare.MachineNoise, o compare.Options) error {
+	p := noisePlan{MachineNoise: *n, BudgetS: c.Budget.Seconds(), Smallest: gpuprof.Number(n.Smallest(c.Budget.Seconds()))}
+	asked := o.Threshold == 0
+	for _, t := range plannedFor {
+		if !asked && o.Threshold <= t {
+			if asked = true; o.Threshold < t {
+				p.Plans = append(p.Plans, n.Plan(o.Threshold))
+			}
+		}
+		p.Plans = append(p.Plans, n.Plan(t))
+	}
+	if !asked {
+		p.Plans = append(p.Plans, n.Plan(o.Threshold))
+	}
+	if c.Format == "json" {
+		return writeJSON(a.stdout, p)
+	}
+	_, err := fmt.Fprint(a.stdout, p.text())
+	return err
+}
+
+func (p *noisePlan) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "noise of %s\non %s: %d pairs of processes, %s a pair, measured %s\n\n", p.Command, p.Machine, p.Blocks, compare.Lasting(p.BlockSeconds), p.MeasuredAt)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "metric\tspread between processes\tslow processes\testimated by")
+	for _, m := range p.Metrics {
+		fmt.Fprintf(w, "%s\t%.2g %%\t%.0f %%\t%s\n", m.Name, 100*m.Spread, 100*m.SlowShare, m.Estimator)
+	}
+	_ = w.Flush() // into memory
+	b.WriteString("\n")
+	fmt.Fprintln(w, "to find a slowdown of\tpairs\ttime")
+	for _, g := range p.Plans {
+		fmt.Fprintf(w, "%.3g %% (--threshold %.3g%%)\t%.0f\t%s\n", 100*g.Threshold, 100*g.Threshold, float64(g.Blocks), compare.Lasting(float64(g.Seconds)))
+	}
+	_ = w.Flush()
+	budget := compare.Lasting(p.BudgetS)
+	if s := float64(p.Smallest); s > 0 {
+		fmt.Fprintf(&b, "\nsmallest slowdown found within --budget %s: %.2g %%\n", budget, 100*s)
+	} else {
+		fmt.Fprintf(&b, "\nno slowdown is found within --budget %s: give it more time\n", budget)
+	}
+	b.WriteString("an unchanged program mostly takes 6 pairs, and a slowdown far beyond the threshold too\n")
+	return b.String()
+}

@@ -1,0 +1,130 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// NoiseVersion is the version of a MachineNoise's JSON.
+const NoiseVersion = "1.0.0"
+
+// MachineNoise is what blocks of one program against itself (A/A) show of a
+// machine: how its processes scatter, and so which slowdowns a gate can find.
+type MachineNoise struct {
+	Version      string        `json:"schema_version"`
+	Tool         gpuprof.Tool  `json:"tool"`
+	Machine      string        `json:"machine"` // filled by the caller
+	Command      string        `json:"command"` // of one process
+	MeasuredAt   string        `json:"measured_at"`
+	Blocks       int           `json:"blocks"`        // one process of either side each
+	BlockSeconds float64       `json:"block_seconds"` // how long one took in the mean
+	Metrics      []MetricNoise `json:"metrics"`       // those that a gate judges
+}
+
+// MetricNoise is the noise of one metric.
+type MetricNoise struct {
+	Name   string         `json:"name"`
+	Unit   string         `json:"unit"`
+	Median gpuprof.Number `json:"median"` // of the run medians of both sides
+	// Spread is the standard deviation between processes as a logarithm (0.01 is
+	// about 1 %): robust where there are outliers, and then of the others.
+	Spread float64 `json:"spread"`
+	// SlowShare is the share of processes that are outliers, 0 to 1.
+	SlowShare float64 `json:"slow_share"`
+	// Estimator is by what rule a gate judges under such noise.
+	Estimator stats.Rule `json:"estimator"`
+}
+
+// MeasureNoise finds the noise of a machine from at least MinRuns blocks of one
+// program against itself. The options choose metrics as for a gate. ErrInput
+// where there is nothing that a gate would test.
+func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
+	g := NewGate(o)
+	b, err := g.lay(blocks, g.o, func(*entry) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	out := &MachineNoise{Version: NoiseVersion, Tool: o.Tool, Blocks: len(blocks), BlockSeconds: o.BlockSeconds}
+	why := ""
+	for _, e := range b.testable() {
+		if e.ok {
+			out.Metrics = append(out.Metrics, MetricNoise{
+				Name: e.Name, Unit: e.Unit, Median: gpuprof.Number(centre(slices.Concat(e.old, e.new))),
+				Spread: e.noise.Spread, SlowShare: e.noise.Slow, Estimator: e.noise.Rule,
+			})
+		}
+	}
+	for _, e := range b.entries {
+		why = cmp.Or(why, e.blocked)
+	}
+	if len(out.Metrics) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: no metric can be judged (%s); give a larger --budget, or a command that prints times", cmp.Or(why, "there are only exact counters"))
+	}
+	return out, nil
+}
+
+// PlannedGate is what finding a slowdown takes on a machine.
+type PlannedGate struct {
+	Threshold float64        `json:"threshold"` // the slowdown, a share: what --threshold is to be
+	Metric    string         `json:"metric"`    // the one that takes the most
+	Blocks    gpuprof.Number `json:"blocks"`    // of all stages together; null where no number does
+	Seconds   gpuprof.Number `json:"seconds"`
+}
+
+// Plan is how many blocks, and so how long, a gate with such a threshold takes to
+// find a slowdown of it at least nine times of ten in the metric that
+// is hardest to judge: stage 1, as many as Gate.Useful gives, and those once more
+// where a finding is confirmed. Most unchanged programs take stage 1 alone.
+func (m *MachineNoise) Plan(threshold float64) PlannedGate {
+	limits := Margins{Threshold: threshold}.full()
+	out := PlannedGate{Threshold: threshold}
+	for _, n := range m.Metrics {
+		need := n.blocks(limits, len(m.Metrics))
+		if need > float64(out.Blocks) || out.Metric == "" {
+			out.Metric, out.Blocks = n.Name, gpuprof.Number(need)
+		}
+	}
+	out.Seconds = out.Blocks * gpuprof.Number(m.BlockSeconds)
+	return out
+}
+
+func (n MetricNoise) blocks(limits Margins, family int) float64 {
+	noise := stats.Noise{Spread: n.Spread, Slow: n.SlowShare, Rule: n.Estimator}
+	delta, limit := math.Log1p(limits.Equivalence), math.Log1p(limits.Threshold)
+	stage := usefulBlocks(noise, delta, limit, family)
+	if noise.Spread > limit {
+		stage *= 2
+	}
+	return Stage1Blocks + stage
+}
+
+// Smallest is the least threshold, a share, whose Plan fits into the time in
+// seconds; NaN where not even one of 1,000 % does.
+func (m *MachineNoise) Smallest(seconds float64) float64 {
+	fits := func(t float64) bool { return float64(m.Plan(t).Seconds) <= seconds }
+	lo, hi := 0.0, 10.0
+	if !fits(hi) {
+		return math.NaN()
+	}
+	for range 50 {
+		if mid := (lo + hi) / 2; fits(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}
+
+// usefulBlocks is how many blocks of one stage find a slowdown of the threshold
+// under a noise, tested among so many: an even number from Stage2Blocks, and a
+// half more than computed, because the noise is itself an estimate; +Inf where no
+// number does.
+func usefulBlocks(noise stats.Noise, delta, limit float64, family int) float64 {
+	need := 1.5 * noise.Blocks(limit, delta, alpha/float64(max(family, 1)), power)
+	return 2 * math.Ceil(max(need, Stage2Blocks)/2)
+}
