@@ -1,10 +1,12 @@
 package compare_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,15 +122,19 @@ var metricNames = func() (names [simulatedMetrics]string) {
 	return names
 }()
 
-// stage measures n blocks of all metrics in mirrored order.
-func (m machine) stage(n int, effects []float64, rng *rand.Rand) []compare.Block {
+// stage measures n blocks in mirrored order: of all metrics, or of those that are
+// open only, as no other is looked at.
+func (m machine) stage(n int, effects []float64, open []string, rng *rand.Rand) []compare.Block {
 	order := compare.Order(n, rng.Uint64())
 	blocks := make([]compare.Block, n)
 	for k := range blocks {
-		blocks[k] = compare.Block{A: side(), B: side(), BFirst: order[k]}
+		blocks[k] = compare.Block{A: side(len(effects)), B: side(len(effects)), BFirst: order[k]}
 	}
 	lives := m.lives(2*n, rng)
 	for i, effect := range effects {
+		if open != nil && !slices.Contains(open, metricNames[i]) {
+			continue
+		}
 		w := walk{m: m, rng: rng}
 		if m.alone {
 			lives = m.lives(2*n, rng)
@@ -150,8 +156,8 @@ func (m machine) stage(n int, effects []float64, rng *rand.Rand) []compare.Block
 	return blocks
 }
 
-func side() *compare.Result {
-	r := &compare.Result{Source: "simulated", Status: gpuprof.Complete, Metrics: make([]compare.MetricData, simulatedMetrics)}
+func side(metrics int) *compare.Result {
+	r := &compare.Result{Source: "simulated", Status: gpuprof.Complete, Metrics: make([]compare.MetricData, metrics)}
 	for i := range r.Metrics {
 		r.Metrics[i].Metric = compare.Metric{Name: metricNames[i], Unit: "s"}
 	}
@@ -166,7 +172,7 @@ type tally struct {
 }
 
 // gates runs n gates and counts those that each find holds for.
-func gates(t *testing.T, n int, m machine, effects []float64, finds ...func(*compare.Comparison) bool) *tally {
+func gates(t *testing.T, n int, j job, finds ...func(*compare.Comparison) bool) *tally {
 	t.Helper()
 	var next atomic.Int64
 	out := &tally{hits: make([]atomic.Int64, len(finds))}
@@ -178,7 +184,7 @@ func gates(t *testing.T, n int, m machine, effects []float64, finds ...func(*com
 				if i >= int64(n) {
 					return
 				}
-				c, err := oneGate(m, effects, uint64(i))
+				c, err := j.gate(uint64(i))
 				if err != nil {
 					t.Error(err)
 					return
@@ -202,18 +208,33 @@ func gates(t *testing.T, n int, m machine, effects []float64, finds ...func(*com
 	return out
 }
 
-func oneGate(m machine, effects []float64, seed uint64) (*compare.Comparison, error) {
+// job is one kind of simulated gate; timeFor blocks of each later stage fit.
+type job struct {
+	m       machine
+	effects []float64
+	options compare.Options
+	timeFor int
+	first   int // blocks of stage 1 that fit, 0: all
+}
+
+func (j job) gate(seed uint64) (*compare.Comparison, error) {
 	rng := rand.New(rand.NewPCG(2026, seed))
-	g := compare.NewGate(compare.Options{Resamples: resamples})
-	c, err := g.Stage1(m.stage(compare.Stage1Blocks, effects, rng))
+	o := j.options
+	o.Resamples = resamples
+	g := compare.NewGate(o)
+	later := func(open []string) []compare.Block {
+		return j.m.stage(min(g.Useful(), j.timeFor), j.effects, open, rng)
+	}
+	first := cmp.Or(j.first, compare.Stage1Blocks)
+	c, err := g.Stage1(j.m.stage(first, j.effects, nil, rng))
 	if err != nil || len(g.Escalated()) == 0 {
 		return c, err
 	}
-	c, err = g.Stage2(m.stage(min(g.Useful(), timeFor), effects, rng))
+	c, err = g.Stage2(later(g.Escalated()))
 	if err != nil || len(g.Doubtful()) == 0 {
 		return c, err
 	}
-	return g.Stage3(m.stage(min(g.Useful(), timeFor), effects, rng))
+	return g.Stage3(later(g.Doubtful()))
 }
 
 // The rule's error rates, over 1,000 gates of 40 metrics each.
@@ -243,6 +264,8 @@ func TestSimulatedGates(t *testing.T) {
 		m.alone = true
 		return m
 	}
+	unevenDrift := uneven(0.15)
+	unevenDrift.linear = 0.04
 	// A machine shared with other work.
 	shared := usual()
 	shared.bursts = 0.3
@@ -259,36 +282,95 @@ func TestSimulatedGates(t *testing.T) {
 		name    string
 		m       machine
 		effects []float64
+		first   int // blocks of stage 1 that fit, 0: all
 		wants   []want
 	}{
-		{"no change", usual(), one(1), []want{fail(10), open(1000)}},
-		{"every metric +2 %", usual(), all(1.02), []want{fail(65)}},
-		{"one metric +5 %", usual(), one(1.05), []want{found(900)}},
-		{"one metric +10 %", usual(), one(1.10), []want{found(990)}},
-		{"one metric +5 %, noise doubled", noisy, one(1.05), []want{{"passed", verdict(compare.Same), 0, 50}, found(0)}},
-		{"no change, 4 % linear drift, ABBA", drifting, one(1), []want{fail(10)}},
-		{"one metric +5 %, 4 % linear drift, ABBA", drifting, one(1.05), []want{found(900)}},
-		{"no change, bursts of other work", shared, one(1), []want{fail(10), open(1000)}},
-		{"one metric +60 %, bursts of other work", shared, one(1.6), []want{found(900)}},
-		{"no change, 15 % slow processes", uneven(0.15), one(1), []want{fail(10), open(150)}},
-		{"no change, 30 % slow processes", uneven(0.30), one(1), []want{fail(10), open(1000)}},
-		{"no change, 15 % slow processes, each metric its own", each(0.15), one(1), []want{fail(10)}},
-		{"no change, 30 % slow processes, each metric its own", each(0.30), one(1), []want{fail(10)}},
-		{"one metric +5 %, 15 % slow processes", uneven(0.15), one(1.05), []want{found(700)}},
-		{"one metric +10 %, 15 % slow processes", uneven(0.15), one(1.10), []want{found(850), open(150)}},
-		{"one metric +10 %, 30 % slow processes", uneven(0.30), one(1.10), []want{found(0)}},
+		{"no change", usual(), one(1), 0, []want{fail(10), open(1000)}},
+		{"every metric +2 %", usual(), all(1.02), 0, []want{fail(65)}},
+		{"one metric +5 %", usual(), one(1.05), 0, []want{found(900)}},
+		{"one metric +10 %", usual(), one(1.10), 0, []want{found(990)}},
+		{"one metric +5 %, noise doubled", noisy, one(1.05), 0, []want{{"passed", verdict(compare.Same), 0, 50}, found(0)}},
+		{"no change, 4 % linear drift, ABBA", drifting, one(1), 0, []want{fail(10)}},
+		{"one metric +5 %, 4 % linear drift, ABBA", drifting, one(1.05), 0, []want{found(900)}},
+		{"no change, bursts of other work", shared, one(1), 0, []want{fail(10), open(1000)}},
+		{"one metric +60 %, bursts of other work", shared, one(1.6), 0, []want{found(900)}},
+		{"no change, 15 % slow processes", uneven(0.15), one(1), 0, []want{fail(10), open(150)}},
+		{"no change, 30 % slow processes", uneven(0.30), one(1), 0, []want{fail(10), open(1000)}},
+		{"no change, 15 % slow processes, each metric its own", each(0.15), one(1), 0, []want{fail(10)}},
+		{"no change, 30 % slow processes, each metric its own", each(0.30), one(1), 0, []want{fail(10)}},
+		{"one metric +5 %, 15 % slow processes", uneven(0.15), one(1.05), 0, []want{found(850)}},
+		{"one metric +10 %, 15 % slow processes", uneven(0.15), one(1.10), 0, []want{found(850), open(150)}},
+		{"one metric +10 %, 30 % slow processes", uneven(0.30), one(1.10), 0, []want{found(0)}},
+		{"one metric +10 %, 15 % slow processes, 4 % linear drift", unevenDrift, one(1.10), 0, []want{found(0)}},
+		{"no change of one metric alone, 15 % slow processes", uneven(0.15), []float64{0}, 0, []want{fail(10), open(150)}},
+		{"no change of one metric alone, 30 % slow processes", uneven(0.30), []float64{0}, 0, []want{fail(10), open(1000)}},
+		{"no change of one metric alone, bursts of other work", shared, []float64{0}, 0, []want{fail(10), open(1000)}},
+		{"no change of one metric alone, 30 % slow, time for 3 blocks", uneven(0.30), []float64{0}, 3, []want{fail(10)}},
+		{"no change of one metric alone, bursts, time for 3 blocks", shared, []float64{0}, 3, []want{fail(10)}},
 	} {
 		finds := make([]func(*compare.Comparison) bool, len(c.wants))
 		for i, w := range c.wants {
 			finds[i] = w.find
 		}
-		got := gates(t, n, c.m, c.effects, finds...)
+		got := gates(t, n, job{m: c.m, effects: c.effects, timeFor: timeFor, first: c.first}, finds...)
 		for i, w := range c.wants {
 			least, most := n*w.least/1000, n*w.most/1000
 			t.Logf("| %s: %s | %d of %d | %d to %d | %d, %d | %.1f |", c.name, w.what, got.hits[i].Load(), n, least, most, got.second.Load(), got.third.Load(), float64(got.blocks.Load())/n)
 			if hits := int(got.hits[i].Load()); hits < least || hits > most {
 				t.Errorf("%s: %s %d of %d, want %d to %d", c.name, w.what, hits, n, least, most)
 			}
+		}
+	}
+}
+
+// What gate --plan promises from a measurement of the noise holds: gates with as
+// many blocks find the slowdown eight times of ten at least, the noise itself being
+// estimated from 24 blocks only.
+func TestPlannedGates(t *testing.T) {
+	const metrics = 4
+	noisy := usual()
+	noisy.shift, noisy.drift, noisy.sample = 2*noisy.shift, 2*noisy.drift, 2*noisy.sample
+	shared := usual()
+	shared.shift = 0.15
+	for _, c := range []struct {
+		name      string
+		m         machine
+		threshold float64
+	}{
+		{"usual noise", usual(), 0.02},
+		{"usual noise", usual(), 0.05},
+		{"usual noise", usual(), 0.10},
+		{"noise doubled", noisy, 0.05},
+		{"15 % slow processes", uneven(0.15), 0.05},
+		{"15 % slow processes", uneven(0.15), 0.10},
+		{"30 % slow processes", uneven(0.30), 0.10},
+		{"processes 15 % apart", shared, 0.30},
+	} {
+		name, m, threshold := c.name, c.m, c.threshold
+		var blocks, found, all float64
+		for seed := range uint64(max(1, simulatedGates/100)) {
+			aa, err := compare.MeasureNoise(m.stage(24, make([]float64, metrics), nil, rand.New(rand.NewPCG(7, seed))), compare.Options{BlockSeconds: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := aa.Plan(threshold)
+			if back := aa.Smallest(float64(plan.Seconds)); back > threshold*1.0001 || plan.Seconds != 2*plan.Blocks {
+				t.Errorf("%s: %+v, and in that time the smallest is %g", name, plan, back)
+			}
+			effects := make([]float64, metrics)
+			effects[2] = math.Log1p(threshold)
+			stage := int(plan.Blocks) - compare.Stage1Blocks
+			if aa.Metrics[0].Spread > math.Log1p(threshold) {
+				stage /= 2
+			}
+			const each = 10
+			j := job{m: m, effects: effects, options: compare.Options{Margins: compare.Margins{Threshold: threshold}, Seed: seed}, timeFor: stage}
+			got := gates(t, each, j, func(c *compare.Comparison) bool { return c.Metrics[2].Verdict == compare.Regressed })
+			blocks, found, all = blocks+float64(plan.Blocks), found+float64(got.hits[0].Load()), all+each
+		}
+		t.Logf("| %s | %g %% | %.0f | %.0f of %.0f |", name, 100*threshold, blocks*10/all, found, all)
+		if found < 0.8*all {
+			t.Errorf("%s: a plan for %g %% finds %.0f of %.0f", name, 100*threshold, found, all)
 		}
 	}
 }
