@@ -51,6 +51,8 @@ type Run struct {
 	Stages      []StageResult      `json:"stages"`
 	Counters    map[string]float64 `json:"counters"` // of one step
 	Overhead    *Ratio             `json:"overhead"` // instrumented over bare
+	ProbeCost   *ProbeCost         `json:"probe_cost,omitempty"`
+	Another     *Another           `json:"another_process,omitempty"` // nil when unknown
 	Ladder      []Rung             `json:"ladder,omitempty"`
 	Throughput  *Throughput        `json:"throughput"`
 	PeakMemory  int64              `json:"peak_memory_bytes"`
@@ -145,6 +147,33 @@ const MethodSlope = "replay-slope"
 type Ratio struct {
 	Ratio float64    `json:"ratio"`
 	CI95  [2]float64 `json:"ci95"`
+}
+
+// ProbeCost is what recording the spans of a step takes at most, by calibration:
+// twice what a row of spans takes, the caller's clock reads and the stream's
+// event records one after the other. On the host it bounds the overhead.
+type ProbeCost struct {
+	Spans       float64 `json:"spans"`        // of a step, DeviceSpans among them
+	DeviceSpans float64 `json:"device_spans"` // those with events on a stream
+	Seconds     float64 `json:"seconds"`      // of a step
+}
+
+// Another says how far the median step of another process may lie from this
+// one's: 95 % of processes lie within a factor of 1 + Share, up or down.
+type Another struct {
+	Share     float64 `json:"share"`
+	Processes int     `json:"processes"` // that it rests on
+	// Same says that they ran this program with these settings; else they ran
+	// other settings or builds on this machine.
+	Same bool `json:"same_settings"`
+}
+
+// ProbeLimit is what probes may cost, as a share of the step.
+func (e Env) ProbeLimit() float64 {
+	if e.Kind == "cuda" {
+		return 0.01
+	}
+	return 0.005
 }
 
 // Rung is one step of the ladder of perturbation: what a probe costs, as the

@@ -10,7 +10,7 @@ import (
 
 // unsure are the warnings that say by themselves that figures of the run are
 // not to be believed: its times, what probing them cost, or its telemetry.
-var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "overhead-high", "energy-invalid"}
+var unsure = []string{"clock-mismatch", "foreign-process", "few-samples", "warm-up-only", "energy-invalid"}
 
 // noisy are those that say why figures scatter. They are evidence, where they
 // do: a busy machine whose figures are steady has done no harm.

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -81,7 +82,7 @@ func (r *runner) ladder() error {
 
 // climb turns the times into ratios and decides.
 func (r *runner) climb(list []rung, times map[string][]float64) {
-	limit := overheadLimit(r.run.Device.Kind)
+	limit := r.run.Device.ProbeLimit()
 	for _, g := range list[1:] {
 		with, without := times[g.probe], times[g.over]
 		ratios := make([]float64, len(with))
@@ -94,7 +95,7 @@ func (r *runner) climb(list []rung, times map[string][]float64) {
 			r.run.Ladder = nil
 			return
 		}
-		out := gpuprof.Rung{Probe: g.probe, Over: g.over, Ratio: ratio, Apart: ratio.CI95[1]-1 > limit}
+		out := gpuprof.Rung{Probe: g.probe, Over: g.over, Ratio: ratio, Apart: tooDear(ratio, limit, math.Inf(1))}
 		if g.probe == probeSteps { // without them there is no device time at all
 			out.Apart = false
 		}
@@ -104,8 +105,7 @@ func (r *runner) climb(list []rung, times map[string][]float64) {
 		case !out.Apart:
 		case g.probe == probeStages:
 			r.apart = true
-			r.warn("stages-apart", "stage events may "+cost+", so the step was timed without them and stages were timed in a separate pass",
-				"make the step longer (a larger batch) to time both at once")
+			r.apartWarning("stage events may " + cost)
 		case g.probe == probeTelemetry:
 			r.quiet = true
 			r.warn("telemetry-apart", "telemetry may "+cost+", so it was paused while blocks were timed", "nothing is lost but readings inside those blocks; cumulative counters cover them")

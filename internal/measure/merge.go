@@ -29,6 +29,8 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: %s/%s and %s/%s were not run with the same settings", out.Workload, out.Preset, r.Workload, r.Preset)
 		}
 	}
+	runs = alike(runs)
+	out = *runs[0]
 	pick := func(f func(*gpuprof.Run) *gpuprof.Series) *gpuprof.Series { return mergeSeries(runs, f) }
 	out.Step = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.Step })
 	out.BareStep = pick(func(r *gpuprof.Run) *gpuprof.Series { return r.BareStep })
@@ -46,6 +48,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	}
 	out.Stages = mergeStages(runs)
 	out.Overhead = mergeOverhead(runs)
+	out.Another = anotherOfRuns(runs)
 	out.Ladder = mergeLadder(runs)
 	out.Energy = mergeEnergy(runs)
 	out.ExampleStep = exampleOf(&out, runs)
@@ -75,6 +78,23 @@ func withoutWarmUp(runs []*gpuprof.Run) []*gpuprof.Run {
 		bare.Order, bare.Flags = nil, nil
 		bare.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w gpuprof.Warning) bool { return w.Code == warmUpOnly || w.Code == "few-samples" })
 		out[i] = &bare
+	}
+	return out
+}
+
+// alike makes the step of every process the same kind of step: where stage events
+// cost too much in one process, or by all of them together, the bare step is the
+// step in each that has one.
+func alike(runs []*gpuprof.Run) []*gpuprof.Run {
+	apart := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.ProbedStep != nil })
+	if o := mergeOverhead(runs); !apart && (o == nil || o.CI95[0]-1 <= runs[0].Device.ProbeLimit()) {
+		return runs
+	}
+	out := slices.Clone(runs)
+	for i, r := range runs {
+		if kept, ok := keepApart(r); ok {
+			out[i] = kept
+		}
 	}
 	return out
 }

@@ -83,9 +83,7 @@ const (
 	enoughInTurn  = 500 // samples: more change its median by nothing, and make the result large
 	clockMismatch = 0.01
 	unevenSteps   = 0.1 // mean over median
-	lostOverhead  = 0.2 // width of an interval whose ends say nothing
-	hostOverhead  = 0.005
-	gpuOverhead   = 0.01
+	lookAgain     = 20  // samples grow by a 20th before the interval is computed again
 )
 
 func (p Plan) report(phase string, done, total float64, note string) {

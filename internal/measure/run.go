@@ -42,6 +42,10 @@ type runner struct {
 	quiet     bool  // telemetry is kept out of the timing blocks
 	enqueueNS int64 // the caller's time in a step, without waiting
 
+	nextLook int    // samples there must be before the interval is computed again
+	looked   int    // samples that intervals were computed of, all together
+	lookNote string // what the last one gave, for the progress
+
 	ladderFor time.Duration // the ladder starts no further round after it
 
 	least int           // samples of a block whose steps are not long
@@ -183,8 +187,10 @@ func (r *runner) prepare() error {
 			return fmt.Errorf("preparing mode cold: %w", err)
 		}
 	}
-	r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments)
-	return err
+	if r.run.Calibration, err = calibrate(r.dev, r.sess.Main(), r.plan.Instruments); err != nil {
+		return err
+	}
+	return r.calibrateSpans()
 }
 
 // energy is the energy pass, unless the plan leaves it out.
@@ -295,29 +301,38 @@ func (r *runner) decided(spent time.Duration) bool {
 		r.warn("time-budget", fmt.Sprintf("the time budget ended after %d of %d samples", n, want), "give more time with --max-time")
 		return true
 	}
-	half := stats.HalfWidth(stats.Summarise("s", r.samples.step))
-	r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples, +-%.2f %%", n, 100*half))
 	pairs := len(r.samples.probedPairs)
-	if n < minSamples || left > 0 && (spent < r.plan.MinTime || !r.apart && pairs < minPairs && r.stepNS < int64(longStep)) {
+	if n < minSamples || left > 0 && (spent < r.plan.MinTime || !r.apart && pairs < minPairs && r.stepNS < int64(longStep) || n < r.nextLook) {
+		r.plan.report("sample", spent.Seconds(), max(r.plan.MinTime, spent+max(left, 0)).Seconds(), fmt.Sprintf("%d samples%s", n, r.lookNote))
 		return false
 	}
+	half, open := r.look()
+	r.nextLook, r.lookNote = n+max(1, n/lookAgain), fmt.Sprintf(", +-%.2f %%", 100*half)
 	if half <= halfWidthGoal {
-		return left <= 0 || spent > r.plan.MaxTime/2 || !r.overheadOpen()
+		return left <= 0 || spent > r.plan.MaxTime/2 || !open
 	}
 	if left > 0 {
 		return false
 	}
 	r.warn("time-budget", fmt.Sprintf("the time budget ended with the step's interval at +-%.1f %%, wider than the goal of +-%.2f %%", 100*half, 100*halfWidthGoal),
-		"give more time with --max-time, or quieten the machine")
+		"give more time with --max-time, or stop other programs on the machine")
 	return true
 }
 
-// overheadOpen says that the probe's overhead may lie on either side of its
-// limit. It is worth some more time, but not the whole budget.
-func (r *runner) overheadOpen() bool {
-	o, ok := stats.MedianRatio(r.samples.probedPairs, r.samples.barePairs)
-	limit := overheadLimit(r.run.Device.Kind)
-	return ok && o.CI95[0]-1 <= limit && limit < o.CI95[1]-1
+// look is half of the interval of the step as it would be reported, as a share.
+// open says that the probe's overhead may lie on either side of its limit, which
+// is worth some more time, but not the whole budget.
+func (r *runner) look() (half float64, open bool) {
+	r.looked += len(r.samples.step) + len(r.samples.bare)
+	step, limit := r.samples.step, r.run.Device.ProbeLimit()
+	if o := r.overhead(); o != nil && !r.apart {
+		dear := r.calibratedShare()
+		if tooDear(*o, limit, dear) && len(r.samples.bare) >= minSamples {
+			step = r.samples.bare
+		}
+		open = dear > limit && o.CI95[0]-1 <= limit && limit < o.CI95[1]-1
+	}
+	return stats.HalfWidth(stats.Summarise("s", step)), open
 }
 
 func (r *runner) warn(code, text, fix string) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -52,13 +53,11 @@ func (r *runner) summarise(err error) {
 		rate[i] = amount * steps
 	}
 	r.run.Throughput = &gpuprof.Throughput{Unit: unit + "/s", Series: stats.Summarise(unit+"/s", rate)}
-	if ratio, ok := stats.MedianRatio(s.probedPairs, s.barePairs); ok {
-		r.run.Overhead = &ratio
-	} else if r.apart {
-		r.run.Overhead = r.stageRung()
-	}
+	r.run.Overhead, r.run.ProbeCost = r.overhead(), r.probeCost()
 	r.run.ExampleStep = r.exampleStep()
+	r.decideApart()
 	r.addWarnings()
+	r.rememberProcess()
 }
 
 // relative makes sample times count from the start of the run.
@@ -70,11 +69,11 @@ func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
 }
 
 func (r *runner) addWarnings() {
-	s := r.samples
-	if n := len(s.step); n < minSamples {
+	s, steps := r.samples, slices.Concat(r.run.Step.Runs...)
+	if n := len(steps); n < minSamples {
 		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
 	}
-	if mean, median := stat.Mean(s.step, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
+	if mean, median := stat.Mean(steps, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
 		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median is not what a row of steps takes", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
 			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and quieten the machine")
 	}
@@ -82,8 +81,10 @@ func (r *runner) addWarnings() {
 		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the caller's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
-	if !r.apart && !r.turns && !warmedOnly(r.run) { // else the ladder has said it, or there was nothing to compare
-		r.overheadWarning()
+	// What decideApart could not settle: nothing measured, and a calibrated cost
+	// that does not keep the limit or is no bound.
+	if !r.apart && !r.turns && !warmedOnly(r.run) && r.run.Overhead == nil && r.calibratedShare() > r.run.Device.ProbeLimit() {
+		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
 	}
 	r.disturbedWarnings()
 	if cpus := float64(r.run.Device.CPUCores); r.run.Device.Load > cpus && cpus > 0 {
@@ -97,31 +98,6 @@ func (r *runner) addWarnings() {
 func (s *samples) clocksDiffer() (share float64, yes bool) {
 	share = stats.Median(s.mismatches)
 	return share, share > clockMismatch
-}
-
-// overheadLimit is what a probe may cost, as a share of the step.
-func overheadLimit(kind string) float64 {
-	if kind == "cuda" {
-		return gpuOverhead
-	}
-	return hostOverhead
-}
-
-func (r *runner) overheadWarning() {
-	limit, o := overheadLimit(r.run.Device.Kind), r.run.Overhead
-	switch {
-	case o == nil:
-		r.warn("overhead-unmeasured", "there were too few pairs of probed and bare blocks to measure the probe's overhead", "run longer with --min-time")
-	case o.CI95[0]-1 > limit:
-		r.warn("overhead-high", fmt.Sprintf("the probe slows the step by %.2f %% to %.2f %%, over the limit of %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
-			"make the step longer (a larger batch) so that the probe weighs less")
-	case o.CI95[1]-1 > limit && o.CI95[1]-o.CI95[0] > lostOverhead:
-		r.warn("overhead-uncertain", fmt.Sprintf("the probe's overhead is lost in the steps' own noise, which leaves it open by more than %.0f %%; the limit is %.1f %%", 100*lostOverhead, 100*limit),
-			"run longer with --min-time, or on a quieter machine, to tell")
-	case o.CI95[1]-1 > limit:
-		r.warn("overhead-uncertain", fmt.Sprintf("the probe's overhead is only known to lie between %.2f %% and %.2f %%; the limit is %.1f %%", 100*(o.CI95[0]-1), 100*(o.CI95[1]-1), 100*limit),
-			"run longer with --min-time, or on a quieter machine, to tell")
-	}
 }
 
 // exampleStep is a step of the last probed block, the one whose period is

@@ -5,10 +5,8 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 
-	"golang.org/x/perf/benchmath"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -17,11 +15,12 @@ import (
 
 // Summarise makes a Series of raw samples, one list a process.
 //
-// With one process the centre is the sample median and the interval comes
-// from order statistics (the binomial interval of golang.org/x/perf/benchmath);
-// it knows nothing of what changes between processes. With several, the
-// process is the replicate: the centre is the median of the process medians
-// and the interval is Student's t over their logarithms, widened to hold it.
+// With one process the centre is the sample median and the interval is that of
+// the process's own long-run median by blocks of neighbouring samples (see
+// withinInterval), so the order of the samples counts; it knows nothing of what
+// changes between processes. With several, the process is the replicate: the
+// centre is the median of the process medians and the interval is Student's t
+// over their logarithms, widened to hold it.
 //
 // With fewer samples than an interval needs (6), CI95 is the range seen.
 func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
@@ -40,9 +39,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 	s.P05 = stat.Quantile(0.05, stat.Empirical, all, nil)
 	s.P95 = stat.Quantile(0.95, stat.Empirical, all, nil)
 	if len(medians) == 1 {
-		sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(all, &benchmath.DefaultThresholds), 0.95)
-		s.Median = sum.Center
-		s.CI95 = [2]float64{math.Max(sum.Lo, all[0]), math.Min(sum.Hi, all[len(all)-1])}
+		s.Median = medians[0]
+		s.CI95[0], s.CI95[1] = withinInterval(slices.Concat(runs...), all, s.Median)
 		return s
 	}
 	s.Median = Median(medians)
@@ -101,48 +99,6 @@ func MeanInterval(xs []float64) (mean, half float64) {
 func studentT(degrees float64) float64 {
 	return TQuantile(degrees, 0.975)
 }
-
-// MedianRatio is the ratio of the median of all a to the median of all b,
-// where a[k] and b[k] are the samples of two neighbouring blocks. Its 95 %
-// interval is that of a paired block bootstrap on the logarithm (Efron, Annals of
-// Statistics 7, 1979): draw whole pairs of blocks, up to 2,000 times from a fixed
-// seed; the spread is widened by sqrt(K/(K-1)) for the K pairs and taken with
-// Student's t of K-1 degrees of freedom. ok is false with fewer than two pairs.
-//
-// Medians of everything are used rather than of blocks because a block is
-// short: a burst of other work spoils a block's median, and hardly the pool's.
-func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
-	k := min(len(a), len(b))
-	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
-	if k < 2 || math.IsNaN(theta) || math.IsInf(theta, 0) {
-		return gpuprof.Ratio{}, false
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	draws := make([]float64, 0, bootstrapDraws)
-	var da, db []float64
-	samples := 0
-	for i := range k {
-		samples += len(a[i]) + len(b[i])
-	}
-	for range min(bootstrapDraws, max(200, bootstrapWork/max(samples, 1))) {
-		da, db = da[:0], db[:0]
-		for range k {
-			pair := rng.IntN(k)
-			da, db = append(da, a[pair]...), append(db, b[pair]...)
-		}
-		if d := math.Log(medianOf(da) / medianOf(db)); !math.IsNaN(d) && !math.IsInf(d, 0) {
-			draws = append(draws, d)
-		}
-	}
-	n := float64(k)
-	half := studentT(n-1) * stat.StdDev(draws, nil) * math.Sqrt(n/(n-1))
-	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(theta - half), math.Exp(theta + half)}}, true
-}
-
-const (
-	bootstrapDraws = 2000
-	bootstrapWork  = 2e7 // samples sorted in all: about two seconds
-)
 
 // PairedRatio is the median of the ratios a[k]/b[k], where a[k] and b[k] were
 // measured one right after the other. What slows both, such as a burst of other

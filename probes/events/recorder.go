@@ -36,6 +36,9 @@ var clockBase = time.Now()
 // Now reads the caller's monotonic clock in nanoseconds since the program began.
 func Now() int64 { return int64(time.Since(clockBase)) }
 
+// Began is when this program's process began, as Now counts.
+func Began() time.Time { return clockBase }
+
 type spanRecord struct {
 	stage    int
 	stream   gpuprof.Stream

@@ -149,7 +149,7 @@ type sweepRow struct {
 func newSweepView(runs []*gpuprof.Run) *sweepView {
 	head, where := view.SweepHead(runs)
 	v := &sweepView{Subject: head, Device: where, Titles: view.CellTitles(),
-		Note: "Intervals: " + view.IntervalKind(runs[0].Step) + "."}
+		Note: "Intervals: " + view.SweepIntervals(runs) + "."}
 	names, points := view.Points(runs)
 	for _, n := range names {
 		v.Names = append(v.Names, view.Clean(n, 40))

@@ -70,7 +70,7 @@ func Sweep(w io.Writer, runs []*gpuprof.Run, o Options) error {
 	p.hidden(cols)
 	if view.Usable(runs[0].Step) != nil {
 		p.blank()
-		p.wrap("", "x first is the step's median over the first row's; intervals are "+view.IntervalKind(runs[0].Step)+".")
+		p.wrap("", "x first is the step's median over the first row's; intervals are "+view.SweepIntervals(runs)+".")
 	}
 	if shares := shareColumns(runs); shares != nil {
 		p.blank()

@@ -150,8 +150,11 @@ func HalfWidth(s *gpuprof.Series) string {
 		return None
 	}
 	half := max(s.Median-s.CI95[0], s.CI95[1]-s.Median) / s.Median
-	if !Finite(half) {
+	switch {
+	case !Finite(half):
 		return None
+	case half > 9.99: // a few samples that differ by factors
+		return ">999 %"
 	}
 	return percent2(half)
 }

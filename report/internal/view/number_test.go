@@ -77,7 +77,7 @@ func TestOverheadReadsAsABound(t *testing.T) {
 		ratio       gpuprof.Ratio
 		value, note string
 	}{
-		"about zero": {gpuprof.Ratio{Ratio: 0.999, CI95: [2]float64{0.9835, 1.0202}}, "at most 2.0 %, or none", "95 % -1.6 to +2.0 %, against bare steps"},
+		"about zero": {gpuprof.Ratio{Ratio: 0.999, CI95: [2]float64{0.9835, 1.0202}}, "at most 2.0 %", "95 % -1.6 to +2.0 %, against bare steps"},
 		"above":      {gpuprof.Ratio{Ratio: 1.0175, CI95: [2]float64{1.0087, 1.0263}}, "+1.8 %", "95 % +0.87 to +2.6 %, against bare steps"},
 		"below":      {gpuprof.Ratio{Ratio: 0.97, CI95: [2]float64{0.96, 0.98}}, "-3.0 %", "95 % -4.0 to -2.0 %, against bare steps, which were the slower ones"},
 	} {
@@ -87,6 +87,54 @@ func TestOverheadReadsAsABound(t *testing.T) {
 				t.Errorf("%s: %q, %q", name, l.Value, l.Note)
 			}
 		}
+	}
+}
+
+// An interval too wide to tell is not printed as a bound: the calibrated cost of
+// the spans is, where it bounds the overhead and is below the interval's end.
+func TestOverheadByCalibration(t *testing.T) {
+	wide := gpuprof.Ratio{Ratio: 1.1, CI95: [2]float64{0.88, 1.51}}
+	cost := &gpuprof.ProbeCost{Spans: 14, DeviceSpans: 9, Seconds: 3.2e-6}
+	for name, c := range map[string]struct {
+		kind        string
+		ratio       gpuprof.Ratio
+		cost        *gpuprof.ProbeCost
+		value, note string
+	}{
+		"calibrated":          {"host", wide, cost, "at most 0.040 % by calibration", "14 spans per step take 3.20 us in all; 95 % -12 to +51 %, against bare steps"},
+		"an old file":         {"host", wide, nil, "not measurable", "95 % -12 to +51 %, against bare steps"},
+		"a GPU":               {"cuda", wide, cost, "not measurable", "95 % -12 to +51 %, against bare steps"},
+		"narrow enough":       {"host", gpuprof.Ratio{Ratio: 1, CI95: [2]float64{0.998, 1.003}}, cost, "at most 0.30 %", "95 % -0.20 to +0.30 %, against bare steps"},
+		"measured":            {"host", gpuprof.Ratio{Ratio: 1.02, CI95: [2]float64{1.01, 1.03}}, cost, "+2.0 %", "95 % +1.0 to +3.0 %, against bare steps"},
+		"calibrated is wider": {"host", gpuprof.Ratio{Ratio: 1, CI95: [2]float64{0.98, 1.02}}, &gpuprof.ProbeCost{Spans: 5, Seconds: 1e-3}, "at most 2.0 %", "95 % -2.0 to +2.0 %, against bare steps"},
+	} {
+		r := &gpuprof.Run{Status: gpuprof.Complete, Device: gpuprof.Env{Kind: c.kind}, Overhead: &c.ratio, ProbeCost: c.cost,
+			Step: &gpuprof.Series{Median: 8.2e-3, Runs: [][]float64{{8.2e-3}}}, BareStep: &gpuprof.Series{Median: 8e-3, Runs: [][]float64{{8e-3}}}}
+		for _, l := range view.Summary(r) {
+			if l.Label == "probe overhead" && (l.Value != c.value || l.Note != c.note) {
+				t.Errorf("%s: %q, %q", name, l.Value, l.Note)
+			}
+		}
+	}
+}
+
+// The interval of one process does not stand alone: beside it stands how far
+// another may differ, or that this is unknown and how to learn it.
+func TestAnotherProcessIsSaid(t *testing.T) {
+	one := &gpuprof.Series{Median: 1, CI95: [2]float64{0.9, 1.1}, Runs: [][]float64{{1, 1, 1, 1, 1, 1}}}
+	for want, a := range map[string]*gpuprof.Another{
+		"within one process; how far another process may differ is unknown: --runs 6 measures it":               nil,
+		"within one process; another process may differ by about 3.6 % (6 earlier processes)":                   {Share: 0.0362, Processes: 6, Same: true},
+		"within one process; another process may differ by about 41 % (12 earlier processes of other settings)": {Share: 0.41, Processes: 12},
+	} {
+		r := &gpuprof.Run{Status: gpuprof.Complete, Step: one, Another: a}
+		if got := view.Summary(r)[0].Note; !strings.HasSuffix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	several := &gpuprof.Run{Status: gpuprof.Complete, Step: &gpuprof.Series{Median: 1, CI95: [2]float64{0.9, 1.1}, Runs: [][]float64{{1}, {1}}}, Another: &gpuprof.Another{Share: 0.1, Processes: 6}}
+	if got := view.Summary(several)[0].Note; !strings.HasSuffix(got, ", between processes") {
+		t.Errorf("several processes: %q", got)
 	}
 }
 

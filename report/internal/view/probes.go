@@ -25,6 +25,82 @@ func ApartNote(r *gpuprof.Run) string {
 	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
 }
 
+// notMeasurable is the upper end of an interval about zero past which it bounds
+// nothing worth a figure.
+const notMeasurable = 0.1
+
+// probeOverhead is what stage events cost: measured against bare steps, or by
+// calibration where that interval is too wide to tell and the calibrated bound
+// is below its upper end.
+func probeOverhead(r *gpuprof.Run) (Line, bool) {
+	o := r.Overhead
+	if o == nil || !Finite(o.Ratio) {
+		return Line{}, false
+	}
+	value, note := overhead(o)
+	if bound, how, ok := calibrated(r); ok && aboutZero(o) && o.CI95[1]-1 > r.Device.ProbeLimit() && bound < o.CI95[1]-1 {
+		value, note = "at most "+percent2(bound)+" by calibration", how+"; "+note
+	}
+	if Usable(r.ProbedStep) != nil {
+		note += "; the step was timed without it"
+	}
+	return Line{"probe overhead", value, note}, true
+}
+
+// calibrated is the cost of a step's spans by calibration, as a share of the
+// bare step. It is an upper bound on the host only: a GPU's events cost more
+// than their recording, because kernels no longer follow one another at once.
+func calibrated(r *gpuprof.Run) (share float64, how string, ok bool) {
+	c, step := r.ProbeCost, Usable(r.BareStep)
+	if Usable(r.ProbedStep) != nil || step == nil {
+		step = Usable(r.Step)
+	}
+	if c == nil || r.Device.Kind != "host" || step == nil || !(step.Median > 0) || !(c.Seconds > 0) || !Finite(c.Seconds) {
+		return 0, "", false
+	}
+	return c.Seconds / step.Median, fmt.Sprintf("%s spans per step take %s in all", trimZeros(c.Spans), Seconds(c.Seconds)), true
+}
+
+func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
+
+// overhead words a measured cost. An interval about zero is no finding of a
+// speed-up: it bounds how much the probe can cost, unless it is too wide.
+func overhead(o *gpuprof.Ratio) (value, note string) {
+	lo, hi := o.CI95[0]-1, o.CI95[1]-1
+	if !Finite(lo) || !Finite(hi) {
+		return signed(o.Ratio - 1), "no interval; against bare steps"
+	}
+	note = "95 % " + Interval([2]float64{lo, hi}, signed) + ", against bare steps"
+	switch {
+	case aboutZero(o) && hi > notMeasurable:
+		return "not measurable", note
+	case aboutZero(o):
+		return "at most " + percent2(hi), note
+	case hi < 0:
+		return signed(o.Ratio - 1), note + ", which were the slower ones"
+	}
+	return signed(o.Ratio - 1), note
+}
+
+// AnotherProcess says how far another process may differ from the runs' own, as
+// far as this machine has shown it: of several runs, the one that says most.
+func AnotherProcess(runs ...*gpuprof.Run) string {
+	var most *gpuprof.Another
+	for _, r := range runs {
+		if a := r.Another; a != nil && Finite(a.Share) && a.Processes > 0 && (most == nil || a.Share > most.Share) {
+			most = a
+		}
+	}
+	if most == nil {
+		return "how far another process may differ is unknown: --runs 6 measures it"
+	}
+	by := Plural(most.Processes, "earlier process")
+	if !most.Same {
+		by += " of other settings"
+	}
+	return "another process may differ by about " + percent2(most.Share) + " (" + by + ")"
+}
+
 // ladder says what each probe costs beside what was there before it.
 func ladder(r *gpuprof.Run) (Line, bool) {
 	var parts []string

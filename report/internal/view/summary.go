@@ -39,7 +39,11 @@ func Summary(r *gpuprof.Run) []Line {
 		}
 	}
 	if s := Usable(r.Step); s != nil {
-		add("step", Median(s), withKind(SeriesInterval(s), s))
+		note := withKind(SeriesInterval(s), s)
+		if Processes(s) == 1 { // the interval of several says it
+			note += "; " + AnotherProcess(r)
+		}
+		add("step", Median(s), note)
 	}
 	if t := r.Throughput; t != nil && Usable(t.Series) != nil {
 		add("throughput", RateText(t.Series, Clean(t.Unit, 24)), withKind(rateInterval(t.Series, Clean(t.Unit, 24)), t.Series))
@@ -59,13 +63,7 @@ func Summary(r *gpuprof.Run) []Line {
 			add("gap", Seconds(s.Exposed.Median), Percent(s.Share)+" of "+whole+" belongs to no stage")
 		}
 	}
-	if o := r.Overhead; o != nil && Finite(o.Ratio) {
-		value, note := overhead(o)
-		if Usable(r.ProbedStep) != nil {
-			note += "; the step was timed without it"
-		}
-		add("probe overhead", value, note)
-	}
+	maybe(probeOverhead(r))
 	maybe(ladder(r))
 	maybe(shortKernels(r))
 	if v, n, ok := blocked(r); ok {
@@ -89,23 +87,6 @@ func withKind(interval string, s *gpuprof.Series) string {
 func rateInterval(s *gpuprof.Series, unit string) string {
 	n := digitsFor(s)
 	return Interval(s.CI95, func(v float64) string { return scaled(v, n, ratePrefixes(unit)) })
-}
-
-// overhead words what the probe costs. An interval about zero is no finding
-// of a speed-up: all it bounds is how much the probe can cost at most.
-func overhead(o *gpuprof.Ratio) (value, note string) {
-	lo, hi := o.CI95[0]-1, o.CI95[1]-1
-	if !Finite(lo) || !Finite(hi) {
-		return signed(o.Ratio - 1), "no interval; against bare steps"
-	}
-	note = "95 % " + Interval([2]float64{lo, hi}, signed) + ", against bare steps"
-	switch {
-	case lo <= 0 && hi >= 0:
-		return "at most " + percent2(hi) + ", or none", note
-	case hi < 0:
-		return signed(o.Ratio - 1), note + ", which were the slower ones"
-	}
-	return signed(o.Ratio - 1), note
 }
 
 func signed(v float64) string {

@@ -125,6 +125,15 @@ func IntervalKind(s *gpuprof.Series) string {
 	return IntervalName(s) + ", " + IntervalScope(s)
 }
 
+// SweepIntervals is IntervalKind for the steps of several runs.
+func SweepIntervals(runs []*gpuprof.Run) string {
+	kind := IntervalKind(runs[0].Step)
+	if Processes(runs[0].Step) == 1 {
+		kind += "; " + AnotherProcess(runs...)
+	}
+	return kind
+}
+
 // fewest samples of one process that a 95 % interval of the median needs; with
 // fewer a series carries the range seen.
 const fewest = 6

@@ -1,0 +1,177 @@
+package measure
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+)
+
+// The history of processes on this machine: one line of JSON a process, in the
+// cache folder, so that a run of one process can say how far another may differ.
+const (
+	historyFile = "processes.jsonl"
+	historyMost = 256 << 10 // bytes; past it the older half goes
+	// newSession is the time without a process after which a session ends.
+	newSession = 30 * time.Minute
+)
+
+// processNote is one process of the history.
+type processNote struct {
+	Machine string  `json:"machine"` // hash of what must agree for times to agree
+	Program string  `json:"program"` // hash of workload, settings and build
+	Process string  `json:"process"` // what measures twice in one process is one
+	At      int64   `json:"at"`      // Unix time of its start in seconds
+	MedianS float64 `json:"median_s"`
+}
+
+// rememberProcess says how far another process may differ, by the processes
+// before this one, and adds this one for the next.
+func (r *runner) rememberProcess() {
+	if r.plan.CacheDir == "" || r.plan.Build == "" {
+		return
+	}
+	path := filepath.Join(r.plan.CacheDir, historyFile)
+	note := r.note()
+	notes := readHistory(path)
+	r.run.Another = anotherOf(notes, note)
+	if r.run.Status == gpuprof.Complete && !r.run.Simulated() && r.run.Step.N() >= minSamples && r.run.Step.Median > 0 {
+		appendHistory(path, notes, note)
+	}
+}
+
+func (r *runner) note() processNote {
+	d := &r.run.Device
+	host, _ := os.Hostname() // a home folder may be shared by machines
+	return processNote{
+		Machine: hashed(host, d.Kind, d.Name, d.Arch, d.CPU, d.CPUCores, d.CPUQuota, d.DeviceInfo["uuid_hash"], d.DeviceInfo["driver"]),
+		Program: hashed(r.plan.Workload.Name(), r.plan.Preset, r.plan.Knobs, r.plan.Mode, r.plan.Build),
+		Process: fmt.Sprintf("%d-%d", os.Getpid(), events.Began().Unix()),
+		At:      r.started.Unix(), MedianS: r.run.Step.Median,
+	}
+}
+
+func hashed(what ...any) string {
+	b, err := json.Marshal(what)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// readHistory reads what is there; lines that cannot be read are left out: the
+// file is a cache, and another version may have written it.
+func readHistory(path string) []processNote {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	var out []processNote
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		var n processNote
+		if json.Unmarshal(lines.Bytes(), &n) == nil && n.MedianS > 0 && !math.IsInf(n.MedianS, 0) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// appendHistory adds a line, which no other process tears apart. A folder that
+// cannot be written costs the history, not the run.
+func appendHistory(path string, notes []processNote, note processNote) {
+	line, err := json.Marshal(note)
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > historyMost {
+		var kept []byte
+		for _, n := range notes[len(notes)/2:] {
+			if b, err := json.Marshal(n); err == nil {
+				kept = append(append(kept, b...), '\n')
+			}
+		}
+		fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+		if os.WriteFile(fresh, kept, 0o644) != nil || os.Rename(fresh, path) != nil {
+			return
+		}
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(line, '\n'))
+	_ = f.Close()
+}
+
+// anotherOf is what the history says of another process of this one's program;
+// where there are too few, what the machine's other programs say; nil when
+// nothing is known.
+func anotherOf(notes []processNote, of processNote) *gpuprof.Another {
+	programs := map[string][]processNote{}
+	seen := map[[2]string]bool{}
+	for _, n := range slices.Backward(notes) { // the latest of a process counts
+		key := [2]string{n.Program, n.Process}
+		if n.Machine != of.Machine || n.Process == of.Process || seen[key] {
+			continue
+		}
+		seen[key] = true
+		programs[n.Program] = append(programs[n.Program], n)
+	}
+	own := programs[of.Program]
+	if share, ok := stats.AnotherProcess([][][]float64{sessionsOf(own)}); ok {
+		return &gpuprof.Another{Share: share, Processes: len(own), Same: true}
+	}
+	var all [][][]float64
+	count := 0
+	for _, list := range programs {
+		if len(list) > 1 { // one alone says nothing of another
+			all, count = append(all, sessionsOf(list)), count+len(list)
+		}
+	}
+	if share, ok := stats.AnotherProcess(all); ok {
+		return &gpuprof.Another{Share: share, Processes: count}
+	}
+	return nil
+}
+
+// sessionsOf are the logarithms of medians, one list a session.
+func sessionsOf(notes []processNote) [][]float64 {
+	notes = slices.Clone(notes)
+	slices.SortStableFunc(notes, func(a, b processNote) int { return cmp.Compare(a.At, b.At) })
+	var out [][]float64
+	for i, n := range notes {
+		if i == 0 || n.At-notes[i-1].At > int64(newSession/time.Second) {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], math.Log(n.MedianS))
+	}
+	return out
+}
+
+// anotherOfRuns is what the processes of one run say of another.
+func anotherOfRuns(runs []*gpuprof.Run) *gpuprof.Another {
+	var logs []float64
+	for _, r := range runs {
+		if r.Step.N() > 0 && r.Step.Median > 0 {
+			logs = append(logs, math.Log(r.Step.Median))
+		}
+	}
+	if share, ok := stats.AnotherProcess([][][]float64{{logs}}); ok {
+		return &gpuprof.Another{Share: share, Processes: len(logs), Same: true}
+	}
+	return nil
+}

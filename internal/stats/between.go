@@ -1,0 +1,86 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// leastFreedom is how many degrees of freedom a spread between processes needs
+// before it is told: that of five processes of one session.
+const leastFreedom = 4
+
+// AnotherProcess says how far the median of one more process may lie from that
+// of this one, as a share: 95 % of processes lie within a factor of 1 + share,
+// up or down, if processes and sessions scatter like a normal distribution in
+// the logarithm. The median over all processes lies nearer.
+//
+// programs holds what earlier processes showed: for each program (the same work
+// by the same build) its sessions, and in each the logarithms of the medians of
+// its processes. The variance is that of a one-way random model, sessions
+// beside processes of one session (Searle, Casella and McCulloch, Variance
+// Components, 1992, section 3.6), pooled over the programs; with MSB and MSW the
+// mean squares between and within sessions of n0 processes,
+//
+//	s^2 = MSB/n0 + (1 - 1/n0) MSW,  share = exp(t sqrt(2) s) - 1
+//
+// and t of Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). ok
+// is false where there are fewer than four.
+func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
+	var between, within, nb, nw, count, squares float64
+	for _, sessions := range programs {
+		var all, n, sq, groups float64
+		for _, s := range sessions {
+			if len(s) == 0 {
+				continue
+			}
+			mean, size := stat.Mean(s, nil), float64(len(s))
+			for _, x := range s {
+				within += (x - mean) * (x - mean)
+			}
+			all, n, sq, groups = all+size*mean, n+size, sq+size*size, groups+1
+		}
+		if n == 0 {
+			continue
+		}
+		for _, s := range sessions {
+			if len(s) > 0 {
+				d := stat.Mean(s, nil) - all/n
+				between += float64(len(s)) * d * d
+			}
+		}
+		nb, nw, count, squares = nb+groups-1, nw+n-groups, count+n, squares+sq/n
+	}
+	variance, nu := components(between, within, nb, nw, count, squares)
+	if !(nu >= leastFreedom) || math.IsNaN(variance) || math.IsInf(variance, 0) {
+		return 0, false
+	}
+	return math.Expm1(studentT(nu) * math.Sqrt(2*variance)), true
+}
+
+// components is the variance of one process of one session and its degrees of
+// freedom. Sessions that differ no more than processes do are no sessions.
+func components(between, within, nb, nw, count, squares float64) (variance, nu float64) {
+	if nb+nw == 0 {
+		return 0, 0
+	}
+	pooled := (between + within) / (nb + nw)
+	if nb == 0 || nw > 0 && between/nb <= within/nw {
+		return pooled, nb + nw
+	}
+	msb, msw := between/nb, 0.0
+	if nw > 0 {
+		msw = within / nw
+	}
+	n0 := (count - squares) / nb
+	a, b := msb/n0, (1-1/n0)*msw
+	variance = a + b
+	terms := a * a / nb
+	if nw > 0 {
+		terms += b * b / nw
+	}
+	if terms == 0 { // every process gave the same
+		return variance, nb + nw
+	}
+	return variance, variance * variance / terms
+}

@@ -1,0 +1,134 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+const (
+	bootstrapDraws = 2000
+	// mostGroups bounds what is drawn from; neighbouring pairs beyond it are one,
+	// which also keeps together what is alike.
+	mostGroups = 64
+	// exactSamples is up to where a draw's median is that of its samples; with
+	// more it is read from counts at gridPoints quantiles.
+	exactSamples = 1000
+	gridPoints   = 512
+)
+
+// MedianRatio is the ratio of the median of all a to the median of all b,
+// where a[k] and b[k] are the samples of two neighbouring blocks. Its 95 %
+// interval is that of a paired block bootstrap on the logarithm (Efron, Annals of
+// Statistics 7, 1979): draw whole pairs of blocks, 2,000 times from a fixed
+// seed; the spread is widened by sqrt(K/(K-1)) for the K pairs and taken with
+// Student's t of K-1 degrees of freedom. Of more than 64 pairs, neighbours are
+// drawn together. The work is a sort of the samples and a constant, however
+// many there are. ok is false with fewer than two pairs.
+//
+// Medians of everything are used rather than of blocks because a block is
+// short: a burst of other work spoils a block's median, and hardly the pool's.
+func MedianRatio(a, b [][]float64) (r gpuprof.Ratio, ok bool) {
+	k := min(len(a), len(b))
+	theta := math.Log(Median(slices.Concat(a...)) / Median(slices.Concat(b...)))
+	if k < 2 || math.IsNaN(theta) || math.IsInf(theta, 0) {
+		return gpuprof.Ratio{}, false
+	}
+	a, b = grouped(a[:k]), grouped(b[:k])
+	k = len(a)
+	poolA, poolB := newDrawable(a), newDrawable(b)
+	rng := rand.New(rand.NewPCG(1, 2))
+	draws := make([]float64, 0, bootstrapDraws)
+	picks := make([]int, k)
+	for range bootstrapDraws {
+		for i := range picks {
+			picks[i] = rng.IntN(k)
+		}
+		if d := math.Log(poolA.median(picks) / poolB.median(picks)); !math.IsNaN(d) && !math.IsInf(d, 0) {
+			draws = append(draws, d)
+		}
+	}
+	n := float64(k)
+	half := studentT(n-1) * stat.StdDev(draws, nil) * math.Sqrt(n/(n-1))
+	return gpuprof.Ratio{Ratio: math.Exp(theta), CI95: [2]float64{math.Exp(theta - half), math.Exp(theta + half)}}, true
+}
+
+// grouped joins neighbouring blocks until there are at most mostGroups.
+func grouped(blocks [][]float64) [][]float64 {
+	n := len(blocks)
+	if n <= mostGroups {
+		return blocks
+	}
+	out := make([][]float64, mostGroups)
+	for g := range out {
+		out[g] = slices.Concat(blocks[g*n/mostGroups : (g+1)*n/mostGroups]...)
+	}
+	return out
+}
+
+// drawable gives the median of blocks that were drawn.
+type drawable struct {
+	blocks  [][]float64
+	scratch []float64
+	// With many samples: values are quantiles of all of them, from the least to
+	// the largest, and counts how many samples of each block are at most each.
+	values []float64
+	counts [][]int
+}
+
+func newDrawable(blocks [][]float64) *drawable {
+	d := &drawable{blocks: blocks}
+	all := slices.Concat(blocks...)
+	if len(all) <= exactSamples {
+		return d
+	}
+	slices.Sort(all)
+	for g := range gridPoints {
+		d.values = append(d.values, all[g*(len(all)-1)/(gridPoints-1)])
+	}
+	d.values = slices.Compact(d.values)
+	for _, b := range blocks {
+		counts := make([]int, len(d.values))
+		for _, v := range b {
+			counts[sort.SearchFloat64s(d.values, v)]++
+		}
+		for g := 1; g < len(counts); g++ {
+			counts[g] += counts[g-1]
+		}
+		d.counts = append(d.counts, counts)
+	}
+	return d
+}
+
+// median of the picked blocks' samples, taken together.
+func (d *drawable) median(picks []int) float64 {
+	if d.values == nil {
+		d.scratch = d.scratch[:0]
+		for _, i := range picks {
+			d.scratch = append(d.scratch, d.blocks[i]...)
+		}
+		return medianOf(d.scratch)
+	}
+	at := func(g int) (n int) {
+		for _, i := range picks {
+			n += d.counts[i][g]
+		}
+		return n
+	}
+	middle := float64(at(len(d.values)-1)) / 2
+	g := sort.Search(len(d.values)-1, func(g int) bool { return float64(at(g)) >= middle })
+	if g == 0 {
+		return d.values[0]
+	}
+	// Between two quantiles samples are taken to be spread evenly.
+	below, upTo := float64(at(g-1)), float64(at(g))
+	if upTo == below {
+		return d.values[g]
+	}
+	return d.values[g-1] + (d.values[g]-d.values[g-1])*(middle-below)/(upTo-below)
+}

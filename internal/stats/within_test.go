@@ -1,0 +1,142 @@
+package stats_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// series makes samples of one process whose logarithms have median 0.
+type series func(rng *rand.Rand, n int) []float64
+
+// autoregressive: each sample is like the one before (AR(1)), and a part of the
+// scatter is each sample's own.
+func autoregressive(phi, own float64) series {
+	return func(rng *rand.Rand, n int) []float64 {
+		x, z := make([]float64, n), rng.NormFloat64()
+		for i := range x {
+			z = phi*z + math.Sqrt(1-phi*phi)*rng.NormFloat64()
+			x[i] = math.Exp(0.015*z + 0.015*own*rng.NormFloat64())
+		}
+		return x
+	}
+}
+
+// shifted: every row of length samples, begun anywhere, has a level of its own,
+// twice as uncertain as a sample.
+func shifted(length int) series {
+	return func(rng *rand.Rand, n int) []float64 {
+		x, at, level := make([]float64, n), rng.IntN(length), rng.NormFloat64()
+		for i := range x {
+			if (i+at)%length == 0 {
+				level = rng.NormFloat64()
+			}
+			x[i] = math.Exp(0.03*level + 0.015*rng.NormFloat64())
+		}
+		return x
+	}
+}
+
+// TestWithinCoverage: the interval of one process must hold the median that the
+// process has in the long run, although samples that follow one another are
+// alike, wherever the samples are some five times as long as what makes them
+// alike. The binomial interval holds it in 20 to 85 of 100 cases of these.
+func TestWithinCoverage(t *testing.T) {
+	for name, c := range map[string]struct {
+		make  series
+		sizes []int
+	}{
+		"independent":       {autoregressive(0, 0), []int{6, 10, 20, 100, 300, 1000, 3000}},
+		"AR(1) 0.5":         {autoregressive(0.5, 0), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"AR(1) 0.8":         {autoregressive(0.8, 0.5), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"AR(1) 0.9":         {autoregressive(0.9, 0.5), []int{40, 100, 300, 1000, 3000}},
+		"AR(1) 0.97":        {autoregressive(0.97, 0.5), []int{300, 1000, 3000}},
+		"AR(1) 0.99":        {autoregressive(0.99, 0.5), []int{1000, 3000}},
+		"blocks of 5":       {shifted(5), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"blocks of 20":      {shifted(20), []int{100, 300, 1000, 3000}},
+		"blocks of 60":      {shifted(60), []int{300, 1000, 3000}},
+		"blocks of 128":     {shifted(128), []int{1000, 3000}},
+		"blocks of 500":     {shifted(500), []int{3000}},
+		"a slow drift away": {autoregressive(0.999, 0), []int{30000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, n := range c.sizes {
+				trials := min(600, 600000/n)
+				covered, other := 0, 0
+				rng := rand.New(rand.NewPCG(11, uint64(n)))
+				for range trials {
+					x := c.make(rng, 2*n)
+					s := stats.Summarise("s", x[:n])
+					if s.CI95[0] <= 1 && 1 <= s.CI95[1] {
+						covered++
+					}
+					if m := stats.Median(x[n:]); s.CI95[0] <= m && m <= s.CI95[1] {
+						other++
+					}
+				}
+				// Three standard errors of the count below 90 of 100.
+				rate := func(p float64) int {
+					return int(float64(trials)*p - 3*math.Sqrt(p*(1-p)*float64(trials)))
+				}
+				if covered < rate(0.9) {
+					t.Errorf("%d samples: the long-run median in %d of %d", n, covered, trials)
+				}
+				// The other half is as uncertain as this one: even an exact
+				// interval holds its median in 83 of 100 (1.96 over sqrt 2).
+				if other < rate(0.8) {
+					t.Errorf("%d samples: the process's other half in %d of %d", n, other, trials)
+				}
+			}
+		})
+	}
+}
+
+// What independent samples pay for the blocks: less than twice the width of the
+// binomial interval where there are enough samples to tell, three times with few.
+func TestWithinIsNotTooWide(t *testing.T) {
+	for n, most := range map[int]float64{10: 3, 20: 3, 100: 2, 1000: 2} {
+		rng := rand.New(rand.NewPCG(12, uint64(n)))
+		var halves []float64
+		for range 200 {
+			halves = append(halves, stats.HalfWidth(stats.Summarise("s", autoregressive(0, 0)(rng, n))))
+		}
+		// The median's standard error of a normal distribution.
+		if got := stats.Median(halves) / (1.96 * 1.2533 * 0.015 / math.Sqrt(float64(n))); got > most || got < 0.9 {
+			t.Errorf("%d samples: %.2f times the width of independent samples", n, got)
+		}
+	}
+}
+
+// The interval is of the samples in their order: the same samples, sorted, were
+// a drift, and no interval that takes them for independent sees it.
+func TestWithinSeesDrift(t *testing.T) {
+	x := autoregressive(0, 0)(rand.New(rand.NewPCG(13, 1)), 300)
+	mixed := stats.HalfWidth(stats.Summarise("s", x))
+	slices.Sort(x)
+	if sorted := stats.HalfWidth(stats.Summarise("s", x)); sorted < 4*mixed {
+		t.Errorf("half-width %.4f of a drift, %.4f of the same samples mixed", sorted, mixed)
+	}
+}
+
+func TestWithinProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(0, 1e3), 1, 200).Draw(t, "x")
+		k := rapid.Float64Range(1e-6, 1e6).Draw(t, "k")
+		s := stats.Summarise("s", x)
+		if !(0 <= s.CI95[0] && s.CI95[0] <= s.Median && s.Median <= s.CI95[1]) || s.Median != stats.Median(x) {
+			t.Fatalf("out of order: %v in %v", s.Median, s.CI95)
+		}
+		if z := stats.Summarise("s", scaledBy(k, x)); !close9(z.CI95[0], k*s.CI95[0]) || !close9(z.CI95[1], k*s.CI95[1]) {
+			t.Fatalf("scaled by %v: %v, was %v", k, z.CI95, s.CI95)
+		}
+		if c := stats.Summarise("s", scaledBy(0, x)); c.CI95 != [2]float64{} {
+			t.Fatalf("of nothing but zeros: %v", c.CI95)
+		}
+	})
+}
