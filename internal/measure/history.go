@@ -40,7 +40,7 @@ type processNote struct {
 // rememberProcess says how far another process may differ, by the processes
 // before this one, and adds this one for the next.
 func (r *runner) rememberProcess() {
-	if r.plan.CacheDir == "" || r.plan.Build == "" {
+	if r.turns || r.plan.CacheDir == "" || r.plan.Build == "" { // steps beside a peer are no process of their own
 		return
 	}
 	path := filepath.Join(r.plan.CacheDir, historyFile)
