@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // hardFacts are the device facts that must agree; a fact with one of these
@@ -28,6 +29,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	if r == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run; give a file written by gpuprof run")
 	}
+	r = bareWhereDear(r)
 	out := &Result{
 		Source: r.Workload, Tool: "gpuprof", Status: r.Status, Reason: r.Reason,
 		Workload: r.Workload, Preset: r.Preset, Warnings: slices.Clone(r.Warnings),
@@ -75,6 +77,18 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 	}
 	out.RunInfo = runInfo(r)
 	return out, nil
+}
+
+// bareWhereDear is the run with the bare step as its step where the probe is over
+// its limit: files from before the limit held on the host have the probe in the
+// step, which is no step that a newer run could be compared with.
+func bareWhereDear(r *gpuprof.Run) *gpuprof.Run {
+	if o := r.Overhead; o != nil && o.CI95[0]-1 > r.Device.ProbeLimit() {
+		if kept, ok := stats.KeepApart(r); ok {
+			return kept
+		}
+	}
+	return r
 }
 
 func invalidReason(r *gpuprof.Run) string {

@@ -3,9 +3,6 @@ package measure
 import (
 	"fmt"
 	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -93,7 +90,7 @@ func (r *runner) decideApart() {
 	default:
 		cost = fmt.Sprintf("stage events may cost up to %.2f %% of a step", 100*min(o.CI95[1]-1, max(dear, limit)))
 	}
-	if kept, ok := keepApart(r.run); ok {
+	if kept, ok := stats.KeepApart(r.run); ok {
 		*r.run = *kept
 		r.apart = true
 		r.apartWarning(fmt.Sprintf("%s, and the limit is %.1f %%", cost, 100*limit))
@@ -103,68 +100,6 @@ func (r *runner) decideApart() {
 func (r *runner) apartWarning(cost string) {
 	r.warn("stages-apart", cost+", so the step was timed without them and stages were timed in a separate pass",
 		"make the step longer (a larger batch) to time both at once")
-}
-
-// keepApart is the run with the bare step as its step, as where stage events
-// were kept out of the timing passes from the start: throughput and order are of
-// the bare blocks, and the probed step is what exposed times add up to. ok is
-// false where the run has no bare samples or they do not fit its order.
-func keepApart(run *gpuprof.Run) (out *gpuprof.Run, ok bool) {
-	if run.ProbedStep != nil || run.Step == nil || run.BareStep == nil || run.Throughput == nil {
-		return nil, false
-	}
-	steps, work := blockRates(run, gpuprof.SideProbed, run.Step)
-	bare, _ := blockRates(run, gpuprof.SideBare, run.BareStep)
-	if steps == nil || bare == nil || work <= 0 {
-		return nil, false
-	}
-	for _, rates := range bare {
-		floats.Scale(work, rates)
-	}
-	kept := *run
-	kept.Step, kept.ProbedStep, kept.BareStep = run.BareStep, run.Step, nil
-	kept.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: stats.Summarise(run.Throughput.Unit, bare...)}
-	kept.Order, kept.Flags = nil, nil
-	for i, o := range run.Order {
-		if o.Side == gpuprof.SideBare {
-			o.Side = gpuprof.SideProbed
-			kept.Order, kept.Flags = append(kept.Order, o), append(kept.Flags, run.Flags[i])
-		}
-	}
-	return &kept, true
-}
-
-// blockRates are the steps a second of each block of a side, one list a process,
-// and the work of a step, by the throughput of the first block; nil where the
-// samples do not fit the order.
-func blockRates(run *gpuprof.Run, side int, s *gpuprof.Series) (rates [][]float64, work float64) {
-	var blocks []int
-	for _, o := range run.Order {
-		if o.Side == side {
-			blocks = append(blocks, o.Block)
-		}
-	}
-	if len(blocks) != s.N() || len(run.Flags) != len(run.Order) {
-		return nil, 0
-	}
-	for _, samples := range s.Runs {
-		var list []float64
-		for from := 0; from < len(samples); {
-			to := from + 1
-			for to < len(samples) && blocks[to] == blocks[from] {
-				to++
-			}
-			if sum := floats.Sum(samples[from:to]); sum > 0 {
-				list = append(list, float64(to-from)/sum)
-			}
-			from = to
-		}
-		blocks, rates = blocks[len(samples):], append(rates, list)
-	}
-	if t := slices.Concat(run.Throughput.Series.Runs...); len(t) > 0 && len(rates) > 0 && len(rates[0]) > 0 {
-		work = t[0] / rates[0][0]
-	}
-	return rates, work
 }
 
 // inAStep is how many times longer a span takes in a step than in the row of spans

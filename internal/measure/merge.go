@@ -92,7 +92,7 @@ func alike(runs []*gpuprof.Run) []*gpuprof.Run {
 	}
 	out := slices.Clone(runs)
 	for i, r := range runs {
-		if kept, ok := keepApart(r); ok {
+		if kept, ok := stats.KeepApart(r); ok {
 			out[i] = kept
 		}
 	}
