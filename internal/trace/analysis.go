@@ -232,6 +232,6 @@ type FindingChange struct {
 	NewNS     int64  `json:"new_claim_step_ns"` // claimed per step after
 	Outcome   string `json:"outcome"`           // "gone", "smaller", "unchanged", "larger", "new"
 	SavedNS   int64  `json:"saved_step_ns"`     // how much shorter the mean step became
-	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried"
+	CameTrue  string `json:"came_true"`         // "yes", "partly", "no", "not tried", "unknown"
 	Statement string `json:"statement"`         // one sentence
 }

@@ -33,8 +33,10 @@ func Compare(before, after *Analysis) *Comparison {
 		StepOldNS: before.Step.NS, StepNewNS: after.Step.NS,
 		Classes: []Change{}, Operators: []Change{}, Findings: []FindingChange{}, Warnings: []Warning{},
 	}
-	c.Classes = changes(partsOf(before), partsOf(after))
-	c.Operators = changes(operatorsOf(before, after))
+	if c.Comparable() {
+		c.Classes = changes(partsOf(before), partsOf(after))
+		c.Operators = changes(operatorsOf(before, after))
+	}
 	c.compareFindings()
 	c.compareInputs()
 	return c

@@ -143,3 +143,20 @@ func TestCompareTraces(t *testing.T) {
 		t.Errorf("the loader's finding: %+v", f)
 	}
 }
+
+// A step and a recording window are no two of a kind: nothing is set against
+// each other, and nothing is said of what came true.
+func TestCompareStepWithWindow(t *testing.T) {
+	a, b := program(1_000_000, 4, map[string]int64{"dataloader-stall": 300_000}), program(700_000, 4, nil)
+	b.Steps, b.Step.Count = nil, 0
+	got := trace.Compare(a, b)
+	if got.Comparable() || len(got.Classes)+len(got.Operators) > 0 {
+		t.Errorf("compared: %v %v", got.Classes, got.Operators)
+	}
+	if f := got.Findings[0]; f.CameTrue != "unknown" || strings.Contains(f.Statement, "became") {
+		t.Errorf("the finding: %+v", f)
+	}
+	if h := got.Headline(func(ns int64) string { return fmt.Sprint(ns) }); h != "a mean step of 1000000 before, a recording window of 700000 after: not comparable" {
+		t.Errorf("the head is %q", h)
+	}
+}

@@ -304,10 +304,10 @@ func Comparison(w io.Writer, c *trace.Comparison, o Options) error {
 	}
 	p.wrap("", head)
 	if !o.Quiet {
-		if err := p.changes("of the "+stepTitle(c.New), c.Classes); err != nil {
+		if err := p.changes("of the "+stepTitle(c.New), c.Classes, changeRows); err != nil {
 			return err
 		}
-		if err := p.changes("operator, "+c.New.PerStep(), c.Operators); err != nil {
+		if err := p.changes("operator, "+c.New.PerStep(), c.Operators, classRows); err != nil {
 			return err
 		}
 	}
@@ -335,9 +335,9 @@ func changeText(old, now int64) string {
 	return "no change"
 }
 
-func (p *printer) changes(title string, cs []trace.Change) error {
+func (p *printer) changes(title string, cs []trace.Change, rows int) error {
 	cols := []column{{title: title, left: true}, {title: "before"}, {title: "after"}, {title: "change"}}
-	for _, c := range cs[:min(len(cs), changeRows)] {
+	for _, c := range cs[:min(len(cs), rows)] {
 		change := ns(c.NewNS - c.OldNS)
 		if c.NewNS > c.OldNS {
 			change = "+" + change
