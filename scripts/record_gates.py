@@ -14,65 +14,61 @@ def load(path):
         return json.load(f)
 
 
+def seconds(path):
+    """How long a gate took."""
+    with open(path.removesuffix(".json") + ".seconds") as f:
+        return int(f.read())
+
+
 def metric(gate, name):
     return next((m for m in gate["metrics"] if m["name"] == name), None)
 
 
-def log_medians(metric, side):
-    """Log run medians of one side, of every stage of the gate that measured it."""
-    sources = [metric.get("samples")] + [(metric.get(stage) or {}).get("samples") for stage in ("stage1", "stage2")]
-    runs = [run for s in sources if s for run in s[side] or []]
-    return [math.log(statistics.median(run)) for run in runs if run]
+def pairs(metric):
+    """Samples of the old and the new process of every pair, of every stage of the gate that measured the metric."""
+    out = []
+    for source in [metric.get("samples")] + [(metric.get(stage) or {}).get("samples") for stage in ("stage1", "stage2")]:
+        if source:
+            out += [pair for pair in zip(source["old"] or [], source["new"] or []) if all(pair) and pair not in out]
+    return out
 
 
-def spread(gates):
-    """Standard deviation between processes of one job, pooled over jobs and sides."""
+def turn_by_turn(pair):
+    """A pair's log ratio: the median of its turns' where both processes took as many, else of the processes' medians."""
+    old, new = pair
+    if len(old) == len(new):
+        return statistics.median(math.log(b / a) for a, b in zip(old, new))
+    return math.log(statistics.median(new) / statistics.median(old))
+
+
+def pooled(groups):
+    """Standard deviation within groups."""
     squares, freedom = 0.0, 0
-    for gate in gates:
-        for side in ("old", "new"):
-            logs = log_medians(metric(gate, "step"), side)
-            if len(logs) > 1:
-                squares += statistics.variance(logs) * (len(logs) - 1)
-                freedom += len(logs) - 1
+    for values in groups:
+        if len(values) > 1:
+            squares += statistics.variance(values) * (len(values) - 1)
+            freedom += len(values) - 1
     return math.sqrt(squares / freedom) if freedom else 0.0
 
 
-def between(gates):
-    """Standard deviation between jobs, of the old side's median."""
-    centres = [statistics.median(log_medians(metric(g, "step"), "old")) for g in gates]
-    return statistics.stdev(centres) if len(centres) > 1 else None
+def spread_of_pairs(gates):
+    """Between the pairs of a gate: what a verdict rests on."""
+    return pooled([[turn_by_turn(p) for p in pairs(metric(g, "step"))] for g in gates])
 
 
-def share(gates, stage):
-    """The stage's part of the step."""
-    parts = []
-    for gate in gates:
-        whole, part = metric(gate, "step"), metric(gate, "step/" + stage)
-        if part is None:
-            sys.exit(f"record_gates: the workload has no stage {stage}; set STAGE and KERNEL")
-        parts.append(part["old"] / whole["old"])
-    return statistics.median(parts)
+def spread_of_processes(gates):
+    """Between processes of one side of a gate, each by its median alone: what pairing takes away."""
+    return pooled([[math.log(statistics.median(p[side])) for p in pairs(metric(g, "step"))] for g in gates for side in (0, 1)])
 
 
 def named(gate, stage):
-    """Whether the gate names the stage: its interval lies above 1, and it is the first cause."""
+    """Whether the gate failed and names the stage: its interval lies above 1, and it is the first cause."""
     m = metric(gate, "step/" + stage)
-    return bool(m and m["ci95"][0] is not None and m["ci95"][0] > 1 and gate["causes"] and gate["causes"][0]["stage"] == stage)
+    return bool(gate["exit_code"] == 1 and m and m["ci95"][0] is not None and m["ci95"][0] > 1 and gate["causes"] and gate["causes"][0]["stage"] == stage)
 
 
-def seconds(path):
-    """How long the gate of a file took, None where that was not kept."""
-    try:
-        with open(os.path.splitext(path)[0] + ".seconds") as f:
-            return float(f.read())
-    except OSError:
-        return None
-
-
-def taken(paths):
-    """Median and longest seconds of gates."""
-    known = [s for s in map(seconds, paths) if s is not None]
-    return {"median": statistics.median(known), "longest": max(known)} if known else None
+def percent(x):
+    return f"{100 * x:.2f} %"
 
 
 def line(label, stage, path):
@@ -82,14 +78,16 @@ def line(label, stage, path):
     interval = f"{lo:.3f} to {hi:.3f}" if lo is not None else "unknown"
     worst = [m["name"] for m in gate["metrics"] if m["verdict"] in ("regressed", "inconclusive")]
     cause = gate["causes"][0]["stage"] if gate["causes"] else "none"
-    print(f"{label}: {gate['verdict']}, exit {gate['exit_code']}, stages {gate.get('gate_stages')}, "
-          f"{len(gate['order']) // 2} pairs, {seconds(path) or 0:.0f} s, step x{step['ratio']:.3f} ({interval}), first cause {cause}, not passed: {', '.join(worst) or 'none'}", flush=True)
+    print(f"{label}: {gate['verdict']}, exit {gate['exit_code']}, {seconds(path)} s, stages {gate.get('gate_stages')}, {len(pairs(step))} pairs that spread by {percent(spread_of_pairs([gate]))}, "
+          f"step x{step['ratio']:.3f} ({interval}), first cause {cause}, not passed: {', '.join(worst) or 'none'}", flush=True)
 
 
-def plant(stage, size, paths):
-    gates = [load(p) for p in paths]
-    size = max(3 * spread(gates), 0.05) if size == "spread" else float(size)
-    print(f"{size:.4f} {size / share(gates, stage):.4f}")
+def plant(stage, size, path):
+    """By which share the stage's kernel has to take longer for the step to take size longer."""
+    whole, part = metric(load(path), "step"), metric(load(path), "step/" + stage)
+    if part is None:
+        sys.exit(f"record_gates: the workload has no stage {stage}; set STAGE and KERNEL")
+    print(f"{float(size) * whole['old'] / part['old']:.4f}")
 
 
 def machine():
@@ -109,40 +107,57 @@ def verdicts(gates):
     return out
 
 
-def record(stage, kernel, by, commit, minutes, command, setting, scratch, out):
-    paths = [sorted(glob.glob(f"{scratch}/{name}-*.json")) for name in ("unchanged", "slowed")]
-    same, slow = ([load(p) for p in of] for of in paths)
-    size, kernel_share = (float(v) for v in by.split())
-    ratios = lambda gates: [metric(g, "step")["ratio"] for g in gates]
-    r = {
-        "machine": machine(), "date": time.strftime("%Y-%m-%d"), "commit": commit, "command": command, "setting": setting, "minutes": int(minutes),
-        "workload": same[0].get("workload"), "preset": same[0].get("preset"),
-        "spread_between_processes": spread(same), "spread_between_gates": between(same),
-        "unchanged": {"gates": len(same), "failed": sum(g["exit_code"] == 1 for g in same), "inconclusive": sum(g["exit_code"] == 3 for g in same), "seconds": taken(paths[0]), "verdicts": verdicts(same), "step_ratios": ratios(same)},
+def times(paths):
+    took = [seconds(p) for p in paths]
+    return {"median": statistics.median(took), "max": max(took), "all": took}
+
+
+def about(paths):
+    """What is recorded of both kinds of gates."""
+    gates = [load(p) for p in paths]
+    return {
+        "gates": len(gates), "failed": sum(g["exit_code"] == 1 for g in gates), "verdicts": verdicts(gates), "seconds": times(paths),
+        "step_ratios": [metric(g, "step")["ratio"] for g in gates], "spread_between_pairs": spread_of_pairs(gates),
+        "spread_between_processes": spread_of_processes(gates),
+        "in_turn": not any(w["code"] == "no-turns" for g in gates for w in g["warnings"]),
     }
-    if slow:
-        r["slowed"] = {
-            "gates": len(slow), "stage": stage, "kernel": kernel, "planted_share_of_step": size, "planted_share_of_kernel": kernel_share,
-            "found": sum(g["exit_code"] == 1 for g in slow), "found_and_named": sum(g["exit_code"] == 1 and named(g, stage) for g in slow),
-            "inconclusive": sum(g["exit_code"] == 3 for g in slow), "seconds": taken(paths[1]), "verdicts": verdicts(slow), "step_ratios": ratios(slow),
-        }
+
+
+def spell(kind):
+    ratios, took = kind["step_ratios"], kind["seconds"]
+    return (f"{', '.join(f'{n} {k}' for k, n in sorted(kind['verdicts'].items()))}. Step ratios {min(ratios):.3f} to {max(ratios):.3f}; pairs of processes of a gate spread by {percent(kind['spread_between_pairs'])} "
+            f"turn by turn, processes of one side by {percent(kind['spread_between_processes'])} (standard deviations). A gate took {took['median']:.0f} s in the median, {took['max']} s at most.")
+
+
+def record(stage, kernel, share, commit, command, setting, budget, scratch, out):
+    kinds = {}
+    for kind in ("unchanged", "slowed"):
+        paths = sorted(glob.glob(f"{scratch}/{kind}-*.json"), key=lambda p: int(p.rsplit("-", 1)[1].split(".")[0]))
+        if paths:
+            kinds[kind] = about(paths)
+            first = load(paths[0])
+            if kind == "slowed":
+                with open(f"{scratch}/by") as f:
+                    by = float(f.read())
+                kinds[kind] |= {"stage": stage, "kernel": kernel, "planted_share_of_step": float(share), "planted_share_of_kernel": by,
+                                "found_and_named": sum(named(load(p), stage) for p in paths)}
+    minutes = math.ceil(sum(sum(k["seconds"]["all"]) for k in kinds.values()) / 60)
+    r = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "commit": commit, "command": command, "setting": setting, "minutes": minutes,
+         "workload": first.get("workload"), "preset": first.get("preset"), **kinds}
     with open(out + ".json", "w") as f:
         json.dump(r, f, indent=1)
         f.write("\n")
-    apart = r["spread_between_gates"]
-    between_text = "unknown from one" if apart is None else f"{100 * apart:.2f} %"
-    lasting = lambda s: "" if s is None else f" A gate took {s['median']:.0f} s in the median, at most {s['longest']:.0f} s."
-    spell = lambda v: ", ".join(f"{n} {k}" for k, n in sorted(v.items()))
-    text = [
-        "# Gates on a real machine", "",
-        f"{r['machine']}; {r['date']}; commit {commit}; `{setting} {command}`, {minutes} minutes. Workload {r['workload']}, preset {r['preset']}, host device.", "",
-        f"- Spread between processes of one job: {100 * r['spread_between_processes']:.2f} % (standard deviation of the step's median). Between gates: {between_text}.",
-        f"- Unchanged: {r['unchanged']['failed']} of {len(same)} gates failed ({spell(r['unchanged']['verdicts'])}). Step ratios {min(ratios(same)):.3f} to {max(ratios(same)):.3f}.{lasting(r['unchanged']['seconds'])}",
-    ]
-    if slow:
-        s = r["slowed"]
-        text.append(f"- Slowed: kernel {kernel} of stage {stage} by {100 * kernel_share:.1f} %, planned as {100 * size:.1f} % of the step: {s['found']} of {len(slow)} gates found it, "
-                    f"{s['found_and_named']} of them with the stage shown to be slower and named as first cause ({spell(s['verdicts'])}). Step ratios {min(ratios(slow)):.3f} to {max(ratios(slow)):.3f}.{lasting(s['seconds'])}")
+    text = ["# Gates on a real machine", "",
+            f"{r['machine']}; {r['date']}; commit {commit}; `{setting} {command}`, {minutes} minutes. Workload {r['workload']}, preset {r['preset']}, host device.", ""]
+    if "unchanged" in kinds:
+        u = kinds["unchanged"]
+        text.append(f"- Unchanged: {u['failed']} of {u['gates']} gates failed: {spell(u)}")
+    if "slowed" in kinds:
+        s = kinds["slowed"]
+        text.append(f"- Slowed: kernel {kernel} of stage {stage} by {100 * s['planted_share_of_kernel']:.1f} %, which is {100 * s['planted_share_of_step']:.1f} % of the step: {s['failed']} of {s['gates']} gates found it, "
+                    f"{s['found_and_named']} of them with the stage as first cause: {spell(s)}")
+    if not all(k["in_turn"] for k in kinds.values()):
+        text.append("- Some gates measured their sides one process after the other (warning `no-turns`).")
     with open(out + ".md", "w") as f:
         f.write("\n".join(text) + "\n")
     print("\n".join(text[2:]))
@@ -151,4 +166,4 @@ def record(stage, kernel, by, commit, minutes, command, setting, scratch, out):
 
 if __name__ == "__main__":
     verb, args = sys.argv[1], sys.argv[2:]
-    {"line": line, "plant": lambda s, size, *p: plant(s, size, p), "record": record}[verb](*args)
+    {"line": line, "plant": plant, "record": record}[verb](*args)

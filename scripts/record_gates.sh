@@ -1,28 +1,27 @@
 #!/usr/bin/env bash
 # How often the gate cries wolf on this machine, and how often it finds what is
-# there: N gates of an unchanged workload against the same binary, of which none
-# may fail, and M gates against a build in which one kernel was slowed down, which
-# have to find it and to name its stage. The slowdown is PLANT (0.10) of the step;
-# PLANT=spread makes it three times the spread that the first part showed between
-# processes, and at least 5 % of the step.
+# there: N gates of an unchanged workload against a copy of the same binary, of
+# which none may fail, and M gates against a build in which one kernel was slowed
+# down by a tenth of the step, which have to find it and to name its stage. The
+# two kinds are measured in turn.
 #
-#   scripts/record_gates.sh [N [M]]      40 and 20 where left out
+#   scripts/record_gates.sh [N [M]]      20 and 20 where left out
 #
 # WORKLOAD (e3nn), PRESET (small), STAGE (tensor_product), KERNEL (tp_csr) choose
-# what is measured, MIN_TIME (250ms) how long each process samples, BUDGET (5m) the
-# time of a gate, OUT (baselines/gates) where OUT.md and OUT.json are written. With KEEP=FOLDER what is
+# what is measured, PLANT (0.10) the slowdown as a share of the step, MIN_TIME (2s)
+# how long each process measures in a pair, BUDGET (5m) what a gate may take, OUT
+# (baselines/gates) where OUT.md and OUT.json are written. With KEEP=FOLDER what is
 # measured stays there, and a second call goes on where the first was stopped.
 #
-# A gate takes six pairs of processes, and where stage 1 cannot decide as many more
-# as the noise asks for within BUDGET: run it on a machine that does nothing else.
-# It prints and records the seconds of each gate and how many were inconclusive.
-# Needs python3.
+# A gate takes half a minute to five minutes: run it on a machine that does nothing
+# else. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-n=${1:-40} m=${2:-20}
+n=${1:-20} m=${2:-20}
+[ "$n" -ge 1 ] || { echo "record_gates: the slowdown is sized by an unchanged gate; give N of at least 1" >&2; exit 2; }
 workload=${WORKLOAD:-e3nn} preset=${PRESET:-small} stage=${STAGE:-tensor_product} kernel=${KERNEL:-tp_csr}
-min_time=${MIN_TIME:-250ms} budget=${BUDGET:-5m} plant=${PLANT:-0.10} out=${OUT:-baselines/gates}
+plant=${PLANT:-0.10} min_time=${MIN_TIME:-2s} budget=${BUDGET:-5m} out=${OUT:-baselines/gates}
 
 if [ -n "${KEEP:-}" ]; then
   scratch=$KEEP
@@ -43,30 +42,29 @@ if [ ! -e "$scratch/commit" ]; then
 fi
 commit=$(cat "$scratch/commit")
 
-# gates PROGRAM COUNT NAME: COUNT gates of PROGRAM against base, a seed each.
-gates() {
-  local code i began
-  for ((i = 1; i <= $2; i++)); do
-    [ ! -s "$scratch/$3-$i.json" ] || continue
-    code=0
-    began=$(date +%s)
-    "$scratch/$1" gate "$workload" --against "$scratch/base" --device host --preset "$preset" --min-time "$min_time" \
-      --budget "$budget" --seed "$i" --format json --quiet >"$scratch/gate.json" || code=$?
-    if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 3 ]; then
-      echo "record_gates: gate $i of $3 ended with exit code $code" >&2
-      exit 1
-    fi
-    echo $(($(date +%s) - began)) >"$scratch/$3-$i.seconds"
-    mv "$scratch/gate.json" "$scratch/$3-$i.json"
-    python3 scripts/record_gates.py line "$3 $i of $2" "$stage" "$scratch/$3-$i.json"
-  done
+# gate PROGRAM NAME I COUNT: the I-th gate of PROGRAM against base.
+gate() {
+  local code=0 began
+  [ ! -s "$scratch/$2-$3.json" ] || return 0
+  began=$(date +%s)
+  "$scratch/$1" gate "$workload" --against "$scratch/base" --device host --preset "$preset" --min-time "$min_time" \
+    --budget "$budget" --seed "$3" --format json --quiet >"$scratch/gate.json" || code=$?
+  if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 3 ]; then
+    echo "record_gates: gate $3 of $2 ended with exit code $code" >&2
+    exit 1
+  fi
+  echo $(($(date +%s) - began)) >"$scratch/$2-$3.seconds"
+  mv "$scratch/gate.json" "$scratch/$2-$3.json"
+  python3 scripts/record_gates.py line "$2 $3 of $4" "$stage" "$scratch/$2-$3.json"
 }
 
-gates same "$n" unchanged
-by=$(python3 scripts/record_gates.py plant "$stage" "$plant" "$scratch"/unchanged-*.json)
-echo "slowing $kernel down by the share ${by#* }, for ${by% *} of the step"
-if [ "$m" -gt 0 ]; then
-  GPUPROF_SLOW_KERNEL=$kernel=${by#* } gates slow "$m" slowed
-fi
-minutes=$(cat "$scratch"/*.seconds | awk '{s += $1} END {printf "%d", (s + 59) / 60}')
-python3 scripts/record_gates.py record "$stage" "$kernel" "$by" "$commit" "$minutes" "scripts/record_gates.sh $n $m" "MIN_TIME=$min_time BUDGET=$budget PLANT=$plant" "$scratch" "$out"
+for ((i = 1; i <= (n > m ? n : m); i++)); do
+  [ "$i" -gt "$n" ] || gate same unchanged "$i" "$n"
+  [ "$i" -le "$m" ] || continue
+  if [ ! -s "$scratch/by" ]; then # which part of the step the kernel's stage is, the first gate tells
+    python3 scripts/record_gates.py plant "$stage" "$plant" "$scratch/unchanged-1.json" >"$scratch/by"
+    echo "slowing $kernel down by the share $(cat "$scratch/by"), for $plant of the step"
+  fi
+  GPUPROF_SLOW_KERNEL=$kernel=$(cat "$scratch/by") gate slow slowed "$i" "$m"
+done
+python3 scripts/record_gates.py record "$stage" "$kernel" "$plant" "$commit" "scripts/record_gates.sh $n $m" "MIN_TIME=$min_time BUDGET=$budget PLANT=$plant" "$budget" "$scratch" "$out"

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -161,7 +160,7 @@ func (t *turnPairs) ready(p *turnProcess, beside bool) error {
 // each turn gave by side, those that warm both up first.
 func (t *turnPairs) turns(pair [2]*turnProcess, bFirst bool) (out [2][]measure.Turn, err error) {
 	order := compare.Order(warmTurns+mostTurns, t.seed+t.begun)
-	for n := warmTurns; len(out[0]) < n; {
+	for !t.enough(out) {
 		for _, i := range firstTo(bFirst != order[len(out[0])]) {
 			turn, err := pair[i].turn(turnTime)
 			if err != nil {
@@ -169,24 +168,24 @@ func (t *turnPairs) turns(pair [2]*turnProcess, bFirst bool) (out [2][]measure.T
 			}
 			out[i] = append(out[i], turn)
 		}
-		if len(out[0]) == warmTurns {
-			n += t.enough(out)
-		}
 	}
 	return out, nil
 }
 
-// enough is how many turns take minTime, by how long the first ones took: an even
-// number, so that each has its mirror.
-func (t *turnPairs) enough(first [2][]measure.Turn) int {
-	seconds := math.Inf(1) // of the faster side; what disturbed one turn says nothing of the next
-	for _, side := range first {
-		for _, turn := range side {
-			seconds = min(seconds, turn.Seconds)
+// enough says that a block may end: each turn has its mirror, there are as many as
+// an interval needs, and both sides have had their time, however slow a busy
+// machine makes a turn.
+func (t *turnPairs) enough(out [2][]measure.Turn) bool {
+	n, seconds := len(out[0])-warmTurns, 0.0
+	if n < leastTurns || n%2 == 1 {
+		return false
+	}
+	for _, side := range out {
+		for _, turn := range side[warmTurns:] {
+			seconds += turn.Seconds
 		}
 	}
-	n := max(leastTurns, min(mostTurns, int(t.minTime.Seconds()/seconds)))
-	return n + n%2
+	return n >= mostTurns || seconds >= 2*t.minTime.Seconds()
 }
 
 // perTurn makes each turn one sample, the median of what it gave, so that the

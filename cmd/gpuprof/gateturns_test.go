@@ -368,16 +368,19 @@ func TestTurnsInterrupted(t *testing.T) {
 	}
 }
 
-// How many turns a block has follows from how long one takes.
+// A block has as many turns as both sides' time needs, in whole mirrored pairs.
 func TestEnoughTurns(t *testing.T) {
 	for _, tt := range []struct {
-		seconds, minTime float64
-		want             int
-	}{{0.05, 2, 40}, {0.06, 2, 34}, {1, 2, leastTurns}, {600, 2, leastTurns}, {1e-6, 2, mostTurns}, {0.04, 0.1, leastTurns}} {
+		old, now, minTime float64 // seconds of a turn, and of a side
+		want              int
+	}{{0.051, 0.051, 2, 40}, {0.06, 0.06, 2, 34}, {0.031, 0.071, 2, 40}, {1, 1, 2, leastTurns}, {600, 1, 2, leastTurns}, {1e-6, 1e-6, 2, mostTurns}, {0.04, 0.04, 0.1, leastTurns}} {
 		p := turnPairs{minTime: time.Duration(tt.minTime * 1e9)}
-		first := [2][]measure.Turn{{{Seconds: 3 * tt.seconds}, {Seconds: tt.seconds}}, {{Seconds: 2 * tt.seconds}}}
-		if got := p.enough(first); got != tt.want {
-			t.Errorf("%d turns of %g s in %g s, want %d", got, tt.seconds, tt.minTime, tt.want)
+		out := [2][]measure.Turn{{{Seconds: 100}, {Seconds: 1}}, {{Seconds: 100}, {Seconds: 1}}} // that warm up
+		for !p.enough(out) {
+			out[0], out[1] = append(out[0], measure.Turn{Seconds: tt.old}), append(out[1], measure.Turn{Seconds: tt.now})
+		}
+		if got := len(out[0]) - warmTurns; got != tt.want {
+			t.Errorf("%d turns of %g and %g s in %g s a side, want %d", got, tt.old, tt.now, tt.minTime, tt.want)
 		}
 	}
 }
