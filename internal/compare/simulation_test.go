@@ -348,7 +348,8 @@ func TestPlannedGates(t *testing.T) {
 	} {
 		name, m, threshold := c.name, c.m, c.threshold
 		var blocks, found, all float64
-		for seed := range uint64(max(1, simulatedGates/100)) {
+		for i := range max(1, simulatedGates/100) {
+			seed := uint64(i)
 			aa, err := compare.MeasureNoise(m.stage(24, make([]float64, metrics), nil, rand.New(rand.NewPCG(7, seed))), compare.Options{BlockSeconds: 2})
 			if err != nil {
 				t.Fatal(err)
