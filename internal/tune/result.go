@@ -348,7 +348,7 @@ func (r *Result) IntervalText() string {
 	if strings.HasPrefix(r.Version, "1.") {
 		return "95 %"
 	}
-	return "95 %, of all rows together"
+	return "95 %, all rows together"
 }
 
 // longest is a time that no search takes, in seconds: 30 years.
