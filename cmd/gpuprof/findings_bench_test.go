@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"golang.org/x/perf/benchmath"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 var (
@@ -70,11 +70,12 @@ func burn(b *testing.B, n int) {
 	}
 }
 
-// gain is the median gain with its 95 % interval, by the order of the pairs: a
-// burst of other work spoils a pair, and hardly the median.
+// gain is the median gain with its 95 % interval by order statistics: the pairs are
+// replicates of their own, unlike the samples of one process, and a burst of other
+// work spoils a pair and hardly the median.
 func (r *recording) gain() (median, lo, hi float64) {
-	s := stats.Summarise("s", r.GainsS)
-	return s.Median, s.CI95[0], s.CI95[1]
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(r.GainsS), &benchmath.DefaultThresholds), 0.95)
+	return s.Center, s.Lo, s.Hi
 }
 
 // findings are those of the run that the recording is about.

@@ -24,7 +24,7 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the recording: %w; check TMPDIR", err)
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = os.RemoveAll(scratch) }()
 	into := filepath.Join(scratch, "recording")
 	_, err = m.run.capture(s.dir, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {

@@ -129,7 +129,8 @@ func (w *within) level(k int) {
 		medians[j] = math.Log(m)
 	}
 	_, half := MeanInterval(medians)
-	w.lo, w.hi = min(w.lo, w.median*math.Exp(-half)), max(w.hi, w.median*math.Exp(half))
+	// A result file has no number for infinity.
+	w.lo, w.hi = min(w.lo, w.median*math.Exp(-half)), max(w.hi, min(w.median*math.Exp(half), math.MaxFloat64))
 }
 
 // selectMedian is Median in linear time; it reorders s, which is not empty.

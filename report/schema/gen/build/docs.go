@@ -1,8 +1,10 @@
 package build
 
+import "maps"
+
 // runDocs describes the fields of a run, by path.
 func runDocs() map[string]string {
-	return map[string]string{
+	out := map[string]string{
 		"schema_version":                "semantic version of this format",
 		"tool":                          "what wrote the file",
 		"tool.name":                     "always gpuprof",
@@ -32,15 +34,6 @@ func runDocs() map[string]string {
 		"checks.rows":                   "how many rows were compared",
 		"step":                          "period of the step, in seconds",
 		"bare_step":                     "period of the step without stage probes, in seconds",
-		"stages":                        "stages of the step in order, gap among them; a kernel follows with its stage as parent",
-		"stages.parent":                 "step, or the stage of a kernel",
-		"stages.device":                 "time between the stage's events on its stream, in seconds; null when it has none",
-		"stages.host":                   "the caller's time inside the stage, in seconds; null when it has none",
-		"stages.exposed":                "the stage's own part of the period, in seconds; over the stages with parent step they add up to the period in every sample",
-		"stages.counters":               "exact counts of one step: flops, bytes_read, bytes_written, launches, …",
-		"stages.floor_s":                "roofline bound of the stage's work in this formulation, in seconds; 0 when there is none",
-		"stages.bound_by":               "what bounds it: bytes, the arithmetic of a precision, or launches in sequence",
-		"stages.no_bound":               "why there is no bound where work is counted",
 		"counters":                      "exact counts of one step",
 		"overhead":                      "instrumented over bare step, measured; null when it was not",
 		"overhead.ratio":                "1 is no overhead",
@@ -94,6 +87,22 @@ func runDocs() map[string]string {
 		"findings.evidence":             "the figures the advice rests on",
 		"findings.command":              "the command that tests it",
 		"findings.pytorch":              "the line to change in a PyTorch program",
+	}
+	maps.Copy(out, stageDocs())
+	return out
+}
+
+func stageDocs() map[string]string {
+	return map[string]string{
+		"stages":          "stages of the step in order, gap among them; a kernel follows with its stage as parent",
+		"stages.parent":   "step, or the stage of a kernel",
+		"stages.device":   "time between the stage's events on its stream, in seconds; null when it has none",
+		"stages.host":     "the caller's time inside the stage, in seconds; null when it has none",
+		"stages.exposed":  "the stage's own part of the period, in seconds; over the stages with parent step they add up to the period in every sample",
+		"stages.counters": "exact counts of one step: flops, bytes_read, bytes_written, launches, …",
+		"stages.floor_s":  "roofline bound of the stage's work in this formulation, in seconds; 0 when there is none",
+		"stages.bound_by": "what bounds it: bytes, the arithmetic of a precision, or launches in sequence",
+		"stages.no_bound": "why there is no bound where work is counted",
 	}
 }
 
