@@ -15,7 +15,7 @@ import (
 
 type gateCmd struct {
 	Args         []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"file" help:"OLD NEW (OLD may be auto: the stored baseline that fits), or one RUN or TRACE with --max, or a WORKLOAD with --against."`
-	Against      string        `placeholder:"REF|BINARY" help:"Measure this git revision, or this binary, against the present one, both in this job in turn."`
+	Against      string        `placeholder:"REF|./BINARY" help:"Measure this git revision, or this binary (written as a path: ./old), against the present one, both in this job in turn."`
 	Build        string        `placeholder:"COMMAND" help:"How to build the program in a checkout, with a shell; without it nothing is built for a command after --, and gpuprof itself is built with Go."`
 	Result       string        `complete:"file" placeholder:"FILE" help:"File that the command after -- writes its result to, from where it runs; without it its standard output is read."`
 	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
@@ -79,7 +79,7 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 	case c.Against != "":
 		return c.judgeAgainst(a, o, budgets)
 	case len(a.rest) > 0:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it; add --against REF or BINARY")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it; add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
 		r, err := readCounted(a, c.Args[0])
 		if err != nil {

@@ -59,11 +59,15 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 			done()
 		}
 	}()
-	if binary, ok := executable(c.Against); ok {
+	binary, err := c.oldProgram()
+	if err != nil {
+		return out, done, err
+	}
+	if binary != "" {
 		out, err = c.binarySides(run, binary, here, scratch)
 		return out, done, err
 	}
-	top, prefix, err := run.gitTop()
+	top, prefix, err := run.gitTop(c.Against)
 	if err != nil {
 		return out, done, err
 	}
@@ -73,6 +77,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	if err != nil {
 		return out, done, err
 	}
+	c.alsoProgram(run.app)
 	if run.unchanged(top, c.Against) {
 		c.warnings = append(c.warnings, gpuprof.Warning{
 			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
@@ -86,16 +91,6 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	}
 	out, err = c.treeSides(run, [2]string{tree, top}, [2]string{there, here}, scratch)
 	return out, done, err
-}
-
-// executable says whether --against names a program rather than a revision.
-func executable(name string) (string, bool) {
-	info, err := os.Stat(name)
-	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", false
-	}
-	full, err := filepath.Abs(name)
-	return full, err == nil
 }
 
 // binarySides: a given binary as the old side. After -- it takes the place of

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 )
 
 // children runs the programs that a gate needs: git, builds, the sides. After
@@ -60,7 +61,7 @@ func (c children) command(dir string, args ...string) error {
 // capture runs a program for what it prints.
 func (c children) capture(dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(c.app.ctx, args[0], args[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, child.Environ()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopDelay
 	var out, words bytes.Buffer
@@ -95,13 +96,22 @@ func withWords(err error, words string) error {
 }
 
 // gitTop is the present checkout, and where in it the present folder is. (git
-// knows that also where a symbolic link led here.)
-func (c children) gitTop() (top, prefix string, err error) {
-	out, err := c.capture("", "git", "rev-parse", "--show-toplevel", "--show-prefix")
-	if err != nil {
-		return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout: %w; run gate inside one, or give --against a binary", err)
+// knows that also where a symbolic link led here.) Each is asked for alone: a
+// folder's name may hold a line break. ref is what is looked for in it.
+func (c children) gitTop(ref string) (top, prefix string, err error) {
+	for _, ask := range []struct {
+		flag string
+		into *string
+	}{{"--show-toplevel", &top}, {"--show-prefix", &prefix}} {
+		out, err := c.capture("", "git", "rev-parse", ask.flag)
+		if errors.Is(err, errInterrupted) {
+			return "", "", err
+		}
+		if err != nil {
+			return "", "", noRevision(ref, "", err)
+		}
+		*ask.into = strings.TrimSuffix(string(out), "\n")
 	}
-	top, prefix, _ = strings.Cut(strings.TrimRight(string(out), "\n"), "\n")
 	return top, prefix, nil
 }
 
@@ -115,7 +125,7 @@ func (c children) unchanged(top, ref string) bool {
 	if head, commit, _ := strings.Cut(strings.TrimSpace(string(at)), "\n"); head != commit {
 		return false
 	}
-	changes, err := c.capture(top, "git", "status", "--porcelain", "--untracked-files=no")
+	changes, err := c.capture(top, "git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
 	return err == nil && len(changes) == 0
 }
 
@@ -127,11 +137,11 @@ func (c children) worktree(top, ref, dir string) (remove func(), err error) {
 		return func() {}, err
 	}
 	if err != nil || strings.HasPrefix(ref, "-") { // git would take that for a flag
-		return func() {}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is neither a git revision of %s nor a program; give a branch, tag or commit (a shallow clone may lack it), or the path of a binary", ref, top)
+		return func() {}, noRevision(ref, top, err)
 	}
 	remove = func() {
 		cmd := exec.CommandContext(context.WithoutCancel(c.app.ctx), "git", "worktree", "remove", "--force", "--force", dir)
-		cmd.Dir = top
+		cmd.Dir, cmd.Env = top, child.Environ()
 		// A Ctrl-C of the terminal goes to the whole group.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		_ = cmd.Run() // what cannot be removed, git worktree prune removes

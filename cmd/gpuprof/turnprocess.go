@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -42,7 +43,7 @@ func (c children) startTurns(s side, patience func() <-chan time.Time) (*turnPro
 	if exe, err := os.Executable(); err == nil && exe == s.turns[0] {
 		p.cmd.Args[0] = os.Args[0] // as this program was called
 	}
-	p.cmd.Dir, p.cmd.Stderr, p.cmd.WaitDelay = s.dir, &p.words, stopDelay
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = s.dir, child.Environ(), &p.words, stopDelay
 	// A group of its own: a Ctrl-C of the terminal is the gate's to pass on, and
 	// whatever the process starts ends with it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
