@@ -61,7 +61,8 @@ type InProcess struct {
 	// EnergyJ reads the device's energy counter; nil where there is none.
 	EnergyJ func() (joules float64, ok bool)
 
-	energyBlock time.Duration // 0: what a GPU's counter needs
+	energyBlock time.Duration    // 0: what a GPU's counter needs
+	now         func() time.Time // what Limits.Time is told by; nil: time.Now
 
 	shared gpuprof.Device
 	kept   *bench // side A of the last comparison, kept open for the next
@@ -91,9 +92,14 @@ func (p *InProcess) release() error {
 
 // Compare implements Bench.
 func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome, error) {
-	began := time.Now()
+	now := p.now
+	if now == nil {
+		now = time.Now
+	}
+	began := now()
+	spent := func() time.Duration { return now().Sub(began) }
 	out := &Outcome{}
-	defer func() { out.Seconds = time.Since(began).Seconds() }()
+	defer func() { out.Seconds = spent().Seconds() }()
 	if l.Sitting {
 		if err := p.release(); err != nil {
 			return nil, err
@@ -120,7 +126,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 		return out, sb.close()
 	}
 	out.OneTime = extra(sa.oneTime, sb.oneTime)
-	err = p.blocks(ctx, sa, sb, l, began, out)
+	err = p.blocks(ctx, sa, sb, l, spent, out)
 	closeErr := sb.close()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

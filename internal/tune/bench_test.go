@@ -144,7 +144,7 @@ func sleeperSide(t *testing.T, set gpuprof.Settings) Side {
 
 func newBench(t *testing.T) *InProcess {
 	t.Helper()
-	b := &InProcess{Open: openClocked}
+	b := &InProcess{Open: openClocked, now: stopped}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -153,6 +153,10 @@ func newBench(t *testing.T) *InProcess {
 	return b
 }
 
+// stopped is a clock by which no limit is ever reached: the blocks decide when a
+// comparison ends, on a slow machine as on a fast one.
+func stopped() time.Time { return time.Time{} }
+
 func compareSides(t *testing.T, b *InProcess, x, y Side, l Limits) *Outcome {
 	t.Helper()
 	o, err := b.Compare(t.Context(), x, y, l)
@@ -160,6 +164,24 @@ func compareSides(t *testing.T, b *InProcess, x, y Side, l Limits) *Outcome {
 		t.Fatal(err)
 	}
 	return o
+}
+
+// A comparison ends by the clock it is given, after as few blocks as tell anything,
+// or after one pair where even those are beyond what it may take.
+func TestCompareKeepsItsTime(t *testing.T) {
+	for _, c := range []struct {
+		tick  time.Duration // of the clock, each time it is read
+		pairs int
+	}{{time.Second, 1}, {time.Millisecond, leastPairs}, {0, decidePairs}} {
+		b := newBench(t)
+		at := time.Time{}
+		b.now = func() time.Time { at = at.Add(c.tick); return at }
+		l := Limits{Goal: Time, Time: 2 * time.Millisecond, Most: 500 * time.Millisecond, Seed: 1}
+		o := compareSides(t, b, sleeperSide(t, nil), sleeperSide(t, gpuprof.Settings{"us": "2050"}), l)
+		if len(o.A) != c.pairs || len(o.B) != c.pairs || o.Seconds != float64(c.pairs+1)*c.tick.Seconds() {
+			t.Errorf("a clock of %v: %d and %d blocks, %g s", c.tick, len(o.A), len(o.B), o.Seconds)
+		}
+	}
 }
 
 // Cost is per unit of work, so that batches compare, and memory and one-time
@@ -228,7 +250,7 @@ func TestEnvironmentOfASide(t *testing.T) {
 // Energy is joules per unit of work, over all the steps of a block.
 func TestEnergy(t *testing.T) {
 	var devices []gpuprof.Device
-	b := &InProcess{energyBlock: time.Millisecond, Open: func() (gpuprof.Device, error) {
+	b := &InProcess{now: stopped, energyBlock: time.Millisecond, Open: func() (gpuprof.Device, error) {
 		d, err := openClocked()
 		devices = append(devices, d)
 		return d, err

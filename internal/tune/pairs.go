@@ -27,7 +27,7 @@ const (
 )
 
 // blocks runs pairs of blocks until the answer is clear or the time is spent.
-func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began time.Time, out *Outcome) error {
+func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *Outcome) error {
 	bs := stats.NewBootstrap(seedOfDraws, 0)
 	order := stats.MirroredOrder(mostPairs, l.Seed)
 	target := blockTime
@@ -50,7 +50,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, began tim
 				out.A, out.TimeA = append(out.A, []float64{cost}), append(out.TimeA, []float64{seconds})
 			}
 		}
-		if enough(bs, pair+1, time.Since(began), l, out) {
+		if enough(bs, pair+1, spent(), l, out) {
 			break
 		}
 	}
