@@ -124,7 +124,8 @@ const (
 	Pass Verdict = "pass"
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
-	// Improved is shown to be faster than the mirrored margin.
+	// Improved is shown to be faster than the mirrored margin; in a gate beyond
+	// doubt, or by two stages.
 	Improved Verdict = "improved"
 	// Inconclusive is neither: the data at hand cannot tell.
 	Inconclusive Verdict = "inconclusive"

@@ -60,6 +60,10 @@ func Rerun(b Block) (again bool, why string) {
 // two. Where the middle of them spreads by more than the threshold itself, a
 // slowdown must be found once more, by a third stage like the second.
 //
+// Improved takes the mirrored evidence: beyond doubt at stage 1, or found again by
+// the stages that a slowdown needs too. No stage is measured for an improvement
+// alone; one that is not confirmed is Same, with a reason.
+//
 // Of a result that names its Total, that metric is judged and the other measured
 // ones explain it, unless the options name metrics: one test, and no chance for
 // twenty stages to raise a false alarm. Exact counters are always judged.
@@ -73,6 +77,7 @@ type Gate struct {
 	boot      *stats.Bootstrap
 	last      *bench
 	up, doubt []*entry
+	faster    []*entry // passed, and improved if the next stage finds it again
 }
 
 // NewGate makes a gate; the options are checked by Stage1.
@@ -108,7 +113,8 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 	}
 	b.stages = 1
 	ended := b.endEarly(g.boot)
-	g.last, g.up = b, escalate(b.testable())
+	g.last = b
+	g.up, g.faster = escalate(b.testable())
 	why, reason := blameStage2, "stage 1 cannot rule a slowdown out, and stage 2 has not been measured"
 	if len(ended) > 0 {
 		why, reason = blameEarly, fmt.Sprintf("not decided: the gate ended when stage 1 had found %s slower", names(ended))
@@ -117,41 +123,9 @@ func (g *Gate) Stage1(blocks []Block) (*Comparison, error) {
 		e.result.Reason, e.blame = reason, why
 	}
 	if len(ended) > 0 {
-		g.up = nil
+		g.up, g.faster = nil, nil
 	}
 	return b.comparison(), nil
-}
-
-// endEarly gives the metrics their verdict that stage 1 shows beyond doubt to be
-// slower: the mean over blocks exceeds the equivalence margin at level earlyAlpha,
-// by Holm over all metrics, and each single block exceeds the threshold. Three
-// blocks can do, where the time allows no more: Student's t asks of them to agree
-// the more the fewer they are.
-func (b *bench) endEarly(boot *stats.Bootstrap) (ended []*entry) {
-	var family []*entry
-	var p []float64
-	for _, e := range b.entries {
-		if e.Exact || e.decidedEarly() || !e.ok || e.blocked != "" && e.blame != blameRuns || len(e.blocks.Ratios) < EarlyBlocks {
-			continue
-		}
-		delta, limit := e.limits()
-		one := 1.0 // a block that disagrees settles it, and the test is saved
-		if !slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return e.sign()*d <= limit }) {
-			if mean, ok := e.blocks.Estimate(stats.PairedMean, boot); ok {
-				one = e.worseOf(mean).PNotAbove(delta)
-			}
-		}
-		family, p = append(family, e), append(p, one)
-	}
-	for i, adjusted := range stats.Holm(p) {
-		if e := family[i]; adjusted <= earlyAlpha {
-			e.blocked, e.blame = "", blameNone
-			e.result.PAdjusted, e.result.Verdict = gpuprof.Number(adjusted), Regressed
-			e.result.Reason = fmt.Sprintf("all %d blocks of stage 1 agree", len(e.blocks.Ratios))
-			ended = append(ended, e)
-		}
-	}
-	return ended
 }
 
 // Useful is how many blocks stage 2 (or 3) can use: so many that a slowdown of
@@ -258,12 +232,18 @@ func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1; judge the first blocks first")
 	}
-	b, family, err := g.next(blocks, g.up)
+	b, family, again, err := g.next(blocks, g.up)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range family {
-		if e.result.Verdict == Regressed && e.scattered() {
+	g.faster = nil
+	for _, e := range slices.Concat(family, again) {
+		switch {
+		case !e.scattered():
+		case e.result.Verdict == Improved:
+			e.unconfirmed(fmt.Sprintf("faster in stage 2, but processes of one side differ by %.0f %%: an improvement must then be found once more, and a gate measures no fresh blocks for an improvement alone", 100*math.Expm1(e.noise.Spread)))
+			g.faster = append(g.faster, e)
+		case e.result.Verdict == Regressed:
 			e.result.Verdict = Inconclusive
 			e.block(blameStage2, fmt.Sprintf("stage 2 found it slower, but here processes of one side differ by %.0f %%, and stage 3 has not been measured", 100*math.Expm1(e.noise.Spread)))
 			g.doubt = append(g.doubt, e)
@@ -281,7 +261,7 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful; take the comparison of the stage before")
 	}
-	b, family, err := g.next(blocks, g.doubt)
+	b, family, _, err := g.next(blocks, g.doubt)
 	if err != nil {
 		return nil, err
 	}
@@ -295,17 +275,19 @@ func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 }
 
 // next decides on the metrics that the stage before left open. Its bench holds
-// all metrics: those with their new evidence, the others as they were.
-func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family []*entry, err error) {
+// all metrics: those with their new evidence, the others as they were. again are
+// the improvements of the stage before that it confirms.
+func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family, again []*entry, err error) {
 	o := g.o
 	o.Metrics, o.Only = nil, nil // stage 1 has checked them; margins come from its entries
 	isOpen := map[string]bool{}
 	for _, e := range open {
 		isOpen[e.Name] = true
 	}
-	b, err = g.lay(blocks, o, func(e *entry) bool { return e.Exact || isOpen[e.Name] })
+	faster := metricNames(g.faster)
+	b, err = g.lay(blocks, o, func(e *entry) bool { return e.Exact || isOpen[e.Name] || slices.Contains(faster, e.Name) })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	now := map[string]*entry{}
 	for _, e := range b.entries {
@@ -332,13 +314,14 @@ func (g *Gate) next(blocks []Block, open []*entry) (b *bench, family []*entry, e
 		family = append(family, second)
 	}
 	decideFamily(family)
+	again = g.confirm(final, now)
 	b.entries, b.stages = final, before.stages+1
 	b.earlier = slices.Concat(before.earlier, turns(before.order, before.stages, before.old, before.new))
 	b.warnings = append(b.warnings, before.warnings...)
 	b.warnings = slices.CompactFunc(b.warnings, func(x, y gpuprof.Warning) bool { return x == y })
 	b.old.Failed, b.new.Failed = union(before.old.Failed, b.old.Failed), union(before.new.Failed, b.new.Failed)
 	g.last = b
-	return b, family, nil
+	return b, family, again, nil
 }
 
 // inherit takes from the stage before what a stage does not measure.

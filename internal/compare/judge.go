@@ -224,9 +224,9 @@ func decide(tested []*entry, untested int, clear bool) {
 }
 
 // escalate is the first stage of a gate: it passes what is clearly no slower,
-// and gives the rest to fresh data. (Improvements are tested by the mirrored
-// rule among all metrics of the stage.)
-func escalate(tested []*entry) (up []*entry) {
+// and gives the rest to fresh data. faster is what passed and is faster by the
+// mirrored rule among all metrics of the stage: Same, until it is found again.
+func escalate(tested []*entry) (up, faster []*entry) {
 	mirrored := make([]float64, len(tested))
 	for i, e := range tested {
 		mirrored[i] = e.mirrored()
@@ -240,10 +240,11 @@ func escalate(tested []*entry) (up []*entry) {
 			e.result.Escalated = true
 			up = append(up, e)
 		case mirrored[i] <= alpha:
-			e.result.Verdict = Improved
+			e.unconfirmed("faster in stage 1, but not confirmed: an improvement must be found again, and a gate measures no fresh blocks for an improvement alone")
+			faster = append(faster, e)
 		default:
 			e.result.Verdict = Same
 		}
 	}
-	return up
+	return up, faster
 }

@@ -223,6 +223,7 @@ func (j job) gate(seed uint64) (*compare.Comparison, error) {
 	o.Resamples = resamples
 	g := compare.NewGate(o)
 	later := func(open []string) []compare.Block {
+		open = append(open, g.Faster()...)
 		return j.m.stage(min(g.Useful(), j.timeFor), j.effects, open, rng)
 	}
 	first := cmp.Or(j.first, compare.Stage1Blocks)
@@ -291,6 +292,9 @@ func TestSimulatedGates(t *testing.T) {
 	found := func(least float64) want { return want{"found", verdict(compare.Regressed), least, 1} }
 	fail := func(most float64) want { return want{"gates that fail", fails, 0, most} }
 	open := func(most float64) want { return want{"inconclusive", inconclusive, 0, most} }
+	improves := func(least, most float64) want {
+		return want{"a metric improved", func(c *compare.Comparison) bool { return c.Count(compare.Improved) > 0 }, least, most}
+	}
 	for _, c := range []struct {
 		name    string
 		m       machine
@@ -299,28 +303,31 @@ func TestSimulatedGates(t *testing.T) {
 		gates   int
 		wants   []want
 	}{
-		{"no change", usual(), one(1), 0, rare, []want{fail(0.01), open(1)}},
+		{"no change", usual(), one(1), 0, rare, []want{fail(0.01), improves(0, 0.01), open(1)}},
 		{"every metric +2 %", usual(), all(1.02), 0, often, []want{fail(0.065)}},
 		{"one metric +5 %", usual(), one(1.05), 0, often, []want{found(0.9)}},
 		{"one metric +10 %", usual(), one(1.10), 0, rare, []want{found(0.99)}},
 		{"one metric +5 %, noise doubled", noisy, one(1.05), 0, rare, []want{{"passed", verdict(compare.Same), 0, 0.05}, found(0)}},
-		{"no change, 4 % linear drift, ABBA", drifting, one(1), 0, rare, []want{fail(0.01)}},
+		{"no change, 4 % linear drift, ABBA", drifting, one(1), 0, rare, []want{fail(0.01), improves(0, 0.01)}},
 		{"one metric +5 %, 4 % linear drift, ABBA", drifting, one(1.05), 0, often, []want{found(0.9)}},
-		{"no change, bursts of other work", shared, one(1), 0, burst, []want{fail(0.01), open(1)}},
+		{"no change, bursts of other work", shared, one(1), 0, burst, []want{fail(0.01), improves(0, 0.01), open(1)}},
 		{"one metric +60 %, bursts of other work", shared, one(1.6), 0, often, []want{found(0.9)}},
-		{"no change, 15 % slow processes", uneven(0.15), one(1), 0, rare, []want{fail(0.01), open(0.15)}},
-		{"no change, 30 % slow processes", uneven(0.30), one(1), 0, rare, []want{fail(0.01), open(1)}},
-		{"no change, 15 % slow processes, each metric its own", each(0.15), one(1), 0, rare, []want{fail(0.01)}},
-		{"no change, 30 % slow processes, each metric its own", each(0.30), one(1), 0, rare, []want{fail(0.01)}},
+		{"no change, 15 % slow processes", uneven(0.15), one(1), 0, rare, []want{fail(0.01), improves(0, 0.01), open(0.15)}},
+		{"no change, 30 % slow processes", uneven(0.30), one(1), 0, rare, []want{fail(0.01), improves(0, 0.01), open(1)}},
+		{"no change, 15 % slow processes, each metric its own", each(0.15), one(1), 0, rare, []want{fail(0.01), improves(0, 0.01)}},
+		{"no change, 30 % slow processes, each metric its own", each(0.30), one(1), 0, rare, []want{fail(0.01), improves(0, 0.01)}},
 		{"one metric +5 %, 15 % slow processes", uneven(0.15), one(1.05), 0, often, []want{found(0.85)}},
 		{"one metric +10 %, 15 % slow processes", uneven(0.15), one(1.10), 0, often, []want{found(0.85), open(0.15)}},
 		{"one metric +10 %, 30 % slow processes", uneven(0.30), one(1.10), 0, often, []want{found(0)}},
 		{"one metric +10 %, 15 % slow processes, 4 % linear drift", unevenDrift, one(1.10), 0, often, []want{found(0)}},
-		{"no change of one metric alone, 15 % slow processes", uneven(0.15), []float64{0}, 0, alone, []want{fail(0.01), open(0.15)}},
-		{"no change of one metric alone, 30 % slow processes", uneven(0.30), []float64{0}, 0, alone, []want{fail(0.01), open(1)}},
-		{"no change of one metric alone, bursts of other work", shared, []float64{0}, 0, alone, []want{fail(0.01), open(1)}},
-		{"no change of one metric alone, 30 % slow, time for 3 blocks", uneven(0.30), []float64{0}, 3, alone, []want{fail(0.01)}},
-		{"no change of one metric alone, bursts, time for 3 blocks", shared, []float64{0}, 3, alone, []want{fail(0.01)}},
+		{"no change of one metric alone, 15 % slow processes", uneven(0.15), []float64{0}, 0, alone, []want{fail(0.01), improves(0, 0.01), open(0.15)}},
+		{"no change of one metric alone, 30 % slow processes", uneven(0.30), []float64{0}, 0, alone, []want{fail(0.01), improves(0, 0.01), open(1)}},
+		{"no change of one metric alone, bursts of other work", shared, []float64{0}, 0, alone, []want{fail(0.01), improves(0, 0.01), open(1)}},
+		// Stage 1 passes these, so that each single block has to agree, and no other confirms it.
+		{"one metric alone -10 %", usual(), []float64{math.Log(0.9)}, 0, alone, []want{improves(0.8, 1), fail(0.01), open(0.01)}},
+		{"one metric alone -10 %, 15 % slow processes", uneven(0.15), []float64{math.Log(0.9)}, 0, alone, []want{improves(0, 1), fail(0.01), open(0.15)}},
+		{"no change of one metric alone, 30 % slow, time for 3 blocks", uneven(0.30), []float64{0}, 3, alone, []want{fail(0.01), improves(0, 0.01)}},
+		{"no change of one metric alone, bursts, time for 3 blocks", shared, []float64{0}, 3, alone, []want{fail(0.01), improves(0, 0.01)}},
 	} {
 		finds := make([]func(*compare.Comparison) bool, len(c.wants))
 		for i, w := range c.wants {

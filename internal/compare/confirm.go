@@ -1,0 +1,91 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// endEarly gives the metrics their verdict that stage 1 shows beyond doubt to be
+// slower, which it returns, or faster: the mean over blocks exceeds the equivalence
+// margin at level earlyAlpha, by Holm over all metrics in either direction, and each
+// single block exceeds the threshold. Three blocks can do, where the time allows no
+// more: Student's t asks of them to agree the more the fewer they are.
+func (b *bench) endEarly(boot *stats.Bootstrap) (slower []*entry) {
+	var family []*entry
+	var worse, better []float64
+	for _, e := range b.entries {
+		if e.Exact || e.decidedEarly() || !e.ok || e.blocked != "" && e.blame != blameRuns || len(e.blocks.Ratios) < EarlyBlocks {
+			continue
+		}
+		family = append(family, e)
+		worse, better = append(worse, e.beyondDoubt(boot, e.sign())), append(better, e.beyondDoubt(boot, -e.sign()))
+	}
+	worse, better = stats.Holm(worse), stats.Holm(better)
+	for i, e := range family {
+		r := &e.result
+		switch {
+		case worse[i] <= earlyAlpha:
+			r.PAdjusted, r.Verdict = gpuprof.Number(worse[i]), Regressed
+			slower = append(slower, e)
+		case better[i] <= earlyAlpha:
+			r.PBetterAdjusted, r.Verdict = gpuprof.Number(better[i]), Improved
+		default:
+			continue
+		}
+		e.blocked, e.blame = "", blameNone
+		r.Reason = fmt.Sprintf("all %d blocks of stage 1 agree", len(e.blocks.Ratios))
+	}
+	return slower
+}
+
+// beyondDoubt is the p-value of endEarly for more (sign 1) or less (-1). A block
+// that disagrees settles it, and the test is saved.
+func (e *entry) beyondDoubt(boot *stats.Bootstrap, sign float64) float64 {
+	delta, limit := e.limits()
+	if slices.ContainsFunc(e.blocks.Ratios, func(d float64) bool { return sign*d <= limit }) {
+		return 1
+	}
+	mean, ok := e.blocks.Estimate(stats.PairedMean, boot)
+	if !ok {
+		return 1
+	}
+	if sign < 0 {
+		mean = mean.Negate()
+	}
+	return mean.PNotAbove(delta)
+}
+
+// confirm gives Improved to what the stage before found faster and this one, whose
+// entries are now, finds faster again: the mirrored rule at level alpha, by Holm over
+// these. In final it takes the place of its evidence of the stage before. The rest
+// stays what that evidence made it, Same, and says that it was not found again.
+func (g *Gate) confirm(final []*entry, now map[string]*entry) (again []*entry) {
+	p := make([]float64, len(g.faster))
+	for i, first := range g.faster {
+		p[i] = math.NaN()
+		if second := now[first.Name]; second != nil && second.ok && second.blocked == "" && !second.decidedEarly() {
+			second.inherit(first)
+			p[i] = second.mirrored()
+		}
+	}
+	for i, adjusted := range stats.Holm(p) {
+		first := g.faster[i]
+		stage := g.last.stages
+		if !(adjusted <= alpha) {
+			first.unconfirmed(fmt.Sprintf("faster in stage %d, but stage %d did not find it again, so that is not confirmed", stage, stage+1))
+			continue
+		}
+		second := now[first.Name]
+		second.result.PBetterAdjusted, second.result.Verdict = gpuprof.Number(adjusted), Improved
+		final[slices.Index(final, first)] = second
+		again = append(again, second)
+	}
+	return again
+}
+
+// unconfirmed passes a metric that may be faster, and says why it is not improved.
+func (e *entry) unconfirmed(why string) { e.result.Verdict, e.result.Reason = Same, why }
