@@ -192,9 +192,9 @@ func (t *turnPairs) enough(out [2][]measure.Turn) bool {
 // same sample of both sides is of neighbouring turns. The first skip turns are
 // left out.
 func perTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, error) {
-	samples, rates := 0, 0
+	samples, stages, rates := 0, 0, 0
 	for _, t := range turns {
-		samples, rates = samples+t.Samples, rates+t.Rates
+		samples, stages, rates = samples+t.Samples, stages+t.Stages, rates+t.Rates
 	}
 	if run.Step.N() != samples || run.Throughput == nil || run.Throughput.Series.N() != rates || len(run.Order) != samples || len(run.Flags) != samples {
 		return nil, fmt.Errorf("its result does not hold the %d samples of its %d turns", samples, len(turns))
@@ -203,10 +203,10 @@ func perTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, er
 	out.Step, out.BareStep, out.ProbedStep, out.EnergyStep, out.Stages = medians(run.Step, turns, skip, samplesOf), nil, nil, nil, nil
 	out.Throughput = &gpuprof.Throughput{Unit: run.Throughput.Unit, Series: medians(run.Throughput.Series, turns, skip, ratesOf)}
 	for _, s := range run.Stages {
-		if s.Parent != "step" || s.Exposed.N() != samples {
+		if s.Parent != "step" || s.Exposed.N() != stages {
 			continue
 		}
-		s.Device, s.Host, s.Exposed = nil, nil, medians(s.Exposed, turns, skip, samplesOf)
+		s.Device, s.Host, s.Exposed = nil, nil, medians(s.Exposed, turns, skip, stagesOf)
 		out.Stages = append(out.Stages, s)
 	}
 	out.Order, out.Flags = nil, nil
@@ -226,6 +226,7 @@ func perTurn(run *gpuprof.Run, turns []measure.Turn, skip int) (*gpuprof.Run, er
 }
 
 func samplesOf(t measure.Turn) int { return t.Samples }
+func stagesOf(t measure.Turn) int  { return t.Stages }
 func ratesOf(t measure.Turn) int   { return t.Rates }
 
 // medians is a series of one process with one sample a turn.

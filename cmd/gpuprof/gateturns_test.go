@@ -40,26 +40,27 @@ bad() {
 	leaves) exit 0 ;;
 	garbles) echo "BenchmarkA 100 1000 ns/op" ;;
 	newer) echo '{"ready":99}' ;;
-	empties) echo '{"turn":{"samples":0,"rates":0,"seconds":1}}' ;;
+	older) echo '{"ready":1}' ;;
+	empties) echo '{"turn":{"samples":0,"stages":0,"rates":0,"seconds":1}}' ;;
 	hangs) read x <never ;;
 	stays) trap "" TERM; while :; do read x <never; done ;;
 	esac
 }
-if [ $at = 0 ]; then bad; else echo '{"ready":1}'; fi
+if [ $at = 0 ]; then bad; else echo '{"ready":2}'; fi
 i=0
 while read line; do
 	i=$((i + 1))
 	echo "$name $line" >>log
 	if [ $i = $at ]; then bad; continue; fi
 	if [ "$line" = end ]; then cat "$name.json"; continue; fi
-	echo '{"turn":{"samples":2,"rates":1,"seconds":0.5}}'
+	echo '{"turn":{"samples":2,"stages":1,"rates":1,"seconds":0.5}}'
 done
 `
 
 const fakeBlocks = warmTurns + leastTurns // turns of a block that take 0.5 s where 1 s is asked for
 
-// figures is the result of a process: two samples a turn, the first of which is
-// times[turn].
+// figures is the result of a process: two samples of the step a turn, and one of the
+// stage, which are times[turn].
 func figures(times []float64) *gpuprof.Run {
 	run := &gpuprof.Run{
 		Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
@@ -76,7 +77,7 @@ func figures(times []float64) *gpuprof.Run {
 	}
 	series := func(x []float64) *gpuprof.Series { return &gpuprof.Series{Unit: "s", Runs: [][]float64{x}} }
 	run.Step, run.Throughput = series(step), &gpuprof.Throughput{Unit: "x/s", Series: series(rates)}
-	run.Stages = []gpuprof.StageResult{{Name: "all", Parent: "step", Exposed: series(step), Device: series(step)}}
+	run.Stages = []gpuprof.StageResult{{Name: "all", Parent: "step", Exposed: series(times), Device: series(times)}}
 	return run
 }
 
@@ -323,6 +324,7 @@ func TestTurnsFallBack(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, now, says string }{
 		{"an older build", "0 refuses", "-1 x", "old cannot take turns with another process, so the sides were measured one process after the other"},
+		{"one whose step has the probe in it", "0 older", "-1 x", "old cannot take turns with another process"},
 		{"a newer protocol", "-1 x", "0 newer", "new cannot take turns"},
 		{"no room for two", "-1 x", "0 full", `new could not start beside the other side's process \(no memory is left\), so`},
 	} {

@@ -171,7 +171,7 @@ func (p *turnProcess) turn(d time.Duration) (measure.Turn, error) {
 	switch {
 	case err != nil:
 		return measure.Turn{}, err
-	case a.Turn == nil || a.Turn.Samples < 1 || a.Turn.Rates < 1 || !(a.Turn.Seconds > 0):
+	case a.Turn == nil || a.Turn.Samples < 1 || a.Turn.Stages < 1 || a.Turn.Rates < 1 || !(a.Turn.Seconds > 0):
 		return measure.Turn{}, p.unexpected()
 	}
 	return *a.Turn, nil

@@ -21,7 +21,7 @@ import (
 
 const (
 	turnsFlag     = "--blocks-on-stdin"
-	turnsProtocol = 1
+	turnsProtocol = 2 // 1 had the stages' probe in the step
 	turnsEnd      = "end"
 )
 

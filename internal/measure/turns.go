@@ -14,7 +14,8 @@ import (
 
 // Turn is what a turn of RunTurns gave: the latest of the result's samples.
 type Turn struct {
-	Samples int     `json:"samples"` // of the step and of every stage
+	Samples int     `json:"samples"` // of the step
+	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
 	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
 }
@@ -26,18 +27,21 @@ type Turn struct {
 // other error of its ends the run as partial. Between turns nothing of the run is
 // at work: a session that works ahead is paused (gpuprof.Pauser).
 //
-// A turn has at least 3 samples, or 1 of steps over 200 ms, and ends early with
-// 500. Each has its stages' times; the steps before them, at least one, warm the caches that the other
-// process has used. The plan's MinTime, MaxTime and Samples say nothing here.
-// There is no telemetry, ladder, energy or ceiling; counters come from a kernel
-// pass after the last turn.
+// A turn has bare blocks, which give samples of the step, and then probed ones,
+// which give those of the stages: at least 3 of either, or 1 where steps are over
+// 200 ms, and 500 at most. What the probe costs is not measured, so it is not known
+// to be within the limit, and is kept out of the step whatever a side's own would
+// cost: both sides' steps must be of one kind. The steps before a turn's samples, at
+// least one, warm the caches that the other process has used. The plan's MinTime,
+// MaxTime and Samples say nothing here. There is no telemetry, ladder, energy or
+// ceiling; counters come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev gpuprof.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {
 	plan.MinTime, plan.MaxTime, plan.Samples = 0, math.MaxInt64, 0
 	if plan.Instruments != nil {
 		plan.Instruments = besideAPeer{plan.Instruments}
 	}
 	r := newRunner(ctx, dev, plan)
-	r.turns, r.least, r.long = true, turnSteps, turnLong
+	r.turns, r.apart, r.least, r.long = true, true, turnSteps, turnLong
 	return r.within(func() error {
 		return r.phases(r.check, r.prepare, r.warmUp, func() error { return r.serve(next) }, r.kernelPass)
 	})
@@ -90,24 +94,42 @@ func (r *runner) rest() error {
 	return nil
 }
 
-// turn measures samples for as long as target, or enough of them. It takes
-// several blocks where steps are tiny: one is as long as its events last.
+// turn measures samples for as long as target, or enough of them: of the step in
+// three quarters of the time, of the stages in the last.
 func (r *runner) turn(target time.Duration) (Turn, error) {
-	samples, rates, began := len(r.samples.step), len(r.samples.rates), events.Now()
-	for left := target; ; left = target - time.Duration(events.Now()-began) {
-		if n := len(r.samples.step) - samples; n >= enoughInTurn || n > 0 && left <= 0 {
-			return Turn{n, len(r.samples.rates) - rates, sec(events.Now() - began)}, nil
+	got, began := r.samples, events.Now()
+	steps, stages, rates := len(got.step), len(got.probed), len(got.rates)
+	until := func(part time.Duration) func() time.Duration {
+		return func() time.Duration { return part - time.Duration(events.Now()-began) }
+	}
+	if err := r.blocks(events.Bare, until(target*3/4), func() int { return len(got.step) - steps }); err != nil || r.ctx.Err() != nil {
+		return Turn{}, err
+	}
+	if err := r.blocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
+		return Turn{}, err
+	}
+	return Turn{len(got.step) - steps, len(got.probed) - stages, len(got.rates) - rates, sec(events.Now() - began)}, nil
+}
+
+// blocks measures blocks of a turn while there is time left, and samples, which have
+// says the number of, are not enough. It takes several where steps are tiny: one is as
+// long as its events last.
+func (r *runner) blocks(pass events.Pass, left func() time.Duration, have func() int) error {
+	for {
+		rest, n := left(), have()
+		if n >= enoughInTurn || n > 0 && rest <= 0 {
+			return nil
 		}
-		b, err := r.runBlock(events.Probed, r.blockSteps(max(left, 0)))
+		b, err := r.runBlock(pass, r.blockSteps(max(rest, 0)))
 		if b != nil { // what was finished counts, also when a step failed
-			r.samples.add(b, r.plan.Mode, math.MaxInt, false)
+			r.samples.add(b, r.plan.Mode, math.MaxInt, r.apart)
 			r.estimate(b)
-			if b.rec != nil && b.last > b.first {
+			if pass == events.Probed && b.rec != nil && b.last > b.first {
 				r.example = b
 			}
 		}
 		if err != nil || r.ctx.Err() != nil {
-			return Turn{}, err
+			return err
 		}
 		r.lead = 0
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,14 +80,14 @@ func TestTurns(t *testing.T) {
 				whole := on(func(d gpuprof.Device) (*gpuprof.Run, error) { return measured(d, p) })
 				next, turns := takeTurns(3, time.Microsecond, func() { idle(t) })
 				run := on(func(d gpuprof.Device) (*gpuprof.Run, error) { return RunTurns(t.Context(), d, p, next) })
-				samples, rates := 0, 0
+				samples, stages, rates := 0, 0, 0
 				for _, turn := range *turns {
-					if turn.Samples < turnSteps || turn.Rates < 1 || turn.Seconds <= 0 {
+					if turn.Samples < turnSteps || turn.Stages < turnSteps || turn.Rates < 1 || turn.Seconds <= 0 {
 						t.Errorf("a turn gave %+v", turn)
 					}
-					samples, rates = samples+turn.Samples, rates+turn.Rates
+					samples, stages, rates = samples+turn.Samples, stages+turn.Stages, rates+turn.Rates
 				}
-				if len(*turns) != 3 || run.Step.N() != samples || run.Throughput.Series.N() != rates || len(run.Order) != samples || len(run.Flags) != samples {
+				if len(*turns) != 3 || run.ProbedStep.N() != stages || run.Step.N() != samples || run.Throughput.Series.N() != rates || len(run.Order) != samples || len(run.Flags) != samples {
 					t.Errorf("%v, %d samples, %d rates, %d in order", *turns, run.Step.N(), run.Throughput.Series.N(), len(run.Order))
 				}
 				addsUp(t, run)
@@ -145,8 +146,83 @@ func TestTurnsOfWhatWorksAhead(t *testing.T) {
 		t.Fatalf("paused %d times for 3 turns", len(w.sess.atPause))
 	}
 	for i, turn := range *turns {
-		if ran, tail := w.sess.atPause[i+1]-w.sess.atPause[i], w.sess.Depth()-1; ran != 7+turn.Samples+tail {
-			t.Errorf("turn %d ran %d steps for %d samples", i, ran, turn.Samples)
+		ran, depth := w.sess.atPause[i+1]-w.sess.atPause[i], w.sess.Depth()-1
+		if ran != 7+turn.Samples+depth+depth+turn.Stages+depth {
+			t.Errorf("turn %d ran %d steps for %+v", i, ran, turn)
+		}
+	}
+}
+
+// probes is a workload that notes of each step whether a span of it was recorded.
+type probes struct {
+	gpuprof.Workload
+	sess *probesSession
+}
+
+type probesSession struct {
+	gpuprof.Session
+	probed []bool
+}
+
+func (f probes) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (s gpuprof.Session, err error) {
+	f.sess.Session, err = f.Workload.Open(ctx, d, c)
+	return f.sess, err
+}
+
+func (s *probesSession) Step(i int, p gpuprof.Probe) error {
+	s.probed = append(s.probed, false)
+	return s.Session.Step(i, notedProbe{p, s})
+}
+
+type notedProbe struct {
+	gpuprof.Probe
+	s *probesSession
+}
+
+func (p notedProbe) Begin(stage int, s gpuprof.Stream) int {
+	span := p.Probe.Begin(stage, s)
+	p.s.probed[len(p.s.probed)-1] = p.s.probed[len(p.s.probed)-1] || span >= 0
+	return span
+}
+
+// The step's samples are of steps without the stages' probe, on either device, in
+// every turn alike; the stages' are of the others.
+func TestTurnsKeepTheProbeOutOfTheStep(t *testing.T) {
+	for _, kind := range []string{"host", "cuda"} {
+		for _, each := range []time.Duration{time.Nanosecond, 20 * time.Millisecond} {
+			p := planOf(t, workloadsByName()[0])
+			w := probes{p.Workload, new(probesSession)}
+			p.Workload = w
+			dev, end := openHost(t), func() {}
+			if kind == "cuda" {
+				d, lib := simulated(t, true)
+				dev, end = quick{d}, func() { closes(t, d, lib) }
+			}
+			var ends []int // steps there had been when a turn was asked for
+			next, turns := takeTurns(4, each, func() { ends = append(ends, len(w.sess.probed)) })
+			run, err := RunTurns(t.Context(), dev, p, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end()
+			steps, stages := 0, 0
+			for i, turn := range *turns {
+				ran := w.sess.probed[ends[i]:ends[i+1]]
+				bare := slices.Index(ran, true)
+				if bare < 0 || slices.Contains(ran[bare:], false) {
+					t.Fatalf("%s: the steps of a turn were probed so: %v", kind, ran)
+				}
+				// A block has steps before its samples and after, the turn's first at least one.
+				around := w.sess.Depth() - 1
+				if bare != turn.Samples+2*around*turn.Rates+max(0, 1-around) || len(ran)-bare < turn.Stages+2*around || turn.Stages < turnSteps {
+					t.Errorf("%s: %d bare steps and %d probed ones gave %+v", kind, bare, len(ran)-bare, turn)
+				}
+				steps, stages = steps+turn.Samples, stages+turn.Stages
+			}
+			if run.Step.N() != steps || run.ProbedStep.N() != stages || run.Stages[0].Exposed.N() != stages || len(*turns) != 4 {
+				t.Errorf("%s: %d samples of the step, %d of the stages; the turns gave %+v", kind, run.Step.N(), run.ProbedStep.N(), *turns)
+			}
+			addsUp(t, run)
 		}
 	}
 }
