@@ -16,9 +16,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
-// small are sizes that the simulated driver gets through in a moment.
+// small are sizes that the simulated driver, and a session under the race detector,
+// get through in a moment.
 var small = map[string][]string{
-	"e3nn":    {"batch=4", "edges=40"},
+	"e3nn":    {"batch=4", "edges=40", "mul=2", "lmax=1"},
 	"gruflow": {"flows=20", "hidden=12", "input=9", "depth=5", "layers=2"},
 	"collate": {"batch=4", "probes=6", "epoch=8", "consume=2"},
 }
