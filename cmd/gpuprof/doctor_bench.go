@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,14 +8,13 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
@@ -194,9 +192,7 @@ func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	if err != nil {
 		return failedCard(uuid, fmt.Errorf("finding gpuprof's own program: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", err, uuid))
 	}
-	cmd := exec.CommandContext(ctx, exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet")
-	cmd.Args[0] = os.Args[0]
-	return benchBy(cmd, uuid)
+	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
 
 func failedCard(uuid string, err error) []health.Card {
@@ -204,19 +200,15 @@ func failedCard(uuid string, err error) []health.Card {
 }
 
 // benchBy runs the command that measures what it sees of uuid.
-func benchBy(cmd *exec.Cmd, uuid string) []health.Card {
-	cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES="+uuid)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopDelay
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	runErr := cmd.Run()
-	cards, err := cardsOf(stdout.Bytes(), uuid)
+func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card {
+	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+uuid)
+	out, words, runErr := cmd.Run(ctx)
+	cards, err := cardsOf(out, uuid)
 	if err == nil {
 		return cards
 	}
 	if runErr != nil {
-		err = processError(runErr, stderr.String())
+		err = processError(runErr, words)
 	}
 	return failedCard(uuid, err)
 }

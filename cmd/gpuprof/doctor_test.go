@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
@@ -203,7 +204,7 @@ func TestBenchElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := fmt.Sprintf("test \"$CUDA_VISIBLE_DEVICES\" = %s || exit 99; cat <<'END'\n%s\nEND\necho '%s' >&2; exit %d", slice, c.prints, c.complains, c.code)
-			cards := benchBy(exec.CommandContext(t.Context(), "sh", "-c", script), slice)
+			cards := benchBy(t.Context(), child.Command{Args: []string{"sh", "-c", script}}, slice)
 			if len(cards) != 1 || cards[0].Device != slice || !strings.Contains(cards[0].Error, c.fails) || (cards[0].Err == nil) != (c.fails == "") {
 				t.Fatalf("%+v", cards)
 			}

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
@@ -34,6 +33,10 @@ type side struct {
 type processPairs struct {
 	run   children
 	sides [2]side
+	// patience is how long the next process may take.
+	patience func() time.Duration
+	longest  time.Duration // that any took
+	budget   time.Duration // for messages
 	// recorded: the command prints no result, and is run under gpuprof run --.
 	recorded bool
 }
@@ -44,16 +47,11 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	if err != nil {
 		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
 	}
-	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	room, err := child.NewScratch(run.app.ctx, "gate")
 	if err != nil {
 		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
 	}
-	undo := []func(){func() { _ = os.RemoveAll(scratch) }}
-	done = func() {
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
-		}
-	}
+	scratch, done := room.Dir, room.Close
 	defer func() {
 		if err != nil {
 			done()
@@ -72,9 +70,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 		return out, done, err
 	}
 	tree := filepath.Join(scratch, "tree")
-	remove, err := run.worktree(top, c.Against, tree)
-	undo = append(undo, remove)
-	if err != nil {
+	if err = run.worktree(room, top, c.Against, tree); err != nil {
 		return out, done, err
 	}
 	c.alsoProgram(run.app)
@@ -203,26 +199,15 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	if m.recorded {
 		return m.record(s)
 	}
-	if s.file != "" {
-		// What an earlier process left must not pass for this one's.
-		if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w; give --result a file that can be written", s.name, err)
-		}
+	if err := clearResult(s); err != nil {
+		return nil, err
 	}
-	out, err := m.run.capture(s.dir, s.args...)
-	if errors.Is(err, errInterrupted) {
-		return nil, interruptedGate(s)
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && s.own && exit.ExitCode() == exitUsage {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
+	out, err := m.bounded(s, s.args...)
+	if err == nil && s.file != "" {
+		out, err = readLeft(s)
 	}
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", s.name, s.args[0], err)
-	}
-	if s.file != "" {
-		if out, err = os.ReadFile(s.file); err != nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
-		}
+		return nil, m.failed(s, err)
 	}
 	if s.file == "" && !s.own && !results.Known(out) {
 		m.announce(s)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -118,14 +119,14 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 	if c.Build != "" {
 		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs; leave it out")
 	}
-	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	room, err := child.NewScratch(run.app.ctx, "gate")
 	if err != nil {
 		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
 	}
-	done = func() { _ = os.RemoveAll(scratch) }
+	done = room.Close
 	exe, err := os.Executable()
 	if err == nil {
-		out, err = c.workloadSides(exe, exe, scratch)
+		out, err = c.workloadSides(exe, exe, room.Dir)
 	}
 	if err != nil {
 		done()

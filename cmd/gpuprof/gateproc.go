@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
-	"syscall"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -60,27 +58,21 @@ func (c children) command(dir string, args ...string) error {
 
 // capture runs a program for what it prints.
 func (c children) capture(dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(c.app.ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = dir, child.Environ()
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopDelay
-	var out, words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &words
-	err := cmd.Start()
-	if err == nil {
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case err = <-ended:
-		case <-c.hurry:
-			_ = cmd.Process.Kill() // it may have ended just now
-			return nil, errInterrupted
-		}
-	}
-	if c.app.ctx.Err() != nil {
+	return c.within(0, dir, args...)
+}
+
+// within runs a program for what it prints, and ends it after a limit, 0 for none.
+func (c children) within(limit time.Duration, dir string, args ...string) ([]byte, error) {
+	out, words, err := child.Command{Args: args, Dir: dir, Limit: limit, Hurry: c.hurry}.Run(c.app.ctx)
+	switch {
+	case c.app.ctx.Err() != nil || errors.Is(err, child.ErrHurried):
 		return nil, errInterrupted
+	case errors.Is(err, child.ErrLong):
+		return nil, fmt.Errorf("%w after %s", err, limit.Round(100*time.Millisecond))
+	case errors.Is(err, child.ErrMuch):
+		return nil, fmt.Errorf("%w: %d MiB of standard output are read at most", err, child.MostOutput>>20)
 	}
-	return out.Bytes(), withWords(err, words.String())
+	return out, withWords(err, words)
 }
 
 // withWords adds to how a program ended the last of what it said.
@@ -129,25 +121,55 @@ func (c children) unchanged(top, ref string) bool {
 	return err == nil && len(changes) == 0
 }
 
-// worktree checks a revision of the repository at top out into dir. remove is
-// to be called also after an error: an interrupted git may have left something.
-func (c children) worktree(top, ref, dir string) (remove func(), err error) {
+// worktree checks a revision of the repository at top out into dir, which is in
+// the scratch folder, whose end removes it.
+func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
+	if strings.HasPrefix(ref, "-") { // git would take that for a flag
+		return noRevision(ref, top, nil)
+	}
 	commit, err := c.capture(top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
 	if errors.Is(err, errInterrupted) {
-		return func() {}, err
+		return err
 	}
-	if err != nil || strings.HasPrefix(ref, "-") { // git would take that for a flag
-		return func() {}, noRevision(ref, top, err)
+	if err != nil {
+		return noRevision(ref, top, err)
 	}
-	remove = func() {
-		cmd := exec.CommandContext(context.WithoutCancel(c.app.ctx), "git", "worktree", "remove", "--force", "--force", dir)
-		cmd.Dir, cmd.Env = top, child.Environ()
-		// A Ctrl-C of the terminal goes to the whole group.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		_ = cmd.Run() // what cannot be removed, git worktree prune removes
+	if err := scratch.Tree(top, dir); err != nil {
+		return fmt.Errorf("noting the checkout %s: %w; check TMPDIR", dir, err)
 	}
 	if err := c.command(top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
-		return remove, gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
+		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
 	}
-	return remove, nil
+	return c.submodules(top, dir)
+}
+
+// submodules fills the checkout's submodules from those of the present one, as they
+// were at the checkout's revision. What is not there now stays empty in both.
+func (c children) submodules(top, tree string) error {
+	list, err := c.capture(tree, "git", "ls-files", "-z", "--stage")
+	if err != nil {
+		return gpuprof.Errorf(gpuprof.ErrInput, "listing the submodules of %s: %w", tree, err)
+	}
+	for entry := range strings.SplitSeq(string(list), "\x00") {
+		about, path, _ := strings.Cut(entry, "\t")
+		f := strings.Fields(about)
+		if len(f) != 3 || f[0] != "160000" {
+			continue
+		}
+		from, to := filepath.Join(top, path), filepath.Join(tree, path)
+		if _, err := os.Lstat(filepath.Join(from, ".git")); err != nil {
+			continue
+		}
+		err := c.command(top, "git", "clone", "--quiet", "--shared", "--no-checkout", "--", from, to)
+		if err == nil {
+			err = c.command(to, "git", "checkout", "--quiet", "--detach", f[1])
+		}
+		if err != nil {
+			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w; fetch that commit with git -C %s fetch", path, f[1], err, path)
+		}
+		if err := c.submodules(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 )
@@ -20,20 +21,18 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding gpuprof's own program: %w", err)
 	}
-	scratch, err := os.MkdirTemp("", "gpuprof-gate-")
+	scratch, err := child.NewScratch(m.run.app.ctx, "gate")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the recording: %w; check TMPDIR", err)
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	into := filepath.Join(scratch, "recording")
-	_, err = m.run.capture(s.dir, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
+	defer scratch.Close()
+	into := filepath.Join(scratch.Dir, "recording")
+	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
-	case errors.Is(err, errInterrupted):
-		return nil, interruptedGate(s)
 	case ended:
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d; run gpuprof run -- %s to see why", s.name, s.args[0], exit.ExitCode(), s.args[0])
 	case err != nil:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", s.name, err)
+		return nil, m.failed(s, err)
 	}
 	analysis := filepath.Join(into, "analysis.json")
 	if _, err := os.Stat(analysis); err != nil {

@@ -44,7 +44,9 @@ type turnPairs struct {
 
 // source is how the blocks of two sides are measured.
 func (c *gateCmd) source(run children, sides [2]side, seed uint64) blockSource {
-	apart := &processPairs{run: run, sides: sides}
+	began := time.Now()
+	apart := &processPairs{run: run, sides: sides, budget: c.Budget}
+	apart.patience = func() time.Duration { return limitOf(c.Budget, time.Since(began), apart.longest) }
 	if sides[0].turns == nil {
 		return apart
 	}
@@ -115,7 +117,7 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 			return b, err
 		}
 		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
-			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see what is wrong with it", p.name, err, p.cmd.Path)
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see what is wrong with it", p.name, err, p.path())
 		}
 		if results[i], err = compare.FromRun(run); err != nil {
 			return b, err
@@ -146,7 +148,7 @@ func (t *turnPairs) ready(p *turnProcess, beside bool) error {
 	case err == nil || dead != nil && dead.code() == exitUsage:
 		why, fix = "cannot take turns with another process", "give --against a newer revision"
 	case beside && dead != nil && dead.code() == exitFailed:
-		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(sentenceOf(p.words.String()), "gpuprof: ")+")", "leave room on the device for two processes"
+		why, fix = "could not start beside the other side's process ("+strings.TrimPrefix(sentenceOf(p.proc.Words()), "gpuprof: ")+")", "leave room on the device for two processes"
 	default:
 		return err
 	}

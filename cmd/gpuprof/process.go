@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,32 +11,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
-
-// stopDelay is how long an interrupted process may take to save its run.
-const stopDelay = 15 * time.Second
 
 // measureProcesses measures one point of the sweep in several processes, one
 // after the other, and merges what they measured. A process that fails does
 // not take the others' samples with it; a failed check ends the series, since
 // every process would fail it.
 func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, error) {
-	dir, err := os.MkdirTemp("", "gpuprof-runs-")
+	scratch, err := child.NewScratch(s.app.ctx, "runs")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the processes' results: %w; check TMPDIR", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary folder harms nobody
+	defer scratch.Close()
 	var runs []*gpuprof.Run
 	var errs []error
 	for k := range s.Runs {
 		bar.show(measure.Progress{Phase: "process", Done: float64(k), Total: float64(s.Runs)})
-		run, err := s.oneProcess(point, filepath.Join(dir, strconv.Itoa(k)+".json"))
+		run, err := s.oneProcess(point, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("process %d of %d: %w", k+1, s.Runs, err))
 		}
@@ -75,17 +70,11 @@ func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding gpuprof's own program: %w; use --runs 1", err)
 	}
-	cmd := exec.CommandContext(s.app.ctx, exe, s.processArgs(point, file)...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopDelay
-	var errText bytes.Buffer
-	cmd.Stderr = &errText
-	runErr := cmd.Run()
+	_, words, runErr := child.Command{Args: append([]string{exe}, s.processArgs(point, file)...), Name: os.Args[0]}.Run(s.app.ctx)
 	if s.app.ctx.Err() != nil {
 		runErr = errInterrupted
 	} else if runErr != nil {
-		runErr = processError(runErr, errText.String())
+		runErr = processError(runErr, words)
 	}
 	if _, err := os.Stat(file); err != nil {
 		return nil, runErr

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -19,18 +17,19 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // inFolder gives use a folder for a process's result.
-func inFolder(use func(dir string) error) error {
-	dir, err := os.MkdirTemp("", "gpuprof-tune-")
+func inFolder(ctx context.Context, use func(dir string) error) error {
+	scratch, err := child.NewScratch(ctx, "tune")
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w; check TMPDIR", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary folder harms nobody
-	return use(dir)
+	defer scratch.Close()
+	return use(scratch.Dir)
 }
 
 // fresh compares two settings by paired blocks in a process of its own: this
@@ -40,16 +39,11 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 	if err != nil {
 		return nil, fmt.Errorf("finding gpuprof's own program: %w; start it by its path", err)
 	}
-	err = inFolder(func(dir string) error {
+	err = inFolder(ctx, func(dir string) error {
 		file := filepath.Join(dir, "pair.json")
-		cmd := exec.CommandContext(ctx, exe, t.pairArgs(a, b, l, file)...)
-		cmd.Args[0] = os.Args[0]
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		cmd.WaitDelay = stopDelay
-		var errText bytes.Buffer
-		cmd.Stderr = &errText
-		if err := cmd.Run(); err != nil {
-			return processError(err, errText.String())
+		_, words, err := child.Command{Args: append([]string{exe}, t.pairArgs(a, b, l, file)...), Name: os.Args[0]}.Run(ctx)
+		if err != nil {
+			return processError(err, words)
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -151,7 +145,7 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 
 // whole measures one setting by running this program again, as run --runs does.
 func (t *tuning) whole(ctx context.Context, w gpuprof.Workload, preset string, set gpuprof.Settings, limit time.Duration) (run *gpuprof.Run, err error) {
-	err = inFolder(func(dir string) error {
+	err = inFolder(ctx, func(dir string) error {
 		a := *t.app
 		a.ctx = ctx
 		s := &session{

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+)
+
+// leastLimit is how long a process of a side may take however small the budget: the
+// first block is measured in any case.
+const leastLimit = 10 * time.Second
+
+// limitOf is how long the next process may take: the rest of the budget and the
+// fifth that blocks may exceed it by, and three times what one took so far.
+func limitOf(budget, spent, longest time.Duration) time.Duration {
+	return max(budget+budget/5-spent, 3*longest, leastLimit)
+}
+
+// bounded runs a program of a side for what it prints.
+func (m *processPairs) bounded(s side, args ...string) ([]byte, error) {
+	began := time.Now()
+	out, err := m.run.within(m.patience(), s.dir, args...)
+	m.longest = max(m.longest, time.Since(began))
+	return out, err
+}
+
+// failed is the error of a side's process.
+func (m *processPairs) failed(s side, err error) error {
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return interruptedGate(s)
+	case errors.Is(err, child.ErrLong):
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s: %w; run it by itself to see why, or give more than --budget %s", s.name, s.args[0], err, m.budget)
+	case ended && s.own && exit.ExitCode() == exitUsage:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
+	case errors.Is(err, gpuprof.ErrInput):
+		return err
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", s.name, s.args[0], err)
+}
+
+// clearResult removes what an earlier process left: it must not pass for the next
+// one's. A pipe or a device is not the gate's to remove.
+func clearResult(s side) error {
+	if s.file == "" {
+		return nil
+	}
+	info, err := os.Stat(s.file)
+	if err == nil && !info.Mode().IsRegular() {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: the --result %s is a folder, a pipe or a device; give a plain file", s.name, s.file)
+	}
+	if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w; give --result a file that can be written", s.name, err)
+	}
+	return nil
+}
+
+// readLeft reads the result that a process left. What is no plain file is refused
+// without waiting for whoever might write to it.
+func readLeft(s side) ([]byte, error) {
+	f, err := os.OpenFile(s.file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left no result: %w", s.name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left %s, which is a folder, a pipe or a device and no result; have it write a plain file", s.name, s.file)
+	}
+	out, err := io.ReadAll(io.LimitReader(f, child.MostOutput+1))
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: reading its result: %w", s.name, err)
+	}
+	if len(out) > child.MostOutput {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its result %s is larger than %d MiB, which is the most that is read; have it write less", s.name, s.file, child.MostOutput>>20)
+	}
+	return out, nil
+}
