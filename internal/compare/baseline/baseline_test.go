@@ -366,17 +366,21 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostToAnotherProcess: a file that changed after it was read is
+// TestNothingIsLostToAnotherProgram: a file that changed after it was read is
 // not overwritten, and no temporary file stays behind.
-func TestNothingIsLostToAnotherProcess(t *testing.T) {
+func TestNothingIsLostToAnotherProgram(t *testing.T) {
 	s := Open(t.TempDir())
 	add(t, s, 0, run(6, 10, 0))
-	plan, err := s.plan([]*gpuprof.Run{run(6, 10, 1)}, from, 20)
+	sessions, err := newSessions([]*gpuprof.Run{run(6, 10, 1)}, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.plan(sessions, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	add(t, s, 0, run(6, 10, 2))
-	if err := s.write(plan[0]); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "another process") {
+	if err := s.write(plan[0]); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "another program") {
 		t.Error(err)
 	}
 	entries, err := os.ReadDir(filepath.Join(s.Path(), "example-cpu-8-cores"))

@@ -3,7 +3,6 @@ package baseline
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -11,10 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
 // local is the folder of baselines that a project keeps with its source.
@@ -49,172 +46,20 @@ func dataDir(getenv func(string) string, system string) string {
 	return filepath.Join(home, ".local", "share")
 }
 
-// Store is a folder of baselines.
-type Store struct{ dir string }
+// Store is a folder of baselines. Any number of processes may read and change it
+// at the same time: readers see whole files, and changes wait for one another.
+type Store struct {
+	dir  string
+	lock locker
+	// between, where it is set, is called between reading, writing and replacing a file.
+	between func()
+}
 
 // Open is the store in a folder, which need not be there yet.
-func Open(dir string) *Store { return &Store{dir: dir} }
+func Open(dir string) *Store { return &Store{dir: dir, lock: lockFolder} }
 
 // Path is the store's folder.
 func (s *Store) Path() string { return s.dir }
-
-// Provenance is where sessions come from.
-type Provenance struct {
-	Now     time.Time
-	Machine string // as its owner calls it
-	Command string // what measured
-	Tool    gpuprof.Tool
-}
-
-// Added says what became of one run.
-type Added struct {
-	Name     string // of the baseline
-	Path     string
-	Sessions int // in it now
-	Dropped  int // pruned
-}
-
-// Add puts runs into the baselines that fit them, each a session, and keeps
-// the latest keep sessions of every file (0 is DefaultKeep). A run that must
-// not become a baseline (partial, invalid, simulated) is ErrInput, and then
-// nothing is written. Runs of too few processes are taken, with a warning, and
-// so are those that differ from the other sessions in what must agree.
-func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
-	if keep < 0 {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept; give 1 or more", keep)
-	}
-	if keep == 0 {
-		keep = DefaultKeep
-	}
-	if len(runs) == 0 {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
-	}
-	files, err := s.plan(runs, p, keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	var out []Added
-	warnings := fewProcesses(runs)
-	for _, f := range files {
-		f.file.Tool = p.Tool
-		if err := s.write(f); err != nil {
-			return out, nil, err
-		}
-		warnings = append(warnings, f.file.mixed()...)
-		out = append(out, Added{f.file.Name, f.file.Path, len(f.file.Sessions), f.before + f.added - len(f.file.Sessions)})
-	}
-	return out, warnings, nil
-}
-
-func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
-	var out []gpuprof.Warning
-	for _, r := range runs {
-		if n := processes(r.Step); n < compare.MinRuns {
-			out = append(out, gpuprof.Warning{
-				Code: "few-processes",
-				Text: fmt.Sprintf("the run of %s has %d processes; a verdict needs %d, because the samples of one process are not independent", FingerprintOf(r), n, compare.MinRuns),
-				Fix:  fmt.Sprintf("measure with --runs %d", compare.MinRuns),
-			})
-		}
-	}
-	return out
-}
-
-// mixed warns of sessions that differ in what a gate wants to agree. They share a
-// file on purpose, since a driver is updated and a knob's default changes; but as
-// long as both are in it there is no verdict, whatever is judged.
-func (b *Baseline) mixed() []gpuprof.Warning {
-	values := map[string]string{}
-	var differ []string
-	note := func(field, value string) {
-		if old, ok := values[field]; ok && old != value && !slices.Contains(differ, field) {
-			differ = append(differ, field)
-		}
-		values[field] = value
-	}
-	for i := range b.Sessions {
-		for k, v := range b.Sessions[i].Env {
-			note(k, v)
-		}
-		for k, v := range b.Sessions[i].Knobs {
-			note(k, v.Value)
-		}
-	}
-	if len(differ) == 0 {
-		return nil
-	}
-	slices.Sort(differ)
-	return []gpuprof.Warning{{
-		Code: "mixed-sessions",
-		Text: fmt.Sprintf("the sessions of %s differ in %s, and no gate against them gives a verdict", b.Name, strings.Join(differ, ", ")),
-		Fix:  "keep what differs in a folder of its own (--dir), or remove the baseline with gpuprof baseline rm and add what belongs together",
-	}}
-}
-
-// change is a file as it is to be written.
-type change struct {
-	file          *Baseline
-	before, added int
-	was           fs.FileInfo // nil for a new file
-}
-
-// plan makes every change in memory first, so that a run that is refused
-// leaves nothing half done.
-func (s *Store) plan(runs []*gpuprof.Run, p Provenance, keep int) ([]*change, error) {
-	var out []*change
-	for _, r := range runs {
-		if r == nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
-		}
-		session, err := newSession(r, p)
-		if err != nil {
-			return nil, err
-		}
-		f := FingerprintOf(r)
-		i := slices.IndexFunc(out, func(c *change) bool { return c.file.Fingerprint.Equal(f) })
-		if i < 0 {
-			c, err := s.open(f, out)
-			if err != nil {
-				return nil, err
-			}
-			i, out = len(out), append(out, c)
-		}
-		if err := out[i].file.add(session, keep); err != nil {
-			return nil, err
-		}
-		out[i].added++
-	}
-	return out, nil
-}
-
-// open is the file of a fingerprint, or a new one under a name that is free.
-func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
-	taken := func(name string) bool {
-		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })
-	}
-	plain := path.Join(slug(f.Device), f.stem())
-	for _, name := range []string{plain, plain + "-" + f.hash()} {
-		if taken(name) {
-			continue
-		}
-		file := s.file(name)
-		info, err := os.Stat(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return &change{file: &Baseline{Version: SchemaVersion, Kind: kind, Fingerprint: f, Name: name, Path: file}}, nil
-		}
-		if err != nil {
-			return nil, cannot("reading", file, err)
-		}
-		b, err := s.load(name)
-		if err != nil {
-			return nil, err
-		}
-		if b.Fingerprint.Equal(f) {
-			return &change{file: b, before: len(b.Sessions), was: info}, nil
-		}
-	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name; remove it with gpuprof baseline rm", f, s.file(plain+"-"+f.hash()))
-}
 
 func (s *Store) file(name string) string {
 	return filepath.Join(s.dir, filepath.FromSlash(name)+".json")
@@ -268,6 +113,9 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 			if errors.Is(err, fs.ErrNotExist) && file == s.dir {
 				return nil // nothing was added yet
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // its last baseline was removed meanwhile
+			}
 			broken = append(broken, cannot("reading", file, err))
 			return nil
 		}
@@ -277,6 +125,9 @@ func (s *Store) List() (all []*Baseline, broken []error) {
 		}
 		b, err := s.load(strings.TrimSuffix(filepath.ToSlash(rel), ".json"))
 		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) && d.Type()&fs.ModeSymlink == 0 {
+				return nil // removed meanwhile; a link to nothing is an error
+			}
 			broken = append(broken, err)
 			return nil
 		}
@@ -335,6 +186,19 @@ func either(bs []*Baseline) string {
 // it was the last one in it. It returns the file. ErrUsage when there is none.
 func (s *Store) Remove(name string) (string, error) {
 	want := strings.TrimSuffix(filepath.ToSlash(name), ".json")
+	if _, err := os.Stat(s.dir); err != nil {
+		_, err = s.Show(name) // nothing was added yet, and there is no folder to lock
+		return "", err
+	}
+	var file string
+	err := s.locked(func() (err error) {
+		file, err = s.remove(name, want)
+		return err
+	})
+	return file, err
+}
+
+func (s *Store) remove(name, want string) (string, error) {
 	file := s.file(want)
 	_, err := os.Lstat(file)
 	if err != nil || !filepath.IsLocal(filepath.FromSlash(want)) || path.Clean(want) != want || strings.Count(want, "/") != 1 {

@@ -9,14 +9,15 @@ import (
 )
 
 // write replaces a file whole or not at all: into a temporary file beside it,
-// flushed, renamed. A file that changed since it was read is left alone,
-// because what another process added would be lost.
+// flushed, renamed. The caller holds the lock; a file that changed all the same
+// (an editor, a checkout) is left alone, because what is in it now would be lost.
 func (s *Store) write(c *change) error {
 	b := c.file
 	text, err := b.encode()
 	if err != nil {
 		return err
 	}
+	s.pause()
 	dir := filepath.Dir(b.Path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return cannot("writing", b.Path, err)
@@ -31,13 +32,21 @@ func (s *Store) write(c *change) error {
 	if err != nil {
 		return cannot("writing", b.Path, err)
 	}
+	s.pause()
 	now, statErr := os.Stat(b.Path)
 	same := c.was == nil && statErr != nil || c.was != nil && statErr == nil && os.SameFile(c.was, now) && c.was.ModTime().Equal(now.ModTime()) && c.was.Size() == now.Size()
 	if !same {
-		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another process changed it meanwhile; add the runs again", b.Path)
+		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another program changed it meanwhile; add the runs again", b.Path)
 	}
+	s.pause()
 	if err := os.Rename(tmp.Name(), b.Path); err != nil {
 		return cannot("writing", b.Path, err)
 	}
 	return nil
+}
+
+func (s *Store) pause() {
+	if s.between != nil {
+		s.between()
+	}
 }

@@ -1,0 +1,201 @@
+package baseline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// Provenance is where sessions come from.
+type Provenance struct {
+	Now     time.Time
+	Machine string // as its owner calls it
+	Command string // what measured
+	Tool    gpuprof.Tool
+}
+
+// Added says what became of one run.
+type Added struct {
+	Name     string // of the baseline
+	Path     string
+	Sessions int // in it now
+	Dropped  int // pruned
+}
+
+// Add puts runs into the baselines that fit them, each a session, and keeps
+// the latest keep sessions of every file (0 is DefaultKeep). A run that must
+// not become a baseline (partial, invalid, simulated) is ErrInput, and then
+// nothing is written. Runs of too few processes are taken, with a warning, and
+// so are those that differ from the other sessions in what must agree.
+func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
+	if keep < 0 {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept; give 1 or more", keep)
+	}
+	if keep == 0 {
+		keep = DefaultKeep
+	}
+	if len(runs) == 0 {
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
+	}
+	sessions, err := newSessions(runs, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return nil, nil, cannot("writing", s.dir, err)
+	}
+	var out []Added
+	warnings := fewProcesses(runs)
+	err = s.locked(func() error {
+		files, err := s.plan(sessions, keep)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			f.file.Tool = p.Tool
+			if err := s.write(f); err != nil {
+				return err
+			}
+			warnings = append(warnings, f.file.mixed()...)
+			out = append(out, Added{f.file.Name, f.file.Path, len(f.file.Sessions), f.before + f.added - len(f.file.Sessions)})
+		}
+		return nil
+	})
+	if err != nil {
+		return out, nil, err
+	}
+	return out, warnings, nil
+}
+
+// fitting is a session and the fingerprint of its run.
+type fitting struct {
+	Fingerprint
+	session Session
+}
+
+// newSessions makes the sessions of all runs, or refuses all of them.
+func newSessions(runs []*gpuprof.Run, p Provenance) ([]fitting, error) {
+	var out []fitting
+	for _, r := range runs {
+		if r == nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
+		}
+		session, err := newSession(r, p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fitting{FingerprintOf(r), session})
+	}
+	return out, nil
+}
+
+func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
+	var out []gpuprof.Warning
+	for _, r := range runs {
+		if n := processes(r.Step); n < compare.MinRuns {
+			out = append(out, gpuprof.Warning{
+				Code: "few-processes",
+				Text: fmt.Sprintf("the run of %s has %d processes; a verdict needs %d, because the samples of one process are not independent", FingerprintOf(r), n, compare.MinRuns),
+				Fix:  fmt.Sprintf("measure with --runs %d", compare.MinRuns),
+			})
+		}
+	}
+	return out
+}
+
+// mixed warns of sessions that differ in what a gate wants to agree. They share a
+// file on purpose, since a driver is updated and a knob's default changes; but as
+// long as both are in it there is no verdict, whatever is judged.
+func (b *Baseline) mixed() []gpuprof.Warning {
+	values := map[string]string{}
+	var differ []string
+	note := func(field, value string) {
+		if old, ok := values[field]; ok && old != value && !slices.Contains(differ, field) {
+			differ = append(differ, field)
+		}
+		values[field] = value
+	}
+	for i := range b.Sessions {
+		for k, v := range b.Sessions[i].Env {
+			note(k, v)
+		}
+		for k, v := range b.Sessions[i].Knobs {
+			note(k, v.Value)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	slices.Sort(differ)
+	return []gpuprof.Warning{{
+		Code: "mixed-sessions",
+		Text: fmt.Sprintf("the sessions of %s differ in %s, and no gate against them gives a verdict", b.Name, strings.Join(differ, ", ")),
+		Fix:  "keep what differs in a folder of its own (--dir), or remove the baseline with gpuprof baseline rm and add what belongs together",
+	}}
+}
+
+// change is a file as it is to be written.
+type change struct {
+	file          *Baseline
+	before, added int
+	was           fs.FileInfo // nil for a new file
+}
+
+// plan makes every change in memory first, so that a run that is refused
+// leaves nothing half done.
+func (s *Store) plan(sessions []fitting, keep int) ([]*change, error) {
+	var out []*change
+	for _, x := range sessions {
+		f := x.Fingerprint
+		i := slices.IndexFunc(out, func(c *change) bool { return c.file.Fingerprint.Equal(f) })
+		if i < 0 {
+			c, err := s.open(f, out)
+			if err != nil {
+				return nil, err
+			}
+			i, out = len(out), append(out, c)
+		}
+		if err := out[i].file.add(x.session, keep); err != nil {
+			return nil, err
+		}
+		out[i].added++
+	}
+	return out, nil
+}
+
+// open is the file of a fingerprint, or a new one under a name that is free.
+func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
+	taken := func(name string) bool {
+		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })
+	}
+	plain := path.Join(slug(f.Device), f.stem())
+	for _, name := range []string{plain, plain + "-" + f.hash()} {
+		if taken(name) {
+			continue
+		}
+		file := s.file(name)
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &change{file: &Baseline{Version: SchemaVersion, Kind: kind, Fingerprint: f, Name: name, Path: file}}, nil
+		}
+		if err != nil {
+			return nil, cannot("reading", file, err)
+		}
+		b, err := s.load(name)
+		if err != nil {
+			return nil, err
+		}
+		if b.Fingerprint.Equal(f) {
+			return &change{file: b, before: len(b.Sessions), was: info}, nil
+		}
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name; remove it with gpuprof baseline rm", f, s.file(plain+"-"+f.hash()))
+}

@@ -1,0 +1,44 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package baseline
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// systemLock waits for the lock of the folder itself, so that no file stays
+// behind in what is under version control.
+func systemLock(dir string) (*os.File, error) {
+	for {
+		f, err := os.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		same := false
+		if err == nil {
+			same, err = sameFolder(f, dir)
+		}
+		if same {
+			return f, nil
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return nil, err
+		}
+	}
+}
+
+// sameFolder says whether an open folder is still the one of its path; one that was
+// removed and made again has another lock.
+func sameFolder(f *os.File, path string) (bool, error) {
+	held, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(held, now), err
+}
