@@ -65,12 +65,18 @@ func TestActionScript(t *testing.T) {
 	const always = "<gate><--against=main><--budget=10m><-o><gate.xml><-o><gate.md><--force>"
 	for name, c := range map[string]struct {
 		env  []string // beside AGAINST=main
-		want string   // "" fails
+		want string   // "" is refused: exit code 2, and gpuprof is not started
 	}{
 		"nothing else":                 {nil, always},
 		"a command":                    {[]string{"COMMAND=./bench --filter 'two words' \"a;b\" $HOME `id` *", "BUILD=make -j2 && echo"}, always + "<--build=make -j2 && echo><--><./bench><--filter><two words><a;b><$HOME><`id`><*>"},
 		"a workload":                   {[]string{"WORKLOAD=e3nn", "DEVICE=cuda:1", "ARGUMENTS=--set batch=4\n--threshold 7%\n"}, always + "<e3nn><--device=cuda:1><--set><batch=4><--threshold><7%>"},
 		"a quote left open":            {[]string{"COMMAND=./bench 'x"}, ""},
+		"an argument's quote open":     {[]string{"ARGUMENTS=--threshold \"7%"}, ""},
+		"a workload that is a flag":    {[]string{"WORKLOAD=--build=touch pwned"}, ""},
+		"a workload of one dash":       {[]string{"WORKLOAD=-o"}, ""},
+		"a workload of two dashes":     {[]string{"WORKLOAD=--", "ARGUMENTS=touch pwned"}, ""},
+		"a command among arguments":    {[]string{"ARGUMENTS=--threshold 7% -- touch pwned"}, ""},
+		"a command that is a flag":     {[]string{"COMMAND=--build=x"}, always + "<--><--build=x>"},
 		"spaces only":                  {[]string{"COMMAND= \n ", "ARGUMENTS=\t"}, always},
 		"a hostile branch":             {[]string{"AGAINST=--build=$(touch pwned);`touch pwned` -- 'x"}, strings.Replace(always, "=main", "=--build=$(touch pwned);`touch pwned` -- 'x", 1)},
 		"a branch called a dash twice": {[]string{"AGAINST=--"}, strings.Replace(always, "=main", "=--", 1)},
@@ -79,8 +85,8 @@ func TestActionScript(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "RUNNER_TEMP=" + dir, "AGAINST=main", "BUDGET=10m", "BUILD=", "COMMAND=", "WORKLOAD=", "DEVICE=host", "ARGUMENTS="}, c.env...)
 		out, err := cmd.Output()
-		if (err != nil) != (c.want == "") {
-			t.Errorf("%s: %v", name, err)
+		if code := cmd.ProcessState.ExitCode(); code != 2 && c.want == "" || code != 0 && c.want != "" {
+			t.Errorf("%s: exit code %d: %v", name, code, err)
 		}
 		if d := cmp.Diff(c.want, string(out)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
