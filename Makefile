@@ -31,7 +31,7 @@ GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVER
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build nocgo test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
+.PHONY: browser browser-tools build nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -40,6 +40,10 @@ nocgo: ## build and vet everything without cgo; telemetry says that it is missin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml
+
+# What a 64-bit machine hides: a constant or a field of the system that is 32 bits wide.
+cross: ## build for the 32-bit Linux systems, without cgo
+	for arch in 386 arm; do CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/gpuprof; done
 
 # The race detector's pass has no test left out; a test of long arithmetic is smaller
 # under it by a constant with a build tag. The first pass vets.

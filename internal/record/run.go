@@ -201,10 +201,11 @@ func peakOf(who int) int64 {
 }
 
 func rssBytes(u *syscall.Rusage) int64 {
+	most := int64(u.Maxrss)       //nolint:unconvert // 32 bits wide on 32-bit systems
 	if runtime.GOOS == "darwin" { // there it is bytes, elsewhere KiB
-		return u.Maxrss
+		return most
 	}
-	return u.Maxrss << 10
+	return most << 10
 }
 
 func fileOr(f, other *os.File) *os.File {
