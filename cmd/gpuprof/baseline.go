@@ -45,6 +45,10 @@ type baselineAddCmd struct {
 
 // Run implements the verb.
 func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
 		r, err := readRuns(path)
@@ -57,7 +61,7 @@ func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 	if p.Machine == "" {
 		p.Machine, _ = os.Hostname() // "" is allowed: unknown
 	}
-	added, warnings, err := b.store().Add(runs, p, c.Keep)
+	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
 		fmt.Fprintf(a.stdout, "%s: %s%s\n", x.Path, plural(x.Sessions, "session"), dropped(x.Dropped))
 	}
@@ -74,7 +78,16 @@ func dropped(n int) string {
 	return ", " + plural(n, "older one") + " left out"
 }
 
-func (b *baselineCmd) store() *baseline.Store { return baseline.Open(baseline.Dir(b.Dir, os.Getenv)) }
+func (b *baselineCmd) store() (*baseline.Store, error) { return openStore(b.Dir) }
+
+// openStore is the store in the folder asked for, or where baselines are.
+func openStore(asked string) (*baseline.Store, error) {
+	dir, err := baseline.Dir(asked, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return baseline.Open(dir), nil
+}
 
 type baselineListCmd struct {
 	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
@@ -84,7 +97,11 @@ type baselineListCmd struct {
 
 // Run implements the verb.
 func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
-	all, broken := b.store().List()
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	all, broken := store.List()
 	if c.workload != "" {
 		all = slices.DeleteFunc(all, func(x *baseline.Baseline) bool { return !strings.HasPrefix(path.Base(x.Name), c.workload+"-") })
 	}
@@ -97,7 +114,7 @@ func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
 		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), printable(last.Machine)})
 	}
 	if len(all) == 0 {
-		a.note("no baseline in %s; add one with gpuprof baseline add RUN", b.store().Path())
+		a.note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
 		return errors.Join(broken...)
 	}
 	return errors.Join(append([]error{columns(a.stdout, rows)}, broken...)...)
@@ -116,7 +133,11 @@ type baselineShowCmd struct {
 
 // Run implements the verb.
 func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
-	x, err := b.store().Show(c.Name)
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	x, err := store.Show(c.Name)
 	if err != nil {
 		return err
 	}
@@ -152,7 +173,11 @@ type baselineRmCmd struct {
 
 // Run implements the verb.
 func (c *baselineRmCmd) Run(a *app, b *baselineCmd) error {
-	path, err := b.store().Remove(c.Name)
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	path, err := store.Remove(c.Name)
 	if err == nil {
 		a.note("removed %s", path)
 	}
@@ -163,6 +188,10 @@ type baselinePathCmd struct{}
 
 // Run implements the verb.
 func (baselinePathCmd) Run(a *app, b *baselineCmd) error {
-	_, err := fmt.Fprintln(a.stdout, b.store().Path())
+	store, err := b.store()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, store.Path())
 	return err
 }

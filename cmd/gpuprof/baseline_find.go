@@ -50,7 +50,11 @@ func storedFor(path, dir string) ([]*compare.Result, error) {
 }
 
 func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
-	b, err := baseline.Open(baseline.Dir(dir, os.Getenv)).Find(baseline.FingerprintOf(r))
+	store, err := openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := store.Find(baseline.FingerprintOf(r))
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,10 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.opts.Resume, t.opts.Peers, t.opts.Build = old, os.DirFS(baseline.Dir("", os.Getenv)), buildHash()
+	t.opts.Resume, t.opts.Build = old, buildHash()
+	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
+		t.opts.Peers = os.DirFS(dir)
+	}
 	err = t.files()
 	return t, err
 }

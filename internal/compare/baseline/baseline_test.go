@@ -461,21 +461,27 @@ func TestSlug(t *testing.T) {
 func TestDir(t *testing.T) {
 	env := func(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
 	t.Chdir(t.TempDir())
-	if got := Dir("x/y", env(nil)); got != "x/y" {
-		t.Error(got)
+	if got, err := Dir("x/y", env(nil)); got != "x/y" || err != nil {
+		t.Error(got, err)
+	}
+	for _, home := range []string{"", ".", "relative"} { // the working directory is no home
+		if got, err := Dir("", env(map[string]string{"HOME": home, "USERPROFILE": home})); got != "" || !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "--dir") {
+			t.Errorf("HOME=%s: %q, %v", home, got, err)
+		}
 	}
 	abs := t.TempDir()
-	if got := Dir("", env(map[string]string{"XDG_DATA_HOME": abs})); runtime.GOOS == "linux" && got != filepath.Join(abs, "gpuprof", "baselines") {
+	if got, _ := Dir("", env(map[string]string{"XDG_DATA_HOME": abs})); runtime.GOOS == "linux" && got != filepath.Join(abs, "gpuprof", "baselines") {
 		t.Error(got)
 	}
 	if err := os.Mkdir("baselines", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := Dir("", env(nil)); got != "baselines" {
-		t.Error(got)
+	if got, err := Dir("", env(nil)); got != "baselines" || err != nil {
+		t.Error(got, err)
 	}
 	for system, want := range map[string]string{"linux": "/h/.local/share", "darwin": "/h/Library/Application Support", "windows": "/local"} {
-		if got := filepath.ToSlash(dataDir(env(map[string]string{"HOME": "/h", "LOCALAPPDATA": "/local", "XDG_DATA_HOME": "relative"}), system)); got != want {
+		got, _ := dataDir(env(map[string]string{"HOME": "/h", "LOCALAPPDATA": "/local", "XDG_DATA_HOME": "relative"}), system)
+		if got = filepath.ToSlash(got); got != want {
 			t.Errorf("%s: %s", system, got)
 		}
 	}

@@ -18,32 +18,47 @@ import (
 const local = "baselines"
 
 // Dir is where baselines are: the folder asked for, else ./baselines when it
-// is there, else the user's data folder. getenv is os.Getenv.
-func Dir(asked string, getenv func(string) string) string {
+// is there, else the user's data folder. getenv is os.Getenv. A user without a
+// home has no data folder, which is ErrUsage.
+func Dir(asked string, getenv func(string) string) (string, error) {
 	if asked != "" {
-		return asked
+		return asked, nil
 	}
 	if info, err := os.Stat(local); err == nil && info.IsDir() {
-		return local
+		return local, nil
 	}
-	return filepath.Join(dataDir(getenv, runtime.GOOS), "gpuprof", local)
+	dir, variable := dataDir(getenv, runtime.GOOS)
+	if dir == "" {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the baselines of this user: %s is not an absolute path; give a folder with --dir, or set %s", variable, variable)
+	}
+	return filepath.Join(dir, "gpuprof", local), nil
 }
 
 // dataDir is where programs of a user keep their data: the XDG base directory
-// specification, and the customs of macOS and Windows.
-func dataDir(getenv func(string) string, system string) string {
-	home := getenv("HOME")
+// specification, and the customs of macOS and Windows. Where the variable that it
+// hangs on holds no absolute path, it is empty.
+func dataDir(getenv func(string) string, system string) (dir, variable string) {
+	under := func(variable string, parts ...string) (string, string) {
+		home := getenv(variable)
+		if system == runtime.GOOS && !filepath.IsAbs(home) || home == "" {
+			return "", variable
+		}
+		return filepath.Join(append([]string{home}, parts...)...), variable
+	}
 	switch system {
 	case "windows":
-		return cmp.Or(getenv("LOCALAPPDATA"), filepath.Join(getenv("USERPROFILE"), "AppData", "Local"))
+		if dir, variable = under("LOCALAPPDATA"); dir != "" {
+			return dir, variable
+		}
+		return under("USERPROFILE", "AppData", "Local")
 	case "darwin":
-		return filepath.Join(home, "Library", "Application Support")
+		return under("HOME", "Library", "Application Support")
 	}
 	// A relative path in the variable is to be ignored.
 	if d := getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
-		return d
+		return d, "XDG_DATA_HOME"
 	}
-	return filepath.Join(home, ".local", "share")
+	return under("HOME", ".local", "share")
 }
 
 // Store is a folder of baselines. Any number of processes may read and change it
