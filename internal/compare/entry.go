@@ -226,17 +226,21 @@ func raise(runs [][]float64, floor float64) [][]float64 {
 	return out
 }
 
-// enough blocks what has too few runs, and settles what is zero on both sides.
-func (e *entry) enough() {
+// enough blocks what has too few runs, and settles what is zero on both sides and
+// what is one measurement, see oneSource.
+func (e *entry) enough(one bool) {
 	if e.blocked != "" {
 		return
 	}
+	zeros := e.zero && !e.positive[0] && !e.positive[1]
 	switch a, b := len(e.old), len(e.new); {
-	case a < MinRuns || b < MinRuns:
+	case one && !zeros:
+		e.result.Verdict, e.result.Reason = Same, oneMeasurement
+	case !one && (a < MinRuns || b < MinRuns):
 		e.block(blameRuns, fmt.Sprintf("%s on the old side and %d on the new one; a verdict needs %d a side, each a process of its own, because the samples of one process are not independent", plural(a, "run"), b, MinRuns))
 	case e.floored: // its reason is there already
 		e.result.Verdict = Same
-	case e.zero && !e.positive[0] && !e.positive[1]:
+	case zeros:
 		e.result.Verdict, e.result.Reason = Same, "zero on both sides"
 	case !e.paired && sameMedians(e.old, e.new):
 		e.result.Verdict, e.result.Reason = Same, oneMeasurement
@@ -247,6 +251,17 @@ func (e *entry) enough() {
 
 // oneMeasurement is the reason of a metric whose samples are the same on both sides.
 const oneMeasurement = "both sides hold the same samples: they are one measurement, and nothing can have changed"
+
+// oneSource says that the two sides are one measurement given twice: every figure
+// of every process is the same. Then no process is missing for a verdict.
+func oneSource(entries []*entry) bool {
+	for _, e := range entries {
+		if e.sides[0] == nil || e.sides[1] == nil || !sameMedians(e.sides[0].Runs, e.sides[1].Runs) {
+			return false
+		}
+	}
+	return len(entries) > 0
+}
 
 // sameMedians says that every process has the same median on both sides, as far as
 // the digits of a stored baseline tell. Two measurements never agree so; the test

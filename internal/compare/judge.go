@@ -42,13 +42,14 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 	}
 	b.blockAll()
 	b.oneSided()
+	one := kind != kindGate && oneSource(b.entries)
 	for _, e := range b.entries {
 		switch {
 		case e.decidedEarly():
 		case e.Exact:
 			e.exactVerdict()
 		default:
-			e.enough()
+			e.enough(one)
 		}
 	}
 	return b, nil

@@ -108,9 +108,9 @@ func TestNextIsOfTheTool(t *testing.T) {
 	for tool, want := range map[string]string{
 		"gpuprof": "--runs 6", "go-bench": "-count 6", "hyperfine": "hyperfine --runs 6", "nvbench": "cat 1.json 2.json", "pytest-benchmark": "gpuprof gate --against",
 	} {
-		r := result("x", timed("a", noisy(rng, 2, 10, 1, 0.002)))
-		r.Tool = tool
-		if g := files(t, r, r, judged(compare.Options{})); g.ExitCode != 3 || !strings.Contains(strings.Join(g.Next, "\n"), want) {
+		r, now := result("x", timed("a", noisy(rng, 2, 10, 1, 0.002))), result("y", timed("a", noisy(rng, 2, 10, 1, 0.002)))
+		r.Tool, now.Tool = tool, tool
+		if g := files(t, r, now, judged(compare.Options{})); g.ExitCode != 3 || !strings.Contains(strings.Join(g.Next, "\n"), want) {
 			t.Errorf("%s: exit %d, next %v", tool, g.ExitCode, g.Next)
 		}
 	}
