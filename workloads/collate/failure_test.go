@@ -104,6 +104,30 @@ func TestKilledProcessIsReplaced(t *testing.T) {
 	}
 }
 
+// A worker process that is stopped, and not killed, is ended, and the next batch is
+// another one's.
+func TestStoppedWorkerIsLost(t *testing.T) {
+	s := openSession(t, "small", "batch=4", "probes=3", "workers=1", "worker_kind=process", "prefetch=1")
+	if err := s.Step(0, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	w := s.pool.workers[0].(*process)
+	w.mu.Lock()
+	err := w.child.cmd.Process.Signal(syscall.SIGSTOP)
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; ; i++ { // what was asked for ahead comes first
+		if err = s.Step(i, silent{}); err != nil {
+			break
+		}
+	}
+	if !strings.Contains(err.Error(), "it was stopped by a signal") {
+		t.Errorf("%v, want that it was stopped", err)
+	}
+}
+
 func (w *process) kill() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,8 +3,10 @@
 package collate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -51,6 +53,42 @@ type child struct {
 	answers  *os.File // from it
 	said     tail     // its standard error
 	answered bool
+	over     chan struct{} // closed when it is buried
+	bury     sync.Once
+}
+
+// stoppedLook is how often a worker process is looked at: one that is found stopped
+// twice in a row will not answer.
+const stoppedLook = time.Second
+
+// watch kills a worker process that someone has stopped, which no closed pipe and
+// no time limit would end: its batch is lost as that of one that died.
+func (c *child) watch() {
+	look := time.NewTicker(stoppedLook)
+	defer look.Stop()
+	for seen := 0; seen < 2; {
+		select {
+		case <-c.over:
+			return
+		case <-look.C:
+		}
+		seen++
+		if !stopped(c.cmd.Process.Pid) {
+			seen = 0
+		}
+	}
+	_, _ = io.WriteString(&c.said, "it was stopped by a signal, and ended")
+	_ = c.cmd.Process.Kill() // it may have ended just now
+}
+
+// stopped says whether a process is, where the system tells (Linux).
+func stopped(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	after := text[bytes.LastIndexByte(text, ')')+1:] // a name may hold anything
+	return len(after) > 1 && after[1] == 'T'
 }
 
 func hireProcess(r *recipe, slots []*slot, ready *atomic.Int64) (worker, error) {
@@ -107,7 +145,7 @@ func (w *process) start() error {
 	if err != nil {
 		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; raise the limit of open files", err), in.Close(), orders.Close())
 	}
-	c := &child{orders: orders, answers: answers}
+	c := &child{orders: orders, answers: answers, over: make(chan struct{})}
 	c.cmd = exec.Command(exe)
 	c.cmd.Env = append(os.Environ(), workerVariable+"="+protocol, "GOMAXPROCS=1")
 	c.cmd.ExtraFiles = []*os.File{in, out}
@@ -122,6 +160,7 @@ func (w *process) start() error {
 	if err != nil {
 		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; use --set worker_kind=goroutine", err), orders.Close(), answers.Close())
 	}
+	go c.watch()
 	w.mu.Lock()
 	w.child = c
 	quit := w.quit
@@ -216,6 +255,7 @@ func (w *process) bury(c *child) error {
 		w.child = nil
 	}
 	w.mu.Unlock()
+	c.bury.Do(func() { close(c.over) })
 	errs := []error{c.orders.Close()} // its order to end
 	late := time.AfterFunc(stopWait, func() { _ = c.cmd.Process.Kill() })
 	err := c.cmd.Wait()
