@@ -70,7 +70,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 		return out, done, err
 	}
 	tree := filepath.Join(scratch, "tree")
-	if err = run.worktree(room, top, c.Against, tree); err != nil {
+	if err := run.worktree(room, top, c.Against, tree); err != nil {
 		return out, done, err
 	}
 	c.alsoProgram(run.app)

@@ -115,7 +115,7 @@ func sweepOne(file string) {
 	if err != nil {
 		return
 	}
-	defer f.Close() //nolint:errcheck // nothing is written
+	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return // it lives
 	}
