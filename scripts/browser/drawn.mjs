@@ -163,7 +163,7 @@ async function comparison(tab, c, expect) {
 }
 
 async function tune(tab, r, expect) {
-  const ratios = (r.effects ?? []).filter((e) => e.ratio > 0).length;
+  const ratios = [...(r.effects ?? []), ...(r.confirmations ?? [])].filter((e) => e.ratio > 0).length;
   expect((await tab.locator('svg[aria-labelledby^="effects-t"] circle').count()) === ratios, `not ${ratios} effects in the plot`);
   expect((await tab.locator('[aria-labelledby="effects-of-knobs"] tbody tr').count()) === (r.effects?.length ?? 0), "an effect is missing from the table");
   for (const [i, c] of (r.curves ?? []).entries()) {
