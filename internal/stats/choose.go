@@ -177,22 +177,3 @@ func (n Noise) Blocks(effect, bound, alpha, power float64) float64 {
 	p := ordinary * (0.5 - survival(math.Inf(1), apart))
 	return z * z / (by * p * p)
 }
-
-// Detectable is the least change, a logarithm, that so many blocks find to lie
-// above share times itself, with the given power at level alpha; +Inf where they
-// find none up to a hundredfold one. It inverts Blocks by bisection.
-func (n Noise) Detectable(blocks, share, alpha, power float64) float64 {
-	found := func(effect float64) bool { return n.Blocks(effect, share*effect, alpha, power) <= blocks }
-	lo, hi := 0.0, math.Log(100)
-	if !found(hi) {
-		return math.Inf(1)
-	}
-	for range 60 {
-		if mid := (lo + hi) / 2; found(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi
-}
