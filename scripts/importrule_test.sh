@@ -28,6 +28,11 @@ allow internal/host/a.go                 internal/vec
 allow workloads/op/a.go                  internal/vec
 deny  workloads/e3nn/a.go                internal/vec
 deny  internal/vec/a.go                  internal/stats
+allow internal/host/a.go                 internal/cgroup
+allow internal/cuda/a.go                 internal/cgroup
+allow probes/host/a.go                   internal/cgroup
+deny  internal/measure/a.go              internal/cgroup
+deny  internal/cgroup/a.go               .
 allow internal/cuda/a.go                 internal/cuda/sim
 deny  internal/cuda/a.go                 internal/host
 deny  internal/cuda/a.go                 internal/stats

@@ -114,7 +114,13 @@ const (
 )
 
 // examineMachine looks at everything but the devices.
-func examineMachine() []finding { return machine.This().Examine(noGPU()) }
+func examineMachine() []finding { return machine.This().Examine(findDriver(), noGPU()) }
+
+// findDriver loads the driver's library: only that shows that it can be used.
+func findDriver() machine.Driver {
+	d, err := cuda.FindDriver(cudaOptions())
+	return machine.Driver{Path: d.Path, CUDA: d.CUDA, Err: err, Absent: cuda.Absent(err)}
+}
 
 // noGPU says in one clause why no GPU is used; empty when one can be.
 func noGPU() string {
@@ -123,8 +129,8 @@ func noGPU() string {
 		return ""
 	}
 	// Where a driver is installed, what it says is closer than what is missing beside it.
-	if gpu := machine.This().FindGPU(); gpu.Driver == "" && simulatedDriver == "" {
-		return gpu.Why()
+	if cuda.Absent(err) && simulatedDriver == "" {
+		return machine.This().FindGPU(findDriver()).Why()
 	}
 	return sentence(err)
 }

@@ -45,6 +45,13 @@ func TestNoDriver(t *testing.T) {
 			for _, try := range []func() error{
 				func() error { _, err := Probe(Options{Library: c.library}); return err },
 				func() error { _, err := Open(Options{Library: c.library}); return err },
+				func() error {
+					_, err := FindDriver(Options{Library: c.library})
+					if absent := strings.HasPrefix(name, "absent"); Absent(err) != absent {
+						t.Errorf("absent is %t of %v", !absent, err)
+					}
+					return err
+				},
 			} {
 				says(t, try(), gpuprof.ErrDevice, append(c.says, "opening a CUDA device")...)
 			}
@@ -115,6 +122,14 @@ func TestSimulatorRefused(t *testing.T) {
 	says(t, err, gpuprof.ErrDevice, "imitates", lib)
 	_, err = Probe(Options{Library: lib})
 	says(t, err, gpuprof.ErrDevice, "imitates", lib)
+	if d, err := FindDriver(Options{Library: lib}); d.Path != lib || Absent(err) {
+		t.Errorf("loaded %q, absent %t: %v", d.Path, Absent(err), err)
+	}
+	found, err := FindDriver(Options{Library: lib, AllowSimulated: true})
+	ok(t, err)
+	if found != (Driver{lib, "12.8"}) {
+		t.Errorf("%+v", found)
+	}
 	d := openSim(t, Options{})
 	if d.Info().Facts["simulated"] != "true" {
 		t.Errorf("facts do not say it is simulated: %v", d.Info().Facts)

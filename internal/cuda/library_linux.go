@@ -3,7 +3,9 @@ package cuda
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/ebitengine/purego"
 )
@@ -42,6 +44,23 @@ func open(path string, mode int) (uintptr, error) {
 		return 0, fmt.Errorf("%s: %w", path, errAbsent)
 	}
 	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
+}
+
+// loadedFrom is the file behind a library's name, as the process has it mapped.
+func loadedFrom(name string) string {
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil || strings.Contains(name, "/") {
+		return name
+	}
+	base, _, _ := strings.Cut(filepath.Base(name), ".so") // the name is a link: the file has the driver's version
+	for line := range strings.Lines(string(text)) {       // address perms offset dev inode path
+		if i := strings.IndexByte(line, '/'); i >= 0 {
+			if file := strings.TrimSpace(line[i:]); strings.HasPrefix(filepath.Base(file), base+".so") {
+				return file
+			}
+		}
+	}
+	return name
 }
 
 // symbol is a function's address, or 0.

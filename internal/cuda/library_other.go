@@ -14,6 +14,8 @@ func openLibrary(path string) (uintptr, error) {
 
 func openVendor(path string) (uintptr, error) { return openLibrary(path) }
 
+func loadedFrom(name string) string { return name }
+
 func symbol(uintptr, string) uintptr { return 0 }
 
 const noDriver = "NVIDIA has no CUDA for this system; use --device host"

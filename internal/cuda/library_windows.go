@@ -22,6 +22,8 @@ func openLibrary(path string) (uintptr, error) {
 
 func openVendor(path string) (uintptr, error) { return openLibrary(path) }
 
+func loadedFrom(name string) string { return name }
+
 func symbol(library uintptr, name string) uintptr {
 	p, err := windows.GetProcAddress(windows.Handle(library), name)
 	if err != nil {

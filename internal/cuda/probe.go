@@ -3,6 +3,7 @@ package cuda
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -56,6 +57,46 @@ func Probe(o Options) (devices []DeviceInfo, err error) {
 	return devices, err
 }
 
+// Driver is the driver's library as it was loaded.
+type Driver struct {
+	// Path is where it was loaded from, as far as the system tells, or the name by
+	// which the loader found it.
+	Path string
+	CUDA string // what it supports, "12.4"; empty where it does not say
+}
+
+// FindDriver loads the driver's library and asks its version, no more. The error is
+// an ErrDevice that says in one sentence why it is of no use and what helps; see
+// Absent. Path is set where it loaded all the same.
+func FindDriver(o Options) (d Driver, err error) {
+	defer recovered(&err)
+	drv, err := openDriver(o.Library)
+	if err != nil {
+		return Driver{}, err
+	}
+	d.Path = loadedFrom(drv.path)
+	if drv.simulated && !o.AllowSimulated {
+		return d, imitation(drv)
+	}
+	var version int32
+	if r := drv.Version(&version); r != success {
+		return d, initFailure(drv, "reading the driver's version", r)
+	}
+	d.CUDA = versionText(version)
+	if version < minVersion {
+		return d, tooOld(version)
+	}
+	return d, nil
+}
+
+// Absent reports whether an error of Probe, Open or FindDriver is that there is no
+// driver's library, as opposed to one that does not load or work.
+func Absent(err error) bool { return errors.Is(err, errAbsent) }
+
+func imitation(drv *driver) error {
+	return failed("%s only imitates a driver, for tests; its times mean nothing; remove it from the library path", drv.path)
+}
+
 // recovered turns a panic of the loader into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
@@ -69,7 +110,7 @@ func probe(o Options) (*driver, []DeviceInfo, error) {
 		return nil, nil, err
 	}
 	if drv.simulated && !o.AllowSimulated {
-		return nil, nil, failed("%s only imitates a driver, for tests; its times mean nothing; remove it from the library path", drv.path)
+		return nil, nil, imitation(drv)
 	}
 	var version int32
 	if r := drv.Version(&version); r != success {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cgroup"
 )
 
 // Environment is the fingerprint of the device and of this machine. What
@@ -60,25 +61,13 @@ func (m Machine) memInfo(key string) (int64, bool) {
 
 // MemoryLimit is the tightest control-group limit in bytes; false when there
 // is none or none can be read.
-func (m Machine) MemoryLimit() (int64, bool) {
-	limit, found := int64(0), false
-	for _, g := range m.groups("memory") {
-		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
-			v, err := m.integer(g + name)
-			// Version 1 writes a huge page-rounded number for "no limit".
-			if err == nil && v < 1<<60 && (!found || v < limit) {
-				limit, found = v, true
-			}
-		}
-	}
-	return limit, found
-}
+func (m Machine) MemoryLimit() (int64, bool) { return cgroup.MemoryLimit(m.fsys) }
 
 // CPUQuota is the tightest control-group limit in CPUs; false when there is
 // none or none can be read.
 func (m Machine) CPUQuota() (float64, bool) {
 	quota, found := 0.0, false
-	for _, g := range m.groups("cpu") {
+	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		if v, ok := m.quota(g); ok && (!found || v < quota) {
 			quota, found = v, true
 		}
@@ -126,7 +115,7 @@ func (m Machine) Throttled() (float64, bool) {
 
 // throttleFile finds the file, the key in it and its unit in seconds.
 func (m Machine) throttleFile() (name, key string, unit float64, ok bool) {
-	for _, g := range m.groups("cpu") {
+	for _, g := range cgroup.Dirs(m.fsys, "cpu") {
 		name = g + "/cpu.stat"
 		s, err := m.text(name)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -29,13 +28,14 @@ type Line struct {
 	Vital  bool   `json:"vital"`  // without it nothing can be measured
 }
 
-// Examine looks at everything that decides what can be measured here. noGPU
-// says why no GPU is used; empty when one is.
-func (m Machine) Examine(noGPU string) []Line {
+// Examine looks at everything that decides what can be measured here. d is what
+// came of loading the GPU's driver, noGPU says why no GPU is used; empty when one is.
+func (m Machine) Examine(d Driver, noGPU string) []Line {
+	g := m.FindGPU(d)
 	return []Line{
 		m.cpuLine(), m.quotaLine(), m.frequencyLine(), m.memoryLine(), m.loadLine(),
 		clockLine(MeasureClock()), sleepLine(MeasureSleep()),
-		m.libraryLine(), m.nodeLine(), gpuLine(noGPU, m.FindGPU()), m.raplLine(), m.perfLine(),
+		driverLine(g), nodeLine(g), gpuLine(noGPU, g), m.raplLine(), m.perfLine(),
 	}
 }
 
@@ -118,44 +118,6 @@ func (m Machine) loadLine() Line {
 	if v > 0.5*float64(runtime.NumCPU()) {
 		l.State, l.Reason = Limited, "other programs use more than half of the CPUs"
 		l.Fix = "stop them, or take more processes with --runs and look at the spread"
-	}
-	return l
-}
-
-func (m Machine) libraryLine() Line {
-	g := m.FindGPU()
-	if g.Driver == "" {
-		return Line{Name: "gpu driver", State: Missing, Found: "no libcuda.so.1",
-			Reason: "it is neither in LD_LIBRARY_PATH nor where the loader looks",
-			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
-	}
-	l := Line{Name: "gpu driver", State: OK, Found: "libcuda.so.1 " + g.Driver}
-	if g.Version != "" {
-		l.Found += ", module " + g.Version
-	}
-	return l
-}
-
-func (m Machine) nodeLine() Line {
-	g := m.FindGPU()
-	if len(g.Nodes) == 0 {
-		return Line{Name: "gpu nodes", State: Missing, Found: "no /dev/nvidia0",
-			Reason: "there is no NVIDIA GPU, its kernel module is not loaded, or the container was not given it",
-			Fix:    "load the module with nvidia-modprobe, or start the container with --gpus all"}
-	}
-	return Line{Name: "gpu nodes", State: OK, Found: strings.Join(g.Nodes, " ")}
-}
-
-func gpuLine(noGPU string, g GPU) Line {
-	l := Line{Name: "gpu", State: OK, Found: "used"}
-	if noGPU != "" {
-		l.State, l.Found, l.Reason, l.Fix = Missing, "not used", noGPU, g.Fix()
-		if i := strings.LastIndex(noGPU, "; "); i >= 0 && noGPU != g.Why() { // the driver's refusal ends with what helps
-			l.Reason, l.Fix = noGPU[:i], noGPU[i+2:]
-		}
-		if l.Fix == "" {
-			l.Fix = "measure on the host device, and see the line gpu devices"
-		}
 	}
 	return l
 }

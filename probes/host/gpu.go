@@ -1,24 +1,27 @@
 package host
 
-import (
-	"bytes"
-	"io/fs"
-	"path"
-	"slices"
-	"strings"
-)
+import "strings"
+
+// Driver is what came of loading the driver's library, which the caller tries:
+// what lies where a loader looks may still be no driver, or one of another machine.
+type Driver struct {
+	Path string // as it was loaded; empty where it was not
+	CUDA string // what it supports, "12.4"
+	Err  error  // why it is of no use; it ends with what helps
+	// Absent is true where there is no such library at all.
+	Absent bool
+}
 
 // GPU is what the machine shows of an NVIDIA GPU, without opening it.
 type GPU struct {
-	Driver  string   // path of libcuda.so.1, or "in the loader's cache"; empty when absent
+	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
 	Version string   // of the kernel module; empty when it is not loaded
 }
 
-// FindGPU looks for the driver's library where the dynamic loader would, and
-// for its device nodes.
-func (m Machine) FindGPU() GPU {
-	g := GPU{Driver: m.findLibrary("libcuda.so.1"), Nodes: m.glob("dev/nvidia[0-9]*")}
+// FindGPU looks for the GPU's device nodes and its kernel module.
+func (m Machine) FindGPU(d Driver) GPU {
+	g := GPU{Driver: d, Nodes: m.glob("dev/nvidia[0-9]*")}
 	if s, err := m.text("proc/driver/nvidia/version"); err == nil {
 		for _, f := range strings.Fields(s) {
 			if strings.Count(f, ".") >= 1 && f[0] >= '0' && f[0] <= '9' {
@@ -34,10 +37,13 @@ func (m Machine) FindGPU() GPU {
 // driver and a device are both there.
 func (g GPU) Why() string {
 	switch {
-	case g.Driver == "" && len(g.Nodes) == 0:
+	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "no NVIDIA GPU was found (no libcuda.so.1 in the loader's path, no /dev/nvidia0)"
-	case g.Driver == "":
+	case g.Driver.Absent:
 		return "an NVIDIA device node exists, but the driver library libcuda.so.1 is not in the loader's path"
+	case g.Driver.Err != nil:
+		reason, _ := parts(g.Driver.Err)
+		return reason
 	case len(g.Nodes) == 0:
 		return "the driver library libcuda.so.1 is installed, but there is no device node /dev/nvidia0"
 	}
@@ -47,53 +53,73 @@ func (g GPU) Why() string {
 // Fix is what to do about Why.
 func (g GPU) Fix() string {
 	switch {
-	case g.Driver == "" && len(g.Nodes) == 0:
+	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "run on a machine with an NVIDIA GPU; in a container, start it with --gpus all"
-	case g.Driver == "":
+	case g.Driver.Absent:
 		return "install the NVIDIA driver's user libraries, or add their folder to LD_LIBRARY_PATH"
+	case g.Driver.Err != nil:
+		_, fix := parts(g.Driver.Err)
+		return fix
 	case len(g.Nodes) == 0:
 		return "load the kernel module with nvidia-modprobe; in a container, start it with --gpus all"
 	}
 	return ""
 }
 
-// findLibrary searches LD_LIBRARY_PATH, the loader's cache, its configuration
-// and its built-in folders.
-func (m Machine) findLibrary(name string) string {
-	dirs := strings.Split(m.getenv("LD_LIBRARY_PATH"), ":")
-	dirs = append(dirs, m.loaderDirs()...)
-	for _, d := range dirs {
-		if !path.IsAbs(d) {
-			continue
-		}
-		if p := path.Join(d, name); m.exists(p[1:]) {
-			return p
-		}
+// parts are the reason and the fix of an error that ends with its fix.
+func parts(err error) (reason, fix string) {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if i := strings.LastIndex(text, "; "); i >= 0 {
+		return text[:i], text[i+2:]
 	}
-	if b, err := fs.ReadFile(m.fsys, "etc/ld.so.cache"); err == nil && bytes.Contains(b, []byte(name+"\x00")) {
-		return "in the loader's cache"
-	}
-	return ""
+	return text, "see the reason"
 }
 
-func (m Machine) loaderDirs() []string {
-	var dirs []string
-	for _, conf := range append([]string{"/etc/ld.so.conf"}, m.glob("etc/ld.so.conf.d/*.conf")...) {
-		s, err := m.text(conf[1:])
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(s) {
-			if line = strings.TrimSpace(line); path.IsAbs(line) {
-				dirs = append(dirs, line)
-			}
+// driverLine says whether the driver's library loads.
+func driverLine(g GPU) Line {
+	l := Line{Name: "gpu driver", State: OK, Found: g.Driver.Path}
+	switch {
+	case g.Driver.Absent:
+		return Line{Name: l.Name, State: Missing, Found: "no libcuda.so.1",
+			Reason: "it is neither in LD_LIBRARY_PATH nor where the loader looks",
+			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
+	case g.Driver.Err != nil:
+		l.State = Missing
+		l.Reason, l.Fix = parts(g.Driver.Err)
+		if l.Found == "" {
+			l.Found = "none that loads"
 		}
 	}
-	return append(dirs, slices.Clone(builtinDirs)...)
+	if g.Driver.CUDA != "" {
+		l.Found += ", CUDA " + g.Driver.CUDA
+	}
+	if g.Version != "" {
+		l.Found += ", module " + g.Version
+	}
+	return l
 }
 
-var builtinDirs = []string{
-	"/lib", "/usr/lib", "/lib64", "/usr/lib64",
-	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-	"/usr/lib/wsl/lib", // where WSL mounts the driver of Windows
+// nodeLine says whether the GPU's device nodes are there.
+func nodeLine(g GPU) Line {
+	if len(g.Nodes) == 0 {
+		return Line{Name: "gpu nodes", State: Missing, Found: "no /dev/nvidia0",
+			Reason: "there is no NVIDIA GPU, its kernel module is not loaded, or the container was not given it",
+			Fix:    "load the module with nvidia-modprobe, or start the container with --gpus all"}
+	}
+	return Line{Name: "gpu nodes", State: OK, Found: strings.Join(g.Nodes, " ")}
+}
+
+// gpuLine says why no GPU is used, noGPU, or that one is.
+func gpuLine(noGPU string, g GPU) Line {
+	l := Line{Name: "gpu", State: OK, Found: "used"}
+	if noGPU != "" {
+		l.State, l.Found, l.Reason, l.Fix = Missing, "not used", noGPU, g.Fix()
+		if i := strings.LastIndex(noGPU, "; "); i >= 0 && noGPU != g.Why() { // the driver's refusal ends with what helps
+			l.Reason, l.Fix = noGPU[:i], noGPU[i+2:]
+		}
+		if l.Fix == "" {
+			l.Fix = "measure on the host device, and see the line gpu devices"
+		}
+	}
+	return l
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,18 +20,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// machine makes a Machine of files; libraries sets LD_LIBRARY_PATH.
-func machine(libraries string, files map[string]string) Machine {
+// machine makes a Machine of files.
+func machine(files map[string]string) Machine {
 	m := fstest.MapFS{}
 	for name, text := range files {
 		m[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return Machine{m, func(key string) string {
-		if key == "LD_LIBRARY_PATH" {
-			return libraries
-		}
-		return ""
-	}}
+	return Machine{m}
 }
 
 var serverFiles = map[string]string{
@@ -51,9 +47,6 @@ var serverFiles = map[string]string{
 	"proc/driver/nvidia/version":                           "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n",
 	"dev/nvidia0":                                          "",
 	"dev/nvidiactl":                                        "",
-	"etc/ld.so.conf":                                       "include /etc/ld.so.conf.d/*.conf\n",
-	"etc/ld.so.conf.d/cuda.conf":                           "# comment\n/opt/driver/lib\n",
-	"opt/driver/lib/libcuda.so.1":                          "",
 	"sys/fs/cgroup/cpu/ignored/because/version/2/cpu.stat": "throttled_time 9",
 	"sys/fs/cgroup/memory/ignored/memory.limit_in_bytes":   "1",
 	"sys/fs/cgroup/cpu/ignored/because/cpu.cfs_quota_us":   "1",
@@ -61,8 +54,6 @@ var serverFiles = map[string]string{
 	"sys/fs/cgroup/unrelated/cpu.max":                      "1 1",
 	"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance",
 	"proc/self/statm":                                      "1000 250 50 1 0 300 0\n",
-	"lib/other.so":                                         "",
-	"usr/lib/libcuda.so":                                   "",
 	"proc/sys/kernel/hostname":                             "never read",
 }
 
@@ -73,19 +64,19 @@ func TestEnvironment(t *testing.T) {
 		CPU: "Big CPU @ 3GHz", CPUCores: runtime.NumCPU(), Memory: 16 << 20, OS: runtime.GOOS, Kernel: "6.1.0",
 		Go: runtime.Version(), Governor: "powersave", CPUQuota: 1.5, Load: 0.25,
 	}
-	if diff := cmp.Diff(want, machine("", serverFiles).Environment(dev)); diff != "" {
+	if diff := cmp.Diff(want, machine(serverFiles).Environment(dev)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestNothingReadableIsUnknown(t *testing.T) {
-	m := machine("", nil)
+	m := machine(nil)
 	env := m.Environment(gpuprof.Info{})
 	want := gpuprof.Env{CPUCores: runtime.NumCPU(), OS: runtime.GOOS, Go: runtime.Version()}
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Error(diff)
 	}
-	for _, l := range m.Examine("no GPU here") {
+	for _, l := range m.Examine(absent, "no GPU here") {
 		if l.State != OK && (l.Reason == "" || l.Fix == "") {
 			t.Errorf("line %s is %s without a reason and a fix", l.Name, l.State)
 		}
@@ -128,7 +119,7 @@ func TestControlGroups(t *testing.T) {
 		"no cgroup": {map[string]string{"proc/self/cgroup": ""}, 0, 0, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := machine("", c.files)
+			m := machine(c.files)
 			if q, ok := m.CPUQuota(); q != c.quota || ok != (c.quota > 0) {
 				t.Errorf("quota %g, %v; want %g", q, ok, c.quota)
 			}
@@ -143,47 +134,55 @@ func TestControlGroups(t *testing.T) {
 }
 
 func TestCPUModelOfARM(t *testing.T) {
-	m := machine("", map[string]string{"proc/cpuinfo": "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd40\n"})
+	m := machine(map[string]string{"proc/cpuinfo": "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd40\n"})
 	if got := m.CPUModel(); got != "implementer 0x41 part 0xd40" {
 		t.Errorf("CPU model %q", got)
 	}
 }
 
+var (
+	loaded = Driver{Path: "libcuda.so.1", CUDA: "12.4"}
+	absent = Driver{Absent: true, Err: errors.New("libcuda.so.1 was not found; install it")}
+	broken = Driver{Err: errors.New("/lib/libcuda.so.1 cannot be loaded: file too short; reinstall the NVIDIA driver")}
+)
+
 func TestFindGPU(t *testing.T) {
 	node := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidia-uvm": ""}
 	for name, c := range map[string]struct {
-		libraries string
-		files     map[string]string
-		driver    string
-		nodes     int
-		why       string
+		driver Driver
+		files  map[string]string
+		nodes  int
+		why    string
+		line   State // of the driver
+		says   string
 	}{
-		"nothing":              {"", nil, "", 0, "no NVIDIA GPU was found"},
-		"both, by ld.so.conf":  {"", serverFiles, "/opt/driver/lib/libcuda.so.1", 1, ""},
-		"node without library": {"/nowhere:relative", node, "", 2, "is not in the loader's path"},
-		"library alone":        {"/a:/b", map[string]string{"b/libcuda.so.1": ""}, "/b/libcuda.so.1", 0, "no device node"},
-		"in the cache only":    {"", map[string]string{"etc/ld.so.cache": "x\x00libcuda.so.1\x00y", "dev/nvidia0": ""}, "in the loader's cache", 1, ""},
-		"other library":        {"", map[string]string{"etc/ld.so.cache": "x\x00libcuda.so.12\x00y"}, "", 0, "no NVIDIA GPU was found"},
+		"nothing":              {absent, nil, 0, "no NVIDIA GPU was found", Missing, "no libcuda.so.1"},
+		"both":                 {loaded, serverFiles, 1, "", OK, "libcuda.so.1, CUDA 12.4, module 550.54.15"},
+		"node without library": {absent, node, 2, "is not in the loader's path", Missing, "no libcuda.so.1"},
+		"library alone":        {loaded, nil, 0, "no device node", OK, "libcuda.so.1, CUDA 12.4"},
+		// The file lies where the loader finds it, and is no library.
+		"does not load": {broken, map[string]string{"dev/nvidia0": "", "etc/ld.so.cache": "x\x00libcuda.so.1\x00y", "usr/lib/libcuda.so.1": ""}, 1,
+			"cannot be loaded: file too short", Missing, "none that loads"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := machine(c.libraries, c.files).FindGPU()
-			if g.Driver != c.driver || len(g.Nodes) != c.nodes {
+			g := machine(c.files).FindGPU(c.driver)
+			if len(g.Nodes) != c.nodes {
 				t.Errorf("found %+v", g)
 			}
 			if !strings.Contains(g.Why(), c.why) || (g.Why() == "") != (c.why == "") || (g.Fix() == "") != (c.why == "") {
 				t.Errorf("why %q, fix %q; want %q", g.Why(), g.Fix(), c.why)
 			}
+			if l := driverLine(g); l.State != c.line || l.Found != c.says || (l.Fix == "") != (c.line == OK) {
+				t.Errorf("the driver's line is %+v", l)
+			}
 		})
-	}
-	if v := machine("", serverFiles).FindGPU().Version; v != "550.54.15" {
-		t.Errorf("driver version %q", v)
 	}
 }
 
 func TestExamine(t *testing.T) {
 	want := map[string]State{"cpu quota": Limited, "cpu frequency": Limited, "memory": Limited, "gpu driver": OK, "gpu nodes": OK,
 		"gpu": Missing, "cpu energy (RAPL)": OK, "perf events": Missing}
-	for _, l := range machine("", serverFiles).Examine("no CUDA device") {
+	for _, l := range machine(serverFiles).Examine(loaded, "no CUDA device") {
 		if s, ok := want[l.Name]; ok && s != l.State {
 			t.Errorf("line %s is %s, want %s: %+v", l.Name, l.State, s, l)
 		}
@@ -200,15 +199,15 @@ func TestExamine(t *testing.T) {
 // Where the driver itself refuses, its sentence ends with what helps; where
 // there is none, that helps.
 func TestGPULine(t *testing.T) {
-	m := machine("", serverFiles)
-	if l := gpuLine("starting the driver: refused; reboot", m.FindGPU()); l.Reason != "starting the driver: refused" || l.Fix != "reboot" {
+	m := machine(serverFiles)
+	if l := gpuLine("starting the driver: refused; reboot", m.FindGPU(loaded)); l.Reason != "starting the driver: refused" || l.Fix != "reboot" {
 		t.Errorf("a refusal is %+v", l)
 	}
-	none := machine("", nil).FindGPU()
+	none := machine(nil).FindGPU(absent)
 	if l := gpuLine(none.Why(), none); l.Reason != none.Why() || l.Fix != none.Fix() {
 		t.Errorf("no GPU is %+v", l)
 	}
-	if l := gpuLine("", m.FindGPU()); l.State != OK {
+	if l := gpuLine("", m.FindGPU(loaded)); l.State != OK {
 		t.Errorf("a GPU is %+v", l)
 	}
 }
@@ -266,7 +265,7 @@ func processTime() time.Duration {
 }
 
 func TestTelemetry(t *testing.T) {
-	m := machine("", serverFiles)
+	m := machine(serverFiles)
 	var reads atomic.Int64
 	m.fsys = counted{m.fsys, "proc/self/statm", &reads}
 	tel := m.Start(t.Context(), time.Millisecond)
@@ -320,7 +319,7 @@ func TestIdleTime(t *testing.T) {
 		if c.stat != "" {
 			files["proc/stat"] = c.stat
 		}
-		tracks := machine("", files).Start(t.Context(), time.Hour).Stop()
+		tracks := machine(files).Start(t.Context(), time.Hour).Stop()
 		if _, ok := tracks["cpu_idle"]; ok != c.want {
 			t.Errorf("%s: %v", name, ok)
 		}
@@ -331,7 +330,7 @@ func TestIdleTime(t *testing.T) {
 }
 
 func TestTelemetryLeavesOutTheUnreadable(t *testing.T) {
-	tel := machine("", map[string]string{"proc/self/statm": "garbage"}).Start(t.Context(), time.Millisecond)
+	tel := machine(map[string]string{"proc/self/statm": "garbage"}).Start(t.Context(), time.Millisecond)
 	for name := range tel.Stop() {
 		if name == "rss" || name == "cpu_frequency" || name == "throttled" {
 			t.Errorf("track %s is there, but nothing could be read", name)

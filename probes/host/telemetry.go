@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -35,7 +35,7 @@ type Telemetry struct {
 	start  time.Time
 	stop   context.CancelFunc
 	done   chan struct{}
-	usage  syscall.Rusage
+	usage  usage
 }
 
 // Start samples this process until Stop, or until ctx ends.
@@ -58,23 +58,9 @@ func (t *Telemetry) add(name, unit string, total bool, read func() (float64, boo
 	t.tracks = append(t.tracks, &track{name: name, unit: unit, read: read, total: total, ok: true, values: make([]gpuprof.Number, 0, capacity)})
 }
 
-// addUsage adds what getrusage counts; sample calls it once a reading.
-func (t *Telemetry) addUsage() {
-	u := &t.usage
-	t.add("process_cpu_time", "s", true, func() (float64, bool) {
-		return seconds(u.Utime) + seconds(u.Stime), true
-	})
-	t.add("page_faults", "1", true, func() (float64, bool) { return float64(u.Minflt), true })
-	t.add("major_page_faults", "1", true, func() (float64, bool) { return float64(u.Majflt), true })
-	t.add("context_switches", "1", true, func() (float64, bool) { return float64(u.Nvcsw), true })
-	t.add("preemptions", "1", true, func() (float64, bool) { return float64(u.Nivcsw), true })
-}
-
-func seconds(v syscall.Timeval) float64 { return float64(v.Sec) + 1e-6*float64(v.Usec) }
-
 // addFiles adds what is read from files that stay open.
 func (t *Telemetry) addFiles(m Machine) {
-	page := float64(syscall.Getpagesize())
+	page := float64(os.Getpagesize())
 	t.addFile(m, "proc/self/statm", "rss", "B", false, func(b []byte) (float64, bool) {
 		return firstInteger(skipField(b), page)
 	})
@@ -197,7 +183,7 @@ func (t *Telemetry) loop(ctx context.Context, interval time.Duration) {
 
 // sample takes one reading of every track.
 func (t *Telemetry) sample() {
-	usageOK := syscall.Getrusage(syscall.RUSAGE_SELF, &t.usage) == nil
+	usageOK := t.usage.read()
 	first := len(t.times) == 0
 	t.times = append(t.times, time.Since(t.start).Seconds())
 	for _, tr := range t.tracks {

@@ -1,0 +1,142 @@
+// Package cgroup reads what the control groups around this process leave it, of
+// versions 1 and 2, nested, and seen from inside a container or not.
+package cgroup
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where control groups are mounted when nothing says so.
+const mountPoint = "sys/fs/cgroup"
+
+// Dirs are the folders of this process's groups, innermost first and up to the
+// mount (a limit may be set at any level): version 2, then version 1 of the named
+// controller. root is the machine's file tree; the names have no leading slash.
+func Dirs(root fs.FS, controller string) []string {
+	two, one := find(root, controller)
+	return append(two, one...)
+}
+
+// find looks for the process's groups of both versions.
+func find(root fs.FS, controller string) (two, one []string) {
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return nil, nil
+	}
+	mounts := readMounts(root)
+	for line := range strings.Lines(string(text)) { // hierarchy:controllers:path
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(f) != 3:
+		case f[0] == "0" && f[1] == "":
+			two = above(mounts.holding("", f[2]), f[2])
+		case slices.Contains(strings.Split(f[1], ","), controller):
+			one = above(mounts.holding(controller, f[2]), f[2])
+		}
+	}
+	return two, one
+}
+
+// mount is a part of a hierarchy of groups that this process sees.
+type mount struct {
+	point       string   // where, without the leading slash
+	root        string   // the group that is mounted there
+	controllers []string // of version 1; nil in version 2
+}
+
+type mounts []mount
+
+// readMounts reads /proc/self/mountinfo (proc_pid_mountinfo(5)): "36 35 98:0 ROOT
+// POINT OPTIONS [TAGS…] - TYPE SOURCE OPTIONS".
+func readMounts(root fs.FS) mounts {
+	text, err := fs.ReadFile(root, "proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	var all mounts
+	for line := range strings.Lines(string(text)) {
+		front, back, ok := strings.Cut(line, " - ")
+		f, b := strings.Fields(front), strings.Fields(back)
+		if !ok || len(f) < 5 || len(b) < 3 {
+			continue
+		}
+		m := mount{point: strings.TrimPrefix(unescape(f[4]), "/"), root: unescape(f[3])}
+		switch b[0] {
+		case "cgroup2":
+		case "cgroup":
+			m.controllers = strings.Split(b[2], ",")
+		default:
+			continue
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// unescape undoes the octal escapes of spaces and the like in mountinfo.
+func unescape(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		if s[0] == '\\' && len(s) >= 4 {
+			if c, err := strconv.ParseUint(s[1:4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				s = s[4:]
+				continue
+			}
+		}
+		b.WriteByte(s[0])
+		s = s[1:]
+	}
+	return b.String()
+}
+
+// holding is the mount of a controller ("" is version 2) that shows most of the
+// groups around a group: in a container the group itself is often the root.
+func (all mounts) holding(controller, group string) mount {
+	best := mount{point: mountPoint, root: "/"}
+	if controller != "" {
+		best.point = path.Join(mountPoint, controller)
+	}
+	found := false
+	for _, m := range all {
+		if controller == "" && m.controllers != nil || controller != "" && !slices.Contains(m.controllers, controller) {
+			continue
+		}
+		_, now := inside(m.root, group)
+		_, before := inside(best.root, group)
+		if !found || now && (!before || len(m.root) < len(best.root)) {
+			best, found = m, true
+		}
+	}
+	return best
+}
+
+// inside is a group as seen from a root, and whether it is below it.
+func inside(root, group string) (string, bool) {
+	root, group = path.Clean("/"+root), path.Clean("/"+group)
+	if root == "/" {
+		return group, true
+	}
+	if rest, ok := strings.CutPrefix(group, root); ok && (rest == "" || rest[0] == '/') {
+		return path.Clean("/" + rest), true
+	}
+	return group, false
+}
+
+// above lists the folder of a group and of every group around it. The mount
+// itself comes last: a container often sees its own group there while /proc still
+// names the outer path.
+func above(m mount, group string) []string {
+	var dirs []string
+	rest, _ := inside(m.root, group)
+	for p := rest; ; p = path.Dir(p) {
+		dirs = append(dirs, path.Join(m.point, p))
+		if p == "/" {
+			return dirs
+		}
+	}
+}
