@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cgroup"
 	"github.com/gpuprof/gpuprof/internal/vec"
 )
 
@@ -24,6 +26,7 @@ const (
 	cachePasses  = 4 << 20               // bytes a thread moves in a try within the caches
 	doubleSteps  = 1 << 14
 	launchRow    = 64 // empty kernels in a row
+	leastPiece   = 64 // bytes that a thread moves at a time within the caches
 )
 
 // Ceilings implements gpuprof.Device. Rates use all of the device's threads and
@@ -36,7 +39,9 @@ const (
 // cache bandwidth. The caches' rate is the fastest of the three within a
 // quarter of the last-level cache and within 16 KiB a thread. All data are
 // random. The buffers are outside the device's limit and account, and are
-// released before Ceilings returns.
+// released before Ceilings returns. They take half of what the machine and the
+// control groups leave at most; what does not fit in it is not measured: its rate
+// is 0.
 //
 // FlopsPerS is a 480 x 480 x 480 float32 product by internal/vec, the code the
 // workloads' kernels multiply with, at a size that suits it; FP64FlopsPerS
@@ -63,43 +68,53 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	return c, nil
 }
 
-// memoryRates measures reads, writes and copies past the caches and within them.
+// memoryRates measures reads, writes and copies past the caches and within them,
+// as far as there is memory for it.
 func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
-	size := int(min(4*d.facts.cache, largestCopy))
+	want := min(4*d.facts.cache, largestCopy)
+	size := min(want, cgroup.MemoryAvailable(d.root)/4)
+	if size < int64(leastPiece*max(1, d.pool.threads)) {
+		return nil
+	}
 	var scratch arena
 	var bufs [2][]byte
+	var err error
 	for i := range bufs {
-		mem, err := scratch.take(size)
-		if err != nil {
-			return gpuprof.Errorf(gpuprof.ErrMemory, "measuring the rate of memory: %s of memory: %w; free memory on this machine",
-				gpuprof.FormatBytes(float64(size)), err)
+		mem, refused := scratch.take(int(size))
+		if refused != nil { // by a limit that is no control group's: a rate less, and no reason to end a run
+			break
 		}
 		bufs[i] = mem
 	}
-	err := d.ratesOf(ctx, c, bufs[0], bufs[1])
+	if bufs[1] != nil {
+		err = d.ratesOf(ctx, c, bufs[0], bufs[1], size == want)
+	}
 	for _, mem := range bufs {
-		if e := scratch.give(mem); err == nil {
-			err = e
+		if mem != nil {
+			err = cmp.Or(err, scratch.give(mem))
 		}
 	}
-	if e := scratch.close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err = cmp.Or(err, scratch.close()); err != nil {
 		return fmt.Errorf("measuring the rate of memory: %w", err)
 	}
 	return nil
 }
 
-func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte) error {
+// move is a way of moving memory: its rate, the bytes it moves for a byte of the
+// buffer, and the work on a part of it.
+type move struct {
+	rate  *float64
+	bytes float64
+	do    func(lo, hi int)
+}
+
+// ratesOf measures between two buffers; past says that they are large enough for
+// the rates past the caches.
+func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []byte, past bool) error {
 	size := len(from)
 	pieces := (size-1)/copyPiece + 1
 	var counts [1]atomic.Int64 // keeps the reads alive
-	moves := []struct {
-		rate  *float64
-		bytes float64 // moved for a byte of the buffer
-		do    func(lo, hi int)
-	}{
+	moves := []move{
 		{&c.CopyBytesPerS, 2, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) }},
 		{&c.ReadBytesPerS, 1, func(lo, hi int) { counts[0].Add(int64(bytes.Count(from[lo:hi], []byte{0x5a}))) }},
 		{&c.WriteBytesPerS, 1, func(lo, hi int) { clear(to[lo:hi]) }},
@@ -119,15 +134,24 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 		return err
 	}
 	for _, m := range moves {
+		if !past {
+			break
+		}
 		best, err := d.bestTime(ctx, each(m.do), pieces)
 		if err != nil {
 			return err
 		}
 		*m.rate = m.bytes * float64(size) / best
 	}
+	return d.cacheRates(ctx, c, moves, size)
+}
+
+// cacheRates moves the same few bytes again and again, a part of the buffers to
+// each thread.
+func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []move, size int) error {
 	threads := max(1, d.pool.threads)
 	for _, set := range []int{int(d.facts.cache) / 4 / threads, nearCache} {
-		set = max(64, min(set, size/threads))
+		set = max(leastPiece, min(set, size/threads))
 		passes := max(1, cachePasses/set)
 		for _, m := range moves {
 			k := &gpuprof.Kernel{Name: "cache ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {

@@ -32,6 +32,7 @@ type Device struct {
 	limit  int64
 	facts  machine
 	base   time.Time // events count from here on the monotonic clock
+	root   fs.FS     // the machine's file tree
 	closed bool
 
 	streams   []*Stream
@@ -76,6 +77,7 @@ func open(o Options, root fs.FS) (*Device, error) {
 		limit:   o.MemoryLimit,
 		facts:   readMachine(root),
 		base:    time.Now(),
+		root:    root,
 		buffers: make(map[*Buffer]struct{}),
 	}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/gpuprof/gpuprof/internal/cgroup"
 )
 
 const (
@@ -91,68 +93,11 @@ func lastLevelCache(root fs.FS) int64 {
 
 // defaultMemoryLimit leaves a tenth for the program itself.
 func defaultMemoryLimit(root fs.FS) int64 {
-	avail := int64(math.MaxInt64)
-	if info, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
-		if v, ok := field(info, "MemAvailable", ":"); ok {
-			if n, ok := parseSize(v); ok {
-				avail = n
-			}
-		}
-	}
-	avail = min(avail, cgroupAvailable(root))
-	if avail == math.MaxInt64 {
+	left := cgroup.MemoryAvailable(root)
+	if left == math.MaxInt64 {
 		return assumedMemory
 	}
-	return avail / 10 * 9
-}
-
-// cgroupAvailable is the least that any control group above this process
-// leaves; the largest integer when none sets a limit.
-func cgroupAvailable(root fs.FS) int64 {
-	avail := int64(math.MaxInt64)
-	groups, err := fs.ReadFile(root, "proc/self/cgroup")
-	if err != nil {
-		return avail
-	}
-	lines := bufio.NewScanner(bytes.NewReader(groups))
-	for lines.Scan() { // hierarchy:controllers:path
-		part := strings.SplitN(lines.Text(), ":", 3)
-		if len(part) != 3 {
-			continue
-		}
-		if part[0] == "0" && part[1] == "" {
-			avail = min(avail, groupTree(root, "sys/fs/cgroup", part[2], "memory.max", "memory.current", "inactive_file"))
-		} else if strings.Contains(","+part[1]+",", ",memory,") {
-			avail = min(avail, groupTree(root, "sys/fs/cgroup/memory", part[2],
-				"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
-		}
-	}
-	return avail
-}
-
-// groupTree walks from a group up to the root of its hierarchy, because each
-// level may set a limit. Inside a container the path may not exist; the
-// container's own group is then mounted at the root.
-func groupTree(root fs.FS, base, group, limit, usage, cached string) int64 {
-	avail := int64(math.MaxInt64)
-	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		dir := path.Join(base, group)
-		most, ok := readNumber(root, path.Join(dir, limit))
-		used, ok2 := readNumber(root, path.Join(dir, usage))
-		if ok && ok2 {
-			// File pages count as used but are given up under pressure.
-			if stat, err := fs.ReadFile(root, path.Join(dir, "memory.stat")); err == nil {
-				if v, ok := field(stat, cached, " "); ok {
-					n, _ := parseSize(v)
-					used -= min(n, used)
-				}
-			}
-			avail = min(avail, max(0, most-used))
-		}
-		if group == "/" {
-			return avail
-		}
-	}
+	return left / 10 * 9
 }
 
 // field finds the first line "name<sep>value".

@@ -27,35 +27,10 @@ func TestDefaultMemoryLimit(t *testing.T) {
 	}{
 		"nothing known": {nil, unknown},
 		"meminfo":       {map[string]string{"proc/meminfo": meminfo}, avail},
-		"no such line":  {map[string]string{"proc/meminfo": "MemTotal: 5 kB\n"}, unknown},
-		"v2": {map[string]string{
+		"a group around the process": {map[string]string{
 			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
-			"sys/fs/cgroup/a/b/memory.max": "500000\n", "sys/fs/cgroup/a/b/memory.current": "200000\n",
-			"sys/fs/cgroup/a/b/memory.stat": "anon 150000\ninactive_file 50000\n",
-		}, 350000},
-		"v2, parent is tighter": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
-			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "20\n",
 			"sys/fs/cgroup/a/memory.max": "1000\n", "sys/fs/cgroup/a/memory.current": "400\n",
 		}, 600},
-		"v2, unlimited": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
-			"sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/memory.current": "20\n",
-		}, avail},
-		"v2, over the limit": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
-			"sys/fs/cgroup/memory.max": "100\n", "sys/fs/cgroup/memory.current": "200\n",
-		}, 0},
-		"v2, seen from a namespace": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/../../outside\n",
-			"sys/fs/cgroup/memory.max": "3000\n", "sys/fs/cgroup/memory.current": "1000\n",
-		}, 2000},
-		"v1": {map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "9:name=systemd:/\n4:cpu,memory:/g\n0::/\n",
-			"sys/fs/cgroup/memory/g/memory.limit_in_bytes": "9000\n", "sys/fs/cgroup/memory/g/memory.usage_in_bytes": "5000\n",
-			"sys/fs/cgroup/memory/g/memory.stat":         "cache 1\ninactive_file 1\ntotal_inactive_file 1000\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "7\n",
-		}, 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := c.want / 10 * 9
