@@ -30,6 +30,26 @@ type kindError struct {
 func (e *kindError) Error() string   { return e.err.Error() }
 func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
+// Short is why a request was refused for lack of memory: the refusal, or the
+// failure of a device that does not work any more, which has no memory left for
+// that reason. Such a one is asked for a megabyte, to say what failed.
+func Short(d Device, refusal error) error {
+	if d.Memory().Available > 0 {
+		return refusal
+	}
+	b, err := d.Alloc(1<<20, OnDevice)
+	switch {
+	case err == nil:
+		err = b.Free()
+	case errors.Is(err, ErrMemory):
+		return refusal
+	}
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
 // Errorf is fmt.Errorf that also marks the error as one of the kinds above.
 func Errorf(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Errorf(format, args...)}

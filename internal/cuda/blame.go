@@ -68,11 +68,17 @@ func (d *Device) check(r Result, doing string) error {
 	case r.sticky():
 		d.lose(r, doing)
 		return d.tell()
-	case r == errLibrary:
-		return fmt.Errorf("%s: %w", doing, d.libFault)
 	}
 	kind := gpuprof.ErrDevice
-	if r == errOutOfMemory {
+	if r == errLibrary || r == errOutOfMemory {
+		if err := d.failing(doing); err != nil {
+			return err
+		}
+	}
+	switch r {
+	case errLibrary:
+		return fmt.Errorf("%s: %w", doing, d.libFault)
+	case errOutOfMemory:
 		kind = gpuprof.ErrMemory
 	}
 	return gpuprof.Errorf(kind, "%s", r.advice().after(doing+": "+d.drv.describe(r)))
@@ -90,6 +96,20 @@ func (d *Device) again(r Result, do func() Result, doing string) error {
 		}
 	}
 	return d.check(r, doing)
+}
+
+// failing is the failure of a device that does not work any more, by a question
+// that takes nothing. What a dead one answers first may be anything: that memory is
+// short, or a library's own status.
+func (d *Device) failing(doing string) error {
+	if d.lost != nil {
+		return d.tell()
+	}
+	var free uintptr
+	if r := d.memInfo(&free); r != success && r != errOutOfMemory {
+		return d.check(r, doing)
+	}
+	return nil
 }
 
 // tell is the error of a lost device, which then counts as told.

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -98,7 +99,11 @@ func (d *Device) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
 			"allocating %d bytes of %s memory on CUDA: ask for 0 or more bytes of device, pinned or pageable memory", bytes, p)
 	}
-	if left := d.left(int64(bytes), p); int64(bytes) > left {
+	left, err := d.left(int64(bytes), p)
+	if err != nil {
+		return nil, err
+	}
+	if int64(bytes) > left {
 		return nil, refused(bytes, p, left)
 	}
 	b := &Buffer{dev: d, id: d.lastBuffer + 1, place: p, size: bytes}
@@ -128,7 +133,11 @@ func (d *Device) obtain(b *Buffer) error {
 	case gpuprof.OnDevice:
 		ptr, r := d.deviceAlloc(uintptr(n))
 		if r == errOutOfMemory { // between the question and the request somebody took it
-			return refused(b.size, b.place, d.Memory().Available)
+			left, err := d.free(doing)
+			if err != nil {
+				return err
+			}
+			return refused(b.size, b.place, left)
 		}
 		if err := d.check(r, doing); err != nil {
 			return err
@@ -202,32 +211,53 @@ func (u *usage) add(bytes int64) {
 
 // left is what Alloc would grant of a place. It asks the driver, or the
 // system, only where the answer could be no.
-func (d *Device) left(want int64, p gpuprof.Place) int64 {
+func (d *Device) left(want int64, p gpuprof.Place) (int64, error) {
 	if p != gpuprof.OnDevice {
 		if want < 1<<20 {
-			return math.MaxInt64
+			return math.MaxInt64, nil
 		}
-		return availableHostMemory()
+		return availableHostMemory(), nil
 	}
 	if want < 1<<20 && want <= d.limit-d.use.now {
-		return d.limit - d.use.now
+		return d.limit - d.use.now, nil
 	}
-	return d.Memory().Available
+	return d.free(fmt.Sprintf("allocating %s of %s memory on CUDA", gpuprof.FormatBytes(float64(want)), p))
 }
 
-// Memory implements gpuprof.Device for buffers placed on the device. Available
-// is what the driver has free beside what the pool holds unused, within the
-// limit.
+// free is what the driver has free beside what the pool holds unused, within the
+// limit; or why the driver does not say so, which is no lack of memory.
+func (d *Device) free(doing string) (int64, error) {
+	var free uintptr
+	if r := d.memInfo(&free); r != success {
+		return 0, d.check(r, doing)
+	}
+	unused := max(0, d.Reserved()-d.use.now)
+	return max(0, min(int64(free)+unused, d.limit-d.use.now)), nil
+}
+
+// memInfo asks the driver for its free memory, from any thread.
+func (d *Device) memInfo(free *uintptr) Result {
+	var total uintptr
+	r := d.drv.MemInfo(free, &total)
+	if r == errInvalidContext {
+		runtime.LockOSThread() // see enter
+		defer runtime.UnlockOSThread()
+		if r = d.drv.CtxSet(d.ctx); r == success {
+			r = d.drv.MemInfo(free, &total)
+		}
+	}
+	return r
+}
+
+// Memory implements gpuprof.Device for buffers placed on the device. Available is
+// 0 on a device that does not work any more: see gpuprof.Short.
 func (d *Device) Memory() gpuprof.Memory {
 	m := gpuprof.Memory{InUse: d.use.now, Peak: d.use.peak}
 	if d.closed || d.lost != nil {
 		return m
 	}
-	var free, total uintptr
-	if d.drv.MemInfo(&free, &total) != success {
-		return m
-	}
-	unused := max(0, d.Reserved()-d.use.now)
-	m.Available = max(0, min(int64(free)+unused, d.limit-d.use.now))
+	told := d.told
+	m.Available, _ = d.free("asking for free memory") // the next call tells what failed
+	d.told = told
 	return m
 }

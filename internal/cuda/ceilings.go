@@ -152,9 +152,13 @@ func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
 	d := m.d
 	defer m.free()
 	cache := d.info.CacheBytes
-	size := min(max(16*cache, 16<<20), largestCopy, d.Memory().Available/4) &^ 4095
+	free, err := d.free("asking for free memory")
+	if err != nil {
+		return err
+	}
+	size := min(max(16*cache, 16<<20), largestCopy, free/4) &^ 4095
 	if size < 4096 {
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available; free some", gpuprof.FormatBytes(float64(d.Memory().Available)))
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available; free some", gpuprof.FormatBytes(float64(free)))
 	}
 	x, y, err := m.region(size)
 	if err != nil {

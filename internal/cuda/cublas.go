@@ -52,9 +52,12 @@ type blas struct {
 	handles map[streamHandle]uintptr
 }
 
-// failed is a cuBLAS status as an error: ErrMemory where memory ran out, else
-// ErrDevice.
+// failed is a cuBLAS status as an error: that of a lost device, ErrMemory where
+// memory ran out, else ErrDevice.
 func (b *blas) failed(doing string, status int32) error {
+	if err := b.dev.failing(doing); err != nil {
+		return err
+	}
 	name := ""
 	if b.statusName != nil {
 		name = " (" + b.statusName(status) + ")"
@@ -80,6 +83,9 @@ func (d *Device) needBlas() error {
 		}
 	}
 	b.err = useVendor("cuBLAS", names, b.start)
+	if d.lost != nil {
+		b.err = d.tell()
+	}
 	return b.err
 }
 

@@ -63,6 +63,9 @@ func (d *Device) needDNN() error {
 	// makes a copy in a Python package findable.
 	_ = d.needBlas()
 	n.err = useVendor("cuDNN", []string{fileName("cudnn", 9), fileName("cudnn", 8)}, n.start)
+	if d.lost != nil {
+		n.err = d.tell()
+	}
 	return n.err
 }
 
@@ -119,8 +122,12 @@ func (n *dnn) check(doing string, status int32) error {
 	return n.failed(doing, status)
 }
 
-// failed is a status as an error: ErrMemory where memory ran out, else ErrDevice.
+// failed is a status as an error: that of a lost device, ErrMemory where memory ran
+// out, else ErrDevice.
 func (n *dnn) failed(doing string, status int32) error {
+	if err := n.dev.failing(doing); err != nil {
+		return err
+	}
 	kind := gpuprof.ErrDevice
 	switch dnnNumber(status) {
 	case dnnHostMemory, dnnDeviceMemory:

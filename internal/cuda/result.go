@@ -51,17 +51,19 @@ const (
 	errMPSClientTerminated Result = 810
 	errCaptureUnsupported  Result = 900
 	errCaptureWrongThread  Result = 908
+	errExternalDevice      Result = 911
 	errUnknown             Result = 999
 	lastKernelFault        Result = 719 // 714 to 719 are faults of a kernel
 	errLibrary             Result = -1  // ours: a vendor library failed, and Device.libFault says how
 )
 
 // sticky reports whether r destroys the context: cuda.h says of these that the
-// process has to be ended, which for us means the context.
+// process has to be ended, which for us means the context. A GPU that was there and
+// is not any more, or a driver that was started, is lost too.
 func (r Result) sticky() bool {
 	switch r {
-	case errECCUncorrectable, errNVLinkUncorrectable, errContained, errIllegalAddress, errLaunchTimeout,
-		errContextDestroyed, errAssert, errTensorMemoryLeak, errUnknown, errDeinitialized, errDeviceUnavailable:
+	case errNoDevice, errNotInitialized, errECCUncorrectable, errNVLinkUncorrectable, errContained, errIllegalAddress, errLaunchTimeout,
+		errContextDestroyed, errAssert, errTensorMemoryLeak, errExternalDevice, errUnknown, errDeinitialized, errDeviceUnavailable:
 		return true
 	}
 	return r >= errHardwareStack && r <= lastKernelFault || r >= errMPSConnection && r <= errMPSClientTerminated

@@ -159,8 +159,8 @@ func (s *session) fits(d gpuprof.Device) error {
 	out := depth * (outputs*int64(sh.B) + int64(sh.metrics()))
 	need := 4 * (input + out + s.parameterWords() + s.stateWords() + s.scratchWords() + s.libraryWords())
 	if left := d.Memory().Available; need > left {
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left; use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates",
-			sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)))
+		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left; use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates",
+			sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))))
 	}
 	return nil
 }
