@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -52,7 +53,7 @@ type app struct {
 // run is the whole program: it returns the exit code of exit.go's table.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
-	err := a.dispatch(args)
+	err := printing(a.dispatch(args))
 	for _, e := range flatten(err) {
 		if e.Error() == "" {
 			continue // a verdict that has been reported
@@ -63,6 +64,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return a.childCode
 	}
 	return exitCode(err)
+}
+
+// printing gives a failure to write to standard output its sentence.
+func printing(err error) error {
+	var all []error
+	for _, e := range flatten(err) {
+		var p *fs.PathError
+		if errors.As(e, &p) && p.Op == "write" && p.Path == os.Stdout.Name() {
+			e = gpuprof.Unwritable("printing to standard output", p, "send it elsewhere", "send it where it can be written")
+		}
+		all = append(all, e)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
 }
 
 // dispatch parses the command line and runs its verb.

@@ -161,7 +161,7 @@ func keepNoise(n *compare.MachineNoise) error {
 		tmp, err = os.CreateTemp(filepath.Dir(path), ".noise-")
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the noise for gate --plan: %w; set XDG_CACHE_HOME to a folder that can be written", err)
+		return cannotKeep(path, err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = tmp.Write(text)
@@ -169,9 +169,14 @@ func keepNoise(n *compare.MachineNoise) error {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the noise for gate --plan in %s: %w; set XDG_CACHE_HOME to a folder that can be written", path, err)
+		return cannotKeep(path, err)
 	}
 	return nil
+}
+
+func cannotKeep(path string, err error) error {
+	const set = "set XDG_CACHE_HOME to a folder that can be written"
+	return gpuprof.Unwritable("keeping the noise for gate --plan in "+path, err, set, set)
 }
 
 // keptNoise reads it; ErrUsage where there is none that can be read.

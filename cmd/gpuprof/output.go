@@ -31,10 +31,7 @@ func outputs[W any](paths []string, force bool, what string, has map[string]W) (
 		if _, ok := has[f.Name]; !ok {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format; use %s", p, what, strings.Join(extensions(has), " "))
 		}
-		full, err := filepath.Abs(p)
-		if err != nil {
-			full = filepath.Clean(p)
-		}
+		full := realPath(p)
 		if seen[full] {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is named twice; give each -o FILE once", p)
 		}
@@ -45,6 +42,21 @@ func outputs[W any](paths []string, force bool, what string, has map[string]W) (
 		outs = append(outs, output{p, f})
 	}
 	return outs, nil
+}
+
+// realPath is the one name of a file that may not be there yet, links followed.
+func realPath(p string) string {
+	full, err := filepath.Abs(p)
+	if err != nil {
+		full = filepath.Clean(p)
+	}
+	if real, err := filepath.EvalSymlinks(full); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+		return filepath.Join(dir, filepath.Base(full))
+	}
+	return full
 }
 
 // extensions are those of the formats that has holds.

@@ -192,7 +192,8 @@ func AppendSummary(path string, render func(w io.Writer, limit int) error) error
 }
 
 func summaryError(path string, err error) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "writing the step summary %s: %w; set GITHUB_STEP_SUMMARY to a file that can be written", path, err)
+	const set = "set GITHUB_STEP_SUMMARY to a file that can be written"
+	return gpuprof.Unwritable("writing the step summary "+path, err, set, set)
 }
 
 const cutNote = "\n\n(cut: a step's summary takes no more; the JSON output has all of it)\n"

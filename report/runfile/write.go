@@ -65,8 +65,8 @@ func Write(path string, force bool, encode func(io.Writer) error) (err error) {
 			err = errors.Join(err, tmp.discard())
 		}
 	}()
-	if err = encodeTo(tmp, f, encode); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	if err := encodeInto(tmp, path, f, encode); err != nil {
+		return err
 	}
 	if err = tmp.Sync(); err != nil {
 		return cannotWrite(path, err)
@@ -112,11 +112,7 @@ func replaceable(path string, f Format, force bool) (string, error) {
 }
 
 func cannotWrite(path string, err error) error {
-	var p *fs.PathError // the temporary file's name would only confuse
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %w; give a path in a directory that is there and writable", path, err)
+	return gpuprof.Unwritable("writing "+path, err, "choose another folder with -o", "give a path in a directory that is there and writable")
 }
 
 type tempFile struct{ *os.File }
@@ -150,6 +146,32 @@ func createBeside(target string, mode fs.FileMode) (tempFile, error) {
 		}
 	}
 	return t, nil
+}
+
+// encodeInto tells a failure to write, which is the disk's, from one to encode.
+func encodeInto(w io.Writer, path string, f Format, encode func(io.Writer) error) error {
+	kept := &keeper{w: w}
+	switch err := encodeTo(kept, f, encode); {
+	case kept.err != nil:
+		return cannotWrite(path, kept.err)
+	case err != nil:
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// keeper keeps the first error of a writer, which what writes may drop or reword.
+type keeper struct {
+	w   io.Writer
+	err error
+}
+
+func (k *keeper) Write(p []byte) (int, error) {
+	n, err := k.w.Write(p)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
 }
 
 func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {

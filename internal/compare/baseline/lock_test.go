@@ -126,8 +126,9 @@ func TestRemovingWhileAdding(t *testing.T) {
 // TestFolderReplacedWhileWaiting: the lock that counts is the one of the folder that is
 // there when it is given.
 func TestFolderReplacedWhileWaiting(t *testing.T) {
+	// A link that is replaced at once: there is no moment without a folder.
 	dir := filepath.Join(t.TempDir(), "store")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := errors.Join(os.Mkdir(dir+".1", 0o755), os.Mkdir(dir+".2", 0o755), os.Symlink(dir+".1", dir), os.Symlink(dir+".2", dir+".next")); err != nil {
 		t.Fatal(err)
 	}
 	first, err := lockFolder(dir)
@@ -142,7 +143,7 @@ func TestFolderReplacedWhileWaiting(t *testing.T) {
 		}
 		got <- err
 	}()
-	if err := errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755)); err != nil {
+	if err := os.Rename(dir+".next", dir); err != nil {
 		t.Fatal(err)
 	}
 	first()

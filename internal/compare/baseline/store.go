@@ -113,11 +113,8 @@ func Read(file string) (*Baseline, error) {
 }
 
 func cannot(doing, file string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s baseline %s: %w; choose a folder with --dir", doing, file, err)
+	const choose = "choose a folder with --dir"
+	return gpuprof.Unwritable(doing+" baseline "+file, err, choose, choose)
 }
 
 // List reads every baseline of the store, by name. Files that cannot be read
