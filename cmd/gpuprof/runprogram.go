@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -143,7 +142,41 @@ func (p *program) place() error {
 		}
 		p.dir = path
 	}
-	var err error
+	if p.dir == "" {
+		if err := p.useFiles(files); err != nil {
+			return err
+		}
+		var err error
+		p.dir, err = freshDir(time.Now())
+		p.options.Dir = p.dir
+		return err
+	}
+	// The folder first: it may be where the files go.
+	made, err := makeDirs(p.dir)
+	if err == nil {
+		err = p.openDir()
+	}
+	if err == nil {
+		err = p.useFiles(files)
+	}
+	if err == nil {
+		err = p.clearDir()
+	}
+	if err != nil {
+		if p.lock != nil {
+			_ = p.lock.Close() // nothing was written
+		}
+		for _, dir := range made {
+			_ = os.Remove(dir) // made for nothing
+		}
+		return err
+	}
+	p.options.Dir = p.dir
+	return nil
+}
+
+// useFiles checks the files that -o names.
+func (p *program) useFiles(files []string) (err error) {
 	if p.files, err = outputs(files, p.Force, "an analysis", studyWriters()); err != nil {
 		return err
 	}
@@ -154,14 +187,38 @@ func (p *program) place() error {
 		if p.NoAnalyze {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it; leave out one of the two", o.path)
 		}
+		if p.dir != "" && ofRecording(filepath.Base(o.path)) && sameDir(filepath.Dir(o.path), p.dir) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost; give the analysis another name", o.path)
+		}
 	}
-	if p.dir != "" {
-		err = p.useDir()
-	} else {
-		p.dir, err = freshDir(time.Now())
+	return nil
+}
+
+// ofRecording reports whether a recording's folder has a file of that name beside
+// the analysis. Some file systems do not tell upper from lower case.
+func ofRecording(name string) bool {
+	name = strings.ToLower(name)
+	return name == "telemetry.json" || strings.HasPrefix(name, "trace-")
+}
+
+func sameDir(a, b string) bool {
+	one, err1 := os.Stat(a)
+	two, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, two)
+}
+
+// makeDirs makes a folder and those around it, and says which, innermost first.
+func makeDirs(dir string) (made []string, err error) {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		made = append(made, at)
 	}
-	p.options.Dir = p.dir
-	return err
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return made, cannotMake(dir, err)
+	}
+	return made, nil
 }
 
 func isDir(path string) bool {
@@ -169,11 +226,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// useDir takes the folder that -o names.
-func (p *program) useDir() error {
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		return cannotMake(p.dir, err)
-	}
+// openDir takes the folder that -o names, which is there.
+func (p *program) openDir() error {
 	var err error
 	if p.lock, err = lockDir(p.dir); err != nil {
 		return err
@@ -185,7 +239,12 @@ func (p *program) useDir() error {
 	if len(entries) > 0 && !p.Force {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty; name a new folder, or give --force to put the recording beside what is there", p.dir)
 	}
-	// An earlier recording's traces would pass for ranks of this one.
+	return nil
+}
+
+// clearDir removes an earlier recording's traces, which would pass for ranks of
+// this one, and sees that the folder takes files.
+func (p *program) clearDir() error {
 	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "hook.jsonl"} {
 		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
 		for _, f := range old {
@@ -199,21 +258,6 @@ func (p *program) useDir() error {
 		return cannotMake(p.dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
-}
-
-// lockDir holds a folder for this process: of two gpuprof that are given the
-// same one at once, the second is told.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, cannotMake(dir, err)
-	}
-	// Where the file system has no locks there is none to respect.
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(gpuprof.Errorf(gpuprof.ErrUsage,
-			"writing into the folder %s: another gpuprof run is recording into it; the program was not started: name another folder with -o", dir), f.Close())
-	}
-	return f, nil
 }
 
 // maxSameSecond is how many folders of one second are told apart.
@@ -239,11 +283,8 @@ func freshDir(now time.Time) (string, error) {
 }
 
 func cannotMake(dir string, err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "making the folder %s: %w; the program was not started: name a folder that takes files with -o DIR", dir, err)
+	return gpuprof.Unwritable("making the folder "+dir, err,
+		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
 func fileOf(w any, other *os.File) *os.File {
