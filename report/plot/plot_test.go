@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,10 +88,55 @@ func checkSVG(t *testing.T, name, text string, err error) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if el, ok := tok.(xml.StartElement); ok && (el.Name.Local == "script" || el.Name.Local == "img") {
-			t.Errorf("%s: holds <%s>", name, el.Name.Local)
+		checkToken(t, name, tok)
+	}
+}
+
+// drawing is the elements of our pictures and their attributes: none of them runs,
+// loads or refers to anything, and all work under a Content-Security-Policy that
+// allows nothing, which style elements and attributes do not.
+var drawing = map[string][]string{
+	"svg":  {"xmlns", "width", "height", "viewBox"},
+	"g":    {"transform"},
+	"path": {"d", "fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray", "stroke-dashoffset"},
+	"text": {"x", "y", "transform", "fill", "font-family", "font-variant", "font-weight", "font-style", "font-size"},
+}
+
+func checkToken(t *testing.T, name string, tok xml.Token) {
+	t.Helper()
+	switch tok := tok.(type) {
+	case xml.ProcInst:
+		if tok.Target != "xml" {
+			t.Errorf("%s: holds the instruction %s", name, tok.Target)
+		}
+	case xml.Directive:
+		t.Errorf("%s: holds the directive %s", name, tok)
+	case xml.StartElement:
+		attributes, ok := drawing[tok.Name.Local]
+		if !ok {
+			t.Errorf("%s: holds <%s>", name, tok.Name.Local)
+		}
+		for _, a := range tok.Attr {
+			if a.Name.Space != "" || !slices.Contains(attributes, a.Name.Local) || strings.Contains(a.Value, "url(") {
+				t.Errorf("%s: <%s> has %s:%s=%q", name, tok.Name.Local, a.Name.Space, a.Name.Local, a.Value)
+			}
 		}
 	}
+}
+
+// TestSVGKeepsItsColours: what was a style is an attribute, nothing is lost, and a
+// label that reads like one stays a label.
+func TestSVGKeepsItsColours(t *testing.T) {
+	r := fixture.One()
+	r.Workload = `x" style="fill:red" onload="alert(1)`
+	text := svg(t, "stages", r)
+	for _, want := range []string{` fill="#FFFFFF"`, ` stroke="#D9DDE2"`, ` stroke-width="`, ` fill="none"`, ` font-size="18px"`, ` font-weight="bold"`, ` font-family="Liberation Sans"`,
+		`x&#34; style=&#34;fill:red&#34; onload=&#34;alert(1)`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the picture lacks %s", want)
+		}
+	}
+	checkSVG(t, "a hostile name", text, nil)
 }
 
 func svg(t *testing.T, kind string, runs ...*gpuprof.Run) string {
