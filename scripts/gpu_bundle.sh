@@ -26,6 +26,7 @@ cp scripts/gpucheck/{check,record,gates,parts,runner,summary,peers,traces}.py sc
 cp testdata/e3nn/vectors.json "$aside/data/e3nn-vectors.json"
 cp testdata/gruflow/vectors.json "$aside/data/gruflow-vectors.json"
 cp docs/gpu-check.md "$aside/README.md"
+cp LICENSE THIRD_PARTY_NOTICES.md "$aside/"
 
 python3 - "$aside" "$version" "$commit" "$(go env GOVERSION)" "$(go env GOARCH)" <<'PY'
 import gzip, hashlib, json, pathlib, re, sys

@@ -18,16 +18,24 @@ import (
 var version, commit string
 
 type versionCmd struct {
-	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Licenses bool   `help:"Print the license texts of the modules inside this program instead."`
 }
 
 // Help implements kong.HelpProvider.
 func (versionCmd) Help() string {
-	return examples("gpuprof version", "gpuprof version --format json")
+	return examples("gpuprof version", "gpuprof version --format json", "gpuprof version --licenses")
 }
 
 // Run implements the verb.
 func (c *versionCmd) Run(a *app) error {
+	if c.Licenses {
+		if c.Format != "table" {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "printing the licenses: they are text; leave out --format %s", c.Format)
+		}
+		_, err := io.WriteString(a.stdout, gpuprof.ThirdPartyNotices())
+		return err
+	}
 	t := tool()
 	if c.Format == "json" {
 		return writeJSON(a.stdout, map[string]any{

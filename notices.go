@@ -1,0 +1,12 @@
+package gpuprof
+
+import _ "embed" // the notices
+
+//go:generate go run ./scripts/notices
+
+//go:embed THIRD_PARTY_NOTICES.md
+var thirdPartyNotices string
+
+// ThirdPartyNotices are the license texts of every module that some build of
+// gpuprof links, as Markdown. go generate makes them from go.mod.
+func ThirdPartyNotices() string { return thirdPartyNotices }
