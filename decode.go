@@ -8,154 +8,28 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // DecodeJSON is json.Unmarshal that lets no number go missing: null, NaN, an
 // infinity, a text or a value out of range where v has a number is an error that
 // names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
-// what a pointer points to may be null.
+// what a pointer points to may be null. What would take more than DecodedMemory is
+// a TooLarge, before anything is decoded.
 func DecodeJSON(text []byte, v any) error {
-	err := json.Unmarshal(text, v)
-	if err != nil {
-		text = NullNumbers(text)
+	looked := text
+	if !json.Valid(text) {
+		if looked = NullNumbers(text); !json.Valid(looked) {
+			return json.Unmarshal(text, v) // and it says where the text breaks
+		}
 	}
-	if named := checkNumbers(text, reflect.TypeOf(v), ""); named != nil {
-		return named
+	if err := newJSONCheck(NewRoom(), true).value(looked, reflect.TypeOf(v)); err != nil {
+		return err
+	}
+	err := json.Unmarshal(text, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && len(wrong.Value) > 60 {
+		wrong.Value = wrong.Value[:60] + "…" // a number may have a million digits
 	}
 	return err
-}
-
-// checkNumbers walks a JSON value beside the type that it is decoded into. What is
-// wrong with it otherwise is json.Unmarshal's to say.
-func checkNumbers(raw json.RawMessage, t reflect.Type, path string) error {
-	raw = bytes.TrimSpace(raw)
-	null := string(raw) == "null"
-	switch {
-	case t == reflect.TypeFor[Number]():
-		if null {
-			return nil
-		}
-		return checkNumber(raw, path)
-	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		if null {
-			return nil
-		}
-		return checkNumbers(raw, t.Elem(), path)
-	case reflect.Struct:
-		return checkStruct(raw, t, path)
-	case reflect.Map:
-		return checkMap(raw, t.Elem(), path)
-	case reflect.Slice, reflect.Array:
-		return checkList(raw, t.Elem(), path)
-	case reflect.Interface:
-		if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
-			return checkNumber(raw, path)
-		}
-		return nil
-	case reflect.String, reflect.Bool:
-		return nil
-	}
-	return checkNumber(raw, path)
-}
-
-// checkNumber is where the walk ends.
-func checkNumber(raw []byte, path string) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	switch c := raw[0]; {
-	case c == 'n':
-		return fmt.Errorf("%s is null, NaN or infinite, and has to be a number", path)
-	case c != '-' && (c < '0' || c > '9'):
-		return fmt.Errorf("%s is %.40s, and has to be a number", path, raw)
-	}
-	if _, err := strconv.ParseFloat(string(raw), 64); errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("%s is %.40s, which is out of range", path, raw)
-	}
-	return nil
-}
-
-func checkStruct(raw []byte, t reflect.Type, path string) error {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil {
-		return nil
-	}
-	fields := map[string]reflect.Type{} // by name in lower case, as encoding/json finds them
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" || !f.IsExported() || name == "-" {
-			continue
-		}
-		if name == "" {
-			name = f.Name
-		}
-		fields[strings.ToLower(name)] = f.Type
-	}
-	for _, key := range slices.Sorted(maps.Keys(members)) {
-		if f, ok := fields[strings.ToLower(key)]; ok {
-			if err := checkNumbers(members[key], f, strings.TrimPrefix(path+"."+key, ".")); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func checkMap(raw []byte, elem reflect.Type, path string) error {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil {
-		return nil
-	}
-	for _, key := range slices.Sorted(maps.Keys(members)) {
-		if err := checkNumbers(members[key], elem, strings.TrimPrefix(path+"."+key, ".")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkList(raw []byte, elem reflect.Type, path string) error {
-	var items []json.RawMessage
-	switch elem.Kind() {
-	case reflect.Uint8, reflect.String, reflect.Bool:
-		return nil
-	case reflect.Float64, reflect.Int, reflect.Int64:
-		// Most samples are here: one look is enough where there is nothing to name.
-		if !bytes.ContainsAny(raw, `n"`) && !hugeExponent(raw) {
-			return nil
-		}
-	}
-	if json.Unmarshal(raw, &items) != nil {
-		return nil
-	}
-	for i, item := range items {
-		if err := checkNumbers(item, elem, fmt.Sprintf("%s[%d]", path, i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hugeExponent says that a list of numbers may hold one out of range: an exponent
-// of three digits, or no exponent and some three hundred digits, which nothing
-// writes.
-func hugeExponent(raw []byte) bool {
-	for {
-		i := bytes.IndexAny(raw, "eE")
-		if i < 0 {
-			return false
-		}
-		raw = bytes.TrimLeft(raw[i+1:], "+-")
-		if len(raw) > 2 && raw[2] >= '0' && raw[2] <= '9' && raw[1] >= '0' && raw[1] <= '9' {
-			return true
-		}
-	}
 }
 
 // NullNumbers replaces the words NaN and Infinity, which several programs write
@@ -164,7 +38,11 @@ func NullNumbers(text []byte) []byte {
 	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) && !bytes.Contains(text, []byte("nan")) && !bytes.Contains(text, []byte("inf")) {
 		return text
 	}
-	out := make([]byte, 0, len(text))
+	more := 0 // by which null is longer
+	for _, w := range []string{"NaN", "Inf", "nan", "inf"} {
+		more += bytes.Count(text, []byte(w))
+	}
+	out := make([]byte, 0, len(text)+more)
 	quoted := false
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -191,6 +69,11 @@ func NullNumbers(text []byte) []byte {
 
 // noNumber is the length of a word that stands for no number, 0 for none.
 func noNumber(text []byte) int {
+	switch text[0] {
+	case '-', '+', 'I', 'N', 'i', 'n':
+	default:
+		return 0
+	}
 	for _, w := range []string{"-Infinity", "+Infinity", "Infinity", "-NaN", "NaN", "-nan", "nan", "-inf", "+inf", "inf", "-Inf", "+Inf", "Inf"} {
 		if bytes.HasPrefix(text, []byte(w)) {
 			return len(w)

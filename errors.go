@@ -54,3 +54,12 @@ func Short(d Device, refusal error) error {
 func Errorf(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Errorf(format, args...)}
 }
+
+// Unreadable is the ErrInput of a file whose content cannot be used: what was being
+// done, the cause, and what to do about it. A TooLarge says itself what to do.
+func Unreadable(doing string, err error, fix string) error {
+	if _, large := errors.AsType[*TooLarge](err); large {
+		return Errorf(ErrInput, "%s: %w", doing, err)
+	}
+	return Errorf(ErrInput, "%s: %w; %s", doing, err, fix)
+}

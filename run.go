@@ -1,6 +1,7 @@
 package gpuprof
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -315,13 +316,21 @@ func DecodeRuns(r io.Reader, name string) ([]*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading run %s: %w", name, err)
 	}
-	var raws []json.RawMessage
-	if t := strings.TrimLeft(string(b[:min(len(b), 64)]), " \t\r\n"); strings.HasPrefix(t, "[") {
-		if err := json.Unmarshal(NullNumbers(b), &raws); err != nil {
+	return ParseRuns(b, name)
+}
+
+// ParseRuns is DecodeRuns of a text. What holds more than DocumentMemory has room
+// for is a TooLarge.
+func ParseRuns(b []byte, name string) (_ []*Run, err error) {
+	raws := []json.RawMessage{b}
+	if bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("[")) {
+		room, b := NewRoom(), NullNumbers(b)
+		if raws, err = JSONList(b, room); err == nil {
+			err = room.Fits(b, &[]Run{}) // all of them together
+		}
+		if err != nil {
 			return nil, badRun(name, err)
 		}
-	} else {
-		raws = []json.RawMessage{b}
 	}
 	if len(raws) == 0 {
 		return nil, Errorf(ErrInput, "reading run %s: the file holds no run; write one with gpuprof run WORKLOAD -o %s", name, name)
@@ -389,5 +398,5 @@ func (r *Run) noteOldExposure() {
 }
 
 func badRun(name string, err error) error {
-	return Errorf(ErrInput, "reading run %s: %w; the file is damaged or not JSON: write it again with gpuprof run", name, err)
+	return Unreadable("reading run "+name, err, "the file is damaged or not JSON: write it again with gpuprof run")
 }

@@ -49,6 +49,9 @@ allow workloads/so3/a.go                 third-party
 deny  workloads/so3/a.go                 workloads/op
 deny  workloads/so3/a.go                 workloads/structure
 deny  workloads/structure/a.go           workloads/so3
+allow workloads/structure/a.go           internal/outside
+deny  workloads/e3nn/a.go                internal/outside
+deny  internal/outside/a.go              internal/child
 allow workloads/op/a.go                  workloads/so3
 deny  workloads/op/a.go                  workloads/structure
 deny  workloads/op/a.go                  workloads/e3nn

@@ -1,0 +1,253 @@
+package gpuprof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// jsonCheck walks a valid JSON text beside the type that it is decoded into: it adds
+// up the memory that this takes and finds numbers that are none.
+type jsonCheck struct {
+	numbers  bool // look at numbers
+	room     *Room
+	path     []step
+	fields   map[reflect.Type]map[string]reflect.Type // by name in lower case, as encoding/json finds them
+	pointers map[reflect.Type]bool
+}
+
+// step is one step of the way to a value: a member, or else an element.
+type step struct {
+	key   string
+	index int
+}
+
+func newJSONCheck(room *Room, numbers bool) *jsonCheck {
+	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
+}
+
+// What decoding makes beside the values themselves. A slice that grows is there
+// twice for a moment, and has a quarter more room than it needs (growth, in quarters).
+const (
+	growth      = 9
+	mapBytes    = 64 // of a map
+	mapRoom     = 8  // entries that the smallest has room for
+	entryBytes  = 64 // of an entry, beside key and value
+	headerBytes = 16 // of a value of unknown type
+	textTimes   = 4  // how often a text is there: escapes are taken off, and it is cleaned
+	ownBytes    = 32 // of one of the parts of a value that decodes itself
+)
+
+// where words the way to the present value: "step.runs[0][17]".
+func (c *jsonCheck) where() string {
+	var b strings.Builder
+	for _, s := range c.path {
+		switch {
+		case s.key == "":
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case b.Len() > 0:
+			fmt.Fprintf(&b, ".%.80s", s.key)
+		default:
+			fmt.Fprintf(&b, "%.80s", s.key)
+		}
+	}
+	return b.String()
+}
+
+// below walks a part of the value.
+func (c *jsonCheck) below(s step, raw []byte, t reflect.Type) error {
+	c.path = append(c.path, s)
+	err := c.value(raw, t)
+	c.path = c.path[:len(c.path)-1]
+	return err
+}
+
+// value walks one value. What is wrong with it otherwise is json.Unmarshal's to say.
+func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
+	raw = bytes.TrimSpace(raw)
+	null := string(raw) == "null"
+	switch {
+	case t == reflect.TypeFor[Number]():
+		if null {
+			return nil
+		}
+		return c.number(raw)
+	case t == reflect.TypeFor[json.RawMessage]():
+		return c.room.Take(int64(len(raw)))
+	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return c.own(raw, t)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		if null {
+			return nil
+		}
+		if err := c.room.Take(int64(t.Elem().Size())); err != nil {
+			return err
+		}
+		return c.value(raw, t.Elem())
+	case reflect.Struct:
+		return c.object(raw, t)
+	case reflect.Map:
+		return c.members(raw, t.Elem(), int64(t.Key().Size()+t.Elem().Size()))
+	case reflect.Slice, reflect.Array:
+		return c.list(raw, t)
+	case reflect.Interface:
+		return c.any(raw, t)
+	case reflect.String:
+		return c.room.Take(textTimes * int64(len(raw)))
+	case reflect.Bool:
+		return nil
+	}
+	return c.number(raw)
+}
+
+// own is a value that decodes itself: without pointers it holds no more than its
+// size, else its text and its parts, which are numbers as a rule.
+func (c *jsonCheck) own(raw []byte, t reflect.Type) error {
+	if !c.hasPointers(t) {
+		return nil
+	}
+	return c.room.Take(2*int64(len(raw)) + ownBytes*int64(1+bytes.Count(raw, []byte(","))))
+}
+
+func (c *jsonCheck) hasPointers(t reflect.Type) bool {
+	known, ok := c.pointers[t]
+	if ok {
+		return known
+	}
+	is := true
+	switch t.Kind() {
+	case reflect.Array:
+		is = c.hasPointers(t.Elem())
+	case reflect.Struct:
+		is = false
+		for i := range t.NumField() {
+			is = is || c.hasPointers(t.Field(i).Type)
+		}
+	default:
+		is = t.Kind() > reflect.Complex128 // those before are numbers
+	}
+	c.pointers[t] = is
+	return is
+}
+
+// number is where the walk ends.
+func (c *jsonCheck) number(raw []byte) error {
+	if !c.numbers || len(raw) == 0 {
+		return nil
+	}
+	switch first := raw[0]; {
+	case first == 'n':
+		return fmt.Errorf("%s is null, NaN or infinite, and has to be a number", c.where())
+	case first != '-' && (first < '0' || first > '9'):
+		return fmt.Errorf("%s is %.40s, and has to be a number", c.where(), raw)
+	case ordinary(raw):
+		return nil
+	}
+	if _, err := strconv.ParseFloat(string(raw), 64); errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("%s is %.40s, which is out of range", c.where(), raw)
+	}
+	return nil
+}
+
+func (c *jsonCheck) object(raw []byte, t reflect.Type) error {
+	fields := c.fieldsOf(t)
+	var err error
+	JSONMembers(raw, func(key string, value []byte) bool {
+		if f, ok := fields[strings.ToLower(key)]; ok {
+			err = c.below(step{key: key}, value, f)
+		}
+		return err == nil
+	})
+	return err
+}
+
+func (c *jsonCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if known := c.fields[t]; known != nil {
+		return known
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" || !f.IsExported() || name == "-" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields[strings.ToLower(name)] = f.Type
+	}
+	c.fields[t] = fields
+	return fields
+}
+
+func (c *jsonCheck) members(raw []byte, elem reflect.Type, size int64) error {
+	err := c.room.Take(mapBytes + mapRoom*size)
+	if err != nil {
+		return err
+	}
+	JSONMembers(raw, func(key string, value []byte) bool {
+		if err = c.room.Take(entryBytes + 2*size + int64(len(key))); err == nil {
+			err = c.below(step{key: key}, value, elem)
+		}
+		return err == nil
+	})
+	return err
+}
+
+func (c *jsonCheck) list(raw []byte, t reflect.Type) error {
+	elem, each := t.Elem(), int64(0)
+	if t.Kind() == reflect.Slice {
+		each = max(1, growth*int64(t.Elem().Size())/4)
+		if elem.Kind() == reflect.Uint8 && raw[0] == '"' { // bytes are written as a text
+			return c.room.Take(int64(len(raw)))
+		}
+	}
+	plain := plainNumber(elem)
+	var err error
+	i := 0
+	JSONElements(raw, func(value []byte) bool {
+		if err = c.room.Take(each); err == nil && !(plain && (!c.numbers || ordinary(value))) {
+			err = c.below(step{index: i}, value, elem)
+		}
+		i++
+		return err == nil
+	})
+	return err
+}
+
+// plainNumber is a type of numbers that decodes as encoding/json does it.
+func plainNumber(t reflect.Type) bool {
+	return t.Kind() <= reflect.Complex128 && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// ordinary is a number that is in range whatever it is, as most are.
+func ordinary(raw []byte) bool {
+	return (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && len(raw) < 20 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0
+}
+
+// any is a value of unknown type: what encoding/json makes of it.
+func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	switch raw[0] {
+	case '"':
+		return c.room.Take(headerBytes + textTimes*int64(len(raw)))
+	case '{':
+		return c.members(raw, t, headerBytes+int64(t.Size()))
+	case '[':
+		return c.list(raw, reflect.SliceOf(t))
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		if err := c.room.Take(headerBytes); err != nil {
+			return err
+		}
+		return c.number(raw)
+	}
+	return nil
+}

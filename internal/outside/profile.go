@@ -1,0 +1,95 @@
+package outside
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// ReadProfile reads a pprof profile. Errors are those of Open and Bytes, and what is
+// wrong with the profile.
+func ReadProfile(path string) (*profile.Profile, error) {
+	text, err := ReadAll(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseProfile(text)
+}
+
+func parseProfile(text []byte) (*profile.Profile, error) {
+	if err := profileFits(text, gpuprof.NewRoom()); err != nil {
+		return nil, err
+	}
+	p, err := profile.ParseUncompressed(text)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		return nil, &damage{err}
+	}
+	return p, nil
+}
+
+// What a profile is decoded into, bytes: a message of the outermost level (the
+// largest is a sample, of maps and lists), a number or a smaller message in it while
+// lists grow, and a string beside its text.
+const (
+	messageBytes = 256
+	numberBytes  = 24
+	stringBytes  = 40
+)
+
+// stringTable is the field of a profile's strings (profile.proto).
+const stringTable = 6
+
+var errNoProfile = errors.New("it is no profile")
+
+// profileFits takes what decoding a profile needs, before it is decoded.
+func profileFits(b []byte, room *gpuprof.Room) error {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 {
+			return &damage{errNoProfile}
+		}
+		b = b[n:]
+		size := uint64(0)
+		switch tag & 7 {
+		case 0:
+			_, n = binary.Uvarint(b)
+			size = uint64(max(n, 0))
+		case 1:
+			size = 8
+		case 2:
+			size, n = binary.Uvarint(b)
+			if n <= 0 {
+				return &damage{errNoProfile}
+			}
+			b = b[n:]
+		case 5:
+			size = 4
+		default:
+			return &damage{errNoProfile}
+		}
+		if size > uint64(len(b)) || tag&7 == 0 && size == 0 {
+			return &damage{errNoProfile}
+		}
+		part := b[:size]
+		b = b[size:]
+		cost := int64(stringBytes + len(part))
+		if tag>>3 != stringTable {
+			cost = messageBytes
+			for _, c := range part {
+				if c < 0x80 { // where a number ends
+					cost += numberBytes
+				}
+			}
+		}
+		if err := room.Take(cost); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package gpuprof
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// MemoryVariable is the environment variable that says how much memory reading
+// one file, or the traces of one job, may take: "800MB", "2GiB".
+const MemoryVariable = "GPUPROF_MEMORY"
+
+// What reading may take where the variable does not say, bytes.
+const (
+	documentMemory = 512 << 20
+	traceMemory    = 2 << 30
+)
+
+// The parts of it: a quarter for what a text is decoded into, an eighth for the
+// text, which is there twice while it grows; the collector of garbage lets the heap
+// become twice as large as what is in use.
+const (
+	decodedShare = 4
+	textShare    = 8
+)
+
+// leastMemory is the least that can be asked for, bytes.
+const leastMemory = 1 << 20
+
+// CheckMemorySetting says what is wrong with MemoryVariable; ErrUsage.
+func CheckMemorySetting() error {
+	text := os.Getenv(MemoryVariable)
+	if text == "" {
+		return nil
+	}
+	if n, ok := parseMemory(text); !ok || n < leastMemory {
+		return Errorf(ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB; give for example %s=2GiB, or leave it out", MemoryVariable, text, MemoryVariable)
+	}
+	return nil
+}
+
+// DocumentMemory is the most memory that reading one document may take, bytes.
+func DocumentMemory() int64 { return memorySetting(documentMemory) }
+
+// TraceMemory is the most memory that reading and analysing the traces of one job
+// may take, bytes.
+func TraceMemory() int64 { return memorySetting(traceMemory) }
+
+// DocumentText is the most text that is read of one document, bytes, decompressed.
+func DocumentText() int64 { return DocumentMemory() / textShare }
+
+// DecodedMemory is the most that one document may be decoded into, bytes.
+func DecodedMemory() int64 { return DocumentMemory() / decodedShare }
+
+func memorySetting(otherwise int64) int64 {
+	if n, ok := parseMemory(os.Getenv(MemoryVariable)); ok && n >= leastMemory {
+		return n
+	}
+	return otherwise
+}
+
+// parseMemory reads "512MiB", "2GB" or a number of bytes.
+func parseMemory(text string) (int64, bool) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	unit := 1.0
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1}} {
+		if rest, ok := strings.CutSuffix(text, u.name); ok {
+			text, unit = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) || v*unit > math.MaxInt64/4 {
+		return 0, false
+	}
+	return int64(v * unit), true
+}
+
+// TooLarge says that a file holds more than may be read of it.
+type TooLarge struct {
+	What string // "it unfolds to more than 64 MiB"
+	// Memory is what reading may take, bytes.
+	Memory int64
+}
+
+// Error says what is too much, what may be read and how to read more.
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("%s, which is the most that is read with %s of memory; give a smaller file, or set %s=%s to read more",
+		e.What, MemoryText(e.Memory), MemoryVariable, MemoryText(4*e.Memory))
+}
+
+// MemoryText writes a size as MemoryVariable takes it: "512MiB".
+func MemoryText(n int64) string {
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.size {
+			return strconv.FormatFloat(math.Round(10*float64(n)/float64(u.size))/10, 'f', -1, 64) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+// Room is the memory that is left for what one file is decoded into.
+type Room struct{ left int64 }
+
+// NewRoom is the room of one file, DecodedMemory.
+func NewRoom() *Room { return &Room{DecodedMemory()} }
+
+// Take uses some of it, bytes; a TooLarge when there is not so much.
+func (r *Room) Take(bytes int64) error {
+	if r.left -= bytes; r.left < 0 {
+		return &TooLarge{"its values take more than " + MemoryText(DecodedMemory()), DocumentMemory()}
+	}
+	return nil
+}
+
+// Fits takes what decoding a JSON text into v needs, before it is decoded.
+func (r *Room) Fits(text []byte, v any) error {
+	if !json.Valid(text) {
+		return nil // nothing of it will be decoded
+	}
+	return newJSONCheck(r, false).value(text, reflect.TypeOf(v))
+}
