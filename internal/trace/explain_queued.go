@@ -18,7 +18,7 @@ type queueView struct {
 	// the one that ended last on any.
 	last   map[int64]int32
 	before int32
-	begun  map[int32]bool // launches whose first operation has begun
+	begun  map[int32]bool // launches of graphs whose first operation has begun
 	// waits are the recorded waits for events by the stream that waits, by the
 	// start of their calls.
 	waits   map[int64][]recordedWait
@@ -87,7 +87,7 @@ func (v *queueView) pass(g int32) {
 	if v.before < 0 || op.End >= v.x.T.GPU[v.before].End {
 		v.before = g
 	}
-	if op.Launch >= 0 {
+	if op.Launch >= 0 && (op.Graph || v.x.Call(op.Launch) == CallGraph) {
 		v.begun[op.Launch] = true
 	}
 }

@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // outermost is a call or operator of a thread that lies in no other.
 type outermost struct {
@@ -35,12 +38,15 @@ func (x *Index) outermostOf(lanes map[uint32]bool) map[uint32][]outermost {
 // the thread whose launch ended each wait.
 func (x *Index) starvedWaits(d *DeviceTime) waitSums {
 	starved := d.Starved.And(x.Steady)
-	enders := map[int64]uint32{} // lanes by the start of their launches
+	enders := map[int64]uint32{} // lanes by the start of the launches that end a wait
 	lanes := map[uint32]bool{}
 	for _, g := range d.Ops {
 		if l := x.T.GPU[g].Launch; l >= 0 {
-			enders[x.T.Host[l].Start] = x.T.Host[l].Lane
-			lanes[x.T.Host[l].Lane] = true
+			h := &x.T.Host[l]
+			lanes[h.Lane] = true
+			if _, ends := slices.BinarySearchFunc(starved, h.Start, func(s Span, at int64) int { return cmp.Compare(s.End, at) }); ends {
+				enders[h.Start] = h.Lane
+			}
 		}
 	}
 	did := x.outermostOf(lanes)

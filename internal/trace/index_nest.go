@@ -1,10 +1,19 @@
 package trace
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
 
 // overhang is how far an event may end after the one it starts in and still
 // count as nested: old profilers round starts and lengths to microseconds.
 const overhang = 2000 // ns
+
+// Deepest is how many events one may lie in. What lies deeper is taken to lie in the
+// innermost of so many: whoever looks up from an event takes so many steps at most,
+// and no trace makes the work grow with the square of its length.
+const Deepest = 1024
 
 // nest works out which host event lies in which. Lanes are independent.
 func (x *Index) nest() {
@@ -17,14 +26,18 @@ func (x *Index) nest() {
 	}
 	close(work)
 	var wg sync.WaitGroup
+	var deep atomic.Int64
 	for range min(2, len(x.lanes)) {
 		wg.Go(func() {
 			for l := range work {
-				x.nestLane(l)
+				deep.Add(x.nestLane(l))
 			}
 		})
 	}
 	wg.Wait()
+	if n := deep.Load(); n > 0 {
+		x.warn("deep-nesting", fmt.Sprintf("%d events of the host lie in more than %d others: what is between those and them is not looked at", n, Deepest))
+	}
 }
 
 type open struct {
@@ -35,8 +48,9 @@ type open struct {
 // nestLane runs once over the events of a lane, keeping those that are open.
 // An event that starts in another and outlasts it by more than the overhang
 // was not called by it: it closes the other. API calls are leaves recorded by
-// another clock; they belong to the operator they start in, whatever their end.
-func (x *Index) nestLane(l laneRange) {
+// another clock; they belong to the operator they start in, whatever their end. It
+// counts the events that lie deeper than Deepest.
+func (x *Index) nestLane(l laneRange) (deep int64) {
 	host := x.T.Host
 	var stack []open
 	for i := l.lo; i < l.hi; i++ {
@@ -56,6 +70,10 @@ func (x *Index) nestLane(l laneRange) {
 			parent, end = top.host, min(end, top.end)
 			x.op[i], x.mod[i] = x.op[parent], x.mod[parent]
 		}
+		if len(stack) > Deepest {
+			parent = stack[Deepest-1].host
+			deep++
+		}
 		x.parent[i] = parent
 		if h.Kind == Op {
 			x.op[i] = i
@@ -68,6 +86,7 @@ func (x *Index) nestLane(l laneRange) {
 	for _, o := range stack {
 		x.end[o.host] = l.hi
 	}
+	return deep
 }
 
 // isModule says whether an event names a part of the model: an nn.Module

@@ -56,35 +56,70 @@ type node struct {
 
 type stackValues struct{ device, host, launches int64 }
 
-func (b *traceBuilder) add(x *trace.Index, several bool) {
-	ids, nodes, sums := map[node]int32{}, []node{}, []stackValues{}
-	id := func(n node) int32 {
-		if k, ok := ids[n]; ok {
-			return k
-		}
-		k := int32(len(nodes))
-		ids[n], nodes, sums = k, append(nodes, n), append(sums, stackValues{})
+// A profile lists the frames of every stack. What lies deeper is folded into what is
+// around it, and sooner in a trace with too many frames in all.
+const (
+	deepFrames = trace.Deepest / 2
+	mostFrames = 16 << 20
+	fewFrames  = 64
+)
+
+// folded are the stacks of a trace, and what was measured in each.
+type folded struct {
+	nodes  []node
+	sums   []stackValues
+	depth  []int // by node
+	ids    map[node]int32
+	of     []int32 // by host event
+	frames int     // of all stacks
+}
+
+func (f *folded) id(n node) int32 {
+	if k, ok := f.ids[n]; ok {
 		return k
 	}
+	k, depth := int32(len(f.nodes)), 1
+	if n.parent >= 0 {
+		depth += f.depth[n.parent]
+	}
+	f.frames += depth
+	f.ids[n], f.nodes, f.sums, f.depth = k, append(f.nodes, n), append(f.sums, stackValues{}), append(f.depth, depth)
+	return k
+}
+
+// newFolded folds host events that lie deeper than a limit into what is around them.
+func newFolded(x *trace.Index, limit int) *folded {
+	f := &folded{ids: map[node]int32{}, of: make([]int32, len(x.T.Host))}
 	// Parents come before what they enclose, so one pass resolves every stack.
-	of := make([]int32, len(x.T.Host))
 	for i := range x.T.Host {
 		h := &x.T.Host[i]
 		up := int32(-1)
 		if p := x.Parent(int32(i)); p >= 0 {
-			up = of[p]
+			up = f.of[p]
 		}
-		of[i] = up
-		switch h.Kind {
-		case trace.Step, trace.Instant: // a frame a step would split every stack
+		f.of[i] = up
+		switch {
+		case h.Kind == trace.Step || h.Kind == trace.Instant: // a frame a step would split every stack
+			continue
+		case up >= 0 && f.depth[up] >= limit:
 			continue
 		}
-		of[i] = id(node{up, h.Name, 0})
-		sums[of[i]].host += h.Dur()
+		k := f.id(node{up, h.Name, 0})
+		f.of[i] = k
+		f.sums[k].host += h.Dur()
 		if up >= 0 {
-			sums[up].host -= h.Dur()
+			f.sums[up].host -= h.Dur()
 		}
 	}
+	return f
+}
+
+func (b *traceBuilder) add(x *trace.Index, several bool) {
+	f := newFolded(x, deepFrames)
+	if f.frames > mostFrames {
+		f = newFolded(x, fewFrames)
+	}
+	ids, of := f.id, f.of
 	for i := range x.T.GPU {
 		g := &x.T.GPU[i]
 		up := int32(-1)
@@ -93,17 +128,17 @@ func (b *traceBuilder) add(x *trace.Index, several bool) {
 		} else if op := x.EnclosingOp(int32(i)); op >= 0 {
 			up = of[op]
 		}
-		k := id(node{up, g.Name, int32(g.Device) + 1})
-		sums[k].device += g.Dur()
-		sums[k].launches++
+		k := ids(node{up, g.Name, int32(g.Device) + 1})
+		f.sums[k].device += g.Dur()
+		f.sums[k].launches++
 		b.onDevice = true
 	}
 	var rank []string
 	if several && x.T.Rank >= 0 {
 		rank = []string{fmt.Sprint(x.T.Rank)}
 	}
-	for k := range nodes {
-		b.sample(x, nodes, int32(k), sums[k], rank)
+	for k := range f.nodes {
+		b.sample(x, f.nodes, int32(k), f.sums[k], rank)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // assemble turns the tables into the trace. Chunks are let go as they are
-// copied; host events come out grouped by lane.
-func (m *merger) assemble() {
+// copied; host events come out grouped by lane. It returns what was added to times.
+func (m *merger) assemble() int64 {
 	t := m.t
 	if m.overhead > 0 {
 		t.Inflated = true
@@ -22,6 +22,7 @@ func (m *merger) assemble() {
 	m.gather(shift)
 	m.processes()
 	m.nameLanes()
+	return shift
 }
 
 // gather fills the trace's tables, times shifted.

@@ -43,7 +43,7 @@ func BenchmarkRead(b *testing.B) {
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := read(context.Background(), bytes.NewReader(text), "bench", shape{parsers, 1 << 20}); err != nil {
+					if _, err := read(context.Background(), bytes.NewReader(text), "bench", shape{parsers: parsers, block: 1 << 20}); err != nil {
 						b.Fatal(err)
 					}
 				}

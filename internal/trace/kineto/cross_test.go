@@ -161,7 +161,7 @@ func TestAgainstEncodingJSON(t *testing.T) {
 			for name, r := range readers {
 				block := 1 << (9 + 3*parsers) // most events are cut in the smallest
 				parsers = parsers%4 + 1
-				tr, err := read(context.Background(), r, name, shape{parsers, block})
+				tr, err := read(context.Background(), r, name, shape{parsers: parsers, block: block})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +225,7 @@ func TestSameForAnyNumberOfParsers(t *testing.T) {
 	}
 	var first *trace.Trace
 	for parsers := 1; parsers <= 4; parsers++ {
-		tr, err := read(context.Background(), bytes.NewReader(broken.Bytes()), "t", shape{parsers, 1 << 20})
+		tr, err := read(context.Background(), bytes.NewReader(broken.Bytes()), "t", shape{parsers: parsers, block: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

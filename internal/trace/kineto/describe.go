@@ -25,20 +25,28 @@ func (m *merger) described() {
 			t.World = int(v)
 		}
 	})
-	w.elements(m.doc.found["deviceProperties"], func(raw []byte) {
-		if d, ok := w.device(raw); ok && !slices.ContainsFunc(t.Devices, func(e trace.Device) bool { return e.ID == d.ID }) {
+	at := map[int]int{} // devices by id
+	add := func(d trace.Device) {
+		if _, ok := at[d.ID]; !ok {
+			at[d.ID] = 0
 			t.Devices = append(t.Devices, d)
+		}
+	}
+	w.elements(m.doc.found["deviceProperties"], func(raw []byte) {
+		if d, ok := w.device(raw); ok {
+			add(d)
 		}
 	})
 	for _, id := range m.devices {
-		if !slices.ContainsFunc(t.Devices, func(e trace.Device) bool { return e.ID == id }) {
-			t.Devices = append(t.Devices, trace.Device{ID: id})
-		}
+		add(trace.Device{ID: id})
 	}
 	slices.SortStableFunc(t.Devices, func(a, b trace.Device) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range t.Devices {
+		at[t.Devices[i].ID] = i
+	}
 	m.place = make([]uint16, len(m.devices))
 	for slot, id := range m.devices {
-		m.place[slot] = uint16(min(slices.IndexFunc(t.Devices, func(e trace.Device) bool { return e.ID == id }), math.MaxUint16))
+		m.place[slot] = uint16(min(at[id], math.MaxUint16))
 	}
 }
 

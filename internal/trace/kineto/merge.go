@@ -33,6 +33,7 @@ type merger struct {
 	place    []uint16 // by device slot: its index in Trace.Devices
 	flows    []flow
 	open     map[uint32][]half // begin events by lane
+	halves   int               // of them
 	meta     []threadName
 	devices  []int // ids by first use; GPU.Device is an index into it
 	slot     map[int]uint16
@@ -44,7 +45,9 @@ type merger struct {
 	unknown          map[string]int
 	bad              [badKinds]int
 	first            int64
-	full             bool
+	room             *trace.Room
+	texts            int64 // bytes that names, stacks and threads take
+	full             bool  // nothing more is kept
 	tooLong          bool  // the element at cut is longer than carryMax
 	cut              int64 // where an unfinished event begins, -1 none
 	end              int64 // length of the text
@@ -82,7 +85,7 @@ func newMerger(path string, parsers int) *merger {
 		locals: make([]locals, parsers+1),
 		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
 		open: map[uint32][]half{}, slot: map[int]uint16{}, unknown: map[string]int{},
-		first: -1, cut: -1,
+		first: -1, cut: -1, room: trace.NewRoom(0),
 	}
 }
 
@@ -203,6 +206,7 @@ func (m *merger) finish() {
 // learn notes a parser's new texts.
 func (m *merger) learn(t *batch) *locals {
 	l := &m.locals[t.parser]
+	m.texts += localBytes * int64(len(t.names)+len(t.stacks)+len(t.lanes))
 	l.names = append(l.names, t.names...)
 	l.stacks = append(l.stacks, t.stacks...)
 	l.lanes = append(l.lanes, t.lanes...)
@@ -231,22 +235,28 @@ func (m *merger) take(t *batch) {
 		return
 	}
 	for i := range t.host {
-		m.addHost(l, t.host[i])
+		if h := &t.host[i]; m.room.Keeps(h.Start) {
+			m.addHost(l, *h)
+		}
 	}
 	for i := range t.gpu {
-		g := t.gpu[i]
-		g.Name = m.name(l, g.Name)
-		m.putGPU(g)
+		if g := t.gpu[i]; m.room.Keeps(g.Start) {
+			g.Name = m.name(l, g.Name)
+			m.putGPU(g)
+		}
 	}
 	for _, e := range t.memory {
-		e.Lane = m.lane(l, e.Lane)
-		m.memory.add(e)
+		if m.room.Keeps(e.At) {
+			e.Lane = m.lane(l, e.Lane)
+			m.memory.add(e)
+		}
 	}
 	for i := range t.pairs {
 		m.pair(l, &t.pairs[i])
 	}
 	m.meta = append(m.meta, t.meta...)
 	m.t.Waits = append(m.t.Waits, t.waits...)
+	defer m.fit()
 	for _, f := range t.flows {
 		if f.start && !m.seenAPI || !f.start && !m.seenGPU {
 			m.flows = append(m.flows, f)
@@ -308,6 +318,7 @@ func (m *merger) name(l *locals, local trace.NameID) trace.NameID {
 	if !ok {
 		id = uint32(len(m.t.Names))
 		m.names[s] = id
+		m.texts += trace.TextBytes(s)
 		m.t.Names = append(m.t.Names, s)
 	}
 	l.name[local] = id + 1
@@ -324,6 +335,7 @@ func (m *merger) stack(l *locals, local uint32) uint32 {
 		m.t.Stacks = append(m.t.Stacks, s)
 		id = uint32(len(m.t.Stacks))
 		m.stacks[s] = id
+		m.texts += trace.TextBytes(s)
 	}
 	l.stack[local-1] = id
 	return id
@@ -338,6 +350,7 @@ func (m *merger) lane(l *locals, local uint32) uint32 {
 	if !ok {
 		id = uint32(len(m.keys))
 		m.lanes[k] = id
+		m.texts += trace.TextBytes(k.pidText) + trace.TextBytes(k.tidText)
 		m.keys = append(m.keys, k)
 		m.perLane = append(m.perLane, 0)
 	}
@@ -358,6 +371,7 @@ func (m *merger) pair(l *locals, h *half) {
 			b.gpu.Name = m.name(l, b.gpu.Name)
 		}
 		m.open[lane] = append(open, b)
+		m.halves++
 		return
 	}
 	if len(open) == 0 {
@@ -366,6 +380,10 @@ func (m *merger) pair(l *locals, h *half) {
 	}
 	b := open[len(open)-1]
 	m.open[lane] = open[:len(open)-1]
+	m.halves--
+	if !m.room.Keeps(b.ts) {
+		return
+	}
 	end := h.ts
 	if end < b.ts {
 		m.bad[negative]++

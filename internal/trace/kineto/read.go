@@ -18,53 +18,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"sync"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
-// Sniff says whether a file that begins with head looks like a JSON trace,
-// plain or compressed: its text begins with an object or an array. 512 bytes
-// are enough to see into compressed files.
-func Sniff(head []byte) bool {
-	var r io.Reader
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		z, err := gzip.NewReader(bytes.NewReader(head))
-		if err != nil {
-			return false
-		}
-		r = z
-	case bytes.HasPrefix(head, zstdMagic):
-		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
-		if err != nil {
-			return false
-		}
-		defer z.Close()
-		r = z
-	default:
-		return opensJSON(head)
-	}
-	text := make([]byte, 512)
-	// The head is cut somewhere: an error after the first bytes means nothing.
-	n, err := io.ReadAtLeast(r, text, 1)
-	for n > 0 && err == nil && n < len(text) {
-		var k int
-		k, err = r.Read(text[n:])
-		n += k
-	}
-	return opensJSON(text[:n])
+// IsTrace says whether a text that begins with head is a JSON trace: it names the
+// array of events, or is an array whose first element is an event.
+func IsTrace(head []byte) bool {
+	head = bytes.TrimPrefix(head, byteOrder)
+	is := false
+	gpuprof.JSONElements(head, func(first []byte) bool {
+		gpuprof.JSONMembers(first, func(key string, _ []byte) bool {
+			is = key == "ph"
+			return !is
+		})
+		return false
+	})
+	return is || eventsMember.Match(head)
 }
 
-func opensJSON(b []byte) bool {
-	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrder), " \t\r\n")
-	return len(b) > 0 && (b[0] == '{' || b[0] == '[')
-}
+var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
 
 // Read reads one trace. What r holds, plain text, gzip or zstd, is told by its
 // first bytes; path is for messages. The trace is finished (see
@@ -77,7 +54,14 @@ func opensJSON(b []byte) bool {
 // Device events name no process in this format, and correlation ids repeat
 // across processes in merged files: see processes for how it is found.
 func Read(ctx context.Context, r io.Reader, path string) (*trace.Trace, error) {
-	return read(ctx, r, path, shape{max(1, min(runtime.GOMAXPROCS(0), 4)), 1 << 20})
+	return ReadWithin(ctx, r, path, 0)
+}
+
+// ReadWithin is Read with the memory that the trace may take, bytes; 0 for
+// gpuprof.TraceMemory. Of a trace with more the first part is kept, with Truncated
+// set and a warning.
+func ReadWithin(ctx context.Context, r io.Reader, path string, room int64) (*trace.Trace, error) {
+	return read(ctx, r, path, shape{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }
 
 func read(ctx context.Context, r io.Reader, path string, how shape) (*trace.Trace, error) {
@@ -87,6 +71,7 @@ func read(ctx context.Context, r io.Reader, path string, how shape) (*trace.Trac
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty; record a trace with torch.profiler and export_chrome_trace (docs/analyze.md)", path)
 	}
 	m := newMerger(path, how.parsers)
+	m.room = trace.NewRoom(how.room)
 	if err := run(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}
@@ -99,8 +84,9 @@ func (m *merger) result(src *source) (*trace.Trace, error) {
 		return nil, err
 	}
 	m.warn(src)
-	m.assemble()
+	shift := m.assemble()
 	m.t.Finish()
+	m.room.Finish(m.t, shift)
 	return m.t, nil
 }
 
@@ -146,6 +132,9 @@ func run(ctx context.Context, src *source, m *merger, parsers int) error {
 			return context.Cause(ctx)
 		}
 		m.block(k, guess)
+		if m.ended() {
+			return nil // the rest would be left out
+		}
 		if guess != nil {
 			batches[guess.parser] <- guess
 		}

@@ -465,7 +465,7 @@ func TestSmallBlocks(t *testing.T) {
 	}
 	for block := 8; block < 300; block++ {
 		for parsers := 1; parsers <= 3; parsers++ {
-			tr, err := read(context.Background(), strings.NewReader(text), "t", shape{parsers, block})
+			tr, err := read(context.Background(), strings.NewReader(text), "t", shape{parsers: parsers, block: block})
 			if err != nil {
 				t.Fatalf("blocks of %d: %v", block, err)
 			}
@@ -601,29 +601,26 @@ func (a *after) Write(b []byte) (int, error) {
 	return a.w.Write(b)
 }
 
-func TestSniff(t *testing.T) {
+func TestIsTrace(t *testing.T) {
 	text := list(op("a", 1))
 	var long strings.Builder
 	if _, err := tracetest.Write(&long, tracetest.Options{Bytes: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]bool{
-		text:                    true,
-		" \n[":                  true,
-		"\ufeff{":               true,
-		gz(text):                true,
-		gz(long.String())[:512]: true,
-		zst(t, text):            true,
-		"":                      false,
-		"SQLite format 3":       false,
-		"hello":                 false,
-		gz("hello"):             false,
-		zst(t, "hello"):         false,
-		"\x1f\x8b":              false,
-		"\x28\xb5\x2f\xfd":      false,
+		text:                             true,
+		long.String()[:64<<10]:           true,
+		"\ufeff[" + op("a", 1) + ",{\"p": true,
+		"[" + op("a", 1):                 true,
+		`{"traceEvents" : [`:             true,
+		`[{"name":"a"},{"ph":"X"}]`:      false,
+		`{"schema_version":"1.0.0"}`:     false,
+		"SQLite format 3":                false,
+		"[":                              false,
+		"":                               false,
 	} {
-		if got := Sniff([]byte(in)); got != want {
-			t.Errorf("Sniff(%.20q) = %v", in, got)
+		if got := IsTrace([]byte(in)); got != want {
+			t.Errorf("IsTrace(%.40q) = %v", in, got)
 		}
 	}
 }

@@ -1,30 +1,21 @@
 package kineto
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
-
-// window is the most memory a zstd file may ask for.
-const window = 128 << 20
 
 // shape is how a file is read.
 type shape struct {
-	parsers int // beside the merger's own
-	block   int // bytes of text in a block, at least
+	parsers int   // beside the merger's own
+	block   int   // bytes of text in a block, at least
+	room    int64 // see ReadWithin
 }
 
-var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	byteOrder = []byte{0xef, 0xbb, 0xbf}
-)
+var byteOrder = []byte{0xef, 0xbb, 0xbf}
 
 // block is a stretch of text with padding behind it.
 type block struct {
@@ -61,35 +52,13 @@ type source struct {
 	empty bool   // the file holds no byte
 }
 
-// open looks at the first bytes of r and chooses what to read it with.
+// open unfolds r where it is compressed.
 func open(r io.Reader, block int) *source {
-	rest := bufio.NewReaderSize(r, 1<<16)
-	head, err := rest.Peek(4)
-	s := &source{block: block, close: func() {}}
-	if len(head) == 0 {
-		s.empty = errors.Is(err, io.EOF)
-		s.err = err
-		return s
-	}
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		s.form = "gzip"
-		z, err := gzip.NewReader(rest)
-		if err != nil {
-			s.err = err
-			return s
-		}
-		s.r = z
-	case bytes.HasPrefix(head, zstdMagic):
-		s.form = "zstd"
-		z, err := zstd.NewReader(rest, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
-		if err != nil {
-			s.err = err
-			return s
-		}
-		s.r, s.close = z, z.Close
-	default:
-		s.r = rest
+	text := outside.Unfold(r, outside.Trace())
+	s := &source{block: block, r: text, close: text.Close, form: text.Form()}
+	if first := [1]byte{}; len(text.Peek(1)) == 0 {
+		_, s.err = text.Read(first[:])
+		s.empty = s.form == "" && errors.Is(s.err, io.EOF)
 	}
 	return s
 }

@@ -52,13 +52,17 @@ func (d *document) outside(p *parser, i int, at int64, final bool) int {
 		was, from := d.state, i
 		switch d.state {
 		case begin:
-			i = d.opening(p.b, i, p.n)
+			if i = d.opening(p.b, i, p.n); d.state == begin && at+int64(i) > carryMax {
+				d.state, d.bad, d.binary = finished, 0, p.b[0] == 0 // blanks or zeros, without end perhaps
+			}
 		case inObject:
 			i = d.member(p, i, at, final)
 		case inSkipped:
 			i = d.skipped(p, i, final)
 		case lost:
-			i = d.search(p.b[:p.n], i)
+			if i = d.search(p.b[:p.n], i); d.state == lost && at+int64(i)-d.bad > carryMax {
+				d.state = finished // no file has its events behind so much else
+			}
 		case finished:
 			if j := space(p.b, i); j < p.n && d.extra < 0 {
 				d.extra = at + int64(j)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof"
 )
 
 // warn notes what limits the trace.
@@ -23,7 +23,8 @@ func (m *merger) warn(src *source) {
 	switch {
 	case m.full:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the trace holds more than %d events; those behind byte %d were left out", trace.MaxEvents, m.end))
+		t.Warn("truncated", fmt.Sprintf("the trace holds more than memory has room for (%s sets how much, now %s); what is behind byte %d of its text was left out",
+			gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.TraceMemory()), m.end))
 	case cause != nil && d.state == finished && errors.Is(cause, gzip.ErrHeader):
 		d.extra = m.end
 	case cause != nil:

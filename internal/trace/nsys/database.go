@@ -22,7 +22,7 @@ const headerSize = 100
 
 // maxValue bounds a single value; the longest in an export is a program's
 // captured output, which is not even read.
-const maxValue = 256 << 20
+const maxValue = 64 << 20
 
 // expectedSize is the database's length by its header: page size (offset 16,
 // 1 meaning 65536) times page count (offset 28), which only counts when the
@@ -58,7 +58,7 @@ type columns map[string]string
 // lock is taken and no journal looked for. A view or a default in a hostile
 // schema may call no function with side effects (trusted_schema).
 func dsn(f file) (string, error) {
-	abs, err := filepath.Abs(f.path)
+	abs, err := filepath.Abs(f.at)
 	if err != nil {
 		return "", err
 	}

@@ -166,6 +166,9 @@ func (r *reader) memory(ctx context.Context, table string, c columns) error {
 			r.backwards++
 			return
 		}
+		if !r.keeps(at) {
+			return
+		}
 		global := whole(v[3])
 		pid, _ := pidTid(global)
 		e := trace.MemoryEvent{At: at, Bytes: max(0, whole(v[1])), Allocated: -1, Reserved: -1, Device: -1, Lane: r.processLane(global)}
@@ -182,10 +185,8 @@ func (r *reader) memory(ctx context.Context, table string, c columns) error {
 // processLane is a thread of the process: its first one seen, else its main one.
 func (r *reader) processLane(globalPid int64) uint32 {
 	pid, _ := pidTid(globalPid)
-	for i := range r.t.Lanes {
-		if r.t.Lanes[i].Process == pid {
-			return uint32(i)
-		}
+	if i, ok := r.firstLane[pid]; ok {
+		return i
 	}
 	return r.lane(globalPid&^0xffffff | int64(pid))
 }

@@ -30,6 +30,7 @@ type names struct {
 	pending []pending
 	found   map[int64]string // wanted strings by id; "" until read
 	missing int
+	bytes   int64 // that all this takes
 }
 
 type ref struct {
@@ -72,6 +73,7 @@ func (n *names) text(s string) trace.NameID {
 	id := trace.NameID(len(n.t.Names))
 	n.byText[s] = id
 	n.t.Names = append(n.t.Names, s)
+	n.bytes += trace.TextBytes(s)
 	return id
 }
 
@@ -83,6 +85,7 @@ func (n *names) want(v any) int64 {
 	}
 	if _, has := n.found[id]; !has {
 		n.found[id] = ""
+		n.bytes += foundBytes
 	}
 	return id
 }
@@ -106,6 +109,7 @@ func (n *names) of(v any, f form) trace.NameID {
 	name := pendingBit | trace.NameID(len(n.pending))
 	n.pending = append(n.pending, pending{ref: key, kind: trace.Annotation})
 	n.byRef[key] = name
+	n.bytes += pendingBytes
 	return name
 }
 
@@ -159,8 +163,10 @@ func (r *reader) strings(ctx context.Context, table string, c columns) error {
 	q := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s BETWEEN %d AND %d", id, c.column("value"), quote(table, '"'), id, lo, hi)
 	return r.query(ctx, q, 2, func(v []any) {
 		if id, ok := integer(v[0]); ok {
-			if _, wanted := r.names.found[id]; wanted {
-				r.names.found[id] = clean(text(v[1]))
+			if old, wanted := r.names.found[id]; wanted && old == "" && !r.room.Over(r.used()) {
+				s := clean(text(v[1]))
+				r.names.found[id] = s
+				r.names.bytes += int64(len(s))
 			}
 		}
 	})

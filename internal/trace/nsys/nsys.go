@@ -59,7 +59,14 @@ func ReportError(path string) error {
 // analyse, and is gpuprof.ErrUsage for a missing file, ctx's own when it was
 // cancelled and gpuprof.ErrInput otherwise.
 func Read(ctx context.Context, path string) (*trace.Trace, error) {
-	f, err := inspect(path)
+	return ReadCopy(ctx, path, path, 0)
+}
+
+// ReadCopy is Read of a file whose bytes lie at another path than its own, with the
+// memory that the trace may take, bytes; 0 for gpuprof.TraceMemory. Of a trace with
+// more the first part is kept, with Truncated set and a warning.
+func ReadCopy(ctx context.Context, at, path string, room int64) (*trace.Trace, error) {
+	f, err := inspect(at, path)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +75,7 @@ func Read(ctx context.Context, path string) (*trace.Trace, error) {
 		return nil, err
 	}
 	defer db.close()
-	r := newReader(db)
+	r := newReader(db, trace.NewRoom(room))
 	if err := r.tables(ctx); err != nil {
 		return nil, err
 	}
@@ -80,7 +87,9 @@ func Read(ctx context.Context, path string) (*trace.Trace, error) {
 
 // file is what the first page says, before SQLite is asked.
 type file struct {
-	path     string
+	path     string // the file's own
+	at       string // where its bytes are
+	wal      bool   // written in WAL mode
 	size     int64
 	expected int64 // bytes by the header's page count; 0 when it does not say
 }
@@ -88,8 +97,8 @@ type file struct {
 // short reports whether pages are missing at the end.
 func (f file) short() bool { return f.expected > f.size }
 
-func inspect(path string) (file, error) {
-	info, err := os.Stat(path)
+func inspect(at, path string) (file, error) {
+	info, err := os.Stat(at)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return file{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file; give the .sqlite file that %s wrote", path, export)
@@ -97,10 +106,12 @@ func inspect(path string) (file, error) {
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
 	case !info.Mode().IsRegular():
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is not a regular file; give the .sqlite file that %s wrote", path, export)
+	case info.Size() == 0 && journal(path, "-wal") > 0:
+		return file{}, inJournal(path)
 	case info.Size() == 0:
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty; export the report again with: %s report.nsys-rep", path, export)
 	}
-	in, err := os.Open(path)
+	in, err := os.Open(at)
 	if err != nil {
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
 	}
@@ -115,15 +126,41 @@ func inspect(path string) (file, error) {
 	case n < headerSize:
 		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends after %d bytes, inside the database header; export the report again with: %s report.nsys-rep", path, n, export)
 	}
-	return file{path: path, size: info.Size(), expected: expectedSize(head)}, nil
+	// Bytes 18 and 19 are the versions of writing and reading; 2 is WAL.
+	return file{path: path, at: at, wal: max(head[18], head[19]) > 1, size: info.Size(), expected: expectedSize(head)}, nil
+}
+
+// journal is the size of a journal beside a file, 0 for none.
+func journal(path, ext string) int64 {
+	info, err := os.Stat(path + ext)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// inJournal is the error of a database in WAL mode whose tables are not in the file
+// itself.
+func inJournal(path string) error {
+	where := fmt.Sprintf("what was written to it lies in %s, which is not here; copy that file too, and", filepath.Base(path)+"-wal")
+	if n := journal(path, "-wal"); n > 0 {
+		where = fmt.Sprintf("what was written to it lies in %s beside it (%d bytes), which is not read; let the program that writes it end, or", filepath.Base(path)+"-wal", n)
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is in WAL mode and %s put both into one file with: sqlite3 %s 'PRAGMA journal_mode=DELETE'", path, where, filepath.Base(path))
 }
 
 // leftovers warns of a journal beside the file: the database was being
 // written when it was copied, and what the journal holds is not seen.
 func leftovers(t *trace.Trace) {
 	for _, ext := range []string{"-wal", "-journal"} {
-		if info, err := os.Stat(t.Path + ext); err == nil && info.Size() > 0 {
-			t.Warn("unfinished-export", fmt.Sprintf("%s lies beside the database: the export was not finished, or is still being written, and what is in it is not read", filepath.Base(t.Path)+ext))
+		if journal(t.Path, ext) == 0 {
+			continue
 		}
+		name := filepath.Base(t.Path)
+		fix := ""
+		if ext == "-wal" {
+			fix = fmt.Sprintf("; the database is in WAL mode: put both into one file with sqlite3 %s 'PRAGMA journal_mode=DELETE'", name)
+		}
+		t.Warn("unfinished-export", fmt.Sprintf("%s lies beside the database: the export was not finished, or is still being written, and what is in it is not read%s", name+ext, fix))
 	}
 }

@@ -15,11 +15,13 @@ type reader struct {
 	*database
 	t *trace.Trace
 
-	names   names
-	lanes   map[int64]uint32 // by globalTid
-	devices map[int64]uint16 // by GPU id
-	gpuOf   map[cudaDevice]int64
-	known   map[int64]trace.Device // GPUs as described, by id
+	names names
+	lanes map[int64]uint32 // by globalTid
+	// firstLane is the first thread seen of a process.
+	firstLane map[int32]uint32
+	devices   map[int64]uint16 // by GPU id
+	gpuOf     map[cudaDevice]int64
+	known     map[int64]trace.Device // GPUs as described, by id
 	// loose are host events that may cross others of their lane.
 	loose        []trace.Host
 	noProcess    int // device operations whose process is not recorded
@@ -31,16 +33,19 @@ type reader struct {
 
 	backwards int // events that end before they start
 	open      int // ranges that had not ended when the recording did
-	dropped   int // events beyond trace.MaxEvents
+	dropped   int // events that there is no room for, whenever they begin
+	room      *trace.Room
+	rows      int  // of events that were looked at
+	full      bool // nothing more is kept
 }
 
 // cudaDevice is how a program numbers a GPU.
 type cudaDevice struct{ pid, id int64 }
 
-func newReader(d *database) *reader {
+func newReader(d *database, room *trace.Room) *reader {
 	t := &trace.Trace{Path: d.path, Format: trace.Nsys, Rank: -1}
-	return &reader{database: d, t: t,
-		names: newNames(t), lanes: map[int64]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
+	return &reader{database: d, t: t, room: room,
+		names: newNames(t), lanes: map[int64]uint32{}, firstLane: map[int32]uint32{}, devices: map[int64]uint16{}, gpuOf: map[cudaDevice]int64{},
 		known: map[int64]trace.Device{}, stacks: newStacks(), threadNames: map[uint32]int64{}, processNames: map[int32]string{},
 		copyKinds: defaultCopyKinds(), memKinds: defaultMemKinds(), eventTypes: defaultEventTypes()}
 }
@@ -51,8 +56,8 @@ func (r *reader) tables(ctx context.Context) error {
 		return err
 	}
 	leftovers(r.t)
-	r.t.GPU = make([]trace.GPU, 0, r.guess(ctx, tKernel, tMemcpy, tMemset, tGraph))
-	r.t.Host = make([]trace.Host, 0, r.guess(ctx, tRuntime, tDriver, tNVTX))
+	r.t.GPU = make([]trace.GPU, 0, r.room.AtMost(r.guess(ctx, tKernel, tMemcpy, tMemset, tGraph), trace.GPUBytes))
+	r.t.Host = make([]trace.Host, 0, r.room.AtMost(r.guess(ctx, tRuntime, tDriver, tNVTX), trace.HostBytes))
 	if r.short() {
 		r.t.Truncated = true
 		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected))
@@ -95,6 +100,9 @@ func (r *reader) recognise() error {
 	if r.short() {
 		return damaged(r.file, fmt.Errorf("no event table is left"))
 	}
+	if r.wal {
+		return inJournal(r.path)
+	}
 	if _, ok := r.table[tStrings]; ok {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s); record with: nsys profile --trace=cuda,nvtx", r.path, tKernel, tRuntime, tNVTX)
 	}
@@ -119,6 +127,7 @@ func (r *reader) finish(ctx context.Context) error {
 	r.nest()
 	r.report()
 	r.t.Finish()
+	r.room.Finish(r.t, 0)
 	return nil
 }
 
@@ -155,6 +164,9 @@ func (r *reader) events(ctx context.Context, table string, c columns, where stri
 			r.backwards++
 			return
 		}
+		if !r.keeps(start) {
+			return
+		}
 		end, ok := integer(v[1])
 		if !ok || end > math.MaxInt64/4 {
 			end = -1
@@ -173,19 +185,11 @@ func (r *reader) span(start, end int64) int64 {
 }
 
 func (r *reader) addHost(h trace.Host) {
-	if len(r.t.Host) >= trace.MaxEvents {
-		r.dropped++
-		return
-	}
 	r.t.Host = append(r.t.Host, h)
 }
 
 // addGPU keeps a device operation.
 func (r *reader) addGPU(g trace.GPU) {
-	if len(r.t.GPU) >= trace.MaxEvents {
-		r.dropped++
-		return
-	}
 	r.t.GPU = append(r.t.GPU, g)
 }
 
@@ -203,6 +207,9 @@ func (r *reader) lane(globalTid int64) uint32 {
 	i := uint32(len(r.t.Lanes))
 	r.lanes[globalTid] = i
 	r.t.Lanes = append(r.t.Lanes, trace.Lane{Process: pid, Thread: tid})
+	if _, ok := r.firstLane[pid]; !ok {
+		r.firstLane[pid] = i
+	}
 	return i
 }
 
@@ -268,7 +275,9 @@ func (r *reader) report() {
 		t.Warn("open-ranges", fmt.Sprintf("%d NVTX ranges were still open when the recording ended; they are taken to end with it", r.open))
 	}
 	if r.dropped > 0 {
-		t.Warn("too-many-events", fmt.Sprintf("%d events are more than gpuprof holds and were left out; record a shorter part of the run", r.dropped))
+		t.Truncated = true
+		t.Warn("too-many-events", fmt.Sprintf("%d events are more than memory has room for (%s sets how much, now %s) and were left out; record a shorter part of the run",
+			r.dropped, gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.TraceMemory())))
 	}
 	if n := r.names.missing; n > 0 {
 		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and can be put in no class", tStrings, n))

@@ -17,6 +17,7 @@ const maxFrames = 128
 type stacks struct {
 	slot   map[int64]uint32
 	frames [][]frame
+	bytes  int64 // that they take, their texts too
 }
 
 type frame struct{ depth, symbol int64 }
@@ -31,6 +32,7 @@ func (s *stacks) of(id int64) uint32 {
 	s.frames = append(s.frames, nil)
 	i := uint32(len(s.frames))
 	s.slot[id] = i
+	s.bytes += stackBytes
 	return i
 }
 
@@ -50,7 +52,8 @@ func (r *reader) callchains(ctx context.Context, table string, c columns) error 
 		if !ok {
 			depth = int64(len(r.stacks.frames[i-1]))
 		}
-		if depth < maxFrames && len(r.stacks.frames[i-1]) < maxFrames {
+		if depth < maxFrames && len(r.stacks.frames[i-1]) < maxFrames && !r.room.Over(r.used()) {
+			r.stacks.bytes += frameBytes
 			r.stacks.frames[i-1] = append(r.stacks.frames[i-1], frame{depth, r.names.want(v[1])})
 		}
 	})

@@ -1,0 +1,128 @@
+package kineto
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+)
+
+// devicesLast puts the events of devices behind the others, as profilers that write
+// one list after the other do.
+func devicesLast(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var doc struct {
+		Events []json.RawMessage `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var host, device []json.RawMessage
+	for _, e := range doc.Events {
+		if s := string(e); strings.Contains(s, `"kernel"`) || strings.Contains(s, `"gpu_mem`) {
+			device = append(device, e)
+		} else {
+			host = append(host, e)
+		}
+	}
+	doc.Events = append(host, device...)
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A recording that is too long for memory is analysed from its beginning: the steps
+// that are kept have the times that they have in the whole.
+func TestLongRecording(t *testing.T) {
+	var b bytes.Buffer
+	stats, err := tracetest.Write(&b, tracetest.Options{Steps: 60, Layers: 6, Seed: 3, Memory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"as recorded": b.Bytes(), "devices last": devicesLast(t, b.Bytes())} {
+		steps := func(room int64) (*trace.Trace, []trace.StepSpan) {
+			tr, err := read(context.Background(), bytes.NewReader(text), "t", shape{parsers: 2, block: 1 << 14, room: room})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			checkSound(t, tr)
+			x, err := trace.NewIndex(context.Background(), tr)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			return tr, x.Steps
+		}
+		whole, all := steps(0)
+		room := int64(stats.Events) * 100
+		part, kept := steps(room)
+		if whole.Truncated || !part.Truncated || part.Events != stats.Events || part.Rank != whole.Rank {
+			t.Errorf("%s: truncated %v and %v, %d events", name, whole.Truncated, part.Truncated, part.Events)
+		}
+		if w := part.Warnings[len(part.Warnings)-1]; w.Code != "truncated" || !strings.Contains(w.Text, "GPUPROF_MEMORY=") {
+			t.Errorf("%s: %v", name, part.Warnings)
+		}
+		if len(kept) < 5 || len(kept) >= len(all) {
+			t.Fatalf("%s: %d of %d steps are kept", name, len(kept), len(all))
+		}
+		for i, s := range kept {
+			if s.Window != all[i].Window || s.Name != all[i].Name || s.Full != all[i].Full {
+				t.Errorf("%s: step %d is %+v, in the whole %+v", name, i, s, all[i])
+			}
+		}
+		if used := int64(len(part.Host))*trace.HostBytes + int64(len(part.GPU))*trace.GPUBytes; used > room {
+			t.Errorf("%s: %d bytes of events in room for %d", name, used, room)
+		}
+	}
+}
+
+// Where names take the room reading ends, and says where.
+func TestManyNames(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[" + op("first", 1))
+	for i := range 5000 {
+		text.WriteString(",\n" + op(strings.Repeat(string(rune('a'+i%26)), 200+i), 20+i))
+	}
+	tr, err := read(context.Background(), strings.NewReader(text.String()), "t", shape{parsers: 1, block: 1 << 14, room: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tr.Truncated || len(tr.Host) == 0 || len(tr.Names) > 2000 {
+		t.Errorf("truncated %v, %d events, %d names", tr.Truncated, len(tr.Host), len(tr.Names))
+	}
+}
+
+// A stream without end is left once it can hold nothing more.
+func TestEndlessText(t *testing.T) {
+	for name, in := range map[string]string{"nothing": "\x00", "no JSON": "x", "behind a trace": list(op("a", 1)) + "y"} {
+		r := &endless{head: in[:len(in)-1], tail: in[len(in)-1]}
+		_, err := Read(context.Background(), r, "t")
+		if name == "behind a trace" != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if r.n > 4*carryMax {
+			t.Errorf("%s: %d bytes were read", name, r.n)
+		}
+	}
+}
+
+type endless struct {
+	head string
+	tail byte
+	n    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.head)
+	e.head = e.head[n:]
+	for i := n; i < len(p); i++ {
+		p[i] = e.tail
+	}
+	e.n += len(p)
+	return len(p), nil
+}
