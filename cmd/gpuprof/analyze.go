@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -116,20 +118,36 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 	if err != nil {
 		return nil, nil, err
 	}
-	var indexes []*trace.Index
+	var ins []*input
 	for _, path := range files {
-		t, err := readTrace(a.ctx, path)
-		if err != nil {
-			return nil, nil, err
-		}
-		t.Program = programOf(path)
-		x, err := trace.NewIndex(a.ctx, t)
-		if err != nil {
-			return nil, nil, err
-		}
-		indexes = append(indexes, x)
+		ins = append(ins, &input{path: path})
 	}
-	analysis, err := trace.SummariseIndexes(a.ctx, indexes, trace.Rules)
+	return analyzeInputs(a, ins)
+}
+
+// analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
+func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error) {
+	var analysis *trace.Analysis
+	var indexes []*trace.Index
+	// The collector of garbage otherwise lets the heap become twice as large as what is
+	// in use; here it works more where that would be more than was promised.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gpuprof.TraceMemory() / 8 * 7))
+	err := unlessEnded(a.ctx, func() (err error) {
+		for _, in := range ins {
+			t, err := readTrace(a.ctx, in, gpuprof.TraceMemory()/int64(len(ins)))
+			if err != nil {
+				return err
+			}
+			t.Program = programOf(in.path)
+			x, err := trace.NewIndex(a.ctx, t)
+			if err != nil {
+				return err
+			}
+			indexes = append(indexes, x)
+		}
+		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Rules)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,47 +155,32 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 	return analysis, indexes, nil
 }
 
+// unlessEnded does what may take long, and does not wait for its end once the
+// context has ended: the program ends then.
+func unlessEnded(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("analysing what was recorded: %w", errInterrupted)
+	}
+}
+
 // programOf is what the recording beside a trace says of the program; nothing
 // where `gpuprof run --` did not record the trace.
 func programOf(path string) trace.Program {
 	dir := filepath.Dir(path)
-	text, err := os.ReadFile(filepath.Join(dir, "telemetry.json"))
+	text, err := outside.ReadAll(filepath.Join(dir, "telemetry.json"))
 	var r record.Result
-	if err != nil || json.Unmarshal(text, &r) != nil {
+	if err != nil || gpuprof.NewRoom().Fits(text, &r) != nil || json.Unmarshal(text, &r) != nil {
 		return trace.Program{}
 	}
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
 	return trace.Program{Command: r.Command, CPUs: r.CPUs, Dir: dir, Traces: len(r.Traces)}
-}
-
-// readTrace lets the reader of the file's own kind read it, whatever its name.
-func readTrace(ctx context.Context, path string) (*trace.Trace, error) {
-	head, err := headOf(path)
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, err)
-	}
-	for _, r := range traceReaders() {
-		if r.sniff(head) {
-			return r.read(ctx, path)
-		}
-	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is no trace gpuprof knows; give PyTorch profiler JSON or an Nsight Systems SQLite export", path)
-}
-
-func headOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Unwrap(err)
-	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return head[:n], nil
 }
 
 // traceFiles replaces folders by the traces in them.

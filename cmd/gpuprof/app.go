@@ -112,6 +112,9 @@ func (a *app) dispatch(args []string) error {
 	if err := checkChoices(kctx); err != nil {
 		return err
 	}
+	if err := gpuprof.CheckMemorySetting(); err != nil {
+		return err
+	}
 	a.quiet, a.noColor = c.Quiet, c.NoColor || os.Getenv("NO_COLOR") != ""
 	return kctx.Run(a)
 }

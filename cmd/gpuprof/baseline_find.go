@@ -5,48 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
-// fileAgainst compares with a result file, a trace, or a stored baseline given by
-// its path.
-func fileAgainst(a *app, path string, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
-	b, err := baseline.Read(path)
-	if err == nil {
-		return compareStored(b.Results(), now, o)
-	}
-	old, otherErr := readCounted(a, path)
-	switch {
-	case otherErr == nil:
-		return compareFiles(old, now, o)
-	case isBaseline(path): // and it says itself what is wrong with it
-		return nil, err
-	}
-	return nil, otherErr
-}
-
-// isBaseline says that a file was written as a baseline, broken or not.
-func isBaseline(path string) bool {
-	text, err := os.ReadFile(path)
-	return err == nil && bytes.Contains(text[:min(len(text), 4096)], []byte(`"kind": "baseline"`))
-}
-
-// storedFor finds the baseline that fits a run file.
-func storedFor(path, dir string) ([]*compare.Result, error) {
-	runs, err := runfile.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(runs) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", path, len(runs))
-	}
-	return storedFit(runs[0], dir)
+// isBaseline says that a text was written as a baseline, broken or not.
+func isBaseline(text []byte) bool {
+	return bytes.Contains(text[:min(len(text), 4096)], []byte(`"kind": "baseline"`))
 }
 
 func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
@@ -61,19 +29,12 @@ func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
-// checkBaseline refuses, before anything is measured, a --baseline that cannot
-// be read.
-func checkBaseline(path string) error {
+// storedOld reads --baseline before anything is measured; nil for none and for auto.
+func storedOld(a *app, path string) (*oldSide, error) {
 	if path == "" || path == "auto" {
-		return nil
+		return nil, nil
 	}
-	if _, err := baseline.Read(path); err == nil {
-		return nil
-	} else if isBaseline(path) {
-		return err
-	}
-	_, err := readResult(path)
-	return err
+	return readOld(a, path)
 }
 
 // against compares what run measured with --baseline. What cannot be compared
@@ -101,8 +62,8 @@ func (s *session) againstOne(r *gpuprof.Run) (*compare.Comparison, error) {
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
 	o := compare.Options{Seed: s.Seed, Tool: tool()}
-	if s.Baseline != "auto" {
-		return fileAgainst(s.app, s.Baseline, now, o)
+	if s.old != nil {
+		return s.old.against(now, o)
 	}
 	sessions, err := storedFit(r, s.BaselineDir)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // checkSchemaVersion is the version of what check prints as JSON.
@@ -74,9 +74,9 @@ func (c *checkCmd) readVectors() ([]byte, error) {
 	if c.Vectors == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(c.Vectors)
+	b, err := outside.ReadAll(c.Vectors)
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading vectors: %w; give an existing file to --vectors", err)
+		return nil, outside.Failed("reading vectors "+c.Vectors, err, "give an existing file to --vectors", "write them again")
 	}
 	return b, nil
 }

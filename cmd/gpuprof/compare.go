@@ -15,7 +15,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -157,7 +156,11 @@ func (c *compareCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	comparison, err := fileAgainst(a, c.Old, now, o)
+	old, err := readOld(a, c.Old)
+	if err != nil {
+		return err
+	}
+	comparison, err := old.against(now, o)
 	if err != nil {
 		return err
 	}
@@ -192,18 +195,6 @@ func compareStored(sessions []*compare.Result, now *compare.Result, o compare.Op
 		c.Findings = againstBaseline(c, sessions[len(sessions)-1], now)
 	}
 	return c, err
-}
-
-// readResult reads one result; a sweep has to be told apart first.
-func readResult(path string) (*compare.Result, error) {
-	found, _, err := results.Read(path, results.OS)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) > 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", path, len(found))
-	}
-	return found[0], nil
 }
 
 // startedAt is when the first process of a comparison was measured, for JUnit. The

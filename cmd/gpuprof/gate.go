@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -146,7 +145,12 @@ func (c *gateCmd) fits(command bool) error {
 }
 
 func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	now, err := readCounted(a, c.Args[1])
+	in, err := openInput(c.Args[1])
+	if err != nil {
+		return nil, results.Failed(c.Args[1], err)
+	}
+	defer in.Close()
+	now, err := in.counted(a)
 	if err != nil {
 		return nil, err
 	}
@@ -154,38 +158,24 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	if err := compare.ValidateBudgets(now, budgets); err != nil {
 		return nil, err
 	}
-	var comparison *compare.Comparison
+	old := &oldSide{}
 	if c.Args[0] == "auto" {
-		sessions, err := storedFor(c.Args[1], c.Dir)
+		run, err := in.run()
 		if err != nil {
 			return nil, err
 		}
-		if comparison, err = compareStored(sessions, now, o); err != nil {
+		if old.sessions, err = storedFit(run, c.Dir); err != nil {
 			return nil, err
 		}
-	} else if comparison, err = fileAgainst(a, c.Args[0], now, o); err != nil {
+	} else if old, err = readOld(a, c.Args[0]); err != nil {
+		return nil, err
+	}
+	comparison, err := old.against(now, o)
+	if err != nil {
 		return nil, err
 	}
 	err = comparison.AddBudgets(now, budgets, o)
 	return comparison, err
-}
-
-// readCounted reads a result, or the counters and step times of a trace.
-func readCounted(a *app, path string) (*compare.Result, error) {
-	r, err := readResult(path)
-	if err == nil || errors.Is(err, gpuprof.ErrUsage) {
-		return r, err
-	}
-	analysis, indexes, traceErr := analyzeTraces(a, []string{path})
-	if traceErr != nil {
-		return nil, err // what it is no result for says more
-	}
-	counted, traceErr := results.FromIndexes(indexes, analysis)
-	if traceErr != nil {
-		return nil, traceErr
-	}
-	counted.Source = path
-	return counted, nil
 }
 
 func readBudgets(texts []string) ([]compare.Budget, error) {

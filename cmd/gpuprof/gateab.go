@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -231,9 +230,9 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	return r, nil
 }
 
-// beside opens a file that the side's result names (samples of NVBench): next to
+// beside reads a file that the side's result names (samples of NVBench): next to
 // the result, and never next to the other side's.
-func (s *side) beside(name string) (io.ReadCloser, error) {
+func (s *side) beside(name string) ([]byte, error) {
 	dir := s.dir
 	if s.file != "" {
 		dir = filepath.Dir(s.file)

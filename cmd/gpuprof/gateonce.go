@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // leastLimit is how long a process of a side may take however small the budget: the
@@ -76,12 +77,13 @@ func readLeft(s side) ([]byte, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left %s, which is a folder, a pipe or a device and no result; have it write a plain file", s.name, s.file)
 	}
-	out, err := io.ReadAll(io.LimitReader(f, child.MostOutput+1))
+	most := child.MostOutput()
+	if info.Size() > most {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its result %s: %w", s.name, s.file, outside.Document().TooMuch())
+	}
+	out, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: reading its result: %w", s.name, err)
-	}
-	if len(out) > child.MostOutput {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its result %s is larger than %d MiB, which is the most that is read; have it write less", s.name, s.file, child.MostOutput>>20)
 	}
 	return out, nil
 }

@@ -70,7 +70,8 @@ func (c children) within(limit time.Duration, dir string, args ...string) ([]byt
 	case errors.Is(err, child.ErrLong):
 		return nil, fmt.Errorf("%w after %s", err, limit.Round(100*time.Millisecond))
 	case errors.Is(err, child.ErrMuch):
-		return nil, fmt.Errorf("%w: %d MiB of standard output are read at most", err, child.MostOutput>>20)
+		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
+			err, gpuprof.MemoryText(child.MostOutput()), gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.DocumentMemory()))
 	}
 	return out, withWords(err, words)
 }

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 type pprofCmd struct {
@@ -40,18 +40,19 @@ func (pprofCmd) Help() string {
 // Run implements the verb.
 func (c *pprofCmd) Run(a *app) error {
 	// Looked at here first: pprof would say only that it found no profile.
-	if err := canOpen(c.File); err != nil {
+	p, err := openProfile(c.File)
+	if err != nil {
 		return err
 	}
 	args := a.rest
 	if len(args) == 0 {
 		args = []string{"-http=localhost:"}
 	}
-	fetch := &runFetcher{}
+	fetch := &runFetcher{ready: map[string]*profile.Profile{c.File: p}}
 	ui := &pprofUI{app: a, in: bufio.NewReader(os.Stdin), fetch: fetch}
 	flags := newPprofFlags(args, c.File)
 	flags.SetOutput(io.Discard)
-	err := driver.PProf(&driver.Options{
+	err = driver.PProf(&driver.Options{
 		Flagset: flags, Fetch: fetch, Sym: noSymbols{}, UI: ui,
 		HTTPServer: func(s *driver.HTTPServerArgs) error { return a.serve(s) },
 	})
@@ -119,46 +120,37 @@ func isProfile(path string) bool {
 	return strings.HasSuffix(path, ".pb.gz") || strings.HasSuffix(path, ".pprof")
 }
 
-// canOpen says why a file cannot be shown: a run that cannot be read, or a
-// profile that is none.
-func canOpen(path string) error {
+// openProfile is what can be shown of a file: a run converted, or a profile.
+func openProfile(path string) (*profile.Profile, error) {
 	if !isProfile(path) {
-		_, err := readProfile(path)
-		return err
+		return readProfile(path)
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading profile %s: there is no such file; give a run or a profile written by gpuprof run -o", path)
-	}
+	p, err := outside.ReadProfile(path)
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading profile %s: %w; give a readable file", path, err)
+		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
 	}
-	defer f.Close()
-	if _, err := profile.Parse(f); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading profile %s: %w; the file is damaged or no profile", path, err)
-	}
-	return nil
+	return p, nil
 }
 
-// runFetcher gives pprof the profile of a run file, also as a base, and
-// leaves every other file to pprof.
-type runFetcher struct{ err error }
+// runFetcher gives pprof the profile of a file, also as a base. pprof reads none
+// itself: it would open the file again, and read however much is in it.
+type runFetcher struct {
+	ready map[string]*profile.Profile // that was read already, by source
+	err   error
+}
 
 func (f *runFetcher) Fetch(src string, _, _ time.Duration) (*profile.Profile, string, error) {
-	if isProfile(src) {
-		if err := canOpen(src); err != nil {
+	p, ok := f.ready[src]
+	if delete(f.ready, src); !ok {
+		var err error
+		if p, err = openProfile(src); err != nil {
 			f.err = errors.Join(f.err, err)
 			return nil, "", err
 		}
-		return nil, "", nil
-	}
-	p, err := readProfile(src)
-	if err != nil {
-		f.err = errors.Join(f.err, err)
 	}
 	// Without an address pprof takes the profile as local; it would save a
 	// copy of a remote one in the home folder.
-	return p, "", err
+	return p, "", nil
 }
 
 // noSymbols keeps pprof from looking for binaries and servers: a run's stages

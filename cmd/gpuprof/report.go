@@ -30,12 +30,22 @@ func (c *reportCmd) Run(a *app) error {
 	if err := knownPlot(c.Plot); err != nil {
 		return err
 	}
-	what, err := c.document()
-	if err != nil {
-		return err
-	}
-	if what != "" {
-		return c.reportDocument(a, what)
+	var runs []*gpuprof.Run
+	var errs []error
+	for _, path := range c.Runs {
+		text, err := runfile.Text(path)
+		if what := documentOf(text); what != "" {
+			if len(c.Runs) > 1 { // only runs go together
+				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, what)
+			}
+			return c.reportDocument(a, what, text)
+		}
+		if err == nil {
+			var r []*gpuprof.Run
+			r, err = parseRuns(text, path)
+			runs = append(runs, r...)
+		}
+		errs = append(errs, err)
 	}
 	outs, err := outputs(c.Output, c.Force, "a run", writers())
 	if err != nil {
@@ -43,13 +53,6 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	if err := checkPlot(c.Plot, outs); err != nil {
 		return err
-	}
-	var runs []*gpuprof.Run
-	var errs []error
-	for _, path := range c.Runs {
-		r, err := readRuns(path)
-		runs = append(runs, r...)
-		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -63,7 +66,15 @@ func (c *reportCmd) Run(a *app) error {
 // readRuns reads a file of runs. It refuses what decodes only because every field
 // may be missing, such as another document of gpuprof's.
 func readRuns(path string) ([]*gpuprof.Run, error) {
-	runs, err := runfile.Read(path)
+	text, err := runfile.Text(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseRuns(text, path)
+}
+
+func parseRuns(text []byte, path string) ([]*gpuprof.Run, error) {
+	runs, err := gpuprof.ParseRuns(text, path)
 	if err != nil {
 		return nil, err
 	}

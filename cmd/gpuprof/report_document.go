@@ -22,87 +22,57 @@ const (
 	aTraceComparison = "a comparison of traces"
 )
 
-// documentOf says what a file holds: one of the words above, "" for a run and
+// documentOf says what a text holds: one of the words above, "" for a run and
 // for what cannot be read, whose reader then says why.
-func documentOf(path string) string {
-	r, err := runfile.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer r.Close()
-	dec := json.NewDecoder(r)
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return ""
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return ""
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return ""
-		}
+func documentOf(text []byte) (what string) {
+	gpuprof.JSONMembers(text, func(key string, value []byte) bool {
 		switch key {
 		case "kind":
 			switch string(value) {
 			case `"tune"`:
-				return aTuning
+				what = aTuning
 			case `"gate"`, `"files"`, `"baseline"`, `"budget"`:
-				return aComparison
+				what = aComparison
 			}
-			return ""
+			return false
 		case "step_source", "inputs":
-			return anAnalysis
+			what = anAnalysis
+			return false
 		case "step_old_ns", "old": // an object here, a file's name in a comparison, which has a kind before it
-			return aTraceComparison
-		case "knobs", "calibration": // a run has them, and nothing else has
-			return ""
+			what = aTraceComparison
+			return false
 		}
-	}
-	return ""
-}
-
-// document is what the files hold; it refuses to mix documents: only runs go together.
-func (c *reportCmd) document() (string, error) {
-	for _, path := range c.Runs {
-		what := documentOf(path)
-		if what != "" && len(c.Runs) > 1 {
-			return "", gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, what)
-		}
-		if what != "" {
-			return what, nil
-		}
-	}
-	return "", nil
+		return key != "knobs" && key != "calibration" // a run has them, and nothing else has
+	})
+	return what
 }
 
 // reportDocument reports what is no run in the formats that it has.
-func (c *reportCmd) reportDocument(a *app, what string) error {
+func (c *reportCmd) reportDocument(a *app, what string, text []byte) error {
 	path := c.Runs[0]
 	switch what {
 	case aComparison:
 		doc := &compare.Comparison{}
-		err := readInto(path, doc, compare.SchemaVersion)
+		err := readInto(text, path, doc, compare.SchemaVersion)
 		if err == nil && doc.Verdict == "" {
 			err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it holds no verdict; write it again with gpuprof compare or gate -o FILE.json", path)
 		}
 		return reportOf(c, a, what, doc, err, verdictWriters(), verdictPicture)
 	case aTuning:
-		r, err := readTuning(path)
+		r, err := tune.Decode(text, path)
 		return reportOf(c, a, what, r, err, tuneWriters(), tunePicture)
 	}
 	s := &study{}
 	var err error
 	if what == aTraceComparison {
 		s.comparison = &trace.Comparison{}
-		err = readInto(path, s.comparison, trace.SchemaVersion)
+		err = readInto(text, path, s.comparison, trace.SchemaVersion)
 		if err == nil {
 			err = sameMajor(path, s.comparison.SchemaVersion)
 		}
 	} else {
 		s.analysis = &trace.Analysis{}
-		err = readInto(path, s.analysis, trace.SchemaVersion)
+		err = readInto(text, path, s.analysis, trace.SchemaVersion)
 		if err == nil {
 			err = sameMajor(path, s.analysis.SchemaVersion)
 		}
@@ -157,33 +127,13 @@ func reportOf[D any, W ~func(io.Writer, D, screen) error](c *reportCmd, a *app, 
 	return errors.Join(errs...)
 }
 
-func readTuning(path string) (*tune.Result, error) {
-	r, err := runfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return tune.Decode(r, path)
-}
-
 // readInto decodes a document of schema version ours.
-func readInto(path string, into any, ours string) error {
-	r, err := runfile.Open(path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	var raw json.RawMessage
+func readInto(text []byte, path string, into any, ours string) error {
 	var head struct {
 		Version string `json:"schema_version"`
 	}
-	text, err := io.ReadAll(r)
-	if err == nil {
-		err = json.Unmarshal(gpuprof.NullNumbers(text), &raw)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &head)
-	}
+	text = gpuprof.NullNumbers(text)
+	err := json.Unmarshal(text, &head)
 	if err == nil && head.Version == "" {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it has no schema_version and was not written by gpuprof; give a file that it wrote", path)
 	}
@@ -191,10 +141,10 @@ func readInto(path string, into any, ours string) error {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", path, head.Version, ours)
 	}
 	if err == nil {
-		err = gpuprof.DecodeJSON(raw, into)
+		err = gpuprof.DecodeJSON(text, into)
 	}
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: %w; the file is damaged: write it again", path, err)
+		return gpuprof.Unreadable("reading "+path, err, "the file is damaged: write it again")
 	}
 	return nil
 }

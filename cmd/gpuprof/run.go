@@ -84,6 +84,7 @@ type session struct {
 	aim   *aim
 	plans []measure.Plan // one a point of the sweep
 	outs  []output
+	old   *oldSide // what --baseline names
 }
 
 // Run implements the verb.
@@ -163,7 +164,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	if s.outs, err = outputs(c.Output, c.Force, "a run", writers()); err != nil {
 		return nil, err
 	}
-	if err := checkBaseline(c.Baseline); err != nil {
+	if s.old, err = storedOld(a, c.Baseline); err != nil {
 		return nil, err
 	}
 	if err := s.aim.refuse(a); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -45,7 +46,7 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 		if err != nil {
 			return processError(err, words)
 		}
-		text, err := os.ReadFile(file)
+		text, err := outside.ReadAll(file)
 		if err != nil {
 			return fmt.Errorf("reading what a process of the confirmation measured: %w; run it again", err)
 		}

@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -16,15 +17,14 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 	if err := c.claimsAlone(); err != nil || c.Resume == "" {
 		return nil, err
 	}
-	f, err := os.Open(c.Resume)
-	if errors.Is(err, os.ErrNotExist) && (c.Workload != "" || c.Claims) {
+	text, err := outside.ReadAll(c.Resume)
+	if errors.Is(err, fs.ErrNotExist) && (c.Workload != "" || c.Claims) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading tuning result %s: %w; give the file that gpuprof tune left", c.Resume, errors.Unwrap(err))
+		return nil, outside.Failed("reading tuning result "+c.Resume, err, "give the file that gpuprof tune left", "start again with another -o FILE")
 	}
-	defer f.Close()
-	old, err := tune.Decode(f, c.Resume)
+	old, err := tune.Decode(text, c.Resume)
 	if err != nil {
 		return nil, err
 	}

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/host"
-	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/internal/trace/kineto"
-	"github.com/gpuprof/gpuprof/internal/trace/nsys"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	machine "github.com/gpuprof/gpuprof/probes/host"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
@@ -277,28 +271,6 @@ func tuneWriters() map[string]tuneWriter {
 		"html":     func(w io.Writer, r *tune.Result, _ screen) error { return html.WriteTune(w, r) },
 		"markdown": func(w io.Writer, r *tune.Result, _ screen) error { return markdown.WriteTune(w, r) },
 	}
-}
-
-// traceReader reads one kind of trace file.
-type traceReader struct {
-	sniff func(head []byte) bool
-	read  func(ctx context.Context, path string) (*trace.Trace, error)
-}
-
-func traceReaders() []traceReader {
-	return []traceReader{
-		{nsys.Sniff, nsys.Read},
-		{func([]byte) bool { return true }, readKineto}, // says itself what is wrong with a file that is no trace
-	}
-}
-
-func readKineto(ctx context.Context, path string) (*trace.Trace, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, errors.Unwrap(err))
-	}
-	defer f.Close()
-	return kineto.Read(ctx, f, path)
 }
 
 // studyWriters maps the name of each format an analysis has to what renders it.

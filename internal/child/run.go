@@ -13,13 +13,16 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Patience is how long what was asked to end may take before it is killed.
 const Patience = 5 * time.Second
 
-// MostOutput is how much of a program's standard output is kept, bytes.
-const MostOutput = 256 << 20
+// MostOutput is how much of a program's standard output is kept where a Command does
+// not say, bytes: as much as of a file.
+func MostOutput() int64 { return gpuprof.DocumentText() }
 
 const (
 	wordsKept = 64 << 10               // of standard error, its last bytes
@@ -61,7 +64,7 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 	}
 	printed := bounded{most: c.Most, full: make(chan struct{})}
 	if printed.most == 0 {
-		printed.most = MostOutput
+		printed.most = MostOutput()
 	}
 	read := make(chan struct{})
 	go func() {

@@ -165,7 +165,7 @@ func TestDecodeSchema1(t *testing.T) {
 		`"knobs":{"batch":"2"},"text":"batch=2: time x0.5","confirmed":false`: Undecided,
 		`"knobs":{},"text":"the default is best","default_best":true`:         Undecided,
 	} {
-		r, err := Decode(strings.NewReader(`{"schema_version":"1.0.0","kind":"tune","recommended":{`+text+`}}`), "x.json")
+		r, err := Decode([]byte(`{"schema_version":"1.0.0","kind":"tune","recommended":{`+text+`}}`), "x.json")
 		if err != nil || r.Conclusion.Verdict != want || r.Conclusion.Text == "" || (r.Recommended != nil) != (want == Recommends) || r.IntervalText() != "95 %" {
 			t.Errorf("%s: %v, %+v", text, err, r)
 		}
@@ -191,7 +191,7 @@ func TestDecode(t *testing.T) {
 		`{"schema_version":"1.0.0","kind":"tune","budget_s":10,"spent_s":-1}`:                                                      "its budget is 10 s, of which -1 s are spent",
 		`{"schema_version":"1.0.0","kind":"tune","budget_s":1e300}`:                                                                "the file is damaged",
 	} {
-		_, err := Decode(strings.NewReader(text), "x.json")
+		_, err := Decode([]byte(text), "x.json")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

@@ -285,20 +285,16 @@ func Encode(w io.Writer, r *Result) error {
 
 // Decode reads what Encode wrote. name is the file's, for errors, which are
 // ErrInput.
-func Decode(in io.Reader, name string) (*Result, error) {
-	b, err := io.ReadAll(in)
-	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; give a readable file", name, err)
-	}
+func Decode(b []byte, name string) (*Result, error) {
 	// The head first: what a later version holds beyond it may not decode.
 	var head struct {
 		Version string `json:"schema_version"`
 		Kind    string `json:"kind"`
 	}
 	damaged := func(err error) error {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: %w; the file is damaged or not JSON: start again with another -o FILE", name, err)
+		return gpuprof.Unreadable("reading tuning result "+name, err, "the file is damaged or not JSON: start again with another -o FILE")
 	}
-	err = json.Unmarshal(b, &head)
+	err := json.Unmarshal(b, &head)
 	if other := (*json.UnmarshalTypeError)(nil); err != nil && !errors.As(err, &other) {
 		return nil, damaged(err)
 	}

@@ -159,7 +159,7 @@ func TestResumeLosesNothing(t *testing.T) {
 		second := newFakeBench(1)
 		second.noise, second.clock = 0, first.clock
 		o = fakeOptions(second, 1)
-		if o.Resume, err = Decode(&saved, "saved.json"); err != nil {
+		if o.Resume, err = Decode(saved.Bytes(), "saved.json"); err != nil {
 			t.Fatal(err)
 		}
 		got := run(t, o)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"io"
-	"os"
 	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/google/pprof/profile"
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Every format carries a mark of its own kind by which gpuprof knows its own
@@ -32,20 +32,25 @@ func textMarker(f Format) string {
 
 const headBytes = 8 << 10
 
+// headText is how far the text of a JSON document is looked into: what names its
+// writer comes first.
+const headText = 64 << 10
+
 // writtenByUs looks for the mark. A file that cannot be parsed is not ours.
 func writtenByUs(path string, f Format) (bool, error) {
-	file, err := os.Open(path)
+	if f.Name == "pprof" {
+		p, err := outside.ReadProfile(path)
+		return err == nil && slices.ContainsFunc(p.Comments, func(c string) bool { return strings.HasPrefix(c, Marker) }), nil
+	}
+	file, err := outside.Open(path, outside.Trace()) // its head is looked at, however large it is
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
-	switch f.Name {
-	case "json", "perfetto":
-		return ourJSON(file, f), nil
-	case "pprof":
-		return ourProfile(file), nil
+	if f.Name == "json" || f.Name == "perfetto" {
+		return ourJSON(file.Text().Peek(headText)), nil
 	}
-	head, err := io.ReadAll(io.LimitReader(file, headBytes))
+	head, err := file.Head(headBytes)
 	if err != nil {
 		return false, err
 	}
@@ -61,31 +66,14 @@ func writtenByUs(path string, f Format) (bool, error) {
 }
 
 // ourJSON holds when the object, or the first of a list, has a schema version
-// and names gpuprof as its tool. Values on the way are skipped, not kept.
-func ourJSON(r io.Reader, f Format) bool {
-	plain, done, err := unfold(r, f)
-	if err != nil {
-		return false
-	}
-	defer done()
-	dec := json.NewDecoder(io.LimitReader(plain, maxRunBytes))
-	first, err := dec.Token()
-	if first == json.Delim('[') {
-		first, err = dec.Token()
-	}
-	if err != nil || first != json.Delim('{') {
-		return false
+// and names gpuprof as its tool. head may end anywhere.
+func ourJSON(head []byte) bool {
+	head = bytes.TrimLeft(head, " \t\r\n")
+	if list, ok := bytes.CutPrefix(head, []byte("[")); ok {
+		head = list
 	}
 	version, tool := "", ""
-	for dec.More() && (version == "" || tool == "") {
-		key, err := dec.Token()
-		if err != nil {
-			return false
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return false
-		}
+	gpuprof.JSONMembers(head, func(key string, value []byte) bool {
 		switch key {
 		case "schema_version":
 			_ = json.Unmarshal(value, &version)
@@ -94,21 +82,9 @@ func ourJSON(r io.Reader, f Format) bool {
 			_ = json.Unmarshal(value, &t)
 			tool = t.Name
 		}
-	}
+		return version == "" || tool == ""
+	})
 	return version != "" && tool == "gpuprof"
-}
-
-func ourProfile(r io.Reader) bool {
-	p, err := profile.Parse(io.LimitReader(r, maxRunBytes))
-	if err != nil {
-		return false
-	}
-	for _, c := range p.Comments {
-		if strings.HasPrefix(c, Marker) {
-			return true
-		}
-	}
-	return false
 }
 
 var (

@@ -115,8 +115,12 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 	var doc struct {
 		Cases []json.RawMessage `json:"cases"`
 	}
-	if err := json.Unmarshal(file, &doc); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: %w; the file must hold {\"cases\": [...]}", name, err)
+	err := gpuprof.NewRoom().Fits(file, &doc)
+	if err == nil {
+		err = json.Unmarshal(file, &doc)
+	}
+	if err != nil {
+		return nil, gpuprof.Unreadable("reading vectors "+name, err, "the file must hold {\"cases\": [...]}")
 	}
 	if len(doc.Cases) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases; the file must hold {\"cases\": [...]}", name)
@@ -133,8 +137,12 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 			return out, err
 		}
 		var c vectorCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			return out, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: case %d: %w; see docs/vectors.md for its fields", name, i, err)
+		err := gpuprof.NewRoom().Fits(raw, &c)
+		if err == nil {
+			err = json.Unmarshal(raw, &c)
+		}
+		if err != nil {
+			return out, gpuprof.Unreadable(fmt.Sprintf("reading vectors %s: case %d", name, i), err, "see docs/vectors.md for its fields")
 		}
 		r, err := v.run(&c)
 		if err != nil {

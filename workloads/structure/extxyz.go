@@ -283,7 +283,5 @@ func readXYZAtom(l *lineReader, c *Crystal, columns xyzColumns, i, n int) error 
 	if !inReach(p) {
 		return l.errorf("give coordinates in angstrom", "atom %d is at %v, beyond %g angstrom", i+1, p, maxCoordinate)
 	}
-	c.Species = append(c.Species, strings.Clone(symbol)) // do not keep the whole line alive
-	c.Positions = append(c.Positions, p)
-	return nil
+	return l.addAtom(c, strings.Clone(symbol), p) // do not keep the whole line alive
 }

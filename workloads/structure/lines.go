@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // maxLine is the longest line a structure file may have, in bytes.
@@ -35,12 +37,13 @@ type lineReader struct {
 	scanner *bufio.Scanner
 	file    string
 	line    int // number of the line last returned
+	room    *gpuprof.Room
 }
 
 func newLineReader(r io.Reader, file string) *lineReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), maxLine+2) // the limit counts the line's end
-	return &lineReader{scanner: s, file: file}
+	return &lineReader{scanner: s, file: file, room: gpuprof.NewRoom()}
 }
 
 // next returns the next line without its end. At the end of the file it says
@@ -127,6 +130,21 @@ func (l *lineReader) atomCount(s, what string) (int, error) {
 		return 0, l.errorf("put the number of atoms there", "%s is %d, which is negative", what, n)
 	}
 	return n, nil
+}
+
+// atomBytes is what an atom takes while the lists grow.
+const atomBytes = 128
+
+// addAtom adds an atom where there is memory for it.
+func (l *lineReader) addAtom(c *Crystal, symbol string, p [3]float64) error {
+	if err := l.room.Take(atomBytes); err != nil {
+		e := l.errorf("leave atoms out otherwise", "%v", err)
+		e.Err = err
+		return e
+	}
+	c.Species = append(c.Species, symbol)
+	c.Positions = append(c.Positions, p)
+	return nil
 }
 
 // quote shortens what came out of a file for a message.

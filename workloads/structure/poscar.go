@@ -53,8 +53,9 @@ func ReadPOSCAR(r io.Reader, name string) (*Crystal, error) {
 			if !inReach(p) {
 				return nil, l.errorf("correct the coordinates", "atom %d is at %v, beyond %g angstrom", len(c.Positions)+1, p, maxCoordinate)
 			}
-			c.Species = append(c.Species, species[i])
-			c.Positions = append(c.Positions, p)
+			if err := l.addAtom(c, species[i], p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return finish(l, c)

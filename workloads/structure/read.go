@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // sniffLength is how much of a file is looked at to tell its format.
@@ -21,17 +23,20 @@ const sniffLength = 64 << 10
 // missing file matches fs.ErrNotExist; one for a malformed file is a
 // *FormatError that names the line.
 func ReadFile(path string) (*Crystal, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	opened, err := outside.Open(path, outside.Document())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("reading structure %s: %w; check the path", path, err)
-	}
-	if err != nil {
+	case errors.Is(err, outside.ErrFolder):
+		return nil, fmt.Errorf("reading structure %s: %w; name a file in it", path, err)
+	case err != nil:
+		if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+			return nil, fmt.Errorf("reading structure %s: %w", path, err)
+		}
 		return nil, fmt.Errorf("reading structure %s: %w; check its permissions", path, err)
 	}
-	defer func() { _ = file.Close() }() // nothing was written: a failure loses nothing
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("reading structure %s: it is a directory; name a file in it", path)
-	}
+	defer opened.Close()
+	file := opened.Text()
 	name := strings.ToLower(filepath.Base(path))
 	switch ext := filepath.Ext(name); {
 	case ext == ".xyz" || ext == ".extxyz":

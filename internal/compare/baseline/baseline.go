@@ -364,7 +364,7 @@ func (b *Baseline) encode() ([]byte, error) {
 // decode reads what encode wrote. name is the file's, for messages.
 func decode(text []byte, name string) (*Baseline, error) {
 	fail := func(err error) (*Baseline, error) {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: %w; restore the file, or remove it and add its runs again", name, err)
+		return nil, gpuprof.Unreadable("reading baseline "+name, err, "restore the file, or remove it and add its runs again")
 	}
 	var head struct {
 		Version string `json:"schema_version"`

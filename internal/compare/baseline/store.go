@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // local is the folder of baselines that a project keeps with its source.
@@ -80,10 +81,6 @@ func (s *Store) file(name string) string {
 	return filepath.Join(s.dir, filepath.FromSlash(name)+".json")
 }
 
-// maxFile bounds what is read: a file of twenty sessions has less than a
-// megabyte.
-const maxFile = 256 << 20
-
 func (s *Store) load(name string) (*Baseline, error) {
 	b, err := Read(s.file(name))
 	if err != nil {
@@ -96,14 +93,18 @@ func (s *Store) load(name string) (*Baseline, error) {
 // Read reads one baseline by its path, in a store or not. A file that is not
 // there is ErrUsage, one that cannot be used ErrInput.
 func Read(file string) (*Baseline, error) {
-	info, err := os.Stat(file)
-	if err == nil && info.Size() > maxFile {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: it has %d bytes, more than gpuprof writes; remove it", file, info.Size())
+	text, err := outside.ReadAll(file)
+	if _, large := errors.AsType[*gpuprof.TooLarge](err); large || outside.Damaged(err) {
+		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof baseline add")
 	}
-	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, cannot("reading", file, err)
 	}
+	return Parse(text, file)
+}
+
+// Parse is Read of a text that is there already; file is its path.
+func Parse(text []byte, file string) (*Baseline, error) {
 	b, err := decode(text, file)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // goLine is one measurement of one benchmark line.
@@ -40,6 +42,9 @@ func hasBenchLine(text []byte) bool {
 // readGo reads the output of go test -bench, of programs that imitate it, and
 // of gpuprof's own .bench files: every line of one name is a run.
 func readGo(text []byte, name string) (*parsed, error) {
+	if err := goFits(text, gpuprof.NewRoom()); err != nil {
+		return nil, err
+	}
 	f := &goFile{env: map[string][]string{}}
 	r := benchfmt.NewReader(bytes.NewReader(text), name)
 	for r.Scan() {
@@ -58,6 +63,29 @@ func readGo(text []byte, name string) (*parsed, error) {
 	f.units = r.Units()
 	f.bad = goFailures(text)
 	return f.parsed(), nil
+}
+
+// figureBytes is what one figure of a line takes, with a name of its own at worst.
+const figureBytes = 400
+
+// goFits takes what reading the lines needs, before they are read: their figures, and
+// the configuration keys, each of which is kept once.
+func goFits(text []byte, room *gpuprof.Room) error {
+	keys := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		cost := 0
+		switch key, _, ok := bytes.Cut(line, []byte(":")); {
+		case bytes.HasPrefix(line, []byte("Benchmark")), bytes.HasPrefix(line, []byte("Unit ")):
+			cost = figureBytes * (len(bytes.Fields(line)) / 2)
+		case ok && !bytes.ContainsAny(key, " \t") && !keys[string(key)]:
+			keys[string(key)] = true
+			cost = figureBytes + 3*len(line)
+		}
+		if err := room.Take(int64(cost)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *goFile) add(rec *benchfmt.Result) error {

@@ -77,10 +77,13 @@ func readGoogle(d document) (*parsed, error) {
 	}
 	p.hard("library_build_type", f.Context.Build)
 	once := newParsed("")
+	if err := d.room.Take(rowBytes * int64(len(f.Benchmarks))); err != nil {
+		return nil, err
+	}
 	rows := make([]googleRow, len(f.Benchmarks))
 	repeated := map[string]bool{} // has rows of its own, not only what was made of them
 	for i, raw := range f.Benchmarks {
-		if err := (document{raw: raw}).decode(&rows[i]); err != nil {
+		if err := (document{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
 			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
 		}
 		if !rows[i].aggregate() {
@@ -94,7 +97,7 @@ func readGoogle(d document) (*parsed, error) {
 			}
 			p.note("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
 		}
-		if err := readGoogleRow(p, once, &rows[i], raw, i); err != nil {
+		if err := readGoogleRow(p, once, &rows[i], document{raw: raw, room: d.room}, i); err != nil {
 			return nil, err
 		}
 	}
@@ -106,8 +109,14 @@ func readGoogle(d document) (*parsed, error) {
 	return p, nil
 }
 
+// What a row, and each series of figures, takes, bytes.
+const (
+	rowBytes    = 512
+	seriesBytes = 512
+)
+
 // readGoogleRow adds one row's figures to once, one value a list.
-func readGoogleRow(p, once *parsed, row *googleRow, raw json.RawMessage, i int) error {
+func readGoogleRow(p, once *parsed, row *googleRow, d document, i int) error {
 	name := row.name()
 	switch {
 	case name == "":
@@ -138,14 +147,16 @@ func readGoogleRow(p, once *parsed, row *googleRow, raw json.RawMessage, i int) 
 		}
 		once.at(t.name, "s").run(v)
 	}
-	return googleCounters(once, name, raw)
+	return googleCounters(once, name, d)
 }
 
 // googleCounters adds the members that are numbers of the user's, also one that
 // is not finite: Parse names it.
-func googleCounters(once *parsed, name string, raw json.RawMessage) error {
-	var d document
-	if err := json.Unmarshal(raw, &d.member); err != nil {
+func googleCounters(once *parsed, name string, d document) error {
+	if err := d.open(); err != nil {
+		return err
+	}
+	if err := d.room.Take(seriesBytes * int64(len(d.member))); err != nil {
 		return err
 	}
 	var names []string

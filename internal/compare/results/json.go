@@ -5,17 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
-// document is one JSON value of a file: its raw text and, for an object, the
-// members by name.
+// document is one JSON value of a file: its raw text, a part of the file's, and, for
+// an object, the members by name.
 type document struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
+	room   *gpuprof.Room // of the file
 }
 
 func (d document) has(names ...string) bool {
@@ -27,57 +29,81 @@ func (d document) has(names ...string) bool {
 	return true
 }
 
+// What a document and each of its members take while they are listed, bytes.
+const (
+	documentBytes = 256
+	memberBytes   = 128
+)
+
 // documents splits a file into its JSON values. Arrays are opened: their
 // elements count as documents of the file.
 func documents(text []byte) ([]document, error) {
 	var out []document
-	dec := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var raw json.RawMessage
-		err := dec.Decode(&raw)
-		if errors.Is(err, io.EOF) {
+	room := gpuprof.NewRoom()
+	for rest := text; ; {
+		var value []byte
+		if value, rest = gpuprof.JSONValue(rest); len(value) == 0 {
 			return out, nil
 		}
-		if err != nil {
-			return nil, syntax(text, dec.InputOffset(), err)
+		if !json.Valid(value) {
+			return nil, syntax(text, len(text)-len(rest)-len(value), json.Unmarshal(value, &struct{}{}))
 		}
-		list := []json.RawMessage{raw}
-		if raw[0] == '[' {
-			if err := json.Unmarshal(raw, &list); err != nil {
+		list := []json.RawMessage{value}
+		if value[0] == '[' {
+			var err error
+			if list, err = gpuprof.JSONList(value, room); err != nil {
 				return nil, err
 			}
 		}
-		for _, r := range list {
-			d := document{raw: r}
-			if bytes.HasPrefix(bytes.TrimLeft(r, " \t\r\n"), []byte("{")) {
-				if err := json.Unmarshal(r, &d.member); err != nil {
-					return nil, err
-				}
+		for _, raw := range list {
+			d := document{raw: raw, room: room}
+			if err := d.open(); err != nil {
+				return nil, err
 			}
 			out = append(out, d)
 		}
 	}
 }
 
-// syntax says where a JSON text breaks, in words.
-func syntax(text []byte, at int64, err error) error {
-	var se *json.SyntaxError
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+// open lists the members.
+func (d *document) open() error {
+	err := d.room.Take(documentBytes)
+	if err != nil || d.raw[0] != '{' {
+		return err
+	}
+	d.member = map[string]json.RawMessage{}
+	gpuprof.JSONMembers(d.raw, func(key string, value []byte) bool {
+		d.member[key] = value
+		err = d.room.Take(memberBytes + int64(len(key)))
+		return err == nil
+	})
+	return err
+}
+
+// syntax says where a JSON text breaks, in words; from is where the broken value
+// begins.
+func syntax(text []byte, from int, err error) error {
+	se, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return err
+	}
+	at := from + int(se.Offset)
+	if at >= len(text) && strings.Contains(se.Error(), "unexpected end") {
 		return errors.New("the JSON ends early")
 	}
-	if errors.As(err, &se) {
-		at = se.Offset
-	}
-	line := 1 + bytes.Count(text[:min(max(at, 0), int64(len(text)))], []byte("\n"))
+	line := 1 + bytes.Count(text[:min(max(at, 0), len(text))], []byte("\n"))
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
 // decode reads a document into v; where names the format in the error.
 func (d document) decode(v any) error {
+	if err := d.room.Fits(d.raw, v); err != nil {
+		return err
+	}
 	if err := json.Unmarshal(d.raw, v); err != nil {
 		var te *json.UnmarshalTypeError
 		if errors.As(err, &te) {
-			return fmt.Errorf("%s is a %s, which does not belong there", te.Field, te.Value)
+			return fmt.Errorf("%s is a %.60s, which does not belong there", te.Field, te.Value)
 		}
 		return err
 	}

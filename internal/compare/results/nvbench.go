@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // NVBench --json or --jsonbin, file version 1: benchmarks, each with a state
@@ -79,10 +80,10 @@ func isNVBench(d document) bool {
 	return d.has("benchmarks") && (d.has("devices") || d.has("meta"))
 }
 
-// opener opens a file that another one names.
-type opener func(name string) (io.ReadCloser, error)
+// reader reads a file that another one names.
+type reader func(name string) ([]byte, error)
 
-func readNVBench(d document, file string, open opener) (*parsed, error) {
+func readNVBench(d document, file string, read reader) (*parsed, error) {
 	var f nvbenchFile
 	if err := d.decode(&f); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func readNVBench(d document, file string, open opener) (*parsed, error) {
 				continue
 			}
 			p.nvbenchDevice(&f, st)
-			if err := p.nvbenchState(name, st, file, open); err != nil {
+			if err := p.nvbenchState(name, st, file, read, d.room); err != nil {
 				return nil, fmt.Errorf("benchmark %s: %w", name, err)
 			}
 		}
@@ -153,10 +154,10 @@ func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	return bench + "[" + strings.Join(parts, " ") + "]"
 }
 
-func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, open opener) error {
+func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read reader, room *gpuprof.Room) error {
 	found := false
 	for _, m := range nvbenchTimes {
-		samples, err := p.nvbenchSamples(m.samples, st, file, open)
+		samples, err := p.nvbenchSamples(m.samples, st, file, read, room)
 		if err == nil && samples == nil {
 			samples, err = nvbenchMiddle(m.median, m.mean, st)
 		}
@@ -227,14 +228,17 @@ func (s *nvbenchSummary) number(name string) float64 {
 	return v
 }
 
+// samplesShare is what samples take, as a multiple of their file.
+const samplesShare = 2
+
 // nvbenchSamples reads the sample file of a measurement; nil without one.
-func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, open opener) ([]float64, error) {
+func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, read reader, room *gpuprof.Room) ([]float64, error) {
 	s := st.summary("nv/json/bin:" + measurement)
 	if measurement == "" || s == nil || s.text("filename") == "" {
 		return nil, nil
 	}
 	side := s.text("filename")
-	raw, err := readSide(file, side, open)
+	raw, err := readSide(file, side, read)
 	if errors.Is(err, fs.ErrNotExist) {
 		p.note("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure a benchmark stands for its samples", "copy the -bin directory along with the file")
 		return nil, nil
@@ -251,6 +255,9 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	case len(raw) == 0:
 		return nil, fmt.Errorf("its sample file %s is empty", side)
 	}
+	if err := room.Take(samplesShare * int64(len(raw))); err != nil {
+		return nil, err
+	}
 	out := make([]float64, len(raw)/4)
 	for i := range out {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
@@ -265,7 +272,7 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 // versions named it relative to where they ran, or absolutely: then it is
 // looked for by its last two parts beside the JSON file, and nowhere else, so
 // that a file cannot make gpuprof read from elsewhere.
-func readSide(file, side string, open opener) ([]byte, error) {
+func readSide(file, side string, read reader) ([]byte, error) {
 	side = path.Clean(strings.ReplaceAll(side, `\`, "/"))
 	dir := filepath.Dir(file)
 	var names []string
@@ -275,18 +282,11 @@ func readSide(file, side string, open opener) ([]byte, error) {
 	if short := path.Join(path.Base(path.Dir(side)), path.Base(side)); filepath.IsLocal(filepath.FromSlash(short)) && short != side {
 		names = append(names, short)
 	}
-	last := fs.ErrNotExist
 	for _, n := range names {
-		r, err := open(filepath.Join(dir, filepath.FromSlash(n)))
-		if err != nil {
-			last = err
-			continue
+		raw, err := read(filepath.Join(dir, filepath.FromSlash(n)))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return raw, err
 		}
-		raw, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-		if err = errors.Join(err, r.Close()); err == nil && len(raw) > maxBytes {
-			err = errors.New("it is too large")
-		}
-		return raw, err
 	}
-	return nil, last
+	return nil, fs.ErrNotExist
 }

@@ -21,6 +21,7 @@ type parsed struct {
 	facts  map[string]string // what may differ, and may explain a change
 	failed []string          // "name: why", of benchmarks that gave no figure
 	notes  []gpuprof.Warning // what the reader of a verdict should know
+	noted  map[gpuprof.Warning]bool
 }
 
 // series is one quantity of one benchmark.
@@ -34,7 +35,7 @@ type series struct {
 }
 
 func newParsed(format string) *parsed {
-	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}}
+	return &parsed{format: format, index: map[string]*series{}, env: map[string]string{}, facts: map[string]string{}, noted: map[gpuprof.Warning]bool{}}
 }
 
 // at is the series of a name, made when it is new.
@@ -72,7 +73,8 @@ func join(m map[string]string, key, value string) {
 }
 
 func (p *parsed) note(code, text, fix string) {
-	if w := (gpuprof.Warning{Code: code, Text: text, Fix: fix}); !slices.Contains(p.notes, w) {
+	if w := (gpuprof.Warning{Code: code, Text: text, Fix: fix}); !p.noted[w] {
+		p.noted[w] = true
 		p.notes = append(p.notes, w)
 	}
 }

@@ -2,12 +2,11 @@ package results
 
 import (
 	"fmt"
-	"io"
 	"math"
-	"os"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // The formats, as Read returns them.
@@ -21,29 +20,34 @@ const (
 	FormatHyperfine = "hyperfine"
 )
 
-// OS opens files of this machine.
-func OS(name string) (io.ReadCloser, error) { return os.Open(name) }
+// OS reads files of this machine.
+func OS(name string) ([]byte, error) { return outside.ReadAll(name) }
 
 // Read reads a result file of any format that is known, by what it holds and
-// not by its name, plain, gzip or zstd. open opens it and the sample files it
+// not by its name, plain, gzip or zstd. read reads it and the sample files it
 // names (OS does). A sweep gives a result a run; every other format one.
 //
 // A file that is not there is ErrUsage. One that is empty, cut, of a newer
-// version, of no known format, or that holds a figure which is no number, is
-// ErrInput, and names it.
-func Read(path string, open func(string) (io.ReadCloser, error)) ([]*compare.Result, string, error) {
-	text, err := load(path, open)
+// version, of no known format, too large to be read, or that holds a figure which is
+// no number, is ErrInput, and names it.
+func Read(path string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
+	text, err := read(path)
 	if err != nil {
-		return nil, "", err
+		return nil, "", Failed(path, err)
 	}
-	return Parse(text, path, open)
+	return Parse(text, path, read)
+}
+
+// Failed words why the text of a result file could not be read.
+func Failed(path string, err error) error {
+	return outside.Failed("reading results "+path, err, "give a file that gpuprof run or a benchmark program wrote", "the compressed file is damaged: write it again")
 }
 
 // Parse is Read of a text that is there already, such as the standard output
 // of a command. name is for messages, and for finding sample files, which are
 // looked for beside it.
-func Parse(text []byte, name string, open func(string) (io.ReadCloser, error)) ([]*compare.Result, string, error) {
-	c, err := sniff(text, name, open)
+func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*compare.Result, string, error) {
+	c, err := sniff(text, name, read)
 	if err != nil {
 		return nil, "", err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -187,7 +186,7 @@ func fuzz(f *testing.F, files ...string) {
 		f.Add(text, []byte{0, 0, 128, 63})
 	}
 	f.Fuzz(func(t *testing.T, text, side []byte) {
-		rs, _, err := Parse(text, "dir/x.json", func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(side)), nil })
+		rs, _, err := Parse(text, "dir/x.json", func(string) ([]byte, error) { return side, nil })
 		check(t, rs, err)
 	})
 }

@@ -1,26 +1,15 @@
 package results
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"strconv"
 	"strings"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
-
-// maxBytes bounds what a file may unfold to; one past it is damaged or was
-// made to harm.
-const maxBytes = 1 << 30
 
 // content is what a file held, one of the three kinds.
 type content struct {
@@ -31,7 +20,7 @@ type content struct {
 }
 
 // sniff reads a text of any format that is known.
-func sniff(text []byte, name string, open opener) (*content, error) {
+func sniff(text []byte, name string, read reader) (*content, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
 	if len(body) == 0 {
@@ -45,7 +34,7 @@ func sniff(text []byte, name string, open opener) (*content, error) {
 	}
 	docs, err := documents(gpuprof.NullNumbers(text))
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %w; the file was cut or is not JSON: write it again", name, err)
+		return nil, gpuprof.Unreadable("reading results "+name, err, "the file was cut or is not JSON: write it again")
 	}
 	switch kind := kindOf(docs); kind {
 	case "":
@@ -55,68 +44,8 @@ func sniff(text []byte, name string, open opener) (*content, error) {
 	case FormatAnalysis:
 		return readAnalyses(docs, name)
 	default:
-		return readForeign(docs, kind, name, open)
+		return readForeign(docs, kind, name, read)
 	}
-}
-
-func load(path string, open opener) ([]byte, error) {
-	f, err := open(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: there is no such file; give a file that gpuprof run or a benchmark program wrote", path)
-		}
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: %w; give a readable file", path, cause(err))
-	}
-	defer f.Close()
-	plain, done, err := unfold(f)
-	if err == nil {
-		defer done()
-		var text []byte
-		if text, err = io.ReadAll(io.LimitReader(plain, maxBytes+1)); err == nil {
-			if len(text) > maxBytes {
-				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it holds more than 1 GiB; give a smaller file", path)
-			}
-			return text, nil
-		}
-	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading results %s: %w; give a readable file", path, pe.Err)
-	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %w; the compressed file is damaged: write it again", path, err)
-}
-
-// cause is a path error without the path, which the sentence has already.
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
-// unfold decompresses by the first bytes.
-func unfold(r io.Reader) (plain io.Reader, done func(), err error) {
-	b := bufio.NewReaderSize(r, 1<<16)
-	head, err := b.Peek(4)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, func() { _ = z.Close() }, nil
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBytes))
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, z.Close, nil
-	}
-	return b, func() {}, nil
 }
 
 // kindOf is the format all documents share, "" for none or a mixture.
@@ -190,7 +119,10 @@ func unknown(name string, docs []document) error {
 func readRuns(docs []document, name string) (*content, error) {
 	c := &content{format: FormatRun}
 	for _, d := range docs {
-		runs, err := gpuprof.DecodeRuns(bytes.NewReader(d.raw), name)
+		if err := d.room.Fits(d.raw, &gpuprof.Run{}); err != nil { // of all documents together
+			return nil, gpuprof.Unreadable("reading run "+name, err, "")
+		}
+		runs, err := gpuprof.ParseRuns(d.raw, name)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +137,7 @@ func readAnalyses(docs []document, name string) (*content, error) {
 	}
 	var a trace.Analysis
 	if err := gpuprof.DecodeJSON(docs[0].raw, &a); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: %w; write it again with gpuprof analyze -o %s", name, err, name)
+		return nil, gpuprof.Unreadable("reading analysis "+name, err, "write it again with gpuprof analyze -o "+name)
 	}
 	if newer(a.SchemaVersion, trace.SchemaVersion) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, a.SchemaVersion, trace.SchemaVersion)
@@ -223,16 +155,16 @@ func newer(version, ours string) bool {
 	return major(version) > major(ours)
 }
 
-func readForeign(docs []document, kind, name string, open opener) (*content, error) {
+func readForeign(docs []document, kind, name string, read reader) (*content, error) {
 	var all *parsed
 	for i, d := range docs {
-		p, err := readOne(d, kind, name, open)
+		p, err := readOne(d, kind, name, read)
 		if err != nil {
 			where := ""
 			if len(docs) > 1 {
 				where = fmt.Sprintf(", document %d", i+1)
 			}
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s%s): %w; write it again", name, kind, where, err)
+			return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s%s)", name, kind, where), err, "write it again")
 		}
 		if all == nil {
 			all = p
@@ -243,14 +175,14 @@ func readForeign(docs []document, kind, name string, open opener) (*content, err
 	return finish(all, name)
 }
 
-func readOne(d document, kind, name string, open opener) (*parsed, error) {
+func readOne(d document, kind, name string, read reader) (*parsed, error) {
 	switch kind {
 	case FormatPytest:
 		return readPytest(d)
 	case FormatGoogle:
 		return readGoogle(d)
 	case FormatNVBench:
-		return readNVBench(d, name, open)
+		return readNVBench(d, name, read)
 	}
 	return readHyperfine(d)
 }
@@ -270,7 +202,7 @@ func parseText(text []byte, name string) (*content, error) {
 		if other := otherText(text, name); other != nil {
 			return nil, other
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; run go test -bench again", name, FormatGo, err)
+		return nil, gpuprof.Unreadable(fmt.Sprintf("reading results %s (%s)", name, FormatGo), err, "run go test -bench again")
 	}
 	return finish(p, name)
 }

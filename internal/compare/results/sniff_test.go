@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-func noSideFiles(string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }
+func noSideFiles(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
 // read sniffs a file of testdata.
 func read(t testing.TB, name string) *content {
@@ -130,12 +130,12 @@ func TestSampleFilesAreRead(t *testing.T) {
 		t.Errorf("the mean %v is not the one of the summary", mean)
 	}
 	whole, _ := os.ReadFile("testdata/nvbench.json")
-	for name, open := range map[string]opener{
-		"as earlier versions named it": func(p string) (io.ReadCloser, error) {
+	for name, open := range map[string]reader{
+		"as earlier versions named it": func(p string) ([]byte, error) {
 			if want := filepath.Join("testdata", "nvbench.json-bin"); filepath.Dir(p) != want {
 				return nil, fs.ErrNotExist
 			}
-			return os.Open(p)
+			return os.ReadFile(p)
 		},
 	} {
 		for _, side := range []string{"/tmp/build/nvbench.json-bin", "out/nvbench.json-bin", `..\\..\\nvbench.json-bin`} {
@@ -158,7 +158,7 @@ func TestSampleFilesStayBeside(t *testing.T) {
 	whole, _ := os.ReadFile("testdata/nvbench.json")
 	for _, side := range []string{"/etc", "../../..", "/", "a/../../b", `C:\\Windows`, "..", ""} {
 		moved := strings.ReplaceAll(string(whole), "nvbench.json-bin", side)
-		_, err := sniff([]byte(moved), filepath.Join("dir", "x.json"), func(p string) (io.ReadCloser, error) {
+		_, err := sniff([]byte(moved), filepath.Join("dir", "x.json"), func(p string) ([]byte, error) {
 			if rel, err := filepath.Rel("dir", p); err != nil || !filepath.IsLocal(rel) {
 				t.Errorf("%s: opens %s", side, p)
 			}
@@ -180,7 +180,7 @@ func TestBrokenSampleFiles(t *testing.T) {
 		"is below zero":       bytes.Repeat([]byte{0, 0, 0x80, 0xbf}, 40),
 		"the summary says 40": {},
 	} {
-		_, err := sniff(whole, "x.json", func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+		_, err := sniff(whole, "x.json", func(string) ([]byte, error) { return content, nil })
 		if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "0.bin") {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -395,7 +395,10 @@ func TestCompressed(t *testing.T) {
 		return path
 	}
 	for path, ok := range map[string]bool{put("a.json", gz.Bytes()): true, put("b.gz", zs.Bytes()): true, put("c", gz.Bytes()[:gz.Len()/2]): false, put("d", zs.Bytes()[:zs.Len()/2]): false} {
-		text, err := load(path, OS)
+		text, err := OS(path)
+		if err != nil {
+			err = Failed(path, err)
+		}
 		if ok && (err != nil || !bytes.Equal(text, whole)) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -404,7 +407,7 @@ func TestCompressed(t *testing.T) {
 		}
 	}
 	for _, path := range []string{filepath.Join(dir, "missing.json"), dir} {
-		if _, err := load(path, OS); !errors.Is(err, gpuprof.ErrUsage) || strings.Count(err.Error(), dir) != 1 {
+		if _, _, err := Read(path, OS); !errors.Is(err, gpuprof.ErrUsage) || strings.Count(err.Error(), dir) != 1 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/nsys"
+)
+
+// input is a file of the command line. It is opened once, so that a pipe does as
+// well as a plain file; what it holds is told from its beginning.
+type input struct {
+	path     string
+	file     *outside.File // nil until it is opened
+	database bool          // it begins as an SQLite database does
+	isTrace  bool          // it is one, or begins as a JSON trace does
+	text     []byte        // the whole of a document, once it was asked for
+	whole    bool
+	err      error // of reading it
+}
+
+// What is looked at of a file, bytes: as it is stored, and of its text.
+const (
+	headStored = 512
+	headText   = 64 << 10
+)
+
+func openInput(path string) (*input, error) {
+	in := &input{path: path}
+	return in, in.open()
+}
+
+func (in *input) open() (err error) {
+	if in.file, err = outside.Open(in.path, outside.Trace()); err != nil {
+		return err
+	}
+	head, err := in.file.Head(headStored)
+	if err != nil {
+		return errors.Join(err, in.file.Close())
+	}
+	in.database = nsys.Sniff(head)
+	in.isTrace = in.database || kineto.IsTrace(in.file.Text().Peek(headText))
+	return nil
+}
+
+// Close implements io.Closer.
+func (in *input) Close() error { return in.file.Close() }
+
+// document is the whole text of what is no trace.
+func (in *input) document() ([]byte, error) {
+	if !in.whole {
+		in.text, in.err = in.file.Bytes(outside.Document())
+		in.whole = true
+	}
+	return in.text, in.err
+}
+
+// reader gives the text from its beginning.
+func (in *input) reader() io.Reader {
+	if in.whole {
+		return bytes.NewReader(in.text)
+	}
+	return in.file.Text()
+}
+
+// counted is the result that the file holds, or the counters and step times of a
+// trace.
+func (in *input) counted(a *app) (*compare.Result, error) {
+	var err error
+	if !in.isTrace {
+		var r *compare.Result
+		if r, err = in.result(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
+			return r, err
+		}
+		if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+			return nil, err
+		}
+	}
+	analysis, indexes, traceErr := analyzeInputs(a, []*input{in})
+	switch {
+	case traceErr != nil && err != nil:
+		return nil, err // what it is no result for says more
+	case traceErr != nil:
+		return nil, traceErr
+	}
+	r, err := results.FromIndexes(indexes, analysis)
+	if err != nil {
+		return nil, err
+	}
+	r.Source = in.path
+	return r, nil
+}
+
+// result reads one result; a sweep has to be told apart first.
+func (in *input) result() (*compare.Result, error) {
+	text, err := in.document()
+	if err != nil {
+		return nil, results.Failed(in.path, err)
+	}
+	found, _, err := results.Parse(text, in.path, results.OS)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", in.path, len(found))
+	}
+	return found[0], nil
+}
+
+// run is the one run that the file holds.
+func (in *input) run() (*gpuprof.Run, error) {
+	if in.isTrace {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a trace, and baselines are of runs; give a file written by gpuprof run", in.path)
+	}
+	text, err := in.document()
+	if err != nil {
+		return nil, results.Failed(in.path, err)
+	}
+	runs, err := gpuprof.ParseRuns(text, in.path)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", in.path, len(runs))
+	}
+	return runs[0], nil
+}
+
+// oldSide is what a result is compared with: another, or a stored baseline's sessions.
+type oldSide struct {
+	result   *compare.Result
+	sessions []*compare.Result
+}
+
+// readOld reads a result file, a trace, or a stored baseline given by its path.
+func readOld(a *app, path string) (*oldSide, error) {
+	in, err := openInput(path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	if !in.isTrace {
+		text, err := in.document()
+		if err != nil {
+			return nil, results.Failed(path, err)
+		}
+		b, err := baseline.Parse(text, path)
+		switch {
+		case err == nil:
+			return &oldSide{sessions: b.Results()}, nil
+		case isBaseline(text): // and it says itself what is wrong with it
+			return nil, err
+		}
+	}
+	r, err := in.counted(a)
+	if err != nil {
+		return nil, err
+	}
+	return &oldSide{result: r}, nil
+}
+
+// against compares a result with it.
+func (s *oldSide) against(now *compare.Result, o compare.Options) (*compare.Comparison, error) {
+	if s.sessions != nil {
+		return compareStored(s.sessions, now, o)
+	}
+	return compareFiles(s.result, now, o)
+}
+
+// readCounted reads a result, or the counters and step times of a trace.
+func readCounted(a *app, path string) (*compare.Result, error) {
+	in, err := openInput(path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	return in.counted(a)
+}
+
+// readTrace lets the reader of the file's own kind read it, whatever its name. room
+// is the memory that its events may take, bytes.
+func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+	if in.file == nil {
+		if err := in.open(); err != nil {
+			return nil, outside.Failed("reading trace "+in.path, err, "record one as docs/analyze.md shows", "record it again")
+		}
+		defer in.Close()
+	}
+	switch {
+	case !in.database:
+		return kineto.ReadWithin(ctx, in.reader(), in.path, room) // says itself what is wrong with a file that is no trace
+	case in.file.Plain():
+		return nsys.ReadCopy(ctx, in.path, in.path, room)
+	}
+	return readPiped(ctx, in, room)
+}
+
+// readPiped reads a database that comes through a pipe: SQLite reads here and there,
+// so it is copied to a file.
+func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+	scratch, err := child.NewScratch(ctx, "trace")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for a copy of %s: %w; check TMPDIR", in.path, err)
+	}
+	defer scratch.Close()
+	stored := filepath.Join(scratch.Dir, "trace.sqlite")
+	if err := in.file.CopyTo(stored); err != nil {
+		return nil, gpuprof.Unreadable("reading trace "+in.path, err, "give the .sqlite file itself, or a TMPDIR with room for it")
+	}
+	return nsys.ReadCopy(ctx, stored, in.path, room)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// peakOf runs a program and says how much memory it had at most, by the system's
+// account of the child: bytes.
+const peakOf = `import resource, subprocess, sys
+done = subprocess.run(["gpuprof", *sys.argv[2:]], executable=sys.argv[1], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+print(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, done.returncode, done.stderr.decode()[-600:].strip())`
+
+// bomb writes a text of many parts, compressed.
+func bomb(t *testing.T, name, open, one, end string, size int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriterSize(z, 1<<20)
+	many := bytes.Repeat([]byte(one), max(1, 4096/len(one)))
+	_, _ = w.WriteString(open) // the buffer keeps the error
+	for n := 0; n < size; n += len(many) {
+		_, _ = w.Write(many)
+	}
+	_, _ = w.WriteString(end)
+	if err := errors.Join(w.Flush(), z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// No file makes a reader take more memory than the documents say: 512 MB, and for
+// the traces of a job GPUPROF_MEMORY.
+func TestPeakMemory(t *testing.T) {
+	t.Parallel()
+	const most = 512 << 20
+	const over, under = 80 << 20, 60 << 20 // of text, around the limit of 64 MiB
+	run := `{"schema_version":"1.1.0","tool":{"name":"gpuprof"},"workload":"e3nn",`
+	event := `{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":1},` + "\n"
+	small := filepath.Join(t.TempDir(), "small.json")
+	if err := os.WriteFile(small, []byte("BenchmarkA 1 2 ns/op\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := func(name, open, one, end string, size int) string { return bomb(t, name, open, one, end, size) }
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"samples":               {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.1`, `]]}}`, over)}, exitFailed},
+		"samples, under":        {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0`, `]]}}`, under)}, exitFailed},
+		"empty stages":          {[]string{"report", b("run.json.gz", run+`"stages":[{}`, `,{}`, `]}`, under)}, exitFailed},
+		"runs of nothing":       {[]string{"report", b("run.json.gz", `[{}`, `,{}`, `]`, under)}, exitFailed},
+		"one text":              {[]string{"report", b("run.json.gz", run+`"preset":"`, `aaaa`, `"}`, under)}, exitFailed},
+		"findings":              {[]string{"report", b("a.json.gz", `{"schema_version":"2.0.0","step_source":"","findings":[{}`, `,{}`, `]}`, under)}, exitFailed},
+		"journal":               {[]string{"report", b("t.json.gz", `{"schema_version":"2.0.0","kind":"tune","journal":[{}`, `,{}`, `]}`, under)}, exitFailed},
+		"commas":                {[]string{"compare", b("c.gz", `[`, `,`, ``, over), small}, exitFailed},
+		"lists":                 {[]string{"compare", b("c.gz", `[[]`, `,[]`, `]`, under), small}, exitFailed},
+		"documents":             {[]string{"compare", b("c.gz", ``, `{}`, ``, under), small}, exitFailed},
+		"brackets":              {[]string{"compare", b("c.gz", ``, `[`, ``, under), small}, exitFailed},
+		"Google rows":           {[]string{"compare", small, b("c.gz", `{"context":{},"benchmarks":[{"name":"a","real_time":1}`, `,{"name":"b"}`, `]}`, under)}, exitFailed},
+		"Go lines":              {[]string{"compare", small, b("c.gz", ``, "BenchmarkA 1 2 ns/op 3 B/op 4 a/op\n", ``, under)}, exitFailed},
+		"baseline":              {[]string{"gate", b("b.json.gz", `{"schema_version":"1.0.0","kind": "baseline","sessions":[{}`, `,{}`, `]}`, under), small}, exitFailed},
+		"zero":                  {[]string{"gate", "/dev/zero", small}, exitFailed},
+		"vectors":               {[]string{"check", "e3nn", "--device", "host", "--vectors", b("v.gz", `{"cases":[{"kind":"x","x":[0`, `,0`, `]}]}`, under)}, exitFailed},
+		"vectors from a device": {[]string{"check", "e3nn", "--device", "host", "--vectors", "/dev/zero"}, exitFailed},
+		"profile":               {[]string{"pprof", b("p.pb.gz", ``, "\x12\x00", ``, under), "-top"}, exitFailed},
+		"resume":                {[]string{"tune", "e3nn", "--device", "host", "--resume", "/dev/zero"}, exitFailed},
+		"a trace of zeros":      {[]string{"analyze", "/dev/zero"}, exitFailed},
+		"events":                {[]string{"analyze", b("t.json.gz", `{"traceEvents":[`, event, `{}]}`, 300<<20)}, exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("python3", append([]string{"-c", peakOf, selfPath(t)}, c.args...)...)
+			cmd.Env = os.Environ()
+			if name == "events" {
+				cmd.Env = append(cmd.Env, gpuprof.MemoryVariable+"=512MiB")
+			}
+			out, err := cmd.CombinedOutput()
+			words := strings.SplitN(string(out), " ", 3)
+			if err != nil || len(words) < 2 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			peak, err := strconv.Atoi(words[0])
+			if err != nil || peak < 1<<20 {
+				t.Fatalf("%q: %v", out, err)
+			}
+			t.Logf("%.0f MB, %s", float64(peak)/1e6, strings.TrimSpace(words[len(words)-1]))
+			if peak > most {
+				t.Errorf("%d MB at most", peak>>20)
+			}
+			if code := strings.TrimSpace(words[1]); code != strconv.Itoa(c.code) {
+				t.Errorf("exit code %s, want %d: %s", code, c.code, words[len(words)-1])
+			}
+		})
+	}
+}
+
+// What cannot be waited for is left when the program is asked to end.
+func TestUnlessEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, never := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	go func() {
+		<-begun
+		cancel()
+	}()
+	err := unlessEnded(ctx, func() error {
+		close(begun)
+		<-never
+		return nil
+	})
+	if exitCode(err) != exitInterrupted {
+		t.Errorf("%v", err)
+	}
+	if err := unlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
+	}
+}
