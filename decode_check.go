@@ -120,12 +120,11 @@ func (c *jsonCheck) hasPointers(t reflect.Type) bool {
 	if ok {
 		return known
 	}
-	is := true
+	var is bool
 	switch t.Kind() {
 	case reflect.Array:
 		is = c.hasPointers(t.Elem())
 	case reflect.Struct:
-		is = false
 		for i := range t.NumField() {
 			is = is || c.hasPointers(t.Field(i).Type)
 		}
@@ -212,7 +211,7 @@ func (c *jsonCheck) list(raw []byte, t reflect.Type) error {
 	var err error
 	i := 0
 	JSONElements(raw, func(value []byte) bool {
-		if err = c.room.Take(each); err == nil && !(plain && (!c.numbers || ordinary(value))) {
+		if err = c.room.Take(each); err == nil && (!plain || c.numbers && !ordinary(value)) {
 			err = c.below(step{index: i}, value, elem)
 		}
 		i++

@@ -39,7 +39,10 @@ const (
 
 func openInput(path string) (*input, error) {
 	in := &input{path: path}
-	return in, in.open()
+	if err := in.open(); err != nil {
+		return nil, err
+	}
+	return in, nil
 }
 
 func (in *input) open() (err error) {

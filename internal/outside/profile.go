@@ -55,7 +55,7 @@ func profileFits(b []byte, room *gpuprof.Room) error {
 			return &damage{errNoProfile}
 		}
 		b = b[n:]
-		size := uint64(0)
+		var size uint64
 		switch tag & 7 {
 		case 0:
 			_, n = binary.Uvarint(b)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func devicesLast(t *testing.T, text []byte) []byte {
 			host = append(host, e)
 		}
 	}
-	doc.Events = append(host, device...)
+	doc.Events = slices.Concat(host, device)
 	out, err := json.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)
