@@ -51,7 +51,10 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 				if r.Runs[0].Simulated() || len(r.GainsS) < 6 {
 					t.Errorf("%d pairs of runs are no interval", len(r.GainsS))
 				}
-				if f.ClaimS > boundWithin*gain || f.ClaimS < lo {
+				if _, says := f.Evidence["nothing_claimed"]; says != (f.ClaimS == 0) {
+					t.Errorf("claims %g s with the evidence %v", f.ClaimS, f.Evidence)
+				}
+				if f.ClaimS > 0 && (f.ClaimS > boundWithin*gain || f.ClaimS < lo) {
 					t.Errorf("the bound is %.2f us and the gain %.2f (%.2f to %.2f) us", f.ClaimS*1e6, gain*1e6, lo*1e6, hi*1e6)
 				}
 				if lo > 0 {

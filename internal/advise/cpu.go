@@ -37,5 +37,9 @@ func (s *scene) cpuShort() bool {
 	return known && n < leastHad*s.cpus()
 }
 
+// HadCPUs says whether there were CPUs enough for the claims that rest on them, as
+// far as that was recorded.
+func HadCPUs(r *gpuprof.Run) bool { return !(&scene{run: r}).cpuShort() }
+
 // hostShort is cpuShort where the kernels, too, are the CPUs'.
 func (s *scene) hostShort() bool { return !s.cuda() && s.cpuShort() }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // had gives a run telemetry of ten seconds in which it used and idled so many CPUs.
@@ -85,4 +86,36 @@ func TestItemReadsClaimNoMoreThanReadsCost(t *testing.T) {
 			t.Errorf("a read of %g s: claims %.1f us, want %g to %g", c.read, got, c.least, c.most)
 		}
 	}
+}
+
+// Exposed times are of the step with stage events; the claim is of the step that is
+// reported, where that is another one.
+func TestClaimsAreOfTheStepReported(t *testing.T) {
+	p := plantedProblems()["item reads"]
+	claim := func(share float64) float64 {
+		r := p.run.run(t)
+		if share != 1 {
+			probed := *r.Step
+			r.ProbedStep = &probed
+			r.Step = stats.Summarise("s", scaled(probed.Runs[0], share))
+		}
+		f := only(of(r, advise.Options{}), p.rule)
+		if len(f) != 1 {
+			t.Fatalf("%+v", f)
+		}
+		return f[0].ClaimS
+	}
+	for _, share := range []float64{0.5, 0.9, 1.2} {
+		if got, want := claim(share), share*claim(1); math.Abs(got-want) > 0.02*want {
+			t.Errorf("a step of %g times the probed one: claims %g s, want %g", share, got, want)
+		}
+	}
+}
+
+func scaled(x []float64, by float64) []float64 {
+	out := slices.Clone(x)
+	for i := range out {
+		out[i] *= by
+	}
+	return out
 }

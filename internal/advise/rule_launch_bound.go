@@ -32,7 +32,7 @@ func (s *scene) launchBound() []gpuprof.Finding {
 	if one := s.run.Calibration["null_launch_host"]; positive(one) {
 		want -= one
 	}
-	return s.offer(advice{stage: stLaunch, knob: "graph", to: "on", of: of, want: want, evidence: evidence})
+	return s.offer(advice{stage: stLaunch, knob: "graph", to: "on", of: of, want: want, evidence: evidence, unknown: s.handOver()})
 }
 
 // bubbled is the part of the stages' device time in which the device waited for

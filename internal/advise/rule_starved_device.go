@@ -22,6 +22,9 @@ func (s *scene) starved() []gpuprof.Finding {
 	a := advice{stage: stStarved, of: weights{stStarved: 1}, want: wait, evidence: map[string]any{
 		"starved_exposed_s": wait, "make_batch_s": make1, "workers": workers, "cpus": s.cpus(),
 	}}
+	if s.overlap() < 1 { // bounds by the kernels' share of the CPUs were 0.8 times the gain
+		a.unknown = "on the host device workers and kernels share the CPUs; run the command to see what the knob gains"
+	}
 	if q, ok := s.run.Input["queue_depth_mean"]; ok {
 		a.evidence["queue_depth_mean"] = q
 	}

@@ -39,6 +39,9 @@ type scene struct {
 	rule string
 
 	step float64 // seconds; 0 when the run has too few samples to advise on
+	// scale leads from exposed times, which add up to the probed step where there is
+	// one, to the step that is reported.
+	scale float64
 	// rows are the exposed times of the stages, by sample or, where the pattern
 	// of a step repeats every k steps, by the mean of k of them.
 	names []string
@@ -62,7 +65,10 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	if len(s.rows) < 2 {
 		return s
 	}
-	s.step, s.budget = r.Step.Median, r.Step.Median
+	s.step, s.budget, s.scale = r.Step.Median, r.Step.Median, 1
+	if p := r.ProbedStep; p != nil && positive(p.Median) {
+		s.scale, s.budget = s.step/p.Median, min(s.step, p.Median)
+	}
 	for _, n := range s.names {
 		s.whole[n] = s.typical(weights{n: 1})
 		s.left[n] = s.whole[n]
@@ -176,6 +182,7 @@ type advice struct {
 	evidence map[string]any
 	command  string // where it is not a sweep of knob
 	pytorch  string // where it is not the knob's own
+	unknown  string // why the run cannot tell what turning the knob gains: the time is found, and nothing claimed
 }
 
 // offer claims the time of an advice and makes the finding, if enough of it is
@@ -188,11 +195,16 @@ func (s *scene) offer(a advice) []gpuprof.Finding {
 		return nil
 	}
 	got, taken := s.take(a.want, a.of)
-	if got < leastShare*s.step {
+	claim := got * s.scale
+	if claim < leastShare*s.step {
 		s.giveBack(got, taken)
 		return nil
 	}
-	return []gpuprof.Finding{s.finding(a, got)}
+	if a.unknown != "" { // the time is taken all the same: no vaguer rule is to claim it
+		a.evidence["exposed_s"], a.evidence["nothing_claimed"] = got, a.unknown
+		claim = 0
+	}
+	return []gpuprof.Finding{s.finding(a, claim)}
 }
 
 // open is what can still be claimed of a stage's weighted time.
