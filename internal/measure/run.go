@@ -47,6 +47,7 @@ type runner struct {
 	lookNote string // what the last one gave, for the progress
 
 	ladderFor time.Duration // the ladder starts no further round after it
+	shortFor  time.Duration // no further short kernel is replayed after it
 
 	least int           // samples of a block whose steps are not long
 	long  time.Duration // past it, blocks shrink to single steps
@@ -85,7 +86,7 @@ func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
 	return &runner{
 		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now(),
-		ladderFor: min(ladderBudget, plan.MaxTime/6), least: minBlockSteps, long: longStep,
+		ladderFor: min(ladderBudget, plan.MaxTime/6), shortFor: min(shortBudget, plan.MaxTime/4), least: minBlockSteps, long: longStep,
 	}
 }
 

@@ -68,14 +68,14 @@ func (r *runner) shortPass() error {
 	}
 	r.plan.report("short kernels", 0, float64(len(list)), "")
 	rng := rand.New(rand.NewPCG(r.plan.Seed, 0x73686f7274))
-	budget, began := min(shortBudget, r.plan.MaxTime/4), time.Now()
+	began := time.Now()
 	r.slopes = map[kernelKey]slope{}
 	left := 0
 	for i, k := range list {
 		if r.ctx.Err() != nil {
 			return nil
 		}
-		if time.Since(began) > budget {
+		if i > 0 && time.Since(began) > r.shortFor {
 			left = len(list) - i
 			break
 		}

@@ -75,11 +75,11 @@ func planOf(t *testing.T, w gpuprof.Workload, set ...string) Plan {
 		MinTime: time.Millisecond, MaxTime: time.Second, Warmup: Warmup{Steps: 2}, Samples: 10}
 }
 
-// measured is Run with one round of the ladder, which is timed and takes most of
-// a run as small as these; TestLadderOnCUDA and TestModesOnCUDA climb it all.
+// measured is Run with one round of the ladder and one short kernel, which are timed
+// and take most of a run as small as these; TestLadderOnCUDA and TestModesOnCUDA have all.
 func measured(dev gpuprof.Device, p Plan) (*gpuprof.Run, error) {
 	r := newRunner(context.Background(), dev, p)
-	r.ladderFor = 0
+	r.ladderFor, r.shortFor = 0, 0
 	return r.execute()
 }
 
