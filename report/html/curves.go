@@ -55,6 +55,11 @@ func roofChart(id string, r *gpuprof.Run, roof view.Roof, tones map[string]int) 
 		c.text(atX(x1), atY(roof.FlopsPerS)-8, "end", "label", "matrix product "+view.SI(roof.FlopsPerS, "flop/s"))
 		mid := math.Sqrt(start * ridge)
 		c.text(atX(mid)-10, atY(roof.At(mid))-8, "end", "label", "copy "+view.SI(roof.BytesPerS, "B/s"))
+		for _, l := range roof.Also { // the copy's line goes on to a higher roof, and leaves a lower one below it
+			at := l.FlopsPerS / roof.BytesPerS
+			c.Paths = append(c.Paths, path{fmt.Sprintf("M%.1f %.1fL%.1f %.1fH%.1f", atX(min(ridge, at)), atY(roof.With(l).At(min(ridge, at))), atX(at), atY(l.FlopsPerS), atX(x1)), "roof"})
+			c.text(atX(x1), atY(l.FlopsPerS)-8, "end", "label", l.Name+" product "+view.SI(l.FlopsPerS, "flop/s"))
+		}
 	}
 	var words []string
 	var taken [][4]float64

@@ -174,7 +174,7 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 		v.Roof = roofChart(v.ID, r, roof, tones)
 		v.RoofNote = "The peak rates of this device were not measured."
 		if roof.FlopsPerS > 0 {
-			v.RoofNote = "Peak rates measured on this device: copy " + view.SI(roof.BytesPerS, "B/s") + ", float32 matrix product " + view.SI(roof.FlopsPerS, "flop/s") + "."
+			v.RoofNote = "Peak rates measured on this device: " + roof.Peaks() + "."
 		}
 		v.RoofNote += " Large points are stages, small ones their kernels."
 	}

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"fmt"
 	"image/color"
 	"math"
 	"strings"
@@ -30,7 +29,7 @@ func roofline(runs []*gpuprof.Run) (*Figure, error) {
 	sh := &shapes{}
 	if roof.FlopsPerS > 0 {
 		addRoof(sh, roof, x0, x1, y0)
-		f.remark(fmt.Sprintf("peak rates measured on this device: copy %s, float32 matrix product %s", view.SI(roof.BytesPerS, "B/s"), view.SI(roof.FlopsPerS, "flop/s")))
+		f.remark("peak rates measured on this device: " + roof.Peaks())
 	} else {
 		f.remark("the peak rates of this device were not measured")
 	}
@@ -63,6 +62,14 @@ func addRoof(sh *shapes, roof view.Roof, x0, x1, y0 float64) {
 	sh.texts = append(sh.texts,
 		label{x: math.Log10(x1), y: math.Log10(roof.FlopsPerS), dx: 4, dy: 10, right: true, color: ink, text: "matrix product " + view.SI(roof.FlopsPerS, "flop/s")},
 		label{x: math.Log10(mid), y: math.Log10(roof.At(mid)), dx: 12, right: true, dy: 8, color: ink, text: "copy " + view.SI(roof.BytesPerS, "B/s")})
+	for _, l := range roof.Also { // the copy's line goes on to a higher roof, and leaves a lower one below it
+		own, ends := roof.With(l), l.FlopsPerS/roof.BytesPerS
+		on := func(x float64) vg.Point {
+			return vg.Point{X: vg.Length(math.Log10(x)), Y: vg.Length(math.Log10(own.At(x)))}
+		}
+		sh.lines = append(sh.lines, line{color: ink, width: 1.8, pts: []vg.Point{on(min(ridge, ends)), on(ends), on(x1)}})
+		sh.texts = append(sh.texts, label{x: math.Log10(x1), y: math.Log10(l.FlopsPerS), dx: 4, dy: 10, right: true, color: ink, text: l.Name + " product " + view.SI(l.FlopsPerS, "flop/s")})
+	}
 }
 
 // dots are labelled points whose labels keep clear of each other.

@@ -127,8 +127,15 @@ func laneKey(name string) string {
 
 // Roof is the roofline of a run: the ceilings and a point a counted stage.
 type Roof struct {
-	BytesPerS, FlopsPerS float64 // zero when unknown
+	BytesPerS, FlopsPerS float64    // of a copy and of float32 products; zero when unknown
+	Also                 []RoofLine // of the precision that the run computes in, where it is another
 	Points               []RoofPoint
+}
+
+// RoofLine is the peak rate of another precision.
+type RoofLine struct {
+	Name      string
+	FlopsPerS float64
 }
 
 // RoofPoint is a stage: flops a byte, and flops a second.
@@ -143,6 +150,11 @@ func Roofline(r *gpuprof.Run) Roof {
 	var out Roof
 	if c := r.Ceilings; Finite(c.CopyBytesPerS) && Finite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
 		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
+		for _, l := range []RoofLine{{"tf32", c.TF32FlopsPerS}, {"bf16", c.BF16FlopsPerS}, {"fp16", c.FP16FlopsPerS}} {
+			if l.Name == r.Knobs["precision"] && Finite(l.FlopsPerS) && l.FlopsPerS > 0 {
+				out.Also = append(out.Also, l)
+			}
+		}
 	}
 	if !HasTimes(r) {
 		return out
@@ -158,6 +170,18 @@ func Roofline(r *gpuprof.Run) Roof {
 // At is the roof over an intensity.
 func (r Roof) At(intensity float64) float64 { return min(r.FlopsPerS, r.BytesPerS*intensity) }
 
+// With is the roof of another precision over the same bytes.
+func (r Roof) With(l RoofLine) Roof { return Roof{BytesPerS: r.BytesPerS, FlopsPerS: l.FlopsPerS} }
+
+// Peaks says the peak rates in a row: "copy 20 GB/s, float32 matrix product 70 Gflop/s".
+func (r Roof) Peaks() string {
+	out := "copy " + SI(r.BytesPerS, "B/s") + ", float32 matrix product " + SI(r.FlopsPerS, "flop/s")
+	for _, l := range r.Also {
+		out += ", " + l.Name + " " + SI(l.FlopsPerS, "flop/s")
+	}
+	return out
+}
+
 // Range is the part of the plane that holds roof and points, in decades.
 func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	ridge := r.FlopsPerS / max(r.BytesPerS, 1)
@@ -167,6 +191,9 @@ func (r Roof) Range() (x0, x1, y0, y1 float64) {
 	xs, ys := []float64{ridge / 8, ridge * 8}, []float64{}
 	if r.FlopsPerS > 0 {
 		ys = append(ys, r.FlopsPerS*2.5)
+	}
+	for _, l := range r.Also {
+		xs, ys = append(xs, l.FlopsPerS/max(r.BytesPerS, 1)*2), append(ys, l.FlopsPerS*2.5)
 	}
 	for _, p := range r.Points {
 		xs, ys = append(xs, p.Intensity/2, p.Intensity*4), append(ys, p.FlopsPerS/2, p.FlopsPerS*2)
