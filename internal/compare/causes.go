@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
@@ -21,11 +22,11 @@ const (
 // of a sample's stages add up to its step period, so over the same samples the
 // means add up too: each run is the mean of the samples whose period is in its
 // middle half, which spikes cannot move, and each side the mean of its runs.
-func causes(b *bench) []Cause {
+func causes(b *bench) ([]Cause, *Attribution) {
 	out := []Cause{}
 	total := b.entry(b.new.Total)
 	if total == nil || b.old.Total != b.new.Total || !b.attributable(total) {
-		return out
+		return out, nil
 	}
 	stages := append([]string(nil), b.old.Stages...)
 	for _, s := range b.new.Stages {
@@ -36,24 +37,24 @@ func causes(b *bench) []Cause {
 	before, ok1 := stageMeans(b.old, stages)
 	after, ok2 := stageMeans(b.new, stages)
 	if !ok1 || !ok2 {
-		return out
+		return out, nil
 	}
-	change := 0.0
-	for i := range stages {
-		change += after[i] - before[i]
-	}
+	sum := Attribution{Old: gpuprof.Number(floats.Sum(before)), New: gpuprof.Number(floats.Sum(after))}
+	change := float64(sum.New - sum.Old)
 	if change == 0 || notFinite(change) {
-		return out
+		return out, nil
 	}
 	why := explain(b.diffs)
 	for i, s := range stages {
 		d := after[i] - before[i]
 		if share := d / change; math.Abs(share) >= leastCause {
 			out = append(out, Cause{Stage: strings.TrimPrefix(s, "step/"), ShareOfChange: share, ExplainedBy: why, Change: gpuprof.Number(d)})
+		} else {
+			sum.Rest += gpuprof.Number(d)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(b.ShareOfChange, a.ShareOfChange) })
-	return out
+	return out, &sum
 }
 
 // attributable says that the total changed: its interval leaves 1 out, or it

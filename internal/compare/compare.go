@@ -143,7 +143,7 @@ const (
 )
 
 // SchemaVersion is the version of the comparison's JSON.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // Comparison is the outcome, and the JSON that compare and gate write. It is
 // made once and never changed; the same input and seed give the same bytes.
@@ -171,6 +171,7 @@ type Comparison struct {
 	Budgets     []BudgetResult `json:"budgets,omitempty"`
 	Differences []Difference   `json:"differences"`
 	Causes      []Cause        `json:"causes"`
+	Attribution *Attribution   `json:"attribution,omitempty"` // where there are causes
 	// Findings say what would close the gap; filled by the caller.
 	Findings []gpuprof.Finding `json:"findings,omitempty"`
 	Failed   []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
@@ -246,6 +247,16 @@ type Difference struct {
 	Kind string `json:"kind"`
 	// Allowed was asked for with --allow-mismatch.
 	Allowed bool `json:"allowed,omitempty"`
+}
+
+// Attribution is what the causes are parts of: the step of either side as the sum
+// of its stages, in the unit of the step. Old, the changes of all causes and Rest
+// add up to New. It is a sum of means, since medians do not add up, so it differs
+// from the median of the metric "step".
+type Attribution struct {
+	Old  gpuprof.Number `json:"old"`
+	New  gpuprof.Number `json:"new"`
+	Rest gpuprof.Number `json:"rest"` // the stages that made less than 1 % of the change each
 }
 
 // Cause is a stage's part in the change of the whole step.

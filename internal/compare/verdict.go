@@ -35,7 +35,7 @@ func (b *bench) comparison() *Comparison {
 			c.Metrics[i].Reason = e.blocked
 		}
 	}
-	c.Causes = causes(b)
+	c.Causes, c.Attribution = causes(b)
 	for i, side := range []*Result{b.old, b.new} {
 		c.Failed = append(c.Failed, failedOf(side)...)
 		c.Warnings = append(c.Warnings, sideWarnings([]string{"old", "new"}[i]+" side: ", side.Warnings)...)

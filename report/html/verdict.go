@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/report/internal/verdict"
@@ -185,30 +183,12 @@ func (v *verdictView) origin(c *compare.Comparison) {
 		falls = append(falls, fall{cause.Stage, float64(cause.Change)})
 		v.Causes = append(v.Causes, verdict.CauseText(cause))
 	}
-	if step == nil || step.Unit != "s" {
-		return
+	if a := c.Attribution; a != nil {
+		v.Waterfall = waterfall(float64(a.Old), float64(a.New), falls, "the rest")
 	}
-	before, after, note := float64(step.Old), float64(step.New), "the step by its median; the rest is what that leaves over"
-	if step.Samples != nil {
-		if old, now := middleMean(finite(step.Samples.Old)), middleMean(finite(step.Samples.New)); old > 0 && now > 0 {
-			before, after, note = old, now, "so is the step"
-		}
+	if v.Waterfall != nil {
+		v.CauseNote = "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote
 	}
-	if v.Waterfall = waterfall(before, after, falls, "the rest"); v.Waterfall != nil {
-		v.CauseNote = "A bar a stage that made at least 1 % of the change. Stages are compared by the means over the middle half of the samples, which add up; " + note + "."
-	}
-}
-
-// middleMean is the mean over the runs of the mean of their middle half, as the
-// changes of the stages are attributed: stages' means add up, medians do not.
-func middleMean(runs [][]float64) float64 {
-	total := 0.0
-	for _, run := range runs {
-		slices.Sort(run)
-		cut := len(run) / 4
-		total += stat.Mean(run[cut:len(run)-cut], nil)
-	}
-	return total / float64(len(runs))
 }
 
 // metrics fills the forest plot and the table.

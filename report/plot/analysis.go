@@ -3,7 +3,6 @@ package plot
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,8 +258,7 @@ func classChanges(c *trace.Comparison) (*Figure, error) {
 	if len(bars) == 0 {
 		return f.without("nothing changed"), nil
 	}
-	nan := math.NaN()
-	bars = append(bars, bar{name: "step", change: total, total: true, lo: nan, hi: nan, text: signedSeconds(total) + fmt.Sprintf(", x%.3f", float64(c.StepNewNS)/float64(c.StepOldNS))})
+	bars = append(bars, bar{name: "step", change: total, total: true, text: signedSeconds(total) + fmt.Sprintf(", x%.3f", float64(c.StepNewNS)/float64(c.StepOldNS))})
 	unit, name := view.Scale(longest)
 	f.legend = []entry{{"slower", slowerTone}, {"faster", fasterTone}, {"the whole step", totalTone}}
 	f.plots = []*gplot.Plot{waterfallOf(bars, "change of the mean step ("+name+"), each class from where the one above ends", unit)}

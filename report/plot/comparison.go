@@ -56,60 +56,55 @@ func side(c *compare.Comparison, name string) string {
 	return name
 }
 
-const leastCause = 0.01 // of the change; smaller ones are shown together
-
 // waterfall draws what each stage adds to the step's change.
 func waterfall(c *compare.Comparison) (*Figure, error) {
 	f := comparisonFigure("what changed the step", c)
-	step := metric(c, "step")
-	if len(c.Causes) == 0 || step == nil || !view.Finite(float64(step.New-step.Old)) {
+	a := c.Attribution
+	if len(c.Causes) == 0 || a == nil || !view.Finite(float64(a.New-a.Old)) {
 		return f.without("the change of the step was not attributed to stages, because it is too small or only one side has stages"), nil
 	}
-	total := float64(step.New - step.Old)
-	bars := stageBars(c, total)
+	bars := stageBars(c)
 	if bars == nil {
 		return f.without("the contributions of the stages are not numbers"), nil
 	}
-	longest := math.Abs(total)
+	longest := 0.0
 	for _, b := range bars {
 		longest = max(longest, math.Abs(b.change))
 	}
 	unit, name := view.Scale(longest)
-	f.subtitle = "step " + verdict.Figure(float64(step.Old), step.Unit, false) + " to " + verdict.Figure(float64(step.New), step.Unit, false) + " · " + f.subtitle
-	f.legend = []entry{{"slower", slowerTone}, {"faster", fasterTone}, {"the whole step, with its 95 % interval", totalTone}}
+	f.subtitle = "step " + view.Seconds(float64(a.Old)) + " to " + view.Seconds(float64(a.New)) + " · " + f.subtitle
+	f.legend = []entry{{"slower", slowerTone}, {"faster", fasterTone}, {"the whole step", totalTone}}
 	f.plots = []*gplot.Plot{waterfallOf(bars, "change of the step's time ("+name+"), each stage from where the one above ends", unit)}
 	if why := c.Causes[0].ExplainedBy; why != "" { // more useful than how it was compared
 		f.note = "explained by: " + view.Clean(why, 120)
 	}
-	if slices.ContainsFunc(bars, func(b bar) bool { return b.rest }) {
-		f.remark("the rest: small stages, and means of stages against medians of steps")
-	}
+	f.remark(verdict.AttributionNote)
 	return f, nil
 }
 
-// stageBars are the causes, what they leave of the change, and the change
+// stageBars are the causes, the stages too small to be one, and the change
 // itself; nil when no cause has a figure.
-func stageBars(c *compare.Comparison, total float64) []bar {
+func stageBars(c *compare.Comparison) []bar {
 	var bars []bar
-	rest := total
+	total, rest := float64(c.Attribution.New-c.Attribution.Old), float64(c.Attribution.Rest)
 	for _, cause := range c.Causes {
 		d := float64(cause.Change)
-		if !view.Finite(d) || len(bars) == maxRows-2 {
+		if !view.Finite(d) {
 			continue
 		}
-		rest -= d
+		if len(bars) == maxRows-2 {
+			rest += d
+			continue
+		}
 		bars = append(bars, bar{name: strings.TrimPrefix(cause.Stage, "step/"), change: d, text: signedSeconds(d) + ", " + signedShare(cause.ShareOfChange) + " of the change"})
 	}
 	if bars == nil {
 		return nil
 	}
-	if math.Abs(rest) > leastCause*math.Abs(total) {
+	if rest != 0 && view.Finite(rest) {
 		bars = append(bars, bar{name: "the rest", rest: true, change: rest, text: signedSeconds(rest)})
 	}
-	step := metric(c, "step")
-	old := float64(step.Old)
-	return append(bars, bar{name: "step", change: total, total: true, lo: old * (float64(step.CI95[0]) - 1), hi: old * (float64(step.CI95[1]) - 1),
-		text: signedSeconds(total) + ", " + verdict.RowOf(step).Ratio})
+	return append(bars, bar{name: "step", change: total, total: true, text: signedSeconds(total)})
 }
 
 func metric(c *compare.Comparison, name string) *compare.MetricResult {

@@ -151,7 +151,6 @@ func (u upTo) Ticks(lo, hi float64) []gplot.Tick {
 type bar struct {
 	name, text string
 	change     float64
-	lo, hi     float64 // of a total's interval; NaN without
 	total      bool
 	rest       bool // belongs to no single row
 }
@@ -185,10 +184,6 @@ func waterfallOf(bars []bar, title string, unit float64) *gplot.Plot {
 			sh.segment(to/unit, y+0.32, to/unit, y-1.32, grey, 0.8)
 		}
 		end := max(from, to)
-		if b.total && view.Finite(b.lo) && view.Finite(b.hi) {
-			sh.segment(b.lo/unit, y, b.hi/unit, y, ink, 1.6)
-			end, lo = max(end, b.hi), min(lo, b.lo)
-		}
 		sh.texts = append(sh.texts, label{x: end / unit, y: y, dx: 6, text: view.Clean(b.text, 200), color: ink})
 		lo, hi = min(lo, from, to), max(hi, end)
 	}

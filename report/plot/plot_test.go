@@ -192,7 +192,7 @@ func TestWhatPicturesSay(t *testing.T) {
 func TestWhatComparisonsSay(t *testing.T) {
 	c := fixture.GateRegressed()
 	f, err := plot.Comparison(c, "")
-	says(t, "waterfall", svgOf(t, f, err), "what changed the step", "step 12.3 ms to 13.9 ms", "tensor_product", "+1.49 ms, 93 % of the change", "-144 us", "the rest", "x1.130", "knob impl: csr -&gt; fused", "REGRESSED")
+	says(t, "waterfall", svgOf(t, f, err), "what changed the step", "step 12.4 ms to 14.0 ms", "tensor_product", "+1.49 ms, 93 % of the change", "-144 us", "the rest", "+256 us", "+1.60 ms", "knob impl: csr -&gt; fused", "REGRESSED")
 	f, err = plot.Comparison(c, "effects")
 	says(t, "effects", svgOf(t, f, err), "new over old", "step/tensor_product", "x1.210", "inconclusive", "1 exact counter the same")
 	f, err = plot.Comparison(fixture.GatePassed(), "")

@@ -225,7 +225,7 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	case r.Status == gpuprof.Partial:
 		return refuse("the run is partial ("+cmp.Or(r.Reason, "it was stopped")+")", "run it again to the end")
 	case r.Status == gpuprof.Invalid || len(r.Failed()) > 0:
-		return refuse("the run is invalid ("+cmp.Or(r.Reason, "a check failed")+")", "mend what the check names and run it again")
+		return refuse("the run is invalid ("+cmp.Or(r.Reason, "a check failed")+")", "correct what the check names and run it again")
 	case r.Status != gpuprof.Complete:
 		return refuse(fmt.Sprintf("the run has the status %q", r.Status), "give a complete run")
 	case r.Device.DeviceInfo["simulated"] != "":

@@ -212,7 +212,7 @@ func finish(p *parsed, name string) (*content, error) {
 	p.settle()
 	if len(p.series) == 0 {
 		if len(p.failed) > 0 {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s; mend it and run again", name, p.format, p.failed[0])
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s; correct it and run again", name, p.format, p.failed[0])
 		}
 		why := "it holds no benchmark"
 		if len(p.notes) > 0 {

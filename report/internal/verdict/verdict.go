@@ -300,6 +300,9 @@ func BudgetText(b *compare.BudgetResult) string {
 	return s
 }
 
+// AttributionNote says what the step of an attribution is.
+const AttributionNote = "Stages and step are means over the middle half of the samples, which add up."
+
 // CauseText says how much of the step's change one stage made.
 func CauseText(cause compare.Cause) string {
 	s := view.Clean(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
