@@ -291,7 +291,7 @@ func TestExamine(t *testing.T) {
 		"no ecc":              {func(g *fakeGPU) { delete(g.numbers, eccMode); delete(g.numbers, eccPending) }, "ecc", Missing, "no ECC"},
 		"lanes":               {func(g *fakeGPU) { g.numbers[pcieWidth] = 8 }, "pcie link", Limited, "x8, at most gen 5 x16"},
 		"foreign":             {func(g *fakeGPU) { g.list = []Process{{PID: 1, Kind: "compute", Memory: 1 << 30}} }, "users", Limited, "(1, compute, 1.000 GiB)"},
-		"our own":             {func(g *fakeGPU) { g.list = []Process{{PID: os.Getpid()}} }, "users", OK, "nobody else"},
+		"our own":             {func(g *fakeGPU) { g.list = []Process{{PID: os.Getpid()}} }, "users", OK, "no other process"},
 		"processes not known": {func(g *fakeGPU) { g.listErr = errUnsupported }, "users", Missing, "root"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -162,7 +162,7 @@ func (d DeviceInfo) powerLine() Line {
 	}
 	l := Line{Name: "power limit", State: OK, Found: fmt.Sprintf("%.4g W", float64(limit))}
 	if !Known(d.PowerDefault) {
-		l.State, l.Reason, l.Fix = Missing, "the default limit is unknown, so nobody can say whether this one is lowered", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index)
+		l.State, l.Reason, l.Fix = Missing, "the default limit is unknown, so it is not known whether this one is lowered", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index)
 		return l
 	}
 	if l.Found += fmt.Sprintf(", default %.4g W", float64(d.PowerDefault)); limit < d.PowerDefault {
@@ -223,7 +223,7 @@ func (d DeviceInfo) usersLine() Line {
 		}
 	}
 	if len(others) == 0 {
-		return Line{Name: "users", State: OK, Found: "nobody else"}
+		return Line{Name: "users", State: OK, Found: "no other process"}
 	}
 	return Line{"users", Limited, strings.Join(others, ", "),
 		"other programs share the GPU's time, memory and power, which changes every figure", "stop them, or take another GPU"}

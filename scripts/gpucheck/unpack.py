@@ -49,7 +49,7 @@ def why_not(summary, files, allow_failed):
         return "it is of a dry run: there is no figure in it"
     if summary["verdict"] == "fail" and not allow_failed:
         bad = [x["name"] for x in summary["parts"] + summary["checks"] if x["status"] == "fail"]
-        return f"{', '.join(bad)} failed; mend that first, or give --allow-failed and say in the README what is wrong"
+        return f"{', '.join(bad)} failed; repair that first, or give --allow-failed and say in the README what is wrong"
     runs = [r for name, c in files.items() if name.startswith("runs/") for r in runs_of(c)]
     for r in runs:
         if r["device"]["kind"] != "cuda" or r["device"].get("facts", {}).get("simulated") == "true":

@@ -49,7 +49,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.Choice("async_copy", "off makes the caller wait for the batch's copy and for the result's, as .to(device) and .cpu() do", "on", "off"),
 		gpuprof.Choice("streams", "2 copies batches on a stream beside the one that computes, 1 on the same", "2", "1"),
 		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
-		{Name: "item_reads", Doc: "how the result is read each step: packed (its one copy, nobody waits) or N four-byte reads beside it, each followed by a synchronise, as .item() does",
+		{Name: "item_reads", Doc: "how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronise, as .item() does",
 			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 0 to %d", maxItemReads), Parse: itemReads},
 		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise (GPU only)", resetOff, "on", resetSync),
 		gpuprof.EveryKnob("pool_trim", "give the memory pool's unused memory back to the device: never, or every K steps (GPU only)", never, never),

@@ -79,7 +79,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.Choice("deterministic", "metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on", "off"),
 		gpuprof.Choice("graph", "launch the step's kernels one by one, or capture them once and replay", "off", "on"),
 		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
-		{Name: "item_reads", Doc: "how metrics are read each step: packed (one copy, nobody waits) or N four-byte reads, each followed by a synchronise, as .item() does",
+		{Name: "item_reads", Doc: "how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronise, as .item() does",
 			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 1 to %d", maxItemReads), Parse: itemReads},
 		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise", "off", "on", resetSync),
 		gpuprof.EveryKnob("pool_trim", "give cached scratch memory back to the device: never, or every K steps", never, never),

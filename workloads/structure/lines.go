@@ -15,7 +15,7 @@ import (
 // maxLine is the longest line a structure file may have, in bytes.
 const maxLine = 1 << 20
 
-// FormatError says where a structure file is wrong and how to mend it.
+// FormatError says where a structure file is wrong and how to correct it.
 type FormatError struct {
 	File    string // as given to the reader
 	Line    int    // counted from 1
