@@ -73,9 +73,7 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	}
 	of, stage := s.declined(other)
 	if s.typical(of) < gain { // medians of stages need not add up to that of the step
-		for n := range s.left {
-			of[n] = 1
-		}
+		of = s.everything()
 	}
 	got, taken := s.take(gain, of)
 	if got < leastShare*s.step {
@@ -87,6 +85,7 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	defer func() { s.rule = rule }()
 	to := other.Knobs[knob]
 	s.settled[knob] = true
+	s.promised += got
 	line := pytorchTowards(knob, to)
 	if line == "" {
 		line = "against the usual advice, as measured here: what " + knob + "=" + to + " stands for"

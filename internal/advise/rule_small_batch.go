@@ -49,11 +49,7 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 	// Times by throughput: over whole blocks, where single steps may alternate.
 	t2, t1 := workOf(s.run)/rate.Median, workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
-	of := weights{}
-	for n := range s.left {
-		of[n] = 1
-	}
-	return s.offer(advice{stage: stStep, knob: "batch", to: text(int(2 * here)), of: of, want: fixed / 2, evidence: map[string]any{
+	return s.offer(advice{stage: stStep, knob: "batch", to: text(int(2 * here)), of: s.everything(), want: fixed / 2, evidence: map[string]any{
 		"throughput": rate.Median, "throughput_before": was.Median, "batch_before": there, "per_doubling": perDoubling,
 		"fixed_s": fixed, "peak_memory_bytes": s.run.PeakMemory, "memory_bytes": s.run.Device.Memory,
 	}})

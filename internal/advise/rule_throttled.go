@@ -55,9 +55,7 @@ func (s *scene) throttled() []gpuprof.Finding {
 		a.pytorch = "torch.set_num_threads(n) with n no larger than the CPU quota"
 	}
 	if len(slow) >= leastSamples && len(normal) >= leastSamples {
-		for n := range s.left {
-			a.of[n] = 1
-		}
+		a.of = s.everything()
 		a.evidence["flagged_step_s"], a.evidence["other_step_s"] = stats.Median(slow), stats.Median(normal)
 		a.want = share * (stats.Median(slow) - stats.Median(normal))
 		if out := s.offer(a); out != nil {

@@ -16,6 +16,9 @@ const (
 	leastShare = 0.05
 	// steadyShare is what three of four steps must promise of it.
 	steadyShare = 0.8 * leastShare
+	// mostScale is the widest interval of the step that a claim follows: the step of a
+	// run that is wider is noise.
+	mostScale = 1.05
 	// leastSamples is what an interval of the median needs; fewer prove nothing.
 	leastSamples = 10
 	// longKernel is from when on a host kernel is worth splitting over all threads.
@@ -39,9 +42,10 @@ type scene struct {
 	rule string
 
 	step float64 // seconds; 0 when the run has too few samples to advise on
-	// scale leads from exposed times, which add up to the probed step where there is
-	// one, to the step that is reported.
-	scale float64
+	// scale leads from an exposed time to what it may be at most in the step that is
+	// reported: exposed times are medians, and of the probed step where there is one.
+	scale    float64
+	promised float64 // seconds that findings claim together
 	// rows are the exposed times of the stages, by sample or, where the pattern
 	// of a step repeats every k steps, by the mean of k of them.
 	names []string
@@ -67,7 +71,10 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 	}
 	s.step, s.budget, s.scale = r.Step.Median, r.Step.Median, 1
 	if p := r.ProbedStep; p != nil && positive(p.Median) {
-		s.scale, s.budget = s.step/p.Median, min(s.step, p.Median)
+		s.scale = max(1, s.step/p.Median)
+	}
+	if hi := r.Step.CI95[1]; positive(hi) {
+		s.scale *= min(max(1, hi/s.step), mostScale)
 	}
 	for _, n := range s.names {
 		s.whole[n] = s.typical(weights{n: 1})
@@ -195,7 +202,8 @@ func (s *scene) offer(a advice) []gpuprof.Finding {
 		return nil
 	}
 	got, taken := s.take(a.want, a.of)
-	claim := got * s.scale
+	rest := (s.typical(s.everything()) - got) / s.scale // stays
+	claim := min(got*s.scale, max(got, s.step-rest), s.step-s.promised)
 	if claim < leastShare*s.step {
 		s.giveBack(got, taken)
 		return nil
@@ -204,7 +212,17 @@ func (s *scene) offer(a advice) []gpuprof.Finding {
 		a.evidence["exposed_s"], a.evidence["nothing_claimed"] = got, a.unknown
 		claim = 0
 	}
+	s.promised += claim
 	return []gpuprof.Finding{s.finding(a, claim)}
+}
+
+// everything is the whole step.
+func (s *scene) everything() weights {
+	of := weights{}
+	for _, n := range s.names {
+		of[n] = 1
+	}
+	return of
 }
 
 // open is what can still be claimed of a stage's weighted time.
