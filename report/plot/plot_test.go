@@ -187,6 +187,9 @@ func TestWhatPicturesSay(t *testing.T) {
 		says(t, kind+" of a run without times", svg(t, kind, r), "No times")
 	}
 	says(t, "a partial run", svg(t, "", fixture.Partial()), "PARTIAL")
+	bf16 := fixture.One()
+	bf16.Knobs["precision"], bf16.Ceilings.BF16FlopsPerS = "bf16", 8*bf16.Ceilings.FlopsPerS
+	says(t, "roofline in bf16", svg(t, "roofline", bf16), "bf16 product", "matrix product")
 }
 
 func TestWhatComparisonsSay(t *testing.T) {
