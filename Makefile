@@ -28,10 +28,14 @@ GOLANGCI         := .bin/golangci-lint
 # A linter built by an older Go refuses newer source: the stamp names both versions.
 GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)
 
+GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK         := .bin/govulncheck
+GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env GOVERSION)
+
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated smoke ci clean help
+.PHONY: browser browser-tools build nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated vulnerabilities vulnerabilities-tools smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -41,9 +45,17 @@ nocgo: ## build and vet everything without cgo; telemetry says that it is missin
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml
 
-# What a 64-bit machine hides: a constant or a field of the system that is 32 bits wide.
-cross: ## build for the 32-bit Linux systems, without cgo
-	for arch in 386 arm; do CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/gpuprof; done
+# What this machine hides: a constant or a field of the system that is 32 bits wide, and
+# what other systems do not have. Windows' tests are not vetted: they use signals.
+CROSS := linux/386 linux/arm linux/arm64 darwin/arm64 windows/amd64
+cross: ## build for other systems, without cgo, and vet
+	for target in $(CROSS); do \
+	  echo "cross: $$target"; \
+	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
+	  go build -trimpath ./...; \
+	  go build -trimpath -o /dev/null ./cmd/gpuprof; \
+	  if [ "$$GOOS" != windows ]; then go vet ./...; fi; \
+	done
 
 # The race detector's pass has no test left out; a test of long arithmetic is smaller
 # under it by a constant with a build tag. The first pass vets.
@@ -110,6 +122,17 @@ browser: browser-tools ## look at every HTML page in a headless Chromium (CHROMI
 
 generated: ## fail if regenerating changes or adds a file
 	scripts/generated.sh
+
+vulnerabilities-tools: $(GOVULNCHECK_STAMP) ## install the pinned govulncheck into .bin
+
+$(GOVULNCHECK_STAMP):
+	mkdir -p .bin && rm -f .bin/.govulncheck-*
+	GOBIN='$(CURDIR)/.bin' go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	touch $@
+
+vulnerabilities: $(GOVULNCHECK_STAMP) ## fail on known vulnerabilities that are called (says so where the database is out of reach)
+	scripts/vulnerabilities_test.sh $(GOVULNCHECK)
+	scripts/vulnerabilities.sh $(GOVULNCHECK)
 
 smoke: ## build into a scratch folder and do the main job there
 	scripts/smoke.sh

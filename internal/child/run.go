@@ -137,6 +137,9 @@ func (c Command) Start() (*Process, error) {
 }
 
 func (c Command) start(in *os.File) (*Process, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
 	p := &Process{c: c, Ended: make(chan struct{}), heard: make(chan struct{}), mark: newMark()}
 	p.cmd = exec.Command(c.Args[0], c.Args[1:]...)
 	p.Path = p.cmd.Path
@@ -210,7 +213,7 @@ func (p *Process) End() error {
 	}
 	if left := p.left(); left.any() {
 		left.signal(syscall.SIGTERM)
-		left.signal(syscall.SIGCONT) // one that is stopped hears nothing else
+		left.signal(resume) // one that is stopped hears nothing else
 		p.await(Patience, p.c.Hurry)
 		for range 20 { // what it starts meanwhile is found in the next round
 			if left = p.left(); !left.any() {
@@ -259,10 +262,10 @@ func (r remains) any() bool { return r.group != 0 || len(r.pids) > 0 }
 
 func (r remains) signal(s syscall.Signal) {
 	if r.group != 0 {
-		_ = syscall.Kill(-r.group, s) // it may be gone just now
+		_ = kill(-r.group, s) // it may be gone just now
 	}
 	for _, pid := range r.pids {
-		_ = syscall.Kill(pid, s)
+		_ = kill(pid, s)
 	}
 }
 
@@ -271,7 +274,7 @@ func (p *Process) left() remains {
 	r := remains{pids: alive(p.mark, p.Pid())}
 	select {
 	case <-p.Ended:
-		if !seesAll && syscall.Kill(-p.Pid(), 0) == nil {
+		if !seesAll && kill(-p.Pid(), 0) == nil {
 			r.group = p.Pid()
 		}
 	default:

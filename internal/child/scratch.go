@@ -35,6 +35,9 @@ const (
 // NewScratch makes a folder gpuprof-KIND-… in the temporary folder, after it has
 // removed what killed runs left there: their folders, checkouts and processes.
 func NewScratch(ctx context.Context, kind string) (*Scratch, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
 	Sweep(ctx, os.TempDir())
 	dir, err := os.MkdirTemp("", scratchPrefix+kind+"-")
 	if err != nil {
@@ -43,7 +46,7 @@ func NewScratch(ctx context.Context, kind string) (*Scratch, error) {
 	s := &Scratch{Dir: dir, note: owner{Pid: os.Getpid(), Start: startOf(os.Getpid())}}
 	// Locked before it has its name: a sweep never sees one that is not.
 	if s.lock, err = os.OpenFile(filepath.Join(dir, ownerFile+".new"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-		err = errors.Join(syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), s.save())
+		err = errors.Join(lock(s.lock), s.save())
 	}
 	if err == nil {
 		err = os.Rename(s.lock.Name(), filepath.Join(dir, ownerFile))
@@ -106,17 +109,16 @@ func ownFolder(dir string) bool {
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return false
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Getuid()
+	return isOwn(info)
 }
 
 func sweepOne(file string) {
-	f, err := os.OpenFile(file, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(file, os.O_RDWR|noSurprise, 0)
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if lock(f) != nil {
 		return // it lives
 	}
 	dir := filepath.Dir(file)
@@ -129,7 +131,7 @@ func sweepOne(file string) {
 					break
 				}
 				for _, pid := range pids {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
+					_ = kill(pid, syscall.SIGKILL)
 				}
 			}
 		}

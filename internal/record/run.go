@@ -143,7 +143,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	if extra != nil { // a helper around the program; its own words are not the program's
 		cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	}
-	own := peakOf(syscall.RUSAGE_SELF)
+	own := ownPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; check that it is a program for this machine", args[0], unwrapPath(err))
@@ -183,29 +183,10 @@ func (r *Result) account(state *os.ProcessState, own int64) {
 		r.ExitCode = 128 + int(ws.Signal())
 		r.Signal = ws.Signal().String()
 	}
-	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
-		if r.PeakBytes = rssBytes(u); r.PeakBytes <= own {
-			r.PeakBytes = 0
-		}
-		r.CPUS = state.UserTime().Seconds() + state.SystemTime().Seconds()
+	if r.PeakBytes = peakOf(state); r.PeakBytes <= own {
+		r.PeakBytes = 0
 	}
-}
-
-// peakOf is the most resident memory that a getrusage names, bytes.
-func peakOf(who int) int64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(who, &u) != nil {
-		return 0
-	}
-	return rssBytes(&u)
-}
-
-func rssBytes(u *syscall.Rusage) int64 {
-	most := int64(u.Maxrss)       //nolint:unconvert // 32 bits wide on 32-bit systems
-	if runtime.GOOS == "darwin" { // there it is bytes, elsewhere KiB
-		return most
-	}
-	return most << 10
+	r.CPUS = state.UserTime().Seconds() + state.SystemTime().Seconds()
 }
 
 func fileOr(f, other *os.File) *os.File {

@@ -5,8 +5,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // signals passes on to a program what this process is sent. None ends this
@@ -22,14 +20,11 @@ type signals struct {
 	passed int
 }
 
-// passedOn are the signals that ask a program for something.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
-
 func catchSignals() *signals {
 	s := &signals{ch: make(chan os.Signal, 16), done: make(chan struct{})}
 	_, s.tty = foreground()
 	var wanted []os.Signal
-	for _, sig := range passedOn {
+	for _, sig := range passedOn() {
 		// What was ignored from the start (nohup) is ignored by the program too.
 		if !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
@@ -97,19 +92,4 @@ func (s *signals) fromTerminal(sig os.Signal) bool {
 func (s *signals) stop() {
 	signal.Stop(s.ch)
 	close(s.done)
-}
-
-// foreground says whether this process has a terminal and is in its
-// foreground group.
-func foreground() (front, terminal bool) {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false, false
-	}
-	defer tty.Close()
-	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	if err != nil {
-		return false, false
-	}
-	return group == unix.Getpgrp(), true
 }

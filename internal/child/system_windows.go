@@ -1,0 +1,32 @@
+package child
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+const (
+	resume     = syscall.Signal(0)
+	noSurprise = 0
+	seesAll    = false
+)
+
+// errWindows is what every use of this package ends with: a program and all it
+// started are ended by their process group, which Windows does not have.
+var errWindows = errors.New("not supported on windows: a program cannot be ended together with all it started; use Linux, macOS or WSL")
+
+func supported() error { return errWindows }
+
+func kill(int, syscall.Signal) error { return errWindows }
+
+func lock(*os.File) error { return errWindows }
+
+func isOwn(fs.FileInfo) bool { return false }
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+func alive(string, int) []int { return nil }
+
+func startOf(int) uint64 { return 0 }
