@@ -14,7 +14,7 @@ import (
 // infinity, a text or a value out of range where v has a number is an error that
 // names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
 // what a pointer points to may be null. What would take more than DecodedMemory is
-// a TooLarge, before anything is decoded.
+// a TooLarge, before anything is decoded. Every string is cleaned (CleanText).
 func DecodeJSON(text []byte, v any) error {
 	looked := text
 	if !json.Valid(text) {
@@ -28,6 +28,9 @@ func DecodeJSON(text []byte, v any) error {
 	err := json.Unmarshal(text, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && len(wrong.Value) > 60 {
 		wrong.Value = wrong.Value[:60] + "…" // a number may have a million digits
+	}
+	if err == nil {
+		CleanStrings(v)
 	}
 	return err
 }

@@ -108,7 +108,7 @@ func TestRunRoundTrip(t *testing.T) {
 		if err != nil || len(got) != 2 {
 			t.Fatalf("%d runs, %v", len(got), err)
 		}
-		run.Workload = strings.ToValidUTF8(run.Workload, "\ufffd") // JSON's own rule
+		run.Workload = gpuprof.CleanText(run.Workload) // as every text that is decoded
 		if d := cmp.Diff(run, got[1]); d != "" {
 			t.Fatal(d)
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // cli is the command line: one struct a verb.
@@ -45,6 +46,7 @@ type cli struct {
 type app struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
+	commands       io.Writer // standard error as it is, for commands to GitHub
 	quiet, noColor bool
 	rest           []string // what followed "--"
 	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
@@ -52,13 +54,13 @@ type app struct {
 
 // run is the whole program: it returns the exit code of exit.go's table.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
+	a := &app{ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
 	err := printing(a.dispatch(args))
 	for _, e := range flatten(err) {
 		if e.Error() == "" {
 			continue // a verdict that has been reported
 		}
-		fmt.Fprintf(stderr, "gpuprof: %s\n", sentence(e))
+		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(e))
 	}
 	if err == nil {
 		return a.childCode
@@ -234,13 +236,13 @@ func checkChoices(kctx *kong.Context) error {
 // note tells the person at the terminal something beside the data.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "gpuprof: "+format+"\n", args...)
+		fmt.Fprintf(a.stderr, "gpuprof: %s\n", gpuprof.CleanText(fmt.Sprintf(format, args...)))
 	}
 }
 
 // width is the terminal's, or 0 where standard output is not one.
 func (a *app) width() int {
-	if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f := fileBehind(a.stdout); f != nil && term.IsTerminal(int(f.Fd())) {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return w
 		}
@@ -251,9 +253,18 @@ func (a *app) width() int {
 	return 0
 }
 
+// fileBehind is the file that ends up with what is written to w, nil where there is none.
+func fileBehind(w io.Writer) *os.File {
+	if l, ok := w.(*runfile.Lines); ok {
+		w = l.Under()
+	}
+	f, _ := w.(*os.File)
+	return f
+}
+
 func (a *app) color() bool {
-	f, ok := a.stdout.(*os.File)
-	return ok && !a.noColor && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+	f := fileBehind(a.stdout)
+	return f != nil && !a.noColor && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
 // flatten splits joined errors, so that each is printed on a line of its own.
@@ -281,9 +292,11 @@ func isJoin(err error, parts []error) bool {
 	return err.Error() == strings.Join(lines, "\n")
 }
 
-// sentence keeps an error on one line.
-func sentence(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
+// sentence keeps an error on one line, whatever the names and texts in it hold.
+func sentence(err error) string { return sentenceOf(err.Error()) }
+
+func sentenceOf(text string) string {
+	return gpuprof.CleanText(strings.Join(strings.Fields(text), " "))
 }
 
 // examples formats a verb's examples for its help text.

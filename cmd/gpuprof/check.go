@@ -87,6 +87,7 @@ func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) error {
 	if err != nil && len(checks) == 0 {
 		return err
 	}
+	gpuprof.CleanStrings(&checks)
 	if c.Format == "json" {
 		err = errors.Join(err, writeJSON(a.stdout, checkDocument{Version: checkSchemaVersion, Stages: checks}))
 	} else {
@@ -113,6 +114,7 @@ func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte)
 	if err != nil {
 		return err
 	}
+	gpuprof.CleanStrings(&cases) // their kinds are the file's words
 	if c.Format == "json" {
 		err = writeJSON(a.stdout, checkDocument{Version: checkSchemaVersion, Cases: cases})
 	} else {

@@ -65,6 +65,7 @@ func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges)
 	if err != nil {
 		return err
 	}
+	gpuprof.CleanStrings(report)
 	if c.Format == "json" {
 		err = writeJSON(a.stdout, report)
 	} else {

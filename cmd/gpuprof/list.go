@@ -84,6 +84,7 @@ func (c *listCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	gpuprof.CleanStrings(&l) // a driver names devices
 	if c.Format == "json" {
 		return writeJSON(a.stdout, l)
 	}
@@ -221,6 +222,7 @@ func (l listing) printDevices(w io.Writer) error {
 func columns(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
+		gpuprof.CleanStrings(&r) // names of files and of commands among them
 		fmt.Fprintln(tw, strings.Join(r, "\t"))
 	}
 	return tw.Flush()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type pprofCmd struct {
@@ -112,7 +113,7 @@ func readProfile(path string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("converting %s to a profile: %w; this is a fault in gpuprof, please report it", path, err)
 	}
-	return p, nil
+	return cleanProfile(p), nil
 }
 
 // isProfile reports whether a file is a profile by its name.
@@ -129,7 +130,44 @@ func openProfile(path string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, outside.Failed("reading profile "+path, err, "give a run or a profile written by gpuprof run -o", "the file is damaged or no profile")
 	}
-	return p, nil
+	return cleanProfile(p), nil
+}
+
+// cleanProfile cleans every text of a profile, which another program may have written:
+// pprof prints them as they are, comments and labels at the beginning of a line.
+func cleanProfile(p *profile.Profile) *profile.Profile {
+	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
+		gpuprof.CleanStrings(texts)
+	}
+	for _, text := range []*string{&p.DropFrames, &p.KeepFrames, &p.DefaultSampleType, &p.DocURL} {
+		*text = gpuprof.CleanText(*text)
+	}
+	for i := range p.Comments {
+		p.Comments[i] = runfile.Line(p.Comments[i])
+	}
+	for _, s := range p.Sample {
+		gpuprof.CleanStrings(&s.Label)
+		gpuprof.CleanStrings(&s.NumLabel)
+		gpuprof.CleanStrings(&s.NumUnit)
+		s.Label, s.NumLabel, s.NumUnit = lineKeys(s.Label), lineKeys(s.NumLabel), lineKeys(s.NumUnit)
+		for _, values := range s.Label {
+			for i := range values {
+				values[i] = runfile.Line(values[i])
+			}
+		}
+	}
+	return p
+}
+
+// lineKeys are labels by names that may begin a line.
+func lineKeys[V any](m map[string]V) map[string]V {
+	for k, v := range m {
+		if safe := runfile.Line(k); safe != k {
+			delete(m, k)
+			m[safe] = v
+		}
+	}
+	return m
 }
 
 // runFetcher gives pprof the profile of a file, also as a base. pprof reads none

@@ -126,5 +126,3 @@ type silent struct{ error }
 
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
-
-func sentenceOf(text string) string { return strings.Join(strings.Fields(text), " ") }

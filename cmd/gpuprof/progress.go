@@ -1,12 +1,12 @@
 package main
 
 import (
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -20,8 +20,8 @@ type progress struct {
 const progressSteps = 1000
 
 func (a *app) newProgress(label string) *progress {
-	f, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+	f := fileBehind(a.stderr)
+	if a.quiet || f == nil || !term.IsTerminal(int(f.Fd())) {
 		return &progress{}
 	}
 	bar := progressbar.NewOptions(progressSteps,
@@ -45,7 +45,7 @@ func (p *progress) show(at measure.Progress) {
 	if at.Note != "" {
 		text += ", " + at.Note
 	}
-	p.bar.Describe(text)
+	p.bar.Describe(gpuprof.CleanText(text))
 	done := 0.0
 	if at.Total > 0 {
 		done = min(max(at.Done/at.Total, 0), 1)

@@ -61,6 +61,7 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 	}
 	o.Judge = o.Judge || c.Kind != kindFiles
 	c.conclude(o)
+	gpuprof.CleanStrings(c)
 	return nil
 }
 

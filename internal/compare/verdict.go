@@ -43,6 +43,7 @@ func (b *bench) comparison() *Comparison {
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
 	c.Next = append(c.Next, b.next()...)
+	gpuprof.CleanStrings(c)
 	return c
 }
 

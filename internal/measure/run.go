@@ -74,6 +74,7 @@ func (r *runner) execute() (*gpuprof.Run, error) {
 
 // within is what every run begins and ends with.
 func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
+	defer func() { gpuprof.CleanStrings(r.run) }() // a driver, /proc and a user named things
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}

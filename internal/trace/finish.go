@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Finish sorts the events and finds the launch of every device event. Readers
-// call it once, when everything is read. Events that end before they start get
-// no length.
+// Finish cleans the texts, sorts the events and finds the launch of every device
+// event. Readers call it once, when everything is read. Events that end before they
+// start get no length.
 //
 // A device event belongs to the API call of its process with its correlation
 // id; Process -1 stands for any process. Of several such calls (broken traces
@@ -18,6 +18,7 @@ import (
 // device may disagree, so a call that starts after the device event still
 // counts when there is no earlier one.
 func (t *Trace) Finish() {
+	t.clean()
 	for i := range t.Host {
 		t.Host[i].End = max(t.Host[i].End, t.Host[i].Start)
 	}

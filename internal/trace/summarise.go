@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Summarise indexes traces, the ranks of one job or a single file, asks the
@@ -69,6 +71,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 		a.Findings[i].Command = a.measureCommand()
 	}
 	slices.SortStableFunc(a.Findings, func(p, q Finding) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	gpuprof.CleanStrings(a)
 	return a, nil
 }
 

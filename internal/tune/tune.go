@@ -207,6 +207,7 @@ func (e *engine) left(share float64) time.Duration {
 
 func (e *engine) save() error {
 	e.out.SpentS = e.spent()
+	gpuprof.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
 	if e.Save == nil {
 		return nil
 	}

@@ -151,7 +151,7 @@ func stageResult(r *gpuprof.Run, s view.Stage, p, n int) *benchfmt.Result {
 func config(r *gpuprof.Run) []benchfmt.Config {
 	var out []benchfmt.Config
 	for _, kv := range [][2]string{{"goos", r.Device.OS}, {"goarch", goarch(r)}, {"pkg", "gpuprof/" + r.Workload}, {"cpu", r.Device.CPU}, {"device", r.Device.Name}} {
-		if v := strings.TrimSpace(view.Clean(kv[1], 80)); v != "" {
+		if v := strings.TrimSpace(view.Cut(kv[1], 80)); v != "" {
 			out = append(out, benchfmt.Config{Key: kv[0], Value: []byte(v), File: true})
 		}
 	}
@@ -203,7 +203,7 @@ func word(s string) string {
 			return '_'
 		}
 		return c
-	}, view.Clean(s, 60))
+	}, view.Cut(s, 60))
 	if s == "" {
 		return "none"
 	}
@@ -217,5 +217,5 @@ func unit(s string) string {
 			return '_'
 		}
 		return c
-	}, view.Clean(s, 40))
+	}, view.Cut(s, 40))
 }

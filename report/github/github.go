@@ -151,12 +151,12 @@ func (a annotation) String() string {
 	var props []string
 	for _, kv := range [][2]string{{"file", a.file}, {"line", a.line}, {"title", a.title}} {
 		if kv[1] != "" {
-			props = append(props, kv[0]+"="+property.Replace(view.Clean(kv[1], 200)))
+			props = append(props, kv[0]+"="+property.Replace(view.Cut(kv[1], 200)))
 		}
 	}
 	var text []string
 	for l := range strings.Lines(a.text) {
-		text = append(text, view.Clean(strings.TrimRight(l, "\r\n"), maxMessage/2))
+		text = append(text, view.Cut(strings.TrimRight(l, "\r\n"), maxMessage/2))
 	}
 	body := strings.Join(text, "\n")
 	if len(body) > 4*maxMessage {

@@ -47,9 +47,9 @@ type analysisView struct {
 // give the timeline; without them it is left out.
 func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 	tones := classTones(a)
-	v := &analysisView{Warnings: cleanWarnings(a.Warnings), Findings: traceFindings(a), Verdict: traceVerdict(a), WhereNote: whereNote(a)}
+	v := &analysisView{Warnings: a.Warnings, Findings: traceFindings(a), Verdict: traceVerdict(a), WhereNote: whereNote(a)}
 	for _, e := range a.Explained {
-		v.Explained = append(v.Explained, view.Clean(e.Text, 0))
+		v.Explained = append(v.Explained, e.Text)
 	}
 	for i := range a.Devices {
 		v.Accounts = append(v.Accounts, accountChart(a, i, tones))
@@ -86,7 +86,7 @@ func analysisTitle(a *trace.Analysis) string {
 	if len(a.Inputs) == 0 {
 		return "Trace analysis"
 	}
-	name := view.Clean(filepath.Base(a.Inputs[0].Path), 80)
+	name := view.Cut(filepath.Base(a.Inputs[0].Path), 80)
 	if n := len(a.Inputs); n > 1 {
 		name += fmt.Sprintf(" and %d more", n-1)
 	}
@@ -97,13 +97,13 @@ func analysisMeta(a *trace.Analysis) string {
 	var parts, names []string
 	for _, d := range a.Devices {
 		if d.Name != "" && !slices.Contains(names, d.Name) {
-			names = append(names, view.Clean(d.Name, 60))
+			names = append(names, view.Cut(d.Name, 60))
 		}
 	}
 	parts = append(parts, names...)
 	if a.Step.Count > 0 {
 		parts = append(parts, fmt.Sprintf("mean step %s (%s to %s)", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS)),
-			view.Plural(a.Step.Count, "step")+" ("+view.Clean(a.StepSource, 60)+")")
+			view.Plural(a.Step.Count, "step")+" ("+view.Cut(a.StepSource, 60)+")")
 	} else {
 		parts = append(parts, "recording window "+ns(a.Step.NS)+" (no steps found)")
 	}
@@ -139,14 +139,6 @@ func traceVerdict(a *trace.Analysis) string {
 	return fmt.Sprintf("%s, the largest first. Each is an upper bound, and no nanosecond is claimed twice.", view.Plural(claims, "change")+" could win back time")
 }
 
-func cleanWarnings(ws []trace.Warning) []trace.Warning {
-	var out []trace.Warning
-	for _, w := range ws {
-		out = append(out, trace.Warning{Code: view.Clean(w.Code, 0), Text: view.Clean(w.Text, 0)})
-	}
-	return out
-}
-
 func traceFindings(a *trace.Analysis) []traceFinding {
 	var out []traceFinding
 	for _, f := range a.Findings {
@@ -154,13 +146,13 @@ func traceFindings(a *trace.Analysis) []traceFinding {
 		if f.Severity == trace.Medium {
 			badge = "partial"
 		}
-		t := traceFinding{Rule: f.Rule, Title: view.Clean(f.Title, 0), Severity: string(f.Severity), Badge: badge, Knob: view.Clean(f.Knob, 0),
-			Command: view.Clean(f.Command, 0), Caveats: view.Clean(strings.Join(f.Caveats, "; "), 0), Suspect: f.Suspect}
+		t := traceFinding{Rule: f.Rule, Title: f.Title, Severity: string(f.Severity), Badge: badge, Knob: f.Knob,
+			Command: f.Command, Caveats: strings.Join(f.Caveats, "; "), Suspect: f.Suspect}
 		for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
 			t.Evidence = append(t.Evidence, labelled{strings.ReplaceAll(key, "_", " "), evidenceText(key, f.Evidence[key])})
 		}
 		for _, s := range f.Sites {
-			t.Sites = append(t.Sites, []string{view.Clean(s.Where, 120), fmt.Sprint(s.Count), ns(s.NS)})
+			t.Sites = append(t.Sites, []string{view.Cut(s.Where, 120), fmt.Sprint(s.Count), ns(s.NS)})
 		}
 		out = append(out, t)
 	}
@@ -177,7 +169,7 @@ func evidenceText(key string, v any) string {
 	case float64:
 		return figure(key, n)
 	}
-	return view.Clean(fmt.Sprint(v), 200)
+	return view.Cut(fmt.Sprint(v), 200)
 }
 
 func figure(key string, v float64) string {
@@ -191,7 +183,7 @@ func figure(key string, v float64) string {
 	case strings.HasSuffix(key, "_share"):
 		return view.Percent(v)
 	}
-	return view.Clean(fmt.Sprint(v), 40)
+	return view.Cut(fmt.Sprint(v), 40)
 }
 
 // classTones gives the six classes that took most time a colour of their own.

@@ -76,7 +76,7 @@ func deviceLabel(a *trace.Analysis, d trace.DeviceAccount) string {
 		s = rankLabel(a, d.Input) + " " + s
 	}
 	if d.Name != "" {
-		s += " (" + view.Clean(d.Name, 40) + ")"
+		s += " (" + view.Cut(d.Name, 40) + ")"
 	}
 	return s
 }
@@ -110,7 +110,7 @@ func stepChart(a *trace.Analysis) (*chart, string, []legendItem) {
 	for i := 0; i < len(a.Steps); i += stride {
 		s := a.Steps[i]
 		parts := stepParts(s)
-		c.text(left-8, y+rowH-6, "end", "label", view.Clean(s.Name, 20))
+		c.text(left-8, y+rowH-6, "end", "label", view.Cut(s.Name, 20))
 		c.bar(parts, longest, left, y, chartWidth-left-stepNotes, rowH-3)
 		note := ns(s.DurNS)
 		if s.Dropped {

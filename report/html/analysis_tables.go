@@ -66,7 +66,7 @@ func kernelTable(a *trace.Analysis) gridView {
 	n := min(len(a.Kernels), tableRows)
 	g := gridView{ID: "kernels", Heading: "Kernels, copies and fills", Caption: more(n, len(a.Kernels), "kernels"), Titles: []string{"name", "class", "count", "time", "share", "median", "operator"}}
 	for _, k := range a.Kernels[:n] {
-		g.Rows = append(g.Rows, []string{view.Clean(k.Name, 90), string(k.Class), fmt.Sprint(k.Count), ns(k.NS), nsShare(k.NS, whole), ns(k.Median), view.Clean(k.Operator, 50)})
+		g.Rows = append(g.Rows, []string{view.Cut(k.Name, 90), string(k.Class), fmt.Sprint(k.Count), ns(k.NS), nsShare(k.NS, whole), ns(k.Median), view.Cut(k.Operator, 50)})
 	}
 	return g
 }
@@ -75,7 +75,7 @@ func operatorTable(id, heading string, ops []trace.OperatorTime) gridView {
 	n := min(len(ops), tableRows)
 	g := gridView{ID: id, Heading: heading, Caption: more(n, len(ops), strings.ToLower(heading)), Titles: []string{"name", "calls", "device", "host, self", "host", "where"}}
 	for _, o := range ops[:n] {
-		g.Rows = append(g.Rows, []string{view.Clean(o.Name, 70), fmt.Sprint(o.Count), ns(o.GPUNS), ns(o.SelfNS), ns(o.HostNS), view.Clean(o.Where, 60)})
+		g.Rows = append(g.Rows, []string{view.Cut(o.Name, 70), fmt.Sprint(o.Count), ns(o.GPUNS), ns(o.SelfNS), ns(o.HostNS), view.Cut(o.Where, 60)})
 	}
 	return g
 }
@@ -99,7 +99,7 @@ func copyTable(a *trace.Analysis) gridView {
 func syncTable(a *trace.Analysis) gridView {
 	g := gridView{ID: "syncs", Heading: "Synchronisation calls", Caption: wholeRecording, Titles: []string{"call", "count", "host time"}}
 	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
-		g.Rows = append(g.Rows, []string{view.Clean(name, 60), fmt.Sprint(a.Syncs[name].Count), ns(a.Syncs[name].HostNS)})
+		g.Rows = append(g.Rows, []string{view.Cut(name, 60), fmt.Sprint(a.Syncs[name].Count), ns(a.Syncs[name].HostNS)})
 	}
 	return g
 }
@@ -111,7 +111,7 @@ func inputTable(a *trace.Analysis) gridView {
 		if in.Rank >= 0 {
 			rank = fmt.Sprint(in.Rank)
 		}
-		name := view.Clean(in.Path, 120)
+		name := view.Cut(in.Path, 120)
 		if in.Truncated {
 			name += " (ends early)"
 		}

@@ -86,14 +86,14 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index, tones map[trace.Class]int)
 	d.Tones, d.Ink, d.Labels = toneNames(tones)
 	ids := map[string]int64{}
 	for _, r := range rows {
-		row := timelineRow{Name: view.Clean(r.name, 40), Boxes: []int64{}}
+		row := timelineRow{Name: view.Cut(r.name, 40), Boxes: []int64{}}
 		last := int64(0)
 		for _, b := range r.boxes {
 			id, ok := ids[b.name]
 			if !ok {
 				id = int64(len(d.Names))
 				ids[b.name] = id
-				d.Names = append(d.Names, view.Clean(b.name, 90))
+				d.Names = append(d.Names, view.Cut(b.name, 90))
 			}
 			row.Boxes = append(row.Boxes, b.from-last, b.to-b.from, int64(b.tone), id, int64(b.count))
 			last = b.from
@@ -113,7 +113,7 @@ func rankLabel(a *trace.Analysis, input int) string {
 			return fmt.Sprintf("rank %d", r)
 		}
 		if len(a.Inputs) > 1 {
-			return view.Clean(filepath.Base(a.Inputs[input].Path), 16)
+			return view.Cut(filepath.Base(a.Inputs[input].Path), 16)
 		}
 	}
 	return fmt.Sprintf("file %d", input+1)

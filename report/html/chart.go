@@ -64,7 +64,7 @@ func fits(s string, width float64) string {
 	if room < 5 || 3*room < 2*n {
 		return ""
 	}
-	return view.Clean(s, room)
+	return view.Cut(s, room)
 }
 
 func toneClass(tone int) string {
@@ -86,7 +86,7 @@ func stackChart(id string, stages []view.Stage, tones map[string]int) *chart {
 		if w <= 0 {
 			continue
 		}
-		name := view.Clean(s.Name, 40)
+		name := view.Cut(s.Name, 40)
 		class := toneClass(tones[s.Name])
 		c.Rects = append(c.Rects, rect{round(x), 0, round(max(w-1, 0.5)), 46, class, name + ": " + view.Percent(s.Share) + ", exposed " + view.Median(s.Exposed)})
 		label := name + " " + view.Percent(s.Share)
@@ -163,7 +163,7 @@ func timelineChart(id string, lanes []view.Lane, from, to float64, tones map[str
 	at := func(v float64) float64 { return left + (v*unit-from)/(to-from)*(chartWidth-left-right) }
 	for i, l := range lanes {
 		y := float64(i)*lane + 8
-		c.text(left-12, y+lane/2, "end", "label", view.Clean(l.Name, 17))
+		c.text(left-12, y+lane/2, "end", "label", view.Cut(l.Name, 17))
 		for _, s := range l.Spans {
 			tone, ok := tones[s.Stage]
 			if !ok {

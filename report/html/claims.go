@@ -18,22 +18,22 @@ func (v *tuneView) claims(r *tune.Result) {
 	count := map[string]int{}
 	var rows []effect
 	for _, c := range r.Claims {
-		verdict := view.Clean(c.Verdict, 40)
+		verdict := view.Cut(c.Verdict, 40)
 		count[verdict]++
-		row := []string{view.Clean(c.ID, 24), view.Clean(c.Claim, 160), view.Clean(c.Figure, 60), view.None, view.None, verdict, orNone(view.Clean(c.Reason, 300))}
+		row := []string{view.Cut(c.ID, 24), view.Cut(c.Claim, 160), view.Cut(c.Figure, 60), view.None, view.None, verdict, orNone(view.Cut(c.Reason, 300))}
 		if c.CI95 != [2]float64{} {
 			row[3], row[4] = "x"+factor(c.Measured), factorSpan(c.CI95)
 			if c.What != "" {
-				row[3], row[4] = fmt.Sprintf("%s (%s)", view.Percent(c.Measured), view.Clean(c.What, 60)), view.Interval(c.CI95, view.Percent)
+				row[3], row[4] = fmt.Sprintf("%s (%s)", view.Percent(c.Measured), view.Cut(c.What, 60)), view.Interval(c.CI95, view.Percent)
 			} else {
 				rows = append(rows, effect{label: row[0] + ", " + verdict, ratio: c.Measured, lo: c.CI95[0], hi: c.CI95[1], class: claimClass(c.Verdict), note: row[3] + "  " + row[4]})
 			}
 		}
 		v.Claims.Rows = append(v.Claims.Rows, row)
-		note := claimNote{ID: row[0], Claim: row[1], Guide: view.Clean(c.Guide, 80)}
+		note := claimNote{ID: row[0], Claim: row[1], Guide: view.Cut(c.Guide, 80)}
 		for _, t := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if t != "" {
-				note.Lines = append(note.Lines, view.Clean(t, 600))
+				note.Lines = append(note.Lines, view.Cut(t, 600))
 			}
 		}
 		v.ClaimNotes = append(v.ClaimNotes, note)
@@ -89,10 +89,10 @@ func kneeChart(id, knob string, c tune.Curve) *chart {
 		}
 	}
 	base, work, _ := strings.Cut(c.Unit, " per ")
-	unit, name := 1.0, view.Clean(c.Unit, 24)
+	unit, name := 1.0, view.Cut(c.Unit, 24)
 	if base == "s" {
 		unit, name = view.Scale(slices.Max(ys))
-		name += " per " + view.Clean(work, 24)
+		name += " per " + view.Cut(work, 24)
 	}
 	ch := &chart{ID: id + "-chart", Title: "Cost over " + knob, W: chartWidth, H: h}
 	for i := range ys {
@@ -103,7 +103,7 @@ func kneeChart(id, knob string, c tune.Curve) *chart {
 	var line, words []string
 	for i, p := range c.Points {
 		x := left + step*(float64(i)+0.5)
-		value := view.Clean(p.Value, 16)
+		value := view.Cut(p.Value, 16)
 		ch.text(x, h-bottom+18, "middle", "axis-text", value)
 		if !view.Finite(p.Median) || p.Median <= 0 {
 			continue

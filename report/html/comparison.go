@@ -18,10 +18,10 @@ type comparisonView struct {
 
 // WriteComparison writes the page of two analyses of one program.
 func WriteComparison(w io.Writer, c *trace.Comparison) error {
-	v := &comparisonView{Verdict: capital(c.Headline(ns)) + ".", Warnings: cleanWarnings(c.Warnings)}
+	v := &comparisonView{Verdict: capital(c.Headline(ns)) + ".", Warnings: c.Warnings}
 	v.Waterfall = traceWaterfall(c)
 	for _, f := range c.Findings {
-		v.Outcomes = append(v.Outcomes, labelled{f.Rule + ", " + f.Outcome, view.Clean(f.Statement, 0)})
+		v.Outcomes = append(v.Outcomes, labelled{f.Rule + ", " + f.Outcome, f.Statement})
 	}
 	for _, g := range []gridView{changeTable("classes", "By class", c.New.PerStep(), c.Classes), changeTable("operators", "By operator", c.New.PerStep(), c.Operators)} {
 		if len(g.Rows) > 0 {
@@ -37,7 +37,7 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func changeTable(id, heading, per string, cs []trace.Change) gridView {
 	g := gridView{ID: id, Heading: heading, Caption: "Times " + per + ".", Titles: []string{"name", "before", "after", "change"}}
 	for _, c := range cs[:min(len(cs), tableRows)] {
-		g.Rows = append(g.Rows, []string{view.Clean(c.Name, 70), ns(c.OldNS), ns(c.NewNS), signed(c.NewNS - c.OldNS)})
+		g.Rows = append(g.Rows, []string{view.Cut(c.Name, 70), ns(c.OldNS), ns(c.NewNS), signed(c.NewNS - c.OldNS)})
 	}
 	return g
 }

@@ -30,7 +30,7 @@ func roofPoints(r *gpuprof.Run, roof view.Roof) []roofPoint {
 		if k.Parent == "step" || d == nil || !(d.Median > 0) || !(flops > 0) || !(bytes > 0) || !view.Finite(flops/bytes) || !view.Finite(flops/d.Median) {
 			continue
 		}
-		out = append(out, roofPoint{view.RoofPoint{Name: view.Clean(k.Name, 24), Intensity: flops / bytes, FlopsPerS: flops / d.Median}, k.Parent, true})
+		out = append(out, roofPoint{view.RoofPoint{Name: view.Cut(k.Name, 24), Intensity: flops / bytes, FlopsPerS: flops / d.Median}, k.Parent, true})
 	}
 	return out
 }
@@ -157,7 +157,7 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 		Note: "Intervals: " + view.SweepIntervals(runs) + "."}
 	names, points := view.Points(runs)
 	for _, n := range names {
-		v.Names = append(v.Names, view.Clean(n, 40))
+		v.Names = append(v.Names, view.Cut(n, 40))
 	}
 	for _, p := range points {
 		v.Rows = append(v.Rows, sweepRow{p.Setting, p.Cells(), p.Status})
@@ -165,7 +165,7 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 	if stages, rows := view.Shares(runs); len(stages) > 0 {
 		v.Shares = gridView{Heading: "Table of the stages' shares", Caption: view.SharesText + ".", Titles: slices.Clone(v.Names)}
 		for _, s := range stages {
-			v.Shares.Titles = append(v.Shares.Titles, view.Clean(s, 40))
+			v.Shares.Titles = append(v.Shares.Titles, view.Cut(s, 40))
 		}
 		for i, p := range points {
 			v.Shares.Rows = append(v.Shares.Rows, append(slices.Clone(p.Setting), rows[i]...))
@@ -181,7 +181,7 @@ func newSweepView(runs []*gpuprof.Run) *sweepView {
 			v.Legend = append(v.Legend, legendItem{toneClass(i), c.Label, ""})
 		}
 	}
-	knob = view.Clean(knob, 40)
+	knob = view.Cut(knob, 40)
 	longest := 0.0
 	for _, c := range curves {
 		for _, p := range c.Points {
@@ -232,7 +232,7 @@ func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Cu
 			}
 			if !seen[p.Value] {
 				seen[p.Value] = true
-				c.text(x, h-bottom+18, "middle", "axis-text", view.Clean(p.Value, 14))
+				c.text(x, h-bottom+18, "middle", "axis-text", view.Cut(p.Value, 14))
 			}
 		}
 		if numeric && len(line) > 1 {
@@ -258,7 +258,7 @@ func figureText(s *gpuprof.Series) string {
 	if s.Unit == "s" {
 		return view.Median(s) + " (" + view.SeriesInterval(s) + ")"
 	}
-	return view.RateText(s, view.Clean(s.Unit, 24))
+	return view.RateText(s, view.Cut(s.Unit, 24))
 }
 
 // placeY places figures between bottom and top with about six marks: on

@@ -71,7 +71,7 @@ func (p *document) write(w io.Writer, tool gpuprof.Tool, name string, data any) 
 		}
 		js = append(append(js, '\n'), more...)
 	}
-	p.Tool = strings.TrimSpace("gpuprof " + view.Clean(tool.Version, 40))
+	p.Tool = strings.TrimSpace("gpuprof " + view.Cut(tool.Version, 40))
 	p.CSS, p.JS, p.Policy = template.CSS(css), template.JS(js), policy(css, js)
 	p.attach(name, data)
 	var b bytes.Buffer

@@ -50,7 +50,7 @@ func forest(id, title, axis string, rows []effect, marks ...float64) *chart {
 	y := 8.0
 	for _, e := range rows {
 		mid := y + rowH/2
-		c.text(left-12, mid+4, "end", "label", view.Clean(e.label, 32))
+		c.text(left-12, mid+4, "end", "label", view.Cut(e.label, 32))
 		if view.Finite(e.lo) && view.Finite(e.hi) && e.lo > 0 && e.hi >= e.lo {
 			d := fmt.Sprintf("M%s %sH%s", number(round(at(e.lo))), number(mid), number(round(at(e.hi))))
 			for _, end := range []float64{e.lo, e.hi} {
@@ -61,7 +61,7 @@ func forest(id, title, axis string, rows []effect, marks ...float64) *chart {
 			c.Paths = append(c.Paths, path{d, "whisker v-" + e.class})
 		}
 		c.Dots = append(c.Dots, dot{round(at(e.ratio)), mid, "v-" + e.class, e.label + ": " + e.note, bigDot})
-		c.text(chartWidth-right+14, mid+4, "start", "label", view.Clean(e.note, 32))
+		c.text(chartWidth-right+14, mid+4, "start", "label", view.Cut(e.note, 32))
 		words = append(words, e.label+" "+e.note)
 		y += rowH
 	}

@@ -30,7 +30,7 @@ func methodText(method string) string {
 	if method == gpuprof.MethodSlope {
 		return "replayed"
 	}
-	return view.Clean(method, 40)
+	return view.Cut(method, 40)
 }
 
 func ladderTable(rungs []gpuprof.Rung) gridView {
@@ -41,7 +41,7 @@ func ladderTable(rungs []gpuprof.Rung) gridView {
 		if l.Apart {
 			where = "a pass of its own: it may cost too much"
 		}
-		g.Rows = append(g.Rows, []string{view.Clean(l.Probe, 40), view.Clean(l.Over, 40), "x" + factor4(l.Ratio.Ratio), view.Interval(l.CI95, factor4), where})
+		g.Rows = append(g.Rows, []string{view.Cut(l.Probe, 40), view.Cut(l.Over, 40), "x" + factor4(l.Ratio.Ratio), view.Interval(l.CI95, factor4), where})
 	}
 	return g
 }
@@ -68,7 +68,7 @@ func energyTable(e *gpuprof.Energy) gridView {
 		add("a step, gross", view.SI(e.GrossStepJ, "J"))
 		add("a step, idle power taken off", known(e.NetStepJ, "J"))
 	} else {
-		add("a step", "not valid: "+orNone(view.Clean(e.Reason, 300)))
+		add("a step", "not valid: "+orNone(view.Cut(e.Reason, 300)))
 	}
 	add("power by the energy counter", view.SI(e.CounterW, "W"))
 	add("mean of instant readings", known(e.InstantW, "W"))

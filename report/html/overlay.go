@@ -50,7 +50,7 @@ func overlayChart(c *compare.Comparison) (ch *chart, left int) {
 		ch.medians(old, m, "old", at, base+9, "s-old")
 		ch.medians(now, m, "new", at, base+21, "s-new")
 		ch.ownAxis(m, lo, hi, x0, x1, base+28)
-		name := view.Clean(m.Name, 26)
+		name := view.Cut(m.Name, 26)
 		ch.text(x0-14, y+20, "end", "label", name)
 		ch.text(x0-14, base+13, "end", "axis-text", "old")
 		ch.text(x0-14, base+25, "end", "axis-text", "new")
@@ -133,13 +133,13 @@ func (c *chart) medians(runs [][]float64, m *compare.MetricResult, side string, 
 	for i, run := range runs {
 		med := stats.Median(run)
 		c.Rects = append(c.Rects, rect{round(at(med)) - 1.5, y - 3, 3, 6, class,
-			fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Clean(m.Name, 60), side, i+1, verdict.Figure(med, m.Unit, false), view.Plural(len(run), "sample"))})
+			fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), side, i+1, verdict.Figure(med, m.Unit, false), view.Plural(len(run), "sample"))})
 	}
 }
 
 // ownAxis is an axis in the metric's own unit.
 func (c *chart) ownAxis(m *compare.MetricResult, lo, hi, x0, x1, y float64) {
-	unit, name := 1.0, view.Clean(m.Unit, 12)
+	unit, name := 1.0, view.Cut(m.Unit, 12)
 	if m.Unit == "s" {
 		unit, name = view.Scale(hi)
 	}

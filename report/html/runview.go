@@ -84,7 +84,7 @@ func newRunView(r *gpuprof.Run, id string, limit int) *runView {
 		if !c.Pass {
 			result = "FAILED"
 		}
-		v.Checks = append(v.Checks, checkRow{view.Clean(c.Stage, 60), view.Error(c.RelativeError), fmt.Sprintf("%.2g", c.Tolerance), view.Clean(c.Rows, 40), result})
+		v.Checks = append(v.Checks, checkRow{view.Cut(c.Stage, 60), view.Error(c.RelativeError), fmt.Sprintf("%.2g", c.Tolerance), view.Cut(c.Rows, 40), result})
 	}
 	v.tables(r)
 	v.Telemetry, v.TelemetryNote, v.TelemetryLegend = telemetryChart(id, r)
@@ -125,7 +125,7 @@ func whereTimeGoes(stages []view.Stage) string {
 	var parts []string
 	for _, s := range stages[:min(len(stages), 3)] {
 		if s.Share >= 0.02 {
-			parts = append(parts, view.Clean(s.Name, 40)+" ("+view.Percent(s.Share)+")")
+			parts = append(parts, view.Cut(s.Name, 40)+" ("+view.Percent(s.Share)+")")
 		}
 	}
 	if len(parts) == 0 {
@@ -137,7 +137,7 @@ func whereTimeGoes(stages []view.Stage) string {
 	}
 	text += ". "
 	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
-		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Clean(top.Name, 40), view.FloorText(top))
+		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), view.FloorText(top))
 	}
 	return text
 }
@@ -149,10 +149,10 @@ func (v *runView) times(r *gpuprof.Run, limit int) {
 	for _, s := range all {
 		v.Stages = append(v.Stages, newStageRow(s, tones[s.Name]))
 		for _, k := range view.Kernels(r, s.Name) {
-			v.Stages = append(v.Stages, stageRow{Name: view.Clean(k.Name, 40), Device: kernelTime(k), Kernel: true, Method: methodText(k.Method)})
+			v.Stages = append(v.Stages, stageRow{Name: view.Cut(k.Name, 40), Device: kernelTime(k), Kernel: true, Method: methodText(k.Method)})
 		}
 		if s.Share >= 0.0005 {
-			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Clean(s.Name, 40), view.Percent(s.Share)})
+			v.Legend = append(v.Legend, legendItem{toneClass(tones[s.Name]), view.Cut(s.Name, 40), view.Percent(s.Share)})
 		}
 	}
 	v.NoBounds = view.NoBounds(all)
@@ -203,7 +203,7 @@ func processLegend(n int) []legendItem {
 }
 
 func newStageRow(s view.Stage, tone int) stageRow {
-	row := stageRow{Name: view.Clean(s.Name, 60), Class: toneClass(tone), Share: view.ShareCell(s), Exposed: view.Cell(s.Exposed), Device: view.Cell(s.Device),
+	row := stageRow{Name: view.Cut(s.Name, 60), Class: toneClass(tone), Share: view.ShareCell(s), Exposed: view.Cell(s.Exposed), Device: view.Cell(s.Device),
 		Interval: view.SeriesInterval(s.Device), Host: view.Cell(s.Host), Bytes: view.Rate(s.BytesPerS), Flops: view.Rate(s.FlopsPerS),
 		Floor: view.None, OfFloor: view.FloorText(s)}
 	if s.FloorS > 0 {
@@ -219,17 +219,17 @@ func (v *runView) tables(r *gpuprof.Run) {
 		if view.ModelKnob(r, k) {
 			kind = "model"
 		}
-		v.Knobs = append(v.Knobs, knobRow{view.Clean(k, 40), view.Clean(r.Knobs[k], 200), kind})
+		v.Knobs = append(v.Knobs, knobRow{view.Cut(k, 40), view.Cut(r.Knobs[k], 200), kind})
 	}
 	v.Env = environment(r)
 	for _, k := range slices.Sorted(maps.Keys(r.Counters)) {
-		v.Counters = append(v.Counters, pair{view.Clean(k, 40), counter(k, r.Counters[k])})
+		v.Counters = append(v.Counters, pair{view.Cut(k, 40), counter(k, r.Counters[k])})
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Calibration)) {
-		v.Calibration = append(v.Calibration, pair{view.Clean(k, 40), view.Seconds(r.Calibration[k])})
+		v.Calibration = append(v.Calibration, pair{view.Cut(k, 40), view.Seconds(r.Calibration[k])})
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Input)) {
-		v.Input = append(v.Input, pair{view.Clean(k, 40), view.Value(r.Input[k])})
+		v.Input = append(v.Input, pair{view.Cut(k, 40), view.Value(r.Input[k])})
 	}
 }
 
@@ -237,7 +237,7 @@ func environment(r *gpuprof.Run) []pair {
 	d := r.Device
 	var out []pair
 	add := func(name, value string) {
-		if value = view.Clean(value, 200); value != "" {
+		if value = view.Cut(value, 200); value != "" {
 			out = append(out, pair{name, value})
 		}
 	}
@@ -264,7 +264,7 @@ func environment(r *gpuprof.Run) []pair {
 	add("system", strings.TrimSpace(d.OS+" "+d.Kernel))
 	add("Go", d.Go)
 	for _, k := range slices.Sorted(maps.Keys(d.DeviceInfo)) {
-		add(view.Clean(k, 40), d.DeviceInfo[k])
+		add(view.Cut(k, 40), d.DeviceInfo[k])
 	}
 	add("gpuprof", strings.TrimSpace(r.Tool.Version+" "+r.Tool.Commit))
 	add("run.json schema", r.Version)

@@ -51,7 +51,7 @@ func (c *chart) spreadRow(s view.Spread, lo, hi, y, h float64) {
 		number(spreadLeft), number(y+h), number(histRight), number(spreadLeft), number(y), number(y+h)), "rule"})
 	c.text(spreadLeft-8, y+8, "end", "axis-text", percentMark(hi))
 	c.text(spreadLeft-8, y+h+2, "end", "axis-text", percentMark(lo))
-	label := view.Clean(s.Name, 18)
+	label := view.Cut(s.Name, 18)
 	c.text(8, y+h/2, "start", "label", label)
 	if s.Source != "period" {
 		c.text(8, y+h/2+15, "start", "axis-text", s.Source)
@@ -123,7 +123,7 @@ func (c *chart) spreadBox(s view.Spread, lo, hi float64, at func(float64) float6
 	}
 	top, bottom := at(max(min(s.P95, hi), lo)), at(min(max(s.P05, lo), hi))
 	c.Rects = append(c.Rects, rect{histLeft, round(top), 3, round(max(bottom-top, 1)), "box",
-		fmt.Sprintf("%s: 5th to 95th percentile %s to %s", view.Clean(s.Name, 40), view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
+		fmt.Sprintf("%s: 5th to 95th percentile %s to %s", view.Cut(s.Name, 40), view.Seconds(s.Series.P05), view.Seconds(s.Series.P95))})
 	c.Rects = append(c.Rects, rect{histLeft - 3, round(at(0)) - 1, 9, 2, "box", "median " + view.Median(s.Series)})
 }
 

@@ -54,7 +54,7 @@ func telemetryChart(id string, r *gpuprof.Run) (ch *chart, note string, legend [
 		legend = append(legend, legendItem{"throttle", "throttled", ""})
 	}
 	if flagged > 0 {
-		legend = append(legend, legendItem{"flag", "flagged sample: " + view.Clean(strings.Join(w.Codes, ", "), 80), strconv.Itoa(flagged)})
+		legend = append(legend, legendItem{"flag", "flagged sample: " + view.Cut(strings.Join(w.Codes, ", "), 80), strconv.Itoa(flagged)})
 	}
 	if w.Left > 0 {
 		note += fmt.Sprintf("Not drawn, but in the data: %d more. ", w.Left)

@@ -51,9 +51,9 @@ func WriteTune(w io.Writer, r *tune.Result) error {
 	if r == nil {
 		return view.ErrNoRun("a report")
 	}
-	v := &tuneView{IsSearch: len(r.Claims) == 0, Goal: view.Clean(string(r.Goal), 20)}
+	v := &tuneView{IsSearch: len(r.Claims) == 0, Goal: view.Cut(string(r.Goal), 20)}
 	if r.Status != gpuprof.Complete {
-		v.Banner = &badge{"", strings.ToUpper(view.Clean(string(r.Status), 20)) + ": " + view.Clean(r.Reason, 300)}
+		v.Banner = &badge{"", strings.ToUpper(view.Cut(string(r.Status), 20)) + ": " + view.Cut(r.Reason, 300)}
 		if r.Reason == "" {
 			v.Banner.Value = "Not complete: the search did not come to its end; go on with --resume."
 		}
@@ -65,10 +65,10 @@ func WriteTune(w io.Writer, r *tune.Result) error {
 	}
 	v.claims(r)
 	for _, f := range r.Failed {
-		v.Failed = append(v.Failed, labelled{settingsText(f.Knobs), view.Clean(f.Error, 600)})
+		v.Failed = append(v.Failed, labelled{settingsText(f.Knobs), view.Cut(f.Error, 600)})
 	}
 	v.search(r)
-	status := view.Clean(string(r.Status), 20)
+	status := view.Cut(string(r.Status), 20)
 	p := &document{Title: tuneTitle(r), Meta: tuneMeta(r), Tune: v, Badge: &badge{status, status},
 		Footer: "Nothing is recommended that fresh processes did not confirm."}
 	if status == "" {
@@ -81,16 +81,16 @@ func tuneTitle(r *tune.Result) string {
 	if r.Workload == "" {
 		return "Claims of tuning guides"
 	}
-	return strings.TrimSpace("Tuning " + view.Clean(r.Workload, 40) + " " + view.Clean(r.Preset, 24))
+	return strings.TrimSpace("Tuning " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))
 }
 
 func tuneMeta(r *tune.Result) string {
-	parts := []string{view.Clean(r.DeviceDoc, 60)}
+	parts := []string{view.Cut(r.DeviceDoc, 60)}
 	if r.Device != "" && r.Device != r.DeviceDoc {
-		parts[0] += " [" + view.Clean(r.Device, 16) + "]"
+		parts[0] += " [" + view.Cut(r.Device, 16) + "]"
 	}
 	if len(r.Claims) == 0 && r.Goal != "" {
-		parts = append(parts, "goal "+view.Clean(string(r.Goal), 20))
+		parts = append(parts, "goal "+view.Cut(string(r.Goal), 20))
 	}
 	parts = append(parts, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
 	if !r.Started.IsZero() {
@@ -102,7 +102,7 @@ func tuneMeta(r *tune.Result) string {
 // recommend words the conclusion, and the recommendation with what it costs.
 func (v *tuneView) recommend(r *tune.Result) {
 	rec := r.Recommended
-	v.Headline, v.Command = view.Clean(r.Conclusion.Text, 0), view.Clean(r.Conclusion.Command, 600)
+	v.Headline, v.Command = r.Conclusion.Text, view.Cut(r.Conclusion.Command, 600)
 	if v.Headline == "" {
 		v.Headline = "Nothing is recommended yet; go on with --resume."
 		return
@@ -114,13 +114,13 @@ func (v *tuneView) recommend(r *tune.Result) {
 		add("default", view.Cost(d.Median, r.Unit), pointNote(d.CI95, r.Unit))
 	}
 	for _, t := range r.PeerLines() {
-		add("beside it", view.Clean(t, 300), "")
+		add("beside it", view.Cut(t, 300), "")
 	}
 	if rec == nil {
 		return
 	}
 	for _, l := range rec.PyTorch {
-		v.PyTorch = append(v.PyTorch, view.Clean(l, 300))
+		v.PyTorch = append(v.PyTorch, view.Cut(l, 300))
 	}
 	if rec.Ratio > 0 && view.Finite(rec.Ratio) {
 		v.Lead = append(v.Lead, view.Line{Label: v.Goal + ", recommended over default", Value: "x" + factor(rec.Ratio),
@@ -134,7 +134,7 @@ func (v *tuneView) recommend(r *tune.Result) {
 	}
 	if t := rec.OneTimeText(); t != "" {
 		once, saved, _ := strings.Cut(t, "; ")
-		add("paid once", view.Clean(once, 200), view.Clean(saved, 100))
+		add("paid once", view.Cut(once, 200), view.Cut(saved, 100))
 	}
 }
 
@@ -167,7 +167,7 @@ func (v *tuneView) effects(r *tune.Result) {
 		rows = append(rows, confirmationRow(c))
 	}
 	for _, f := range r.Effects {
-		row := []string{view.Clean(f.Knob, 30), view.Clean(f.From, 24), view.Clean(f.To, 24), view.None, view.None, view.None, view.None, view.Clean(string(f.Verdict), 20), orNone(view.Clean(f.PyTorch, 200))}
+		row := []string{view.Cut(f.Knob, 30), view.Cut(f.From, 24), view.Cut(f.To, 24), view.None, view.None, view.None, view.None, view.Cut(string(f.Verdict), 20), orNone(view.Cut(f.PyTorch, 200))}
 		note := row[7]
 		if f.Ratio > 0 && view.Finite(f.Ratio) {
 			row[3], row[4] = factor(f.Ratio), factorSpan(f.CI95)
@@ -180,7 +180,7 @@ func (v *tuneView) effects(r *tune.Result) {
 			row[6] = fmt.Sprintf("x%.2f", f.MemoryRatio)
 		}
 		if f.Reason != "" {
-			row[8] = view.Clean(f.Reason, 300)
+			row[8] = view.Cut(f.Reason, 300)
 		}
 		v.Effects.Rows = append(v.Effects.Rows, row)
 		rows = append(rows, effect{label: row[0] + "=" + row[2], ratio: f.Ratio, lo: f.CI95[0], hi: f.CI95[1], class: tuneClass(f.Verdict), note: note})
@@ -217,11 +217,11 @@ func tuneClass(v tune.Verdict) string {
 }
 
 func newTuneCurve(i int, c tune.Curve) tuneCurve {
-	knob := view.Clean(c.Knob, 40)
+	knob := view.Cut(c.Knob, 40)
 	t := tuneCurve{ID: fmt.Sprintf("curve%d", i), Knob: knob, Table: gridView{Heading: "Table of the curve over " + knob, Titles: []string{knob, "cost", "95 % interval", "knee"}}}
 	t.Note = "No value is within reach of a knee."
 	if c.Knee != "" {
-		t.Note = fmt.Sprintf("The knee is at %s: the smallest value within 5 %% of the best.", view.Clean(c.Knee, 24))
+		t.Note = fmt.Sprintf("The knee is at %s: the smallest value within 5 %% of the best.", view.Cut(c.Knee, 24))
 	}
 	format := func(x float64) string { return view.Cost(x, c.Unit) }
 	for _, p := range c.Points {
@@ -229,7 +229,7 @@ func newTuneCurve(i int, c tune.Curve) tuneCurve {
 		if p.Value == c.Knee {
 			mark = "knee"
 		}
-		t.Table.Rows = append(t.Table.Rows, []string{view.Clean(p.Value, 24), format(p.Median), view.Interval(p.CI95, format), mark})
+		t.Table.Rows = append(t.Table.Rows, []string{view.Cut(p.Value, 24), format(p.Median), view.Interval(p.CI95, format), mark})
 	}
 	t.Chart = kneeChart(t.ID, knob, c)
 	return t
@@ -243,7 +243,7 @@ func settingsText(s gpuprof.Settings) string {
 	if len(m) == 0 {
 		return "the default"
 	}
-	return view.Clean(view.Pairs(m), 120)
+	return view.Cut(view.Pairs(m), 120)
 }
 
 // search says how the figures came about.
@@ -253,9 +253,9 @@ func (v *tuneView) search(r *tune.Result) {
 			v.Search = append(v.Search, labelled{label, value})
 		}
 	}
-	add("device", view.Clean(r.DeviceDoc, 80))
-	add("fixed", view.Clean(view.Pairs(anyOf(r.Set)), 300))
-	add("turned only", view.Clean(strings.Join(r.Only, ", "), 300))
+	add("device", view.Cut(r.DeviceDoc, 80))
+	add("fixed", view.Cut(view.Pairs(anyOf(r.Set)), 300))
+	add("turned only", view.Cut(strings.Join(r.Only, ", "), 300))
 	if r.MaxError > 0 {
 		add("error limit", fmt.Sprintf("%.2g, relative, against float64", r.MaxError))
 	}

@@ -53,7 +53,7 @@ func claimed() *tune.Result {
 	}
 }
 
-const evil = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u202e\x00\xff"
+var evil = gpuprof.CleanText("</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u202e\x00\xff")
 
 // hostileTune is a result whose every text and number tries to break the page.
 func hostileTune() *tune.Result {

@@ -117,16 +117,16 @@ func (v *verdictView) say(c *compare.Comparison, rows []verdict.Row) {
 		v.Reasons = append(v.Reasons, labelled{r.Name, r.Reason})
 	}
 	for i := range v.Reasons {
-		v.Reasons[i].Label = view.Clean(v.Reasons[i].Label, 160)
+		v.Reasons[i].Label = view.Cut(v.Reasons[i].Label, 160)
 	}
 	if n := len(v.Reasons); n > maxReasons {
 		v.Reasons = append(v.Reasons[:maxReasons], labelled{"", fmt.Sprintf("%d more reasons are in the table's data.", n-maxReasons)})
 	}
 	for _, t := range c.Next {
-		v.Next = append(v.Next, view.Clean(t, 600))
+		v.Next = append(v.Next, view.Cut(t, 600))
 	}
 	for _, t := range c.Failed {
-		v.Failed = append(v.Failed, view.Clean(t, 600))
+		v.Failed = append(v.Failed, view.Cut(t, 600))
 	}
 	for i := range c.Budgets {
 		word := "kept"
@@ -146,7 +146,7 @@ func budgetText(b *compare.BudgetResult) string {
 		if i == 3 || !b.Over {
 			break
 		}
-		text += "; at " + view.Clean(where, 120)
+		text += "; at " + view.Cut(where, 120)
 	}
 	return text
 }
@@ -233,7 +233,7 @@ func (v *verdictView) metrics(c *compare.Comparison, rows []verdict.Row) {
 			class = "failed"
 		}
 		v.Metrics.Classes = append(v.Metrics.Classes, class)
-		v.Metrics.Rows = append(v.Metrics.Rows, []string{view.Clean(r.Name, 90), r.Old, r.New, r.Ratio, r.Interval, r.P,
+		v.Metrics.Rows = append(v.Metrics.Rows, []string{view.Cut(r.Name, 90), r.Old, r.New, r.Ratio, r.Interval, r.P,
 			fmt.Sprintf("%d and %d", r.Of.Runs[0], r.Of.Runs[1]), string(r.Verdict), r.MDE})
 	}
 }
@@ -255,7 +255,7 @@ func overlayOf(c *compare.Comparison) (ch *chart, note string, legend []legendIt
 	if left > 0 {
 		note = fmt.Sprintf("%s more are in the data.", view.Plural(left, "metric"))
 	}
-	return ch, note, []legendItem{{"hill-old", "old: " + view.Clean(cmp.Or(c.Old, "the old side"), 60), ""}, {"s-new", "new: " + view.Clean(cmp.Or(c.New, "the new side"), 60), ""}}
+	return ch, note, []legendItem{{"hill-old", "old: " + view.Cut(cmp.Or(c.Old, "the old side"), 60), ""}, {"s-new", "new: " + view.Cut(cmp.Or(c.New, "the new side"), 60), ""}}
 }
 
 // surroundings lists what differs, by kind, and on request what does not.
@@ -274,7 +274,7 @@ func (v *verdictView) surroundings(c *compare.Comparison) {
 			case d.Hard:
 				note = "yes"
 			}
-			g.Rows = append(g.Rows, []string{view.Clean(d.Field, 60), orUnknown(d.Old), orUnknown(d.New), note})
+			g.Rows = append(g.Rows, []string{view.Cut(d.Field, 60), orUnknown(d.Old), orUnknown(d.New), note})
 		}
 		if len(g.Rows) > 0 {
 			v.Differences = append(v.Differences, g)
@@ -292,7 +292,7 @@ func orUnknown(s string) string {
 	if s == "" {
 		return "unknown"
 	}
-	return view.Clean(s, 120)
+	return view.Cut(s, 120)
 }
 
 // alike is the environment and the knobs that both sides share, for readers
@@ -320,7 +320,7 @@ func alike(c *compare.Comparison) []gridView {
 		g := gridView{Heading: part.heading, Caption: part.heading + ".", Titles: []string{"field", "value"}, Words: true}
 		for _, field := range slices.Sorted(maps.Keys(part.b)) {
 			if value, has := part.a[field]; has && value == part.b[field] {
-				g.Rows = append(g.Rows, []string{view.Clean(field, 60), view.Clean(value, 160)})
+				g.Rows = append(g.Rows, []string{view.Cut(field, 60), view.Cut(value, 160)})
 			}
 		}
 		if len(g.Rows) > 0 {

@@ -46,7 +46,7 @@ func waterfall(before, after float64, falls []fall, rest string) *chart {
 	y := 6.0
 	row := func(label string, from, to float64, class, note string) {
 		a, b := x(min(from, to)), x(max(from, to))
-		c.text(left-12, y+15, "end", "label", view.Clean(label, 24))
+		c.text(left-12, y+15, "end", "label", view.Cut(label, 24))
 		c.Rects = append(c.Rects, rect{round(a), y, round(max(b-a, 1)), rowH - 6, class, label + ": " + note})
 		c.text(b+6, y+15, "start", "label", note)
 		y += rowH
@@ -60,7 +60,7 @@ func waterfall(before, after float64, falls []fall, rest string) *chart {
 			class = "t3"
 		}
 		joints.WriteString("M" + number(round(x(at))) + " " + number(y-6) + "v6")
-		row(view.Clean(r.name, 60), at, at+r.delta, class, signedSeconds(r.delta))
+		row(view.Cut(r.name, 60), at, at+r.delta, class, signedSeconds(r.delta))
 		at += r.delta
 	}
 	row("after", lo, after, "t-rest", view.Seconds(after))

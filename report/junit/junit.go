@@ -297,9 +297,9 @@ func (s *suite) tally() {
 	s.Time = strconv.FormatFloat(total, 'f', 3, 64) // more digits are not allowed here
 }
 
-// clean makes text fit for an attribute: one line, no control characters.
+// clean makes text fit for an attribute: one line with single blanks.
 func clean(s string, limit int) string {
-	return strings.Join(strings.Fields(view.Clean(s, limit)), " ")
+	return strings.Join(strings.Fields(view.Cut(s, limit)), " ")
 }
 
 // lines is clean for text of several lines.

@@ -31,7 +31,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis) error {
 	title := stepTitle(a)
 	var rows [][]string
 	for _, dev := range a.Devices {
-		row := []string{fmt.Sprint(dev.ID), view.Clean(dev.Name, 60), ns(dev.Step.Total()), share(dev.Step.BusyNS, dev.Step.Total())}
+		row := []string{fmt.Sprint(dev.ID), view.Cut(dev.Name, 60), ns(dev.Step.Total()), share(dev.Step.BusyNS, dev.Step.Total())}
 		for _, part := range dev.Step.Idle() {
 			row = append(row, share(part.NS, dev.Step.Total()))
 		}
@@ -42,7 +42,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis) error {
 	}
 	rows = nil
 	for _, part := range a.Step.Shown(0) {
-		rows = append(rows, []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Clean(a.Most(part), 80)})
+		rows = append(rows, []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Cut(a.Most(part), 80)})
 	}
 	if len(rows) > 0 && len(a.Devices) > 0 {
 		d.table(1, []string{"of the " + title, "time", "share", "most of it"}, rows)
@@ -115,7 +115,7 @@ func WriteComparison(w io.Writer, c *trace.Comparison) error {
 	}{{"of the " + stepTitle(c.New), c.Classes}, {"operator, " + c.New.PerStep(), c.Operators}} {
 		var rows [][]string
 		for _, ch := range part.changes[:min(len(part.changes), 20)] {
-			rows = append(rows, []string{view.Clean(ch.Name, 80), ns(ch.OldNS), ns(ch.NewNS), ns(ch.NewNS - ch.OldNS)})
+			rows = append(rows, []string{view.Cut(ch.Name, 80), ns(ch.OldNS), ns(ch.NewNS), ns(ch.NewNS - ch.OldNS)})
 		}
 		if len(rows) > 0 {
 			d.table(1, []string{part.title, "before", "after", "change"}, rows)

@@ -84,7 +84,7 @@ func (d *doc) gateTable(rows []verdict.Row, room int, summary string) int {
 	left := 0
 	for i, r := range rows {
 		one := &doc{}
-		one.row([]string{view.Clean(r.Name, 200), r.Old, r.New, r.Ratio, r.Interval, string(r.Verdict), r.MDE})
+		one.row([]string{view.Cut(r.Name, 200), r.Old, r.New, r.Ratio, r.Interval, string(r.Verdict), r.MDE})
 		if d.b.Len()-before+one.b.Len() > room {
 			left = len(rows) - i
 			break
@@ -115,9 +115,9 @@ func (d *doc) gateReasons(rows []verdict.Row, room *int) {
 		}
 	}
 	for i, r := range order {
-		line := fmt.Sprintf("- %s: %s\n", code(view.Clean(r.Name, 200)), text(r.Reason))
+		line := fmt.Sprintf("- %s: %s\n", code(view.Cut(r.Name, 200)), text(r.Reason))
 		if n := seen[r.Reason]; n > 1 {
-			line = fmt.Sprintf("- %s and %d more: %s\n", code(view.Clean(r.Name, 200)), n-1, text(r.Reason))
+			line = fmt.Sprintf("- %s and %d more: %s\n", code(view.Cut(r.Name, 200)), n-1, text(r.Reason))
 		}
 		if i == gateItems || d.b.Len()-before+len(line) > *room {
 			d.printf("- and %s more\n", view.Plural(len(order)-i, "reason"))
@@ -141,7 +141,7 @@ func (d *doc) gateBudgets(c *compare.Comparison) {
 		d.printf("- **budget** %s\n", text(verdict.BudgetText(b)))
 		for j, where := range b.Where {
 			if b.Over && j < 3 {
-				d.printf("  - at %s\n", code(view.Clean(where, 200)))
+				d.printf("  - at %s\n", code(view.Cut(where, 200)))
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (d *doc) gateList(title string, lines []string) {
 			d.printf("- and %d more\n", len(lines)-i)
 			break
 		}
-		d.printf("- %s\n", text(view.Clean(l, 500)))
+		d.printf("- %s\n", text(view.Cut(l, 500)))
 	}
 	d.printf("\n")
 }

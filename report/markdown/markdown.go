@@ -43,12 +43,11 @@ var mention = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "
 
 // text makes foreign text inert: no markup, no HTML, no table cell, no link
 // and no mention of a user or an issue.
-func text(s string) string { return special.Replace(view.Clean(s, 0)) }
+func text(s string) string { return special.Replace(s) }
 
 // code puts text into a code span whose fence is longer than any run of
 // back-quotes inside it. It is not for tables, where a bar ends the cell.
 func code(s string) string {
-	s = view.Clean(s, 0)
 	fence := "`"
 	for strings.Contains(s, fence) {
 		fence += "`"
@@ -107,7 +106,7 @@ func (d *doc) stages(r *gpuprof.Run) {
 	head := []string{"stage", "exposed", "share", "device", "95 % interval", "host", "GB/s", "GF/s", "of roofline bound", "p05 to p95", "spread"}
 	var rows [][]string
 	for _, s := range view.Stages(r) {
-		rows = append(rows, []string{view.Clean(s.Name, 60), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), view.SeriesInterval(s.Device),
+		rows = append(rows, []string{view.Cut(s.Name, 60), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), view.SeriesInterval(s.Device),
 			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s), view.Range(s.Typical()), view.Spark(s.Typical(), bins)})
 	}
 	if len(rows) > 0 {
@@ -125,7 +124,7 @@ func (d *doc) kernels(r *gpuprof.Run) {
 	var rows [][]string
 	for _, s := range view.Stages(r) {
 		for _, k := range view.Kernels(r, s.Name) {
-			rows = append(rows, []string{view.Clean(s.Name, 60), view.Clean(k.Name, 60), view.Cell(view.Usable(k.Device)), view.SeriesInterval(k.Device), view.KernelMethod(k)})
+			rows = append(rows, []string{view.Cut(s.Name, 60), view.Cut(k.Name, 60), view.Cell(view.Usable(k.Device)), view.SeriesInterval(k.Device), view.KernelMethod(k)})
 		}
 	}
 	if len(rows) == 0 {

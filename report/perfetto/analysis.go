@@ -115,7 +115,7 @@ func (d *drawing) pid() int { return d.input + 1 }
 
 func (d *drawing) write() {
 	in := d.a.Inputs[d.input]
-	name := view.Clean(in.Path, textLimit)
+	name := view.Cut(in.Path, textLimit)
 	if in.Rank >= 0 {
 		name = fmt.Sprintf("rank %d: %s", in.Rank, name)
 	}
@@ -143,7 +143,7 @@ func deviceName(x *trace.Index, device int) string {
 	if v.Name == "" {
 		return fmt.Sprintf("GPU %d", v.ID)
 	}
-	return fmt.Sprintf("GPU %d: %s", v.ID, view.Clean(v.Name, 60))
+	return fmt.Sprintf("GPU %d: %s", v.ID, view.Cut(v.Name, 60))
 }
 
 // rowsOf writes marks under one name from tid on and returns the next free tid.
@@ -182,7 +182,7 @@ func (d *drawing) steps() {
 		if s.Input != d.input {
 			continue
 		}
-		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Clean(s.Name, textLimit), args: []arg{
+		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Cut(s.Name, textLimit), args: []arg{
 			{"on the host", nsText(s.HostDurNS)}, {"busy", nsText(s.BusyNS)}, {"kernels", nsText(s.KernelNS)},
 			{"starved", nsText(s.StarvedNS)}, {"queued", nsText(s.QueuedNS)}, {"unknown", nsText(s.UnknownNS)}}}
 		if s.LoaderNS > 0 {
@@ -193,7 +193,7 @@ func (d *drawing) steps() {
 		}
 		marks = append(marks, m)
 	}
-	d.rowsOf(tidAnalysisSteps, "steps ("+view.Clean(d.a.StepSource, 80)+")", marks)
+	d.rowsOf(tidAnalysisSteps, "steps ("+view.Cut(d.a.StepSource, 80)+")", marks)
 }
 
 func nsText(ns int64) string { return view.Seconds(float64(ns) * 1e-9) }
@@ -237,7 +237,7 @@ func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
 	if gap.End > gap.Start {
 		before, _ := slices.BinarySearchFunc(t.Ops, gap.Start, func(i int32, at int64) int { return cmp.Compare(ops[i].Start, at) })
 		if before > 0 {
-			out = append(out, arg{"after", view.Clean(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
+			out = append(out, arg{"after", view.Cut(d.x.T.Name(ops[t.Ops[before-1]].Name), textLimit)})
 		}
 	}
 	// A gap's starved part ends where its queued part begins, before the operation.
@@ -245,36 +245,36 @@ func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
 		return out
 	}
 	i := t.Ops[next]
-	out = append(out, arg{"until", view.Clean(d.x.T.Name(ops[i].Name), textLimit)})
+	out = append(out, arg{"until", view.Cut(d.x.T.Name(ops[i].Name), textLimit)})
 	if op := d.x.EnclosingOp(i); op >= 0 {
-		out = append(out, arg{"in", view.Clean(d.x.T.Name(d.x.T.Host[op].Name), textLimit)})
+		out = append(out, arg{"in", view.Cut(d.x.T.Name(d.x.T.Host[op].Name), textLimit)})
 	}
 	if l := ops[i].Launch; l >= 0 {
-		out = append(out, arg{"launched by", view.Clean(d.x.T.Name(d.x.T.Host[l].Name), textLimit)})
+		out = append(out, arg{"launched by", view.Cut(d.x.T.Name(d.x.T.Host[l].Name), textLimit)})
 	}
 	return out
 }
 
 // finding is a row with the time a finding claims.
 func (d *drawing) finding(tid int, f *trace.Finding) int {
-	args := []arg{{"title", view.Clean(f.Title, 0)}, {"severity", f.Severity}, {"knob", view.Clean(f.Knob, 0)}, {"command", view.Clean(f.Command, 0)}}
+	args := []arg{{"title", f.Title}, {"severity", f.Severity}, {"knob", f.Knob}, {"command", f.Command}}
 	first := slices.Clone(args)
 	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
-		first = append(first, arg{"evidence: " + view.Clean(k, 60), view.Value(f.Evidence[k])})
+		first = append(first, arg{"evidence: " + view.Cut(k, 60), view.Value(f.Evidence[k])})
 	}
 	for i, c := range f.Caveats {
-		first = append(first, arg{fmt.Sprintf("caveat %d", i+1), view.Clean(c, 0)})
+		first = append(first, arg{fmt.Sprintf("caveat %d", i+1), c})
 	}
 	for i, s := range f.Sites {
-		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %d times, %s", view.Clean(s.Where, textLimit), s.Count, nsText(s.NS))})
+		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %d times, %s", view.Cut(s.Where, textLimit), s.Count, nsText(s.NS))})
 	}
-	name := view.Clean(f.Rule, 60)
+	name := view.Cut(f.Rule, 60)
 	if f.ClaimNS > 0 {
 		name += ": up to " + nsText(f.ClaimNS)
 	}
 	var marks []*mark
 	for i, s := range trace.UnionOf(slices.Clone(f.Spans)) {
-		m := &mark{Span: s, name: view.Clean(f.Rule, 60), args: args}
+		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
 			m.args = first // once: it is the same everywhere
 		}

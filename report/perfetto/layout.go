@@ -53,7 +53,7 @@ func arrange(r *gpuprof.Run, base int64) *layout {
 		if p.Step == 0 && p.Kernel == "" {
 			l.step.end = max(l.step.end, p.end)
 		}
-		lane := view.Clean(p.Lane, 60)
+		lane := view.Cut(p.Lane, 60)
 		switch {
 		case p.Kernel != "":
 			l.marked[lane] = append(l.marked[lane], p)

@@ -67,9 +67,9 @@ func runName(r *gpuprof.Run, vary []string) string {
 		name += " " + view.SettingText(r, vary)
 	}
 	if r.Status != gpuprof.Complete {
-		name += " (" + view.Clean(view.Status(r), 40) + ")"
+		name += " (" + view.Cut(view.Status(r), 40) + ")"
 	}
-	return view.Clean(name, textLimit)
+	return view.Cut(name, textLimit)
 }
 
 // device is an entry of deviceProperties.
@@ -87,7 +87,7 @@ type device struct {
 func devices(runs []*gpuprof.Run) []device {
 	out := make([]device, len(runs))
 	for i, r := range runs {
-		out[i] = device{ID: i, Name: view.Clean(view.DeviceName(r), textLimit), Memory: max(0, r.Device.Memory)}
+		out[i] = device{ID: i, Name: view.Cut(view.DeviceName(r), textLimit), Memory: max(0, r.Device.Memory)}
 		if r.Device.Kind != "cuda" {
 			continue
 		}

@@ -92,7 +92,7 @@ func (l *layout) writeStage(e *encoder, p *piece, pid int, cuda bool) {
 }
 
 func stageName(p *piece) string {
-	if s := view.Clean(p.Stage, textLimit); s != "" {
+	if s := view.Cut(p.Stage, textLimit); s != "" {
 		return s
 	}
 	return "unnamed stage"
@@ -131,7 +131,7 @@ func streamName(lane string, row int, cuda bool) string {
 // stageEvent is a stage's time on its stream: its kernels together, or its copies.
 func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 	ev := &event{ph: 'X', name: stageName(p), cat: catKernel, pid: devicePid(run), tid: p.tid, start: p.start, dur: p.end - p.start,
-		args: []arg{{"device", run}, {"stream", p.tid}, {"stage", view.Clean(p.Stage, textLimit)}, {"step", p.Step}}}
+		args: []arg{{"device", run}, {"stream", p.tid}, {"stage", view.Cut(p.Stage, textLimit)}, {"step", p.Step}}}
 	if p.corr != 0 {
 		ev.args = append(ev.args, arg{"correlation", p.corr}, arg{"External id", p.corr})
 	}
@@ -193,8 +193,8 @@ func (l *layout) writeMarked(e *encoder, run int, cuda bool) (left int) {
 			e.thread(devicePid(run), tid, streamName(lane, i, cuda)+": kernels, marked pass")
 			for _, p := range row {
 				p.tid = tid
-				e.event(&event{ph: 'X', name: view.Clean(p.Kernel, textLimit), cat: catMarked, pid: devicePid(run), tid: tid, start: p.start, dur: p.end - p.start,
-					args: []arg{{"device", run}, {"stage", view.Clean(p.Stage, textLimit)}, {"pass", "marked"}}})
+				e.event(&event{ph: 'X', name: view.Cut(p.Kernel, textLimit), cat: catMarked, pid: devicePid(run), tid: tid, start: p.start, dur: p.end - p.start,
+					args: []arg{{"device", run}, {"stage", view.Cut(p.Stage, textLimit)}, {"pass", "marked"}}})
 			}
 			tid++
 		}
@@ -241,9 +241,9 @@ func writeTelemetry(e *encoder, r *gpuprof.Run, run int, base int64) int64 {
 	end := base
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {
 		t := r.Telemetry[name]
-		title := view.Clean(name, 60)
+		title := view.Cut(name, 60)
 		if t.Unit != "" && t.Unit != "1" {
-			title += " (" + view.Clean(t.Unit, 24) + ")"
+			title += " (" + view.Cut(t.Unit, 24) + ")"
 		}
 		type point struct {
 			at    int64

@@ -69,7 +69,7 @@ func samples(r *gpuprof.Run, base int64) []sample {
 		}
 		if i < len(r.Flags) {
 			for _, f := range r.Flags[i] {
-				s.flags = append(s.flags, view.Clean(f, 60))
+				s.flags = append(s.flags, view.Cut(f, 60))
 			}
 		}
 		out = append(out, s)

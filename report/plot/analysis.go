@@ -34,7 +34,7 @@ func TraceComparison(c *trace.Comparison, want string) (*Figure, error) {
 // analysisFigure names the traces and the devices; a trace has no date.
 func analysisFigure(what string, a *trace.Analysis) *Figure {
 	f := &Figure{title: traceName(a) + ": " + what, tool: a.Tool.Version}
-	f.subtitle = deviceNames(a) + " · steps by " + view.Clean(a.StepSource, 40)
+	f.subtitle = deviceNames(a) + " · steps by " + view.Cut(a.StepSource, 40)
 	return f
 }
 
@@ -43,15 +43,15 @@ func traceName(a *trace.Analysis) string {
 	case 0:
 		return "a trace"
 	case 1:
-		return view.Clean(filepath.Base(a.Inputs[0].Path), 60)
+		return view.Cut(filepath.Base(a.Inputs[0].Path), 60)
 	}
-	return view.Clean(filepath.Base(a.Inputs[0].Path), 60) + " and " + view.Plural(len(a.Inputs)-1, "more trace")
+	return view.Cut(filepath.Base(a.Inputs[0].Path), 60) + " and " + view.Plural(len(a.Inputs)-1, "more trace")
 }
 
 func deviceNames(a *trace.Analysis) string {
 	var names []string
 	for _, d := range a.Devices {
-		if n := view.Clean(d.Name, 40); n != "" && !slices.Contains(names, n) {
+		if n := view.Cut(d.Name, 40); n != "" && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -110,7 +110,7 @@ func classes(a *trace.Analysis) (*Figure, error) {
 	f.legend = []entry{{"the device works", palette[0]}, {"idle: it waits for the host", palette[3]}, {"idle: work is queued, or unknown why", grey}}
 	f.plots = []*gplot.Plot{p}
 	if len(a.Findings) > 0 && a.Findings[0].ClaimNS > 0 {
-		f.remark("first finding: " + view.Clean(a.Findings[0].Title, 160))
+		f.remark("first finding: " + view.Cut(a.Findings[0].Title, 160))
 	}
 	return f, nil
 }
@@ -178,7 +178,7 @@ func steps(a *trace.Analysis) (*Figure, error) {
 		if i%every == 0 {
 			label := fmt.Sprint(i)
 			if _, n, ok := strings.Cut(s.Name, "#"); ok {
-				label = view.Clean(n, 8)
+				label = view.Cut(n, 8)
 			}
 			marks = append(marks, gplot.Tick{Value: float64(i), Label: label})
 		}

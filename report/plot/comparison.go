@@ -34,7 +34,7 @@ func comparisonFigure(what string, c *compare.Comparison) *Figure {
 	f := &Figure{title: verdict.Subject(&short) + ": " + what, tool: c.Tool.Version}
 	var parts []string
 	if fp := c.Fingerprints.New; fp != nil && fp.Env["device"] != "" {
-		parts = append(parts, view.Clean(fp.Env["device"], 48))
+		parts = append(parts, view.Cut(fp.Env["device"], 48))
 	}
 	last := 0.0
 	for _, t := range c.Order {
@@ -76,7 +76,7 @@ func waterfall(c *compare.Comparison) (*Figure, error) {
 	f.legend = []entry{{"slower", slowerTone}, {"faster", fasterTone}, {"the whole step", totalTone}}
 	f.plots = []*gplot.Plot{waterfallOf(bars, "change of the step's time ("+name+"), each stage from where the one above ends", unit)}
 	if why := c.Causes[0].ExplainedBy; why != "" { // more useful than how it was compared
-		f.note = "explained by: " + view.Clean(why, 120)
+		f.note = "explained by: " + view.Cut(why, 120)
 	}
 	f.remark(verdict.AttributionNote)
 	return f, nil
@@ -216,12 +216,12 @@ func sides(c *compare.Comparison) (*Figure, error) {
 		sh.texts = append(sh.texts, label{x: far, y: 0.06, dx: 4, right: true, color: faint, text: "slowest " + verdict.Figure(hi*unit, m.Unit, false)})
 		hi = far
 	}
-	p := newPlot(view.Clean(m.Name, 40)+" ("+view.Clean(name, 20)+")", "samples at or below")
+	p := newPlot(view.Cut(m.Name, 40)+" ("+view.Cut(name, 20)+")", "samples at or below")
 	pad := max((hi-lo)*0.03, math.Abs(hi)*1e-3, 1e-12)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = lo-pad, hi+pad, 0, 1
 	p.Y.Tick.Marker = shareTicks()
 	p.Add(grid{}, sh)
-	f.legend = []entry{{"old: " + view.Clean(side(c, c.Old), 40) + ", a line a process", fasterTone}, {"new (dashed): " + view.Clean(side(c, c.New), 40), slowerTone}}
+	f.legend = []entry{{"old: " + view.Cut(side(c, c.Old), 40) + ", a line a process", fasterTone}, {"new (dashed): " + view.Cut(side(c, c.New), 40), slowerTone}}
 	f.plots = []*gplot.Plot{p}
 	return f, nil
 }

@@ -126,10 +126,10 @@ func hits(box vg.Rectangle, taken []vg.Rectangle, own int) bool {
 func scaling(runs []*gpuprof.Run) (*Figure, error) {
 	if len(runs) < 2 {
 		f := newFigure("scaling", runs)
-		return f.without("there is one run and nothing to compare it with, so sweep a knob first: gpuprof run " + view.Clean(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json"), nil
+		return f.without("there is one run and nothing to compare it with, so sweep a knob first: gpuprof run " + view.Cut(runs[0].Workload, 40) + " --set KNOB=A,B,C -o sweep.json"), nil
 	}
 	knob, numeric, curves, ok := view.Scaling(runs)
-	f := newFigure("scaling over "+view.Clean(knob, 30), runs)
+	f := newFigure("scaling over "+view.Cut(knob, 30), runs)
 	head, where := view.SweepHead(runs)
 	if strings.HasPrefix(head, "several") {
 		f.title = head
@@ -194,7 +194,7 @@ func curvePlot(knob, title string, numeric bool, curves []view.Curve, get figure
 	if len(xs) == 0 {
 		return nil
 	}
-	p := newPlot(view.Clean(knob, 30), title)
+	p := newPlot(view.Cut(knob, 30), title)
 	fx, fy := axis(&p.X, xs, numeric && view.Spaced(xs)), axis(&p.Y, ys, view.Spaced(ys))
 	if !view.Spaced(ys) {
 		p.Y.Min = 0 // a linear axis starts at nothing
@@ -220,7 +220,7 @@ func addCurves(p *gplot.Plot, numeric bool, curves []view.Curve, get figure, fx,
 				sh.segment(x, fy(lo), x, fy(hi), ink, 1.2)
 			}
 			if !seen[x] {
-				seen[x], marks = true, append(marks, gplot.Tick{Value: x, Label: view.Clean(pt.Value, 14)})
+				seen[x], marks = true, append(marks, gplot.Tick{Value: x, Label: view.Cut(pt.Value, 14)})
 			}
 		}
 		all = append(all, l)

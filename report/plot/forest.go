@@ -53,7 +53,7 @@ func forest(rows []forestRow, title string, guides ...float64) *gplot.Plot {
 	marks := &forestMarks{rows: rows, lo: p.X.Min, hi: p.X.Max}
 	var labels []string
 	for i, r := range rows {
-		labels = append(labels, view.Clean(r.name, 44))
+		labels = append(labels, view.Cut(r.name, 44))
 		y := -float64(i)
 		if r.ranged() {
 			sh.segment(clamp(math.Log10(r.lo), p.X.Min, p.X.Max), y, clamp(math.Log10(r.hi), p.X.Min, p.X.Max), y, r.tone, 2)
@@ -111,7 +111,7 @@ func (m *forestMarks) Plot(c draw.Canvas, p *gplot.Plot) {
 	for i, r := range m.rows {
 		y := ty(-float64(i))
 		at := tx(m.hi) + 12
-		c.FillText(sty, vg.Point{X: at, Y: y + 1.5}, clip(sty, view.Clean(r.text, 200), c.Max.X-at))
+		c.FillText(sty, vg.Point{X: at, Y: y + 1.5}, clip(sty, view.Cut(r.text, 200), c.Max.X-at))
 		if !r.drawn() {
 			continue
 		}
@@ -168,7 +168,7 @@ func waterfallOf(bars []bar, title string, unit float64) *gplot.Plot {
 	var labels []string
 	at, lo, hi := 0.0, 0.0, 0.0
 	for i, b := range bars {
-		labels = append(labels, view.Clean(b.name, 34))
+		labels = append(labels, view.Cut(b.name, 34))
 		y := -float64(i)
 		from, to, fill := at, at+b.change, slowerTone
 		switch {
@@ -184,7 +184,7 @@ func waterfallOf(bars []bar, title string, unit float64) *gplot.Plot {
 			sh.segment(to/unit, y+0.32, to/unit, y-1.32, grey, 0.8)
 		}
 		end := max(from, to)
-		sh.texts = append(sh.texts, label{x: end / unit, y: y, dx: 6, text: view.Clean(b.text, 200), color: ink})
+		sh.texts = append(sh.texts, label{x: end / unit, y: y, dx: 6, text: view.Cut(b.text, 200), color: ink})
 		lo, hi = min(lo, from, to), max(hi, end)
 	}
 	span := max(hi-lo, 1e-15)

@@ -43,7 +43,7 @@ func stages(runs []*gpuprof.Run) (*Figure, error) {
 	var labels []string
 	colors := []entry{{"device: between the stage's events", palette[0]}, {"host: the caller's time", palette[1]}, {"exposed: its own part of the period, with its share", palette[2]}}
 	for i, s := range all {
-		labels = append(labels, view.Clean(s.Name, 22))
+		labels = append(labels, view.Cut(s.Name, 22))
 		for j, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 			stageBar(sh, s, v, float64(-i)+0.27*float64(1-j), j, unit, named(s, j, len(all), longest))
 		}
@@ -159,7 +159,7 @@ func strips(spreads []view.Spread, lo, hi float64) *gplot.Plot {
 	sh := &shapes{}
 	var labels []string
 	for i, s := range spreads {
-		text := view.Clean(s.Name, 20)
+		text := view.Cut(s.Name, 20)
 		if s.Source != "period" {
 			text += " " + s.Source
 		}
@@ -208,7 +208,7 @@ func timeline(runs []*gpuprof.Run) (*Figure, error) {
 	sh, tones, labels := &shapes{}, view.Tones(r), []string{}
 	used := map[string]bool{}
 	for i, l := range lanes {
-		labels = append(labels, view.Clean(l.Name, 20))
+		labels = append(labels, view.Cut(l.Name, 20))
 		for _, s := range l.Spans {
 			t, ok := tones[s.Stage]
 			if !ok {
@@ -241,7 +241,7 @@ func legendOf(r *gpuprof.Run, used map[string]bool) []entry {
 	rest := false
 	for name, t := range view.Tones(r) {
 		if used[name] && t < view.MaxTones {
-			byTone[t] = entry{view.Clean(name, 24), tone(t)}
+			byTone[t] = entry{view.Cut(name, 24), tone(t)}
 		}
 		rest = rest || used[name] && t == view.MaxTones
 	}

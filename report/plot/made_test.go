@@ -15,7 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/plot"
 )
 
-var evil = strings.Repeat("</svg><script>alert(1)</script>\x00\u202e\xff", 300) // 10 kB
+var evil = gpuprof.CleanText(strings.Repeat("</svg><script>alert(1)</script>\x00\u202e\xff", 300)) // 10 kB
 
 // watched gives a made-up run the telemetry of a made-up GPU, which throttles
 // and has one reading missing.

@@ -62,7 +62,7 @@ func pick[D any](what string, kinds []kind[D], doc D, want string) (*Figure, err
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s; %s", want, what, owners(want), instead(kinds, doc, what))
 		}
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", view.Clean(want, 40), strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", view.Cut(want, 40), strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
 }
 
 // first is the first picture with something in it; a document that has

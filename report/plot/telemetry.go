@@ -79,7 +79,7 @@ func telemetry(runs []*gpuprof.Run) (*Figure, error) {
 		f.legend = append(f.legend, entry{"throttled", throttleTone})
 	}
 	if len(flagged) > 0 {
-		f.legend = append(f.legend, entry{"flagged sample: " + view.Clean(strings.Join(flagCodes(r), ", "), 60), palette[3]})
+		f.legend = append(f.legend, entry{"flagged sample: " + view.Cut(strings.Join(flagCodes(r), ", "), 60), palette[3]})
 	}
 	if left > 0 {
 		f.remark(view.Plural(left, "more quantity"))
@@ -105,8 +105,8 @@ func panelsOf(r *gpuprof.Run) (out []panel, left int) {
 	order := knownTracks()
 	for _, name := range slices.Sorted(maps.Keys(r.Telemetry)) {
 		if !slices.ContainsFunc(order, func(k known) bool { return k.name == name }) && !strings.Contains(name, "throttled") {
-			unit := view.Clean(r.Telemetry[name].Unit, 12)
-			title := view.Clean(name, 40)
+			unit := view.Cut(r.Telemetry[name].Unit, 12)
+			title := view.Cut(name, 40)
 			if unit != "1" && unit != "" {
 				title += " (" + unit + ")"
 			}

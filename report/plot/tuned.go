@@ -29,7 +29,7 @@ func Tuning(r *tune.Result, want string) (*Figure, error) {
 }
 
 func tuneFigure(what string, r *tune.Result) *Figure {
-	subject := strings.TrimSpace("tuning of " + view.Clean(r.Workload, 40) + " " + view.Clean(r.Preset, 24))
+	subject := strings.TrimSpace("tuning of " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))
 	if len(r.Claims) > 0 {
 		subject = "claims of tuning guides"
 	}
@@ -39,7 +39,7 @@ func tuneFigure(what string, r *tune.Result) *Figure {
 		parts = append(parts, date(r.Started))
 	}
 	if r.Status != gpuprof.Complete {
-		parts = append(parts, strings.ToUpper(view.Clean(string(r.Status), 20))+": "+view.Clean(r.Reason, 100))
+		parts = append(parts, strings.ToUpper(view.Cut(string(r.Status), 20))+": "+view.Cut(r.Reason, 100))
 	}
 	f.subtitle = strings.Join(parts, " · ")
 	return f
@@ -50,9 +50,9 @@ func deviceText(r *tune.Result) string {
 	case r.DeviceDoc == "" && r.Device == "":
 		return "unknown device"
 	case r.DeviceDoc == "" || r.DeviceDoc == r.Device:
-		return view.Clean(r.Device, 24)
+		return view.Cut(r.Device, 24)
 	}
-	return view.Clean(r.DeviceDoc, 48) + " [" + view.Clean(r.Device, 12) + "]"
+	return view.Cut(r.DeviceDoc, 48) + " [" + view.Cut(r.Device, 12) + "]"
 }
 
 // goalText is what the ratio is of, and which way is better.
@@ -80,7 +80,7 @@ func effects(r *tune.Result) (*Figure, error) {
 		case row.drawn():
 			row.text = ratioText(row) + ", " + row.text
 		case e.Reason != "":
-			row.text += ": " + view.Clean(e.Reason, 120)
+			row.text += ": " + view.Cut(e.Reason, 120)
 		}
 		rows = append(rows, row)
 	}
@@ -98,9 +98,9 @@ func effects(r *tune.Result) (*Figure, error) {
 	})
 	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
 		rows = append([]forestRow{recommendedRow(rec)}, rows...)
-		f.remark("recommended: " + view.Clean(rec.Command, 160))
+		f.remark("recommended: " + view.Cut(rec.Command, 160))
 	} else if r.Conclusion.Text != "" {
-		f.remark(view.Clean(r.Conclusion.Text, 200))
+		f.remark(view.Cut(r.Conclusion.Text, 200))
 	}
 	if len(rows) > maxRows {
 		f.remark(fmt.Sprintf("the first %d of %d settings", maxRows, len(rows)))
@@ -156,7 +156,7 @@ func claims(r *tune.Result) (*Figure, error) {
 		case row.ranged() && row.hi < 1:
 			row.tone, row.mark = slowerTone, draw.BoxGlyph{}
 		}
-		row.text = ratioText(row) + ", guide: " + view.Clean(c.Figure, 24) + ", " + view.Clean(c.Verdict, 24)
+		row.text = ratioText(row) + ", guide: " + view.Cut(c.Figure, 24) + ", " + view.Cut(c.Verdict, 24)
 		rows = append(rows, row)
 	}
 	if !slices.ContainsFunc(rows, forestRow.drawn) {
@@ -181,7 +181,7 @@ func tuneCurves(r *tune.Result) (*Figure, error) {
 	what, _ := goalText(r)
 	over := "the values of a knob"
 	if len(r.Curves) == 1 {
-		over = view.Clean(r.Curves[0].Knob, 30)
+		over = view.Cut(r.Curves[0].Knob, 30)
 	}
 	f := tuneFigure(what+" over "+over, r)
 	for _, c := range r.Curves {
@@ -220,7 +220,7 @@ func tuneCurves(r *tune.Result) (*Figure, error) {
 func costUnit(c tune.Curve) (float64, string) {
 	per, ok := strings.CutPrefix(c.Unit, "s per ")
 	if !ok {
-		return 1, view.Clean(c.Unit, 24)
+		return 1, view.Cut(c.Unit, 24)
 	}
 	longest := 0.0
 	for _, p := range c.Points {
@@ -229,5 +229,5 @@ func costUnit(c tune.Curve) (float64, string) {
 		}
 	}
 	unit, name := view.Scale(longest)
-	return unit, name + " per " + view.Clean(per, 20)
+	return unit, name + " per " + view.Cut(per, 20)
 }

@@ -130,5 +130,5 @@ func ascii(s string) string {
 			return '?'
 		}
 		return c
-	}, view.Clean(s, 40))
+	}, view.Cut(s, 40))
 }

@@ -75,7 +75,7 @@ func Build(runs []*gpuprof.Run) (*profile.Profile, error) {
 		},
 		// There is no program; its place names the run where pprof shows one.
 		Mapping:  []*profile.Mapping{{ID: 1, File: strings.ReplaceAll(view.Subject(runs[0]), "/", " "), HasFunctions: true}},
-		Comments: []string{runfile.Marker + " " + view.Clean(runs[0].Tool.Version, 40)},
+		Comments: []string{runfile.Marker + " " + view.Cut(runs[0].Tool.Version, 40)},
 	}}
 	if !runs[0].Started.IsZero() {
 		b.p.TimeNanos = runs[0].Started.UnixNano()
@@ -112,7 +112,7 @@ type builder struct {
 // frame is the location of a name at one level; the same name at two levels
 // (a stage and its only kernel) is two functions.
 func (b *builder) frame(level, name string) *profile.Location {
-	name = view.Clean(name, nameLimit)
+	name = view.Cut(name, nameLimit)
 	if name == "" {
 		name = "unnamed " + level
 	}
@@ -133,7 +133,7 @@ func (b *builder) run(r *gpuprof.Run) {
 	step := b.frame("step", "step")
 	stageNames := map[string]bool{}
 	for _, s := range view.Stages(r) {
-		stageNames[view.Clean(s.Name, nameLimit)] = true
+		stageNames[view.Cut(s.Name, nameLimit)] = true
 	}
 	streams := streamsOf(r)
 	for p := range d.rows() {
@@ -150,7 +150,7 @@ func (b *builder) run(r *gpuprof.Run) {
 				for j := range own {
 					own[j] -= k.v[j]
 				}
-				if stageNames[view.Clean(k.name, nameLimit)] { // pprof adds up what has one name
+				if stageNames[view.Cut(k.name, nameLimit)] { // pprof adds up what has one name
 					k.name += " (kernel)"
 				}
 				b.sample(append([]*profile.Location{b.frame("kernel", k.name)}, stack...), k.v, lab)
@@ -233,7 +233,7 @@ func (b *builder) defaultType() string {
 func streamsOf(r *gpuprof.Run) map[string][]string {
 	out := map[string][]string{}
 	for _, s := range r.ExampleStep {
-		if lane := view.Clean(s.Lane, 60); lane != "host" && !slices.Contains(out[s.Stage], lane) {
+		if lane := view.Cut(s.Lane, 60); lane != "host" && !slices.Contains(out[s.Stage], lane) {
 			out[s.Stage] = append(out[s.Stage], lane)
 		}
 	}
@@ -247,12 +247,12 @@ func streamsOf(r *gpuprof.Run) map[string][]string {
 func labels(r *gpuprof.Run, p int) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range r.Knobs {
-		out[view.Clean(k, 60)] = []string{view.Clean(v, 200)}
+		out[view.Cut(k, 60)] = []string{view.Cut(v, 200)}
 	}
 	// After the knobs: a knob cannot take these names over.
 	delete(out, "process")
 	for k, v := range map[string]string{"workload": r.Workload, "preset": r.Preset, "device": r.Device.Name, "mode": string(r.Mode)} {
-		out[k] = []string{view.Clean(v, 200)}
+		out[k] = []string{view.Cut(v, 200)}
 	}
 	if p >= 0 {
 		out["process"] = []string{strconv.Itoa(p + 1)}
@@ -263,12 +263,12 @@ func labels(r *gpuprof.Run, p int) map[string][]string {
 func fingerprint(r *gpuprof.Run) []string {
 	out := []string{
 		view.Title(r) + ", " + view.Headline(r),
-		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Clean(r.Device.CPU, 80), r.Device.CPUCores, view.Clean(r.Device.OS, 20), view.Clean(r.Device.Kernel, 60), view.Clean(r.Device.Go, 20)),
+		fmt.Sprintf("cpu %s, %d CPUs, %s %s, %s", view.Cut(r.Device.CPU, 80), r.Device.CPUCores, view.Cut(r.Device.OS, 20), view.Cut(r.Device.Kernel, 60), view.Cut(r.Device.Go, 20)),
 		"seed " + strconv.FormatUint(r.Seed, 10) + "; knobs " + view.SettingText(r, slices.Sorted(maps.Keys(r.Knobs))),
 	}
 	var facts []string
 	for _, k := range slices.Sorted(maps.Keys(r.Device.DeviceInfo)) {
-		facts = append(facts, view.Clean(k, 40)+": "+view.Clean(r.Device.DeviceInfo[k], 200))
+		facts = append(facts, view.Cut(k, 40)+": "+view.Cut(r.Device.DeviceInfo[k], 200))
 	}
 	if len(facts) > 0 {
 		out = append(out, "device "+strings.Join(facts, "; "))

@@ -23,12 +23,12 @@ func WriteTrace(w io.Writer, xs []*trace.Index, tool string) error {
 			{Type: "device_time", Unit: "nanoseconds"}, {Type: "host_time", Unit: "nanoseconds"}, {Type: "launches", Unit: "count"},
 		},
 		DefaultSampleType: "device_time",
-		Comments:          []string{runfile.Marker + " " + view.Clean(tool, 40)},
+		Comments:          []string{runfile.Marker + " " + view.Cut(tool, 40)},
 	}
 	b := &traceBuilder{p: p, functions: map[string]*profile.Function{}, locations: map[*profile.Function]*profile.Location{}}
 	for _, x := range xs {
 		b.add(x, len(xs) > 1)
-		p.Comments = append(p.Comments, "trace "+view.Clean(x.T.Path, 200))
+		p.Comments = append(p.Comments, "trace "+view.Cut(x.T.Path, 200))
 	}
 	if !b.onDevice {
 		p.DefaultSampleType = "host_time"
@@ -168,7 +168,7 @@ func (b *traceBuilder) sample(x *trace.Index, nodes []node, k int32, v stackValu
 
 // frame is a function of a name; a Python frame "file.py(12): f" keeps its file and line.
 func (b *traceBuilder) frame(name string) *profile.Location {
-	name = view.Clean(name, 300)
+	name = view.Cut(name, 300)
 	f := b.functions[name]
 	if f == nil {
 		f = &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: name, SystemName: name}

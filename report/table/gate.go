@@ -245,7 +245,7 @@ func (p *printer) budgets(c *compare.Comparison) {
 			if !b.Over || j == 3 {
 				break
 			}
-			p.wrap("        at ", view.Clean(where, 0))
+			p.wrap("        at ", where)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func (p *printer) list(label, noun string, texts []string, color string) {
 			p.wrap("", view.Plural(len(texts)-i, noun)+" more in --format json")
 			break
 		}
-		for j, l := range fold(view.Clean(t, 0), p.o.width()-twwidth.Width(head)) {
+		for j, l := range fold(t, p.o.width()-twwidth.Width(head)) {
 			if j == 0 {
 				p.line(p.paint(color, head) + l)
 				continue
@@ -342,6 +342,6 @@ func (p *printer) next(c *compare.Comparison) {
 			p.blank()
 			p.line("what next")
 		}
-		p.wrap(fmt.Sprintf("  %d. ", i+1), view.Clean(n, 0))
+		p.wrap(fmt.Sprintf("  %d. ", i+1), n)
 	}
 }

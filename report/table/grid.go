@@ -69,7 +69,7 @@ func shareColumns(runs []*gpuprof.Run) []column {
 	}
 	var shares []column
 	for i, s := range stages { // the smallest goes first
-		shares = append(shares, column{title: view.Clean(s, 16), drop: 100 + i})
+		shares = append(shares, column{title: view.Cut(s, 16), drop: 100 + i})
 	}
 	names, points := view.Points(runs)
 	return besideSettings(names, points, shares, rows, false)
@@ -80,12 +80,12 @@ func shareColumns(runs []*gpuprof.Run) []column {
 func besideSettings(names []string, points []view.Point, figures []column, rows [][]string, named bool) []column {
 	var cols []column
 	for i, n := range names {
-		cols = append(cols, column{title: view.Clean(n, 16), setting: named, drop: i})
+		cols = append(cols, column{title: view.Cut(n, 16), setting: named, drop: i})
 	}
 	cols = append(cols, figures...)
 	for i, p := range points {
 		for j, cell := range slices.Concat(p.Setting, rows[i]) {
-			cols[j].cells = append(cols[j].cells, view.Clean(cell, 28))
+			cols[j].cells = append(cols[j].cells, view.Cut(cell, 28))
 		}
 	}
 	return cols

@@ -37,7 +37,7 @@ func stageColumns(r *gpuprof.Run, wide bool) []column {
 		if wide {
 			within = view.SeriesInterval(s.Device)
 		}
-		row := []string{view.LeftToRight(short(view.Clean(s.Name, 24), 24)), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), within,
+		row := []string{view.LeftToRight(short(view.Cut(s.Name, 24), 24)), view.Cell(s.Exposed), view.ShareCell(s), view.Cell(s.Device), within,
 			view.Cell(s.Host), view.Rate(s.BytesPerS), view.Rate(s.FlopsPerS), view.FloorText(s), view.Spark(s.Typical(), bins), view.Range(s.Typical())}
 		for i := range cols {
 			cols[i].cells = append(cols[i].cells, row[i])

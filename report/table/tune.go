@@ -27,7 +27,7 @@ func Tune(w io.Writer, r *tune.Result, o Options) error {
 	p.wrap("", fmt.Sprintf("tune %s %s on %s (%s) · goal %s · %s of %s spent · %s", r.Workload, r.Preset, r.Device, r.DeviceDoc, r.Goal,
 		view.Seconds(r.SpentS), view.Seconds(r.BudgetS), r.Status))
 	if r.Reason != "" {
-		p.wrap("", p.paint(yellow, string(r.Status)+": "+view.Clean(r.Reason, 200)))
+		p.wrap("", p.paint(yellow, string(r.Status)+": "+view.Cut(r.Reason, 200)))
 	}
 	p.blank()
 	p.recommended(r)
@@ -54,15 +54,15 @@ func (p *printer) recommended(r *tune.Result) {
 	case rec == nil:
 		head, command = "conclusion   ", "the default  "
 	}
-	p.wrap(head, view.Clean(c.Text, 0))
+	p.wrap(head, c.Text)
 	if c.Command != "" {
-		p.wrap(command, view.Clean(c.Command, 0))
+		p.wrap(command, c.Command)
 	}
 	if r.Default != nil && r.Default.Median > 0 {
 		p.wrap("default      ", view.Cost(r.Default.Median, r.Unit)+" ("+view.PointInterval(r.Default.CI95, r.Unit)+")")
 	}
 	for _, t := range r.PeerLines() {
-		p.wrap("beside it    ", view.Clean(t, 300))
+		p.wrap("beside it    ", view.Cut(t, 300))
 	}
 	if rec == nil {
 		return
@@ -84,7 +84,7 @@ func (p *printer) recommended(r *tune.Result) {
 		p.wrap("memory       ", fmt.Sprintf("x%.2f of the default's peak", rec.MemoryRatio))
 	}
 	if t := rec.OneTimeText(); t != "" {
-		p.wrap("paid once    ", view.Clean(t, 300))
+		p.wrap("paid once    ", view.Cut(t, 300))
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *printer) effects(r *tune.Result) error {
 	var notes []string
 	for _, f := range r.Effects {
 		for i, cell := range EffectCells(f) {
-			cols[i].cells = append(cols[i].cells, view.Clean(cell, 24))
+			cols[i].cells = append(cols[i].cells, view.Cut(cell, 24))
 		}
 		color := plain
 		switch {
@@ -172,7 +172,7 @@ func (p *printer) tuneFailed(r *tune.Result) {
 	p.blank()
 	p.wrap("", "not usable here")
 	for _, f := range r.Failed {
-		p.wrap("  "+FailedKnobs(f)+": ", view.Clean(f.Error, 300))
+		p.wrap("  "+FailedKnobs(f)+": ", view.Cut(f.Error, 300))
 	}
 }
 
@@ -182,20 +182,20 @@ func FailedKnobs(f tune.Failure) string {
 	for k, v := range f.Knobs {
 		m[k] = v
 	}
-	return view.Clean(view.Pairs(m), 60)
+	return view.Cut(view.Pairs(m), 60)
 }
 
 // claims prints the table of guides' rules: measured ones first, in order.
 func (p *printer) claims(r *tune.Result) error {
 	p.wrap("", fmt.Sprintf("claims of tuning guides, measured on %s (%s); a speedup of x2 is twice as fast", r.Device, r.DeviceDoc))
 	if r.Reason != "" {
-		p.wrap("", p.paint(yellow, string(r.Status)+": "+view.Clean(r.Reason, 200)))
+		p.wrap("", p.paint(yellow, string(r.Status)+": "+view.Cut(r.Reason, 200)))
 	}
 	p.blank()
 	cols := []column{{title: "id", left: true}, {title: "guide's figure", left: true, drop: 1}, {title: "measured"}, {title: "95 %"}, {title: "verdict", left: true}}
 	for _, c := range r.Claims {
 		for i, cell := range ClaimCells(c) {
-			cols[i].cells = append(cols[i].cells, view.Clean(cell, 34))
+			cols[i].cells = append(cols[i].cells, view.Cut(cell, 34))
 		}
 	}
 	if err := p.grid(cols, nil); err != nil {
@@ -209,7 +209,7 @@ func (p *printer) claims(r *tune.Result) error {
 		p.wrap(c.ID+"  ", c.Claim+" ("+c.Guide+")")
 		for _, t := range append([]string{c.AB, c.Reason}, c.Details...) {
 			if t != "" {
-				p.wrap("    ", view.Clean(t, 400))
+				p.wrap("    ", view.Cut(t, 400))
 			}
 		}
 	}

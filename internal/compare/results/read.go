@@ -59,6 +59,7 @@ func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*comp
 		if err := finite(r); err != nil {
 			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; measure it again", name, c.format, err)
 		}
+		clean(r)
 	}
 	return out, c.format, nil
 }
@@ -85,6 +86,20 @@ func (c *content) results(name string) ([]*compare.Result, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// clean makes every text of a result fit to be shown, whatever format it came from.
+// Metrics whose names become equal get a prime.
+func clean(r *compare.Result) {
+	gpuprof.CleanStrings(r)
+	seen := map[string]bool{}
+	for i := range r.Metrics {
+		name := &r.Metrics[i].Name
+		for seen[*name] {
+			*name += "'"
+		}
+		seen[*name] = true
+	}
 }
 
 // finite names the first figure that is no number, whatever format it came from:

@@ -227,7 +227,9 @@ func TestBrokenText(t *testing.T) {
 	event := func(name string) string {
 		return `{"ph": "X", "cat": "cpu_op", "name": "` + name + `", "pid": 1, "tid": 1, "ts": 50, "dur": 2, "args": {"External id": 7}}`
 	}
-	kept := func(name string) string { return fmt.Sprintf("operator %q 50000+2000 on 1/1 corr 7\n", name) }
+	kept := func(name string) string {
+		return fmt.Sprintf("operator %q 50000+2000 on 1/1 corr 7\n", gpuprof.CleanText(name))
+	}
 	for _, c := range []struct{ name, event, want, warnings string }{
 		{"escapes", event(`a\"b\\c\/d\n\u0041\u00e9\ud83d\ude00`), kept("a\"b\\c/d\nA\u00e9\U0001F600"), ""},
 		{"half a surrogate pair", event(`x\ud83dy\udc00z`), kept("x\uFFFDy\uFFFDz"), ""},

@@ -80,7 +80,7 @@ func worse(m *compare.MetricResult) float64 {
 // RowOf is one metric, ready to print.
 func RowOf(m *compare.MetricResult) Row {
 	r := Row{
-		Name: view.Clean(m.Name, 0), Verdict: m.Verdict, Reason: view.Clean(m.Reason, 0), Of: m,
+		Name: m.Name, Verdict: m.Verdict, Reason: m.Reason, Of: m,
 		Old: Figure(float64(m.Old), m.Unit, m.Exact), New: Figure(float64(m.New), m.Unit, m.Exact),
 		Ratio: view.None, Interval: view.None, P: view.None, MDE: view.None,
 	}
@@ -129,7 +129,7 @@ func Figure(v float64, unit string, exact bool) string {
 	if !view.Finite(v) {
 		return view.None
 	}
-	unit = view.Clean(unit, 24)
+	unit = view.Cut(unit, 24)
 	switch {
 	case unit == "s":
 		return view.Seconds(v)
@@ -235,11 +235,11 @@ func Headline(c *compare.Comparison) string {
 
 // Subject is what was compared: "e3nn small, old.json against new.json".
 func Subject(c *compare.Comparison) string {
-	sides := view.Clean(c.New, 60)
+	sides := view.Cut(c.New, 60)
 	if c.Old != "" {
-		sides = view.Clean(c.Old, 60) + " against " + sides
+		sides = view.Cut(c.Old, 60) + " against " + sides
 	}
-	if what := strings.TrimSpace(view.Clean(c.Workload, 40) + " " + view.Clean(c.Preset, 24)); what != "" {
+	if what := strings.TrimSpace(view.Cut(c.Workload, 40) + " " + view.Cut(c.Preset, 24)); what != "" {
 		return what + ", " + sides
 	}
 	return sides
@@ -285,12 +285,12 @@ func (r Row) Sentence() string {
 
 // BudgetText says of one budget whether it held, and where it broke.
 func BudgetText(b *compare.BudgetResult) string {
-	s := view.Clean(b.Name, 80) + ": " + Figure(float64(b.Value), b.Unit, true) + " of at most " + Figure(b.Max, b.Unit, true)
+	s := view.Cut(b.Name, 80) + ": " + Figure(float64(b.Value), b.Unit, true) + " of at most " + Figure(b.Max, b.Unit, true)
 	switch {
 	case b.Verdict == compare.Inconclusive:
-		s = view.Clean(b.Name, 80) + ": not known"
+		s = view.Cut(b.Name, 80) + ": not known"
 		if b.Reason != "" {
-			s += "; " + view.Clean(b.Reason, 0)
+			s += "; " + b.Reason
 		}
 	case b.Over: // the reason says in words what the figures do
 		s += ", over budget"
@@ -305,7 +305,7 @@ const AttributionNote = "Stages and step are means over the middle half of the s
 
 // CauseText says how much of the step's change one stage made.
 func CauseText(cause compare.Cause) string {
-	s := view.Clean(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
+	s := view.Cut(cause.Stage, 60) + ": " + signedPercent(cause.ShareOfChange) + " of the change"
 	if v := float64(cause.Change); view.Finite(v) && v != 0 {
 		sign := "+"
 		if v < 0 {
@@ -314,7 +314,7 @@ func CauseText(cause compare.Cause) string {
 		s += " (" + sign + view.Seconds(math.Abs(v)) + ")"
 	}
 	if cause.ExplainedBy != "" {
-		s += ", explained by " + view.Clean(cause.ExplainedBy, 0)
+		s += ", explained by " + cause.ExplainedBy
 	}
 	return s
 }
@@ -332,9 +332,9 @@ func DifferenceText(d compare.Difference) string {
 		if s == "" {
 			return "unknown"
 		}
-		return view.Clean(s, 120)
+		return view.Cut(s, 120)
 	}
-	s := view.Clean(d.Field, 60) + ": " + known(d.Old) + " -> " + known(d.New)
+	s := view.Cut(d.Field, 60) + ": " + known(d.Old) + " -> " + known(d.New)
 	switch {
 	case d.Hard && d.Allowed:
 		s += " (allowed)"
@@ -359,17 +359,17 @@ const MaxSuggestions = 5
 func Suggestions(c *compare.Comparison) []Suggestion {
 	var out []Suggestion
 	for _, f := range c.Findings[:min(len(c.Findings), MaxSuggestions)] {
-		s := Suggestion{Command: view.Clean(f.Command, 2000), PyTorch: view.Clean(f.PyTorch, 300)}
+		s := Suggestion{Command: view.Cut(f.Command, 2000), PyTorch: view.Cut(f.PyTorch, 300)}
 		why, _ := f.Evidence["explained_by"].(string)
-		if s.Why = view.Clean(why, 0); s.Why == "" {
-			s.Why = view.Clean(f.Rule+" in "+f.Stage, 80)
+		if s.Why = why; s.Why == "" {
+			s.Why = view.Cut(f.Rule+" in "+f.Stage, 80)
 		}
 		claims := view.Finite(f.ClaimS) && f.ClaimS > 0
 		switch {
 		case f.Knob != "" && claims:
-			s.Change = fmt.Sprintf("set %s from %s to %s: up to %s a step", view.Clean(f.Knob, 40), view.Clean(f.From, 40), view.Clean(f.To, 40), view.Seconds(f.ClaimS))
+			s.Change = fmt.Sprintf("set %s from %s to %s: up to %s a step", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40), view.Seconds(f.ClaimS))
 		case f.Knob != "":
-			s.Change = fmt.Sprintf("%s went from %s to %s", view.Clean(f.Knob, 40), view.Clean(f.From, 40), view.Clean(f.To, 40))
+			s.Change = fmt.Sprintf("%s went from %s to %s", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40))
 		case claims:
 			s.Change = "up to " + view.Seconds(f.ClaimS) + " a step"
 		}

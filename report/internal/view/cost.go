@@ -11,7 +11,7 @@ import (
 func Cost(v float64, unit string) string {
 	base, work, per := strings.Cut(unit, " per ")
 	if per {
-		work = " per " + Clean(work, 24)
+		work = " per " + Cut(work, 24)
 	}
 	switch base {
 	case "B":
@@ -21,7 +21,7 @@ func Cost(v float64, unit string) string {
 	case "J":
 		return Joules(v) + work
 	}
-	return SI(v, Clean(base, 24)) + work
+	return SI(v, Cut(base, 24)) + work
 }
 
 // PointInterval prints the interval of a figure that tune states, in the unit

@@ -56,7 +56,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 	slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return compare(a.StartS, b.StartS) })
 	index := map[string]int{}
 	for _, s := range spans {
-		name := Clean(s.Lane, 20)
+		name := Cut(s.Lane, 20)
 		if s.Kernel != "" {
 			name += " kernels"
 		}
@@ -69,7 +69,7 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 			label = s.Kernel
 		}
 		l := &lanes[index[name]]
-		l.Spans = append(l.Spans, Span{Clean(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0, 1})
+		l.Spans = append(l.Spans, Span{Cut(label, 60), s.Stage, max(s.StartS, from), min(s.StartS+s.DurS, to), s.Step != 0, 1})
 	}
 	for i := range lanes {
 		lanes[i].Spans = joined(lanes[i].Spans, (to-from)/1000)
@@ -161,7 +161,7 @@ func Roofline(r *gpuprof.Run) Roof {
 	}
 	for _, s := range Stages(r) {
 		if s.Intensity > 0 && s.FlopsPerS > 0 && Finite(s.Intensity) && Finite(s.FlopsPerS) {
-			out.Points = append(out.Points, RoofPoint{Clean(s.Name, 24), s.Intensity, s.FlopsPerS})
+			out.Points = append(out.Points, RoofPoint{Cut(s.Name, 24), s.Intensity, s.FlopsPerS})
 		}
 	}
 	return out
@@ -241,7 +241,7 @@ func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok
 		if !slices.Contains(order, v) {
 			order = append(order, v)
 		}
-		p := CurvePoint{X: float64(slices.Index(order, v)), Value: Clean(v, 20)}
+		p := CurvePoint{X: float64(slices.Index(order, v)), Value: Cut(v, 20)}
 		if numeric {
 			p.X, _ = strconv.ParseFloat(v, 64)
 		}
@@ -295,5 +295,5 @@ func RateUnit(runs []*gpuprof.Run) string {
 		}
 		unit = r.Throughput.Unit
 	}
-	return Clean(unit, 24)
+	return Cut(unit, 24)
 }

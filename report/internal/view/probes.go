@@ -110,7 +110,7 @@ func ladder(r *gpuprof.Run) (Line, bool) {
 			continue
 		}
 		value, _ := overhead(&g.Ratio)
-		text := Clean(g.Probe, 24) + ": " + value
+		text := Cut(g.Probe, 24) + ": " + value
 		if g.Apart {
 			apart = true
 			text += ", kept apart"
@@ -135,7 +135,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 	case e == nil:
 		why := "the pass was not valid"
 		if pass.Reason != "" {
-			why = Clean(pass.Reason, 200)
+			why = Cut(pass.Reason, 200)
 		}
 		return Line{"energy", "unknown", why}, true
 	case pass == nil:
@@ -171,7 +171,7 @@ func shortKernels(r *gpuprof.Run) (Line, bool) {
 	var names []string
 	for _, s := range r.Stages {
 		if s.Method == gpuprof.MethodSlope && Usable(s.Device) != nil {
-			names = append(names, Clean(s.Name, 32)+" "+Median(s.Device))
+			names = append(names, Cut(s.Name, 32)+" "+Median(s.Device))
 		}
 	}
 	if len(names) == 0 {

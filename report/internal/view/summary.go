@@ -46,7 +46,7 @@ func Summary(r *gpuprof.Run) []Line {
 		add("step", Median(s), note)
 	}
 	if t := r.Throughput; t != nil && Usable(t.Series) != nil {
-		add("throughput", RateText(t.Series, Clean(t.Unit, 24)), withKind(rateInterval(t.Series, Clean(t.Unit, 24)), t.Series))
+		add("throughput", RateText(t.Series, Cut(t.Unit, 24)), withKind(rateInterval(t.Series, Cut(t.Unit, 24)), t.Series))
 	}
 	whole := "the step"
 	if l, ok := probed(r); ok {
@@ -154,7 +154,7 @@ func CheckSummary(r *gpuprof.Run) string {
 	case worst == 0:
 		text += "; no error in any"
 	default:
-		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", Error(at.RelativeError), Clean(at.Stage, 32), sci(at.Tolerance))
+		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", Error(at.RelativeError), Cut(at.Stage, 32), sci(at.Tolerance))
 	}
 	return text
 }
@@ -180,9 +180,9 @@ func FailedChecks(r *gpuprof.Run) []string {
 	for _, c := range r.Failed() {
 		rows := ""
 		if c.Rows != "" {
-			rows = " (rows checked: " + Clean(c.Rows, 32) + ")"
+			rows = " (rows checked: " + Cut(c.Rows, 32) + ")"
 		}
-		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", Clean(c.Stage, 32), Error(c.RelativeError), sci(c.Tolerance), rows))
+		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", Cut(c.Stage, 32), Error(c.RelativeError), sci(c.Tolerance), rows))
 	}
 	return out
 }
@@ -212,17 +212,17 @@ type Finding struct{ Head, Evidence, Command, PyTorch string }
 func Findings(r *gpuprof.Run) []Finding {
 	var out []Finding
 	for _, f := range r.Findings[:min(len(r.Findings), MaxFindings)] {
-		head := Clean(f.Rule, 40)
+		head := Cut(f.Rule, 40)
 		if f.Stage != "" {
-			head += " in " + Clean(f.Stage, 32)
+			head += " in " + Cut(f.Stage, 32)
 		}
 		if f.Knob != "" {
-			head += fmt.Sprintf(": set %s from %s to %s", Clean(f.Knob, 24), Clean(f.From, 24), Clean(f.To, 24))
+			head += fmt.Sprintf(": set %s from %s to %s", Cut(f.Knob, 24), Cut(f.From, 24), Cut(f.To, 24))
 		}
 		if Finite(f.ClaimS) && f.ClaimS > 0 {
 			head += ", saves up to " + Seconds(f.ClaimS) + " a step"
 		}
-		out = append(out, Finding{head, Pairs(f.Evidence), Clean(f.Command, 300), Clean(f.PyTorch, 300)})
+		out = append(out, Finding{head, Pairs(f.Evidence), Cut(f.Command, 300), Cut(f.PyTorch, 300)})
 	}
 	return out
 }
@@ -231,7 +231,7 @@ func Findings(r *gpuprof.Run) []Finding {
 func Pairs(m map[string]any) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, Clean(k, 32)+"="+Value(m[k]))
+		parts = append(parts, Cut(k, 32)+"="+Value(m[k]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -245,5 +245,5 @@ func Headline(r *gpuprof.Run) string {
 	if r.Reason == "" {
 		return word
 	}
-	return word + ": " + Clean(r.Reason, 300)
+	return word + ": " + Cut(r.Reason, 300)
 }

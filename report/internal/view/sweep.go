@@ -26,7 +26,7 @@ func Points(runs []*gpuprof.Run) (names []string, points []Point) {
 	for i, r := range runs {
 		p := Point{Checks: checkCell(r), Status: Status(r)}
 		for _, n := range names {
-			p.Setting = append(p.Setting, Clean(Setting(r, n), 32))
+			p.Setting = append(p.Setting, Cut(Setting(r, n), 32))
 		}
 		if len(names) == 0 {
 			p.Setting = []string{fmt.Sprint(i + 1)}
@@ -63,7 +63,7 @@ func checkCell(r *gpuprof.Run) string {
 func (p Point) Cells() []string {
 	rate, ratio := None, None
 	if p.Throughput != nil {
-		rate = RateText(p.Throughput.Series, Clean(p.Throughput.Unit, 24))
+		rate = RateText(p.Throughput.Series, Cut(p.Throughput.Unit, 24))
 	}
 	if p.Ratio > 0 {
 		ratio = Times(p.Ratio)

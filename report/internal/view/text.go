@@ -1,5 +1,5 @@
 // Package view holds what every report of a run shares: the derived figures
-// (shares, rates, floors), their wording, and the cleaning of foreign text.
+// (shares, rates, floors) and their wording.
 // It decides what is said; the renderers decide how it looks.
 package view
 
@@ -15,28 +15,19 @@ import (
 // None stands for a figure that does not apply or is not a number.
 const None = "-"
 
-// Clean makes foreign text fit for one line of a report: bytes that are not
-// UTF-8, control characters and the format characters that reorder text
-// become visible replacement marks, white space becomes a blank, and
-// anything past limit runes is cut with an ellipsis. limit 0 is no limit.
-func Clean(s string, limit int) string {
-	var b strings.Builder
-	n := 0
-	for _, c := range s {
-		if limit > 0 && n == limit-1 && utf8.RuneCountInString(s) > limit {
-			b.WriteRune('…')
-			break
-		}
-		switch {
-		case c == '\n' || c == '\t' || c == '\r' || c == '\u2028' || c == '\u2029':
-			c = ' '
-		case unicode.IsControl(c) || unicode.Is(unicode.Cf, c):
-			c = unicode.ReplacementChar
-		}
-		b.WriteRune(c)
-		n++
+// Cut ends a text after limit runes with an ellipsis; limit 0 is no limit. Texts are
+// clean by now (gpuprof.CleanStrings).
+func Cut(s string, limit int) string {
+	if limit <= 0 || len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+		return s
 	}
-	return b.String()
+	n := 0
+	for at := range s {
+		if n++; n == limit {
+			return s[:at] + "…"
+		}
+	}
+	return s
 }
 
 // LeftToRight ends a text that holds right-to-left letters with a mark, so that

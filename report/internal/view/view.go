@@ -173,7 +173,7 @@ func Subject(r *gpuprof.Run) string {
 	if r.Workload == "" {
 		return "unnamed workload"
 	}
-	return strings.TrimSpace(Clean(r.Workload, 40) + " " + Clean(r.Preset, 24))
+	return strings.TrimSpace(Cut(r.Workload, 40) + " " + Cut(r.Preset, 24))
 }
 
 // DeviceName is the device with its kind.
@@ -182,9 +182,9 @@ func DeviceName(r *gpuprof.Run) string {
 	case r.Device.Name == "" && r.Device.Kind == "":
 		return "unknown device"
 	case r.Device.Name == "" || r.Device.Name == r.Device.Kind:
-		return Clean(r.Device.Kind, 24)
+		return Cut(r.Device.Kind, 24)
 	}
-	return Clean(r.Device.Name, 48) + " [" + Clean(r.Device.Kind, 12) + "]"
+	return Cut(r.Device.Name, 48) + " [" + Cut(r.Device.Kind, 12) + "]"
 }
 
 // SampleCount is "40 samples x 3 processes".
@@ -209,7 +209,7 @@ func SampleCount(r *gpuprof.Run) string {
 
 // Tool is the program's name and version.
 func Tool(r *gpuprof.Run) string {
-	return strings.TrimSpace("gpuprof " + Clean(r.Tool.Version, 40))
+	return strings.TrimSpace("gpuprof " + Cut(r.Tool.Version, 40))
 }
 
 // ModelKnob reports whether a knob changes what is computed.
@@ -261,7 +261,7 @@ func Setting(r *gpuprof.Run, name string) string {
 func SettingText(r *gpuprof.Run, names []string) string {
 	var parts []string
 	for _, n := range names {
-		parts = append(parts, Clean(n, 24)+"="+Clean(Setting(r, n), 32))
+		parts = append(parts, Cut(n, 24)+"="+Cut(Setting(r, n), 32))
 	}
 	return strings.Join(parts, " ")
 }
@@ -285,9 +285,9 @@ func Value(v any) string {
 		}
 		return strconv.FormatFloat(x, 'g', 5, 64)
 	case string:
-		return Clean(x, 60)
+		return Cut(x, 60)
 	}
-	return Clean(fmt.Sprint(v), 60)
+	return Cut(fmt.Sprint(v), 60)
 }
 
 // FloorText is how much of the device time the roofline bound explains: "34.9 %".
@@ -309,10 +309,10 @@ func NoBounds(stages []Stage) []string {
 		if of[s.NoBound] == nil {
 			reasons = append(reasons, s.NoBound)
 		}
-		of[s.NoBound] = append(of[s.NoBound], Clean(s.Name, 24))
+		of[s.NoBound] = append(of[s.NoBound], Cut(s.Name, 24))
 	}
 	for i, why := range reasons {
-		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + Clean(why, 300)
+		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + Cut(why, 300)
 	}
 	return reasons
 }
@@ -334,7 +334,7 @@ func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	if len(vary) == 0 {
 		head += " at the same setting"
 	} else {
-		head += " over " + Clean(strings.Join(vary, ", "), 60)
+		head += " over " + Cut(strings.Join(vary, ", "), 60)
 	}
 	where = "several devices"
 	if !slices.Contains(vary, "device") {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -14,15 +13,17 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-func TestCleanIsAlwaysOneSafeLine(t *testing.T) {
+func TestCutKeepsTheLimitAndWholeRunes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		raw, limit := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")), rapid.IntRange(0, 40).Draw(t, "limit")
-		got := view.Clean(raw, limit)
-		if !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) || strings.ContainsRune(got, '\u202e') {
-			t.Fatalf("%q", got)
-		}
-		if limit > 0 && utf8.RuneCountInString(got) > limit {
-			t.Fatalf("%d runes of %d", utf8.RuneCountInString(got), limit)
+		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
+		got, n := view.Cut(text, limit), utf8.RuneCountInString(text)
+		switch {
+		case limit == 0 || n <= limit:
+			if got != text {
+				t.Fatalf("%q became %q", text, got)
+			}
+		case utf8.RuneCountInString(got) != limit || !utf8.ValidString(got) || !strings.HasPrefix(text, strings.TrimSuffix(got, "…")):
+			t.Fatalf("%q cut to %d runes is %q", text, limit, got)
 		}
 	})
 }

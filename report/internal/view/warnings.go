@@ -44,11 +44,11 @@ func Notices(runs []*gpuprof.Run) []Notice {
 	groups := map[gpuprof.Warning][]given{}
 	for i, r := range runs {
 		for _, w := range r.Warnings {
-			g := given{run: runLabel(runs, i), text: Clean(w.Text, 600)}
+			g := given{run: runLabel(runs, i), text: Cut(w.Text, 600)}
 			if m := ofProcess.FindStringSubmatch(g.text); m != nil {
 				g.process, g.text = m[1], g.text[len(m[0]):]
 			}
-			key := gpuprof.Warning{Code: Clean(w.Code, 60), Fix: Clean(w.Fix, 600)}
+			key := gpuprof.Warning{Code: Cut(w.Code, 60), Fix: Cut(w.Fix, 600)}
 			if _, has := groups[key]; !has {
 				order = append(order, key)
 			}

@@ -1,0 +1,163 @@
+package gpuprof
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// CleanText makes text from outside fit for one line of a terminal, of a log and of
+// a report: white space of any kind that breaks a line becomes a blank; bytes that
+// are not UTF-8, control characters and format characters (those that reorder text
+// among them) become U+FFFD; and the commands that build servers look for anywhere
+// in a line ("##[", "##vso[") are taken apart by a blank. What is clean stays as it is.
+func CleanText(s string) string {
+	if !plainText(s) {
+		s = strings.Map(cleanRune, s)
+	}
+	if strings.Contains(s, "##") {
+		s = logCommand.ReplaceAllString(s, "$1 [")
+	}
+	return s
+}
+
+// logCommand is what Azure Pipelines, GitHub Actions and TeamCity obey inside a line.
+var logCommand = regexp.MustCompile(`(##[A-Za-z]*)\[`)
+
+// plainText holds for printable ASCII, which most names are.
+func plainText(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func cleanRune(c rune) rune {
+	switch {
+	case strings.ContainsRune("\t\n\v\f\r\u0085\u2028\u2029", c):
+		return ' '
+	case unicode.IsControl(c) || unicode.Is(unicode.Cf, c):
+		return utf8.RuneError
+	}
+	return c
+}
+
+// CleanStrings cleans every string that v, a pointer, holds: fields of structs, also
+// embedded ones, elements, keys and values of maps, and what interfaces hold.
+// Unexported fields stay. A document from outside goes through it when it is decoded
+// (DecodeJSON), and one that is made here when it is made, so that whoever prints
+// a field need not ask where it came from.
+func CleanStrings(v any) {
+	c := cleaner{map[reflect.Type]bool{reflect.TypeFor[time.Time](): false}}
+	c.value(reflect.ValueOf(v))
+}
+
+// cleaner remembers which types can hold a string: lists of samples, which most of
+// a document is, are passed over.
+type cleaner struct{ holds map[reflect.Type]bool }
+
+func (c *cleaner) text(t reflect.Type) bool {
+	known, ok := c.holds[t]
+	if ok {
+		return known
+	}
+	c.holds[t] = true // for a type inside itself
+	has := false
+	switch t.Kind() {
+	case reflect.String, reflect.Interface:
+		has = true
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		has = c.text(t.Elem())
+	case reflect.Map:
+		has = c.text(t.Key()) || c.text(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			has = held(t.Field(i)) && c.text(t.Field(i).Type) || has
+		}
+	}
+	c.holds[t] = has
+	return has
+}
+
+func held(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
+
+// value cleans in place and reports whether it changed anything.
+func (c *cleaner) value(v reflect.Value) (changed bool) {
+	if !v.IsValid() || !c.text(v.Type()) {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.String:
+		s := CleanText(v.String())
+		if changed = s != v.String() && v.CanSet(); changed {
+			v.SetString(s)
+		}
+	case reflect.Pointer:
+		changed = c.value(v.Elem())
+	case reflect.Interface:
+		if now, dirty := c.copied(v.Elem()); dirty && v.CanSet() {
+			v.Set(now)
+			changed = true
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			changed = c.value(v.Index(i)) || changed
+		}
+	case reflect.Map:
+		changed = c.members(v)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if held(v.Type().Field(i)) {
+				changed = c.value(v.Field(i)) || changed
+			}
+		}
+	}
+	return changed
+}
+
+// copied is a clean copy of what cannot be set where it is.
+func (c *cleaner) copied(v reflect.Value) (own reflect.Value, changed bool) {
+	if !v.IsValid() || !c.text(v.Type()) {
+		return v, false
+	}
+	own = reflect.New(v.Type()).Elem()
+	own.Set(v)
+	return own, c.value(own)
+}
+
+// members cleans a map. Where two keys become one, the later gets a prime: no value
+// goes missing.
+func (c *cleaner) members(v reflect.Value) (changed bool) {
+	keys := v.MapKeys()
+	named := v.Type().Key().Kind() == reflect.String
+	if named {
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	}
+	for _, k := range keys {
+		value, dirty := c.copied(v.MapIndex(k))
+		if name := CleanText(k.String()); named && name != k.String() {
+			v.SetMapIndex(k, reflect.Value{})
+			k, dirty = freeKey(v, name), true
+		}
+		if dirty {
+			v.SetMapIndex(k, value)
+			changed = true
+		}
+	}
+	return changed
+}
+
+func freeKey(m reflect.Value, name string) reflect.Value {
+	key := reflect.New(m.Type().Key()).Elem()
+	for key.SetString(name); m.MapIndex(key).IsValid(); {
+		name += "'"
+		key.SetString(name)
+	}
+	return key
+}
