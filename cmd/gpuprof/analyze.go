@@ -138,7 +138,7 @@ func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error
 			if err != nil {
 				return err
 			}
-			t.Program = programOf(in.path)
+			t.Path, t.Program = gpuprof.CleanText(storedPath(in.path)), programOf(in.path)
 			x, err := trace.NewIndex(a.ctx, t)
 			if err != nil {
 				return err
@@ -152,6 +152,7 @@ func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error
 		return nil, nil, err
 	}
 	analysis.Tool = tool()
+	shortenPaths(analysis, indexes)
 	return analysis, indexes, nil
 }
 
@@ -168,6 +169,18 @@ func unlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
+// shortenPaths leaves of the folders of traces what their readers need: commands have
+// been made by now.
+func shortenPaths(a *trace.Analysis, indexes []*trace.Index) {
+	for i, x := range indexes {
+		short := shownPath(x.T.Path)
+		for j := range a.Warnings {
+			a.Warnings[j].Text = strings.ReplaceAll(a.Warnings[j].Text, x.T.Path, short)
+		}
+		a.Inputs[i].Path, x.T.Path, x.T.Program.Dir = short, short, shownPath(x.T.Program.Dir)
+	}
+}
+
 // programOf is what the recording beside a trace says of the program; nothing
 // where `gpuprof run --` did not record the trace.
 func programOf(path string) trace.Program {
@@ -180,7 +193,9 @@ func programOf(path string) trace.Program {
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
-	return trace.Program{Command: r.Command, CPUs: r.CPUs, Dir: dir, Traces: len(r.Traces)}
+	p := trace.Program{Command: gpuprof.MaskCommand(r.Command), CPUs: r.CPUs, Dir: storedPath(dir), Traces: len(r.Traces)}
+	gpuprof.CleanStrings(&p)
+	return p
 }
 
 // traceFiles replaces folders by the traces in them.

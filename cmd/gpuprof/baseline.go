@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
@@ -38,7 +38,7 @@ func (baselineCmd) Help() string {
 
 type baselineAddCmd struct {
 	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
-	Machine string   `placeholder:"NAME" help:"What its owner calls this machine (the host name)."`
+	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
 	Command string   `placeholder:"TEXT" help:"What measured the runs, for whoever reads the baseline."`
 	Keep    int      `placeholder:"N" help:"Sessions to keep, the latest (20)."`
 }
@@ -57,13 +57,10 @@ func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
 		}
 		runs = append(runs, r...)
 	}
-	p := baseline.Provenance{Now: time.Now().UTC(), Machine: c.Machine, Command: c.Command, Tool: tool()}
-	if p.Machine == "" {
-		p.Machine, _ = os.Hostname() // "" is allowed: unknown
-	}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: gpuprof.CleanText(c.Machine), Command: gpuprof.CleanText(gpuprof.MaskText(c.Command)), Tool: tool()}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
-		fmt.Fprintf(a.stdout, "%s: %s%s\n", x.Path, plural(x.Sessions, "session"), dropped(x.Dropped))
+		fmt.Fprintf(a.stdout, "%s: %s%s\n", gpuprof.CleanText(x.Path), plural(x.Sessions, "session"), dropped(x.Dropped))
 	}
 	for _, w := range warnings {
 		a.note("warning: %s; %s", w.Text, w.Fix)
@@ -111,7 +108,7 @@ func (c *baselineListCmd) Run(a *app, b *baselineCmd) error {
 	rows := [][]string{{"BASELINE", "SESSIONS", "LATEST", "MACHINE"}}
 	for _, x := range all {
 		last := x.Sessions[len(x.Sessions)-1]
-		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), printable(last.Machine)})
+		rows = append(rows, []string{x.Name, strconv.Itoa(len(x.Sessions)), last.Started.Format(time.DateOnly), cmp.Or(last.Machine, "-")})
 	}
 	if len(all) == 0 {
 		a.note("no baseline in %s; add one with gpuprof baseline add RUN", store.Path())
@@ -144,27 +141,16 @@ func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
 	if c.Format == "json" {
 		return writeBaselines(a, []*baseline.Baseline{x})
 	}
-	fmt.Fprintf(a.stdout, "%s\n%s\n\n", x.Path, printable(x.Fingerprint.String()))
+	fmt.Fprintf(a.stdout, "%s\n%s\n\n", gpuprof.CleanText(x.Path), x.Fingerprint)
 	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
 	for _, s := range x.Sessions {
 		step := "-"
 		if m := s.Result("").Metric("step"); m != nil {
 			step = gpuprof.FormatSeconds(stats.Summarise("s", m.Runs...).Median)
 		}
-		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, printable(s.Tool.Commit), printable(s.Machine), printable(s.Command)})
+		rows = append(rows, []string{s.Started.Format("2006-01-02 15:04"), strconv.Itoa(s.Processes), step, s.Tool.Commit, cmp.Or(s.Machine, "-"), s.Command})
 	}
 	return columns(a.stdout, rows)
-}
-
-// printable is a text of a file, which anybody may have written, without what would
-// move a terminal's cursor or break a table.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 type baselineRmCmd struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func (j *judging) report(a *app, c *compare.Comparison, outs []output) error {
 	if len(written) > 0 {
 		a.note("wrote %s", strings.Join(written, ", "))
 	}
-	errs = append(errs, tellGitHub(a.stderr, c, os.Getenv))
+	errs = append(errs, tellGitHub(cmp.Or(a.commands, a.stderr), c, os.Getenv))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -92,8 +92,8 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 // the command's own program.
 func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [2]side, err error) {
 	if rest := run.app.rest; len(rest) > 0 {
-		out[0] = side{name: c.Against, dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
-		out[1] = side{name: rest[0], dir: here, args: rest, file: c.resultIn(here)}
+		out[0] = side{name: shownPath(c.Against), dir: here, args: append([]string{binary}, rest[1:]...), file: c.resultIn(here)}
+		out[1] = side{name: shownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
 		return out, c.buildIn(run, here)
 	}
 	if c.Build != "" {
@@ -150,7 +150,7 @@ func (c *gateCmd) workloadSides(old, now, scratch string) (out [2]side, err erro
 		for _, s := range c.Set {
 			args = append(args, "--set", s)
 		}
-		name := c.Against
+		name := shownPath(c.Against)
 		if i == 1 {
 			name = "this build"
 		}

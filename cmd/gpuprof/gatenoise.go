@@ -89,9 +89,10 @@ func (c *gateCmd) planGate(a *app, o compare.Options) error {
 // device is the one that was asked for.
 func (c *gateCmd) runner(a *app) (machine, command string) {
 	name, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
+	defer func() { machine, command = gpuprof.CleanText(machine), gpuprof.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs", name, cpuModel(), runtime.NumCPU()))
 	if len(a.rest) > 0 {
-		return machine, strings.Join(a.rest, " ")
+		return machine, strings.Join(gpuprof.MaskCommand(a.rest), " ")
 	}
 	words := append([]string{"gpuprof", "run"}, c.Args...)
 	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())
@@ -112,7 +113,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 	}
 	if rest := run.app.rest; len(rest) > 0 {
 		for i := range out {
-			out[i] = side{name: rest[0], dir: here, args: rest, file: c.resultIn(here)}
+			out[i] = side{name: shownPath(rest[0]), dir: here, args: rest, file: c.resultIn(here)}
 		}
 		return out, func() {}, c.buildIn(run, here)
 	}

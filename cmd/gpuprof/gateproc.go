@@ -45,7 +45,7 @@ func newChildren(a *app) (run children, done func()) {
 
 func (c children) shell(dir, line string) error {
 	if err := c.command(dir, "sh", "-c", line); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", line, dir, err)
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", gpuprof.MaskText(line), dir, err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (c children) within(limit time.Duration, dir string, args ...string) ([]byt
 
 // withWords adds to how a program ended the last of what it said.
 func withWords(err error, words string) error {
-	text := sentenceOf(words)
+	text := gpuprof.MaskLinks(sentenceOf(words))
 	if err == nil || text == "" {
 		return err
 	}

@@ -102,7 +102,7 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Source = in.path
+	r.Source = gpuprof.CleanText(shownPath(in.path))
 	return r, nil
 }
 
@@ -119,6 +119,7 @@ func (in *input) result() (*compare.Result, error) {
 	if len(found) > 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", in.path, len(found))
 	}
+	found[0].Source = gpuprof.CleanText(shownPath(in.path))
 	return found[0], nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
 		Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks,
-		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: fileOf(a.stdout, os.Stdout), Stderr: fileOf(a.stderr, os.Stderr),
+		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
 	}
 	if c.Nsys != nil {
 		p.options.Nsys = record.NsysNever
@@ -215,7 +216,7 @@ func makeDirs(dir string) (made []string, err error) {
 		}
 		made = append(made, at)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return made, cannotMake(dir, err)
 	}
 	return made, nil
@@ -263,7 +264,7 @@ func (p *program) clearDir() error {
 // maxSameSecond is how many folders of one second are told apart.
 const maxSameSecond = 1000
 
-// freshDir makes a folder that nobody else has: two gpuprof that begin in the
+// freshDir makes a folder that only its owner may open, and nobody else has: two gpuprof that begin in the
 // same second get one each.
 func freshDir(now time.Time) (string, error) {
 	name := "gpuprof-" + now.Format("20060102-150405")
@@ -272,7 +273,7 @@ func freshDir(now time.Time) (string, error) {
 		if n > 1 {
 			dir = fmt.Sprintf("%s-%d", name, n)
 		}
-		err := os.Mkdir(dir, 0o755)
+		err := os.Mkdir(dir, 0o700)
 		if err == nil {
 			return dir, nil
 		}
@@ -287,19 +288,18 @@ func cannotMake(dir string, err error) error {
 		"choose another folder with -o; the program was not started", "the program was not started: name a folder that takes files with -o DIR")
 }
 
-func fileOf(w any, other *os.File) *os.File {
-	if f, ok := w.(*os.File); ok {
-		return f
-	}
-	return other
-}
-
 // conclude says what happened, writes telemetry.json and analyses the traces.
+// What lies in the folder is for its owner alone: traces and command lines tell
+// much of a program.
 func (p *program) conclude(r *record.Result) error {
 	ctx, stop := p.interruptible()
 	defer stop()
 	p.summarise(r)
-	errs := []error{runfile.Write(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, r) })}
+	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl")}, r.Traces...) {
+		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
+	}
+	stored := r.Stored(p.dir)
+	errs := []error{runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, stored) })}
 	if len(r.Traces) > 0 && !p.NoAnalyze {
 		errs = append(errs, p.analyze(ctx, r))
 	}

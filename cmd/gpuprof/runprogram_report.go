@@ -132,15 +132,15 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	if err := studyWriters()["table"](p.app.stderr, s, p.screen()); err != nil {
 		errs = append(errs, err)
 	}
-	outs := append([]output{
-		{filepath.Join(p.dir, "analysis.json"), runfile.Format{Ext: ".json", Name: "json"}},
-		{filepath.Join(p.dir, "report.html"), runfile.Format{Ext: ".html", Name: "html"}},
-	}, p.files...)
-	for _, o := range outs {
-		err := runfile.Write(o.path, p.Force, func(w io.Writer) error { return studyWriters()[o.format.Name](w, s, screen{}) })
-		if err != nil {
-			errs = append(errs, err)
+	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
+		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return studyWriters()[own.format](w, s, screen{}) }))
+	}
+	for _, o := range p.files {
+		write := runfile.Write
+		if sameDir(filepath.Dir(o.path), p.dir) {
+			write = runfile.WritePrivate
 		}
+		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return studyWriters()[o.format.Name](w, s, screen{}) }))
 	}
 	return errors.Join(errs...)
 }
@@ -163,8 +163,8 @@ func chosenTraces(r *record.Result) []string {
 // screen is the terminal behind standard error.
 func (p *program) screen() screen {
 	s := screen{quiet: p.app.quiet}
-	f, ok := p.app.stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f := fileBehind(p.app.stderr)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		s.width = p.app.width()
 		return s
 	}

@@ -70,6 +70,58 @@ func TestLargeTrace(t *testing.T) {
 	}
 }
 
+// TestRecordingIsForItsOwner: nothing of a recording can be read by others, whatever
+// the umask, and no secret of the command line is in it.
+func TestRecordingIsForItsOwner(t *testing.T) {
+	for _, out := range [][]string{nil, {"-o", "out"}, {"-o", "there"}} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "there"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		command := []string{"python3", programPath(t), "train", "30", "--api-key", "S3CRET", "--url=https://me:S3CRET@host/", "HF_TOKEN=S3CRET"}
+		cmd := recordCommand(t, dir, append(append(out, "--"), command...)...)
+		if text, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(text), "S3CRET") {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "*", "telemetry.json"))
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		folder := filepath.Dir(found[0])
+		if info, err := os.Stat(folder); err != nil || filepath.Base(folder) != "there" && info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v, %v", folder, info.Mode(), err)
+		}
+		entries, err := os.ReadDir(folder)
+		if err != nil || len(entries) < 4 {
+			t.Fatal(entries, err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s has mode %v, %v", e.Name(), info.Mode(), err)
+			}
+			text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "S3CRET") {
+				t.Errorf("%s holds the secret", e.Name())
+			}
+		}
+		var r record.Result
+		text, err := os.ReadFile(found[0])
+		if err == nil {
+			err = json.Unmarshal(text, &r)
+		}
+		if err != nil || len(r.Traces) != 1 || filepath.Base(r.Traces[0]) != r.Traces[0] {
+			t.Errorf("traces %q, %v", r.Traces, err)
+		}
+		if want := gpuprof.MaskCommand(command); strings.Join(r.Command, " ") != strings.Join(want, " ") {
+			t.Errorf("command %q, want %q", r.Command, want)
+		}
+	}
+}
+
 // Two that begin together in one folder get a folder each.
 func TestTwoAtOnce(t *testing.T) {
 	dir := t.TempDir()

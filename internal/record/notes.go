@@ -21,7 +21,7 @@ func explain(o *Options, r *Result) {
 	case len(h.Processes) == 0:
 		text := "the program never imported torch, so there is no trace, only wall time, memory and processor time"
 		if nsysThere() {
-			text += "; record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(o.Args, " ")
+			text += "; record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(r.Command, " ")
 		} else {
 			text += "; install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		}
@@ -115,7 +115,7 @@ func explainNoTrace(o *Options, r *Result) {
 	switch {
 	case most.Steps > 0:
 		r.note(fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d); try gpuprof run --skip %d --steps %d -- %s",
-			most.Steps, o.Skip, max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(o.Args, " ")))
+			most.Steps, o.Skip, max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(r.Command, " ")))
 	case r.Signal != "":
 		r.note("the program was ended by a signal before the recording began; lower --skip to record earlier")
 	default:

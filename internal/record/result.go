@@ -1,6 +1,8 @@
 package record
 
 import (
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -14,7 +16,7 @@ const SchemaVersion = "1.0.0"
 type Result struct {
 	SchemaVersion string       `json:"schema_version"`
 	Tool          gpuprof.Tool `json:"tool"`
-	Command       []string     `json:"command"`
+	Command       []string     `json:"command"` // as it was given, with secrets masked
 	Started       time.Time    `json:"started"`
 	WallS         float64      `json:"wall_s"`
 	// ExitCode is what gpuprof ends with: the program's own, or 128 plus the
@@ -30,7 +32,7 @@ type Result struct {
 	CPUs          int                      `json:"cpus"`  // that the program may use
 	CPUS          float64                  `json:"cpu_s"` // of all processes that were waited for
 	Recorder      string                   `json:"recorder"`
-	Traces        []string                 `json:"traces"` // files in the folder
+	Traces        []string                 `json:"traces"` // files, in the folder of the recording
 	Hook          *Hook                    `json:"hook,omitempty"`
 	Overhead      *Overhead                `json:"overhead,omitempty"`
 	Telemetry     map[string]gpuprof.Track `json:"telemetry"`
@@ -42,5 +44,21 @@ const (
 	ByHook = "pytorch-hook"
 	ByNsys = "nsys"
 )
+
+// Stored is the result as telemetry.json holds it: what lies in the folder dir is
+// named as from there, since where the folder was tells nothing of the program.
+func (r *Result) Stored(dir string) *Result {
+	out := *r
+	out.Traces, out.Notes = make([]string, len(r.Traces)), make([]string, len(r.Notes))
+	for i, t := range r.Traces {
+		out.Traces[i] = gpuprof.CleanText(filepath.Base(t))
+	}
+	for i, n := range r.Notes {
+		if out.Notes[i] = n; filepath.IsAbs(dir) {
+			out.Notes[i] = strings.ReplaceAll(n, filepath.Clean(dir), filepath.Base(dir))
+		}
+	}
+	return &out
+}
 
 func (r *Result) note(text string) { r.Notes = append(r.Notes, text) }

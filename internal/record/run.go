@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -58,13 +59,18 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
-	r := &Result{SchemaVersion: SchemaVersion, Command: o.Args, CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
+	r := &Result{SchemaVersion: SchemaVersion, Command: gpuprof.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
 	signals := catchSignals()
 	defer signals.stop()
+	run := runHooked
 	if useNsys(&o) {
-		return r, runNsys(ctx, &o, r, signals)
+		run = runNsys
 	}
-	return r, runHooked(ctx, &o, r, signals)
+	err := run(ctx, &o, r, signals)
+	files := slices.Clone(r.Traces)
+	gpuprof.CleanStrings(r)
+	r.Traces = files // to be opened
+	return r, err
 }
 
 // runHooked runs the program with the hook on its path. Where the hook cannot

@@ -42,8 +42,12 @@ func sameFolder(inputs []Input, dir string) bool {
 	return dir != "."
 }
 
-// shellWord quotes a word for a shell where it needs that.
+// shellWord quotes a word for a shell where it needs that; a path from the home
+// folder stays one.
 func shellWord(w string) string {
+	if rest, ok := strings.CutPrefix(w, "~/"); ok && rest != "" {
+		return "~/" + shellWord(rest)
+	}
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,+@%^", r)
 	}

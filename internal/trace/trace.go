@@ -157,7 +157,7 @@ type Warning struct {
 
 // Program is what `gpuprof run --` knows of the program it recorded.
 type Program struct {
-	Command []string `json:"command"` // as it was started; empty unknown
+	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
 	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
 	Dir     string   `json:"dir"`     // the folder of the recording
 	// Traces is how many processes of it were recorded there: they share the CPUs.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // hyperfine --export-json: one object per command, times in seconds. Every
@@ -26,8 +28,8 @@ type hyperfineCommand struct {
 	ExitCodes  []*int         `json:"exit_codes"`
 }
 
-// named is the command, or the name it was given (--command-name), with its
-// parameters, which such a name need not hold.
+// named is the command with secrets masked, or the name it was given
+// (--command-name), with its parameters, which such a name need not hold.
 func (c *hyperfineCommand) named() string {
 	var missing []string
 	for _, k := range slices.Sorted(maps.Keys(c.Parameters)) {
@@ -35,7 +37,7 @@ func (c *hyperfineCommand) named() string {
 			missing = append(missing, k+"="+v)
 		}
 	}
-	return strings.TrimSpace(c.Command + " " + strings.Join(missing, " "))
+	return strings.TrimSpace(gpuprof.MaskText(c.Command + " " + strings.Join(missing, " ")))
 }
 
 func isHyperfine(d document) bool { return d.has("results") && !d.has("schema_version") }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// homes hold the folders of users.
+var homes = [...]string{"/home", "/Users"}
+
+// storedPath is a file's name as commands in a result may hold it, which others will
+// read: from the present folder where the two have something in common, from the
+// user's home otherwise ("~/runs/a.json"), and without its folder where that is
+// another user's. What was typed as a relative path stays, and so do devices.
+func storedPath(path string) string {
+	here, err := os.Getwd()
+	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
+		return path
+	}
+	home, err := os.UserHomeDir()
+	if rest, ok := below(home, path); err == nil && ok {
+		if _, inside := below(home, here); !inside {
+			return filepath.Join("~", rest)
+		}
+	}
+	if slices.Contains(homes[:], "/"+firstPart(path)) {
+		if owner := ownerOf(path); owner == "" || ownerOf(here) != owner {
+			return filepath.Base(path)
+		}
+	}
+	if rel, err := filepath.Rel(here, path); err == nil && firstPart(here) == firstPart(path) {
+		return rel
+	}
+	return path
+}
+
+// firstPart is the folder below the root that a path is in.
+func firstPart(path string) string {
+	part, _, _ := strings.Cut(strings.TrimPrefix(filepath.ToSlash(path), "/"), "/")
+	return part
+}
+
+// ownerOf is the user whose home a path is in, "" for none.
+func ownerOf(path string) string {
+	for _, h := range homes {
+		if rest, ok := below(h, path); ok {
+			owner, _, _ := strings.Cut(filepath.ToSlash(rest), "/")
+			return owner
+		}
+	}
+	return ""
+}
+
+// below is a path from a folder that it lies in, other than the root.
+func below(folder, path string) (rest string, ok bool) {
+	rest, err := filepath.Rel(folder, path)
+	return rest, err == nil && filepath.Dir(folder) != folder && rest != "." && filepath.IsLocal(rest)
+}
+
+// shownPath is storedPath where nothing will be opened by it: of an absolute path the
+// file and its folder are left.
+func shownPath(path string) string {
+	if path = storedPath(path); filepath.IsAbs(path) && firstPart(path) != "dev" {
+		path = filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+		path = strings.TrimPrefix(path, string(filepath.Separator))
+	}
+	return path
+}
