@@ -30,7 +30,7 @@ func gone(t *testing.T, file string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := statOf(pid); len(f) > 0 && f[0][0] != 'Z' {
+		if lives(pid) {
 			t.Errorf("process %d is left", pid)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -134,7 +134,7 @@ func TestSidesAreApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || len(statOf(pid)) == 0 {
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || !lives(pid) {
 		t.Errorf("process %d of the other program is gone, %v", pid, err)
 	}
 	if err := p.End(); err == nil {
