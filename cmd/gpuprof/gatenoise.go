@@ -85,12 +85,11 @@ func (c *gateCmd) planGate(a *app, o compare.Options) error {
 	return c.printNoise(a, n, o)
 }
 
-// runner says whose noise it is: the machine, and what runs on it. A workload's
-// device is the one that was asked for.
+// runner says whose noise it is: the kind of machine, without its name, and what runs
+// on it. A workload's device is the one that was asked for.
 func (c *gateCmd) runner(a *app) (machine, command string) {
-	name, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
 	defer func() { machine, command = gpuprof.CleanText(machine), gpuprof.CleanText(command) }()
-	machine = strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs", name, cpuModel(), runtime.NumCPU()))
+	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", orUnknown(cpuModel()), runtime.NumCPU()))
 	if len(a.rest) > 0 {
 		return machine, strings.Join(gpuprof.MaskCommand(a.rest), " ")
 	}
@@ -142,7 +141,8 @@ func noiseFile(machine, command string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding the cache of this user: %w; set XDG_CACHE_HOME or HOME", err)
 	}
-	sum := sha256.Sum256([]byte(machine + "\x00" + command))
+	host, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
+	sum := sha256.Sum256([]byte(host + " " + machine + "\x00" + command))
 	return filepath.Join(dir, "gpuprof", "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
 }
 
@@ -196,6 +196,7 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	n := &compare.MachineNoise{}
 	if err == nil {
 		err = json.Unmarshal(text, n)
+		gpuprof.CleanStrings(n)
 	}
 	if ours, _, _ := strings.Cut(compare.NoiseVersion, "."); err != nil || len(n.Metrics) == 0 || !(n.BlockSeconds > 0) || !strings.HasPrefix(n.Version, ours+".") || n.Machine != machine || n.Command != command {
 		return refuse("the noise of " + command + " cannot be read in " + path)
