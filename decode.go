@@ -15,14 +15,16 @@ import (
 // names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
 // what a pointer points to may be null. What would take more than DecodedMemory is
 // a TooLarge, before anything is decoded. Every string is cleaned (CleanText).
-func DecodeJSON(text []byte, v any) error {
+func DecodeJSON(text []byte, v any) error { return decodeJSON(text, v, NewRoom()) }
+
+func decodeJSON(text []byte, v any, room *Room) error {
 	looked := text
 	if !json.Valid(text) {
 		if looked = NullNumbers(text); !json.Valid(looked) {
 			return json.Unmarshal(text, v) // and it says where the text breaks
 		}
 	}
-	if err := newJSONCheck(NewRoom(), true).value(looked, reflect.TypeOf(v)); err != nil {
+	if err := newJSONCheck(room, true).value(looked, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	err := json.Unmarshal(text, v)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ type aDocument struct {
 // What is made to decode into far more than its text is refused before it is: by the
 // heap that decoding leaves and makes, not by time.
 func TestDecodedMemoryIsBounded(t *testing.T) {
-	t.Setenv(gpuprof.MemoryVariable, "64MiB") // 16 MiB decoded
+	t.Setenv(gpuprof.MemoryVariable, "56MiB") // 16 MiB decoded
 	many := func(open, one, end string) string {
 		return open + strings.Repeat(one+",", (4<<20)/(len(one)+1)) + one + end
 	}
@@ -93,8 +94,8 @@ func TestRoomCoversWhatIsDecoded(t *testing.T) {
 		kept := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 		runtime.KeepAlive(b)
 		runtime.KeepAlive(&d)
-		// A setting whose quarter is a little less than what was kept is not enough.
-		t.Setenv(gpuprof.MemoryVariable, gpuprof.MemoryText(max(4*kept*9/10, 1<<20)))
+		// A setting of which the part is a little less than what was kept is not enough.
+		t.Setenv(gpuprof.MemoryVariable, strconv.FormatInt(max(512*kept/144*9/10, 1<<20), 10))
 		if err := gpuprof.NewRoom().Fits(b, &d); err == nil && kept > 1<<20 {
 			t.Errorf("%s: %d bytes are kept, and were taken to fit into %d", name, kept, gpuprof.DecodedMemory())
 		}
@@ -183,6 +184,10 @@ func FuzzParseRuns(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if _, err := gpuprof.ParseRuns(text, "x"); err != nil && !errors.Is(err, gpuprof.ErrInput) {
 			t.Errorf("%v is no input error", err)
+		}
+		var d aDocument
+		if err := gpuprof.DecodeJSON(text, &d); err == nil && !json.Valid(text) {
+			t.Error("what is no JSON was decoded")
 		}
 		gpuprof.JSONMembers(text, func(string, []byte) bool { return true })
 		gpuprof.JSONElements(text, func([]byte) bool { return true })

@@ -20,12 +20,13 @@ const (
 	traceMemory    = 2 << 30
 )
 
-// The parts of it: a quarter for what a text is decoded into, an eighth for the
-// text, which is there twice while it grows; the collector of garbage lets the heap
-// become twice as large as what is in use.
+// The parts of it, of 512: the text, which is there twice while it grows, and what it
+// is decoded into, which is there when the text is there once. The rest is the
+// program's own, and garbage. A second of the shortest steps takes two megabytes.
 const (
-	decodedShare = 4
-	textShare    = 8
+	whole       = 512
+	textPart    = 80
+	decodedPart = 144
 )
 
 // leastMemory is the least that can be asked for, bytes.
@@ -51,10 +52,10 @@ func DocumentMemory() int64 { return memorySetting(documentMemory) }
 func TraceMemory() int64 { return memorySetting(traceMemory) }
 
 // DocumentText is the most text that is read of one document, bytes, decompressed.
-func DocumentText() int64 { return DocumentMemory() / textShare }
+func DocumentText() int64 { return DocumentMemory() / whole * textPart }
 
 // DecodedMemory is the most that one document may be decoded into, bytes.
-func DecodedMemory() int64 { return DocumentMemory() / decodedShare }
+func DecodedMemory() int64 { return DocumentMemory() / whole * decodedPart }
 
 func memorySetting(otherwise int64) int64 {
 	if n, ok := parseMemory(os.Getenv(MemoryVariable)); ok && n >= leastMemory {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -321,10 +322,17 @@ func DecodeRuns(r io.Reader, name string) ([]*Run, error) {
 
 // ParseRuns is DecodeRuns of a text. What holds more than DocumentMemory has room
 // for is a TooLarge.
-func ParseRuns(b []byte, name string) (_ []*Run, err error) {
+func ParseRuns(b []byte, name string) ([]*Run, error) { return parseRuns(b, name, NewRoom) }
+
+// ParseOwnRuns is ParseRuns of a text that this program has just written, however long.
+func ParseOwnRuns(b []byte, name string) ([]*Run, error) {
+	return parseRuns(b, name, func() *Room { return &Room{math.MaxInt64} })
+}
+
+func parseRuns(b []byte, name string, newRoom func() *Room) (_ []*Run, err error) {
 	raws := []json.RawMessage{b}
 	if bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("[")) {
-		room, b := NewRoom(), NullNumbers(b)
+		room, b := newRoom(), NullNumbers(b)
 		if raws, err = JSONList(b, room); err == nil {
 			err = room.Fits(b, &[]Run{}) // all of them together
 		}
@@ -337,14 +345,14 @@ func ParseRuns(b []byte, name string) (_ []*Run, err error) {
 	}
 	runs := make([]*Run, len(raws))
 	for i, raw := range raws {
-		if runs[i], err = decodeRun(raw, name); err != nil {
+		if runs[i], err = decodeRun(raw, name, newRoom()); err != nil {
 			return nil, err
 		}
 	}
 	return runs, nil
 }
 
-func decodeRun(raw json.RawMessage, name string) (*Run, error) {
+func decodeRun(raw json.RawMessage, name string, room *Room) (*Run, error) {
 	var head struct {
 		Version string `json:"schema_version"`
 	}
@@ -361,7 +369,7 @@ func decodeRun(raw json.RawMessage, name string) (*Run, error) {
 		return nil, Errorf(ErrInput, "reading run %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
 	}
 	var run Run
-	if err := DecodeJSON(raw, &run); err != nil {
+	if err := decodeJSON(raw, &run, room); err != nil {
 		return nil, badRun(name, err)
 	}
 	if err := run.checkSigns(); err != nil {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -129,9 +128,7 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
-	// The collector of garbage otherwise lets the heap become twice as large as what is
-	// in use; here it works more where that would be more than was promised.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gpuprof.TraceMemory() / 8 * 7))
+	defer lean(gpuprof.TraceMemory())()
 	err := unlessEnded(a.ctx, func() (err error) {
 		for _, in := range ins {
 			t, err := readTrace(a.ctx, in, gpuprof.TraceMemory()/int64(len(ins)))

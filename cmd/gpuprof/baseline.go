@@ -45,6 +45,7 @@ type baselineAddCmd struct {
 
 // Run implements the verb.
 func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
+	defer lean(gpuprof.DocumentMemory())()
 	store, err := b.store()
 	if err != nil {
 		return err

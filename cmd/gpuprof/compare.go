@@ -145,6 +145,7 @@ func (compareCmd) Help() string {
 
 // Run implements the verb.
 func (c *compareCmd) Run(a *app) error {
+	defer lean(gpuprof.DocumentMemory())()
 	o, err := c.options()
 	if err != nil {
 		return err

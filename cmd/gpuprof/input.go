@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -18,6 +19,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/nsys"
 )
+
+// lean has the collector of garbage work more where the heap would otherwise become
+// twice as large as what is in use, and so larger than was promised; undo ends that.
+func lean(memory int64) (undo func()) {
+	before := debug.SetMemoryLimit(memory / 8 * 7)
+	return func() { debug.SetMemoryLimit(before) }
+}
 
 // input is a file of the command line. It is opened once, so that a pipe does as
 // well as a plain file; what it holds is told from its beginning.

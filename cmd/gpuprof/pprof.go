@@ -123,6 +123,7 @@ func isProfile(path string) bool {
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
 func openProfile(path string) (*profile.Profile, error) {
+	defer lean(gpuprof.DocumentMemory())()
 	if !isProfile(path) {
 		return readProfile(path)
 	}

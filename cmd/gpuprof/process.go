@@ -79,7 +79,7 @@ func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
 	if _, err := os.Stat(file); err != nil {
 		return nil, runErr
 	}
-	read, err := runfile.Read(file)
+	read, err := runfile.ReadOwn(file)
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}

@@ -27,6 +27,7 @@ func (reportCmd) Help() string {
 
 // Run implements the verb.
 func (c *reportCmd) Run(a *app) error {
+	defer lean(gpuprof.DocumentMemory())()
 	if err := knownPlot(c.Plot); err != nil {
 		return err
 	}

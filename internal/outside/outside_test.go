@@ -76,7 +76,7 @@ func TestUnfolds(t *testing.T) {
 // What is larger than the limit is refused by a sentence that names limit and
 // setting, whatever it is and however it is compressed.
 func TestBounded(t *testing.T) {
-	t.Setenv(gpuprof.MemoryVariable, "8MiB") // 1 MiB of text
+	t.Setenv(gpuprof.MemoryVariable, "5120KiB") // 800 KiB of text
 	most := int(Document().Text)
 	over := bytes.Repeat([]byte{' '}, most+1)
 	for name, path := range map[string]string{
@@ -85,14 +85,14 @@ func TestBounded(t *testing.T) {
 	} {
 		_, err := ReadAll(path)
 		large, ok := errors.AsType[*gpuprof.TooLarge](err)
-		if !ok || !strings.Contains(large.Error(), "1MiB") || !strings.Contains(large.Error(), gpuprof.MemoryVariable+"=32MiB") {
+		if !ok || !strings.Contains(large.Error(), "800KiB") || !strings.Contains(large.Error(), gpuprof.MemoryVariable+"=20MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if b, err := ReadAll(put(t, packed(t, over[:most]))); err != nil || len(b) != most {
 		t.Errorf("as much as the limit: %d bytes, %v", len(b), err)
 	}
-	t.Setenv(gpuprof.MemoryVariable, "32MiB")
+	t.Setenv(gpuprof.MemoryVariable, "20MiB")
 	if b, err := ReadAll(put(t, packed(t, over))); err != nil || len(b) != most+1 {
 		t.Errorf("with more memory: %d bytes, %v", len(b), err)
 	}
@@ -104,7 +104,7 @@ func TestKnownSizeIsRefusedUnread(t *testing.T) {
 	if err := os.Truncate(path, 6<<30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Document()); err == nil || !strings.Contains(err.Error(), "more than 64MiB") {
+	if _, err := Open(path, Document()); err == nil || !strings.Contains(err.Error(), "more than 80MiB") {
 		t.Errorf("%v", err)
 	}
 	f, err := Open(path, Trace()) // of which a part is worth something
@@ -179,7 +179,7 @@ func TestFailed(t *testing.T) {
 		filepath.Join(dir, "none"):            {gpuprof.ErrUsage, "there is no such file; make one"},
 		dir:                                   {gpuprof.ErrUsage, "it is a directory"},
 		put(t, []byte("\x1f\x8b\x08")):        {gpuprof.ErrInput, "copy it again"},
-		put(t, make([]byte, 64<<20+1)):        {gpuprof.ErrInput, "set GPUPROF_MEMORY=2GiB"},
+		put(t, make([]byte, 80<<20+1)):        {gpuprof.ErrInput, "set GPUPROF_MEMORY=2GiB"},
 		filepath.Join(put(t, nil), "in-file"): {gpuprof.ErrUsage, "not a directory"},
 	} {
 		_, err := ReadAll(path)

@@ -1,6 +1,9 @@
 package runfile
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
@@ -15,6 +18,15 @@ func Read(path string) ([]*gpuprof.Run, error) {
 		return nil, err
 	}
 	return gpuprof.ParseRuns(text, path)
+}
+
+// ReadOwn is Read of a file that this program has just written, however large.
+func ReadOwn(path string) ([]*gpuprof.Run, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading back the run %s: %w; check the disk", path, err)
+	}
+	return gpuprof.ParseOwnRuns(text, path)
 }
 
 // Text is the text of a .json, .json.gz or .json.zst file, of a run or another
