@@ -75,6 +75,9 @@ func read(ctx context.Context, r io.Reader, path string, how shape) (*trace.Trac
 	if err := run(ctx, src, m, how.parsers); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", path, err)
 	}
+	if m.doc.bad >= 0 && !m.full { // is it the maker's doing, or the file's damage? The end of the file tells
+		src.drain(ctx)
+	}
 	return m.result(src)
 }
 

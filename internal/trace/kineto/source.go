@@ -98,6 +98,16 @@ func (s *source) next(k *block) bool {
 	return k.n > 0
 }
 
+// drain reads a compressed file to its end, for the error that it may end with.
+func (s *source) drain(ctx context.Context) {
+	if s.form == "" {
+		return
+	}
+	for buf := make([]byte, s.block); s.err == nil && ctx.Err() == nil; {
+		_, s.err = io.ReadAtLeast(s.r, buf, 1)
+	}
+}
+
 // feed sends the blocks of the text in order, each to the parsers too, until
 // there are no more or the context ends. Blocks come back through free.
 func (s *source) feed(ctx context.Context, order, work chan<- *block, free <-chan *block) {
