@@ -10,18 +10,24 @@ import (
 // homes hold the folders of users.
 var homes = [...]string{"/home", "/Users"}
 
+// mostUp is how many folders up a path may begin with before it says less than
+// one from the root.
+const mostUp = 2
+
 // storedPath is a file's name as commands in a result may hold it, which others will
-// read: from the present folder where the two have something in common, from the
-// user's home otherwise ("~/runs/a.json"), and without its folder where that is
-// another user's. What was typed as a relative path stays, and so do devices.
+// read: from the present folder where that is near, from the user's home otherwise
+// ("~/runs/a.json"), and without its folder where that is another user's. What was
+// typed as a relative path stays, and so do devices.
 func storedPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) || firstPart(path) == "dev" {
 		return path
 	}
+	rel, err := filepath.Rel(here, path)
+	near := err == nil && firstPart(here) == firstPart(path) && !strings.HasPrefix(filepath.ToSlash(rel), strings.Repeat("../", mostUp+1))
 	home, err := os.UserHomeDir()
 	if rest, ok := below(home, path); err == nil && ok {
-		if _, inside := below(home, here); !inside {
+		if _, inside := below(home, here); !inside || !near {
 			return filepath.Join("~", rest)
 		}
 	}
@@ -30,7 +36,7 @@ func storedPath(path string) string {
 			return filepath.Base(path)
 		}
 	}
-	if rel, err := filepath.Rel(here, path); err == nil && firstPart(here) == firstPart(path) {
+	if near {
 		return rel
 	}
 	return path

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -346,5 +347,5 @@ func reasonOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return err.Error()
+	return strings.ReplaceAll(err.Error(), "\n", "; ") // several errors, a line each
 }

@@ -104,7 +104,7 @@ func TestSetupFailure(t *testing.T) {
 	}
 	defer d.Close()
 	r, err := Run(context.Background(), d, fake{}.plan())
-	if err == nil || r == nil || r.Status != gpuprof.Partial || r.Reason != err.Error() || r.Step != nil {
+	if err == nil || r == nil || r.Status != gpuprof.Partial || r.Reason != reasonOf(err) || r.Step != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

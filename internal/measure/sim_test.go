@@ -270,7 +270,7 @@ func runsInto(t *testing.T, w gpuprof.Workload, f fault, libraries bool, set ...
 	if !planted || !errors.Is(err, f.kind) || errors.Is(err, gpuprof.ErrUsage) { // the command would end with 2
 		t.Fatalf("planted %t, error %v", planted, err)
 	}
-	if run == nil || run.Status != gpuprof.Partial || run.Reason != err.Error() || !strings.Contains(err.Error(), ": ") {
+	if run == nil || run.Status != gpuprof.Partial || run.Reason != reasonOf(err) || !strings.Contains(err.Error(), ": ") {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	simulatedOnly(t, run)
