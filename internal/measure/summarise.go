@@ -75,7 +75,7 @@ func (r *runner) addWarnings() {
 	}
 	if mean, median := stat.Mean(steps, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
 		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median is not what a row of steps takes", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
-			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and quieten the machine")
+			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and stop other programs on the machine")
 	}
 	if d, yes := s.clocksDiffer(); yes {
 		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the caller's clock differ by %.1f %% or more", 100*d),

@@ -77,7 +77,7 @@ func (r *runner) salvage() {
 	n := len(r.warm.step)
 	r.samples = r.warm
 	r.warn(warmUpOnly, fmt.Sprintf("the run ended before sampling began, so its samples are the %d steps that the warm-up had finished, the first ones and those that filled the pipeline among them", n),
-		"mend what ended it and run again; such times are no result, and no baseline takes them")
+		"correct what ended it and run again; such times are no result, and no baseline takes them")
 }
 
 // warmedOnly says that a run's samples are steps of its warm-up.
