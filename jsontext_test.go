@@ -94,7 +94,7 @@ func TestRoomCoversWhatIsDecoded(t *testing.T) {
 		kept := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 		runtime.KeepAlive(b)
 		runtime.KeepAlive(&d)
-		// A setting of which the part is a little less than what was kept is not enough.
+		// With a little less memory than was kept, decoding is refused.
 		t.Setenv(gpuprof.MemoryVariable, strconv.FormatInt(max(512*kept/144*9/10, 1<<20), 10))
 		if err := gpuprof.NewRoom().Fits(b, &d); err == nil && kept > 1<<20 {
 			t.Errorf("%s: %d bytes are kept, and were taken to fit into %d", name, kept, gpuprof.DecodedMemory())

@@ -28,7 +28,7 @@ func lean(memory int64) (undo func()) {
 }
 
 // input is a file of the command line. It is opened once, so that a pipe does as
-// well as a plain file; what it holds is told from its beginning.
+// well as a plain file; its format is recognised by its first bytes.
 type input struct {
 	path     string
 	file     *outside.File // nil until it is opened

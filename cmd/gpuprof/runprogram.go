@@ -264,8 +264,8 @@ func (p *program) clearDir() error {
 // maxSameSecond is how many folders of one second are told apart.
 const maxSameSecond = 1000
 
-// freshDir makes a folder that only its owner may open, and nobody else has: two gpuprof that begin in the
-// same second get one each.
+// freshDir makes a new folder that only its owner may open. Two gpuprof that begin in
+// the same second get one each.
 func freshDir(now time.Time) (string, error) {
 	name := "gpuprof-" + now.Format("20060102-150405")
 	for n := 1; ; n++ {

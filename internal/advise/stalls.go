@@ -101,9 +101,9 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 	if len(also) > 0 {
 		evidence["only_together_with"] = also
 	}
-	unknown := ""
-	if !of4 { // what reads cost by themselves is measured, and what a hand-over costs is not
-		unknown = s.handOver()
+	unknown := s.handOver()
+	if of4 { // the cost of a read by itself is measured
+		unknown = ""
 	}
 	return s.offer(advice{stage: stSync, knob: knob, to: me.off, also: also, of: of, want: want, evidence: evidence, unknown: unknown})
 }

@@ -11,7 +11,7 @@ import (
 const (
 	// resume has a stopped process go on.
 	resume = syscall.SIGCONT
-	// noSurprise opens neither a link nor a pipe that nobody writes to.
+	// noSurprise opens neither a link nor a pipe without a writer.
 	noSurprise = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 )
 

@@ -66,8 +66,9 @@ func TestNoAdvice(t *testing.T) {
 	}
 }
 
-// TestBlasAdvice: every status of a product, which then works again.
-func TestBlasAdvice(t *testing.T) {
+// smallProduct is a matrix product of the library, ready to be launched.
+func smallProduct(t *testing.T) (*Device, gpuprof.Stream, gpuprof.Func, gpuprof.Args) {
+	t.Helper()
 	d := openVendors(t)
 	s := stream(t, d, "main")
 	f := must(d.Load(&gpuprof.Kernel{Name: "gemm", Sig: gemmSig, Lib: "gemm_fp32"}))(t)
@@ -78,6 +79,12 @@ func TestBlasAdvice(t *testing.T) {
 	a.SetInt(3, 2)
 	a.SetInt(4, 2)
 	a.SetF32(5, 1)
+	return d, s, f, a
+}
+
+// TestBlasAdvice: every status of a product, which then works again.
+func TestBlasAdvice(t *testing.T) {
+	d, s, f, a := smallProduct(t)
 	for status, want := range map[int]string{
 		3: "reduce batch, edges or flows", 8: "set precision=fp32 with library=off", 13: "look for Xid messages in dmesg, or set precision=fp32 with library=off",
 		14: "install another version", 15: "no such product for this GPU; set precision=fp32", 7: "INVALID_VALUE)",

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLostIsNoLackOfMemory loses the device at every call of a few large requests:
-// whichever call shows it, nobody is told to ask for less memory.
+// whichever call shows it, the error does not ask for less memory.
 func TestLostIsNoLackOfMemory(t *testing.T) {
 	for name, use := range map[string]func(*Device) error{
 		"allocating": func(d *Device) error {
@@ -72,16 +72,7 @@ func TestLostIsNoLackOfMemory(t *testing.T) {
 // TestLibraryOnALostDevice: a library says of a dead context what it likes; the
 // driver says what happened.
 func TestLibraryOnALostDevice(t *testing.T) {
-	d := openVendors(t)
-	s := stream(t, d, "main")
-	f := must(d.Load(&gpuprof.Kernel{Name: "gemm", Sig: gemmSig, Lib: "gemm_fp32"}))(t)
-	var a gpuprof.Args
-	for i := range 3 {
-		a.SetBuf(i, must(d.Alloc(16, gpuprof.OnDevice))(t))
-	}
-	a.SetInt(3, 2)
-	a.SetInt(4, 2)
-	a.SetF32(5, 1)
+	d, s, f, a := smallProduct(t)
 	sim.Set(t, d.drv.path, fmt.Sprintf("fail=cublasGemmEx@1:%d;fail=cuMemGetInfo_v2@1:719:sticky", blasAllocFailed))
 	says(t, s.Launch(f, 2, &a), gpuprof.ErrDevice, "CUDA_ERROR_LAUNCH_FAILED", "opened again")
 	_ = d.Close()
