@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +27,20 @@ func TestMain(m *testing.M) {
 	}
 	// A script that names a simulated driver gets it in every process it starts.
 	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
+	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
 	testscript.Main(withoutProgram{m}, map[string]func(){"gpuprof": main})
+}
+
+// tickingClock goes on by a tick whenever it is read, so that a budget is a number of
+// measurements and not of seconds: it lasts as long on a busy machine.
+func tickingClock(tick string) func() time.Time {
+	d, err := time.ParseDuration(tick)
+	if err != nil {
+		return nil
+	}
+	var reads atomic.Int64
+	began := time.Now()
+	return func() time.Time { return began.Add(time.Duration(reads.Add(1)) * d) }
 }
 
 func TestScripts(t *testing.T) {

@@ -85,7 +85,7 @@ func (c *tuneCmd) Run(a *app) (err error) {
 		}
 		bar.show(measure.Progress{Phase: p.Phase, Done: p.Done, Total: p.Total, Note: note})
 	}
-	bench := &tune.InProcess{Open: t.device.open}
+	bench := &tune.InProcess{Open: t.device.open, Now: testClock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (c *tuneCmd) prepare(a *app) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.opts.Resume, t.opts.Build = old, buildHash()
+	t.opts.Resume, t.opts.Build, t.opts.Now = old, buildHash(), testClock
 	if dir, err := baseline.Dir("", os.Getenv); err == nil { // without a home there are no peers
 		t.opts.Peers = os.DirFS(dir)
 	}

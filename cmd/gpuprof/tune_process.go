@@ -91,7 +91,7 @@ func (c *tuneCmd) pair(a *app) error {
 	if err != nil {
 		return err
 	}
-	bench := &tune.InProcess{Open: t.device.open}
+	bench := &tune.InProcess{Open: t.device.open, Now: testClock}
 	done, err := t.watchEnergy(bench)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -73,6 +74,10 @@ func devices() []deviceKind {
 // simulatedDriver is the library that stands in for the driver in gpuprof's
 // own tests; only a test sets it.
 var simulatedDriver string
+
+// testClock tells tune how much of its budget is spent in gpuprof's own tests,
+// where nil is the machine's clock; only a test sets it.
+var testClock func() time.Time
 
 func cudaOptions() cuda.Options {
 	return cuda.Options{Library: simulatedDriver, AllowSimulated: simulatedDriver != ""}

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,7 +27,7 @@ func MostOutput() int64 { return gpuprof.DocumentText() }
 
 const (
 	wordsKept = 64 << 10               // of standard error, its last bytes
-	drainFor  = time.Second            // how long output may come from what outlives a program
+	drainFor  = time.Second            // Command.Drain where none is given
 	lookEvery = 5 * time.Millisecond   // for what is left of an ended program
 	killFor   = 500 * time.Millisecond // until a killed process is gone
 )
@@ -48,6 +49,7 @@ type Command struct {
 	Env   []string        // further variables
 	Limit time.Duration   // 0 for none
 	Most  int64           // bytes of standard output; 0 for MostOutput
+	Drain time.Duration   // how long output may come from what outlives the program; 0 for a second
 	Hurry <-chan struct{} // closed: kill, do not wait for an orderly end
 }
 
@@ -191,7 +193,7 @@ func (c Command) start(in *os.File) (*Process, error) {
 // drain waits a while for the output of what outlives a program, such as the tee
 // of a shell's process substitution.
 func (p *Process) drain(read <-chan struct{}) {
-	late := time.NewTimer(drainFor)
+	late := time.NewTimer(cmp.Or(p.c.Drain, drainFor))
 	defer late.Stop()
 	for _, ended := range []<-chan struct{}{read, p.heard} {
 		select {

@@ -111,7 +111,7 @@ func TestOutputIsBounded(t *testing.T) {
 		t.Errorf("%v, %d bytes of words", err, len(words))
 	}
 	// What outlives a shell may still have something to say.
-	out, _, err = Command{Args: []string{"bash", "-c", "echo said > >(sleep 0.05; cat)"}}.Run(t.Context())
+	out, _, err = Command{Args: []string{"bash", "-c", "echo said > >(sleep 0.05; cat)"}, Drain: atLast}.Run(t.Context())
 	if err != nil || string(out) != "said\n" {
 		t.Errorf("%q, %v", out, err)
 	}

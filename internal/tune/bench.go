@@ -61,8 +61,10 @@ type InProcess struct {
 	// EnergyJ reads the device's energy counter; nil where there is none.
 	EnergyJ func() (joules float64, ok bool)
 
-	energyBlock time.Duration    // 0: what a GPU's counter needs
-	now         func() time.Time // what Limits.Time is told by; nil: time.Now
+	// Now tells Limits.Time; nil: time.Now.
+	Now func() time.Time
+
+	energyBlock time.Duration // 0: what a GPU's counter needs
 
 	shared gpuprof.Device
 	kept   *bench // side A of the last comparison, kept open for the next
@@ -92,7 +94,7 @@ func (p *InProcess) release() error {
 
 // Compare implements Bench.
 func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome, error) {
-	now := p.now
+	now := p.Now
 	if now == nil {
 		now = time.Now
 	}

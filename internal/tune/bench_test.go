@@ -144,7 +144,7 @@ func sleeperSide(t *testing.T, set gpuprof.Settings) Side {
 
 func newBench(t *testing.T) *InProcess {
 	t.Helper()
-	b := &InProcess{Open: openClocked, now: stopped}
+	b := &InProcess{Open: openClocked, Now: stopped}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -175,7 +175,7 @@ func TestCompareKeepsItsTime(t *testing.T) {
 	}{{time.Second, 1}, {time.Millisecond, leastPairs}, {0, decidePairs}} {
 		b := newBench(t)
 		at := time.Time{}
-		b.now = func() time.Time { at = at.Add(c.tick); return at }
+		b.Now = func() time.Time { at = at.Add(c.tick); return at }
 		l := Limits{Goal: Time, Time: 2 * time.Millisecond, Most: 500 * time.Millisecond, Seed: 1}
 		o := compareSides(t, b, sleeperSide(t, nil), sleeperSide(t, gpuprof.Settings{"us": "2050"}), l)
 		if len(o.A) != c.pairs || len(o.B) != c.pairs || o.Seconds != float64(c.pairs+1)*c.tick.Seconds() {
@@ -250,7 +250,7 @@ func TestEnvironmentOfASide(t *testing.T) {
 // Energy is joules per unit of work, over all the steps of a block.
 func TestEnergy(t *testing.T) {
 	var devices []gpuprof.Device
-	b := &InProcess{now: stopped, energyBlock: time.Millisecond, Open: func() (gpuprof.Device, error) {
+	b := &InProcess{Now: stopped, energyBlock: time.Millisecond, Open: func() (gpuprof.Device, error) {
 		d, err := openClocked()
 		devices = append(devices, d)
 		return d, err
