@@ -113,7 +113,7 @@ test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else
 gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/gpu_bundle.sh
 
-gallery: ## make docs/gallery.md and its pictures again from testdata/gallery
+gallery: ## make the outputs in docs/gallery.md and README.md again, and the pictures
 	go test -count=1 -run '^TestGallery$$' ./cmd/gpuprof -update
 
 browser-tools: ## install what the browser test needs from npm, pinned, into scripts/browser

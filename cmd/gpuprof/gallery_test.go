@@ -10,17 +10,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/health"
 )
 
 const galleryPictures = "docs/pictures/"
 
-// TestGallery: what docs/gallery.md shows is what the commands in its comments
-// print and draw now, from the runs in testdata/gallery. With -update (make
-// gallery) it writes page and pictures again.
+// TestGallery: what docs/gallery.md and README.md show is what the commands in
+// their comments print and draw now, from recorded runs. With -update (make
+// gallery) it writes pages and pictures again.
 func TestGallery(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv("COLUMNS", "96")
-	page, err := os.ReadFile("docs/gallery.md")
+	checkShown(t, "docs/gallery.md", 10)
+	checkShown(t, "README.md", 4)
+}
+
+// checkShown runs the commands of a page, at least so many. Behind a bar stands
+// the filter that shortens what a command printed.
+func checkShown(t *testing.T, path string, least int) {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +45,22 @@ func TestGallery(t *testing.T) {
 			continue
 		}
 		commands++
-		args := strings.Fields(strings.TrimSuffix(command, "-->"))
-		text := showGallery(t, args, scratch)
+		command, filter, filtered := strings.Cut(strings.TrimSuffix(command, "-->"), " | ")
+		var text string
+		if recording, ok := strings.CutPrefix(command, "doctor --bench, recorded in "); ok {
+			text = recordedBench(t, recording)
+		} else {
+			text = showGallery(t, strings.Fields(command), scratch)
+		}
+		if filtered {
+			sh := exec.CommandContext(t.Context(), "sh", "-c", filter)
+			sh.Stdin = strings.NewReader(text)
+			short, err := sh.Output()
+			if err != nil || len(short) == 0 {
+				t.Fatalf("%s leaves nothing of what gpuprof %s prints: %v\n%s", filter, command, err, text)
+			}
+			text = string(short)
+		}
 		if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "```") {
 			out.WriteString(lines[i+1] + text)
 			for i += 2; i < len(lines) && !strings.HasPrefix(lines[i], "```"); i++ {
@@ -45,17 +69,44 @@ func TestGallery(t *testing.T) {
 			out.WriteString(lines[i])
 		}
 	}
-	if commands < 10 {
-		t.Errorf("%d commands in the gallery", commands)
+	if commands < least {
+		t.Errorf("%d commands in %s", commands, path)
 	}
 	switch {
 	case *update:
-		if err := os.WriteFile("docs/gallery.md", []byte(out.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	case out.String() != string(page):
-		t.Errorf("docs/gallery.md is stale: its commands print something else now; run make gallery")
+		t.Errorf("%s is stale: its commands print something else now; run make gallery", path)
 	}
+}
+
+// recordedBench is the report of doctor --bench on the figures in its recorded
+// JSON, judged by the ranges of today.
+func recordedBench(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cards, err := cardsOf(text, "cuda:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges, err := shippedRanges()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := health.Judge(cards, ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := printBench(&b, report); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // showGallery runs one command of the gallery and returns what it printed. A
