@@ -54,12 +54,12 @@ func TestRunsReadTheSameEverywhere(t *testing.T) {
 	runs := fixture.Every()
 	maps.Copy(runs, galleryRuns(t))
 	for name, r := range runs {
-		page := rendered(t, func(w io.Writer) error { return htmlreport.Write(w, []*gpuprof.Run{r}) })
+		page := pageOf([]*gpuprof.Run{r})
 		formats := map[string]figures{
-			"table":    ofTable(rendered(t, func(w io.Writer) error { return table.Run(w, r, table.Options{Width: 200}) })),
-			"narrow":   ofTable(rendered(t, func(w io.Writer) error { return table.Run(w, r, table.Options{Width: 80}) })),
-			"markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.Write(w, []*gpuprof.Run{r}) })),
-			"html":     ofHTML(page),
+			"table":    ofTable(rendered(t, func(w io.Writer) error { return table.Write(w, page, table.Options{Width: 200}) })),
+			"narrow":   ofTable(rendered(t, func(w io.Writer) error { return table.Write(w, page, table.Options{Width: 80}) })),
+			"markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.Write(w, page, 0) })),
+			"html":     ofHTML(rendered(t, func(w io.Writer) error { return htmlreport.Write(w, page) })),
 		}
 		shared := agree(t, name, formats)
 		if measured := r.Step.N() > 0 && r.Status == gpuprof.Complete && name != "nan"; measured && shared < 5*len(r.Stages)/2 {
@@ -230,7 +230,7 @@ func TestAnalysesReadTheSameEverywhere(t *testing.T) {
 // A number changed by hand in one format is found, and so is one that only looks alike.
 func TestAFormatThatDisagreesIsFound(t *testing.T) {
 	r := fixture.One()
-	text := rendered(t, func(w io.Writer) error { return markdown.Write(w, []*gpuprof.Run{r}) })
+	text := rendered(t, func(w io.Writer) error { return markdown.Write(w, pageOf([]*gpuprof.Run{r}), 0) })
 	own := ofMarkdown(text)
 	for _, k := range [][2]string{{"radial", "exposed"}, {"radial", "95 % interval"}, {"step", "value"}, {"throughput", "remark"}, {"h2d", "share"}} {
 		other := maps.Clone(own)

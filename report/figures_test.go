@@ -17,7 +17,7 @@ type figures map[[2]string]string
 
 // The columns that formats name differently, by the name used here.
 var columnNames = map[string]string{
-	"of roofline bound": "bound", "of it": "bound", "roofline bound": "bound time", "95 %": "95 % interval", "setting": "knob",
+	"95 %": "95 % interval", "setting": "knob",
 }
 
 // add keeps a row's cells. A row that comes twice (a kernel of two stages) is

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/pprof"
@@ -24,21 +25,32 @@ func writers() map[string]runfile.Writer {
 	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return gpuprof.EncodeRuns(w, runs...) }
 	return map[string]runfile.Writer{
 		"json": json,
-		"html": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, runs) },
+		"html": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, pageOf(runs)) },
 		"png": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
 			return plot.WritePNG(w, runs, o.Plot, 300, 200)
 		},
 		"svg": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
 			return plot.WriteSVG(w, runs, o.Plot, 0, 0)
 		},
-		"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return pprof.Write(w, runs) },
-		"markdown": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return markdown.Write(w, runs) },
+		"pprof": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return pprof.Write(w, runs) },
+		"markdown": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
+			return markdown.Write(w, pageOf(runs), 0)
+		},
 		"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return perfetto.Write(w, runs) },
 		"table": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-			return table.Sweep(w, runs, table.Options{Width: o.Width})
+			return table.Write(w, pageOf(runs), table.Options{Width: o.Width})
 		},
 		"bench": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return benchfmt.Write(w, runs) },
 	}
+}
+
+// pageOf is the page of runs; there is one at least.
+func pageOf(runs []*gpuprof.Run) *page.Page {
+	p, err := page.Runs(runs)
+	if err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // TestEveryFormatKnowsItsOwnFiles writes each format twice: the second time

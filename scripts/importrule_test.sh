@@ -92,6 +92,11 @@ deny  report/plot/a.go                   report/html
 deny  report/internal/view/a.go          internal/measure
 deny  report/internal/view/a.go          report/plot
 allow report/table/a.go                  report/internal/view
+allow report/table/a.go                  report/page
+deny  report/table/a.go                  report/html
+deny  report/page/a.go                   report/table
+allow report/page/a.go                   report/figure
+deny  report/figure/a.go                 report/page
 deny  report/table/a.go                  report/internal/fixture
 allow report/table/a_test.go             report/internal/fixture
 deny  report/runfile/a.go                report/table

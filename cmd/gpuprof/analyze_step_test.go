@@ -33,8 +33,8 @@ func fixtureTraces(t *testing.T) []string {
 	return out
 }
 
-// page is a rendered analysis as a reader sees it: tags gone, folded lines joined.
-func page(t *testing.T, format string, args ...string) string {
+// pageOf is a rendered analysis as a reader sees it: tags gone, folded lines joined.
+func pageOf(t *testing.T, format string, args ...string) string {
 	t.Helper()
 	var out strings.Builder
 	if format == "html" {
@@ -87,12 +87,12 @@ func rounding(v float64, n int) float64 { return 0.005*v*math.Sqrt(float64(max(n
 func TestOneStepTimePerPage(t *testing.T) {
 	for _, path := range fixtureTraces(t) {
 		var a trace.Analysis
-		if err := json.Unmarshal([]byte(page(t, "json", "analyze", path)), &a); err != nil {
+		if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		checkAnalysisSteps(t, path, &a)
 		for _, format := range []string{"table", "markdown", "html"} {
-			text := page(t, format, "analyze", path)
+			text := pageOf(t, format, "analyze", path)
 			checkPage(t, fmt.Sprintf("%s as %s", filepath.Base(path), format), text, float64(a.Step.NS), format == "html")
 		}
 	}
@@ -180,7 +180,7 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 	}
 	for _, p := range pairs {
 		var c trace.Comparison
-		if err := json.Unmarshal([]byte(page(t, "json", "analyze", "--compare", p[0], p[1])), &c); err != nil {
+		if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", "--compare", p[0], p[1])), &c); err != nil {
 			t.Fatalf("%s: %v", p[0], err)
 		}
 		var old, now int64
@@ -197,7 +197,7 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 			}
 		}
 		for _, format := range []string{"table", "markdown", "html"} {
-			text := strings.Join(strings.Fields(page(t, format, "analyze", "--compare", p[0], p[1])), " ")
+			text := strings.Join(strings.Fields(pageOf(t, format, "analyze", "--compare", p[0], p[1])), " ")
 			if w := oldWords.FindString(text); w != "" {
 				t.Errorf("%s as %s: a second kind of step time: %q", p[0], format, w)
 			}
@@ -214,14 +214,14 @@ func TestTraceFindingsSpeakToTheirReader(t *testing.T) {
 	names := regexp.MustCompile(`gpuprof (tune|run) (e3nn|gruflow|collate)|--knob|--set `)
 	for _, path := range fixtureTraces(t) {
 		for _, format := range []string{"json", "table", "markdown", "html"} {
-			if w := names.FindString(page(t, format, "analyze", path)); w != "" {
+			if w := names.FindString(pageOf(t, format, "analyze", path)); w != "" {
 				t.Errorf("%s as %s: sends its reader to %q", path, format, w)
 			}
 		}
 	}
 	path := fixtureTraces(t)[0]
 	var a trace.Analysis
-	if err := json.Unmarshal([]byte(page(t, "json", "analyze", path)), &a); err != nil {
+	if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {
 		t.Fatal(err)
 	}
 	want := "gpuprof run -o NEW -- YOUR COMMAND && gpuprof analyze --compare " + path + " NEW"
@@ -251,7 +251,7 @@ func TestRecordedProgramIsNamed(t *testing.T) {
 		}
 		finding := func(name string) trace.Finding {
 			var a trace.Analysis
-			if err := json.Unmarshal([]byte(page(t, "json", "analyze", filepath.Join(dir, name))), &a); err != nil {
+			if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", filepath.Join(dir, name))), &a); err != nil {
 				t.Fatal(err)
 			}
 			return a.Findings[0]

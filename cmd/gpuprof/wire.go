@@ -16,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/pprof"
@@ -138,12 +139,12 @@ func noGPU() string {
 func writers() map[string]runfile.Writer {
 	return map[string]runfile.Writer{
 		"json":     encodeJSON,
-		"html":     plain(html.Write),
+		"html":     paged(html.Write),
 		"png":      drawPNG,
 		"svg":      drawSVG,
 		"pprof":    plain(pprof.Write),
 		"perfetto": plain(perfetto.Write),
-		"markdown": plain(markdown.Write),
+		"markdown": paged(func(w io.Writer, p *page.Page) error { return markdown.Write(w, p, 0) }),
 		"table":    encodeText,
 		"bench":    plain(benchfmt.Write),
 	}
@@ -158,7 +159,18 @@ func encodeJSON(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
 }
 
 func encodeText(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return writeTable(w, runs, table.Options{Width: o.Width})
+	return writeTable(w, runs, screen{width: o.Width})
+}
+
+// paged writes the page of runs.
+func paged(write func(io.Writer, *page.Page) error) runfile.Writer {
+	return func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
+		p, err := page.Runs(runs)
+		if err != nil {
+			return err
+		}
+		return write(w, p)
+	}
 }
 
 func drawPNG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
@@ -212,12 +224,13 @@ func studyPicture(format, kind string) studyWriter {
 	}
 }
 
-// writeTable prints one run whole, several as a sweep.
-func writeTable(w io.Writer, runs []*gpuprof.Run, o table.Options) error {
-	if len(runs) == 1 {
-		return table.Run(w, runs[0], o)
+// writeTable prints runs on a screen.
+func writeTable(w io.Writer, runs []*gpuprof.Run, o screen) error {
+	p, err := page.Runs(runs)
+	if err != nil {
+		return err
 	}
-	return table.Sweep(w, runs, o)
+	return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
 }
 
 // show writes runs to standard output as --format says.
@@ -225,7 +238,7 @@ func (a *app) show(format string, runs []*gpuprof.Run) error {
 	if format != "table" {
 		return writers()[format](a.stdout, runs, runfile.Options{})
 	}
-	return writeTable(a.stdout, runs, table.Options{Width: a.width(), Color: a.color(), Quiet: a.quiet})
+	return writeTable(a.stdout, runs, screen{a.width(), a.color(), a.quiet})
 }
 
 // encodePprof is the profile that the pprof verb opens.

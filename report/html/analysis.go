@@ -13,9 +13,6 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// labelled is a label and its text.
-type labelled struct{ Label, Value string }
-
 const traceFooter = "Claims are upper bounds from the spans of the trace."
 
 type traceFinding struct {

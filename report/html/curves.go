@@ -133,69 +133,6 @@ func power(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// sweepView is the head of a page on several runs.
-type sweepView struct {
-	Subject, Device string
-	Names, Titles   []string
-	Rows            []sweepRow
-	Shares          gridView // of stages
-	Step, Rate      *chart
-	Legend          []legendItem
-	Warnings        []notice
-	Note            string
-}
-
-type sweepRow struct {
-	Setting []string
-	Cells   []string
-	Status  string
-}
-
-func newSweepView(runs []*gpuprof.Run) *sweepView {
-	head, where := view.SweepHead(runs)
-	v := &sweepView{Subject: head, Device: where, Titles: view.CellTitles(),
-		Note: "Intervals: " + view.SweepIntervals(runs) + "."}
-	names, points := view.Points(runs)
-	for _, n := range names {
-		v.Names = append(v.Names, view.Cut(n, 40))
-	}
-	for _, p := range points {
-		v.Rows = append(v.Rows, sweepRow{p.Setting, p.Cells(), p.Status})
-	}
-	if stages, rows := view.Shares(runs); len(stages) > 0 {
-		v.Shares = gridView{Heading: "Table of the stages' shares", Caption: view.SharesText + ".", Titles: slices.Clone(v.Names)}
-		for _, s := range stages {
-			v.Shares.Titles = append(v.Shares.Titles, view.Cut(s, 40))
-		}
-		for i, p := range points {
-			v.Shares.Rows = append(v.Shares.Rows, append(slices.Clone(p.Setting), rows[i]...))
-		}
-	}
-	v.Warnings = notices(runs)
-	knob, numeric, curves, ok := view.Scaling(runs)
-	if !ok {
-		return v
-	}
-	for i, c := range curves {
-		if c.Label != "" {
-			v.Legend = append(v.Legend, legendItem{toneClass(i), c.Label, ""})
-		}
-	}
-	knob = view.Cut(knob, 40)
-	longest := 0.0
-	for _, c := range curves {
-		for _, p := range c.Points {
-			longest = max(longest, p.Step.Median)
-		}
-	}
-	unit, name := view.Scale(longest)
-	v.Step = curveChart("scaling-step", "Step time over "+knob, knob, "step, "+name, numeric, curves, func(p view.CurvePoint) *gpuprof.Series { return p.Step }, unit)
-	if u := view.RateUnit(runs); u != "" {
-		v.Rate = curveChart("scaling-rate", "Throughput over "+knob, knob, "throughput, "+u, numeric, curves, func(p view.CurvePoint) *gpuprof.Series { return p.Rate }, 1)
-	}
-	return v
-}
-
 // curveChart draws one figure of a sweep with its intervals; nil without points.
 func curveChart(id, title, knob, unitText string, numeric bool, curves []view.Curve, get func(view.CurvePoint) *gpuprof.Series, unit float64) *chart {
 	const left, right, top, bottom, h = 90.0, 30.0, 26.0, 46.0, 270.0

@@ -75,7 +75,7 @@ func (p *document) write(w io.Writer, tool gpuprof.Tool, name string, data any) 
 	p.CSS, p.JS, p.Policy = template.CSS(css), template.JS(js), policy(css, js)
 	p.attach(name, data)
 	var b bytes.Buffer
-	if err := page.ExecuteTemplate(&b, "document.tmpl", p); err != nil {
+	if err := templates.ExecuteTemplate(&b, "document.tmpl", p); err != nil {
 		return err
 	}
 	_, err = w.Write(b.Bytes())
@@ -92,7 +92,7 @@ func (p *document) attach(name string, data any) {
 	p.FileName, p.DataNote = name, "The whole of "+name+" is embedded in the page."
 	packed := string(text)
 	if len(packed) > maxDataBytes/2 {
-		packed, p.FileName = pack(packed), name+".gz"
+		packed, p.FileName = pack(text), name+".gz"
 	}
 	if len(packed) <= maxDataBytes {
 		// encoding/json escapes <, > and &, so no text can end the element.

@@ -10,10 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// CommentLimit is what a comment on GitHub takes: 65,536 characters. A little
-// less leaves room for what a script puts around it.
-const CommentLimit = 65_000
-
 // gateItems is how many causes, differences, failures and reasons are listed.
 const gateItems = 20
 
@@ -218,15 +214,4 @@ func (d *doc) gateList(title string, lines []string) {
 		d.printf("- %s\n", text(view.Cut(l, 500)))
 	}
 	d.printf("\n")
-}
-
-// cutLines keeps whole lines up to a limit and says that it did.
-func cutLines(s string, limit int) string {
-	const note = "\n\n(cut: the rest found no room)\n"
-	s = s[:max(0, min(len(s), limit-len(note)-len("</details>\n")))]
-	s = s[:strings.LastIndexByte(s, '\n')+1]
-	if strings.Count(s, "<details>") > strings.Count(s, "</details>") {
-		s += "\n</details>\n"
-	}
-	return s + note
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -22,7 +23,11 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func render(t *testing.T, runs ...*gpuprof.Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := markdown.Write(&b, runs); err != nil {
+	p, err := page.Runs(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := markdown.Write(&b, p, 0); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -103,11 +108,5 @@ func TestForeignTextIsText(t *testing.T) {
 		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "- item") {
 			t.Errorf("foreign text begins a block: %s", line)
 		}
-	}
-}
-
-func TestNothingToWrite(t *testing.T) {
-	if err := markdown.Write(&bytes.Buffer{}, []*gpuprof.Run{nil}); !errors.Is(err, gpuprof.ErrInput) {
-		t.Error(err)
 	}
 }

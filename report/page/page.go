@@ -7,26 +7,40 @@
 // edit in its builder.
 package page
 
-import "github.com/gpuprof/gpuprof/report/figure"
+import (
+	"io"
 
-// Page is one document.
+	"github.com/gpuprof/gpuprof/report/figure"
+)
+
+// Page is one document. Its head (title, meta, badge) opens every format; a
+// terminal prints it as one line, "Title, meta, meta, headline", where it fits.
 type Page struct {
-	Title    string   // what it is about: "e3nn small on host"
+	Title    string   // what it is about: "e3nn small"
+	Meta     []string // device, mode, samples: short texts
+	Date     string   // HTML only
 	Badge    Badge    // its status or verdict
-	Meta     []string // device, mode, samples, date: short texts in one line
 	Sections []Section
-	Footer   string
+	Footer   string // HTML only
 
-	Tool string // name and version of the program that made the document
-	// Data is the document itself, which an HTML page embeds under DataName.
-	Data     any
-	DataName string
+	Tool string // name and version of the program that made the document: "gpuprof 1.2"
+	Data Data
 }
 
 // Badge is a status in one or two words.
 type Badge struct {
-	Text string
-	Tone Tone
+	Text     string
+	Tone     Tone
+	Headline string // the status with its reason, for terminals and Markdown; "" for Text
+	Mark     string // a sign before Markdown's title, seen while scrolling: "❌"
+}
+
+// Data is the document itself, which an HTML page embeds and offers to save.
+type Data struct {
+	Name   string // of the file: "run.json"
+	Encode func(io.Writer) error
+	Note   string // what of the document it holds
+	Pack   bool   // compressed even where it is small
 }
 
 // Tone is how good the news is. A terminal paints it, a page has a class for it.
@@ -38,10 +52,10 @@ const (
 	Good        // complete, passed, improved
 	Unsure      // partial, inconclusive, a warning
 	Bad         // invalid, regressed, failed
-	Faint       // a remark, a kernel below its stage
+	Faint       // a remark, a finding of little weight
 )
 
-// Where is the set of formats that show a section, block or column.
+// Where is the set of formats that show a section, block, row or column.
 type Where uint8
 
 // Formats. The zero value is all of them.
@@ -49,46 +63,59 @@ const (
 	Terminal Where = 1 << iota
 	Markdown
 	HTML
-	Quiet // a terminal with --quiet shows it too
+	// Quiet things are on a terminal with --quiet too. It is not a format: what has
+	// no other bit is in all of them. Everything inside a quiet section or block is
+	// quiet; so is a row of a table with Keep.
+	Quiet
 )
 
 // In says whether something for w is shown in a format.
-func (w Where) In(format Where) bool {
-	if format == Quiet { // has to be asked for
-		return w&Quiet != 0
-	}
-	return w&^Quiet == 0 || w&format != 0
-}
+func (w Where) In(format Where) bool { return w&^Quiet == 0 || w&format != 0 }
 
-// Section is a heading with what stands below it.
+// Section is a heading with blocks below it. Formats leave out a section of
+// which nothing is shown. A terminal puts a blank line before each and none inside.
 type Section struct {
-	ID      string // unique in the page
-	Heading string // a terminal prints it only where HeadingIn says so
-	// HeadingIn is where the heading is shown; zero is Markdown and HTML.
-	HeadingIn Where
+	ID        string // unique in the page; needed where HTML shows the heading
+	Heading   string
+	HeadingIn Where // zero: Markdown and HTML
 	In        Where
 	Blocks    []Block
-	// Folded sections are closed at first, with Brief beside the heading.
+	// Folded sections are closed at first, where a format can, with Badge and
+	// Brief beside the heading.
 	Folded bool
 	Badge  Badge
 	Brief  []string
-	// Sections inside it, one level down: the runs of a sweep.
+	// Sections stand below the blocks: one level down where there is a heading.
 	Sections []Section
+	// Beside sets its Sections in columns where a page has room.
+	Beside bool
 }
 
-// Block is one of Text, Lines, Table, List and Chart.
-type Block interface{ where() Where }
+// Block is one of Text, Lines, Table, List, Chart and Timeline.
+type Block interface{ Shown() Where }
 
-// Text is a paragraph.
+// Style is what a text is for.
+type Style int
+
+// Styles.
+const (
+	Paragraph Style = iota
+	Lead            // the document in a sentence or two: large, or bold
+	Banner          // what must not be missed, in the colour of its tone
+	Remark          // small print
+)
+
+// Text is a paragraph. In HTML a flag of the command line inside it is code.
 type Text struct {
 	S    string
+	As   Style
 	Tone Tone
+	Code bool // the whole text is to be typed
 	In   Where
-	// Code is set where the whole text is to be typed.
-	Code bool
 }
 
-// Lines are labelled figures: a step's summary, facts about a machine.
+// Lines are labelled figures: a step's summary, facts about a machine. Markdown
+// makes one table of neighbouring ones, a list where something is to be typed.
 type Lines struct {
 	Lines []Line
 	Lead  bool // shown large, where a format can
@@ -107,12 +134,12 @@ type Line struct {
 
 // Table is rows of cells under columns.
 type Table struct {
-	ID      string
-	Caption string // Markdown and HTML
+	Name    string // what a reader who hears the page is told: "Table of stages"
+	Caption string // HTML only; "" for the name
 	Columns []Column
 	Rows    []Row
-	// Max is how many rows a format shows: terminal, Markdown, HTML; 0 is all.
-	// The rest is counted in the text More: "%d more metrics in --format json".
+	// Max is how many rows a format shows: terminal, Markdown, HTML; of Keep rows
+	// five times as many; 0 is all. More counts the rest: "%d more in --format json".
 	Max  [3]int
 	More string
 	// Folded is the summary of a table that is closed at first where a format can.
@@ -120,77 +147,102 @@ type Table struct {
 	In     Where
 }
 
-// Column is a column's title and how it behaves.
+// Column is a column's title and how it behaves. On a terminal a column none of
+// whose cells says anything is left out.
 type Column struct {
 	Title string
 	// Narrow is the title on a terminal narrower than 110 columns, where the
 	// cells' Narrow texts are shown too.
 	Narrow string
+	Wide   bool // a terminal narrower than 110 columns leaves it out
 	Left   bool // words; figures are set to the right
-	// Drop is how early the column goes where room is scarce: the highest goes
-	// first, 0 stays.
-	Drop   int
-	Named  bool // when dropped, it is named below the table
-	Remark bool // holds a remark that may be long
-	In     Where
+	// Drop is how early a terminal drops the column for want of room: the highest
+	// goes first, 0 stays.
+	Drop  int
+	Named bool // when dropped, it is named below the table
+	// Most is how many columns of a terminal a cell may take, 0 any; Least how
+	// narrow the column may become before one is dropped, 0 is not at all.
+	Most, Least int
+	Legend      string // below the table where the column is shown, not in HTML
+	Remark      bool   // holds a remark that may be long
+	In          Where
 }
 
-// Row is the cells of a row, one for each column.
+// Row is the cells of a row, one for each column of the table.
 type Row struct {
 	Cells []Cell
 	Tone  Tone
 	Sub   bool // belongs to the row above: a kernel of its stage
-	// Keep rows are shown whatever Max says and with --quiet: regressions.
-	Keep bool
+	Keep  bool // matters more than others: a regression
+	In    Where
 }
 
-// Cell is a text, or a figure with its unit as it is printed.
+// Cell is a text, or a figure as it is printed. Formats print Text alone;
+// tests and data formats read Value.
 type Cell struct {
-	Text string
-	// Value is the figure behind the text in base units (seconds, bytes, a
-	// ratio); it has one where Has is set. Writers print Text; tests and data
-	// formats read Value.
-	Value  float64
-	Unit   string
-	Has    bool
-	Tone   Tone
-	Narrow string // the text where room is scarce, "" for Text
-	Code   bool
+	Text   string
+	Value  float64 // the figure in base units
+	Unit   string  // "s", "B/s", "1" for a ratio or share; "" where the cell is words
+	Narrow string  // the text where room is scarce, "" for Text
+	Note   string  // HTML only: a short remark after the text
+	Tone   Tone    // of a terminal's text
 }
 
 // List is items below each other.
 type List struct {
 	Items   []Item
 	Ordered bool
-	Label   string // before each item on a terminal: "warning", "budget"
+	Alert   bool   // each stands in a box of its own: warnings
+	Label   string // before each item on a terminal: "warning", "finding"
 	Noun    string // what one of them is, to count the rest: "failure"
 	Max     int    // most that are shown outside HTML; 0 is all
 	In      Where
 }
 
-// Item is an entry of a list: a text, and facts below it.
+// Item is an entry of a list, "badge label: text", and facts below it.
 type Item struct {
-	Label string // bold: a rule's name, "budget"
 	Badge Badge
+	Label string // bold: a rule's name
 	Text  string
-	Tone  Tone
+	Tone  Tone     // a terminal paints List.Label with it, or the text without one
 	Lines []Line   // evidence, command, change
 	Sub   []string // what was said of each run
-	// More is shown on request: tables of evidence.
+	// More is shown on request, in HTML only, under MoreText.
 	More     []Block
 	MoreText string
 	In       Where
 }
 
-// Chart is a figure. Note is the sentence above it.
+// Chart is a figure, HTML only. Figure is called when it is drawn; nil is no
+// chart, and its note goes with it.
 type Chart struct {
-	Figure *figure.Figure
-	Note   string
-	In     Where
+	ID     string // unique in the page: "r2-stack"
+	Figure func() *figure.Figure
+	Note   string // the paragraph above it
+	Of     []any  // what report/html's own charts are drawn from, until report/figure draws them
 }
 
-func (b Text) where() Where  { return b.In }
-func (b Lines) where() Where { return b.In }
-func (b Table) where() Where { return b.In }
-func (b List) where() Where  { return b.In }
-func (b Chart) where() Where { return b.In }
+// Timeline is the picture of a trace that can be zoomed, HTML only and once in a
+// page. Data is what timeline.js reads.
+type Timeline struct {
+	Data any
+	Note string
+}
+
+// Shown implements Block.
+func (b Text) Shown() Where { return b.In }
+
+// Shown implements Block.
+func (b Lines) Shown() Where { return b.In }
+
+// Shown implements Block.
+func (b Table) Shown() Where { return b.In }
+
+// Shown implements Block.
+func (b List) Shown() Where { return b.In }
+
+// Shown implements Block.
+func (Chart) Shown() Where { return HTML }
+
+// Shown implements Block.
+func (Timeline) Shown() Where { return HTML }

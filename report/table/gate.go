@@ -118,14 +118,6 @@ func figures(r verdict.Row, scarce bool) (old, now string) {
 	return short(old, mostFigure), short(now, mostFigure)
 }
 
-// short cuts text at a width.
-func short(s string, room int) string {
-	if twwidth.Width(s) <= room {
-		return s
-	}
-	return cutAt(s, room-1) + "…"
-}
-
 // gateFit gives the names what room the figures leave. Where that is too
 // little to tell them apart, figures go, the least needed first.
 func gateFit(cols []column, width int) []column {

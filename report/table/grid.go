@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,18 +10,16 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // column is one column of a grid with its cells. When the grid is too wide
 // the column with the highest drop goes first; drop 0 stays.
 type column struct {
-	title   string
-	left    bool
-	setting bool // of a sweep: when dropped, it is named below the table
-	drop    int
-	cells   []string
+	title string
+	left  bool
+	drop  int
+	cells []string
 }
 
 func (c column) width() int {
@@ -39,56 +38,6 @@ func (c column) empty() bool {
 		}
 	}
 	return true
-}
-
-func sweepColumns(runs []*gpuprof.Run) (cols []column, colors []string) {
-	names, points := view.Points(runs)
-	// Status goes first (the notes repeat it), then figures, then settings.
-	drops := []int{0, 300, 400, 100, 200, 500}
-	var figures []column
-	for i, t := range view.CellTitles() {
-		figures = append(figures, column{title: t, drop: drops[i], left: i >= 4})
-	}
-	var rows [][]string
-	for i, p := range points {
-		rows = append(rows, p.Cells())
-		color := plain
-		if runs[i].Status != gpuprof.Complete {
-			color = statusColor(runs[i].Status)
-		}
-		colors = append(colors, color)
-	}
-	return besideSettings(names, points, figures, rows, true), colors
-}
-
-// shareColumns are the settings of a sweep with the stages' shares.
-func shareColumns(runs []*gpuprof.Run) []column {
-	stages, rows := view.Shares(runs)
-	if len(stages) == 0 {
-		return nil
-	}
-	var shares []column
-	for i, s := range stages { // the smallest goes first
-		shares = append(shares, column{title: view.Cut(s, 16), drop: 100 + i})
-	}
-	names, points := view.Points(runs)
-	return besideSettings(names, points, shares, rows, false)
-}
-
-// besideSettings puts a column for each name of a sweep's settings before those
-// with a row of cells a point. named: settings that do not fit are named below.
-func besideSettings(names []string, points []view.Point, figures []column, rows [][]string, named bool) []column {
-	var cols []column
-	for i, n := range names {
-		cols = append(cols, column{title: view.Cut(n, 16), setting: named, drop: i})
-	}
-	cols = append(cols, figures...)
-	for i, p := range points {
-		for j, cell := range slices.Concat(p.Setting, rows[i]) {
-			cols[j].cells = append(cols[j].cells, view.Cut(cell, 28))
-		}
-	}
-	return cols
 }
 
 // grid prints the columns that fit. colors, when given, paints a row's last cell.
@@ -213,4 +162,13 @@ func gridConfig(cols []column) tablewriter.Config {
 		Alignment:  tw.CellAlignment{PerColumn: align},
 	}
 	return tablewriter.Config{Header: cell, Row: cell}
+}
+
+// wrap prints text behind a head, continued under the text, within the width.
+func (p *printer) wrap(head, text string) { p.hang(head, text, plain, plain) }
+
+func (p *printer) item(label, text string) {
+	if text != "" {
+		p.wrap(fmt.Sprintf("  %-10s", label), text)
+	}
 }

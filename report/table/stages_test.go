@@ -18,7 +18,7 @@ import (
 func stageTable(t *testing.T, r *gpuprof.Run, width int) []string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := table.Run(&b, r, table.Options{Width: width}); err != nil {
+	if err := write(&b, table.Options{Width: width}, r); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(b.String(), "\n\n")
@@ -87,7 +87,7 @@ func TestEveryStageHasItsSpread(t *testing.T) {
 			}
 		}
 		var b bytes.Buffer
-		if err := table.Run(&b, r, table.Options{Width: width}); err != nil {
+		if err := write(&b, table.Options{Width: width}, r); err != nil {
 			t.Fatal(err)
 		}
 		for _, column := range []string{"GB/s", "GF/s", "bound", "host"} {
@@ -102,7 +102,7 @@ func TestEveryStageHasItsSpread(t *testing.T) {
 func TestWiderSaysMore(t *testing.T) {
 	r := fixture.One()
 	var b bytes.Buffer
-	if err := table.Run(&b, r, table.Options{Width: 70}); err != nil {
+	if err := write(&b, table.Options{Width: 70}, r); err != nil {
 		t.Fatal(err)
 	}
 	_, after, ok := strings.Cut(strings.Join(strings.Fields(b.String()), " "), "all of it needs ")
@@ -111,7 +111,7 @@ func TestWiderSaysMore(t *testing.T) {
 		t.Fatalf("no width is named in\n%s", b.String())
 	}
 	b.Reset()
-	if err := table.Run(&b, r, table.Options{Width: need}); err != nil {
+	if err := write(&b, table.Options{Width: need}, r); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "no room") {

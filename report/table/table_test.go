@@ -2,9 +2,9 @@ package table_test
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/table"
 )
 
@@ -46,19 +47,19 @@ func TestGolden(t *testing.T) {
 	for name, r := range runs {
 		for _, width := range []int{80, 120} {
 			var b bytes.Buffer
-			if err := table.Run(&b, r, table.Options{Width: width}); err != nil {
+			if err := write(&b, table.Options{Width: width}, r); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, fmt.Sprintf("%s-%d", name, width), b.String())
 		}
 	}
 	var b bytes.Buffer
-	if err := table.Sweep(&b, append(fixture.Sweep(), fixture.Invalid()), table.Options{}); err != nil {
+	if err := write(&b, table.Options{}, append(fixture.Sweep(), fixture.Invalid())...); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "sweep-80", b.String())
 	b.Reset()
-	if err := table.Run(&b, fixture.Three(), table.Options{Quiet: true}); err != nil {
+	if err := write(&b, table.Options{Quiet: true}, fixture.Three()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "quiet-80", b.String())
@@ -70,10 +71,10 @@ func TestFits(t *testing.T) {
 		for _, width := range []int{40, 60, 80, 100, 132} {
 			var b bytes.Buffer
 			o := table.Options{Width: width}
-			if err := table.Run(&b, r, o); err != nil {
+			if err := write(&b, o, r); err != nil {
 				t.Fatal(name, err)
 			}
-			if err := table.Sweep(&b, []*gpuprof.Run{r, nil, fixture.One()}, o); err != nil {
+			if err := write(&b, o, r, nil, fixture.One()); err != nil {
 				t.Fatal(name, err)
 			}
 			for line := range strings.Lines(b.String()) {
@@ -93,7 +94,7 @@ func TestInvalidRunHasNoTimes(t *testing.T) {
 	r := fixture.One() // times are there, and must not be printed
 	r.Status = gpuprof.Invalid
 	var b bytes.Buffer
-	if err := table.Run(&b, r, table.Options{}); err != nil {
+	if err := write(&b, table.Options{}, r); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.String(); strings.Contains(s, "throughput") || strings.Contains(s, "tensor_product  ") || !strings.Contains(s, "No times") {
@@ -104,7 +105,7 @@ func TestInvalidRunHasNoTimes(t *testing.T) {
 func TestColorIsForMeaningOnly(t *testing.T) {
 	var plain, colored bytes.Buffer
 	for b, o := range map[*bytes.Buffer]table.Options{&plain: {}, &colored: {Color: true}} {
-		if err := table.Run(b, fixture.Three(), o); err != nil {
+		if err := write(b, o, fixture.Three()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,11 +117,11 @@ func TestColorIsForMeaningOnly(t *testing.T) {
 	}
 }
 
-func TestNothingToPrint(t *testing.T) {
-	if err := table.Sweep(&bytes.Buffer{}, nil, table.Options{}); !errors.Is(err, gpuprof.ErrInput) {
-		t.Errorf("no runs: %v", err)
+// write prints the page of runs.
+func write(w io.Writer, o table.Options, runs ...*gpuprof.Run) error {
+	p, err := page.Runs(runs)
+	if err != nil {
+		return err
 	}
-	if err := table.Run(&bytes.Buffer{}, nil, table.Options{}); !errors.Is(err, gpuprof.ErrInput) {
-		t.Errorf("nil run: %v", err)
-	}
+	return table.Write(w, p, o)
 }

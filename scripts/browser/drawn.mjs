@@ -76,7 +76,7 @@ async function run(tab, r, file, expect) {
   for (const row of rows) {
     const s = stages.find((x) => x.name === row[0]);
     expect(s, `no stage ${row[0]} in run.json`);
-    for (const [i, key] of [[2, "exposed"], [3, "device"], [5, "host"]]) {
+    for (const [i, key] of [[1, "exposed"], [3, "device"], [5, "host"]]) {
       if (s?.[key]?.median) expect(close(seconds(row[i]), s[key].median), `${s.name} ${key}: drawn ${row[i]}, run.json has ${s[key].median}`);
     }
   }
@@ -109,10 +109,10 @@ async function run(tab, r, file, expect) {
 }
 
 async function sweep(tab, runs, expect) {
-  const rows = await cells(tab, '[aria-labelledby="sweep"] table:not(.grid) tbody tr');
+  const rows = await cells(tab, '[aria-labelledby="sweep"] tbody tr');
   expect(rows.length === runs.length, `${rows.length} rows for ${runs.length} runs`);
-  const titles = await texts(tab, '[aria-labelledby="sweep"] table.grid thead th');
-  const shares = await cells(tab, '[aria-labelledby="sweep"] table.grid tbody tr');
+  const titles = await texts(tab, '[aria-labelledby="shares"] thead th');
+  const shares = await cells(tab, '[aria-labelledby="shares"] tbody tr');
   expect(shares.length === runs.length, `${shares.length} rows of shares for ${runs.length} runs`);
   shares.forEach((row, i) => {
     const sums = new Map((runs[i].stages ?? []).filter((s) => s.parent === "step" && s.exposed).map((s) => [s.name, s.exposed.runs.flat().reduce((a, b) => a + b, 0)]));

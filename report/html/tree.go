@@ -1,0 +1,227 @@
+package html
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/report/page"
+)
+
+// sectionView is a section as page.tmpl shows it; without a heading it is its blocks.
+type sectionView struct {
+	ID, Heading    string
+	Level          int
+	Folded, Beside bool
+	Badge          badgeView
+	Brief          []string
+	Blocks         []blockView
+	Sections       []sectionView
+}
+
+// blockView is one of these.
+type blockView struct {
+	Text     *textView
+	Lines    *linesView
+	Table    *tableView
+	List     *listView
+	Chart    template.HTML
+	Note     string // above a chart, or below a timeline
+	Timeline bool
+}
+
+type badgeView struct{ Class, Text string }
+
+type textView struct {
+	S, Class     string
+	Banner, Code bool
+}
+
+type linesView struct {
+	Lead  bool
+	Lines []page.Line
+}
+
+type tableView struct {
+	Name, Caption, Class, Folded, More string
+	Columns                            []page.Column
+	Rows                               []rowView
+	Headed                             bool // a column has a title
+	Plain                              bool // narrow enough not to scroll
+}
+
+type rowView struct {
+	Class string
+	Cells []cellView
+}
+
+type cellView struct {
+	page.Cell
+	Remark bool
+	Full   string // of a name that may be cut
+}
+
+// cutName is from how many bytes a name may be cut by the width of its column.
+const cutName = 30
+
+type listView struct {
+	Class   string
+	Ordered bool
+	Items   []itemView
+}
+
+type itemView struct {
+	page.Item
+	Mark badgeView
+	Open []blockView
+}
+
+// tree turns sections into what the templates show.
+type tree struct {
+	timeline template.JS
+	beside   bool // inside columns
+	err      error
+}
+
+// toneOf is the class of a tone.
+func toneOf(t page.Tone) string {
+	return [...]string{page.Plain: "", page.Good: "good", page.Unsure: "unsure", page.Bad: "bad", page.Faint: "faint"}[t]
+}
+
+func markOf(b page.Badge) badgeView { return badgeView{toneOf(b.Tone), b.Text} }
+
+// section is empty for a section of which nothing is shown.
+func (t *tree) section(s page.Section, level int) []sectionView {
+	if !s.In.In(page.HTML) {
+		return nil
+	}
+	out := sectionView{Level: level, Beside: s.Beside, Blocks: t.blocks(s.Shown(page.HTML))}
+	defer func(was bool) { t.beside = was }(t.beside)
+	t.beside = t.beside || s.Beside
+	if s.HeadingShown(page.HTML) {
+		out.ID, out.Heading, out.Folded, out.Badge, out.Brief = s.ID, s.Heading, s.Folded, markOf(s.Badge), s.Brief
+		level++
+	}
+	for _, sub := range s.Sections {
+		out.Sections = append(out.Sections, t.section(sub, level)...)
+	}
+	if len(out.Blocks)+len(out.Sections) == 0 {
+		return nil
+	}
+	return []sectionView{out}
+}
+
+func (t *tree) blocks(blocks []page.Block) []blockView {
+	var out []blockView
+	for _, b := range blocks {
+		if v, ok := t.block(b); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (t *tree) block(b page.Block) (out blockView, ok bool) {
+	switch b := b.(type) {
+	case page.Text:
+		return blockView{Text: textOf(b)}, b.S != ""
+	case page.Lines:
+		shown := page.LinesIn(b.Lines, page.HTML)
+		return blockView{Lines: &linesView{b.Lead, shown}}, len(shown) > 0
+	case page.Table:
+		g := tableOf(b)
+		if t.beside {
+			g.Class, g.Plain = "pairs", true
+		}
+		return blockView{Table: g}, len(g.Rows) > 0
+	case page.List:
+		l := t.list(b)
+		return blockView{List: l}, len(l.Items) > 0
+	case page.Chart:
+		chart, note, err := drawn(b)
+		if err != nil {
+			t.err = err
+		}
+		return blockView{Chart: chart, Note: strings.TrimSpace(b.Note + " " + note)}, chart != ""
+	case page.Timeline:
+		data, err := json.Marshal(b.Data) // escapes <, > and &, so no name can end the element
+		if err != nil {
+			t.err = err
+		}
+		t.timeline = template.JS(data)
+		return blockView{Timeline: true, Note: b.Note}, true
+	}
+	return blockView{}, false
+}
+
+func textOf(b page.Text) *textView {
+	out := &textView{S: b.S, Code: b.Code}
+	switch b.As {
+	case page.Lead:
+		out.Class = "verdict"
+	case page.Banner:
+		out.Class, out.Banner = strings.TrimSpace("banner "+toneOf(b.Tone)), true
+	case page.Remark:
+		out.Class = "meta"
+	}
+	return out
+}
+
+func tableOf(b page.Table) *tableView {
+	columns, rows, left := b.For(page.HTML)
+	g := &tableView{Name: b.Name, Caption: b.Caption, Folded: b.Folded, Columns: columns}
+	if g.Caption == "" {
+		g.Caption = b.Name
+	}
+	if left > 0 && b.More != "" {
+		g.More = fmt.Sprintf(b.More, left)
+	}
+	words, sub := true, false
+	for _, c := range columns {
+		words = words && c.Left
+		g.Headed = g.Headed || c.Title != ""
+	}
+	for _, r := range rows {
+		row := rowView{}
+		switch {
+		case r.Sub:
+			row.Class, sub = "kernel", true
+		case r.Tone == page.Bad:
+			row.Class = "failed"
+		}
+		for i, c := range r.Cells {
+			cell := cellView{Cell: c, Remark: columns[i].Remark}
+			if i == 0 && len(c.Text) > cutName {
+				cell.Full = c.Text
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	g.Class = "grid"
+	if words {
+		g.Class += " words"
+	}
+	if sub {
+		g.Class += " stages"
+	}
+	return g
+}
+
+func (t *tree) list(b page.List) *listView {
+	out := &listView{Class: "outcomes", Ordered: b.Ordered}
+	switch {
+	case b.Ordered:
+		out.Class = "findings"
+	case b.Alert:
+		out.Class = "warnings"
+	}
+	shown, _ := b.For(page.HTML)
+	for _, it := range shown {
+		v := itemView{Item: it, Mark: markOf(it.Badge), Open: t.blocks(page.Section{Blocks: it.More}.Shown(page.HTML))}
+		v.Lines = page.LinesIn(it.Lines, page.HTML)
+		out.Items = append(out.Items, v)
+	}
+	return out
+}

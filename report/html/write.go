@@ -1,0 +1,143 @@
+// Package html writes a page as one self-contained file: no network, no scripts
+// from elsewhere, readable from a file, on paper, in light and dark. It is a
+// pure function of the page.
+package html
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/page"
+)
+
+//go:embed *.tmpl style.css script.js timeline.js
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "pieces": pieces}).ParseFS(files, "*.tmpl"))
+
+// pageView is what page.tmpl shows.
+type pageView struct {
+	Title, Tab, Meta, Tool, Policy, Footer string
+	Badge                                  badgeView
+	CSS                                    template.CSS
+	JS, Data, Timeline                     template.JS
+	DataNote, FileName                     string
+	Sections                               []sectionView
+}
+
+// Write writes the page.
+func Write(w io.Writer, p *page.Page) error {
+	v := &pageView{Title: p.Title, Tab: p.Title, Tool: p.Tool, Footer: p.Footer, Badge: markOf(p.Badge)}
+	meta := p.Meta
+	if p.Date != "" {
+		meta = append(meta[:len(meta):len(meta)], p.Date)
+	}
+	v.Meta = strings.Join(meta, " · ")
+	if len(p.Meta) > 0 {
+		v.Tab += ", " + p.Meta[0]
+	}
+	t := &tree{}
+	for _, s := range p.Sections {
+		v.Sections = append(v.Sections, t.section(s, 2)...)
+	}
+	if t.err != nil {
+		return t.err
+	}
+	v.Timeline = t.timeline
+	v.embed(p.Data)
+	if err := v.dress(); err != nil {
+		return err
+	}
+	// Into memory first: a template that fails must not leave half a page.
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, "page.tmpl", v); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// dress fills in style, scripts and the policy that allows them.
+func (v *pageView) dress() error {
+	css, err := files.ReadFile("style.css")
+	if err != nil {
+		return err
+	}
+	js, err := files.ReadFile("script.js")
+	if err != nil {
+		return err
+	}
+	if v.Timeline != "" {
+		more, err := files.ReadFile("timeline.js")
+		if err != nil {
+			return err
+		}
+		js = append(append(js, '\n'), more...)
+	}
+	v.CSS, v.JS, v.Policy = template.CSS(css), template.JS(js), policy(css, js)
+	return nil
+}
+
+// policy allows this page's own style and script and nothing else, so that a
+// hostile name that found a way into the page could still do nothing.
+func policy(css, js []byte) string {
+	hash := func(b []byte) string {
+		sum := sha256.Sum256(b)
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; style-src " + hash(css) + "; script-src " + hash(js) + "; base-uri 'none'; form-action 'none'"
+}
+
+// maxDataBytes is how much of the document a page carries, packed where need be.
+const maxDataBytes = 1_250_000
+
+// HasData reports whether there is something to save.
+func (v *pageView) HasData() bool { return v.Data != "" }
+
+// embed puts the document into the page, or says why the page does not hold it.
+func (v *pageView) embed(d page.Data) {
+	if d.Encode == nil {
+		v.DataNote = "The data is not in this page."
+		return
+	}
+	var b bytes.Buffer
+	if err := d.Encode(&b); err != nil {
+		v.DataNote = "The data is not in this page: it holds numbers that JSON cannot express."
+		return
+	}
+	text, name, how := b.String(), d.Name, ""
+	if d.Pack || len(text) > maxDataBytes/2 {
+		text, name, how = pack(b.Bytes()), name+".gz", " (gzip in base64)"
+	}
+	if len(text) > maxDataBytes {
+		v.DataNote = fmt.Sprintf("The data is not in this page: it would take %s. Keep %s beside it.", gpuprof.FormatBytes(float64(len(text))), d.Name)
+		return
+	}
+	// encoding/json escapes <, > and &, so no text can end the element.
+	v.Data, v.FileName = template.JS(text), name
+	v.DataNote = strings.TrimSpace("The whole of " + d.Name + " is embedded in the page" + how + ". " + d.Note)
+	if d.Note != "" {
+		v.DataNote = "The data of this report is embedded in the page" + how + ". " + d.Note
+	}
+}
+
+// pack wraps gzip data in a JSON object that names its encoding.
+func pack(text []byte) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	// Writing to memory cannot fail.
+	_, _ = z.Write(text)
+	_ = z.Close()
+	out, _ := json.Marshal(map[string]string{"encoding": "gzip+base64", "data": base64.StdEncoding.EncodeToString(b.Bytes())})
+	return string(out)
+}

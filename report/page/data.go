@@ -1,0 +1,116 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// How much raw data a page carries, by the number of samples over all series.
+// Up to plainSamples it is JSON that can be read in the page's source; up to
+// packedSamples it is packed, about 12 bytes per sample; beyond that every series is
+// thinned to fit, and the page says so: the run.json beside it has the rest.
+const (
+	plainSamples  = 20_000
+	packedSamples = 80_000
+)
+
+// dataOf is the runs as a page carries them.
+func dataOf(runs []*gpuprof.Run) Data {
+	total := 0
+	for _, r := range runs {
+		total += countSamples(r)
+	}
+	d := Data{Name: "run.json", Pack: total > plainSamples, Note: "It holds every sample.", Encode: func(w io.Writer) error { return gpuprof.EncodeRuns(w, runs...) }}
+	if total <= packedSamples {
+		return d
+	}
+	stride := (total + packedSamples - 1) / packedSamples
+	d.Note = fmt.Sprintf("It holds one sample of every %d in each series, and the summaries of all %d; keep run.json itself for the rest.", stride, total)
+	d.Encode = func(w io.Writer) error {
+		var kept []*gpuprof.Run
+		for _, r := range runs {
+			kept = append(kept, thinned(r, stride))
+		}
+		return gpuprof.EncodeRuns(w, kept...)
+	}
+	return d
+}
+
+// pointLimit is how many samples of one series are drawn, so that all charts
+// of the page together stay within a few hundred kilobytes.
+func pointLimit(runs []*gpuprof.Run) int {
+	const all, most, least = 24_000, 2000, 50
+	series := 0
+	for _, r := range runs {
+		series += 1 + len(view.Stages(r))
+	}
+	return min(max(all/max(series, 1), least), most)
+}
+
+// eachSeries visits every series of a run.
+func eachSeries(r *gpuprof.Run, visit func(**gpuprof.Series)) {
+	visit(&r.Step)
+	visit(&r.BareStep)
+	visit(&r.ProbedStep)
+	visit(&r.EnergyStep)
+	if r.Throughput != nil {
+		visit(&r.Throughput.Series)
+	}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		visit(&s.Device)
+		visit(&s.Host)
+		visit(&s.Exposed)
+	}
+}
+
+func countSamples(r *gpuprof.Run) int {
+	n := 2*len(r.Order) + len(r.Flags)
+	eachSeries(r, func(s **gpuprof.Series) { n += (*s).N() })
+	for _, t := range r.Telemetry {
+		n += 2 * len(t.Value)
+	}
+	return n
+}
+
+// thinned copies a run with every stride-th sample of each series. The copy
+// warns of itself, so that it cannot pass for the whole.
+func thinned(r *gpuprof.Run, stride int) *gpuprof.Run {
+	out := *r
+	out.Stages = slices.Clone(r.Stages)
+	if r.Throughput != nil {
+		t := *r.Throughput
+		out.Throughput = &t
+	}
+	eachSeries(&out, func(s **gpuprof.Series) {
+		if *s == nil {
+			return
+		}
+		c := **s
+		c.Runs = make([][]float64, len((*s).Runs))
+		for i, run := range (*s).Runs {
+			c.Runs[i] = every(run, stride)
+		}
+		*s = &c
+	})
+	out.Order, out.Flags = every(r.Order, stride), every(r.Flags, stride)
+	out.Telemetry = map[string]gpuprof.Track{}
+	for name, t := range r.Telemetry {
+		out.Telemetry[name] = gpuprof.Track{Unit: t.Unit, TimeS: every(t.TimeS, stride), Value: every(t.Value, stride)}
+	}
+	out.Warnings = append(slices.Clone(r.Warnings), gpuprof.Warning{Code: "thinned",
+		Text: fmt.Sprintf("this copy holds one sample of every %d; the summaries are of all", stride), Fix: "use the run.json that the report was made from"})
+	return &out
+}
+
+func every[T any](xs []T, stride int) []T {
+	var out []T
+	for i := 0; i < len(xs); i += stride {
+		out = append(out, xs[i])
+	}
+	return out
+}

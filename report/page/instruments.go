@@ -1,0 +1,224 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// charts are the pictures of a run, HTML only.
+func charts(r *gpuprof.Run, id string, limit int) []Section {
+	chart := func(name, heading, kind, note string) Section {
+		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Of: []any{r, limit}}}}
+	}
+	if !view.HasTimes(r) {
+		return []Section{chart("watched", "Telemetry", "telemetry", telemetryNote)}
+	}
+	return []Section{
+		chart("spreads", "Distribution", "spread", "Each sample is a dot, in the order they were taken, process after process: a slope is drift, two levels are two ways the step can go. To the right the histogram of each process, with the 5th to 95th percentile and the median as a bar."),
+		chart("timelines", "Timeline of one step", "timeline", "Paler spans belong to the steps before and after; kernels come from a separate marked pass."),
+		chart("roofline", "Roofline", "roof", "Large points are stages, small ones their kernels."),
+		chart("watched", "Telemetry", "telemetry", telemetryNote),
+	}
+}
+
+const telemetryNote = "Readings over the time of the run, from the least to the most of each quantity; behind them the blocks in which samples were taken."
+
+func checksOf(r *gpuprof.Run, id string) Section {
+	s := Section{ID: id + "checks", Heading: "Checks", In: HTML}
+	if len(r.Checks) == 0 {
+		s.Blocks = []Block{Text{S: view.CheckSummary(r) + "."}}
+		return s
+	}
+	t := Table{Name: "Table of checks", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
+		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
+	for _, c := range r.Checks {
+		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(view.Error(c.RelativeError), float64(c.RelativeError), "1"), amount(fmt.Sprintf("%.2g", c.Tolerance), c.Tolerance, "1"), words(view.Cut(c.Rows, 40)), words("passed")}}
+		if !c.Pass {
+			row.Tone, row.Cells[4].Text = Bad, "FAILED"
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	s.Blocks = []Block{t}
+	return s
+}
+
+// ladderOf is what each probe costs.
+func ladderOf(r *gpuprof.Run, id string) Section {
+	t := Table{Name: "Table of probes", Caption: "A step with the probe over the same step with only what stands under over.",
+		Columns: []Column{{Title: "probe", Left: true}, {Title: "over"}, {Title: "step with it"}, {Title: "95 % interval"}, {Title: "used in"}}}
+	for _, l := range r.Ladder {
+		where := "the timing passes"
+		if l.Apart {
+			where = "a pass of its own: it may cost too much"
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{words(view.Cut(l.Probe, 40)), words(view.Cut(l.Over, 40)),
+			amount("x"+factor4(l.Ratio.Ratio), l.Ratio.Ratio, "1"), words(view.Interval(l.CI95, factor4)), words(where)}})
+	}
+	return Section{ID: id + "probes", Heading: "Probe overhead", In: HTML, Blocks: []Block{t}}
+}
+
+// factor4 has the digits that a cost of a tenth of a percent needs.
+func factor4(v float64) string {
+	if !view.Finite(v) {
+		return view.None
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+// energyOf is what the energy pass saw.
+func energyOf(r *gpuprof.Run, id string) Section {
+	s := Section{ID: id + "energy", Heading: "Energy", In: HTML}
+	e := r.Energy
+	if e == nil {
+		return s
+	}
+	var lines []Line
+	add := func(name, value string) { lines = append(lines, Line{Label: name, Value: value}) }
+	known := func(n gpuprof.Number, unit string) string {
+		if !view.Finite(float64(n)) {
+			return "unknown"
+		}
+		return view.SI(float64(n), unit)
+	}
+	if e.Valid {
+		add("per step, gross", view.SI(e.GrossStepJ, "J"))
+		add("per step, without idle power", known(e.NetStepJ, "J"))
+	} else {
+		add("per step", "not valid: "+orNone(view.Cut(e.Reason, 300)))
+	}
+	add("power by the energy counter", view.SI(e.CounterW, "W"))
+	add("mean of instant readings", known(e.InstantW, "W"))
+	add("idle power before the pass", known(e.IdleW, "W"))
+	add("measured over", fmt.Sprintf("%s, %d steps, %d updates of the counter", view.Seconds(e.Seconds), e.Steps, e.Updates))
+	s.Blocks = []Block{Text{S: "From a pass of its own; powers are of the whole device."}, Lines{Lines: lines}}
+	return s
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return view.None
+	}
+	return s
+}
+
+// factsOf are knobs, environment, counters, calibration and input.
+func factsOf(r *gpuprof.Run, id string) []Section {
+	knobs := Table{Name: "Knobs", Caption: "Model knobs change what is computed; tuning knobs change how.",
+		Columns: []Column{{Title: "knob", Left: true}, {Title: "value", Left: true}, {Title: "kind", Left: true}}}
+	for _, k := range slices.Sorted(maps.Keys(r.Knobs)) {
+		kind := "tuning"
+		if view.ModelKnob(r, k) {
+			kind = "model"
+		}
+		knobs.Rows = append(knobs.Rows, Row{Cells: []Cell{words(view.Cut(k, 40)), words(view.Cut(r.Knobs[k], 200)), words(kind)}})
+	}
+	return []Section{
+		{ID: id + "knobs", Heading: "Knobs", Blocks: []Block{knobs}},
+		{ID: id + "environment", Heading: "Environment", Blocks: []Block{pairs("Device and machine.", environment(r))}},
+		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairs("Exact counts of one step.", mapped(r.Counters, counter))}},
+		{ID: id + "input", Heading: "Input and instruments", Blocks: []Block{
+			pairs("What was computed on.", mapped(r.Input, func(_ string, v any) string { return view.Value(v) })),
+			pairs("What the instruments cost, measured in this run.", mapped(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
+		}},
+	}
+}
+
+type pair struct{ name, value string }
+
+func mapped[V any](m map[string]V, format func(string, V) string) []pair {
+	var out []pair
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, pair{view.Cut(k, 40), format(k, m[k])})
+	}
+	return out
+}
+
+// pairs is a table of names and values, without a head.
+func pairs(caption string, ps []pair) Table {
+	t := Table{Name: strings.TrimSuffix(caption, "."), Caption: caption, Columns: []Column{{Left: true}, {Left: true}}}
+	for _, p := range ps {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{words(p.name), words(p.value)}})
+	}
+	return t
+}
+
+func environment(r *gpuprof.Run) []pair {
+	d := r.Device
+	var out []pair
+	add := func(name, value string) {
+		if value = view.Cut(value, 200); value != "" {
+			out = append(out, pair{name, value})
+		}
+	}
+	whole := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	add("device", d.Name)
+	add("kind", d.Kind)
+	add("architecture", d.Arch)
+	add("cores in use", whole(d.Cores))
+	if d.Memory > 0 {
+		add("memory", gpuprof.FormatBytes(float64(d.Memory)))
+	}
+	add("CPU", d.CPU)
+	add("logical CPUs", whole(d.CPUCores))
+	if d.CPUQuota > 0 {
+		add("CPU quota", strconv.FormatFloat(d.CPUQuota, 'g', 4, 64)+" CPUs")
+	}
+	add("governor", d.Governor)
+	add("load at the start", strconv.FormatFloat(d.Load, 'f', 2, 64))
+	add("system", strings.TrimSpace(d.OS+" "+d.Kernel))
+	add("Go", d.Go)
+	for _, k := range slices.Sorted(maps.Keys(d.DeviceInfo)) {
+		add(view.Cut(k, 40), d.DeviceInfo[k])
+	}
+	add("gpuprof", strings.TrimSpace(r.Tool.Version+" "+r.Tool.Commit))
+	add("run.json schema", r.Version)
+	add("seed", strconv.FormatUint(r.Seed, 10))
+	return out
+}
+
+// counter prints a count exactly, bytes and times beside it in a unit.
+func counter(name string, v float64) string {
+	if !view.Finite(v) {
+		return "unknown"
+	}
+	text := grouped(v)
+	switch {
+	case strings.HasPrefix(name, "bytes") && v >= 1024:
+		text += " (" + gpuprof.FormatBytes(v) + ")"
+	case strings.HasSuffix(name, "_ns") && v > 0:
+		text += " (" + view.Seconds(v*1e-9) + ")"
+	}
+	return text
+}
+
+// grouped prints a number with thin gaps between thousands.
+func grouped(v float64) string {
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	whole, frac, has := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	var b strings.Builder
+	for i, c := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteString("\u202f")
+		}
+		b.WriteRune(c)
+	}
+	if has {
+		b.WriteString("." + frac[:min(len(frac), 3)])
+	}
+	return sign + b.String()
+}

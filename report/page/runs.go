@@ -1,0 +1,183 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Runs is the page of one run, or of a sweep: one table and then each run.
+func Runs(runs []*gpuprof.Run) (*Page, error) {
+	runs = view.Compact(runs)
+	if len(runs) == 0 {
+		return nil, view.ErrNoRun("a report")
+	}
+	p := &Page{Tool: view.Tool(runs[0]), Data: dataOf(runs), Footer: "Times are medians; every sample behind them is in run.json."}
+	limit := pointLimit(runs)
+	if len(runs) == 1 {
+		r := runs[0]
+		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), dateOf(r), badgeOf(r)
+		p.Sections = runSections(r, "", limit)
+		return p, nil
+	}
+	sweep(p, runs, limit)
+	return p, nil
+}
+
+// metaOf is the device and how it was measured.
+func metaOf(r *gpuprof.Run) []string {
+	meta := []string{view.DeviceName(r)}
+	if how := view.HowMeasured(r); how != "" {
+		meta = append(meta, how)
+	}
+	return meta
+}
+
+func dateOf(r *gpuprof.Run) string {
+	if r.Started.IsZero() {
+		return ""
+	}
+	return r.Started.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+func badgeOf(r *gpuprof.Run) Badge {
+	return Badge{Text: view.Status(r), Tone: statusTone(r.Status), Headline: view.Headline(r)}
+}
+
+func statusTone(s gpuprof.Status) Tone {
+	switch s {
+	case gpuprof.Complete:
+		return Good
+	case gpuprof.Invalid:
+		return Bad
+	}
+	return Unsure
+}
+
+// in is a section for certain formats.
+func in(where Where, s Section) Section {
+	s.In = where
+	return s
+}
+
+// printed is where a page is read from top to bottom and its end is seen first:
+// there the figures of the step follow the stages.
+const printed = Terminal | Markdown
+
+// runSections is what is shown of a run; id comes before the ids of its sections.
+func runSections(r *gpuprof.Run, id string, limit int) []Section {
+	lead, facts := summaryOf(r)
+	warnings := Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: HTML, Blocks: []Block{warningsOf([]*gpuprof.Run{r})}}
+	advice := Section{ID: id + "findings", Heading: "What to try", HeadingIn: HTML, Blocks: findingsOf(r)}
+	out := []Section{
+		in(HTML, Section{Blocks: []Block{banner(r)}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Of: []any{r}}, facts}}),
+		in(HTML, warnings),
+		in(HTML, advice),
+		stagesOf(r, id),
+		in(printed, Section{Blocks: []Block{noTimes(r), lead, facts, failedChecks(r)}}),
+		in(printed|Quiet, warnings),
+		in(printed, advice),
+	}
+	out = append(out, charts(r, id, limit)...)
+	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
+}
+
+// banner says plainly that a run is not whole.
+func banner(r *gpuprof.Run) Block {
+	if r.Status == gpuprof.Complete {
+		return nil
+	}
+	return Text{S: view.Headline(r), As: Banner, Tone: statusTone(r.Status)}
+}
+
+func noTimes(r *gpuprof.Run) Block {
+	switch {
+	case view.HasTimes(r):
+		return nil
+	case r.Status == gpuprof.Invalid:
+		return Text{S: "No times are reported: the run is invalid.", In: Quiet}
+	}
+	return Text{S: "No times are reported: nothing was measured.", In: Quiet}
+}
+
+// runVerdict is the run in a sentence or two.
+func runVerdict(r *gpuprof.Run) string {
+	switch {
+	case r.Status == gpuprof.Invalid:
+		return "The implementation disagrees with its reference, so no times are reported."
+	case !view.HasTimes(r):
+		return "Nothing was measured."
+	}
+	text := whereTimeGoes(view.Stages(r))
+	if r.Status == gpuprof.Partial {
+		text += "The run was cut short: read the figures as a first impression."
+	}
+	return strings.TrimSpace(text)
+}
+
+// summaryOf is the step and its throughput, and the other figures of the whole
+// step with the checks.
+func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
+	lead = Lines{Lead: true, In: Quiet}
+	for _, l := range view.Summary(r) {
+		line := Line{Label: l.Label, Value: l.Value, Note: l.Note}
+		if l.Label == "step" || l.Label == "throughput" {
+			lead.Lines = append(lead.Lines, line)
+		} else {
+			facts.Lines = append(facts.Lines, line)
+		}
+	}
+	facts.Lines = append(facts.Lines, checkLine(r))
+	return lead, facts
+}
+
+// checkLine is one line on all checks; a failed one must not be missed.
+func checkLine(r *gpuprof.Run) Line {
+	l := Line{Label: "checks", Value: view.CheckSummary(r)}
+	if len(r.Failed()) > 0 {
+		l.In = Quiet
+	}
+	return l
+}
+
+func failedChecks(r *gpuprof.Run) List {
+	l := List{Label: "check failed", Noun: "failed check", In: printed | Quiet}
+	for _, f := range view.FailedChecks(r) {
+		l.Items = append(l.Items, Item{Text: f, Tone: Bad})
+	}
+	return l
+}
+
+// warningsOf are the warnings of several runs, each kind once.
+func warningsOf(runs []*gpuprof.Run) List {
+	l := List{Label: "warning", Noun: "warning", Alert: true}
+	for _, n := range view.Notices(runs) {
+		text := n.Text
+		if text != "" && n.Fix != "" {
+			text += "; "
+		}
+		l.Items = append(l.Items, Item{Label: n.Head(), Text: text + n.Fix, Tone: Unsure, Sub: n.Each})
+	}
+	return l
+}
+
+func findingsOf(r *gpuprof.Run) []Block {
+	l := List{Ordered: true, Label: "finding", Noun: "finding"}
+	for _, f := range view.Findings(r) {
+		it := Item{Text: f.Head}
+		for _, line := range []Line{{Label: "evidence", Value: f.Evidence}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true}} {
+			if line.Value != "" {
+				it.Lines = append(it.Lines, line)
+			}
+		}
+		l.Items = append(l.Items, it)
+	}
+	out := []Block{l}
+	if n := len(r.Findings) - view.MaxFindings; n > 0 {
+		out = append(out, Text{S: fmt.Sprintf("%d more in run.json.", n), As: Remark})
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package page
+
+import "math/bits"
+
+// HeadingShown says whether a format shows the section's heading.
+func (s Section) HeadingShown(format Where) bool {
+	in := s.HeadingIn
+	if in == 0 {
+		in = Markdown | HTML
+	}
+	return s.Heading != "" && in.In(format)
+}
+
+// Shown is the blocks that a format shows.
+func (s Section) Shown(format Where) []Block {
+	var out []Block
+	for _, b := range s.Blocks {
+		if b != nil && b.Shown().In(format) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// keepFactor is how many times as many rows that matter a table shows as others.
+const keepFactor = 5
+
+// For is the table as a format shows it: its columns, its rows with their cells,
+// one for each of those columns, and how many rows Max leaves out.
+func (b Table) For(format Where) (columns []Column, rows []Row, left int) {
+	var at []int
+	for i, c := range b.Columns {
+		if c.In.In(format) {
+			at, columns = append(at, i), append(columns, c)
+		}
+	}
+	most := b.Max[bits.TrailingZeros8(uint8(format))]
+	shown := map[bool]int{}
+	for _, r := range b.Rows {
+		if !r.In.In(format) {
+			continue
+		}
+		limit := most
+		if r.Keep {
+			limit *= keepFactor
+		}
+		if shown[r.Keep]++; most > 0 && shown[r.Keep] > limit {
+			left++
+			continue
+		}
+		cells := make([]Cell, len(at))
+		for j, i := range at {
+			if i < len(r.Cells) {
+				cells[j] = r.Cells[i]
+			}
+		}
+		r.Cells = cells
+		rows = append(rows, r)
+	}
+	return columns, rows, left
+}
+
+// For is the items that a format shows, and how many Max leaves out.
+func (b List) For(format Where) (items []Item, left int) {
+	for _, it := range b.Items {
+		switch {
+		case !it.In.In(format):
+		case b.Max > 0 && format != HTML && len(items) == b.Max:
+			left++
+		default:
+			items = append(items, it)
+		}
+	}
+	return items, left
+}
+
+// LinesIn is the lines that a format shows.
+func LinesIn(lines []Line, format Where) []Line {
+	var out []Line
+	for _, l := range lines {
+		if l.In.In(format) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

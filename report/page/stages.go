@@ -1,0 +1,157 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// metric is a column of the stage table with its cells.
+type metric struct {
+	Column
+	stage  func(view.Stage) Cell
+	kernel func(gpuprof.StageResult) Cell // nil: says nothing of kernels
+}
+
+// Bins of a stage's sparkline.
+const (
+	fewBins  = 6
+	manyBins = 12
+)
+
+// metrics are the columns of the stage table. They answer first where the step's
+// time goes, then how well each stage uses the device; rates go first where
+// there is little room.
+func metrics() []metric {
+	return []metric{
+		{Column{Title: "stage", Left: true, Most: 24}, func(s view.Stage) Cell { return Cell{Text: view.Cut(s.Name, 60)} }, kernelName},
+		{Column{Title: "exposed"}, func(s view.Stage) Cell { return median(s.Exposed) }, nil},
+		{Column{Title: "share"}, func(s view.Stage) Cell { return amount(view.ShareCell(s), s.Share, "1") }, nil},
+		{Column{Title: "device", Drop: 1, Named: true}, func(s view.Stage) Cell { return median(s.Device) }, func(k gpuprof.StageResult) Cell { return median(view.Usable(k.Device)) }},
+		{Column{Title: "95 % interval", Narrow: "+/-", Drop: 2, Named: true}, func(s view.Stage) Cell {
+			return Cell{Text: view.SeriesInterval(s.Device), Narrow: view.HalfWidth(s.Device)}
+		}, nil},
+		{Column{Title: "host", Drop: 5, Named: true}, func(s view.Stage) Cell { return median(s.Host) }, nil},
+		{Column{Title: "GB/s", Drop: 6, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.BytesPerS), s.BytesPerS/1e9, "GB/s") }, nil},
+		{Column{Title: "GF/s", Drop: 7, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.FlopsPerS), s.FlopsPerS/1e9, "GF/s") }, nil},
+		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return seconds(s.FloorS) }, nil},
+		{Column{Title: "bound", Drop: 4, Named: true, Legend: "bound: the stage's roofline bound over its device time"},
+			func(s view.Stage) Cell { return amount(view.FloorText(s), s.Floor, "1") }, nil},
+		{Column{Title: "spread", Left: true, Drop: 3, Named: true, In: printed, Legend: "spread: samples of the device's time (else the host's), 2nd to 98th percentile"},
+			func(s view.Stage) Cell {
+				return Cell{Text: view.Spark(s.Typical(), manyBins), Narrow: view.Spark(s.Typical(), fewBins)}
+			}, nil},
+		{Column{Title: "p05 to p95", Wide: true, Drop: 8, Named: true, In: printed}, func(s view.Stage) Cell { return Cell{Text: view.Range(s.Typical())} }, nil},
+	}
+}
+
+// kernelName says how a kernel was timed where that was not between two events.
+func kernelName(k gpuprof.StageResult) Cell {
+	return Cell{Text: view.Cut(k.Name, 40), Note: methodText(k.Method)}
+}
+
+func methodText(method string) string {
+	if method == gpuprof.MethodSlope {
+		return "replayed"
+	}
+	return view.Cut(method, 40)
+}
+
+// stagesOf is the table of stages. A page has the kernels in it, Markdown has
+// them in a table of their own, and a terminal has the gap below it.
+func stagesOf(r *gpuprof.Run, id string) Section {
+	s := Section{ID: id + "stages", Heading: "Stages", HeadingIn: HTML}
+	if !view.HasTimes(r) {
+		return s
+	}
+	t := Table{Name: "Table of stages", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the caller's time inside it. " +
+		"The bound time is the roofline bound: the least time that the work counted in this formulation takes at this device's peak rates; bound is that over the device time. Kernels, indented, come from a separate marked pass."}
+	columns := metrics()
+	for _, m := range columns {
+		t.Columns = append(t.Columns, m.Column)
+	}
+	stages := view.Stages(r)
+	for _, stage := range stages {
+		row := Row{}
+		if stage.Name == view.Gap {
+			row.In = Markdown | HTML
+		}
+		for _, m := range columns {
+			row.Cells = append(row.Cells, m.stage(stage))
+		}
+		t.Rows = append(t.Rows, row)
+		for _, k := range view.Kernels(r, stage.Name) {
+			row := Row{Sub: true, In: HTML}
+			for _, m := range columns {
+				cell := Cell{}
+				if m.kernel != nil {
+					cell = m.kernel(k)
+				}
+				row.Cells = append(row.Cells, cell)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	s.Blocks = []Block{Text{S: stageNote(r), In: HTML}, t}
+	for _, why := range view.NoBounds(stages) {
+		s.Blocks = append(s.Blocks, Text{S: why, As: Remark})
+	}
+	s.Blocks = append(s.Blocks, kernelsOf(r, stages))
+	return s
+}
+
+// stageNote says in which pass stages were timed, and how short kernels were.
+func stageNote(r *gpuprof.Run) string {
+	var notes []string
+	if p := view.Usable(r.ProbedStep); p != nil {
+		notes = append(notes, "The probes around stages cost too much for the timing passes. The step ("+view.Median(r.Step)+
+			") was measured without them; the stages come from separate blocks, and their exposed times add up to the step there: "+view.Median(p)+".")
+	}
+	if slices.ContainsFunc(r.Stages, func(s gpuprof.StageResult) bool { return s.Method == gpuprof.MethodSlope }) {
+		notes = append(notes, "Kernels marked as replayed are too short for a pair of events: their time is the slope over replays of a step's launches, with the inputs in the cache.")
+	}
+	return strings.Join(notes, " ")
+}
+
+// kernelsOf lists kernels folded away: most readers want the stages.
+func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
+	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
+	for _, s := range stages {
+		for _, k := range view.Kernels(r, s.Name) {
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Name, 60)}, {Text: view.Cut(k.Name, 60)}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: view.KernelMethod(k)}}})
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	t.Folded = view.Plural(len(t.Rows), "kernel") + ", from a pass of their own"
+	return t
+}
+
+// whereTimeGoes names the largest stages, and how far the first is from what
+// the device allows.
+func whereTimeGoes(stages []view.Stage) string {
+	slices.SortStableFunc(stages, func(a, b view.Stage) int { return cmp.Compare(b.Share, a.Share) })
+	var parts []string
+	for _, s := range stages[:min(len(stages), 3)] {
+		if s.Share >= 0.02 {
+			parts = append(parts, view.Cut(s.Name, 40)+" ("+view.Percent(s.Share)+")")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := "Most of the step goes to " + parts[0]
+	if n := len(parts); n > 1 {
+		text = "The step's time goes to " + strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	}
+	text += ". "
+	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
+		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), view.FloorText(top))
+	}
+	return text
+}

@@ -1,0 +1,181 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+
+	"github.com/gpuprof/gpuprof/report/internal/view"
+	"github.com/gpuprof/gpuprof/report/page"
+)
+
+// placed is a column with its texts: the title, then a cell for each row.
+type placed struct {
+	page.Column
+	texts  []string
+	colors []string // of the texts
+	width  int
+}
+
+// rows prints the columns of a table that fit, two blanks between them: what
+// reads best in a log and survives a copy into a message. Below it stand what
+// the columns are and which found no room.
+func (p *printer) rows(b page.Table, quiet bool) {
+	hidden := 0
+	if p.o.Quiet && !quiet {
+		all := len(b.Rows)
+		b.Rows = kept(b.Rows, func(r page.Row) bool { return r.Keep || r.In&page.Quiet != 0 })
+		hidden = all - len(b.Rows)
+	}
+	columns, rows, left := b.For(page.Terminal)
+	if len(rows) > 0 {
+		all := p.place(columns, rows)
+		shown := fitting(all, p.o.width())
+		for i := range len(rows) + 1 {
+			p.row(shown, i)
+		}
+		p.legend(all, shown)
+	}
+	if left += hidden; left > 0 && b.More != "" {
+		p.hang("", fmt.Sprintf(b.More, left), plain, plain)
+	}
+}
+
+// place is the columns with their texts at this width. Those that say nothing
+// are left out, except the first.
+func (p *printer) place(columns []page.Column, rows []page.Row) []placed {
+	narrow := p.o.width() < wideAt
+	var out []placed
+	for i, c := range columns {
+		if c.Wide && narrow {
+			continue
+		}
+		l := placed{Column: c}
+		if narrow && c.Narrow != "" {
+			l.Title = c.Narrow
+		}
+		said := i == 0
+		l.add(l.Title, plain)
+		for _, r := range rows {
+			cell := r.Cells[i]
+			text := cell.Text
+			if narrow && cell.Narrow != "" {
+				text = cell.Narrow
+			}
+			said = said || text != "" && text != view.None
+			l.add(text, colorOf(cell.Tone))
+		}
+		if said {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (l *placed) add(text, color string) {
+	if l.Most > 0 {
+		text = short(text, l.Most)
+	}
+	l.texts, l.colors = append(l.texts, text), append(l.colors, color)
+	l.width = max(l.width, twwidth.Width(text))
+}
+
+// row prints the title line, which is 0, or a row.
+func (p *printer) row(columns []placed, i int) {
+	var line strings.Builder
+	for j, c := range columns {
+		if j > 0 {
+			line.WriteString("  ")
+		}
+		gap := strings.Repeat(" ", c.width-twwidth.Width(c.texts[i]))
+		text := c.texts[i]
+		if c.Left {
+			text = view.LeftToRight(text)
+		}
+		if text = p.paint(c.colors[i], text); c.Left {
+			line.WriteString(text + gap)
+		} else {
+			line.WriteString(gap + text)
+		}
+	}
+	p.line(line.String())
+}
+
+// legend says what the columns are that do not say so themselves, and which
+// found no room.
+func (p *printer) legend(all, shown []placed) {
+	need, there := -2, map[string]bool{}
+	for _, c := range shown {
+		there[c.Title] = true
+		if c.Legend != "" {
+			p.hang("", c.Legend, plain, plain)
+		}
+	}
+	var missing []string
+	for _, c := range all {
+		need += c.width + 2
+		if c.Named && !there[c.Title] {
+			missing = append(missing, c.Title)
+		}
+	}
+	if len(missing) > 0 {
+		p.hang("", fmt.Sprintf("no room for %s: all of it needs %d columns", strings.Join(missing, ", "), need), plain, plain)
+	}
+}
+
+// fitting narrows the columns that may be narrowed, then drops the least
+// important until the rest fits. The widest is cut as a last resort.
+func fitting(all []placed, room int) []placed {
+	out := slices.Clone(all)
+	for {
+		least, worst := -2, 0
+		for i, c := range out {
+			least += c.least() + 2
+			if c.Drop > out[worst].Drop {
+				worst = i
+			}
+		}
+		if least > room && out[worst].Drop > 0 {
+			out = slices.Delete(out, worst, worst+1)
+			continue
+		}
+		squeeze(out, room, placed.least)
+		squeeze(out, room, func(c placed) int { return min(c.width, cutTo) })
+		return out
+	}
+}
+
+// cutTo is what a column keeps when all else fails.
+const cutTo = 8
+
+// least is how narrow the column may become before another is dropped.
+func (l placed) least() int {
+	if l.Least > 0 {
+		return min(l.width, l.Least)
+	}
+	return l.width
+}
+
+// squeeze cuts the widest columns until all fit, none below its least width.
+func squeeze(columns []placed, room int, least func(placed) int) {
+	for {
+		excess, widest := -2-room, -1
+		for i, c := range columns {
+			excess += c.width + 2
+			if c.width > least(c) && (widest < 0 || c.width > columns[widest].width) {
+				widest = i
+			}
+		}
+		if excess <= 0 || widest < 0 {
+			return
+		}
+		c := &columns[widest]
+		c.width = max(c.width-excess, least(*c))
+		c.texts = slices.Clone(c.texts)
+		for i, text := range c.texts {
+			c.texts[i] = short(text, c.width)
+		}
+	}
+}
