@@ -17,11 +17,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/figure"
 	htmlreport "github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
-	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
 )
@@ -167,11 +167,11 @@ func waterfalls(t *testing.T, name string, c *compare.Comparison, page string) {
 	if len(c.Causes) == 0 {
 		return
 	}
-	f, err := plot.Comparison(c, "waterfall")
+	f, err := figure.OfComparison(c, "waterfall")
 	if err != nil {
 		t.Fatal(err)
 	}
-	svg := html.UnescapeString(rendered(t, func(w io.Writer) error { return f.SVG(w, 0, 0) }))
+	svg := html.UnescapeString(rendered(t, func(w io.Writer) error { return f.Write(w, "svg", 0, 0) }))
 	_, chart, _ := strings.Cut(page, `id="waterfall`)
 	chart, _, _ = strings.Cut(html.UnescapeString(chart), "</svg>")
 	a := c.Attribution

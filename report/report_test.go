@@ -9,12 +9,12 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
-	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/pprof"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
@@ -24,14 +24,10 @@ import (
 func writers() map[string]runfile.Writer {
 	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return gpuprof.EncodeRuns(w, runs...) }
 	return map[string]runfile.Writer{
-		"json": json,
-		"html": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, pageOf(runs)) },
-		"png": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-			return plot.WritePNG(w, runs, o.Plot, 300, 200)
-		},
-		"svg": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-			return plot.WriteSVG(w, runs, o.Plot, 0, 0)
-		},
+		"json":  json,
+		"html":  func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, pageOf(runs)) },
+		"png":   picture("png", 300, 200),
+		"svg":   picture("svg", 0, 0),
 		"pprof": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return pprof.Write(w, runs) },
 		"markdown": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
 			return markdown.Write(w, pageOf(runs), 0)
@@ -51,6 +47,16 @@ func pageOf(runs []*gpuprof.Run) *page.Page {
 		panic(err)
 	}
 	return p
+}
+
+func picture(format string, width, height int) runfile.Writer {
+	return func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
+		f, err := figure.OfRuns(runs, o.Plot)
+		if err != nil {
+			return err
+		}
+		return f.Write(w, format, width, height)
+	}
 }
 
 // TestEveryFormatKnowsItsOwnFiles writes each format twice: the second time

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 	machine "github.com/gpuprof/gpuprof/probes/host"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
-	"github.com/gpuprof/gpuprof/report/plot"
 	"github.com/gpuprof/gpuprof/report/pprof"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
@@ -140,8 +140,8 @@ func writers() map[string]runfile.Writer {
 	return map[string]runfile.Writer{
 		"json":     encodeJSON,
 		"html":     paged(html.Write),
-		"png":      drawPNG,
-		"svg":      drawSVG,
+		"png":      runPicture("png"),
+		"svg":      runPicture("svg"),
 		"pprof":    plain(pprof.Write),
 		"perfetto": plain(perfetto.Write),
 		"markdown": paged(func(w io.Writer, p *page.Page) error { return markdown.Write(w, p, 0) }),
@@ -173,27 +173,26 @@ func paged(write func(io.Writer, *page.Page) error) runfile.Writer {
 	}
 }
 
-func drawPNG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WritePNG(w, runs, o.Plot, 0, 0)
-}
-
-func drawSVG(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return plot.WriteSVG(w, runs, o.Plot, 0, 0)
+func runPicture(format string) runfile.Writer {
+	return func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
+		f, err := figure.OfRuns(runs, o.Plot)
+		return picture(w, format, f, err)
+	}
 }
 
 // plotKinds lists the values of --plot. Without one a sweep draws its scaling
 // curve, a run its stages, and any other document what it is made for.
-func plotKinds() []string { return plot.Kinds() }
+func plotKinds() []string { return figure.Kinds() }
+
+// plotsText says which document has which of them.
+func plotsText() string { return figure.KindsText() }
 
 // picture writes what was drawn as "png" or "svg".
-func picture(w io.Writer, format string, f *plot.Figure, err error) error {
-	switch {
-	case err != nil:
+func picture(w io.Writer, format string, f *figure.Figure, err error) error {
+	if err != nil {
 		return err
-	case format == "png":
-		return f.PNG(w, 0, 0)
 	}
-	return f.SVG(w, 0, 0)
+	return f.Write(w, format, 0, 0)
 }
 
 // The pictures of other documents than runs, of a kind of --plot ("" is the
@@ -201,14 +200,14 @@ func picture(w io.Writer, format string, f *plot.Figure, err error) error {
 
 func verdictPicture(format, kind string) verdictWriter {
 	return func(w io.Writer, c *compare.Comparison, _ screen) error {
-		f, err := plot.Comparison(c, kind)
+		f, err := figure.OfComparison(c, kind)
 		return picture(w, format, f, err)
 	}
 }
 
 func tunePicture(format, kind string) tuneWriter {
 	return func(w io.Writer, r *tune.Result, _ screen) error {
-		f, err := plot.Tuning(r, kind)
+		f, err := figure.OfTuning(r, kind)
 		return picture(w, format, f, err)
 	}
 }
@@ -216,10 +215,10 @@ func tunePicture(format, kind string) tuneWriter {
 func studyPicture(format, kind string) studyWriter {
 	return func(w io.Writer, s *study, _ screen) error {
 		if s.comparison != nil {
-			f, err := plot.TraceComparison(s.comparison, kind)
+			f, err := figure.OfTraces(s.comparison, kind)
 			return picture(w, format, f, err)
 		}
-		f, err := plot.Analysis(s.analysis, kind)
+		f, err := figure.OfAnalysis(s.analysis, s.indexes, kind)
 		return picture(w, format, f, err)
 	}
 }

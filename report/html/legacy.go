@@ -65,7 +65,7 @@ func chartOfRun(kind string, r *gpuprof.Run, of []any) (ch *chart, note string, 
 		}
 		return stackChart("", stages, tones), "", legend
 	case "spread":
-		spreads, _, _ := view.Spreads(r, of[1].(int))
+		spreads := view.Spreads(r, of[1].(int))
 		if len(spreads) == 0 {
 			return nil, "", nil
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/report/internal/view"
-	"github.com/gpuprof/gpuprof/report/plot"
 )
 
 const (
@@ -22,9 +21,9 @@ const (
 // It is nil where nothing was watched.
 func telemetryChart(id string, r *gpuprof.Run) (ch *chart, note string, legend []legendItem) {
 	const left, right, panelH, gapH = 90.0, 20.0, 62.0, 30.0
-	w := plot.Telemetry(r)
+	w := view.Telemetry(r)
 	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, p := range w.Panels {
+	for _, p := range w.Tracks {
 		for _, t := range p.TimeS {
 			lo, hi = min(lo, t), max(hi, t)
 		}
@@ -33,7 +32,7 @@ func telemetryChart(id string, r *gpuprof.Run) (ch *chart, note string, legend [
 		return nil, "", nil
 	}
 	at := func(t float64) float64 { return left + (min(max(t, lo), hi)-lo)/(hi-lo)*(chartWidth-left-right) }
-	h := float64(len(w.Panels)) * (panelH + gapH)
+	h := float64(len(w.Tracks)) * (panelH + gapH)
 	c := &chart{ID: id + "telemetry", Title: "Telemetry during the run", W: chartWidth, H: h + 34,
 		Desc: "For each quantity its readings over the time of the run, with the blocks of samples behind them and marks where samples were disturbed."}
 	blocks, flagged := c.blocks(r, lo, hi, at, h-gapH+8)
@@ -41,7 +40,7 @@ func telemetryChart(id string, r *gpuprof.Run) (ch *chart, note string, legend [
 		x := at(s[0])
 		c.Back = append(c.Back, rect{round(x), 0, round(max(at(s[1])-x, 1.5)), round(h - gapH + 8), "throttle", "throttled from " + view.Seconds(s[0]) + " to " + view.Seconds(s[1])})
 	}
-	for i, p := range w.Panels {
+	for i, p := range w.Tracks {
 		c.panel(p, at, left, float64(i)*(panelH+gapH)+18, panelH)
 	}
 	c.axis(left, chartWidth-right, h-gapH+14, steps(lo, hi), at, h-gapH+8)
@@ -98,7 +97,7 @@ func (c *chart) blocks(r *gpuprof.Run, lo, hi float64, at func(float64) float64,
 }
 
 // panel draws one quantity between its least and its most.
-func (c *chart) panel(p plot.Panel, at func(float64) float64, left, y, h float64) {
+func (c *chart) panel(p view.WatchedTrack, at func(float64) float64, left, y, h float64) {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range p.Value {
 		if view.Finite(v) {

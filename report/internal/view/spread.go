@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Spread is the distribution of one quantity relative to its median.
@@ -19,16 +20,24 @@ type Spread struct {
 	Process     [][]float64
 	Kept, Total int
 	P05, P95    float64 // of all samples, relative
+	// Lo and Hi are the range that shows most samples and the median of every
+	// process. Each row has its own, because a stage that takes nearly nothing can
+	// vary by a factor.
+	Lo, Hi  float64
+	Bins    [][]int // of each process: its samples between Lo and Hi, those beyond at the edge
+	Beyond  int     // samples outside Lo and Hi
+	Slowest float64 // of all samples, in seconds
 }
 
+// spreadBins is how many bins a histogram of a Spread has.
+const spreadBins = 20
+
 // Spreads are the distributions of the step and its stages, each of at most
-// limit points, and the range that shows the step and every
-// stage that matters to it; the rest may reach beyond.
-func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
+// limit points.
+func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 	if !HasTimes(r) {
-		return nil, -0.05, 0.05
+		return nil
 	}
-	major := map[string]bool{"step": true}
 	add := func(name, source string, s *gpuprof.Series) {
 		if sp, ok := spread(name, source, s, limit); ok {
 			out = append(out, sp)
@@ -36,7 +45,6 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
 	}
 	add("step", "period", r.Step)
 	for _, s := range Stages(r) {
-		major[s.Name] = s.Share >= 0.05
 		switch {
 		case s.Device != nil:
 			add(s.Name, "device", s.Device)
@@ -46,22 +54,41 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread, lo, hi float64) {
 			add(s.Name, "exposed", s.Exposed)
 		}
 	}
-	lo, hi = -0.02, 0.02
-	for _, s := range out {
-		// A stage that takes nearly nothing can vary by a factor; it must not
-		// squeeze the others to a line.
-		if !major[s.Name] {
+	return out
+}
+
+// count finds the range of a row and counts its samples.
+func (sp *Spread) count() {
+	all := slices.Concat(sp.Process...)
+	slices.Sort(all)
+	lo, hi := stat.Quantile(0.03, stat.Empirical, all, nil), stat.Quantile(0.97, stat.Empirical, all, nil)
+	for _, run := range sp.Process { // a process that is apart as a whole stays in sight
+		lo, hi = min(lo, stats.Median(run)), max(hi, stats.Median(run))
+	}
+	room := max(0.25*(hi-lo), 0.005)
+	sp.Lo, sp.Hi = min(lo-room, 0), max(hi+room, 0)
+	sp.Slowest = (all[len(all)-1] + 1) * sp.Series.Median
+	for _, run := range sp.Process {
+		for _, v := range run {
+			if v < sp.Lo || v > sp.Hi {
+				sp.Beyond++
+			}
+		}
+		sp.Bins = append(sp.Bins, Histogram(run, sp.Lo, sp.Hi, spreadBins, true))
+	}
+}
+
+// Histogram counts values between lo and hi in bins of equal width; those beyond
+// are in the first and last bin with edges, and left out without.
+func Histogram(vs []float64, lo, hi float64, bins int, edges bool) []int {
+	out := make([]int, bins)
+	for _, v := range vs {
+		if (v < lo || v > hi) && !edges || !(hi > lo) {
 			continue
 		}
-		var all []float64
-		for _, run := range s.Process {
-			all = append(all, run...)
-		}
-		slices.Sort(all)
-		lo = min(lo, stat.Quantile(0.02, stat.Empirical, all, nil))
-		hi = max(hi, stat.Quantile(0.98, stat.Empirical, all, nil))
+		out[min(max(int((min(max(v, lo), hi)-lo)/(hi-lo)*float64(bins)), 0), bins-1)]++
 	}
-	return out, max(lo*1.1, -0.5), min(hi*1.1, 1)
+	return out
 }
 
 func spread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
@@ -81,6 +108,7 @@ func spread(name, source string, s *gpuprof.Series, limit int) (Spread, bool) {
 		sp.Kept += len(rel)
 		sp.Process = append(sp.Process, rel)
 	}
+	sp.count()
 	return sp, true
 }
 

@@ -1,0 +1,340 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// analysed names the traces and the devices; a trace has no date.
+func analysed(id, title, desc string, a *trace.Analysis) *Figure {
+	return &Figure{ID: id, Title: title, Desc: desc, Subject: traceName(a), Tool: a.Tool.Version, Context: []string{deviceNames(a), "steps by " + view.Cut(a.StepSource, 40)}}
+}
+
+func traceName(a *trace.Analysis) string {
+	if len(a.Inputs) == 0 {
+		return "a trace"
+	}
+	name := view.Cut(filepath.Base(a.Inputs[0].Path), 60)
+	if n := len(a.Inputs) - 1; n > 0 {
+		name += " and " + view.Plural(n, "more trace")
+	}
+	return name
+}
+
+func deviceNames(a *trace.Analysis) string {
+	var names []string
+	for _, d := range a.Devices {
+		if n := view.Cut(d.Name, 40); n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return "unknown device"
+	}
+	return strings.Join(names[:min(len(names), 3)], ", ")
+}
+
+// part is a named share of a device's time, ns.
+type part struct {
+	name string
+	tone Tone
+	ns   int64
+}
+
+func (p part) seconds() float64 { return float64(p.ns) * 1e-9 }
+
+func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }
+
+// text is a part with its share of a whole: "1.50 ms, 48.0 %".
+func (p part) text(whole int64) string {
+	return ns(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
+}
+
+// classTones gives the classes that took most of the mean step a tone of their own.
+func classTones(a *trace.Analysis) map[trace.Class]Tone {
+	order := trace.Classes()
+	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(a.Step.Classes[y], a.Step.Classes[x]) })
+	out := map[trace.Class]Tone{}
+	for i, c := range order {
+		out[c] = toneOf(i)
+	}
+	return out
+}
+
+// parted are the parts of a device's time: the classes with a tone of their own,
+// the longest first, all others together, and the idle states.
+func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Class]Tone) []part {
+	order := trace.Classes()
+	slices.SortStableFunc(order, func(a, b trace.Class) int { return cmp.Compare(classes[b], classes[a]) })
+	var out []part
+	rest := part{"other classes", Rest, 0}
+	for _, c := range order {
+		if tones[c] == Rest {
+			rest.ns += classes[c]
+		} else {
+			out = append(out, part{string(c), tones[c], classes[c]})
+		}
+	}
+	out = append(out, rest)
+	for _, p := range idle {
+		tone := map[string]Tone{"starved": Starved, "queued": Queued, "unknown": Soft, "outside": Faint}[p.Name]
+		out = append(out, part{p.Name, tone, p.NS})
+	}
+	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
+}
+
+// Accounts is where the time of the mean device went, the longest part first, and
+// below it a bar for each device.
+func Accounts(a *trace.Analysis) *Figure {
+	f := analysed("stages", "Where the device's time went", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
+	whole := a.Step.NS
+	tones := classTones(a)
+	parts := parted(a.Step.Classes, a.Step.Idle(), tones)
+	if whole <= 0 || len(parts) == 0 || len(a.Devices) == 0 {
+		return f.without("no device time is in the trace")
+	}
+	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	p := Panel{Height: 24 * float64(len(parts)), X: seconds("time", parts[0].seconds())}
+	p.X.Label += " of the mean step of " + ns(whole)
+	if a.Step.Count == 0 {
+		p.X.Label = strings.Replace(p.X.Label, "mean step", "recording window", 1)
+	}
+	if len(a.Devices) > 1 {
+		p.X.Label += fmt.Sprintf(", mean of %d devices", len(a.Devices))
+	}
+	var names []string
+	for i, part := range parts {
+		names = append(names, strings.ReplaceAll(part.name, "_", " "))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: part.seconds(), Y0: float64(i) + 0.12, Y1: float64(i) + 0.88, Tone: part.tone, Place: After,
+			Text: part.text(whole), Tip: names[i] + ": " + part.text(whole)})
+	}
+	p.Y = rows(names)
+	f.Panels = []Panel{p, devicePanel(a, tones)}
+	if len(a.Findings) > 0 && a.Findings[0].ClaimNS > 0 {
+		f.remark("first finding: " + view.Cut(a.Findings[0].Title, 160))
+	}
+	return f
+}
+
+// devicePanel is one divided bar for each device.
+func devicePanel(a *trace.Analysis, tones map[trace.Class]Tone) Panel {
+	p := Panel{Height: 34 * float64(len(a.Devices)), X: Axis{Max: 1, Bare: true}}
+	var names []string
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		whole := d.Step.Total()
+		names = append(names, deviceLabel(a, d))
+		p.RowNotes = append(p.RowNotes, "busy "+share(d.Step.BusyNS, whole)+" of "+ns(whole))
+		at := 0.0
+		for _, part := range parted(d.Step.Classes, d.Step.Idle(), tones) {
+			if whole <= 0 {
+				break
+			}
+			wide := float64(part.ns) / float64(whole)
+			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + wide, Y0: float64(i) + 0.1, Y1: float64(i) + 0.9, Tone: part.tone, Text: part.name + " " + view.Percent(wide), Brief: part.name,
+				Tip: names[i] + ", " + part.name + ": " + part.text(whole)})
+			at += wide
+		}
+	}
+	p.Y = rows(names)
+	return p
+}
+
+func share(part, whole int64) string {
+	if whole <= 0 || part == 0 {
+		return view.None
+	}
+	return view.Percent(float64(part) / float64(whole))
+}
+
+func deviceLabel(a *trace.Analysis, d *trace.DeviceAccount) string {
+	s := fmt.Sprintf("device %d", d.ID)
+	if len(a.Inputs) > 1 {
+		s = inputLabel(a, d.Input) + " " + s
+	}
+	if d.Name != "" {
+		s += " (" + view.Cut(d.Name, 40) + ")"
+	}
+	return s
+}
+
+// inputLabel is an input's rank, else its file.
+func inputLabel(a *trace.Analysis, input int) string {
+	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
+		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
+	}
+	if input < len(a.Inputs) {
+		return view.Cut(filepath.Base(a.Inputs[input].Path), 16)
+	}
+	return fmt.Sprintf("file %d", input+1)
+}
+
+const maxSteps = 120
+
+// Steps is one column for each step, divided by what its device did.
+func Steps(a *trace.Analysis) *Figure {
+	f := analysed("timeline", "Time of each step", "A column for each step, divided by class, starved, queued, unknown and the rest.", a)
+	var all []trace.StepTime
+	for _, s := range a.Steps {
+		if s.DurNS > 0 {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return f.without("no step is in the trace")
+	}
+	stride := (len(all) + maxSteps - 1) / maxSteps
+	if stride > 1 {
+		f.note(fmt.Sprintf("one step of every %d is drawn", stride))
+	}
+	tones := classTones(a)
+	longest, n := int64(0), 0
+	for i := 0; i < len(all); i += stride {
+		longest, n = max(longest, all[i].DurNS), n+1
+	}
+	p := Panel{Height: 260, Y: seconds("step time", float64(longest)*1e-9*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
+	used := map[string]bool{}
+	for k := range n {
+		s := &all[k*stride]
+		bottom := 0.0
+		for _, part := range stepParts(s, tones) {
+			top := min(bottom+part.seconds(), p.Y.Max)
+			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(k) - 0.42, X1: float64(k) + 0.42, Y0: bottom, Y1: top, Tone: part.tone,
+				Tip: view.Cut(s.Name, 40) + " of " + ns(s.DurNS) + ", " + part.name + ": " + part.text(s.DurNS)})
+			if bottom = top; !used[part.name] {
+				used[part.name] = true
+				f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(part.name, "_", " "), Tone: part.tone})
+			}
+		}
+		p.X.Ticks = append(p.X.Ticks, Tick{float64(k), stepLabel(s, k*stride)})
+	}
+	f.Panels = []Panel{p}
+	if a.Step.Count > 0 {
+		f.note(fmt.Sprintf("mean %s, %s to %s", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS)))
+	}
+	if slices.ContainsFunc(all, func(s trace.StepTime) bool { return s.Dropped }) {
+		f.note("the first step is no part of the findings")
+	}
+	return f
+}
+
+func stepLabel(s *trace.StepTime, i int) string {
+	if _, n, ok := strings.Cut(s.Name, "#"); ok {
+		return view.Cut(n, 8)
+	}
+	return fmt.Sprint(i)
+}
+
+// stepParts divide a step; without a device into the data loader and the rest.
+func stepParts(s *trace.StepTime, tones map[trace.Class]Tone) []part {
+	var out []part
+	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
+		out = []part{{"data loader", "t4", s.LoaderNS}, {"the rest of the step", Faint, s.DurNS - s.LoaderNS}}
+	} else {
+		idle := trace.Parts{StarvedNS: s.StarvedNS, QueuedNS: s.QueuedNS, UnknownNS: s.UnknownNS}
+		idle.OutsideNS = max(s.DurNS-s.BusyNS-s.StarvedNS-s.QueuedNS-s.UnknownNS, 0)
+		out = parted(s.Classes, idle.Idle(), tones)
+	}
+	return slices.DeleteFunc(out, func(p part) bool { return p.ns <= 0 })
+}
+
+const (
+	overviewColumns = 200
+	maxDevices      = 8
+)
+
+// Overview is the whole trace at a glance: for each device columns of equal time,
+// divided by what it did.
+func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
+	f := analysed("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", a)
+	var longest int64
+	for _, x := range xs {
+		longest = max(longest, x.Span.Len())
+	}
+	tones := classTones(a)
+	used := map[string]bool{}
+	devices := 0
+	for i, x := range xs {
+		for _, d := range x.Devices {
+			if devices++; devices > maxDevices || longest <= 0 {
+				continue
+			}
+			p := overviewPanel(f, x, d, longest, tones, used)
+			p.Title = fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
+			if len(xs) > 1 {
+				p.Title = inputLabel(a, i) + " " + p.Title
+			}
+			f.Panels = append(f.Panels, p)
+		}
+	}
+	if f.Empty() {
+		return f.without("it shows the trace itself, which is not in the file: see it in the page of gpuprof analyze TRACE -o analysis.html")
+	}
+	last := &f.Panels[len(f.Panels)-1].X
+	last.Bare, last.Label = false, last.Label+", "+ns(longest)+" in all"
+	if devices > maxDevices {
+		f.note(fmt.Sprintf("the first %d of %d devices", maxDevices, devices))
+	}
+	return f
+}
+
+// overviewPanel is a device's columns: for each part one mark of many boxes.
+func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64, tones map[trace.Class]Tone, used map[string]bool) Panel {
+	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", float64(longest)*1e-9)}
+	p.X.Bare = true
+	boxes := map[string]*Mark{}
+	var order []string
+	for k := range int64(overviewColumns) {
+		win := trace.Span{Start: x.Span.Start + longest*k/overviewColumns, End: x.Span.Start + longest*(k+1)/overviewColumns}
+		idle := trace.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
+		at := 1.0
+		x0, x1 := float64(longest*k/overviewColumns)*1e-9, float64(longest*(k+1)/overviewColumns)*1e-9
+		for _, part := range parted(d.ClassesIn(win), idle.Idle(), tones) {
+			m := boxes[part.name]
+			if m == nil {
+				m = &Mark{Kind: Boxes, Tone: part.tone}
+				boxes[part.name], order = m, append(order, part.name)
+			}
+			high := float64(part.ns) / float64(max(win.Len(), 1))
+			m.Points = append(m.Points, [2]float64{x0, at}, [2]float64{x1, at - high})
+			at -= high
+		}
+	}
+	for _, name := range order {
+		p.Marks = append(p.Marks, *boxes[name])
+		if !used[name] {
+			used[name] = true
+			f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(name, "_", " "), Tone: boxes[name].Tone})
+		}
+	}
+	return p
+}
+
+// ClassChanges leads from the old mean step to the new one, a bar for each class
+// of work or idle state.
+func ClassChanges(c *trace.Comparison) *Figure {
+	f := &Figure{ID: "waterfall", Title: "What changed the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
+	if c.Old == nil || c.New == nil || !c.Comparable() {
+		return f.without("one of the traces has no steps")
+	}
+	f.Subject, f.Context = traceName(c.Old)+" against "+traceName(c.New), []string{c.Headline(ns), deviceNames(c.New)}
+	rest := c.StepNewNS - c.StepOldNS
+	var bars []fall
+	for _, ch := range c.Classes {
+		if d := ch.NewNS - ch.OldNS; d != 0 && len(bars) < maxRows-3 {
+			rest -= d
+			bars = append(bars, fall{strings.ReplaceAll(ch.Name, "_", " "), float64(d) * 1e-9, ""})
+		}
+	}
+	if len(bars) == 0 {
+		return f.without("nothing changed")
+	}
+	f.falls("mean step time", float64(c.StepOldNS)*1e-9, float64(c.StepNewNS)*1e-9, bars, float64(rest)*1e-9)
+	return f
+}

@@ -1,0 +1,299 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/internal/verdict"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// compared says what was compared, with what verdict, where and when.
+func compared(id, title, desc string, c *compare.Comparison) *Figure {
+	short := compare.Comparison{Workload: c.Workload, Preset: c.Preset, Old: sideName(c, c.Old), New: sideName(c, c.New)}
+	f := &Figure{ID: id, Title: title, Desc: desc, Subject: verdict.Subject(&short), Tool: c.Tool.Version}
+	if fp := c.Fingerprints.New; fp != nil && fp.Env["device"] != "" {
+		f.Context = append(f.Context, view.Cut(fp.Env["device"], 48))
+	}
+	last := 0.0
+	for _, t := range c.Order {
+		last = max(last, t.StartS)
+	}
+	if last > 0 && last < 1e11 {
+		f.Context = append(f.Context, date(time.Unix(int64(last), 0)))
+	}
+	f.Context = append(f.Context, verdict.Headline(c))
+	return f
+}
+
+// sideName is the name of one side, of a file without its folder.
+func sideName(c *compare.Comparison, name string) string {
+	if c.Kind == "files" || c.Kind == "baseline" {
+		return filepath.Base(name)
+	}
+	return name
+}
+
+// Waterfall leads from the old step to the new one, a bar for each stage that
+// made at least 1 % of the change.
+func Waterfall(c *compare.Comparison) *Figure {
+	f := compared("waterfall", "What changed the step", "A bar for each stage: how much it made the step longer or shorter.", c)
+	a := c.Attribution
+	if len(c.Causes) == 0 || a == nil || !view.Finite(float64(a.New-a.Old)) {
+		return f.without("the change of the step was not attributed to stages, because it is too small or only one side has stages")
+	}
+	rest := float64(a.Rest)
+	var falls []fall
+	for _, cause := range c.Causes {
+		d := float64(cause.Change)
+		switch {
+		case !view.Finite(d) || d == 0:
+		case len(falls) == maxRows-3:
+			rest += d
+		default:
+			falls = append(falls, fall{cause.Stage, d, ", " + changeShare(cause.ShareOfChange) + " of the change"})
+		}
+	}
+	if falls == nil {
+		return f.without("the contributions of the stages are not numbers")
+	}
+	f.falls("step time", float64(a.Old), float64(a.New), falls, rest)
+	if why := c.Causes[0].ExplainedBy; why != "" {
+		f.remark("explained by: " + view.Cut(why, 120))
+	}
+	f.remark(verdict.How(c))
+	f.remark(verdict.AttributionNote)
+	return f
+}
+
+// fall is one bar of a waterfall: by how much it changed the step, in seconds.
+type fall struct {
+	name  string
+	delta float64
+	more  string // after the change
+}
+
+// falls draws a waterfall from one time to another, the bars in the order given
+// and what they leave over under "the rest".
+func (f *Figure) falls(label string, before, after float64, bars []fall, rest float64) {
+	if view.Finite(rest) && math.Abs(rest) > 1e-9*max(before, after) {
+		bars = append(bars, fall{"the rest", rest, ""})
+	}
+	p := Panel{Height: 26 * float64(len(bars)+2)}
+	lo, hi, at := min(before, after), max(before, after), before
+	for _, b := range bars {
+		at += b.delta
+		lo, hi = min(lo, at), max(hi, at)
+	}
+	lo = max(lo-(hi-lo)/3, 0) // room before the smallest, so that small changes of a long step show
+	if !(hi > lo) {
+		lo, hi = 0.9*before, 1.1*before
+	}
+	p.X = seconds(label, hi)
+	if p.X.Min = lo; lo > 0 {
+		p.X.Label += ", the axis does not begin at zero"
+	}
+	names := []string{}
+	row := func(name string, from, to float64, tone Tone, text string) {
+		y := float64(len(names))
+		names = append(names, name)
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: min(from, to), X1: max(from, to), Y0: y + 0.12, Y1: y + 0.88, Tone: tone, Place: After, Text: text, Tip: view.Cut(name, 60) + ": " + text})
+	}
+	row("before", lo, before, Rest, view.Seconds(before))
+	at = before
+	for _, b := range bars {
+		tone := Faster
+		switch {
+		case b.name == "the rest":
+			tone = Soft
+		case b.delta > 0:
+			tone = Slower
+		}
+		y := float64(len(names))
+		p.Marks = append(p.Marks, Mark{Kind: Line, Tone: Ink, Form: Hair, Points: [][2]float64{{at, y - 0.12}, {at, y + 0.12}}})
+		row(b.name, at, at+b.delta, tone, signedSeconds(b.delta)+b.more)
+		at += b.delta
+	}
+	row("after", lo, after, Rest, fmt.Sprintf("%s, %s, x%.3f", view.Seconds(after), signedSeconds(after-before), after/before))
+	p.Y = rows(names)
+	f.Legend = []Entry{{Text: "slower", Tone: Slower}, {Text: "faster", Tone: Faster}, {Text: "the whole step", Tone: Rest}}
+	f.Panels = []Panel{p}
+}
+
+func signedSeconds(v float64) string {
+	if v > 0 {
+		return "+" + view.Seconds(v)
+	}
+	return view.Seconds(v)
+}
+
+func changeShare(v float64) string {
+	if !view.Finite(v) {
+		return "an unknown share"
+	}
+	return fmt.Sprintf("%.0f %%", math.Round(v*100)+0) // +0 makes nothing of minus nothing
+}
+
+// Effects is every metric's ratio of new to old with its interval, what failed
+// first.
+func Effects(c *compare.Comparison) *Figure {
+	f := compared("effects", "New over old", "For each metric the ratio of new to old with its 95 % interval, on logarithms.", c)
+	var all []ratioRow
+	equal := 0
+	threshold, common := 0.0, true
+	for _, r := range verdict.Rows(c) {
+		m := r.Of
+		if m.Exact && m.Old == m.New {
+			equal++
+			continue
+		}
+		if !m.Exact {
+			common = common && (threshold == 0 || m.Threshold == threshold)
+			threshold = max(threshold, m.Threshold)
+		}
+		row := ratioRow{name: r.Name, ratio: float64(m.Ratio), lo: float64(m.CI95[0]), hi: float64(m.CI95[1]), news: verdictNews(r.Verdict), text: fromTo(r) + string(r.Verdict)}
+		if row.drawn() {
+			row.text = withInterval(r.Ratio, r.Interval) + ", " + row.text
+		}
+		all = append(all, row)
+	}
+	if !slices.ContainsFunc(all, ratioRow.drawn) {
+		return f.without("no metric has a ratio")
+	}
+	if len(all) > mostRows {
+		f.note(fmt.Sprintf("the first %d of %d metrics, what failed first", mostRows, len(all)))
+		all = all[:mostRows]
+	}
+	if equal > 0 {
+		f.note(view.Plural(equal, "exact counter") + " the same on both sides")
+	}
+	var guides []float64
+	if common && threshold > 0 {
+		guides = []float64{1 + threshold, 1 / (1 + threshold)}
+		f.note("dashed: the threshold either way")
+	}
+	f.note("throughput is better above 1, all else below")
+	f.remark(verdict.How(c))
+	f.Legend = []Entry{worseNews.legend("regressed"), betterNews.legend("improved"), evenNews.legend("the same"), unsureNews.legend("inconclusive")}
+	f.Panels = []Panel{forest(all, "new over old, 95 % interval", guides...)}
+	return f
+}
+
+// fromTo is both sides of a metric, or the one that has it.
+func fromTo(r verdict.Row) string {
+	switch {
+	case r.Old == view.None && r.New == view.None:
+		return ""
+	case r.Old == view.None:
+		return r.New + ", "
+	case r.New == view.None:
+		return r.Old + ", "
+	}
+	return r.Old + " to " + r.New + ", "
+}
+
+func withInterval(ratio, interval string) string {
+	if interval == view.None || interval == "" {
+		return ratio
+	}
+	return ratio + " (" + interval + ")"
+}
+
+func verdictNews(v compare.Verdict) news {
+	switch v {
+	case compare.Regressed:
+		return worseNews
+	case compare.Improved:
+		return betterNews
+	case compare.Inconclusive:
+		return unsureNews
+	}
+	return evenNews
+}
+
+const maxOverlays = 16
+
+// Overlay lays the samples of both sides over each other, a row a metric over an
+// axis of its own: the old side as an outline over the new side's area, and below
+// them the median of every process.
+func Overlay(c *compare.Comparison) *Figure {
+	f := compared("distribution", "Distributions of both sides",
+		"For each metric the samples of the old side as an outline over those of the new side as an area, with the median of every process below.", c)
+	all := verdict.Overlays(c)
+	if len(all) == 0 {
+		return f.without("the comparison holds no samples")
+	}
+	for _, o := range all[:min(len(all), maxOverlays)] {
+		f.Panels = append(f.Panels, overlayPanel(o))
+	}
+	f.Legend = []Entry{{Text: "old: " + view.Cut(orSide(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(orSide(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
+	f.note("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
+	if n := len(all) - maxOverlays; n > 0 {
+		f.note(view.Plural(n, "more metric") + " in the data")
+	}
+	return f
+}
+
+func orSide(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
+
+// overlayPanel has the histograms between 0 and 1, and the medians below.
+func overlayPanel(o verdict.Overlay) Panel {
+	const oldAt, newAt = -0.25, -0.6
+	m := o.Row.Of
+	p := Panel{Name: o.Row.Name, Right: []string{withInterval(o.Row.Ratio, o.Row.Interval), o.Row.Old + " to " + o.Row.New}, Height: 84,
+		Y: Axis{Min: -0.75, Max: 1, Ticks: []Tick{{oldAt, "old"}, {newAt, "new"}}}, X: Axis{Min: o.Lo, Max: o.Hi}}
+	unit := view.Cut(m.Unit, 12)
+	if m.Unit == "s" {
+		p.X.Unit, unit = view.Scale(o.Hi)
+	}
+	p.Right = append(p.Right, "axis in "+orSide(unit, "its own unit"))
+	sides := []struct {
+		name string
+		of   verdict.OverlaySide
+		at   float64
+		tone Tone
+		kind Kind
+		form Form
+	}{{"new", o.New, newAt, "t0", Area, Filled}, {"old", o.Old, oldAt, Ink, Line, Outline}}
+	for _, s := range sides {
+		p.Marks = append(p.Marks, Mark{Kind: s.kind, Tone: s.tone, Form: s.form, Points: hill(s.of.Bins, o.Lo, o.Hi)})
+		for i, v := range s.of.Medians {
+			wide := (o.Hi - o.Lo) * 0.0025
+			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: v - wide, X1: v + wide, Y0: s.at - 0.09, Y1: s.at + 0.09, Tone: s.tone,
+				Tip: fmt.Sprintf("%s, %s, process %d: median %s of %s", view.Cut(m.Name, 60), s.name, i+1, verdict.Figure(v, m.Unit, false), view.Plural(s.of.Counts[i], "sample"))})
+		}
+	}
+	return p
+}
+
+// hill is a histogram as steps, its tallest bin 1 high, without the empty bins at
+// its ends.
+func hill(bins []int, lo, hi float64) [][2]float64 {
+	most, first, last := 0, -1, -1
+	for i, n := range bins {
+		if most = max(most, n); n > 0 {
+			if last = i; first < 0 {
+				first = i
+			}
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	at := func(i int) float64 { return lo + (hi-lo)*float64(i)/float64(len(bins)) }
+	out := [][2]float64{{at(first), 0}}
+	for i := first; i <= last; i++ {
+		high := float64(bins[i]) / float64(most)
+		out = append(out, [2]float64{at(i), high}, [2]float64{at(i + 1), high})
+	}
+	return append(out, [2]float64{at(last + 1), 0})
+}

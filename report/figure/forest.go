@@ -1,0 +1,100 @@
+package figure
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// ratioRow is a row of a forest plot: a ratio with its interval, and what is said
+// of it. A row without a ratio has its text only.
+type ratioRow struct {
+	name, text    string
+	ratio, lo, hi float64
+	news          news
+}
+
+// news is how good a ratio is, in a tone and a shape.
+type news struct {
+	tone  Tone
+	shape Shape
+}
+
+var (
+	betterNews = news{Faster, Circle}
+	worseNews  = news{Slower, Square}
+	evenNews   = news{Rest, Circle}
+	unsureNews = news{Ink, Ring}
+)
+
+func (n news) legend(text string) Entry {
+	return Entry{Text: text, Tone: n.tone, Dot: true, Shape: n.shape}
+}
+
+func (r ratioRow) drawn() bool { return view.Finite(r.ratio) && r.ratio > 0 }
+
+func (r ratioRow) ranged() bool {
+	return r.drawn() && view.Finite(r.lo) && view.Finite(r.hi) && r.lo > 0 && r.hi >= r.lo
+}
+
+// mostRows are drawn of a forest; a table has the others.
+const mostRows = 40
+
+// forest is rows from the top down over a logarithmic axis, where twice and half
+// are equally far from one, with dashed guides at some ratios.
+func forest(all []ratioRow, label string, guides ...float64) Panel {
+	p := Panel{Height: 24 * float64(len(all)), X: Axis{Scale: Log, Changes: true, Label: label}}
+	p.X.Min, p.X.Max = forestRange(all, guides)
+	p.Marks = []Mark{{Kind: Rule, X0: 1, Tone: Ink, Form: Hair}}
+	for _, g := range guides {
+		if view.Finite(g) && g > 0 {
+			p.Marks = append(p.Marks, Mark{Kind: Rule, X0: g, Tone: Soft, Form: Dashed})
+		}
+	}
+	var names []string
+	for i, r := range all {
+		names, p.RowNotes = append(names, r.name), append(p.RowNotes, r.text)
+		y := float64(i) + 0.5
+		if r.ranged() {
+			p.Marks = append(p.Marks, Mark{Kind: Range, X0: r.lo, X1: r.hi, Y0: y, Y1: y, Tone: r.news.tone})
+		}
+		if r.drawn() {
+			p.Marks = append(p.Marks, Mark{Kind: Dot, X0: r.ratio, Y0: y, Tone: r.news.tone, Shape: r.news.shape, Tip: view.Cut(r.name, 60) + ": " + r.text})
+		}
+	}
+	p.Y = rows(names)
+	return p
+}
+
+// Ratios beyond these are drawn at the edge, and so are intervals that reach
+// farther than intervalReach times beyond the outermost ratio: one figure that
+// is known badly must not squeeze the others to a line.
+const (
+	leastRatio    = 0.05
+	mostRatio     = 20
+	intervalReach = 1.5
+)
+
+// forestRange holds every ratio and most of every interval.
+func forestRange(all []ratioRow, guides []float64) (least, most float64) {
+	lo, hi := 0.98, 1.02
+	for _, g := range guides {
+		if view.Finite(g) && g > 0 {
+			lo, hi = min(lo, g), max(hi, g)
+		}
+	}
+	for _, r := range all {
+		if r.drawn() {
+			lo, hi = min(lo, r.ratio), max(hi, r.ratio)
+		}
+	}
+	least, most = lo, hi
+	for _, r := range all {
+		if r.ranged() {
+			least, most = min(least, max(r.lo, lo/intervalReach)), max(most, min(r.hi, hi*intervalReach))
+		}
+	}
+	least, most = max(least, leastRatio), min(most, mostRatio)
+	pad := math.Pow(most/least, 0.04)
+	return least / pad, most * pad
+}

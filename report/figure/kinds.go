@@ -1,0 +1,209 @@
+package figure
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// kind is one figure of a document D.
+type kind[D any] struct {
+	name string // the value of --plot
+	draw func(D) *Figure
+}
+
+// The figures of each document, the one that is drawn unasked first.
+
+func ofRuns() []kind[[]*gpuprof.Run] {
+	first := func(draw func(*gpuprof.Run) *Figure) func([]*gpuprof.Run) *Figure {
+		return func(runs []*gpuprof.Run) *Figure { return draw(runs[0]).oneOf(runs) }
+	}
+	return []kind[[]*gpuprof.Run]{
+		{"stages", first(Stages)}, {"timeline", first(Timeline)},
+		{"distribution", first(func(r *gpuprof.Run) *Figure { return Distribution(r, MostSamples) })},
+		{"roofline", first(Roofline)}, {"telemetry", first(Telemetry)}, {"shares", first(Shares)}, {"scaling", Scaling},
+	}
+}
+
+func ofComparison() []kind[*compare.Comparison] {
+	return []kind[*compare.Comparison]{{"waterfall", Waterfall}, {"effects", Effects}, {"distribution", Overlay}}
+}
+
+func ofTuning() []kind[*tune.Result] {
+	return []kind[*tune.Result]{{"effects", KnobEffects}, {"scaling", Curves}}
+}
+
+func ofClaims() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", Claims}} }
+
+// study is an analysis, and its traces where they are at hand.
+type study struct {
+	a  *trace.Analysis
+	xs []*trace.Index
+}
+
+func ofAnalysis() []kind[study] {
+	return []kind[study]{
+		{"stages", func(s study) *Figure { return Accounts(s.a) }}, {"timeline", func(s study) *Figure { return Steps(s.a) }},
+		{"overview", func(s study) *Figure { return Overview(s.a, s.xs) }},
+	}
+}
+
+func ofTraces() []kind[*trace.Comparison] {
+	return []kind[*trace.Comparison]{{"waterfall", ClassChanges}}
+}
+
+// document is a kind of document with its figures, and how to come by one.
+type document struct {
+	what, command string // the command takes -o
+	names         []string
+}
+
+func documents() []document {
+	return []document{
+		{"a run", "gpuprof run WORKLOAD -o run.json", namesOf(ofRuns())},
+		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(ofComparison())},
+		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
+		{"an analysis", "gpuprof analyze TRACE -o analysis.html", namesOf(ofAnalysis())},
+	}
+}
+
+func namesOf[D any](kinds []kind[D]) []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.name)
+	}
+	return out
+}
+
+// Kinds lists every figure, those of a run first; which of them a document has
+// depends on what it is.
+func Kinds() []string {
+	var out []string
+	for _, d := range documents() {
+		for _, n := range d.names {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// KindsText lists the figures by the document that has them, for a help text.
+func KindsText() string {
+	var parts []string
+	for _, d := range documents() {
+		parts = append(parts, "of "+d.what+" "+strings.Join(d.names, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// owner says which document has a figure, and how to come by one.
+func owner(name string) string {
+	var has []string
+	command := ""
+	for _, d := range documents() {
+		if slices.Contains(d.names, name) {
+			if has = append(has, d.what); command == "" {
+				command = strings.Replace(d.command, "NAME", name, 1)
+			}
+		}
+	}
+	return "it shows " + strings.Join(has, " or ") + "; write one with " + command
+}
+
+// OfRuns makes the figure of runs that want names; "" is the stages of one run,
+// or the scaling of several. An unknown name, or one that the runs cannot give,
+// is ErrUsage naming the others.
+func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
+	runs = view.Compact(runs)
+	switch {
+	case len(runs) == 0:
+		return nil, view.ErrNoRun("a picture")
+	case want == "" && len(view.Vary(runs)) > 0:
+		want = "scaling"
+	case want == "": // what a run is comes first, even when it has no times
+		return Stages(runs[0]).oneOf(runs), nil
+	}
+	return pick("a run", ofRuns(), runs, want)
+}
+
+// OfComparison is OfRuns for a comparison: the waterfall where the step's change
+// could be attributed, else the ratio of each metric.
+func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
+	if c == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("a comparison", ofComparison(), c, want)
+}
+
+// OfTuning is OfRuns for a tuning result: the effect of each knob, or each claim.
+func OfTuning(r *tune.Result, want string) (*Figure, error) {
+	switch {
+	case r == nil:
+		return nil, view.ErrNoRun("a picture")
+	case len(r.Claims) > 0:
+		return pick("a tuning result", ofClaims(), r, want)
+	}
+	return pick("a tuning result", ofTuning(), r, want)
+}
+
+// OfAnalysis is OfRuns for an analysis: where the devices' time went. xs may be
+// empty: then it has no overview.
+func OfAnalysis(a *trace.Analysis, xs []*trace.Index, want string) (*Figure, error) {
+	if a == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("an analysis", ofAnalysis(), study{a, xs}, want)
+}
+
+// OfTraces is OfRuns for a comparison of traces.
+func OfTraces(c *trace.Comparison, want string) (*Figure, error) {
+	if c == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("a comparison of traces", ofTraces(), c, want)
+}
+
+// pick draws the asked figure of a document that is called what ("a run"); "" is
+// the first that has something to show, else the first.
+func pick[D any](what string, kinds []kind[D], doc D, want string) (*Figure, error) {
+	for _, k := range kinds {
+		if want != "" && k.name != want {
+			continue
+		}
+		f := k.draw(doc)
+		switch {
+		case f.Lacks == "":
+			return f, nil
+		case want != "":
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s; %s", want, f.Lacks, instead(kinds, doc, what))
+		}
+	}
+	switch {
+	case want == "":
+		return kinds[0].draw(doc), nil
+	case slices.Contains(Kinds(), want):
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s; %s", want, what, owner(want), instead(kinds, doc, what))
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", view.Cut(want, 40), strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
+}
+
+// instead says which figures of a document have something in them.
+func instead[D any](kinds []kind[D], doc D, what string) string {
+	var names []string
+	for _, k := range kinds {
+		if k.draw(doc).Lacks == "" {
+			names = append(names, k.name)
+		}
+	}
+	if len(names) == 0 {
+		return "leave --plot out: there is nothing in it to draw"
+	}
+	return what + " like this one has --plot " + strings.Join(names, ", ")
+}

@@ -1,0 +1,382 @@
+package figure
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The width of a figure in a page. A file of its own is as many units wide as
+// it is points.
+const pageWidth = 960.0
+
+const (
+	legendRow   = 20.0
+	noteRow     = 15.0
+	leastPitch  = 13.0 // of rows, so that their names do not touch
+	leastPanels = 0.45 // of a panel's own height
+	mostStretch = 1.8  // of rows; a few leave the rest of a picture empty
+	leastArea   = 36.0 // below that there is a title and nothing else
+)
+
+// shapeKind is a primitive.
+type shapeKind int
+
+const (
+	rectShape   shapeKind = iota // x, y, w, h
+	circleShape                  // centre x, y, radius w
+	pathShape                    // lines
+	boxesShape                   // lines of two points: opposite corners
+	textShape                    // baseline x, y
+)
+
+type point struct{ x, y float64 }
+
+// shape is a primitive in the layout's units, y downwards; both backends draw
+// nothing but these.
+type shape struct {
+	kind       shapeKind
+	x, y, w, h float64
+	lines      [][]point
+	closed     bool
+	tone       Tone
+	form       Form
+	ring       bool
+	class      string // what a page's script and tests find it by
+	tip        string
+	text       string
+	anchor     int // -1 begins at x, 0 is centred, 1 ends at x
+	size       float64
+}
+
+// drawing is a figure laid out: shapes from the back to the front.
+type drawing struct {
+	w, h   float64
+	margin float64
+	layers [4][]shape
+	taken  []box // by text
+}
+
+const (
+	behind = iota
+	rulers
+	marks
+	above
+)
+
+func (d *drawing) add(layer int, s shape) { d.layers[layer] = append(d.layers[layer], s) }
+
+// shapes are all, the hindmost first.
+func (d *drawing) shapes() []shape {
+	var out []shape
+	for _, l := range d.layers {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// text writes where no other text is, moved inside the drawing; false where
+// there is no room.
+func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) bool {
+	s = clip(s, textSize, d.w)
+	w := width(s, textSize)
+	left := x - w*float64(anchor+1)/2
+	moved := min(max(left, 0), max(d.w-w, 0))
+	b := box{moved - 2, y - textSize*0.8, moved + w + 2, y + textSize*0.2}
+	if s == "" || b.y1 > d.h && d.h > 0 {
+		return false
+	}
+	for _, t := range d.taken {
+		if b.hits(t) {
+			return false
+		}
+	}
+	d.taken = append(d.taken, b)
+	d.add(above, shape{kind: textShape, x: x + moved - left, y: y, anchor: anchor, tone: tone, class: class, text: s, size: textSize})
+	return true
+}
+
+// layout places everything for a width and a height, 0 being as high as it
+// needs. alone is a file of its own, with a head, a margin and all remarks.
+func (f *Figure) layout(w, h float64, alone bool) *drawing {
+	d := &drawing{w: w, h: h}
+	top := 0.0
+	notes := f.Notes
+	if alone {
+		d.margin = 12
+		notes = append(append([]string{}, f.Notes...), f.Remarks...)
+		top = d.head(f)
+	}
+	margin := d.margin
+	top = d.legend(f.Legend, top)
+	panels := f.Panels
+	if h > 0 {
+		var left string
+		if panels, left = fitting(panels, h-top-margin-noteRow*float64(len(noteLines(notes, w)))); left != "" {
+			notes = append([]string{left}, notes...)
+		}
+	}
+	lines := noteLines(notes, w-2*margin)
+	bottom := h - margin - noteRow*float64(len(lines))
+	switch {
+	case h > 0 && (bottom-top < leastArea || w-2*margin < leastArea):
+		return d // the title says what it would be
+	case f.Notice != "" && alone:
+		d.notice(f.Notice, w/2, (top+bottom)/2, w*0.8)
+	case h > 0:
+		d.panels(f, panels, margin, w-margin, top, bottom)
+	default:
+		bottom = d.panels(f, panels, margin, w-margin, top, 0)
+		d.h = bottom + noteRow*float64(len(lines))
+	}
+	for i, l := range lines {
+		d.text(margin, bottom+noteRow*float64(i+1)-3, -1, Soft, "note", l)
+	}
+	return d
+}
+
+func noteLines(notes []string, w float64) []string {
+	if len(notes) == 0 {
+		return nil
+	}
+	return wrap(strings.Join(notes, "; "), w, 4)
+}
+
+// head writes title and context, and returns where the rest begins.
+func (d *drawing) head(f *Figure) float64 {
+	margin := d.margin
+	title := f.Title
+	if f.Subject != "" {
+		title = f.Subject + ": " + strings.ToLower(title[:1]) + title[1:]
+	}
+	room := d.w - 2*margin
+	d.add(above, shape{kind: textShape, x: margin, y: margin + titleSize*0.85, anchor: -1, tone: Ink, text: clip(title, titleSize, room), size: titleSize})
+	y := margin + titleSize + 2
+	if context := strings.Join(f.Context, " · "); context != "" {
+		y += lineRoom
+		d.text(margin, y, -1, Soft, "", clip(context, textSize, room))
+	}
+	return y + 10
+}
+
+func (d *drawing) notice(s string, x, y, room float64) {
+	for i, l := range wrap(s, room, 8) {
+		d.text(x, y+float64(i)*20, 0, Ink, "", l)
+	}
+}
+
+// legend writes the entries in rows and returns where the rest begins.
+func (d *drawing) legend(entries []Entry, y float64) float64 {
+	x0, x1 := d.margin, d.w-d.margin
+	if len(entries) == 0 {
+		return y
+	}
+	x := x0
+	y += legendRow / 2
+	for _, e := range entries {
+		label := clip(e.Text, textSize, max(x1-x0-18, 1))
+		w := 18 + width(label, textSize) + 18
+		if x > x0 && x+w-18 > x1 {
+			x, y = x0, y+legendRow
+		}
+		d.swatch(e, x, y)
+		d.text(x+18, y+4, -1, Ink, "legend", label)
+		x += w
+	}
+	return y + legendRow/2 + 4
+}
+
+func (d *drawing) swatch(e Entry, x, y float64) {
+	switch {
+	case e.Dot:
+		d.add(marks, dotShape(x+6, y, 5, e.Tone, e.Shape))
+	case e.Form == Stroke || e.Form == Outline || e.Form == Dashed:
+		d.add(marks, shape{kind: pathShape, lines: [][]point{{{x, y}, {x + 12, y}}}, tone: e.Tone, form: e.Form})
+	default:
+		d.add(marks, shape{kind: rectShape, x: x, y: y - 5, w: 12, h: 10, tone: e.Tone, form: e.Form})
+	}
+}
+
+// fitting leaves out the rows and panels that a height has no room for, and says
+// how many.
+func fitting(all []Panel, room float64) (out []Panel, left string) {
+	out = all
+	for len(out) > 1 && spread(out, room) < leastPanels {
+		out = withoutLast(out)
+	}
+	if n := len(all) - len(out); n > 0 {
+		return out, fmt.Sprintf("%d more rows found no room", n)
+	}
+	for i := range out {
+		p := &out[i]
+		high := min(spread(out, room), mostStretch) * p.Height
+		if n := len(p.Y.Names); p.Y.Scale == Rows && high/float64(max(n, 1)) < leastPitch {
+			keep := max(int(high/leastPitch), 1)
+			if keep < n {
+				out = append([]Panel{}, out...)
+				out[i] = p.firstRows(keep)
+				left = fmt.Sprintf("the first %d of %d rows", keep, n)
+			}
+		}
+	}
+	return out, left
+}
+
+// withoutLast drops the last panel, whose X axis the one before it takes over where
+// they share it.
+func withoutLast(panels []Panel) []Panel {
+	n := len(panels) - 1
+	out, last := append([]Panel{}, panels[:n]...), &panels[n]
+	p := &out[n-1]
+	if p.X.Bare {
+		p.X.Bare, p.X.Label = last.X.Bare, last.X.Label
+	}
+	if p.Side != nil && last.Side != nil {
+		side := *p.Side
+		side.X.Bare, side.X.Label = last.Side.X.Bare, last.Side.X.Label
+		p.Side = &side
+	}
+	return out
+}
+
+// firstRows is a panel with its first n rows.
+func (p *Panel) firstRows(n int) Panel {
+	out := *p
+	out.Height = p.Height * float64(n) / float64(len(p.Y.Names))
+	out.Y.Names, out.Y.Max = p.Y.Names[:n], float64(n)
+	out.RowNotes = p.RowNotes[:min(n, len(p.RowNotes))]
+	out.Marks = nil
+	for _, m := range p.Marks {
+		if m.Kind == Rule || m.Y0 < float64(n) {
+			out.Marks = append(out.Marks, m)
+		}
+	}
+	return out
+}
+
+// around is what stands above and below a panel's area.
+func (p *Panel) around() (over, under float64) {
+	over, under = 6, 8
+	if p.Title != "" || p.Y.Label != "" {
+		over = 22
+	}
+	if !p.X.Bare {
+		under += lineRoom
+		if p.X.Label != "" || p.Side != nil && p.Side.X.Label != "" {
+			under += lineRoom
+		}
+	}
+	return over, under
+}
+
+// spread is by how much the areas of panels are stretched to fill a room.
+func spread(panels []Panel, room float64) float64 {
+	area := 1e-9
+	for i := range panels {
+		over, under := panels[i].around()
+		room -= over + under
+		area += panels[i].Height
+	}
+	return room / area
+}
+
+// panels places the panels between top and bottom (0: as high as they are) and
+// returns where they end.
+func (d *drawing) panels(f *Figure, panels []Panel, x0, x1, top, bottom float64) float64 {
+	stretch := 1.0
+	if bottom > 0 {
+		stretch = spread(panels, bottom-top)
+	}
+	room := roomBeside(panels, x1-x0, bottom-top)
+	left, right := x0+room.left(), x1-room.right
+	y, first, last := top, 0.0, 0.0
+	for i := range panels {
+		p := &panels[i]
+		over, under := p.around()
+		h := p.Height * stretch
+		if p.Y.Scale == Rows {
+			h = p.Height * min(stretch, mostStretch)
+		}
+		if right-left < leastArea || h < 8 {
+			return y
+		}
+		if i == 0 {
+			first = y + over
+		}
+		last = y + over + h
+		d.place(p, room, x0, left, right, y+over, last)
+		y = last + under
+	}
+	if len(panels) > 0 {
+		at := panels[0].X.at(left, right)
+		for _, m := range f.Behind {
+			d.band(m, at, left, right, first-6, last)
+		}
+	}
+	return y
+}
+
+// place draws a panel in its area, and the one beside it.
+func (d *drawing) place(p *Panel, room besides, x0, left, right, top, bottom float64) {
+	end := right
+	if p.Side != nil {
+		end = left + (right-left)*0.72
+		side := *p.Side
+		side.Y = p.Y
+		side.Y.Ticks, side.Y.Label, side.Y.Names = []Tick{}, "", nil
+		d.panel(&side, end+14, right, top, bottom)
+	}
+	d.panel(p, left, end, top, bottom)
+	mid := (top + bottom) / 2
+	if p.Name != "" {
+		y := mid + 4
+		if p.Sub != "" {
+			y -= lineRoom / 2
+		}
+		d.text(x0, y, -1, Ink, "label", clip(p.Name, textSize, room.names))
+		d.text(x0, y+lineRoom, -1, Soft, "", clip(p.Sub, textSize, room.names))
+	}
+	for i, l := range p.Right {
+		tone := Soft
+		if i == 0 {
+			tone = Ink
+		}
+		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(p.Right)-1)/2), -1, tone, "label", clip(l, textSize, room.right-12))
+	}
+	at := p.Y.at(bottom, top)
+	for i, l := range p.RowNotes {
+		d.text(right+12, at(float64(i)+0.5)+4, -1, Ink, "label", clip(l, textSize, room.right-12))
+	}
+}
+
+// besides is the room that texts beside the panels take, the same for all so
+// that their axes line up.
+type besides struct{ names, ticks, right float64 }
+
+func (b besides) left() float64 {
+	if b.names > 0 {
+		return b.names + 10 + b.ticks
+	}
+	return b.ticks
+}
+
+func roomBeside(panels []Panel, w, h float64) besides {
+	b := besides{right: 14}
+	for i := range panels {
+		p := &panels[i]
+		b.names = max(b.names, min(width(p.Name, textSize), w*0.2), min(width(p.Sub, textSize), w*0.2))
+		for _, n := range p.Y.Names {
+			b.ticks = max(b.ticks, min(width(n, textSize), w*0.28)+10)
+		}
+		if p.Y.Scale != Rows && !p.Y.Bare {
+			for _, t := range p.Y.ticksOf(p.Height, 40) {
+				b.ticks = max(b.ticks, min(width(t.Label, textSize), w*0.2)+10)
+			}
+		}
+		for _, s := range [][]string{p.Right, p.RowNotes} {
+			for _, l := range s {
+				b.right = max(b.right, min(width(l, textSize)+14, w*0.44))
+			}
+		}
+	}
+	return b
+}

@@ -1,0 +1,165 @@
+package figure
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"io"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// The default size of a picture in pixels.
+const (
+	DefaultWidth  = 1200
+	DefaultHeight = 800
+)
+
+const dpi = 96
+
+// Write writes the figure as a file of its own: "svg", or "png" of width x height
+// pixels (0: the default) that says which program wrote it. SVG names its font
+// and does not embed it. A size out of range is ErrUsage.
+func (f *Figure) Write(w io.Writer, format string, width, height int) error {
+	if width == 0 {
+		width = DefaultWidth
+	}
+	if height == 0 {
+		height = DefaultHeight
+	}
+	if width < 200 || height < 150 || width > 8000 || height > 8000 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range; use 200 x 150 to 8000 x 8000", width, height)
+	}
+	x, y := float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi
+	if format == "svg" {
+		return f.svgFile(w, x, y)
+	}
+	var b bytes.Buffer
+	if _, err := (vgimg.PngCanvas{Canvas: f.pixels(x, y)}).WriteTo(&b); err != nil {
+		return fmt.Errorf("encoding the picture: %w", err)
+	}
+	_, err := w.Write(markPNG(b.Bytes(), "gpuprof "+ascii(f.Tool)))
+	return err
+}
+
+// Pixels is what a PNG of width x height pixels holds.
+func (f *Figure) Pixels(width, height int) image.Image {
+	return f.pixels(float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi).Image()
+}
+
+// pixels draws the shapes; vg counts from the bottom.
+func (f *Figure) pixels(w, h float64) *vgimg.Canvas {
+	c := vgimg.NewWith(vgimg.UseWH(vg.Length(w), vg.Length(h)), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
+	p := &pen{c, h}
+	for _, s := range f.layout(w, h, true).shapes() {
+		p.draw(&s)
+	}
+	return c
+}
+
+type pen struct {
+	*vgimg.Canvas
+	h float64
+}
+
+func (p *pen) at(x, y float64) vg.Point { return vg.Point{X: vg.Length(x), Y: vg.Length(p.h - y)} }
+
+func (p *pen) draw(s *shape) {
+	c, m := s.tone.light(), s.form.manner()
+	c.A = uint8(math.Round(255 * m.opacity))
+	p.SetColor(c)
+	switch s.kind {
+	case textShape:
+		at := p.at(s.x, s.y)
+		face := face(s.size, s.size > textSize)
+		at.X -= face.Width(s.text) * vg.Length(s.anchor+1) / 2
+		p.FillString(face, at, s.text)
+	case circleShape:
+		p.Fill(p.circle(s.x, s.y, s.w))
+		if s.ring {
+			p.SetColor(color.White)
+			p.Fill(p.circle(s.x, s.y, s.w-2))
+		}
+	case rectShape:
+		p.Fill(p.corners(s.x, s.y, s.x+s.w, s.y+s.h))
+	case boxesShape:
+		for _, l := range s.lines {
+			p.Fill(p.corners(l[0].x, l[0].y, l[1].x, l[1].y))
+		}
+	case pathShape:
+		p.path(s, m)
+	}
+}
+
+func (p *pen) path(s *shape, m manner) {
+	p.SetLineWidth(vg.Length(m.stroke))
+	p.SetLineDash(nil, 0)
+	if m.dash > 0 {
+		p.SetLineDash([]vg.Length{vg.Length(m.dash), vg.Length(m.dash)}, 0)
+	}
+	for _, l := range s.lines {
+		if m.roundedDotted {
+			p.Fill(p.circle(l[0].x, l[0].y, m.stroke/2))
+			continue
+		}
+		var path vg.Path
+		path.Move(p.at(l[0].x, l[0].y))
+		for _, v := range l[1:] {
+			path.Line(p.at(v.x, v.y))
+		}
+		if s.closed {
+			path.Close()
+		}
+		if m.stroke > 0 {
+			p.Stroke(path)
+		} else {
+			p.Fill(path)
+		}
+	}
+}
+
+func (p *pen) corners(x0, y0, x1, y1 float64) (path vg.Path) {
+	path.Move(p.at(x0, y0))
+	path.Line(p.at(x1, y0))
+	path.Line(p.at(x1, y1))
+	path.Line(p.at(x0, y1))
+	path.Close()
+	return path
+}
+
+func (p *pen) circle(x, y, r float64) (path vg.Path) {
+	path.Move(p.at(x+r, y))
+	path.Arc(p.at(x, y), vg.Length(r), 0, 2*math.Pi)
+	path.Close()
+	return path
+}
+
+// markPNG puts a tEXt chunk Software=… behind the header chunk (PNG
+// specification 11.3.3.2), which is the first 33 bytes with the signature.
+func markPNG(png []byte, software string) []byte {
+	const head = 8 + 12 + 13
+	data := append([]byte("tEXtSoftware\x00"), software...)
+	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(data)-4))
+	chunk = append(chunk, data...)
+	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(data))
+	return bytes.Join([][]byte{png[:head], chunk, png[head:]}, nil)
+}
+
+// ascii keeps a version fit for a tEXt chunk, which is Latin-1 on one line.
+func ascii(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x20 || c > 0x7e {
+			return '?'
+		}
+		return c
+	}, view.Cut(s, 40))
+}

@@ -1,0 +1,213 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// More rows than these a figure cannot label.
+const maxRows = 24
+
+// ofRun has the run's subject, device, mode, date, and its status where that is
+// not complete.
+func ofRun(id, title, desc string, r *gpuprof.Run) *Figure {
+	f := &Figure{ID: id, Title: title, Desc: desc, Subject: view.Subject(r), Tool: r.Tool.Version, Context: []string{view.DeviceName(r)}}
+	if how := view.HowMeasured(r); how != "" {
+		f.Context = append(f.Context, how)
+	}
+	if !r.Started.IsZero() {
+		f.Context = append(f.Context, date(r.Started))
+	}
+	if r.Status != gpuprof.Complete {
+		f.Context = append(f.Context, strings.ToUpper(view.Status(r)))
+	}
+	return f
+}
+
+func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// oneOf says which of several runs the figure is of.
+func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
+	if len(runs) > 1 {
+		s := fmt.Sprintf("run 1 of %d", len(runs))
+		if vary := view.Vary(runs); len(vary) > 0 {
+			s += ": " + view.SettingText(runs[0], vary)
+		}
+		f.Remarks = append([]string{s}, f.Remarks...)
+	}
+	return f
+}
+
+// lacking is a figure that the run cannot give; why goes on from "drawing
+// roofline: …". A run without times says that instead, and is drawn so.
+func (f *Figure) lacking(r *gpuprof.Run, why string) *Figure {
+	if !view.HasTimes(r) {
+		f.Notice = "No times: " + view.Headline(r)
+		return f
+	}
+	return f.without(why)
+}
+
+// leastShare of the step has a bar of its own.
+const leastShare = 0.0005
+
+// Shares is one bar of the stages' exposed shares of the step.
+func Shares(r *gpuprof.Run) *Figure {
+	f := ofRun("shares", "Exposed share of each stage", "One bar, divided by how much of the step is exposed time of each stage.", r)
+	stages := view.Stages(r)
+	if !view.HasTimes(r) || len(stages) == 0 {
+		return f.lacking(r, "no stage was measured")
+	}
+	tones := view.Tones(r)
+	p := Panel{X: Axis{Max: 1, Bare: true}, Y: rows([]string{""}), Height: 46}
+	at, rest := 0.0, 0.0
+	for _, s := range stages {
+		if !(s.Share >= leastShare) {
+			rest += max(s.Share, 0)
+			continue
+		}
+		name := view.Cut(s.Name, 40)
+		text, tone := name+" "+view.Percent(s.Share), toneOf(tones[s.Name])
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + s.Share, Y1: 1, Tone: tone, Text: text, Brief: name,
+			Tip: name + ": " + view.Percent(s.Share) + ", exposed " + view.Median(s.Exposed)})
+		if len(f.Legend) < maxRows {
+			f.Legend = append(f.Legend, Entry{Text: text, Tone: tone})
+		}
+		at += s.Share
+	}
+	if rest > 0 {
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: 1, Y1: 1, Tone: Rest, Tip: "stages below 0.05 % each: " + view.Percent(rest)})
+	}
+	if p.Marks == nil {
+		return f.without("no stage has exposed time")
+	}
+	f.Panels = []Panel{p}
+	return f
+}
+
+// Stages is device, host and exposed time of each stage, in step order.
+func Stages(r *gpuprof.Run) *Figure {
+	f := ofRun("stages", "Time by stage", "For each stage its device, host and exposed time, with intervals.", r)
+	all := view.Stages(r)
+	if !view.HasTimes(r) || len(all) == 0 {
+		return f.lacking(r, "no stage was measured")
+	}
+	if len(all) > maxRows {
+		f.note(fmt.Sprintf("the first %d of %d stages", maxRows, len(all)))
+		all = all[:maxRows]
+	}
+	var names []string
+	longest := 0.0
+	for _, s := range all {
+		names = append(names, s.Name)
+		for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
+			if v == nil {
+				continue
+			}
+			if longest = max(longest, v.Median); view.Finite(v.CI95[1]) {
+				longest = max(longest, v.CI95[1])
+			}
+		}
+	}
+	p := Panel{Y: rows(names), Height: 48 * float64(len(all)), X: seconds("median time per step", longest)}
+	p.X.Label += ", whiskers: 95 % interval, " + view.IntervalScope(r.Step)
+	for i, s := range all {
+		p.Marks = append(p.Marks, stageBars(s, float64(i))...)
+	}
+	f.Legend = []Entry{{Text: "device: between the stage's events", Tone: "t0"}, {Text: "host: the host thread's time", Tone: "t1"},
+		{Text: "exposed: its own part of the step, with its share", Tone: "t2"}}
+	f.Panels = []Panel{p}
+	return f
+}
+
+// stageBars are the bars of one stage, then their figures, that of the longest
+// first: it stays where rows are too narrow for all three.
+func stageBars(s view.Stage, row float64) (out []Mark) {
+	var labels []Mark
+	for k, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
+		if v == nil || v.Median == 0 {
+			continue // nothing happened: no bar, and no figure to read
+		}
+		what := []string{"device", "host", "exposed"}[k]
+		y := row + 0.1 + 0.27*float64(k)
+		text, end := view.Median(v), v.Median
+		tip := fmt.Sprintf("%s, %s: %s (%s)", view.Cut(s.Name, 40), what, text, view.SeriesInterval(v))
+		out = append(out, Mark{Kind: Bar, X1: v.Median, Y0: y, Y1: y + 0.24, Tone: toneOf(k), Tip: tip})
+		if lo, hi := v.CI95[0], v.CI95[1]; view.Finite(lo) && view.Finite(hi) {
+			out = append(out, Mark{Kind: Range, X0: max(lo, 0), X1: hi, Y0: y + 0.12, Y1: y + 0.12, Tone: Ink})
+			end = max(end, hi)
+		}
+		if k == 2 {
+			text += " · " + view.Percent(s.Share)
+		}
+		labels = append(labels, Mark{Kind: Label, X0: end, Y0: y + 0.12, Place: After, Text: text})
+	}
+	slices.SortStableFunc(labels, func(a, b Mark) int { return cmp.Compare(b.X0, a.X0) })
+	return append(out, labels...)
+}
+
+// mostSpans are drawn of an example step.
+const mostSpans = 1500
+
+// Timeline is the example step: a lane for the host and one for each stream.
+func Timeline(r *gpuprof.Run) *Figure {
+	f := ofRun("timeline", "Timeline of the example step", "One lane for the host and one for each stream; spans that lie above each other in time overlap.", r)
+	lanes, from, to, left := view.Timeline(r, mostSpans)
+	if len(lanes) == 0 || r.Status == gpuprof.Invalid {
+		return f.lacking(r, "the run holds no example step")
+	}
+	lanes = lanes[:min(len(lanes), maxRows)]
+	tones, used, names := view.Tones(r), map[string]bool{}, []string{}
+	p := Panel{Height: 40 * float64(len(lanes)), X: seconds("time since the step began", to-from)}
+	p.X.Min, p.X.Max = from, to
+	for i, l := range lanes {
+		names = append(names, l.Name)
+		for _, s := range l.Spans {
+			used[s.Stage] = true
+			m := Mark{Kind: Bar, X0: s.From, X1: s.To, Y0: float64(i) + 0.12, Y1: float64(i) + 0.88, Tone: stageTone(tones, s.Stage), Text: s.Label(),
+				Tip: s.Label() + ": " + view.Seconds(s.To-s.From) + " from " + view.Seconds(s.From)}
+			if s.Neighbour {
+				m.Form, m.Tip = Pale, m.Tip+" (neighbouring step)"
+			}
+			p.Marks = append(p.Marks, m)
+		}
+	}
+	p.Y = rows(names)
+	f.Legend, f.Panels = stageLegend(tones, used), []Panel{p}
+	f.note("paler: the steps before and after; kernels come from a separate marked pass")
+	if left > 0 {
+		f.note(fmt.Sprintf("the %d shortest spans are left out", left))
+	}
+	return f
+}
+
+func stageTone(tones map[string]int, stage string) Tone {
+	if t, ok := tones[stage]; ok {
+		return toneOf(t)
+	}
+	return Rest
+}
+
+// stageLegend names the coloured stages that are drawn, in order of their share.
+func stageLegend(tones map[string]int, used map[string]bool) []Entry {
+	byTone := make([]Entry, view.MaxTones)
+	rest := false
+	for name := range used {
+		if t, ok := tones[name]; ok && t < view.MaxTones {
+			byTone[t] = Entry{Text: view.Cut(name, 24), Tone: toneOf(t)}
+		} else {
+			rest = true
+		}
+	}
+	out := slices.DeleteFunc(byTone, func(e Entry) bool { return e.Text == "" })
+	if rest {
+		out = append(out, Entry{Text: "other stages", Tone: Rest})
+	}
+	return out
+}

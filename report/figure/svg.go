@@ -1,0 +1,159 @@
+package figure
+
+import (
+	"encoding/xml"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// Inline is the figure as an element of a page, whose colours are classes of CSS
+// so that light, dark and print each have their own. id is unique in the page. It
+// is empty where there is nothing to draw.
+func (f *Figure) Inline(id string) string {
+	if f.Empty() {
+		return ""
+	}
+	d := f.layout(pageWidth, 0, false)
+	s := &svg{}
+	id = quoted(id)
+	fmt.Fprintf(s, "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n", quoted(f.Title))
+	fmt.Fprintf(s, "<svg class=\"figure\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", number(d.w), number(d.h), id, id)
+	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoted(f.Title), id, quoted(f.Words()))
+	for _, shape := range d.shapes() {
+		s.shape(shape, shape.classes())
+	}
+	s.WriteString("</svg>\n</div>")
+	return s.String()
+}
+
+// classes are a shape's tone and form, and what it is found by.
+func (s *shape) classes() string {
+	names := []string{string(s.tone), string(s.form), s.class}
+	if s.ring {
+		names = append(names, "ring")
+	}
+	return ` class="` + strings.Join(strings.Fields(strings.Join(names, " ")), " ") + `"`
+}
+
+// svgFile writes a file of its own, as many points wide and high as it is units. It
+// looks the same under a Content-Security-Policy that allows nothing: no script, no
+// style and no reference to anything outside; colours are attributes.
+func (f *Figure) svgFile(w io.Writer, width, height float64) error {
+	d := f.layout(width, height, true)
+	s := &svg{}
+	s.WriteString("<?xml version=\"1.0\"?>\n<!-- " + runfile.Marker + " -->\n")
+	fmt.Fprintf(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%spt\" height=\"%spt\" viewBox=\"0 0 %s %s\" role=\"img\" font-family=\"Liberation Sans, Arial, sans-serif\" font-size=\"12\">\n",
+		number(d.w), number(d.h), number(d.w), number(d.h))
+	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<rect x=\"0\" y=\"0\" width=\"%s\" height=\"%s\" fill=\"#ffffff\"/>\n", quoted(f.Title), quoted(f.Words()), number(d.w), number(d.h))
+	for _, shape := range d.shapes() {
+		s.shape(shape, shape.attributes())
+	}
+	s.WriteString("</svg>\n")
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+// attributes are a shape's tone and form as colours on light ground.
+func (s *shape) attributes() string {
+	c, m := hex(s.tone.light()), s.form.manner()
+	switch {
+	case s.kind == textShape && s.size > textSize:
+		return fmt.Sprintf(` fill="%s" font-size="%g" font-weight="bold"`, c, s.size)
+	case s.ring:
+		return fmt.Sprintf(` fill="#ffffff" stroke="%s" stroke-width="2"`, c)
+	case m.stroke == 0 && m.opacity < 1:
+		return fmt.Sprintf(` fill="%s" fill-opacity="%g"`, c, m.opacity)
+	case m.stroke == 0:
+		return fmt.Sprintf(` fill="%s"`, c)
+	}
+	out := fmt.Sprintf(` fill="none" stroke="%s" stroke-width="%g"`, c, m.stroke)
+	if m.dash > 0 {
+		out += fmt.Sprintf(` stroke-dasharray="%g %g"`, m.dash, m.dash)
+	}
+	if m.roundedDotted {
+		out += fmt.Sprintf(` stroke-linecap="round" stroke-opacity="%g"`, m.opacity)
+	}
+	return out
+}
+
+func hex(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
+
+// svg writes primitives with the paint they are given.
+type svg struct{ strings.Builder }
+
+func (b *svg) shape(s shape, paint string) {
+	name, end := "rect", "/>\n"
+	switch s.kind {
+	case circleShape:
+		name = "circle"
+	case pathShape, boxesShape:
+		name = "path"
+	case textShape:
+		name = "text"
+	}
+	b.WriteString("<" + name + paint)
+	switch s.kind {
+	case rectShape:
+		b.WriteString(` x="` + number(s.x) + `" y="` + number(s.y) + `" width="` + number(s.w) + `" height="` + number(s.h) + `"`)
+	case circleShape:
+		b.WriteString(` cx="` + number(s.x) + `" cy="` + number(s.y) + `" r="` + number(s.w) + `"`)
+	case pathShape, boxesShape:
+		b.WriteString(` d="`)
+		for _, l := range s.lines {
+			b.line(l, s.kind, s.closed)
+		}
+		b.WriteString(`"`)
+	case textShape:
+		b.WriteString(` x="` + number(s.x) + `" y="` + number(s.y) + `"`)
+		if a := [3]string{"", "middle", "end"}[s.anchor+1]; a != "" {
+			b.WriteString(` text-anchor="` + a + `"`)
+		}
+		end = ">" + quoted(s.text) + "</text>\n"
+	}
+	if s.tip != "" && s.kind != textShape {
+		end = "><title>" + quoted(s.tip) + "</title></" + name + ">\n"
+	}
+	b.WriteString(end)
+}
+
+// line writes a part of a path; a point alone is a dot, two corners a box.
+func (b *svg) line(l []point, kind shapeKind, closed bool) {
+	b.WriteString("M" + number(l[0].x) + " " + number(l[0].y))
+	if kind == boxesShape {
+		b.WriteString("H" + number(l[1].x) + "V" + number(l[1].y) + "H" + number(l[0].x) + "z")
+		return
+	}
+	last := l[0]
+	for _, p := range l[1:] {
+		switch {
+		case p == last && len(l) == 2:
+			b.WriteString("h0")
+		case p.x == last.x:
+			b.WriteString("V" + number(p.y))
+		case p.y == last.y:
+			b.WriteString("H" + number(p.x))
+		default:
+			b.WriteString("L" + number(p.x) + " " + number(p.y))
+		}
+		last = p
+	}
+	if closed {
+		b.WriteString("z")
+	}
+}
+
+// number prints a coordinate: a tenth of a unit is enough.
+func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64) }
+
+// quoted is a text as XML holds it, between tags and in attributes.
+func quoted(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package figure
+
+import (
+	"strings"
+	"sync"
+
+	xfont "golang.org/x/image/font"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/font/liberation"
+	"gonum.org/v1/plot/vg"
+)
+
+// Sizes of text, in the layout's units.
+const (
+	textSize  = 12.0
+	titleSize = 18.0
+	lineRoom  = 16.0 // from one baseline to the next
+)
+
+// face is the font that text is measured with and PNG is written in.
+func face(size float64, bold bool) font.Face {
+	f := font.Font{Typeface: "Liberation", Variant: "Sans"}
+	if bold {
+		f.Weight = xfont.WeightBold
+	}
+	return faces().Lookup(f, vg.Length(size))
+}
+
+var faces = sync.OnceValue(func() *font.Cache { return font.NewCache(liberation.Collection()) })
+
+// advances are the widths of ASCII at size 1; other letters are measured one by one.
+var advances = sync.OnceValue(func() (out [128]float64) {
+	f := face(1000, false)
+	for c := 32; c < 127; c++ {
+		out[c] = float64(f.Width(string(rune(c)))) / 1000
+	}
+	return out
+})
+
+// width of a text in the layout's units. Letters that the font lacks count as
+// wide as those of East Asian scripts, which take a whole size.
+func width(s string, size float64) float64 {
+	w, narrow := 0.0, advances()
+	for _, c := range s {
+		switch {
+		case c < 128:
+			w += narrow[c]
+		case c >= 0x2e80 || c == '…':
+			w++
+		default:
+			w += 0.7
+		}
+	}
+	if size > textSize {
+		w *= 1.08 // titles are bold
+	}
+	return w * size
+}
+
+// clip cuts a text to a width with an ellipsis; nothing where no letter stays.
+func clip(s string, size, room float64) string {
+	if width(s, size) <= room {
+		return s
+	}
+	room -= width("…", size)
+	w := 0.0
+	for i, c := range s {
+		if w += width(string(c), size); w > room {
+			if i == 0 {
+				return ""
+			}
+			return strings.TrimSpace(s[:i]) + "…"
+		}
+	}
+	return s
+}
+
+// fits cuts a label to a width; nothing when too little of it would stay to
+// tell what it was.
+func fits(s string, room float64) string {
+	out := clip(s, textSize, room)
+	if out != s && (len(out) < 6 || 3*len(out) < 2*len(s)) {
+		return ""
+	}
+	return out
+}
+
+// wrap breaks a text into at most most lines of a width.
+func wrap(s string, room float64, most int) []string {
+	var out []string
+	cur := ""
+	for _, w := range strings.Fields(s) {
+		if cur != "" && width(cur+" "+w, textSize) > room {
+			out, cur = append(out, cur), ""
+		}
+		cur = strings.TrimSpace(cur + " " + w)
+	}
+	out = append(out, cur)
+	if len(out) > most {
+		out = out[:most]
+		out[most-1] += " …"
+	}
+	for i := range out {
+		out[i] = clip(out[i], textSize, room)
+	}
+	return out
+}
+
+// box is a rectangle that a text takes.
+type box struct{ x0, y0, x1, y1 float64 }
+
+func (b box) hits(o box) bool { return b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 }

@@ -1,0 +1,153 @@
+package figure
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Tone is what a mark stands for; each has a colour on light and on dark ground.
+type Tone string
+
+// Tones. The first six are Okabe and Ito's palette, which readers with any kind
+// of colour vision can tell apart; yellow comes late because it is faint on white.
+const (
+	Rest    Tone = "rest" // of stages or classes without a colour of their own
+	Ink     Tone = "fg"
+	Soft    Tone = "soft"
+	Faint   Tone = "line"
+	Ground  Tone = "bg"
+	Starved Tone = "bad"
+	Queued  Tone = "warn"
+	Faster  Tone = "t2"
+	Slower  Tone = "t3"
+)
+
+// toneOf is the tone of the i-th largest part.
+func toneOf(i int) Tone {
+	if i < 0 || i >= view.MaxTones {
+		return Rest
+	}
+	return Tone(fmt.Sprintf("t%d", i))
+}
+
+// processTone is that of the i-th process.
+func processTone(i int) Tone { return Tone(fmt.Sprintf("p%d", i%3)) }
+
+// paint is a colour on light and on dark ground.
+type paint struct {
+	name        string
+	light, dark uint32
+}
+
+// paints are the colours of figures and of what pages draw themselves; o0 is for
+// text on t0.
+func paints() []paint {
+	return []paint{
+		{"bg", 0xffffff, 0x14171b}, {"fg", 0x1f2328, 0xe3e6ea}, {"soft", 0x59616b, 0xa0a8b2}, {"line", 0xdfe3e8, 0x30363d},
+		{"t0", 0x0072b2, 0x4a9fd8}, {"t1", 0xe69f00, 0xe0a63a}, {"t2", 0x009e73, 0x2bb58c}, {"t3", 0xd55e00, 0xe27a3f},
+		{"t4", 0xcc79a7, 0xd394b8}, {"t5", 0x56b4e9, 0x8cc8ee}, {"rest", 0x9aa1ab, 0x6e7782},
+		{"o0", 0xffffff, 0x0d1117}, {"o1", 0x1f2328, 0x0d1117}, {"o2", 0x10231c, 0x0d1117}, {"o3", 0xffffff, 0x0d1117},
+		{"o4", 0x1f2328, 0x0d1117}, {"o5", 0x1f2328, 0x0d1117}, {"orest", 0x1f2328, 0x0d1117},
+		{"p0", 0x0072b2, 0x6bb4e6}, {"p1", 0xb86f00, 0xe0a63a}, {"p2", 0x00805c, 0x45c79d},
+		{"bad", 0xa01622, 0xff9a9a}, {"warn", 0x7a4b00, 0xf0c674},
+	}
+}
+
+// on is the tone of text inside a bar of a tone.
+func (t Tone) on() Tone {
+	switch {
+	case t == Rest || len(t) == 2 && t[0] == 't':
+		return "o" + Tone(strings.TrimPrefix(string(t), "t"))
+	}
+	return Ground
+}
+
+// light is a tone's colour where the ground is white.
+func (t Tone) light() color.NRGBA {
+	for _, p := range paints() {
+		if p.name == string(t) {
+			return color.NRGBA{uint8(p.light >> 16), uint8(p.light >> 8), uint8(p.light), 0xff}
+		}
+	}
+	return color.NRGBA{A: 0xff}
+}
+
+// Form is how a shape is painted in its tone.
+type Form string
+
+// Forms. The zero value is filled.
+const (
+	Pale    Form = "pale"    // filled, faintly: a neighbour of what is shown
+	Behind  Form = "band"    // filled, behind everything
+	Filled  Form = "area"    // a filled path
+	Stroke  Form = "stroke"  // a curve
+	Outline Form = "outline" // a thinner one
+	Whisker Form = "whisker"
+	Hair    Form = "hair" // axes and rules
+	Dashed  Form = "dash"
+	Points  Form = "sample"
+)
+
+// manner is what a form does with its tone.
+type manner struct {
+	form          Form
+	stroke        float64 // width of the line; 0 is filled
+	dash          float64
+	opacity       float64
+	roundedDotted bool
+}
+
+func manners() []manner {
+	return []manner{
+		{"", 0, 0, 1, false}, {Pale, 0, 0, 0.3, false}, {Behind, 0, 0, 0.26, false}, {Filled, 0, 0, 0.35, false},
+		{Stroke, 2, 0, 1, false}, {Outline, 1.4, 0, 1, false}, {Whisker, 1.5, 0, 1, false}, {Hair, 1, 0, 1, false},
+		{Dashed, 1, 4, 1, false}, {Points, 2.6, 0, 0.65, true},
+	}
+}
+
+func (f Form) manner() manner {
+	all := manners()
+	for _, m := range all {
+		if m.form == f {
+			return m
+		}
+	}
+	return all[0]
+}
+
+// CSS is the style of figures in a page, with the colours for light and dark
+// ground as variables of the page.
+func CSS() string {
+	var light, dark, tones, forms strings.Builder
+	for _, p := range paints() {
+		fmt.Fprintf(&light, " --%s: #%06x;", p.name, p.light)
+		fmt.Fprintf(&dark, " --%s: #%06x;", p.name, p.dark)
+		fmt.Fprintf(&tones, ".figure .%s { --c: var(--%s); }\n", p.name, p.name)
+	}
+	for _, m := range manners() {
+		at := ".figure ." + string(m.form)
+		switch {
+		case m.form == "":
+			continue
+		case m.stroke == 0:
+			fmt.Fprintf(&forms, "%s { fill-opacity: %g; }\n", at, m.opacity)
+			continue
+		}
+		fmt.Fprintf(&forms, "%s { fill: none; stroke: var(--c); stroke-width: %g;", at, m.stroke)
+		if m.dash > 0 {
+			fmt.Fprintf(&forms, " stroke-dasharray: %g %g;", m.dash, m.dash)
+		}
+		if m.roundedDotted {
+			fmt.Fprintf(&forms, " stroke-linecap: round; stroke-opacity: %g;", m.opacity)
+		}
+		forms.WriteString(" }\n")
+	}
+	return ":root {" + light.String() + " }\n@media screen and (prefers-color-scheme: dark) { :root {" + dark.String() + " } }\n" +
+		".figure { display: block; width: 100%; min-width: 720px; height: auto; font-size: 12px; }\n" +
+		".figure rect, .figure circle, .figure path, .figure text { fill: var(--c); }\n" + tones.String() + forms.String() +
+		".figure .ring { fill: var(--bg); stroke: var(--c); stroke-width: 2; }\n" +
+		"@media print { .figure { min-width: 0; break-inside: avoid; } }\n"
+}

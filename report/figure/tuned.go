@@ -1,0 +1,275 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// tuned has the device, the date, and the status where it is not complete.
+func tuned(id, title, desc string, r *tune.Result) *Figure {
+	f := &Figure{ID: id, Title: title, Desc: desc, Tool: r.Tool.Version, Subject: strings.TrimSpace("tuning of " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))}
+	if len(r.Claims) > 0 {
+		f.Subject = "claims of tuning guides"
+	}
+	device := cmp.Or(view.Cut(r.DeviceDoc, 48), view.Cut(r.Device, 24), "unknown device")
+	if r.DeviceDoc != "" && r.DeviceDoc != r.Device {
+		device += " [" + view.Cut(r.Device, 12) + "]"
+	}
+	f.Context = []string{device}
+	if !r.Started.IsZero() {
+		f.Context = append(f.Context, date(r.Started))
+	}
+	if r.Status != gpuprof.Complete {
+		f.Context = append(f.Context, strings.ToUpper(view.Cut(string(r.Status), 20))+": "+view.Cut(r.Reason, 100))
+	}
+	return f
+}
+
+// goalText is what a ratio is of, and which way is better.
+func goalText(r *tune.Result) (what, better string) {
+	switch r.Goal {
+	case tune.Throughput:
+		return "throughput", "above 1 is better"
+	case tune.Energy:
+		return "energy per unit of work", "below 1 is better"
+	case tune.Memory:
+		return "peak memory", "below 1 is better"
+	}
+	return "time per unit of work", "below 1 is better"
+}
+
+// KnobEffects is each knob's effect with its interval, what fresh processes saw
+// first.
+func KnobEffects(r *tune.Result) *Figure {
+	what, better := goalText(r)
+	f := tuned("effects", "Effect of each knob on "+what, "For each setting "+what+" over that of the default, with its interval, on logarithms.", r)
+	all := confirmed(r)
+	for _, e := range r.Effects {
+		row := ratioRow{name: view.Cut(e.Knob, 30) + ": " + view.Cut(e.From, 24) + " to " + view.Cut(e.To, 24), ratio: e.Ratio, lo: e.CI95[0], hi: e.CI95[1], news: effectNews(e.Verdict), text: string(e.Verdict)}
+		switch {
+		case row.drawn():
+			row.text = ratioText(row) + ", " + row.text
+		case e.Reason != "":
+			row.text += ": " + view.Cut(e.Reason, 120)
+		}
+		all = append(all, row)
+	}
+	if !slices.ContainsFunc(all, ratioRow.drawn) {
+		return f.without("no knob's effect was measured yet")
+	}
+	slices.SortStableFunc(all, func(a, b ratioRow) int { // unmeasured settings come last
+		return cmp.Compare(undrawn(a), undrawn(b))
+	})
+	if rec := r.Recommended; rec != nil && len(rec.Knobs) > 0 {
+		f.remark("recommended: " + view.Cut(rec.Command, 160))
+	} else if r.Conclusion.Text != "" {
+		f.remark(view.Cut(r.Conclusion.Text, 200))
+	}
+	if len(all) > mostRows {
+		f.note(fmt.Sprintf("the first %d of %d settings", mostRows, len(all)))
+		all = all[:mostRows]
+	}
+	f.Legend = []Entry{betterNews.legend("better"), worseNews.legend("worse, failed or refused"), evenNews.legend("no effect: within 2 %, the dashed lines"), unsureNews.legend("undecided")}
+	f.Panels = []Panel{forest(all, what+" over the default's, "+r.IntervalText()+" interval; "+better, 0.98, 1.02)}
+	return f
+}
+
+func undrawn(r ratioRow) int {
+	if r.drawn() {
+		return 0
+	}
+	return 1
+}
+
+// confirmed are the settings that were taken to fresh processes, with the
+// interval that decides.
+func confirmed(r *tune.Result) []ratioRow {
+	var out []ratioRow
+	for _, c := range r.Confirmations {
+		row := ratioRow{name: "not confirmed: " + settings(c.Knobs), ratio: c.Ratio, lo: c.Interval[0], hi: c.Interval[1], news: unsureNews}
+		if c.Confirmed {
+			row.name, row.news = "confirmed: "+settings(c.Knobs), betterNews
+		}
+		row.text = inProcesses(row, c.Processes)
+		out = append(out, row)
+	}
+	if rec := r.Recommended; out == nil && rec != nil && len(rec.Knobs) > 0 {
+		row := ratioRow{name: "recommended: " + settings(rec.Knobs), ratio: rec.Ratio, lo: rec.CI95[0], hi: rec.CI95[1], news: betterNews}
+		row.text = inProcesses(row, rec.Processes)
+		out = append(out, row)
+	}
+	return out
+}
+
+func inProcesses(r ratioRow, n int) string {
+	text := "in " + view.Plural(n, "fresh process")
+	if r.drawn() {
+		return ratioText(r) + ", " + text
+	}
+	return text
+}
+
+func settings(s gpuprof.Settings) string {
+	m := map[string]any{}
+	for k, v := range s {
+		m[k] = v
+	}
+	if len(m) == 0 {
+		return "the default"
+	}
+	return view.Cut(view.Pairs(m), 120)
+}
+
+// ratioText prints a ratio with its interval, three digits behind the point.
+func ratioText(r ratioRow) string {
+	if !r.ranged() {
+		return "x" + factor(r.ratio)
+	}
+	return "x" + factor(r.ratio) + " (" + factor(r.lo) + " to " + factor(r.hi) + ")"
+}
+
+func factor(v float64) string {
+	if v >= 1000 || v < 0.001 && v > 0 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+func effectNews(v tune.Verdict) news {
+	switch {
+	case v.Better():
+		return betterNews
+	case v == tune.Slower || v == tune.More || v == tune.Failed || v == tune.Refused:
+		return worseNews
+	case v == tune.None:
+		return evenNews
+	}
+	return unsureNews
+}
+
+// Claims is the speedup of each claim of a tuning guide that has one.
+func Claims(r *tune.Result) *Figure {
+	f := tuned("effects", "Claims measured as a speedup", "For each claim of a guide the measured speedup with its interval, on logarithms.", r)
+	var all []ratioRow
+	left := 0
+	for _, c := range r.Claims {
+		if c.What != "" || c.CI95 == [2]float64{} {
+			left++
+			continue
+		}
+		row := ratioRow{name: view.Cut(c.ID, 24) + ": " + c.Claim, ratio: c.Measured, lo: c.CI95[0], hi: c.CI95[1], news: claimNews(c.Verdict)}
+		row.text = ratioText(row) + ", guide: " + view.Cut(c.Figure, 24) + ", " + view.Cut(c.Verdict, 24)
+		all = append(all, row)
+	}
+	if !slices.ContainsFunc(all, ratioRow.drawn) {
+		return f.without("no claim's speedup was measured yet")
+	}
+	if left > 0 {
+		f.note(view.Plural(left, "claim") + " without a speedup not drawn: not measured here, or a share")
+	}
+	if len(all) > mostRows {
+		f.note(fmt.Sprintf("the first %d of %d", mostRows, len(all)))
+		all = all[:mostRows]
+	}
+	f.Legend = []Entry{betterNews.legend("confirmed"), evenNews.legend("smaller than claimed, or none"), worseNews.legend("opposite"), unsureNews.legend("anything else")}
+	f.Panels = []Panel{forest(all, "speedup, 95 % interval; x2 is twice as fast", 1)}
+	return f
+}
+
+func claimNews(verdict string) news {
+	switch verdict {
+	case "confirmed":
+		return betterNews
+	case "smaller", "none":
+		return evenNews
+	case "opposite":
+		return worseNews
+	}
+	return unsureNews
+}
+
+const maxCurves = 6
+
+// Curves is the cost over the values of each whole-number knob.
+func Curves(r *tune.Result) *Figure {
+	what, _ := goalText(r)
+	over := "the values of a knob"
+	if len(r.Curves) == 1 {
+		over = view.Cut(r.Curves[0].Knob, 30)
+	}
+	f := tuned("scaling", strings.ToUpper(what[:1])+what[1:]+" over "+over, "The cost at each value of a knob, with intervals and the knee.", r)
+	left := 0
+	for _, c := range r.Curves {
+		p, ok := knobPanel(c)
+		switch {
+		case !ok:
+		case len(f.Panels) == maxCurves:
+			left++
+		default:
+			f.Panels = append(f.Panels, p)
+		}
+	}
+	if f.Empty() {
+		return f.without("no knob with a whole number was tried at three values")
+	}
+	if left > 0 {
+		f.note(view.Plural(left, "more curve") + " in the result")
+	}
+	f.note("knee: the smallest value within 5 % of the best")
+	return f
+}
+
+// Curve is one of the Curves, for the section of its knob in a page.
+func Curve(r *tune.Result, i int) *Figure {
+	c := r.Curves[i]
+	f := tuned(fmt.Sprintf("scaling-%d", i), "Cost over "+view.Cut(c.Knob, 40), "The cost at each value of the knob, with intervals and the knee.", r)
+	p, ok := knobPanel(c)
+	if !ok {
+		return f.without("the knob was tried at fewer than two values")
+	}
+	f.Panels = []Panel{p}
+	return f
+}
+
+// knobPanel draws the values in their own order, evenly spaced: they are
+// settings, and double more often than not.
+func knobPanel(c tune.Curve) (Panel, bool) {
+	out := curve{tone: "t0", joined: true}
+	var ticks []Tick
+	knee := -1.0
+	for i, pt := range c.Points {
+		ticks = append(ticks, Tick{float64(i), view.Cut(pt.Value, 16)})
+		if !view.Finite(pt.Median) || pt.Median <= 0 {
+			continue
+		}
+		if pt.Value == c.Knee {
+			knee = float64(i)
+		}
+		text := view.Cost(pt.Median, c.Unit)
+		if pt.CI95 != [2]float64{} {
+			text += " (" + view.PointInterval(pt.CI95, c.Unit) + ")"
+		}
+		out.points = append(out.points, curvePoint{float64(i), view.Cut(c.Knob, 40) + "=" + view.Cut(pt.Value, 16), pt.Median, pt.CI95, text})
+	}
+	if len(out.points) < 2 {
+		return Panel{}, false
+	}
+	label, unit := "cost", view.Cut(c.Unit, 24)
+	base, work, per := strings.Cut(c.Unit, " per ")
+	if per {
+		label = "cost per " + view.Cut(work, 24)
+		unit = view.Cut(base, 24)
+	}
+	p, ok := curvePanel(view.Cut(c.Knob, 40), label, unit, false, []curve{out})
+	p.X.Ticks, p.X.Max = ticks, max(p.X.Max, float64(len(c.Points)-1)+0.1)
+	if knee >= 0 {
+		p.Marks = append(p.Marks, Mark{Kind: Rule, X0: knee, Tone: Soft, Form: Dashed, Text: "knee at " + view.Cut(c.Knee, 16)})
+	}
+	return p, ok
+}

@@ -1,0 +1,80 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Overlay is the samples of both sides of a metric, in its own unit.
+type Overlay struct {
+	Row      Row
+	Lo, Hi   float64 // the 1st to 95th percentile of both sides, and the median of every process
+	Old, New OverlaySide
+}
+
+// OverlaySide is the samples of one side: how many lie in each bin between Lo and
+// Hi, and of each process its median and the number of its samples.
+type OverlaySide struct {
+	Bins    []int
+	Medians []float64
+	Counts  []int
+}
+
+const overlayBins = 72
+
+// Overlays are the metrics whose samples were kept, in their own order.
+func Overlays(c *compare.Comparison) []Overlay {
+	var out []Overlay
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		if m.Exact || m.Samples == nil {
+			continue
+		}
+		old, now := samples(m.Samples.Old), samples(m.Samples.New)
+		lo, hi, ok := overlayRange(old, now)
+		if !ok {
+			continue
+		}
+		out = append(out, Overlay{RowOf(m), lo, hi, sideOf(old, lo, hi), sideOf(now, lo, hi)})
+	}
+	return out
+}
+
+// samples are the samples that are numbers, one list a process.
+func samples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
+
+func sideOf(runs [][]float64, lo, hi float64) OverlaySide {
+	s := OverlaySide{Bins: view.Histogram(slices.Concat(runs...), lo, hi, overlayBins, false)}
+	for _, run := range runs {
+		s.Medians, s.Counts = append(s.Medians, stats.Median(run)), append(s.Counts, len(run))
+	}
+	return s
+}
+
+func overlayRange(old, now [][]float64) (lo, hi float64, ok bool) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, side := range [][][]float64{old, now} {
+		all := slices.Concat(side...)
+		if len(all) == 0 {
+			continue
+		}
+		slices.Sort(all)
+		lo = min(lo, stat.Quantile(0.01, stat.Empirical, all, nil))
+		hi = max(hi, stat.Quantile(0.95, stat.Empirical, all, nil))
+	}
+	if lo > hi {
+		return 0, 0, false
+	}
+	for _, run := range slices.Concat(old, now) { // what the verdict is drawn from is always in sight
+		lo, hi = min(lo, stats.Median(run)), max(hi, stats.Median(run))
+	}
+	pad := max((hi-lo)*0.06, math.Abs(hi)*0.005, 1e-300)
+	return lo - pad, hi + pad, true
+}
