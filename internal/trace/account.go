@@ -10,6 +10,8 @@ import (
 // and Unknown are disjoint and make up what is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
+	// Window is from the first to the last of them; where nothing repeats (one step,
+	// or none found) the main device's begins with that, so that the lead-in counts.
 	Window Span
 	Ops    []int32 // indices into T.GPU, by start
 
@@ -25,8 +27,8 @@ type DeviceTime struct {
 	Kernels int // kernels
 	Linked  int // kernels whose launch is known
 	// Lead is the wait from the start of the first step to the first operation.
-	// It lies before the window and is in none of the accounts above.
-	Lead Waits
+	Lead  Waits
+	first int64 // start of the first operation
 
 	// Launches are the starts of the calls that launched its operations, in order.
 	Launches []int64
@@ -112,6 +114,7 @@ func (x *Index) account() {
 		wg.Go(func() { d.launches(x.T) })
 	}
 	wg.Wait()
+	x.countLeadIn()
 	for _, d := range x.Devices {
 		d.idle(x.T)
 		if len(x.Steps) > 0 {
@@ -157,7 +160,7 @@ func (s *growing) counted() growing { return growing{set: make(Spans, 0, s.n)} }
 func (d *DeviceTime) merge(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
-	d.Window = Span{first.Start, first.End}
+	d.Window, d.first = Span{first.Start, first.End}, first.Start
 	communicates, other := false, false
 	for _, i := range d.Ops {
 		g := &t.GPU[i]
@@ -259,26 +262,20 @@ func (d *DeviceTime) gap(i int) (from, to int64) {
 	return from, to
 }
 
-// lead accounts for the wait from an instant to the first operation.
-func (d *DeviceTime) lead(t *Trace, from int64) {
-	to := d.Window.Start
-	if from >= to {
-		return
+// launchOf is the start of the launch of the operation that ends a wait.
+func launchOf(t *Trace, ops []int32, at int64) (launch int64, known bool) {
+	pick := endOfWait(t, ops, at)
+	if pick < 0 || t.GPU[pick].Launch < 0 {
+		return 0, false
 	}
-	launch, known := launchOf(t, d.Ops, to)
-	if !known {
-		d.Lead.UnknownNS = to - from
-		return
-	}
-	launch = min(max(launch, from), to)
-	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-from, to-launch
+	return t.Host[t.GPU[pick].Launch].Start, true
 }
 
-// launchOf is the start of the launch of the operation that ends a wait: of
-// those at the front of ops that start at that instant the first one, which is
-// the shortest. Operations without length start no busy piece; they count
-// where nothing else starts, at the end of the window.
-func launchOf(t *Trace, ops []int32, at int64) (launch int64, known bool) {
+// endOfWait is the operation that ends a wait, -1 none: of those at the front of
+// ops that start at that instant the first one, which is the shortest.
+// Operations without length start no busy piece; they count where nothing else
+// starts, at the end of the window.
+func endOfWait(t *Trace, ops []int32, at int64) int32 {
 	pick := int32(-1)
 	for _, i := range ops {
 		g := &t.GPU[i]
@@ -289,14 +286,10 @@ func launchOf(t *Trace, ops []int32, at int64) (launch int64, known bool) {
 			pick = i
 		}
 		if g.End > g.Start {
-			pick = i
-			break
+			return i
 		}
 	}
-	if pick < 0 || t.GPU[pick].Launch < 0 {
-		return 0, false
-	}
-	return t.Host[t.GPU[pick].Launch].Start, true
+	return pick
 }
 
 // Ranks of operations that overlap: of those under way the first rank counts,

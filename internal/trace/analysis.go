@@ -15,6 +15,7 @@ type Analysis struct {
 	StepSource    string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
 	Step          StepMean            `json:"step"`
 	Explained     []Explanation       `json:"explained"`
+	Bound         Bound               `json:"bound"`
 	Steps         []StepTime          `json:"steps"`
 	Devices       []DeviceAccount     `json:"devices"`
 	Syncs         map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
@@ -46,6 +47,17 @@ type Explanation struct {
 	// Waits is what the device waited for, the longest first; of idle states.
 	Waits []Wait `json:"waits,omitempty"`
 	Text  string `json:"text"` // the same in sentences
+}
+
+// Bound says what bounds the program: the kind of thing that takes most of the
+// mean step.
+type Bound struct {
+	By    string  `json:"by"`    // "compute", "memory", "communication", "host", "waits", "other", "" unknown
+	NS    int64   `json:"ns"`    // of the mean step
+	Share float64 `json:"share"` // of it
+	// Nothing says that no finding claims as much as LeastShare of the step.
+	Nothing bool   `json:"nothing"`
+	Text    string `json:"text"` // in sentences; printed in place of findings where there are none
 }
 
 // Wait is one thing a device waited for, in the mean step.
@@ -139,8 +151,8 @@ type KernelTime struct {
 	Operator string `json:"operator,omitempty"`
 }
 
-// OperatorTime adds up one operator or module over the whole recording: host time inside it without
-// operators inside it (self), and device time of what it launched.
+// OperatorTime adds up one operator or module over the steps that count (the whole recording, without
+// steps): host time inside it without operators inside it (self), and device time of what it launched.
 type OperatorTime struct {
 	Name   string `json:"name"`
 	Count  int    `json:"count"`
@@ -164,7 +176,10 @@ type RankTime struct {
 	CommNS        int64 `json:"comm_ns"`
 	ExposedCommNS int64 `json:"exposed_comm_ns"`
 	IdleNS        int64 `json:"idle_ns"`
+	HiddenCommNS  int64 `json:"hidden_comm_ns"`      // communication under computation; with the exposed it is all
 	Straggler     bool  `json:"straggler,omitempty"` // the others wait for it
+	// Cause says in what the straggler's step differs most from the others', "" unknown.
+	Cause string `json:"cause,omitempty"`
 }
 
 // Severity orders findings for people.

@@ -15,6 +15,9 @@ const (
 	modelPlain         modelWords = iota
 	modelNeutral                  // a wrapper that compilers make: what is around it decides
 	modelTensorProduct            // an equivariant tensor product
+	// modelConvolution is a name that e3nn and others use: a tensor product, where
+	// the trace has those, except for what it does element by element.
+	modelConvolution
 )
 
 // classNone stands for no class.
@@ -68,7 +71,7 @@ type surroundings struct {
 	inner     opWords // the innermost operator that says something
 	outer     uint8   // the innermost operator that owns what is in it, else classNone
 	optimizer bool
-	product   bool // in the module of a tensor product
+	product   modelWords // modelTensorProduct, modelConvolution: in the module of one
 }
 
 // surroundings looks up from an operator (-1 none) or, without one, a launch.
@@ -98,23 +101,23 @@ func (x *Index) surroundings(op, launch int32) surroundings {
 	return s
 }
 
-// inProduct says whether the innermost module around an event, compilers'
-// wrappers aside, is a tensor product.
-func (x *Index) inProduct(host int32) bool {
+// inProduct is the kind of the innermost module around an event, compilers'
+// wrappers aside.
+func (x *Index) inProduct(host int32) modelWords {
 	for m := x.moduleOf(host); m >= 0; {
-		switch x.info[x.T.Host[m].Name].model {
-		case modelTensorProduct:
-			return true
-		case modelPlain:
-			return false
+		switch w := x.info[x.T.Host[m].Name].model; {
+		case w == modelConvolution && !x.products:
+			return modelPlain
+		case w != modelNeutral:
+			return w
 		}
 		p := x.parent[m]
 		if p < 0 {
-			return false
+			break
 		}
 		m = x.mod[p]
 	}
-	return false
+	return modelPlain
 }
 
 // inOptimizer says whether an event lies in a range Optimizer.step#….
@@ -141,16 +144,22 @@ func (s *surroundings) classOf(kernel uint8) uint8 {
 	switch {
 	case c == classNone:
 		c = kernel
-	case s.outer != classNone && c != cCommunication && (c != cCopy || s.outer != cConv):
+	case s.outer == cConv && (kernel == cElementwise || kernel == cReduction || c == cCopy):
+		// Its bias, the sum of the bias's gradient, and casts: no convolution.
+		c = kernel
+		if s.inner.class == cCopy {
+			c = cCopy
+		}
+	case s.outer != classNone && c != cCommunication:
 		c = s.outer
 	case c == cOther && kernel != classNone:
 		c = kernel
 	}
-	if s.product {
-		switch c {
-		case cGEMM, cElementwise, cReduction, cCopy, cOther, classNone:
-			return cTensorProduct
-		}
+	switch {
+	case s.product == modelTensorProduct && (c == cElementwise || c == cReduction || c == cCopy):
+		return cTensorProduct
+	case (s.product == modelTensorProduct || s.product == modelConvolution) && (c == cGEMM || c == cOther || c == classNone):
+		return cTensorProduct
 	}
 	if c == classNone {
 		return cOther

@@ -236,9 +236,9 @@ func modelWordsOf(name string) modelWords {
 			return modelTensorProduct
 		}
 	}
-	// e3nn's convolution over neighbours; PyTorch's are called Conv1d to Conv3d.
+	// e3nn's convolution over neighbours, but also what image models call theirs.
 	if s = strings.TrimRight(s, "_0123456789"); s == "convolution" || s == "contraction" {
-		return modelTensorProduct
+		return modelConvolution
 	}
 	for _, w := range neutralModules {
 		if strings.HasPrefix(s, w) {

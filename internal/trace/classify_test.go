@@ -72,7 +72,12 @@ func TestParents(t *testing.T) {
 		want   Class
 	}{
 		{"convolution through a matrix product", []string{"aten::conv2d", "aten::cudnn_convolution"}, sgemm, Conv},
-		{"bias of a convolution", []string{"aten::conv2d", "aten::_convolution", "aten::add_"}, plain, Conv},
+		{"bias of a convolution", []string{"aten::conv2d", "aten::_convolution", "aten::add_"}, plain, Elementwise},
+		{"bias of a convolution without an operator of its own", []string{"aten::conv2d", "aten::convolution"}, plain, Elementwise},
+		{"gradient of its bias", []string{"ConvolutionBackward0", "aten::convolution_backward"}, "void at::native::reduce_kernel<512, 1>", Reduction},
+		{"a module called convolution that has none of e3nn", []string{"py:nn.Module: Convolution_0", "aten::relu"}, plain, Elementwise},
+		{"its matrix product", []string{"py:nn.Module: Convolution_0", "aten::mm"}, sgemm, GEMM},
+		{"e3nn convolution, its product", []string{"py:nn.Module: TensorProduct_7", "py:nn.Module: Convolution_0", "aten::einsum", "aten::bmm"}, sgemm, TensorProduct},
 		{"cast before a convolution", []string{"aten::conv2d", "aten::to", "aten::_to_copy", "aten::copy_"}, plain, Copy},
 		{"backward of a convolution", []string{"autograd::engine::evaluate_function: ConvolutionBackward0", "ConvolutionBackward0", "aten::convolution_backward"}, "my_engine", Conv},
 		{"linear", []string{"aten::linear", "aten::addmm"}, sgemm, GEMM},
@@ -106,7 +111,7 @@ func TestParents(t *testing.T) {
 		{"its products by element", []string{"py:nn.Module: TensorProduct_0", "py:nn.Module: RecursiveScriptModule_1", "aten::mul"}, plain, TensorProduct},
 		{"a sum over neighbours inside", []string{"py:nn.Module: Convolution_0", "aten::index_add_"}, plain, Scatter},
 		{"the radial network inside", []string{"py:nn.Module: Convolution_0", "py:nn.Module: FullyConnectedNet_0", "aten::mm"}, sgemm, GEMM},
-		{"e3nn convolution", []string{"py:nn.Module: Convolution_0", "aten::mul"}, plain, TensorProduct},
+		{"e3nn convolution", []string{"py:nn.Module: TensorProduct_7", "py:nn.Module: Convolution_0", "aten::mul"}, plain, Elementwise},
 		{"torch convolution", []string{"py:nn.Module: Conv2d_0", "aten::conv2d"}, "my_kernel", Conv},
 		{"range of e3nn", []string{"ann:FullyConnectedTensorProduct(8x0e+8x1o x 1x0e -> 8x0e | 64 paths)", "aten::bmm"}, sgemm, TensorProduct},
 		{"plain range inside a model", []string{"ann:readout", "aten::bmm"}, sgemm, GEMM},

@@ -182,7 +182,7 @@ func (a *Analysis) explanationText(e *Explanation, part Part, largest bool, rule
 		fmt.Fprintf(&b, "Also large: %s", what)
 	}
 	fmt.Fprintf(&b, ", %s %s, %.0f %% of %s", duration(part.NS), a.PerStep(), 100*e.Share, whole)
-	if most := a.Most(part); part.Means == "" && most != "" {
+	if most := a.mostKernel(part); part.Means == "" && most != "" {
 		b.WriteString(", most of it in " + shortName(most))
 		if op := a.operatorOf(most); op != "" {
 			b.WriteString(" from " + op)

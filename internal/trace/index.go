@@ -38,6 +38,8 @@ type Index struct {
 	called Spans
 
 	info []nameInfo // by NameID
+	// products: some name says that the program has tensor products of irreducible representations.
+	products bool
 
 	// By host event: the enclosing one (-1 none), one past the last one nested
 	// in it, and the innermost operator and module that are it or enclose it.
@@ -65,6 +67,9 @@ func NewIndex(ctx context.Context, t *Trace) (*Index, error) {
 	}
 	x := &Index{T: t, Trailing: -1}
 	x.info = describeNames(t)
+	x.products = slices.ContainsFunc(x.info, func(in nameInfo) bool {
+		return in.model == modelTensorProduct || in.kernel == cTensorProduct || in.op.class == cTensorProduct
+	})
 	x.lanes = lanesOf(t.Host)
 	x.nest()
 	if err := ctx.Err(); err != nil {

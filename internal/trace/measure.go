@@ -57,10 +57,6 @@ func shellWord(w string) string {
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
-// maxWorkers is how many worker processes of a data loader are suggested at
-// most: more seldom help before it is known what one costs.
-const maxWorkers = 4
-
 // cpus is how many CPUs each recorded process of the program has for itself,
 // 0 unknown.
 func (c *ruleContext) cpus() int {
@@ -69,22 +65,4 @@ func (c *ruleContext) cpus() int {
 		return 0
 	}
 	return max(p.CPUs/max(p.Traces, 1), 1)
-}
-
-// loaderKnob is what to change about a data loader, with worker processes
-// already or without: never more of them than there are CPUs.
-func (c *ruleContext) loaderKnob(workers bool) string {
-	cpus := c.cpus()
-	const less = "less work per sample: vectorise __getitem__ and collate_fn"
-	switch {
-	case workers && cpus == 1:
-		return less + " (the program has one CPU: more workers than one do not help)"
-	case workers && cpus > 0:
-		return fmt.Sprintf("more workers than now, up to the %d CPUs the program has: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or %s", cpus, less)
-	case workers:
-		return "more workers than now, up to the number of CPU cores: DataLoader(..., num_workers=..., persistent_workers=True, prefetch_factor=4); or " + less
-	case cpus > 0:
-		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True, pin_memory=True, prefetch_factor=4)", min(cpus, maxWorkers))
-	}
-	return "DataLoader(..., num_workers=N, persistent_workers=True, pin_memory=True, prefetch_factor=4), with N up to the number of CPU cores"
 }

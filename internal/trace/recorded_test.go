@@ -28,6 +28,12 @@ var outside = map[string]struct {
 	"h200/empty-cache":        {0.79, "the six differences measured reach from 0.69 to 1.52 ms, with a median of 0.91; the claim is 0.72 ms, and the traces themselves differ by 0.44 ms"},
 }
 
+// behind are the pairs whose clean twin is behind its device too, and why.
+var behind = map[string]string{
+	"h100/dataloader": "four workers load in less time than one process, and the host still takes longer for a step than the device",
+	"h200/dataloader": "four workers load in less time than one process, and the host still takes longer for a step than the device",
+}
+
 type recordedPair struct {
 	Name     string    `json:"name"`
 	Expected []string  `json:"expected"`
@@ -124,6 +130,10 @@ func checkPair(t *testing.T, name string, p *recordedPair) {
 	clean, x := analyse(t, recorded(t, p.Clean))
 	checkBounds(t, clean, x)
 	for _, f := range clean.Findings {
+		if why := behind[name]; (f.Rule == "host-bound" || f.Rule == "launch-bound") && why != "" {
+			t.Logf("the clean twin: %s (%s)", f.Title, why)
+			continue
+		}
 		if f.Severity != trace.Note {
 			t.Errorf("the clean twin has a finding: %s", f.Title)
 		}

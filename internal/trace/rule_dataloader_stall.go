@@ -1,9 +1,6 @@
 package trace
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // loaderPercent is the share of the steps the loader must take.
 const loaderPercent = 5
@@ -13,7 +10,9 @@ const loaderPercent = 5
 // in a trace without a device, the time itself.
 func (c *ruleContext) dataloaderStall() []Finding {
 	byLane := map[uint32][]Span{}
-	total, count, workers := Spans(nil), 0, false
+	var total Spans
+	var fetches []int64
+	workers := false
 	s := c.newSites()
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
@@ -21,8 +20,8 @@ func (c *ruleContext) dataloaderStall() []Finding {
 			continue
 		}
 		byLane[h.Lane] = append(byLane[h.Lane], Span{h.Start, h.End})
-		count++
-		workers = workers || strings.Contains(c.t.Name(h.Name), "MultiProcessing")
+		fetches = append(fetches, h.Dur())
+		workers = workers || usesWorkers(c.t.Name(h.Name))
 		s.add(c.loaderSite(int32(i)), h.Dur())
 	}
 	for lane, v := range byLane {
@@ -30,7 +29,7 @@ func (c *ruleContext) dataloaderStall() []Finding {
 		total = total.Or(byLane[lane])
 	}
 	ns := total.And(c.x.Steady).Total()
-	if count == 0 || ns*100 < c.span*loaderPercent {
+	if len(fetches) == 0 || ns*100 < c.span*loaderPercent {
 		return nil
 	}
 	cl := claim{ns, total.And(c.x.Steady), -1}
@@ -46,12 +45,13 @@ func (c *ruleContext) dataloaderStall() []Finding {
 		})
 	}
 	f := c.finding(cl, fmt.Sprintf("the program waits %s for its data loader (%.0f %% of %s)", c.perStep(total), c.share(total), c.whole()))
-	f.Evidence["fetches"] = count
+	f.Evidence["fetches"] = len(fetches)
+	f.Evidence["fetch_median_ns"] = median(fetches)
 	f.Evidence["loader_ns"] = ns
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
 	f.Sites = s.top()
-	f.Knob = c.loaderKnob(workers)
+	f.Knob = c.loaderKnob(fetching{median(fetches), ns / c.steps, workers})
 	if workers {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
@@ -59,10 +59,7 @@ func (c *ruleContext) dataloaderStall() []Finding {
 		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time, of which workers hide what the rest of the step can overlap")
 		return []Finding{f}
 	}
-	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; what is left is the slower of loading and training")
-	if cl.ns == 0 && !c.quality.linksBroken {
-		f.Caveats = append(f.Caveats, "the device was busy meanwhile, so nothing is claimed")
-	}
+	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; what is left is the slower of loading and the rest of the step")
 	return []Finding{f}
 }
 

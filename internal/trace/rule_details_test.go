@@ -14,13 +14,8 @@ func caveats(f *trace.Finding) string { return strings.Join(f.Caveats, "\n") }
 func TestItemOwnsItsCopy(t *testing.T) {
 	a, _ := analyse(t, sceneItem(true)().trace())
 	evidence(t, mustFind(t, a, "item"), map[string]any{"reads": 2, "reads_step": 1.0, "reads_without_wait": 0})
-	f := mustFind(t, a, "hidden-sync")
-	evidence(t, f, map[string]any{"copies": 2, "copies_in_item": 2, "bytes": int64(8), "gpu_ns": 2 * 2 * us})
-	if f.ClaimNS != 0 || !strings.Contains(caveats(f), "claimed there") {
-		t.Errorf("hidden-sync claims %d ns and says %q", f.ClaimNS, caveats(f))
-	}
-	if f.Sites[0].Where != "aten::item" {
-		t.Errorf("the copies' site is %v", f.Sites)
+	if f := find(a, "hidden-sync"); f != nil {
+		t.Errorf("the copy inside item() is a finding of its own: %s", f.Title)
 	}
 	if f := find(a, "explicit-sync"); f != nil {
 		t.Errorf("the synchronise call inside item() is a finding of its own: %s", f.Title)
@@ -140,8 +135,8 @@ func TestLoaderWithoutDevice(t *testing.T) {
 	if f.ClaimNS != 2*3002*us || !strings.Contains(caveats(f), "no device recorded") {
 		t.Errorf("claims %d ns and says %q", f.ClaimNS, caveats(f))
 	}
-	if len(a.Findings) != 1 {
-		t.Errorf("findings without a device: %v", ids(a))
+	if len(a.Findings) != 1 || strings.Contains(f.Knob, "pin_memory") {
+		t.Errorf("findings without a device: %v, %s", ids(a), f.Knob)
 	}
 }
 
@@ -334,8 +329,9 @@ func TestEmptyTrace(t *testing.T) {
 }
 
 func TestRuleIDs(t *testing.T) {
-	want := strings.Fields("dataloader-stall hidden-sync explicit-sync item data-dependent-shape pageable-h2d exposed-copy launch-bound small-grid " +
-		"no-tf32 no-amp allocator-churn deterministic deterministic-fill exposed-comm trace-quality")
+	want := strings.Fields("dataloader-stall hidden-sync blocking-copy explicit-sync item data-dependent-shape pageable-h2d exposed-copy ddp-buffers launch-bound " +
+		"small-grid no-tf32 no-amp tensor-cores allocator-churn deterministic deterministic-fill unfused-attention elementwise-chain exposed-comm host-bound " +
+		"stream-wait trace-quality")
 	if got := trace.RuleIDs(); !slices.Equal(got, want) {
 		t.Errorf("rules are %v", got)
 	}

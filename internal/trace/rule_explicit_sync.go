@@ -12,7 +12,7 @@ import (
 // operators whose shape depends on data, and those that end a copy to pageable
 // memory, are counted here and claimed by those rules.
 func (c *ruleContext) explicitSync() []Finding {
-	isSync := func(s *stall) bool { return s.copy < 0 }
+	isSync := (*stall).syncs
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
 	var owned, inCopies, free int
 	byName := map[string]int{}

@@ -1,19 +1,27 @@
 package trace
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // exposedComm: communication kernels while the device computes nothing. It
-// claims that time.
+// claims that time, and advises by the collective that takes most of it.
 func (c *ruleContext) exposedComm() []Finding {
 	isComm := func(g int32) bool {
 		return c.t.GPU[g].Kind == Kernel && c.x.Class(g) == Communication
 	}
 	kernels, ns := 0, int64(0)
+	by := map[collective]int64{}
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
+	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
 		if isComm(g) {
 			kernels++
 			ns += op.Dur()
+			by[c.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
 			s.add(shortName(c.t.Name(op.Name)), op.Dur())
 		}
 	})
@@ -25,17 +33,114 @@ func (c *ruleContext) exposedComm() []Finding {
 	if alone.Total() == 0 {
 		return nil
 	}
+	most := slices.SortedFunc(maps.Keys(by), func(a, b collective) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })[0]
 	cl := c.claimGPU(func(d *ruleDevice) Spans { return exposed[d.Device] })
-	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s)", c.perStep(alone), c.share(alone), c.whole()))
+	f := c.finding(cl, fmt.Sprintf("communication runs alone for %s (%.0f %% of %s), most of it %s", c.perStep(alone), c.share(alone), c.whole(), most))
 	f.Evidence["kernels"] = kernels
 	f.Evidence["comm_ns"] = ns
 	f.Evidence["exposed_ns"] = alone.Total()
 	f.Evidence["exposed_percent"] = c.share(alone)
+	f.Evidence["collective"] = string(most)
 	if c.t.World > 0 {
 		f.Evidence["ranks"] = c.t.World
 	}
 	f.Sites = s.top()
-	f.Knob = "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
+	f.Knob = c.collectiveKnob(most)
 	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: with the traces of all ranks, see which one the others wait for")
 	return []Finding{f}
+}
+
+// collective is a kind of communication, in words.
+type collective string
+
+const (
+	allReduceCalls     collective = "all-reduce"
+	allGatherCalls     collective = "all-gather"
+	reduceScatterCalls collective = "reduce-scatter"
+	allToAllCalls      collective = "all-to-all"
+	sendReceiveCalls   collective = "send and receive"
+	broadcastCalls     collective = "broadcast"
+	otherCalls         collective = "communication of another kind"
+)
+
+// collectiveOf reads the operators around a kernel's launch, then its own name:
+// NCCL runs an all-to-all as sends and receives.
+func (c *ruleContext) collectiveOf(g int32) collective {
+	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.opAbove(h) {
+		if k := collectiveNamed(c.t.Name(c.t.Host[h].Name)); k != otherCalls {
+			return k
+		}
+	}
+	if l := c.t.GPU[g].Launch; l >= 0 {
+		for h := c.x.Parent(l); h >= 0; h = c.x.Parent(h) {
+			if e := &c.t.Host[h]; e.Kind == Annotation {
+				if k := collectiveNamed(c.t.Name(e.Name)); k != otherCalls {
+					return k
+				}
+			}
+		}
+	}
+	return collectiveNamed(c.t.Name(c.t.GPU[g].Name))
+}
+
+func collectiveNamed(name string) collective {
+	s := strings.NewReplacer("_", "", " ", "", "-", "").Replace(strings.ToLower(name))
+	for _, k := range []struct {
+		word string
+		kind collective
+	}{
+		{"alltoall", allToAllCalls}, {"a2a", allToAllCalls}, {"reducescatter", reduceScatterCalls}, {"allgather", allGatherCalls}, {"allreduce", allReduceCalls},
+		{"crossdevicereduce", allReduceCalls}, {"sendrecv", sendReceiveCalls}, {"nccl:send", sendReceiveCalls}, {"nccl:recv", sendReceiveCalls},
+		{"c10d::send", sendReceiveCalls}, {"c10d::recv", sendReceiveCalls}, {"broadcast", broadcastCalls},
+	} {
+		if strings.Contains(s, k.word) {
+			return k.kind
+		}
+	}
+	return otherCalls
+}
+
+// collectiveKnob is what to change about a kind of communication in this program.
+func (c *ruleContext) collectiveKnob(k collective) string {
+	switch k {
+	case allToAllCalls:
+		return "all-to-all (experts, sequence parallelism): run it in chunks beside the computation of the chunk before, balance what the ranks send, and keep it inside one machine where possible"
+	case sendReceiveCalls:
+		return "pipeline: more and smaller micro-batches, an interleaved schedule (1F1B), and stages of equal length; send before the computation that does not need it"
+	case allGatherCalls, reduceScatterCalls:
+		return "sharded parameters (FSDP): prefetch the next ones (forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE), larger units, or shard inside one machine only (HYBRID_SHARD)"
+	case broadcastCalls:
+		return "send once what does not change; DistributedDataParallel(..., broadcast_buffers=False)"
+	case allReduceCalls:
+		if c.dataParallel() {
+			return "DistributedDataParallel(..., bucket_cap_mb=..., gradient_as_bucket_view=True), gradient accumulation under model.no_sync(), and balanced work on all ranks"
+		}
+		return "tensor parallelism: fewer ranks share a layer, inside one machine; sequence parallelism (reduce-scatter and all-gather instead), or an all-reduce that overlaps the product (async tensor parallelism)"
+	}
+	return "start communication as early as its data is there, in pieces that overlap computation, and balance the work on all ranks"
+}
+
+// dataParallel says whether gradients are what is reduced: DDP is named, or the
+// program trains and no layer asks for a sum on its way forward.
+func (c *ruleContext) dataParallel() bool {
+	for _, name := range c.t.Names {
+		if strings.HasPrefix(name, "DistributedDataParallel") || strings.Contains(name, "torch::distributed::reducer") {
+			return true
+		}
+	}
+	if !c.training() {
+		return false
+	}
+	var forward, backward int
+	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
+		if op.Kind != Kernel || c.x.Class(g) != Communication || op.Launch < 0 {
+			return
+		}
+		if c.x.inBackward(op.Launch) || c.x.inOptimizer(op.Launch) {
+			backward++
+		} else {
+			forward++
+		}
+	})
+	return backward >= forward
 }

@@ -46,7 +46,7 @@ func (c *ruleContext) hiddenSync() []Finding {
 	if len(f.Sites) == 0 {
 		f.Sites = all.top()
 	}
-	f.Knob = `keep results on the device and read them every N steps; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
+	f.Knob = `keep results on the device and read many at once; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
 	switch {
 	case inItem+inShape == copies:
 		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")

@@ -36,7 +36,10 @@ func (c *ruleContext) item() []Finding {
 	f.Evidence["reads_without_wait"] = max(0, all-reads)
 	f.Evidence["host_ns"] = host
 	f.Sites = sites.top()
-	f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
+	f.Knob = "gather the values in one tensor and read it once (torch.stack(values).tolist()), and keep conditions on the device (torch.where)"
+	if c.training() {
+		f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
+	}
 	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Finding{f}
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 const (
 	boundStarved = 20        // percent of a window in which the device is starved
-	shortKernel  = 10_000    // ns
+	shortKernel  = 20_000    // ns: what PyTorch needs to launch an operator, and more
 	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
 	boundKernels = 8         // kernels a window must hold to have a median worth the name
 	boundWhole   = 16        // windows of a trace without steps
@@ -14,16 +14,17 @@ const (
 // window is a stretch of one device's time with its kernels.
 type window struct {
 	Span
-	kernels, calls []int64
-	short          int
+	kernels, calls, intervals []int64
+	short                     int
 }
 
 // launchBound: stretches in which kernels are so short that starting them
 // takes the host longer than running them takes the device: starved for at
-// least a fifth, at least half of the kernels under 10 us, and the median call
-// at least as long as the median kernel. It claims the starved time of those
-// stretches that the rules before it left. Kernels of graphs do not count: one
-// call starts many.
+// least a fifth, at least half of the kernels under 20 us, and the median
+// interval from launch to launch, the framework's time in it, at least as long
+// as the median kernel. It claims the starved time of those stretches that the
+// rules before it left, with the latency of the launches that ended it. Kernels
+// of graphs do not count: one call starts many.
 func (c *ruleContext) launchBound() []Finding {
 	bound := map[int]Spans{}
 	var windows int
@@ -42,6 +43,7 @@ func (c *ruleContext) launchBound() []Finding {
 			bound[d.Device] = append(bound[d.Device], w.Span)
 			total.kernels = append(total.kernels, w.kernels...)
 			total.calls = append(total.calls, w.calls...)
+			total.intervals = append(total.intervals, w.intervals...)
 			total.short += w.short
 		}
 		bound[d.Device] = UnionOf(bound[d.Device])
@@ -49,14 +51,13 @@ func (c *ruleContext) launchBound() []Finding {
 	if windows == 0 {
 		return nil
 	}
-	if c.quality.linksBroken {
-		c.claimHost(func(d *ruleDevice) Spans { return bound[d.Device] }) // remembers what is withheld
+	cl := c.claimLate(func(d *ruleDevice) Spans { return bound[d.Device] })
+	if c.quality.linksBroken { // what is withheld is remembered
 		return nil
 	}
-	cl := c.claimHost(func(d *ruleDevice) Spans { return bound[d.Device] })
 	kernels, short := len(total.kernels), total.short
-	kernel, call := median(total.kernels), median(total.calls)
-	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, median launch %s)", duration(kernel), duration(call)))
+	kernel, call, interval := median(total.kernels), median(total.calls), median(total.intervals)
+	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", duration(kernel), duration(interval)))
 	f.Evidence["windows"] = windows
 	f.Evidence["window_ns"] = most(bound)
 	f.Evidence["kernels"] = kernels
@@ -64,8 +65,12 @@ func (c *ruleContext) launchBound() []Finding {
 	f.Evidence["short_kernels_percent"] = percent(int64(short), int64(kernels))
 	f.Evidence["median_kernel_ns"] = kernel
 	f.Evidence["median_launch_ns"] = call
+	f.Evidence["median_interval_ns"] = interval
 	f.Sites = c.launchSites(bound)
-	f.Knob = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; foreach=True or fused=True in the optimizer; larger batches`
+	f.Knob = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
+	if c.training() {
+		f.Knob += "; foreach=True or fused=True in the optimizer"
+	}
 	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of Python between the steps; shapes must not change from step to step")
 	return []Finding{f}
 }
@@ -122,7 +127,7 @@ func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
 		return nil
 	}
 	w := &window{Span: s}
-	lo := firstOp(c.t, d.Ops, s.Start)
+	lo, last := firstOp(c.t, d.Ops, s.Start), (*Host)(nil)
 	for _, g := range d.Ops[lo:] {
 		op := &c.t.GPU[g]
 		if op.Start >= s.End {
@@ -131,13 +136,18 @@ func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
 		if op.Kind != Kernel || c.ofGraph(op) || op.Launch < 0 {
 			continue
 		}
+		call := &c.t.Host[op.Launch]
 		w.kernels = append(w.kernels, op.Dur())
-		w.calls = append(w.calls, c.t.Host[op.Launch].Dur())
+		w.calls = append(w.calls, call.Dur())
+		if last != nil && last.Lane == call.Lane && call.Start > last.Start {
+			w.intervals = append(w.intervals, call.Start-last.Start)
+		}
+		last = call
 		if op.Dur() < shortKernel {
 			w.short++
 		}
 	}
-	if len(w.kernels) < least || w.short*2 < len(w.kernels) || median(w.calls) < median(w.kernels) {
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || median(w.intervals) < median(w.kernels) {
 		return nil
 	}
 	return w

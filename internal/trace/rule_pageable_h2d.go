@@ -36,6 +36,9 @@ func (c *ruleContext) pageableH2D() []Finding {
 	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
 	exposed := c.exclusives(pick)
 	rate, pinned := c.pinnedRate()
+	if rate == 0 && float64(most(exposed)) < LeastShare*float64(c.span) {
+		return nil
+	}
 	cl := claim{device: -1}
 	if rate > 0 {
 		cl = c.grant(func(d *ruleDevice) Spans {
@@ -59,6 +62,9 @@ func (c *ruleContext) pageableH2D() []Finding {
 	f.Evidence["pageable_bytes_per_s"] = rateOf(bytes, gpu)
 	f.Evidence["pinned_copies"] = pinned
 	f.Sites = s.top()
+	if rate > 0 && cl.ns == 0 {
+		return nil
+	}
 	f.Knob = "DataLoader(..., pin_memory=True), or tensor.pin_memory() once, and tensor.to(device, non_blocking=True)"
 	if rate > 0 {
 		f.Evidence["pinned_bytes_per_s"] = rate * 1e9

@@ -122,6 +122,9 @@ func (c *ruleContext) noAMP() []Finding {
 		taken := all.And(c.l.Claimed(d.Device))
 		return all.Minus(taken).first(limit - taken.Total())
 	})
+	if cl.ns == 0 && c.tf32NS == 0 {
+		return nil
+	}
 	f := c.finding(cl, fmt.Sprintf("matrix products and convolutions run in FP32 for %s, none in 16 bits", c.perStep(c.under(either))))
 	f.Evidence["kernels"] = p.count[precFP32] + p.count[precTF32]
 	f.Evidence["fp32_gemm_ns"] = p.ns[matmul{matmulGEMM, precFP32}]
@@ -130,11 +133,15 @@ func (c *ruleContext) noAMP() []Finding {
 	f.Evidence["exposed_ns"] = most(both)
 	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
 	f.Sites = c.gpuSites(either)
-	f.Knob = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`
+	f.Knob = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16)`
+	check := "result"
+	if c.training() {
+		f.Knob, check = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`, "loss"
+	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
 	}
-	f.Caveats = append(f.Caveats, "check the loss: bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
+	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
 	return []Finding{f}
 }
 

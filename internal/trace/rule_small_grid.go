@@ -34,7 +34,7 @@ func (c *ruleContext) smallGrid() []Finding {
 	})
 	for _, d := range c.devices {
 		l := by[d]
-		if l == nil || l.ns == 0 || l.weighted >= float64(l.ns) {
+		if l == nil || l.ns == 0 || l.weighted >= float64(l.ns) || float64(l.under) < LeastShare*float64(c.span) {
 			continue
 		}
 		f := c.finding(claim{device: -1}, fmt.Sprintf("kernels are too small for the device: %.2f blocks for each of its %d multiprocessors, weighted by time", l.weighted/float64(l.ns), d.props.SMs))

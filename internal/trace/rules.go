@@ -12,27 +12,36 @@ type rule struct {
 	// launch ended each wait.
 	host bool
 	find func(c *ruleContext) []Finding
+	// notes says that a finding of the rule that claims nothing is worth reading.
+	notes bool
 }
 
 // ruleTable lists the rules in the order in which they claim time.
 func ruleTable() []rule {
 	return []rule{
-		{"dataloader-stall", true, (*ruleContext).dataloaderStall},
-		{"hidden-sync", true, (*ruleContext).hiddenSync},
-		{"explicit-sync", true, (*ruleContext).explicitSync},
-		{"item", true, (*ruleContext).item},
-		{"data-dependent-shape", true, (*ruleContext).dataDependentShape},
-		{"pageable-h2d", false, (*ruleContext).pageableH2D},
-		{"exposed-copy", false, (*ruleContext).exposedCopy},
-		{"launch-bound", true, (*ruleContext).launchBound},
-		{"small-grid", false, (*ruleContext).smallGrid},
-		{"no-tf32", false, (*ruleContext).noTF32},
-		{"no-amp", false, (*ruleContext).noAMP},
-		{"allocator-churn", true, (*ruleContext).allocatorChurn},
-		{"deterministic", false, (*ruleContext).deterministicSort},
-		{"deterministic-fill", false, (*ruleContext).deterministicFill},
-		{"exposed-comm", false, (*ruleContext).exposedComm},
-		{"trace-quality", false, (*ruleContext).traceQuality},
+		{id: "dataloader-stall", host: true, find: (*ruleContext).dataloaderStall},
+		{id: "hidden-sync", host: true, find: (*ruleContext).hiddenSync},
+		{id: "blocking-copy", host: true, find: (*ruleContext).blockingCopy},
+		{id: "explicit-sync", host: true, find: (*ruleContext).explicitSync},
+		{id: "item", host: true, find: (*ruleContext).item},
+		{id: "data-dependent-shape", host: true, find: (*ruleContext).dataDependentShape},
+		{id: "pageable-h2d", notes: true, find: (*ruleContext).pageableH2D},
+		{id: "exposed-copy", find: (*ruleContext).exposedCopy},
+		{id: "ddp-buffers", find: (*ruleContext).ddpBuffers},
+		{id: "launch-bound", host: true, find: (*ruleContext).launchBound},
+		{id: "small-grid", notes: true, find: (*ruleContext).smallGrid},
+		{id: "no-tf32", find: (*ruleContext).noTF32},
+		{id: "no-amp", notes: true, find: (*ruleContext).noAMP},
+		{id: "tensor-cores", find: (*ruleContext).tensorCores},
+		{id: "allocator-churn", host: true, find: (*ruleContext).allocatorChurn},
+		{id: "deterministic", find: (*ruleContext).deterministicSort},
+		{id: "deterministic-fill", find: (*ruleContext).deterministicFill},
+		{id: "unfused-attention", find: (*ruleContext).unfusedAttention},
+		{id: "elementwise-chain", find: (*ruleContext).elementwiseChain},
+		{id: "exposed-comm", find: (*ruleContext).exposedComm},
+		{id: "host-bound", host: true, find: (*ruleContext).hostBound},
+		{id: "stream-wait", find: (*ruleContext).streamWait},
+		{id: "trace-quality", notes: true, find: (*ruleContext).traceQuality},
 	}
 }
 
@@ -57,9 +66,20 @@ func Rules(x *Index, l *Ledger) []Finding {
 	var out []Finding
 	for _, r := range ruleTable() {
 		c.rule = r
-		out = append(out, r.find(c)...)
+		for _, f := range r.find(c) {
+			if f.ClaimNS > 0 || c.worthReading(&f) {
+				out = append(out, f)
+			}
+		}
 	}
 	return out
+}
+
+// worthReading says whether a finding without a claim is one: a rule's that
+// cannot put a number on what it saw, or of the host where the trace does not
+// allow one. What the device is busy under anyway wins nothing and is none.
+func (c *ruleContext) worthReading(f *Finding) bool {
+	return c.rule.notes || c.rule.host && c.quality.linksBroken && len(f.Sites) > 0
 }
 
 // ruleContext is what the rules share: the trace, the ledger and facts that
@@ -87,6 +107,7 @@ type ruleContext struct {
 	launches map[int32][]int64
 	tf32NS   int64            // claimed by no-tf32
 	copyNS   int64            // claimed by pageable-h2d
+	trains   bool             // see training
 	withheld map[string]Spans // by rule, on the device where it is most
 }
 
@@ -105,6 +126,7 @@ type ruleDevice struct {
 func newRuleContext(x *Index, l *Ledger) *ruleContext {
 	c := &ruleContext{x: x, t: x.T, l: l, steps: int64(max(x.SteadySteps(), 1)), span: x.Steady.Total(), withheld: map[string]Spans{}}
 	c.names = describeRuleNames(x.T)
+	c.findTraining()
 	c.lived = x.lived()
 	for _, d := range x.Devices {
 		rd := &ruleDevice{DeviceTime: d, steady: x.Steady.Within(d.Window), procs: map[int32]bool{}}

@@ -30,6 +30,7 @@ const (
 	markGraph                          // API: starts a recorded graph
 	markKernel                         // API: starts one kernel
 	markCapture                        // API: begins or ends recording a graph
+	markBlocks                         // API: copies, and returns when that is done
 )
 
 // Function names carry a version or a stream suffix in some profilers.
@@ -42,6 +43,9 @@ var (
 	// hipExtModuleLaunchKernel), copies and fills; graphs are markGraph as well.
 	launchCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel|LaunchGrid|GraphLaunch|Memcpy|Memset)`)
 	kernelCall = regexp.MustCompile(`^(cuda|cu|hip).*(LaunchKernel|LaunchCooperativeKernel)(Ex|ExC)?$`)
+
+	// Copies that are not asynchronous; PyTorch for ROCm makes all that are not non_blocking by hipMemcpyWithStream.
+	blockingCall = regexp.MustCompile(`^(cuda|hip)Memcpy(WithStream|2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|DtoD)?$|^cuMemcpy(DtoH|HtoD|DtoD|2D|3D)?$`)
 
 	loaderRange = regexp.MustCompile(`^enumerate\(Data(Loader|Pipe)\)#`)
 	shapeOp     = regexp.MustCompile(`^aten::(nonzero|nonzero_numpy|_?unique\w*|masked_select\w*)$`)
@@ -102,6 +106,8 @@ func apiMarks(s string) nameMark {
 		return markCapture
 	case kernelCall.MatchString(s):
 		return markLaunch | markKernel
+	case blockingCall.MatchString(s):
+		return markLaunch | markBlocks
 	case launchCall.MatchString(s):
 		return markLaunch
 	}

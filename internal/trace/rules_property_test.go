@@ -13,7 +13,7 @@ import (
 // hostRules claim starved time.
 var hostRules = map[string]bool{
 	"dataloader-stall": true, "hidden-sync": true, "explicit-sync": true, "item": true, "data-dependent-shape": true,
-	"launch-bound": true, "allocator-churn": true,
+	"launch-bound": true, "allocator-churn": true, "blocking-copy": true, "host-bound": true,
 }
 
 type failer interface {
@@ -37,6 +37,9 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 	var all trace.Spans
 	var host, device int64
 	for _, f := range a.Findings {
+		if f.ClaimNS > 0 && f.Share < trace.LeastShare {
+			t.Errorf("%s claims %g of the step", f.Rule, f.Share)
+		}
 		if f.ClaimNS < 0 || f.StepNS < 0 || f.Share < 0 || f.Share > 1 {
 			t.Errorf("%s claims %d ns, %d a step, a share of %g", f.Rule, f.ClaimNS, f.StepNS, f.Share)
 		}
@@ -52,17 +55,23 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 		}
 		if hostRules[f.Rule] {
 			host += f.ClaimNS
-			if out := trace.Spans(f.Spans).Minus(starved); len(out) > 0 {
+			late := starved
+			if f.Rule == "launch-bound" || f.Rule == "host-bound" { // with the latency of late launches
+				late = starved.Or(queued)
+			}
+			if out := trace.Spans(f.Spans).Minus(late); len(out) > 0 {
 				t.Errorf("%s claims time that is not starved: %v", f.Rule, out)
 			}
 			continue
 		}
 		of := busy
 		switch f.Rule {
-		case "pageable-h2d":
+		case "pageable-h2d", "ddp-buffers":
 			of = busy.Or(queued).Or(starved)
-		case "deterministic", "deterministic-fill":
+		case "deterministic", "deterministic-fill", "unfused-attention", "elementwise-chain":
 			of = busy.Or(queued)
+		case "stream-wait":
+			of = queued
 		}
 		device += trace.Spans(f.Spans).And(busy).Total()
 		if out := trace.Spans(f.Spans).Minus(of); len(out) > 0 {
@@ -82,8 +91,8 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 			}
 		}
 	}
-	if len(x.Devices) > 0 && host > starved.Total() {
-		t.Errorf("the host's claims are %d ns, starved are %d", host, starved.Total())
+	if idle := starved.Or(queued).Total(); len(x.Devices) > 0 && host > idle {
+		t.Errorf("the host's claims are %d ns, starved and queued are %d", host, idle)
 	}
 	if device > busy.Total() {
 		t.Errorf("the device's claims are %d ns, busy are %d", device, busy.Total())

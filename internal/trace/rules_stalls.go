@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // stall is a call in which a host thread waits for a device: a synchronise
 // call, or the call behind a copy to the host that cannot return before it is
@@ -15,7 +18,13 @@ type stall struct {
 	// ends: a synchronise call that follows, in the same operator, a copy to
 	// pageable memory: the way PyTorch makes such a copy.
 	ends bool
+	// blocks: the call is one that returns only when the copy is done, whatever
+	// the memory.
+	blocks bool
 }
+
+// syncs says whether a wait is a synchronise call.
+func (s *stall) syncs() bool { return s.copy < 0 && !s.blocks }
 
 type stallOwner uint8
 
@@ -26,14 +35,15 @@ const (
 )
 
 // findStalls lists the waits of the steady part, by host event, and apart from
-// them those of the steps left out, whose effect may reach into it. The
-// synchronisation with which the profiler closes a recording is not among
-// them. A wait has one owner, the most telling one: unique() that reads a
+// them those of the steps left out, whose effect may reach into it. A
+// synchronisation with which the profiler closes a recording, or, where there are
+// no steps, a benchmark after its last launch, keeps nothing waiting and is not
+// among them. A wait has one owner, the most telling one: unique() that reads a
 // scalar inside is a data-dependent shape, not an item() of the program.
 func (c *ruleContext) findStalls() (steady, others []stall) {
 	var out []stall
 	add := func(h, g int32) {
-		s := stall{host: h, copy: g, owner: -1}
+		s := stall{host: h, copy: g, owner: -1, blocks: c.is(c.t.Host[h].Name, markBlocks)}
 		if o := c.within(h, markShape); o >= 0 {
 			s.owner, s.by = o, ownedByShape
 		} else if o := c.within(h, markItem); o >= 0 {
@@ -41,16 +51,23 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 		}
 		out = append(out, s)
 	}
+	closing := int64(math.MaxInt64)
+	if !c.stepped() {
+		closing = c.lastLaunch()
+	}
 	for i := range c.t.Host {
 		h := &c.t.Host[i]
-		if h.Kind == API && c.is(h.Name, markSync) && int32(i) != c.x.Trailing {
+		if h.Kind != API || !c.is(h.Name, markSync|markBlocks) {
+			continue
+		}
+		if c.is(h.Name, markSync) && h.Start < closing && int32(i) != c.x.Trailing || c.is(h.Name, markBlocks) && len(c.x.Launched(int32(i))) == 0 {
 			add(int32(i), -1)
 		}
 	}
 	for _, d := range c.devices {
 		for _, g := range d.Ops {
 			op := &c.t.GPU[g]
-			if op.Kind == Memcpy && op.Dir == D2H && op.Launch >= 0 {
+			if op.Kind == Memcpy && op.Launch >= 0 && (op.Dir == D2H || c.is(c.t.Host[op.Launch].Name, markBlocks)) {
 				add(op.Launch, g)
 			}
 		}
@@ -74,10 +91,19 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 	return steady, others
 }
 
+// lastLaunch is when any process last starts work on a device.
+func (c *ruleContext) lastLaunch() int64 {
+	last := int64(math.MinInt64)
+	for _, v := range c.launches {
+		last = max(last, v[len(v)-1])
+	}
+	return last
+}
+
 // endsCopy says whether a wait ends the copy of the one before it.
 func (c *ruleContext) endsCopy(before, s *stall) bool {
 	parent := c.x.Parent(s.host)
-	return s.copy < 0 && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == Pageable && c.x.Parent(before.host) == parent
+	return s.syncs() && parent >= 0 && before.copy >= 0 && c.t.GPU[before.copy].Memory == Pageable && c.x.Parent(before.host) == parent
 }
 
 // findLaunches collects when each process starts work on a device.
@@ -198,7 +224,7 @@ func (c *ruleContext) drains(d *ruleDevice, gone func(*stall) bool) []int64 {
 	}
 	for _, of := range [][]stall{c.stalls, c.others} {
 		for i := range of {
-			if s := &of[i]; !gone(s) && (s.copy < 0 || c.t.GPU[s.copy].Memory == Pageable) {
+			if s := &of[i]; !gone(s) && (s.copy < 0 || s.blocks || c.t.GPU[s.copy].Memory == Pageable) {
 				add(s.host)
 			}
 		}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -17,6 +18,9 @@ type Parts struct {
 	// all of the step where no device was recorded.
 	OutsideNS int64           `json:"outside_ns"`
 	Classes   map[Class]int64 `json:"classes"`
+	// CommHiddenNS is communication under which the device computes: that time is
+	// in the classes of what it computes. The class communication is the rest.
+	CommHiddenNS int64 `json:"communication_hidden_ns"`
 }
 
 // Part is a named part of the step.
@@ -41,8 +45,8 @@ func (p *Parts) Total() int64 {
 	return p.BusyNS + p.StarvedNS + p.QueuedNS + p.UnknownNS + p.OutsideNS
 }
 
-// Shown lists the parts that take time: the classes, the longest first, those
-// beyond the first most of them added up (0: all are listed), then the idle
+// Shown lists the parts that take time, and communication also where all of it is
+// hidden: the classes, the longest first, those beyond the first most of them added up (0: all are listed), then the idle
 // states. They add up to Total.
 func (p *Parts) Shown(most int) []Part {
 	order := Classes()
@@ -51,7 +55,7 @@ func (p *Parts) Shown(most int) []Part {
 	var rest Part
 	for i, class := range order {
 		switch ns := p.Classes[class]; {
-		case ns == 0:
+		case ns == 0 && (class != Communication || p.CommHiddenNS == 0):
 		case most == 0 || i < most:
 			out = append(out, Part{Name: string(class), NS: ns})
 		default:
@@ -71,8 +75,17 @@ func (p *Parts) Shown(most int) []Part {
 }
 
 // Most is what stands behind a part of the step: the kernel that took most of
-// a class, what the device does in an idle state.
+// a class, what the device does in an idle state. Of communication it says that
+// the part is what is exposed, and how much more is hidden.
 func (a *Analysis) Most(p Part) string {
+	most := a.mostKernel(p)
+	if p.Name != string(Communication) {
+		return most
+	}
+	return fmt.Sprintf("exposed; %s hidden by computation: %s", duration(a.Step.CommHiddenNS), most)
+}
+
+func (a *Analysis) mostKernel(p Part) string {
 	for i := range a.Kernels { // sorted by time
 		if string(a.Kernels[i].Class) == p.Name {
 			return a.Kernels[i].Name
@@ -112,13 +125,14 @@ func perStepWord(stepped bool) string {
 // partSums are totals over the steps that count; sums of several devices are
 // means, so they need not be whole.
 type partSums struct {
-	starved, queued, unknown, outside float64
-	classes                           [32]float64 // by index into classList
+	starved, queued, unknown, outside, hidden float64
+	classes                                   [32]float64 // by index into classList
 }
 
 func (p *partSums) add(o *partSums, weight float64) {
 	p.starved, p.queued = p.starved+o.starved*weight, p.queued+o.queued*weight
 	p.unknown, p.outside = p.unknown+o.unknown*weight, p.outside+o.outside*weight
+	p.hidden += o.hidden * weight
 	for i := range p.classes {
 		p.classes[i] += o.classes[i] * weight
 	}
@@ -142,6 +156,7 @@ func (p *partSums) over(n float64) Parts {
 	out.BusyNS = given
 	out.StarvedNS, out.QueuedNS, out.UnknownNS = next(p.starved), next(p.queued), next(p.unknown)
 	out.OutsideNS = next(p.outside)
+	out.CommHiddenNS = int64(math.Round(p.hidden / n))
 	return out
 }
 
@@ -156,6 +171,7 @@ func (x *Index) steadyParts(d *DeviceTime) *partSums {
 		p.classes[i] = float64(sum[i])
 		p.outside -= p.classes[i]
 	}
+	p.hidden = float64(d.Comm.And(x.Steady).And(d.Compute).Total())
 	p.starved = float64(d.Starved.And(x.Steady).Total())
 	p.queued = float64(d.Queued.And(x.Steady).Total())
 	p.unknown = float64(d.Unknown.And(x.Steady).Total())

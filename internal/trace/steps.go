@@ -20,8 +20,16 @@ type StepSpan struct {
 	// end of Full. Windows are disjoint, so they add up to what steps take.
 	Window  Span
 	Lane    uint32
-	Dropped bool // not part of findings
+	Dropped bool // counts nowhere: the first of several, and an empty one
+	// Empty is what the profiler leaves behind the last step: a range in which
+	// the program does next to nothing of what it does in a step.
+	Empty bool
+	// work is how many device operations it launches; operators, without a device.
+	work int
 }
+
+// profilerStep is the step source of the profiler's own ranges.
+const profilerStep = "ProfilerStep"
 
 // minRepeats is how often a range must occur to be taken for a step.
 const minRepeats = 3
@@ -47,7 +55,8 @@ func (x *Index) findSteps() {
 	}
 	x.Main = x.Steps[0].Lane
 	x.extendSteps()
-	if len(x.Steps) > 1 {
+	x.markEmpty()
+	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
 		x.Steps[0].Dropped = true
 	} else {
 		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out; record at least three")
@@ -79,14 +88,16 @@ func (x *Index) windows(ok func(*StepSpan) bool, first int64) Spans {
 	return UnionOf(out)
 }
 
-// union is the time of the steps that ok accepts, each up to the next one.
+// union is the time of the steps that ok accepts, each up to the next one. The
+// last one ends with the host's part of it: what the host does later, such as a
+// closing synchronisation, is in no step.
 func (x *Index) union(ok func(*StepSpan) bool) Spans {
 	var out []Span
 	for i := range x.Steps {
 		if s := &x.Steps[i]; ok(s) {
-			end := s.Full.End
+			end := s.Host.End
 			if i+1 < len(x.Steps) {
-				end = min(end, x.Steps[i+1].Host.Start)
+				end = min(s.Full.End, x.Steps[i+1].Host.Start)
 			}
 			out = append(out, Span{s.Host.Start, end})
 		}
@@ -154,7 +165,7 @@ func (x *Index) profilerSteps(launches map[uint32]int) bool {
 	if !found {
 		return false
 	}
-	x.StepSource = "ProfilerStep"
+	x.StepSource = profilerStep
 	x.takeSteps(groups[lane])
 	return true
 }
@@ -333,6 +344,7 @@ func (x *Index) extendSteps() {
 		l := &x.T.Host[g.Launch]
 		if k := x.stepAt(l.Start); k >= 0 && x.T.processOf(l.Lane) == process {
 			x.Steps[k].Full.End = max(x.Steps[k].Full.End, g.End)
+			x.Steps[k].work++
 		}
 	}
 }
@@ -349,37 +361,4 @@ func (x *Index) stepAt(at int64) int {
 		return -1
 	}
 	return i
-}
-
-// findTrailing finds the synchronisation with which the profiler ends a
-// recording: the last one of a whole device, after the last step, with no
-// device operation launched after it.
-func (x *Index) findTrailing() {
-	last := int32(-1)
-	for i := range x.T.Host {
-		h := &x.T.Host[i]
-		if h.Kind != API || x.info[h.Name].call != CallSync || !isDeviceSync(x.T.Name(h.Name)) {
-			continue
-		}
-		if last < 0 || h.Start > x.T.Host[last].Start {
-			last = int32(i)
-		}
-	}
-	if last < 0 {
-		return
-	}
-	at := x.T.Host[last].Start
-	if n := len(x.Steps); n > 0 && at < x.Steps[n-1].Host.End {
-		return
-	}
-	for _, l := range x.launchAt {
-		if x.T.Host[l].Start > at {
-			return
-		}
-	}
-	x.Trailing = last
-}
-
-func isDeviceSync(name string) bool {
-	return strings.Contains(name, "DeviceSynchronize") || strings.Contains(name, "CtxSynchronize")
 }

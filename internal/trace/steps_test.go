@@ -57,7 +57,7 @@ func TestSteps(t *testing.T) {
 		{"steps of the thread that launches most", func(b *builder) {
 			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 500)
 			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 600, onLane(1))
-			b.launch("a", 100, 5, 110, 120, onLane(1))
+			b.launch("a", 100, 5, 110, 120, onLane(1)).launch("a", 1100, 5, 1110, 1120, onLane(1))
 		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 600, 600, true}, {"ProfilerStep#1", 1000, 1600, 1600, false}}, Spans{{1000, 1600}}, ""},
 		{"numbered annotations", func(b *builder) {
 			b.host(Annotation, "training", 0, 9000)
@@ -166,8 +166,12 @@ func TestLead(t *testing.T) {
 	if want := (Waits{StarvedNS: 700, QueuedNS: 200}); d.Lead != want {
 		t.Errorf("%+v, want %+v", d.Lead, want)
 	}
-	if len(d.Starved)+len(d.Queued) > 0 {
-		t.Errorf("the lead is counted: starved %v, queued %v", d.Starved, d.Queued)
+	if d.Starved.Total() != 700 || d.Queued.Total() != 200 {
+		t.Errorf("the lead of the only step is not counted: starved %v, queued %v", d.Starved, d.Queued)
+	}
+	b = newBuilder().host(Step, "ProfilerStep#0", 0, 1000).host(Step, "ProfilerStep#1", 1000, 2000).launch("k", 700, 5, 900, 950).launch("k", 1700, 5, 1900, 1950)
+	if d = b.index(t).Devices[0]; d.Lead.StarvedNS != 700 || d.Starved.Total() != 750 {
+		t.Errorf("the lead of a step left out is counted: %+v, starved %v", d.Lead, d.Starved)
 	}
 	b = newBuilder().host(Step, "ProfilerStep#0", 0, 1000).gpu(Kernel, "k", 900, 950)
 	if want := (Waits{UnknownNS: 900}); b.index(t).Devices[0].Lead != want {

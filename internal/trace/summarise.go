@@ -66,6 +66,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 	a.Operators = append(a.Operators, operators.list(steps)...)
 	a.Modules = modules.list(steps)
 	a.Ranks = rankTimes(indexes)
+	a.bound()
 	a.explain(indexes)
 	for i := range a.Findings {
 		a.Findings[i].Command = a.measureCommand()
@@ -82,6 +83,9 @@ func (a *Analysis) addSteps(input int, x *Index) {
 	loader := x.loaderSpans()
 	for i := range x.Steps {
 		s := &x.Steps[i]
+		if s.Empty {
+			continue
+		}
 		st := StepTime{
 			Name: s.Name, Input: input, Device: -1, StartNS: s.Window.Start, DurNS: s.Window.Len(), HostNS: s.Host.Start, HostDurNS: s.Host.Len(),
 			LoaderNS: loader.TotalIn(s.Host), Dropped: s.Dropped,
@@ -141,10 +145,11 @@ func (x *Index) deviceID(device int) int {
 
 func (a *Analysis) addDevices(input int, x *Index) {
 	for _, d := range x.Devices {
+		worked := Span{d.first, d.Window.End}
 		acc := DeviceAccount{
-			ID: x.deviceID(d.Device), Input: input, StartNS: d.Window.Start, SpanNS: d.Window.Len(),
+			ID: x.deviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
 			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
-			StarvedNS: d.Starved.Total(), QueuedNS: d.Queued.Total(), UnknownNS: d.Unknown.Total(),
+			StarvedNS: d.Starved.TotalIn(worked), QueuedNS: d.Queued.TotalIn(worked), UnknownNS: d.Unknown.TotalIn(worked),
 			Kernels: d.Kernels, Linked: d.Linked, Classes: d.Classes, Lead: d.Lead,
 		}
 		acc.Step = x.steadyParts(d).over(float64(x.SteadySteps()))
@@ -156,7 +161,7 @@ func (a *Analysis) addDevices(input int, x *Index) {
 				acc.Capability = fmt.Sprintf("%d.%d", dev.Major, dev.Minor)
 			}
 		}
-		over := d.Window
+		over := worked
 		if len(x.Steps) > 0 {
 			over.Start = x.Steps[0].Host.Start
 		}
@@ -230,7 +235,8 @@ func CopyName(g *GPU) string {
 	return "unknown"
 }
 
-// addFindings fills in what follows from a finding's claim.
+// addFindings fills in what follows from a finding's claim, and leaves out those
+// that claim less than is worth a change.
 func (a *Analysis) addFindings(input int, x *Index, found []Finding) {
 	steady := x.Steady.Total()
 	for _, f := range found {
@@ -239,6 +245,9 @@ func (a *Analysis) addFindings(input int, x *Index, found []Finding) {
 		f.Share = 0
 		if steady > 0 {
 			f.Share = float64(f.ClaimNS) / float64(steady)
+		}
+		if f.ClaimNS > 0 && f.Share < LeastShare {
+			continue
 		}
 		f.Severity = SeverityOf(f.ClaimNS, f.Share)
 		if f.Evidence == nil {

@@ -19,31 +19,27 @@ type tally struct {
 	host    int32 // the longest one
 }
 
-// addOperators counts operators: host time inside them, host time inside them
-// and in no operator inside them, and the device time of what they launched
-// themselves.
+// addOperators counts the operators of the steps that count: host time inside
+// them, host time inside them and in no operator inside them, and the device
+// time of what they launched themselves.
 func (r *rangeSums) addOperators(x *Index) {
 	t := x.T
 	sums := make([]tally, len(t.Names))
 	walk := rangeWalk{x: x, sums: sums, around: x.op}
 	for i := range t.Host {
-		if t.Host[i].Kind == Op {
+		if t.Host[i].Kind == Op && x.InSteady(t.Host[i].Start) {
 			walk.count(int32(i))
 		}
 	}
 	for i := range t.GPU {
-		if op := x.gpuOp[i]; op >= 0 {
-			s := &sums[t.Host[op].Name]
-			s.GPUNS += t.GPU[i].Dur()
-			if x.ofSteps(int32(i)) {
-				s.StepGPUNS += t.GPU[i].Dur()
-			}
+		if op := x.gpuOp[i]; op >= 0 && x.ofSteps(int32(i)) {
+			sums[t.Host[op].Name].GPUNS += t.GPU[i].Dur()
 		}
 	}
 	r.merge(x, sums, func(id NameID) string { return t.Name(id) })
 }
 
-// addModules counts nn.Modules and the program's own ranges. Device time goes
+// addModules counts nn.Modules and the program's own ranges in the steps that count. Device time goes
 // to the innermost one, that of the backward pass to the module whose gradient
 // it computes.
 func (r *rangeSums) addModules(x *Index) {
@@ -51,7 +47,7 @@ func (r *rangeSums) addModules(x *Index) {
 	sums := make([]tally, len(t.Names))
 	walk := rangeWalk{x: x, sums: sums, around: x.mod}
 	for i := range t.Host {
-		if x.mod[i] == int32(i) {
+		if x.mod[i] == int32(i) && x.InSteady(t.Host[i].Start) {
 			walk.count(int32(i))
 		}
 	}
@@ -69,12 +65,8 @@ func (r *rangeSums) addModules(x *Index) {
 		if at != last {
 			last, module = at, x.moduleOf(at)
 		}
-		if module >= 0 {
-			s := &sums[t.Host[module].Name]
-			s.GPUNS += t.GPU[i].Dur()
-			if x.ofSteps(int32(i)) {
-				s.StepGPUNS += t.GPU[i].Dur()
-			}
+		if module >= 0 && x.ofSteps(int32(i)) {
+			sums[t.Host[module].Name].GPUNS += t.GPU[i].Dur()
 		}
 	}
 	r.merge(x, sums, x.moduleLabel())
@@ -105,7 +97,6 @@ type rangeWalk struct {
 type openRange struct {
 	host         int32
 	covered, end int64
-	ofSteps      bool // it began in the steps that count
 }
 
 func (w *rangeWalk) count(i int32) {
@@ -118,30 +109,24 @@ func (w *rangeWalk) count(i int32) {
 	for len(w.stack) > 0 && w.stack[len(w.stack)-1].host != outer {
 		w.stack = w.stack[:len(w.stack)-1]
 	}
-	from, to, ofSteps := h.Start, h.End, x.InSteady(h.Start)
+	from, to := h.Start, h.End
 	if len(w.stack) > 0 {
 		top := &w.stack[len(w.stack)-1]
 		to = min(to, top.end)
 		from = min(max(from, top.covered), to)
 		top.covered = max(top.covered, to)
 		w.sums[x.T.Host[outer].Name].SelfNS -= to - from
-		if top.ofSteps {
-			w.sums[x.T.Host[outer].Name].StepSelfNS -= to - from
-		}
 	}
 	s := &w.sums[h.Name]
 	s.Count++
 	s.SelfNS += to - from
-	if ofSteps {
-		s.StepSelfNS += to - from
-	}
 	if s.Count == 1 || to-from > s.longest {
 		s.longest, s.host = to-from, i
 	}
 	if !w.within(h.Name) {
 		s.HostNS += to - from
 	}
-	w.stack = append(w.stack, openRange{i, from, to, ofSteps})
+	w.stack = append(w.stack, openRange{i, from, to})
 }
 
 // within says whether a range of the name is open: time inside it counts once.
@@ -191,8 +176,6 @@ func (r *rangeSums) merge(x *Index, sums []tally, label func(NameID) string) {
 		o.HostNS += s.HostNS
 		o.SelfNS += s.SelfNS
 		o.GPUNS += s.GPUNS
-		o.StepSelfNS += s.StepSelfNS
-		o.StepGPUNS += s.StepGPUNS
 		if o.Where == "" && s.Count > 0 {
 			if where := x.Site(s.host); isFrame(where) {
 				o.Where = where
@@ -201,13 +184,12 @@ func (r *rangeSums) merge(x *Index, sums []tally, label func(NameID) string) {
 	}
 }
 
-// list is the sums, the most time on the device first, then on the host; those
-// of the steps that count are divided by their number.
+// list is the sums, the most time on the device first, then on the host, with
+// those of the mean of so many steps.
 func (r *rangeSums) list(steps int) []OperatorTime {
 	out := make([]OperatorTime, 0, len(r.byName))
 	for _, o := range r.byName {
-		o.StepSelfNS /= int64(max(steps, 1))
-		o.StepGPUNS /= int64(max(steps, 1))
+		o.StepSelfNS, o.StepGPUNS = o.SelfNS/int64(max(steps, 1)), o.GPUNS/int64(max(steps, 1))
 		out = append(out, *o)
 	}
 	slices.SortFunc(out, func(a, b OperatorTime) int {

@@ -122,7 +122,7 @@ func whereNote(a *trace.Analysis) string {
 
 func traceVerdict(a *trace.Analysis) string {
 	if len(a.Findings) == 0 {
-		return "No rule saw time that could be won back."
+		return a.Bound.Text
 	}
 	claims := 0
 	for _, f := range a.Findings {
@@ -131,7 +131,7 @@ func traceVerdict(a *trace.Analysis) string {
 		}
 	}
 	if claims == 0 {
-		return "Nothing claims time; what follows is worth knowing."
+		return a.Bound.Text + " The rest is worth knowing."
 	}
 	return fmt.Sprintf("%s, the largest first. Each is an upper bound, and no nanosecond is claimed twice.", view.Plural(claims, "change")+" could win back time")
 }

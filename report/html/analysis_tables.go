@@ -42,6 +42,9 @@ func ranksTable(a *trace.Analysis) gridView {
 		note := ""
 		if r.Straggler {
 			note = "the others wait for it"
+			if r.Cause != "" {
+				note += ": " + r.Cause
+			}
 		}
 		g.Rows = append(g.Rows, []string{fmt.Sprint(r.Rank), ns(r.StepNS), ns(r.ComputeNS), ns(r.CommNS), ns(r.ExposedCommNS), ns(r.IdleNS), note})
 	}

@@ -72,8 +72,8 @@ func stepTitle(a *trace.Analysis) string {
 }
 
 func (d *doc) findings(a *trace.Analysis) {
-	if len(a.Findings) == 0 {
-		d.printf("No finding: no rule saw time that could be won back.\n\n")
+	if a.Bound.Nothing {
+		d.printf("%s\n\n", text(a.Bound.Text))
 	}
 	for i, f := range a.Findings {
 		d.printf("%d. **%s** %s: %s\n", i+1, text(string(f.Severity)), text(f.Rule), text(f.Title))

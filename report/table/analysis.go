@@ -185,6 +185,9 @@ func (p *printer) ranks(a *trace.Analysis) error {
 		note := view.None
 		if r.Straggler {
 			note = "the others wait for it"
+			if r.Cause != "" {
+				note += ": " + r.Cause
+			}
 		}
 		for i, c := range []string{fmt.Sprint(r.Rank), nsCell(r.StepNS), ns(r.ComputeNS), ns(r.CommNS), ns(r.ExposedCommNS), ns(r.IdleNS), note} {
 			cols[i].cells = append(cols[i].cells, c)
@@ -198,8 +201,10 @@ const printedFindings = 5
 
 func (p *printer) traceFindings(a *trace.Analysis) {
 	p.blank()
+	if a.Bound.Nothing {
+		p.wrap("", a.Bound.Text)
+	}
 	if len(a.Findings) == 0 {
-		p.wrap("", "No finding: no rule saw time that could be won back.")
 		return
 	}
 	findings := oncePerRule(a)

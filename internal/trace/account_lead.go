@@ -1,0 +1,28 @@
+package trace
+
+// countLeadIn begins the main device's window with the time that counts where
+// that is one step or the whole trace: what comes before the first operation is
+// then no warm-up that is left out, and the device waits in it.
+func (x *Index) countLeadIn() {
+	if x.SteadySteps() > 1 || len(x.Steady) == 0 {
+		return
+	}
+	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {
+		d.Window.Start = min(d.Window.Start, x.Steady[0].Start)
+	}
+}
+
+// lead accounts for the wait from an instant to the first operation.
+func (d *DeviceTime) lead(t *Trace, from int64) {
+	to := d.first
+	if from >= to {
+		return
+	}
+	launch, known := launchOf(t, d.Ops, to)
+	if !known {
+		d.Lead.UnknownNS = to - from
+		return
+	}
+	launch = min(max(launch, from), to)
+	d.Lead.StarvedNS, d.Lead.QueuedNS = launch-from, to-launch
+}

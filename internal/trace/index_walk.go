@@ -1,0 +1,58 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// laneAt is the part of T.Host that belongs to a lane.
+func (x *Index) laneAt(lane uint32) laneRange {
+	i, found := slices.BinarySearchFunc(x.lanes, lane, func(r laneRange, lane uint32) int { return cmp.Compare(r.lane, lane) })
+	if !found {
+		return laneRange{}
+	}
+	return x.lanes[i]
+}
+
+// walk divides a stretch of a thread's time by the innermost event it is in.
+// did gets that event (-1 none), the next one that begins on the thread (-1
+// none) and the time; it returns false to end the walk.
+func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) bool) {
+	host, r := x.T.Host, x.laneAt(lane)
+	found, _ := slices.BinarySearchFunc(host[r.lo:r.hi], s.Start, func(h Host, at int64) int {
+		if h.Start <= at {
+			return -1
+		}
+		return 1
+	})
+	next, in, at := r.lo+int32(found), int32(-1), s.Start
+	if next > r.lo {
+		in = next - 1
+	}
+	for at < s.End {
+		for in >= 0 && host[in].End <= at {
+			in = x.parent[in]
+		}
+		until := s.End
+		if next < r.hi {
+			until = min(until, host[next].Start)
+		}
+		if in >= 0 {
+			until = min(until, host[in].End)
+		}
+		if until > at {
+			ahead := int32(-1)
+			if next < r.hi {
+				ahead = next
+			}
+			if !did(in, ahead, until-at) {
+				return
+			}
+			at = until
+		}
+		if next < r.hi && host[next].Start <= at {
+			in = next
+			next++
+		}
+	}
+}
