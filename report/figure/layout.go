@@ -50,6 +50,7 @@ type shape struct {
 
 // drawing is a figure laid out: shapes from the back to the front.
 type drawing struct {
+	ems
 	w, h   float64
 	margin float64
 	layers [4][]shape
@@ -77,8 +78,8 @@ func (d *drawing) shapes() []shape {
 // text writes where no other text is, moved inside the drawing; false where
 // there is no room.
 func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) bool {
-	s = clip(s, textSize, d.w)
-	w := width(s, textSize)
+	s = d.clip(s, textSize, d.w)
+	w := d.width(s, textSize)
 	left := x - w*float64(anchor+1)/2
 	moved := min(max(left, 0), max(d.w-w, 0))
 	b := box{moved - 2, y - textSize*0.8, moved + w + 2, y + textSize*0.2}
@@ -98,11 +99,11 @@ func (d *drawing) text(x, y float64, anchor int, tone Tone, class, s string) boo
 // layout places everything for a width and a height, 0 being as high as it
 // needs. alone is a file of its own, with a head, a margin and all remarks.
 func (f *Figure) layout(w, h float64, alone bool) *drawing {
-	d := &drawing{w: w, h: h}
+	d := &drawing{ems: anyFont, w: w, h: h}
 	top := 0.0
 	notes := f.Notes
 	if alone {
-		d.margin = 12
+		d.ems, d.margin = namedFont, 12
 		notes = append(append([]string{}, f.Notes...), f.Remarks...)
 		top = d.head(f)
 	}
@@ -111,11 +112,11 @@ func (f *Figure) layout(w, h float64, alone bool) *drawing {
 	panels := f.Panels
 	if h > 0 {
 		var left string
-		if panels, left = fitting(panels, h-top-margin-noteRow*float64(len(noteLines(notes, w)))); left != "" {
+		if panels, left = fitting(panels, h-top-margin-noteRow*float64(len(d.noteLines(notes, w)))); left != "" {
 			notes = append([]string{left}, notes...)
 		}
 	}
-	lines := noteLines(notes, w-2*margin)
+	lines := d.noteLines(notes, w-2*margin)
 	bottom := h - margin - noteRow*float64(len(lines))
 	switch {
 	case h > 0 && (bottom-top < leastArea || w-2*margin < leastArea):
@@ -129,16 +130,16 @@ func (f *Figure) layout(w, h float64, alone bool) *drawing {
 		d.h = bottom + noteRow*float64(len(lines))
 	}
 	for i, l := range lines {
-		d.text(margin, bottom+noteRow*float64(i+1)-3, -1, Soft, "note", l)
+		d.text(margin, bottom+noteRow*float64(i+1)-3, -1, Soft, "", l)
 	}
 	return d
 }
 
-func noteLines(notes []string, w float64) []string {
+func (d *drawing) noteLines(notes []string, w float64) []string {
 	if len(notes) == 0 {
 		return nil
 	}
-	return wrap(strings.Join(notes, "; "), w, 4)
+	return d.wrap(strings.Join(notes, "; "), w, 4)
 }
 
 // head writes title and context, and returns where the rest begins.
@@ -149,17 +150,17 @@ func (d *drawing) head(f *Figure) float64 {
 		title = f.Subject + ": " + strings.ToLower(title[:1]) + title[1:]
 	}
 	room := d.w - 2*margin
-	d.add(above, shape{kind: textShape, x: margin, y: margin + titleSize*0.85, anchor: -1, tone: Ink, text: clip(title, titleSize, room), size: titleSize})
+	d.add(above, shape{kind: textShape, x: margin, y: margin + titleSize*0.85, anchor: -1, tone: Ink, text: d.clip(title, titleSize, room), size: titleSize})
 	y := margin + titleSize + 2
 	if context := strings.Join(f.Context, " · "); context != "" {
 		y += lineRoom
-		d.text(margin, y, -1, Soft, "", clip(context, textSize, room))
+		d.text(margin, y, -1, Soft, "", d.clip(context, textSize, room))
 	}
 	return y + 10
 }
 
 func (d *drawing) notice(s string, x, y, room float64) {
-	for i, l := range wrap(s, room, 8) {
+	for i, l := range d.wrap(s, room, 8) {
 		d.text(x, y+float64(i)*20, 0, Ink, "", l)
 	}
 }
@@ -173,13 +174,13 @@ func (d *drawing) legend(entries []Entry, y float64) float64 {
 	x := x0
 	y += legendRow / 2
 	for _, e := range entries {
-		label := clip(e.Text, textSize, max(x1-x0-18, 1))
-		w := 18 + width(label, textSize) + 18
+		label := d.clip(e.Text, textSize, max(x1-x0-18, 1))
+		w := 18 + d.width(label, textSize) + 18
 		if x > x0 && x+w-18 > x1 {
 			x, y = x0, y+legendRow
 		}
 		d.swatch(e, x, y)
-		d.text(x+18, y+4, -1, Ink, "legend", label)
+		d.text(x+18, y+4, -1, Ink, "", label)
 		x += w
 	}
 	return y + legendRow/2 + 4
@@ -286,7 +287,7 @@ func (d *drawing) panels(f *Figure, panels []Panel, x0, x1, top, bottom float64)
 	if bottom > 0 {
 		stretch = spread(panels, bottom-top)
 	}
-	room := roomBeside(panels, x1-x0, bottom-top)
+	room := d.roomBeside(panels, x1-x0)
 	left, right := x0+room.left(), x1-room.right
 	y, first, last := top, 0.0, 0.0
 	for i := range panels {
@@ -332,19 +333,19 @@ func (d *drawing) place(p *Panel, room besides, x0, left, right, top, bottom flo
 		if p.Sub != "" {
 			y -= lineRoom / 2
 		}
-		d.text(x0, y, -1, Ink, "label", clip(p.Name, textSize, room.names))
-		d.text(x0, y+lineRoom, -1, Soft, "", clip(p.Sub, textSize, room.names))
+		d.text(x0, y, -1, Ink, "", d.clip(p.Name, textSize, room.names))
+		d.text(x0, y+lineRoom, -1, Soft, "", d.clip(p.Sub, textSize, room.names))
 	}
 	for i, l := range p.Right {
 		tone := Soft
 		if i == 0 {
 			tone = Ink
 		}
-		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(p.Right)-1)/2), -1, tone, "label", clip(l, textSize, room.right-12))
+		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(p.Right)-1)/2), -1, tone, "", d.clip(l, textSize, room.right-12))
 	}
 	at := p.Y.at(bottom, top)
 	for i, l := range p.RowNotes {
-		d.text(right+12, at(float64(i)+0.5)+4, -1, Ink, "label", clip(l, textSize, room.right-12))
+		d.text(right+12, at(float64(i)+0.5)+4, -1, Ink, "", d.clip(l, textSize, room.right-12))
 	}
 }
 
@@ -359,22 +360,22 @@ func (b besides) left() float64 {
 	return b.ticks
 }
 
-func roomBeside(panels []Panel, w, h float64) besides {
+func (d *drawing) roomBeside(panels []Panel, w float64) besides {
 	b := besides{right: 14}
 	for i := range panels {
 		p := &panels[i]
-		b.names = max(b.names, min(width(p.Name, textSize), w*0.2), min(width(p.Sub, textSize), w*0.2))
+		b.names = max(b.names, min(d.width(p.Name, textSize), w*0.2), min(d.width(p.Sub, textSize), w*0.2))
 		for _, n := range p.Y.Names {
-			b.ticks = max(b.ticks, min(width(n, textSize), w*0.28)+10)
+			b.ticks = max(b.ticks, min(d.width(n, textSize), w*0.28)+10)
 		}
 		if p.Y.Scale != Rows && !p.Y.Bare {
 			for _, t := range p.Y.ticksOf(p.Height, 40) {
-				b.ticks = max(b.ticks, min(width(t.Label, textSize), w*0.2)+10)
+				b.ticks = max(b.ticks, min(d.width(t.Label, textSize), w*0.2)+10)
 			}
 		}
 		for _, s := range [][]string{p.Right, p.RowNotes} {
 			for _, l := range s {
-				b.right = max(b.right, min(width(l, textSize)+14, w*0.44))
+				b.right = max(b.right, min(d.width(l, textSize)+14, w*0.44))
 			}
 		}
 	}

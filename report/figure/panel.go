@@ -49,7 +49,7 @@ type nearText struct {
 // panel draws axes and marks between the corners of a panel's area.
 func (d *drawing) panel(p *Panel, x0, x1, y0, y1 float64) {
 	own := *p
-	own.X.Max = p.stretched(x1 - x0)
+	own.X.Max = p.stretched(d.ems, x1-x0)
 	f := &frame{drawing: d, p: &own, x0: x0, x1: x1, y0: y0, y1: y1, x: own.X.at(x0, x1), y: own.Y.at(y1, y0)}
 	f.axes()
 	for i := range own.Marks {
@@ -59,7 +59,7 @@ func (d *drawing) panel(p *Panel, x0, x1, y0, y1 float64) {
 }
 
 // stretched is the end of the X axis that leaves room for the texts after marks.
-func (p *Panel) stretched(w float64) float64 {
+func (p *Panel) stretched(e ems, w float64) float64 {
 	most := p.X.Max
 	if p.X.Scale != Linear {
 		return most
@@ -69,7 +69,7 @@ func (p *Panel) stretched(w float64) float64 {
 			continue
 		}
 		v := max(m.X0, m.X1)
-		room := max(w-width(m.Text, textSize)-10, 0.35*w)
+		room := max(w-e.width(m.Text, textSize)-10, 0.35*w)
 		if end := p.X.Min + (v-p.X.Min)*w/room; view.Finite(end) {
 			most = max(most, end)
 		}
@@ -91,7 +91,7 @@ func (f *frame) axes() {
 			}
 		}
 		if p.X.Label != "" {
-			f.text((f.x0+f.x1)/2, f.y1+16+lineRoom, 0, Soft, "axis-label", clip(p.X.Label, textSize, f.w-20))
+			f.text((f.x0+f.x1)/2, f.y1+16+lineRoom, 0, Soft, "axis-label", f.clip(p.X.Label, textSize, f.w-20))
 		}
 	}
 	if !p.Y.Bare && p.Y.Scale != Rows {
@@ -102,13 +102,13 @@ func (f *frame) axes() {
 		}
 	}
 	for i, n := range p.Y.Names {
-		f.text(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "label", clip(n, textSize, f.x0-12))
+		f.text(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "", f.clip(n, textSize, f.x0-12))
 	}
 	if grid != nil {
 		f.add(rulers, shape{kind: pathShape, lines: grid, tone: Faint, form: Hair})
 	}
 	if title := p.Title + p.Y.Label; title != "" {
-		x, tone, class := f.x0, Ink, "label"
+		x, tone, class := f.x0, Ink, ""
 		if p.Title == "" {
 			x, tone, class = max(f.x0-70, f.margin), Soft, "axis-label"
 		}
@@ -142,13 +142,13 @@ func (f *frame) mark(m *Mark) {
 	}
 	switch m.Place {
 	case After:
-		f.text(x+6, y+4, -1, Ink, "label", clip(m.Text, textSize, max(f.x1-x, 0)))
+		f.text(x+6, y+4, -1, Ink, "", f.clip(m.Text, textSize, max(f.x1-x, 0)))
 	case Left:
-		f.text(x-8, y-7, 1, Ink, "label", m.Text)
+		f.text(x-8, y-7, 1, Ink, "", m.Text)
 	case Near:
 		f.near = append(f.near, nearText{point{x, y}, m.Text})
 	case Inside:
-		f.text(x, y+4, 0, Ink, "label", m.Text)
+		f.text(x, y+4, 0, Ink, "", m.Text)
 	}
 }
 
@@ -166,9 +166,9 @@ func (f *frame) bar(m *Mark) {
 	if m.Place != Inside || m.Text == "" || y1-y0 < leastPitch {
 		return
 	}
-	text := fits(m.Text, x1-x0-8)
+	text := f.fits(m.Text, x1-x0-8)
 	if text != m.Text && m.Brief != "" {
-		text = fits(m.Brief, x1-x0-8)
+		text = f.fits(m.Brief, x1-x0-8)
 	}
 	if text != "" {
 		tone := m.Tone.on()
@@ -280,7 +280,7 @@ func (f *frame) rule(m *Mark) {
 	}
 	f.add(rulers, shape{kind: pathShape, lines: [][]point{line}, tone: m.Tone, form: m.Form})
 	if m.Text != "" {
-		f.text(line[0].x+6, f.y0+12, -1, Ink, "label", m.Text)
+		f.text(line[0].x+6, f.y0+12, -1, Ink, "", m.Text)
 	}
 }
 
@@ -301,11 +301,11 @@ func (f *frame) placeNear() {
 		f.taken = append(f.taken, own)
 	}
 	for _, n := range f.near {
-		text := clip(n.text, textSize, 180)
-		w := width(text, textSize)
+		text := f.clip(n.text, textSize, 180)
+		w := f.width(text, textSize)
 		for _, off := range []point{{10, 4}, {-10 - w, 4}, {6, -10}, {6, 18}, {-6 - w, -10}, {-6 - w, 18}, {-w / 2, -20}, {-w / 2, 28}} {
 			x, y := n.at.x+off.x, n.at.y+off.y
-			if x >= f.x0 && x+w <= f.x1 && y > f.y0 && y < f.y1 && f.text(x, y, -1, Ink, "label", text) {
+			if x >= f.x0 && x+w <= f.x1 && y > f.y0 && y < f.y1 && f.text(x, y, -1, Ink, "", text) {
 				break
 			}
 		}

@@ -35,8 +35,14 @@ func (f *Figure) Inline(id string) string {
 // classes are a shape's tone and form, and what it is found by.
 func (s *shape) classes() string {
 	names := []string{string(s.tone), string(s.form), s.class}
+	if s.kind == textShape && s.tone == Ink { // the colour of text that has no class
+		names[0] = ""
+	}
 	if s.ring {
 		names = append(names, "ring")
+	}
+	if strings.Join(names, "") == "" {
+		return ""
 	}
 	return ` class="` + strings.Join(strings.Fields(strings.Join(names, " ")), " ") + `"`
 }

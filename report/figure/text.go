@@ -37,9 +37,18 @@ var advances = sync.OnceValue(func() (out [128]float64) {
 	return out
 })
 
+// ems is how wide letters are, over those of the font that files name. Pages are
+// read in whatever font there is.
+type ems float64
+
+const (
+	namedFont ems = 1
+	anyFont   ems = 1.16
+)
+
 // width of a text in the layout's units. Letters that the font lacks count as
 // wide as those of East Asian scripts, which take a whole size.
-func width(s string, size float64) float64 {
+func (e ems) width(s string, size float64) float64 {
 	w, narrow := 0.0, advances()
 	for _, c := range s {
 		switch {
@@ -54,18 +63,18 @@ func width(s string, size float64) float64 {
 	if size > textSize {
 		w *= 1.08 // titles are bold
 	}
-	return w * size
+	return w * size * float64(e)
 }
 
 // clip cuts a text to a width with an ellipsis; nothing where no letter stays.
-func clip(s string, size, room float64) string {
-	if width(s, size) <= room {
+func (e ems) clip(s string, size, room float64) string {
+	if e.width(s, size) <= room {
 		return s
 	}
-	room -= width("…", size)
+	room -= e.width("…", size)
 	w := 0.0
 	for i, c := range s {
-		if w += width(string(c), size); w > room {
+		if w += e.width(string(c), size); w > room {
 			if i == 0 {
 				return ""
 			}
@@ -77,8 +86,8 @@ func clip(s string, size, room float64) string {
 
 // fits cuts a label to a width; nothing when too little of it would stay to
 // tell what it was.
-func fits(s string, room float64) string {
-	out := clip(s, textSize, room)
+func (e ems) fits(s string, room float64) string {
+	out := e.clip(s, textSize, room)
 	if out != s && (len(out) < 6 || 3*len(out) < 2*len(s)) {
 		return ""
 	}
@@ -86,11 +95,11 @@ func fits(s string, room float64) string {
 }
 
 // wrap breaks a text into at most most lines of a width.
-func wrap(s string, room float64, most int) []string {
+func (e ems) wrap(s string, room float64, most int) []string {
 	var out []string
 	cur := ""
 	for _, w := range strings.Fields(s) {
-		if cur != "" && width(cur+" "+w, textSize) > room {
+		if cur != "" && e.width(cur+" "+w, textSize) > room {
 			out, cur = append(out, cur), ""
 		}
 		cur = strings.TrimSpace(cur + " " + w)
@@ -101,7 +110,7 @@ func wrap(s string, room float64, most int) []string {
 		out[most-1] += " …"
 	}
 	for i := range out {
-		out[i] = clip(out[i], textSize, room)
+		out[i] = e.clip(out[i], textSize, room)
 	}
 	return out
 }

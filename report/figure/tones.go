@@ -146,8 +146,8 @@ func CSS() string {
 		forms.WriteString(" }\n")
 	}
 	return ":root {" + light.String() + " }\n@media screen and (prefers-color-scheme: dark) { :root {" + dark.String() + " } }\n" +
-		".figure { display: block; width: 100%; min-width: 720px; height: auto; font-size: 12px; }\n" +
-		".figure rect, .figure circle, .figure path, .figure text { fill: var(--c); }\n" + tones.String() + forms.String() +
+		".figure { display: block; width: 100%; min-width: 720px; height: auto; font: 12px 'Liberation Sans', Arial, Helvetica, sans-serif; }\n" +
+		".figure rect, .figure circle, .figure path { fill: var(--c); }\n.figure text { fill: var(--c, var(--fg)); }\n" + tones.String() + forms.String() +
 		".figure .ring { fill: var(--bg); stroke: var(--c); stroke-width: 2; }\n" +
 		"@media print { .figure { min-width: 0; break-inside: avoid; } }\n"
 }

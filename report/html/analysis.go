@@ -160,16 +160,16 @@ func traceFindings(a *trace.Analysis) []traceFinding {
 func evidenceText(key string, v any) string {
 	switch n := v.(type) {
 	case int64:
-		return figure(key, float64(n))
+		return figureText(key, float64(n))
 	case int:
-		return figure(key, float64(n))
+		return figureText(key, float64(n))
 	case float64:
-		return figure(key, n)
+		return figureText(key, n)
 	}
 	return view.Cut(fmt.Sprint(v), 200)
 }
 
-func figure(key string, v float64) string {
+func figureText(key string, v float64) string {
 	switch {
 	case strings.HasSuffix(key, "_ns"):
 		return view.Seconds(v * 1e-9)

@@ -34,7 +34,7 @@ type dot struct {
 	R            float64
 }
 
-const bigDot, smallDot = 5, 3.5
+const bigDot = 5
 
 type text struct {
 	X, Y   float64
@@ -45,7 +45,6 @@ type text struct {
 
 const (
 	chartWidth = 960
-	charWidth  = 6.9 // of the charts' 12.5 px text, on average
 )
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }
@@ -54,59 +53,11 @@ func (c *chart) text(x, y float64, anchor, class, s string) {
 	c.Texts = append(c.Texts, text{round(x), round(y), class, anchor, s})
 }
 
-// fits cuts a label to a width; nothing when too little of it would stay to
-// tell what it was.
-func fits(s string, width float64) string {
-	room, n := int(width/charWidth), len([]rune(s))
-	if n <= room {
-		return s
-	}
-	if room < 5 || 3*room < 2*n {
-		return ""
-	}
-	return view.Cut(s, room)
-}
-
 func toneClass(tone int) string {
 	if tone < 0 || tone >= view.MaxTones {
 		return "t-rest"
 	}
 	return "t" + strconv.Itoa(tone)
-}
-
-func processClass(i int) string { return "p" + strconv.Itoa(i%3) }
-
-// stackChart is one bar of the stages' exposed shares.
-func stackChart(id string, stages []view.Stage, tones map[string]int) *chart {
-	c := &chart{ID: id + "stack", Title: "Exposed share of each stage", W: chartWidth, H: 46}
-	var words []string
-	x := 0.0
-	for _, s := range stages {
-		w := s.Share * chartWidth
-		if w <= 0 {
-			continue
-		}
-		name := view.Cut(s.Name, 40)
-		class := toneClass(tones[s.Name])
-		c.Rects = append(c.Rects, rect{round(x), 0, round(max(w-1, 0.5)), 46, class, name + ": " + view.Percent(s.Share) + ", exposed " + view.Median(s.Exposed)})
-		label := name + " " + view.Percent(s.Share)
-		if fits(label, w-10) != label {
-			label = name
-		}
-		if fits(label, w-8) != label {
-			label = "" // the legend names it
-		}
-		if label != "" {
-			c.text(x+w/2, 28, "middle", "on-"+class, label)
-		}
-		words = append(words, name+" "+view.Percent(s.Share))
-		x += w
-	}
-	if len(words) == 0 {
-		return nil
-	}
-	c.Desc = strings.Join(words, ", ")
-	return c
 }
 
 // axis draws a horizontal axis at y with rules up to top.
@@ -154,38 +105,12 @@ func mark(v float64, all []float64) string {
 	return strconv.FormatFloat(v, 'f', dec, 64)
 }
 
-// timelineChart draws lanes of spans.
-func timelineChart(id string, lanes []view.Lane, from, to float64, tones map[string]int) *chart {
-	const left, right, lane = 150.0, 12.0, 40.0
-	unit, name := view.Scale(to - from)
-	c := &chart{ID: id + "timeline", Title: "Timeline of the example step", W: chartWidth, H: float64(len(lanes))*lane + 54,
-		Desc: "One lane for the host and one for each stream; spans that lie above each other in time overlap."}
-	at := func(v float64) float64 { return left + (v*unit-from)/(to-from)*(chartWidth-left-right) }
-	for i, l := range lanes {
-		y := float64(i)*lane + 8
-		c.text(left-12, y+lane/2, "end", "label", view.Cut(l.Name, 17))
-		for _, s := range l.Spans {
-			tone, ok := tones[s.Stage]
-			if !ok {
-				tone = view.MaxTones
-			}
-			class := toneClass(tone)
-			x0, x1 := at(s.From/unit), at(s.To/unit)
-			r := rect{round(x0), y, round(max(x1-x0-0.6, 0.8)), lane - 10, class, s.Label() + ": " + view.Seconds(s.To-s.From) + " from " + view.Seconds(s.From)}
-			on := "on-" + class
-			if s.Neighbour {
-				r.Class += " pale"
-				r.Title += " (neighbouring step)"
-				on = "label"
-			}
-			if label := fits(s.Label(), x1-x0-8); label != "" {
-				c.text((x0+x1)/2, y+lane/2-1, "middle", on, label)
-			}
-			c.Rects = append(c.Rects, r)
-		}
-	}
-	base := float64(len(lanes))*lane + 10
-	c.axis(left, chartWidth-right, base, steps(from/unit, to/unit), at, 4)
-	c.text((left+chartWidth-right)/2, c.H-6, "middle", "axis-label", "time from the step's begin, "+name)
-	return c
+// number prints a coordinate: a tenth of a pixel is enough.
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
+
+type legendItem struct {
+	Class, Text, Value string
 }
+
+// labelled is a label and its text.
+type labelled struct{ Label, Value string }

@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -133,4 +134,22 @@ func kneeChart(id, knob string, c tune.Curve) *chart {
 	ch.text((left+chartWidth-right)/2, h-6, "middle", "axis-label", knob)
 	ch.Desc = strings.Join(words, "; ")
 	return ch
+}
+
+// placeY places figures between bottom and top with about six marks: on
+// logarithms when the setting is and they cover a range, so that growth in
+// step with the setting is a straight line, else from zero.
+func placeY(ys []float64, log bool, top, bottom float64) (marks []float64, at func(float64) float64) {
+	if most := slices.Max(ys) * 1.08; !log || !view.Spaced(ys) {
+		return steps(0, most), func(v float64) float64 { return bottom - v/most*(bottom-top) }
+	}
+	lo, hi := slices.Min(ys)/1.2, slices.Max(ys)*1.2
+	for e := math.Floor(math.Log10(lo)); e <= math.Log10(hi); e++ {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * math.Pow(10, e); v >= lo && v <= hi {
+				marks = append(marks, v)
+			}
+		}
+	}
+	return marks, func(v float64) float64 { return bottom - math.Log(max(v, lo)/lo)/math.Log(hi/lo)*(bottom-top) }
 }

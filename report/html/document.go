@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -60,6 +61,7 @@ func (p *document) write(w io.Writer, tool gpuprof.Tool, name string, data any) 
 	if err != nil {
 		return err
 	}
+	css = append(css, figure.CSS()...)
 	js, err := files.ReadFile("script.js")
 	if err != nil {
 		return err

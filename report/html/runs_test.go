@@ -57,7 +57,7 @@ func watched() *gpuprof.Run {
 
 func TestWhatAWatchedRunSays(t *testing.T) {
 	r := watched()
-	says(t, "watched", render(t, r), []string{"Telemetry during the run", "power (W)", "SM clock (MHz)", "temperature (°C)", "device memory in use (MiB)", "time from the start of the run, s", "flagged sample: throttled",
+	says(t, "watched", render(t, r), []string{"Telemetry during the run", "power (W)", "SM clock (MHz)", "temperature (°C)", "device memory in use (MiB)", "time since the run began (s)", "flagged sample: throttled",
 		"block 0, with probes: 10 samples", "bare samples were taken", "throttled from", "their exposed times add up to the step there: 12.2 ms", "Probe overhead", "x1.0310", "1.0280 to 1.0340",
 		"a pass of its own", "4.10 J", "2.90 J", "unknown", "(replayed)", "slope over replays", "kernel sph_l2: 5", "small ones their kernels"}, []string{"not valid:"})
 	r.Energy.Valid, r.Energy.Reason = false, "counter and instant power differ by 9 %"

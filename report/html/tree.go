@@ -139,11 +139,11 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		l := t.list(b)
 		return blockView{List: l}, len(l.Items) > 0
 	case page.Chart:
-		chart, note, err := drawn(b)
-		if err != nil {
-			t.err = err
+		if b.Figure == nil {
+			return blockView{}, false
 		}
-		return blockView{Chart: chart, Note: strings.TrimSpace(b.Note + " " + note)}, chart != ""
+		chart := b.Figure().Inline(b.ID)
+		return blockView{Chart: template.HTML(chart), Note: b.Note}, chart != ""
 	case page.Timeline:
 		data, err := json.Marshal(b.Data) // escapes <, > and &, so no name can end the element
 		if err != nil {

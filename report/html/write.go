@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -73,6 +74,7 @@ func (v *pageView) dress() error {
 	if err != nil {
 		return err
 	}
+	css = append(css, figure.CSS()...)
 	js, err := files.ReadFile("script.js")
 	if err != nil {
 		return err

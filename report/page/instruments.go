@@ -8,22 +8,25 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // charts are the pictures of a run, HTML only.
 func charts(r *gpuprof.Run, id string, limit int) []Section {
-	chart := func(name, heading, kind, note string) Section {
-		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Of: []any{r, limit}}}}
+	chart := func(name, heading, kind, note string, draw func(*gpuprof.Run) *figure.Figure) Section {
+		return Section{ID: id + name, Heading: heading, In: HTML, Blocks: []Block{Chart{ID: id + kind, Note: note, Figure: func() *figure.Figure { return draw(r) }}}}
 	}
+	watched := chart("watched", "Telemetry", "telemetry", telemetryNote, figure.Telemetry)
 	if !view.HasTimes(r) {
-		return []Section{chart("watched", "Telemetry", "telemetry", telemetryNote)}
+		return []Section{watched}
 	}
+	spread := func(r *gpuprof.Run) *figure.Figure { return figure.Distribution(r, limit) }
 	return []Section{
-		chart("spreads", "Distribution", "spread", "Each sample is a dot, in the order they were taken, process after process: a slope is drift, two levels are two ways the step can go. To the right the histogram of each process, with the 5th to 95th percentile and the median as a bar."),
-		chart("timelines", "Timeline of one step", "timeline", "Paler spans belong to the steps before and after; kernels come from a separate marked pass."),
-		chart("roofline", "Roofline", "roof", "Large points are stages, small ones their kernels."),
-		chart("watched", "Telemetry", "telemetry", telemetryNote),
+		chart("spreads", "Distribution", "spread", "Each sample is a dot, in the order they were taken, process after process: a slope is drift, two levels are two ways the step can go. To the right the histogram of each process, with the 5th to 95th percentile as a bar.", spread),
+		chart("timelines", "Timeline of one step", "timeline", "", figure.Timeline),
+		chart("roofline", "Roofline", "roof", "", figure.Roofline),
+		watched,
 	}
 }
 

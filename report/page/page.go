@@ -219,7 +219,6 @@ type Chart struct {
 	ID     string // unique in the page: "r2-stack"
 	Figure func() *figure.Figure
 	Note   string // the paragraph above it
-	Of     []any  // what report/html's own charts are drawn from, until report/figure draws them
 }
 
 // Timeline is the picture of a trace that can be zoomed, HTML only and once in a

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -73,7 +74,7 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	advice := Section{ID: id + "findings", Heading: "What to try", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
 		in(HTML, Section{Blocks: []Block{banner(r)}}),
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Of: []any{r}}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
 		stagesOf(r, id),

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -17,7 +18,7 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, In: Quiet, Blocks: []Block{table}},
 		{In: printed | Quiet, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Quiet, Blocks: sharesOf(runs)},
-		in(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-step", Of: []any{runs}}, Chart{ID: "scaling-rate", Of: []any{runs}}}}),
+		in(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
 	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
