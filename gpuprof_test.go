@@ -54,6 +54,7 @@ func (toy) Presets() []gpuprof.Preset {
 func (toy) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{gpuprof.IntKnob("n", "", 3, 1, 9).AsModel(), gpuprof.FloatKnob("r", "", 4, 0, 10), gpuprof.Choice("impl", "", "csr", "fused")}
 }
+func (toy) Stages() []gpuprof.Stage                     { return nil }
 func (toy) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
 func (toy) Open(context.Context, gpuprof.Device, gpuprof.Config) (gpuprof.Session, error) {
 	return nil, nil

@@ -26,6 +26,25 @@ type Knob struct {
 	// Model knobs change what is computed; the others change how. Tuning
 	// never touches a model knob, and runs that differ in one do not compare.
 	Model bool
+
+	// Scales says that the work of a step is proportional to the value.
+	Scales bool
+	// Repeats is after how many steps what the setting asks for comes again; nil
+	// is after each. EveryKnob sets it.
+	Repeats func(Settings) int
+	// Try are values that tune tries first. Nil: it goes by Values, and by
+	// multiples of a number. Empty: the knob is left alone.
+	Try []string
+	// Acts are the stages whose time the knob can change; AllStages is any. Of a
+	// knob without a list nothing is known.
+	Acts []string
+	// Answers are the problems that the knob solves.
+	Answers []Answer
+	// Advice says by value what the knob means in a PyTorch program, for a reader
+	// who is to change one; a value that is not to be recommended has none.
+	// PyTorch is one line of code by value. AnyValue stands for every other value
+	// and has %s in its place.
+	Advice, PyTorch map[string]string
 }
 
 // Choice is a knob with a fixed list of values; the first is the default.
@@ -83,7 +102,8 @@ func CountKnob(name, doc string) Knob {
 // means the same). Where step is among the words, every:1 is called so.
 // Settings.Every reads it.
 func EveryKnob(name, doc, def string, words ...string) Knob {
-	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Parse: func(s string) (string, error) {
+	every := func(s Settings) int { return s.Every(name) }
+	return Knob{Name: name, Doc: doc, Default: def, Values: words, Accept: "every:K", Repeats: every, Parse: func(s string) (string, error) {
 		n, err := strconv.Atoi(strings.TrimPrefix(s, "every:"))
 		switch {
 		case err != nil || n < 1:
@@ -199,6 +219,21 @@ func Resolve(w Workload, preset string, set Settings) (Settings, error) {
 		}
 	}
 	return out, nil
+}
+
+// DefaultPreset is the preset for a kind of device ("host" or "cuda") where none
+// is named.
+func DefaultPreset(w Workload, kind string) string {
+	all := w.Presets()
+	for _, p := range all {
+		if slices.Contains(p.DefaultOn, kind) {
+			return p.Name
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0].Name
 }
 
 // FindPreset looks a preset up by name.

@@ -17,25 +17,70 @@ const (
 	WaitStage
 )
 
-// StageRole says what a device stage does. It decides which of two that overlap
-// owns an instant: compute before transfer, whose time is then hidden.
+// StageRole says what a stage does for the step. It decides which of two device
+// stages that overlap owns an instant (a copy beside a kernel is hidden), and it is
+// how the advice knows a stage, whatever its name. A workload has at most one stage
+// of each role but RoleCompute.
 type StageRole uint8
 
 const (
-	// RoleCompute runs kernels; copies within device memory are part of it.
+	// RoleCompute runs kernels; copies within device memory are part of it. A
+	// stage of the caller with this role is other work of its own.
 	RoleCompute StageRole = iota
-	// RoleTransfer only copies between host and device.
+	// RoleTransfer only copies inputs from host to device.
 	RoleTransfer
+	// RoleResult only copies results from device to host.
+	RoleResult
+	// RoleSync is the caller waiting for the device because a knob asks for it.
+	RoleSync
+	// RoleSlot is the caller waiting until a batch in flight makes room.
+	RoleSlot
+	// RoleInput is the caller waiting for its next batch, whoever makes it.
+	RoleInput
+	// RoleSample is drawing the samples of a batch, inside RoleInput.
+	RoleSample
+	// RoleCollate is assembling a batch.
+	RoleCollate
+	// RoleStaging is copying a batch into the memory that the device copies from.
+	RoleStaging
+)
+
+// Copies says that a device stage only copies between host and device.
+func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
+
+// The rows of a run that no workload declares.
+const (
+	// StageStep is the whole step, the parent of its stages.
+	StageStep = "step"
+	// StageLaunch is the caller enqueueing while nothing else runs.
+	StageLaunch = "launch"
+	// StageGap is the time that belongs to no stage.
+	StageGap = "gap"
+)
+
+// Keys of Session.Input and of Observer's figures that the advice reads. A
+// workload leaves out what it does not have.
+const (
+	InputWorkers    = "workers"          // that make batches; 0 is the caller
+	InputQueueDepth = "queue_depth_mean" // batches that wait for the caller
+	InputSampleS    = "make_sample_s"    // seconds of drawing a batch's samples, by the workers
+	InputCollateS   = "make_collate_s"   // seconds of assembling a batch, by the workers
 )
 
 // Stage is one named part of a workload's step. The order of a session's
 // stages is the order of the step; it decides which of two overlapping
 // device stages of one role owns an instant.
 type Stage struct {
-	Name     string
-	Kind     StageKind
-	Role     StageRole
-	MaxSpans int // most Begin/End pairs in one step (layers, item reads)
+	Name string
+	Kind StageKind
+	Role StageRole
+	// Try is what to run, and PyTorch what to change, where the stage holds the
+	// step back and no knob of the workload acts on it.
+	Try, PyTorch string
+	// TimedAlone says that recordings of other programs (gpu-check) time this
+	// stage by itself too.
+	TimedAlone bool
+	MaxSpans   int // most Begin/End pairs in one step (layers, item reads)
 	// Parts is what one step launches in this stage, with its cost by count.
 	Parts []Part
 	// Minimum is the least any implementation must compute and move for this
@@ -69,8 +114,12 @@ type Probe interface {
 type Workload interface {
 	Name() string
 	Doc() string // one line
+	// Presets are listed in this order; see Preset.DefaultOn.
 	Presets() []Preset
 	Knobs() []Knob
+	// Stages are those of any setting, in the order of the step: names, kinds
+	// and roles, without costs. A session has some or all of them.
+	Stages() []Stage
 	// Refuse names the knob or combination this device cannot honour.
 	Refuse(Info, Settings) error
 	Open(context.Context, Device, Config) (Session, error)
@@ -81,6 +130,9 @@ type Preset struct {
 	Name string
 	Doc  string
 	Set  Settings // over the knobs' own defaults
+	// DefaultOn are the kinds of device ("host", "cuda") on which this preset is
+	// meant where none is named. Where no preset says so it is the first.
+	DefaultOn []string
 }
 
 // Config is what a session is opened with.

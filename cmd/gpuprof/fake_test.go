@@ -18,7 +18,8 @@ type fake struct{}
 
 func (fake) Name() string              { return "fake" }
 func (fake) Doc() string               { return "goes wrong on request" }
-func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: hostPreset}} }
+func (fake) Stages() []gpuprof.Stage   { return nil }
+func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
 func (fake) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{gpuprof.Choice("fail", "what fails", "ok", "check", "open", "step")}
 }
@@ -87,11 +88,11 @@ func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails 
 		t.Fatal(err)
 	}
 	s = &session{runCmd: &runCmd{Runs: 1, Format: "table"}, app: a, outs: outs,
-		aim: &aim{workload: fake{}, preset: hostPreset, device: devices()[0]}}
+		aim: &aim{workload: fake{}, preset: "small", device: devices()[0]}}
 	for _, f := range fails {
 		set := gpuprof.Settings{"fail": f}
 		s.aim.set = append(s.aim.set, set)
-		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: hostPreset, Knobs: set, Mode: gpuprof.Steady,
+		s.plans = append(s.plans, measure.Plan{Workload: fake{}, Preset: "small", Knobs: set, Mode: gpuprof.Steady,
 			MinTime: 50 * time.Millisecond, MaxTime: time.Minute, Samples: 1000, Tool: tool()})
 	}
 	return s, file

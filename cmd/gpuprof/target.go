@@ -40,7 +40,7 @@ func (t *target) resolve(verb string) (*aim, error) {
 		return nil, err
 	}
 	if out.preset == "" {
-		out.preset = defaultPreset(w.Name(), out.device.Name)
+		out.preset = gpuprof.DefaultPreset(w, out.device.kind())
 	}
 	if _, err := gpuprof.FindPreset(w, out.preset); err != nil {
 		return nil, err

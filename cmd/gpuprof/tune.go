@@ -244,7 +244,7 @@ func (t *tuning) target() error {
 	}
 	t.device, t.choice, t.opts.Device = d, why, d.Name
 	if !t.Claims {
-		t.opts.Preset = cmp.Or(t.Preset, defaultPreset(t.opts.Workload.Name(), d.Name))
+		t.opts.Preset = cmp.Or(t.Preset, gpuprof.DefaultPreset(t.opts.Workload, d.kind()))
 	}
 	return t.describeDevice()
 }
@@ -264,7 +264,7 @@ func (t *tuning) names() (err error) {
 		}
 		t.opts.Set[ax.knob] = ax.values[0]
 	}
-	base, err := gpuprof.Resolve(t.opts.Workload, cmp.Or(t.Preset, hostPreset), t.opts.Set)
+	base, err := gpuprof.Resolve(t.opts.Workload, cmp.Or(t.Preset, gpuprof.DefaultPreset(t.opts.Workload, onHost)), t.opts.Set)
 	if err != nil {
 		return err
 	}

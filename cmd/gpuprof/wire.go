@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -35,17 +36,6 @@ func workloads() []gpuprof.Workload {
 	return []gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New()}
 }
 
-// hostPreset is what run and check use on the host device when no preset is
-// named; fullPresets are those of a GPU.
-const hostPreset = "small"
-
-func defaultPreset(workload, device string) string {
-	if full := map[string]string{"e3nn": "deepaw", "gruflow": "energyflow", "collate": "deepaw"}[workload]; full != "" && device != "host" {
-		return full
-	}
-	return hostPreset
-}
-
 // worked says that this process is a worker of the collate workload and has
 // done its work.
 func worked() bool { return collate.WorkerMain() }
@@ -55,6 +45,15 @@ type deviceKind struct {
 	Name string `json:"name"`
 	Doc  string `json:"doc"`
 	open func() (gpuprof.Device, error)
+}
+
+// onHost is the name and the kind of the device that every machine has.
+const onHost = "host"
+
+// kind is "host" or "cuda".
+func (d deviceKind) kind() string {
+	kind, _, _ := strings.Cut(d.Name, ":")
+	return kind
 }
 
 // devices lists what can be measured on here: the host, then every GPU the

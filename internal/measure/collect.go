@@ -8,12 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof/probes/events"
 )
 
-// The columns that exist beside a session's own stages.
-const (
-	launchStage = "launch" // the caller enqueueing while nothing else runs
-	gapStage    = "gap"    // what belongs to no stage
-)
-
 // samples collects, per sample, what series are made of.
 type samples struct {
 	stages []gpuprof.Stage
@@ -149,7 +143,7 @@ func (s *samples) results() []gpuprof.StageResult {
 	}
 	n := len(s.stages)
 	return append(out,
-		gpuprof.StageResult{Name: launchStage, Parent: "step", Host: series(s.host[n]), Exposed: series(s.exposed[n]), Counters: map[string]float64{}},
-		gpuprof.StageResult{Name: gapStage, Parent: "step", Exposed: series(s.exposed[n+1]), Counters: map[string]float64{}},
+		gpuprof.StageResult{Name: gpuprof.StageLaunch, Parent: gpuprof.StageStep, Host: series(s.host[n]), Exposed: series(s.exposed[n]), Counters: map[string]float64{}},
+		gpuprof.StageResult{Name: gpuprof.StageGap, Parent: gpuprof.StageStep, Exposed: series(s.exposed[n+1]), Counters: map[string]float64{}},
 	)
 }

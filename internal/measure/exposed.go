@@ -20,7 +20,7 @@ type interval struct {
 // which is "launch". What nothing owns is the gap.
 func ownerOf(stages []gpuprof.Stage, stage int, onDevice bool) int {
 	switch {
-	case onDevice && stages[stage].Role == gpuprof.RoleTransfer:
+	case onDevice && stages[stage].Role.Copies():
 		return len(stages) + stage
 	case onDevice:
 		return stage

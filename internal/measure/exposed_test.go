@@ -134,7 +134,7 @@ func TestExposedCopiesOfRecordedSteps(t *testing.T) {
 			var stages []gpuprof.Stage
 			index := map[string]int{}
 			for _, s := range r.Stages {
-				if s.Parent == "step" && s.Name != launchStage && s.Name != gapStage {
+				if s.Parent == "step" && s.Name != gpuprof.StageLaunch && s.Name != gpuprof.StageGap {
 					st := gpuprof.Stage{Name: s.Name, Kind: gpuprof.HostStage}
 					if s.Device != nil {
 						st.Kind = gpuprof.DeviceStage
@@ -197,7 +197,7 @@ func TestWorkloadsSayWhichStagesTransfer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, st := range s.Stages() {
-			if st.Kind == gpuprof.DeviceStage && (st.Role == gpuprof.RoleTransfer) != (len(st.Parts) == 0) {
+			if st.Kind == gpuprof.DeviceStage && st.Role.Copies() != (len(st.Parts) == 0) {
 				t.Errorf("%s: stage %s of %d launches has role %d", w.Name(), st.Name, len(st.Parts), st.Role)
 			}
 		}

@@ -60,7 +60,7 @@ func (r *runner) addBounds() {
 }
 
 func boundOf(st gpuprof.Stage, info gpuprof.Info, c gpuprof.Ceilings) gpuprof.Bound {
-	if st.Role == gpuprof.RoleTransfer && info.Kind != "host" {
+	if st.Role.Copies() && info.Kind != "host" {
 		return gpuprof.Bound{Missing: "it copies over the link between host and device, whose rate a run does not measure; gpuprof doctor --bench does"}
 	}
 	return c.Bound(st.Minimum, info.CacheBytes)

@@ -17,6 +17,7 @@ type sleeper struct{}
 
 func (sleeper) Name() string              { return "sleeper" }
 func (sleeper) Doc() string               { return "waits" }
+func (sleeper) Stages() []gpuprof.Stage   { return nil }
 func (sleeper) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
 func (sleeper) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{gpuprof.IntKnob("us", "wait", 2000, 1, 1e6), gpuprof.IntKnob("batch", "items", 1, 1, 8), gpuprof.Choice("fail", "when", "never", "refuse", "open", "check", "step")}

@@ -19,6 +19,7 @@ type fake struct{}
 
 func (fake) Name() string              { return "fake" }
 func (fake) Doc() string               { return "a workload with known effects" }
+func (fake) Stages() []gpuprof.Stage   { return nil }
 func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
 func (fake) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{

@@ -23,7 +23,10 @@ func (transfer) Name() string { return transferName }
 func (transfer) Doc() string {
 	return "copies to the device beside work there, for claims about copies"
 }
-func (transfer) Presets() []gpuprof.Preset                   { return []gpuprof.Preset{{Name: "small"}} }
+func (transfer) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
+func (transfer) Stages() []gpuprof.Stage {
+	return []gpuprof.Stage{{Name: "h2d", Role: gpuprof.RoleTransfer, MaxSpans: 1}, {Name: "work", MaxSpans: 1}}
+}
 func (transfer) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
 
 func (transfer) Knobs() []gpuprof.Knob {
@@ -158,7 +161,7 @@ type transferSession struct {
 
 // Stages implements gpuprof.Session.
 func (s *transferSession) Stages() []gpuprof.Stage {
-	return []gpuprof.Stage{{Name: "h2d", Role: gpuprof.RoleTransfer, MaxSpans: 1}, {Name: "work", MaxSpans: 1}}
+	return transfer{}.Stages()
 }
 func (s *transferSession) Main() gpuprof.Stream    { return s.main }
 func (s *transferSession) Depth() int              { return len(s.dst) }

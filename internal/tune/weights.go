@@ -14,9 +14,12 @@ const weightsName = "weights"
 // device. Like transfer it only tests claims.
 type weights struct{}
 
-func (weights) Name() string                                { return weightsName }
-func (weights) Doc() string                                 { return "loads a checkpoint to the device, for a claim about that" }
-func (weights) Presets() []gpuprof.Preset                   { return []gpuprof.Preset{{Name: "small"}} }
+func (weights) Name() string              { return weightsName }
+func (weights) Doc() string               { return "loads a checkpoint to the device, for a claim about that" }
+func (weights) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
+func (weights) Stages() []gpuprof.Stage {
+	return []gpuprof.Stage{{Name: "load", Role: gpuprof.RoleTransfer, MaxSpans: 1}}
+}
 func (weights) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
 
 func (weights) Knobs() []gpuprof.Knob {
@@ -64,7 +67,7 @@ type weightsSession struct {
 
 // Stages implements gpuprof.Session.
 func (s *weightsSession) Stages() []gpuprof.Stage {
-	return []gpuprof.Stage{{Name: "load", Role: gpuprof.RoleTransfer, MaxSpans: 1}}
+	return weights{}.Stages()
 }
 func (s *weightsSession) Main() gpuprof.Stream    { return s.main }
 func (s *weightsSession) Depth() int              { return 1 }

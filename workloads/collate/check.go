@@ -223,7 +223,7 @@ func (c *checker) checks() []gpuprof.Check {
 			tol = tolerance
 		}
 		rel := v.relative()
-		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
 	}
 	return out
 }

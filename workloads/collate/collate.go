@@ -19,6 +19,7 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Workload is the collate workload. It has no state.
@@ -38,9 +39,9 @@ func (Workload) Doc() string {
 // Presets implements gpuprof.Workload.
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
-		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds a step on two cores", Set: gpuprof.Settings{}},
+		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds a step on two cores", DefaultOn: []string{"host"}},
 		{Name: "deepaw", Doc: "one graph of 3,000 probes with about 74,250 edges a batch, as charge-density inference takes them",
-			Set: gpuprof.Settings{"batch": "1", "probes": "3000", "spread": "0", "consume": "64"}},
+			Set: gpuprof.Settings{"batch": "1", "probes": "3000", "spread": "0", "consume": "64"}, DefaultOn: []string{"cuda"}},
 		{Name: "naive", Doc: "deepaw's batches with every habit that tuning guides warn of: the start of an ablation",
 			Set: gpuprof.Settings{
 				"batch": "1", "probes": "3000", "spread": "0", "consume": "1", "workers": "0", "impl": implNaive, "reuse": "off", "shortcut": "off",
@@ -83,22 +84,25 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
 		gpuprof.Choice("padded", "batch layout: off concatenates samples, on pads each to the longest of its batch", "off", "on").AsModel(),
 		gpuprof.IntKnob("consume", "length of the kernel that consumes a batch: terms computed for each edge", 16, 0, maxPasses).AsModel(),
-		gpuprof.IntKnob("batch", "samples per batch", 64, 1, maxBatch),
-		{Name: "workers", Doc: "who makes batches: 0 is the caller between steps, N workers make them ahead; auto is one less than the cores, 1 to 4",
-			Default: auto, Values: []string{auto}, Accept: fmt.Sprintf("integer from 0 to %d", maxWorkers), Parse: workerCount},
-		gpuprof.Choice("worker_kind", "workers are goroutines, or processes that pay for starting, serialising and shared memory as a Python loader's do", kindGoroutine, kindProcess),
-		gpuprof.Choice("persistent", "off ends all workers after each epoch and starts new ones", "on", "off"),
-		gpuprof.IntKnob("epoch", "batches an epoch, for persistent=off", 64, 1, 1<<30),
-		gpuprof.IntKnob("prefetch", "batches each worker makes ahead", 2, 1, 64),
-		gpuprof.Choice("impl", "collation: cached (block copies, a structure's atom graph made once), bulk (block copies), naive (appended element by element, boxed)", implCached, implBulk, implNaive),
-		gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made anew each time", "on", "off"),
-		gpuprof.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
-		gpuprof.Choice("pinned", "host memory of the copy: on (a ring pinned once), batch (pinned anew for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
-		gpuprof.Choice("async_copy", "off makes the caller wait for the copy, as .to(device) without non_blocking does", "on", "off"),
-		gpuprof.Choice("streams", "2 copies on a stream beside the one that consumes, 1 on the same", "2", "1"),
-		gpuprof.EveryKnob("sync", "when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step", "never", "step"),
-		gpuprof.IntKnob("item_reads", "four-byte reads of the result per step, each followed by a synchronise, as .item() does", 0, 0, 4096),
-		gpuprof.CountKnob("threads", "CPU threads of the host device's kernels"),
+		loop.BatchKnob("samples per batch", 64, maxBatch, ""),
+		workersKnob(),
+		workerKindKnob(),
+		persistentKnob(),
+		epochKnob(),
+		prefetchKnob(),
+		implKnob(),
+		loaderKnob(gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made anew each time", "on", "off"),
+			map[string]string{"on": "collate into tensors allocated once instead of torch.stack into new ones"},
+			map[string]string{"on": "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch", "off": "out = torch.cat(samples)  # into new memory each time"}),
+		loaderKnob(gpuprof.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
+			map[string]string{"on": "return the only sample of a batch as it is instead of stacking it"},
+			map[string]string{"on": "collate_fn = lambda s: s[0] if len(s) == 1 else default_collate(s)", "off": "collate_fn = default_collate  # also of a single sample"}),
+		loop.PinnedKnob("host memory of the copy: on (a ring pinned once), batch (pinned anew for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
+		loop.AsyncKnob("off makes the caller wait for the copy, as .to(device) without non_blocking does"),
+		loop.StreamsKnob("2 copies on a stream beside the one that consumes, 1 on the same"),
+		loop.SyncKnob("when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step"),
+		loop.ItemReads(gpuprof.IntKnob("", "four-byte reads of the result per step, each followed by a synchronise, as .item() does", 0, 0, 4096), "0"),
+		loop.ThreadsKnob("CPU threads of the host device's kernels"),
 	}
 }
 
@@ -110,6 +114,9 @@ func existingFolder(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// Stages implements gpuprof.Workload.
+func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 func workerCount(s string) (string, error) {
 	n, err := strconv.Atoi(s)

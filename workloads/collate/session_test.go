@@ -83,9 +83,9 @@ func TestCheckCatchesStagingAndCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, st := range []int{stStage, stH2D, stConsume} {
-		i := slices.IndexFunc(c.checks(), func(x gpuprof.Check) bool { return x.Stage == stageNames[st] })
+		i := slices.IndexFunc(c.checks(), func(x gpuprof.Check) bool { return x.Stage == allStages()[st].Name })
 		if i < 0 || c.checks()[i].Pass {
-			t.Errorf("stage %s passed", stageNames[st])
+			t.Errorf("stage %s passed", allStages()[st].Name)
 		}
 	}
 }

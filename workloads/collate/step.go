@@ -2,6 +2,7 @@ package collate
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // The stages of a step. starved comes first because it owns the caller's time
@@ -19,19 +20,22 @@ const (
 	stageCount
 )
 
-var stageNames = [stageCount]string{"starved", "sample", "collate", "stage", "h2d", "consume", "sync", "backpressure"}
+// allStages are the stages by these constants.
+func allStages() []gpuprof.Stage {
+	return append([]gpuprof.Stage{
+		{Name: "starved", Kind: gpuprof.WaitStage, Role: gpuprof.RoleInput},
+		{Name: "sample", Kind: gpuprof.HostStage, Role: gpuprof.RoleSample},
+		{Name: loop.Collate, Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
+		{Name: loop.Stage, Kind: gpuprof.HostStage, Role: gpuprof.RoleStaging},
+		loop.Transfer(), {Name: "consume"},
+	}, loop.Waits()...)
+}
 
 // describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
-	all := make([]gpuprof.Stage, stageCount)
+	all := allStages()
 	for i := range all {
-		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.HostStage, MaxSpans: 1}
-	}
-	for _, i := range []int{stStarved, stSync, stBackpressure} {
-		all[i].Kind = gpuprof.WaitStage
-	}
-	for _, i := range []int{stH2D, stConsume} {
-		all[i].Kind = gpuprof.DeviceStage
+		all[i].MaxSpans = 1
 	}
 	all[stSync].MaxSpans += s.items
 	if s.blocking {
@@ -42,7 +46,6 @@ func (s *session) describeStages() {
 		bytes += int64(4 * s.survey.mean[f.unit] * float64(f.width))
 	}
 	// A copy reads what it writes.
-	all[stH2D].Role = gpuprof.RoleTransfer
 	all[stH2D].Minimum = gpuprof.Cost{BytesRead: bytes, BytesWritten: bytes}
 	for _, u := range []int{uEdge, uReach} {
 		cost := consumeCost(int(s.survey.mean[u]+0.5), s.passes)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -27,7 +28,11 @@ const (
 	stageCount
 )
 
-var stageNames = [stageCount]string{"collate", "h2d", "radial", "sph", "tensor_product", "scatter", "linear_gate", "graph", "d2h", "sync", "backpressure"}
+// allStages are the stages by these constants.
+func allStages() []gpuprof.Stage {
+	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
+		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+}
 
 // bind makes the operations of both slots and the list of stages.
 func (s *session) bind(ctx context.Context) error {
@@ -157,12 +162,11 @@ func (s *session) rebind() error {
 // describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
-	var all [stageCount]gpuprof.Stage
+	all := allStages()
 	for i := range all {
-		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.DeviceStage}
-	}
-	for i, kind := range map[int]gpuprof.StageKind{stBackpressure: gpuprof.WaitStage, stCollate: gpuprof.HostStage, stSync: gpuprof.WaitStage} {
-		all[i].Kind, all[i].MaxSpans = kind, 1
+		if all[i].Kind != gpuprof.DeviceStage {
+			all[i].MaxSpans = 1
+		}
 	}
 	all[stSync].MaxSpans += s.items + 2 // reads, reset, trim, sync
 	if s.blocking {
@@ -188,7 +192,6 @@ func (s *session) describeStages() {
 	in := 4 * (5*e + int64(s.rows) + 1)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
-	all[stH2D].Role, all[stD2H].Role = gpuprof.RoleTransfer, gpuprof.RoleTransfer
 	for i, st := range all {
 		if st.MaxSpans > 0 {
 			s.index[i] = len(s.stages)

@@ -80,7 +80,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	s.setEdges(c.slot, c.edges)
 	for i := range s.plan {
 		if err := c.stage(&s.plan[i]); err != nil {
-			return fmt.Errorf("stage %s: %w", stageNames[s.plan[i].stage], err)
+			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
 		}
 	}
 	if err := c.copyBack(sl); err != nil || s.graphs.of[c.slot] == nil {
@@ -302,7 +302,7 @@ func (c *checker) checks() []gpuprof.Check {
 			tol = fp32Tolerance
 		}
 		rel := e.Relative()
-		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
 	}
 	return out
 }

@@ -35,9 +35,9 @@ func (Workload) Doc() string {
 // Presets implements gpuprof.Workload.
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
-		{Name: "small", Doc: "8 channels per l, lmax 2, 512 probes of monoclinic HfO2: seconds on two cores", Set: gpuprof.Settings{}},
+		{Name: "small", Doc: "8 channels per l, lmax 2, 512 probes of monoclinic HfO2: seconds on two cores", DefaultOn: []string{"host"}},
 		{Name: "deepaw", Doc: "three probe layers, lmax 4, 3,000 probes of HfO2 (dim 992, up to 3,238 weights an edge)",
-			Set: gpuprof.Settings{"batch": "3000", "mul": "500", "lmax": "4"}},
+			Set: gpuprof.Settings{"batch": "3000", "mul": "500", "lmax": "4"}, DefaultOn: []string{"cuda"}},
 		{Name: "mace-medium", Doc: "128x0e+128x1o x lmax 3 -> 128x0e+128x1o+128x2e on 1,000 atoms of diamond", Set: atomPreset("128", "3")},
 		{Name: "mace-large", Doc: "128x0e+128x1o+128x2e x lmax 3 -> 128x0e+128x1o+128x2e+128x3o on 1,000 atoms of diamond", Set: atomPreset("128", "3")},
 		{Name: "nequip-lips", Doc: "32 channels per l and parity, lmax 2, on 1,000 atoms of diamond", Set: atomPreset("32", "2")},
@@ -47,6 +47,9 @@ func (Workload) Presets() []gpuprof.Preset {
 func atomPreset(mul, lmax string) gpuprof.Settings {
 	return gpuprof.Settings{"structure": "diamond", "points": "atoms", "batch": "1000", "cutoff": "6", "basis": "bessel", "mul": mul, "lmax": lmax}
 }
+
+// Stages implements gpuprof.Workload.
+func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Open implements gpuprof.Workload.
 func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {

@@ -200,7 +200,7 @@ func (in *input) degree() float64 {
 // describe is the result's input section.
 func (in *input) describe() map[string]any {
 	return map[string]any{
-		"structure": in.crystal.Name, "atoms": len(in.crystal.Positions), "points": in.unit(), "points_total": in.points(),
+		"structure": in.crystal.Name, "atoms": len(in.crystal.Positions), "points": in.unit(), inputPoints: in.points(),
 		"batch": len(in.batches[0]), "batches_rotated": len(in.batches), "cutoff_angstrom": in.finder.Cutoff(),
 		"degree": in.degree(), "edges_mean": in.meanEdges(), "edges_max": in.maxEdges(), "degree_max": in.maxRow,
 	}

@@ -3,9 +3,9 @@ package e3nn
 import (
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -14,6 +14,9 @@ const (
 	maxMul       = 1 << 14
 	maxItemReads = 4096
 )
+
+// inputPoints is the key of the number of points there are.
+const inputPoints = "points_total"
 
 // Values of knobs that are compared in code.
 const (
@@ -37,25 +40,57 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.IntKnob("mul", "channels: per irrep, or for deepaw the total the irreps share", 8, 1, maxMul).AsModel(),
 		gpuprof.IntKnob("lmax", "largest degree of the spherical harmonics", 2, 0, 6).AsModel(),
 		gpuprof.CountKnob("edges", "use only the first N edges of every batch").AsModel(),
-		gpuprof.IntKnob("batch", "points per step", 512, 1, maxBatch),
-		gpuprof.Choice("impl", "tensor product: csr (one writer a row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch an operation, as eager e3nn)",
-			op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused),
-		gpuprof.Choice("library", "matrix products of the radial MLP: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", libraryAuto, "on", libraryOff),
-		gpuprof.Choice("precision", "what the MLP's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums stay float32", op.FP32, op.TF32, op.BF16, op.FP16),
-		gpuprof.Choice("deterministic", "bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off", "on"),
-		gpuprof.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir"),
-		gpuprof.Choice("graph", "launch the step's kernels one by one, or capture them once for every batch and replay", "off", "on"),
-		gpuprof.Choice("pinned", "host memory of the copies: on (pinned once), off (pageable)", "on", "off"),
-		gpuprof.Choice("async_copy", "off makes the caller wait for the batch's copy and for the result's, as .to(device) and .cpu() do", "on", "off"),
-		gpuprof.Choice("streams", "2 copies batches on a stream beside the one that computes, 1 on the same", "2", "1"),
-		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
-		{Name: "item_reads", Doc: "how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronise, as .item() does",
-			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 0 to %d", maxItemReads), Parse: itemReads},
-		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise (GPU only)", resetOff, "on", resetSync),
-		gpuprof.EveryKnob("pool_trim", "give the memory pool's unused memory back to the device: never, or every K steps (GPU only)", never, never),
-		gpuprof.Choice("autotune", "search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported", "off", "on"),
-		gpuprof.CountKnob("threads", "CPU threads of the host device"),
+		loop.BatchKnob("points per step", 512, maxBatch, inputPoints),
+		implKnob(),
+		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
+		loop.PrecisionKnob("what the MLP's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums stay float32",
+			gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...),
+		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
+			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "graph"),
+		layoutKnob(),
+		loop.GraphKnob("launch the step's kernels one by one, or capture them once for every batch and replay"),
+		loop.PinnedKnob("host memory of the copies: on (pinned once), off (pageable)", "on", "off"),
+		loop.AsyncKnob("off makes the caller wait for the batch's copy and for the result's, as .to(device) and .cpu() do"),
+		loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same"),
+		loop.SyncKnob("when the caller waits for the device: never, every step, or every K steps", never),
+		loop.PackedReads("how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronise, as .item() does", 0, maxItemReads),
+		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronise (GPU only)"),
+		loop.TrimKnob("give the memory pool's unused memory back to the device: never, or every K steps (GPU only)"),
+		loop.AutotuneKnob("search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported"),
+		loop.ThreadsKnob("CPU threads of the host device"),
 	}
+}
+
+// products are the stages that multiply matrices.
+func products() []string { return []string{"radial", "tensor_product", "linear_gate", "graph"} }
+
+// implKnob is impl, how the tensor product is computed.
+func implKnob() gpuprof.Knob {
+	k := gpuprof.Choice("impl", "tensor product: csr (one writer a row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch an operation, as eager e3nn)",
+		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
+	k.Acts = []string{"radial", "tensor_product", "scatter", "graph"}
+	k.Answers = []gpuprof.Answer{{
+		Remedy: gpuprof.Fuse, To: op.ImplCSR, When: gpuprof.Settings{"impl": op.ImplUnfused},
+		Targets: []gpuprof.Target{{Stage: "tensor_product"}, {Stage: "scatter"}},
+		PyTorch: "use a fused equivariant tensor product (cuEquivariance or OpenEquivariance) in place of e3nn's",
+	}}
+	k.Advice = loop.FuseAdvice(op.ImplUnfused)
+	k.PyTorch = map[string]string{
+		op.ImplUnfused: "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, an operation at a time",
+		op.ImplFused:   "tp = openequivariance.TensorProductConv(problem, deterministic=False)  # gather, product and sum in one kernel",
+		op.ImplCSR:     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by where they arrive",
+		op.ImplCSRMLP:  "# the product's kernel computes its weights too: no library offers that, it takes a kernel of your own (Triton)",
+	}
+	return k
+}
+
+// layoutKnob is layout, the order of features in memory.
+func layoutKnob() gpuprof.Knob {
+	k := gpuprof.Choice("layout", "memory order of features within an irrep: ir_mul (channels contiguous) or mul_ir (e3nn's)", "ir_mul", "mul_ir")
+	k.Acts = []string{"tensor_product", "linear_gate", "scatter", "graph"}
+	k.Advice = map[string]string{gpuprof.AnyValue: "store features in the order the kernel reads them (for convolutions memory_format=torch.channels_last)"}
+	k.PyTorch = map[string]string{"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"}
+	return k
 }
 
 func existingFile(s string) (string, error) {
@@ -65,16 +100,4 @@ func existingFile(s string) (string, error) {
 		return "", fmt.Errorf("is a directory, not a structure file")
 	}
 	return s, nil
-}
-
-// itemReads reads a number of single reads; none of them is packed.
-func itemReads(s string) (string, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > maxItemReads {
-		return "", fmt.Errorf("is not a whole number from 0 to %d", maxItemReads)
-	}
-	if n == 0 {
-		return readsPacked, nil
-	}
-	return strconv.Itoa(n), nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // The stages of a step, in order. With a launch graph what runs on the device
@@ -21,7 +22,10 @@ const (
 	stageCount
 )
 
-var stageNames = [stageCount]string{"h2d", "gru", "flow", "metrics", "graph", "d2h", "sync", "backpressure"}
+// allStages are the stages by these constants.
+func allStages() []gpuprof.Stage {
+	return append([]gpuprof.Stage{loop.Transfer(), {Name: "gru"}, {Name: "flow"}, {Name: "metrics"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+}
 
 // bind makes the launches of both slots, the graphs and the list of stages.
 func (s *session) bind() error {
@@ -107,10 +111,7 @@ func (s *session) capture() error {
 
 // describeStages lists the stages of a step with their costs.
 func (s *session) describeStages() {
-	var all [stageCount]gpuprof.Stage
-	for i := range all {
-		all[i] = gpuprof.Stage{Name: stageNames[i], Kind: gpuprof.DeviceStage}
-	}
+	all := allStages()
 	graph := s.set.On("graph")
 	for i := range s.slots[0].groups {
 		g := &s.slots[0].groups[i]
@@ -130,9 +131,8 @@ func (s *session) describeStages() {
 	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	all[stH2D].Role, all[stD2H].Role = gpuprof.RoleTransfer, gpuprof.RoleTransfer
-	all[stSync].Kind, all[stSync].MaxSpans = gpuprof.WaitStage, s.items+3 // reads, reset, trim, sync
-	all[stBackpressure].Kind, all[stBackpressure].MaxSpans = gpuprof.WaitStage, 1
+	all[stSync].MaxSpans = s.items + 3 // reads, reset, trim, sync
+	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {
 			s.index[i] = len(s.stages)

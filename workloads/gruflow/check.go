@@ -81,7 +81,7 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 	groups := s.slots[c.slot].groups
 	for i := range groups {
 		if err := c.group(&groups[i]); err != nil {
-			return fmt.Errorf("stage %s: %w", stageNames[groups[i].stage], err)
+			return fmt.Errorf("stage %s: %w", allStages()[groups[i].stage].Name, err)
 		}
 		if err := c.ctx.Err(); err != nil {
 			return err

@@ -128,7 +128,7 @@ func (c *checker) checks() []gpuprof.Check {
 			tol = 0 // the same bits
 		}
 		rel := e.Relative()
-		out = append(out, gpuprof.Check{Stage: stageNames[st], RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
 	}
 	return out
 }

@@ -14,9 +14,9 @@ func TestDocsListStages(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(b)
-	for _, st := range stageNames {
-		if !strings.Contains(doc, "`"+st+"`") {
-			t.Errorf("docs/gruflow.md lacks stage %s", st)
+	for _, st := range allStages() {
+		if !strings.Contains(doc, "`"+st.Name+"`") {
+			t.Errorf("docs/gruflow.md lacks stage %s", st.Name)
 		}
 	}
 }

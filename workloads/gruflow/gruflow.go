@@ -12,11 +12,11 @@ package gruflow
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Workload is the gruflow workload. It has no state.
@@ -38,9 +38,9 @@ func (Workload) Doc() string {
 // Presets implements gpuprof.Workload.
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
-		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", Set: gpuprof.Settings{}},
+		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", DefaultOn: []string{"host"}},
 		{Name: "energyflow", Doc: "12,544 flows (112 x 112), input 65, 3 layers of 1,024 units, depth 40, one time step a call",
-			Set: gpuprof.Settings{"flows": "12544", "input": "65", "layers": "3", "hidden": "1024", "depth": "40", "steps": "1"}},
+			Set: gpuprof.Settings{"flows": "12544", "input": "65", "layers": "3", "hidden": "1024", "depth": "40", "steps": "1"}, DefaultOn: []string{"cuda"}},
 		{Name: "deepbench", Doc: "one layer of 2,816 units, batch 32, 1,500 time steps a call: DeepBench's largest GRU",
 			Set: gpuprof.Settings{"flows": "32", "input": "2816", "layers": "1", "hidden": "2816", "depth": "1", "steps": "1500"}},
 	}
@@ -65,37 +65,69 @@ const maxItemReads = 4096
 // and what a careful user would run; presets change model knobs only.
 func (Workload) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
-		gpuprof.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22).AsModel(),
+		scales(gpuprof.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
 		gpuprof.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
 		gpuprof.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
 		gpuprof.IntKnob("layers", "GRU layers", 2, 1, 16).AsModel(),
 		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
-		gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14).AsModel(),
-		gpuprof.Choice("impl", "GRU cell: auto (cudnn where it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch an operation, as an eager cell), persistent (one launch a layer for all time steps), cudnn (NVIDIA's library)",
-			implAuto, implFused, implPlain, implPersistent, implCuDNN),
-		gpuprof.Choice("library", "matrix products of fused and plain: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", "auto", "on", "off"),
-		gpuprof.Choice("precision", "what the GRU's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums and state stay float32",
-			"fp32", "tf32", "bf16", "fp16"),
-		gpuprof.Choice("deterministic", "metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on", "off"),
-		gpuprof.Choice("graph", "launch the step's kernels one by one, or capture them once and replay", "off", "on"),
-		gpuprof.EveryKnob("sync", "when the caller waits for the device: never, every step, or every K steps", never, never, "step"),
-		{Name: "item_reads", Doc: "how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronise, as .item() does",
-			Default: readsPacked, Values: []string{readsPacked}, Accept: fmt.Sprintf("integer from 1 to %d", maxItemReads), Parse: itemReads},
-		gpuprof.Choice("reset_stats", "reset the peak-memory counter each step: off, on, or after a synchronise", "off", "on", resetSync),
-		gpuprof.EveryKnob("pool_trim", "give cached scratch memory back to the device: never, or every K steps", never, never),
-		gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on"),
-		gpuprof.Choice("autotune", "search for the fastest tile of the matrix products when the workload opens; the cost is reported", "off", "on"),
-		gpuprof.CountKnob("threads", "CPU threads of the host device"),
+		scales(gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
+		implKnob(),
+		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "graph"),
+		loop.PrecisionKnob("what the GRU's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums and state stay float32",
+			gpuprof.Settings{"library": "off"}, "gru", "graph"),
+		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
+			// The values are read and summed either way; the order costs the kernel that adds up the parts.
+			gpuprof.Answer{Targets: []gpuprof.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
+		loop.GraphKnob("launch the step's kernels one by one, or capture them once and replay"),
+		loop.SyncKnob("when the caller waits for the device: never, every step, or every K steps", never),
+		loop.PackedReads("how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronise, as .item() does", 1, maxItemReads),
+		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronise"),
+		loop.TrimKnob("give cached scratch memory back to the device: never, or every K steps"),
+		fillKnob(),
+		loop.AutotuneKnob("search for the fastest tile of the matrix products when the workload opens; the cost is reported"),
+		loop.ThreadsKnob("CPU threads of the host device"),
 	}
 }
 
-func itemReads(s string) (string, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > maxItemReads {
-		return "", fmt.Errorf("is not a whole number from 1 to %d", maxItemReads)
+func scales(k gpuprof.Knob) gpuprof.Knob { k.Scales = true; return k.AsModel() }
+
+// fusedShare is what a fused cell moves of a plain one's 27 words a unit: it
+// reads three gates' two sums and the state, and writes the state.
+const fusedShare = 8. / 27
+
+// implKnob is impl, how a GRU cell is computed.
+func implKnob() gpuprof.Knob {
+	k := gpuprof.Choice("impl", "GRU cell: auto (cudnn where it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch an operation, as an eager cell), persistent (one launch a layer for all time steps), cudnn (NVIDIA's library)",
+		implAuto, implFused, implPlain, implPersistent, implCuDNN)
+	k.Acts = []string{"gru", "graph"}
+	k.Answers = []gpuprof.Answer{{
+		Remedy: gpuprof.Fuse, To: implFused, When: gpuprof.Settings{"impl": implPlain},
+		Targets: []gpuprof.Target{{Stage: "gru", Kernels: []string{"gru_add", "gru_mul", "gru_sub", "gru_sigmoid", "gru_tanh"}, Keeps: fusedShare}},
+		PyTorch: "use torch.nn.GRU (cuDNN) or torch.compile(cell) in place of a cell written out in operations",
+	}}
+	const gru = "rnn = torch.nn.GRU(...)  # instead of a loop over torch.nn.GRUCell"
+	k.Advice = loop.FuseAdvice(implPlain)
+	k.PyTorch = map[string]string{
+		implAuto: gru, implCuDNN: gru,
+		implFused:      "cell = torch.compile(cell)  # fuses what eager launches one by one",
+		implPlain:      "cell = torch.nn.GRUCell(...)  # written out in operations, not compiled",
+		implPersistent: "out, h = rnn(sequence)  # all time steps in one call instead of a loop",
 	}
-	return strconv.Itoa(n), nil
+	return k
 }
+
+// fillKnob is fill, memory that is written before it is used.
+func fillKnob() gpuprof.Knob {
+	k := gpuprof.Choice("fill", "fill every scratch block with NaN when it is taken, as a deterministic mode does with uninitialised memory", "off", "on")
+	k.Acts = []string{"gru", "graph"}
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: "off", When: gpuprof.Settings{"fill": "on"}, Targets: []gpuprof.Target{{Kernels: []string{"fill"}}}}}
+	k.Advice = map[string]string{"off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
+	k.PyTorch = map[string]string{"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"}
+	return k
+}
+
+// Stages implements gpuprof.Workload.
+func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {

@@ -1,0 +1,76 @@
+package collate
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// loaderKnob completes a knob that acts on how batches are made.
+func loaderKnob(k gpuprof.Knob, advice, lines map[string]string, answers ...gpuprof.Answer) gpuprof.Knob {
+	k.Acts = []string{"starved", "sample", loop.Collate}
+	k.Advice, k.PyTorch, k.Answers = advice, lines, answers
+	return k
+}
+
+func workersKnob() gpuprof.Knob {
+	k := gpuprof.Knob{Name: "workers", Doc: "who makes batches: 0 is the caller between steps, N workers make them ahead; auto is one less than the cores, 1 to 4",
+		Default: auto, Values: []string{auto}, Accept: fmt.Sprintf("integer from 0 to %d", maxWorkers), Parse: workerCount,
+		Try: []string{"0", "1", "2", strconv.Itoa(min(runtime.NumCPU(), 8))}}
+	return loaderKnob(k,
+		map[string]string{"0": "", auto: loop.WorkersAdvice, gpuprof.AnyValue: "DataLoader(..., num_workers=%s, persistent_workers=True)"},
+		map[string]string{auto: "loader = DataLoader(dataset, num_workers=max(1, min(os.cpu_count() - 1, 4)))", gpuprof.AnyValue: "loader = DataLoader(dataset, num_workers=%s)"},
+		gpuprof.Answer{Remedy: gpuprof.AddWorkers, To: auto, When: gpuprof.Settings{"workers": "0"}}, gpuprof.Answer{Remedy: gpuprof.AddWorkers})
+}
+
+func workerKindKnob() gpuprof.Knob {
+	return loaderKnob(gpuprof.Choice("worker_kind", "workers are goroutines, or processes that pay for starting, serialising and shared memory as a Python loader's do", kindGoroutine, kindProcess),
+		map[string]string{kindGoroutine: "DataLoader(..., num_workers=...): in one process only where the dataset releases the GIL"},
+		map[string]string{kindProcess: "loader = DataLoader(dataset, num_workers=N)", kindGoroutine: "# threads instead of processes: a loader of your own with concurrent.futures.ThreadPoolExecutor"},
+		gpuprof.Answer{Remedy: gpuprof.FeedWorkers})
+}
+
+func persistentKnob() gpuprof.Knob {
+	return loaderKnob(gpuprof.Choice("persistent", "off ends all workers after each epoch and starts new ones", "on", "off"),
+		map[string]string{"on": "DataLoader(..., persistent_workers=True)"},
+		map[string]string{
+			"on":  "loader = DataLoader(dataset, num_workers=N, persistent_workers=True)",
+			"off": "loader = DataLoader(dataset, num_workers=N, persistent_workers=False)",
+		},
+		gpuprof.Answer{Remedy: gpuprof.KeepWorkers, To: "on", When: gpuprof.Settings{"persistent": "off"}})
+}
+
+// epochKnob matters for nothing but the restarts that persistent=off asks for, so
+// that there is nothing to tune.
+func epochKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("epoch", "batches an epoch, for persistent=off", 64, 1, 1<<30)
+	k.Try = []string{}
+	k.Repeats = func(s gpuprof.Settings) int {
+		if s["persistent"] == "off" {
+			return s.Int("epoch")
+		}
+		return 0
+	}
+	return loaderKnob(k, nil, map[string]string{gpuprof.AnyValue: "# %s batches an epoch, after which a loader without persistent_workers ends its workers"})
+}
+
+func prefetchKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("prefetch", "batches each worker makes ahead", 2, 1, 64)
+	k.Try = []string{"1", "2", "4"}
+	return loaderKnob(k, map[string]string{gpuprof.AnyValue: "DataLoader(..., prefetch_factor=%s)"},
+		map[string]string{gpuprof.AnyValue: "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)"}, gpuprof.Answer{Remedy: gpuprof.FeedWorkers})
+}
+
+func implKnob() gpuprof.Knob {
+	return loaderKnob(gpuprof.Choice("impl", "collation: cached (block copies, a structure's atom graph made once), bulk (block copies), naive (appended element by element, boxed)", implCached, implBulk, implNaive),
+		loop.FuseAdvice(implNaive),
+		map[string]string{
+			implNaive: "# lists that grow element by element, then torch.tensor(list)", implBulk: "batch = torch.cat(samples)  # instead of appending element by element",
+			implCached: "graph = graphs[structure]  # build each structure's graph once, then torch.cat",
+		},
+		gpuprof.Answer{Remedy: gpuprof.CollateFaster, To: implCached, When: gpuprof.Settings{"impl": implNaive},
+			PyTorch: "collate_fn: fill preallocated arrays with block copies and call torch.from_numpy once a field; no list.append and no torch.tensor(list)"})
+}
