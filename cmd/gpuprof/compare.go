@@ -183,6 +183,7 @@ func compareFiles(old, now *compare.Result, o compare.Options) (*compare.Compari
 func againstBaseline(c *compare.Comparison, old, now *compare.Result) []gpuprof.Finding {
 	o := advise.Options{}
 	if w, err := findWorkload(now.Workload, "compare"); err == nil {
+		o.Workload = w
 		if base, err := gpuprof.Resolve(w, now.Preset, nil); err == nil {
 			o.Base = base
 		}

@@ -45,7 +45,7 @@ func TestFindingCommandsRun(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		for _, f := range advise.Findings([]*gpuprof.Run{run}, advise.Options{Base: base})[0] {
+		for _, f := range advise.Findings([]*gpuprof.Run{run}, advise.Options{Workload: w, Base: base})[0] {
 			tried[f.Rule] = true
 			aim, err := commandAim(t.Context(), f.Command)
 			if err != nil {

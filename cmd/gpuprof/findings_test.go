@@ -61,7 +61,7 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 					known++
 				}
 			}
-			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{})[0] {
+			for _, f := range advise.Findings([]*gpuprof.Run{r.Turned}, advise.Options{Workload: workloadNamed(r.Turned.Workload)})[0] {
 				if f.Rule == p.rule && f.Knob == p.knob {
 					t.Errorf("with %s=%s: %+v", p.knob, p.to, f)
 				}

@@ -129,7 +129,7 @@ func (s *session) finish() error {
 
 // advise adds to each run what its figures say about its knobs.
 func (s *session) advise(runs []*gpuprof.Run) {
-	o := advise.Options{}
+	o := advise.Options{Workload: s.aim.workload}
 	if base, err := gpuprof.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
 		o.Base = base
 	}

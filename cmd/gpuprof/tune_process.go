@@ -129,7 +129,7 @@ func (t *tuning) findings(ctx context.Context, limit time.Duration) ([]tune.Hint
 		return nil, err
 	}
 	var out []tune.Hint
-	for _, f := range advise.Findings([]*gpuprof.Run{run}, advise.Options{})[0] {
+	for _, f := range advise.Findings([]*gpuprof.Run{run}, advise.Options{Workload: t.opts.Workload})[0] {
 		if f.Knob == "" {
 			continue
 		}

@@ -19,6 +19,9 @@ import (
 
 // Options are what a Run does not say about the command that made it.
 type Options struct {
+	// Workload is the runs' own, looked up by Run.Workload: its stages and knobs
+	// say what they do. Without it only rules that need neither find something.
+	Workload gpuprof.Workload
 	// Base are the knob values of the preset alone (gpuprof.Resolve without the
 	// user's own): what differs from them is repeated in a finding's command.
 	// Without them every knob is.

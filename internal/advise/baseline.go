@@ -44,7 +44,7 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 
 // explained is the finding of one stage.
 func explained(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
-	kind, named := explainers(c.Differences, cause.Stage)
+	kind, named := explainers(programOf(o.Workload), c.Differences, cause.Stage)
 	f := gpuprof.Finding{Rule: ruleBaseline, Stage: cause.Stage, Evidence: map[string]any{
 		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change,
 	}}
@@ -67,7 +67,7 @@ func explained(c *compare.Comparison, new *compare.Result, o Options, cause comp
 			f.Evidence["or"] = fields(named[1:])
 		}
 		f.Command = againstCommand(new, o, named)
-		f.PyTorch = pytorchTowards(f.Knob, f.To)
+		f.PyTorch = programOf(o.Workload).adviceFor(f.Knob, f.To)
 		if new.Knobs[f.Knob].Model { // another computation is no way to close a gap
 			f.Knob, f.From, f.To, f.PyTorch = "", "", "", ""
 		}
@@ -92,17 +92,16 @@ func otherWay(causes []compare.Cause) float64 {
 // explainers are the differences that can have changed a stage, of the first
 // kind there is: knobs known to act on this stage, then knobs of which that is
 // not known, then the environment, then the code.
-func explainers(diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
+func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {
 		if d.Kind != "knob" {
 			continue
 		}
-		stages, known := stagesOf()[d.Field]
-		switch {
-		case !known:
+		switch acts := p.knob(d.Field).Acts; {
+		case acts == nil:
 			general = append(general, d)
-		case len(stages) == 0 || slices.Contains(stages, stage):
+		case slices.Contains(acts, gpuprof.AllStages) || slices.Contains(acts, stage):
 			apt = append(apt, d)
 		}
 	}
@@ -123,24 +122,6 @@ func explainers(diffs []compare.Difference, stage string) (kind string, named []
 		}
 	}
 	return "", nil
-}
-
-// stagesOf lists which stages each knob of the workloads acts on; an empty list
-// is all of them. Of a knob that is not listed nothing is known.
-func stagesOf() map[string][]string {
-	caller := []string{stSync, stLaunch, stGap, stCollate, stStage, stBackpressure}
-	copies := []string{stH2D, stD2H, stStage, stSync, stBackpressure}
-	products := []string{"radial", stGRU, stTensorProduct, "linear_gate", "graph"}
-	making := []string{stStarved, stSample, stCollate}
-	return map[string][]string{
-		"sync": caller, "item_reads": caller, "reset_stats": caller, "pool_trim": caller,
-		"async_copy": slices.Concat(copies, caller), "pinned": copies, "streams": copies,
-		"precision": products, "library": products, "deterministic": {stScatter, stMetrics, "graph"},
-		"fill": {stGRU, "graph"}, "layout": {stTensorProduct, "linear_gate", stScatter, "graph"},
-		"workers": making, "worker_kind": making, "persistent": making, "epoch": making, "prefetch": making, "reuse": making, "shortcut": making,
-		"impl":  {"radial", stTensorProduct, stScatter, stGRU, stStarved, stSample, stCollate, "graph"},
-		"graph": nil, "batch": nil, "threads": nil, "autotune": nil,
-	}
 }
 
 // describe says in words what explains a stage's part.

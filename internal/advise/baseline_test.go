@@ -50,7 +50,7 @@ func against(t *testing.T, old, now *compare.Result) []gpuprof.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return advise.AgainstBaseline(c, old, now, advise.Options{})
+	return advise.AgainstBaseline(c, old, now, advise.Options{Workload: workload(now.Workload)})
 }
 
 func unfused(det string, scatter, radial float64) made {

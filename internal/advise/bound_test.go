@@ -34,7 +34,7 @@ func TestNoBoundNoClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fires := func(r *gpuprof.Run) bool {
-				for _, f := range advise.Findings([]*gpuprof.Run{r}, advise.Options{})[0] {
+				for _, f := range findings([]*gpuprof.Run{r}, advise.Options{})[0] {
 					if f.Rule == c.rule {
 						return true
 					}

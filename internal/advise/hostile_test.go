@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
 )
 
 // hostile draws runs that a file may hold and no measurement gives: times that
@@ -102,7 +103,7 @@ func TestHostileRuns(t *testing.T) {
 			twin.Throughput = runs[1].Throughput
 			runs[1] = &twin
 		}
-		for i, found := range advise.Findings(runs, advise.Options{}) {
+		for i, found := range findings(runs, advise.Options{}) {
 			sum, step := 0.0, 0.0
 			if s := runs[i].Step; s != nil {
 				step = s.Median
@@ -139,7 +140,7 @@ func TestHostileComparisons(t *testing.T) {
 				Old: rapid.SampledFrom([]string{"", "off", "it's"}).Draw(r, "old"), New: "on", Kind: rapid.SampledFrom([]string{"knob", "environment", "code", ""}).Draw(r, "kind")})
 		}
 		for _, side := range []*compare.Result{{}, {Knobs: map[string]compare.Knob{"mul": {Value: "8", Model: true}}, Facts: map[string]string{"seed": "-1"}}} {
-			found := advise.AgainstBaseline(c, &compare.Result{}, side, advise.Options{})
+			found := advise.AgainstBaseline(c, &compare.Result{}, side, advise.Options{Workload: e3nn.New()})
 			for _, f := range found {
 				if math.IsNaN(f.ClaimS) || math.IsInf(f.ClaimS, 0) || f.ClaimS < 0 {
 					r.Fatalf("claims %g s: %+v", f.ClaimS, f)

@@ -9,6 +9,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/collate"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
+	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
 // part is a stage of a made-up run, in microseconds. Nothing here was measured.
@@ -160,5 +163,25 @@ func only(found []gpuprof.Finding, rule string) []gpuprof.Finding {
 }
 
 func of(r *gpuprof.Run, o advise.Options) []gpuprof.Finding {
-	return advise.Findings([]*gpuprof.Run{r}, o)[0]
+	return findings([]*gpuprof.Run{r}, o)[0]
+}
+
+// workload is the one of a name, nil where there is none.
+func workload(name string) gpuprof.Workload {
+	for _, w := range []gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New()} {
+		if w.Name() == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// findings are those of runs of one workload.
+func findings(runs []*gpuprof.Run, o advise.Options) [][]gpuprof.Finding {
+	for _, r := range runs {
+		if r != nil && o.Workload == nil {
+			o.Workload = workload(r.Workload)
+		}
+	}
+	return advise.Findings(runs, o)
 }

@@ -7,5 +7,5 @@ func (s *scene) blockingCopies() []gpuprof.Finding {
 	if s.run.Counters["copies_h2d"] <= 0 {
 		return nil
 	}
-	return s.stalled("async_copy")
+	return s.stalled(gpuprof.CopyUnwaited)
 }

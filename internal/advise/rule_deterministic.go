@@ -1,49 +1,39 @@
 package advise
 
-import (
-	"strings"
-
-	"github.com/gpuprof/gpuprof"
-)
+import "github.com/gpuprof/gpuprof"
 
 // deterministic: sums in a fixed order on a GPU. Without a run that has them
 // off, what they can cost is bounded by what is there for the order's sake. On
 // the host device, where atomic adds of several CPUs take a cache line from each
 // other, a fixed order is the faster one; there only a sweep can say otherwise.
 func (s *scene) deterministic() []gpuprof.Finding {
-	if !s.cuda() || !s.has("deterministic", "on") {
+	f, there := s.fix(gpuprof.AllowAnyOrder)
+	if !s.cuda() || !there || len(f.Targets) == 0 {
 		return nil
 	}
-	stage, weight, bound := "", 1.0, 0.0
-	switch {
-	case s.run.Workload == "e3nn" && s.has("impl", "unfused"):
-		stage = stScatter
-		if st := s.run.Stage(stage); st != nil {
-			if bound = st.FloorS; !positive(bound) {
-				return nil // without a bound there is nothing to claim down to
-			}
-		}
-	case s.run.Workload == "gruflow":
-		// The values are read and summed either way; the order costs the kernel
-		// that adds up the parts.
-		stage, weight = stMetrics, s.kernelShare(stMetrics, "_final")
-	}
-	if s.run.Stage(stage) == nil {
+	target, weight, bound := f.Targets[0], 1.0, 0.0
+	stage := target.Stage
+	st := s.run.Stage(stage)
+	if st == nil {
 		return nil
+	}
+	if len(target.Kernels) > 0 {
+		weight = s.kernelShare(target)
+	} else if bound = st.FloorS; !positive(bound) {
+		return nil // without a bound there is nothing to claim down to
 	}
 	of := weights{stage: weight}
-	return s.offer(advice{stage: stage, knob: "deterministic", to: "off", of: of, want: s.typical(of) - bound, evidence: map[string]any{
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - bound, evidence: map[string]any{
 		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "floor_s": bound,
 	}})
 }
 
-// kernelShare is the part of a stage's kernel time that kernels with this end
-// of their name take.
-func (s *scene) kernelShare(stage, suffix string) float64 {
+// kernelShare is the part of its stage's kernel time that a target's kernels take.
+func (s *scene) kernelShare(t gpuprof.Target) float64 {
 	part, all := 0.0, 0.0
-	for _, k := range s.kernels(stage) {
+	for _, k := range s.kernels(t.Stage) {
 		all += k.Device.Median
-		if strings.HasSuffix(k.Name, suffix) {
+		if t.Has(k.Name) {
 			part += k.Device.Median
 		}
 	}

@@ -15,27 +15,30 @@ const farFactor = 2
 // from its bound for no reason that a knob changes is no finding.
 func (s *scene) farFromFloor() []gpuprof.Finding {
 	var out []gpuprof.Finding
-	switch {
-	case s.run.Workload == "e3nn" && s.has("impl", "unfused"):
-		out = s.unfusedProduct()
-	case s.run.Workload == "gruflow" && s.has("impl", "plain"):
-		out = s.plainCell()
+	for _, f := range s.fixes(gpuprof.Fuse) {
+		switch {
+		case len(f.Targets) == 0:
+		case len(f.Targets[0].Kernels) > 0:
+			out = append(out, s.pointwise(f, f.Targets[0])...)
+		default:
+			out = append(out, s.throughMemory(f)...)
+		}
 	}
-	if s.cuda() && s.has("library", "off") && s.run.Device.DeviceInfo["cublas"] != "" {
-		out = append(out, s.ownProducts()...)
+	if f, there := s.fix(gpuprof.UseLibrary); there && s.cuda() && s.run.Device.DeviceInfo["cublas"] != "" {
+		out = append(out, s.ownProducts(f)...)
 	}
 	return out
 }
 
-// unfusedProduct: gather, multiply, contract and scatter, each through memory.
-func (s *scene) unfusedProduct() []gpuprof.Finding {
+// throughMemory: stages that hand every intermediate result over in memory.
+func (s *scene) throughMemory(f fix) []gpuprof.Finding {
 	of, bound, moved, launches := weights{}, 0.0, 0.0, 0.0
-	for _, name := range []string{stTensorProduct, stScatter} {
-		if st := s.run.Stage(name); st != nil {
+	for _, t := range f.Targets {
+		if st := s.run.Stage(t.Stage); st != nil {
 			if !positive(st.FloorS) {
 				return nil // without a bound there is nothing to claim down to
 			}
-			of[name] = 1
+			of[t.Stage] = 1
 			bound += st.FloorS
 			moved += st.Counters["bytes_read"] + st.Counters["bytes_written"]
 			launches += st.Counters["launches"]
@@ -45,52 +48,47 @@ func (s *scene) unfusedProduct() []gpuprof.Finding {
 	if took < farFactor*bound {
 		return nil
 	}
-	// A fused product still does the arithmetic. What it takes for that, this
+	// A fused kernel still does the arithmetic. What it takes for that, this
 	// run does not say; the bound is the least.
-	return s.offer(advice{stage: stTensorProduct, knob: "impl", to: "csr", of: of, want: took - bound, evidence: map[string]any{
+	return s.offer(advice{stage: f.Targets[0].Stage, knob: f.knob, to: f.To, of: of, want: took - bound, evidence: map[string]any{
 		"exposed_s": took, "floor_s": bound, "bytes_moved": moved, "launches": launches,
-	}, pytorch: "use a fused equivariant tensor product (cuEquivariance or OpenEquivariance) in place of e3nn's"})
+	}, pytorch: f.PyTorch})
 }
 
-// fusedShare is what a fused cell moves of a plain one's 27 words a unit: it
-// reads three gates' two sums and the state, and writes the state.
-const fusedShare = 8. / 27
-
-// plainCell: a recurrent cell of one kernel an operation. A fused cell does the
-// same in one pass, which takes at least the time of its bytes.
-func (s *scene) plainCell() []gpuprof.Finding {
-	st := s.run.Stage(stGRU)
+// pointwise: a stage with one kernel an operation. A fused kernel does the same in
+// one pass, which takes at least the time of the bytes that it keeps.
+func (s *scene) pointwise(f fix, t gpuprof.Target) []gpuprof.Finding {
+	st := s.run.Stage(t.Stage)
 	if st == nil || st.Device == nil || !positive(st.Device.Median) {
 		return nil
 	}
 	pointwise, all, bytes, launches := 0.0, 0.0, 0.0, 0.0
-	for _, k := range s.kernels(stGRU) {
+	for _, k := range s.kernels(t.Stage) {
 		all += k.Device.Median
-		switch strings.TrimPrefix(k.Name, "gru_") {
-		case "add", "mul", "sub", "sigmoid", "tanh":
+		if t.Has(k.Name) {
 			pointwise += k.Device.Median
 			bytes += k.Counters["bytes_read"] + k.Counters["bytes_written"]
 			launches += k.Counters["launches"]
 		}
 	}
-	took := s.exposed(stGRU)
+	took := s.exposed(t.Stage)
 	if all <= 0 || took < farFactor*st.FloorS {
 		return nil
 	}
-	of := weights{stGRU: pointwise / max(all, st.Device.Median)}
+	of := weights{t.Stage: pointwise / max(all, st.Device.Median)}
 	want := s.typical(of)
 	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
-		want -= fusedShare * bytes / c
+		want -= t.Keeps * bytes / c
 	}
-	return s.offer(advice{stage: stGRU, knob: "impl", to: "fused", of: of, want: want, evidence: map[string]any{
+	return s.offer(advice{stage: t.Stage, knob: f.knob, to: f.To, of: of, want: want, evidence: map[string]any{
 		"exposed_s": took, "floor_s": st.FloorS, "pointwise_s": s.typical(of), "pointwise_bytes": bytes, "pointwise_launches": launches,
-	}, pytorch: "use torch.nn.GRU (cuDNN) or torch.compile(cell) in place of a cell written out in operations"})
+	}, pytorch: f.PyTorch})
 }
 
 // productRate is the library's peak rate in the run's precision; 0 when unknown.
 func (s *scene) productRate() float64 {
 	c := s.run.Ceilings
-	switch s.run.Knobs["precision"] {
+	switch s.rounding() {
 	case "tf32":
 		return c.TF32FlopsPerS
 	case "bf16":
@@ -101,18 +99,26 @@ func (s *scene) productRate() float64 {
 	return c.FlopsPerS
 }
 
+// rounding is what the products round their inputs to, "" where no knob says it.
+func (s *scene) rounding() string {
+	for _, k := range s.knobs {
+		for _, a := range k.Answers {
+			if a.Remedy == gpuprof.LowerPrecision {
+				return s.run.Knobs[k.Name]
+			}
+		}
+	}
+	return ""
+}
+
 // ownProducts: matrix products by gpuprof's own kernel where cuBLAS is.
-func (s *scene) ownProducts() []gpuprof.Finding {
+func (s *scene) ownProducts(f fix) []gpuprof.Finding {
 	rate := s.productRate()
 	if !positive(rate) {
 		return nil
 	}
 	of, took, least, stage, most := weights{}, 0.0, 0.0, "", 0.0
-	for i := range s.run.Stages {
-		st := &s.run.Stages[i]
-		if st.Parent != stStep || st.Device == nil || !positive(st.Device.Median) {
-			continue
-		}
+	for st := range s.timed() {
 		t, bound := 0.0, 0.0
 		for _, k := range s.kernels(st.Name) {
 			if strings.Contains(k.Name, "gemm") {
@@ -128,7 +134,7 @@ func (s *scene) ownProducts() []gpuprof.Finding {
 			}
 		}
 	}
-	return s.offer(advice{stage: stage, knob: "library", to: "auto", of: of, want: s.typical(of) - least, evidence: map[string]any{
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - least, evidence: map[string]any{
 		"products_s": took, "at_measured_rate_s": least, "flops_per_s": rate,
 	}})
 }

@@ -1,26 +1,19 @@
 package advise
 
-import (
-	"strings"
-
-	"github.com/gpuprof/gpuprof"
-)
+import "github.com/gpuprof/gpuprof"
 
 // fill: a deterministic mode writes every block of memory before it is used.
 func (s *scene) fill() []gpuprof.Finding {
-	if !s.has("fill", "on") {
+	f, there := s.fix(gpuprof.SkipFill)
+	if !there || len(f.Targets) == 0 {
 		return nil
 	}
 	of, fills, stage, most := weights{}, 0.0, "", 0.0
-	for i := range s.run.Stages {
-		st := &s.run.Stages[i]
-		if st.Parent != stStep || st.Device == nil || !positive(st.Device.Median) {
-			continue
-		}
+	for st := range s.timed() {
 		filling, all := 0.0, 0.0
 		for _, k := range s.kernels(st.Name) {
 			all += k.Device.Median
-			if strings.HasSuffix(k.Name, "fill") {
+			if f.Targets[0].Has(k.Name) {
 				filling += k.Device.Median
 				fills += k.Counters["launches"]
 			}
@@ -32,7 +25,7 @@ func (s *scene) fill() []gpuprof.Finding {
 			}
 		}
 	}
-	return s.offer(advice{stage: stage, knob: "fill", to: "off", of: of, want: s.typical(of), evidence: map[string]any{
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of), evidence: map[string]any{
 		"fill_launches": fills, "fill_exposed_s": s.typical(of),
 	}})
 }

@@ -14,7 +14,8 @@ const shortKernel = 20e-6
 // A graph replays all of them with one.
 func (s *scene) launchBound() []gpuprof.Finding {
 	launches, each := s.run.Counters["launches"], s.meanKernel()
-	if s.hostShort() || !s.has("graph", "off") || s.run.Knobs["pool_trim"] != "" && !s.has("pool_trim", "never") || launches < 2 || each > shortKernel {
+	f, there := s.fix(gpuprof.CaptureGraph)
+	if !there || s.hostShort() || launches < 2 || each > shortKernel {
 		return nil
 	}
 	of := weights{stLaunch: 1, stGap: 1}
@@ -22,7 +23,7 @@ func (s *scene) launchBound() []gpuprof.Finding {
 	evidence := map[string]any{"launches": launches, "kernel_mean_s": each, "launch_exposed_s": s.exposed(stLaunch), "gap_exposed_s": s.exposed(stGap)}
 	// A caller that waits for a free slot is ahead of the device: what is then
 	// between kernels is the device's own, and a graph has it as well.
-	if s.cuda() && s.hostTime(stBackpressure) < leastShare*s.step {
+	if s.cuda() && s.hostTime(s.stage(gpuprof.RoleSlot)) < leastShare*s.step {
 		between := s.bubbled()
 		evidence["between_kernels_s"] = s.typical(between)
 		maps.Copy(of, between)
@@ -32,18 +33,16 @@ func (s *scene) launchBound() []gpuprof.Finding {
 	if one := s.run.Calibration["null_launch_host"]; positive(one) {
 		want -= one
 	}
-	return s.offer(advice{stage: stLaunch, knob: "graph", to: "on", of: of, want: want, evidence: evidence, unknown: s.handOver()})
+	return s.offer(advice{stage: stLaunch, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence, unknown: s.handOver()})
 }
 
 // bubbled is the part of the stages' device time in which the device waited for
 // the caller's next launch.
 func (s *scene) bubbled() weights {
 	of := weights{}
-	for i := range s.run.Stages {
-		if st := &s.run.Stages[i]; st.Parent == stStep {
-			if share := s.bubbles(st); share > 0 {
-				of[st.Name] = share
-			}
+	for st := range s.steps() {
+		if share := s.bubbles(st); share > 0 {
+			of[st.Name] = share
 		}
 	}
 	return of

@@ -8,25 +8,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// ruleOf is the rule that a knob belongs to when its effect was measured.
-func (s *scene) ruleOf(knob string) string {
-	switch {
-	case knob == "impl" && s.run.Workload == "collate":
-		return ruleCollate
-	case knob == "pinned" && s.has(knob, "batch"):
-		return ruleRepinned
-	}
-	if rule := map[string]string{
-		"item_reads": ruleItem, "reset_stats": ruleReset, "pool_trim": ruleTrim, "async_copy": ruleBlocking, "sync": ruleSync,
-		"pinned": rulePageable, "streams": ruleTransfer, "workers": ruleStarved, "persistent": ruleStarved, "prefetch": ruleStarved,
-		"worker_kind": ruleStarved, "graph": ruleLaunch, "deterministic": ruleDeterministic, "fill": ruleFill, "precision": rulePrecision,
-		"impl": ruleFloor, "library": ruleFloor, "threads": ruleThreads, "batch": ruleBatch,
-	}[knob]; rule != "" {
-		return rule
-	}
-	return ruleMeasured
-}
-
 // measured: another run of the sweep differs in one tuning knob only and is
 // clearly faster. The gain is the measured one. It also notes which settings
 // were seen not to help, so that no rule suggests them.
@@ -46,8 +27,8 @@ func (s *scene) measured() []gpuprof.Finding {
 		if s.tried[knob] == nil {
 			s.tried[knob] = map[string]bool{}
 		}
-		s.tried[knob][r.Knobs[knob]] = gainOver(s.run, r) < leastShare*s.step
-		if !clearlyFaster(r, s.run) {
+		s.tried[knob][r.Knobs[knob]] = s.gainOver(r) < leastShare*s.step
+		if !s.slowerThan(r) {
 			continue
 		}
 		if b := best[knob]; b == nil || r.Throughput.Series.Median > b.Throughput.Series.Median {
@@ -67,7 +48,7 @@ func (s *scene) measured() []gpuprof.Finding {
 
 func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding {
 	here, there := s.run.Throughput.Series, other.Throughput.Series
-	gain := gainOver(s.run, other)
+	gain := s.gainOver(other)
 	if gain < leastShare*s.step {
 		return nil
 	}
@@ -86,7 +67,7 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	to := other.Knobs[knob]
 	s.settled[knob] = true
 	s.promised += got
-	line := pytorchTowards(knob, to)
+	line := s.adviceFor(knob, to)
 	if line == "" {
 		line = "against the usual advice, as measured here: what " + knob + "=" + to + " stands for"
 	}
@@ -96,25 +77,25 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	}}, got)}
 }
 
-// gainOver is what b takes less for the work of one step of a, in seconds: by
+// gainOver is what b takes less for the work of one step of the run, in seconds: by
 // the rates of whole blocks or by the median steps, whichever says less, because
 // a burst of other work moves the one and steps that alternate the other.
-func gainOver(a, b *gpuprof.Run) float64 {
-	work := workOf(a)
-	blocks := work/a.Throughput.Series.Median - work/b.Throughput.Series.Median
-	return min(blocks, a.Step.Median-b.Step.Median*work/workOf(b))
+func (s *scene) gainOver(b *gpuprof.Run) float64 {
+	work := s.workOf(s.run)
+	blocks := work/s.run.Throughput.Series.Median - work/b.Throughput.Series.Median
+	return min(blocks, s.run.Step.Median-b.Step.Median*work/s.workOf(b))
 }
 
-// clearlyFaster says that a is faster than b beyond both intervals, and that
-// three of four steps of a are faster than three of four of b. The runs of a
+// slowerThan says that a is faster than the run beyond both intervals, and that
+// three of four steps of a are faster than three of four of the run. The runs of a
 // sweep are taken one after the other, so that the intervals, each from within a
 // process, do not cover what the machine did between them.
-func clearlyFaster(a, b *gpuprof.Run) bool {
-	if a.Throughput.Series.CI95[0] <= b.Throughput.Series.CI95[1] {
+func (s *scene) slowerThan(a *gpuprof.Run) bool {
+	if a.Throughput.Series.CI95[0] <= s.run.Throughput.Series.CI95[1] {
 		return false
 	}
-	scale := workOf(b) / workOf(a)
-	return quartile(a, 3)*scale < quartile(b, 1)
+	scale := s.workOf(s.run) / s.workOf(a)
+	return quartile(a, 3)*scale < quartile(s.run, 1)
 }
 
 // quartile is the first or third quartile of a run's steps, in seconds.
@@ -127,7 +108,7 @@ func quartile(r *gpuprof.Run, which int) float64 {
 // without, for the same work, and the stage that lost most.
 func (s *scene) declined(other *gpuprof.Run) (of weights, stage string) {
 	of = weights{}
-	scale, most := workOf(s.run)/workOf(other), 0.0
+	scale, most := s.workOf(s.run)/s.workOf(other), 0.0
 	there := newScene(other, nil, s.o)
 	for _, n := range s.names {
 		here := s.exposed(n)
@@ -142,14 +123,18 @@ func (s *scene) declined(other *gpuprof.Run) (of weights, stage string) {
 }
 
 // workOf is the work of one step in the unit of the throughput.
-func workOf(r *gpuprof.Run) float64 {
+func (s *scene) workOf(r *gpuprof.Run) float64 {
 	// Throughput is the work of a step over the periods of whole blocks; where
-	// the batch is a knob it says how much that is up to a factor.
-	if b := r.Knobs.Int("batch"); b > 0 {
-		return float64(b)
+	// knobs scale it they say how much that is up to a factor.
+	work, scaled := 1.0, false
+	for _, k := range s.knobs {
+		if n := r.Knobs.Int(k.Name); k.Scales && n > 0 {
+			work *= float64(n)
+			scaled = true
+		}
 	}
-	if f := r.Knobs.Int("flows"); f > 0 {
-		return float64(f) * float64(max(1, r.Knobs.Int("steps")))
+	if scaled {
+		return work
 	}
 	return r.Throughput.Series.Median * r.Step.Median
 }

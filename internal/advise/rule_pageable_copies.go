@@ -7,9 +7,11 @@ import "github.com/gpuprof/gpuprof"
 func (s *scene) pageable() []gpuprof.Finding {
 	c := s.run.Counters
 	in, out := c["bytes_h2d_pageable"], c["bytes_d2h_pageable"]
-	if !s.cuda() || !s.has("pinned", "off") || in+out <= 0 {
+	f, there := s.fix(gpuprof.PinMemory)
+	if !s.cuda() || !there || in+out <= 0 {
 		return nil
 	}
+	stH2D, stD2H := s.stage(gpuprof.RoleTransfer), s.stage(gpuprof.RoleResult)
 	of := weights{}
 	bytes := 0.0
 	if in > 0 {
@@ -31,7 +33,7 @@ func (s *scene) pageable() []gpuprof.Finding {
 	if s.exposed(stD2H)*of[stD2H] > s.exposed(stH2D)*of[stH2D] {
 		stage = stD2H
 	}
-	return s.offer(advice{stage: stage, knob: "pinned", to: "on", of: of, want: want, evidence: evidence})
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: want, evidence: evidence})
 }
 
 // linkRate is what the PCIe link moves a second in one direction, by the

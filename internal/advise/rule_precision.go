@@ -41,15 +41,12 @@ func lowerPrecision(arch string) (lower, bool) {
 // bytes, which stay as they are. Our own kernels only round: they gain nothing.
 func (s *scene) precision() []gpuprof.Finding {
 	to, ok := lowerPrecision(s.run.Device.Arch)
-	if !s.cuda() || !ok || !s.has("precision", "fp32") || s.has("library", "off") || s.has("impl", "csr+mlp") {
+	f, there := s.fix(gpuprof.LowerPrecision)
+	if !s.cuda() || !ok || !there {
 		return nil
 	}
 	of, gain, products, stage, most := weights{}, 0.0, 0.0, "", 0.0
-	for i := range s.run.Stages {
-		st := &s.run.Stages[i]
-		if st.Parent != stStep || st.Device == nil || !positive(st.Device.Median) {
-			continue
-		}
+	for st := range s.timed() {
 		saved, took := 0.0, 0.0
 		for _, k := range s.kernels(st.Name) {
 			if s.byLibrary(k.Name) {
@@ -76,7 +73,7 @@ func (s *scene) precision() []gpuprof.Finding {
 			evidence["error_now"], evidence["tolerance_now"] = float64(c.RelativeError), c.Tolerance
 		}
 	}
-	return s.offer(advice{stage: stage, knob: "precision", to: to.name, of: of, want: gain, evidence: evidence})
+	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence})
 }
 
 // byLibrary says that a kernel is a library's matrix product.

@@ -19,16 +19,17 @@ const (
 // and there is memory for more. A step takes a + b x batch; twice the batch
 // halves what a costs each sample.
 func (s *scene) smallBatch() []gpuprof.Finding {
-	if s.step == 0 {
+	f, found := s.fix(gpuprof.GrowBatch)
+	if s.step == 0 || !found {
 		return nil
 	}
 	var smaller []*gpuprof.Run
 	for _, r := range s.all {
-		if r != nil && r != s.run && differsOnlyIn(s.run, r) == "batch" && measuredWell(r) {
+		if r != nil && r != s.run && differsOnlyIn(s.run, r) == f.knob && measuredWell(r) {
 			smaller = append(smaller, r)
 		}
 	}
-	batch := func(r *gpuprof.Run) float64 { return float64(r.Knobs.Int("batch")) }
+	batch := func(r *gpuprof.Run) float64 { return float64(r.Knobs.Int(f.knob)) }
 	if len(smaller) == 0 {
 		return nil
 	}
@@ -37,7 +38,7 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 	if there < 1 || there >= here {
 		return nil // not the largest
 	}
-	if all := s.figure("points_total"); all > 0 && 2*here > all {
+	if all := s.figure(f.Limit); all > 0 && 2*here > all {
 		return nil // the input has no more
 	}
 	rate, was := s.run.Throughput.Series, before.Throughput.Series
@@ -47,9 +48,9 @@ func (s *scene) smallBatch() []gpuprof.Finding {
 		return nil
 	}
 	// Times by throughput: over whole blocks, where single steps may alternate.
-	t2, t1 := workOf(s.run)/rate.Median, workOf(before)/was.Median
+	t2, t1 := s.workOf(s.run)/rate.Median, s.workOf(before)/was.Median
 	fixed := t2 - (t2-t1)/(here-there)*here
-	return s.offer(advice{stage: stStep, knob: "batch", to: text(int(2 * here)), of: s.everything(), want: fixed / 2, evidence: map[string]any{
+	return s.offer(advice{stage: stStep, knob: f.knob, to: text(int(2 * here)), of: s.everything(), want: fixed / 2, evidence: map[string]any{
 		"throughput": rate.Median, "throughput_before": was.Median, "batch_before": there, "per_doubling": perDoubling,
 		"fixed_s": fixed, "peak_memory_bytes": s.run.PeakMemory, "memory_bytes": s.run.Device.Memory,
 	}})

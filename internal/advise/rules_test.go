@@ -202,7 +202,7 @@ func TestRunsWithoutFigures(t *testing.T) {
 	few.Step.Runs[0] = few.Step.Runs[0][:5]
 	invalid := made{workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"impl": "unfused"}), parts: e3nnParts()}.run(t)
 	invalid.Status = gpuprof.Invalid
-	all := advise.Findings([]*gpuprof.Run{nan, few, invalid, {}, nil}, advise.Options{})
+	all := findings([]*gpuprof.Run{nan, few, invalid, {}, nil}, advise.Options{})
 	if len(all) != 5 {
 		t.Fatalf("%d lists for 5 runs", len(all))
 	}

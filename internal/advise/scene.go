@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -25,17 +26,17 @@ const (
 	longKernel = 50e-6
 )
 
-// The stages every result has, and those the workloads share.
+// The rows that every run has.
 const (
-	stStep, stSync, stLaunch, stGap, stBackpressure = "step", "sync", "launch", "gap", "backpressure"
-	stH2D, stD2H, stStarved, stStage, stCollate     = "h2d", "d2h", "starved", "stage", "collate"
-	stSample, stScatter, stMetrics, stGRU           = "sample", "scatter", "metrics", "gru"
-	stTensorProduct                                 = "tensor_product"
+	stStep   = gpuprof.StageStep
+	stLaunch = gpuprof.StageLaunch
+	stGap    = gpuprof.StageGap
 )
 
 // scene is a run as the rules see it: what each stage's exposed time is, and
 // how much of it no finding has claimed.
 type scene struct {
+	*program
 	run  *gpuprof.Run
 	all  []*gpuprof.Run // of the sweep, run among them
 	o    Options
@@ -61,7 +62,7 @@ type scene struct {
 }
 
 func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
-	s := &scene{run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
+	s := &scene{program: programOf(o.Workload), run: r, all: all, o: o, whole: map[string]float64{}, left: map[string]float64{}, tried: map[string]map[string]bool{}, settled: map[string]bool{}}
 	if r.Step.N() < leastSamples || !positive(r.Step.Median) || r.Throughput == nil || r.Throughput.Series == nil {
 		return s
 	}
@@ -124,18 +125,24 @@ func (s *scene) collectRows() {
 // cycle is over how many steps to take the mean: after so many what a step does
 // repeats, as far as knobs say.
 func (s *scene) cycle() int {
-	k := 1
-	for _, knob := range []string{"sync", "pool_trim"} {
-		k = max(k, s.run.Knobs.Every(knob))
-	}
-	if s.run.Knobs["persistent"] == "off" {
-		k = max(k, s.run.Knobs.Int("epoch"))
-	}
+	k := s.repeats("")
 	// Two batches are in flight: a caller that cannot keep up waits in one step
 	// and launches in the next, and steps alternate.
 	k += k % 2
 	// Of fewer than four rows no quartile can be told.
 	return max(1, min(k, s.run.Step.N()/4))
+}
+
+// repeats is after how many steps what knobs ask for comes again; of those that act
+// on a stage, if one is named.
+func (s *scene) repeats(stage string) int {
+	k := 1
+	for _, knob := range s.knobs {
+		if knob.Repeats != nil && (stage == "" || slices.Contains(knob.Acts, stage)) {
+			k = max(k, knob.Repeats(s.run.Knobs))
+		}
+	}
+	return k
 }
 
 // weights say which part of each stage's exposed time a rule is about, 0 to 1.
@@ -278,13 +285,10 @@ func (s *scene) finding(a advice, claim float64) gpuprof.Finding {
 		f.Command = s.sweep(append([]string{a.knob + "=" + a.to}, a.also...)...)
 	}
 	if f.PyTorch == "" {
-		f.PyTorch = pytorchTowards(a.knob, a.to)
+		f.PyTorch = s.adviceFor(a.knob, a.to)
 	}
 	return f
 }
-
-// has reports whether a knob has this value.
-func (s *scene) has(knob, value string) bool { return s.run.Knobs[knob] == value }
 
 func (s *scene) cuda() bool { return s.run.Device.Kind == "cuda" }
 
@@ -297,6 +301,28 @@ func (s *scene) hostTime(stage string) float64 {
 		return st.Host.Median
 	}
 	return 0
+}
+
+// steps are the stages of a step.
+func (s *scene) steps() iter.Seq[*gpuprof.StageResult] {
+	return func(yield func(*gpuprof.StageResult) bool) {
+		for i := range s.run.Stages {
+			if st := &s.run.Stages[i]; st.Parent == stStep && !yield(st) {
+				return
+			}
+		}
+	}
+}
+
+// timed are those of them whose device time is known.
+func (s *scene) timed() iter.Seq[*gpuprof.StageResult] {
+	return func(yield func(*gpuprof.StageResult) bool) {
+		for st := range s.steps() {
+			if st.Device != nil && positive(st.Device.Median) && !yield(st) {
+				return
+			}
+		}
+	}
 }
 
 // kernels are what a stage launched.
@@ -333,8 +359,8 @@ func (s *scene) overlap() float64 {
 // meanKernel is the mean device time of a launch, in seconds.
 func (s *scene) meanKernel() float64 {
 	device, launches := 0.0, s.run.Counters["launches"]
-	for i := range s.run.Stages {
-		if st := &s.run.Stages[i]; st.Parent == stStep && st.Device != nil && st.Counters["launches"] > 0 {
+	for st := range s.steps() {
+		if st.Device != nil && st.Counters["launches"] > 0 {
 			device += st.Device.Median
 		}
 	}

@@ -10,36 +10,22 @@ import (
 
 // stall is a knob that makes the caller wait for the device.
 type stall struct {
-	knob, off string  // what turns it off
-	points    float64 // waits a step
+	fix            // what turns it off
+	points float64 // waits a step
 }
 
 // stalls lists the knobs that make the caller wait, by the settings.
 func (s *scene) stalls() []stall {
-	k := s.run.Knobs
 	var out []stall
-	if n := k.Int("item_reads"); n > 0 {
-		off := "packed"
-		if s.run.Workload == "collate" { // its result is not read at all
-			off = "0"
+	for _, r := range []gpuprof.Remedy{gpuprof.ReadTogether, gpuprof.LeavePeak, gpuprof.KeepPool, gpuprof.CopyUnwaited, gpuprof.SkipSync} {
+		for _, f := range s.fixes(r) {
+			if f.Waits == nil {
+				continue
+			}
+			if n := f.Waits(s.run.Knobs, s.run.Counters); n > 0 {
+				out = append(out, stall{f, n})
+			}
 		}
-		out = append(out, stall{"item_reads", off, float64(n)})
-	}
-	if k["reset_stats"] == "sync" {
-		out = append(out, stall{"reset_stats", "off", 1})
-	}
-	if n := k.Every("pool_trim"); n > 0 {
-		out = append(out, stall{"pool_trim", "never", 1 / float64(n)})
-	}
-	if k["async_copy"] == "off" {
-		copies := float64(1)
-		if s.run.Counters["copies_d2h"] > 0 {
-			copies = 2 // the result is waited for as well
-		}
-		out = append(out, stall{"async_copy", "on", copies})
-	}
-	if n := k.Every("sync"); n > 0 {
-		out = append(out, stall{"sync", "never", 1 / float64(n)})
 	}
 	return out
 }
@@ -49,9 +35,10 @@ func (s *scene) stalls() []stall {
 // behind the device. That is only so when nothing else makes it wait: of
 // several such knobs the one that waits most claims it, and its command turns
 // all of them.
-func (s *scene) stalled(knob string) []gpuprof.Finding {
+func (s *scene) stalled(remedy gpuprof.Remedy) []gpuprof.Finding {
 	all := s.stalls()
-	at := slices.IndexFunc(all, func(x stall) bool { return x.knob == knob })
+	at := slices.IndexFunc(all, func(x stall) bool { return x.Remedy == remedy })
+	stSync := s.stage(gpuprof.RoleSync)
 	// Running ahead takes a CPU beside those of the kernels.
 	if at < 0 || s.step == 0 || s.exposed(stSync) <= 0 || s.hostShort() {
 		return nil
@@ -65,7 +52,7 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 	}
 	me := all[at]
 	of := weights{stSync: me.points / points}
-	trims := knob == "pool_trim"
+	trims := remedy == gpuprof.KeepPool
 	if !s.cuda() && at == most && !trims {
 		// On the host device a wait is a hand-over between threads, and one a
 		// step stays: with nothing else to wait for the caller waits for a slot.
@@ -80,14 +67,14 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 		}
 		for i, x := range all {
 			if i != at {
-				also = append(also, x.knob+"="+x.off)
+				also = append(also, x.knob+"="+x.To)
 			}
 		}
 	}
 	// The caller's own work takes its time however far ahead it runs, and so do
 	// the workers.
 	want := min(s.typical(of), s.step-s.callerBusy(), s.step-s.loading())
-	read, of4 := s.run.Calibration["item_read"], knob == "item_reads"
+	read, of4 := s.run.Calibration["item_read"], remedy == gpuprof.ReadTogether
 	if of4 && positive(read) { // what the reads take by themselves, and what the device idles through beside them
 		want = min(want, me.points*read+s.typical(of)-of[stSync]*s.exposed(stSync))
 	}
@@ -105,7 +92,7 @@ func (s *scene) stalled(knob string) []gpuprof.Finding {
 	if of4 { // the cost of a read by itself is measured
 		unknown = ""
 	}
-	return s.offer(advice{stage: stSync, knob: knob, to: me.off, also: also, of: of, want: want, evidence: evidence, unknown: unknown})
+	return s.offer(advice{stage: stSync, knob: me.knob, to: me.To, also: also, of: of, want: want, evidence: evidence, unknown: unknown})
 }
 
 // handOver says why nothing is claimed of waits and launches on the host device,
@@ -125,14 +112,9 @@ func (s *scene) handOver() string {
 // machine can do it beside the device's.
 func (s *scene) drained() weights {
 	w := weights{stLaunch: 1, stGap: 1}
-	for i := range s.run.Stages {
-		st := &s.run.Stages[i]
-		if st.Parent != stStep || st.Device != nil {
-			continue
-		}
-		switch st.Name {
-		case stSync, stBackpressure, stLaunch, stGap, stStarved: // starved is a matter of the workers
-		default:
+	for st := range s.steps() {
+		// A wait for input is a matter of the workers.
+		if st.Device == nil && st.Name != stLaunch && st.Name != stGap && !s.isOneOf(st.Name, gpuprof.RoleSync, gpuprof.RoleSlot, gpuprof.RoleInput) {
 			w[st.Name] = s.overlap()
 		}
 	}
@@ -142,9 +124,8 @@ func (s *scene) drained() weights {
 // callerBusy is what the caller does of its own in a step, waits left out.
 func (s *scene) callerBusy() float64 {
 	sum := s.hostTime(stLaunch)
-	for i := range s.run.Stages {
-		st := &s.run.Stages[i]
-		if st.Parent == stStep && st.Device == nil && !slices.Contains([]string{stSync, stBackpressure, stLaunch, stStarved, stSample}, st.Name) {
+	for st := range s.steps() {
+		if st.Device == nil && st.Name != stLaunch && !s.isOneOf(st.Name, gpuprof.RoleSync, gpuprof.RoleSlot, gpuprof.RoleInput, gpuprof.RoleSample) {
 			sum += s.hostTime(st.Name)
 		}
 	}
@@ -154,7 +135,7 @@ func (s *scene) callerBusy() float64 {
 // loading is how often the workers finish a batch, in seconds: no step is
 // shorter. It is 0 where there are none, and nothing to wait for.
 func (s *scene) loading() float64 {
-	workers := s.figure("workers")
+	workers := s.figure(gpuprof.InputWorkers)
 	if workers <= 0 {
 		return 0
 	}
@@ -167,7 +148,7 @@ func (s *scene) loading() float64 {
 // meets the kernels, and n CPUs share it.
 func (s *scene) displaced(gain float64) float64 {
 	n := s.cpus()
-	if s.cuda() || n <= 1 || s.figure("workers") <= 0 {
+	if s.cuda() || n <= 1 || s.figure(gpuprof.InputWorkers) <= 0 {
 		return 0
 	}
 	sample, collate := s.making()

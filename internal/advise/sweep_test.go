@@ -25,7 +25,7 @@ func batches(t testing.TB, fixed, each float64, sizes ...int) []*gpuprof.Run {
 
 func TestSmallBatch(t *testing.T) {
 	runs := batches(t, 400, 1, 64, 128, 256)
-	all := advise.Findings(runs, advise.Options{Base: e3nnKnobs(nil)})
+	all := findings(runs, advise.Options{Base: e3nnKnobs(nil)})
 	f := all[2]
 	if len(f) != 1 || f[0].Rule != "small-batch" || f[0].Stage != "step" || f[0].From != "256" || f[0].To != "512" {
 		t.Fatalf("largest batch: %+v", f)
@@ -55,7 +55,7 @@ func TestBatchSilent(t *testing.T) {
 	for name, runs := range map[string][]*gpuprof.Run{
 		"throughput is flat": batches(t, 2, 1, 512, 1024, 2048), "one size": batches(t, 400, 1, 64), "memory full": full,
 	} {
-		if f := advise.Findings(runs, advise.Options{})[len(runs)-1]; len(f) > 0 {
+		if f := findings(runs, advise.Options{})[len(runs)-1]; len(f) > 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -69,7 +69,7 @@ func TestMeasuredReplacesBound(t *testing.T) {
 		return made{workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"impl": impl}), parts: with(parts, more...)}.run(t)
 	}
 	slow, fast := at("unfused", 20000), at("csr", 6000)
-	all := advise.Findings([]*gpuprof.Run{slow, fast}, advise.Options{})
+	all := findings([]*gpuprof.Run{slow, fast}, advise.Options{})
 	if len(all[1]) > 0 {
 		t.Errorf("the faster one: %+v", all[1])
 	}
@@ -80,7 +80,7 @@ func TestMeasuredReplacesBound(t *testing.T) {
 	if got := f[0].ClaimS / us; got < 13800 || got > 14200 {
 		t.Errorf("claims %.0f us, measured 14,000; the bound alone is 19,900", got)
 	}
-	all = advise.Findings([]*gpuprof.Run{slow, at("csr", 20100)}, advise.Options{})
+	all = findings([]*gpuprof.Run{slow, at("csr", 20100)}, advise.Options{})
 	if len(all[0]) > 0 {
 		t.Errorf("csr did not help, and still: %+v", all[0])
 	}
@@ -100,12 +100,12 @@ func TestSweepComparesOnlyOneTuningKnob(t *testing.T) {
 		a.ModelKnobs = []string{"mul"}
 		b := made{workload: "e3nn", knobs: base.knobs, parts: with(e3nnParts(), part{name: "radial", exposed: 100, device: true, launches: 3})}.run(t)
 		change(b)
-		if f := advise.Findings([]*gpuprof.Run{a, b}, advise.Options{})[0]; len(f) > 0 {
+		if f := findings([]*gpuprof.Run{a, b}, advise.Options{})[0]; len(f) > 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
 	b := made{workload: "e3nn", knobs: settings(gpuprof.Settings{"layout": "mul_ir"}, base.knobs), parts: with(e3nnParts(), part{name: "radial", exposed: 100, device: true, launches: 3})}.run(t)
-	if f := advise.Findings([]*gpuprof.Run{base.run(t), b}, advise.Options{})[0]; len(f) != 1 || f[0].Rule != "measured" || f[0].Knob != "layout" {
+	if f := findings([]*gpuprof.Run{base.run(t), b}, advise.Options{})[0]; len(f) != 1 || f[0].Rule != "measured" || f[0].Knob != "layout" {
 		t.Errorf("one tuning knob: %+v", f)
 	}
 }
@@ -146,7 +146,7 @@ func TestBoundsNeverExceedTheStep(t *testing.T) {
 			}
 			runs = append(runs, m.run(t))
 		}
-		all := advise.Findings(runs, advise.Options{})
+		all := findings(runs, advise.Options{})
 		for i, found := range all {
 			total, last := 0.0, runs[i].Step.Median
 			for _, f := range found {
@@ -163,7 +163,7 @@ func TestBoundsNeverExceedTheStep(t *testing.T) {
 				r.Fatalf("bounds add up to %g s of a step of %g s: %+v", total, runs[i].Step.Median, found)
 			}
 		}
-		if d := cmp.Diff(all, advise.Findings(runs, advise.Options{})); d != "" {
+		if d := cmp.Diff(all, findings(runs, advise.Options{})); d != "" {
 			r.Fatal(d)
 		}
 	})
