@@ -21,7 +21,7 @@ type fake struct {
 
 func (fake) Name() string              { return "fake" }
 func (fake) Doc() string               { return "spins" }
-func (fake) Stages() []gpuprof.Stage { return nil }
+func (fake) Stages() []gpuprof.Stage   { return nil }
 func (fake) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
 func (fake) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{gpuprof.IntKnob("size", "", 1, 1, 9).AsModel()}
