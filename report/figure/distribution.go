@@ -11,8 +11,6 @@ import (
 // MostSamples are drawn of one series where nothing asks for fewer.
 const MostSamples = 2000
 
-const maxSpreads = 16
-
 // Distribution is a row for the step and each stage: every sample in the order
 // taken, process after process, so that drift shows, and beside them a histogram
 // of each process, so that two humps show. At most limit samples of a row are
@@ -24,11 +22,13 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 	if len(spreads) == 0 {
 		return f.lacking(r, "no samples were kept")
 	}
+	if n := len(spreads); n > maxRows {
+		f.note(fmt.Sprintf("the first %d of %d rows", maxRows, n))
+		spreads = spreads[:maxRows]
+	}
 	kept, total := 0, 0
 	for i, s := range spreads {
-		if i < maxSpreads {
-			f.Panels = append(f.Panels, spreadPanel(s, i == 0, i == min(len(spreads), maxSpreads)-1))
-		}
+		f.Panels = append(f.Panels, spreadPanel(s, i == 0, i == len(spreads)-1))
 		kept, total = kept+s.Kept, total+s.Total
 	}
 	for i := range min(len(spreads[0].Process), 3) {
@@ -45,9 +45,6 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 		f.note(fmt.Sprintf("%d of %d samples are drawn, evenly spaced in time, with the extremes", kept, total))
 	}
 	f.note("samples beyond the range of a row are drawn at its edge and counted")
-	if n := len(spreads) - maxSpreads; n > 0 {
-		f.note(fmt.Sprintf("the first %d of %d rows", maxSpreads, len(spreads)))
-	}
 	return f
 }
 

@@ -66,7 +66,7 @@ func (sp *Spread) count() {
 		lo, hi = min(lo, stats.Median(run)), max(hi, stats.Median(run))
 	}
 	room := max(0.25*(hi-lo), 0.005)
-	sp.Lo, sp.Hi = min(lo-room, 0), max(hi+room, 0)
+	sp.Lo, sp.Hi = max(min(lo-room, 0), -1), max(hi+room, 0)
 	sp.Slowest = (all[len(all)-1] + 1) * sp.Series.Median
 	for _, run := range sp.Process {
 		for _, v := range run {
