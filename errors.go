@@ -3,6 +3,7 @@ package gpuprof
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The kinds of failure, one exit code each (see cmd/gpuprof/exit.go). Wrap
@@ -22,13 +23,47 @@ var (
 	ErrCheck = errors.New("check failed")
 )
 
-type kindError struct {
-	kind error
-	err  error
+// Error is a failure: what was being done, to what, and the cause, and apart from
+// them what to do about it.
+type Error struct {
+	Kind error // one of those above; nil where the cause has one
+	Err  error // "opening run.json: permission denied"
+	Fix  string
 }
 
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+func (e *Error) Error() string { return withFix(e.Err.Error(), e.Fix) }
+
+// Unwrap gives the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Kind == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// WithFix adds what to do about the failure, as fmt.Sprintf.
+func (e *Error) WithFix(format string, args ...any) *Error {
+	e.Fix = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Errorf is fmt.Errorf that also marks the error as one of the kinds above; nil
+// leaves it with the kind of what it wraps.
+func Errorf(kind error, format string, args ...any) *Error {
+	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
+}
+
+// FixOf is what to do about a failure, by the outermost error that says it, and
+// the failure's text without it. fix is empty where none says it.
+func FixOf(err error) (reason, fix string) {
+	reason = err.Error()
+	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {
+		if e.Fix != "" {
+			return strings.TrimSuffix(reason, "; "+e.Fix), e.Fix
+		}
+	}
+	return reason, ""
+}
 
 // Short is why a request was refused for lack of memory: the refusal, or the
 // failure of a device that does not work any more, which has no memory left for
@@ -50,16 +85,11 @@ func Short(d Device, refusal error) error {
 	return refusal
 }
 
-// Errorf is fmt.Errorf that also marks the error as one of the kinds above.
-func Errorf(kind error, format string, args ...any) error {
-	return &kindError{kind, fmt.Errorf(format, args...)}
-}
-
 // Unreadable is the ErrInput of a file whose content cannot be used: what was being
 // done, the cause, and what to do about it. A TooLarge says itself what to do.
 func Unreadable(doing string, err error, fix string) error {
 	if _, large := errors.AsType[*TooLarge](err); large {
 		return Errorf(ErrInput, "%s: %w", doing, err)
 	}
-	return Errorf(ErrInput, "%s: %w; %s", doing, err, fix)
+	return Errorf(ErrInput, "%s: %w", doing, err).WithFix("%s", fix)
 }

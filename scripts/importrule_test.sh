@@ -30,7 +30,7 @@ deny  workloads/e3nn/a.go                internal/vec
 deny  internal/vec/a.go                  internal/stats
 allow internal/host/a.go                 internal/cgroup
 allow internal/cuda/a.go                 internal/cgroup
-allow probes/host/a.go                   internal/cgroup
+allow probes/machine/a.go                   internal/cgroup
 deny  internal/measure/a.go              internal/cgroup
 deny  internal/cgroup/a.go               .
 allow internal/cuda/a.go                 internal/cuda/sim
@@ -41,8 +41,8 @@ allow internal/devicetest/a.go           .
 deny  internal/devicetest/a.go           internal/host
 deny  internal/devicetest/a.go           internal/stats
 allow probes/events/a.go                 .
-deny  probes/events/a.go                 probes/host
-deny  probes/host/a.go                   internal/measure
+deny  probes/events/a.go                 probes/machine
+deny  probes/machine/a.go                   internal/measure
 deny  probes/nvml/a.go                   workloads/e3nn
 allow probes/events/a_test.go            internal/host
 allow workloads/so3/a.go                 third-party

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -225,7 +226,7 @@ func TestTraceFindingsSpeakToTheirReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "gpuprof run -o NEW -- YOUR COMMAND && gpuprof analyze --compare " + path + " NEW"
-	if i := slices.IndexFunc(a.Findings, func(f trace.Finding) bool { return f.Command != want }); i >= 0 {
+	if i := slices.IndexFunc(a.Findings, func(f gpuprof.Finding) bool { return f.Command != want }); i >= 0 {
 		t.Errorf("command %q, want %q", a.Findings[i].Command, want)
 	}
 }
@@ -249,7 +250,7 @@ func TestRecordedProgramIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		finding := func(name string) trace.Finding {
+		finding := func(name string) gpuprof.Finding {
 			var a trace.Analysis
 			if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", filepath.Join(dir, name))), &a); err != nil {
 				t.Fatal(err)
@@ -261,11 +262,11 @@ func TestRecordedProgramIsNamed(t *testing.T) {
 		if f.Command != want {
 			t.Errorf("command\n%s, want\n%s", f.Command, want)
 		}
-		if !strings.Contains(f.Knob, workers) {
-			t.Errorf("%d CPUs: %q, want %s", cpus, f.Knob, workers)
+		if !strings.Contains(f.PyTorch, workers) {
+			t.Errorf("%d CPUs: %q, want %s", cpus, f.PyTorch, workers)
 		}
-		if f := finding("other.json"); !strings.Contains(f.Command, "YOUR COMMAND") || !strings.Contains(f.Knob, "no more workers than the program has CPUs") {
-			t.Errorf("a trace that the recording did not make: %q, %q", f.Command, f.Knob)
+		if f := finding("other.json"); !strings.Contains(f.Command, "YOUR COMMAND") || !strings.Contains(f.PyTorch, "no more workers than the program has CPUs") {
+			t.Errorf("a trace that the recording did not make: %q, %q", f.Command, f.PyTorch)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (c *doctorCmd) Run(a *app) error {
 		return err
 	}
 	for _, l := range lines {
-		if l.Vital && l.State == stateMissing {
+		if l.Vital && l.State == gpuprof.Missing {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "examining this machine: %s: %s; %s", l.Name, l.Reason, l.Fix)
 		}
 	}
@@ -57,21 +57,21 @@ func (c *doctorCmd) Run(a *app) error {
 
 // diagnose opens every device of this build and adds what the machine says. The
 // GPUs are looked at before any is opened: who uses them then is somebody else.
-func diagnose() []finding {
+func diagnose() []gpuprof.CheckLine {
 	gpus := examineGPUs()
-	var lines []finding
+	var lines []gpuprof.CheckLine
 	for _, k := range devices() {
 		lines = append(lines, examineDevice(k))
 	}
 	return append(append(lines, examineMachine()...), gpus...)
 }
 
-func examineDevice(k deviceKind) finding {
+func examineDevice(k deviceKind) gpuprof.CheckLine {
 	isHost := k.Name == "host"
-	l := finding{Name: "device " + k.Name, State: stateOK, Vital: isHost}
+	l := gpuprof.CheckLine{Name: "device " + k.Name, State: gpuprof.OK, Vital: isHost}
 	d, err := k.open()
 	if err != nil {
-		l = fault(l.Name, err)
+		l = gpuprof.FailedCheck(l.Name, err)
 		l.Vital = isHost
 		return l
 	}
@@ -85,7 +85,7 @@ func examineDevice(k deviceKind) finding {
 	return l
 }
 
-func printDiagnosis(w io.Writer, lines []finding) error {
+func printDiagnosis(w io.Writer, lines []gpuprof.CheckLine) error {
 	rows := [][]string{{"WHAT", "STATE", "FOUND"}}
 	for _, l := range lines {
 		rows = append(rows, []string{l.Name, string(l.State), l.Found})

@@ -252,11 +252,12 @@ func TestCondition(t *testing.T) {
 }
 
 func TestFault(t *testing.T) {
-	l := fault("x", errors.New("opening x: it has a; b; do c"))
-	if l.Reason != "opening x: it has a; b" || l.Fix != "do c" || l.State != stateMissing {
+	failure := fmt.Errorf("looking:\n%w", gpuprof.Errorf(gpuprof.ErrDevice, "opening x: it has a; b").WithFix("do c; d"))
+	l := gpuprof.FailedCheck("x", failure)
+	if l.Reason != "looking: opening x: it has a; b" || l.Fix != "do c; d" || l.State != gpuprof.Missing {
 		t.Errorf("%+v", l)
 	}
-	if l := fault("x", errors.New("no fix")); l.Reason != "no fix" || l.Fix == "" {
+	if l := gpuprof.FailedCheck("x", errors.New("no fix")); l.Reason != "no fix" || l.Fix == "" {
 		t.Errorf("%+v", l)
 	}
 }

@@ -68,12 +68,14 @@ func (c *reportCmd) reportDocument(a *app, what string, text []byte) error {
 		s.comparison = &trace.Comparison{}
 		err = readInto(text, path, s.comparison, trace.SchemaVersion)
 		if err == nil {
+			s.comparison.Upgrade()
 			err = sameMajor(path, s.comparison.SchemaVersion)
 		}
 	} else {
 		s.analysis = &trace.Analysis{}
 		err = readInto(text, path, s.analysis, trace.SchemaVersion)
 		if err == nil {
+			s.analysis.Upgrade()
 			err = sameMajor(path, s.analysis.SchemaVersion)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -175,10 +174,6 @@ func (p *program) screen() screen {
 	return s
 }
 
-// hostRules are the findings whose times are the host's: what slows the host
-// down makes them larger.
-var hostRules = []string{"dataloader-stall", "hidden-sync", "explicit-sync", "item", "data-dependent-shape", "launch-bound", "allocator-churn"}
-
 // inflatedFrom is the ratio from which recorded steps count as slowed down;
 // less is within what steps differ by anyway.
 const inflatedFrom = 1.1
@@ -191,7 +186,7 @@ func markInflated(a *trace.Analysis, o *record.Overhead) {
 	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		if !slices.Contains(hostRules, f.Rule) {
+		if !trace.OfHost(f.Rule) {
 			continue
 		}
 		if o.Uneven {
@@ -201,6 +196,6 @@ func markInflated(a *trace.Analysis, o *record.Overhead) {
 		}
 		f.Caveats = append(f.Caveats, fmt.Sprintf(
 			"inflated by profiling: recording made steps %.2f times as long; of what is claimed up to %s %s may be the recording's",
-			o.Ratio, seconds(1e-9*min(float64(a.Step.NS)*(1-1/o.Ratio), float64(f.StepNS))), a.PerStep()))
+			o.Ratio, seconds(min(gpuprof.Seconds(a.Step.NS)*(1-1/o.Ratio), f.PerStepS())), a.PerStep()))
 	}
 }

@@ -175,18 +175,18 @@ func TestMarkInflated(t *testing.T) {
 		{"no-tf32", 1.5, ""},
 		{"dataloader-stall", 0, ""},
 	} {
-		a := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}, Findings: []trace.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
+		a := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}, Findings: []gpuprof.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
 		markInflated(a, &record.Overhead{DuringS: 0.015, Ratio: c.ratio})
 		if got := strings.Join(a.Findings[0].Caveats, ""); got != c.want {
 			t.Errorf("%s at %.2f: %q, want %q", c.rule, c.ratio, got, c.want)
 		}
 	}
-	a := &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
+	a := &trace.Analysis{Findings: []gpuprof.Finding{{Rule: "item"}}}
 	markInflated(a, &record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
 	if got, want := strings.Join(a.Findings[0].Caveats, ""), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	a = &trace.Analysis{Findings: []trace.Finding{{Rule: "item"}}}
+	a = &trace.Analysis{Findings: []gpuprof.Finding{{Rule: "item"}}}
 	if markInflated(a, nil); len(a.Findings[0].Caveats) > 0 {
 		t.Error("marked without a measurement")
 	}

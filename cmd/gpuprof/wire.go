@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/tune"
-	machine "github.com/gpuprof/gpuprof/probes/host"
+	"github.com/gpuprof/gpuprof/probes/machine"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/github"
@@ -104,16 +105,10 @@ func openHost() (gpuprof.Device, error) {
 	return d, nil
 }
 
-// finding is one line of what doctor says.
-type finding = machine.Line
-
-const (
-	stateOK      = machine.OK
-	stateMissing = machine.Missing
-)
-
 // examineMachine looks at everything but the devices.
-func examineMachine() []finding { return machine.This().Examine(findDriver(), noGPU()) }
+func examineMachine() []gpuprof.CheckLine {
+	return machine.This().Examine(findDriver(), whyNoGPU())
+}
 
 // findDriver loads the driver's library: only that shows that it can be used.
 func findDriver() machine.Driver {
@@ -123,15 +118,20 @@ func findDriver() machine.Driver {
 
 // noGPU says in one clause why no GPU is used; empty when one can be.
 func noGPU() string {
-	_, err := cuda.Probe(cudaOptions())
-	if err == nil {
-		return ""
+	if err := whyNoGPU(); err != nil {
+		return sentence(err)
 	}
+	return ""
+}
+
+// whyNoGPU is nil when a GPU can be used.
+func whyNoGPU() error {
+	_, err := cuda.Probe(cudaOptions())
 	// Where a driver is installed, what it says is closer than what is missing beside it.
 	if cuda.Absent(err) && simulatedDriver == "" {
-		return machine.This().FindGPU(findDriver()).Why()
+		return errors.New(machine.This().FindGPU(findDriver()).Why())
 	}
-	return sentence(err)
+	return err
 }
 
 // writers maps the name of each file format to what renders it.

@@ -12,32 +12,27 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/record"
-	machine "github.com/gpuprof/gpuprof/probes/host"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
 
 // This file is wire.go's part about GPUs: it names the CUDA device and NVML for
 // doctor.
 
-const stateLimited = machine.Limited
-
 // examineGPUs says of the CUDA device, its libraries, telemetry and every GPU
 // how they stand. It asks NVML before it opens a device, so that whoever is on
 // a GPU then is somebody else.
-func examineGPUs() []finding {
+func examineGPUs() []gpuprof.CheckLine {
 	telemetry, lib := examineTelemetry()
-	var lines []finding
+	var lines []gpuprof.CheckLine
 	if lib != nil {
 		for _, d := range lib.Devices() {
-			for _, l := range d.Examine() {
-				lines = append(lines, finding{Name: l.Name, State: machine.State(l.State), Found: l.Found, Reason: l.Reason, Fix: l.Fix})
-			}
+			lines = append(lines, d.Examine()...)
 		}
 		if err := lib.Close(); err != nil {
-			telemetry = fault("gpu telemetry", err)
+			telemetry = gpuprof.FailedCheck("gpu telemetry", err)
 		}
 	}
-	return append(append([]finding{examineCUDA(), telemetry}, examineLibraries()...), lines...)
+	return append(append([]gpuprof.CheckLine{examineCUDA(), telemetry}, examineLibraries()...), lines...)
 }
 
 // instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
@@ -78,43 +73,34 @@ func programSamplers() (all map[string]record.Sampler, done func()) {
 }
 
 // examineTelemetry opens NVML; lib is nil where that fails.
-func examineTelemetry() (l finding, lib *nvml.Library) {
+func examineTelemetry() (l gpuprof.CheckLine, lib *nvml.Library) {
 	lib, err := nvml.Open()
 	if err != nil {
-		return fault("gpu telemetry", err), nil
+		return gpuprof.FailedCheck("gpu telemetry", err), nil
 	}
 	list := lib.Devices()
-	l = finding{Name: "gpu telemetry", State: stateOK, Found: fmt.Sprintf("NVML, %d GPUs", len(list))}
+	l = gpuprof.CheckLine{Name: "gpu telemetry", State: gpuprof.OK, Found: fmt.Sprintf("NVML, %d GPUs", len(list))}
 	if len(list) > 0 {
 		l.Found += fmt.Sprintf(", driver %s, CUDA %s", orUnknown(list[0].Driver), orUnknown(list[0].CUDA))
 	}
 	return l, lib
 }
 
-// fault is a thing that is missing, by an error that ends with its fix.
-func fault(name string, err error) finding {
-	reason, fix := sentence(err), "see the reason"
-	if i := strings.LastIndex(reason, "; "); i >= 0 {
-		reason, fix = reason[:i], reason[i+2:]
-	}
-	return finding{Name: name, State: stateMissing, Found: "none", Reason: reason, Fix: fix}
-}
-
-func examineCUDA() finding {
+func examineCUDA() gpuprof.CheckLine {
 	list, err := cuda.Probe(cudaOptions())
 	if err != nil {
-		return fault("gpu devices", err)
+		return gpuprof.FailedCheck("gpu devices", err)
 	}
 	var names []string
 	for _, d := range list {
 		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, d.UUID, d.CUDA))
 	}
-	l := finding{Name: "gpu devices", State: stateOK, Found: strings.Join(names, "; ")}
+	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK, Found: strings.Join(names, "; ")}
 	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
-		l.State, l.Reason, l.Fix = stateLimited, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q may hide others", v), "unset it to see all GPUs"
+		l.State, l.Reason, l.Fix = gpuprof.Limited, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q may hide others", v), "unset it to see all GPUs"
 	}
 	if list[0].Simulated {
-		l.State, l.Reason, l.Fix = stateLimited, "the driver is simulated, so no time means anything", "use a GPU and its driver"
+		l.State, l.Reason, l.Fix = gpuprof.Limited, "the driver is simulated, so no time means anything", "use a GPU and its driver"
 	}
 	return l
 }
@@ -126,18 +112,18 @@ var vendorLibraries = []struct{ name, key, fallback string }{
 }
 
 // examineLibraries loads the vendor's libraries through the first GPU.
-func examineLibraries() []finding {
+func examineLibraries() []gpuprof.CheckLine {
 	found, lacks, err := cudaLibraries()
-	var lines []finding
+	var lines []gpuprof.CheckLine
 	for _, v := range vendorLibraries {
-		l := finding{Name: v.name, State: stateOK, Found: strings.TrimSpace(found[v.key] + " " + found[v.key+"_path"])}
+		l := gpuprof.CheckLine{Name: v.name, State: gpuprof.OK, Found: strings.TrimSpace(found[v.key] + " " + found[v.key+"_path"])}
 		switch {
 		case err != nil:
-			l.State, l.Found = stateMissing, "not looked for"
+			l.State, l.Found = gpuprof.Missing, "not looked for"
 			l.Reason, l.Fix = "there is no GPU to use it with", "see gpu devices"
 		case lacks[v.key] != nil:
-			why := fault(v.name, lacks[v.key])
-			l.State, l.Found, l.Fix = stateLimited, "none", why.Fix
+			why := gpuprof.FailedCheck(v.name, lacks[v.key])
+			l.State, l.Found, l.Fix = gpuprof.Limited, "none", why.Fix
 			l.Reason = v.fallback + ", because " + why.Reason
 		}
 		lines = append(lines, l)

@@ -197,7 +197,7 @@ func TestSmallStages(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	r := result("trace", counted("sync_points", 3, 3), counted("launches", 10, 12), counted("odd", math.NaN()))
 	r.Tool = "trace"
-	r.Metrics[0].Sites = []compare.Site{{Where: "train.py:41", Count: 2}, {Where: "train.py:9", Count: 1}}
+	r.Metrics[0].Sites = []gpuprof.Site{{Where: "train.py:41", Count: 2}, {Where: "train.py:9", Count: 1}}
 	r.Metrics = append(r.Metrics, timed("step", [][]float64{{1}}))
 	for name, c := range map[string]struct {
 		budget compare.Budget

@@ -41,13 +41,7 @@ type MetricData struct {
 	// that are NaN or infinite make the metric inconclusive.
 	Runs [][]float64
 	// Sites are where a counter was counted, the most first; nil when unknown.
-	Sites []Site
-}
-
-// Site is a place in the measured program.
-type Site struct {
-	Where string // "train.py:41 in step", a stage, a kernel
-	Count float64
+	Sites []gpuprof.Site
 }
 
 // Knob is a setting of what was measured.

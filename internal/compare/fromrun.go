@@ -115,14 +115,14 @@ func (r *Result) exact(name, unit string, value float64) {
 }
 
 // stageSites are the stages that counted a counter, the most first.
-func stageSites(r *gpuprof.Run, name string) []Site {
-	var out []Site
+func stageSites(r *gpuprof.Run, name string) []gpuprof.Site {
+	var out []gpuprof.Site
 	for i := range r.Stages {
 		if s := &r.Stages[i]; s.Parent == "step" && s.Counters[name] > 0 {
-			out = append(out, Site{Where: "stage " + s.Name, Count: s.Counters[name]})
+			out = append(out, gpuprof.Site{Where: "stage " + s.Name, Count: s.Counters[name]})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Site) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(out, func(a, b gpuprof.Site) int { return cmp.Compare(b.Count, a.Count) })
 	return out
 }
 

@@ -1,19 +1,18 @@
 package cuda
 
+import "github.com/gpuprof/gpuprof"
+
 // advice is what usually causes a status and what helps against it. Both are
 // empty where nothing is known that helps in general; the cause alone is empty
 // where the status' own name says it.
 type advice struct{ cause, fix string }
 
-// after is the text of a failure with its advice: "text: cause; fix".
-func (a advice) after(text string) string {
+// failure is a failure with its advice: "text: cause; fix".
+func (a advice) failure(kind error, text string) *gpuprof.Error {
 	if a.cause != "" {
 		text += ": " + a.cause
 	}
-	if a.fix != "" {
-		text += "; " + a.fix
-	}
-	return text
+	return gpuprof.Errorf(kind, "%s", text).WithFix("%s", a.fix)
 }
 
 // or is a, or b where a is empty.

@@ -118,7 +118,7 @@ func TestDNNAdvice(t *testing.T) {
 		"cuDNN and the driver do not fit; up": {3005, 3006},
 	} {
 		for _, status := range statuses {
-			if got := dnnAdvice(status).after("running"); !strings.Contains(got, want) || !strings.HasPrefix(got, "running") {
+			if got := dnnAdvice(status).failure(gpuprof.ErrDevice, "running").Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, "running") {
 				t.Errorf("status %d: %q, want %q", status, got, want)
 			}
 		}

@@ -81,7 +81,7 @@ func (d *Device) check(r Result, doing string) error {
 	case errOutOfMemory:
 		kind = gpuprof.ErrMemory
 	}
-	return gpuprof.Errorf(kind, "%s", r.advice().after(doing+": "+d.drv.describe(r)))
+	return r.advice().failure(kind, doing+": "+d.drv.describe(r))
 }
 
 // again is check for calls of timed regions, which do not make the context
@@ -134,7 +134,7 @@ func (d *Device) lose(r Result, doing string) {
 		a.fix = readXid
 	}
 	a.fix = "the device must be opened again; " + a.fix
-	d.lost = gpuprof.Errorf(gpuprof.ErrDevice, "%s", a.after(what))
+	d.lost = a.failure(gpuprof.ErrDevice, what)
 }
 
 // blamed names the suspects, one or more.

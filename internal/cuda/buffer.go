@@ -70,7 +70,7 @@ func (b *Buffer) String() string {
 func (b *Buffer) Free() error {
 	d := b.dev
 	if b.state == freed {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on CUDA: it is already freed; free each buffer once", b)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on CUDA: it is already freed", b).WithFix("free each buffer once")
 	}
 	if d.lost != nil {
 		return d.release(b) // the context is dead and its memory with it
@@ -121,8 +121,7 @@ func (d *Device) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
 
 func refused(bytes int, p gpuprof.Place, left int64) error {
 	return gpuprof.Errorf(gpuprof.ErrMemory,
-		"allocating %s of %s memory on CUDA: %s available; %s",
-		gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left)), askLess)
+		"allocating %s of %s memory on CUDA: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(left))).WithFix("%s", askLess)
 }
 
 // obtain gets the memory of b.
@@ -151,7 +150,7 @@ func (d *Device) obtain(b *Buffer) error {
 	default:
 		mem, err := takePages(n)
 		if err != nil {
-			return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %w; %s", doing, err, askLess)
+			return gpuprof.Errorf(gpuprof.ErrMemory, "%s: %w", doing, err).WithFix("%s", askLess)
 		}
 		b.whole, b.mem, b.state = mem, unsafe.Pointer(unsafe.SliceData(mem)), onHost
 	}

@@ -73,14 +73,14 @@ func (d *Device) Capture(st gpuprof.Stream, fn func() error) (gpuprof.Op, error)
 	defer d.leave()
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on CUDA: the stream belongs to another device; make it on this one")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on CUDA: the stream belongs to another device").WithFix("make it on this one")
 	}
 	if err := s.usable("capturing"); err != nil {
 		return nil, err
 	}
 	if d.capturing != nil {
 		return nil, d.capturing.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: stream %s is being captured; finish that capture first", s.name, d.capturing.name))
+			"capturing stream %s: stream %s is being captured", s.name, d.capturing.name).WithFix("finish that capture first"))
 	}
 	rec := &recording{}
 	if err := d.record(s, rec, fn); err != nil {
@@ -175,7 +175,7 @@ func (c *captured) graph(seg *segment) error {
 		return err
 	}
 	if int(nodes) < calls {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "capturing a graph: the driver kept %d of %d calls; run without graphs and report this as a bug", nodes, calls)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "capturing a graph: the driver kept %d of %d calls", nodes, calls).WithFix("run without graphs and report this as a bug")
 	}
 	var exec execHandle
 	if r := d.drv.Instantiate(&exec, g); r != success {
@@ -274,7 +274,7 @@ func (c *captured) Enqueue(st gpuprof.Stream) error {
 	d := c.dev
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "replaying a capture on CUDA: the stream belongs to another device; use one of this device")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "replaying a capture on CUDA: the stream belongs to another device").WithFix("use one of this device")
 	}
 	if s.closed || d.lost != nil {
 		return s.usable("replaying a capture on stream " + s.name)

@@ -158,7 +158,7 @@ func (m *meterless) memoryRates(c *gpuprof.Ceilings) error {
 	}
 	size := min(max(16*cache, 16<<20), largestCopy, free/4) &^ 4095
 	if size < 4096 {
-		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available; free some", gpuprof.FormatBytes(float64(free)))
+		return gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(free))).WithFix("free some")
 	}
 	x, y, err := m.region(size)
 	if err != nil {

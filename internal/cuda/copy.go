@@ -93,15 +93,14 @@ func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, s
 	}
 	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"copying %d bytes on stream %s: both %s and %s are host memory; copy between their Bytes instead", n, s.name, to, from)
+			"copying %d bytes on stream %s: both %s and %s are host memory", n, s.name, to, from).WithFix("copy between their Bytes instead")
 	}
 	return to, from, nil
 }
 
 func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage,
-		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes; correct the offset or the size",
-		n, s.name, n, off, end, b, b.size)
+		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, s.name, n, off, end, b, b.size).WithFix("correct the offset or the size")
 }
 
 // countCopy adds one copy to a meter. The pageable counts are part of, not

@@ -66,7 +66,7 @@ func (b *blas) failed(doing string, status int32) error {
 	if status == blasAllocFailed {
 		kind = gpuprof.ErrMemory
 	}
-	return gpuprof.Errorf(kind, "%s", blasAdvice[status].after(fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name)))
+	return blasAdvice[status].failure(kind, fmt.Sprintf("%s: cuBLAS status %d%s", doing, status, name))
 }
 
 // needBlas loads cuBLAS once and keeps the outcome.
@@ -206,7 +206,7 @@ type gemm struct {
 func (d *Device) libRoutine(k *gpuprof.Kernel) (libRoutine, error) {
 	kind, ok := gemmKinds[k.Lib]
 	if !ok {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q; use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16", k.Lib)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16")
 	}
 	if k.Sig != gemmSig {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "library routine %s has signature %q, not %q", k.Lib, gemmSig, k.Sig)

@@ -83,17 +83,17 @@ func (n *dnn) start(lib uintptr, path string) error {
 	} {
 		addr := symbol(lib, name)
 		if addr == 0 {
-			return fmt.Errorf("%s has no function %s; it is older than cuDNN 8", path, name)
+			return fmt.Errorf("%s has no function %s and is older than cuDNN 8", path, name)
 		}
 		purego.RegisterFunc(to, addr)
 	}
 	n.setStream, n.forward = symbol(lib, "cudnnSetStream"), symbol(lib, "cudnnRNNForward")
 	if n.setStream == 0 || n.forward == 0 {
-		return fmt.Errorf("%s has no function cudnnRNNForward; it is older than cuDNN 8", path)
+		return fmt.Errorf("%s has no function cudnnRNNForward and is older than cuDNN 8", path)
 	}
 	if status := n.create(&n.h); status != 0 {
 		why := advice{cause: dnnAdvice(status).cause} // what helps, useVendor says
-		return fmt.Errorf("%s does not start: %s", path, why.after(n.text("making a handle", status)))
+		return fmt.Errorf("%s does not start: %w", path, why.failure(gpuprof.ErrDevice, n.text("making a handle", status)))
 	}
 	n.path = path
 	n.dev.found("cudnn", dnnVersion(n.version()))
@@ -133,5 +133,5 @@ func (n *dnn) failed(doing string, status int32) error {
 	case dnnHostMemory, dnnDeviceMemory:
 		kind = gpuprof.ErrMemory
 	}
-	return gpuprof.Errorf(kind, "%s", dnnAdvice(status).after(n.text(doing, status)))
+	return dnnAdvice(status).failure(kind, n.text(doing, status))
 }

@@ -79,7 +79,7 @@ func Open(o Options) (d *Device, err error) {
 	}
 	if o.MemoryLimit < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"opening CUDA device %d: memory limit %d bytes; give a positive limit, or 0 for what is free", is.Index, o.MemoryLimit)
+			"opening CUDA device %d: memory limit %d bytes", is.Index, o.MemoryLimit).WithFix("give a positive limit, or 0 for what is free")
 	}
 	runtime.LockOSThread()
 	d, err = start(drv, is, o)
@@ -251,5 +251,5 @@ func (d *Device) releaseModules() error {
 }
 
 func errClosed(doing string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the device is closed; open a new one", doing)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the device is closed", doing).WithFix("open a new one")
 }

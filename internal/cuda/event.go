@@ -83,7 +83,7 @@ func (e *Event) recorded(doing string) error {
 	case e.dev.lost != nil:
 		return e.dev.tell()
 	case e.stream == nil:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on CUDA: it was never recorded; record it on a stream first", doing, e)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on CUDA: it was never recorded", doing, e).WithFix("record it on a stream first")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (d *Device) ElapsedNS(from, to gpuprof.Event) (int64, error) {
 	r := d.drv.EventElapsed(d.ms, a.h, b.h)
 	if r == errNotReady {
 		return 0, gpuprof.Errorf(gpuprof.ErrUsage,
-			"time between events on CUDA: %s or %s has not been passed yet; wait for it first", a, b)
+			"time between events on CUDA: %s or %s has not been passed yet", a, b).WithFix("wait for it first")
 	}
 	if r != success {
 		if err := d.again(r, func() Result { return d.drv.EventElapsed(d.ms, a.h, b.h) }, fmt.Sprintf("time between %s and %s", a, b)); err != nil {

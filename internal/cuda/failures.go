@@ -13,24 +13,26 @@ const (
 	minPackages = "450" // the driver branch that brought CUDA 11.0
 )
 
+// opens begins what is said about opening a device.
+const opens = "opening a CUDA device: "
+
 // failed is an ErrDevice about opening a device.
-func failed(format string, args ...any) error {
-	return gpuprof.Errorf(gpuprof.ErrDevice, "opening a CUDA device: "+format, args...)
+func failed(format string, args ...any) *gpuprof.Error {
+	return gpuprof.Errorf(gpuprof.ErrDevice, opens+format, args...)
 }
 
 // versionText is 12040 as "12.4".
 func versionText(v int32) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 func tooOld(v int32) error {
-	return failed("the driver supports CUDA %s and gpuprof needs %s or newer; update the NVIDIA driver to %s or newer",
-		versionText(v), versionText(minVersion), minPackages)
+	return failed("the driver supports CUDA %s and gpuprof needs %s or newer", versionText(v), versionText(minVersion)).WithFix("update the NVIDIA driver to %s or newer", minPackages)
 }
 
 // initFailure says what usually causes a result of cuInit, or of the first call
 // that needs a device, and what helps.
 func initFailure(d *driver, doing string, r Result) error {
 	a := opening(d, r).or(r.advice()).or(advice{"", "check that nvidia-smi works for this user"})
-	return failed("%s", a.after(doing+": "+d.describe(r)))
+	return a.failure(gpuprof.ErrDevice, opens+doing+": "+d.describe(r))
 }
 
 // opening is what helps against a result that means something else, or something

@@ -40,8 +40,7 @@ func fill(d *driver, lib uintptr) error {
 	if d.Version != nil && d.Version(&version) == success && version > 0 && version < minVersion {
 		return tooOld(version)
 	}
-	return failed("%s has no function %s, so it is no NVIDIA driver of CUDA %s or newer; update the driver to %s or newer",
-		d.path, lacks, versionText(minVersion), minPackages)
+	return failed("%s has no function %s, so it is no NVIDIA driver of CUDA %s or newer", d.path, lacks, versionText(minVersion)).WithFix("update the driver to %s or newer", minPackages)
 }
 
 // caller makes C calls with arguments in an array of its own: a variadic call

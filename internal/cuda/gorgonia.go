@@ -29,11 +29,11 @@ func openDriver(library string) (*driver, error) {
 		h, _, err := openFirst([]string{library})
 		switch {
 		case errors.Is(err, errAbsent):
-			return nil, failed("the NVIDIA driver's library %w; %s", err, noDriver)
+			return nil, failed("the NVIDIA driver's library %w", err).WithFix("%s", noDriver)
 		case err != nil:
-			return nil, failed("%w; reinstall the NVIDIA driver", err)
+			return nil, failed("%w", err).WithFix("reinstall the NVIDIA driver")
 		case symbol(h, "cuInit") != symbol(linked, "cuInit"):
-			return nil, failed("this build is linked to the driver's library and cannot use %s; build without -tags gorgonia", library)
+			return nil, failed("this build is linked to the driver's library and cannot use %s", library).WithFix("build without -tags gorgonia")
 		}
 	}
 	d := &driver{path: library, simulated: symbol(linked, simulatedSymbol) != 0}

@@ -97,12 +97,11 @@ func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 	s := l.spec
 	kind, ok := gruTypes[s.Precision]
 	if !ok {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q; use fp32, tf32, bf16 or fp16", doing, s.Precision)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q", doing, s.Precision).WithFix("use fp32, tf32, bf16 or fp16")
 	}
 	for _, v := range []int{s.Input, s.Hidden, s.Layers, s.Batch, s.Steps} {
 		if v < 1 || v > math.MaxInt32 {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s of %d inputs, %d hidden, %d layers, batch %d, %d steps; give 1 or more of each",
-				doing, s.Input, s.Hidden, s.Layers, s.Batch, s.Steps)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s of %d inputs, %d hidden, %d layers, batch %d, %d steps", doing, s.Input, s.Hidden, s.Layers, s.Batch, s.Steps).WithFix("give 1 or more of each")
 		}
 	}
 	var mine [5]*Buffer
@@ -118,7 +117,7 @@ func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 		mine[i] = b
 	}
 	if mine[1] == mine[4] {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: h0 and hn are one buffer; give them one each", doing)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: h0 and hn are one buffer", doing).WithFix("give them one each")
 	}
 	l.bufs = [4]*Buffer{mine[0], mine[1], mine[3], mine[4]}
 	return mine[2], nil
@@ -264,7 +263,7 @@ func (l *layer) placeGate(layer, gate int32, matrix devicePtr, matrixBytes uintp
 	}
 	end := l.weights + devicePtr(l.weightBytes)
 	if m < l.weights || b < l.weights || m+devicePtr(matrixBytes) > end || b+devicePtr(biasBytes) > end {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for; install another version of it", gate, layer)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN places gate %d of layer %d outside the weights it asked for", gate, layer).WithFix("install another version of it")
 	}
 	return d.check(first(d.drv.CopyOnDev(m, matrix, matrixBytes, d.own), d.drv.CopyOnDev(b, bias, biasBytes, d.own)), "placing weights")
 }
@@ -284,8 +283,7 @@ func (l *layer) release() error {
 func (l *layer) alive() error {
 	for i, b := range l.bufs {
 		if b.state != onDevice {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer: its %s is %s, which is freed; free it after its last use",
-				[...]string{"x", "h0", "y", "hn"}[i], b)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer: its %s is %s, which is freed", [...]string{"x", "h0", "y", "hn"}[i], b).WithFix("free it after its last use")
 		}
 	}
 	return nil
@@ -320,7 +318,7 @@ func (l *layer) enqueue(s streamHandle) Result {
 func (l *layer) Enqueue(st gpuprof.Stream) error {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != l.dev {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer on CUDA: the stream belongs to another device; use one of this device")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running a GRU layer on CUDA: the stream belongs to another device").WithFix("use one of this device")
 	}
 	if s.closed || s.dev.lost != nil {
 		return s.usable("running a GRU layer on stream " + s.name)

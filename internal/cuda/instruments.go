@@ -72,13 +72,13 @@ func (s *Stream) drive(f *kernelFunc, n int, a *gpuprof.Args) error {
 func (d *Device) mine(st gpuprof.Stream, doing string) (*Stream, error) {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the stream belongs to another device; use one of this device", doing)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: the stream belongs to another device", doing).WithFix("use one of this device")
 	}
 	if s.closed || d.lost != nil {
 		return nil, s.usable(doing + " on stream " + s.name)
 	}
 	if s.rec != nil {
-		return nil, s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage, "%s on stream %s: it is being captured; do it before or after the capture", doing, s.name))
+		return nil, s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage, "%s on stream %s: it is being captured", doing, s.name).WithFix("do it before or after the capture"))
 	}
 	return s, nil
 }
@@ -91,7 +91,7 @@ func (d *Device) Spin(st gpuprof.Stream, ns int64) error {
 		return err
 	}
 	if ns < 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "spinning on stream %s: %d ns; give 0 or more", s.name, ns)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "spinning on stream %s: %d ns", s.name, ns).WithFix("give 0 or more")
 	}
 	if d.spin == nil {
 		if d.spin, err = d.instrument("spin"); err != nil {

@@ -65,11 +65,9 @@ func (f *kernelFunc) fault(r Result, doing string) error {
 	d := f.dev
 	switch r {
 	case errOutOfResources, errInvalidValue:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads a block with %d bytes of shared memory are more than its registers allow; use fewer, or another impl",
-			doing, d.drv.describe(r), f.threads, f.shared)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads a block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
 	case errCooperativeTooLarge:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once; use fewer threads or less shared memory, or another impl",
-			doing, d.drv.describe(r))
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
 	}
 	return d.check(r, doing)
 }
@@ -112,11 +110,11 @@ func (d *Device) load(k, as *gpuprof.Kernel) (*kernelFunc, error) {
 		own, found := instrument(k.Name)
 		if !found {
 			return nil, gpuprof.Errorf(gpuprof.ErrDevice,
-				"loading kernel %s on CUDA: it has neither PTX nor a library routine, so it runs on the host device only; set PTX", k.Name)
+				"loading kernel %s on CUDA: it has neither PTX nor a library routine, so it runs on the host device only", k.Name).WithFix("set PTX")
 		}
 		if own.Sig != k.Sig {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage,
-				"loading kernel %s on CUDA: the device's own kernel of that name has signature %q, not %q; set PTX or rename it", k.Name, own.Sig, k.Sig)
+				"loading kernel %s on CUDA: the device's own kernel of that name has signature %q, not %q", k.Name, own.Sig, k.Sig).WithFix("set PTX or rename it")
 		}
 		k = own
 	}
@@ -129,13 +127,13 @@ func (d *Device) load(k, as *gpuprof.Kernel) (*kernelFunc, error) {
 
 func checkKernel(k *gpuprof.Kernel) error {
 	if k == nil || k.Name == "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on CUDA: it has no name; give it one")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on CUDA: it has no name").WithFix("give it one")
 	}
 	if len(k.Sig) > gpuprof.MaxArgs {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: %d parameters; at most %d fit", k.Name, len(k.Sig), gpuprof.MaxArgs)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", gpuprof.MaxArgs)
 	}
 	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: signature %q has %q at %d; use b, i and f", k.Name, k.Sig, k.Sig[i], i)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on CUDA: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
 	}
 	return nil
 }
@@ -148,18 +146,16 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 		entry = k.Name
 	}
 	if !cName.MatchString(entry) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %q is no name of a C function; set Entry", doing, entry)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %q is no name of a C function", doing, entry).WithFix("set Entry")
 	}
 	if k.Threads < 1 || k.Threads > int(d.maxThreads) || k.PerBlock < 1 || k.SharedBytes < 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads a block for %d items with %d bytes of shared memory; give 1 to %d threads, 1 or more items and 0 or more bytes",
-			doing, k.Threads, k.PerBlock, k.SharedBytes, d.maxThreads)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads a block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
 	}
 	if err := checkPTX(k.PTX, entry, k.Sig); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
 	}
 	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); targetOf(k.PTX) > sm {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s; use a newer GPU or another implementation of it",
-			doing, targetOf(k.PTX), d.is.Arch)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, targetOf(k.PTX), d.is.Arch).WithFix("use a newer GPU or another implementation of it")
 	}
 	m, err := d.module(k.PTX, doing)
 	if err != nil {
@@ -198,10 +194,10 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	log := new(jit)
 	switch r := d.drv.ModuleLoad(&m.h, &image[0], log); {
 	case r == errUnsupportedPTX:
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; the driver (CUDA %s) is older than the PTX; update it", doing, d.drv.describe(r), d.is.CUDA)
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; the driver (CUDA %s) is older than the PTX", doing, d.drv.describe(r), d.is.CUDA).WithFix("update it")
 	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.text() != "":
 		says := advice{"the driver's compiler says " + strconv.Quote(log.text()), r.advice().fix}
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s", says.after(doing+": "+d.drv.describe(r)))
+		return nil, says.failure(gpuprof.ErrDevice, doing+": "+d.drv.describe(r))
 	case r != success:
 		return nil, d.check(r, doing)
 	}
@@ -218,7 +214,7 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	most := max(d.sharedPerBlock, d.sharedOptin)
 	total := int64(static) + int64(f.shared)
 	if total > int64(most) {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory a block; this GPU has %d; use smaller tiles", doing, total, most)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory a block; this GPU has %d", doing, total, most).WithFix("use smaller tiles")
 	}
 	if total > int64(d.sharedPerBlock) {
 		return d.check(d.drv.FuncSet(f.h, funcDynamicShared, int32(f.shared)), doing)
@@ -230,14 +226,14 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 // for one another must all be running.
 func (d *Device) fitCooperative(f *kernelFunc, doing string) error {
 	if d.drv.attribute(attrCooperative, d.is.handle) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches; use another implementation of it", doing)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: this GPU has no cooperative launches", doing).WithFix("use another implementation of it")
 	}
 	var blocks int32
 	if err := d.check(d.drv.Occupancy(&blocks, f.h, int32(f.threads), uintptr(f.shared)), doing); err != nil {
 		return err
 	}
 	if blocks < 1 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: not one block of %d threads with %d bytes of shared memory fits; use fewer", doing, f.threads, f.shared)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: not one block of %d threads with %d bytes of shared memory fits", doing, f.threads, f.shared).WithFix("use fewer")
 	}
 	f.launch = d.drv.LaunchCoop
 	f.mostBlocks = int64(blocks) * int64(d.is.Cores)

@@ -94,13 +94,13 @@ func FindDriver(o Options) (d Driver, err error) {
 func Absent(err error) bool { return errors.Is(err, errAbsent) }
 
 func imitation(drv *driver) error {
-	return failed("%s only imitates a driver, for tests; its times mean nothing; remove it from the library path", drv.path)
+	return failed("%s only imitates a driver, for tests; its times mean nothing", drv.path).WithFix("remove it from the library path")
 }
 
 // recovered turns a panic of the loader into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = failed("loading the driver: %v; reinstall the NVIDIA driver", r)
+		*err = failed("loading the driver: %v", r).WithFix("reinstall the NVIDIA driver")
 	}
 }
 
@@ -200,7 +200,7 @@ func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
 			return list[o.Index], nil
 		}
 		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-			"opening CUDA device %d: this process sees %s; choose one of them%s", o.Index, several(list), visibility())
+			"opening CUDA device %d: this process sees %s", o.Index, several(list)).WithFix("choose one of them%s", visibility())
 	}
 	var found []DeviceInfo
 	for _, d := range list {
@@ -219,10 +219,10 @@ func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
 			hint = fmt.Sprintf("; a process sees one MIG instance, the one it was started with: set CUDA_VISIBLE_DEVICES=%s", o.UUID)
 		}
 		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-			"opening CUDA device %s: this process sees %s; choose one of them%s", o.UUID, several(list), hint)
+			"opening CUDA device %s: this process sees %s", o.UUID, several(list)).WithFix("choose one of them%s", hint)
 	}
 	return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
-		"opening CUDA device %s: that is the beginning of %s; give more of it", o.UUID, several(found))
+		"opening CUDA device %s: that is the beginning of %s", o.UUID, several(found)).WithFix("give more of it")
 }
 
 func visibility() string {

@@ -16,10 +16,10 @@ func openDriver(library string) (*driver, error) {
 	}
 	h, path, err := openFirst(paths)
 	if errors.Is(err, errAbsent) {
-		return nil, failed("the NVIDIA driver's library %w; %s", err, noDriver)
+		return nil, failed("the NVIDIA driver's library %w", err).WithFix("%s", noDriver)
 	}
 	if err != nil {
-		return nil, failed("%w; reinstall the NVIDIA driver", err)
+		return nil, failed("%w", err).WithFix("reinstall the NVIDIA driver")
 	}
 	d := &driver{path: path, simulated: symbol(h, simulatedSymbol) != 0}
 	if err := fill(d, h); err != nil {

@@ -57,7 +57,7 @@ func (s *Stream) usable(doing string) error {
 	case s.dev.closed:
 		return errClosed(doing)
 	case s.closed:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: stream %s is closed; make a new one", doing, s.name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on CUDA: stream %s is closed", doing, s.name).WithFix("make a new one")
 	case s.dev.lost != nil:
 		return s.dev.tell()
 	}
@@ -114,9 +114,9 @@ func (s *Stream) launchFault(f gpuprof.Func, n int) error {
 	fn, ok := f.(*kernelFunc)
 	if !ok || fn == nil || fn.dev != s.dev {
 		return gpuprof.Errorf(gpuprof.ErrUsage,
-			"launching a kernel on stream %s: the kernel was loaded by another device; load it on this one", s.name)
+			"launching a kernel on stream %s: the kernel was loaded by another device", s.name).WithFix("load it on this one")
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items; give 0 to %d", fn.kernel.Name, s.name, n, math.MaxInt32)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items", fn.kernel.Name, s.name, n).WithFix("give 0 to %d", math.MaxInt32)
 }
 
 func (s *Stream) argumentFault(fn *kernelFunc, i int, b gpuprof.Buffer) error {
@@ -169,7 +169,7 @@ func (s *Stream) WaitFor(ev gpuprof.Event) error {
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: it cannot wait for %s while captured; wait before or after the capture", s.name, e))
+			"capturing stream %s: it cannot wait for %s while captured", s.name, e).WithFix("wait before or after the capture"))
 	}
 	if e.stream == nil {
 		return e.recorded("making stream " + s.name + " wait for")
@@ -189,7 +189,7 @@ func (s *Stream) Sync() error {
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: it cannot be synchronised while captured; synchronise before or after the capture", s.name))
+			"capturing stream %s: it cannot be synchronised while captured", s.name).WithFix("synchronise before or after the capture"))
 	}
 	start := s.dev.now()
 	err := s.wait()

@@ -52,11 +52,9 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 		}
 	}
 	if len(refusals) > 0 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; install a version for this driver, or name its folder in %s",
-			what, strings.Join(refusals, "; "), libraryPathVariable)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s", what, strings.Join(refusals, "; ")).WithFix("install a version for this driver, or name its folder in %s", libraryPathVariable)
 	}
-	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s; install it (it comes with PyTorch: pip install torch), or name its folder in %s",
-		what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders)), libraryPathVariable)
+	return gpuprof.Errorf(gpuprof.ErrDevice, "%s was not found as %s, neither by the loader nor in %s", what, strings.Join(names, ", "), listFolders(slices.Concat(told, folders))).WithFix("install it (it comes with PyTorch: pip install torch), or name its folder in %s", libraryPathVariable)
 }
 
 func listFolders(dirs []string) string {

@@ -42,7 +42,7 @@ func (b *Buffer) String() string {
 // the memory to the system.
 func (b *Buffer) Free() error {
 	if b.mem == nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on host: it is already freed; free each buffer once", b)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "freeing %s on host: it is already freed", b).WithFix("free each buffer once")
 	}
 	b.dev.drain()
 	return b.dev.release(b)
@@ -61,13 +61,11 @@ func (d *Device) Alloc(bytes int, p gpuprof.Place) (gpuprof.Buffer, error) {
 	}
 	if free := d.available(); int64(bytes) > free {
 		return nil, gpuprof.Errorf(gpuprof.ErrMemory,
-			"allocating %s of %s memory on host: %s available; reduce batch, edges or flows",
-			gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(free)))
+			"allocating %s of %s memory on host: %s available", gpuprof.FormatBytes(float64(bytes)), p, gpuprof.FormatBytes(float64(free))).WithFix("reduce batch, edges or flows")
 	}
 	whole, err := d.arena.take(max(bytes, 1))
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s of %s memory on host: %w; reduce batch, edges or flows",
-			gpuprof.FormatBytes(float64(bytes)), p, err)
+		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s of %s memory on host: %w", gpuprof.FormatBytes(float64(bytes)), p, err).WithFix("reduce batch, edges or flows")
 	}
 	d.lastBuffer++
 	b := &Buffer{dev: d, id: d.lastBuffer, place: p, size: bytes, mem: whole[:bytes:bytes], whole: whole}

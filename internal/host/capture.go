@@ -38,14 +38,14 @@ func (d *Device) Capture(st gpuprof.Stream, fn func() error) (gpuprof.Op, error)
 	}
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != d {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on host: the stream belongs to another device; make it on this one")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "capturing a stream on host: the stream belongs to another device").WithFix("make it on this one")
 	}
 	if err := s.usable("capturing"); err != nil {
 		return nil, err
 	}
 	if d.capturing != nil {
 		return nil, d.capturing.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: stream %s is being captured; finish that capture first", s.name, d.capturing.name))
+			"capturing stream %s: stream %s is being captured", s.name, d.capturing.name).WithFix("finish that capture first"))
 	}
 	rec := &recording{}
 	s.rec, d.capturing = rec, s
@@ -69,7 +69,7 @@ func (d *Device) Capture(st gpuprof.Stream, fn func() error) (gpuprof.Op, error)
 func (c *captured) Enqueue(st gpuprof.Stream) error {
 	s, ok := st.(*Stream)
 	if !ok || s == nil || s.dev != c.dev {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "replaying a capture on host: the stream belongs to another device; use one of this device")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "replaying a capture on host: the stream belongs to another device").WithFix("use one of this device")
 	}
 	for i := range c.items {
 		var err error

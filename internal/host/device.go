@@ -65,7 +65,7 @@ func open(o Options, root fs.FS) (*Device, error) {
 		return nil, err
 	}
 	if o.MemoryLimit < 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening device host: memory limit %d bytes; give a positive limit, or 0 for what is available", o.MemoryLimit)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening device host: memory limit %d bytes", o.MemoryLimit).WithFix("give a positive limit, or 0 for what is available")
 	}
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = defaultMemoryLimit(root)
@@ -139,16 +139,16 @@ func (d *Device) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
 		return nil, errClosed("loading a kernel")
 	}
 	if k == nil || k.Name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on host: it has no name; give it one")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading a kernel on host: it has no name").WithFix("give it one")
 	}
 	if k.Host == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: it has no Go implementation; set Host", k.Name)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: it has no Go implementation", k.Name).WithFix("set Host")
 	}
 	if len(k.Sig) > gpuprof.MaxArgs {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: %d parameters; at most %d fit", k.Name, len(k.Sig), gpuprof.MaxArgs)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: %d parameters", k.Name, len(k.Sig)).WithFix("at most %d fit", gpuprof.MaxArgs)
 	}
 	if i := strings.IndexFunc(k.Sig, func(r rune) bool { return r != 'b' && r != 'i' && r != 'f' }); i >= 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d; use b, i and f", k.Name, k.Sig, k.Sig[i], i)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "loading kernel %s on host: signature %q has %q at %d", k.Name, k.Sig, k.Sig[i], i).WithFix("use b, i and f")
 	}
 	k = slowed(k)
 	f := &kernelFunc{dev: d, kernel: k}
@@ -199,5 +199,5 @@ func (d *Device) drain() {
 func (d *Device) now() int64 { return int64(time.Since(d.base)) }
 
 func errClosed(doing string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: the device is closed; open a new one", doing)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: the device is closed", doing).WithFix("open a new one")
 }

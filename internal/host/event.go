@@ -42,7 +42,7 @@ func (e *Event) recorded(doing string) error {
 		return errClosed(doing + " " + e.String())
 	}
 	if e.stream == nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on host: it was never recorded; record it on a stream first", doing, e)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s %s on host: it was never recorded", doing, e).WithFix("record it on a stream first")
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (d *Device) stampOf(e gpuprof.Event, which string) (int64, error) {
 	}
 	if !done {
 		return 0, gpuprof.Errorf(gpuprof.ErrUsage,
-			"time between events on host: stream %s has not passed %s yet; wait for it first", mine.stream.name, mine)
+			"time between events on host: stream %s has not passed %s yet", mine.stream.name, mine).WithFix("wait for it first")
 	}
 	mine.mu.Lock()
 	defer mine.mu.Unlock()

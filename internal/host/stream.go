@@ -48,7 +48,7 @@ func (s *Stream) usable(doing string) error {
 		return errClosed(doing)
 	}
 	if s.closed {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: stream %s is closed; make a new one", doing, s.name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s on host: stream %s is closed", doing, s.name).WithFix("make a new one")
 	}
 	return nil
 }
@@ -87,9 +87,9 @@ func (s *Stream) launchFault(f gpuprof.Func, n int) error {
 	fn, ok := f.(*kernelFunc)
 	if !ok || fn.dev != s.dev {
 		return gpuprof.Errorf(gpuprof.ErrUsage,
-			"launching a kernel on stream %s: the kernel was loaded by another device; load it on this one", s.name)
+			"launching a kernel on stream %s: the kernel was loaded by another device", s.name).WithFix("load it on this one")
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items; give 0 or more", fn.kernel.Name, s.name, n)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: %d items", fn.kernel.Name, s.name, n).WithFix("give 0 or more")
 }
 
 // Copy implements gpuprof.Stream. The ranges may overlap.
@@ -130,15 +130,14 @@ func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, s
 	}
 	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"copying %d bytes on stream %s: both %s and %s are host memory; copy between their Bytes instead", n, s.name, to, from)
+			"copying %d bytes on stream %s: both %s and %s are host memory", n, s.name, to, from).WithFix("copy between their Bytes instead")
 	}
 	return to, from, nil
 }
 
 func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
 	return gpuprof.Errorf(gpuprof.ErrUsage,
-		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes; correct the offset or the size",
-		n, s.name, n, off, end, b, b.size)
+		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, s.name, n, off, end, b, b.size).WithFix("correct the offset or the size")
 }
 
 // countCopy adds one copy to the meter. The pageable counts are part of, not
@@ -198,7 +197,7 @@ func (s *Stream) WaitFor(ev gpuprof.Event) error {
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: it cannot wait for %s while captured; wait before or after the capture", s.name, e))
+			"capturing stream %s: it cannot wait for %s while captured", s.name, e).WithFix("wait before or after the capture"))
 	}
 	if e.stream == nil {
 		return e.recorded("making stream " + s.name + " wait for")
@@ -216,7 +215,7 @@ func (s *Stream) Sync() error {
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: it cannot be synchronised while captured; synchronise before or after the capture", s.name))
+			"capturing stream %s: it cannot be synchronised while captured", s.name).WithFix("synchronise before or after the capture"))
 	}
 	start := s.dev.now()
 	s.await(s.last)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/probes/host"
+	"github.com/gpuprof/gpuprof/probes/machine"
 )
 
 // meters are instruments of a made-up device that draws idleW, and busyW while
@@ -165,7 +165,7 @@ func TestEnergyIsChecked(t *testing.T) {
 func TestDisturbances(t *testing.T) {
 	m := newMeters()
 	r := &runner{plan: Plan{Instruments: m}}
-	r.machine = host.This()
+	r.machine = machine.This()
 	before := r.disturbances()
 	if got := r.disturbances().since(before); slices.Contains(got, "hw-thermal") {
 		t.Errorf("throttling of before the block counts: %v", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
-	"github.com/gpuprof/gpuprof/probes/host"
+	"github.com/gpuprof/gpuprof/probes/machine"
 )
 
 // runner is the state of one run. Its phases are called in order by Run.
@@ -20,7 +20,7 @@ type runner struct {
 	ctx     context.Context
 	plan    Plan
 	dev     *events.Tracer
-	machine host.Machine
+	machine machine.Machine
 	sess    gpuprof.Session
 	rec     *events.Recorder
 	samples *samples
@@ -87,7 +87,7 @@ func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
 
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
 	return &runner{
-		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: host.This(), started: time.Now(), startNS: events.Now(),
+		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: machine.This(), started: time.Now(), startNS: events.Now(),
 		ladderFor: min(ladderBudget, plan.MaxTime/6), shortFor: min(shortBudget, plan.MaxTime/4), least: minBlockSteps, long: longStep,
 	}
 }

@@ -122,7 +122,7 @@ func (x *Index) account() {
 		}
 	}
 	if len(x.Devices) == 0 {
-		x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU; record with ProfilerActivity.CUDA, on a machine with a GPU")
+		x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", "record with ProfilerActivity.CUDA, on a machine with a GPU")
 	}
 }
 

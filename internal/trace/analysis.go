@@ -2,8 +2,9 @@ package trace
 
 import "github.com/gpuprof/gpuprof"
 
-// SchemaVersion is the version of the analysis JSON.
-const SchemaVersion = "2.0.0"
+// SchemaVersion is the version of the analysis JSON. 2.1.0: the line to change in a
+// PyTorch program is "pytorch", which was "knob"; warnings carry their fix apart.
+const SchemaVersion = "2.1.0"
 
 // Analysis is what a set of traces (one, or the ranks of one job) says about
 // the program. Times are integer nanoseconds.
@@ -24,8 +25,21 @@ type Analysis struct {
 	Operators     []OperatorTime      `json:"operators"`
 	Modules       []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
 	Ranks         []RankTime          `json:"ranks,omitempty"`
-	Findings      []Finding           `json:"findings"`
-	Warnings      []Warning           `json:"warnings"`
+	Findings      []gpuprof.Finding   `json:"findings"`
+	Warnings      []gpuprof.Warning   `json:"warnings"`
+
+	// Claimed is where the time is that each of the findings claims, for pictures;
+	// nil in an analysis that was read from a file.
+	Claimed [][]Span `json:"-"`
+}
+
+// ClaimedBy is where the time is that a finding claims, by its place in Findings;
+// none in an analysis that was read from a file.
+func (a *Analysis) ClaimedBy(i int) []Span {
+	if i >= len(a.Claimed) {
+		return nil
+	}
+	return a.Claimed[i]
 }
 
 // Input is one file.
@@ -182,55 +196,25 @@ type RankTime struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Severity orders findings for people.
-type Severity string
-
-// By share of the step.
-const (
-	High   Severity = "high"   // at least 10 % of the step
-	Medium Severity = "medium" // at least 3 %
-	Low    Severity = "low"
-	Note   Severity = "info" // claims no time
-)
-
-// Finding is one thing to change, with what it rests on.
-type Finding struct {
-	Rule     string         `json:"rule"`
-	Input    int            `json:"input"`
-	Severity Severity       `json:"severity"`
-	ClaimNS  int64          `json:"claim_ns"`            // at most this much, over all steady steps
-	StepNS   int64          `json:"claim_step_ns"`       // the same in the mean step
-	Share    float64        `json:"claim_share"`         // of the step
-	Title    string         `json:"title"`               // one sentence
-	Evidence map[string]any `json:"evidence"`            // counts and times
-	Sites    []Site         `json:"sites"`               // top call sites
-	Knob     string         `json:"knob"`                // what to change in a PyTorch program
-	Command  string         `json:"command"`             // records the changed program and compares it with this recording
-	Caveats  []string       `json:"caveats"`             // what could make it smaller
-	Suspect  bool           `json:"suspected,omitempty"` // evidence is indirect
-	Spans    []Span         `json:"-"`                   // where the claimed time is, for pictures
-	device   int            // of the claim: index into Trace.Devices, -1 none
-}
-
-// Site is one place in the program.
-type Site struct {
-	Where string `json:"where"`
-	Count int    `json:"count"`
-	NS    int64  `json:"ns"`
+// Found is a finding with the time that it claims on one device.
+type Found struct {
+	gpuprof.Finding
+	Spans  []Span // disjoint, in order; their total is ClaimNS
+	device int    // index into Trace.Devices, -1 none
 }
 
 // Comparison is two analyses of one program, before and after a change.
 type Comparison struct {
-	SchemaVersion string          `json:"schema_version"`
-	Tool          gpuprof.Tool    `json:"tool"`
-	Old           *Analysis       `json:"old"`
-	New           *Analysis       `json:"new"`
-	StepOldNS     int64           `json:"step_old_ns"` // means
-	StepNewNS     int64           `json:"step_new_ns"`
-	Classes       []Change        `json:"classes"`   // what the step is made of, largest change first
-	Operators     []Change        `json:"operators"` //
-	Findings      []FindingChange `json:"findings"`
-	Warnings      []Warning       `json:"warnings"`
+	SchemaVersion string            `json:"schema_version"`
+	Tool          gpuprof.Tool      `json:"tool"`
+	Old           *Analysis         `json:"old"`
+	New           *Analysis         `json:"new"`
+	StepOldNS     int64             `json:"step_old_ns"` // means
+	StepNewNS     int64             `json:"step_new_ns"`
+	Classes       []Change          `json:"classes"`   // what the step is made of, largest change first
+	Operators     []Change          `json:"operators"` //
+	Findings      []FindingChange   `json:"findings"`
+	Warnings      []gpuprof.Warning `json:"warnings"`
 }
 
 // Change is one quantity on both sides, ns per step.

@@ -32,9 +32,9 @@ type binding struct {
 }
 
 // bound says what bounds the program, and whether no finding is worth a change.
-func (a *Analysis) bound() {
+func (a *Analysis) bound(found []Found) {
 	b := &a.Bound
-	b.Nothing = !slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.ClaimNS > 0 })
+	b.Nothing = !slices.ContainsFunc(found, func(f Found) bool { return f.ClaimNS > 0 })
 	whole := "the step"
 	if a.Step.Count == 0 {
 		whole = "the recording window"

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -13,7 +14,7 @@ func TestFinishCleansEveryText(t *testing.T) {
 	const clean = "a\ufffd\ufffd "
 	tr := &trace.Trace{
 		Path: bad, Names: []string{"mm", bad, "a\x07\x00\t", "mm2"}, Lanes: []trace.Lane{{Name: bad}}, Devices: []trace.Device{{Name: bad}}, Stacks: []string{bad},
-		Program: trace.Program{Command: []string{bad}, Dir: bad}, Warnings: []trace.Warning{{Code: bad, Text: bad}},
+		Program: trace.Program{Command: []string{bad}, Dir: bad}, Warnings: []gpuprof.Warning{{Code: bad, Text: bad, Fix: bad}},
 		Host: []trace.Host{{Name: 1, Kind: trace.Op, End: 10}, {Name: 2, Kind: trace.Op, Start: 1, End: 9}, {Name: 3, Kind: trace.Op, Start: 2, End: 8}, {Name: 99, Kind: trace.Op, Start: 3, End: 7}},
 		GPU:  []trace.GPU{{Name: 2, Kind: trace.Kernel, Launch: -1}},
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -31,7 +33,7 @@ func Compare(before, after *Analysis) *Comparison {
 	c := &Comparison{
 		SchemaVersion: SchemaVersion, Tool: after.Tool, Old: before, New: after,
 		StepOldNS: before.Step.NS, StepNewNS: after.Step.NS,
-		Classes: []Change{}, Operators: []Change{}, Findings: []FindingChange{}, Warnings: []Warning{},
+		Classes: []Change{}, Operators: []Change{}, Findings: []FindingChange{}, Warnings: []gpuprof.Warning{},
 	}
 	if c.Comparable() {
 		c.Classes = changes(partsOf(before), partsOf(after))
@@ -254,41 +256,41 @@ func noiseOf(a *Analysis) int64 {
 
 // compareInputs warns about what makes the two hard to compare.
 func (c *Comparison) compareInputs() {
-	warn := func(code, format string, args ...any) {
-		c.Warnings = append(c.Warnings, Warning{code, fmt.Sprintf(format, args...)})
+	warn := func(code, fix, format string, args ...any) {
+		c.Warnings = append(c.Warnings, gpuprof.Warning{Code: code, Text: fmt.Sprintf(format, args...), Fix: fix})
 	}
 	if a, b := deviceNames(c.Old), deviceNames(c.New); a != b {
-		warn("different-devices", "the two were not recorded on the same devices (%s against %s): times do not compare", a, b)
+		warn("different-devices", "record both on the same device", "the two were not recorded on the same devices (%s against %s): times do not compare", a, b)
 	}
 	if d := operatorDistance(c.Old, c.New); d > differentOps {
-		warn("different-operators", "%.0f %% of the operators occur on one side only: this may not be the same program", 100*d)
+		warn("different-operators", "", "%.0f %% of the operators occur on one side only: this may not be the same program", 100*d)
 	}
 	if len(c.Old.Inputs) != len(c.New.Inputs) {
-		warn("different-inputs", "%s before, %s after: compare the same ranks", plural(len(c.Old.Inputs), "trace", "traces"), plural(len(c.New.Inputs), "trace", "traces"))
+		warn("different-inputs", "compare the same ranks", "%s before, %s after", plural(len(c.Old.Inputs), "trace", "traces"), plural(len(c.New.Inputs), "trace", "traces"))
 	}
 	if c.Old.StepSource != c.New.StepSource {
-		warn("different-steps", "steps come from %q before and %q after: a step may not be the same work", c.Old.StepSource, c.New.StepSource)
+		warn("different-steps", "", "steps come from %q before and %q after: a step may not be the same work", c.Old.StepSource, c.New.StepSource)
 	}
 	for _, side := range []struct {
 		word string
 		a    *Analysis
 	}{{"before", c.Old}, {"after", c.New}} {
 		if side.a.Step.Count == 0 {
-			warn("no-steps", "no steps were found %s: the recording window is compared, whatever its length", side.word)
+			warn("no-steps", "", "no steps were found %s: the recording window is compared, whatever its length", side.word)
 		}
 		for _, in := range side.a.Inputs {
 			if in.Truncated {
-				warn("truncated", "%s, %s, ended early: its last step is incomplete", in.Path, side.word)
+				warn("truncated", "", "%s, %s, ended early: its last step is incomplete", in.Path, side.word)
 			}
 		}
 	}
 	if a, b := hasWarning(c.Old, "inflated"), hasWarning(c.New, "inflated"); a != b {
-		warn("different-profiling", "only one of the two recorded Python frames or the profiler's own work: the host is slower there for that reason")
+		warn("different-profiling", "", "only one of the two recorded Python frames or the profiler's own work: the host is slower there for that reason")
 	}
 }
 
 func hasWarning(a *Analysis, code string) bool {
-	return slices.ContainsFunc(a.Warnings, func(w Warning) bool { return w.Code == code })
+	return slices.ContainsFunc(a.Warnings, func(w gpuprof.Warning) bool { return w.Code == code })
 }
 
 // deviceNames are the kinds of devices that worked, in words.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -29,7 +30,7 @@ func program(step int64, n int, claims map[string]int64) *trace.Analysis {
 	}
 	for _, rule := range trace.RuleIDs() {
 		if ns, ok := claims[rule]; ok {
-			a.Findings = append(a.Findings, trace.Finding{Rule: rule, ClaimNS: ns * int64(n-1), StepNS: ns})
+			a.Findings = append(a.Findings, gpuprof.Finding{Rule: rule, ClaimNS: ns * int64(n-1), StepNS: ns})
 		}
 	}
 	return a
@@ -119,7 +120,7 @@ func TestCompareWarns(t *testing.T) {
 		"different-steps":     func(a *trace.Analysis) { a.StepSource = "annotation step" },
 		"no-steps":            func(a *trace.Analysis) { a.Steps, a.Step.Count = nil, 0 },
 		"truncated":           func(a *trace.Analysis) { a.Inputs[0].Truncated = true },
-		"different-profiling": func(a *trace.Analysis) { a.Warnings = []trace.Warning{{Code: "inflated"}} },
+		"different-profiling": func(a *trace.Analysis) { a.Warnings = []gpuprof.Warning{{Code: "inflated"}} },
 		"different-operators": func(a *trace.Analysis) { a.Operators = append(a.Operators, trace.OperatorTime{Name: "aten::add"}) },
 	} {
 		a, b := program(1_000_000, 3, nil), program(1_000_000, 3, nil)

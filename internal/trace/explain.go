@@ -75,7 +75,7 @@ func (s *waitSum) words(kind string) string {
 
 // explain says what stands behind the largest part of the step and behind large
 // idle states: what the device waited for, and which findings speak of it.
-func (a *Analysis) explain(indexes []*Index) {
+func (a *Analysis) explain(indexes []*Index, found []Found) {
 	parts := a.Step.Shown(0)
 	if len(a.Devices) == 0 || len(parts) == 0 {
 		return
@@ -84,12 +84,12 @@ func (a *Analysis) explain(indexes []*Index) {
 	for i, part := range parts {
 		large := part.Means != "" && float64(part.NS) >= explainedShare*float64(a.Step.NS)
 		if i == 0 || large {
-			a.Explained = append(a.Explained, a.explainPart(indexes, part, i == 0))
+			a.Explained = append(a.Explained, a.explainPart(indexes, found, part, i == 0))
 		}
 	}
 }
 
-func (a *Analysis) explainPart(indexes []*Index, part Part, largest bool) Explanation {
+func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, largest bool) Explanation {
 	e := Explanation{Part: part.Name, NS: part.NS, Share: float64(part.NS) / float64(a.Step.NS)}
 	sums, n := waitSums{}, 0.0
 	by := map[string]int64{}
@@ -102,7 +102,7 @@ func (a *Analysis) explainPart(indexes []*Index, part Part, largest bool) Explan
 		}
 		for _, d := range x.Devices {
 			sums.addAll(x.waitsOf(d, part.Name), 1/float64(len(x.Devices)))
-			a.claimedOf(i, d, d.partSpans(part.Name).And(x.Steady), by)
+			claimedOf(found, i, d, d.partSpans(part.Name).And(x.Steady), by)
 		}
 	}
 	for kind, s := range sums {
@@ -125,9 +125,9 @@ func (a *Analysis) explainPart(indexes []*Index, part Part, largest bool) Explan
 
 // claimedOf adds up by rule what the findings of an input claim of a device's
 // time in a set.
-func (a *Analysis) claimedOf(input int, d *DeviceTime, in Spans, by map[string]int64) {
-	for i := range a.Findings {
-		if f := &a.Findings[i]; f.Input == input && f.ClaimNS > 0 && f.device == d.Device {
+func claimedOf(found []Found, input int, d *DeviceTime, in Spans, by map[string]int64) {
+	for i := range found {
+		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.device == d.Device {
 			by[f.Rule] += in.And(f.Spans).Total()
 		}
 	}

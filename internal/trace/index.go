@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Index is everything the rules ask of a trace, worked out once. It reads the
@@ -32,7 +34,7 @@ type Index struct {
 	// program's.
 	Trailing int32
 	// Warnings are about what could not be worked out; the trace's own are in T.
-	Warnings []Warning
+	Warnings []gpuprof.Warning
 
 	// called is when the host is in a step that is not dropped, or between two.
 	called Spans

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -53,7 +54,7 @@ func TestStepsOfEveryTrace(t *testing.T) {
 					}
 				}
 			}
-			if len(a.Findings) > 0 && a.Findings[0].Severity != trace.Note && a.Bound.Nothing {
+			if len(a.Findings) > 0 && a.Findings[0].Severity != gpuprof.Note && a.Bound.Nothing {
 				t.Errorf("nothing is said to be worth a change, and %s is", a.Findings[0].Title)
 			}
 			if a.Bound.Nothing && !strings.Contains(a.Bound.Text, "Nothing above 0.5 %") {

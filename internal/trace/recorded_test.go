@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 )
@@ -103,7 +104,7 @@ func checkPair(t *testing.T, name string, p *recordedPair) {
 	var claim int64
 	first := ""
 	for _, f := range a.Findings {
-		if f.Severity == trace.Note {
+		if f.Severity == gpuprof.Note {
 			continue
 		}
 		if first == "" {
@@ -134,7 +135,7 @@ func checkPair(t *testing.T, name string, p *recordedPair) {
 			t.Logf("the clean twin: %s (%s)", f.Title, why)
 			continue
 		}
-		if f.Severity != trace.Note {
+		if f.Severity != gpuprof.Note {
 			t.Errorf("the clean twin has a finding: %s", f.Title)
 		}
 	}

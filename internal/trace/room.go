@@ -98,8 +98,9 @@ func (r *Room) Finish(t *Trace, shift int64) {
 	t.cutAt(until)
 	first := wholeSpan(t).Start
 	t.Truncated = true
-	t.Warn("truncated", fmt.Sprintf("the recording holds more events than %s of memory have room for: the first %s of it are analysed, and %d events that begin later are left out; set %s=%s to analyse more",
-		gpuprof.MemoryText(r.most), gpuprof.FormatSeconds(float64(until-first)/1e9), r.Left, gpuprof.MemoryVariable, gpuprof.MemoryText(4*gpuprof.TraceMemory())))
+	t.Warn("truncated", fmt.Sprintf("the recording holds more events than %s of memory have room for: the first %s of it are analysed, and %d events that begin later are left out",
+		gpuprof.MemoryText(r.most), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
+		fmt.Sprintf("set %s=%s to analyse more", gpuprof.MemoryVariable, gpuprof.MemoryText(4*gpuprof.TraceMemory())))
 }
 
 // cutAt ends a finished trace at an instant. What was under way ends there; a step,

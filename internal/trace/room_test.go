@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Ranges that lie in one another by the thousand make no work that grows with the
@@ -34,7 +36,7 @@ func TestDeepNestingIsBounded(t *testing.T) {
 	if m := x.Module(call); m != fmt.Sprintf("range %d of many", n-1) {
 		t.Errorf("the innermost range around the call is %q", m)
 	}
-	if !slices.ContainsFunc(x.Warnings, func(w Warning) bool {
+	if !slices.ContainsFunc(x.Warnings, func(w gpuprof.Warning) bool {
 		return w.Code == "deep-nesting" && strings.Contains(w.Text, fmt.Sprint(n+1-Deepest-1))
 	}) {
 		t.Errorf("warnings %v", x.Warnings)

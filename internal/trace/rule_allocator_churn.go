@@ -7,7 +7,7 @@ import "fmt"
 // what it needs. It claims the starved time those calls cause (see lead): a
 // release waits for all work on the device, so what the host does after it
 // finds the device idle too.
-func (c *ruleContext) allocatorChurn() []Finding {
+func (c *ruleContext) allocatorChurn() []Found {
 	var mallocs, frees int
 	var host int64
 	var when []Span
@@ -57,9 +57,9 @@ func (c *ruleContext) allocatorChurn() []Finding {
 		f.Evidence["peak_reserved_bytes"] = peak
 	}
 	f.Sites = s.top()
-	f.Knob = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
+	f.PyTorch = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
 	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: claimed is the idle time that causes, no more than the calls took")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // stepOf is the steady step an instant of the host lies in, -1 none.

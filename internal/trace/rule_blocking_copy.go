@@ -12,7 +12,7 @@ import (
 // non_blocking. It claims the starved time that causes (see lead). Copies to
 // pageable memory, and those in item() and in operators whose shape depends on
 // data, are claimed by the rules for those.
-func (c *ruleContext) blockingCopy() []Finding {
+func (c *ruleContext) blockingCopy() []Found {
 	own := func(s *stall) bool {
 		return s.blocks && s.owner < 0 && (s.copy < 0 || c.t.GPU[s.copy].Memory != Pageable)
 	}
@@ -45,7 +45,7 @@ func (c *ruleContext) blockingCopy() []Finding {
 	f.Evidence["bytes"] = bytes
 	f.Evidence["host_ns"] = host
 	f.Sites = s.top()
-	f.Knob = `tensor.to(device, non_blocking=True) from pinned memory (DataLoader(..., pin_memory=True)); results into a pinned buffer: buf.copy_(t, non_blocking=True), read every N steps`
+	f.PyTorch = `tensor.to(device, non_blocking=True) from pinned memory (DataLoader(..., pin_memory=True)); results into a pinned buffer: buf.copy_(t, non_blocking=True), read every N steps`
 	f.Caveats = append(f.Caveats, waitCaveat)
-	return []Finding{f}
+	return []Found{f}
 }

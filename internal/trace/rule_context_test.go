@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -30,13 +31,13 @@ func TestTrainingWordsOnlyInTraining(t *testing.T) {
 		return a
 	}
 	for _, f := range program(false).Findings {
-		if w := trainingWords.FindString(f.Title + f.Knob + caveats(&f)); w != "" {
-			t.Errorf("%s says %q to a program that does not train: %s", f.Rule, w, f.Knob+caveats(&f))
+		if w := trainingWords.FindString(f.Title + f.PyTorch + caveats(&f)); w != "" {
+			t.Errorf("%s says %q to a program that does not train: %s", f.Rule, w, f.PyTorch+caveats(&f))
 		}
 	}
 	said := ""
 	for _, f := range program(true).Findings {
-		said += f.Knob + caveats(&f)
+		said += f.PyTorch + caveats(&f)
 	}
 	for _, w := range []string{"losses", "optimizer"} {
 		if !strings.Contains(said, w) {
@@ -85,8 +86,8 @@ func TestWorkersByWhatAFetchTakes(t *testing.T) {
 			in.Program.CPUs = c.cpus
 			a, _ := analyse(t, in)
 			f := mustFind(t, a, "dataloader-stall")
-			if !strings.Contains(f.Knob, c.want) || c.never != "" && strings.Contains(f.Knob, c.never) {
-				t.Errorf("%q, want %q and never %q", f.Knob, c.want, c.never)
+			if !strings.Contains(f.PyTorch, c.want) || c.never != "" && strings.Contains(f.PyTorch, c.never) {
+				t.Errorf("%q, want %q and never %q", f.PyTorch, c.want, c.never)
 			}
 		})
 	}
@@ -122,8 +123,8 @@ func TestAdviceByCollective(t *testing.T) {
 				}
 			}).trace())
 			f := mustFind(t, a, "exposed-comm")
-			if f.Evidence["collective"] != c.collective || !strings.Contains(f.Knob, c.knob) {
-				t.Errorf("%v: %s", f.Evidence["collective"], f.Knob)
+			if f.Evidence["collective"] != c.collective || !strings.Contains(f.PyTorch, c.knob) {
+				t.Errorf("%v: %s", f.Evidence["collective"], f.PyTorch)
 			}
 		})
 	}
@@ -155,7 +156,7 @@ func TestHostBoundNamesThePlace(t *testing.T) {
 			if len(f.Sites) == 0 || f.Sites[0].Where != c.want || !strings.Contains(f.Title, c.want) {
 				t.Errorf("sites are %v, want %q: %s", f.Sites, c.want, f.Title)
 			}
-			if f.Severity != trace.High {
+			if f.Severity != gpuprof.High {
 				t.Errorf("claims %g of the step", f.Share)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 // dataDependentShape: nonzero, unique and masked_select must know how much
 // they found before they can allocate the result, so they wait for the device.
 // It claims the starved time the wait causes (see lead).
-func (c *ruleContext) dataDependentShape() []Finding {
+func (c *ruleContext) dataDependentShape() []Found {
 	own := func(s *stall) bool { return s.by == ownedByShape }
 	count, last := 0, int32(-1)
 	ops := map[string]int{}
@@ -38,7 +38,7 @@ func (c *ruleContext) dataDependentShape() []Finding {
 		f.Evidence["count_"+strings.TrimLeft(strings.TrimPrefix(n, "aten::"), "_")] = k
 	}
 	f.Sites = sites.top()
-	f.Knob = "work with fixed shapes: torch.where(mask, x, 0) instead of x[mask], torch.nonzero_static(mask, size=n), or compute the indices once outside the loop"
+	f.PyTorch = "work with fixed shapes: torch.where(mask, x, 0) instead of x[mask], torch.nonzero_static(mask, size=n), or compute the indices once outside the loop"
 	f.Caveats = append(f.Caveats, "a fixed shape computes on the padding too, which costs device time this claim does not subtract")
-	return []Finding{f}
+	return []Found{f}
 }

@@ -8,7 +8,7 @@ const loaderPercent = 5
 // dataloaderStall: the training thread fetches a batch itself, or waits for a
 // worker to. It claims the part of that time in which the device was starved;
 // in a trace without a device, the time itself.
-func (c *ruleContext) dataloaderStall() []Finding {
+func (c *ruleContext) dataloaderStall() []Found {
 	byLane := map[uint32][]Span{}
 	var total Spans
 	var fetches []int64
@@ -51,16 +51,16 @@ func (c *ruleContext) dataloaderStall() []Finding {
 	f.Evidence["loader_step_ns"] = ns / c.steps
 	f.Evidence["loader_percent"] = percent(ns, c.span)
 	f.Sites = s.top()
-	f.Knob = c.loaderKnob(fetching{median(fetches), ns / c.steps, workers})
+	f.PyTorch = c.loaderKnob(fetching{median(fetches), ns / c.steps, workers})
 	if workers {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
 	if len(c.devices) == 0 {
 		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time, of which workers hide what the rest of the step can overlap")
-		return []Finding{f}
+		return []Found{f}
 	}
 	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; what is left is the slower of loading and the rest of the step")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // nestedLoader says whether a fetch lies in another one: a loader around a loader.

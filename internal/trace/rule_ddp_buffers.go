@@ -10,7 +10,7 @@ import (
 // unflattened and copied back one by one. It claims the time of the device in
 // which nothing else runs, what it needs to begin each, and the starved time
 // meanwhile.
-func (c *ruleContext) ddpBuffers() []Finding {
+func (c *ruleContext) ddpBuffers() []Found {
 	sent := c.broadcasts()
 	if len(sent) == 0 || len(sent) < 2 && c.steps > 1 {
 		return nil
@@ -46,9 +46,9 @@ func (c *ruleContext) ddpBuffers() []Finding {
 	f.Evidence["host_ns"] = sent.Total()
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = s.top()
-	f.Knob = "DistributedDataParallel(..., broadcast_buffers=False), with torch.nn.SyncBatchNorm or one broadcast before an evaluation where buffers must agree"
+	f.PyTorch = "DistributedDataParallel(..., broadcast_buffers=False), with torch.nn.SyncBatchNorm or one broadcast before an evaluation where buffers must agree"
 	f.Caveats = append(f.Caveats, "without the broadcast each rank keeps the running statistics of its own batches")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // broadcasts are the times in which a thread flattens, broadcasts, unflattens

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
-func caveats(f *trace.Finding) string { return strings.Join(f.Caveats, "\n") }
+func caveats(f *gpuprof.Finding) string { return strings.Join(f.Caveats, "\n") }
 
 // Each wait is claimed by the rule that says most about it, and counted by the others.
 func TestItemOwnsItsCopy(t *testing.T) {
@@ -135,8 +136,8 @@ func TestLoaderWithoutDevice(t *testing.T) {
 	if f.ClaimNS != 2*3002*us || !strings.Contains(caveats(f), "no device recorded") {
 		t.Errorf("claims %d ns and says %q", f.ClaimNS, caveats(f))
 	}
-	if len(a.Findings) != 1 || strings.Contains(f.Knob, "pin_memory") {
-		t.Errorf("findings without a device: %v, %s", ids(a), f.Knob)
+	if len(a.Findings) != 1 || strings.Contains(f.PyTorch, "pin_memory") {
+		t.Errorf("findings without a device: %v, %s", ids(a), f.PyTorch)
 	}
 }
 

@@ -6,7 +6,7 @@ import "fmt"
 // indices when asked to add in a fixed order. embedding_dense_backward sorts
 // in any mode and does not count. It claims the sorts' time that nothing else
 // overlaps, and what the device needs to begin each; suspected, since index_put_ with accumulate=True sorts in any mode.
-func (c *ruleContext) deterministicSort() []Finding {
+func (c *ruleContext) deterministicSort() []Found {
 	if !c.named(markSort) || !c.named(markSortUser) {
 		return nil
 	}
@@ -18,15 +18,15 @@ func (c *ruleContext) deterministicSort() []Finding {
 	if !ok {
 		return nil
 	}
-	f.Knob = "torch.use_deterministic_algorithms(False), or sort the indices once, outside the loop, and sum segments"
+	f.PyTorch = "torch.use_deterministic_algorithms(False), or sort the indices once, outside the loop, and sum segments"
 	f.Caveats = append(f.Caveats, "suspected: index_put_ with accumulate=True sorts in any mode; compare a run without deterministic algorithms")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // deterministicFill: kernels that fill memory inside operators that only
 // allocate: deterministic mode fills what is uninitialised. It claims their
 // time that nothing else overlaps, and what the device needs to begin each.
-func (c *ruleContext) deterministicFill() []Finding {
+func (c *ruleContext) deterministicFill() []Found {
 	if !c.named(markFill) || !c.named(markEmpty) {
 		return nil
 	}
@@ -38,14 +38,14 @@ func (c *ruleContext) deterministicFill() []Finding {
 	if !ok {
 		return nil
 	}
-	f.Knob = "torch.utils.deterministic.fill_uninitialized_memory = False"
+	f.PyTorch = "torch.utils.deterministic.fill_uninitialized_memory = False"
 	f.Caveats = append(f.Caveats, "suspected: the fill is what torch.use_deterministic_algorithms(True) adds; a program that reads memory it never wrote relies on it")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // suspect is the common part of both: the kernels pick chooses, their
 // exclusive time and the waits for them claimed, evidence and places.
-func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bool) {
+func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Found, bool) {
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}
 	s := c.newSites()
@@ -61,7 +61,7 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Finding, bo
 		}
 	})
 	if kernels == 0 {
-		return Finding{}, false
+		return Found{}, false
 	}
 	exposed := c.exclusives(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })

@@ -19,7 +19,7 @@ const (
 // others, as far as nothing else overlaps them, and what the device needs to
 // begin each. Repeats of one kernel are no chain (a loop over parameters), and
 // neither are kernels that a compiler made.
-func (c *ruleContext) elementwiseChain() []Finding {
+func (c *ruleContext) elementwiseChain() []Found {
 	compiled := make([]bool, len(c.t.Names))
 	for id, name := range c.t.Names {
 		compiled[id] = strings.HasPrefix(name, "triton_")
@@ -70,9 +70,9 @@ func (c *ruleContext) elementwiseChain() []Finding {
 	f.Evidence["kernel_ns"] = ns
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = s.top()
-	f.Knob = "torch.compile(model), or only of the functions named above: it makes one kernel of operators that go element by element"
+	f.PyTorch = "torch.compile(model), or only of the functions named above: it makes one kernel of operators that go element by element"
 	f.Caveats = append(f.Caveats, "the claim leaves each chain its longest kernel: a result that something else reads has to be written all the same")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // chained says whether the i-th operation of a stream continues the chain that

@@ -11,7 +11,7 @@ import (
 // claims the starved time they cause (see lead). Calls inside item() and
 // operators whose shape depends on data, and those that end a copy to pageable
 // memory, are counted here and claimed by those rules.
-func (c *ruleContext) explicitSync() []Finding {
+func (c *ruleContext) explicitSync() []Found {
 	isSync := (*stall).syncs
 	own := func(s *stall) bool { return isSync(s) && s.owner < 0 && !s.ends }
 	var owned, inCopies, free int
@@ -53,12 +53,12 @@ func (c *ruleContext) explicitSync() []Finding {
 		f.Evidence["calls_"+snake(n)] = k
 	}
 	f.Sites = sites.top()
-	f.Knob = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
+	f.PyTorch = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
 	if inCopies == calls-owned {
-		f.Knob = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
+		f.PyTorch = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
-	return []Finding{f}
+	return []Found{f}
 }
 
 // inCopy says whether a call was made by an operator that copies a tensor.

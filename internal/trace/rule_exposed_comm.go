@@ -10,7 +10,7 @@ import (
 
 // exposedComm: communication kernels while the device computes nothing. It
 // claims that time, and advises by the collective that takes most of it.
-func (c *ruleContext) exposedComm() []Finding {
+func (c *ruleContext) exposedComm() []Found {
 	isComm := func(g int32) bool {
 		return c.t.GPU[g].Kind == Kernel && c.x.Class(g) == Communication
 	}
@@ -45,9 +45,9 @@ func (c *ruleContext) exposedComm() []Finding {
 		f.Evidence["ranks"] = c.t.World
 	}
 	f.Sites = s.top()
-	f.Knob = c.collectiveKnob(most)
+	f.PyTorch = c.collectiveKnob(most)
 	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: with the traces of all ranks, see which one the others wait for")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // collective is a kind of communication, in words.

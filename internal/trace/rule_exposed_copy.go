@@ -7,7 +7,7 @@ const exposedPercent = 5
 
 // exposedCopy: copies that run while the device does nothing else. It claims
 // that time, less what pageable-h2d took.
-func (c *ruleContext) exposedCopy() []Finding {
+func (c *ruleContext) exposedCopy() []Found {
 	isCopy := func(g int32) bool { return c.t.GPU[g].Kind == Memcpy }
 	exposed := c.exclusives(isCopy)
 	alone := map[int]Spans{}
@@ -49,10 +49,10 @@ func (c *ruleContext) exposedCopy() []Finding {
 		}
 	}
 	f.Sites = s.top()
-	f.Knob = "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes"
+	f.PyTorch = "overlap copies with work: pin_memory=True, tensor.to(device, non_blocking=True) for the next batch on a torch.cuda.Stream() while this one computes"
 	if byDir[D2D]*2 > total {
-		f.Knob = "avoid copies on the device: clone(), contiguous() and repeat() where a view, expand() or an in-place operation will do"
+		f.PyTorch = "avoid copies on the device: clone(), contiguous() and repeat() where a view, expand() or an in-place operation will do"
 	}
 	f.Caveats = append(f.Caveats, "a copy can be hidden only behind work that does not need its data")
-	return []Finding{f}
+	return []Found{f}
 }

@@ -7,7 +7,7 @@ import "fmt"
 // causes (see lead). Copies inside item() and inside operators whose shape
 // depends on data are counted here and claimed by those rules, which say more
 // about where to look.
-func (c *ruleContext) hiddenSync() []Finding {
+func (c *ruleContext) hiddenSync() []Found {
 	pageable := func(s *stall) bool { return s.copy >= 0 && c.t.GPU[s.copy].Memory == Pageable }
 	own := func(s *stall) bool { return (pageable(s) || s.ends) && s.owner < 0 }
 	var copies, inItem, inShape int
@@ -46,7 +46,7 @@ func (c *ruleContext) hiddenSync() []Finding {
 	if len(f.Sites) == 0 {
 		f.Sites = all.top()
 	}
-	f.Knob = `keep results on the device and read many at once; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
+	f.PyTorch = `keep results on the device and read many at once; or copy into pinned memory: buf = torch.empty_like(t, device="cpu", pin_memory=True); buf.copy_(t, non_blocking=True)`
 	switch {
 	case inItem+inShape == copies:
 		f.Caveats = append(f.Caveats, "every one of these copies is made by item() or by an operator whose shape depends on data: the time is claimed there")
@@ -54,5 +54,5 @@ func (c *ruleContext) hiddenSync() []Finding {
 		f.Caveats = append(f.Caveats, plural(inItem+inShape, "of these copies is", "of these copies are")+" made by item() or by operators whose shape depends on data: their time is claimed there")
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
-	return []Finding{f}
+	return []Found{f}
 }

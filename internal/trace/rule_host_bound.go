@@ -11,7 +11,7 @@ const (
 // hostBound: the device waits for launches, and no rule before says why. It
 // claims all starved time that is left, with the latency of the launches that
 // come late, and names what the host did in the longest of these gaps.
-func (c *ruleContext) hostBound() []Finding {
+func (c *ruleContext) hostBound() []Found {
 	if len(c.devices) == 0 {
 		return nil
 	}
@@ -50,9 +50,9 @@ func (c *ruleContext) hostBound() []Finding {
 	f.Evidence["outside_operators_ns"] = at.elsewhere
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	f.Sites = sites
-	f.Knob = c.hostKnob(at)
+	f.PyTorch = c.hostKnob(at)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // mostStarved is the device that starves most, and when, less what is claimed.

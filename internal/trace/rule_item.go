@@ -6,7 +6,7 @@ import "fmt"
 // operator counts only when it encloses a synchronise call or a copy to the
 // host on its own thread: item() of a CPU tensor waits for nothing. It claims
 // the starved time the wait causes (see lead).
-func (c *ruleContext) item() []Finding {
+func (c *ruleContext) item() []Found {
 	own := func(s *stall) bool { return s.by == ownedByItem }
 	reads, last := 0, int32(-1)
 	sites := c.newSites()
@@ -36,10 +36,10 @@ func (c *ruleContext) item() []Finding {
 	f.Evidence["reads_without_wait"] = max(0, all-reads)
 	f.Evidence["host_ns"] = host
 	f.Sites = sites.top()
-	f.Knob = "gather the values in one tensor and read it once (torch.stack(values).tolist()), and keep conditions on the device (torch.where)"
+	f.PyTorch = "gather the values in one tensor and read it once (torch.stack(values).tolist()), and keep conditions on the device (torch.where)"
 	if c.training() {
-		f.Knob = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
+		f.PyTorch = "gather what you log in one tensor and read it every N steps (losses.append(loss.detach()); torch.stack(losses).tolist()), and keep conditions on the device (torch.where)"
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
-	return []Finding{f}
+	return []Found{f}
 }

@@ -1,6 +1,10 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 const (
 	boundStarved = 20        // percent of a window in which the device is starved
@@ -25,7 +29,7 @@ type window struct {
 // as the median kernel. It claims the starved time of those stretches that the
 // rules before it left, with the latency of the launches that ended it. Kernels
 // of graphs do not count: one call starts many.
-func (c *ruleContext) launchBound() []Finding {
+func (c *ruleContext) launchBound() []Found {
 	bound := map[int]Spans{}
 	var windows int
 	var total window
@@ -67,12 +71,12 @@ func (c *ruleContext) launchBound() []Finding {
 	f.Evidence["median_launch_ns"] = call
 	f.Evidence["median_interval_ns"] = interval
 	f.Sites = c.launchSites(bound)
-	f.Knob = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
+	f.PyTorch = `torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs.make_graphed_callables; larger batches`
 	if c.training() {
-		f.Knob += "; foreach=True or fused=True in the optimizer"
+		f.PyTorch += "; foreach=True or fused=True in the optimizer"
 	}
 	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of Python between the steps; shapes must not change from step to step")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // boundWindows are the launch-bound windows of a device: steps, else quarters
@@ -169,7 +173,7 @@ func firstOp(t *Trace, ops []int32, at int64) int {
 
 // launchSites are the operators that start most kernels in the windows, with
 // the time of the calls.
-func (c *ruleContext) launchSites(bound map[int]Spans) []Site {
+func (c *ruleContext) launchSites(bound map[int]Spans) []gpuprof.Site {
 	s := c.newSites()
 	for _, d := range c.devices {
 		for _, g := range d.Ops {

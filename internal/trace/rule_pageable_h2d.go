@@ -13,7 +13,7 @@ const smallCopy = 64 << 10
 // to begin; and the starved time after the call, which returns only when all is
 // staged (see lead): a pinned copy would let the host go on at once. Where the
 // trace has no pinned copy there is nothing to compare with, and no claim.
-func (c *ruleContext) pageableH2D() []Finding {
+func (c *ruleContext) pageableH2D() []Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]Span{}
 	s := c.newSites()
@@ -65,14 +65,14 @@ func (c *ruleContext) pageableH2D() []Finding {
 	if rate > 0 && cl.ns == 0 {
 		return nil
 	}
-	f.Knob = "DataLoader(..., pin_memory=True), or tensor.pin_memory() once, and tensor.to(device, non_blocking=True)"
+	f.PyTorch = "DataLoader(..., pin_memory=True), or tensor.pin_memory() once, and tensor.to(device, non_blocking=True)"
 	if rate > 0 {
 		f.Evidence["pinned_bytes_per_s"] = rate * 1e9
 		f.Caveats = append(f.Caveats, "pinning memory costs time too: pin once and reuse, or let the loader's thread do it")
 	} else {
 		f.Caveats = append(f.Caveats, "no number: the trace has no copy from pinned memory whose rate could be compared")
 	}
-	return []Finding{f}
+	return []Found{f}
 }
 
 // largePageable says whether an operation is a copy of the kind looked for.

@@ -1,6 +1,10 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 const (
 	// Tensor cores have at most eight times the rate of the ordinary ones with
@@ -68,7 +72,7 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 // noTF32: FP32 products on the ordinary cores of a device that has TF32
 // (compute capability 8.0). It claims at most seven eighths of the time no
 // other operation overlaps.
-func (c *ruleContext) noTF32() []Finding {
+func (c *ruleContext) noTF32() []Found {
 	able := func(d *ruleDevice) bool { return d.capability() >= 80 }
 	p := c.products(able)
 	if p.of(precFP32) == 0 {
@@ -91,19 +95,19 @@ func (c *ruleContext) noTF32() []Finding {
 	f.Evidence["tf32_ns"] = p.of(precTF32)
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = c.gpuSites(pick)
-	f.Knob = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
+	f.PyTorch = `torch.set_float32_matmul_precision("high"); torch.backends.cudnn.allow_tf32 = True`
 	f.Caveats = append(f.Caveats, "TF32 keeps 10 bits of the significand: check the result against FP32; the bound is the ratio of peak rates (8), products limited by memory gain less")
 	if p.of(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
 	}
-	return []Finding{f}
+	return []Found{f}
 }
 
 // noAMP: FP32 products and none in 16 bits on tensor cores, on a device that
 // has them (compute capability 7.0). It claims at most seven eighths of the
 // time of products on the ordinary cores and half of those in TF32, less what
 // no-tf32 took.
-func (c *ruleContext) noAMP() []Finding {
+func (c *ruleContext) noAMP() []Found {
 	able := func(d *ruleDevice) bool { return d.capability() >= 70 }
 	p := c.products(able)
 	fp32, tf := p.of(precFP32), p.of(precTF32)
@@ -133,16 +137,16 @@ func (c *ruleContext) noAMP() []Finding {
 	f.Evidence["exposed_ns"] = most(both)
 	f.Evidence["claimed_by_no_tf32_ns"] = c.tf32NS
 	f.Sites = c.gpuSites(either)
-	f.Knob = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16)`
+	f.PyTorch = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16)`
 	check := "result"
 	if c.training() {
-		f.Knob, check = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`, "loss"
+		f.PyTorch, check = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`, "loss"
 	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
 	}
 	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // hasHalf says whether anything in the trace ran in 16 bits (or fewer) on
@@ -157,7 +161,7 @@ func (c *ruleContext) hasHalf() bool {
 }
 
 // gpuSites are the places that launch what pick chooses.
-func (c *ruleContext) gpuSites(pick func(g int32) bool) []Site {
+func (c *ruleContext) gpuSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites()
 	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
 		if pick(g) {

@@ -6,7 +6,7 @@ import "fmt"
 // weighted by time. It claims nothing: what more blocks would gain depends on
 // how the work can be split. Communication kernels use few blocks on purpose
 // and do not count.
-func (c *ruleContext) smallGrid() []Finding {
+func (c *ruleContext) smallGrid() []Found {
 	type load struct {
 		weighted     float64
 		ns, under    int64
@@ -48,9 +48,9 @@ func (c *ruleContext) smallGrid() []Finding {
 			f.Evidence["device"] = d.props.ID
 		}
 		f.Sites = s.top()
-		f.Knob = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"
+		f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"
 		f.Caveats = append(f.Caveats, "no time claimed: what more blocks would gain depends on how the work can be split; a profiler of kernels can say")
-		return []Finding{f}
+		return []Found{f}
 	}
 	return nil
 }

@@ -3,15 +3,18 @@ package trace
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // streamWait: a device that is idle for at least 15 % of the step has work
 // launched for at least 5 % of it and does not begin it. It claims what is left
 // of that time when all other rules have claimed, and names what the device
 // waited for.
-func (c *ruleContext) streamWait() []Finding {
+func (c *ruleContext) streamWait() []Found {
 	if c.mostIdle()*100 < c.span*idlePercent {
 		return nil
 	}
@@ -33,11 +36,11 @@ func (c *ruleContext) streamWait() []Finding {
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	for _, k := range kinds[:min(len(kinds), topSites)] {
-		f.Sites = append(f.Sites, Site{Where: "waits " + waits[k].words(k), Count: int(waits[k].count), NS: int64(waits[k].ns)})
+		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].words(k), Count: math.Round(waits[k].count), NS: int64(waits[k].ns)})
 	}
-	f.Knob = waitKnob(kinds)
+	f.PyTorch = waitKnob(kinds)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device had work launched, did nothing and no other finding claims it: what a dependency needs cannot be removed")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // waitKnob is what to change about the longest wait.

@@ -7,7 +7,7 @@ import "fmt"
 // 16 bits whose sizes the tensor cores do not take, and products left in FP32. It
 // claims at most seven eighths of those that nothing else overlaps, less what the
 // rules before took.
-func (c *ruleContext) tensorCores() []Finding {
+func (c *ruleContext) tensorCores() []Found {
 	able := func(d *ruleDevice) bool { return d.capability() >= 70 }
 	p := c.products(able)
 	half, odd, full := p.of(precHalf)+p.of(precFP8), p.of(precHalfSIMT), p.of(precFP32)
@@ -31,10 +31,10 @@ func (c *ruleContext) tensorCores() []Finding {
 	f.Evidence["tensor_core_percent"] = share
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = c.gpuSites(pick)
-	f.Knob = "pad sizes to multiples of 8 (channels, features, vocabulary, batch), and keep the products named above inside autocast"
+	f.PyTorch = "pad sizes to multiples of 8 (channels, features, vocabulary, batch), and keep the products named above inside autocast"
 	if odd == 0 {
-		f.Knob = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
+		f.PyTorch = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
 	}
 	f.Caveats = append(f.Caveats, "the bound is the ratio of peak rates (8): products limited by memory gain less, and padding computes more")
-	return []Finding{f}
+	return []Found{f}
 }

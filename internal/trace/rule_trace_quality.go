@@ -110,7 +110,7 @@ func (a Spans) around(at int64) Spans {
 
 // traceQuality: reasons to trust the other findings less. It runs last and
 // says which claims were withheld because of them.
-func (c *ruleContext) traceQuality() []Finding {
+func (c *ruleContext) traceQuality() []Found {
 	q := &c.quality
 	var why []string
 	if q.unknown*unknownLimit > q.span {
@@ -149,6 +149,6 @@ func (c *ruleContext) traceQuality() []Finding {
 		}
 	}
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
-	f.Knob = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off for the question of launches"
-	return []Finding{f}
+	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off for the question of launches"
+	return []Found{f}
 }

@@ -23,7 +23,7 @@ const (
 // but elementwise kernels between them. A fused kernel writes no scores: it
 // claims the kernels between the products, in forward and backward, as far as
 // nothing else overlaps them, and what the device needs to begin each.
-func (c *ruleContext) unfusedAttention() []Finding {
+func (c *ruleContext) unfusedAttention() []Found {
 	roles, any := c.attentionNames()
 	if !any {
 		return nil
@@ -58,12 +58,12 @@ func (c *ruleContext) unfusedAttention() []Finding {
 	f.Evidence["kernel_ns"] = ns
 	f.Evidence["exposed_ns"] = most(exposed)
 	f.Sites = s.top()
-	f.Knob = `torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., is_causal=...) in place of product, softmax and product; in Transformers attn_implementation="sdpa"`
+	f.PyTorch = `torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., is_causal=...) in place of product, softmax and product; in Transformers attn_implementation="sdpa"`
 	if plain {
-		f.Knob = "scaled_dot_product_attention runs its plain version here: give it fp16 or bf16 inputs and a mask that the fused kernels take; torch.nn.attention.sdpa_kernel says why one refuses"
+		f.PyTorch = "scaled_dot_product_attention runs its plain version here: give it fp16 or bf16 inputs and a mask that the fused kernels take; torch.nn.attention.sdpa_kernel says why one refuses"
 	}
 	f.Caveats = append(f.Caveats, "the products are not in the claim: a fused kernel reads and writes less for them too, and computes the scores once more in the backward pass")
-	return []Finding{f}
+	return []Found{f}
 }
 
 // attentionsOf marks the kernels between the products of each attention of

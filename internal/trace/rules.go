@@ -3,6 +3,8 @@ package trace
 import (
 	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // rule is one entry of the table: an id and what it looks for.
@@ -11,7 +13,7 @@ type rule struct {
 	// host says that the rule claims starved time, which rests on knowing which
 	// launch ended each wait.
 	host bool
-	find func(c *ruleContext) []Finding
+	find func(c *ruleContext) []Found
 	// notes says that a finding of the rule that claims nothing is worth reading.
 	notes bool
 }
@@ -54,6 +56,17 @@ func RuleIDs() []string {
 	return ids
 }
 
+// OfHost says whether what a rule claims is time of the host: what slows the host
+// down, such as profiling, makes it larger.
+func OfHost(rule string) bool {
+	for _, r := range ruleTable() {
+		if r.id == rule {
+			return r.host
+		}
+	}
+	return false
+}
+
 // Rules runs every rule over a trace, in order, claiming time from the ledger.
 // The findings are in the order of the rules; times are totals over the steady
 // steps in ns. Rules is deterministic.
@@ -61,9 +74,9 @@ func RuleIDs() []string {
 // Over several devices a claim is that of the device it frees most time on,
 // and an instant claimed on one device is not claimed again on another by a
 // later rule: all claims of a trace add up to no more than its steady span.
-func Rules(x *Index, l *Ledger) []Finding {
+func Rules(x *Index, l *Ledger) []Found {
 	c := newRuleContext(x, l)
-	var out []Finding
+	var out []Found
 	for _, r := range ruleTable() {
 		c.rule = r
 		for _, f := range r.find(c) {
@@ -78,7 +91,7 @@ func Rules(x *Index, l *Ledger) []Finding {
 // worthReading says whether a finding without a claim is one: a rule's that
 // cannot put a number on what it saw, or of the host where the trace does not
 // allow one. What the device is busy under anyway wins nothing and is none.
-func (c *ruleContext) worthReading(f *Finding) bool {
+func (c *ruleContext) worthReading(f *Found) bool {
 	return c.rule.notes || c.rule.host && c.quality.linksBroken && len(f.Sites) > 0
 }
 
@@ -218,10 +231,10 @@ func (c *ruleContext) grant(of func(*ruleDevice) Spans) claim {
 
 // finding makes a finding of the running rule from its claim; what happened is
 // the sentence, to which the bound is added.
-func (c *ruleContext) finding(cl claim, what string) Finding {
-	f := Finding{
-		Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps,
-		Title: what, Evidence: map[string]any{}, Sites: []Site{}, Caveats: []string{}, Spans: cl.spans, device: cl.device,
+func (c *ruleContext) finding(cl claim, what string) Found {
+	f := Found{
+		Finding: gpuprof.Finding{Rule: c.rule.id, ClaimNS: cl.ns, StepNS: cl.ns / c.steps, Title: what, Evidence: map[string]any{}},
+		Spans:   cl.spans, device: cl.device,
 	}
 	if c.span > 0 {
 		f.Share = float64(cl.ns) / float64(c.span)
@@ -260,7 +273,7 @@ func (c *ruleContext) stepRange() (low, high int64) {
 	return low, high
 }
 
-func (c *ruleContext) hostCaveats(f *Finding) {
+func (c *ruleContext) hostCaveats(f *Found) {
 	if c.t.Inflated {
 		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen what the host does; record again without with_stack to size it")
 	}

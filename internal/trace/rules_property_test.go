@@ -36,20 +36,21 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 	starved, busy, queued = starved.And(x.Steady), busy.And(x.Steady), queued.And(x.Steady)
 	var all trace.Spans
 	var host, device int64
-	for _, f := range a.Findings {
+	for i, f := range a.Findings {
+		spans := trace.Spans(a.Claimed[i])
 		if f.ClaimNS > 0 && f.Share < trace.LeastShare {
 			t.Errorf("%s claims %g of the step", f.Rule, f.Share)
 		}
 		if f.ClaimNS < 0 || f.StepNS < 0 || f.Share < 0 || f.Share > 1 {
 			t.Errorf("%s claims %d ns, %d a step, a share of %g", f.Rule, f.ClaimNS, f.StepNS, f.Share)
 		}
-		if trace.Spans(f.Spans).Total() != f.ClaimNS {
-			t.Errorf("%s claims %d ns, its spans are %d ns", f.Rule, f.ClaimNS, trace.Spans(f.Spans).Total())
+		if spans.Total() != f.ClaimNS {
+			t.Errorf("%s claims %d ns, its spans are %d ns", f.Rule, f.ClaimNS, spans.Total())
 		}
-		if both := all.And(f.Spans); both.Total() > 0 {
+		if both := all.And(spans); both.Total() > 0 {
 			t.Errorf("%s claims %d ns that another rule has: %v", f.Rule, both.Total(), both)
 		}
-		all = all.Or(f.Spans)
+		all = all.Or(spans)
 		if len(x.Devices) == 0 {
 			continue
 		}
@@ -59,7 +60,7 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 			if f.Rule == "launch-bound" || f.Rule == "host-bound" { // with the latency of late launches
 				late = starved.Or(queued)
 			}
-			if out := trace.Spans(f.Spans).Minus(late); len(out) > 0 {
+			if out := spans.Minus(late); len(out) > 0 {
 				t.Errorf("%s claims time that is not starved: %v", f.Rule, out)
 			}
 			continue
@@ -73,8 +74,8 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 		case "stream-wait":
 			of = queued
 		}
-		device += trace.Spans(f.Spans).And(busy).Total()
-		if out := trace.Spans(f.Spans).Minus(of); len(out) > 0 {
+		device += spans.And(busy).Total()
+		if out := spans.Minus(of); len(out) > 0 {
 			t.Errorf("%s claims time in which the device does nothing: %v", f.Rule, out)
 		}
 		if len(x.Devices) > 1 {
@@ -82,11 +83,11 @@ func checkBounds(t failer, a *trace.Analysis, x *trace.Index) {
 		}
 		switch f.Rule {
 		case "pageable-h2d", "exposed-copy":
-			if over := trace.Spans(f.Spans).And(kernel); len(over) > 0 {
+			if over := spans.And(kernel); len(over) > 0 {
 				t.Errorf("%s claims time that kernels overlap: %v", f.Rule, over)
 			}
 		case "exposed-comm":
-			if over := trace.Spans(f.Spans).And(compute); len(over) > 0 {
+			if over := spans.And(compute); len(over) > 0 {
 				t.Errorf("%s claims time that computation overlaps: %v", f.Rule, over)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 )
@@ -33,7 +34,7 @@ func analyse(t testing.TB, in *trace.Trace) (*trace.Analysis, *trace.Index) {
 	return a, x
 }
 
-func find(a *trace.Analysis, rule string) *trace.Finding {
+func find(a *trace.Analysis, rule string) *gpuprof.Finding {
 	for i := range a.Findings {
 		if a.Findings[i].Rule == rule {
 			return &a.Findings[i]
@@ -43,7 +44,7 @@ func find(a *trace.Analysis, rule string) *trace.Finding {
 }
 
 // mustFind is find for a rule that must have fired.
-func mustFind(t testing.TB, a *trace.Analysis, rule string) *trace.Finding {
+func mustFind(t testing.TB, a *trace.Analysis, rule string) *gpuprof.Finding {
 	t.Helper()
 	f := find(a, rule)
 	if f == nil {
@@ -60,7 +61,7 @@ func ids(a *trace.Analysis) []string {
 	return out
 }
 
-func evidence(t testing.TB, f *trace.Finding, want map[string]any) {
+func evidence(t testing.TB, f *gpuprof.Finding, want map[string]any) {
 	t.Helper()
 	for k, v := range want {
 		if got := f.Evidence[k]; !reflect.DeepEqual(got, v) {
@@ -119,7 +120,7 @@ func checkFires(t *testing.T, a *trace.Analysis, c ruleScene) {
 	if says := strings.Contains(f.Title, "up to"); says != (c.claim > 0) {
 		t.Errorf("claims %d ns, and its title is %q", f.ClaimNS, f.Title)
 	}
-	if f.Knob == "" || !strings.HasPrefix(f.Command, "gpuprof ") || f.Evidence == nil || f.Sites == nil || f.Caveats == nil {
+	if f.PyTorch == "" || !strings.HasPrefix(f.Command, "gpuprof ") || f.Evidence == nil {
 		t.Errorf("is incomplete: %+v", f)
 	}
 	for k, v := range f.Evidence {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // perStep words instants of the steps that count as a time per step. It takes
@@ -73,10 +75,10 @@ func percent(part, whole int64) float64 {
 // sites adds up where something happens.
 type sites struct {
 	c  *ruleContext
-	by map[string]*Site
+	by map[string]*gpuprof.Site
 }
 
-func (c *ruleContext) newSites() *sites { return &sites{c, map[string]*Site{}} }
+func (c *ruleContext) newSites() *sites { return &sites{c, map[string]*gpuprof.Site{}} }
 
 // topSites is how many places a finding names.
 const topSites = 5
@@ -87,7 +89,7 @@ func (s *sites) add(where string, ns int64) {
 	}
 	e := s.by[where]
 	if e == nil {
-		e = &Site{Where: where}
+		e = &gpuprof.Site{Where: where}
 		s.by[where] = e
 	}
 	e.Count++
@@ -117,12 +119,12 @@ func (s *sites) gpu(g int32, ns int64) {
 }
 
 // top are the places with most time.
-func (s *sites) top() []Site {
-	out := make([]Site, 0, len(s.by))
+func (s *sites) top() []gpuprof.Site {
+	out := make([]gpuprof.Site, 0, len(s.by))
 	for _, e := range s.by {
 		out = append(out, *e)
 	}
-	slices.SortFunc(out, func(a, b Site) int {
+	slices.SortFunc(out, func(a, b gpuprof.Site) int {
 		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Where, b.Where))
 	})
 	return out[:min(len(out), topSites)]

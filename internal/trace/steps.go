@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // StepSpan is one step of the program.
@@ -50,7 +52,7 @@ func (x *Index) findSteps() {
 			x.Steady = nil
 		}
 		x.called = x.Steady
-		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure; call profiler.step() once an iteration, or name iterations with record_function or NVTX")
+		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", "call profiler.step() once an iteration, or name iterations with record_function or NVTX")
 		return
 	}
 	x.Main = x.Steps[0].Lane
@@ -59,7 +61,7 @@ func (x *Index) findSteps() {
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
 		x.Steps[0].Dropped = true
 	} else {
-		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out; record at least three")
+		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out", "record at least three steps")
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.called = x.union(kept)
@@ -114,7 +116,9 @@ func (x *Index) lived() Spans {
 	return x.union(func(*StepSpan) bool { return true })
 }
 
-func (x *Index) warn(code, text string) { x.Warnings = append(x.Warnings, Warning{code, text}) }
+func (x *Index) warn(code, text, fix string) {
+	x.Warnings = append(x.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
 
 // launchesByLane counts device operations by the lane that launched them.
 func (x *Index) launchesByLane() map[uint32]int {

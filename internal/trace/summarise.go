@@ -14,7 +14,7 @@ import (
 // rules for findings and puts everything into one analysis. rules may be nil.
 // Totals of devices, operators, kernels, copies and calls are of the whole
 // trace; findings, ranks and what is said per step are of its steady part.
-func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Finding) (*Analysis, error) {
+func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
 	indexes := make([]*Index, len(inputs))
 	for i, t := range inputs {
 		x, err := NewIndex(ctx, t)
@@ -27,14 +27,15 @@ func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger)
 }
 
 // SummariseIndexes is Summarise for traces that are indexed already.
-func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Finding) (*Analysis, error) {
+func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
 	a := &Analysis{
 		SchemaVersion: SchemaVersion,
 		Inputs:        []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
-		Explained: []Explanation{}, Findings: []Finding{}, Warnings: []Warning{},
+		Explained: []Explanation{}, Findings: []gpuprof.Finding{}, Warnings: []gpuprof.Warning{},
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
 	a.Step = meanStep(indexes)
+	var found []Found
 	kernels, operators, modules := newKernelSums(), newRangeSums(), newRangeSums()
 	steps := 0
 	for i, x := range indexes {
@@ -58,7 +59,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 		a.addCalls(x)
 		wg.Wait()
 		if rules != nil {
-			a.addFindings(i, x, rules(x, x.NewLedger()))
+			found = append(found, x.settled(i, rules(x, x.NewLedger()))...)
 		}
 		a.addWarnings(x, len(indexes) > 1)
 	}
@@ -66,12 +67,13 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 	a.Operators = append(a.Operators, operators.list(steps)...)
 	a.Modules = modules.list(steps)
 	a.Ranks = rankTimes(indexes)
-	a.bound()
-	a.explain(indexes)
-	for i := range a.Findings {
-		a.Findings[i].Command = a.measureCommand()
+	a.bound(found)
+	a.explain(indexes, found)
+	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
+	for _, f := range found {
+		f.Command = a.measureCommand()
+		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
 	}
-	slices.SortStableFunc(a.Findings, func(p, q Finding) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
 	gpuprof.CleanStrings(a)
 	return a, nil
 }
@@ -235,10 +237,11 @@ func CopyName(g *GPU) string {
 	return "unknown"
 }
 
-// addFindings fills in what follows from a finding's claim, and leaves out those
-// that claim less than is worth a change.
-func (a *Analysis) addFindings(input int, x *Index, found []Finding) {
+// settled fills in what follows from the claims of an input's findings, and leaves
+// out those that claim less than is worth a change.
+func (x *Index) settled(input int, found []Found) []Found {
 	steady := x.Steady.Total()
+	var out []Found
 	for _, f := range found {
 		f.Input = input
 		f.StepNS = f.ClaimNS / int64(x.SteadySteps())
@@ -253,33 +256,29 @@ func (a *Analysis) addFindings(input int, x *Index, found []Finding) {
 		if f.Evidence == nil {
 			f.Evidence = map[string]any{}
 		}
-		if f.Sites == nil {
-			f.Sites = []Site{}
-		}
-		if f.Caveats == nil {
-			f.Caveats = []string{}
-		}
-		a.Findings = append(a.Findings, f)
+		out = append(out, f)
 	}
+	return out
 }
 
 // SeverityOf a claim with its share of the steady time.
-func SeverityOf(claim int64, share float64) Severity {
+func SeverityOf(claim int64, share float64) gpuprof.Severity {
 	switch {
 	case claim <= 0:
-		return Note
+		return gpuprof.Note
 	case share >= 0.10:
-		return High
+		return gpuprof.High
 	case share >= 0.03:
-		return Medium
+		return gpuprof.Medium
 	}
-	return Low
+	return gpuprof.Low
 }
 
 func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
-		list = append(list, Warning{"inflated", "the profiler recorded Python frames or its own overhead, which lengthens what the host does: times of the host are inflated by profiling"})
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: "record without with_stack for the times of the host",
+			Text: "the profiler recorded Python frames or its own overhead, which lengthens what the host does: times of the host are inflated by profiling"})
 	}
 	for _, w := range list {
 		if several {

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuprof/gpuprof"
 )
 
-func summarise(t *testing.T, rules func(*Index, *Ledger) []Finding, inputs ...*builder) *Analysis {
+func summarise(t *testing.T, rules func(*Index, *Ledger) []Found, inputs ...*builder) *Analysis {
 	t.Helper()
 	var traces []*Trace
 	for _, b := range inputs {
@@ -151,8 +153,12 @@ func TestFindings(t *testing.T) {
 		b.host(Step, fmt.Sprintf("ProfilerStep#%d", i), i*1000, (i+1)*1000)
 	}
 	b.launch("k", 0, 5, 0, 3000)
-	rules := func(x *Index, l *Ledger) []Finding {
-		return []Finding{{Rule: "none"}, {Rule: "low", ClaimNS: 40}, {Rule: "high", ClaimNS: 200}, {Rule: "medium", ClaimNS: 60}}
+	rules := func(x *Index, l *Ledger) []Found {
+		var out []Found
+		for _, f := range []gpuprof.Finding{{Rule: "none"}, {Rule: "low", ClaimNS: 40}, {Rule: "high", ClaimNS: 200}, {Rule: "medium", ClaimNS: 60}} {
+			out = append(out, Found{Finding: f})
+		}
+		return out
 	}
 	a := summarise(t, rules, b)
 	var got []string

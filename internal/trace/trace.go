@@ -9,7 +9,11 @@
 // findings; Analysis is the result.
 package trace
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 // Kind says what an event is.
 type Kind uint8
@@ -149,12 +153,6 @@ const (
 	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
 )
 
-// Warning is something about a trace that limits what can be said of it.
-type Warning struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
-}
-
 // Program is what `gpuprof run --` knows of the program it recorded.
 type Program struct {
 	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
@@ -190,7 +188,7 @@ type Trace struct {
 	// Inflated says that the profiler recorded Python frames or its own
 	// overhead, which lengthens what the host does.
 	Inflated bool
-	Warnings []Warning
+	Warnings []gpuprof.Warning
 }
 
 // Name returns the text of a name.
@@ -201,8 +199,10 @@ func (t *Trace) Name(id NameID) string {
 	return ""
 }
 
-// Warn adds a warning.
-func (t *Trace) Warn(code, text string) { t.Warnings = append(t.Warnings, Warning{code, text}) }
+// Warn adds a warning; fix is empty where nothing helps.
+func (t *Trace) Warn(code, text, fix string) {
+	t.Warnings = append(t.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}
 
 // MaxEvents is the most host or device events a Trace holds: indices are 32 bits.
 const MaxEvents = math.MaxInt32

@@ -249,7 +249,7 @@ func TestNothingSupported(t *testing.T) {
 	}
 	for _, line := range i.Examine() {
 		wantOK := line.Name == "gpu 0" || line.Name == "gpu 0 mig" || line.Name == "gpu 0 permissions"
-		if (line.State == OK) != wantOK || line.State != OK && (line.Reason == "" || line.Fix == "") {
+		if (line.State == gpuprof.OK) != wantOK || line.State != gpuprof.OK && (line.Reason == "" || line.Fix == "") {
 			t.Errorf("%+v", line)
 		}
 	}
@@ -261,38 +261,38 @@ func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*fakeGPU)
 		line   string
-		state  State
+		state  gpuprof.CheckState
 		says   string
 	}{
-		"healthy":             {func(*fakeGPU) {}, "", OK, ""},
-		"persistence":         {func(g *fakeGPU) { g.numbers[persistence] = 0 }, "persistence", Limited, "nvidia-persistenced"},
-		"mig":                 {func(g *fakeGPU) { g.numbers[migMode] = 1; g.parts = sliced("").parts }, "mig", Limited, "MIG 1g.10gb MIG-abcd"},
-		"mig without parts":   {func(g *fakeGPU) { g.numbers[migMode] = 1 }, "mig", Limited, "-cgi 9 -C"},
-		"no mig":              {func(g *fakeGPU) { delete(g.numbers, migMode) }, "mig", OK, "has none"},
-		"permission":          {func(g *fakeGPU) { g.setFail(powerLimit, errForbidden); g.setFail(energy, errForbidden) }, "permissions", Limited, "not permitted: power limit"},
-		"process permission":  {func(g *fakeGPU) { g.listErr = errForbidden }, "permissions", Limited, "processes"},
-		"exclusive":           {func(g *fakeGPU) { g.numbers[computeMode] = 3 }, "compute mode", Limited, "exclusive-process"},
-		"prohibited":          {func(g *fakeGPU) { g.numbers[computeMode] = 2 }, "compute mode", Missing, "-c DEFAULT"},
-		"application clocks":  {func(g *fakeGPU) { g.numbers[appSMClock] = 1200e6 }, "clocks", Limited, "-rac"},
-		"memory clocks":       {func(g *fakeGPU) { g.numbers[appMemoryClock] = 1200e6 }, "clocks", Limited, "memory 1.200 GHz"},
-		"no app clocks":       {func(g *fakeGPU) { delete(g.numbers, appSMClock) }, "clocks", OK, "application clocks unknown"},
-		"no clocks":           {func(g *fakeGPU) { delete(g.numbers, smClock) }, "clocks", Missing, "NVML does not tell"},
-		"power cap":           {func(g *fakeGPU) { g.numbers[eventReasons] = 4 }, "throttling", Limited, "power-cap"},
-		"hot":                 {func(g *fakeGPU) { g.numbers[eventReasons] = 0x20 | 2 }, "throttling", Limited, "air flow"},
-		"power brake":         {func(g *fakeGPU) { g.numbers[eventReasons] = 0x80 }, "throttling", Limited, "power supplies"},
-		"power limit":         {func(g *fakeGPU) { g.numbers[powerLimit] = 500 }, "power limit", Limited, "-pl 700"},
-		"enforced limit":      {func(g *fakeGPU) { g.numbers[powerEnforced] = 450 }, "power limit", Limited, "450 W, default 700 W"},
-		"no default limit":    {func(g *fakeGPU) { delete(g.numbers, powerDefault) }, "power limit", Missing, "default limit is unknown"},
-		"uncorrected":         {func(g *fakeGPU) { g.numbers[eccUncorrected] = 2 }, "ecc", Limited, "2 uncorrected"},
-		"remap pending":       {func(g *fakeGPU) { g.numbers[remapPending] = 1 }, "ecc", Limited, "reset the GPU"},
-		"retire pending":      {func(g *fakeGPU) { g.numbers[retirePending] = 1 }, "ecc", Limited, "waits to be taken out"},
-		"remap failed":        {func(g *fakeGPU) { g.numbers[remapFailed] = 1 }, "ecc", Limited, "out of service"},
-		"ecc pending":         {func(g *fakeGPU) { g.numbers[eccPending] = 0 }, "ecc", Limited, "off after the next reboot"},
-		"no ecc":              {func(g *fakeGPU) { delete(g.numbers, eccMode); delete(g.numbers, eccPending) }, "ecc", Missing, "no ECC"},
-		"lanes":               {func(g *fakeGPU) { g.numbers[pcieWidth] = 8 }, "pcie link", Limited, "x8, at most gen 5 x16"},
-		"foreign":             {func(g *fakeGPU) { g.list = []Process{{PID: 1, Kind: "compute", Memory: 1 << 30}} }, "users", Limited, "(1, compute, 1.000 GiB)"},
-		"our own":             {func(g *fakeGPU) { g.list = []Process{{PID: os.Getpid()}} }, "users", OK, "no other process"},
-		"processes not known": {func(g *fakeGPU) { g.listErr = errUnsupported }, "users", Missing, "root"},
+		"healthy":             {func(*fakeGPU) {}, "", gpuprof.OK, ""},
+		"persistence":         {func(g *fakeGPU) { g.numbers[persistence] = 0 }, "persistence", gpuprof.Limited, "nvidia-persistenced"},
+		"mig":                 {func(g *fakeGPU) { g.numbers[migMode] = 1; g.parts = sliced("").parts }, "mig", gpuprof.Limited, "MIG 1g.10gb MIG-abcd"},
+		"mig without parts":   {func(g *fakeGPU) { g.numbers[migMode] = 1 }, "mig", gpuprof.Limited, "-cgi 9 -C"},
+		"no mig":              {func(g *fakeGPU) { delete(g.numbers, migMode) }, "mig", gpuprof.OK, "has none"},
+		"permission":          {func(g *fakeGPU) { g.setFail(powerLimit, errForbidden); g.setFail(energy, errForbidden) }, "permissions", gpuprof.Limited, "not permitted: power limit"},
+		"process permission":  {func(g *fakeGPU) { g.listErr = errForbidden }, "permissions", gpuprof.Limited, "processes"},
+		"exclusive":           {func(g *fakeGPU) { g.numbers[computeMode] = 3 }, "compute mode", gpuprof.Limited, "exclusive-process"},
+		"prohibited":          {func(g *fakeGPU) { g.numbers[computeMode] = 2 }, "compute mode", gpuprof.Missing, "-c DEFAULT"},
+		"application clocks":  {func(g *fakeGPU) { g.numbers[appSMClock] = 1200e6 }, "clocks", gpuprof.Limited, "-rac"},
+		"memory clocks":       {func(g *fakeGPU) { g.numbers[appMemoryClock] = 1200e6 }, "clocks", gpuprof.Limited, "memory 1.200 GHz"},
+		"no app clocks":       {func(g *fakeGPU) { delete(g.numbers, appSMClock) }, "clocks", gpuprof.OK, "application clocks unknown"},
+		"no clocks":           {func(g *fakeGPU) { delete(g.numbers, smClock) }, "clocks", gpuprof.Missing, "NVML does not tell"},
+		"power cap":           {func(g *fakeGPU) { g.numbers[eventReasons] = 4 }, "throttling", gpuprof.Limited, "power-cap"},
+		"hot":                 {func(g *fakeGPU) { g.numbers[eventReasons] = 0x20 | 2 }, "throttling", gpuprof.Limited, "air flow"},
+		"power brake":         {func(g *fakeGPU) { g.numbers[eventReasons] = 0x80 }, "throttling", gpuprof.Limited, "power supplies"},
+		"power limit":         {func(g *fakeGPU) { g.numbers[powerLimit] = 500 }, "power limit", gpuprof.Limited, "-pl 700"},
+		"enforced limit":      {func(g *fakeGPU) { g.numbers[powerEnforced] = 450 }, "power limit", gpuprof.Limited, "450 W, default 700 W"},
+		"no default limit":    {func(g *fakeGPU) { delete(g.numbers, powerDefault) }, "power limit", gpuprof.Missing, "default limit is unknown"},
+		"uncorrected":         {func(g *fakeGPU) { g.numbers[eccUncorrected] = 2 }, "ecc", gpuprof.Limited, "2 uncorrected"},
+		"remap pending":       {func(g *fakeGPU) { g.numbers[remapPending] = 1 }, "ecc", gpuprof.Limited, "reset the GPU"},
+		"retire pending":      {func(g *fakeGPU) { g.numbers[retirePending] = 1 }, "ecc", gpuprof.Limited, "waits to be taken out"},
+		"remap failed":        {func(g *fakeGPU) { g.numbers[remapFailed] = 1 }, "ecc", gpuprof.Limited, "out of service"},
+		"ecc pending":         {func(g *fakeGPU) { g.numbers[eccPending] = 0 }, "ecc", gpuprof.Limited, "off after the next reboot"},
+		"no ecc":              {func(g *fakeGPU) { delete(g.numbers, eccMode); delete(g.numbers, eccPending) }, "ecc", gpuprof.Missing, "no ECC"},
+		"lanes":               {func(g *fakeGPU) { g.numbers[pcieWidth] = 8 }, "pcie link", gpuprof.Limited, "x8, at most gen 5 x16"},
+		"foreign":             {func(g *fakeGPU) { g.list = []Process{{PID: 1, Kind: "compute", Memory: 1 << 30}} }, "users", gpuprof.Limited, "(1, compute, 1.000 GiB)"},
+		"our own":             {func(g *fakeGPU) { g.list = []Process{{PID: os.Getpid()}} }, "users", gpuprof.OK, "no other process"},
+		"processes not known": {func(g *fakeGPU) { g.listErr = errUnsupported }, "users", gpuprof.Missing, "root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := healthy("1111aaaa-0000-0000-0000-000000000000")
@@ -305,9 +305,9 @@ func TestExamine(t *testing.T) {
 				switch {
 				case mine && (l.State != c.state || !strings.Contains(text, c.says)):
 					t.Errorf("%+v; want %s and %q", l, c.state, c.says)
-				case !mine && l.State != OK && also[name] != l.Name:
+				case !mine && l.State != gpuprof.OK && also[name] != l.Name:
 					t.Errorf("and another line, too: %+v", l)
-				case l.State != OK && (l.Reason == "" || l.Fix == ""):
+				case l.State != gpuprof.OK && (l.Reason == "" || l.Fix == ""):
 					t.Errorf("%+v lacks a reason or a fix", l)
 				}
 			}

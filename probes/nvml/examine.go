@@ -7,35 +7,21 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// State says how far a thing can be measured, in the words of the host's probe.
-type State string
-
-// The states of a Line.
-const (
-	OK      State = "ok"
-	Limited State = "limited" // measured, with the drawback in Reason
-	Missing State = "missing" // absent or unknown
-)
-
-// Line is one finding about a GPU.
-type Line struct {
-	Name   string
-	State  State
-	Found  string
-	Reason string // why it is not ok
-	Fix    string
+// line is a check that found a drawback.
+func line(name string, state gpuprof.CheckState, found, reason, fix string) gpuprof.CheckLine {
+	return gpuprof.CheckLine{Name: name, State: state, Found: found, Reason: reason, Fix: fix}
 }
 
 // Examine says of every property of the GPU that decides what can be measured
 // on it how it stands. What NVML does not tell is Missing, never OK.
-func (d DeviceInfo) Examine() []Line {
+func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
-		return []Line{{name, Missing, "not asked", "NVML does not hand it out: " + d.Fault,
-			"look for Xid messages in dmesg; check the permissions of /dev/nvidia" + fmt.Sprint(d.Index)}}
+		return []gpuprof.CheckLine{line(name, gpuprof.Missing, "not asked", "NVML does not hand it out: "+d.Fault,
+			"look for Xid messages in dmesg; check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
 	}
-	lines := []Line{{Name: name, State: OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), size(d.MemoryTotal))}}
-	for _, l := range []Line{
+	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), size(d.MemoryTotal))}}
+	for _, l := range []gpuprof.CheckLine{
 		d.permissionLine(), d.persistenceLine(), d.migLine(), d.computeModeLine(), d.clockLine(),
 		d.throttleLine(), d.powerLine(), d.eccLine(), d.linkLine(), d.usersLine(),
 	} {
@@ -48,87 +34,89 @@ func (d DeviceInfo) Examine() []Line {
 const notTold = "NVML does not tell it on this GPU, or not in this container"
 
 // untold is the line of a property that is unknown.
-func untold(name, fix string) Line { return Line{name, Missing, "unknown", notTold, fix} }
+func untold(name, fix string) gpuprof.CheckLine {
+	return line(name, gpuprof.Missing, "unknown", notTold, fix)
+}
 
-func (d DeviceInfo) permissionLine() Line {
-	l := Line{Name: "permissions", State: OK, Found: "everything that was asked may be read"}
+func (d DeviceInfo) permissionLine() gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "permissions", State: gpuprof.OK, Found: "everything that was asked may be read"}
 	if len(d.Forbidden) > 0 {
-		l.State, l.Found = Limited, "not permitted: "+strings.Join(unique(d.Forbidden), ", ")
+		l.State, l.Found = gpuprof.Limited, "not permitted: "+strings.Join(unique(d.Forbidden), ", ")
 		l.Reason, l.Fix = "the driver or the container shows these to root only", "run as root once to see them, or start the container with the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
 	}
 	return l
 }
 
-func (d DeviceInfo) persistenceLine() Line {
+func (d DeviceInfo) persistenceLine() gpuprof.CheckLine {
 	switch d.Persistence {
 	case On:
-		return Line{Name: "persistence", State: OK, Found: "on"}
+		return gpuprof.CheckLine{Name: "persistence", State: gpuprof.OK, Found: "on"}
 	case Off:
-		return Line{"persistence", Limited, "off",
+		return line("persistence", gpuprof.Limited, "off",
 			"without a process the driver lets go of the GPU: the next start takes longer, and clock and power settings are lost",
-			fmt.Sprintf("start nvidia-persistenced, or nvidia-smi -i %d -pm 1", d.Index)}
+			fmt.Sprintf("start nvidia-persistenced, or nvidia-smi -i %d -pm 1", d.Index))
 	}
 	return untold("persistence", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE as root", d.Index))
 }
 
-func (d DeviceInfo) migLine() Line {
+func (d DeviceInfo) migLine() gpuprof.CheckLine {
 	switch d.MIG {
 	case Off:
-		return Line{Name: "mig", State: OK, Found: "off"}
+		return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "off"}
 	case On:
 		var names []string
 		for _, p := range d.Instances {
 			names = append(names, strings.TrimSpace("MIG "+p.Profile+" "+p.UUID))
 		}
 		if len(names) == 0 {
-			return Line{"mig", Limited, "on, no instance", "CUDA sees nothing of a GPU in MIG mode that has no instance",
-				fmt.Sprintf("make one (nvidia-smi mig -i %d -cgi 9 -C), or nvidia-smi -i %d -mig 0", d.Index, d.Index)}
+			return line("mig", gpuprof.Limited, "on, no instance", "CUDA sees nothing of a GPU in MIG mode that has no instance",
+				fmt.Sprintf("make one (nvidia-smi mig -i %d -cgi 9 -C), or nvidia-smi -i %d -mig 0", d.Index, d.Index))
 		}
-		return Line{"mig", Limited, "on: " + strings.Join(names, ", "),
+		return line("mig", gpuprof.Limited, "on: "+strings.Join(names, ", "),
 			"a process sees one instance; power, energy and utilisation belong to all of them together and stay unknown",
-			"choose an instance by its name or UUID; for the whole GPU, nvidia-smi -i " + fmt.Sprint(d.Index) + " -mig 0"}
+			"choose an instance by its name or UUID; for the whole GPU, nvidia-smi -i "+fmt.Sprint(d.Index)+" -mig 0")
 	}
-	return Line{Name: "mig", State: OK, Found: "this GPU has none"} // MIG mode is unsupported exactly there
+	return gpuprof.CheckLine{Name: "mig", State: gpuprof.OK, Found: "this GPU has none"} // MIG mode is unsupported exactly there
 }
 
-func (d DeviceInfo) computeModeLine() Line {
+func (d DeviceInfo) computeModeLine() gpuprof.CheckLine {
 	switch d.ComputeMode {
 	case "default":
-		return Line{Name: "compute mode", State: OK, Found: "default"}
+		return gpuprof.CheckLine{Name: "compute mode", State: gpuprof.OK, Found: "default"}
 	case "":
 		return untold("compute mode", "nvidia-smi -q -d COMPUTE")
 	case "prohibited":
-		return Line{"compute mode", Missing, d.ComputeMode, "no process may use the GPU for computing", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index)}
+		return line("compute mode", gpuprof.Missing, d.ComputeMode, "no process may use the GPU for computing", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
 	}
-	return Line{"compute mode", Limited, d.ComputeMode, "one process at a time may use the GPU, so a second one fails to start", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index)}
+	return line("compute mode", gpuprof.Limited, d.ComputeMode, "one process at a time may use the GPU, so a second one fails to start", fmt.Sprintf("nvidia-smi -i %d -c DEFAULT", d.Index))
 }
 
-func (d DeviceInfo) clockLine() Line {
+func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 	if !Known(d.SMClock) || !Known(d.SMClockMax) {
 		return untold("clocks", fmt.Sprintf("nvidia-smi -i %d -q -d CLOCK", d.Index))
 	}
-	l := Line{Name: "clocks", State: OK, Found: fmt.Sprintf("SM %s of at most %s, memory %s of at most %s",
+	l := gpuprof.CheckLine{Name: "clocks", State: gpuprof.OK, Found: fmt.Sprintf("SM %s of at most %s, memory %s of at most %s",
 		hertz(d.SMClock), hertz(d.SMClockMax), hertz(d.MemoryClock), hertz(d.MemoryClockMax))}
 	switch {
 	case !Known(d.AppSMClock):
 		l.Found += "; application clocks unknown"
 	case Known(d.DefaultSMClock) && d.AppSMClock != d.DefaultSMClock,
 		Known(d.AppMemoryClock) && Known(d.DefaultMemoryClock) && d.AppMemoryClock != d.DefaultMemoryClock:
-		l.State = Limited
+		l.State = gpuprof.Limited
 		l.Found += fmt.Sprintf("; application clocks SM %s, memory %s", hertz(d.AppSMClock), hertz(d.AppMemoryClock))
 		l.Reason = fmt.Sprintf("somebody set application clocks; the defaults are SM %s, memory %s", hertz(d.DefaultSMClock), hertz(d.DefaultMemoryClock))
 		l.Fix = fmt.Sprintf("keep them for steadier times, or nvidia-smi -i %d -rac", d.Index)
 	default:
 		l.Found += "; application clocks are the defaults"
 	}
-	if l.State == OK {
+	if l.State == gpuprof.OK {
 		l.Found += "; locked clocks cannot be asked for, doctor --bench shows the clock under load"
 	}
 	return l
 }
 
 // throttleLine is about the present moment; an idle GPU says "idle".
-func (d DeviceInfo) throttleLine() Line {
+func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 	if d.Reasons == nil {
 		return untold("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
 	}
@@ -142,17 +130,17 @@ func (d DeviceInfo) throttleLine() Line {
 	}
 	for _, r := range d.Reasons {
 		if w, bad := why[r]; bad {
-			return Line{"throttling", Limited, strings.Join(d.Reasons, ", "), w[0], w[1]}
+			return line("throttling", gpuprof.Limited, strings.Join(d.Reasons, ", "), w[0], w[1])
 		}
 	}
-	l := Line{Name: "throttling", State: OK, Found: "none at present"}
+	l := gpuprof.CheckLine{Name: "throttling", State: gpuprof.OK, Found: "none at present"}
 	if len(d.Reasons) > 0 {
 		l.Found += " (" + strings.Join(d.Reasons, ", ") + ")"
 	}
 	return l
 }
 
-func (d DeviceInfo) powerLine() Line {
+func (d DeviceInfo) powerLine() gpuprof.CheckLine {
 	limit := d.PowerLimit
 	if Known(d.PowerEnforced) && (!Known(limit) || d.PowerEnforced < limit) {
 		limit = d.PowerEnforced // somebody beside NVML limits it further
@@ -160,22 +148,22 @@ func (d DeviceInfo) powerLine() Line {
 	if !Known(limit) {
 		return untold("power limit", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index))
 	}
-	l := Line{Name: "power limit", State: OK, Found: fmt.Sprintf("%.4g W", float64(limit))}
+	l := gpuprof.CheckLine{Name: "power limit", State: gpuprof.OK, Found: fmt.Sprintf("%.4g W", float64(limit))}
 	if !Known(d.PowerDefault) {
-		l.State, l.Reason, l.Fix = Missing, "the default limit is unknown, so it is not known whether this one is lowered", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index)
+		l.State, l.Reason, l.Fix = gpuprof.Missing, "the default limit is unknown, so it is not known whether this one is lowered", fmt.Sprintf("nvidia-smi -i %d -q -d POWER", d.Index)
 		return l
 	}
 	if l.Found += fmt.Sprintf(", default %.4g W", float64(d.PowerDefault)); limit < d.PowerDefault {
-		l.State, l.Reason = Limited, "the limit is below the default, so heavy kernels run at lower clocks"
+		l.State, l.Reason = gpuprof.Limited, "the limit is below the default, so heavy kernels run at lower clocks"
 		l.Fix = fmt.Sprintf("nvidia-smi -i %d -pl %.4g", d.Index, float64(d.PowerDefault))
 	}
 	return l
 }
 
-func (d DeviceInfo) eccLine() Line {
-	l := Line{Name: "ecc", State: OK, Found: string(d.ECC)}
-	bad := func(reason, fix string) Line {
-		l.State, l.Reason, l.Fix = Limited, reason, fix
+func (d DeviceInfo) eccLine() gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "ecc", State: gpuprof.OK, Found: string(d.ECC)}
+	bad := func(reason, fix string) gpuprof.CheckLine {
+		l.State, l.Reason, l.Fix = gpuprof.Limited, reason, fix
 		return l
 	}
 	if Known(d.Uncorrected) {
@@ -192,19 +180,19 @@ func (d DeviceInfo) eccLine() Line {
 	case d.ECC != "" && d.ECCPending != "" && d.ECC != d.ECCPending:
 		return bad("ECC will be "+string(d.ECCPending)+" after the next reboot, which changes memory size and bandwidth", "reboot before measuring")
 	case d.ECC == "":
-		return Line{"ecc", Missing, "unknown", "this GPU has no ECC, or NVML does not tell", "none needed on a GPU without ECC"}
+		return line("ecc", gpuprof.Missing, "unknown", "this GPU has no ECC, or NVML does not tell", "none needed on a GPU without ECC")
 	}
 	return l
 }
 
-func (d DeviceInfo) linkLine() Line {
+func (d DeviceInfo) linkLine() gpuprof.CheckLine {
 	if !Known(d.PCIeWidth) || !Known(d.PCIeWidthMax) || !Known(d.PCIeGen) || !Known(d.PCIeGenMax) {
 		return untold("pcie link", "in a virtual machine look at the host's lspci -vv; doctor --bench measures the link")
 	}
-	l := Line{Name: "pcie link", State: OK, Found: fmt.Sprintf("gen %g x%g, at most gen %g x%g",
+	l := gpuprof.CheckLine{Name: "pcie link", State: gpuprof.OK, Found: fmt.Sprintf("gen %g x%g, at most gen %g x%g",
 		float64(d.PCIeGen), float64(d.PCIeWidth), float64(d.PCIeGenMax), float64(d.PCIeWidthMax))}
 	if d.PCIeWidth < d.PCIeWidthMax {
-		l.State, l.Reason = Limited, "the link has fewer lanes than GPU and slot allow, so copies between host and device are slower in proportion"
+		l.State, l.Reason = gpuprof.Limited, "the link has fewer lanes than GPU and slot allow, so copies between host and device are slower in proportion"
 		l.Fix = "reseat the GPU or its riser, and check the slot's lanes and bifurcation in the firmware"
 	} else if d.PCIeGen < d.PCIeGenMax {
 		l.Found += " (an idle link runs at a lower generation; doctor --bench measures it under load)"
@@ -212,7 +200,7 @@ func (d DeviceInfo) linkLine() Line {
 	return l
 }
 
-func (d DeviceInfo) usersLine() Line {
+func (d DeviceInfo) usersLine() gpuprof.CheckLine {
 	if !d.ProcessesKnown {
 		return untold("users", "nvidia-smi shows them to root")
 	}
@@ -223,10 +211,10 @@ func (d DeviceInfo) usersLine() Line {
 		}
 	}
 	if len(others) == 0 {
-		return Line{Name: "users", State: OK, Found: "no other process"}
+		return gpuprof.CheckLine{Name: "users", State: gpuprof.OK, Found: "no other process"}
 	}
-	return Line{"users", Limited, strings.Join(others, ", "),
-		"other programs share the GPU's time, memory and power, which changes every figure", "stop them, or take another GPU"}
+	return line("users", gpuprof.Limited, strings.Join(others, ", "),
+		"other programs share the GPU's time, memory and power, which changes every figure", "stop them, or take another GPU")
 }
 
 func orUnknown(s string) string {

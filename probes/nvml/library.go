@@ -38,7 +38,7 @@ func openLibrary(sys system) (*Library, error) {
 	n, err := sys.count()
 	if err != nil {
 		_ = sys.shutdown() // the count's failure is the one to tell
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: counting GPUs: %w; check that nvidia-smi works for this user", err)
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: counting GPUs: %w", err).WithFix("check that nvidia-smi works for this user")
 	}
 	for i := range n {
 		g, err := sys.gpu(i)
@@ -63,7 +63,7 @@ func (l *Library) Close() error {
 	err := l.sys.shutdown()
 	l.sys, l.gpus = nil, nil
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: stopping NVML: %w; nothing depends on it any more", err)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: stopping NVML: %w", err).WithFix("nothing depends on it any more")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (l *Library) Device(name string) (*Device, error) {
 		return nil, err
 	}
 	if !l.enter() {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w; open it again", name, errClosed)
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w", name, errClosed).WithFix("open it again")
 	}
 	whole, part := gated{l, l.gpus[at.GPU]}, gated{}
 	if at.Instance >= 0 {
@@ -150,7 +150,7 @@ func (l *Library) Device(name string) (*Device, error) {
 	}
 	l.leave()
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w; try again", name, err)
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry of %s: %w", name, err).WithFix("try again")
 	}
 	return newDevice(whole, part, list[at.GPU], at.Instance), nil
 }
@@ -189,9 +189,9 @@ func Select(list []DeviceInfo, name string) (Place, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %d of %s; give more of the UUID", name, len(found), several(list))
+		return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %d of %s", name, len(found), several(list)).WithFix("give more of the UUID")
 	}
-	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s; choose one of them", name, several(list))
+	return Place{}, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", name, several(list)).WithFix("choose one of them")
 }
 
 // byIndex reads "0" and "0:1"; ok is false for anything else.
@@ -208,7 +208,7 @@ func byIndex(list []DeviceInfo, want string) (at Place, ok bool, err error) {
 	}
 	k := slices.IndexFunc(list, func(d DeviceInfo) bool { return d.Index == i })
 	if k < 0 || both && (j < 0 || j >= len(list[k].Instances)) {
-		return at, false, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s; choose one of them", want, several(list))
+		return at, false, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: this machine shows %s", want, several(list)).WithFix("choose one of them")
 	}
 	return Place{k, j}, true, nil
 }

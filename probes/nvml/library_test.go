@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 func TestSelect(t *testing.T) {
@@ -144,7 +146,7 @@ func TestOpenLibraryFaults(t *testing.T) {
 	if len(list) != 2 || list[0].Fault == "" || list[1].Fault != "" || list[1].UUID == "" {
 		t.Errorf("devices %+v", list)
 	}
-	if lines := list[0].Examine(); len(lines) != 1 || lines[0].State != Missing || !strings.Contains(lines[0].Reason, "fallen off the bus") {
+	if lines := list[0].Examine(); len(lines) != 1 || lines[0].State != gpuprof.Missing || !strings.Contains(lines[0].Reason, "fallen off the bus") {
 		t.Errorf("lines of a lost GPU: %+v", lines)
 	}
 	if _, err := l.Device("2222a"); err != nil {

@@ -47,11 +47,11 @@ func openSystem(path string) (system, error) {
 			return start(nvml.New(nvml.WithLibraryPath(p)))
 		}
 		if !missing(p, err) {
-			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading %s: %w; reinstall the NVIDIA driver", p, err)
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading %s: %w", p, err).WithFix("reinstall the NVIDIA driver")
 		}
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrDevice,
-		"telemetry: the driver's management library %s was not found; install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility", paths[0])
+		"telemetry: the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 }
 
 // load opens a library and sees that it can be started and stopped. The handle

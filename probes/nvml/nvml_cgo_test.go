@@ -137,11 +137,11 @@ func TestMockedDevices(t *testing.T) {
 	if len(d.Reasons) != 1 || d.Reasons[0] != "power-cap" {
 		t.Errorf("reasons %v", d.Reasons)
 	}
-	states := map[string]State{}
+	states := map[string]gpuprof.CheckState{}
 	for _, line := range d.Examine() {
 		states[strings.TrimPrefix(line.Name, "gpu 3 ")] = line.State
 	}
-	for name, want := range map[string]State{"pcie link": Limited, "ecc": Limited, "power limit": Limited, "throttling": Limited, "users": Limited, "persistence": OK, "clocks": Limited, "compute mode": Limited} {
+	for name, want := range map[string]gpuprof.CheckState{"pcie link": gpuprof.Limited, "ecc": gpuprof.Limited, "power limit": gpuprof.Limited, "throttling": gpuprof.Limited, "users": gpuprof.Limited, "persistence": gpuprof.OK, "clocks": gpuprof.Limited, "compute mode": gpuprof.Limited} {
 		if states[name] != want {
 			t.Errorf("%s is %s, want %s", name, states[name], want)
 		}

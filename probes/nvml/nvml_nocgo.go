@@ -13,7 +13,7 @@ const Built = false
 
 func openSystem(string) (system, error) {
 	if runtime.GOOS != "linux" {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on Linux only; use it there, or go without")
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on Linux only").WithFix("use it there, or go without")
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: built without cgo; build gpuprof with CGO_ENABLED=1 and a C compiler to read the GPU's clocks, power and throttling")
+	return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: built without cgo").WithFix("build gpuprof with CGO_ENABLED=1 and a C compiler to read the GPU's clocks, power and throttling")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -25,7 +26,7 @@ type traceFinding struct {
 type analysisView struct {
 	Verdict      string
 	Findings     []traceFinding
-	Warnings     []trace.Warning
+	Warnings     []gpuprof.Warning
 	Explained    []string
 	WhereNote    string
 	Accounts     []*chart
@@ -140,10 +141,10 @@ func traceFindings(a *trace.Analysis) []traceFinding {
 	var out []traceFinding
 	for _, f := range a.Findings {
 		badge := string(f.Severity)
-		if f.Severity == trace.Medium {
+		if f.Severity == gpuprof.Medium {
 			badge = "partial"
 		}
-		t := traceFinding{Rule: f.Rule, Title: f.Title, Severity: string(f.Severity), Badge: badge, Knob: f.Knob,
+		t := traceFinding{Rule: f.Rule, Title: f.Title, Severity: string(f.Severity), Badge: badge, Knob: f.PyTorch,
 			Command: f.Command, Caveats: strings.Join(f.Caveats, "; "), Suspect: f.Suspect}
 		for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
 			t.Evidence = append(t.Evidence, labelled{strings.ReplaceAll(key, "_", " "), evidenceText(key, f.Evidence[key])})

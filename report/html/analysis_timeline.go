@@ -74,7 +74,7 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index, tones map[trace.Class]int)
 		if len(xs) > 1 {
 			prefix = rankLabel(a, i) + " "
 		}
-		rows = append(rows, rowsOf(x, findingsOf(a, i), prefix, origin, tones)...)
+		rows = append(rows, rowsOf(x, claimsOf(a, i), prefix, origin, tones)...)
 		span = max(span, x.Span.Len())
 	}
 	if len(rows) == 0 || span <= 0 {
@@ -119,14 +119,21 @@ func rankLabel(a *trace.Analysis, input int) string {
 	return fmt.Sprintf("file %d", input+1)
 }
 
-func findingsOf(a *trace.Analysis, input int) []trace.Finding {
-	var out []trace.Finding
-	for _, f := range a.Findings {
-		if f.Input == input && len(f.Spans) > 0 {
-			out = append(out, f)
+// claimsOf are the findings of an input that say where the time is that they claim.
+func claimsOf(a *trace.Analysis, input int) []claimed {
+	var out []claimed
+	for i, spans := range a.Claimed {
+		if f := &a.Findings[i]; f.Input == input && len(spans) > 0 {
+			out = append(out, claimed{f.Rule, spans})
 		}
 	}
 	return out
+}
+
+// claimed is where the time is that a rule's finding claims.
+type claimed struct {
+	rule  string
+	spans []trace.Span
 }
 
 func toneNames(tones map[trace.Class]int) (vars, ink, labels []string) {
@@ -148,7 +155,7 @@ func toneNames(tones map[trace.Class]int) (vars, ink, labels []string) {
 
 // rowsOf are the rows of one input: steps, the host's ranges and calls, then
 // for each device its idle states and its streams, then what findings claim.
-func rowsOf(x *trace.Index, findings []trace.Finding, prefix string, origin int64, tones map[trace.Class]int) []boxRow {
+func rowsOf(x *trace.Index, claims []claimed, prefix string, origin int64, tones map[trace.Class]int) []boxRow {
 	var out []boxRow
 	add := func(name string, boxes []box) {
 		if len(boxes) > 0 {
@@ -170,12 +177,12 @@ func rowsOf(x *trace.Index, findings []trace.Finding, prefix string, origin int6
 			add(device+" "+s.name, s.boxes)
 		}
 	}
-	for _, f := range findings {
+	for _, f := range claims {
 		var boxes []box
-		for _, s := range f.Spans {
-			boxes = append(boxes, box{from: s.Start - origin, to: s.End - origin, tone: toneStarved, name: f.Rule, count: 1})
+		for _, s := range f.spans {
+			boxes = append(boxes, box{from: s.Start - origin, to: s.End - origin, tone: toneStarved, name: f.rule, count: 1})
 		}
-		add(f.Rule, boxes)
+		add(f.rule, boxes)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -12,7 +13,7 @@ type comparisonView struct {
 	Verdict   string
 	Waterfall *chart
 	Outcomes  []labelled
-	Warnings  []trace.Warning
+	Warnings  []gpuprof.Warning
 	Tables    []gridView
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -77,14 +78,14 @@ func (d *doc) findings(a *trace.Analysis) {
 	}
 	for i, f := range a.Findings {
 		d.printf("%d. **%s** %s: %s\n", i+1, text(string(f.Severity)), text(f.Rule), text(f.Title))
-		if f.Knob != "" {
-			d.printf("   - change: %s\n", code(f.Knob))
+		if f.PyTorch != "" {
+			d.printf("   - change: %s\n", code(f.PyTorch))
 		}
 		if f.Command != "" {
 			d.printf("   - measure: %s\n", code(f.Command))
 		}
 		for _, s := range f.Sites {
-			d.printf("   - at %s, %s, %s in all\n", code(s.Where), view.Plural(s.Count, "time"), ns(s.NS))
+			d.printf("   - at %s, %s, %s in all\n", code(s.Where), view.Plural(int(s.Count), "time"), ns(s.NS))
 		}
 		for _, c := range f.Caveats {
 			d.printf("   - but %s\n", text(c))
@@ -93,9 +94,9 @@ func (d *doc) findings(a *trace.Analysis) {
 	d.printf("\n")
 }
 
-func (d *doc) traceWarnings(ws []trace.Warning) {
+func (d *doc) traceWarnings(ws []gpuprof.Warning) {
 	for _, w := range ws {
-		d.printf("- **warning** %s\n", text(w.Text))
+		d.printf("- **warning** %s\n", text(w.Sentence()))
 	}
 	if len(ws) > 0 {
 		d.printf("\n")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
@@ -12,7 +13,7 @@ import (
 
 func TestAnalysis(t *testing.T) {
 	a, _ := fixture.Study(t, "item-fires.json")
-	a.Warnings = append(a.Warnings, trace.Warning{Code: "x", Text: "a | b @someone <b>"})
+	a.Warnings = append(a.Warnings, gpuprof.Warning{Code: "x", Text: "a | b @someone <b>"})
 	var b bytes.Buffer
 	if err := markdown.WriteAnalysis(&b, a); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -80,9 +81,9 @@ func extent(a *trace.Analysis, x *trace.Index, input int) trace.Span {
 			add(st.StartNS, st.StartNS+st.DurNS)
 		}
 	}
-	for _, f := range a.Findings {
-		for _, c := range f.Spans {
-			if f.Input == input {
+	for i, spans := range a.Claimed {
+		for _, c := range spans {
+			if a.Findings[i].Input == input {
 				add(c.Start, c.End)
 			}
 		}
@@ -130,7 +131,7 @@ func (d *drawing) write() {
 	tid = max(tid, tidFindings)
 	for i := range d.a.Findings {
 		if f := &d.a.Findings[i]; f.Input == d.input {
-			tid = d.finding(tid, f)
+			tid = d.finding(tid, f, d.a.ClaimedBy(i))
 		}
 	}
 }
@@ -256,8 +257,8 @@ func (d *drawing) around(t *trace.DeviceTime, gap trace.Span) []arg {
 }
 
 // finding is a row with the time a finding claims.
-func (d *drawing) finding(tid int, f *trace.Finding) int {
-	args := []arg{{"title", f.Title}, {"severity", f.Severity}, {"knob", f.Knob}, {"command", f.Command}}
+func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []trace.Span) int {
+	args := []arg{{"title", f.Title}, {"severity", f.Severity}, {"change", f.PyTorch}, {"command", f.Command}}
 	first := slices.Clone(args)
 	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
 		first = append(first, arg{"evidence: " + view.Cut(k, 60), view.Value(f.Evidence[k])})
@@ -266,14 +267,14 @@ func (d *drawing) finding(tid int, f *trace.Finding) int {
 		first = append(first, arg{fmt.Sprintf("caveat %d", i+1), c})
 	}
 	for i, s := range f.Sites {
-		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %d times, %s", view.Cut(s.Where, textLimit), s.Count, nsText(s.NS))})
+		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %.0f times, %s", view.Cut(s.Where, textLimit), s.Count, nsText(s.NS))})
 	}
 	name := view.Cut(f.Rule, 60)
 	if f.ClaimNS > 0 {
 		name += ": up to " + nsText(f.ClaimNS)
 	}
 	var marks []*mark
-	for i, s := range trace.UnionOf(slices.Clone(f.Spans)) {
+	for i, s := range trace.UnionOf(slices.Clone(spans)) {
 		m := &mark{Span: s, name: view.Cut(f.Rule, 60), args: args}
 		if i == 0 {
 			m.args = first // once: it is the same everywhere

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -53,12 +54,12 @@ func analysed(t *testing.T, traces ...*trace.Trace) (*trace.Analysis, []*trace.I
 		t.Fatal(err)
 	}
 	start := xs[0].Span.Start
-	a.Findings = []trace.Finding{
-		{Rule: "hidden-sync", Severity: trace.High, ClaimNS: 380, Title: "a \"sync\" <hides>", Knob: "non_blocking=True", Command: "gpuprof tune", Caveats: []string{"up to"},
-			Evidence: map[string]any{"copies": 2}, Sites: []trace.Site{{Where: "train.py:7", Count: 2, NS: 380}},
-			Spans: []trace.Span{{Start: start + 300, End: start + 520}, {Start: start + 140, End: start + 300}, {Start: start + 200, End: start + 310}}},
-		{Rule: "no-tf32", Severity: trace.Note, Title: "nothing to draw"},
+	a.Findings = []gpuprof.Finding{
+		{Rule: "hidden-sync", Severity: gpuprof.High, ClaimNS: 380, Title: "a \"sync\" <hides>", PyTorch: "non_blocking=True", Command: "gpuprof tune", Caveats: []string{"up to"},
+			Evidence: map[string]any{"copies": 2}, Sites: []gpuprof.Site{{Where: "train.py:7", Count: 2, NS: 380}}},
+		{Rule: "no-tf32", Severity: gpuprof.Note, Title: "nothing to draw"},
 	}
+	a.Claimed = [][]trace.Span{{{Start: start + 300, End: start + 520}, {Start: start + 140, End: start + 300}, {Start: start + 200, End: start + 310}}, nil}
 	return a, xs
 }
 
@@ -166,9 +167,9 @@ func TestAnalysisParts(t *testing.T) {
 func TestAnalysisMany(t *testing.T) {
 	a, _ := analysed(t, recorded(epoch))
 	a.Findings = a.Findings[:1]
-	a.Findings[0].Spans = nil
+	a.Claimed = make([][]trace.Span, 1)
 	for i := range int64(maxSlices + 5000) {
-		a.Findings[0].Spans = append(a.Findings[0].Spans, trace.Span{Start: epoch + 10*i, End: epoch + 10*i + 1 + i%2})
+		a.Claimed[0] = append(a.Claimed[0], trace.Span{Start: epoch + 10*i, End: epoch + 10*i + 1 + i%2})
 	}
 	b := renderAnalysis(t, a, nil)
 	// Counted rather than decoded: a hundred thousand events are dear to decode.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -222,7 +223,7 @@ func (p *printer) traceFindings(a *trace.Analysis) {
 		if len(f.Sites) > 0 {
 			p.item("at", siteText(f.Sites, p.o.width()))
 		}
-		p.item("change", f.Knob)
+		p.item("change", f.PyTorch)
 		if f.ClaimNS > 0 {
 			p.item("measure", f.Command)
 		}
@@ -232,7 +233,7 @@ func (p *printer) traceFindings(a *trace.Analysis) {
 // jobFinding is a finding where it claims most, and on how many more inputs
 // the same rule fired: the ranks of one job mostly share their problems.
 type jobFinding struct {
-	trace.Finding
+	gpuprof.Finding
 	others int
 }
 
@@ -260,12 +261,12 @@ func oncePerRule(a *trace.Analysis) []jobFinding {
 	return out
 }
 
-func severityText(p *printer, f trace.Finding) string {
+func severityText(p *printer, f gpuprof.Finding) string {
 	color := plain
 	switch f.Severity {
-	case trace.High:
+	case gpuprof.High:
 		color = red
-	case trace.Medium:
+	case gpuprof.Medium:
 		color = yellow
 	}
 	text := p.paint(color, string(f.Severity)) + " " + f.Rule
@@ -276,21 +277,21 @@ func severityText(p *printer, f trace.Finding) string {
 }
 
 // siteText is the first place on one line; reports list the others.
-func siteText(sites []trace.Site, width int) string {
-	tail := " (" + view.Plural(sites[0].Count, "time") + ")"
+func siteText(sites []gpuprof.Site, width int) string {
+	tail := " (" + view.Plural(int(sites[0].Count), "time") + ")"
 	if more := len(sites) - 1; more > 0 {
-		tail = fmt.Sprintf(" (%s) and %s", view.Plural(sites[0].Count, "time"), view.Plural(more, "other place"))
+		tail = fmt.Sprintf(" (%s) and %s", view.Plural(int(sites[0].Count), "time"), view.Plural(more, "other place"))
 	}
 	return view.Cut(sites[0].Where, max(width-14-len(tail), 16)) + tail
 }
 
-func (p *printer) traceWarnings(ws []trace.Warning) {
+func (p *printer) traceWarnings(ws []gpuprof.Warning) {
 	const indent = 9
 	for i, w := range ws {
 		if i == 0 {
 			p.blank()
 		}
-		for j, l := range fold(w.Text, p.o.width()-indent) {
+		for j, l := range fold(w.Sentence(), p.o.width()-indent) {
 			if j == 0 {
 				p.line(p.paint(yellow, "warning: ") + l)
 				continue

@@ -99,9 +99,9 @@ func padded(runs [][]float64, n int) [][]float64 {
 	return runs
 }
 
-func mergeSites(a, b []compare.Site) []compare.Site {
+func mergeSites(a, b []gpuprof.Site) []gpuprof.Site {
 	for _, s := range b {
-		i := slices.IndexFunc(a, func(o compare.Site) bool { return o.Where == s.Where })
+		i := slices.IndexFunc(a, func(o gpuprof.Site) bool { return o.Where == s.Where })
 		if i < 0 {
 			a = append(a, s)
 			continue

@@ -142,6 +142,7 @@ func readAnalyses(docs []document, name string) (*content, error) {
 	if newer(a.SchemaVersion, trace.SchemaVersion) {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, a.SchemaVersion, trace.SchemaVersion)
 	}
+	a.Upgrade()
 	return &content{format: FormatAnalysis, analysis: &a}, nil
 }
 

@@ -18,12 +18,12 @@ type traceCount struct {
 	x     *trace.Index
 	begin []int64              // of the steady steps
 	steps map[string][]float64 // by counter
-	sites map[string]map[string]*trace.Site
+	sites map[string]map[string]*gpuprof.Site
 	blind map[string]int // copies by direction whose host memory the trace does not tell
 }
 
 func countTrace(x *trace.Index) *traceCount {
-	c := &traceCount{x: x, steps: map[string][]float64{}, sites: map[string]map[string]*trace.Site{}, blind: map[string]int{}}
+	c := &traceCount{x: x, steps: map[string][]float64{}, sites: map[string]map[string]*gpuprof.Site{}, blind: map[string]int{}}
 	for i := range x.Steps {
 		if !x.Steps[i].Dropped {
 			c.begin = append(c.begin, x.Steps[i].Host.Start)
@@ -67,11 +67,11 @@ func (c *traceCount) add(name string, at int64, n float64, host int32, dur int64
 		return
 	}
 	if c.sites[name] == nil {
-		c.sites[name] = map[string]*trace.Site{}
+		c.sites[name] = map[string]*gpuprof.Site{}
 	}
 	s := c.sites[name][where]
 	if s == nil {
-		s = &trace.Site{Where: where}
+		s = &gpuprof.Site{Where: where}
 		c.sites[name][where] = s
 	}
 	s.Count++
@@ -160,20 +160,17 @@ func (c *traceCount) device(g int32) {
 const maxSites = 10
 
 // topSites are the call sites of a counter over several traces, most counts first.
-func topSites(counts []*traceCount, name string) []compare.Site {
-	sum := map[string]trace.Site{}
+func topSites(counts []*traceCount, name string) []gpuprof.Site {
+	sum := map[string]gpuprof.Site{}
 	for _, c := range counts {
 		for where, s := range c.sites[name] {
 			t := sum[where]
-			sum[where] = trace.Site{Where: where, Count: t.Count + s.Count, NS: t.NS + s.NS}
+			sum[where] = gpuprof.Site{Where: where, Count: t.Count + s.Count, NS: t.NS + s.NS}
 		}
 	}
-	var out []compare.Site
-	for _, s := range slices.SortedFunc(maps.Values(sum), func(a, b trace.Site) int {
+	out := slices.SortedFunc(maps.Values(sum), func(a, b gpuprof.Site) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.NS, a.NS), cmp.Compare(a.Where, b.Where))
-	}) {
-		out = append(out, compare.Site{Where: s.Where, Count: float64(s.Count)})
-	}
+	})
 	return out[:min(len(out), maxSites)]
 }
 
@@ -273,7 +270,7 @@ func traceResult(a *trace.Analysis, format string) *compare.Result {
 	var steps []float64
 	for _, s := range a.Steps {
 		if !s.Dropped {
-			steps = append(steps, float64(s.DurNS)*1e-9)
+			steps = append(steps, gpuprof.Seconds(s.DurNS))
 		}
 	}
 	if len(steps) == 0 {
@@ -339,22 +336,22 @@ func itemReads(a *trace.Analysis) float64 {
 }
 
 // findingSites are the places that findings give for a counter.
-func findingSites(a *trace.Analysis, counter string) []compare.Site {
+func findingSites(a *trace.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
 		"sync_points": {"explicit-sync", "item", "hidden-sync"}, "item_reads": {"item"}, "kernels": {"launch-bound"},
 		"copies_h2d": {"pageable-h2d", "exposed-copy"}, "bytes_h2d": {"pageable-h2d", "exposed-copy"},
 		"copies_h2d_pageable": {"pageable-h2d"}, "bytes_h2d_pageable": {"pageable-h2d"},
 		"copies_d2h": {"hidden-sync"}, "bytes_d2h": {"hidden-sync"}, "copies_d2h_pageable": {"hidden-sync"}, "bytes_d2h_pageable": {"hidden-sync"},
 	}[counter]
-	var out []compare.Site
+	var out []gpuprof.Site
 	for _, rule := range rules {
 		for _, f := range a.Findings {
 			if f.Rule != rule {
 				continue
 			}
 			for _, s := range f.Sites {
-				if !slices.ContainsFunc(out, func(o compare.Site) bool { return o.Where == s.Where }) {
-					out = append(out, compare.Site{Where: s.Where, Count: float64(s.Count)})
+				if !slices.ContainsFunc(out, func(o gpuprof.Site) bool { return o.Where == s.Where }) {
+					out = append(out, s)
 				}
 			}
 		}

@@ -65,7 +65,7 @@ func TestLongRecording(t *testing.T) {
 		if whole.Truncated || !part.Truncated || part.Events != stats.Events || part.Rank != whole.Rank {
 			t.Errorf("%s: truncated %v and %v, %d events", name, whole.Truncated, part.Truncated, part.Events)
 		}
-		if w := part.Warnings[len(part.Warnings)-1]; w.Code != "truncated" || !strings.Contains(w.Text, "GPUPROF_MEMORY=") {
+		if w := part.Warnings[len(part.Warnings)-1]; w.Code != "truncated" || !strings.Contains(w.Fix, "GPUPROF_MEMORY=") {
 			t.Errorf("%s: %v", name, part.Warnings)
 		}
 		if len(kept) < 5 || len(kept) >= len(all) {

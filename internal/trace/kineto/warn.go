@@ -12,6 +12,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// recordAgain helps with a trace whose end is missing.
+const recordAgain = "record it again, and let the program write the trace to its end"
+
 // warn notes what limits the trace.
 func (m *merger) warn(src *source) {
 	t, d := m.t, &m.doc
@@ -23,28 +26,28 @@ func (m *merger) warn(src *source) {
 	switch {
 	case m.full:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the trace holds more than memory has room for (%s sets how much, now %s); what is behind byte %d of its text was left out",
-			gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.TraceMemory()), m.end))
+		t.Warn("truncated", fmt.Sprintf("the trace holds more than the %s that memory has room for: the rest of its text, from byte %d on, was left out", gpuprof.MemoryText(gpuprof.TraceMemory()), m.end),
+			"set "+gpuprof.MemoryVariable+" higher, or record fewer steps")
 	case cause != nil && d.state == finished && errors.Is(cause, gzip.ErrHeader):
 		d.extra = m.end
 	case cause != nil:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the %s could not be read behind byte %d of its text (%v); what was read until there is here", formName(src.form), m.end, cause))
+		t.Warn("truncated", fmt.Sprintf("the %s could not be read behind byte %d of its text (%v); what was read until there is here", formName(src.form), m.end, cause), recordAgain)
 	case m.tooLong:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("what begins at byte %d is longer than %d MiB, as no event is; what was read until there is here", m.cut, carryMax>>20))
+		t.Warn("truncated", fmt.Sprintf("what begins at byte %d is longer than %d MiB, as no event is; what was read until there is here", m.cut, carryMax>>20), recordAgain)
 	case m.cut >= 0:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside what begins at byte %d; what was read until there is here", m.end, m.cut))
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside what begins at byte %d; what was read until there is here", m.end, m.cut), recordAgain)
 	case !whole:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; what was read until there is here", m.end))
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; what was read until there is here", m.end), recordAgain)
 	}
 	if d.bad >= 0 {
-		t.Warn("malformed", fmt.Sprintf("the text around the events is no JSON at byte %d; what it says about devices and ranks may be missing", d.bad))
+		t.Warn("malformed", fmt.Sprintf("the text around the events is no JSON at byte %d; what it says about devices and ranks may be missing", d.bad), recordAgain)
 	}
 	if d.extra >= 0 && m.cut < 0 && d.bad < 0 {
-		t.Warn("trailing-data", fmt.Sprintf("what follows the trace at byte %d was ignored", d.extra))
+		t.Warn("trailing-data", fmt.Sprintf("what follows the trace at byte %d was ignored", d.extra), "")
 	}
 	m.warnBad()
 	m.warnUnknown()
@@ -80,7 +83,7 @@ func (m *merger) warnBad() {
 	if m.first >= 0 {
 		where = fmt.Sprintf(", the first at byte %d", m.first)
 	}
-	m.t.Warn("bad-event", fmt.Sprintf("%d of %d events could not be used as they are%s: %s", total, m.t.Events+m.strange, where, strings.Join(parts, ", ")))
+	m.t.Warn("bad-event", fmt.Sprintf("%d of %d events could not be used as they are%s: %s", total, m.t.Events+m.strange, where, strings.Join(parts, ", ")), "")
 }
 
 var badTexts = [badKinds]string{
@@ -107,5 +110,5 @@ func (m *merger) warnUnknown() {
 		more = fmt.Sprintf(" and %d more", len(names)-8)
 		names = names[:8]
 	}
-	m.t.Warn("unknown-category", fmt.Sprintf("%d events of categories that mean nothing here were left out: %s%s", total, strings.Join(names, ", "), more))
+	m.t.Warn("unknown-category", fmt.Sprintf("%d events of categories that mean nothing here were left out: %s%s", total, strings.Join(names, ", "), more), "")
 }

@@ -32,7 +32,7 @@ func (r *reader) calls(ctx context.Context, table string, c columns) error {
 		r.addHost(h)
 	})
 	if failed > 0 {
-		r.t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", failed))
+		r.t.Warn("failed-calls", fmt.Sprintf("%d CUDA calls returned an error", failed), "")
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (r *reader) nest() {
 		}
 	}
 	if lost > 0 {
-		r.t.Warn("crossing-ranges", fmt.Sprintf("%d NVTX start/end ranges cross more than %d others at a time and were left out", lost, maxRangeLanes))
+		r.t.Warn("crossing-ranges", fmt.Sprintf("%d NVTX start/end ranges cross more than %d others at a time and were left out", lost, maxRangeLanes), "")
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *reader) tables(ctx context.Context) error {
 	r.t.Host = make([]trace.Host, 0, r.room.AtMost(r.guess(ctx, tRuntime, tDriver, tNVTX), trace.HostBytes))
 	if r.short() {
 		r.t.Truncated = true
-		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected))
+		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected), "copy or export the file again")
 	}
 	for _, step := range []struct {
 		table string
@@ -84,7 +84,7 @@ func (r *reader) tables(ctx context.Context) error {
 				return cancelled(ctx, r.file)
 			}
 			r.t.Truncated = true
-			r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", step.table, err, r.t.Events))
+			r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", step.table, err, r.t.Events), "copy or export the file again")
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (r *reader) enum(into func() map[int64]string, form func(string) string) fu
 // is missing.
 func (r *reader) events(ctx context.Context, table string, c columns, where string, selected []string, row func(start, end int64, v []any)) error {
 	if !c.has("start", "end") {
-		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out; export again with: %s --force-overwrite true report.nsys-rep", table, export))
+		r.t.Warn("unknown-schema", fmt.Sprintf("table %s has no columns start and end and is left out", table), "export again with: "+export+" --force-overwrite true report.nsys-rep")
 		return nil
 	}
 	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + quote(table, '"') + where
@@ -258,28 +258,28 @@ func (r *reader) report() {
 		kinds[t.Host[i].Kind]++
 	}
 	if len(t.GPU) == 0 {
-		t.Warn("no-device", "no device operation was recorded: record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU")
+		t.Warn("no-device", "no device operation was recorded", "record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU")
 	} else if kinds[trace.API] == 0 {
-		t.Warn("no-launches", "no CUDA call was recorded, so no operation's launch is known and idle time cannot be told apart; record with nsys profile --trace=cuda,nvtx")
+		t.Warn("no-launches", "no CUDA call was recorded, so no operation's launch is known and idle time cannot be told apart", "record with nsys profile --trace=cuda,nvtx")
 	}
 	if kinds[trace.Op]+kinds[trace.Annotation]+kinds[trace.Step] == 0 {
-		t.Warn("no-nvtx", "no NVTX range was recorded, so there are no steps and no operators; record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()")
+		t.Warn("no-nvtx", "no NVTX range was recorded, so there are no steps and no operators", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()")
 	}
 	if n := r.launchers(); r.noProcess > 0 && n > 1 {
-		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; where processes share a correlation id the launch is unknown", r.noProcess, n))
+		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; where processes share a correlation id the launch is unknown", r.noProcess, n), "")
 	}
 	if r.backwards > 0 {
-		t.Warn("bad-times", fmt.Sprintf("%d events have no valid time or end before they start; they count as having no length", r.backwards))
+		t.Warn("bad-times", fmt.Sprintf("%d events have no valid time or end before they start; they count as having no length", r.backwards), "")
 	}
 	if r.open > 0 {
-		t.Warn("open-ranges", fmt.Sprintf("%d NVTX ranges were still open when the recording ended; they are taken to end with it", r.open))
+		t.Warn("open-ranges", fmt.Sprintf("%d NVTX ranges were still open when the recording ended; they are taken to end with it", r.open), "")
 	}
 	if r.dropped > 0 {
 		t.Truncated = true
-		t.Warn("too-many-events", fmt.Sprintf("%d events are more than memory has room for (%s sets how much, now %s) and were left out; record a shorter part of the run",
-			r.dropped, gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.TraceMemory())))
+		t.Warn("too-many-events", fmt.Sprintf("%d events are more than the %s that memory has room for, and were left out", r.dropped, gpuprof.MemoryText(gpuprof.TraceMemory())),
+			"set "+gpuprof.MemoryVariable+" higher, or record a shorter part of the run")
 	}
 	if n := r.names.missing; n > 0 {
-		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and can be put in no class", tStrings, n))
+		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and can be put in no class", tStrings, n), "")
 	}
 }

@@ -54,7 +54,7 @@ func TestLongRecording(t *testing.T) {
 	if len(part.GPU) != kernels || calls < kernels || calls > kernels+1 {
 		t.Errorf("%d kernels and %d calls up to %d, want %d", len(part.GPU), calls, last, kernels)
 	}
-	if w := part.Warnings[len(part.Warnings)-1]; w.Code != "truncated" || !strings.Contains(w.Text, "GPUPROF_MEMORY=") {
+	if w := part.Warnings[len(part.Warnings)-1]; w.Code != "truncated" || !strings.Contains(w.Fix, "GPUPROF_MEMORY=") {
 		t.Errorf("%v", part.Warnings)
 	}
 }

@@ -151,10 +151,10 @@ func (r *reader) diagnostics(ctx context.Context, table string, c columns) error
 		if n := []rune(s); len(n) > 400 {
 			s = string(n[:399]) + "…"
 		}
-		r.t.Warn(code, "Nsight Systems reported: "+s)
+		r.t.Warn(code, "Nsight Systems reported: "+s, "")
 	})
 	if more > 0 {
-		r.t.Warn("nsys", fmt.Sprintf("Nsight Systems reported %d further warnings; see its Diagnostics Summary", more))
+		r.t.Warn("nsys", fmt.Sprintf("Nsight Systems reported %d further warnings", more), "see its Diagnostics Summary")
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package host
+package machine
 
 import (
 	"context"
@@ -76,11 +76,11 @@ func TestNothingReadableIsUnknown(t *testing.T) {
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Error(diff)
 	}
-	for _, l := range m.Examine(absent, "no GPU here") {
-		if l.State != OK && (l.Reason == "" || l.Fix == "") {
+	for _, l := range m.Examine(absent, errors.New("no GPU here")) {
+		if l.State != gpuprof.OK && (l.Reason == "" || l.Fix == "") {
 			t.Errorf("line %s is %s without a reason and a fix", l.Name, l.State)
 		}
-		if strings.Contains(l.Found, "unknown") && l.Name == "memory" && l.State != Missing {
+		if strings.Contains(l.Found, "unknown") && l.Name == "memory" && l.State != gpuprof.Missing {
 			t.Errorf("memory is unknown but %s", l.State)
 		}
 	}
@@ -153,16 +153,16 @@ func TestFindGPU(t *testing.T) {
 		files  map[string]string
 		nodes  int
 		why    string
-		line   State // of the driver
+		line   gpuprof.CheckState // of the driver
 		says   string
 	}{
-		"nothing":              {absent, nil, 0, "no NVIDIA GPU was found", Missing, "no libcuda.so.1"},
-		"both":                 {loaded, serverFiles, 1, "", OK, "libcuda.so.1, CUDA 12.4, module 550.54.15"},
-		"node without library": {absent, node, 2, "is not in the loader's path", Missing, "no libcuda.so.1"},
-		"library alone":        {loaded, nil, 0, "no device node", OK, "libcuda.so.1, CUDA 12.4"},
+		"nothing":              {absent, nil, 0, "no NVIDIA GPU was found", gpuprof.Missing, "no libcuda.so.1"},
+		"both":                 {loaded, serverFiles, 1, "", gpuprof.OK, "libcuda.so.1, CUDA 12.4, module 550.54.15"},
+		"node without library": {absent, node, 2, "is not in the loader's path", gpuprof.Missing, "no libcuda.so.1"},
+		"library alone":        {loaded, nil, 0, "no device node", gpuprof.OK, "libcuda.so.1, CUDA 12.4"},
 		// The file lies where the loader finds it, and is no library.
 		"does not load": {broken, map[string]string{"dev/nvidia0": "", "etc/ld.so.cache": "x\x00libcuda.so.1\x00y", "usr/lib/libcuda.so.1": ""}, 1,
-			"cannot be loaded: file too short", Missing, "none that loads"},
+			"cannot be loaded: file too short", gpuprof.Missing, "none that loads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := machine(c.files).FindGPU(c.driver)
@@ -172,7 +172,7 @@ func TestFindGPU(t *testing.T) {
 			if !strings.Contains(g.Why(), c.why) || (g.Why() == "") != (c.why == "") || (g.Fix() == "") != (c.why == "") {
 				t.Errorf("why %q, fix %q; want %q", g.Why(), g.Fix(), c.why)
 			}
-			if l := driverLine(g); l.State != c.line || l.Found != c.says || (l.Fix == "") != (c.line == OK) {
+			if l := driverLine(g); l.State != c.line || l.Found != c.says || (l.Fix == "") != (c.line == gpuprof.OK) {
 				t.Errorf("the driver's line is %+v", l)
 			}
 		})
@@ -180,13 +180,13 @@ func TestFindGPU(t *testing.T) {
 }
 
 func TestExamine(t *testing.T) {
-	want := map[string]State{"cpu quota": Limited, "cpu frequency": Limited, "memory": Limited, "gpu driver": OK, "gpu nodes": OK,
-		"gpu": Missing, "cpu energy (RAPL)": OK, "perf events": Missing}
-	for _, l := range machine(serverFiles).Examine(loaded, "no CUDA device") {
+	want := map[string]gpuprof.CheckState{"cpu quota": gpuprof.Limited, "cpu frequency": gpuprof.Limited, "memory": gpuprof.Limited, "gpu driver": gpuprof.OK, "gpu nodes": gpuprof.OK,
+		"gpu": gpuprof.Missing, "cpu energy (RAPL)": gpuprof.OK, "perf events": gpuprof.Missing}
+	for _, l := range machine(serverFiles).Examine(loaded, errors.New("no CUDA device")) {
 		if s, ok := want[l.Name]; ok && s != l.State {
 			t.Errorf("line %s is %s, want %s: %+v", l.Name, l.State, s, l)
 		}
-		if l.State != OK && (l.Reason == "" || l.Fix == "") {
+		if l.State != gpuprof.OK && (l.Reason == "" || l.Fix == "") {
 			t.Errorf("line %s is %s without a reason and a fix", l.Name, l.State)
 		}
 		delete(want, l.Name)
@@ -200,26 +200,26 @@ func TestExamine(t *testing.T) {
 // there is none, that helps.
 func TestGPULine(t *testing.T) {
 	m := machine(serverFiles)
-	if l := gpuLine("starting the driver: refused; reboot", m.FindGPU(loaded)); l.Reason != "starting the driver: refused" || l.Fix != "reboot" {
+	if l := gpuLine(gpuprof.Errorf(gpuprof.ErrDevice, "starting the driver: refused").WithFix("reboot"), m.FindGPU(loaded)); l.Reason != "starting the driver: refused" || l.Fix != "reboot" {
 		t.Errorf("a refusal is %+v", l)
 	}
 	none := machine(nil).FindGPU(absent)
-	if l := gpuLine(none.Why(), none); l.Reason != none.Why() || l.Fix != none.Fix() {
+	if l := gpuLine(errors.New(none.Why()), none); l.Reason != none.Why() || l.Fix != none.Fix() {
 		t.Errorf("no GPU is %+v", l)
 	}
-	if l := gpuLine("", m.FindGPU(loaded)); l.State != OK {
+	if l := gpuLine(nil, m.FindGPU(loaded)); l.State != gpuprof.OK {
 		t.Errorf("a GPU is %+v", l)
 	}
 }
 
 func TestClockLines(t *testing.T) {
-	if l := clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != OK {
+	if l := clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != gpuprof.OK {
 		t.Errorf("a good clock is %+v", l)
 	}
-	if l := clockLine(Clock{ReadS: 900e-9, TickS: 20e-9}); l.State != Limited || l.Fix == "" {
+	if l := clockLine(Clock{ReadS: 900e-9, TickS: 20e-9}); l.State != gpuprof.Limited || l.Fix == "" {
 		t.Errorf("a slow clock is %+v", l)
 	}
-	if l := sleepLine(4e-3); l.State != Limited || l.Fix == "" {
+	if l := sleepLine(4e-3); l.State != gpuprof.Limited || l.Fix == "" {
 		t.Errorf("a late timer is %+v", l)
 	}
 	c := MeasureClock()

@@ -1,4 +1,4 @@
-package host
+package machine
 
 import (
 	"slices"
@@ -36,10 +36,10 @@ func MeasureClock() Clock {
 	return Clock{ReadS: costs[batches/2], TickS: tick.Seconds()}
 }
 
-func clockLine(c Clock) Line {
-	l := Line{Name: "clock", State: OK, Found: "reads in " + gpuprof.FormatSeconds(c.ReadS) + ", steps of " + gpuprof.FormatSeconds(c.TickS)}
+func clockLine(c Clock) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "clock", State: gpuprof.OK, Found: "reads in " + gpuprof.FormatSeconds(c.ReadS) + ", steps of " + gpuprof.FormatSeconds(c.TickS)}
 	if c.ReadS > 500e-9 || c.TickS > 1e-6 {
-		l.State, l.Reason = Limited, "stages shorter than about a hundred clock reads cannot be told apart from the clock"
+		l.State, l.Reason = gpuprof.Limited, "stages shorter than about a hundred clock reads cannot be told apart from the clock"
 		l.Fix = "choose the tsc clock source (/sys/devices/system/clocksource/clocksource0/current_clocksource), or larger stages"
 	}
 	return l
@@ -59,10 +59,10 @@ func MeasureSleep() float64 {
 	return late[n/2]
 }
 
-func sleepLine(late float64) Line {
-	l := Line{Name: "timer", State: OK, Found: "a 1 ms sleep ends " + gpuprof.FormatSeconds(late) + " late"}
+func sleepLine(late float64) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "timer", State: gpuprof.OK, Found: "a 1 ms sleep ends " + gpuprof.FormatSeconds(late) + " late"}
 	if late > 1e-3 {
-		l.State, l.Reason = Limited, "the scheduler wakes a waiting thread late, which shows as time in sync and wait stages"
+		l.State, l.Reason = gpuprof.Limited, "the scheduler wakes a waiting thread late, which shows as time in sync and wait stages"
 		l.Fix = "stop other programs, or give the machine more CPUs"
 	}
 	return l

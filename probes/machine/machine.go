@@ -1,9 +1,9 @@
-// Package host reads what the machine says about itself: the fingerprint of
+// Package machine reads what the machine says about itself: the fingerprint of
 // a run, telemetry while it runs, and what can be measured here at all.
 //
 // Everything comes from /proc and /sys. A figure that cannot be read is left
 // out; it is never reported as zero.
-package host
+package machine
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package host
+package machine
 
 // usage is empty: Windows has no getrusage, and what is not read is left out.
 type usage struct{}

@@ -1,13 +1,18 @@
-package host
+package machine
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 // Driver is what came of loading the driver's library, which the caller tries:
 // what lies where a loader looks may still be no driver, or one of another machine.
 type Driver struct {
 	Path string // as it was loaded; empty where it was not
 	CUDA string // what it supports, "12.4"
-	Err  error  // why it is of no use; it ends with what helps
+	Err  error  // why it is of no use; its fix is what helps
 	// Absent is true where there is no such library at all.
 	Absent bool
 }
@@ -42,8 +47,7 @@ func (g GPU) Why() string {
 	case g.Driver.Absent:
 		return "an NVIDIA device node exists, but the driver library libcuda.so.1 is not in the loader's path"
 	case g.Driver.Err != nil:
-		reason, _ := parts(g.Driver.Err)
-		return reason
+		return g.refusal().Reason
 	case len(g.Nodes) == 0:
 		return "the driver library libcuda.so.1 is installed, but there is no device node /dev/nvidia0"
 	}
@@ -58,35 +62,27 @@ func (g GPU) Fix() string {
 	case g.Driver.Absent:
 		return "install the NVIDIA driver's user libraries, or add their folder to LD_LIBRARY_PATH"
 	case g.Driver.Err != nil:
-		_, fix := parts(g.Driver.Err)
-		return fix
+		return g.refusal().Fix
 	case len(g.Nodes) == 0:
 		return "load the kernel module with nvidia-modprobe; in a container, start it with --gpus all"
 	}
 	return ""
 }
 
-// parts are the reason and the fix of an error that ends with its fix.
-func parts(err error) (reason, fix string) {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if i := strings.LastIndex(text, "; "); i >= 0 {
-		return text[:i], text[i+2:]
-	}
-	return text, "see the reason"
-}
+// refusal is the driver's own account of why it is of no use.
+func (g GPU) refusal() gpuprof.CheckLine { return gpuprof.FailedCheck("gpu driver", g.Driver.Err) }
 
 // driverLine says whether the driver's library loads.
-func driverLine(g GPU) Line {
-	l := Line{Name: "gpu driver", State: OK, Found: g.Driver.Path}
+func driverLine(g GPU) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "gpu driver", State: gpuprof.OK, Found: g.Driver.Path}
 	switch {
 	case g.Driver.Absent:
-		return Line{Name: l.Name, State: Missing, Found: "no libcuda.so.1",
+		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1",
 			Reason: "it is neither in LD_LIBRARY_PATH nor where the loader looks",
 			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
 	case g.Driver.Err != nil:
-		l.State = Missing
-		l.Reason, l.Fix = parts(g.Driver.Err)
-		if l.Found == "" {
+		l = g.refusal()
+		if l.Found = g.Driver.Path; l.Found == "" {
 			l.Found = "none that loads"
 		}
 	}
@@ -100,26 +96,22 @@ func driverLine(g GPU) Line {
 }
 
 // nodeLine says whether the GPU's device nodes are there.
-func nodeLine(g GPU) Line {
+func nodeLine(g GPU) gpuprof.CheckLine {
 	if len(g.Nodes) == 0 {
-		return Line{Name: "gpu nodes", State: Missing, Found: "no /dev/nvidia0",
+		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.Missing, Found: "no /dev/nvidia0",
 			Reason: "there is no NVIDIA GPU, its kernel module is not loaded, or the container was not given it",
 			Fix:    "load the module with nvidia-modprobe, or start the container with --gpus all"}
 	}
-	return Line{Name: "gpu nodes", State: OK, Found: strings.Join(g.Nodes, " ")}
+	return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: strings.Join(g.Nodes, " ")}
 }
 
 // gpuLine says why no GPU is used, noGPU, or that one is.
-func gpuLine(noGPU string, g GPU) Line {
-	l := Line{Name: "gpu", State: OK, Found: "used"}
-	if noGPU != "" {
-		l.State, l.Found, l.Reason, l.Fix = Missing, "not used", noGPU, g.Fix()
-		if i := strings.LastIndex(noGPU, "; "); i >= 0 && noGPU != g.Why() { // the driver's refusal ends with what helps
-			l.Reason, l.Fix = noGPU[:i], noGPU[i+2:]
-		}
-		if l.Fix == "" {
-			l.Fix = "measure on the host device, and see the line gpu devices"
-		}
+func gpuLine(noGPU error, g GPU) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "gpu", State: gpuprof.OK, Found: "used"}
+	if noGPU != nil {
+		reason, fix := gpuprof.FixOf(noGPU)
+		l = gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "not used", Reason: reason,
+			Fix: cmp.Or(fix, g.Fix(), "measure on the host device, and see the line gpu devices")}
 	}
 	return l
 }
