@@ -61,6 +61,7 @@ func TestRunsReadTheSameEverywhere(t *testing.T) {
 			"markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.Write(w, page, 0) })),
 			"html":     ofHTML(rendered(t, func(w io.Writer) error { return htmlreport.Write(w, page) })),
 		}
+		maps.Copy(formats, figuresOfRun(r))
 		shared := agree(t, name, formats)
 		if measured := r.Step.N() > 0 && r.Status == gpuprof.Complete && name != "nan"; measured && shared < 5*len(r.Stages)/2 {
 			t.Errorf("%s: only %d figures of %d stages are in two formats", name, shared, len(r.Stages))
@@ -138,6 +139,7 @@ func TestComparisonsReadTheSameEverywhere(t *testing.T) {
 			"table":    ofTable(rendered(t, func(w io.Writer) error { return table.Gate(w, c, table.Options{Width: 200}) })),
 			"markdown": ofMarkdown(note),
 			"html":     ofHTML(page),
+			"figure":   ofFigure("effects", figure.Effects(c)),
 		}
 		if shared := agree(t, name, formats); shared < 3*min(len(c.Metrics), 20) {
 			t.Errorf("%s: only %d figures of %d metrics are in two formats", name, shared, len(c.Metrics))
@@ -215,7 +217,7 @@ func TestAnalysesReadTheSameEverywhere(t *testing.T) {
 		a, xs := fixture.Study(t, name)
 		page := html.UnescapeString(rendered(t, func(w io.Writer) error { return htmlreport.WriteAnalysis(w, a, xs) }))
 		printed := ofTable(rendered(t, func(w io.Writer) error { return table.Analysis(w, a, table.Options{Width: 200}) }))
-		formats := map[string]figures{"table": printed, "markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.WriteAnalysis(w, a) }))}
+		formats := map[string]figures{"table": printed, "markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.WriteAnalysis(w, a) })), "figure": ofFigure("accounts", figure.Accounts(a))}
 		if shared := agree(t, name, formats); shared < 6 {
 			t.Errorf("%s: only %d figures are in two formats", name, shared)
 		}
