@@ -99,7 +99,7 @@ type Kernel struct {
 
 	PTX, Entry  string // the same computation for CUDA
 	Lib         string // or the vendor library's routine
-	Threads     int    // CUDA threads a block
+	Threads     int    // CUDA threads per block
 	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool

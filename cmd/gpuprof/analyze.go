@@ -22,14 +22,14 @@ import (
 type analyzeCmd struct {
 	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite) or folders of them; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
-	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .png .svg .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 
 // Help implements kong.HelpProvider.
 func (analyzeCmd) Help() string {
-	return "Reads what a program recorded and says which knob to turn. docs/analyze.md has the ten lines that record a trace.\n\n" + examples(
+	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace.\n\n" + examples(
 		"gpuprof analyze trace.json.gz",
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
@@ -162,7 +162,7 @@ func unlessEnded(ctx context.Context, do func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("analysing what was recorded: %w", errInterrupted)
+		return fmt.Errorf("analysing the recording: %w", errInterrupted)
 	}
 }
 

@@ -26,20 +26,20 @@ type cli struct {
 
 	Run        runCmd        `cmd:"" help:"Measure a workload."`
 	List       listCmd       `cmd:"" help:"List workloads, knobs, presets and devices."`
-	Doctor     doctorCmd     `cmd:"" help:"Say what this machine can and cannot measure, and why."`
+	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can and cannot measure, and why."`
 	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
 	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
-	Compare    compareCmd    `cmd:"" help:"Say what changed between two results, where and why."`
+	Compare    compareCmd    `cmd:"" help:"Report what changed between two results, where and why."`
 	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
 	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
 	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
-	Analyze    analyzeCmd    `cmd:"" help:"Say where a recorded program's time went and which knob to turn."`
+	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
-	RunProgram runProgramCmd `cmd:"" name:"run --" hidden:"" help:"Run a program of your own and say which knob to turn."`
+	RunProgram runProgramCmd `cmd:"" name:"run --" hidden:"" help:"Run your own program and report which setting to change."`
 }
 
 // app is what a verb works with.

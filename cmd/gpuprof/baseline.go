@@ -18,7 +18,7 @@ import (
 )
 
 type baselineCmd struct {
-	Dir string `complete:"file" placeholder:"FOLDER" help:"Where baselines are (./baselines where it is there, else the user's data folder)."`
+	Dir string `complete:"file" placeholder:"FOLDER" help:"Folder of the baselines (./baselines if it exists, else the user's data folder)."`
 
 	Add  baselineAddCmd  `cmd:"" help:"Add runs to the baselines that fit them, each as a session."`
 	List baselineListCmd `cmd:"" help:"List the baselines."`
@@ -39,7 +39,7 @@ func (baselineCmd) Help() string {
 type baselineAddCmd struct {
 	Runs    []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files, each measured with --runs 6."`
 	Machine string   `placeholder:"NAME" help:"Name this machine in the baseline; without it the baseline names none."`
-	Command string   `placeholder:"TEXT" help:"What measured the runs, for whoever reads the baseline."`
+	Command string   `placeholder:"TEXT" help:"Command that measured the runs, for readers of the baseline."`
 	Keep    int      `placeholder:"N" help:"Sessions to keep, the latest (20)."`
 }
 
@@ -88,7 +88,7 @@ func openStore(asked string) (*baseline.Store, error) {
 }
 
 type baselineListCmd struct {
-	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 
 	workload string // list this workload's only; empty: all
 }
@@ -126,7 +126,7 @@ func writeBaselines(a *app, all []*baseline.Baseline) error {
 
 type baselineShowCmd struct {
 	Name   string `arg:"" help:"Name of the baseline, see gpuprof baseline list."`
-	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Run implements the verb.

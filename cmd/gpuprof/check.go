@@ -19,7 +19,7 @@ const checkSchemaVersion = "1.0.0"
 type checkCmd struct {
 	target  `embed:""`
 	Vectors string `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`
-	Format  string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format  string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Help implements kong.HelpProvider.

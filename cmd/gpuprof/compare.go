@@ -24,9 +24,9 @@ type judging struct {
 	Threshold     []string `sep:"none" placeholder:"[NAME=]PERCENT" help:"Slowdown that must be found (5%); NAME=PERCENT for one metric or pattern; may be repeated."`
 	Metric        []string `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
 	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
-	SessionSpread *share   `placeholder:"PERCENT" help:"Spread assumed between sessions where it cannot be estimated (1%)."`
+	SessionSpread *share   `placeholder:"PERCENT" help:"Spread assumed between sessions if it cannot be estimated (1%)."`
 	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
-	Format        string   `default:"table" choices:"table,json,markdown,bench" placeholder:"FORMAT" help:"What to print: table, json, markdown, or bench for benchstat -col /side."`
+	Format        string   `default:"table" choices:"table,json,markdown,bench" placeholder:"FORMAT" help:"Format to print: table, json, markdown, or bench for benchstat -col /side."`
 	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt .html .bench, .png or .svg, or .xml for JUnit; may be repeated."`
 	Force         bool     `help:"Replace files that gpuprof did not write."`
 }
@@ -137,7 +137,7 @@ type compareCmd struct {
 
 // Help implements kong.HelpProvider.
 func (compareCmd) Help() string {
-	return "Says what changed, by how much, where it comes from and what explains it. It never exits 1; gate does. A verdict needs 6 processes a side (gpuprof run --runs 6).\n\n" + examples(
+	return "Shows what changed, by how much, where it comes from and what explains it. It never exits 1; gate does. A verdict needs 6 processes per side (gpuprof run --runs 6).\n\n" + examples(
 		"gpuprof compare old.json new.json",
 		"gpuprof compare old.json new.json --metric step -o comparison.md",
 	)

@@ -89,7 +89,7 @@ func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges)
 		first := report.Off[0]
 		return verdict{exitRegression, fmt.Sprintf("checking the GPUs: %s; begin with %s of %s: %s", report.Reason, first.Metric, first.Device, first.Fix)}
 	}
-	return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: %s; compare with an equal GPU in the same machine, or with the figures of a machine that is known to be well", report.Reason)}
+	return verdict{exitInconclusive, fmt.Sprintf("checking the GPUs: %s; compare with an equal GPU in the same machine, or with the figures of a healthy machine", report.Reason)}
 }
 
 // gpuName is a GPU that this process sees.
@@ -219,7 +219,7 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 func cardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("reading what the process for %s printed: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, err, uuid)
+		return nil, fmt.Errorf("reading the output of the process for %s: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, err, uuid)
 	}
 	if len(r.Devices) != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: its process saw %d devices; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, len(r.Devices), uuid)

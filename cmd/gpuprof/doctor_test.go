@@ -200,7 +200,7 @@ func TestBenchElsewhere(t *testing.T) {
 		"nothing printed": {"", "gpuprof: opening a CUDA device: no GPU; get one", 4, "opening a CUDA device: no GPU; get one"},
 		"silent":          {"", "", 4, "exit status 4"},
 		"several":         {report(madeUp("cuda:0", 1), madeUp("cuda:1", 1)), "", 0, "saw 2 devices"},
-		"something else":  {"hello", "", 0, "reading what the process"},
+		"something else":  {"hello", "", 0, "reading the output of the process"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := fmt.Sprintf("test \"$CUDA_VISIBLE_DEVICES\" = %s || exit 99; cat <<'END'\n%s\nEND\necho '%s' >&2; exit %d", slice, c.prints, c.complains, c.code)

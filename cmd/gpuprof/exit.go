@@ -25,7 +25,7 @@ var exitTable = []struct {
 	code    int
 	meaning string
 }{
-	{exitInterrupted, "interrupted; what was measured is kept"},
+	{exitInterrupted, "interrupted; the measurements so far are kept"},
 	{exitUsage, "the command cannot work: unknown name, bad value, missing input, unwritable output"},
 	{exitFailed, "the workload, the device or the input failed"},
 	{exitRegression, "a regression was found"},
@@ -68,7 +68,7 @@ func (v verdict) Error() string { return v.text }
 // exitHelp is the table as the top-level help prints it.
 func exitHelp() string {
 	var b strings.Builder
-	b.WriteString("Exit codes, the one that wins first:\n\n")
+	b.WriteString("Exit codes, in order of precedence:\n\n")
 	for _, e := range exitTable {
 		fmt.Fprintf(&b, "    %3d  %s\n", e.code, e.meaning)
 	}

@@ -20,13 +20,13 @@ type gateCmd struct {
 	Budget       time.Duration `default:"10m" placeholder:"TIME" help:"Time for the measurement of --against (10m)."`
 	MinTime      time.Duration `default:"2s" placeholder:"TIME" help:"Measure a workload about this long in each process of --against (2s)."`
 	AA           bool          `name:"aa" help:"Measure the noise of this machine: the workload, or the command after --, against itself; kept for --plan."`
-	Plan         bool          `help:"Say from the noise that --aa measured how many pairs of processes and how long 2, 5 and 10 percent take to find; measures nothing."`
+	Plan         bool          `help:"Print, from the noise that --aa measured, how many pairs of processes and how much time it takes to find 2, 5 and 10 percent; measures nothing."`
 	Max          []string      `sep:"none" placeholder:"NAME=N" help:"Fail when this exact counter is above N (sync_points, bytes_h2d_pageable, launches, allocations …); may be repeated."`
 	Inconclusive string        `placeholder:"pass|fail" help:"Exit code of an inconclusive verdict: 0 or 1 instead of 3."`
 	Preset       string        `placeholder:"NAME" help:"Preset of the workload for --against."`
 	Set          []string      `sep:"none" placeholder:"KNOB=VALUE" help:"Knob of the workload for --against; may be repeated."`
 	Device       string        `default:"auto" placeholder:"NAME" help:"Device of the workload for --against; never falls back by itself."`
-	Dir          string        `placeholder:"FOLDER" help:"Where baselines are, as for gpuprof baseline."`
+	Dir          string        `placeholder:"FOLDER" help:"Folder of the baselines, as for gpuprof baseline."`
 	judging      `embed:""`
 
 	warnings []gpuprof.Warning // of how the sides were made
@@ -34,7 +34,7 @@ type gateCmd struct {
 
 // Help implements kong.HelpProvider.
 func (gateCmd) Help() string {
-	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: what differs between sessions is then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + examples(
+	return "Exits 1 on a regression, 3 when the data cannot tell, 0 otherwise. Measuring both sides in one job (--against) is the mode to prefer: differences between sessions are then no part of the comparison. After -- any command can be judged that writes a known format: gpuprof gate --against main --build 'make bench' -- ./bench. One that prints none, such as python train.py, is recorded as gpuprof run -- does, and its steps are compared.\n\n" + examples(
 		"gpuprof gate old.json new.json",
 		"gpuprof gate auto new.json",
 		"gpuprof gate new.json --max sync_points=3",

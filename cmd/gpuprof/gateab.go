@@ -76,7 +76,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	if run.unchanged(top, c.Against) {
 		c.warnings = append(c.warnings, gpuprof.Warning{
 			Code: "same-revision", Text: "this checkout is at " + c.Against + " and changes no file of it: the same program was measured against itself",
-			Fix: "give --against an earlier revision, unless the noise of this machine is what you want to see",
+			Fix: "give --against an earlier revision, unless you want to see the noise of this machine",
 		})
 	}
 	there := filepath.Join(tree, filepath.FromSlash(prefix))

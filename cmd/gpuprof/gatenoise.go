@@ -228,7 +228,7 @@ func (c *gateCmd) printNoise(a *app, n *compare.MachineNoise, o compare.Options)
 
 func (p *noisePlan) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "noise of %s\non %s: %d pairs of processes, %s a pair, measured %s\n\n", p.Command, p.Machine, p.Blocks, compare.Lasting(p.BlockSeconds), p.MeasuredAt)
+	fmt.Fprintf(&b, "noise of %s\non %s: %d pairs of processes, %s per pair, measured %s\n\n", p.Command, p.Machine, p.Blocks, compare.Lasting(p.BlockSeconds), p.MeasuredAt)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "metric\tspread between processes\tslow processes\testimated by")
 	for _, m := range p.Metrics {

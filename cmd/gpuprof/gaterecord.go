@@ -51,11 +51,11 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 }
 
 func noSteps(s side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it; name the file it writes with --result, or see what gpuprof run -- %s says", s.name, s.args[0], s.args[0])
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it; name the file it writes with --result, or run gpuprof run -- %s to see why", s.name, s.args[0], s.args[0])
 }
 
 func interruptedGate(s side) error {
-	return fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", s.name, errInterrupted)
+	return fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", s.name, errInterrupted)
 }
 
 // announce says, once, that both sides are recorded from here on.

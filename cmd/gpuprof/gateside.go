@@ -17,7 +17,7 @@ func (c *gateCmd) oldProgram() (string, error) {
 	}
 	program, ok := executable(c.Against)
 	if !ok {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: there is no program %s, and what begins so is no git revision; give the path of a program that can be run, or a branch, tag or commit", c.Against)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: there is no program %s, and a name that begins so is no git revision; give the path of a program that can be run, or a branch, tag or commit", c.Against)
 	}
 	return program, nil
 }

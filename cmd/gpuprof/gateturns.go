@@ -117,7 +117,7 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 			return b, err
 		}
 		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
-			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see what is wrong with it", p.name, err, p.path())
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see the failure", p.name, err, p.path())
 		}
 		if results[i], err = compare.FromRun(run); err != nil {
 			return b, err
@@ -154,7 +154,7 @@ func (t *turnPairs) ready(p *turnProcess, beside bool) error {
 	}
 	return &noTurns{gpuprof.Warning{
 		Code: "no-turns", Fix: fix,
-		Text: fmt.Sprintf("%s %s, so the sides were measured one process after the other, between which a shared machine changes more", p.name, why),
+		Text: fmt.Sprintf("%s %s, so the sides were measured one process after the other, and a shared machine changes more between them", p.name, why),
 	}, errors.Join(err, fmt.Errorf("measuring %s: it %s", p.name, why))}
 }
 

@@ -13,7 +13,7 @@ import (
 type listCmd struct {
 	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines; without it, the workloads. A workload's name lists its presets and knobs."`
 	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`
-	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Help implements kong.HelpProvider.

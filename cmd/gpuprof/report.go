@@ -10,8 +10,8 @@ import (
 type reportCmd struct {
 	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed."`
-	Plot   string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${plots}."`
-	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print without -o: table, json, bench or markdown."`
+	Plot   string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${plots}."`
+	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"Format to print without -o: table, json, bench or markdown."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 }
 

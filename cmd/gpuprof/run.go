@@ -18,8 +18,8 @@ import (
 
 type runCmd struct {
 	target  `embed:""`
-	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"What a step time means: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the caller's clock)."`
-	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time where that is less)."`
+	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"Meaning of a step time: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the host thread's clock)."`
+	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time if that is less)."`
 	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s, on a GPU 60s; with --samples, no limit)."`
 	Warmup  string        `default:"auto" placeholder:"auto|N|TIME" help:"Warm up until settled, for N steps or for a time."`
 	Samples int           `placeholder:"N" help:"Take exactly N samples instead of deciding by the interval."`
@@ -28,9 +28,9 @@ type runCmd struct {
 	NoEnergy bool `help:"Leave out the energy pass, which takes a GPU about seven seconds beyond --max-time."`
 
 	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
-	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Where --baseline auto looks, see gpuprof baseline path."`
+	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Folder for --baseline auto, see gpuprof baseline path."`
 
-	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"What to print: table, json, bench or markdown."`
+	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"Format to print: table, json, bench or markdown."`
 	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it: run.json and report.html."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 
@@ -232,7 +232,7 @@ func (s *session) interrupted(kept int) error {
 	if kept == 0 {
 		return fmt.Errorf("measuring %s: %w before anything was measured; run it again", s.aim.workload.Name(), errInterrupted)
 	}
-	return fmt.Errorf("measuring %s: %w; what was measured until then is kept as partial", s.aim.workload.Name(), errInterrupted)
+	return fmt.Errorf("measuring %s: %w; the measurements so far are kept as partial", s.aim.workload.Name(), errInterrupted)
 }
 
 // errInterrupted is context.Canceled in plain words.

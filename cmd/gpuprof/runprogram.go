@@ -42,8 +42,8 @@ type runProgramCmd struct {
 	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
 	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
 	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
-	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a step to show itself before that (20s)."`
-	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, where nsys is on PATH."`
+	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
+	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH."`
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
 	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE: .json .html .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`

@@ -92,11 +92,11 @@ func overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
 	case o.Uneven:
-		text = fmt.Sprintf("steps after the recording took %.2g times as long as before: the program's own pace changed, so what recording costs cannot be said", o.AfterS/o.BeforeS)
+		text = fmt.Sprintf("steps after the recording took %.2g times as long as before: the program's own pace changed, so the cost of recording is unknown", o.AfterS/o.BeforeS)
 	case o.Ratio > 0:
 		text = fmt.Sprintf("recording made steps %.2f times as long", o.Ratio)
 	default:
-		text = "too few steps ran without recording to say what it costs"
+		text = "too few steps ran without recording to measure its cost"
 	}
 	if o.ExportS > 0 {
 		text += fmt.Sprintf("; writing the trace took %s once", seconds(o.ExportS))
@@ -123,7 +123,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	inner.ctx = ctx
 	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r))
 	if err != nil {
-		return fmt.Errorf("analysing what was recorded: %w; the traces are in %s", err, p.dir)
+		return fmt.Errorf("analysing the recording: %w; the traces are in %s", err, p.dir)
 	}
 	markInflated(analysis, r.Overhead)
 	s := &study{analysis: analysis, indexes: indexes}

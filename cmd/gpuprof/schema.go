@@ -57,7 +57,7 @@ func trimNewline(b []byte) []byte {
 func derived[T any](title string) ([]byte, error) {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
-		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples a process"},
+		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples per process"},
 		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
 		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: []any{tune.Time, tune.Throughput, tune.Energy, tune.Memory}},

@@ -31,7 +31,7 @@ type tuneCmd struct {
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
 	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
-	Format    string         `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"What to print: table, json or markdown."`
+	Format    string         `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
 	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
@@ -45,7 +45,7 @@ type tuneCmd struct {
 
 // Help implements kong.HelpProvider.
 func (tuneCmd) Help() string {
-	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turns with the default; searches combinations of what helps, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Nothing is recommended that was not confirmed. Ctrl-C loses nothing that was measured: go on with --resume.\n\n" + examples(
+	return "Measures the start and tries first the knobs that its findings name, then every tuning knob in turn with the default; searches combinations of helpful changes, confirms the winner by paired blocks in fresh processes, and prints it as a command and as lines of a PyTorch program. Only a confirmed setting is recommended. Ctrl-C keeps the finished measurements: go on with --resume.\n\n" + examples(
 		"gpuprof tune e3nn --device host --set edges=40 --knob batch,sync --budget 6s",
 		"gpuprof tune --resume tune.json",
 	)
@@ -137,7 +137,7 @@ func (t *tuning) interrupted(err error) error {
 	if t.app.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("tuning: %w; what was measured is in %s: go on with gpuprof tune --resume %s", errInterrupted, t.state, t.state)
+	return fmt.Errorf("tuning: %w; the measurements so far are in %s: go on with gpuprof tune --resume %s", errInterrupted, t.state, t.state)
 }
 
 // finish prints the result and writes the files.

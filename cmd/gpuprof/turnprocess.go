@@ -85,7 +85,7 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 	}
 	select {
 	case <-p.run.app.ctx.Done():
-		return a, fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", p.name, errInterrupted)
+		return a, fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", p.name, errInterrupted)
 	case <-p.patience():
 		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole gate and was ended; run %s by itself to see why, or give more --budget", p.name, p.path())
 	case line, ok := <-p.lines:
@@ -109,7 +109,7 @@ func (p *turnProcess) unexpected() error {
 func (p *turnProcess) gone() error {
 	p.bury()
 	if p.run.app.ctx.Err() != nil {
-		return fmt.Errorf("measuring %s: %w; nothing is kept of a gate that did not end", p.name, errInterrupted)
+		return fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", p.name, errInterrupted)
 	}
 	if p.err == nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered; run it by itself to see why", p.name, p.path())

@@ -18,7 +18,7 @@ import (
 var version, commit string
 
 type versionCmd struct {
-	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"What to print: table or json."`
+	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 	Licenses bool   `help:"Print the license texts of the modules inside this program instead."`
 }
 

@@ -56,7 +56,7 @@ func (s *scene) noise() []gpuprof.Finding {
 	}
 	return []gpuprof.Finding{s.finding(advice{
 		evidence: evidence, command: s.sweep() + " --runs 6",
-		pytorch: "measure several processes of the program, each past its warm-up, on a machine that does nothing else",
+		pytorch: "measure several processes of the program, each past its warm-up, on an idle machine",
 	}, 0)}
 }
 

@@ -24,7 +24,7 @@ func (s *scene) starved() []gpuprof.Finding {
 		"starved_exposed_s": wait, "make_batch_s": make1, "workers": workers, "cpus": s.cpus(),
 	}}
 	if s.overlap() < 1 { // bounds by the kernels' share of the CPUs were 0.8 times the gain
-		a.unknown = "on the host device workers and kernels share the CPUs; run the command to see what the knob gains"
+		a.unknown = "on the host device workers and kernels share the CPUs; run the command to measure the gain of the knob"
 	}
 	if q, ok := s.run.Input[gpuprof.InputQueueDepth]; ok {
 		a.evidence[gpuprof.InputQueueDepth] = q

@@ -104,7 +104,7 @@ func (s *scene) handOver() string {
 	if s.cuda() {
 		return ""
 	}
-	return "on the host device a wait is a hand-over between threads; run the command to see what the knob gains"
+	return "on the host device a wait is a hand-over between threads; run the command to measure the gain of the knob"
 }
 
 // drained is the time in which the device waits for the caller because it has

@@ -52,7 +52,7 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 			c.Next = append(c.Next, "give a result that counts "+b.Name)
 		case res.Verdict == Same && r.Status == gpuprof.Partial:
 			// Over the limit is over; what is missing could only add to it.
-			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "it does not say why"))
+			res.Verdict, res.Reason = Inconclusive, fmt.Sprintf("%g so far, but the result is not whole: %s", float64(res.Value), cmp.Or(r.Reason, "the reason is unknown"))
 			if again := "measure or record it again to the end"; !slices.Contains(c.Next, again) {
 				c.Next = append(c.Next, again)
 			}

@@ -84,9 +84,9 @@ func (b *bench) blockAll() {
 		name := []string{"old", "new"}[i]
 		switch r.Status {
 		case gpuprof.Partial:
-			every(blameStatus, fmt.Sprintf("the %s side was cut short: %s", name, cmp.Or(r.Reason, "it does not say why")))
+			every(blameStatus, fmt.Sprintf("the %s side was cut short: %s", name, cmp.Or(r.Reason, "the reason is unknown")))
 		case gpuprof.Invalid:
-			every(blameStatus, fmt.Sprintf("the %s side is invalid: %s", name, cmp.Or(r.Reason, "it does not say why")))
+			every(blameStatus, fmt.Sprintf("the %s side is invalid: %s", name, cmp.Or(r.Reason, "the reason is unknown")))
 		}
 	}
 	b.blockFlagged()
@@ -161,7 +161,7 @@ func (b *bench) blockTrends() {
 		e := tested[i]
 		delta, _ := e.limits()
 		if adjusted <= alpha && math.Abs(trends[i].Bias) > delta/2 {
-			e.block(blameTrend, fmt.Sprintf("it drifts by %.2g %% a run, and the runs of the two sides were taken in an order that makes a difference of %.1f %% of that", 100*math.Expm1(trends[i].Slope), 100*math.Abs(trends[i].Bias)))
+			e.block(blameTrend, fmt.Sprintf("it drifts by %.2g %% per run, and the runs of the two sides were taken in an order that makes a difference of %.1f %% of that", 100*math.Expm1(trends[i].Slope), 100*math.Abs(trends[i].Bias)))
 		}
 	}
 }

@@ -106,11 +106,11 @@ func (b *bench) moreRuns(es []*entry) string {
 		}
 		return text
 	case need > mostRuns:
-		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, some %.0f runs a side would be needed to find %g %%%s)", worst.Name, source, need, 100*worst.margins.Threshold, b.lasting(need))
+		return fmt.Sprintf("%s: %s; stop other work on the machine or measure elsewhere (as it is, some %.0f runs per side would be needed to find %g %%%s)", worst.Name, source, need, 100*worst.margins.Threshold, b.lasting(need))
 	case need <= float64(have):
 		return fmt.Sprintf("%s: the change is close to the threshold of %g %%; decide whether it is acceptable, or set another --threshold (%s)", worst.Name, 100*worst.margins.Threshold, source)
 	}
-	return fmt.Sprintf("about %.0f runs a side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.lasting(need), source)
+	return fmt.Sprintf("about %.0f runs per side instead of %d would find a change of %g %% in %s%s (%s)", need, have, 100*worst.margins.Threshold, worst.Name, b.lasting(need), source)
 }
 
 // lasting is ", about 2.5 h" for n runs a side at the pace of those measured; ""

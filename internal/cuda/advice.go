@@ -36,7 +36,7 @@ var (
 	kernelFault   = advice{"", sanitize}
 	badImage      = advice{"the driver does not accept the kernel's code", newDriver + "; if that does not help, report it"}
 	noMPS         = advice{"the MPS server does not answer", "restart nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY"}
-	noCapture     = advice{"the work does not go into a graph", "set graph=off"}
+	noCapture     = advice{"a graph cannot hold this work", "set graph=off"}
 )
 
 // resultAdvice is about a driver's result, whatever was being done. What holds
@@ -46,7 +46,7 @@ var resultAdvice = map[Result]advice{
 	errInsufficientDriver:  {"the driver is older than the library", newDriver + " to " + minPackages + " or newer"},
 	errDeviceUnavailable:   {"another process holds the GPU in exclusive mode", "wait for it, or set the compute mode with nvidia-smi -c DEFAULT"},
 	errInvalidImage:        badImage,
-	errNoBinaryForGPU:      {"the driver makes no code for this GPU of the kernel", newDriver},
+	errNoBinaryForGPU:      {"the driver cannot compile the kernel for this GPU", newDriver},
 	errECCUncorrectable:    hardwareFault,
 	errInvalidPTX:          badImage,
 	errNVLinkUncorrectable: hardwareFault,
@@ -57,13 +57,13 @@ var resultAdvice = map[Result]advice{
 	errContained:           hardwareFault,
 	errOperatingSystem:     {"a call of the operating system failed", "check that /dev/nvidia0, /dev/nvidiactl and /dev/nvidia-uvm exist and are readable and writable"},
 	errIllegalAddress:      kernelFault,
-	errOutOfResources:      {"the kernel needs more registers or shared memory a block than this GPU has", "use fewer threads a block, or set another impl"},
+	errOutOfResources:      {"the kernel needs more registers or shared memory per block than this GPU has", "use fewer threads per block, or set another impl"},
 	errLaunchTimeout:       {"a GPU that drives a display ends kernels that run for seconds", "use a GPU without a display, or " + askLess},
 	errAssert:              kernelFault,
 	errCooperativeTooLarge: {"the kernel's blocks do not fit on the GPU at once", "set another impl"},
 	errTensorMemoryLeak:    kernelFault,
 	errNotPermitted:        {"access is not permitted", "check the permissions of /dev/nvidia* and that the container or cgroup allows them"},
-	errNotSupported:        {"this GPU, or its driver, cannot do it", newDriver + ", or set the knob that asks for it back to its default"},
+	errNotSupported:        {"this GPU, or its driver, cannot do it", newDriver + ", or reset the knob that requests it to its default"},
 	errSystemNotReady:      {"the GPUs wait for their fabric manager", "start nvidia-fabricmanager (systemctl start nvidia-fabricmanager), of the driver's own version"},
 	errDriverMismatch:      {"the driver library and the loaded kernel module have different versions", "reboot, or reload the nvidia kernel modules"},
 	errCompatNotSupported:  {"a forward compatibility package is installed that this GPU does not support", "remove cuda-compat from the library path"},
@@ -96,9 +96,9 @@ const (
 const ownProduct = "set precision=fp32 with library=off for gpuprof's own product"
 
 var blasAdvice = map[int32]advice{
-	blasNotInitialized:  {"usually the GPU's memory is full, or cuBLAS and the driver do not fit", "see with nvidia-smi who uses the GPU"},
+	blasNotInitialized:  {"usually the GPU's memory is full, or cuBLAS and the driver do not fit", "list the programs on the GPU with nvidia-smi"},
 	blasAllocFailed:     {"", askLess},
-	blasArchMismatch:    {"this GPU lacks what the product needs", ownProduct},
+	blasArchMismatch:    {"this GPU does not support the product", ownProduct},
 	blasExecutionFailed: {"a kernel of cuBLAS did not run", readXid + ", or " + ownProduct},
 	blasInternalError:   {"something failed inside cuBLAS", "install another version of it, or " + ownProduct},
 	blasNotSupported:    {"this cuBLAS has no such product for this GPU", ownProduct},
@@ -130,16 +130,16 @@ var dnnOf8 = map[int32]int32{
 }
 
 var (
-	mixedDNN   = advice{"a part of cuDNN is missing or of another version", "take other copies of it out of LD_LIBRARY_PATH, or name the folder of a whole one in " + libraryPathVariable}
+	mixedDNN   = advice{"a part of cuDNN is missing or of another version", "remove its other copies from LD_LIBRARY_PATH, or name the folder of a whole one in " + libraryPathVariable}
 	misfitDNN  = advice{"cuDNN and the driver do not fit", newDriver + ", or set impl=fused for gpuprof's own layer"}
 	dnnAdvices = map[int32]advice{
-		dnnNotInitialized:  {"usually the GPU's memory is full, or cuDNN and the driver do not fit", "see with nvidia-smi who uses the GPU"},
+		dnnNotInitialized:  {"usually the GPU's memory is full, or cuDNN and the driver do not fit", "list the programs on the GPU with nvidia-smi"},
 		dnnPartVersion:     mixedDNN,
 		dnnPartLoading:     mixedDNN,
 		dnnNotSupported:    {"this cuDNN has no such layer for this GPU", "set another precision, or impl=fused for gpuprof's own layer"},
 		dnnOldDriver:       misfitDNN,
 		dnnOldRuntime:      misfitDNN,
-		dnnArchMismatch:    {"this GPU lacks what the layer needs", "set another precision, or impl=fused for gpuprof's own layer"},
+		dnnArchMismatch:    {"this GPU does not support the layer", "set another precision, or impl=fused for gpuprof's own layer"},
 		dnnNoRuntime:       {"a library that cuDNN calls is missing, libcuda or CUDA's libnvrtc", "install it, or set impl=fused for gpuprof's own layer"},
 		dnnNoPart:          mixedDNN,
 		dnnInternalError:   {"something failed inside cuDNN", "install another version of it, or set impl=fused"},

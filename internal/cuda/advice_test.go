@@ -18,12 +18,12 @@ func TestDriverAdvice(t *testing.T) {
 	}{
 		"fail=cuMemHostAlloc@1:2":                  {gpuprof.ErrMemory, []string{"pinned memory", "CUDA_ERROR_OUT_OF_MEMORY", "reduce batch, edges or flows"}},
 		"fail=cuModuleLoadDataEx@1:200":            {gpuprof.ErrDevice, []string{"loading kernel fill", "update the NVIDIA driver; if that does not help"}},
-		"fail=cuModuleLoadDataEx@1:209":            {gpuprof.ErrDevice, []string{"loading kernel fill", "CUDA_ERROR_NO_BINARY_FOR_GPU", "no code for this GPU", "update the NVIDIA driver"}},
+		"fail=cuModuleLoadDataEx@1:209":            {gpuprof.ErrDevice, []string{"loading kernel fill", "CUDA_ERROR_NO_BINARY_FOR_GPU", "cannot compile the kernel for this GPU", "update the NVIDIA driver"}},
 		"fail=cuModuleLoadDataEx@1:221":            {gpuprof.ErrDevice, []string{"loading kernel fill", "CUDA error 221", "libnvidia-ptxjitcompiler", "NVIDIA_DRIVER_CAPABILITIES"}},
 		"fail=cuModuleLoadDataEx@1:223":            {gpuprof.ErrDevice, []string{"loading kernel fill", "unset CUDA_DISABLE_PTX_JIT"}},
-		"fail=cuLaunchKernel@1:701":                {gpuprof.ErrDevice, []string{"launching kernel fill on stream main", "threads a block", "use fewer"}},
+		"fail=cuLaunchKernel@1:701":                {gpuprof.ErrDevice, []string{"launching kernel fill on stream main", "threads per block", "use fewer"}},
 		"fail=cuLaunchKernel@1:800":                {gpuprof.ErrDevice, []string{"launching kernel fill on stream main", "CUDA_ERROR_NOT_PERMITTED", "permissions of /dev/nvidia*"}},
-		"fail=cuLaunchKernel@1:801":                {gpuprof.ErrDevice, []string{"launching kernel fill on stream main", "CUDA_ERROR_NOT_SUPPORTED", "back to its default"}},
+		"fail=cuLaunchKernel@1:801":                {gpuprof.ErrDevice, []string{"launching kernel fill on stream main", "CUDA_ERROR_NOT_SUPPORTED", "reset the knob"}},
 		"fail=cuMemcpyHtoDAsync_v2@1:304":          {gpuprof.ErrDevice, []string{"copying on stream main", "CUDA_ERROR_OPERATING_SYSTEM", "/dev/nvidia-uvm"}},
 		"fail=cuGraphLaunch@1:701":                 {gpuprof.ErrDevice, []string{"launching a graph on stream main", "registers or shared memory", "another impl"}},
 		"fail=cuLaunchKernel@1:702:sticky":         {gpuprof.ErrDevice, []string{"CUDA_ERROR_LAUNCH_TIMEOUT", "drives a display", "opened again; use a GPU without a display"}},
@@ -107,11 +107,11 @@ func TestBlasAdvice(t *testing.T) {
 // TestDNNAdvice: statuses of version 8 and 9 for the same thing are one advice.
 func TestDNNAdvice(t *testing.T) {
 	for want, statuses := range map[string][]int32{
-		"see with nvidia-smi":                 {1, 1001},
+		"list the programs on the GPU":        {1, 1001},
 		"reduce batch, edges or flows":        {2, 4003, 4004},
 		"a part of cuDNN is missing":          {14, 1002, 1008, 3009},
 		"install another version of it":       {4, 4000, 4001, 4006},
-		"this GPU lacks what the layer needs": {6, 3007},
+		"this GPU does not support the layer": {6, 3007},
 		"a kernel of cuDNN did not run":       {8, 5000, 5003},
 		"this cuDNN has no such layer":        {9, 3000, 3002, 3014},
 		"a library that cuDNN calls":          {11, 3008},

@@ -35,7 +35,7 @@ const (
 //
 // Nothing of it is counted, and its memory is released before it returns.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
-	const doing = "measuring ceilings"
+	const doing = "measuring peak rates"
 	if err := d.enter(doing); err != nil {
 		return gpuprof.Ceilings{}, err
 	}

@@ -79,7 +79,7 @@ func Open(o Options) (d *Device, err error) {
 	}
 	if o.MemoryLimit < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"opening CUDA device %d: memory limit %d bytes", is.Index, o.MemoryLimit).WithFix("give a positive limit, or 0 for what is free")
+			"opening CUDA device %d: memory limit %d bytes", is.Index, o.MemoryLimit).WithFix("give a positive limit, or 0 for all free memory")
 	}
 	runtime.LockOSThread()
 	d, err = start(drv, is, o)

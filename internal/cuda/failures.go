@@ -47,9 +47,9 @@ func opening(d *driver, r Result) advice {
 	case errNotInitialized, errDeinitialized:
 		return advice{"the driver did not start", "check that nvidia-smi works and that the nvidia kernel module is loaded"}
 	case errStubLibrary:
-		return advice{d.path + " is the stub that the CUDA toolkit carries for linking", "take its folder out of LD_LIBRARY_PATH"}
+		return advice{d.path + " is the stub that the CUDA toolkit carries for linking", "remove its folder from LD_LIBRARY_PATH"}
 	case errOutOfMemory:
-		return advice{"there is not even memory for a context", "see with nvidia-smi who uses the GPU"}
+		return advice{"the GPU has no memory left for a context", "list the programs on the GPU with nvidia-smi"}
 	case errUnknown:
 		return advice{"usually /dev/nvidia-uvm is missing or not readable",
 			"run nvidia-modprobe -u -c 0, and after a suspend reload the nvidia_uvm kernel module"}

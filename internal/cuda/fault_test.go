@@ -134,7 +134,7 @@ func TestFailingCalls(t *testing.T) {
 		"event wait":     {"fail=cuEventSynchronize@1:1", gpuprof.ErrDevice, "waiting for event"},
 		"elapsed":        {"fail=cuEventElapsedTime@1:1", gpuprof.ErrDevice, "time between event"},
 		"stream":         {"fail=cuStreamCreateWithPriority@1:2", gpuprof.ErrMemory, "making stream"},
-		"sync":           {"fail=cuStreamSynchronize@2:1", gpuprof.ErrDevice, "synchronising stream main"},
+		"sync":           {"fail=cuStreamSynchronize@2:1", gpuprof.ErrDevice, "synchronizing stream main"},
 		"module":         {"fail=cuModuleLoadDataEx@1:2", gpuprof.ErrMemory, "loading kernel fill"},
 		"function":       {"fail=cuModuleGetFunction@1:500", gpuprof.ErrDevice, "loading kernel fill"},
 		"pool memory":    {"fail=cuMemAllocFromPoolAsync@1:2", gpuprof.ErrMemory, "device memory"},

@@ -65,7 +65,7 @@ func (f *kernelFunc) fault(r Result, doing string) error {
 	d := f.dev
 	switch r {
 	case errOutOfResources, errInvalidValue:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads a block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
 	case errCooperativeTooLarge:
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
 	}
@@ -149,7 +149,7 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %q is no name of a C function", doing, entry).WithFix("set Entry")
 	}
 	if k.Threads < 1 || k.Threads > int(d.maxThreads) || k.PerBlock < 1 || k.SharedBytes < 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads a block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads per block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
 	}
 	if err := checkPTX(k.PTX, entry, k.Sig); err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
@@ -214,7 +214,7 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	most := max(d.sharedPerBlock, d.sharedOptin)
 	total := int64(static) + int64(f.shared)
 	if total > int64(most) {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory a block; this GPU has %d", doing, total, most).WithFix("use smaller tiles")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory per block; this GPU has %d", doing, total, most).WithFix("use smaller tiles")
 	}
 	if total > int64(d.sharedPerBlock) {
 		return d.check(d.drv.FuncSet(f.h, funcDynamicShared, int32(f.shared)), doing)

@@ -133,7 +133,7 @@ func probe(o Options) (*driver, []DeviceInfo, error) {
 	for i := range n {
 		d, r := describeDevice(drv, i)
 		if r != success {
-			return nil, nil, initFailure(drv, fmt.Sprintf("asking GPU %d who it is", i), r)
+			return nil, nil, initFailure(drv, fmt.Sprintf("identifying GPU %d", i), r)
 		}
 		d.CUDA, d.Simulated = versionText(version), drv.simulated
 		list = append(list, d)

@@ -183,7 +183,7 @@ func (s *Stream) WaitFor(ev gpuprof.Event) error {
 // Sync implements gpuprof.Stream.
 func (s *Stream) Sync() error {
 	if s.closed || s.dev.lost != nil {
-		if err := s.usable("synchronising stream " + s.name); err != nil {
+		if err := s.usable("synchronizing stream " + s.name); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Stream) wait() error {
 		return s.dev.tell()
 	}
 	if r := s.dev.drv.StreamSync(s.h); r != success {
-		if err := s.dev.again(r, func() Result { return s.dev.drv.StreamSync(s.h) }, "synchronising stream "+s.name); err != nil {
+		if err := s.dev.again(r, func() Result { return s.dev.drv.StreamSync(s.h) }, "synchronizing stream "+s.name); err != nil {
 			return err
 		}
 	}

@@ -171,7 +171,7 @@ func itself(c *Card) []Off {
 	}
 	if d.MemoryFault != "" {
 		out = append(out, Off{Device: c.Device, Metric: "memory_errors", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
-			Against: "itself", Cause: d.MemoryFault, Evidence: true, Fix: "stop its users and reset the GPU; if it comes back, take the GPU out of service"})
+			Against: "itself", Cause: d.MemoryFault, Evidence: true, Fix: "stop the programs on the GPU and reset it; if the fault returns, take the GPU out of service"})
 	}
 	return out
 }

@@ -109,7 +109,7 @@ func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64)
 		slices.Sort(v)
 		b.card.set("sm_clock", v[len(v)/2])
 	} else {
-		b.card.unknown("sm_clock", "telemetry does not tell it")
+		b.card.unknown("sm_clock", "telemetry does not report it")
 	}
 	if v := window(tracks["gpu_power"], from, inf); len(v) > 0 {
 		sum := 0.0
@@ -118,12 +118,12 @@ func (b *bench) readTracks(tracks map[string]gpuprof.Track, from, start float64)
 		}
 		b.card.set("power", sum/float64(len(v)))
 	} else {
-		b.card.unknown("power", "telemetry does not tell it")
+		b.card.unknown("power", "telemetry does not report it")
 	}
 	if v := window(tracks["gpu_temperature"], from, inf); len(v) > 0 {
 		b.card.set("temperature", slices.Max(v))
 	} else {
-		b.card.unknown("temperature", "telemetry does not tell it")
+		b.card.unknown("temperature", "telemetry does not report it")
 	}
 	// A link wakes up for a copy and falls asleep again: its best is its own.
 	if v := window(tracks["gpu_pcie_gen"], 0, start); len(v) > 0 {

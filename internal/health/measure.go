@@ -15,7 +15,7 @@ func (b *bench) copies() error {
 		return err
 	}
 	if !(c.CopyBytesPerS > 0) {
-		b.card.unknown("copy", "too little device memory is free to copy past the cache; end what else uses the GPU")
+		b.card.unknown("copy", "too little device memory is free to copy past the cache; stop the other programs on the GPU")
 		return nil
 	}
 	b.card.set("copy", c.CopyBytesPerS)

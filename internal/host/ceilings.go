@@ -52,7 +52,7 @@ const (
 // It takes about 300 ms and waits for work in flight first.
 func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 	if d.closed {
-		return gpuprof.Ceilings{}, errClosed("measuring ceilings")
+		return gpuprof.Ceilings{}, errClosed("measuring peak rates")
 	}
 	d.drain()
 	var c gpuprof.Ceilings
@@ -120,7 +120,7 @@ func (d *Device) ratesOf(ctx context.Context, c *gpuprof.Ceilings, to, from []by
 		{&c.WriteBytesPerS, 1, func(lo, hi int) { clear(to[lo:hi]) }},
 	}
 	each := func(do func(lo, hi int)) *gpuprof.Kernel {
-		return &gpuprof.Kernel{Name: "memory ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+		return &gpuprof.Kernel{Name: "memory rate", Host: func(_ *gpuprof.Args, lo, hi int) {
 			for at := lo; at < hi; at++ {
 				do(at*copyPiece, min((at+1)*copyPiece, size))
 			}
@@ -154,7 +154,7 @@ func (d *Device) cacheRates(ctx context.Context, c *gpuprof.Ceilings, moves []mo
 		set = max(leastPiece, min(set, size/threads))
 		passes := max(1, cachePasses/set)
 		for _, m := range moves {
-			k := &gpuprof.Kernel{Name: "cache ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+			k := &gpuprof.Kernel{Name: "cache rate", Host: func(_ *gpuprof.Args, lo, hi int) {
 				for t := lo; t < hi; t++ {
 					for range passes {
 						m.do(t*set, (t+1)*set)
@@ -184,7 +184,7 @@ func scramble(p []byte, x uint64) {
 func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	threads := max(1, d.pool.threads)
 	var sink [1]atomic.Uint64 // keeps the sums alive
-	k := &gpuprof.Kernel{Name: "float64 ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+	k := &gpuprof.Kernel{Name: "float64 rate", Host: func(_ *gpuprof.Args, lo, hi int) {
 		for range hi - lo {
 			x, a, b := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}, 0.999, 0.001
 			x0, x1, x2, x3, x4, x5, x6, x7 := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
@@ -197,7 +197,7 @@ func (d *Device) doubleRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	}}
 	best, err := d.bestTime(ctx, k, threads)
 	if err != nil {
-		return fmt.Errorf("measuring the float64 ceiling: %w", err)
+		return fmt.Errorf("measuring the peak rate of float64: %w", err)
 	}
 	c.FP64FlopsPerS = float64(threads) * 8 * 2 * doubleSteps / best
 	return nil
@@ -232,14 +232,14 @@ func (d *Device) productRate(ctx context.Context, c *gpuprof.Ceilings) error {
 	for i := range a {
 		a[i], b[i] = rng.Float32()-0.5, rng.Float32()-0.5
 	}
-	k := &gpuprof.Kernel{Name: "product ceiling", Host: func(_ *gpuprof.Args, lo, hi int) {
+	k := &gpuprof.Kernel{Name: "product rate", Host: func(_ *gpuprof.Args, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			vec.Gemm(tileRows, n, n, 1, a[t*tileRows*n:], n, b, n, out[t*tileRows*n:], n)
 		}
 	}}
 	best, err := d.bestTime(ctx, k, n/tileRows)
 	if err != nil {
-		return fmt.Errorf("measuring the product ceiling: %w", err)
+		return fmt.Errorf("measuring the peak rate of products: %w", err)
 	}
 	c.FlopsPerS = 2 * n * n * n / best
 	return nil

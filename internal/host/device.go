@@ -65,7 +65,7 @@ func open(o Options, root fs.FS) (*Device, error) {
 		return nil, err
 	}
 	if o.MemoryLimit < 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening device host: memory limit %d bytes", o.MemoryLimit).WithFix("give a positive limit, or 0 for what is available")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening device host: memory limit %d bytes", o.MemoryLimit).WithFix("give a positive limit, or 0 for all available memory")
 	}
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = defaultMemoryLimit(root)

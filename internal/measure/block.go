@@ -63,7 +63,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	}
 	anchor, slack, err := r.rec.Reset(pass)
 	if err != nil {
-		return nil, fmt.Errorf("tying the device's clock to the caller's: %w", err)
+		return nil, fmt.Errorf("synchronizing the device's clock with the host's: %w", err)
 	}
 	r.anchorSlack = max(r.anchorSlack, slack)
 	before := r.disturbances()

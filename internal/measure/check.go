@@ -50,7 +50,7 @@ func (p Plan) check(ctx context.Context, sess gpuprof.Session) ([]gpuprof.Check,
 
 func checkError(plan Plan, checks []gpuprof.Check) error {
 	if len(checks) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload checked nothing, so no time can be believed; report this as a bug", plan.Workload.Name())
+		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload made no check, so its times are unreliable; report this as a bug", plan.Workload.Name())
 	}
 	for _, c := range checks {
 		if !c.Pass {

@@ -228,7 +228,7 @@ func (r *runner) stepsFor(d time.Duration) (int, error) {
 func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
 	power, seconds, updates := w.watts()
 	if updates == 0 {
-		r.warn("energy-unknown", "the device's energy counter did not move while steps ran", "update the driver; energy a step is not reported")
+		r.warn("energy-unknown", "the device's energy counter did not move while steps ran", "update the driver; energy per step is not reported")
 		return
 	}
 	e := &gpuprof.Energy{
@@ -249,7 +249,7 @@ func (r *runner) addEnergy(w *wattmeter, idle, stepS float64, steps int) {
 	}
 	r.run.Energy = e
 	if !e.Valid {
-		r.warn("energy-invalid", "energy a step is not to be believed: "+e.Reason, "run alone on the device and again; compare with nvidia-smi dmon -s p")
+		r.warn("energy-invalid", "energy per step is unreliable: "+e.Reason, "stop the other programs on the device and run again; compare with nvidia-smi dmon -s p")
 		return
 	}
 	var perStep []float64

@@ -120,7 +120,7 @@ func (r *runner) disturbedWarnings() {
 		case causeForeign:
 			r.warn("foreign-process", fmt.Sprintf("%d of %d samples were taken while another program was on the device", n, total), "stop it, or measure on a device of your own; gpuprof doctor names it")
 		default:
-			r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the device's clocks were held down: %s", n, total, cause), "let the device cool down and see to its airflow and power supply")
+			r.warn("throttled", fmt.Sprintf("%d of %d samples fell into blocks in which the device's clocks were held down: %s", n, total, cause), "let the device cool down and check its airflow and power supply")
 		}
 	}
 }

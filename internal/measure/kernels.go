@@ -21,7 +21,7 @@ func (r *runner) kernelPass() error {
 	steps := cycle * ((2 + cycle) / cycle)
 	if steps+head+tail > r.rec.Capacity() {
 		steps = r.rec.Capacity() - head - tail
-		r.warn("counters-incomplete", fmt.Sprintf("counters cover %d steps, less than the cycle of %d", steps, cycle), "synchronise more often to have exact counters")
+		r.warn("counters-incomplete", fmt.Sprintf("counters cover %d steps, less than the cycle of %d", steps, cycle), "synchronize more often for exact counters")
 	}
 	if err := r.dev.Enable(r.launches() * (steps + head + tail)); err != nil {
 		return err

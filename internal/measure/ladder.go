@@ -91,7 +91,7 @@ func (r *runner) climb(list []rung, times map[string][]float64) {
 		}
 		ratio, ok := stats.MeanRatio(ratios)
 		if !ok || len(ratios) < ladderLeastRounds {
-			r.warn("ladder-unmeasured", "there was too little time to measure what each probe costs", "give more time with --max-time")
+			r.warn("ladder-unmeasured", "there was too little time to measure the cost of each probe", "give more time with --max-time")
 			r.run.Ladder = nil
 			return
 		}
@@ -108,7 +108,7 @@ func (r *runner) climb(list []rung, times map[string][]float64) {
 			r.apartWarning("stage events may " + cost)
 		case g.probe == probeTelemetry:
 			r.quiet = true
-			r.warn("telemetry-apart", "telemetry may "+cost+", so it was paused while blocks were timed", "nothing is lost but readings inside those blocks; cumulative counters cover them")
+			r.warn("telemetry-apart", "telemetry may "+cost+", so it was paused while blocks were timed", "only readings inside those blocks are lost; cumulative counters cover them")
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (r *runner) wall(g rung) (float64, error) {
 		return 0, fmt.Errorf("waiting for the device before a block: %w", err)
 	}
 	if _, _, err := r.rec.Reset(g.pass); err != nil {
-		return 0, fmt.Errorf("tying the device's clock to the caller's: %w", err)
+		return 0, fmt.Errorf("synchronizing the device's clock with the host's: %w", err)
 	}
 	t0 := events.Now()
 	done, err := r.steps(n)

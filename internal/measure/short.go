@@ -93,7 +93,7 @@ func (r *runner) shortPass() error {
 		r.plan.report("short kernels", float64(i+1), float64(len(list)), "")
 	}
 	if left > 0 {
-		r.warn("short-kernels", fmt.Sprintf("%d of %d kernels are shorter than %s, what a pair of events can tell, and were not measured by replay", left, len(list), gpuprof.FormatSeconds(r.shortLimit())),
+		r.warn("short-kernels", fmt.Sprintf("%d of %d kernels are shorter than %s, the limit of a pair of events, and were not measured by replay", left, len(list), gpuprof.FormatSeconds(r.shortLimit())),
 			"read their times as upper bounds, or give more time with --max-time")
 	}
 	r.nonLinearWarning()

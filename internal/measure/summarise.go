@@ -74,11 +74,11 @@ func (r *runner) addWarnings() {
 		r.warn("few-samples", fmt.Sprintf("%d samples are too few for an interval of the median", n), fmt.Sprintf("take at least %d with --samples or a longer --max-time", minSamples))
 	}
 	if mean, median := stat.Mean(steps, nil), r.run.Step.Median; max(mean/median, median/mean) > 1+unevenSteps {
-		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median is not what a row of steps takes", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
+		r.warn("uneven-steps", fmt.Sprintf("steps take %s in the mean and %s in the median, so the median does not stand for a sequence of steps", gpuprof.FormatSeconds(mean), gpuprof.FormatSeconds(median)),
 			"read the throughput, which is over whole blocks; look at the distribution for steps that alternate, and stop other programs on the machine")
 	}
 	if d, yes := s.clocksDiffer(); yes {
-		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the caller's clock differ by %.1f %% or more", 100*d),
+		r.warn("clock-mismatch", fmt.Sprintf("in half of the blocks the steps' periods and the host thread's clock differ by %.1f %% or more", 100*d),
 			"do not trust times of this run; if it happens again, report it with the run.json")
 	}
 	// What decideApart could not settle: nothing measured, and a calibrated cost

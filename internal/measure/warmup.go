@@ -52,7 +52,7 @@ func (r *runner) mayWarmUp() bool {
 	if time.Since(r.started) < r.plan.MaxTime {
 		return true
 	}
-	r.warn("warm-up-cut", "the time budget ended before the warm-up that was asked for", "give more time with --max-time, or a shorter --warmup")
+	r.warn("warm-up-cut", "the time budget ended before the requested warm-up", "give more time with --max-time, or a shorter --warmup")
 	return false
 }
 
@@ -76,8 +76,8 @@ func (r *runner) salvage() {
 	}
 	n := len(r.warm.step)
 	r.samples = r.warm
-	r.warn(warmUpOnly, fmt.Sprintf("the run ended before sampling began, so its samples are the %d steps that the warm-up had finished, the first ones and those that filled the pipeline among them", n),
-		"correct what ended it and run again; such times are no result, and no baseline takes them")
+	r.warn(warmUpOnly, fmt.Sprintf("the run ended before sampling began, so its samples are the %d steps that the warm-up had finished, including the first ones and those that filled the pipeline", n),
+		"fix the failure and rerun; warm-up samples are not a result, and no baseline takes them")
 }
 
 // warmedOnly says that a run's samples are steps of its warm-up.
@@ -160,7 +160,7 @@ func (r *runner) settle(began time.Time) error {
 			if len(open.medians) >= settleWindows {
 				text = fmt.Sprintf("after %.1f s of warm-up %s of the last %d windows still differs by %.1f %% (%.1f %% allowed)", spent.Seconds(), open.name, settleWindows, 100*spread, 100*allowed)
 			}
-			r.warn("not-settled", text, "give a longer warm-up (--warmup 30s), or stop what else runs on the machine")
+			r.warn("not-settled", text, "give a longer warm-up (--warmup 30s), or stop the other programs on the machine")
 			return nil
 		}
 		r.plan.report("warm-up", spent.Seconds(), limit.Seconds(), "")

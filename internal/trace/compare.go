@@ -194,7 +194,7 @@ func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 		return
 	case !f.wasTried():
 		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is %s: it claimed up to %s %s and claims %s now, so nothing was tried against it", f.Rule, f.Outcome, duration(claim), unit, duration(f.NewNS))
+		f.Statement = fmt.Sprintf("%s is %s, so its claim was not tested: up to %s %s before, %s now", f.Rule, f.Outcome, duration(claim), unit, duration(f.NewNS))
 		return
 	case !c.Comparable():
 		f.CameTrue = "unknown"

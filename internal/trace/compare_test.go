@@ -54,8 +54,8 @@ func TestCompareJudgesClaims(t *testing.T) {
 		{"more than claimed", 1_000_000, 400_000, map[string]int64{loader: 300_000}, nil, "gone", "partly", "something else"},
 		{"two at once", 1_000_000, 400_000, map[string]int64{loader: 300_000, sync: 300_000}, nil, "gone", "yes", "together"},
 		{"smaller", 1_000_000, 750_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 50_000}, "smaller", "yes", "smaller"},
-		{"untouched", 1_000_000, 700_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 290_000}, "unchanged", "not tried", "nothing was tried"},
-		{"larger", 1_000_000, 1_100_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 390_000}, "larger", "not tried", "nothing was tried"},
+		{"untouched", 1_000_000, 700_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 290_000}, "unchanged", "not tried", "not tested"},
+		{"larger", 1_000_000, 1_100_000, map[string]int64{loader: 300_000}, map[string]int64{loader: 390_000}, "larger", "not tried", "not tested"},
 		{"new", 1_000_000, 1_300_000, nil, map[string]int64{loader: 300_000}, "new", "not tried", "is new"},
 		{"claimed nothing", 1_000_000, 700_000, map[string]int64{loader: 0}, nil, "gone", "not tried", "claimed no time"},
 	} {

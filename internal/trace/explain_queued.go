@@ -233,7 +233,7 @@ func (v *queueView) eventBefore(launch int32) bool {
 func (v *queueView) elsewhere(q Span) string {
 	for _, c := range v.churn {
 		if 2*(min(c.End, q.End)-max(c.Start, q.Start)) >= q.Len() {
-			return "while the program takes memory from the driver or gives it back (cudaMalloc, cudaFree)"
+			return "while the program allocates memory from the driver or frees it (cudaMalloc, cudaFree)"
 		}
 	}
 	for _, d := range v.x.Devices {

@@ -36,7 +36,7 @@ func (x *Index) nest() {
 	}
 	wg.Wait()
 	if n := deep.Load(); n > 0 {
-		x.warn("deep-nesting", fmt.Sprintf("%d events of the host lie in more than %d others: what is between those and them is not looked at", n, Deepest), "")
+		x.warn("deep-nesting", fmt.Sprintf("%d host events are nested in more than %d others; the events between are ignored", n, Deepest), "")
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *ruleContext) allocatorChurn() []Found {
 		}
 		return c.lead(d, UnionOf(v), nil, func(*stall) bool { return false })
 	})
-	f := c.finding(cl, fmt.Sprintf("the allocator goes to the driver in %d steps (%s, %s, %s)", len(steps),
+	f := c.finding(cl, fmt.Sprintf("the allocator calls the driver in %d steps (%s, %s, %s)", len(steps),
 		plural(mallocs, "allocation", "allocations"), plural(frees, "release", "releases"), c.perStep(UnionOf(when))))
 	f.Evidence["mallocs"] = mallocs
 	f.Evidence["frees"] = frees
@@ -58,7 +58,7 @@ func (c *ruleContext) allocatorChurn() []Found {
 	}
 	f.Sites = s.top()
 	f.PyTorch = "remove torch.cuda.empty_cache() from the loop; for varying shapes PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to few sizes"
-	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: claimed is the idle time that causes, no more than the calls took")
+	f.Caveats = append(f.Caveats, "a release waits for all work on the device, and the host is slower after it: the claim is the idle time this causes, at most the time of the calls")
 	return []Found{f}
 }
 

@@ -56,10 +56,10 @@ func (c *ruleContext) dataloaderStall() []Found {
 		f.Caveats = append(f.Caveats, "the loader has worker processes already: they are too few, too slow, or were still starting")
 	}
 	if len(c.devices) == 0 {
-		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time, of which workers hide what the rest of the step can overlap")
+		f.Caveats = append(f.Caveats, "no device recorded: the claim is the loader's whole time; workers hide only the part that the rest of the step overlaps")
 		return []Found{f}
 	}
-	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; what is left is the slower of loading and the rest of the step")
+	f.Caveats = append(f.Caveats, "workers hide loading only while the CPU has cores to spare and storage keeps up; the step then takes the longer of loading and the rest of the step")
 	return []Found{f}
 }
 

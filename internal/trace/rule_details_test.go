@@ -63,7 +63,7 @@ func TestPageableWithoutPinnedHasNoNumber(t *testing.T) {
 	})
 	a, _ := analyse(t, s.trace())
 	f := mustFind(t, a, "pageable-h2d")
-	if f.ClaimNS != 0 || !strings.Contains(caveats(f), "no number") {
+	if f.ClaimNS != 0 || !strings.Contains(caveats(f), "no claim") {
 		t.Errorf("claims %d ns and says %q", f.ClaimNS, caveats(f))
 	}
 	// What it cannot size, exposed-copy may.

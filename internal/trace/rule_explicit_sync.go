@@ -55,7 +55,7 @@ func (c *ruleContext) explicitSync() []Found {
 	f.Sites = sites.top()
 	f.PyTorch = "remove torch.cuda.synchronize() and event.synchronize() from the loop (time with CUDA events, read them once at the end)"
 	if inCopies == calls-owned {
-		f.PyTorch = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls end blocking copies"
+		f.PyTorch = "DataLoader(..., pin_memory=True) and tensor.to(device, non_blocking=True): these calls are part of blocking copies"
 	}
 	f.Caveats = append(f.Caveats, waitCaveat)
 	return []Found{f}

@@ -46,7 +46,7 @@ func (c *ruleContext) exposedComm() []Found {
 	}
 	f.Sites = s.top()
 	f.PyTorch = c.collectiveKnob(most)
-	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: with the traces of all ranks, see which one the others wait for")
+	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
 	return []Found{f}
 }
 

@@ -70,7 +70,7 @@ func (c *ruleContext) pageableH2D() []Found {
 		f.Evidence["pinned_bytes_per_s"] = rate * 1e9
 		f.Caveats = append(f.Caveats, "pinning memory costs time too: pin once and reuse, or let the loader's thread do it")
 	} else {
-		f.Caveats = append(f.Caveats, "no number: the trace has no copy from pinned memory whose rate could be compared")
+		f.Caveats = append(f.Caveats, "no claim: the trace has no copy from pinned memory to compare with")
 	}
 	return []Found{f}
 }

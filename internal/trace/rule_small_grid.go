@@ -49,7 +49,7 @@ func (c *ruleContext) smallGrid() []Found {
 		}
 		f.Sites = s.top()
 		f.PyTorch = "larger batches (DataLoader(..., batch_size=...)), torch.vmap or batched operators instead of a loop, torch.compile to fuse small kernels"
-		f.Caveats = append(f.Caveats, "no time claimed: what more blocks would gain depends on how the work can be split; a profiler of kernels can say")
+		f.Caveats = append(f.Caveats, "no time claimed: the gain from more blocks depends on how the work can be split; a kernel profiler shows it")
 		return []Found{f}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (c *ruleContext) traceQuality() []Found {
 	if len(why) == 0 {
 		return nil
 	}
-	f := c.finding(claim{device: -1}, "the trace does not tell everything: "+strings.Join(why, "; "))
+	f := c.finding(claim{device: -1}, "the trace is incomplete: "+strings.Join(why, "; "))
 	f.Evidence["unknown_ns"] = q.unknown
 	f.Evidence["unknown_percent"] = percent(q.unknown, q.span)
 	f.Evidence["graph_launches"] = q.graphLaunches
@@ -149,6 +149,6 @@ func (c *ruleContext) traceQuality() []Found {
 		}
 	}
 	f.Evidence["suppressed"] = strings.Join(muted, " ")
-	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off for the question of launches"
+	f.PyTorch = "record again: with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=schedule(wait=1, warmup=2, active=3)), a shorter stretch, and graphs off to see their launches"
 	return []Found{f}
 }

@@ -158,7 +158,7 @@ func (c *ruleContext) blocked(s *stall) Span {
 const profilerShare = 5 // one in this many
 
 // waitCaveat goes with every claim about a wait.
-const waitCaveat = "the wait itself overlaps work the device has; claimed is the idle time it causes, no more than the host was held up and a fifth of what it did beside the device (the profiler's share)"
+const waitCaveat = "the wait itself overlaps device work; the claim is the idle time it causes, at most the time the host was blocked and a fifth of its work beside the device (the profiler's share)"
 
 // lead is the starved time of a device that would not be, if its process had
 // not been blocked for a while: going on at once it would have been ahead of

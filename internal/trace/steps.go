@@ -52,7 +52,7 @@ func (x *Index) findSteps() {
 			x.Steady = nil
 		}
 		x.called = x.Steady
-		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", "call profiler.step() once an iteration, or name iterations with record_function or NVTX")
+		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", "call profiler.step() once per iteration, or name iterations with record_function or NVTX")
 		return
 	}
 	x.Main = x.Steps[0].Lane

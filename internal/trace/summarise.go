@@ -278,7 +278,7 @@ func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
 		list = append(list, gpuprof.Warning{Code: "inflated", Fix: "record without with_stack for the times of the host",
-			Text: "the profiler recorded Python frames or its own overhead, which lengthens what the host does: times of the host are inflated by profiling"})
+			Text: "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"})
 	}
 	for _, w := range list {
 		if several {

@@ -89,7 +89,7 @@ type GPU struct {
 	Bytes      int64 // copies and fills
 	Stream     int64
 	Blocks     int64 // blocks of the grid, 0 unknown
-	Threads    int32 // threads a block, 0 unknown
+	Threads    int32 // threads per block, 0 unknown
 	// Launch is the index in Trace.Host of the call that launched it, -1
 	// unknown. Finish fills it in.
 	Launch  int32

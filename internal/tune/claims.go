@@ -78,6 +78,6 @@ func Claims() []Claim {
 const nullID = "a/a"
 
 func nullClaim() Claim {
-	return Claim{ID: nullID, Guide: "none", Claim: "nothing is changed: what the method itself shows", Figure: "x1", Placebo: true, Host: true, GPU: true,
+	return Claim{ID: nullID, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
 		AB: []AB{gru(set{}, set{})}}
 }

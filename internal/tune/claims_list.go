@@ -56,9 +56,9 @@ func everything() []AB {
 
 func energyFlowClaims() []Claim {
 	return []Claim{
-		{ID: "ef-sync", Guide: "Energy Flow", Claim: "synchronise before reading memory metrics blocks every step", Figure: "blocks every step", Host: true, GPU: true,
+		{ID: "ef-sync", Guide: "Energy Flow", Claim: "synchronize before reading memory metrics blocks every step", Figure: "blocks every step", Host: true, GPU: true,
 			AB: []AB{gru(set{"sync": "step"}, set{"sync": "never"}), gru(set{"sync": "every:10"}, set{"sync": "never"})}},
-		{ID: "ef-reset", Guide: "Energy Flow", Claim: "resetting peak statistics each step costs a sync", Figure: "a sync a step", Host: true, GPU: true,
+		{ID: "ef-reset", Guide: "Energy Flow", Claim: "resetting peak statistics each step costs a sync", Figure: "one sync per step", Host: true, GPU: true,
 			AB: []AB{gru(set{"reset_stats": "on"}, set{"reset_stats": "off"}), gru(set{"reset_stats": "sync"}, set{"reset_stats": "off"})}},
 		{ID: "ef-loader", Guide: "Energy Flow, pharmagen", Claim: "num_workers > 0 and persistent workers", Figure: "10-30 % CPU efficiency", Speedup: 1.1, Host: true, GPU: true,
 			AB: workerCounts()},

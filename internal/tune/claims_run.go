@@ -65,7 +65,7 @@ func (c *claimRunner) all(claims []Claim) error {
 		if why := c.cannot(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
 			if k.Not == notYet {
-				rows[i].Verdict, rows[i].Reason = notYet, "the program that it is measured with is not built yet"
+				rows[i].Verdict, rows[i].Reason = notYet, "the program for this measurement is not built yet"
 			}
 			continue
 		}
@@ -119,7 +119,7 @@ func (c *claimRunner) cannot(k Claim) string {
 	case k.Not != "":
 		return k.Not
 	case host && !k.Host:
-		return needsGPU + ": the host device's own version of this says nothing about it"
+		return needsGPU + ": the host device's own version of this does not show it"
 	case !host && !k.GPU:
 		return "it is work of the CPU: measure it with --device host"
 	case (k.Run == share || k.Run == overhead) && c.run == nil:
@@ -229,7 +229,7 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 		if o.MemoryA > 0 {
 			parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
 		}
-		return strings.Join(parts, "; ") + fmt.Sprintf("; %.4g bytes copied a step, %.4g before", o.CountB["copied_bytes"], o.CountA["copied_bytes"])
+		return strings.Join(parts, "; ") + fmt.Sprintf("; %.4g bytes copied per step, %.4g before", o.CountB["copied_bytes"], o.CountA["copied_bytes"])
 	case !d.ok:
 		parts = append(parts, "too few blocks fitted into the time")
 	default:
@@ -300,9 +300,9 @@ func judgeClaim(k Claim, ci [2]float64) (verdict, reason string) {
 	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
 		return noEffect, "within 2 % either way"
 	case k.ID == nullID && (ci[0] > 1 || ci[1] < 1):
-		return opposite, "nothing was changed, so the method is off by this much here: distrust the other rows as far, or measure again on a quieter machine"
+		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
 	case ci[1] < 1:
-		return opposite, "what is recommended is slower here"
+		return opposite, "the recommended setting is slower here"
 	case ci[0] > 1 && want > 0 && ci[1] < want:
 		return smaller, fmt.Sprintf("the guide promises x%.3g", want)
 	case ci[0] > 1:

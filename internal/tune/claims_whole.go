@@ -27,7 +27,7 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 		}
 		o := &Outcome{}
 		if err == nil && (run == nil || run.Step == nil) {
-			err = gpuprof.Errorf(gpuprof.ErrDevice, "running %s: nothing was measured; run it by itself to see why", ab.Workload)
+			err = gpuprof.Errorf(gpuprof.ErrDevice, "running %s: no sample was measured; run it by itself to see why", ab.Workload)
 		}
 		if err != nil {
 			o.fail(err)
@@ -184,7 +184,7 @@ const leastSaved = 0.5
 // every block, however few there are. The time is a detail.
 func (row *ClaimRow) saved(o *Outcome, time drawn) {
 	saved := 1 - o.CountB["copies"]/o.CountA["copies"]
-	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies a step"
+	row.Measured, row.CI95, row.What = saved, [2]float64{saved, saved}, "fewer copies per step"
 	row.Verdict, row.Reason = judgeSaved(saved)
 	if time.ok {
 		row.Details = append(row.Details, fmt.Sprintf("time: x%.3f (%.3f to %.3f)", 1/time.ratio, 1/time.ci[1], 1/time.ci[0]))
@@ -202,7 +202,7 @@ func judgeSaved(saved float64) (verdict, reason string) {
 	case saved > 0:
 		return smaller, fmt.Sprintf("the guide promises %.0f %%; %s", 100*leastSaved, counted)
 	case saved < 0:
-		return opposite, "what is recommended copies more often here"
+		return opposite, "the recommended setting copies more often here"
 	}
 	return noEffect, counted
 }

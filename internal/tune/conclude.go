@@ -24,7 +24,7 @@ func (e *engine) conclude() {
 	case e.undecided(Inconclusive)+e.undecided(Faster)+e.undecided(Less) == 0:
 		c.Verdict, c.Text = DefaultBest, "the default is best: no change is better by 2 % or more"
 	default:
-		c.Verdict, c.Text = Undecided, "nothing is recommended: no change was shown to be better by 2 % or more, and not all could be decided"
+		c.Verdict, c.Text = Undecided, "no recommendation: no change was shown to be better by 2 % or more, and not all could be decided"
 	}
 	c.Text += "; " + e.tally()
 	if e.over != "" {
@@ -46,7 +46,7 @@ func (e *engine) unconfirmed() string {
 	for _, c := range e.out.Confirmations {
 		parts = append(parts, c.sentence(e.Goal, e.saw(c.Knobs)))
 	}
-	return "nothing is recommended: " + strings.Join(parts, "; ")
+	return "no recommendation: " + strings.Join(parts, "; ")
 }
 
 // sentence says what became of one confirmation.
@@ -152,7 +152,7 @@ func (e *engine) moreTime() string {
 	if need > e.Budget {
 		return fmt.Sprintf("a first look at every change and one confirmation take about %s here: --budget %s", spell(need), spell(need))
 	}
-	return fmt.Sprintf("the noise of this machine decides what is left: give more time (--budget %s), or measure while it does nothing else", spell(roundUp(2*e.Budget.Seconds())))
+	return fmt.Sprintf("the noise of this machine limits the rest: give more time (--budget %s), or measure while it is idle", spell(roundUp(2*e.Budget.Seconds())))
 }
 
 // roundUp is the next budget that people would type.
@@ -179,7 +179,7 @@ func spell(d time.Duration) string {
 // nothingFits is what is said where the default is above a limit and nothing
 // was found that keeps to it.
 func (e *engine) nothingFits() string {
-	text := "nothing is recommended: the default is above a limit (" + e.over + "), and nothing was shown to keep to all of them"
+	text := "no recommendation: the default is above a limit (" + e.over + "), and no setting was shown to keep to all of them"
 	least := int64(math.MaxInt64)
 	for _, entry := range e.out.Journal {
 		if m := entry.Outcome.MemoryB; m > 0 {
@@ -187,7 +187,7 @@ func (e *engine) nothingFits() string {
 		}
 	}
 	if e.MaxMemory > 0 && least > e.MaxMemory && least < math.MaxInt64 {
-		text += "; the least that was seen is " + gpuprof.FormatBytes(float64(least))
+		text += "; the lowest measured value is " + gpuprof.FormatBytes(float64(least))
 	}
 	return text + "; raise the limit, give more time with --budget, or start from a smaller --set"
 }

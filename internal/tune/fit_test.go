@@ -97,7 +97,7 @@ func TestDefaultAboveALimit(t *testing.T) {
 		"the least memory":             {nil, "batch,twin", 115, Memory, gpuprof.Settings{"batch": "8", "twin": "on"}, "132.0 B"},
 		"an error":                     {gpuprof.Settings{"round": "bf16"}, "round,slow", 0, Time, gpuprof.Settings{"round": "fp32"}, "its error against float64, 0.05, is above --max-error 0.01"},
 		"nothing fits":                 {nil, "twin,slow", 100, Time, nil, "it takes 132.0 B of memory, more than --max-memory 100.0 B"},
-		"the least that was seen":      {nil, "twin,slow", 100, Time, nil, "the least that was seen is 112.0 B"},
+		"the least that was seen":      {nil, "twin,slow", 100, Time, nil, "the lowest measured value is 112.0 B"},
 	} {
 		f := newFakeBench(1)
 		o := fakeOptions(f, 1)
@@ -108,7 +108,7 @@ func TestDefaultAboveALimit(t *testing.T) {
 		}
 		switch {
 		case tt.want == nil:
-			if r.Recommended != nil || r.Conclusion.Verdict != NothingFits || r.Conclusion.Command != "" || !strings.Contains(r.Conclusion.Text, "nothing is recommended") {
+			if r.Recommended != nil || r.Conclusion.Verdict != NothingFits || r.Conclusion.Command != "" || !strings.Contains(r.Conclusion.Text, "no recommendation") {
 				t.Errorf("%s: %+v, %+v", name, r.Recommended, r.Conclusion)
 			}
 		case r.Recommended == nil || !maps.Equal(r.Recommended.Knobs, tt.want):

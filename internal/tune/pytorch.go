@@ -12,19 +12,19 @@ const anyValue = "*"
 // pytorch maps knob and value to the line to change in a PyTorch program. What
 // means something else in one workload stands in pytorchOf.
 func pytorch() map[string]map[string]string {
-	const elsewhere = "# nothing to change: torch.matmul calls cuBLAS where it is found"
+	const elsewhere = "# nothing to change: torch.matmul calls cuBLAS if it is found"
 	return map[string]map[string]string{
 		"async_copy":    {"on": "batch = batch.to(device, non_blocking=True)", "off": "batch = batch.to(device)"},
 		"autotune":      {"on": "model = torch.compile(model, mode='max-autotune-no-cudagraphs')", "off": "model = torch.compile(model)  # without mode='max-autotune'"},
 		"batch":         {anyValue: "loader = DataLoader(dataset, batch_size=%s)"},
 		"deterministic": {"on": "torch.use_deterministic_algorithms(True)", "off": "torch.use_deterministic_algorithms(False)"},
-		"epoch":         {anyValue: "# %s batches an epoch, after which a loader without persistent_workers ends its workers"},
+		"epoch":         {anyValue: "# %s batches per epoch, after which a loader without persistent_workers ends its workers"},
 		"fill":          {"on": "torch.utils.deterministic.fill_uninitialized_memory = True", "off": "torch.utils.deterministic.fill_uninitialized_memory = False"},
 		"graph":         {"on": "model = torch.compile(model, mode='reduce-overhead')", "off": "model = torch.compile(model)  # without mode='reduce-overhead'"},
 		"item_reads": {
 			"packed": "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
-			"0":      "total += loss.detach()  # instead of loss.item(); read it once an epoch",
-			anyValue: "values = [m.item() for m in metrics]  # %s of them a step",
+			"0":      "total += loss.detach()  # instead of loss.item(); read it once per epoch",
+			anyValue: "values = [m.item() for m in metrics]  # %s of them per step",
 		},
 		"layout": {"ir_mul": "cuequivariance_torch layout: cue.ir_mul", "mul_ir": "cuequivariance_torch layout: cue.mul_ir"},
 		"library": {
@@ -47,7 +47,7 @@ func pytorch() map[string]map[string]string {
 		},
 		"prefetch": {anyValue: "loader = DataLoader(dataset, num_workers=N, prefetch_factor=%s)"},
 		"reset_stats": {
-			"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronise",
+			"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronization",
 			"sync": "torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()  # every step",
 		},
 		"reuse":    {"on": "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch", "off": "out = torch.cat(samples)  # into new memory each time"},
@@ -71,9 +71,9 @@ func pytorchOf() map[string]map[string]string {
 	const gru = "rnn = torch.nn.GRU(...)  # instead of a loop over torch.nn.GRUCell"
 	return map[string]map[string]string{
 		"e3nn": {
-			"unfused": "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, an operation at a time",
+			"unfused": "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, one operation at a time",
 			"fused":   "tp = openequivariance.TensorProductConv(problem, deterministic=False)  # gather, product and sum in one kernel",
-			"csr":     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by where they arrive",
+			"csr":     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by destination",
 			"csr+mlp": "# the product's kernel computes its weights too: no library offers that, it takes a kernel of your own (Triton)",
 		},
 		"gruflow": {

@@ -322,7 +322,7 @@ func TestSmallBudget(t *testing.T) {
 	o := simulatedOptions(s, 3, 10*time.Second)
 	o.Findings = s.finding("cache")
 	r := run(t, o)
-	for _, want := range []string{"nothing is recommended", "cache=on (in the search x0.", "not confirmed", "confirming it takes about", "the budget had", "--budget 1m"} {
+	for _, want := range []string{"no recommendation", "cache=on (in the search x0.", "not confirmed", "confirming it takes about", "the budget had", "--budget 1m"} {
 		if !strings.Contains(r.Conclusion.Text, want) {
 			t.Errorf("no %q in: %s", want, r.Conclusion.Text)
 		}

@@ -33,7 +33,7 @@ func (transfer) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
 		gpuprof.IntKnob("bytes", "size of a block", 1<<20, 4, 1<<30).AsModel(),
 		gpuprof.Choice("pinned", "host memory of the copies: on (pinned once) or off (pageable)", "on", "off"),
-		gpuprof.Choice("async_copy", "off makes the caller wait for each copy", "on", "off"),
+		gpuprof.Choice("async_copy", "off makes the host thread wait for each copy", "on", "off"),
 		gpuprof.Choice("streams", "2 copies beside the work, 1 on the same stream", "2", "1"),
 	}
 }

@@ -308,7 +308,7 @@ func TestConfirmationKeepsToTheBudget(t *testing.T) {
 	if c := r.Confirmations; r.Recommended != nil || processes != 1 || len(c) != 1 || c[0].Processes != 1 || c[0].Ratio < 0.75 || c[0].Ratio > 0.85 || c[0].Confirmed {
 		t.Errorf("%d processes: %+v, %+v", processes, r.Recommended, c)
 	}
-	for _, want := range []string{"nothing is recommended", "cache=on (in the search x0.", "in 1 fresh process, too few for an interval", "confirming it takes about", "--budget"} {
+	for _, want := range []string{"no recommendation", "cache=on (in the search x0.", "in 1 fresh process, too few for an interval", "confirming it takes about", "--budget"} {
 		if !strings.Contains(r.Conclusion.Text, want) {
 			t.Errorf("no %q in: %s", want, r.Conclusion.Text)
 		}

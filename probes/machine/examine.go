@@ -23,7 +23,7 @@ func (m Machine) cpuLine() gpuprof.CheckLine {
 	n := runtime.NumCPU()
 	l := gpuprof.CheckLine{Name: "cpu", State: gpuprof.OK, Found: fmt.Sprintf("%s, %d logical CPUs", orUnknown(m.CPUModel()), n)}
 	if n < 2 {
-		l.State, l.Reason = gpuprof.Limited, "one CPU runs both the caller and the device's streams, so nothing overlaps"
+		l.State, l.Reason = gpuprof.Limited, "one CPU runs both the host thread and the device's streams, so they cannot overlap"
 		l.Fix = "use a machine with two CPUs or more"
 	}
 	return l

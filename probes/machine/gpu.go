@@ -78,7 +78,7 @@ func driverLine(g GPU) gpuprof.CheckLine {
 	switch {
 	case g.Driver.Absent:
 		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1",
-			Reason: "it is neither in LD_LIBRARY_PATH nor where the loader looks",
+			Reason: "it is neither in LD_LIBRARY_PATH nor in the loader's folders",
 			Fix:    "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH"}
 	case g.Driver.Err != nil:
 		l = g.refusal()

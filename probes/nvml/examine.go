@@ -17,7 +17,7 @@ func line(name string, state gpuprof.CheckState, found, reason, fix string) gpup
 func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	name := fmt.Sprintf("gpu %d", d.Index)
 	if d.Fault != "" {
-		return []gpuprof.CheckLine{line(name, gpuprof.Missing, "not asked", "NVML does not hand it out: "+d.Fault,
+		return []gpuprof.CheckLine{line(name, gpuprof.Missing, "not asked", "NVML does not return it: "+d.Fault,
 			"look for Xid messages in dmesg; check the permissions of /dev/nvidia"+fmt.Sprint(d.Index))}
 	}
 	lines := []gpuprof.CheckLine{{Name: name, State: gpuprof.OK, Found: fmt.Sprintf("%s, %s, PCI %s, %s of memory", orUnknown(d.Name), orUnknown(d.UUID), orUnknown(d.PCI), size(d.MemoryTotal))}}
@@ -31,7 +31,7 @@ func (d DeviceInfo) Examine() []gpuprof.CheckLine {
 	return lines
 }
 
-const notTold = "NVML does not tell it on this GPU, or not in this container"
+const notTold = "NVML does not report it on this GPU, or not in this container"
 
 // untold is the line of a property that is unknown.
 func untold(name, fix string) gpuprof.CheckLine {
@@ -39,7 +39,7 @@ func untold(name, fix string) gpuprof.CheckLine {
 }
 
 func (d DeviceInfo) permissionLine() gpuprof.CheckLine {
-	l := gpuprof.CheckLine{Name: "permissions", State: gpuprof.OK, Found: "everything that was asked may be read"}
+	l := gpuprof.CheckLine{Name: "permissions", State: gpuprof.OK, Found: "all values can be read"}
 	if len(d.Forbidden) > 0 {
 		l.State, l.Found = gpuprof.Limited, "not permitted: "+strings.Join(unique(d.Forbidden), ", ")
 		l.Reason, l.Fix = "the driver or the container shows these to root only", "run as root once to see them, or start the container with the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
@@ -53,7 +53,7 @@ func (d DeviceInfo) persistenceLine() gpuprof.CheckLine {
 		return gpuprof.CheckLine{Name: "persistence", State: gpuprof.OK, Found: "on"}
 	case Off:
 		return line("persistence", gpuprof.Limited, "off",
-			"without a process the driver lets go of the GPU: the next start takes longer, and clock and power settings are lost",
+			"without a process the driver releases the GPU: the next start takes longer, and clock and power settings are lost",
 			fmt.Sprintf("start nvidia-persistenced, or nvidia-smi -i %d -pm 1", d.Index))
 	}
 	return untold("persistence", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE as root", d.Index))
@@ -69,7 +69,7 @@ func (d DeviceInfo) migLine() gpuprof.CheckLine {
 			names = append(names, strings.TrimSpace("MIG "+p.Profile+" "+p.UUID))
 		}
 		if len(names) == 0 {
-			return line("mig", gpuprof.Limited, "on, no instance", "CUDA sees nothing of a GPU in MIG mode that has no instance",
+			return line("mig", gpuprof.Limited, "on, no instance", "CUDA does not show a GPU in MIG mode that has no instance",
 				fmt.Sprintf("make one (nvidia-smi mig -i %d -cgi 9 -C), or nvidia-smi -i %d -mig 0", d.Index, d.Index))
 		}
 		return line("mig", gpuprof.Limited, "on: "+strings.Join(names, ", "),
@@ -104,13 +104,13 @@ func (d DeviceInfo) clockLine() gpuprof.CheckLine {
 		Known(d.AppMemoryClock) && Known(d.DefaultMemoryClock) && d.AppMemoryClock != d.DefaultMemoryClock:
 		l.State = gpuprof.Limited
 		l.Found += fmt.Sprintf("; application clocks SM %s, memory %s", hertz(d.AppSMClock), hertz(d.AppMemoryClock))
-		l.Reason = fmt.Sprintf("somebody set application clocks; the defaults are SM %s, memory %s", hertz(d.DefaultSMClock), hertz(d.DefaultMemoryClock))
+		l.Reason = fmt.Sprintf("application clocks are set; the defaults are SM %s, memory %s", hertz(d.DefaultSMClock), hertz(d.DefaultMemoryClock))
 		l.Fix = fmt.Sprintf("keep them for steadier times, or nvidia-smi -i %d -rac", d.Index)
 	default:
 		l.Found += "; application clocks are the defaults"
 	}
 	if l.State == gpuprof.OK {
-		l.Found += "; locked clocks cannot be asked for, doctor --bench shows the clock under load"
+		l.Found += "; NVML does not report locked clocks, doctor --bench shows the clock under load"
 	}
 	return l
 }
@@ -121,12 +121,12 @@ func (d DeviceInfo) throttleLine() gpuprof.CheckLine {
 		return untold("throttling", fmt.Sprintf("nvidia-smi -i %d -q -d PERFORMANCE", d.Index))
 	}
 	why := map[string][2]string{
-		"power-cap":      {"the power limit holds the clocks down", "raise the limit, see power limit, or give the GPU less neighbours' load"},
+		"power-cap":      {"the power limit holds the clocks down", "raise the limit, see power limit, or reduce the load of its neighbours"},
 		"hw-slowdown":    {"the hardware halves the clocks or worse: heat, power brake or a power supply", "check cooling and power supply"},
 		"sw-thermal":     {"the GPU or its memory is too hot", "check fans, air flow and inlet temperature"},
 		"hw-thermal":     {"the GPU is far too hot", "check fans, air flow and inlet temperature"},
-		"hw-power-brake": {"the system's power supply pulls the brake", "check the power supplies and the rack's power limit"},
-		"sync-boost":     {"the GPU follows the slowest of its sync-boost group", "leave the group: nvidia-smi boost-slider and DCGM say who set it"},
+		"hw-power-brake": {"the system's power supply demands lower clocks (power brake)", "check the power supplies and the rack's power limit"},
+		"sync-boost":     {"the GPU follows the slowest of its sync-boost group", "leave the group: nvidia-smi boost-slider and DCGM show its owner"},
 	}
 	for _, r := range d.Reasons {
 		if w, bad := why[r]; bad {
@@ -174,13 +174,13 @@ func (d DeviceInfo) eccLine() gpuprof.CheckLine {
 	case d.RemapFailed == On:
 		return bad("a faulty memory row could not be replaced", "take the GPU out of service")
 	case Known(d.Uncorrected) && d.Uncorrected > 0:
-		return bad("memory returned wrong data that ECC could not correct", reset+"; if it comes back, take the GPU out of service")
+		return bad("memory returned wrong data that ECC could not correct", reset+"; if the fault returns, take the GPU out of service")
 	case d.RemapPending == On || d.RetirePending == On:
-		return bad("faulty memory waits to be taken out of use", reset)
+		return bad("faulty memory waits to be retired", reset)
 	case d.ECC != "" && d.ECCPending != "" && d.ECC != d.ECCPending:
 		return bad("ECC will be "+string(d.ECCPending)+" after the next reboot, which changes memory size and bandwidth", "reboot before measuring")
 	case d.ECC == "":
-		return line("ecc", gpuprof.Missing, "unknown", "this GPU has no ECC, or NVML does not tell", "none needed on a GPU without ECC")
+		return line("ecc", gpuprof.Missing, "unknown", "this GPU has no ECC, or NVML does not report it", "none needed on a GPU without ECC")
 	}
 	return l
 }

@@ -99,7 +99,7 @@ func initFailure(ret nvml.Return) error {
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return says("the NVIDIA kernel module is not loaded; load it with nvidia-modprobe, or start the container with --gpus all")
 	case nvml.ERROR_NO_PERMISSION:
-		return says("this user may not; check the permissions of /dev/nvidiactl and that the container or cgroup allows it")
+		return says("this user has no permission; check the permissions of /dev/nvidiactl and that the container or cgroup allows it")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return says("the library and the loaded kernel module have different versions; reboot, or reload the nvidia kernel modules")
 	case nvml.ERROR_GPU_IS_LOST:

@@ -39,8 +39,8 @@ func (Workload) Doc() string {
 // Presets implements gpuprof.Workload.
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
-		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds a step on two cores", DefaultOn: []string{"host"}},
-		{Name: "deepaw", Doc: "one graph of 3,000 probes with about 74,250 edges a batch, as charge-density inference takes them",
+		{Name: "small", Doc: "batches of 64 HfO2 graphs with 32 to 96 probes each: milliseconds per step on two cores", DefaultOn: []string{"host"}},
+		{Name: "deepaw", Doc: "one graph of 3,000 probes with about 74,250 edges per batch, as charge-density inference takes them",
 			Set: gpuprof.Settings{"batch": "1", "probes": "3000", "spread": "0", "consume": "64"}, DefaultOn: []string{"cuda"}},
 		{Name: "naive", Doc: "deepaw's batches with every habit that tuning guides warn of: the start of an ablation",
 			Set: gpuprof.Settings{
@@ -77,9 +77,9 @@ const (
 // and what a careful user would run.
 func (Workload) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
-		{Name: "structures", Doc: "where samples come from: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
+		{Name: "structures", Doc: "source of samples: hfo2 (one crystal, random probes), or a folder of extended XYZ and POSCAR/CONTCAR files, one sample each",
 			Default: hafnia, Values: []string{hafnia}, Accept: "a folder of structure files", Parse: existingFolder, NamesFile: true, Model: true},
-		gpuprof.IntKnob("probes", "probe points a sample, in the mean", 64, 1, gridSize*gridSize*gridSize).AsModel(),
+		gpuprof.IntKnob("probes", "probe points per sample, in the mean", 64, 1, gridSize*gridSize*gridSize).AsModel(),
 		gpuprof.IntKnob("spread", "how far the number of probes varies around probes, in percent either way", 50, 0, 100).AsModel(),
 		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
 		gpuprof.Choice("padded", "batch layout: off concatenates samples, on pads each to the longest of its batch", "off", "on").AsModel(),
@@ -91,17 +91,17 @@ func (Workload) Knobs() []gpuprof.Knob {
 		epochKnob(),
 		prefetchKnob(),
 		implKnob(),
-		loaderKnob(gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made anew each time", "on", "off"),
+		loaderKnob(gpuprof.Choice("reuse", "memory of samples: kept from batch to batch, or made again each time", "on", "off"),
 			map[string]string{"on": "collate into tensors allocated once instead of torch.stack into new ones"},
 			map[string]string{"on": "out = torch.cat(samples, out=buffer)  # a buffer kept from batch to batch", "off": "out = torch.cat(samples)  # into new memory each time"}),
 		loaderKnob(gpuprof.Choice("shortcut", "a batch of one sample is that sample, not a copy of it", "on", "off"),
 			map[string]string{"on": "return the only sample of a batch as it is instead of stacking it"},
 			map[string]string{"on": "collate_fn = lambda s: s[0] if len(s) == 1 else default_collate(s)", "off": "collate_fn = default_collate  # also of a single sample"}),
-		loop.PinnedKnob("host memory of the copy: on (a ring pinned once), batch (pinned anew for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
-		loop.AsyncKnob("off makes the caller wait for the copy, as .to(device) without non_blocking does"),
+		loop.PinnedKnob("host memory of the copy: on (a ring pinned once), batch (pinned again for every batch), off (pageable)", pinnedOn, pinnedBatch, pinnedOff),
+		loop.AsyncKnob("off makes the host thread wait for the copy, as .to(device) without non_blocking does"),
 		loop.StreamsKnob("2 copies on a stream beside the one that consumes, 1 on the same"),
-		loop.SyncKnob("when the caller waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step"),
-		loop.ItemReads(gpuprof.IntKnob("", "four-byte reads of the result per step, each followed by a synchronise, as .item() does", 0, 0, 4096), "0"),
+		loop.SyncKnob("when the host thread waits for the device: step (as a loop that looks at its loss), never, or every K steps", "step"),
+		loop.ItemReads(gpuprof.IntKnob("", "four-byte reads of the result per step, each followed by a synchronization, as .item() does", 0, 0, 4096), "0"),
 		loop.ThreadsKnob("CPU threads of the host device's kernels"),
 	}
 }

@@ -17,7 +17,7 @@ func loaderKnob(k gpuprof.Knob, advice, lines map[string]string, answers ...gpup
 }
 
 func workersKnob() gpuprof.Knob {
-	k := gpuprof.Knob{Name: "workers", Doc: "who makes batches: 0 is the caller between steps, N workers make them ahead; auto is one less than the cores, 1 to 4",
+	k := gpuprof.Knob{Name: "workers", Doc: "maker of batches: 0 is the host thread between steps, N is workers that make them ahead; auto is one less than the cores, 1 to 4",
 		Default: auto, Values: []string{auto}, Accept: fmt.Sprintf("integer from 0 to %d", maxWorkers), Parse: workerCount,
 		Try: []string{"0", "1", "2", strconv.Itoa(min(runtime.NumCPU(), 8))}}
 	return loaderKnob(k,
@@ -27,8 +27,8 @@ func workersKnob() gpuprof.Knob {
 }
 
 func workerKindKnob() gpuprof.Knob {
-	return loaderKnob(gpuprof.Choice("worker_kind", "workers are goroutines, or processes that pay for starting, serialising and shared memory as a Python loader's do", kindGoroutine, kindProcess),
-		map[string]string{kindGoroutine: "DataLoader(..., num_workers=...): in one process only where the dataset releases the GIL"},
+	return loaderKnob(gpuprof.Choice("worker_kind", "workers are goroutines, or processes with the cost of starting, serialising and shared memory, as a Python loader's do", kindGoroutine, kindProcess),
+		map[string]string{kindGoroutine: "DataLoader(..., num_workers=...): in one process only if the dataset releases the GIL"},
 		map[string]string{kindProcess: "loader = DataLoader(dataset, num_workers=N)", kindGoroutine: "# threads instead of processes: a loader of your own with concurrent.futures.ThreadPoolExecutor"},
 		gpuprof.Answer{Remedy: gpuprof.FeedWorkers})
 }
@@ -46,7 +46,7 @@ func persistentKnob() gpuprof.Knob {
 // epochKnob matters for nothing but the restarts that persistent=off asks for, so
 // that there is nothing to tune.
 func epochKnob() gpuprof.Knob {
-	k := gpuprof.IntKnob("epoch", "batches an epoch, for persistent=off", 64, 1, 1<<30)
+	k := gpuprof.IntKnob("epoch", "batches per epoch, for persistent=off", 64, 1, 1<<30)
 	k.Try = []string{}
 	k.Repeats = func(s gpuprof.Settings) int {
 		if s["persistent"] == "off" {
@@ -54,7 +54,7 @@ func epochKnob() gpuprof.Knob {
 		}
 		return 0
 	}
-	return loaderKnob(k, nil, map[string]string{gpuprof.AnyValue: "# %s batches an epoch, after which a loader without persistent_workers ends its workers"})
+	return loaderKnob(k, nil, map[string]string{gpuprof.AnyValue: "# %s batches per epoch, after which a loader without persistent_workers ends its workers"})
 }
 
 func prefetchKnob() gpuprof.Knob {
@@ -72,5 +72,5 @@ func implKnob() gpuprof.Knob {
 			implCached: "graph = graphs[structure]  # build each structure's graph once, then torch.cat",
 		},
 		gpuprof.Answer{Remedy: gpuprof.CollateFaster, To: implCached, When: gpuprof.Settings{"impl": implNaive},
-			PyTorch: "collate_fn: fill preallocated arrays with block copies and call torch.from_numpy once a field; no list.append and no torch.tensor(list)"})
+			PyTorch: "collate_fn: fill preallocated arrays with block copies and call torch.from_numpy once per field; no list.append and no torch.tensor(list)"})
 }

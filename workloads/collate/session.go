@@ -351,7 +351,7 @@ func (s *session) Work() (float64, string) { return float64(s.r.Batch), "samples
 
 // Input implements gpuprof.Session.
 func (s *session) Input() map[string]any {
-	kind := "the caller"
+	kind := "the host thread"
 	if s.workers > 0 {
 		kind = s.set["worker_kind"]
 	}

@@ -36,7 +36,7 @@ func (Workload) Doc() string {
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
 		{Name: "small", Doc: "8 channels per l, lmax 2, 512 probes of monoclinic HfO2: seconds on two cores", DefaultOn: []string{"host"}},
-		{Name: "deepaw", Doc: "three probe layers, lmax 4, 3,000 probes of HfO2 (dim 992, up to 3,238 weights an edge)",
+		{Name: "deepaw", Doc: "three probe layers, lmax 4, 3,000 probes of HfO2 (dim 992, up to 3,238 weights per edge)",
 			Set: gpuprof.Settings{"batch": "3000", "mul": "500", "lmax": "4"}, DefaultOn: []string{"cuda"}},
 		{Name: "mace-medium", Doc: "128x0e+128x1o x lmax 3 -> 128x0e+128x1o+128x2e on 1,000 atoms of diamond", Set: atomPreset("128", "3")},
 		{Name: "mace-large", Doc: "128x0e+128x1o+128x2e x lmax 3 -> 128x0e+128x1o+128x2e+128x3o on 1,000 atoms of diamond", Set: atomPreset("128", "3")},

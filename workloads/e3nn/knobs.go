@@ -34,7 +34,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
 			Default: "hfo2", Values: []string{"hfo2", "diamond"}, Accept: "a structure file", Parse: existingFile, NamesFile: true, Model: true},
-		gpuprof.Choice("points", "where messages arrive: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
+		gpuprof.Choice("points", "destination of messages: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
 		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
 		gpuprof.Choice("basis", "radial functions: gaussian, or bessel with a polynomial envelope (10 either way)", "gaussian", "bessel").AsModel(),
 		gpuprof.IntKnob("mul", "channels: per irrep, or for deepaw the total the irreps share", 8, 1, maxMul).AsModel(),
@@ -42,20 +42,20 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.CountKnob("edges", "use only the first N edges of every batch").AsModel(),
 		loop.BatchKnob("points per step", 512, maxBatch, inputPoints),
 		implKnob(),
-		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
-		loop.PrecisionKnob("what the MLP's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums stay float32",
+		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
+		loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16; sums stay float32",
 			gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...),
 		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
 			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "graph"),
 		layoutKnob(),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once for every batch and replay"),
 		loop.PinnedKnob("host memory of the copies: on (pinned once), off (pageable)", "on", "off"),
-		loop.AsyncKnob("off makes the caller wait for the batch's copy and for the result's, as .to(device) and .cpu() do"),
+		loop.AsyncKnob("off makes the host thread wait for the batch's copy and for the result's, as .to(device) and .cpu() do"),
 		loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same"),
-		loop.SyncKnob("when the caller waits for the device: never, every step, or every K steps", never),
-		loop.PackedReads("how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronise, as .item() does", 0, maxItemReads),
-		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronise (GPU only)"),
-		loop.TrimKnob("give the memory pool's unused memory back to the device: never, or every K steps (GPU only)"),
+		loop.SyncKnob("when the host thread waits for the device: never, every step, or every K steps", never),
+		loop.PackedReads("how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronization, as .item() does", 0, maxItemReads),
+		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronization (GPU only)"),
+		loop.TrimKnob("return the memory pool's unused memory to the device: never, or every K steps (GPU only)"),
 		loop.AutotuneKnob("search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported"),
 		loop.ThreadsKnob("CPU threads of the host device"),
 	}
@@ -66,7 +66,7 @@ func products() []string { return []string{"radial", "tensor_product", "linear_g
 
 // implKnob is impl, how the tensor product is computed.
 func implKnob() gpuprof.Knob {
-	k := gpuprof.Choice("impl", "tensor product: csr (one writer a row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch an operation, as eager e3nn)",
+	k := gpuprof.Choice("impl", "tensor product: csr (one writer per row), csr+mlp (csr with the MLP's second product inside), fused (atomic adds), unfused (one launch per operation, as eager e3nn)",
 		op.ImplCSR, op.ImplCSRMLP, op.ImplFused, op.ImplUnfused)
 	k.Acts = []string{"radial", "tensor_product", "scatter", "graph"}
 	k.Answers = []gpuprof.Answer{{
@@ -76,9 +76,9 @@ func implKnob() gpuprof.Knob {
 	}}
 	k.Advice = loop.FuseAdvice(op.ImplUnfused)
 	k.PyTorch = map[string]string{
-		op.ImplUnfused: "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, an operation at a time",
+		op.ImplUnfused: "out.index_add_(0, dst, tp(x[src], sh, weights))  # e3nn as it is, one operation at a time",
 		op.ImplFused:   "tp = openequivariance.TensorProductConv(problem, deterministic=False)  # gather, product and sum in one kernel",
-		op.ImplCSR:     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by where they arrive",
+		op.ImplCSR:     "tp = openequivariance.TensorProductConv(problem, deterministic=True)  # edges sorted by destination",
 		op.ImplCSRMLP:  "# the product's kernel computes its weights too: no library offers that, it takes a kernel of your own (Triton)",
 	}
 	return k

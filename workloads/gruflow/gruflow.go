@@ -39,9 +39,9 @@ func (Workload) Doc() string {
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
 		{Name: "small", Doc: "256 flows, 2 layers of 64 units: seconds on two cores", DefaultOn: []string{"host"}},
-		{Name: "energyflow", Doc: "12,544 flows (112 x 112), input 65, 3 layers of 1,024 units, depth 40, one time step a call",
+		{Name: "energyflow", Doc: "12,544 flows (112 x 112), input 65, 3 layers of 1,024 units, depth 40, one time step per call",
 			Set: gpuprof.Settings{"flows": "12544", "input": "65", "layers": "3", "hidden": "1024", "depth": "40", "steps": "1"}, DefaultOn: []string{"cuda"}},
-		{Name: "deepbench", Doc: "one layer of 2,816 units, batch 32, 1,500 time steps a call: DeepBench's largest GRU",
+		{Name: "deepbench", Doc: "one layer of 2,816 units, batch 32, 1,500 time steps per call: DeepBench's largest GRU",
 			Set: gpuprof.Settings{"flows": "32", "input": "2816", "layers": "1", "hidden": "2816", "depth": "1", "steps": "1500"}},
 	}
 }
@@ -72,17 +72,17 @@ func (Workload) Knobs() []gpuprof.Knob {
 		gpuprof.IntKnob("depth", "levels a carrier passes before it leaves and a new one enters in its place", 40, 1, 4096).AsModel(),
 		scales(gpuprof.IntKnob("steps", "time steps of the GRU in one call (T)", 1, 1, 1<<14)),
 		implKnob(),
-		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS where it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "graph"),
-		loop.PrecisionKnob("what the GRU's matrix products round their inputs to: fp32 (nothing), tf32, bf16, fp16; sums and state stay float32",
+		loop.LibraryKnob("matrix products of fused and plain: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", "gru", "graph"),
+		loop.PrecisionKnob("rounding of the inputs of the GRU's matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
 			gpuprof.Settings{"library": "off"}, "gru", "graph"),
 		loop.OrderKnob("metrics: on sums in a fixed order, off adds atomically in the order of arrival", "on",
 			// The values are read and summed either way; the order costs the kernel that adds up the parts.
 			gpuprof.Answer{Targets: []gpuprof.Target{{Stage: "metrics", Kernels: []string{"_final"}}}}, "metrics", "graph"),
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once and replay"),
-		loop.SyncKnob("when the caller waits for the device: never, every step, or every K steps", never),
-		loop.PackedReads("how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronise, as .item() does", 1, maxItemReads),
-		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronise"),
-		loop.TrimKnob("give cached scratch memory back to the device: never, or every K steps"),
+		loop.SyncKnob("when the host thread waits for the device: never, every step, or every K steps", never),
+		loop.PackedReads("how metrics are read each step: packed (one copy, without a wait) or N four-byte reads, each followed by a synchronization, as .item() does", 1, maxItemReads),
+		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronization"),
+		loop.TrimKnob("return cached scratch memory to the device: never, or every K steps"),
 		fillKnob(),
 		loop.AutotuneKnob("search for the fastest tile of the matrix products when the workload opens; the cost is reported"),
 		loop.ThreadsKnob("CPU threads of the host device"),
@@ -97,7 +97,7 @@ const fusedShare = 8. / 27
 
 // implKnob is impl, how a GRU cell is computed.
 func implKnob() gpuprof.Knob {
-	k := gpuprof.Choice("impl", "GRU cell: auto (cudnn where it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch an operation, as an eager cell), persistent (one launch a layer for all time steps), cudnn (NVIDIA's library)",
+	k := gpuprof.Choice("impl", "GRU cell: auto (cudnn if it is found, else fused), fused (matrix products, then one pointwise kernel), plain (one launch per operation, as an eager cell), persistent (one launch per layer for all time steps), cudnn (NVIDIA's library)",
 		implAuto, implFused, implPlain, implPersistent, implCuDNN)
 	k.Acts = []string{"gru", "graph"}
 	k.Answers = []gpuprof.Answer{{

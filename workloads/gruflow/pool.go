@@ -74,7 +74,7 @@ func (p *pool) trim() error {
 		last := len(p.idle) - 1
 		size := int64(p.idle[last].Len())
 		if err := p.idle[last].Free(); err != nil {
-			return fmt.Errorf("giving scratch memory back: %w", err)
+			return fmt.Errorf("freeing scratch memory: %w", err)
 		}
 		p.reserved -= size
 		p.idle = p.idle[:last]

@@ -26,7 +26,7 @@ func SyncKnob(doc, def string) gpuprof.Knob {
 	k := gpuprof.EveryKnob("sync", doc, def, never, "step")
 	k.Try, k.Acts = []string{never, "step", "every:10"}, caller()
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipSync, To: never, Waits: everySome("sync")}}
-	k.Advice = lines{never: "remove torch.cuda.synchronize() from the loop; synchronise only around a measurement"}
+	k.Advice = lines{never: "remove torch.cuda.synchronize() from the loop; synchronize only around a measurement"}
 	k.PyTorch = lines{never: "# delete torch.cuda.synchronize() from the loop", "step": "torch.cuda.synchronize()  # every step",
 		gpuprof.AnyValue: "if step % %s == 0: torch.cuda.synchronize()"}
 	return k
@@ -47,12 +47,12 @@ func everySome(knob string) func(set, map[string]float64) float64 {
 func ItemReads(k gpuprof.Knob, off string) gpuprof.Knob {
 	k.Name, k.Try, k.Acts = "item_reads", []string{packed, "0", "4"}, caller()
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.ReadTogether, To: off, Waits: func(s set, _ map[string]float64) float64 { return float64(s.Int("item_reads")) }}}
-	advice := "keep losses on the device (running += loss.detach()) and read them with one .item() every N steps, not one a metric and step"
+	advice := "keep losses on the device (running += loss.detach()) and read them with one .item() every N steps, not one per metric and step"
 	k.Advice = lines{packed: advice, "0": advice}
 	k.PyTorch = lines{
 		packed:           "values = torch.stack(metrics).tolist()  # one copy instead of an .item() each",
-		"0":              "total += loss.detach()  # instead of loss.item(); read it once an epoch",
-		gpuprof.AnyValue: "values = [m.item() for m in metrics]  # %s of them a step",
+		"0":              "total += loss.detach()  # instead of loss.item(); read it once per epoch",
+		gpuprof.AnyValue: "values = [m.item() for m in metrics]  # %s of them per step",
 	}
 	return k
 }
@@ -84,7 +84,7 @@ func ResetKnob(doc string) gpuprof.Knob {
 	}}}
 	k.Advice = lines{"off": "drop torch.cuda.synchronize() before torch.cuda.reset_peak_memory_stats(): the counter is the host's"}
 	k.PyTorch = lines{
-		"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronise",
+		"off": "# delete torch.cuda.reset_peak_memory_stats() from the loop", "on": "torch.cuda.reset_peak_memory_stats()  # every step, without a synchronization",
 		resetSync: "torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()  # every step",
 	}
 	return k
@@ -182,7 +182,7 @@ func GraphKnob(doc string) gpuprof.Knob {
 
 // LibraryKnob is library, who multiplies matrices; acts are the stages that do.
 func LibraryKnob(doc string, acts ...string) gpuprof.Knob {
-	const nothing = "# nothing to change: torch.matmul calls cuBLAS where it is found"
+	const nothing = "# nothing to change: torch.matmul calls cuBLAS if it is found"
 	k := gpuprof.Choice("library", doc, "auto", "on", "off")
 	k.Acts = acts
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.UseLibrary, To: "auto", When: set{"library": "off"}}}
@@ -222,7 +222,7 @@ func OrderKnob(doc, def string, a gpuprof.Answer, acts ...string) gpuprof.Knob {
 	}
 	a.When["deterministic"] = "on"
 	k.Acts, k.Answers = acts, []gpuprof.Answer{a}
-	k.Advice = lines{"off": "torch.use_deterministic_algorithms(False), where the result need not repeat bit by bit"}
+	k.Advice = lines{"off": "torch.use_deterministic_algorithms(False), if the result need not repeat bit by bit"}
 	k.PyTorch = lines{"on": "torch.use_deterministic_algorithms(True)", "off": "torch.use_deterministic_algorithms(False)"}
 	return k
 }
@@ -239,5 +239,5 @@ func AutotuneKnob(doc string) gpuprof.Knob {
 // FuseAdvice is the Advice of a knob with fused implementations; slow is the value
 // that is not one.
 func FuseAdvice(slow string) map[string]string {
-	return lines{slow: "", gpuprof.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel an operation"}
+	return lines{slow: "", gpuprof.AnyValue: "use a fused operator: a CUDA extension or torch.compile(model) in place of one kernel per operation"}
 }

@@ -63,7 +63,7 @@ func (k *binder) scratch(n int64) gpuprof.Buffer {
 		return nil
 	}
 	if n > math.MaxInt/floatBytes {
-		k.usage("scratch of %d elements is beyond the address space; use fewer edges a batch", n)
+		k.usage("scratch of %d elements is beyond the address space; use fewer edges per batch", n)
 		return nil
 	}
 	buf, err := k.dev.Alloc(int(max(n, 1))*floatBytes, gpuprof.OnDevice)

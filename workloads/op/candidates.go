@@ -3,7 +3,7 @@ package op
 import "github.com/gpuprof/gpuprof"
 
 // Candidates are the launch shapes worth trying on dev, the product's own
-// first: bind each, time it, keep the fastest. On CUDA they are threads a block
+// first: bind each, time it, keep the fastest. On CUDA they are threads per block
 // and edges a segment, on the host device edges a segment; the results of two
 // shapes differ by rounding only (unfused has one shape).
 func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {

@@ -77,11 +77,11 @@ func (g Gate) compile() (gateRuns, error) {
 		return r, err
 	}
 	if len(g.ActScalars) != len(g.Scalars) || len(g.ActGates) != len(g.Gates) {
-		return r, fmt.Errorf("%d scalar blocks have %d activations and %d gate blocks have %d; give one a block",
+		return r, fmt.Errorf("%d scalar blocks have %d activations and %d gate blocks have %d; give one per block",
 			len(g.Scalars), len(g.ActScalars), len(g.Gates), len(g.ActGates))
 	}
 	if g.Gates.NumIrreps() != g.Gated.NumIrreps() {
-		return r, fmt.Errorf("%d gates do not match %d gated irreps (%v, %v); use one gate a copy", g.Gates.NumIrreps(), g.Gated.NumIrreps(), g.Gates, g.Gated)
+		return r, fmt.Errorf("%d gates do not match %d gated irreps (%v, %v); use one gate per copy", g.Gates.NumIrreps(), g.Gated.NumIrreps(), g.Gates, g.Gated)
 	}
 	at := 0
 	for i, m := range g.Scalars {
@@ -139,7 +139,7 @@ func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
 				end++
 			}
 			if g.Layout == IrMul && gates[q+u].parity != gates[q].parity {
-				return fmt.Errorf("block %v has gates of both parities, which splits it, and an ir_mul block cannot be split in place; use one block a parity", m)
+				return fmt.Errorf("block %v has gates of both parities, which splits it, and an ir_mul block cannot be split in place; use one block per parity", m)
 			}
 			r.add(gates[q+u], at+u*su, at-g.Gates.Dim()+u*su, end-u, m.Ir.Dim(), scalars+q+u, su, si)
 			r.out = append(r.out, so3.MulIrrep{Mul: end - u, Ir: so3.Irrep{L: m.Ir.L, P: m.Ir.P * gates[q+u].parity}})

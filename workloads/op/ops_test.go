@@ -187,12 +187,12 @@ func TestGateRefusals(t *testing.T) {
 	cases := map[string]Gate{
 		"breaks the parity":      {Scalars: o, ActScalars: []string{"silu"}},
 		"unknown activation":     {Scalars: e, ActScalars: []string{"swish"}},
-		"give one a block":       {Scalars: e},
-		"use one gate a copy":    {Gates: e, ActGates: []string{"silu"}, Gated: irreps(t, "3x1o")},
+		"give one per block":     {Scalars: e},
+		"use one gate per copy":  {Gates: e, ActGates: []string{"silu"}, Gated: irreps(t, "3x1o")},
 		"not scalar":             {Scalars: vec, ActScalars: []string{"tanh", "tanh"}},
 		"unknown normalisation":  {Scalars: e, ActScalars: []string{"silu"}, Normalisation: "x"},
 		"constant of activation": {Scalars: e, ActScalars: []string{"abs"}, Normalisation: NormE3NN},
-		"one block a parity":     {Gates: irreps(t, "1x0e+1x0o"), ActGates: []string{"silu", "tanh"}, Gated: irreps(t, "2x1o"), Layout: IrMul},
+		"one block per parity":   {Gates: irreps(t, "1x0e+1x0o"), ActGates: []string{"silu", "tanh"}, Gated: irreps(t, "2x1o"), Layout: IrMul},
 	}
 	if err := ok.Check(); err != nil {
 		t.Error(err)

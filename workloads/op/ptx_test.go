@@ -78,7 +78,7 @@ func TestKernelLiterals(t *testing.T) {
 	for _, k := range allKernels() {
 		listed = append(listed, entryOf(k))
 		if k.Host == nil || k.Threads < 32 || k.Threads%32 != 0 || k.PerBlock < 1 {
-			t.Errorf("%s: host twin %t, %d threads a block, %d items a block", k.Name, k.Host != nil, k.Threads, k.PerBlock)
+			t.Errorf("%s: host twin %t, %d threads per block, %d items a block", k.Name, k.Host != nil, k.Threads, k.PerBlock)
 		}
 		if len(k.Sig) >= gpuprof.MaxArgs {
 			t.Errorf("%s: %d parameters leave no room for the number of items", k.Name, len(k.Sig))
@@ -96,7 +96,7 @@ func TestKernelLiterals(t *testing.T) {
 			t.Errorf("%s: the PTX takes %v, the signature %q asks for %v", k.Name, e.params, k.Sig, want)
 		}
 		if e.threads > 0 && k.Threads > e.threads {
-			t.Errorf("%s: %d threads a block, compiled for %d", k.Name, k.Threads, e.threads)
+			t.Errorf("%s: %d threads per block, compiled for %d", k.Name, k.Threads, e.threads)
 		}
 	}
 	slices.Sort(listed)
@@ -105,7 +105,7 @@ func TestKernelLiterals(t *testing.T) {
 	}
 	for _, threads := range []int{tpCSRKernel.Threads, TensorProduct{}.threads()} {
 		if threads != 128 {
-			t.Errorf("csr has %d threads a block in one place and 128 in another", threads)
+			t.Errorf("csr has %d threads per block in one place and 128 in another", threads)
 		}
 	}
 	for impl, k := range map[string]*gpuprof.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {

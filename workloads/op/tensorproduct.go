@@ -120,13 +120,13 @@ func (t TensorProduct) Check() error {
 	case ImplCSR:
 	case ImplCSRMLP:
 		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most {
-			return usage("binding tensor product: impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads a block, it has %d; use impl=csr", most, t.threads(), t.Hidden)
+			return usage("binding tensor product: impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d; use impl=csr", most, t.threads(), t.Hidden)
 		}
 	default:
 		return usage("binding tensor product: unknown impl %q; use unfused, fused, csr or csr+mlp", t.Impl)
 	}
 	if most := t.mostThreads(); t.Threads < 0 || t.Threads > most || t.Threads%warpLanes != 0 {
-		return usage("binding tensor product: %d threads a block; use a multiple of %d up to %d", t.Threads, warpLanes, most)
+		return usage("binding tensor product: %d threads per block; use a multiple of %d up to %d", t.Threads, warpLanes, most)
 	}
 	for i, ins := range t.TP.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || t.TP.In2[ins.In2].Mul != 1 {

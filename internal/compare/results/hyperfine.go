@@ -82,7 +82,7 @@ func readHyperfine(d document) (*parsed, error) {
 			}
 		}
 		if zeros > 0 {
-			p.note("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine takes the start of the shell off, and it took as long", zeros, len(ts), name),
+			p.note("zero-times", fmt.Sprintf("%d of %d times of %s are 0: hyperfine subtracts the start of the shell, which took as long", zeros, len(ts), name),
 				"run it without a shell (hyperfine -N), or let the command do more")
 		}
 	}

@@ -240,7 +240,7 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	side := s.text("filename")
 	raw, err := readSide(file, side, read)
 	if errors.Is(err, fs.ErrNotExist) {
-		p.note("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure a benchmark stands for its samples", "copy the -bin directory along with the file")
+		p.note("no-samples", "the sample files of "+filepath.Base(file)+" are not beside it: one figure per benchmark stands for its samples", "copy the -bin directory along with the file")
 		return nil, nil
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ def safe(f):
 
 
 class Source:
-    """One way to see a step's border: the mark that comes back once a step."""
+    """One way to see a step's border: the mark that comes back once per step."""
 
     def __init__(self, name, repeats, ends):
         self.name = name

@@ -175,7 +175,7 @@ func (m *merger) verdict(src *source) error {
 
 func (m *merger) cutEarly() string {
 	if m.tooLong {
-		return fmt.Sprintf("what begins at byte %d, before its first event, is longer than %d MiB;", m.cut, carryMax>>20)
+		return fmt.Sprintf("the element at byte %d, before its first event, is longer than %d MiB;", m.cut, carryMax>>20)
 	}
 	return fmt.Sprintf("the text ends at byte %d before its first event does; copy the file again, or", m.end)
 }

@@ -190,7 +190,7 @@ operator "inner" 2000+2000 on 1/1
 operator "other thread" 2000+5000 on 1/2
 kernel "k" 10000+2000 device 0 stream 7 process -1
 warning bad-event: 2 of 12 events could not be used as they are: 2 begin or end events without the other left out
-warning unknown-category: 1 events of categories that mean nothing here were left out: "mystery"`},
+warning unknown-category: 1 events of unused categories were left out: "mystery"`},
 		{"thread names, texts for threads", list(
 			`{"name":"thread_name","ph":"M","ts":1,"pid":1,"tid":1,"args":{"name":"pt_autograd_0"}}`,
 			op("a", 1),
@@ -296,10 +296,10 @@ func TestDocument(t *testing.T) {
 		{"array", ev, "-1/0", "[]", ""},
 		{"array without its end", ev[:len(ev)-1], "-1/0", "[]", ""},
 		{"array with a last comma", ev[:len(ev)-1] + ",\n", "-1/0", "[]", ""},
-		{"text behind an object", `{"traceEvents":` + ev + `} {"traceEvents":` + ev + "}", "-1/0", "[]", "trailing-data: what follows the trace at byte @ was ignored"},
-		{"zeros behind an array", ev + "\n\x00\x00garbage", "-1/0", "[]", "trailing-data: what follows the trace at byte @ was ignored"},
-		{"broken before the events", `{"a" 1, "traceEvents": ` + ev + `}`, "-1/0", "[]", "malformed: the text around the events is no JSON at byte 1; what it says about devices and ranks may be missing"},
-		{"broken behind the events", `{"traceEvents": ` + ev + `, oops}`, "-1/0", "[]", "malformed: the text around the events is no JSON at byte @; what it says about devices and ranks may be missing"},
+		{"text behind an object", `{"traceEvents":` + ev + `} {"traceEvents":` + ev + "}", "-1/0", "[]", "trailing-data: the text after the trace, from byte @, was ignored"},
+		{"zeros behind an array", ev + "\n\x00\x00garbage", "-1/0", "[]", "trailing-data: the text after the trace, from byte @, was ignored"},
+		{"broken before the events", `{"a" 1, "traceEvents": ` + ev + `}`, "-1/0", "[]", "malformed: the text around the events is not JSON at byte 1; its data about devices and ranks may be missing"},
+		{"broken behind the events", `{"traceEvents": ` + ev + `, oops}`, "-1/0", "[]", "malformed: the text around the events is not JSON at byte @; its data about devices and ranks may be missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := parse(t, c.in)
@@ -438,7 +438,7 @@ func TestRefused(t *testing.T) {
 		{"metadata only", list(`{"ph":"M","name":"process_name","pid":1,"args":{"name":"python"}}`), "none of its 1 events"},
 		{"somebody else's trace", list(`{"ph":"X","cat":"browser","name":"x","pid":1,"tid":1,"ts":1,"dur":1}`), "none of its 1 events"},
 		{"cut before the events", `{"schemaVersion": 1, "deviceProp`, "ends at byte 32 before its first event"},
-		{"a first event without end", `{"traceEvents": [{"ph": "X", "name": "` + strings.Repeat("a", carryMax), "what begins at byte 17, before its first event, is longer than 64 MiB"},
+		{"a first event without end", `{"traceEvents": [{"ph": "X", "name": "` + strings.Repeat("a", carryMax), "the element at byte 17, before its first event, is longer than 64 MiB"},
 		{"cut in the first event", `{"traceEvents": [{"ph": "X", "na`, "ends at byte 32 before its first event"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

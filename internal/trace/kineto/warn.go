@@ -32,22 +32,22 @@ func (m *merger) warn(src *source) {
 		d.extra = m.end
 	case cause != nil:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the %s could not be read behind byte %d of its text (%v); what was read until there is here", formName(src.form), m.end, cause), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the %s could not be read after byte %d of its text (%v); the part before that is analysed", formName(src.form), m.end, cause), recordAgain)
 	case m.tooLong:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("what begins at byte %d is longer than %d MiB, as no event is; what was read until there is here", m.cut, carryMax>>20), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the element at byte %d is longer than %d MiB, and no event is; the part before that is analysed", m.cut, carryMax>>20), recordAgain)
 	case m.cut >= 0:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside what begins at byte %d; what was read until there is here", m.end, m.cut), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d inside the element that begins at byte %d; the part before that is analysed", m.end, m.cut), recordAgain)
 	case !whole:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; what was read until there is here", m.end), recordAgain)
+		t.Warn("truncated", fmt.Sprintf("the text ends at byte %d before the trace does; the part before that is analysed", m.end), recordAgain)
 	}
 	if d.bad >= 0 {
-		t.Warn("malformed", fmt.Sprintf("the text around the events is no JSON at byte %d; what it says about devices and ranks may be missing", d.bad), recordAgain)
+		t.Warn("malformed", fmt.Sprintf("the text around the events is not JSON at byte %d; its data about devices and ranks may be missing", d.bad), recordAgain)
 	}
 	if d.extra >= 0 && m.cut < 0 && d.bad < 0 {
-		t.Warn("trailing-data", fmt.Sprintf("what follows the trace at byte %d was ignored", d.extra), "")
+		t.Warn("trailing-data", fmt.Sprintf("the text after the trace, from byte %d, was ignored", d.extra), "")
 	}
 	m.warnBad()
 	m.warnUnknown()
@@ -110,5 +110,5 @@ func (m *merger) warnUnknown() {
 		more = fmt.Sprintf(" and %d more", len(names)-8)
 		names = names[:8]
 	}
-	m.t.Warn("unknown-category", fmt.Sprintf("%d events of categories that mean nothing here were left out: %s%s", total, strings.Join(names, ", "), more), "")
+	m.t.Warn("unknown-category", fmt.Sprintf("%d events of unused categories were left out: %s%s", total, strings.Join(names, ", "), more), "")
 }

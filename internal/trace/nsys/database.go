@@ -111,7 +111,7 @@ func (d *database) close() {
 
 func damaged(f file, err error) error {
 	if f.short() {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and what is left cannot be read; copy it again, or export the report again with: %s report.nsys-rep", f.path, f.size, f.expected, err, export)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read; copy it again, or export the report again with: %s report.nsys-rep", f.path, f.size, f.expected, err, export)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w); export the report again with: %s report.nsys-rep", f.path, err, export)
 }

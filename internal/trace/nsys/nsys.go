@@ -142,9 +142,9 @@ func journal(path, ext string) int64 {
 // inJournal is the error of a database in WAL mode whose tables are not in the file
 // itself.
 func inJournal(path string) error {
-	where := fmt.Sprintf("what was written to it lies in %s, which is not here; copy that file too, and", filepath.Base(path)+"-wal")
+	where := fmt.Sprintf("its data is in %s, which is missing; copy that file too, and", filepath.Base(path)+"-wal")
 	if n := journal(path, "-wal"); n > 0 {
-		where = fmt.Sprintf("what was written to it lies in %s beside it (%d bytes), which is not read; let the program that writes it end, or", filepath.Base(path)+"-wal", n)
+		where = fmt.Sprintf("its data is in %s beside it (%d bytes), which is not read; wait until the program that writes it ends, or", filepath.Base(path)+"-wal", n)
 	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is in WAL mode and %s put both into one file with: sqlite3 %s 'PRAGMA journal_mode=DELETE'", path, where, filepath.Base(path))
 }

@@ -266,7 +266,7 @@ func (r *reader) report() {
 		t.Warn("no-nvtx", "no NVTX range was recorded, so there are no steps and no operators", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()")
 	}
 	if n := r.launchers(); r.noProcess > 0 && n > 1 {
-		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; where processes share a correlation id the launch is unknown", r.noProcess, n), "")
+		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; if processes share a correlation id, the launch is unknown", r.noProcess, n), "")
 	}
 	if r.backwards > 0 {
 		t.Warn("bad-times", fmt.Sprintf("%d events have no valid time or end before they start; they count as having no length", r.backwards), "")
@@ -280,6 +280,6 @@ func (r *reader) report() {
 			"set "+gpuprof.MemoryVariable+" higher, or record a shorter part of the run")
 	}
 	if n := r.names.missing; n > 0 {
-		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and can be put in no class", tStrings, n), "")
+		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and have no class", tStrings, n), "")
 	}
 }

@@ -74,7 +74,7 @@ func TestWAL(t *testing.T) {
 		}
 	}
 	copied := filepath.Join(t.TempDir(), "trace.sqlite")
-	for _, c := range []struct{ ext, want string }{{"", "trace.sqlite-wal, which is not here"}, {"-wal", "trace.sqlite-wal beside it"}} {
+	for _, c := range []struct{ ext, want string }{{"", "trace.sqlite-wal, which is missing"}, {"-wal", "trace.sqlite-wal beside it"}} {
 		copyFile(t, open+c.ext, copied+c.ext)
 		_, err := Read(t.Context(), copied)
 		if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "WAL mode") || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "journal_mode=DELETE") {
