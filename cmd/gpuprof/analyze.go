@@ -24,6 +24,7 @@ type analyzeCmd struct {
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .png .svg .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Plot    string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${tracePlots}."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 
@@ -64,7 +65,13 @@ func (c *analyzeCmd) Run(a *app) error {
 		delete(writers, "pprof")
 		delete(writers, "perfetto")
 	}
+	for _, format := range []string{"png", "svg"} {
+		writers[format] = studyPicture(format, c.Plot)
+	}
 	outs, err := outputs(c.Output, c.Force, what, writers)
+	if err == nil {
+		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
+	}
 	if err != nil {
 		return err
 	}
@@ -73,12 +80,12 @@ func (c *analyzeCmd) Run(a *app) error {
 		return err
 	}
 	var errs []error
-	if err := studyWriters()[c.Format](a.stdout, s, screen{a.width(), a.color(), a.quiet}); err != nil {
+	if err := writers[c.Format](a.stdout, s, screen{a.width(), a.color(), a.quiet}); err != nil {
 		errs = append(errs, err)
 	}
 	var written []string
 	for _, o := range outs {
-		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return studyWriters()[o.format.Name](w, s, screen{}) })
+		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return writers[o.format.Name](w, s, screen{}) })
 		if err != nil {
 			errs = append(errs, err)
 			continue

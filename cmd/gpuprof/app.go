@@ -128,7 +128,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
 		kong.Description("Measures deep-learning workloads stage by stage.\n\n"+exitHelp()),
-		kong.Vars{"plots": plotsText()},
+		kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis")},
 		kong.Writers(a.stdout, a.stderr),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.

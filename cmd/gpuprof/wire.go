@@ -183,8 +183,8 @@ func runPicture(format string) runfile.Writer {
 // curve, a run its stages, and any other document what it is made for.
 func plotKinds() []string { return figure.Kinds() }
 
-// plotsText says which document has which of them.
-func plotsText() string { return figure.KindsText() }
+// plotsText says which document has which of them; what is one document, or "".
+func plotsText(what string) string { return figure.KindsText(what) }
 
 // picture writes what was drawn as "png" or "svg".
 func picture(w io.Writer, format string, f *figure.Figure, err error) error {

@@ -274,7 +274,7 @@ func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
 		}
 	}
 	if f.Empty() {
-		return f.without("it shows the trace itself, which is not in the file: see it in the page of gpuprof analyze TRACE -o analysis.html")
+		return f.without("it shows the trace itself, which is not in the file: gpuprof analyze TRACE --plot overview -o overview.png")
 	}
 	last := &f.Panels[len(f.Panels)-1].X
 	last.Bare, last.Label = false, last.Label+", "+ns(longest)+" in all"

@@ -68,7 +68,7 @@ func documents() []document {
 		{"a run", "gpuprof run WORKLOAD -o run.json", namesOf(ofRuns())},
 		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(ofComparison())},
 		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
-		{"an analysis", "gpuprof analyze TRACE -o analysis.html", namesOf(ofAnalysis())},
+		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
 	}
 }
 
@@ -94,10 +94,14 @@ func Kinds() []string {
 	return out
 }
 
-// KindsText lists the figures by the document that has them, for a help text.
-func KindsText() string {
+// KindsText lists the figures by the document that has them, for a help text; all
+// of them, or those of one document ("an analysis").
+func KindsText(what string) string {
 	var parts []string
 	for _, d := range documents() {
+		if what != "" && what != d.what {
+			continue
+		}
 		parts = append(parts, "of "+d.what+" "+strings.Join(d.names, ", "))
 	}
 	return strings.Join(parts, "; ")
@@ -110,7 +114,7 @@ func owner(name string) string {
 	for _, d := range documents() {
 		if slices.Contains(d.names, name) {
 			if has = append(has, d.what); command == "" {
-				command = strings.Replace(d.command, "NAME", name, 1)
+				command = strings.ReplaceAll(d.command, "NAME", name)
 			}
 		}
 	}
