@@ -10,8 +10,9 @@ import (
 // and Unknown are disjoint and make up what is not Busy.
 type DeviceTime struct {
 	Device int // index into T.Devices
-	// Window is from the first to the last of them; where nothing repeats (one step,
-	// or none found) the main device's begins with that, so that the lead-in counts.
+	// Window is from the first to the last of them. Where nothing repeats (one step,
+	// or none found) the main device's begins with that, and ends with the one step,
+	// so that the wait before the first operation and after the last one counts.
 	Window Span
 	Ops    []int32 // indices into T.GPU, by start
 
@@ -27,8 +28,9 @@ type DeviceTime struct {
 	Kernels int // kernels
 	Linked  int // kernels whose launch is known
 	// Lead is the wait from the start of the first step to the first operation.
-	Lead  Waits
-	first int64 // start of the first operation
+	Lead Waits
+	// worked is from the first start to the last end of its operations.
+	worked Span
 
 	// Launches are the starts of the calls that launched its operations, in order.
 	Launches []int64
@@ -160,7 +162,7 @@ func (s *growing) counted() growing { return growing{set: make(Spans, 0, s.n)} }
 func (d *DeviceTime) merge(x *Index) {
 	t := x.T
 	first := &t.GPU[d.Ops[0]]
-	d.Window, d.first = Span{first.Start, first.End}, first.Start
+	d.Window = Span{first.Start, first.End}
 	communicates, other := false, false
 	for _, i := range d.Ops {
 		g := &t.GPU[i]
@@ -175,6 +177,7 @@ func (d *DeviceTime) merge(x *Index) {
 			d.Linked++
 		}
 	}
+	d.worked = d.Window
 	d.Busy = d.union(t, func(int32) bool { return true })
 	d.Kernel, d.Compute = d.Busy, d.Busy
 	if other {
@@ -233,10 +236,13 @@ func (d *DeviceTime) idle(t *Trace) {
 			if from >= to {
 				continue
 			}
-			for t.GPU[ops[0]].Start < to {
+			for len(ops) > 0 && t.GPU[ops[0]].Start < to {
 				ops = ops[1:]
 			}
 			launch, known := launchOf(t, ops, to)
+			if to > d.worked.End { // no launch comes before the step ends
+				launch, known = to, true
+			}
 			if !known {
 				unknown.add(from, to)
 				continue

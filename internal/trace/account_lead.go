@@ -2,19 +2,23 @@ package trace
 
 // countLeadIn begins the main device's window with the time that counts where
 // that is one step or the whole trace: what comes before the first operation is
-// then no warm-up that is left out, and the device waits in it.
+// then no warm-up that is left out, and the device waits in it. With one step it
+// ends with that, too.
 func (x *Index) countLeadIn() {
-	if x.SteadySteps() > 1 || len(x.Steady) == 0 {
+	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
 	}
 	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {
 		d.Window.Start = min(d.Window.Start, x.Steady[0].Start)
+		if x.Stepped() {
+			d.Window.End = max(d.Window.End, x.Steady[len(x.Steady)-1].End)
+		}
 	}
 }
 
 // lead accounts for the wait from an instant to the first operation.
 func (d *DeviceTime) lead(t *Trace, from int64) {
-	to := d.first
+	to := d.worked.Start
 	if from >= to {
 		return
 	}

@@ -20,7 +20,7 @@ func bindings() []binding {
 		{"compute", "compute: %s kernels take", []string{string(GEMM), string(Conv), string(TensorProduct), string(RNN), string(Attention)}},
 		{"memory", "memory traffic: %s kernels take", []string{string(Elementwise), string(Norm), string(Reduction), string(Scatter), string(Copy), string(Optimizer)}},
 		{"communication", "communication: nothing else runs beside it in", []string{string(Communication)}},
-		{"host", "the host: the device waits for launches in", []string{"starved"}},
+		{"host", "the host: the device waits for launches, or has none to come, in", []string{"starved", "outside"}},
 		{"waits", "waits on the device: it has work launched, or of unknown launch, and does not run it in", []string{"queued", "unknown"}},
 		{"other", "kernels whose kind their names do not tell: they take", []string{string(Other)}},
 	}
@@ -40,7 +40,7 @@ func (a *Analysis) bound(found []Found) {
 		whole = "the recording window"
 	}
 	if b.Nothing {
-		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no rule found a change that wins more.", 100*LeastShare, whole)
+		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
 	if len(a.Devices) == 0 || a.Step.NS <= 0 {
 		return

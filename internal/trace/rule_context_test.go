@@ -221,3 +221,51 @@ func TestHiddenCommunication(t *testing.T) {
 		t.Errorf("the parts of the step do not say what is hidden: %v", a.Step.Shown(0))
 	}
 }
+
+// A long gap between many short kernels is not for launching them: what the host
+// did in it is named by host-bound.
+func TestLongGapsAreNotLaunches(t *testing.T) {
+	a, _ := analyse(t, act(4, func(s *scene) {
+		for range 40 {
+			s.op("aten::add", addKernel, 2*us)
+			s.work(12 * us)
+		}
+		s.inKind(trace.Annotation, "decode images", "", func() { s.work(900 * us) })
+		s.op("aten::add", addKernel, 2*us)
+	}).trace())
+	launch, host := mustFind(t, a, "launch-bound"), mustFind(t, a, "host-bound")
+	if launch.StepNS > 800*us || host.StepNS < 900*us || host.StepNS > 950*us || host.Sites[0].Where != "decode images" {
+		t.Errorf("launch-bound claims %d ns per step, host-bound %d at %v", launch.StepNS, host.StepNS, host.Sites)
+	}
+}
+
+// A device that is idle before work of unknown launch has a finding too.
+func TestIdleBeforeUnknownLaunches(t *testing.T) {
+	s := newScene()
+	s.repeat(4, func() {
+		s.inKind(trace.Annotation, "plan", "", func() { s.work(900 * us) })
+		s.gpu(sceneEvent{kind: trace.Kernel, name: addKernel, stream: 7, blocks: 4096}, 100*us)
+		s.work(120 * us)
+	})
+	a, _ := analyse(t, s.trace())
+	f := mustFind(t, a, "host-bound")
+	if f.ClaimNS != 0 || len(f.Sites) == 0 || f.Sites[0].Where != "plan" || !strings.Contains(caveats(f), "no time claimed") {
+		t.Errorf("claims %d ns at %v: %s", f.ClaimNS, f.Sites, caveats(f))
+	}
+	if !a.Bound.Nothing {
+		t.Errorf("a finding without a claim counts as one: %+v", a.Bound)
+	}
+}
+
+// The rest of a trace's only step, after its last operation, is the host's.
+func TestTailOfOneStep(t *testing.T) {
+	a, _ := analyse(t, act(1, func(s *scene) {
+		s.products(4, 300*us)
+		s.wait("cudaStreamSynchronize")
+		s.in("torchvision::nms", func() { s.work(5000 * us) })
+	}).trace())
+	f := mustFind(t, a, "host-bound")
+	if f.Sites[0].Where != "torchvision::nms" || f.ClaimNS < 5000*us || a.Step.OutsideNS != 0 {
+		t.Errorf("claims %d ns at %v, outside are %d", f.ClaimNS, f.Sites, a.Step.OutsideNS)
+	}
+}

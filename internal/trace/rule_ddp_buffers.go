@@ -39,7 +39,7 @@ func (c *ruleContext) ddpBuffers() []Found {
 		}
 		return got.Or(c.l.ClaimHost(d.Device, sent.Minus(d.doubt)))
 	})
-	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, %s of the host)", plural(len(sent), "time", "times"), c.perStep(sent)))
+	f := c.finding(cl, fmt.Sprintf("DistributedDataParallel broadcasts buffers before the forward pass (%s, kernels and copies for %s)", plural(len(sent), "time", "times"), c.perStep(c.under(pick))))
 	f.Evidence["broadcasts"] = len(sent)
 	f.Evidence["kernels"] = kernels
 	f.Evidence["copies"] = copies

@@ -1,5 +1,7 @@
 package trace
 
+import "fmt"
+
 const (
 	// A wait for the host that no other rule explains is a finding from this share
 	// of the step on, in percent,
@@ -21,6 +23,9 @@ func (c *ruleContext) hostBound() []Found {
 	if c.quality.linksBroken {
 		d, gaps = c.mostStarved()
 	}
+	if unknown, when := c.mostUnknown(); unknown != nil && when.Total() > gaps.Total() && when.Total()*100 >= c.span*idlePercent {
+		return []Found{c.hostMaybe(unknown, when)}
+	}
 	ns, least := gaps.Total(), int64(hostPercent)
 	if c.mostIdle()*100 >= c.span*idlePercent {
 		least = 0
@@ -30,7 +35,7 @@ func (c *ruleContext) hostBound() []Found {
 	}
 	starved := gaps.And(d.Starved)
 	at := c.hostIn(d, starved)
-	sites := at.top()
+	sites := at.places()
 	what := "the device waits for the host"
 	if len(sites) > 0 {
 		word := "longest"
@@ -53,6 +58,37 @@ func (c *ruleContext) hostBound() []Found {
 	f.PyTorch = c.hostKnob(at)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device waits for a launch and that no other finding claims: some of the host's work cannot be hidden")
 	return []Found{f}
+}
+
+// hostMaybe is the finding where the trace lacks the launches that end most of
+// the waits: it says where the host was, and claims nothing.
+func (c *ruleContext) hostMaybe(d *ruleDevice, when Spans) Found {
+	at := c.hostIn(d, when)
+	what := fmt.Sprintf("the device is idle for %s before work of unknown launch", c.perStep(when))
+	f := c.finding(claim{device: -1}, what)
+	if f.Sites = at.places(); len(f.Sites) > 0 {
+		f.Title += "; the host is longest " + inPlace(f.Sites[0].Where)
+	}
+	f.Evidence["unknown_ns"] = when.Total()
+	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
+	f.Evidence["gaps"] = at.gaps
+	f.Evidence["longest_gap_ns"] = at.longest
+	f.PyTorch = c.hostKnob(at)
+	f.Caveats = append(f.Caveats, "no time claimed: the trace does not say which call launched the work after the waits, so the host may not have been late")
+	return f
+}
+
+// mostUnknown is the device that is idle longest before work whose launch is not
+// in the trace, and when.
+func (c *ruleContext) mostUnknown() (*ruleDevice, Spans) {
+	var best *ruleDevice
+	var most Spans
+	for _, d := range c.devices {
+		if u := d.Unknown.And(c.x.Steady); u.Total() > most.Total() {
+			best, most = d, u
+		}
+	}
+	return best, most
 }
 
 // mostStarved is the device that starves most, and when, less what is claimed.

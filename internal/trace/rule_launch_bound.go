@@ -12,6 +12,8 @@ const (
 	boundParts   = 4         // a step that is not bound as a whole is looked at in quarters
 	boundKernels = 8         // kernels a window must hold to have a median worth the name
 	boundWhole   = 16        // windows of a trace without steps
+	launchGap    = 10        // median intervals from launch to launch: a longer gap is for other work of the host
+	leastGap     = 100_000   // ns, and never shorter than this
 	unknownLimit = int64(50) // one in this many: 2 %
 )
 
@@ -20,6 +22,7 @@ type window struct {
 	Span
 	kernels, calls, intervals []int64
 	short                     int
+	gaps                      Spans // between launches, too long to be for the launches
 }
 
 // launchBound: stretches in which kernels are so short that starting them
@@ -28,7 +31,8 @@ type window struct {
 // interval from launch to launch, the framework's time in it, at least as long
 // as the median kernel. It claims the starved time of those stretches that the
 // rules before it left, with the latency of the launches that ended it. Kernels
-// of graphs do not count: one call starts many.
+// of graphs do not count: one call starts many. Neither do gaps of many intervals:
+// the host did something else in them.
 func (c *ruleContext) launchBound() []Found {
 	bound := map[int]Spans{}
 	var windows int
@@ -44,7 +48,7 @@ func (c *ruleContext) launchBound() []Found {
 		}
 		for _, w := range c.boundWindows(d) {
 			windows++
-			bound[d.Device] = append(bound[d.Device], w.Span)
+			bound[d.Device] = append(bound[d.Device], Spans{w.Span}.Minus(w.gaps)...)
 			total.kernels = append(total.kernels, w.kernels...)
 			total.calls = append(total.calls, w.calls...)
 			total.intervals = append(total.intervals, w.intervals...)
@@ -151,7 +155,19 @@ func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
 			w.short++
 		}
 	}
-	if len(w.kernels) < least || w.short*2 < len(w.kernels) || median(w.intervals) < median(w.kernels) {
+	interval := median(w.intervals)
+	if len(w.kernels) < least || w.short*2 < len(w.kernels) || interval < median(w.kernels) {
+		return nil
+	}
+	var launching int64
+	for _, gap := range starved {
+		if gap.Len() > max(launchGap*interval, leastGap) {
+			w.gaps = append(w.gaps, gap)
+		} else {
+			launching += gap.Len()
+		}
+	}
+	if launching*100 < s.Len()*boundStarved {
 		return nil
 	}
 	return w

@@ -31,13 +31,19 @@ func (c *ruleContext) streamWait() []Found {
 	if len(kinds) > 0 {
 		what += "; it waits longest " + waits[kinds[0]].words(kinds[0])
 	}
+	at := c.hostIn(d, cl.spans)
+	places := at.places()
+	if len(places) > 0 {
+		what += ", while the host is longest " + inPlace(places[0].Where)
+	}
 	f := c.finding(cl, what)
 	f.Evidence["queued_ns"] = d.Queued.And(c.x.Steady).Total()
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
-	for _, k := range kinds[:min(len(kinds), topSites)] {
+	for _, k := range kinds[:min(len(kinds), topSites-2)] {
 		f.Sites = append(f.Sites, gpuprof.Site{Where: "waits " + waits[k].words(k), Count: math.Round(waits[k].count), NS: int64(waits[k].ns)})
 	}
+	f.Sites = append(f.Sites, places[:min(len(places), 2)]...)
 	f.PyTorch = waitKnob(kinds)
 	f.Caveats = append(f.Caveats, "the claim is all time in which the device had work launched, did nothing and no other finding claims it: what a dependency needs cannot be removed")
 	return []Found{f}

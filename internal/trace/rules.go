@@ -41,7 +41,7 @@ func ruleTable() []rule {
 		{id: "unfused-attention", find: (*ruleContext).unfusedAttention},
 		{id: "elementwise-chain", find: (*ruleContext).elementwiseChain},
 		{id: "exposed-comm", find: (*ruleContext).exposedComm},
-		{id: "host-bound", host: true, find: (*ruleContext).hostBound},
+		{id: "host-bound", host: true, notes: true, find: (*ruleContext).hostBound},
 		{id: "stream-wait", find: (*ruleContext).streamWait},
 		{id: "trace-quality", notes: true, find: (*ruleContext).traceQuality},
 	}

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -20,6 +22,8 @@ type gapSites struct {
 	gaps                      int
 	longest                   int64
 	inOps, inCalls, elsewhere int64
+	// inner is by place the time by Python frame, of those that are not the place.
+	inner map[string]map[NameID]int64
 }
 
 // looked is the time of the gaps that were looked at.
@@ -27,7 +31,7 @@ func (g *gapSites) looked() int64 { return g.inOps + g.inCalls + g.elsewhere }
 
 // hostIn names what the thread whose launch ended a gap did in it.
 func (c *ruleContext) hostIn(d *ruleDevice, gaps Spans) *gapSites {
-	out := &gapSites{sites: c.newSites(), gaps: len(gaps)}
+	out := &gapSites{sites: c.newSites(), gaps: len(gaps), inner: map[string]map[NameID]int64{}}
 	least := longestOf(gaps, longestGaps)
 	seen, pieces := 0, 0
 	for _, gap := range gaps {
@@ -50,10 +54,40 @@ func (c *ruleContext) hostIn(d *ruleDevice, gaps Spans) *gapSites {
 			default:
 				out.elsewhere += ns
 			}
-			out.add(c.during(in, next, lane), ns)
+			where := c.during(in, next, lane)
+			out.add(where, ns)
+			if in >= 0 && c.t.Host[in].Kind == Python {
+				out.under(where, c.t.Host[in].Name, ns)
+			}
 			pieces++
 			return pieces < gapPieces
 		})
+	}
+	return out
+}
+
+// under adds time of a frame below a place.
+func (g *gapSites) under(where string, frame NameID, ns int64) {
+	if g.inner[where] == nil {
+		g.inner[where] = map[NameID]int64{}
+	}
+	g.inner[where][frame] += ns
+}
+
+// places are the places with most time, with the frame below each that takes
+// most of it.
+func (g *gapSites) places() []gpuprof.Site {
+	out := g.top()
+	for i := range out {
+		best, most := "", int64(0)
+		for frame, ns := range g.inner[out[i].Where] {
+			if name := g.c.t.Name(frame); ns > most || ns == most && name < best {
+				best, most = name, ns
+			}
+		}
+		if best != "" && 4*most >= out[i].NS && !strings.HasPrefix(out[i].Where, best) {
+			out[i].Where += ", in " + best
+		}
 	}
 	return out
 }

@@ -179,7 +179,9 @@ func (c *ruleContext) lead(d *ruleDevice, blocked, spent Spans, gone func(*stall
 	if len(blocked) == 0 {
 		return nil
 	}
-	starved := d.Starved.And(c.lived)
+	// Before its first operation a device may have been at work on what came before
+	// the recording: what waits for it then is not for these rules.
+	starved := d.Starved.Within(d.worked).And(c.lived)
 	out := []Span(starved.And(blocked))
 	gain, rest, ends := blocked.Minus(starved).Minus(spent), starved.Minus(blocked), c.drains(d, gone)
 	var ahead, even int64 // how far ahead, and since when the host is known to have been level

@@ -61,7 +61,7 @@ func (x *Index) findSteps() {
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
 		x.Steps[0].Dropped = true
 	} else {
-		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and nothing was left out", "record at least three steps")
+		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.called = x.union(kept)

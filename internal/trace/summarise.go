@@ -147,7 +147,7 @@ func (x *Index) deviceID(device int) int {
 
 func (a *Analysis) addDevices(input int, x *Index) {
 	for _, d := range x.Devices {
-		worked := Span{d.first, d.Window.End}
+		worked := d.worked
 		acc := DeviceAccount{
 			ID: x.deviceID(d.Device), Input: input, StartNS: worked.Start, SpanNS: worked.Len(),
 			BusyNS: d.Busy.Total(), KernelNS: d.Kernel.Total(), MemcpyNS: d.Memcpy.Total(), MemsetNS: d.Memset.Total(),
