@@ -114,18 +114,18 @@ func TestEveryTuningKnobHasAPyTorchLine(t *testing.T) {
 				}
 			}
 			for _, c := range changes {
-				if line := tune.PyTorchLine(w.Name(), c.Knob, c.To); line == "" || strings.Contains(line, "%s") || strings.Contains(line, "every:") {
+				if line := tune.PyTorchLine(w, c.Knob, c.To); line == "" || strings.Contains(line, "%s") || strings.Contains(line, "every:") {
 					t.Errorf("%s %s=%s: %q", w.Name(), c.Knob, c.To, line)
 				}
 			}
 		}
 	}
 	for to, want := range map[string]string{"every:10": "if step % 10 == 0: torch.cuda.synchronize()", "never": "# delete torch.cuda.synchronize() from the loop"} {
-		if got := tune.PyTorchLine("gruflow", "sync", to); got != want {
+		if got := tune.PyTorchLine(workloadNamed("gruflow"), "sync", to); got != want {
 			t.Errorf("sync=%s: %q, want %q", to, got, want)
 		}
 	}
-	if got := tune.PyTorchLine("collate", "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
+	if got := tune.PyTorchLine(workloadNamed("collate"), "workers", "2"); got != "loader = DataLoader(dataset, num_workers=2)" {
 		t.Error(got)
 	}
 }

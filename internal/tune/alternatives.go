@@ -2,7 +2,6 @@ package tune
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,22 +11,6 @@ import (
 
 // Change is one knob turned to one value.
 type Change struct{ Knob, From, To string }
-
-// tried are the values of knobs whose meaning a rule cannot guess. An empty
-// list leaves the knob alone: epoch matters for nothing but the restarts that
-// another knob asks for.
-func tried() map[string][]string {
-	cores := runtime.NumCPU()
-	return map[string][]string{
-		"sync":       {"never", "step", "every:10"},
-		"pool_trim":  {"every:50"},
-		"item_reads": {"packed", "0", "4"},
-		"threads":    {"1", strconv.Itoa(max(1, cores/2)), strconv.Itoa(cores)},
-		"workers":    {"0", "1", "2", strconv.Itoa(min(cores, 8))},
-		"prefetch":   {"1", "2", "4"},
-		"epoch":      {},
-	}
-}
 
 // Alternatives lists what can be tried instead of base: of every tuning knob
 // (or of only those named), each other value; of whole-number knobs a quarter,
@@ -95,10 +78,11 @@ func checkOnly(w gpuprof.Workload, only []string) error {
 
 // values are the other values of one knob that the knob accepts.
 func values(k gpuprof.Knob, from string) []string {
-	candidates, special := tried()[k.Name]
-	if !special || special && len(candidates) > 0 {
-		candidates = slices.Concat(candidates, k.Values)
+	special := k.Try != nil
+	if special && len(k.Try) == 0 {
+		return nil
 	}
+	candidates := slices.Concat(k.Try, k.Values)
 	if n, err := strconv.Atoi(from); err == nil && !special && k.Parse != nil {
 		for _, v := range []int{2 * n, n / 2, 4 * n, n / 4} {
 			candidates = append(candidates, strconv.Itoa(v))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/guides"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -23,6 +24,12 @@ const (
 	opposite      = "opposite"
 	open          = "inconclusive"
 	notMeasurable = "not measurable here"
+)
+
+// Why a row is not measured.
+const (
+	needsGPU   = "it needs a GPU"
+	beyondTool = "a tool at the level of the driver cannot measure it"
 )
 
 // RunClaims tests every claim that the device can, and a comparison of a
@@ -41,7 +48,7 @@ func RunClaims(ctx context.Context, o Options, find func(name string) gpuprof.Wo
 		return nil, err
 	}
 	c := &claimRunner{engine: e, find: find, run: fresh}
-	err := c.all(append([]Claim{nullClaim()}, Claims()...))
+	err := c.all(append([]guides.Claim{guides.Null()}, guides.Claims()...))
 	e.out.Status, e.out.Reason = gpuprof.Complete, ""
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
@@ -57,15 +64,15 @@ type claimRunner struct {
 
 // all measures what decides each claim first and details after that, so that
 // a short budget costs details, not rows.
-func (c *claimRunner) all(claims []Claim) error {
+func (c *claimRunner) all(claims []guides.Claim) error {
 	rows := make([]ClaimRow, len(claims))
 	var measured []int
 	for i, k := range claims {
 		rows[i] = ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: describeAB(k)}
 		if why := c.cannot(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
-			if k.Not == notYet {
-				rows[i].Verdict, rows[i].Reason = notYet, "the program for this measurement is not built yet"
+			if k.Not == guides.NotYet {
+				rows[i].Verdict, rows[i].Reason = guides.NotYet, "the program for this measurement is not built yet"
 			}
 			continue
 		}
@@ -97,8 +104,8 @@ func (c *claimRunner) all(claims []Claim) error {
 }
 
 // details are the comparisons beside the first that this device is asked for.
-func (c *claimRunner) details(k Claim) []AB {
-	var out []AB
+func (c *claimRunner) details(k guides.Claim) []guides.AB {
+	var out []guides.AB
 	for i, ab := range k.AB {
 		if (i > 0 || c.timeless(k)) && (ab.On == "" || ab.On == "host" == (c.Device == "host")) {
 			out = append(out, ab)
@@ -108,13 +115,15 @@ func (c *claimRunner) details(k Claim) []AB {
 }
 
 // timeless says that times of a claim mean nothing on this device.
-func (c *claimRunner) timeless(k Claim) bool { return k.Run == exactly && c.Device == "host" }
+func (c *claimRunner) timeless(k guides.Claim) bool {
+	return k.Run == guides.Exactly && c.Device == "host"
+}
 
 // cannot says why a claim is not measured on this device; empty when it is.
-func (c *claimRunner) cannot(k Claim) string {
+func (c *claimRunner) cannot(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
-	case k.Not == "not measurable here":
+	case k.Not == guides.BeyondTool:
 		return beyondTool
 	case k.Not != "":
 		return k.Not
@@ -122,7 +131,7 @@ func (c *claimRunner) cannot(k Claim) string {
 		return needsGPU + ": the host device's own version of this does not show it"
 	case !host && !k.GPU:
 		return "it is work of the CPU: measure it with --device host"
-	case (k.Run == share || k.Run == overhead) && c.run == nil:
+	case (k.Run == guides.Share || k.Run == guides.Overhead) && c.run == nil:
 		return "it needs a whole run in a process of its own"
 	}
 	for _, ab := range k.AB {
@@ -139,12 +148,12 @@ func (c *claimRunner) cannot(k Claim) string {
 const sittings = 4
 
 // first measures what decides a claim.
-func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
+func (c *claimRunner) first(k guides.Claim, row *ClaimRow, limit time.Duration) error {
 	if c.timeless(k) {
 		row.Verdict, row.Reason = notMeasurable, needsGPU+": the host device rounds inputs and multiplies in fp32; errors and bytes are below"
 		return nil
 	}
-	if k.Run == share || k.Run == overhead {
+	if k.Run == guides.Share || k.Run == guides.Overhead {
 		return c.wholeRun(k, row, limit)
 	}
 	o, err := c.sit(k, limit)
@@ -156,7 +165,7 @@ func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
 		return nil
 	}
 	d := ratioOf(c.bs, o.A, o.B)
-	if k.Run == transfers && o.CountA["copies"] > 0 {
+	if k.Run == guides.Transfers && o.CountA["copies"] > 0 {
 		row.saved(o, d)
 		return nil
 	}
@@ -174,7 +183,7 @@ func (c *claimRunner) first(k Claim, row *ClaimRow, limit time.Duration) error {
 
 // sit compares the sides of a claim in several sittings. Each is a block of
 // the outcome; nil when there was time for none.
-func (c *claimRunner) sit(k Claim, limit time.Duration) (*Outcome, error) {
+func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*Outcome, error) {
 	var sat []*Outcome
 	began := c.spent()
 	for n := range sittings {
@@ -209,7 +218,7 @@ func (c *claimRunner) sit(k Claim, limit time.Duration) (*Outcome, error) {
 }
 
 // detail adds one more comparison to a claim's row, of one sitting.
-func (c *claimRunner) detail(k Claim, ab AB, row *ClaimRow, limit time.Duration) error {
+func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *ClaimRow, limit time.Duration) error {
 	o, err := c.pair(row.ID, 0, ab, limit)
 	if o == nil {
 		return err
@@ -253,7 +262,7 @@ func gate(e float64) string {
 
 // program finds a workload, or one of the small programs that only claims need.
 func (c *claimRunner) program(name string) gpuprof.Workload {
-	for _, w := range []gpuprof.Workload{transfer{}, weights{}} {
+	for _, w := range guides.Programs() {
 		if w.Name() == name {
 			return w
 		}
@@ -264,7 +273,7 @@ func (c *claimRunner) program(name string) gpuprof.Workload {
 // pair runs one comparison, the n-th sitting of several or, with 0, one by
 // itself; the outcome is nil when there was no time or the search was
 // interrupted (then with an error).
-func (c *claimRunner) pair(id string, sitting int, ab AB, limit time.Duration) (*Outcome, error) {
+func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Duration) (*Outcome, error) {
 	w := c.program(ab.Workload)
 	a, err := gpuprof.Resolve(w, ab.Preset, ab.A)
 	if err != nil {
@@ -292,15 +301,15 @@ func (c *claimRunner) pair(id string, sitting int, ab AB, limit time.Duration) (
 
 // judgeClaim compares a speedup with what the guide promises. No effect is a
 // finding like any other: the interval must be narrow enough to say it.
-func judgeClaim(k Claim, ci [2]float64) (verdict, reason string) {
+func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 	want := k.Speedup
 	switch {
 	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence && k.Placebo:
 		return noEffect, "within 2 % either way, as expected"
 	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
 		return noEffect, "within 2 % either way"
-	case k.ID == nullID && (ci[0] > 1 || ci[1] < 1):
-		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
+	case k.Null && (ci[0] > 1 || ci[1] < 1):
+		return opposite, "nothing was changed, so the method is off by this much here: distrust the other rows as far, or measure again on a quieter machine"
 	case ci[1] < 1:
 		return opposite, "the recommended setting is slower here"
 	case ci[0] > 1 && want > 0 && ci[1] < want:
@@ -345,21 +354,21 @@ func counts(o *Outcome) string {
 	return strings.Join(parts, ", ")
 }
 
-func describeAB(k Claim) string {
+func describeAB(k guides.Claim) string {
 	if len(k.AB) == 0 {
 		return ""
 	}
-	if k.Run == share || k.Run == overhead {
+	if k.Run == guides.Share || k.Run == guides.Overhead {
 		return "one run of " + abSide(k.AB[0], k.AB[0].B)
 	}
 	return abText(k.AB[0])
 }
 
-func abSide(ab AB, s gpuprof.Settings) string {
+func abSide(ab guides.AB, s gpuprof.Settings) string {
 	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describe(s))
 }
 
-func abText(ab AB) string {
+func abText(ab guides.AB) string {
 	a, b := describe(ab.A), describe(ab.B)
 	for k, v := range ab.EnvB {
 		b += k + "=" + v

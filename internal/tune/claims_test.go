@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/guides"
 )
 
 // claimIDs is the list of the design, in its order; code and list must agree.
@@ -23,7 +24,7 @@ var claimIDs = []string{
 
 func TestClaimIDs(t *testing.T) {
 	var ids []string
-	for _, c := range Claims() {
+	for _, c := range guides.Claims() {
 		ids = append(ids, c.ID)
 		if c.Guide == "" || c.Claim == "" || c.Figure == "" {
 			t.Errorf("%s lacks a guide, a claim or a figure", c.ID)
@@ -39,7 +40,7 @@ func TestClaimIDs(t *testing.T) {
 		t.Errorf("the claims are %v, want %v", ids, claimIDs)
 	}
 	n := 0
-	for _, c := range Claims() {
+	for _, c := range guides.Claims() {
 		if c.Host && c.Not == "" {
 			n++
 		}
@@ -70,7 +71,7 @@ func TestJudgeClaim(t *testing.T) {
 		{"a placebo that works", 0, true, [2]float64{1.1, 1.3}, confirmed},
 		{"a tiny effect of a claim without figure", 0, false, [2]float64{1.005, 1.015}, noEffect},
 	} {
-		if got, _ := judgeClaim(Claim{Speedup: tt.speedup, Placebo: tt.placebo}, tt.ci); got != tt.want {
+		if got, _ := judgeClaim(guides.Claim{Speedup: tt.speedup, Placebo: tt.placebo}, tt.ci); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -96,7 +97,7 @@ func (claimWorkload) Presets() []gpuprof.Preset {
 }
 func (w claimWorkload) Knobs() []gpuprof.Knob {
 	names := map[string]bool{}
-	for _, c := range Claims() {
+	for _, c := range guides.Claims() {
 		for _, ab := range c.AB {
 			for _, s := range []gpuprof.Settings{ab.A, ab.B} {
 				for k := range s {
@@ -138,7 +139,7 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome
 		if len(difference(x.Knobs, y.Knobs)) > 0 {
 			c /= 1.5
 		}
-		if x.Workload.Name() == weightsName {
+		if x.Workload.Name() == "weights" {
 			c /= 2
 		}
 		o.A, o.B = append(o.A, []float64{a}), append(o.B, []float64{c})
@@ -162,7 +163,7 @@ func claimOptions(b *claimBench) (Options, func(string) gpuprof.Workload) {
 func TestShareVerdict(t *testing.T) {
 	for want, ci := range map[string][2]float64{confirmed: {0.6, 0.66}, smaller: {0.4, 0.5}, larger: {0.75, 0.8}, open: {0.5, 0.65}} {
 		row := &ClaimRow{What: "share of tensor_product", Measured: (ci[0] + ci[1]) / 2, CI95: ci}
-		if got, why := shareVerdict(row); got != want || why == "" {
+		if got, why := shareVerdict(row, guides.StageShare{Stage: "tensor_product", Share: 0.63}); got != want || why == "" {
 			t.Errorf("%v is %s (%s), want %s", ci, got, why, want)
 		}
 	}
@@ -171,7 +172,7 @@ func TestShareVerdict(t *testing.T) {
 // What the null row finds is about the method, not about a guide.
 func TestJudgeNull(t *testing.T) {
 	for want, ci := range map[string][2]float64{noEffect: {0.995, 1.004}, open: {0.9, 1.1}, opposite: {1.05, 1.1}} {
-		if got, why := judgeClaim(nullClaim(), ci); got != want || why == "" {
+		if got, why := judgeClaim(guides.Null(), ci); got != want || why == "" {
 			t.Errorf("%v is %s (%s), want %s", ci, got, why, want)
 		}
 	}
@@ -184,11 +185,11 @@ func TestRunClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Claims) != len(claimIDs)+1 || r.Claims[0].ID != nullID {
+	if len(r.Claims) != len(claimIDs)+1 || r.Claims[0].ID != "a/a" {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
-	want := map[string]string{nullID: noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "ae-infer": notYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
+	want := map[string]string{"a/a": noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
+		"rx-ddp": notMeasurable, "ae-infer": guides.NotYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {
@@ -202,10 +203,10 @@ func TestRunClaims(t *testing.T) {
 		} else if c.Reason == "" {
 			t.Errorf("%s was not measured, without a reason", c.ID)
 		}
-		if c.ID == nullID && (c.CI95[0] > 1 || c.CI95[1] < 1) {
+		if c.ID == "a/a" && (c.CI95[0] > 1 || c.CI95[1] < 1) {
 			t.Errorf("the A/A row is %v", c.CI95)
 		}
-		if c.ID == "ph-amp" && (len(c.Details) != len(precisions()) || !strings.Contains(c.Details[0], "error against float64")) {
+		if c.ID == "ph-amp" && (len(c.Details) != 6 || !strings.Contains(c.Details[0], "error against float64")) {
 			t.Errorf("ph-amp on the host gives errors: %q", c.Details)
 		}
 		if c.ID == "ae-keep" && (c.Measured != 0.75 || c.What == "" || !strings.Contains(strings.Join(c.Details, "; "), "time: x1.49")) {

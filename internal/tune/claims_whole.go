@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/guides"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // wholeRun measures a claim whose figure is a run's own: the share of a stage,
 // or what the probes cost.
-func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) error {
+func (c *claimRunner) wholeRun(k guides.Claim, row *ClaimRow, limit time.Duration) error {
 	ab := k.AB[0]
 	w := c.find(ab.Workload)
 	o, err := c.once("claims", k.ID+" | "+abSide(ab, ab.B), k.ID, limit, func() (*Outcome, error) {
@@ -33,10 +34,10 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 			o.fail(err)
 			return o, nil
 		}
-		if k.Run == overhead {
+		if k.Run == guides.Overhead {
 			o.overhead(run)
 		} else {
-			o.shares(run)
+			o.shares(run, k.Shares)
 		}
 		return o, nil
 	})
@@ -51,13 +52,13 @@ func (c *claimRunner) wholeRun(k Claim, row *ClaimRow, limit time.Duration) erro
 		return nil
 	}
 	row.Measured, row.CI95, row.What = o.B[0][0], [2]float64{o.B[0][1], o.B[0][2]}, o.Unit
-	if k.Run == overhead {
+	if k.Run == guides.Overhead {
 		row.What = ""
 		row.Details = append(row.Details, o.Unit)
 		row.Verdict, row.Reason = judgeClaim(k, row.CI95)
 		return nil
 	}
-	row.Verdict, row.Reason = shareVerdict(row)
+	row.Verdict, row.Reason = shareVerdict(row, k.Shares[0])
 	row.Details = append(row.Details, o.Reason)
 	return nil
 }
@@ -74,26 +75,16 @@ func (o *Outcome) overhead(r *gpuprof.Run) {
 	o.Unit = "steps with probes over steps without"
 }
 
-// guideShares are what the guide gives the stages of a batch; the rest is 5 %.
-func guideShares() []stageShare {
-	return []stageShare{{"tensor_product", 0.63}, {"scatter", 0.16}, {"radial", 0.08}, {"linear_gate", 0.08}}
-}
-
-type stageShare struct {
-	name  string
-	share float64
-}
-
 // shares keeps the share of the guide's largest stage, sample by sample, and
 // says whether the stages add up to the wall clock.
-func (o *Outcome) shares(r *gpuprof.Run) {
-	want := guideShares()[0].name
+func (o *Outcome) shares(r *gpuprof.Run, guide []guides.StageShare) {
+	want := guide[0].Stage
 	var top []float64
 	var sums []float64
 	means := map[string]float64{}
 	total := 0.0
 	for _, s := range r.Stages {
-		if s.Parent != "step" || s.Exposed.N() == 0 {
+		if s.Parent != gpuprof.StageStep || s.Exposed.N() == 0 {
 			continue
 		}
 		xs := s.Exposed.Runs[0]
@@ -125,20 +116,20 @@ func (o *Outcome) shares(r *gpuprof.Run) {
 	if r.ProbedStep != nil {
 		period = r.ProbedStep
 	}
-	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total), 100*total/mean(period.Runs[0]))
+	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/mean(period.Runs[0]))
 }
 
 // besideGuide lists stages, the largest first, with the guide's share.
-func besideGuide(means map[string]float64, total float64) string {
+func besideGuide(means map[string]float64, total float64, guide []guides.StageShare) string {
 	names := slices.SortedFunc(maps.Keys(means), func(a, b string) int {
 		return cmp.Or(cmp.Compare(means[b], means[a]), cmp.Compare(a, b))
 	})
 	var parts []string
 	for _, n := range names {
 		text := fmt.Sprintf("%s %.1f %%", n, 100*means[n]/total)
-		for _, g := range guideShares() {
-			if g.name == n {
-				text += fmt.Sprintf(" (guide %.0f %%)", 100*g.share)
+		for _, g := range guide {
+			if g.Stage == n {
+				text += fmt.Sprintf(" (guide %.0f %%)", 100*g.Share)
 			}
 		}
 		parts = append(parts, text)
@@ -162,10 +153,10 @@ const near = 1.1
 
 // shareVerdict compares the share of the guide's largest stage with the
 // guide's figure.
-func shareVerdict(row *ClaimRow) (verdict, reason string) {
-	want := guideShares()[0].share
+func shareVerdict(row *ClaimRow, guide guides.StageShare) (verdict, reason string) {
+	want := guide.Share
 	low, high := want/near, want*near
-	reason = fmt.Sprintf("%s; the guide's is 63 %%, of another program", row.What)
+	reason = fmt.Sprintf("%s; the guide's is %.0f %%, of another program", row.What, 100*want)
 	switch {
 	case row.CI95[1] < low:
 		return smaller, reason

@@ -36,7 +36,7 @@ type recorded struct {
 // FindPeers reads the recorded figures of other programs for a workload at a
 // preset on the device of this name, from a folder of baselines. Where nothing
 // fits, or a file is no such record, there are none: they are a courtesy.
-func FindPeers(baselines fs.FS, device, workload, preset string) []Peer {
+func FindPeers(baselines fs.FS, device string, w gpuprof.Workload, preset string) []Peer {
 	files, err := fs.Glob(baselines, peerFile)
 	if err != nil {
 		return nil
@@ -48,15 +48,17 @@ func FindPeers(baselines fs.FS, device, workload, preset string) []Peer {
 		if err != nil || json.Unmarshal(b, &r) != nil || !strings.HasPrefix(r.Version, "1.") || r.Dry || r.Device.Name != device {
 			continue
 		}
-		out = append(out, r.of(workload, preset)...)
+		out = append(out, r.of(w, preset)...)
 	}
 	return out
 }
 
-func (r *recorded) of(workload, preset string) []Peer {
-	prefixes := []string{"run/" + workload + "-" + preset + "/"}
-	if workload == "e3nn" { // its layers are timed by themselves too
-		prefixes = append(prefixes, "tensor_product/"+preset+"/")
+func (r *recorded) of(w gpuprof.Workload, preset string) []Peer {
+	prefixes := []string{"run/" + w.Name() + "-" + preset + "/"}
+	for _, st := range w.Stages() {
+		if st.TimedAlone {
+			prefixes = append(prefixes, st.Name+"/"+preset+"/")
+		}
 	}
 	var out []Peer
 	for _, row := range r.Table {
@@ -96,5 +98,5 @@ func (o Options) peersOf() []Peer {
 			return nil
 		}
 	}
-	return FindPeers(o.Peers, o.DeviceDoc, o.Workload.Name(), o.Preset)
+	return FindPeers(o.Peers, o.DeviceDoc, o.Workload, o.Preset)
 }

@@ -3,7 +3,18 @@ package tune
 import (
 	"slices"
 	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/collate"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
 )
+
+// bothKnobs has the knobs of a loader and those of a model.
+type bothKnobs struct{ fake }
+
+func (bothKnobs) Knobs() []gpuprof.Knob {
+	return slices.Concat(collate.New().Knobs(), e3nn.New().Knobs())
+}
 
 // Lines that a program can hold together: a second DataLoader or compile would
 // undo the first.
@@ -23,7 +34,7 @@ func TestLinesOfSeveralKnobs(t *testing.T) {
 		"no mode":                {[]Change{{Knob: "graph", To: "off"}, {Knob: "autotune", To: "off"}}, []string{"model = torch.compile(model)  # without a mode"}},
 		"one copy":               {[]Change{{Knob: "async_copy", To: "on"}, {Knob: "streams", To: "2"}}, []string{"with torch.cuda.stream(copy_stream): batch = batch.to(device, non_blocking=True)"}},
 	} {
-		if got := pytorchLines("collate", c.changes); !slices.Equal(got, c.want) {
+		if got := pytorchLines(bothKnobs{}, c.changes); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

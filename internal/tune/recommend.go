@@ -21,7 +21,7 @@ const nearBest = 1.05
 // recommend states a setting that fresh processes confirmed.
 func (e *engine) recommend(f []Change, c Confirmation, o *Outcome) {
 	r := &Recommended{Knobs: c.Knobs, Command: e.command(c.Knobs), Ratio: c.Ratio, CI95: c.CI95, Processes: c.Processes, Confirmed: true,
-		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload.Name(), f), OneTime: map[string]float64{}}
+		TimeRatio: c.TimeRatio, Error: o.Error, PyTorch: pytorchLines(e.Workload, f), OneTime: map[string]float64{}}
 	if o.MemoryA > 0 {
 		r.MemoryRatio = float64(o.MemoryB) / float64(o.MemoryA)
 	}

@@ -202,7 +202,7 @@ func (e *engine) effect(a alternative, ci [2]float64, p float64) {
 		if t := ratioOf(e.bs, a.out.TimeA, a.out.TimeB); t.ok {
 			f.TimeRatio = t.ratio
 		}
-		f.PyTorch = PyTorchLine(e.Workload.Name(), a.Knob, a.To)
+		f.PyTorch = PyTorchLine(e.Workload, a.Knob, a.To)
 	}
 	e.out.Effects = append(e.out.Effects, f)
 }

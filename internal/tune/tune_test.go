@@ -17,6 +17,9 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/workloads/collate"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
+	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
 func run(t *testing.T, o Options) *Result {
@@ -322,14 +325,16 @@ func TestPeers(t *testing.T) {
 	}
 	fs := fstest.MapFS{"nvidia-h200/gpu-check/summary.json": {Data: summary}, "other/gpu-check/summary.json": {Data: []byte("{")}}
 	for _, tt := range []struct {
-		device, workload, preset string
-		want                     string
+		device   string
+		workload gpuprof.Workload
+		preset   string
+		want     string
 	}{
-		{"NVIDIA H200", "gruflow", "energyflow", "torch.nn.GRU 0.003 s, run/gruflow-energyflow/gru 0.001"},
-		{"NVIDIA H200", "e3nn", "deepaw", "e3nn 0.02 s, tensor_product/deepaw/csr 0.001"},
-		{"NVIDIA H200", "collate", "deepaw", ""},
-		{"NVIDIA H200", "e3nn", "small", ""},
-		{"another GPU", "e3nn", "deepaw", ""},
+		{"NVIDIA H200", gruflow.New(), "energyflow", "torch.nn.GRU 0.003 s, run/gruflow-energyflow/gru 0.001"},
+		{"NVIDIA H200", e3nn.New(), "deepaw", "e3nn 0.02 s, tensor_product/deepaw/csr 0.001"},
+		{"NVIDIA H200", collate.New(), "deepaw", ""},
+		{"NVIDIA H200", e3nn.New(), "small", ""},
+		{"another GPU", e3nn.New(), "deepaw", ""},
 	} {
 		var got []string
 		for _, p := range FindPeers(fs, tt.device, tt.workload, tt.preset) {

@@ -46,3 +46,15 @@ func caller() []string {
 }
 
 func copies() []string { return []string{H2D, D2H, Stage, Sync, Backpressure} }
+
+// Silent is the probe of steps that are not measured.
+type Silent struct{}
+
+// Start implements gpuprof.Probe.
+func (Silent) Start(int) error { return nil }
+
+// Begin implements gpuprof.Probe.
+func (Silent) Begin(int, gpuprof.Stream) int { return 0 }
+
+// End implements gpuprof.Probe.
+func (Silent) End(int) {}

@@ -1,9 +1,10 @@
-package tune
+package guides
 
 import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // weightsName is the program of the claim about loading a model's weights.
@@ -77,7 +78,7 @@ func (s *weightsSession) Input() map[string]any   { return nil }
 
 // Check implements gpuprof.Session: the model's tensors are on the device.
 func (s *weightsSession) Check(context.Context) ([]gpuprof.Check, error) {
-	if err := s.Step(0, &edgeProbe{first: -1, last: -1}); err != nil {
+	if err := s.Step(0, loop.Silent{}); err != nil {
 		return nil, err
 	}
 	c, err := s.same("load", s.main, s.on, s.file.Bytes()[:s.on.Len()])

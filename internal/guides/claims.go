@@ -1,4 +1,7 @@
-package tune
+// Package guides holds what published tuning guides promise, as data: each claim
+// names the workload, the preset and the settings that test it. Two small programs
+// that only claims need are here too.
+package guides
 
 import "github.com/gpuprof/gpuprof"
 
@@ -12,6 +15,11 @@ type Claim struct {
 	// Placebo: nothing should change; an interval that excludes 1 is a find.
 	Placebo bool
 	AB      []AB
+	// Null is the row that compares a setting with itself.
+	Null bool
+	// Shares are what the guide gives the stages of a step, the largest first, for
+	// a claim of Share.
+	Shares []StageShare
 	// Run is "share" or "overhead": the figure comes from one whole run of
 	// AB[0].B, not from a comparison. "exact": times say nothing on the host
 	// device, which has no such arithmetic; errors and bytes do. "transfers": the
@@ -32,14 +40,21 @@ type AB struct {
 	On               string // only on this kind of device, "host" or "cuda"; empty: on both
 }
 
+// StageShare is a stage's part of a step's time, 0 to 1.
+type StageShare struct {
+	Stage string
+	Share float64
+}
+
+// The values of Claim.Run and of Claim.Not that tune knows.
 const (
-	notYet     = "not measured yet"
-	needsGPU   = "it needs a GPU"
-	share      = "share"
-	overhead   = "overhead"
-	transfers  = "transfers"
-	exactly    = "exact"
-	beyondTool = "a tool at the level of the driver cannot measure it"
+	Share     = "share"
+	Overhead  = "overhead"
+	Transfers = "transfers"
+	Exactly   = "exact"
+
+	NotYet     = "not measured yet"
+	BeyondTool = "not measurable here"
 )
 
 type set = gpuprof.Settings
@@ -74,10 +89,8 @@ func Claims() []Claim {
 	return all
 }
 
-// nullID is the row that compares a setting with itself.
-const nullID = "a/a"
-
-func nullClaim() Claim {
-	return Claim{ID: nullID, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
+// Null is the row that compares a setting with itself.
+func Null() Claim {
+	return Claim{ID: "a/a", Null: true, Guide: "none", Claim: "no change: the error of the method itself", Figure: "x1", Placebo: true, Host: true, GPU: true,
 		AB: []AB{gru(set{}, set{})}}
 }

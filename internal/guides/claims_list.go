@@ -1,4 +1,4 @@
-package tune
+package guides
 
 import (
 	"maps"
@@ -80,15 +80,15 @@ func aetheriaClaims() []Claim {
 	return []Claim{
 		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true,
 			AB: []AB{gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"})}},
-		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, notYet),
-		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Run: transfers, Host: true, GPU: true,
+		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, NotYet),
+		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Run: Transfers, Host: true, GPU: true,
 			AB: []AB{eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
 	}
 }
 
 func pharmagenClaims() []Claim {
 	return []Claim{
-		{ID: "ph-amp", Guide: "pharmagen, RxVision, DeePAW", Claim: "mixed precision", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: exactly, Host: true, GPU: true,
+		{ID: "ph-amp", Guide: "pharmagen, RxVision, DeePAW", Claim: "mixed precision", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: Exactly, Host: true, GPU: true,
 			AB: precisions()},
 		gpuOnly(Claim{ID: "ph-tf32", Guide: "pharmagen, RxVision", Claim: "TF32", Figure: "8x on Ampere", Speedup: 8,
 			AB: []AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})}}),
@@ -110,7 +110,7 @@ func deepawClaims() []Claim {
 		{ID: "dp-collate", Guide: "DeePAW", Claim: "four changes to the collator", Figure: "19.2 -> 3.9 s (46.5, 9.6, 16.7 and 7.8 %)", Speedup: 4.9, Host: true,
 			AB: []AB{naively(set{}, set{"impl": "cached", "reuse": "on", "shortcut": "on"}), naively(set{}, set{"impl": "bulk"}),
 				naively(set{}, set{"reuse": "on"}), naively(set{}, set{"shortcut": "on"})}},
-		{ID: "dp-split", Guide: "DeePAW", Claim: "where a batch's time goes", Figure: "63, 16, 8, 8 and 5 %", Run: share, Host: true, GPU: true,
+		{ID: "dp-split", Guide: "DeePAW", Claim: "where a batch's time goes", Figure: "63, 16, 8, 8 and 5 %", Run: Share, Shares: []StageShare{{"tensor_product", 0.63}, {"scatter", 0.16}, {"radial", 0.08}, {"linear_gate", 0.08}}, Host: true, GPU: true,
 			AB: []AB{eq(set{}, set{"impl": "unfused"})}},
 		{ID: "dp-batch", Guide: "DeePAW", Claim: "a larger batch: 3,000 -> 10,000", Figure: "10-20 %, -70 % launches", Speedup: 1.1, Host: true, GPU: true,
 			AB: []AB{eq(set{"batch": "300"}, set{"batch": "1000"}), eq(set{"batch": "300", "graph": "on"}, set{"batch": "1000", "graph": "on"}),
@@ -124,13 +124,13 @@ func deepawClaims() []Claim {
 
 func rxVisionClaims() []Claim {
 	return []Claim{
-		missing(Claim{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s, optimal split, side stream", Figure: "recommended"}, notYet),
-		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, notYet),
-		missing(Claim{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster"}, notYet),
+		missing(Claim{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s, optimal split, side stream", Figure: "recommended"}, NotYet),
+		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, NotYet),
+		missing(Claim{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster"}, NotYet),
 		{ID: "rx-power", Guide: "RxVision", Claim: "CUDA_POWER_MODE=high", Figure: "faster", Host: true, GPU: true, Placebo: true,
 			AB: []AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: map[string]string{"CUDA_POWER_MODE": "high"}}}},
-		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: overhead, Placebo: true, Host: true, GPU: true,
+		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: Overhead, Placebo: true, Host: true, GPU: true,
 			AB: []AB{gru(set{}, set{})}},
-		missing(Claim{ID: "rx-ddp", Guide: "RxVision", Claim: "DDP, SyncBatchNorm, TorchScript", Figure: "faster"}, "not measurable here"),
+		missing(Claim{ID: "rx-ddp", Guide: "RxVision", Claim: "DDP, SyncBatchNorm, TorchScript", Figure: "faster"}, BeyondTool),
 	}
 }

@@ -1,10 +1,11 @@
-package tune
+package guides
 
 import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // The programs of the claims about copies do what they say at every setting:
@@ -44,7 +45,7 @@ func TestCopyPrograms(t *testing.T) {
 			}
 		}
 		before := d.Meter()
-		if err := s.Step(4, &edgeProbe{first: -1, last: -1}); err != nil {
+		if err := s.Step(4, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 		m := d.Meter().Sub(before)

@@ -1,4 +1,4 @@
-package tune
+package guides
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // transferName is the program of the claims that are about copies alone.
@@ -25,16 +26,18 @@ func (transfer) Doc() string {
 }
 func (transfer) Presets() []gpuprof.Preset { return []gpuprof.Preset{{Name: "small"}} }
 func (transfer) Stages() []gpuprof.Stage {
-	return []gpuprof.Stage{{Name: "h2d", Role: gpuprof.RoleTransfer, MaxSpans: 1}, {Name: "work", MaxSpans: 1}}
+	copies := loop.Transfer()
+	copies.MaxSpans = 1
+	return []gpuprof.Stage{copies, {Name: "work", MaxSpans: 1}}
 }
 func (transfer) Refuse(gpuprof.Info, gpuprof.Settings) error { return nil }
 
 func (transfer) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
 		gpuprof.IntKnob("bytes", "size of a block", 1<<20, 4, 1<<30).AsModel(),
-		gpuprof.Choice("pinned", "host memory of the copies: on (pinned once) or off (pageable)", "on", "off"),
-		gpuprof.Choice("async_copy", "off makes the host thread wait for each copy", "on", "off"),
-		gpuprof.Choice("streams", "2 copies beside the work, 1 on the same stream", "2", "1"),
+		loop.PinnedKnob("host memory of the copies: on (pinned once) or off (pageable)", "on", "off"),
+		loop.AsyncKnob("off makes the host thread wait for each copy"),
+		loop.StreamsKnob("2 copies beside the work, 1 on the same stream"),
 	}
 }
 
@@ -173,14 +176,14 @@ func (s *transferSession) Input() map[string]any   { return map[string]any{"host
 func (s *transferSession) Check(context.Context) ([]gpuprof.Check, error) {
 	var out []gpuprof.Check
 	for k := range s.dst {
-		if err := s.Step(k, &edgeProbe{first: -1, last: -1}); err != nil {
+		if err := s.Step(k, loop.Silent{}); err != nil {
 			return nil, err
 		}
 		if err := s.main.Sync(); err != nil {
 			return nil, err
 		}
 		for _, b := range []gpuprof.Buffer{s.dst[k], s.scratch} {
-			c, err := s.same("h2d", s.main, b, s.src[k].Bytes())
+			c, err := s.same(loop.H2D, s.main, b, s.src[k].Bytes())
 			if err != nil {
 				return nil, err
 			}
@@ -234,3 +237,6 @@ func (s *transferSession) toDevice(k int, p gpuprof.Probe) error {
 	}
 	return s.main.WaitFor(s.copied[k])
 }
+
+// Programs are the small programs that only claims need.
+func Programs() []gpuprof.Workload { return []gpuprof.Workload{transfer{}, weights{}} }
