@@ -133,11 +133,11 @@ func (c curve) marks() []Mark {
 		}
 		dots = append(dots, Mark{Kind: Dot, X0: pt.x, Y0: pt.y, Tone: c.tone, Tip: strings.TrimSpace(c.label+" "+pt.value) + ": " + pt.text})
 	}
-	out := append(ranges, dots...)
+	var out []Mark
 	if c.joined {
-		out = append([]Mark{line}, out...)
+		out = append(out, line)
 	}
-	return out
+	return append(append(out, ranges...), dots...)
 }
 
 // axisOf holds values with room at both ends.

@@ -70,22 +70,31 @@ func (s *shape) attributes() string {
 	c, m := hex(s.tone.light()), s.form.manner()
 	switch {
 	case s.kind == textShape && s.size > textSize:
-		return fmt.Sprintf(` fill="%s" font-size="%g" font-weight="bold"`, c, s.size)
+		return attributes("fill", c, "font-size", number(s.size), "font-weight", "bold")
 	case s.ring:
-		return fmt.Sprintf(` fill="#ffffff" stroke="%s" stroke-width="2"`, c)
+		return attributes("fill", "#ffffff", "stroke", c, "stroke-width", "2")
 	case m.stroke == 0 && m.opacity < 1:
-		return fmt.Sprintf(` fill="%s" fill-opacity="%g"`, c, m.opacity)
+		return attributes("fill", c, "fill-opacity", fmt.Sprint(m.opacity))
 	case m.stroke == 0:
-		return fmt.Sprintf(` fill="%s"`, c)
+		return attributes("fill", c)
 	}
-	out := fmt.Sprintf(` fill="none" stroke="%s" stroke-width="%g"`, c, m.stroke)
+	out := attributes("fill", "none", "stroke", c, "stroke-width", number(m.stroke))
 	if m.dash > 0 {
-		out += fmt.Sprintf(` stroke-dasharray="%g %g"`, m.dash, m.dash)
+		out += attributes("stroke-dasharray", number(m.dash)+" "+number(m.dash))
 	}
 	if m.roundedDotted {
-		out += fmt.Sprintf(` stroke-linecap="round" stroke-opacity="%g"`, m.opacity)
+		out += attributes("stroke-linecap", "round", "stroke-opacity", fmt.Sprint(m.opacity))
 	}
 	return out
+}
+
+// attributes are names and values in turns.
+func attributes(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		b.WriteString(" " + pairs[i] + `="` + pairs[i+1] + `"`)
+	}
+	return b.String()
 }
 
 func hex(c color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }

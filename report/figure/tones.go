@@ -58,8 +58,7 @@ func paints() []paint {
 
 // on is the tone of text inside a bar of a tone.
 func (t Tone) on() Tone {
-	switch {
-	case t == Rest || len(t) == 2 && t[0] == 't':
+	if t == Rest || len(t) == 2 && t[0] == 't' {
 		return "o" + Tone(strings.TrimPrefix(string(t), "t"))
 	}
 	return Ground
