@@ -24,7 +24,7 @@ type Status string
 const (
 	// Complete means that every phase ended by its own rule.
 	Complete Status = "complete"
-	// Partial means that the run was cut short; what was measured is kept.
+	// Partial means that the run was cut short; the measurements so far are kept.
 	Partial Status = "partial"
 	// Invalid means that a check failed: there are no times.
 	Invalid Status = "invalid"

@@ -24,7 +24,7 @@ type analyzeCmd struct {
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .png .svg .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
-	Plot    string   `complete:"plot" placeholder:"KIND" help:"What pictures show: ${tracePlots}."`
+	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 

@@ -101,7 +101,7 @@ func checkCaptureMisuse(l *lab) {
 		}
 		l.refused(err, c.says)
 		if name == "own error" && !errors.Is(err, mine) {
-			l.t.Errorf("%v does not wrap the caller's error", err)
+			l.t.Errorf("%v does not wrap the error of the function", err)
 		}
 	}
 	// The stream is back in order, and a capture works.

@@ -309,7 +309,7 @@ func judgeClaim(k guides.Claim, ci [2]float64) (verdict, reason string) {
 	case ci[0] >= 1-equivalence && ci[1] <= 1+equivalence:
 		return noEffect, "within 2 % either way"
 	case k.Null && (ci[0] > 1 || ci[1] < 1):
-		return opposite, "nothing was changed, so the method is off by this much here: distrust the other rows as far, or measure again on a quieter machine"
+		return opposite, "both sides are equal, so the method is off by this much here, and the other rows may be too; measure again on an idle machine"
 	case ci[1] < 1:
 		return opposite, "the recommended setting is slower here"
 	case ci[0] > 1 && want > 0 && ci[1] < want:

@@ -169,7 +169,7 @@ func (d DeviceInfo) eccLine() gpuprof.CheckLine {
 	if Known(d.Uncorrected) {
 		l.Found = strings.TrimPrefix(fmt.Sprintf("%s, %g uncorrected errors since the driver was loaded", d.ECC, float64(d.Uncorrected)), ", ")
 	}
-	reset := fmt.Sprintf("stop its users and reset the GPU (nvidia-smi -i %d -r), or reboot", d.Index)
+	reset := fmt.Sprintf("stop the programs on it and reset the GPU (nvidia-smi -i %d -r), or reboot", d.Index)
 	switch {
 	case d.RemapFailed == On:
 		return bad("a faulty memory row could not be replaced", "take the GPU out of service")

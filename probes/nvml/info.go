@@ -87,7 +87,7 @@ type DeviceInfo struct {
 
 	Processes      []Process `json:"processes"`
 	ProcessesKnown bool      `json:"processes_known"`
-	// Forbidden names what this user may not read.
+	// Forbidden names values that this user has no permission read.
 	Forbidden []string `json:"forbidden,omitempty"`
 	// Fault is why the GPU could not be asked at all; empty when it could.
 	Fault string `json:"fault,omitempty"`

@@ -161,6 +161,6 @@ func leftovers(t *trace.Trace) {
 		if ext == "-wal" {
 			fix = fmt.Sprintf("the database is in WAL mode: put both into one file with sqlite3 %s 'PRAGMA journal_mode=DELETE'", name)
 		}
-		t.Warn("unfinished-export", fmt.Sprintf("%s lies beside the database: the export was not finished, or is still being written, and what is in it is not read", name+ext), fix)
+		t.Warn("unfinished-export", fmt.Sprintf("%s lies beside the database: the export was not finished, or is still being written, and its data is not read", name+ext), fix)
 	}
 }

@@ -8,7 +8,7 @@ func runDocs() map[string]string {
 		"schema_version":                "semantic version of this format",
 		"tool":                          "what wrote the file",
 		"tool.name":                     "always gpuprof",
-		"status":                        "complete; partial: cut short, what was measured is kept; invalid: a check failed, there are no times",
+		"status":                        "complete; partial: cut short, the measurements so far are kept; invalid: a check failed, there are no times",
 		"reason":                        "why the run is partial or invalid",
 		"started":                       "when the run began (RFC 3339)",
 		"workload":                      "name of the workload",
