@@ -2,10 +2,8 @@ package report_test
 
 import (
 	"bytes"
-	"html"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,13 +12,9 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/compare"
-	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
-	"github.com/gpuprof/gpuprof/report/figure"
 	htmlreport "github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
-	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
@@ -103,129 +97,6 @@ func benchFile(t *testing.T, name string, r *gpuprof.Run, printed figures) {
 	}
 	if compared < len(r.Stages)/3 {
 		t.Errorf("%s: only %d times are in benchstat's file and in the table", name, compared)
-	}
-}
-
-// comparisons are those of the gallery's runs, and made-up ones.
-func comparisons(t *testing.T) map[string]*compare.Comparison {
-	t.Helper()
-	out := map[string]*compare.Comparison{
-		"regressed": fixture.GateRegressed(), "passed": fixture.GatePassed(), "unsure": fixture.GateUnsure(), "many": fixture.GateMany(40, 7),
-	}
-	read := func(name string) *compare.Result {
-		got, _, err := results.Read(filepath.Join("..", "testdata", "gallery", name+".json.gz"), results.OS)
-		if err != nil || len(got) != 1 {
-			t.Fatalf("%s: %d results, %v", name, len(got), err)
-		}
-		return got[0]
-	}
-	for _, pair := range [][2]string{{"e3nn-csr", "e3nn-unfused"}, {"e3nn-unfused", "e3nn-csr"}} {
-		c, err := compare.Compare(read(pair[0]), read(pair[1]), compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[pair[0]+" to "+pair[1]] = c
-	}
-	return out
-}
-
-// The same quantity of a comparison reads the same in every format, and every
-// waterfall goes from the same step to the same step by the same changes.
-func TestComparisonsReadTheSameEverywhere(t *testing.T) {
-	for name, c := range comparisons(t) {
-		page := rendered(t, func(w io.Writer) error { return htmlreport.WriteVerdict(w, c) })
-		note := rendered(t, func(w io.Writer) error { return markdown.WriteGate(w, c, 0) })
-		formats := map[string]figures{
-			"table":    ofTable(rendered(t, func(w io.Writer) error { return table.Gate(w, c, table.Options{Width: 200}) })),
-			"markdown": ofMarkdown(note),
-			"html":     ofHTML(page),
-			"figure":   ofFigure("effects", figure.Effects(c)),
-		}
-		if shared := agree(t, name, formats); shared < 3*min(len(c.Metrics), 20) {
-			t.Errorf("%s: only %d figures of %d metrics are in two formats", name, shared, len(c.Metrics))
-		}
-		ratiosOf(t, name, c, formats["table"])
-		waterfalls(t, name, c, page)
-	}
-}
-
-// ratiosOf wants the ratio of each regressed metric in JUnit's and benchstat's
-// files too.
-func ratiosOf(t *testing.T, name string, c *compare.Comparison, printed figures) {
-	t.Helper()
-	xml := rendered(t, func(w io.Writer) error { return junit.Write(w, c, junit.Options{}) })
-	for _, m := range c.Metrics {
-		if ratio := printed[[2]string{m.Name, "ratio"}]; m.Verdict == compare.Regressed && ratio != "" && ratio != "-" && !strings.Contains(xml, ratio) {
-			t.Errorf("%s: JUnit does not hold the ratio %s of %s", name, ratio, m.Name)
-		}
-	}
-}
-
-var signed = regexp.MustCompile(`[+-][0-9.]+ [nmu]?s\b`)
-
-// waterfalls compares the page's with the picture's.
-func waterfalls(t *testing.T, name string, c *compare.Comparison, page string) {
-	t.Helper()
-	if len(c.Causes) == 0 {
-		return
-	}
-	f, err := figure.OfComparison(c, "waterfall")
-	if err != nil {
-		t.Fatal(err)
-	}
-	svg := html.UnescapeString(rendered(t, func(w io.Writer) error { return f.Write(w, "svg", 0, 0) }))
-	_, chart, _ := strings.Cut(page, `id="waterfall`)
-	chart, _, _ = strings.Cut(html.UnescapeString(chart), "</svg>")
-	a := c.Attribution
-	if a == nil || chart == "" {
-		t.Fatalf("%s: attribution %v, chart of %d bytes", name, a, len(chart))
-	}
-	sum := float64(a.Old + a.Rest)
-	for _, cause := range c.Causes {
-		sum += float64(cause.Change)
-		want := signedText(float64(cause.Change))
-		for where, text := range map[string]string{"page": chart, "picture": svg} {
-			if !slices.Contains(signed.FindAllString(text, -1), want) {
-				t.Errorf("%s: the %s does not have the change %s of %s", name, where, want, cause.Stage)
-			}
-		}
-	}
-	if math.Abs(sum-float64(a.New)) > 1e-9*math.Abs(sum) {
-		t.Errorf("%s: %g, causes and the rest are %g s and not %g", name, float64(a.Old), sum, float64(a.New))
-	}
-	for _, v := range []gpuprof.Number{a.Old, a.New} {
-		want := strings.TrimLeft(signedText(float64(v)), "+")
-		if !strings.Contains(chart, want) || !strings.Contains(svg, want) {
-			t.Errorf("%s: the step of %s is in the page: %v, in the picture: %v", name, want, strings.Contains(chart, want), strings.Contains(svg, want))
-		}
-	}
-}
-
-// signedText is a change as the markdown of a cause spells it.
-func signedText(v float64) string {
-	c := fixture.GatePassed()
-	c.Causes = []compare.Cause{{Stage: "x", ShareOfChange: 1, Change: gpuprof.Number(v)}}
-	var b bytes.Buffer
-	_ = markdown.WriteGate(&b, c, 0)
-	return signed.FindString(b.String())
-}
-
-// The parts of a step read the same in every format of an analysis; the page draws
-// them in a chart.
-func TestAnalysesReadTheSameEverywhere(t *testing.T) {
-	for _, name := range []string{"item-fires.json", "deterministic-fires.json", "dataloader-stall-fires.json"} {
-		a, xs := fixture.Study(t, name)
-		page := html.UnescapeString(rendered(t, func(w io.Writer) error { return htmlreport.WriteAnalysis(w, a, xs) }))
-		printed := ofTable(rendered(t, func(w io.Writer) error { return table.Analysis(w, a, table.Options{Width: 200}) }))
-		formats := map[string]figures{"table": printed, "markdown": ofMarkdown(rendered(t, func(w io.Writer) error { return markdown.WriteAnalysis(w, a) })), "figure": ofFigure("accounts", figure.Accounts(a))}
-		if shared := agree(t, name, formats); shared < 6 {
-			t.Errorf("%s: only %d figures are in two formats", name, shared)
-		}
-		for k, v := range printed {
-			if k[1] == "time" && !strings.Contains(page, v) {
-				t.Errorf("%s: the page does not hold %s, the time of %s", name, v, k[0])
-			}
-		}
 	}
 }
 

@@ -63,7 +63,7 @@ func ofTable(text string) figures {
 		switch {
 		case strings.TrimSpace(line) == "":
 			head = nil
-		case head == nil && slices.Contains([]string{"stage", "metric", "kernel", "of the mean step"}, cells[0]):
+		case head == nil && slices.Contains([]string{"stage", "metric", "kernel", "of the mean step", "device", "rank", "knob", "id"}, cells[0]):
 			head = cells
 		case head != nil:
 			out.add(head, cells, twice)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -69,7 +67,7 @@ func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges)
 	if c.Format == "json" {
 		err = writeJSON(a.stdout, report)
 	} else {
-		err = printBench(a.stdout, report)
+		err = printHealth(a.stdout, report, screen{0, a.color(), a.quiet})
 	}
 	if err != nil {
 		return err
@@ -257,76 +255,4 @@ func (p *benchProgress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bar.close()
-}
-
-// printBench prints a row a metric and a column a device, what is off, what
-// else is to be known, and the verdict.
-func printBench(w io.Writer, r *health.Report) error {
-	head := []string{"METRIC"}
-	for _, c := range r.Devices {
-		head = append(head, c.Device)
-	}
-	rows := [][]string{head, {"device"}}
-	for _, c := range r.Devices {
-		rows[1] = append(rows[1], orUnknown(c.Name))
-	}
-	why := map[string]string{}
-	for _, name := range health.Names() {
-		row := []string{name}
-		any := false
-		for i := range r.Devices {
-			m, ok := r.Devices[i].Metric(name)
-			any = any || ok
-			if m.Why != "" {
-				why[name] = m.Why
-			}
-			row = append(row, formatFigure(float64(m.Value), health.Unit(name), ok))
-		}
-		if any || why[name] != "" {
-			rows = append(rows, row)
-		}
-	}
-	if err := columns(w, rows); err != nil {
-		return err
-	}
-	for _, name := range health.Names() {
-		if why[name] != "" {
-			fmt.Fprintf(w, "%s is unknown: %s\n", name, why[name])
-		}
-	}
-	for _, o := range r.Off {
-		fmt.Fprintf(w, "\noff: %s of %s%s\n", o.Metric, o.Device, offText(o))
-		word := "cause"
-		if !o.Evidence {
-			word = "cause, not seen"
-		}
-		fmt.Fprintf(w, "  %s: %s\n  fix: %s\n", word, o.Cause, o.Fix)
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", r.Verdict, r.Reason)
-	return err
-}
-
-// offText is the figures of what is off, where there are any.
-func offText(o health.Off) string {
-	if math.IsNaN(float64(o.Value)) {
-		return ""
-	}
-	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum"}[o.Against]
-	return fmt.Sprintf(": %s, %s %s (%.1f %% worse)", formatFigure(float64(o.Value), o.Unit, true), against,
-		formatFigure(float64(o.Expected), o.Unit, true), 100*float64(o.Worse))
-}
-
-func formatFigure(v float64, unit string, known bool) string {
-	switch {
-	case !known:
-		return "unknown"
-	case unit == "s":
-		return gpuprof.FormatSeconds(v)
-	case unit == "C" || unit == "W" || unit == "lanes":
-		return fmt.Sprintf("%.4g %s", v, unit)
-	}
-	return gpuprof.FormatSI(v, unit)
 }

@@ -103,7 +103,7 @@ func recordedBench(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := printBench(&b, report); err != nil {
+	if err := printHealth(&b, report, screen{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/probes/machine"
@@ -242,22 +243,36 @@ func (a *app) show(format string, runs []*gpuprof.Run) error {
 // encodePprof is the profile that the pprof verb opens.
 func encodePprof(w io.Writer, runs []*gpuprof.Run) error { return pprof.Write(w, runs) }
 
+// pageWriters are the formats of a document that a page is built of; limit is how
+// many bytes Markdown may take, 0 any.
+func pageWriters[D any, W ~func(io.Writer, D, screen) error](build func(D) (*page.Page, error), limit int) map[string]W {
+	write := func(as func(io.Writer, *page.Page, screen) error) W {
+		return func(w io.Writer, doc D, o screen) error {
+			p, err := build(doc)
+			if err != nil {
+				return err
+			}
+			return as(w, p, o)
+		}
+	}
+	return map[string]W{
+		"table": write(func(w io.Writer, p *page.Page, o screen) error {
+			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
+		}),
+		"markdown": write(func(w io.Writer, p *page.Page, _ screen) error { return markdown.Write(w, p, limit) }),
+		"html":     write(func(w io.Writer, p *page.Page, _ screen) error { return html.Write(w, p) }),
+	}
+}
+
 // verdictWriters maps the name of each format a comparison has to what renders it.
 func verdictWriters() map[string]verdictWriter {
-	return map[string]verdictWriter{
-		"json": encodeVerdict,
-		"png":  verdictPicture("png", ""),
-		"svg":  verdictPicture("svg", ""),
-		"table": func(w io.Writer, c *compare.Comparison, o screen) error {
-			return table.Gate(w, c, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
-		},
-		"html":     func(w io.Writer, c *compare.Comparison, _ screen) error { return html.WriteVerdict(w, c) },
-		"markdown": func(w io.Writer, c *compare.Comparison, _ screen) error { return markdown.WriteGate(w, c, 0) },
-		"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
-			return junit.Write(w, c, junit.Options{Started: startedAt(c)})
-		},
-		"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
+	out := pageWriters[*compare.Comparison, verdictWriter](page.Comparison, markdown.CommentLimit)
+	out["json"], out["png"], out["svg"] = encodeVerdict, verdictPicture("png", ""), verdictPicture("svg", "")
+	out["junit"] = func(w io.Writer, c *compare.Comparison, _ screen) error {
+		return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 	}
+	out["bench"] = func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) }
+	return out
 }
 
 // tellGitHub annotates the step and adds to its summary, inside GitHub Actions.
@@ -272,57 +287,40 @@ func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 	if path == "" {
 		return nil
 	}
-	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.WriteGate(w, c, limit) })
+	p, err := page.Comparison(c)
+	if err != nil {
+		return err
+	}
+	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
 }
 
 // tuneWriters maps the name of each format a tuning result has to what renders it.
 func tuneWriters() map[string]tuneWriter {
-	return map[string]tuneWriter{
-		"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
-		"png":  tunePicture("png", ""),
-		"svg":  tunePicture("svg", ""),
-		"table": func(w io.Writer, r *tune.Result, o screen) error {
-			return table.Tune(w, r, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
-		},
-		"html":     func(w io.Writer, r *tune.Result, _ screen) error { return html.WriteTune(w, r) },
-		"markdown": func(w io.Writer, r *tune.Result, _ screen) error { return markdown.WriteTune(w, r) },
-	}
+	out := pageWriters[*tune.Result, tuneWriter](page.Tune, 0)
+	out["json"] = func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) }
+	out["png"], out["svg"] = tunePicture("png", ""), tunePicture("svg", "")
+	return out
 }
 
 // studyWriters maps the name of each format an analysis has to what renders it.
 func studyWriters() map[string]studyWriter {
-	return map[string]studyWriter{
-		"json":     encodeStudy,
-		"png":      studyPicture("png", ""),
-		"svg":      studyPicture("svg", ""),
-		"table":    printStudy,
-		"html":     pageOfStudy,
-		"markdown": markdownOfStudy,
-		"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
-		"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
-	}
+	out := pageWriters[*study, studyWriter](func(s *study) (*page.Page, error) {
+		if s.comparison != nil {
+			return page.TraceComparison(s.comparison)
+		}
+		return page.Analysis(s.analysis, s.indexes)
+	}, 0)
+	out["json"], out["png"], out["svg"] = encodeStudy, studyPicture("png", ""), studyPicture("svg", "")
+	out["perfetto"] = func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) }
+	out["pprof"] = func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) }
+	return out
 }
 
-func printStudy(w io.Writer, s *study, o screen) error {
-	to := table.Options{Width: o.width, Color: o.color, Quiet: o.quiet}
-	if s.comparison != nil {
-		return table.Comparison(w, s.comparison, to)
-	}
-	return table.Analysis(w, s.analysis, to)
-}
-
-func pageOfStudy(w io.Writer, s *study, _ screen) error {
-	if s.comparison != nil {
-		return html.WriteComparison(w, s.comparison)
-	}
-	return html.WriteAnalysis(w, s.analysis, s.indexes)
-}
-
-func markdownOfStudy(w io.Writer, s *study, _ screen) error {
-	if s.comparison != nil {
-		return markdown.WriteComparison(w, s.comparison)
-	}
-	return markdown.WriteAnalysis(w, s.analysis)
+// printHealth prints how healthy the GPUs are, however wide their table is: every one
+// of many GPUs has to be in it.
+func printHealth(w io.Writer, r *health.Report, o screen) error {
+	o.width = 1 << 16
+	return pageWriters[*health.Report, func(io.Writer, *health.Report, screen) error](page.Health, 0)["table"](w, r, o)
 }
 
 // cpuModel is the name of this machine's processor.

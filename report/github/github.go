@@ -167,7 +167,7 @@ func (a annotation) String() string {
 
 // AppendSummary adds Markdown to the summary file at path, below what other
 // programs of the step wrote. render writes it into at most limit bytes, as
-// markdown.WriteGate does; what exceeds the limit all the same is cut at a
+// markdown.Write does; what exceeds the limit all the same is cut at a
 // line, with a note.
 func AppendSummary(path string, render func(w io.Writer, limit int) error) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -135,7 +136,13 @@ func TestActive(t *testing.T) {
 }
 
 func gate(c *compare.Comparison) func(io.Writer, int) error {
-	return func(w io.Writer, limit int) error { return markdown.WriteGate(w, c, limit) }
+	return func(w io.Writer, limit int) error {
+		p, err := page.Comparison(c)
+		if err != nil {
+			return err
+		}
+		return markdown.Write(w, p, limit)
+	}
 }
 
 func TestSummary(t *testing.T) {

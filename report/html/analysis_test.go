@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 func analysisPage(t *testing.T, names ...string) string {
 	t.Helper()
 	a, xs := fixture.Study(t, names...)
 	var b bytes.Buffer
-	if err := html.WriteAnalysis(&b, a, xs); err != nil {
+	if err := writePage(&b)(page.Analysis(a, xs)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -81,7 +81,7 @@ func boxes(t *testing.T, d timeline, row int) (count, covered int64) {
 func TestTimelineHoldsEveryOperation(t *testing.T) {
 	a, xs := fixture.Study(t, "exposed-comm-fires.json")
 	var b bytes.Buffer
-	if err := html.WriteAnalysis(&b, a, xs); err != nil {
+	if err := writePage(&b)(page.Analysis(a, xs)); err != nil {
 		t.Fatal(err)
 	}
 	var d timeline
@@ -118,7 +118,7 @@ func TestTimelineStaysLight(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 3<<20 {
@@ -156,7 +156,7 @@ func TestHostileNamesStayText(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<img src=x") || strings.Contains(b.String(), "<script>alert") {
@@ -169,10 +169,10 @@ func TestComparisonPage(t *testing.T) {
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
 	c := trace.Compare(old, now)
 	var b bytes.Buffer
-	if err := html.WriteComparison(&b, c); err != nil {
+	if err := writePage(&b)(page.TraceComparison(c)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"What changed", "dataloader-stall, gone", "From the step before to the step after", "By class"} {
+	for _, want := range []string{"What changed", "dataloader-stall, gone", "What changed the step", "By class"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -194,7 +194,7 @@ func TestPageWithoutDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := html.WriteAnalysis(&b, a, []*trace.Index{x}); err != nil {
+	if err := writePage(&b)(page.Analysis(a, []*trace.Index{x})); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "aten::mm") {

@@ -1,36 +1,12 @@
 package html
 
-import (
-	"strings"
-
-	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/view"
-)
-
-// notice is a view.Notice in pieces that a line may break between.
-type notice struct {
-	Head      string
-	Text, Fix []piece
-	Each      [][]piece
-}
+import "strings"
 
 // piece is text, or a flag of the command line, which must not be broken at
 // its hyphens.
 type piece struct {
 	S    string
 	Code bool
-}
-
-func notices(runs []*gpuprof.Run) []notice {
-	var out []notice
-	for _, n := range view.Notices(runs) {
-		v := notice{Head: n.Head(), Text: pieces(n.Text), Fix: pieces(n.Fix)}
-		for _, each := range n.Each {
-			v.Each = append(v.Each, pieces(each))
-		}
-		out = append(out, v)
-	}
-	return out
 }
 
 // pieces sets flags apart and keeps a percent sign with its number.

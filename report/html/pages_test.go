@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/tune"
-	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 var pagesDir = flag.String("pages", "", "keep every page in this folder, for the browser test")
@@ -30,7 +30,7 @@ func documents(t testing.TB) map[string]func(io.Writer) error {
 		out[name] = tunePage(r)
 	}
 	a, xs := fixture.Study(t, "dataloader-stall-fires.json")
-	out["analysis"] = func(w io.Writer) error { return html.WriteAnalysis(w, a, xs) }
+	out["analysis"] = func(w io.Writer) error { return writePage(w)(page.Analysis(a, xs)) }
 	return out
 }
 

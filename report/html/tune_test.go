@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
-	"github.com/gpuprof/gpuprof/report/html"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 // tuned is a made-up search: nothing in it was measured.
@@ -72,7 +72,7 @@ func hostileTune() *tune.Result {
 }
 
 func tunePage(r *tune.Result) func(io.Writer) error {
-	return func(w io.Writer) error { return html.WriteTune(w, r) }
+	return func(w io.Writer) error { return writePage(w)(page.Tune(r)) }
 }
 
 func TestWhatATunePageSays(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWhatATunePageSays(t *testing.T) {
 		not  []string
 	}{
 		"search": {tunePage(tuned()), []string{"x0.712", "paired blocks in 6 fresh processes", "confirmed: batch=512, sync=never", "gpuprof run e3nn --set batch=512 --set sync=never", "Effect of each knob", "knee at 512", "12.4 us per probe",
-			"<dt>batch=8192</dt><dd>out of memory</dd>", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
+			"<strong>batch=8192</strong>: out of memory", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
 		"claims":       {tunePage(claimed()), []string{"PARTIAL: the budget ended", "4 claims: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
 		"default best": {tunePage(&tune.Result{Conclusion: tune.Conclusion{Verdict: tune.DefaultBest, Text: "the default is best"}}), []string{"the default is best"}, []string{"x1.000"}},
 		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"Nothing is recommended yet", "did not come to its end"}, nil},

@@ -24,7 +24,7 @@ import (
 //go:embed *.tmpl style.css script.js timeline.js
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"n": number, "pieces": pieces}).ParseFS(files, "*.tmpl"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": pieces}).ParseFS(files, "*.tmpl"))
 
 // pageView is what page.tmpl shows.
 type pageView struct {

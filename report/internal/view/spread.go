@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // Spread is the distribution of one quantity relative to its median.
@@ -165,6 +167,18 @@ func Tones(r *gpuprof.Run) map[string]int {
 			tone, next = next, next+1
 		}
 		out[s.Name] = tone
+	}
+	return out
+}
+
+// ClassTones numbers the classes of device operations by the time they took in the
+// mean step, those beyond the first MaxTones alike.
+func ClassTones(a *trace.Analysis) map[trace.Class]int {
+	order := trace.Classes()
+	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(a.Step.Classes[y], a.Step.Classes[x]) })
+	out := map[trace.Class]int{}
+	for i, c := range order {
+		out[c] = min(i, MaxTones)
 	}
 	return out
 }

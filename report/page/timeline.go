@@ -1,10 +1,7 @@
-package html
+package page
 
 import (
-	"encoding/json"
 	"fmt"
-	"html/template"
-	"path/filepath"
 	"slices"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -63,25 +60,29 @@ const (
 	toneCount
 )
 
-// timelineOf lays out every input's rows and thins them to what a page can
-// hold. resolution is the length below which neighbours were merged, 0 none.
-func timelineOf(a *trace.Analysis, xs []*trace.Index, tones map[trace.Class]int) (out template.JS, resolution int64, err error) {
+// timelineOf lays out every input's rows and thins them to what a page can hold; nil
+// without any.
+func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
+	tones := view.ClassTones(a)
 	var rows []boxRow
 	var span int64
 	for i, x := range xs {
 		origin := x.Span.Start
 		prefix := ""
 		if len(xs) > 1 {
-			prefix = rankLabel(a, i) + " "
+			prefix = inputName(a, i) + " "
 		}
 		rows = append(rows, rowsOf(x, claimsOf(a, i), prefix, origin, tones)...)
 		span = max(span, x.Span.Len())
 	}
 	if len(rows) == 0 || span <= 0 {
-		return "", 0, nil
+		return nil
 	}
 	rows = rows[:min(len(rows), maxRows)]
-	resolution = thin(rows)
+	note := "Every operation is in the timeline."
+	if resolution := thin(rows); resolution > 0 {
+		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", ns(resolution))
+	}
 	d := timelineData{Span: span, Names: []string{}}
 	d.Tones, d.Ink, d.Labels = toneNames(tones)
 	ids := map[string]int64{}
@@ -100,23 +101,7 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index, tones map[trace.Class]int)
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	text, err := json.Marshal(d) // escapes <, > and &, so no name can end the element
-	if err != nil {
-		return "", 0, fmt.Errorf("laying out the timeline: %w", err)
-	}
-	return template.JS(text), resolution, nil
-}
-
-func rankLabel(a *trace.Analysis, input int) string {
-	if input < len(a.Inputs) {
-		if r := a.Inputs[input].Rank; r >= 0 {
-			return fmt.Sprintf("rank %d", r)
-		}
-		if len(a.Inputs) > 1 {
-			return view.Cut(filepath.Base(a.Inputs[input].Path), 16)
-		}
-	}
-	return fmt.Sprintf("file %d", input+1)
+	return Timeline{Data: d, Note: note}
 }
 
 // claimsOf are the findings of an input that say where the time is that they claim.

@@ -1,0 +1,289 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Most rows of a trace's tables and findings that a terminal, Markdown and HTML show.
+const (
+	traceRows     = 60
+	traceFindings = 5
+	operatorRows  = 8
+)
+
+const traceFooter = "Claims are upper bounds from the spans of the trace."
+
+// Analysis is what a trace says: where the devices' time went and what to change.
+// The indexes, one an input, give the timeline; without them it is left out.
+func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
+	if a == nil {
+		return nil, view.ErrNoRun("an analysis")
+	}
+	findings, verdict := traceFindingList(a)
+	var explained []Block
+	for _, e := range a.Explained {
+		explained = append(explained, Text{S: e.Text})
+	}
+	p := &Page{Title: analysisTitle(a), Meta: stepMeta(a), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
+	p.Sections = []Section{
+		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
+		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
+		{In: Terminal | Markdown, Blocks: explained},
+		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
+		{ID: "findings", Heading: "What to change", HeadingIn: HTML, In: Quiet, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
+		warnings(a.Warnings),
+		{ID: "where", Heading: "Where the devices' time went", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
+		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
+	}
+	if lines := timelineOf(a, xs); lines != nil {
+		p.Sections = append(p.Sections, Section{ID: "timeline", Heading: "Timeline", In: HTML,
+			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.Overview(a, xs) }}, lines}})
+	}
+	for _, t := range []struct {
+		id, heading string
+		table       Table
+	}{{"ranks", "Ranks", rankTable(a)}, {"kernels", "Kernels, copies and fills", kernelTable(a)}, {"operators", "Operators", operatorTable(a)}, {"modules", "Modules and ranges", moduleTable(a)},
+		{"copies", "Copies", copyTable(a)}, {"syncs", "Synchronisation calls", syncTable(a)}, {"inputs", "Inputs", inputTable(a)}} {
+		t.table.Name = t.heading
+		where := HTML
+		if t.table.In != HTML && t.id != "ranks" {
+			where = 0
+		}
+		p.Sections = append(p.Sections, Section{ID: t.id, Heading: t.heading, HeadingIn: HTML, In: where, Blocks: []Block{t.table}})
+	}
+	return p, nil
+}
+
+func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }
+
+// span is a time of a trace as a cell.
+func span(v int64) Cell { return Cell{Text: ns(v), Value: float64(v) * 1e-9, Unit: "s"} }
+
+func shareOf(part, whole int64) Cell {
+	if whole <= 0 || part == 0 {
+		return Cell{Text: view.None}
+	}
+	v := float64(part) / float64(whole)
+	return amount(view.Percent(v), v, "1")
+}
+
+func countCell(n int) Cell { return Cell{Text: fmt.Sprint(n), Value: float64(n), Unit: "1"} }
+
+// analysisTitle names the files, of many the first.
+func analysisTitle(a *trace.Analysis) string {
+	var names []string
+	for _, in := range a.Inputs {
+		names = append(names, view.Cut(filepath.Base(in.Path), 80))
+	}
+	switch {
+	case len(names) == 0:
+		return "Trace analysis"
+	case len(names) > 3:
+		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+	}
+	return strings.Join(names, ", ")
+}
+
+// stepMeta says how long the mean step is, of how many, and how they were found.
+func stepMeta(a *trace.Analysis) []string {
+	if a.Step.Count == 0 {
+		return []string{"recording window " + ns(a.Step.NS) + " (no steps found)"}
+	}
+	step := "mean step " + ns(a.Step.NS)
+	if a.Step.Count > 1 {
+		step += fmt.Sprintf(" (%s to %s)", ns(a.Step.MinNS), ns(a.Step.MaxNS))
+	}
+	source := view.Cut(a.StepSource, 60)
+	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
+		source += ", the first left out"
+	}
+	return []string{step, view.Plural(a.Step.Count, "step") + " (" + source + ")"}
+}
+
+// stepTitle names the time that the parts of a table add up to.
+func stepTitle(a *trace.Analysis) string {
+	if a.Step.Count == 0 {
+		return "window"
+	}
+	return "mean step"
+}
+
+// inputName tells the inputs of one job apart.
+func inputName(a *trace.Analysis, input int) string {
+	if input < len(a.Inputs) && a.Inputs[input].Rank >= 0 {
+		return fmt.Sprintf("rank %d", a.Inputs[input].Rank)
+	}
+	return fmt.Sprintf("file %d", input+1)
+}
+
+// accountTable is a row for each device: where its time goes in the mean step.
+func accountTable(a *trace.Analysis) Table {
+	t := Table{Name: "Table of devices", Caption: "Shares of the " + stepTitle(a) + "; the kernels are those of the whole recording.",
+		Columns: []Column{{Title: "device", Left: true}, {Title: stepTitle(a)}, {Title: "busy"}}}
+	for i, part := range new(trace.Parts).Idle() {
+		t.Columns = append(t.Columns, Column{Title: part.Name, Drop: max(i-1, 0)})
+	}
+	t.Columns = append(t.Columns, Column{Title: "kernels", Drop: 4}, Column{Title: "with a known launch", In: HTML})
+	for _, d := range a.Devices {
+		name := fmt.Sprint(d.ID)
+		if len(a.Inputs) > 1 {
+			name = fmt.Sprintf("%s:%d", inputName(a, d.Input), d.ID)
+		}
+		if d.Name != "" {
+			name += " " + d.Name
+		}
+		whole := d.Step.Total()
+		row := Row{Cells: []Cell{{Text: view.Cut(name, 60)}, span(whole), shareOf(d.Step.BusyNS, whole)}}
+		for _, part := range d.Step.Idle() {
+			row.Cells = append(row.Cells, shareOf(part.NS, whole))
+		}
+		row.Cells = append(row.Cells, countCell(d.Kernels), countCell(d.Linked))
+		t.Rows = append(t.Rows, row)
+	}
+	t.Columns[0].Most = 30
+	return t
+}
+
+// accountCharts is a bar for each device.
+func accountCharts(a *trace.Analysis) []Block {
+	whole := "the mean step of " + ns(a.Step.NS)
+	if a.Step.Count == 0 {
+		whole = "the recording window of " + ns(a.Step.NS)
+	}
+	note := "Every nanosecond of " + whole + " is busy (in one class), starved (the host had not launched the next operation yet), queued (launched, not running), unknown, or outside (before the device's first operation and after its last one). The parts add up to it."
+	if len(a.Devices) == 0 {
+		return nil
+	}
+	return []Block{Chart{ID: "accounts", Figure: func() *figure.Figure { return figure.Accounts(a) }, Note: note}}
+}
+
+// classTable is what the mean step is made of, with the kernel that took most of each
+// class. The rows add up to the step.
+func classTable(a *trace.Analysis) Table {
+	t := Table{Name: "Parts of the " + stepTitle(a), Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Drop: 1, Least: 20}}}
+	if len(a.Devices) == 0 {
+		return t
+	}
+	for _, part := range a.Step.Shown(0) {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: view.Cut(a.Most(part), 90)}}})
+	}
+	return t
+}
+
+func stepNote(a *trace.Analysis) string {
+	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + ns(a.Step.NS) + "."
+}
+
+func rankTable(a *trace.Analysis) Table {
+	t := Table{Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
+		Columns: append(numbers("rank", stepTitle(a), "compute", "communication", "exposed", "idle"), Column{Left: true})}
+	if len(a.Ranks) < 2 {
+		return t
+	}
+	for _, r := range a.Ranks {
+		note := view.None
+		if r.Straggler {
+			note = "the others wait for it"
+			if r.Cause != "" {
+				note += ": " + view.Cut(r.Cause, 200)
+			}
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(r.Rank)}, span(r.StepNS), span(r.ComputeNS), span(r.CommNS), span(r.ExposedCommNS), span(r.IdleNS), {Text: note}}})
+	}
+	return t
+}
+
+// wholeRecording says what the tables of kernels and calls are sums of.
+const wholeRecording = "Totals of the whole recording, all steps and streams."
+
+func totals(what string, columns ...Column) Table {
+	return Table{Caption: wholeRecording, Columns: columns, Max: [3]int{0, 0, traceRows}, More: "%d more " + what + " are in the data.", In: HTML}
+}
+
+func kernelTable(a *trace.Analysis) Table {
+	t := totals("kernels", append(numbers("name", "class", "count", "time", "share", "median"), Column{Title: "operator", Left: true})...)
+	var whole int64
+	for _, k := range a.Kernels {
+		whole += k.NS
+	}
+	for _, k := range a.Kernels {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(k.Name, 90)}, {Text: string(k.Class)}, countCell(k.Count), span(k.NS), shareOf(k.NS, whole), span(k.Median), {Text: view.Cut(k.Operator, 50)}}})
+	}
+	return t
+}
+
+// operatorTable lists operators by device time. Where no device was recorded it
+// stands in for the classes, by the host's own time.
+func operatorTable(a *trace.Analysis) Table {
+	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "where"))...)...)
+	ops := a.Operators
+	if len(a.Devices) == 0 {
+		t.In, t.Max[0], t.Max[1], t.More = 0, operatorRows, operatorRows, "%d more operators in --format json"
+		ops = slices.SortedStableFunc(slices.Values(ops), func(x, y trace.OperatorTime) int { return cmp.Compare(y.StepSelfNS, x.StepSelfNS) })
+	}
+	for _, o := range ops {
+		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}, span(o.StepSelfNS)}, operatorCells(o)...)})
+	}
+	return t
+}
+
+func moduleTable(a *trace.Analysis) Table {
+	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "where")...)
+	for _, o := range a.Modules {
+		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}}, operatorCells(o)...)})
+	}
+	return t
+}
+
+func operatorCells(o trace.OperatorTime) []Cell {
+	return []Cell{countCell(o.Count), span(o.GPUNS), span(o.SelfNS), span(o.HostNS), {Text: view.Cut(o.Where, 60)}}
+}
+
+func copyTable(a *trace.Analysis) Table {
+	t := totals("kinds", numbers("kind", "count", "bytes", "on the device", "in the host's calls", "rate")...)
+	for _, name := range slices.Sorted(maps.Keys(a.Copies)) {
+		c := a.Copies[name]
+		if c.Count == 0 {
+			continue
+		}
+		rate := view.None
+		if c.GPUNS > 0 {
+			rate = view.SI(float64(c.Bytes)/float64(c.GPUNS)*1e9, "B/s")
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: strings.ReplaceAll(name, "_", " ")}, countCell(c.Count), {Text: view.SI(float64(c.Bytes), "B")}, span(c.GPUNS), span(c.HostNS), {Text: rate}}})
+	}
+	return t
+}
+
+func syncTable(a *trace.Analysis) Table {
+	t := totals("calls", numbers("call", "count", "host time")...)
+	for _, name := range slices.Sorted(maps.Keys(a.Syncs)) {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(name, 60)}, countCell(a.Syncs[name].Count), span(a.Syncs[name].HostNS)}})
+	}
+	return t
+}
+
+func inputTable(a *trace.Analysis) Table {
+	t := Table{Columns: numbers("file", "kind", "events", "rank"), In: HTML}
+	for _, in := range a.Inputs {
+		rank := view.None
+		if in.Rank >= 0 {
+			rank = fmt.Sprint(in.Rank)
+		}
+		name := view.Cut(in.Path, 120)
+		if in.Truncated {
+			name += " (ends early)"
+		}
+		t.Rows = append(t.Rows, texts(name, string(in.Kind), fmt.Sprint(in.Events), rank))
+	}
+	return t
+}

@@ -1,0 +1,136 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// traceFindingList is a finding for each rule where it claims most: the ranks of one
+// job mostly share their problems. A page has the others too.
+func traceFindingList(a *trace.Analysis) (findings Block, verdict string) {
+	if len(a.Findings) == 0 {
+		return nil, a.Bound.Text
+	}
+	list := List{Ordered: true, Noun: "finding", Max: traceFindings}
+	claims, first := 0, map[string]int{}
+	others := map[string]int{}
+	for _, f := range a.Findings {
+		if f.ClaimNS > 0 {
+			claims++
+		}
+		if at, ok := first[f.Rule]; !ok {
+			first[f.Rule] = f.Input
+		} else if at != f.Input {
+			others[f.Rule]++
+		}
+	}
+	for _, f := range a.Findings {
+		item := traceFinding(f)
+		if len(a.Inputs) > 1 {
+			where := inputName(a, f.Input)
+			switch n := others[f.Rule]; {
+			case f.Input != first[f.Rule]:
+				item.In = HTML
+			case n > 0:
+				where += fmt.Sprintf(", and less on %d more", n)
+			}
+			item.Text += " (" + where + ")"
+		}
+		list.Items = append(list.Items, item)
+	}
+	verdict = a.Bound.Text + " The rest is worth knowing."
+	if claims > 0 && !a.Bound.Nothing {
+		verdict = view.Plural(claims, "change") + " could win back time, the largest first. Each is an upper bound, and no nanosecond is claimed twice."
+	}
+	return list, verdict
+}
+
+// findingsLead sums up the findings; where some claim time, only a page needs it.
+func findingsLead(a *trace.Analysis, verdict string) Block {
+	t := Text{S: verdict, As: Lead}
+	if !a.Bound.Nothing {
+		t.In = HTML
+	}
+	return t
+}
+
+func traceFinding(f gpuprof.Finding) Item {
+	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: f.Rule, Text: f.Title}
+	if f.Suspect {
+		item.Label += " (suspected)"
+	}
+	command := f.Command
+	if f.ClaimNS == 0 {
+		command = "" // there is no time to measure
+	}
+	item.Lines = filled(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
+		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
+	evidence := Lines{}
+	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
+		evidence.Lines = append(evidence.Lines, Line{Label: strings.ReplaceAll(key, "_", " "), Value: evidenceText(key, f.Evidence[key])})
+	}
+	item.More, item.MoreText = []Block{evidence}, "evidence: totals over all steps"
+	if len(f.Sites) > 0 {
+		item.MoreText = "evidence and call sites: totals over all steps"
+		t := Table{Name: "Call sites", Columns: numbers("where", "times", "time")}
+		for _, s := range f.Sites {
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
+		}
+		item.More = append(item.More, t)
+	}
+	return item
+}
+
+func severityTone(s gpuprof.Severity) Tone {
+	switch s {
+	case gpuprof.High:
+		return Bad
+	case gpuprof.Medium:
+		return Unsure
+	}
+	return Faint
+}
+
+// siteText is the first place in one line; a page lists the others.
+func siteText(sites []gpuprof.Site) string {
+	if len(sites) == 0 {
+		return ""
+	}
+	text := view.Cut(sites[0].Where, 120) + " (" + view.Plural(int(sites[0].Count), "time") + ")"
+	if more := len(sites) - 1; more > 0 {
+		text += " and " + view.Plural(more, "other place")
+	}
+	return text
+}
+
+// evidenceText prints a figure in the unit its key names.
+func evidenceText(key string, v any) string {
+	var x float64
+	switch n := v.(type) {
+	case int64:
+		x = float64(n)
+	case int:
+		x = float64(n)
+	case float64:
+		x = n
+	default:
+		return view.Cut(fmt.Sprint(v), 200)
+	}
+	switch {
+	case strings.HasSuffix(key, "_ns"):
+		return view.Seconds(x * 1e-9)
+	case strings.HasSuffix(key, "_bytes"):
+		return view.SI(x, "B")
+	case strings.HasSuffix(key, "_bytes_per_s"):
+		return view.SI(x, "B/s")
+	case strings.HasSuffix(key, "_share"):
+		return view.Percent(x)
+	}
+	return view.Cut(fmt.Sprint(x), 40)
+}

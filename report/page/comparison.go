@@ -1,0 +1,313 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/verdict"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Most that is listed of a comparison. A table of a thousand rows that say "same"
+// hides the one that does not; what failed may have five times as many.
+const (
+	maxMetrics     = 60
+	maxListed      = 20
+	maxPlaces      = 3 // of a broken budget
+	maxSuggestions = 5
+)
+
+// Comparison is the verdict of compare and gate: a row for each metric, what failed
+// first, then where the change comes from, what differs and what to do next.
+func Comparison(c *compare.Comparison) (*Page, error) {
+	if c == nil {
+		return nil, view.ErrNoRun("a comparison")
+	}
+	rows := verdict.Rows(c)
+	next := listOf(List{Ordered: true, Noun: "step", In: Quiet}, c.Next)
+	metrics := metricTables(rows)
+	p := &Page{
+		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Badge: verdictBadge(c),
+		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
+		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
+	}
+	p.Sections = []Section{
+		{ID: "verdict", Heading: "Verdict", In: HTML, Blocks: []Block{verdictBanner(c), Text{S: verdict.Headline(c) + ".", As: Lead}, leadLines(rows)}},
+		{ID: "next", Heading: "What next", In: HTML, Blocks: []Block{next}},
+		{In: Terminal | Markdown, Blocks: metrics},
+		{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)},
+		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
+		{ID: "failed", Heading: "Failed", HeadingIn: HTML, In: Quiet, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
+		origin(c, rows),
+		{ID: "findings", Heading: suggestionsTitle(c), HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{suggestions(c)}},
+		{ID: "metrics", Heading: "Metrics", In: HTML, Blocks: append([]Block{
+			Chart{ID: "effects", Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
+		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
+		differences(c),
+		warnings(c.Warnings),
+		{Heading: "What next", HeadingIn: Terminal | Markdown, In: Terminal | Markdown | Quiet, Blocks: []Block{next}},
+		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
+	}
+	return p, nil
+}
+
+const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
+
+// verdictBadge is the verdict with its sign and colour.
+func verdictBadge(c *compare.Comparison) Badge {
+	b := Badge{Text: string(c.Verdict), Tone: verdictTone(c.Verdict), Headline: verdict.Headline(c), Mark: "✅"}
+	switch c.Verdict {
+	case compare.Regressed:
+		b.Mark = "❌"
+	case compare.Inconclusive:
+		b.Mark = "❔"
+	}
+	return b
+}
+
+func verdictTone(v compare.Verdict) Tone {
+	switch v {
+	case compare.Regressed:
+		return Bad
+	case compare.Inconclusive:
+		return Unsure
+	case compare.Improved, compare.Pass:
+		return Good
+	}
+	return Plain
+}
+
+func verdictBanner(c *compare.Comparison) Block {
+	switch {
+	case len(c.Failed) > 0:
+		return Text{S: "Something gave no figure; the comparison is not whole.", As: Banner, Tone: Bad}
+	case c.Verdict == compare.Inconclusive:
+		return Text{S: "Inconclusive: the data at hand cannot tell. This is no pass and no regression.", As: Banner, Tone: Unsure}
+	}
+	return nil
+}
+
+// leadLines are the ratios of the whole step.
+func leadLines(rows []verdict.Row) Block {
+	out := Lines{Lead: true}
+	for _, name := range []string{"step", "throughput"} {
+		for _, r := range rows {
+			if r.Name != name || r.Ratio == view.None {
+				continue
+			}
+			note := r.Old + " to " + r.New + "; " + string(r.Verdict)
+			if r.Interval != view.None {
+				note = "95 % " + r.Interval + "; " + note
+			}
+			out.Lines = append(out.Lines, Line{Label: name, Value: r.Ratio, Note: note})
+		}
+	}
+	return out
+}
+
+// metricTables are the metrics, what failed first. Markdown folds those that are
+// the same.
+func metricTables(rows []verdict.Row) []Block {
+	t := Table{Name: "Table of metrics", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
+		Caption: "Medians of the run medians; p is one-sided, of not being worse than the equivalence margin, adjusted where several were tested. MDE is the least slowdown that data like these would find.",
+		Columns: []Column{{Title: "metric", Left: true, Least: 16}, {Title: "old", Drop: 2, Most: 16}, {Title: "new", Most: 16}, {Title: "ratio", Drop: 1}, {Title: "95 % interval", Narrow: "95 %", Drop: 3},
+			{Title: "p", In: HTML}, {Title: "runs", In: HTML}, {Title: "verdict", Left: true}, {Title: "MDE", Drop: 4}}}
+	same := t
+	for _, r := range rows {
+		row := metricRow(r)
+		if r.Verdict == compare.Same {
+			same.Rows = append(same.Rows, row)
+			row.In, row.Keep = Terminal|HTML, false
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	same.Folded, same.In = view.Plural(len(same.Rows), "metric")+" the same", Markdown
+	return []Block{t, same}
+}
+
+func metricRow(r verdict.Row) Row {
+	m := r.Of
+	unit := cmp.Or(m.Unit, "1")
+	old, now := amount(r.Old, float64(m.Old), unit), amount(r.New, float64(m.New), unit)
+	old.Narrow, now.Narrow = r.Narrow()
+	row := Row{Keep: true, Cells: []Cell{
+		{Text: view.Cut(r.Name, 200)}, old, now, amount(r.Ratio, float64(m.Ratio), "1"), intervalCell(r.Interval), {Text: r.P},
+		{Text: fmt.Sprintf("%d and %d", m.Runs[0], m.Runs[1])}, {Text: string(r.Verdict), Tone: verdictTone(r.Verdict)}, amount(r.MDE, float64(m.MDE), "1")}}
+	if r.Verdict == compare.Regressed {
+		row.Tone = Bad
+	}
+	return row
+}
+
+// reasons says once each what verdicts need said, with the metrics it is about.
+func reasons(rows []verdict.Row) []Block {
+	loud, same := List{Noun: "reason", Max: maxListed, In: Quiet}, List{Noun: "reason", Max: maxListed, In: Terminal}
+	names := map[string][]string{}
+	for _, r := range rows {
+		names[r.Reason] = append(names[r.Reason], view.Cut(r.Name, 160))
+	}
+	for _, r := range rows {
+		of := names[r.Reason]
+		if r.Reason == "" || of == nil {
+			continue
+		}
+		delete(names, r.Reason) // said once
+		item := Item{Label: of[0], Text: r.Reason}
+		if len(of) > 1 {
+			item.Label = fmt.Sprintf("%s and %d more", of[0], len(of)-1)
+		}
+		if r.Verdict == compare.Same {
+			same.Items = append(same.Items, item)
+			continue
+		}
+		loud.Items = append(loud.Items, item)
+	}
+	return []Block{loud, same}
+}
+
+// budgets lists those that are broken or not known, then those that were kept.
+func budgets(c *compare.Comparison) []Block {
+	broken := List{Label: "budget", Noun: "budget", Max: maxListed, In: Quiet}
+	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
+	for i := range c.Budgets {
+		b := &c.Budgets[i]
+		item := Item{Text: verdict.BudgetText(b), Tone: verdictTone(b.Verdict)}
+		if b.Verdict == compare.Same {
+			kept.Items = append(kept.Items, item)
+			continue
+		}
+		for _, where := range b.Where[:min(len(b.Where), maxPlaces)] {
+			item.Sub = append(item.Sub, "at "+view.Cut(where, 200))
+		}
+		broken.Items = append(broken.Items, item)
+	}
+	return []Block{broken, kept}
+}
+
+// origin attributes the change of the step to its stages.
+func origin(c *compare.Comparison, rows []verdict.Row) Section {
+	s := Section{ID: "where", Heading: "Where the change comes from", HeadingIn: Terminal | Markdown | HTML}
+	list := List{Noun: "stage", Max: maxListed}
+	for _, cause := range c.Causes {
+		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
+	}
+	if len(list.Items) > 0 {
+		s.Blocks = []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.Waterfall(c) },
+			Note: "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote}, list}
+		return s
+	}
+	timed := slices.ContainsFunc(rows, func(r verdict.Row) bool { return r.Name == "step" && !r.Of.Exact })
+	if timed && slices.ContainsFunc(rows, func(r verdict.Row) bool { return strings.HasPrefix(r.Name, "step/") }) {
+		s.Blocks = []Block{Text{S: "The step's change is not large or not sure enough to be attributed to stages.", In: HTML}}
+	}
+	return s
+}
+
+// suggestions are what would close the gap, or explains the change.
+func suggestions(c *compare.Comparison) Block {
+	out := List{Ordered: true, Noun: "suggestion", Max: maxSuggestions}
+	for _, f := range c.Findings {
+		why, _ := f.Evidence["explained_by"].(string)
+		item := Item{Text: cmp.Or(why, view.Cut(f.Rule+" in "+f.Stage, 80))}
+		change, claims := "", view.Finite(f.ClaimS) && f.ClaimS > 0
+		switch {
+		case f.Knob != "" && claims:
+			change = fmt.Sprintf("set %s from %s to %s: saves up to %s per step", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40), view.Seconds(f.ClaimS))
+		case f.Knob != "":
+			change = fmt.Sprintf("%s went from %s to %s", view.Cut(f.Knob, 40), view.Cut(f.From, 40), view.Cut(f.To, 40))
+		case claims:
+			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
+		}
+		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(view.Pairs(f.Evidence), 600), In: HTML},
+			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true})
+		out.Items = append(out.Items, item)
+	}
+	return out
+}
+
+// suggestionsTitle is what the suggestions are about: a gap that knobs would close,
+// or a change that is only explained: it was for the better, or no knob made it.
+func suggestionsTitle(c *compare.Comparison) string {
+	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
+		return "What would close the gap"
+	}
+	return "What explains the change"
+}
+
+// differences is what is not the same on both sides; a page has it by kind, and on
+// request what is the same.
+func differences(c *compare.Comparison) Section {
+	s := Section{ID: "differences", Heading: "What differs between the sides", HeadingIn: Terminal | Markdown | HTML}
+	list := List{Noun: "field", Max: maxListed, In: Terminal | Markdown}
+	kinds := []string{"knob", "environment", "code", ""}
+	tables := map[string]*Table{}
+	for i, name := range []string{"Knobs that differ", "Environment that differs", "Code that differs", "Others that differ"} {
+		tables[kinds[i]] = &Table{Name: name, In: HTML, Columns: wordColumns("field", "old", "new", "must agree")}
+	}
+	for _, d := range c.Differences {
+		tone, must := Plain, "no"
+		switch {
+		case d.Hard && d.Allowed:
+			must = "yes; allowed to differ"
+		case d.Hard:
+			tone, must = Unsure, "yes"
+		}
+		list.Items = append(list.Items, Item{Text: verdict.DifferenceText(d), Tone: tone})
+		t := tables[d.Kind]
+		if t == nil {
+			t = tables[""]
+		}
+		t.Rows = append(t.Rows, texts(view.Cut(d.Field, 60), verdict.Known(d.Old), verdict.Known(d.New), must))
+	}
+	s.Blocks = []Block{list}
+	for _, kind := range kinds {
+		s.Blocks = append(s.Blocks, *tables[kind])
+	}
+	switch {
+	case len(c.Differences) > 0:
+	case c.Fingerprints.Old == nil || c.Fingerprints.New == nil:
+		s.Blocks = append(s.Blocks, Text{S: "There is no second side to differ from.", In: HTML})
+	default:
+		s.Blocks = append(s.Blocks, Text{S: "Nothing that was recorded differs.", In: HTML})
+	}
+	s.Blocks = append(s.Blocks, alike(c)...)
+	return s
+}
+
+// alike is the environment and the knobs that both sides share, for readers who
+// ask what was measured on.
+func alike(c *compare.Comparison) (out []Block) {
+	old, now := c.Fingerprints.Old, c.Fingerprints.New
+	if now == nil {
+		return nil
+	}
+	if old == nil {
+		old = now
+	}
+	knobs := func(f *compare.Fingerprint) map[string]string {
+		out := map[string]string{}
+		for name, k := range f.Knobs {
+			out[name] = k.Value
+		}
+		return out
+	}
+	for _, part := range []struct {
+		name string
+		a, b map[string]string
+	}{{"Knobs that are the same", knobs(old), knobs(now)}, {"Environment that is the same", old.Env, now.Env}, {"Further facts that are the same", old.Facts, now.Facts}} {
+		t := Table{Name: part.name, Folded: part.name, In: HTML, Columns: wordColumns("field", "value")}
+		for _, field := range slices.Sorted(maps.Keys(part.b)) {
+			if value, has := part.a[field]; has && value == part.b[field] {
+				t.Rows = append(t.Rows, texts(view.Cut(field, 60), view.Cut(value, 160)))
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}

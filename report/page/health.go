@@ -1,0 +1,91 @@
+package page
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Health is how healthy the GPUs of a machine are: a row for each metric and a column
+// for each device, what is off, what else is to be known, and the verdict.
+func Health(r *health.Report) (*Page, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a health report")
+	}
+	t, unknown := healthTable(r)
+	off := List{Label: "off", Noun: "figure", In: Quiet}
+	for _, o := range r.Off {
+		seen := ""
+		if !o.Evidence {
+			seen = "not seen on the device"
+		}
+		off.Items = append(off.Items, Item{Text: o.Metric + " of " + o.Device + offText(o), Tone: Bad, Lines: filled(Line{Label: "cause", Value: o.Cause, Note: seen}, Line{Label: "fix", Value: o.Fix})})
+	}
+	tone := map[health.Verdict]Tone{health.Healthy: Good, health.Unknown: Unsure}[r.Verdict]
+	if r.Verdict == health.Unhealthy || r.Verdict == health.Failed {
+		tone = Bad
+	}
+	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Data: jsonData("health.json", r), Sections: []Section{
+		{Blocks: append([]Block{t}, unknown...)},
+		{In: Quiet, Blocks: []Block{off}},
+		{Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
+		{In: Quiet, Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone}}},
+	}}, nil
+}
+
+func healthTable(r *health.Report) (t Table, unknown []Block) {
+	t = Table{Name: "Table of devices", Columns: []Column{{Title: "metric", Left: true}}}
+	name := Row{Cells: []Cell{{Text: "device"}}}
+	for _, c := range r.Devices {
+		t.Columns = append(t.Columns, Column{Title: c.Device, Left: true})
+		text := c.Name
+		if text == "" {
+			text = "unknown"
+		}
+		name.Cells = append(name.Cells, Cell{Text: text})
+	}
+	t.Rows = []Row{name}
+	for _, metric := range health.Names() {
+		row, any, why := Row{Cells: []Cell{{Text: metric}}}, false, ""
+		for i := range r.Devices {
+			m, ok := r.Devices[i].Metric(metric)
+			cell := Cell{Text: "unknown"}
+			if ok {
+				any, cell = true, Cell{Text: healthFigure(float64(m.Value), health.Unit(metric)), Value: float64(m.Value), Unit: health.Unit(metric)}
+			}
+			if m.Why != "" {
+				why = m.Why
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		if any || why != "" {
+			t.Rows = append(t.Rows, row)
+		}
+		if why != "" {
+			unknown = append(unknown, Text{S: metric + " is unknown: " + why})
+		}
+	}
+	return t, unknown
+}
+
+// offText is the figures of what is off, where there are any.
+func offText(o health.Off) string {
+	if math.IsNaN(float64(o.Value)) {
+		return ""
+	}
+	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum"}[o.Against]
+	return fmt.Sprintf(": %s, %s %s (%.1f %% worse)", healthFigure(float64(o.Value), o.Unit), against, healthFigure(float64(o.Expected), o.Unit), 100*float64(o.Worse))
+}
+
+func healthFigure(v float64, unit string) string {
+	switch unit {
+	case "s":
+		return gpuprof.FormatSeconds(v)
+	case "C", "W", "lanes":
+		return fmt.Sprintf("%.4g %s", v, unit)
+	}
+	return gpuprof.FormatSI(v, unit)
+}

@@ -1,0 +1,92 @@
+package page
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// jsonData is a document as it is written to a file of its own.
+func jsonData(name string, v any) Data {
+	return Data{Name: name, Note: "The whole of " + name + " is embedded in the page.", Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(v) }}
+}
+
+func toolText(t gpuprof.Tool) string {
+	return strings.TrimSpace("gpuprof " + view.Cut(t.Version, 40))
+}
+
+// listOf is a list of short texts.
+func listOf(l List, all []string) List {
+	for _, t := range all {
+		l.Items = append(l.Items, Item{Text: view.Cut(t, 600)})
+	}
+	return l
+}
+
+// statusBanner says that a document is not complete.
+func statusBanner(b Badge) Text {
+	return Text{S: b.Headline, As: Banner, Tone: b.Tone, In: HTML}
+}
+
+// warnings is the section of a document's warnings.
+func warnings(ws []gpuprof.Warning) Section {
+	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
+	for _, w := range ws {
+		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure})
+	}
+	return Section{ID: "warnings", Heading: "Warnings", In: Quiet, Blocks: []Block{list}}
+}
+
+// numbers are columns of figures after one of names.
+func numbers(titles ...string) []Column {
+	out := make([]Column, len(titles))
+	for i, t := range titles {
+		out[i] = Column{Title: t, Left: i == 0}
+	}
+	return out
+}
+
+func wordColumns(titles ...string) []Column {
+	out := numbers(titles...)
+	for i := range out {
+		out[i].Left = true
+	}
+	return out
+}
+
+func onlyHTML(columns []Column) []Column {
+	out := slices.Clone(columns)
+	for i := range out {
+		out[i].In, out[i].Left = HTML, false
+	}
+	return out
+}
+
+func texts(cells ...string) Row {
+	var r Row
+	for _, c := range cells {
+		r.Cells = append(r.Cells, Cell{Text: c})
+	}
+	return r
+}
+
+// filled leaves out lines that say nothing.
+func filled(lines ...Line) []Line {
+	return slices.DeleteFunc(lines, func(l Line) bool { return l.Value == "" })
+}
+
+// onPage shows paragraphs in HTML only.
+func onPage(blocks []Block) []Block {
+	var out []Block
+	for _, b := range blocks {
+		if t, ok := b.(Text); ok {
+			t.In = HTML
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// classChanges is every class and every idle state, so that they add up.
+const classChanges = 18
+
+// TraceComparison is what changed between two analyses of one program.
+func TraceComparison(c *trace.Comparison) (*Page, error) {
+	if c == nil {
+		return nil, view.ErrNoRun("a comparison of traces")
+	}
+	outcomes := List{Noun: "finding"}
+	for _, f := range c.Findings {
+		outcomes.Items = append(outcomes.Items, Item{Label: f.Rule + ", " + f.Outcome, Text: f.Statement})
+	}
+	if len(c.Findings) == 0 {
+		outcomes.Items = []Item{{Text: "No finding on either side."}}
+	}
+	headline := c.Headline(ns)
+	if c.Comparable() {
+		headline += ": " + changeText(c.StepOldNS, c.StepNewNS)
+	}
+	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Badge: Badge{Headline: headline}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
+	p.Sections = []Section{
+		{ID: "change", Heading: "What changed", HeadingIn: HTML, In: Quiet, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
+			Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
+		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
+		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
+		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, In: Quiet, Blocks: []Block{outcomes}},
+		warnings(c.Warnings),
+	}
+	return p, nil
+}
+
+func changeText(old, now int64) string {
+	if old <= 0 || now <= 0 || old == now {
+		return "no change"
+	}
+	word := "less"
+	if now > old {
+		word = "more"
+	}
+	change := max(now-old, old-now)
+	return fmt.Sprintf("%s %s (%s)", ns(change), word, view.Percent(float64(change)/float64(old)))
+}
+
+func changeTable(title string, changes []trace.Change, rows int) Table {
+	t := Table{Name: "Times " + title, Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
+	for _, c := range changes {
+		change := span(c.NewNS - c.OldNS)
+		if c.NewNS > c.OldNS {
+			change.Text = "+" + change.Text
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Name, 70)}, span(c.OldNS), span(c.NewNS), change}})
+	}
+	return t
+}

@@ -1,0 +1,259 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/tune"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Tune is what tuning found: the recommendation with its command and the lines to
+// change, a row for each knob and value, curves, and what failed. A result of claims
+// shows those.
+func Tune(r *tune.Result) (*Page, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a tuning result")
+	}
+	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Badge: tuneBadge(r), Footer: "Nothing is recommended that fresh processes did not confirm.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
+	if !r.Started.IsZero() {
+		p.Date = r.Started.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	if len(r.Claims) > 0 {
+		p.Sections = claimSections(r)
+	} else {
+		p.Sections = append([]Section{conclusion(r), effects(r)}, curves(r)...)
+	}
+	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "How it was measured", In: HTML, Blocks: []Block{search(r)}})
+	return p, nil
+}
+
+func tuneTitle(r *tune.Result) string {
+	if len(r.Claims) > 0 || r.Workload == "" {
+		return "Claims of tuning guides"
+	}
+	return strings.TrimSpace("Tuning " + view.Cut(r.Workload, 40) + " " + view.Cut(r.Preset, 24))
+}
+
+func tuneMeta(r *tune.Result) []string {
+	device := view.Cut(r.DeviceDoc, 60)
+	if r.Device != "" && r.Device != r.DeviceDoc {
+		device = strings.TrimSpace(device + " [" + view.Cut(r.Device, 16) + "]")
+	}
+	out := []string{device}
+	if len(r.Claims) == 0 && r.Goal != "" {
+		out = append(out, "goal "+view.Cut(string(r.Goal), 20))
+	}
+	return append(out, fmt.Sprintf("%s of %s spent", view.Seconds(r.SpentS), view.Seconds(r.BudgetS)))
+}
+
+func tuneBadge(r *tune.Result) Badge {
+	b := Badge{Text: view.Cut(string(r.Status), 20), Tone: Unsure}
+	switch {
+	case r.Status == gpuprof.Complete:
+		b.Tone = Good
+		return b
+	case r.Status == "":
+		b.Text = "unknown status"
+	}
+	b.Headline = strings.ToUpper(b.Text) + ": not complete: the search did not come to its end; go on with --resume"
+	if r.Reason != "" {
+		b.Headline = strings.ToUpper(b.Text) + ": " + view.Cut(r.Reason, 300)
+	}
+	return b
+}
+
+// conclusion is what came of the search, and what the recommendation costs beside its
+// gain.
+func conclusion(r *tune.Result) Section {
+	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, In: Quiet, Blocks: []Block{statusBanner(tuneBadge(r))}}
+	rec, c := r.Recommended, r.Conclusion
+	if c.Text == "" {
+		s.Blocks = append(s.Blocks, Text{S: "Nothing is recommended yet; go on with --resume.", As: Lead})
+		return s
+	}
+	head, command := "conclusion", "the default"
+	if rec != nil {
+		head, command = "recommended", "command"
+	}
+	lead := Lines{Lead: true, In: HTML}
+	facts := Lines{Lines: filled(Line{Label: head, Value: c.Text, In: Terminal}, Line{Label: command, Value: view.Cut(c.Command, 600), Code: true})}
+	add := func(label, value, note string) {
+		facts.Lines = append(facts.Lines, filled(Line{Label: label, Value: value, Note: note})...)
+	}
+	if rec != nil {
+		for _, l := range rec.PyTorch {
+			facts.Lines = append(facts.Lines, Line{Label: "in PyTorch", Value: view.Cut(l, 300), Code: true})
+		}
+		if rec.Ratio > 0 && view.Finite(rec.Ratio) {
+			lead.Lines = []Line{{Label: view.Cut(string(r.Goal), 20) + ", recommended over default", Value: "x" + factor(rec.Ratio),
+				Note: "95 % " + factorSpan(rec.CI95) + "; paired blocks in " + view.Plural(rec.Processes, "fresh process")}}
+		}
+	}
+	if d := r.Default; d != nil && view.Finite(d.Median) && d.Median > 0 {
+		note := view.PointInterval(d.CI95, r.Unit)
+		if d.CI95 != [2]float64{} {
+			note = "95 % " + note
+		}
+		add("default", view.Cost(d.Median, r.Unit), note)
+	}
+	for _, t := range r.PeerLines() {
+		add("beside it", view.Cut(t, 300), "")
+	}
+	if rec != nil {
+		add("error", positive(rec.Error, "%.2g"), "relative, against float64")
+		if r.Goal != tune.Time && r.Goal != tune.Throughput {
+			add("time", positive(rec.TimeRatio, "x%.3f"), "of the default's")
+		}
+		add("memory", positive(rec.MemoryRatio, "x%.2f"), "of the default's peak")
+		once, saved, _ := strings.Cut(rec.OneTimeText(), "; ")
+		add("paid once", view.Cut(once, 200), view.Cut(saved, 100))
+	}
+	s.Blocks = append(s.Blocks, Text{S: c.Text, As: Lead, In: Markdown | HTML}, lead, facts)
+	return s
+}
+
+// positive prints a figure that was measured; "" where none was.
+func positive(v float64, format string) string {
+	if v > 0 && view.Finite(v) {
+		return fmt.Sprintf(format, v)
+	}
+	return ""
+}
+
+// factor prints a ratio with three digits behind the point.
+func factor(v float64) string {
+	switch {
+	case !view.Finite(v):
+		return view.None
+	case v >= 1000 || v < 0.001 && v > 0:
+		return fmt.Sprintf("%.3g", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+func factorSpan(ci [2]float64) string { return view.Interval(ci, factor) }
+
+// ratioCells are a ratio and its interval.
+func ratioCells(ratio float64, ci [2]float64) [2]Cell {
+	if !(ratio > 0) || !view.Finite(ratio) {
+		return [2]Cell{{Text: view.None}, {Text: view.None}}
+	}
+	return [2]Cell{amount("x"+factor(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
+}
+
+// intervalCell is an interval with both ends.
+func intervalCell(text string) Cell {
+	return Cell{Text: text, Narrow: strings.Replace(text, " to ", "-", 1)}
+}
+
+// effects is a row for each knob and value.
+func effects(r *tune.Result) Section {
+	goal := view.Cut(string(r.Goal), 20)
+	t := Table{Name: "Table of effects", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
+		Columns: append(numbers("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
+			Column{Title: "why, or in PyTorch", Remark: true, Left: true, In: HTML})}
+	var starved []string
+	for _, f := range r.Effects {
+		ratio := ratioCells(f.Ratio, f.CI95)
+		why := f.Reason
+		if why == "" {
+			why = f.PyTorch
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(f.Knob, 30)}, {Text: view.Cut(f.From, 24)}, {Text: view.Cut(f.To, 24)}, ratio[0], ratio[1],
+			measured(positive(f.Error, "%.1e"), f.Error), measured(positive(f.MemoryRatio, "x%.2f"), f.MemoryRatio),
+			{Text: view.Cut(string(f.Verdict), 20), Tone: effectTone(f.Verdict)}, {Text: orNone(view.Cut(why, 300))}}})
+		if f.Reason != "" && f.Verdict == tune.Inconclusive {
+			starved = append(starved, view.Cut(f.Knob, 30)+"="+view.Cut(f.To, 24))
+		}
+	}
+	s := Section{ID: "effects-of-knobs", Heading: "Effect of each knob", Blocks: []Block{Chart{ID: "effects", Figure: func() *figure.Figure { return figure.KnobEffects(r) },
+		Note: "One knob turned by itself, measured in turns with the default: " + goal + " of the setting over that of the default, with its interval. Settings that were taken to fresh processes come first, with the interval that decides."}, t}}
+	if len(starved) > 0 {
+		s.Blocks = append(s.Blocks, Text{S: "No time was left for " + strings.Join(starved, ", ") + "; give more with --budget.", In: Terminal | Markdown})
+	}
+	return s
+}
+
+func measured(text string, v float64) Cell {
+	if text == "" {
+		return Cell{Text: view.None}
+	}
+	return Cell{Text: text, Value: v, Unit: "1"}
+}
+
+func effectTone(v tune.Verdict) Tone {
+	switch {
+	case v.Better():
+		return Good
+	case v == tune.Slower || v == tune.More || v == tune.Failed:
+		return Bad
+	case v == tune.Inconclusive || v == tune.Refused:
+		return Unsure
+	}
+	return Plain
+}
+
+func curves(r *tune.Result) (out []Section) {
+	for i, c := range r.Curves {
+		knob, id := view.Cut(c.Knob, 40), fmt.Sprintf("curve%d", i)
+		base, work, _ := strings.Cut(c.Unit, " per ")
+		t := Table{Name: "Table of the curve over " + knob, Columns: []Column{{Title: knob}, {Title: "cost"}, {Title: "95 % interval"}, {Left: true}}}
+		if work != "" {
+			t.Columns[1].Title = "cost per " + view.Cut(work, 24)
+		}
+		cost := func(v float64) string { return view.Cost(v, base) }
+		interval := func(ci [2]float64) string {
+			if ci == [2]float64{} {
+				return view.None
+			}
+			return view.Interval(ci, cost)
+		}
+		for _, p := range c.Points {
+			mark := ""
+			if p.Value == c.Knee {
+				mark = "knee"
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(p.Value, 24)}, {Text: cost(p.Median), Value: p.Median, Unit: c.Unit}, {Text: interval(p.CI95)}, {Text: mark}}})
+		}
+		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, Blocks: []Block{Text{S: knob + ": " + view.Cut(c.KneeText(), 200) + "."},
+			Chart{ID: id + "-chart", Figure: func() *figure.Figure { return figure.Curve(r, i) }}, t}})
+	}
+	return out
+}
+
+func notUsable(r *tune.Result) Section {
+	out := List{Noun: "setting"}
+	for _, f := range r.Failed {
+		out.Items = append(out.Items, Item{Label: settingsText(f.Knobs), Text: view.Cut(f.Error, 600)})
+	}
+	return Section{ID: "failed", Heading: "Not usable here", HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{out}}
+}
+
+func settingsText(s gpuprof.Settings) string {
+	if len(s) == 0 {
+		return "the default"
+	}
+	return view.Cut(view.Pairs(anyOf(s)), 120)
+}
+
+func anyOf(s gpuprof.Settings) map[string]any {
+	m := map[string]any{}
+	for k, v := range s {
+		m[k] = v
+	}
+	return m
+}
+
+// search says how the figures came about.
+func search(r *tune.Result) Block {
+	memory := ""
+	if r.MaxMemory > 0 {
+		memory = gpuprof.FormatBytes(float64(r.MaxMemory))
+	}
+	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(anyOf(r.Set)), 300)},
+		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: positive(r.MaxError, "%.2g"), Note: "relative, against float64"},
+		Line{Label: "memory limit", Value: memory}, Line{Label: "seed", Value: fmt.Sprint(r.Seed)}, Line{Label: "measurements", Value: fmt.Sprint(len(r.Journal))})}
+}
