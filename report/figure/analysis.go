@@ -56,29 +56,18 @@ func (p part) text(whole int64) string {
 	return ns(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
-// classTones gives the classes that took most of the mean step a tone of their own.
-func classTones(a *trace.Analysis) map[trace.Class]Tone {
-	order := trace.Classes()
-	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(a.Step.Classes[y], a.Step.Classes[x]) })
-	out := map[trace.Class]Tone{}
-	for i, c := range order {
-		out[c] = toneOf(i)
-	}
-	return out
-}
-
 // parted are the parts of a device's time: the classes with a tone of their own,
 // the longest first, all others together, and the idle states.
-func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Class]Tone) []part {
+func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Class]int) []part {
 	order := trace.Classes()
 	slices.SortStableFunc(order, func(a, b trace.Class) int { return cmp.Compare(classes[b], classes[a]) })
 	var out []part
 	rest := part{"other classes", Rest, 0}
 	for _, c := range order {
-		if tones[c] == Rest {
+		if tone := toneOf(tones[c]); tone == Rest {
 			rest.ns += classes[c]
 		} else {
-			out = append(out, part{string(c), tones[c], classes[c]})
+			out = append(out, part{string(c), tone, classes[c]})
 		}
 	}
 	out = append(out, rest)
@@ -94,7 +83,7 @@ func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Cl
 func Accounts(a *trace.Analysis) *Figure {
 	f := analysed("stages", "Where the device's time went", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
-	tones := classTones(a)
+	tones := view.ClassTones(a)
 	parts := parted(a.Step.Classes, a.Step.Idle(), tones)
 	if whole <= 0 || len(parts) == 0 || len(a.Devices) == 0 {
 		return f.without("no device time is in the trace")
@@ -123,7 +112,7 @@ func Accounts(a *trace.Analysis) *Figure {
 }
 
 // devicePanel is one divided bar for each device.
-func devicePanel(a *trace.Analysis, tones map[trace.Class]Tone) Panel {
+func devicePanel(a *trace.Analysis, tones map[trace.Class]int) Panel {
 	p := Panel{Height: 34 * float64(len(a.Devices)), X: Axis{Max: 1, Bare: true}}
 	var names []string
 	for i := range a.Devices {
@@ -193,7 +182,7 @@ func Steps(a *trace.Analysis) *Figure {
 	if stride > 1 {
 		f.note(fmt.Sprintf("one step of every %d is drawn", stride))
 	}
-	tones := classTones(a)
+	tones := view.ClassTones(a)
 	longest, n := int64(0), 0
 	for i := 0; i < len(all); i += stride {
 		longest, n = max(longest, all[i].DurNS), n+1
@@ -216,7 +205,7 @@ func Steps(a *trace.Analysis) *Figure {
 	}
 	f.Panels = []Panel{p}
 	if a.Step.Count > 0 {
-		f.note(fmt.Sprintf("mean %s, %s to %s", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS)))
+		f.remark(fmt.Sprintf("mean %s, %s to %s", ns(a.Step.NS), ns(a.Step.MinNS), ns(a.Step.MaxNS)))
 	}
 	if slices.ContainsFunc(all, func(s trace.StepTime) bool { return s.Dropped }) {
 		f.note("the first step is no part of the findings")
@@ -232,7 +221,7 @@ func stepLabel(s *trace.StepTime, i int) string {
 }
 
 // stepParts divide a step; without a device into the data loader and the rest.
-func stepParts(s *trace.StepTime, tones map[trace.Class]Tone) []part {
+func stepParts(s *trace.StepTime, tones map[trace.Class]int) []part {
 	var out []part
 	if s.BusyNS+s.StarvedNS+s.QueuedNS+s.UnknownNS == 0 {
 		out = []part{{"data loader", "t4", s.LoaderNS}, {"the rest of the step", Faint, s.DurNS - s.LoaderNS}}
@@ -257,7 +246,7 @@ func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
 	for _, x := range xs {
 		longest = max(longest, x.Span.Len())
 	}
-	tones := classTones(a)
+	tones := view.ClassTones(a)
 	used := map[string]bool{}
 	devices := 0
 	for i, x := range xs {
@@ -285,7 +274,7 @@ func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
 }
 
 // overviewPanel is a device's columns: for each part one mark of many boxes.
-func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64, tones map[trace.Class]Tone, used map[string]bool) Panel {
+func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64, tones map[trace.Class]int, used map[string]bool) Panel {
 	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", float64(longest)*1e-9)}
 	p.X.Bare = true
 	boxes := map[string]*Mark{}

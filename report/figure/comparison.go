@@ -174,7 +174,7 @@ func Effects(c *compare.Comparison) *Figure {
 	var guides []float64
 	if common && threshold > 0 {
 		guides = []float64{1 + threshold, 1 / (1 + threshold)}
-		f.note("dashed: the threshold either way")
+		f.remark("dashed: the threshold either way")
 	}
 	f.note("throughput is better above 1, all else below")
 	f.remark(verdict.How(c))
@@ -231,7 +231,7 @@ func Overlay(c *compare.Comparison) *Figure {
 		f.Panels = append(f.Panels, overlayPanel(o))
 	}
 	f.Legend = []Entry{{Text: "old: " + view.Cut(orSide(c.Old, "the old side"), 60), Tone: Ink, Form: Stroke}, {Text: "new: " + view.Cut(orSide(c.New, "the new side"), 60), Tone: "t0", Form: Filled}}
-	f.note("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
+	f.remark("from the 1st to the 95th percentile, each side to its own height; marks: the median of every process")
 	if n := len(all) - maxOverlays; n > 0 {
 		f.note(view.Plural(n, "more metric") + " in the data")
 	}
