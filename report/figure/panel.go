@@ -102,7 +102,7 @@ func (f *frame) axes() {
 		}
 	}
 	for i, n := range p.Y.Names {
-		f.text(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "", f.clip(n, textSize, f.x0-12))
+		f.text(f.x0-10, f.y(float64(i)+0.5)+4, 1, Ink, "", f.clip(n, textSize, f.x0-10-f.margin+0.5))
 	}
 	if grid != nil {
 		f.add(rulers, shape{kind: pathShape, lines: grid, tone: Faint, form: Hair})
