@@ -86,9 +86,12 @@ func Short(d Device, refusal error) error {
 }
 
 // Unreadable is the ErrInput of a file whose content cannot be used: what was being
-// done, the cause, and what to do about it. A TooLarge says itself what to do.
+// done, the cause, and what to do about it. A cause that has a fix says it itself.
 func Unreadable(doing string, err error, fix string) error {
-	if _, large := errors.AsType[*TooLarge](err); large {
+	if _, own := errors.AsType[interface {
+		error
+		Fix() string
+	}](err); own {
 		return Errorf(ErrInput, "%s: %w", doing, err)
 	}
 	return Errorf(ErrInput, "%s: %w", doing, err).WithFix("%s", fix)

@@ -1,7 +1,6 @@
 package gpuprof_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -89,49 +87,6 @@ func TestResolve(t *testing.T) {
 		if d := cmp.Diff(tt.want, got); err != nil || d != "" {
 			t.Errorf("%v: %v %s", tt.set, err, d)
 		}
-	}
-}
-
-func TestRunRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		samples := rapid.SliceOfN(rapid.Float64Range(1e-9, 1e3), 1, 20).Draw(t, "samples")
-		run := &gpuprof.Run{
-			Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Workload: rapid.String().Draw(t, "name"),
-			Step:   &gpuprof.Series{Unit: "s", Runs: [][]float64{samples}},
-			Order:  []gpuprof.Order{{Block: rapid.IntRange(0, 1000).Draw(t, "block"), Side: gpuprof.SideBare, StartS: samples[0]}},
-			Checks: []gpuprof.Check{{Stage: "a", RelativeError: gpuprof.Number(samples[0])}},
-		}
-		var b bytes.Buffer
-		if err := gpuprof.EncodeRuns(&b, run, run); err != nil {
-			t.Fatal(err)
-		}
-		got, err := gpuprof.DecodeRuns(&b, "x.json")
-		if err != nil || len(got) != 2 {
-			t.Fatalf("%d runs, %v", len(got), err)
-		}
-		run.Workload = gpuprof.CleanText(run.Workload) // as every text that is decoded
-		if d := cmp.Diff(run, got[1]); d != "" {
-			t.Fatal(d)
-		}
-	})
-}
-
-func TestDecodeRefusals(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"schema_version":"2.0.0"}`: "newer than this gpuprof's",
-		`{}`:                         "has no schema_version",
-		`[]`:                         "holds no run",
-		`{"schema_version":"1.0.0","order":[[1]]`:  "damaged",
-		`{"schema_version":"1.0.0","step":"slow"}`: "damaged",
-		``: "damaged",
-	} {
-		if _, err := gpuprof.DecodeRuns(strings.NewReader(text), "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want input error with %q", text, err, want)
-		}
-	}
-	// A later minor version with fields of its own is read.
-	if runs, err := gpuprof.DecodeRuns(strings.NewReader(`{"schema_version":"1.9.0","news":1,"workload":"w"}`), "x.json"); err != nil || runs[0].Workload != "w" {
-		t.Errorf("a newer minor: %v", err)
 	}
 }
 

@@ -1,22 +1,45 @@
 package gpuprof
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
-	"math"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// SchemaVersion is the version of run.json (semantic versioning: a reader
-// refuses a newer major and tolerates unknown fields).
-//
-// 1.1.0: exposed times give a copy beside a kernel no part of the step, and
-// bounds are by precision and kind of traffic (Run.CopiesYield).
-const SchemaVersion = "1.1.0"
+// DocumentKind says what a file holds; package internal/document lists the kinds.
+type DocumentKind string
+
+// Head is the envelope: the first members of every file that gpuprof writes.
+type Head struct {
+	Kind DocumentKind `json:"kind"`
+	// Version is of the schema of this kind, by semantic versioning: a reader refuses a
+	// newer major and tolerates fields that it does not know.
+	Version string `json:"schema_version"`
+	Tool    Tool   `json:"tool"` // what wrote the file
+}
+
+// Envelope is the head of a document that embeds it.
+func (h *Head) Envelope() *Head { return h }
+
+// MajorOf is the major number of a version, -1 for what is no version.
+func MajorOf(version string) int { return numberOf(version, 0) }
+
+// MinorOf is the minor number of a version, -1 where it has none.
+func MinorOf(version string) int { return numberOf(version, 1) }
+
+func numberOf(version string, part int) int {
+	parts := strings.Split(version, ".")
+	if len(parts) <= part {
+		return -1
+	}
+	n, err := strconv.Atoi(parts[part])
+	if errors.Is(err, strconv.ErrSyntax) {
+		return -1
+	}
+	return max(n, -1) // a number beyond all is the largest
+}
 
 // Status says how much of a run can be believed.
 type Status string
@@ -33,8 +56,7 @@ const (
 // Run is the result of one workload at one setting: what run.json holds. It
 // is made once by the measuring loop and never changed.
 type Run struct {
-	Version     string             `json:"schema_version"`
-	Tool        Tool               `json:"tool"`
+	Head
 	Status      Status             `json:"status"`
 	Reason      string             `json:"reason,omitempty"` // why partial or invalid
 	Started     time.Time          `json:"started"`
@@ -276,10 +298,8 @@ func (r *Run) Stage(name string) *StageResult {
 // precision and traffic of each stage: since schema 1.1. Before, a copy beside
 // a kernel could be counted as exposed, and a bound be another precision's.
 func (r *Run) CopiesYield() bool {
-	major, rest, _ := strings.Cut(r.Version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, err := strconv.Atoi(minor)
-	return err == nil && (major != "1" || m >= 1)
+	major, minor := MajorOf(r.Version), MinorOf(r.Version)
+	return minor >= 0 && (major != 1 || minor >= 1)
 }
 
 // Simulated reports whether the device was a stand-in for a GPU: its times say
@@ -295,116 +315,4 @@ func (r *Run) Failed() []Check {
 		}
 	}
 	return out
-}
-
-// EncodeRuns writes one run as an object, several (a sweep) as an array.
-func EncodeRuns(w io.Writer, runs ...*Run) error {
-	var v any = runs
-	if len(runs) == 1 {
-		v = runs[0]
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding run: %w", err)
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
-}
-
-// DecodeRuns reads what EncodeRuns wrote. name is the file's, for errors.
-func DecodeRuns(r io.Reader, name string) ([]*Run, error) {
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading run %s: %w", name, err)
-	}
-	return ParseRuns(b, name)
-}
-
-// ParseRuns is DecodeRuns of a text. What holds more than DocumentMemory has room
-// for is a TooLarge.
-func ParseRuns(b []byte, name string) ([]*Run, error) { return parseRuns(b, name, NewRoom) }
-
-// ParseOwnRuns is ParseRuns of a text that this program has just written, however long.
-func ParseOwnRuns(b []byte, name string) ([]*Run, error) {
-	return parseRuns(b, name, func() *Room { return &Room{math.MaxInt64} })
-}
-
-func parseRuns(b []byte, name string, newRoom func() *Room) (_ []*Run, err error) {
-	raws := []json.RawMessage{b}
-	if bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("[")) {
-		room, b := newRoom(), NullNumbers(b)
-		if raws, err = JSONList(b, room); err == nil {
-			err = room.Fits(b, &[]Run{}) // all of them together
-		}
-		if err != nil {
-			return nil, badRun(name, err)
-		}
-	}
-	if len(raws) == 0 {
-		return nil, Errorf(ErrInput, "reading run %s: the file holds no run; write one with gpuprof run WORKLOAD -o %s", name, name)
-	}
-	runs := make([]*Run, len(raws))
-	for i, raw := range raws {
-		if runs[i], err = decodeRun(raw, name, newRoom()); err != nil {
-			return nil, err
-		}
-	}
-	return runs, nil
-}
-
-func decodeRun(raw json.RawMessage, name string, room *Room) (*Run, error) {
-	var head struct {
-		Version string `json:"schema_version"`
-	}
-	if err := json.Unmarshal(NullNumbers(raw), &head); err != nil {
-		return nil, badRun(name, err)
-	}
-	major, _, _ := strings.Cut(head.Version, ".")
-	ours, _, _ := strings.Cut(SchemaVersion, ".")
-	m, err := strconv.Atoi(major)
-	if err != nil {
-		return nil, Errorf(ErrInput, "reading run %s: it has no schema_version and is not a gpuprof run; give a file written by gpuprof run", name)
-	}
-	if o, _ := strconv.Atoi(ours); m > o {
-		return nil, Errorf(ErrInput, "reading run %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
-	}
-	var run Run
-	if err := decodeJSON(raw, &run, room); err != nil {
-		return nil, badRun(name, err)
-	}
-	if err := run.checkSigns(); err != nil {
-		return nil, badRun(name, err)
-	}
-	run.noteOldExposure()
-	return &run, nil
-}
-
-// oldExposure is the code of the warning that a run of schema 1.0 gets when read.
-const oldExposure = "old-exposed-times"
-
-// noteOldExposure marks a run whose copies may count as exposed beside a kernel:
-// a step alone is stored of what ran beside what, so samples cannot be corrected.
-func (r *Run) noteOldExposure() {
-	if r.CopiesYield() {
-		return
-	}
-	for _, w := range r.Warnings {
-		if w.Code == oldExposure {
-			return
-		}
-	}
-	for i := range r.Stages {
-		s := &r.Stages[i]
-		copies := s.Counters["copies_h2d"]+s.Counters["copies_d2h"] > 0 && s.Counters["launches"] == 0
-		if s.Parent == "step" && s.Device != nil && copies && s.Exposed != nil && s.Exposed.Median > 0 {
-			r.Warnings = append(r.Warnings, Warning{Code: oldExposure,
-				Text: "the run was recorded before a copy beside a kernel was counted as hidden: the exposed time of " + s.Name + " may be too long, and that of kernels beside it too short",
-				Fix:  "run it again"})
-			return
-		}
-	}
-}
-
-func badRun(name string, err error) error {
-	return Unreadable("reading run "+name, err, "the file is damaged or not JSON: write it again with gpuprof run")
 }

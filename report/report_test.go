@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/html"
@@ -22,7 +23,9 @@ import (
 
 // writers is a renderer for every format, as a command would wire them.
 func writers() map[string]runfile.Writer {
-	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return gpuprof.EncodeRuns(w, runs...) }
+	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
+		return document.EncodeRuns(w, runs...)
+	}
 	return map[string]runfile.Writer{
 		"json":  json,
 		"html":  func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, pageOf(runs)) },
@@ -96,7 +99,7 @@ func TestPureAndRepeatable(t *testing.T) {
 	for name, w := range writers() {
 		r := fixture.Three()
 		var before, after bytes.Buffer
-		if err := gpuprof.EncodeRuns(&before, r); err != nil {
+		if err := document.EncodeRuns(&before, r); err != nil {
 			t.Fatal(err)
 		}
 		var a, b bytes.Buffer
@@ -108,7 +111,7 @@ func TestPureAndRepeatable(t *testing.T) {
 		if !bytes.Equal(a.Bytes(), b.Bytes()) {
 			t.Errorf("%s is not the same twice", name)
 		}
-		if err := gpuprof.EncodeRuns(&after, r); err != nil || !bytes.Equal(before.Bytes(), after.Bytes()) {
+		if err := document.EncodeRuns(&after, r); err != nil || !bytes.Equal(before.Bytes(), after.Bytes()) {
 			t.Errorf("%s changed the run", name)
 		}
 	}

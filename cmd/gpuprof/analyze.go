@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -135,14 +136,14 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
-	defer lean(gpuprof.TraceMemory())()
+	defer lean(outside.TraceMemory())()
 	err := unlessEnded(a.ctx, func() (err error) {
 		for _, in := range ins {
-			t, err := readTrace(a.ctx, in, gpuprof.TraceMemory()/int64(len(ins)))
+			t, err := readTrace(a.ctx, in, outside.TraceMemory()/int64(len(ins)))
 			if err != nil {
 				return err
 			}
-			t.Path, t.Program = gpuprof.CleanText(storedPath(in.path)), programOf(in.path)
+			t.Path, t.Program = document.CleanText(storedPath(in.path)), programOf(in.path)
 			x, err := trace.NewIndex(a.ctx, t)
 			if err != nil {
 				return err
@@ -191,14 +192,14 @@ func programOf(path string) trace.Program {
 	dir := filepath.Dir(path)
 	text, err := outside.ReadAll(filepath.Join(dir, "telemetry.json"))
 	var r record.Result
-	if err != nil || gpuprof.NewRoom().Fits(text, &r) != nil || json.Unmarshal(text, &r) != nil {
+	if err != nil || document.Decode(text, path, &r, document.Recording) != nil {
 		return trace.Program{}
 	}
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
-	p := trace.Program{Command: gpuprof.MaskCommand(r.Command), CPUs: r.CPUs, Dir: storedPath(dir), Traces: len(r.Traces)}
-	gpuprof.CleanStrings(&p)
+	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: storedPath(dir), Traces: len(r.Traces)}
+	document.CleanStrings(&p)
 	return p
 }
 

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -114,7 +116,7 @@ func (a *app) dispatch(args []string) error {
 	if err := checkChoices(kctx); err != nil {
 		return err
 	}
-	if err := gpuprof.CheckMemorySetting(); err != nil {
+	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
 	a.quiet, a.noColor = c.Quiet, c.NoColor || os.Getenv("NO_COLOR") != ""
@@ -236,7 +238,7 @@ func checkChoices(kctx *kong.Context) error {
 // note tells the person at the terminal something beside the data.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "gpuprof: %s\n", gpuprof.CleanText(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(a.stderr, "gpuprof: %s\n", document.CleanText(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -296,7 +298,7 @@ func isJoin(err error, parts []error) bool {
 func sentence(err error) string { return sentenceOf(err.Error()) }
 
 func sentenceOf(text string) string {
-	return gpuprof.CleanText(strings.Join(strings.Fields(text), " "))
+	return document.CleanText(strings.Join(strings.Fields(text), " "))
 }
 
 // examples formats a verb's examples for its help text.

@@ -14,7 +14,10 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type baselineCmd struct {
@@ -45,23 +48,23 @@ type baselineAddCmd struct {
 
 // Run implements the verb.
 func (c *baselineAddCmd) Run(a *app, b *baselineCmd) error {
-	defer lean(gpuprof.DocumentMemory())()
+	defer lean(outside.DocumentMemory())()
 	store, err := b.store()
 	if err != nil {
 		return err
 	}
 	var runs []*gpuprof.Run
 	for _, path := range c.Runs {
-		r, err := readRuns(path)
+		r, err := runfile.Read(path)
 		if err != nil {
 			return err
 		}
 		runs = append(runs, r...)
 	}
-	p := baseline.Provenance{Now: time.Now().UTC(), Machine: gpuprof.CleanText(c.Machine), Command: gpuprof.CleanText(gpuprof.MaskText(c.Command)), Tool: tool()}
+	p := baseline.Provenance{Now: time.Now().UTC(), Machine: document.CleanText(c.Machine), Command: document.CleanText(document.MaskText(c.Command)), Tool: tool()}
 	added, warnings, err := store.Add(runs, p, c.Keep)
 	for _, x := range added {
-		fmt.Fprintf(a.stdout, "%s: %s%s\n", gpuprof.CleanText(x.Path), plural(x.Sessions, "session"), dropped(x.Dropped))
+		fmt.Fprintf(a.stdout, "%s: %s%s\n", document.CleanText(x.Path), plural(x.Sessions, "session"), dropped(x.Dropped))
 	}
 	for _, w := range warnings {
 		a.note("warning: %s; %s", w.Text, w.Fix)
@@ -142,7 +145,7 @@ func (c *baselineShowCmd) Run(a *app, b *baselineCmd) error {
 	if c.Format == "json" {
 		return writeBaselines(a, []*baseline.Baseline{x})
 	}
-	fmt.Fprintf(a.stdout, "%s\n%s\n\n", gpuprof.CleanText(x.Path), x.Fingerprint)
+	fmt.Fprintf(a.stdout, "%s\n%s\n\n", document.CleanText(x.Path), x.Fingerprint)
 	rows := [][]string{{"MEASURED", "PROCESSES", "STEP", "COMMIT", "MACHINE", "COMMAND"}}
 	for _, s := range x.Sessions {
 		step := "-"

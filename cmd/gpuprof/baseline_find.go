@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 )
-
-// isBaseline says that a text was written as a baseline, broken or not.
-func isBaseline(text []byte) bool {
-	return bytes.Contains(text[:min(len(text), 4096)], []byte(`"kind": "baseline"`))
-}
 
 func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	store, err := openStore(dir)

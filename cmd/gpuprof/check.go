@@ -9,12 +9,10 @@ import (
 	"strconv"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
-
-// checkSchemaVersion is the version of what check prints as JSON.
-const checkSchemaVersion = "1.0.0"
 
 type checkCmd struct {
 	target  `embed:""`
@@ -34,9 +32,9 @@ func (checkCmd) Help() string {
 // checkDocument is what check prints as JSON: cases with --vectors, the
 // stages otherwise.
 type checkDocument struct {
-	Version string               `json:"schema_version"`
-	Cases   []gpuprof.CaseResult `json:"cases,omitempty"`
-	Stages  []gpuprof.Check      `json:"stages,omitempty"`
+	gpuprof.Head
+	Cases  []gpuprof.CaseResult `json:"cases,omitempty"`
+	Stages []gpuprof.Check      `json:"stages,omitempty"`
 }
 
 // Run implements the verb.
@@ -87,9 +85,9 @@ func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) error {
 	if err != nil && len(checks) == 0 {
 		return err
 	}
-	gpuprof.CleanStrings(&checks)
+	document.CleanStrings(&checks)
 	if c.Format == "json" {
-		err = errors.Join(err, writeJSON(a.stdout, checkDocument{Version: checkSchemaVersion, Stages: checks}))
+		err = errors.Join(err, writeJSON(a.stdout, checkDocument{Head: document.NewHead(document.Check, tool()), Stages: checks}))
 	} else {
 		err = errors.Join(err, printStages(a.stdout, checks))
 	}
@@ -114,9 +112,9 @@ func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte)
 	if err != nil {
 		return err
 	}
-	gpuprof.CleanStrings(&cases) // their kinds are the file's words
+	document.CleanStrings(&cases) // their kinds are the file's words
 	if c.Format == "json" {
-		err = writeJSON(a.stdout, checkDocument{Version: checkSchemaVersion, Cases: cases})
+		err = writeJSON(a.stdout, checkDocument{Head: document.NewHead(document.Check, tool()), Cases: cases})
 	} else {
 		err = printCases(a.stdout, cases)
 	}

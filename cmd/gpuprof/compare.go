@@ -16,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -145,7 +146,7 @@ func (compareCmd) Help() string {
 
 // Run implements the verb.
 func (c *compareCmd) Run(a *app) error {
-	defer lean(gpuprof.DocumentMemory())()
+	defer lean(outside.DocumentMemory())()
 	o, err := c.options()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 func comparisonSchema(t *testing.T) *jsonschema.Resolved {
@@ -114,7 +115,7 @@ func madeRun(t *testing.T, path, deterministic string, scatterS float64) {
 	}
 	series := func() *gpuprof.Series { return &gpuprof.Series{Unit: "s", Runs: make([][]float64, 6)} }
 	r := &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Tool: gpuprof.Tool{Name: "gpuprof", Version: "v1"}, Status: gpuprof.Complete, Started: time.Unix(1_700_000_000, 0).UTC(),
+		Head: document.NewHead(document.Run, gpuprof.Tool{Name: "gpuprof", Version: "v1"}), Status: gpuprof.Complete, Started: time.Unix(1_700_000_000, 0).UTC(),
 		Workload: "e3nn", Preset: "small", Seed: 1, Mode: gpuprof.Steady, Knobs: knobs, Step: series(),
 		Device: gpuprof.Env{Kind: "host", Name: "made", Arch: "amd64", CPU: "made", CPUCores: 2},
 		Stages: []gpuprof.StageResult{{Name: "radial", Parent: "step", Exposed: series()}, {Name: "scatter", Parent: "step", Exposed: series()}},
@@ -129,7 +130,7 @@ func madeRun(t *testing.T, path, deterministic string, scatterS float64) {
 		}
 	}
 	var b bytes.Buffer
-	if err := gpuprof.EncodeRuns(&b, r); err != nil {
+	if err := document.EncodeRuns(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 type doctorCmd struct {
@@ -37,7 +38,7 @@ func (c *doctorCmd) Run(a *app) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures; add --bench, or leave --device out", c.Device[0])
 	}
 	lines := diagnose()
-	gpuprof.CleanStrings(&lines)
+	document.CleanStrings(&lines)
 	var err error
 	if c.Format == "json" {
 		err = writeJSON(a.stdout, map[string]any{"checks": lines})

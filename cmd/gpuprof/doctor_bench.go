@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
@@ -59,11 +59,11 @@ func (c *doctorCmd) bench(a *app) error {
 
 // conclude judges, prints and turns the verdict into an exit code.
 func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges) error {
-	report, err := health.Judge(cards, ranges)
+	report, err := health.Judge(cards, ranges, tool())
 	if err != nil {
 		return err
 	}
-	gpuprof.CleanStrings(report)
+	document.CleanStrings(report)
 	if c.Format == "json" {
 		err = writeJSON(a.stdout, report)
 	} else {
@@ -216,7 +216,7 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 // its index 0 is not ours.
 func cardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := document.Decode(text, "the output", &r, document.Health); err != nil {
 		return nil, fmt.Errorf("reading the output of the process for %s: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, err, uuid)
 	}
 	if len(r.Devices) != 1 {

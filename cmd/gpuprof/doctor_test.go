@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/probes/nvml"
 )
@@ -182,7 +183,7 @@ func golden(t *testing.T, file string, got []byte) {
 // A GPU that only another process sees is measured there.
 func TestBenchElsewhere(t *testing.T) {
 	report := func(cards ...health.Card) string {
-		b, err := json.Marshal(health.Report{Version: "1.0.0", Devices: cards})
+		b, err := json.Marshal(health.Report{Head: document.NewHead(document.Health, tool()), Devices: cards})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 type gateCmd struct {
@@ -145,7 +146,7 @@ func (c *gateCmd) fits(command bool) error {
 }
 
 func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget) (*compare.Comparison, error) {
-	defer lean(gpuprof.DocumentMemory())()
+	defer lean(outside.DocumentMemory())()
 	in, err := openInput(c.Args[1])
 	if err != nil {
 		return nil, results.Failed(c.Args[1], err)

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
@@ -88,10 +89,10 @@ func (c *gateCmd) planGate(a *app, o compare.Options) error {
 // runner says whose noise it is: the kind of machine, without its name, and what runs
 // on it. A workload's device is the one that was asked for.
 func (c *gateCmd) runner(a *app) (machine, command string) {
-	defer func() { machine, command = gpuprof.CleanText(machine), gpuprof.CleanText(command) }()
+	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
 	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", orUnknown(cpuModel()), runtime.NumCPU()))
 	if len(a.rest) > 0 {
-		return machine, strings.Join(gpuprof.MaskCommand(a.rest), " ")
+		return machine, strings.Join(document.MaskCommand(a.rest), " ")
 	}
 	words := append([]string{"gpuprof", "run"}, c.Args...)
 	words = append(words, "--device", c.Device, "--min-time", c.MinTime.String())
@@ -195,10 +196,9 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	}
 	n := &compare.MachineNoise{}
 	if err == nil {
-		err = json.Unmarshal(text, n)
-		gpuprof.CleanStrings(n)
+		err = document.Decode(text, path, n, document.Noise)
 	}
-	if ours, _, _ := strings.Cut(compare.NoiseVersion, "."); err != nil || len(n.Metrics) == 0 || !(n.BlockSeconds > 0) || !strings.HasPrefix(n.Version, ours+".") || n.Machine != machine || n.Command != command {
+	if err != nil || len(n.Metrics) == 0 || !(n.BlockSeconds > 0) || n.Machine != machine || n.Command != command {
 		return refuse("the noise of " + command + " cannot be read in " + path)
 	}
 	return n, nil

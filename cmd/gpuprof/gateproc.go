@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // children runs the programs that a gate needs: git, builds, the sides. After
@@ -45,7 +47,7 @@ func newChildren(a *app) (run children, done func()) {
 
 func (c children) shell(dir, line string) error {
 	if err := c.command(dir, "sh", "-c", line); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", gpuprof.MaskText(line), dir, err)
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", document.MaskText(line), dir, err)
 	}
 	return nil
 }
@@ -71,14 +73,14 @@ func (c children) within(limit time.Duration, dir string, args ...string) ([]byt
 		return nil, fmt.Errorf("%w after %s", err, limit.Round(100*time.Millisecond))
 	case errors.Is(err, child.ErrMuch):
 		return nil, fmt.Errorf("%w: %s of standard output are read at most (%s sets how much memory reading may take, now %s)",
-			err, gpuprof.MemoryText(child.MostOutput()), gpuprof.MemoryVariable, gpuprof.MemoryText(gpuprof.DocumentMemory()))
+			err, outside.MemoryText(child.MostOutput()), outside.MemoryVariable, outside.MemoryText(outside.DocumentMemory()))
 	}
 	return out, withWords(err, words)
 }
 
 // withWords adds to how a program ended the last of what it said.
 func withWords(err error, words string) error {
-	text := gpuprof.MaskLinks(sentenceOf(words))
+	text := document.MaskLinks(sentenceOf(words))
 	if err == nil || text == "" {
 		return err
 	}

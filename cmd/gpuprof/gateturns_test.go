@@ -20,6 +20,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -63,7 +64,7 @@ const fakeBlocks = warmTurns + leastTurns // turns of a block that take 0.5 s wh
 // stage, which are times[turn].
 func figures(times []float64) *gpuprof.Run {
 	run := &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
+		Head: document.NewHead(document.Run, tool()), Status: gpuprof.Complete, Workload: "fake", Preset: "small", Mode: gpuprof.Steady,
 		Device: gpuprof.Env{Kind: "host", Name: "fake"}, Counters: map[string]float64{"launches": 3},
 	}
 	var step, rates []float64

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -325,7 +326,7 @@ func TestHostileTrace(t *testing.T) {
 			return format || slices.Contains([]string{"ph", "cat", "ts", "displayTimeUnit"}, key) || strings.HasSuffix(text, "_name")
 		})
 		dir := filepath.Dir(path)
-		telemetry := record.Result{SchemaVersion: "1.0.0", Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Notes: []string{poison}}
+		telemetry := record.Result{Head: document.NewHead(document.Recording, tool()), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Notes: []string{poison}}
 		b, err := json.Marshal(telemetry)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
@@ -95,7 +96,7 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 		if r, err = in.result(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
 			return r, err
 		}
-		if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+		if _, large := errors.AsType[*outside.TooLarge](err); large {
 			return nil, err
 		}
 	}
@@ -110,7 +111,7 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Source = gpuprof.CleanText(shownPath(in.path))
+	r.Source = document.CleanText(shownPath(in.path))
 	return r, nil
 }
 
@@ -127,7 +128,7 @@ func (in *input) result() (*compare.Result, error) {
 	if len(found) > 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", in.path, len(found))
 	}
-	found[0].Source = gpuprof.CleanText(shownPath(in.path))
+	found[0].Source = document.CleanText(shownPath(in.path))
 	return found[0], nil
 }
 
@@ -140,7 +141,7 @@ func (in *input) run() (*gpuprof.Run, error) {
 	if err != nil {
 		return nil, results.Failed(in.path, err)
 	}
-	runs, err := gpuprof.ParseRuns(text, in.path)
+	runs, err := document.Runs(text, in.path)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +169,12 @@ func readOld(a *app, path string) (*oldSide, error) {
 		if err != nil {
 			return nil, results.Failed(path, err)
 		}
-		b, err := baseline.Parse(text, path)
-		switch {
-		case err == nil:
+		if document.HeadOf(text).Kind == document.Baseline {
+			b, err := baseline.Parse(text, path)
+			if err != nil {
+				return nil, err
+			}
 			return &oldSide{sessions: b.Results()}, nil
-		case isBaseline(text): // and it says itself what is wrong with it
-			return nil, err
 		}
 	}
 	r, err := in.counted(a)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // peakOf runs a program and says how much memory it had at most, by the system's
@@ -94,7 +94,7 @@ func TestPeakMemory(t *testing.T) {
 			cmd := exec.Command("python3", append([]string{"-c", peakOf, selfPath(t)}, c.args...)...)
 			cmd.Env = os.Environ()
 			if name == "events" {
-				cmd.Env = append(cmd.Env, gpuprof.MemoryVariable+"=512MiB")
+				cmd.Env = append(cmd.Env, outside.MemoryVariable+"=512MiB")
 			}
 			out, err := cmd.CombinedOutput()
 			words := strings.SplitN(string(out), " ", 3)

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // fixture is a result of the repository, in a file of its own.
@@ -63,7 +64,7 @@ func fixtures(t *testing.T) []fixture {
 		for i, r := range p.Runs {
 			one := filepath.Join(t.TempDir(), fmt.Sprintf("%s-%d.json", strings.TrimSuffix(filepath.Base(path), ".json.gz"), i))
 			var b bytes.Buffer
-			if err := gpuprof.EncodeRuns(&b, r); err != nil {
+			if err := document.EncodeRuns(&b, r); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(one, b.Bytes(), 0o600); err != nil {

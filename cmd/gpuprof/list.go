@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 type listCmd struct {
@@ -84,7 +85,7 @@ func (c *listCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	gpuprof.CleanStrings(&l) // a driver names devices
+	document.CleanStrings(&l) // a driver names devices
 	if c.Format == "json" {
 		return writeJSON(a.stdout, l)
 	}
@@ -222,7 +223,7 @@ func (l listing) printDevices(w io.Writer) error {
 func columns(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
-		gpuprof.CleanStrings(&r) // names of files and of commands among them
+		document.CleanStrings(&r) // names of files and of commands among them
 		fmt.Fprintln(tw, strings.Join(r, "\t"))
 	}
 	return tw.Flush()

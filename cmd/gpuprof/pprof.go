@@ -19,6 +19,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
@@ -101,7 +102,7 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 
 // readProfile converts a run file to a profile.
 func readProfile(path string) (*profile.Profile, error) {
-	runs, err := readRuns(path)
+	runs, err := runfile.Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func isProfile(path string) bool {
 
 // openProfile is what can be shown of a file: a run converted, or a profile.
 func openProfile(path string) (*profile.Profile, error) {
-	defer lean(gpuprof.DocumentMemory())()
+	defer lean(outside.DocumentMemory())()
 	if !isProfile(path) {
 		return readProfile(path)
 	}
@@ -138,18 +139,18 @@ func openProfile(path string) (*profile.Profile, error) {
 // pprof prints them as they are, comments and labels at the beginning of a line.
 func cleanProfile(p *profile.Profile) *profile.Profile {
 	for _, texts := range []any{&p.Function, &p.Mapping, &p.SampleType, &p.PeriodType, &p.Comments} {
-		gpuprof.CleanStrings(texts)
+		document.CleanStrings(texts)
 	}
 	for _, text := range []*string{&p.DropFrames, &p.KeepFrames, &p.DefaultSampleType, &p.DocURL} {
-		*text = gpuprof.CleanText(*text)
+		*text = document.CleanText(*text)
 	}
 	for i := range p.Comments {
 		p.Comments[i] = runfile.Line(p.Comments[i])
 	}
 	for _, s := range p.Sample {
-		gpuprof.CleanStrings(&s.Label)
-		gpuprof.CleanStrings(&s.NumLabel)
-		gpuprof.CleanStrings(&s.NumUnit)
+		document.CleanStrings(&s.Label)
+		document.CleanStrings(&s.NumLabel)
+		document.CleanStrings(&s.NumUnit)
 		s.Label, s.NumLabel, s.NumUnit = lineKeys(s.Label), lineKeys(s.NumLabel), lineKeys(s.NumUnit)
 		for _, values := range s.Label {
 			for i := range values {

@@ -6,7 +6,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -45,7 +45,7 @@ func (p *progress) show(at measure.Progress) {
 	if at.Note != "" {
 		text += ", " + at.Note
 	}
-	p.bar.Describe(gpuprof.CleanText(text))
+	p.bar.Describe(document.CleanText(text))
 	done := 0.0
 	if at.Total > 0 {
 		done = min(max(at.Done/at.Total, 0), 1)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // A counter that does not exist is a wrong command line, whatever is wrong with
@@ -118,7 +120,7 @@ func TestRefusedComparisonsInventNothing(t *testing.T) {
 
 func readRun(t *testing.T, path string) map[string]any {
 	t.Helper()
-	runs, err := readRuns(path)
+	runs, err := runfile.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

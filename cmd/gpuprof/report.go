@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -27,7 +29,7 @@ func (reportCmd) Help() string {
 
 // Run implements the verb.
 func (c *reportCmd) Run(a *app) error {
-	defer lean(gpuprof.DocumentMemory())()
+	defer lean(outside.DocumentMemory())()
 	if err := knownPlot(c.Plot); err != nil {
 		return err
 	}
@@ -35,15 +37,16 @@ func (c *reportCmd) Run(a *app) error {
 	var errs []error
 	for _, path := range c.Runs {
 		text, err := runfile.Text(path)
-		if what := documentOf(text); what != "" {
+		switch kind := document.HeadOf(text).Kind; kind {
+		case document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison:
 			if len(c.Runs) > 1 { // only runs go together
-				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, what)
+				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, document.A(kind))
 			}
-			return c.reportDocument(a, what, text)
+			return c.reportDocument(a, kind, text)
 		}
 		if err == nil {
 			var r []*gpuprof.Run
-			r, err = parseRuns(text, path)
+			r, err = document.Runs(text, path)
 			runs = append(runs, r...)
 		}
 		errs = append(errs, err)
@@ -62,27 +65,4 @@ func (c *reportCmd) Run(a *app) error {
 		return a.show(c.Format, runs)
 	}
 	return a.writeAll(outs, runs, runfile.Options{Plot: c.Plot}, c.Force)
-}
-
-// readRuns reads a file of runs. It refuses what decodes only because every field
-// may be missing, such as another document of gpuprof's.
-func readRuns(path string) ([]*gpuprof.Run, error) {
-	text, err := runfile.Text(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseRuns(text, path)
-}
-
-func parseRuns(text []byte, path string) ([]*gpuprof.Run, error) {
-	runs, err := gpuprof.ParseRuns(text, path)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range runs {
-		if r.Workload == "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it names no workload and holds no run; give a file written by gpuprof run, compare, gate, tune or analyze", path)
-		}
-	}
-	return runs, nil
 }

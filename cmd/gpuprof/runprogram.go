@@ -83,7 +83,6 @@ func (c *runProgramCmd) Run(a *app) error {
 		return err
 	}
 	a.childCode = r.ExitCode
-	r.Tool = tool()
 	// The program has had its say: from here on nothing may cost its exit code.
 	for _, err := range flatten(p.conclude(r)) {
 		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(err))
@@ -98,7 +97,7 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	}
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
-		Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks,
+		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks,
 		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
 	}
 	if c.Nsys != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
@@ -116,7 +117,7 @@ func TestRecordingIsForItsOwner(t *testing.T) {
 		if err != nil || len(r.Traces) != 1 || filepath.Base(r.Traces[0]) != r.Traces[0] {
 			t.Errorf("traces %q, %v", r.Traces, err)
 		}
-		if want := gpuprof.MaskCommand(command); strings.Join(r.Command, " ") != strings.Join(want, " ") {
+		if want := document.MaskCommand(command); strings.Join(r.Command, " ") != strings.Join(want, " ") {
 			t.Errorf("command %q, want %q", r.Command, want)
 		}
 	}

@@ -9,18 +9,22 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/schema"
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,comparison,tune" help:"run (run.json), check (check --format json), analysis (analyze --format json), comparison (compare and gate --format json) or tune (what tune writes)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json) or recording (telemetry.json)."`
 }
 
 // Help implements kong.HelpProvider.
 func (schemaCmd) Help() string {
-	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune")
+	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
 }
 
 // Run implements the verb.
@@ -29,13 +33,23 @@ func (c *schemaCmd) Run(a *app) error {
 	var err error
 	switch c.Name {
 	case "check":
-		b, err = derived[checkDocument]("check " + checkSchemaVersion)
+		b, err = derived[checkDocument](document.Check)
 	case "analysis":
-		b, err = derived[trace.Analysis]("analysis " + trace.SchemaVersion)
+		b, err = derived[trace.Analysis](document.Analysis)
+	case "trace-comparison":
+		b, err = derived[trace.Comparison](document.TraceComparison)
 	case "comparison":
-		b, err = derived[compare.Comparison]("comparison " + compare.SchemaVersion)
+		b, err = derived[compare.Comparison](document.Comparison, document.Gate)
 	case "tune":
-		b, err = derived[tune.Result]("tune " + tune.SchemaVersion)
+		b, err = derived[tune.Result](document.Tune, document.Claims)
+	case "health":
+		b, err = derived[health.Report](document.Health)
+	case "baseline":
+		b, err = derived[baseline.Baseline](document.Baseline)
+	case "noise":
+		b, err = derived[compare.MachineNoise](document.Noise)
+	case "recording":
+		b, err = derived[record.Result](document.Recording)
 	default:
 		b = schema.Run()
 	}
@@ -54,7 +68,8 @@ func trimNewline(b []byte) []byte {
 }
 
 // derived is made from the type that is printed, so it cannot differ.
-func derived[T any](title string) ([]byte, error) {
+func derived[T any](kinds ...gpuprof.DocumentKind) ([]byte, error) {
+	title := fmt.Sprint(kinds[0], " ", document.Version(kinds[0]))
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},
 		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples per process"},
@@ -65,6 +80,9 @@ func derived[T any](title string) ([]byte, error) {
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("deriving the schema of %s: %w; this is a fault in gpuprof, please report it", title, err)
+	}
+	for _, k := range kinds {
+		s.Properties["kind"].Enum = append(s.Properties["kind"].Enum, string(k))
 	}
 	tolerant(s)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
@@ -48,7 +49,7 @@ func journal(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func tuneResult() *tune.Result {
-	return &tune.Result{Version: tune.SchemaVersion, Kind: "tune", Status: gpuprof.Partial, Started: time.Unix(1e9, 0).UTC(), Workload: "e3nn", Goal: tune.Time,
+	return &tune.Result{Head: document.NewHead(document.Tune, gpuprof.Tool{}), Status: gpuprof.Partial, Started: time.Unix(1e9, 0).UTC(), Workload: "e3nn", Goal: tune.Time,
 		Default:     &tune.Point{Knobs: gpuprof.Settings{"batch": "4"}, Median: 1},
 		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{}, PyTorch: []string{}, OneTime: map[string]float64{}},
 		Effects:     []tune.Effect{{Knob: "batch", Verdict: tune.Faster}}, Curves: []tune.Curve{{Knob: "batch", Points: []tune.CurvePoint{{Value: "4"}}}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -161,7 +162,7 @@ func (p *turnProcess) result() (*gpuprof.Run, error) {
 	if a.Run == nil {
 		return nil, p.unexpected()
 	}
-	runs, err := gpuprof.DecodeRuns(bytes.NewReader(a.Run), p.name)
+	runs, err := document.Runs(a.Run, p.name)
 	if err != nil {
 		return nil, err
 	}

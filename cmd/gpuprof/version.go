@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=abcdef".
@@ -40,10 +41,10 @@ func (c *versionCmd) Run(a *app) error {
 	if c.Format == "json" {
 		return writeJSON(a.stdout, map[string]any{
 			"name": t.Name, "version": t.Version, "commit": t.Commit, "go": runtime.Version(),
-			"schemas": map[string]string{"run": gpuprof.SchemaVersion, "check": checkSchemaVersion},
+			"schemas": map[string]string{"run": document.Version(document.Run), "check": document.Version(document.Check)},
 		})
 	}
-	_, err := fmt.Fprintf(a.stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, orUnknown(t.Commit), runtime.Version(), gpuprof.SchemaVersion)
+	_, err := fmt.Fprintf(a.stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, orUnknown(t.Commit), runtime.Version(), document.Version(document.Run))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -155,7 +156,7 @@ func plain(f func(io.Writer, []*gpuprof.Run) error) runfile.Writer {
 }
 
 func encodeJSON(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
-	return gpuprof.EncodeRuns(w, runs...)
+	return document.EncodeRuns(w, runs...)
 }
 
 func encodeText(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
@@ -44,7 +45,7 @@ func (m made) run(t testing.TB) *gpuprof.Run {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(m.seed, 11))
 	r := &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Workload: m.workload, Preset: "small", Seed: 1, Mode: gpuprof.Steady,
+		Head: document.NewHead(document.Run, gpuprof.Tool{}), Status: gpuprof.Complete, Workload: m.workload, Preset: "small", Seed: 1, Mode: gpuprof.Steady,
 		Knobs: gpuprof.Settings{}, Device: gpuprof.Env{Kind: "host", Name: "Made-up CPU", Cores: 2, CPUCores: 2, Memory: 8 << 30},
 		Counters: map[string]float64{}, Calibration: map[string]float64{"null_launch_host": 1e-7}, PeakMemory: 48 << 20, Input: map[string]any{},
 		Ceilings: gpuprof.Ceilings{CopyBytesPerS: 2e10, FlopsPerS: 7e10}, Telemetry: map[string]gpuprof.Track{},

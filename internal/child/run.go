@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Patience is how long what was asked to end may take before it is killed.
@@ -23,7 +23,7 @@ const Patience = 5 * time.Second
 
 // MostOutput is how much of a program's standard output is kept where a Command does
 // not say, bytes: as much as of a file.
-func MostOutput() int64 { return gpuprof.DocumentText() }
+func MostOutput() int64 { return outside.DocumentText() }
 
 const (
 	wordsKept = 64 << 10               // of standard error, its last bytes

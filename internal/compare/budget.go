@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // maxSites is how many call sites of a budget that failed are named.
@@ -27,7 +28,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	}
 	o.Judge = true
 	c := &Comparison{
-		Version: SchemaVersion, Tool: o.Tool, Kind: kindBudget, New: r.Source, Workload: r.Workload, Preset: r.Preset,
+		Head: headOf(kindBudget, o.Tool), Sides: kindBudget, New: r.Source, Workload: r.Workload, Preset: r.Preset,
 		Threshold: o.full().Threshold, Seed: o.Seed, Metrics: []MetricResult{}, Differences: []Difference{}, Causes: []Cause{},
 		Warnings: ofCounters(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
 	}
@@ -59,9 +60,9 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 		}
 		c.Budgets = append(c.Budgets, res)
 	}
-	o.Judge = o.Judge || c.Kind != kindFiles
+	o.Judge = o.Judge || c.Sides != kindFiles
 	c.conclude(o)
-	gpuprof.CleanStrings(c)
+	document.CleanStrings(c)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // measured is a run of three stages, the given seconds each, in n processes.
@@ -18,8 +19,8 @@ func measured(rng *rand.Rand, n int, stages map[string]float64) *gpuprof.Run {
 	const samples = 12
 	series := func() *gpuprof.Series { return &gpuprof.Series{Unit: "s", Runs: make([][]float64, n)} }
 	run := &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Status: gpuprof.Complete, Started: time.Unix(1_700_000_000, 0), Workload: "e3nn", Preset: "small", Mode: gpuprof.Steady,
-		Tool:   gpuprof.Tool{Name: "gpuprof", Version: "1.0", Commit: "aaa"},
+		Status: gpuprof.Complete, Started: time.Unix(1_700_000_000, 0), Workload: "e3nn", Preset: "small", Mode: gpuprof.Steady,
+		Head:   document.NewHead(document.Run, gpuprof.Tool{Name: "gpuprof", Version: "1.0", Commit: "aaa"}),
 		Device: gpuprof.Env{Kind: "cuda", Name: "H200", CPU: "big", CPUCores: 16, Load: rng.Float64(), DeviceInfo: map[string]string{"driver": "550", "power_limit_w": "700", "pcie_link": "gen5 x16"}},
 		Knobs:  gpuprof.Settings{"hidden": "64", "threads": "2"}, ModelKnobs: []string{"hidden"},
 		Step: series(), Throughput: &gpuprof.Throughput{Unit: "probes/s", Series: &gpuprof.Series{Unit: "probes/s", Runs: make([][]float64, n)}},
@@ -215,7 +216,7 @@ func TestBudgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.ExitCode != c.exit || !strings.Contains(g.Budgets[0].Reason, c.text) || g.Kind != "budget" {
+		if g.ExitCode != c.exit || !strings.Contains(g.Budgets[0].Reason, c.text) || g.Sides != "budget" || g.Kind != document.Comparison {
 			t.Errorf("%s: exit %d %+v", name, g.ExitCode, g.Budgets[0])
 		}
 		if (g.Budgets[0].Where != nil) != (name == "over") {

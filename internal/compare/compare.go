@@ -15,7 +15,10 @@
 // clock and its neighbours. internal/stats has the formulas.
 package compare
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
 
 // Metric names a quantity and says how it compares.
 type Metric struct {
@@ -136,17 +139,13 @@ const (
 	Explains Verdict = "explains"
 )
 
-// SchemaVersion is the version of the comparison's JSON.
-const SchemaVersion = "1.1.0"
-
 // Comparison is the outcome, and the JSON that compare and gate write. It is
 // made once and never changed; the same input and seed give the same bytes.
 type Comparison struct {
-	Version string       `json:"schema_version"`
-	Tool    gpuprof.Tool `json:"tool"` // filled by the caller
-	// Kind is how the sides were measured: "gate" (A and B in one job),
-	// "files", "baseline" or "budget".
-	Kind      string  `json:"kind"`
+	gpuprof.Head
+	// Sides is how they were measured: "gate" (A and B in one job), "files",
+	// "baseline" or "budget". The head's kind is gate or comparison accordingly.
+	Sides     string  `json:"sides"`
 	Old       string  `json:"old"` // Source of each side
 	New       string  `json:"new"`
 	Verdict   Verdict `json:"verdict"` // pass, regressed, inconclusive or improved
@@ -176,6 +175,23 @@ type Comparison struct {
 	// Order is every process in the order they ran.
 	Order        []Turn       `json:"order,omitempty"`
 	Fingerprints Fingerprints `json:"fingerprint"`
+}
+
+// Decode reads a comparison as compare and gate write it. name is the file's, for
+// errors, which are ErrInput.
+func Decode(text []byte, name string) (*Comparison, error) {
+	c := &Comparison{}
+	if err := document.Decode(text, name, c, document.Comparison, document.Gate); err != nil {
+		return nil, err
+	}
+	if c.Verdict == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading comparison %s: it holds no verdict; write it again with gpuprof compare or gate -o FILE.json", name)
+	}
+	if c.Sides == "" { // before 2.0.0 the kind said it
+		c.Sides = string(c.Kind)
+		c.Kind = headOf(c.Sides, c.Tool).Kind
+	}
+	return c, nil
 }
 
 // MetricResult is the verdict on one metric. Figures that do not exist (the

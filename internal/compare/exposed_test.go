@@ -19,7 +19,7 @@ func TestExposedByAnotherRule(t *testing.T) {
 			return s
 		}
 		r, err := FromRun(&gpuprof.Run{
-			Version: version, Status: gpuprof.Complete, Workload: "e3nn", Preset: "mace-large", Step: series(h2d + radial),
+			Head: gpuprof.Head{Version: version}, Status: gpuprof.Complete, Workload: "e3nn", Preset: "mace-large", Step: series(h2d + radial),
 			Stages: []gpuprof.StageResult{{Name: "h2d", Parent: "step", Exposed: series(h2d)}, {Name: "radial", Parent: "step", Exposed: series(radial)}},
 		})
 		if err != nil {

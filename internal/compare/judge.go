@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -55,13 +56,21 @@ func lay(kind string, old, new *Result, o Options) (*bench, error) {
 	return b, nil
 }
 
-// The kinds of comparison.
+// How the sides of a comparison were measured: Comparison.Sides.
 const (
 	kindGate     = "gate"
 	kindFiles    = "files"
 	kindBaseline = "baseline"
 	kindBudget   = "budget"
 )
+
+// headOf is the head of a comparison of such sides.
+func headOf(sides string, by gpuprof.Tool) gpuprof.Head {
+	if sides == kindGate {
+		return document.NewHead(document.Gate, by)
+	}
+	return document.NewHead(document.Comparison, by)
+}
 
 // blockAll finds what forbids any verdict, and any verdict on times.
 func (b *bench) blockAll() {

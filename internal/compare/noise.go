@@ -6,17 +6,14 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
-
-// NoiseVersion is the version of a MachineNoise's JSON.
-const NoiseVersion = "1.0.0"
 
 // MachineNoise is what blocks of one program against itself (A/A) show of a
 // machine: how its processes scatter, and so which slowdowns a gate can find.
 type MachineNoise struct {
-	Version      string        `json:"schema_version"`
-	Tool         gpuprof.Tool  `json:"tool"`
+	gpuprof.Head
 	Machine      string        `json:"machine"` // filled by the caller
 	Command      string        `json:"command"` // of one process
 	MeasuredAt   string        `json:"measured_at"`
@@ -48,7 +45,7 @@ func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &MachineNoise{Version: NoiseVersion, Tool: o.Tool, Blocks: len(blocks), BlockSeconds: o.BlockSeconds}
+	out := &MachineNoise{Head: document.NewHead(document.Noise, o.Tool), Blocks: len(blocks), BlockSeconds: o.BlockSeconds}
 	why := ""
 	for _, e := range b.testable() {
 		if e.ok {

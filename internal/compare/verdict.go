@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // The exit codes a comparison can have; cmd/gpuprof has the whole table.
@@ -21,7 +22,7 @@ const (
 // comparison writes the outcome down.
 func (b *bench) comparison() *Comparison {
 	c := &Comparison{
-		Version: SchemaVersion, Tool: b.o.Tool, Kind: b.kind, Old: b.old.Source, New: b.new.Source,
+		Head: headOf(b.kind, b.o.Tool), Sides: b.kind, Old: b.old.Source, New: b.new.Source,
 		Workload: cmp.Or(b.new.Workload, b.old.Workload), Preset: cmp.Or(b.new.Preset, b.old.Preset),
 		Threshold: b.o.full().Threshold, SessionSpread: b.spread, SpreadAssumed: b.assumed, Seed: b.o.Seed, Stages: b.stages,
 		Metrics: make([]MetricResult, len(b.entries)), Differences: b.diffs, Warnings: []gpuprof.Warning{}, Next: []string{},
@@ -43,7 +44,7 @@ func (b *bench) comparison() *Comparison {
 	c.Warnings = append(c.Warnings, b.warnings...)
 	c.conclude(b.o)
 	c.Next = append(c.Next, b.next()...)
-	gpuprof.CleanStrings(c)
+	document.CleanStrings(c)
 	return c
 }
 

@@ -6,10 +6,8 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
-
-// SchemaVersion is the version of the report's JSON.
-const SchemaVersion = "1.0.0"
 
 // Verdict is what a check comes to.
 type Verdict string
@@ -53,7 +51,7 @@ type Off struct {
 
 // Report is the outcome of doctor --bench.
 type Report struct {
-	Version  string  `json:"schema_version"`
+	gpuprof.Head
 	Verdict  Verdict `json:"verdict"`
 	ExitCode int     `json:"exit_code"`
 	Reason   string  `json:"reason"` // one sentence
@@ -65,9 +63,9 @@ type Report struct {
 
 // Judge compares each device with its siblings, devices of the same name among
 // the cards, and with the ranges, which may be nil. The error, an ErrDevice,
-// refuses a simulated device, whose times mean nothing.
-func Judge(cards []Card, ranges *Ranges) (*Report, error) {
-	r := &Report{Version: SchemaVersion, Devices: cards, Off: []Off{}, Notes: []string{}}
+// refuses a simulated device, whose times mean nothing. by is what writes the report.
+func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
+	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none; name one with --device")
 	}

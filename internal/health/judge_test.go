@@ -36,7 +36,7 @@ func four() []Card { return []Card{card("cuda:0"), card("cuda:1"), card("cuda:2"
 
 func judge(t *testing.T, cards []Card, r *Ranges) *Report {
 	t.Helper()
-	rep, err := Judge(cards, r)
+	rep, err := Judge(cards, r, gpuprof.Tool{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,22 +207,23 @@ func TestJudgeRefusals(t *testing.T) {
 	for _, facts := range []string{"true", "yes"} {
 		cards := four()
 		cards[3].Facts = map[string]string{"simulated": facts}
-		if _, err := Judge(cards, nil); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "cuda:3") {
+		if _, err := Judge(cards, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "cuda:3") {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := Judge(nil, nil); !errors.Is(err, gpuprof.ErrDevice) {
+	if _, err := Judge(nil, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestParseRanges(t *testing.T) {
 	for text, says := range map[string]string{
-		`{`:                              "damaged",
-		`{"schema_version": "1.0.0"} {}`: "more after",
-		`{"schema_version": "2.0.0"}`:    "not 1.x",
-		`{"devices": {}}`:                "not 1.x",
-		`{"schema_version": "1.0.0", "device": {}}`:                                                         "damaged",
+		`{`: "damaged",
+		`{"schema_version": "1.0.0", "devices": {}} {}`:                                                     "more after",
+		`{"schema_version": "2.0.0"}`:                                                                       "is newer than",
+		`{"devices": {}}`:                                                                                   "no schema_version",
+		`{"schema_version": "1.0.0", "device": {}}`:                                                         "names no kind",
+		`{"schema_version": "1.0.0", "devices": {}, "notes": ""}`:                                           "damaged",
 		`{"schema_version": "1.0.0", "devices": {"X": {"metrics": {"copy": [1, 2]}}}}`:                      "no provenance",
 		`{"schema_version": "1.0.0", "devices": {"X": {"provenance": "p", "metrics": {"speed": [1, 2]}}}}`:  `"speed"`,
 		`{"schema_version": "1.0.0", "devices": {"X": {"provenance": "p", "metrics": {"power": [1, 2]}}}}`:  "not judged",
@@ -255,7 +256,7 @@ func TestSiblingsProperty(t *testing.T) {
 				c.set(metric, v[i]*f)
 				cards = append(cards, c)
 			}
-			rep, err := Judge(cards, nil)
+			rep, err := Judge(cards, nil, gpuprof.Tool{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // Ranges are what healthy devices reach, by device name.
 type Ranges struct {
-	Version string                  `json:"schema_version"`
+	gpuprof.Head
 	Note    string                  `json:"note,omitempty"`
 	Devices map[string]DeviceRanges `json:"devices"`
 }
@@ -28,6 +29,9 @@ type DeviceRanges struct {
 // ParseRanges reads a file of ranges. name is the file's, for errors, which are
 // of kind ErrInput.
 func ParseRanges(text []byte, name string) (*Ranges, error) {
+	if _, err := document.Accept(text, name, document.Ranges); err != nil {
+		return nil, err
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields() // a misspelled field would mean no range at all
 	var r Ranges
@@ -36,9 +40,6 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: there is more after the object; leave one", name)
-	}
-	if major, _, _ := strings.Cut(r.Version, "."); major != "1" {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: schema_version %q is not 1.x; use the file that came with this gpuprof", name, r.Version)
 	}
 	for device, d := range r.Devices {
 		if device == "" || strings.TrimSpace(d.Provenance) == "" {

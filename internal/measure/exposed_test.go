@@ -2,6 +2,7 @@ package measure
 
 import (
 	"compress/gzip"
+	"io"
 	"math"
 	"os"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 var threeStages = []gpuprof.Stage{
@@ -181,7 +183,11 @@ func recordedRuns(t *testing.T, path string) []*gpuprof.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := gpuprof.DecodeRuns(z, path)
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := document.Runs(text, path)
 	if err != nil {
 		t.Fatal(err)
 	}

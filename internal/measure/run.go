@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 	"github.com/gpuprof/gpuprof/probes/machine"
@@ -75,7 +76,7 @@ func (r *runner) execute() (*gpuprof.Run, error) {
 
 // within is what every run begins and ends with.
 func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
-	defer func() { gpuprof.CleanStrings(r.run) }() // a driver, /proc and a user named things
+	defer func() { document.CleanStrings(r.run) }() // a driver, /proc and a user named things
 	if err := r.setup(); err != nil {
 		return r.run, err
 	}
@@ -134,7 +135,7 @@ func (r *runner) setup() error {
 func (r *runner) begin(input map[string]any) {
 	p := r.plan
 	r.run = &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Tool: p.Tool, Status: gpuprof.Complete, Started: r.started.UTC().Round(time.Millisecond),
+		Head: document.NewHead(document.Run, p.Tool), Status: gpuprof.Complete, Started: r.started.UTC().Round(time.Millisecond),
 		Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
 		Mode: p.Mode, Device: r.machine.Environment(r.dev.Info()), Input: input, Telemetry: map[string]gpuprof.Track{},
 		Checks: []gpuprof.Check{}, Stages: []gpuprof.StageResult{}, Counters: map[string]float64{}, Calibration: map[string]float64{},

@@ -1,6 +1,6 @@
 // Package outside opens the files that others wrote. It is the one way to them: a
 // file is opened once, read from its beginning to its end, unfolded where it is
-// compressed, and never further than memory has room for (gpuprof.MemoryVariable),
+// compressed, and never further than memory has room for (MemoryVariable),
 // whether it is a plain file, a pipe or a device.
 package outside
 
@@ -27,8 +27,8 @@ type Limits struct {
 
 // Document are the limits of a file that is held in memory as a whole.
 func Document() Limits {
-	text := gpuprof.DocumentText()
-	return Limits{Text: text, Memory: gpuprof.DocumentMemory(), window: uint64(max(text, leastWindow)), whole: true}
+	text := DocumentText()
+	return Limits{Text: text, Memory: DocumentMemory(), window: uint64(max(text, leastWindow)), whole: true}
 }
 
 // traceText is how much longer a trace's text may be than the memory for its events.
@@ -36,7 +36,7 @@ const traceText = 8
 
 // Trace are the limits of a file of which only events are kept.
 func Trace() Limits {
-	m := gpuprof.TraceMemory()
+	m := TraceMemory()
 	return Limits{Text: traceText * m, Memory: m, window: uint64(min(max(m/16, leastWindow), traceWindow))}
 }
 
@@ -49,7 +49,7 @@ const (
 
 // TooMuch is the error of a file with more text than that.
 func (l Limits) TooMuch() error {
-	return &gpuprof.TooLarge{What: "it holds more than " + gpuprof.MemoryText(l.Text) + " of text", Memory: l.Memory}
+	return &TooLarge{What: "it holds more than " + MemoryText(l.Text) + " of text", Memory: l.Memory}
 }
 
 // ErrFolder is a folder where a file is needed.
@@ -66,7 +66,7 @@ type File struct {
 }
 
 // Open opens a file. The errors are those of the system without the path
-// (fs.ErrNotExist …), ErrFolder, and a gpuprof.TooLarge for a plain file that is
+// (fs.ErrNotExist …), ErrFolder, and a TooLarge for a plain file that is
 // larger than a document may be, of which nothing is read.
 func Open(path string, l Limits) (*File, error) {
 	file, err := os.Open(path)
@@ -137,7 +137,7 @@ func (f *File) Text() *Text {
 }
 
 // Bytes is the whole text, within narrower limits if they are. The error is what
-// reading gave (see Damaged), or a gpuprof.TooLarge.
+// reading gave (see Damaged), or a TooLarge.
 func (f *File) Bytes(l Limits) ([]byte, error) {
 	text := f.Text()
 	if text.Form() == "" && f.size > l.Text {
@@ -174,7 +174,7 @@ func (f *File) CopyTo(path string) (err error) {
 		return fmt.Errorf("copying it to a temporary file: %w", err)
 	}
 	if n > f.limits.Memory {
-		return &gpuprof.TooLarge{What: "it comes through a pipe and is larger than " + gpuprof.MemoryText(f.limits.Memory), Memory: f.limits.Memory}
+		return &TooLarge{What: "it comes through a pipe and is larger than " + MemoryText(f.limits.Memory), Memory: f.limits.Memory}
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func Failed(doing string, err error, missing, damaged string) error {
 	case Damaged(err):
 		return gpuprof.Unreadable(doing, err, damaged)
 	}
-	if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+	if _, large := errors.AsType[*TooLarge](err); large {
 		return gpuprof.Unreadable(doing, err, "")
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w; give a readable file", doing, err)

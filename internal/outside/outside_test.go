@@ -76,7 +76,7 @@ func TestUnfolds(t *testing.T) {
 // What is larger than the limit is refused by a sentence that names limit and
 // setting, whatever it is and however it is compressed.
 func TestBounded(t *testing.T) {
-	t.Setenv(gpuprof.MemoryVariable, "5120KiB") // 800 KiB of text
+	t.Setenv(MemoryVariable, "5120KiB") // 800 KiB of text
 	most := int(Document().Text)
 	over := bytes.Repeat([]byte{' '}, most+1)
 	for name, path := range map[string]string{
@@ -84,15 +84,15 @@ func TestBounded(t *testing.T) {
 		"gzip of gzip": put(t, packed(t, packed(t, over))), "gzip of zstd": put(t, packed(t, packedZ(t, over))), "pipe": fifo(t, over),
 	} {
 		_, err := ReadAll(path)
-		large, ok := errors.AsType[*gpuprof.TooLarge](err)
-		if !ok || !strings.Contains(large.Error(), "800KiB") || !strings.Contains(large.Error(), gpuprof.MemoryVariable+"=20MiB") {
+		large, ok := errors.AsType[*TooLarge](err)
+		if !ok || !strings.Contains(large.Error(), "800KiB") || !strings.Contains(large.Error(), MemoryVariable+"=20MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if b, err := ReadAll(put(t, packed(t, over[:most]))); err != nil || len(b) != most {
 		t.Errorf("as much as the limit: %d bytes, %v", len(b), err)
 	}
-	t.Setenv(gpuprof.MemoryVariable, "20MiB")
+	t.Setenv(MemoryVariable, "20MiB")
 	if b, err := ReadAll(put(t, packed(t, over))); err != nil || len(b) != most+1 {
 		t.Errorf("with more memory: %d bytes, %v", len(b), err)
 	}
@@ -207,7 +207,7 @@ func FuzzUnfold(f *testing.F) {
 		if int64(len(b)) > l.Text {
 			t.Errorf("%d bytes", len(b))
 		}
-		if _, large := errors.AsType[*gpuprof.TooLarge](err); err != nil && !large && !Damaged(err) {
+		if _, large := errors.AsType[*TooLarge](err); err != nil && !large && !Damaged(err) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/google/pprof/profile"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 // ReadProfile reads a pprof profile. Errors are those of Open and Bytes, and what is
@@ -20,7 +18,7 @@ func ReadProfile(path string) (*profile.Profile, error) {
 }
 
 func parseProfile(text []byte) (*profile.Profile, error) {
-	if err := profileFits(text, gpuprof.NewRoom()); err != nil {
+	if err := profileFits(text, NewRoom()); err != nil {
 		return nil, err
 	}
 	p, err := profile.ParseUncompressed(text)
@@ -48,7 +46,7 @@ const stringTable = 6
 var errNoProfile = errors.New("it is no profile")
 
 // profileFits takes what decoding a profile needs, before it is decoded.
-func profileFits(b []byte, room *gpuprof.Room) error {
+func profileFits(b []byte, room *Room) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)
 		if n <= 0 {

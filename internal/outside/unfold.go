@@ -9,8 +9,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 // layers is how often a file may be compressed over: a download may have been once
@@ -18,7 +16,7 @@ import (
 const layers = 4
 
 // Text is unfolded text. Reading it ends with the error of what was read, an error
-// that Damaged holds for, or a gpuprof.TooLarge.
+// that Damaged holds for, or a TooLarge.
 type Text struct {
 	r     *bufio.Reader
 	form  string
@@ -143,9 +141,9 @@ func (c *counted) named(err error) error {
 	case c.plain:
 		return cause(err)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return &gpuprof.TooLarge{What: "unfolding it takes a zstd window of more than " + gpuprof.MemoryText(int64(c.limits.window)), Memory: c.limits.Memory}
+		return &TooLarge{What: "unfolding it takes a zstd window of more than " + MemoryText(int64(c.limits.window)), Memory: c.limits.Memory}
 	}
-	if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+	if _, large := errors.AsType[*TooLarge](err); large {
 		return err
 	}
 	if _, is := errors.AsType[*damage](err); is {

@@ -36,6 +36,7 @@ const (
 
 // Options say what to run and what to record of it.
 type Options struct {
+	Tool   gpuprof.Tool
 	Args   []string // the command; Args[0] is looked up on PATH
 	Dir    string   // folder for the recordings; it exists and takes files
 	Env    []string // environment of the program; nil is this process's

@@ -6,19 +6,16 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
-
-// SchemaVersion is the version of telemetry.json.
-const SchemaVersion = "1.0.0"
 
 // Result is what is known of a program once it has ended; it is also
 // telemetry.json.
 type Result struct {
-	SchemaVersion string       `json:"schema_version"`
-	Tool          gpuprof.Tool `json:"tool"`
-	Command       []string     `json:"command"` // as it was given, with secrets masked
-	Started       time.Time    `json:"started"`
-	WallS         float64      `json:"wall_s"`
+	gpuprof.Head
+	Command []string  `json:"command"` // as it was given, with secrets masked
+	Started time.Time `json:"started"`
+	WallS   float64   `json:"wall_s"`
 	// ExitCode is what gpuprof ends with: the program's own, or 128 plus the
 	// number of the signal that ended it.
 	ExitCode int    `json:"exit_code"`
@@ -51,7 +48,7 @@ func (r *Result) Stored(dir string) *Result {
 	out := *r
 	out.Traces, out.Notes = make([]string, len(r.Traces)), make([]string, len(r.Notes))
 	for i, t := range r.Traces {
-		out.Traces[i] = gpuprof.CleanText(filepath.Base(t))
+		out.Traces[i] = document.CleanText(filepath.Base(t))
 	}
 	for i, n := range r.Notes {
 		if out.Notes[i] = n; filepath.IsAbs(dir) {

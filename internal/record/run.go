@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // Check says what stands in the way of running a command: gpuprof.ErrUsage
@@ -59,7 +60,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
-	r := &Result{SchemaVersion: SchemaVersion, Command: gpuprof.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
+	r := &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
 	signals := catchSignals()
 	defer signals.stop()
 	run := runHooked
@@ -68,7 +69,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	err := run(ctx, &o, r, signals)
 	files := slices.Clone(r.Traces)
-	gpuprof.CleanStrings(r)
+	document.CleanStrings(r)
 	r.Traces = files // to be opened
 	return r, err
 }

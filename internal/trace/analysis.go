@@ -1,32 +1,30 @@
 package trace
 
-import "github.com/gpuprof/gpuprof"
-
-// SchemaVersion is the version of the analysis JSON. 2.1.0: the line to change in a
-// PyTorch program is "pytorch", which was "knob"; warnings carry their fix apart.
-const SchemaVersion = "2.1.0"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
 
 // Analysis is what a set of traces (one, or the ranks of one job) says about
 // the program. Times are integer nanoseconds.
 type Analysis struct {
-	SchemaVersion string              `json:"schema_version"`
-	Tool          gpuprof.Tool        `json:"tool"`
-	Inputs        []Input             `json:"inputs"`
-	Program       *Program            `json:"program,omitempty"` // that was recorded, where the recording says
-	StepSource    string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
-	Step          StepMean            `json:"step"`
-	Explained     []Explanation       `json:"explained"`
-	Bound         Bound               `json:"bound"`
-	Steps         []StepTime          `json:"steps"`
-	Devices       []DeviceAccount     `json:"devices"`
-	Syncs         map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
-	Copies        map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
-	Kernels       []KernelTime        `json:"kernels"`
-	Operators     []OperatorTime      `json:"operators"`
-	Modules       []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
-	Ranks         []RankTime          `json:"ranks,omitempty"`
-	Findings      []gpuprof.Finding   `json:"findings"`
-	Warnings      []gpuprof.Warning   `json:"warnings"`
+	gpuprof.Head
+	Inputs     []Input             `json:"inputs"`
+	Program    *Program            `json:"program,omitempty"` // that was recorded, where the recording says
+	StepSource string              `json:"step_source"`       // "ProfilerStep", "annotation NAME", "nvtx NAME" or "whole trace"
+	Step       StepMean            `json:"step"`
+	Explained  []Explanation       `json:"explained"`
+	Bound      Bound               `json:"bound"`
+	Steps      []StepTime          `json:"steps"`
+	Devices    []DeviceAccount     `json:"devices"`
+	Syncs      map[string]CallTime `json:"syncs"`  // by API name, the whole trace without the profiler's own closing one
+	Copies     map[string]CopyTime `json:"copies"` // h2d_pageable h2d_pinned d2h_pageable d2h_pinned d2d …
+	Kernels    []KernelTime        `json:"kernels"`
+	Operators  []OperatorTime      `json:"operators"`
+	Modules    []OperatorTime      `json:"modules,omitempty"` // nn.Module and record_function ranges
+	Ranks      []RankTime          `json:"ranks,omitempty"`
+	Findings   []gpuprof.Finding   `json:"findings"`
+	Warnings   []gpuprof.Warning   `json:"warnings"`
 
 	// Claimed is where the time is that each of the findings claims, for pictures;
 	// nil in an analysis that was read from a file.
@@ -40,6 +38,26 @@ func (a *Analysis) ClaimedBy(i int) []Span {
 		return nil
 	}
 	return a.Claimed[i]
+}
+
+// Decode reads an analysis. name is the file's, for errors, which are ErrInput.
+func Decode(text []byte, name string) (*Analysis, error) {
+	a := &Analysis{}
+	if err := document.Decode(text, name, a, document.Analysis); err != nil {
+		return a, err
+	}
+	a.upgrade()
+	return a, nil
+}
+
+// DecodeComparison is Decode of a comparison of two.
+func DecodeComparison(text []byte, name string) (*Comparison, error) {
+	c := &Comparison{}
+	if err := document.Decode(text, name, c, document.TraceComparison); err != nil {
+		return c, err
+	}
+	c.upgrade()
+	return c, nil
 }
 
 // Input is one file.
@@ -205,16 +223,15 @@ type Found struct {
 
 // Comparison is two analyses of one program, before and after a change.
 type Comparison struct {
-	SchemaVersion string            `json:"schema_version"`
-	Tool          gpuprof.Tool      `json:"tool"`
-	Old           *Analysis         `json:"old"`
-	New           *Analysis         `json:"new"`
-	StepOldNS     int64             `json:"step_old_ns"` // means
-	StepNewNS     int64             `json:"step_new_ns"`
-	Classes       []Change          `json:"classes"`   // what the step is made of, largest change first
-	Operators     []Change          `json:"operators"` //
-	Findings      []FindingChange   `json:"findings"`
-	Warnings      []gpuprof.Warning `json:"warnings"`
+	gpuprof.Head
+	Old       *Analysis         `json:"old"`
+	New       *Analysis         `json:"new"`
+	StepOldNS int64             `json:"step_old_ns"` // means
+	StepNewNS int64             `json:"step_new_ns"`
+	Classes   []Change          `json:"classes"`   // what the step is made of, largest change first
+	Operators []Change          `json:"operators"` //
+	Findings  []FindingChange   `json:"findings"`
+	Warnings  []gpuprof.Warning `json:"warnings"`
 }
 
 // Change is one quantity on both sides, ns per step.

@@ -1,18 +1,18 @@
 package trace
 
-import "github.com/gpuprof/gpuprof"
+import "github.com/gpuprof/gpuprof/internal/document"
 
 // clean makes every text of the file fit to be shown. Names that become equal become
 // one, since equal names have equal ids.
 func (t *Trace) clean() {
 	names, merge := t.Names, false
 	for i, name := range names {
-		if clean := gpuprof.CleanText(name); clean != name {
+		if clean := document.CleanText(name); clean != name {
 			names[i], merge = clean, true
 		}
 	}
 	t.Names = nil // done, and they are most of the text
-	gpuprof.CleanStrings(t)
+	document.CleanStrings(t)
 	if t.Names = names; merge {
 		t.mergeNames()
 	}

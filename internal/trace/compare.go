@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // the two hard to compare is in the warnings.
 func Compare(before, after *Analysis) *Comparison {
 	c := &Comparison{
-		SchemaVersion: SchemaVersion, Tool: after.Tool, Old: before, New: after,
+		Head: document.NewHead(document.TraceComparison, after.Tool), Old: before, New: after,
 		StepOldNS: before.Step.NS, StepNewNS: after.Step.NS,
 		Classes: []Change{}, Operators: []Change{}, Findings: []FindingChange{}, Warnings: []gpuprof.Warning{},
 	}

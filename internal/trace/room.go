@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // What is kept of a file takes memory, in bytes: rows of the tables while they are
@@ -34,10 +35,10 @@ type Room struct {
 	Left int
 }
 
-// NewRoom is the room of one trace, bytes; 0 for gpuprof.TraceMemory.
+// NewRoom is the room of one trace, bytes; 0 for outside.TraceMemory.
 func NewRoom(bytes int64) *Room {
 	if bytes <= 0 {
-		bytes = gpuprof.TraceMemory()
+		bytes = outside.TraceMemory()
 	}
 	return &Room{most: bytes, Until: math.MaxInt64}
 }
@@ -99,8 +100,8 @@ func (r *Room) Finish(t *Trace, shift int64) {
 	first := wholeSpan(t).Start
 	t.Truncated = true
 	t.Warn("truncated", fmt.Sprintf("the recording holds more events than %s of memory have room for: the first %s of it are analysed, and %d events that begin later are left out",
-		gpuprof.MemoryText(r.most), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
-		fmt.Sprintf("set %s=%s to analyse more", gpuprof.MemoryVariable, gpuprof.MemoryText(4*gpuprof.TraceMemory())))
+		outside.MemoryText(r.most), gpuprof.FormatSeconds(gpuprof.Seconds(until-first)), r.Left),
+		fmt.Sprintf("set %s=%s to analyse more", outside.MemoryVariable, outside.MemoryText(4*outside.TraceMemory())))
 }
 
 // cutAt ends a finished trace at an instant. What was under way ends there; a step,

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // Summarise indexes traces, the ranks of one job or a single file, asks the
@@ -29,8 +30,8 @@ func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger)
 // SummariseIndexes is Summarise for traces that are indexed already.
 func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
 	a := &Analysis{
-		SchemaVersion: SchemaVersion,
-		Inputs:        []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
+		Head:   document.NewHead(document.Analysis, gpuprof.Tool{}),
+		Inputs: []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
 		Explained: []Explanation{}, Findings: []gpuprof.Finding{}, Warnings: []gpuprof.Warning{},
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
 	}
@@ -74,7 +75,7 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 		f.Command = a.measureCommand()
 		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
 	}
-	gpuprof.CleanStrings(a)
+	document.CleanStrings(a)
 	return a, nil
 }
 

@@ -177,7 +177,7 @@ func TestDecode(t *testing.T) {
 		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1]],"b":[[1]]}},{"key":"l","outcome":null}]}`: "",
 		`{"schema_version":"3.0.0","kind":"tune","journal":{"later":1}}`:                                                              "schema_version 3.0.0 is newer",
 		`{"schema_version":"1.0.0","kind":"tune","journal":{"later":1}}`:                                                              "the file is damaged",
-		`{"schema_version":"1.0.0","kind":"run"}`:                                                                                     "was not written by gpuprof tune",
+		`{"schema_version":"1.0.0","kind":"run"}`:                                                                                     "it is a run, which",
 		`[]`:                     "was not written by gpuprof tune",
 		`{"schema_version":"1.0`: "the file is damaged",
 		`{"schema_version":"1.0.0","kind":"tune","journal":[{"key":"k","outcome":{"a":[[1],[2]],"b":[[1]]}}]}`:                     `measurement 1 has sides that no measurement has`,

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // FuzzDecode: whatever a file holds, it is a result or an input error.
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
-	if err := Encode(&b, &Result{Version: SchemaVersion, Kind: "tune"}); err != nil {
+	if err := Encode(&b, &Result{Head: document.NewHead(document.Tune, gpuprof.Tool{})}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

@@ -1,13 +1,13 @@
 package tune
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // peerFile is where unpacked results of gpu-check lie in a folder of
@@ -16,7 +16,7 @@ const peerFile = "*/gpu-check/summary.json"
 
 // recorded is what of a gpu-check summary is needed here.
 type recorded struct {
-	Version string `json:"schema_version"`
+	gpuprof.Head
 	Started string `json:"started"`
 	Dry     bool   `json:"dry"`
 	Device  struct {
@@ -45,7 +45,7 @@ func FindPeers(baselines fs.FS, device string, w gpuprof.Workload, preset string
 	for _, name := range files {
 		var r recorded
 		b, err := fs.ReadFile(baselines, name)
-		if err != nil || json.Unmarshal(b, &r) != nil || !strings.HasPrefix(r.Version, "1.") || r.Dry || r.Device.Name != device {
+		if err != nil || document.Decode(b, name, &r, document.GPUCheck) != nil || r.Dry || r.Device.Name != device {
 			continue
 		}
 		out = append(out, r.of(w, preset)...)

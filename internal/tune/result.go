@@ -14,20 +14,14 @@ package tune
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
-
-// SchemaVersion is the version of the tune JSON (semantic versioning: a reader
-// refuses a newer major and tolerates unknown fields).
-const SchemaVersion = "2.0.0"
 
 // Goal is what tune makes better.
 type Goal string
@@ -60,10 +54,8 @@ const (
 // Result is what tune found, and everything it measured: the file that it can
 // be resumed from.
 type Result struct {
-	Version  string         `json:"schema_version"`
-	Tool     gpuprof.Tool   `json:"tool"`
+	gpuprof.Head
 	Build    string         `json:"build,omitempty"` // SHA-256 of the program; empty where unknown
-	Kind     string         `json:"kind"`            // "tune"
 	Status   gpuprof.Status `json:"status"`
 	Reason   string         `json:"reason,omitempty"`
 	Started  time.Time      `json:"started"`
@@ -286,33 +278,15 @@ func Encode(w io.Writer, r *Result) error {
 // Decode reads what Encode wrote. name is the file's, for errors, which are
 // ErrInput.
 func Decode(b []byte, name string) (*Result, error) {
-	// The head first: what a later version holds beyond it may not decode.
-	var head struct {
-		Version string `json:"schema_version"`
-		Kind    string `json:"kind"`
+	r := &Result{}
+	if err := document.Decode(b, name, r, document.Tune, document.Claims); err != nil {
+		return nil, err
+	}
+	if gpuprof.MajorOf(r.Version) < 2 {
+		r.before2()
 	}
 	damaged := func(err error) error {
-		return gpuprof.Unreadable("reading tuning result "+name, err, "the file is damaged or not JSON: start again with another -o FILE")
-	}
-	err := json.Unmarshal(b, &head)
-	if other := (*json.UnmarshalTypeError)(nil); err != nil && !errors.As(err, &other) {
-		return nil, damaged(err)
-	}
-	major, _, _ := strings.Cut(head.Version, ".")
-	ours, _, _ := strings.Cut(SchemaVersion, ".")
-	m, wrong := strconv.Atoi(major)
-	if err != nil || wrong != nil || head.Kind != "tune" {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: it was not written by gpuprof tune; give the file that tune left", name)
-	}
-	if o, _ := strconv.Atoi(ours); m > o {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
-	}
-	r := &Result{}
-	if err := gpuprof.DecodeJSON(b, r); err != nil {
-		return nil, damaged(err)
-	}
-	if m < 2 {
-		r.before2()
+		return gpuprof.Unreadable("reading tuning result "+name, err, "the file is damaged: start again with another -o FILE")
 	}
 	if r.SpentS < 0 || r.SpentS > longest || r.BudgetS < 0 || r.BudgetS > longest {
 		return nil, damaged(fmt.Errorf("its budget is %g s, of which %g s are spent", r.BudgetS, r.SpentS))
@@ -341,7 +315,7 @@ func (r *Result) before2() {
 // IntervalText says what the intervals of Effects are of. Before schema 2 each was
 // of its row alone.
 func (r *Result) IntervalText() string {
-	if strings.HasPrefix(r.Version, "1.") {
+	if gpuprof.MajorOf(r.Version) == 1 {
 		return "95 %"
 	}
 	return "95 %, all rows together"

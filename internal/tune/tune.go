@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -134,7 +135,11 @@ func newEngine(ctx context.Context, o Options) (*engine, error) {
 }
 
 func newResult(o Options) *Result {
-	r := &Result{Version: SchemaVersion, Tool: o.Tool, Build: o.Build, Kind: "tune", Status: gpuprof.Partial, Reason: "not finished",
+	kind := document.Tune
+	if o.Workload == nil {
+		kind = document.Claims
+	}
+	r := &Result{Head: document.NewHead(kind, o.Tool), Build: o.Build, Status: gpuprof.Partial, Reason: "not finished",
 		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
 		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
 		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Confirmations: []Confirmation{}, Journal: []Entry{}}
@@ -207,7 +212,7 @@ func (e *engine) left(share float64) time.Duration {
 
 func (e *engine) save() error {
 	e.out.SpentS = e.spent()
-	gpuprof.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
+	document.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
 	if e.Save == nil {
 		return nil
 	}

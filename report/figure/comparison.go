@@ -32,7 +32,7 @@ func compared(id, title, desc string, c *compare.Comparison) *Figure {
 
 // sideName is the name of one side, of a file without its folder.
 func sideName(c *compare.Comparison, name string) string {
-	if c.Kind == "files" || c.Kind == "baseline" {
+	if c.Sides == "files" || c.Sides == "baseline" {
 		return filepath.Base(name)
 	}
 	return name

@@ -9,13 +9,14 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 )
 
-var evil = gpuprof.CleanText(strings.Repeat("</svg><script>alert(1)</script>\x00\u202e\xff", 300)) // 10 kB
+var evil = document.CleanText(strings.Repeat("</svg><script>alert(1)</script>\x00\u202e\xff", 300)) // 10 kB
 
 // watched gives a made-up run the telemetry of a made-up GPU, which throttles
 // and has one reading missing.
@@ -52,7 +53,7 @@ func watched(r *gpuprof.Run) {
 }
 
 func tuned() *tune.Result {
-	return &tune.Result{Tool: gpuprof.Tool{Name: "gpuprof", Version: "v0-test"}, Kind: "tune", Workload: "e3nn", Preset: "small", Device: "host", DeviceDoc: "a CPU", Goal: tune.Time,
+	return &tune.Result{Head: document.NewHead(document.Tune, gpuprof.Tool{Name: "gpuprof", Version: "v0-test"}), Workload: "e3nn", Preset: "small", Device: "host", DeviceDoc: "a CPU", Goal: tune.Time,
 		Unit: "s per probe", Status: gpuprof.Complete, Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
 		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{"batch": "1024"}, Command: "gpuprof run e3nn --set batch=1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Processes: 3, Confirmed: true},
 		Effects: []tune.Effect{

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/page"
@@ -224,7 +225,7 @@ func data(t *testing.T, page string) []*gpuprof.Run {
 		}
 		text = string(b)
 	}
-	runs, err := gpuprof.DecodeRuns(strings.NewReader(text), "the page")
+	runs, err := document.Runs([]byte(text), "the page")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/page"
 )
@@ -15,7 +16,7 @@ import (
 // tuned is a made-up search: nothing in it was measured.
 func tuned() *tune.Result {
 	return &tune.Result{
-		Version: tune.SchemaVersion, Tool: gpuprof.Tool{Name: "gpuprof", Version: "0.0.0-test"}, Kind: "tune", Status: gpuprof.Complete,
+		Head: document.NewHead(document.Tune, gpuprof.Tool{Name: "gpuprof", Version: "0.0.0-test"}), Status: gpuprof.Complete,
 		Started: time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC), Workload: "e3nn", Preset: "small", Device: "host", DeviceDoc: "Made-up CPU (test fixture)",
 		Goal: tune.Time, Unit: "s per probe", BudgetS: 300, SpentS: 241, Seed: 1, MaxError: 1e-2, Set: gpuprof.Settings{"edges": "40"},
 		Default: &tune.Point{Knobs: gpuprof.Settings{"batch": "128"}, Median: 12.4e-6, CI95: [2]float64{12.1e-6, 12.8e-6}},
@@ -43,7 +44,7 @@ func tuned() *tune.Result {
 // claimed is a made-up test of claims that was cut short.
 func claimed() *tune.Result {
 	return &tune.Result{
-		Version: tune.SchemaVersion, Tool: gpuprof.Tool{Name: "gpuprof"}, Kind: "tune", Status: gpuprof.Partial, Reason: "the budget ended", Device: "host", DeviceDoc: "Made-up CPU (test fixture)", BudgetS: 360, SpentS: 361,
+		Head: document.NewHead(document.Tune, gpuprof.Tool{Name: "gpuprof"}), Status: gpuprof.Partial, Reason: "the budget ended", Device: "host", DeviceDoc: "Made-up CPU (test fixture)", BudgetS: 360, SpentS: 361,
 		Claims: []tune.ClaimRow{
 			{ID: "ef-sync", Guide: "Energy Flow", Claim: "synchronising blocks every step", Figure: "every step", AB: "sync=step -> sync=never", Measured: 1.12, CI95: [2]float64{1.08, 1.16}, Verdict: "confirmed", Details: []string{"sync points 1 -> 0"}},
 			{ID: "ph-vec", Guide: "pharmagen", Claim: "vectorised preprocessing", Figure: "10-100x", AB: "impl=naive -> impl=bulk", Measured: 1.9, CI95: [2]float64{1.7, 2.1}, Verdict: "smaller"},
@@ -53,7 +54,7 @@ func claimed() *tune.Result {
 	}
 }
 
-var evil = gpuprof.CleanText("</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u202e\x00\xff")
+var evil = document.CleanText("</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u202e\x00\xff")
 
 // hostileTune is a result whose every text and number tries to break the page.
 func hostileTune() *tune.Result {

@@ -106,7 +106,7 @@ func newSuite(c *compare.Comparison, o Options) *suite {
 		o.Started = time.Unix(0, 0)
 	}
 	s := &suite{
-		Name: clean("gpuprof "+c.Kind, 80), Package: "gpuprof", Host: clean(o.Host, 80),
+		Name: clean("gpuprof "+c.Sides, 80), Package: "gpuprof", Host: clean(o.Host, 80),
 		Timestamp: o.Started.UTC().Format("2006-01-02T15:04:05"), // a zone is not allowed
 	}
 	for _, kv := range [][2]string{

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
@@ -96,7 +97,7 @@ func TestForeignTextIsText(t *testing.T) {
 	r.Mode = "# head\n- item"
 	r.Stage("scatter").Name = "a|b`c\n| d | <b>e</b>"
 	r.Findings[0].Command = "gpuprof run e3nn | tee `log`"
-	gpuprof.CleanStrings(r)
+	document.CleanStrings(r)
 	got := render(t, r)
 	for _, want := range []string{`\$x\$ \#` + "\u200b12 @\u200boctocat www\u200b.example.com http:\u200b//example.com " + `\~\~a\~\~ it's &lt;i&gt;&amp;`,
 		`, \#` + "\u200b head - item mode", `| a\|b&#96;c \| d \| &lt;b&gt;e&lt;/b&gt; |`, "`` gpuprof run e3nn | tee `log` ``"} {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -40,7 +41,8 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 	xs = append(slices.Clone(xs), make([]*trace.Index, len(a.Inputs))...)[:len(a.Inputs)]
 	base := bases(a, xs)
 	e := newEncoder(w, []arg{
-		{"schema_version", a.SchemaVersion},
+		{"kind", document.Timeline},
+		{"schema_version", document.Version(document.Timeline)},
 		{"tool", map[string]string{"name": "gpuprof"}},
 		{"displayTimeUnit", "ms"},
 		{"otherData", map[string]any{"about": "where the time went, by gpuprof analyze", "base_ns": base}},

@@ -153,7 +153,7 @@ func TestAnalysisParts(t *testing.T) {
 	if want := "ProfilerStep#1 ProfilerStep#2 hidden-sync "; names != want {
 		t.Errorf("slices %q, want %q", names, want)
 	}
-	check(t, renderAnalysis(t, &trace.Analysis{SchemaVersion: "1.0.0", Inputs: []trace.Input{{Path: "empty", Rank: -1}}}, nil))
+	check(t, renderAnalysis(t, &trace.Analysis{Inputs: []trace.Input{{Path: "empty", Rank: -1}}}, nil))
 	if err := WriteAnalysis(io.Discard, nil, nil); err == nil {
 		t.Error("no analysis is no error")
 	}

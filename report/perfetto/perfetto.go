@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -46,7 +47,8 @@ func Write(w io.Writer, runs []*gpuprof.Run) error {
 		return view.ErrNoRun("a Perfetto trace")
 	}
 	e := newEncoder(w, []arg{
-		{"schema_version", gpuprof.SchemaVersion},
+		{"kind", document.Timeline},
+		{"schema_version", document.Version(document.Timeline)},
 		{"tool", gpuprof.Tool{Name: "gpuprof", Version: runs[0].Tool.Version, Commit: runs[0].Tool.Commit}},
 		{"displayTimeUnit", "ms"},
 		{"otherData", map[string]string{"about": "each run's example step (ProfilerStep) and what of its neighbours was on the device or the host between its launch and its end; kernels are from a separate marked pass; samples and telemetry are of the whole run, from its begin at the same zero"}},

@@ -3,12 +3,11 @@ package runfile
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -48,7 +47,8 @@ func writtenByUs(path string, f Format) (bool, error) {
 	}
 	defer file.Close()
 	if f.Name == "json" || f.Name == "perfetto" {
-		return ourJSON(file.Text().Peek(headText)), nil
+		h := document.HeadOf(file.Text().Peek(headText))
+		return h.Version != "" && h.Tool.Name == "gpuprof", nil
 	}
 	head, err := file.Head(headBytes)
 	if err != nil {
@@ -63,28 +63,6 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return ourSVG(head), nil
 	}
 	return bytes.HasPrefix(head, []byte(strings.TrimRight(textMarker(f), "\n"))), nil
-}
-
-// ourJSON holds when the object, or the first of a list, has a schema version
-// and names gpuprof as its tool. head may end anywhere.
-func ourJSON(head []byte) bool {
-	head = bytes.TrimLeft(head, " \t\r\n")
-	if list, ok := bytes.CutPrefix(head, []byte("[")); ok {
-		head = list
-	}
-	version, tool := "", ""
-	gpuprof.JSONMembers(head, func(key string, value []byte) bool {
-		switch key {
-		case "schema_version":
-			_ = json.Unmarshal(value, &version)
-		case "tool":
-			var t struct{ Name string }
-			_ = json.Unmarshal(value, &t)
-			tool = t.Name
-		}
-		return version == "" || tool == ""
-	})
-	return version != "" && tool == "gpuprof"
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -17,7 +18,7 @@ func Read(path string) ([]*gpuprof.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gpuprof.ParseRuns(text, path)
+	return document.Runs(text, path)
 }
 
 // ReadOwn is Read of a file that this program has just written, however large.
@@ -26,7 +27,7 @@ func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading back the run %s: %w; check the disk", path, err)
 	}
-	return gpuprof.ParseOwnRuns(text, path)
+	return document.OwnRuns(text, path)
 }
 
 // Text is the text of a .json, .json.gz or .json.zst file, of a run or another

@@ -13,12 +13,13 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 func encode(runs ...*gpuprof.Run) func(io.Writer) error {
-	return func(w io.Writer) error { return gpuprof.EncodeRuns(w, runs...) }
+	return func(w io.Writer) error { return document.EncodeRuns(w, runs...) }
 }
 
 func TestFormatOf(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/schema"
 	"github.com/gpuprof/gpuprof/report/schema/gen/build"
@@ -58,7 +59,7 @@ func resolved(t *testing.T) *jsonschema.Resolved {
 func decode(t *testing.T, runs ...*gpuprof.Run) any {
 	t.Helper()
 	var b bytes.Buffer
-	if err := gpuprof.EncodeRuns(&b, runs...); err != nil {
+	if err := document.EncodeRuns(&b, runs...); err != nil {
 		t.Fatal(err)
 	}
 	var v any
@@ -70,7 +71,7 @@ func decode(t *testing.T, runs ...*gpuprof.Run) any {
 
 func TestRunsValidate(t *testing.T) {
 	r := resolved(t)
-	minimal := &gpuprof.Run{Version: gpuprof.SchemaVersion, Status: gpuprof.Invalid, Mode: gpuprof.Hot}
+	minimal := &gpuprof.Run{Head: document.NewHead(document.Run, gpuprof.Tool{}), Status: gpuprof.Invalid, Mode: gpuprof.Hot}
 	for name, v := range map[string]any{
 		"one": decode(t, fixture.One()), "three": decode(t, fixture.Three()), "partial": decode(t, fixture.Partial()),
 		"invalid": decode(t, fixture.Invalid()), "sweep": decode(t, fixture.Sweep()...), "minimal": decode(t, minimal),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/page"
@@ -57,7 +57,7 @@ func TestAnalysisFitsAScreen(t *testing.T) {
 
 func TestAnalysisQuietAndPlain(t *testing.T) {
 	a, _ := fixture.Study(t, "item-fires.json")
-	a.Findings[0].Title = gpuprof.CleanText("evil \x1b[31m title\n\nwith lines")
+	a.Findings[0].Title = document.CleanText("evil \x1b[31m title\n\nwith lines")
 	out := analysis(t, a, table.Options{Quiet: true})
 	if strings.Contains(out, "\x1b") || strings.Contains(out, "busy with") || strings.Contains(out, "\n\nwith") {
 		t.Errorf("%q", out)

@@ -9,6 +9,8 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -115,7 +117,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 	var doc struct {
 		Cases []json.RawMessage `json:"cases"`
 	}
-	err := gpuprof.NewRoom().Fits(file, &doc)
+	err := document.Fits(outside.NewRoom(), file, &doc)
 	if err == nil {
 		err = json.Unmarshal(file, &doc)
 	}
@@ -137,7 +139,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 			return out, err
 		}
 		var c vectorCase
-		err := gpuprof.NewRoom().Fits(raw, &c)
+		err := document.Fits(outside.NewRoom(), raw, &c)
 		if err == nil {
 			err = json.Unmarshal(raw, &c)
 		}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // maxLine is the longest line a structure file may have, in bytes.
@@ -37,13 +37,13 @@ type lineReader struct {
 	scanner *bufio.Scanner
 	file    string
 	line    int // number of the line last returned
-	room    *gpuprof.Room
+	room    *outside.Room
 }
 
 func newLineReader(r io.Reader, file string) *lineReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), maxLine+2) // the limit counts the line's end
-	return &lineReader{scanner: s, file: file, room: gpuprof.NewRoom()}
+	return &lineReader{scanner: s, file: file, room: outside.NewRoom()}
 }
 
 // next returns the next line without its end. At the end of the file it says

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -30,7 +29,7 @@ func ReadFile(path string) (*Crystal, error) {
 	case errors.Is(err, outside.ErrFolder):
 		return nil, fmt.Errorf("reading structure %s: %w; name a file in it", path, err)
 	case err != nil:
-		if _, large := errors.AsType[*gpuprof.TooLarge](err); large {
+		if _, large := errors.AsType[*outside.TooLarge](err); large {
 			return nil, fmt.Errorf("reading structure %s: %w", path, err)
 		}
 		return nil, fmt.Errorf("reading structure %s: %w; check its permissions", path, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // Provenance is where sessions come from.
@@ -184,7 +185,7 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 		file := s.file(name)
 		info, err := os.Stat(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &change{file: &Baseline{Version: SchemaVersion, Kind: kind, Fingerprint: f, Name: name, Path: file}}, nil
+			return &change{file: &Baseline{Head: document.NewHead(document.Baseline, gpuprof.Tool{}), Fingerprint: f, Name: name, Path: file}}, nil
 		}
 		if err != nil {
 			return nil, cannot("reading", file, err)

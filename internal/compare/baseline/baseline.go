@@ -29,21 +29,16 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 const (
-	// SchemaVersion is the version of the files. 1.1.0 keeps every digit of what is
-	// compared exactly; 1.0.0 rounded it like the times.
-	SchemaVersion = "1.1.0"
-	// roundedVersion is the latest that rounded counters.
-	roundedVersion = "1.0."
 	// DefaultKeep is how many sessions of a file are kept, the latest: twice as
 	// many as estimate the spread between sessions, so that one odd one among
 	// them weighs little and the file stays small.
@@ -51,17 +46,13 @@ const (
 	// keepSamples is how many samples of a process are kept; odd, so that one
 	// of them is the median.
 	keepSamples = 11
-	// kind marks the files.
-	kind = "baseline"
 )
 
 // Baseline is one file.
 type Baseline struct {
-	Version     string       `json:"schema_version"`
-	Tool        gpuprof.Tool `json:"tool"` // what wrote the file last
-	Kind        string       `json:"kind"` // "baseline"
-	Fingerprint Fingerprint  `json:"fingerprint"`
-	Sessions    []Session    `json:"sessions"` // the earliest first
+	gpuprof.Head             // its tool is what wrote the file last
+	Fingerprint  Fingerprint `json:"fingerprint"`
+	Sessions     []Session   `json:"sessions"` // the earliest first
 
 	// Name is the file's path inside the store, without extension.
 	Name string `json:"-"`
@@ -366,25 +357,9 @@ func decode(text []byte, name string) (*Baseline, error) {
 	fail := func(err error) (*Baseline, error) {
 		return nil, gpuprof.Unreadable("reading baseline "+name, err, "restore the file, or remove it and add its runs again")
 	}
-	var head struct {
-		Version string `json:"schema_version"`
-		Kind    string `json:"kind"`
-	}
-	if err := json.Unmarshal(gpuprof.NullNumbers(text), &head); err != nil {
-		return fail(err)
-	}
-	major, _, _ := strings.Cut(head.Version, ".")
-	ours, _, _ := strings.Cut(SchemaVersion, ".")
-	m, err := strconv.Atoi(major)
-	if err != nil || head.Kind != kind {
-		return fail(fmt.Errorf("it is no baseline of gpuprof"))
-	}
-	if o, _ := strconv.Atoi(ours); m > o {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading baseline %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, head.Version, SchemaVersion)
-	}
 	var b Baseline
-	if err := gpuprof.DecodeJSON(text, &b); err != nil {
-		return fail(err)
+	if err := document.Decode(text, name, &b, document.Baseline); err != nil {
+		return nil, err
 	}
 	if len(b.Sessions) == 0 {
 		return fail(fmt.Errorf("it holds no session"))
@@ -396,11 +371,11 @@ func decode(text []byte, name string) (*Baseline, error) {
 		if err := b.Sessions[i].checkSigns(); err != nil {
 			return fail(fmt.Errorf("its session %d: %w", i+1, err))
 		}
-		if strings.HasPrefix(b.Version, roundedVersion) {
+		if gpuprof.MinorOf(b.Version) == 0 { // 1.0 rounded counters
 			b.Sessions[i].ExactDigits = stats.StoredDigits
 		}
 	}
-	b.Version = SchemaVersion // as it is in memory, and written again
+	b.Version = document.Version(document.Baseline) // as it is in memory, and written again
 	return &b, nil
 }
 

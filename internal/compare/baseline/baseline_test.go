@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -38,7 +39,7 @@ func run(n, samples, days int) *gpuprof.Run {
 		return s
 	}
 	return &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Tool: gpuprof.Tool{Name: "gpuprof", Version: "v1.2.3", Commit: "abc"}, Status: gpuprof.Complete,
+		Head: document.NewHead(document.Run, gpuprof.Tool{Name: "gpuprof", Version: "v1.2.3", Commit: "abc"}), Status: gpuprof.Complete,
 		Started: day.AddDate(0, 0, days), Workload: "e3nn", Preset: "small", Mode: gpuprof.Steady,
 		Device: gpuprof.Env{Kind: "host", Name: "Example CPU (8 cores)", CPU: "Example CPU", OS: "linux", DeviceInfo: map[string]string{"driver": "1"}},
 		Knobs:  gpuprof.Settings{"mul": "32", "batch": "64"}, ModelKnobs: []string{"mul"},
@@ -313,8 +314,8 @@ func TestBrokenFiles(t *testing.T) {
 		"future":  {strings.Replace(string(good), `"schema_version": "1.`, `"schema_version": "2.`, 1), "is newer than this gpuprof's"},
 		"cut":     {string(good[:len(good)/2]), "unexpected end"},
 		"empty":   {"", "unexpected end"},
-		"other":   {`{"schema_version":"1.0.0","workload":"e3nn"}`, "no baseline of gpuprof"},
-		"no-kind": {`{}`, "no baseline of gpuprof"},
+		"other":   {`{"schema_version":"1.0.0","workload":"e3nn"}`, "it is a run"},
+		"no-kind": {`{}`, "was not written by gpuprof baseline add"},
 		"bare":    {`{"schema_version":"1.0.0","kind":"baseline","sessions":[]}`, "holds no session"},
 		"hollow":  {`{"schema_version":"1.0.0","kind":"baseline","sessions":[{}]}`, "session 1 holds no metric"},
 	} {
@@ -488,7 +489,7 @@ func TestDir(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	b := &Baseline{Version: SchemaVersion, Kind: kind, Fingerprint: FingerprintOf(run(6, 10, 0))}
+	b := &Baseline{Head: document.NewHead(document.Baseline, gpuprof.Tool{}), Fingerprint: FingerprintOf(run(6, 10, 0))}
 	s, err := newSession(run(6, 10, 0), from)
 	if err != nil || b.add(s, 5) != nil {
 		f.Fatal(err)

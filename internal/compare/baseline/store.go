@@ -94,7 +94,7 @@ func (s *Store) load(name string) (*Baseline, error) {
 // there is ErrUsage, one that cannot be used ErrInput.
 func Read(file string) (*Baseline, error) {
 	text, err := outside.ReadAll(file)
-	if _, large := errors.AsType[*gpuprof.TooLarge](err); large || outside.Damaged(err) {
+	if _, large := errors.AsType[*outside.TooLarge](err); large || outside.Damaged(err) {
 		return nil, gpuprof.Unreadable("reading baseline "+file, err, "write it again with gpuprof baseline add")
 	}
 	if err != nil {

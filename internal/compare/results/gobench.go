@@ -13,7 +13,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // goLine is one measurement of one benchmark line.
@@ -42,7 +42,7 @@ func hasBenchLine(text []byte) bool {
 // readGo reads the output of go test -bench, of programs that imitate it, and
 // of gpuprof's own .bench files: every line of one name is a run.
 func readGo(text []byte, name string) (*parsed, error) {
-	if err := goFits(text, gpuprof.NewRoom()); err != nil {
+	if err := goFits(text, outside.NewRoom()); err != nil {
 		return nil, err
 	}
 	f := &goFile{env: map[string][]string{}}
@@ -70,7 +70,7 @@ const figureBytes = 400
 
 // goFits takes what reading the lines needs, before they are read: their figures, and
 // the configuration keys, each of which is kept once.
-func goFits(text []byte, room *gpuprof.Room) error {
+func goFits(text []byte, room *outside.Room) error {
 	keys := map[string]bool{}
 	for line := range bytes.Lines(text) {
 		cost := 0

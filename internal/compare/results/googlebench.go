@@ -55,11 +55,11 @@ var googleFields = []string{"name", "run_name", "run_type", "aggregate_name", "a
 	"repetitions", "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message",
 	"skipped", "skip_message", "cpu_coefficient", "real_coefficient", "big_o", "rms"}
 
-func isGoogle(d document) bool {
+func isGoogle(d jsonValue) bool {
 	return d.has("benchmarks", "context")
 }
 
-func readGoogle(d document) (*parsed, error) {
+func readGoogle(d jsonValue) (*parsed, error) {
 	var f struct {
 		Context    googleContext     `json:"context"`
 		Benchmarks []json.RawMessage `json:"benchmarks"`
@@ -83,7 +83,7 @@ func readGoogle(d document) (*parsed, error) {
 	rows := make([]googleRow, len(f.Benchmarks))
 	repeated := map[string]bool{} // has rows of its own, not only what was made of them
 	for i, raw := range f.Benchmarks {
-		if err := (document{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
+		if err := (jsonValue{raw: raw, room: d.room}).decode(&rows[i]); err != nil {
 			return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
 		}
 		if !rows[i].aggregate() {
@@ -97,7 +97,7 @@ func readGoogle(d document) (*parsed, error) {
 			}
 			p.note("no-samples", "the file has no single repetitions, only medians of them", "run it without --benchmark_report_aggregates_only")
 		}
-		if err := readGoogleRow(p, once, &rows[i], document{raw: raw, room: d.room}, i); err != nil {
+		if err := readGoogleRow(p, once, &rows[i], jsonValue{raw: raw, room: d.room}, i); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +116,7 @@ const (
 )
 
 // readGoogleRow adds one row's figures to once, one value a list.
-func readGoogleRow(p, once *parsed, row *googleRow, d document, i int) error {
+func readGoogleRow(p, once *parsed, row *googleRow, d jsonValue, i int) error {
 	name := row.name()
 	switch {
 	case name == "":
@@ -152,7 +152,7 @@ func readGoogleRow(p, once *parsed, row *googleRow, d document, i int) error {
 
 // googleCounters adds the members that are numbers of the user's, also one that
 // is not finite: Parse names it.
-func googleCounters(once *parsed, name string, d document) error {
+func googleCounters(once *parsed, name string, d jsonValue) error {
 	if err := d.open(); err != nil {
 		return err
 	}

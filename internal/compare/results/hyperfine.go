@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // hyperfine --export-json: one object per command, times in seconds. Every
@@ -37,12 +37,12 @@ func (c *hyperfineCommand) named() string {
 			missing = append(missing, k+"="+v)
 		}
 	}
-	return strings.TrimSpace(gpuprof.MaskText(c.Command + " " + strings.Join(missing, " ")))
+	return strings.TrimSpace(document.MaskText(c.Command + " " + strings.Join(missing, " ")))
 }
 
-func isHyperfine(d document) bool { return d.has("results") && !d.has("schema_version") }
+func isHyperfine(d jsonValue) bool { return d.has("results") && !d.has("schema_version") }
 
-func readHyperfine(d document) (*parsed, error) {
+func readHyperfine(d jsonValue) (*parsed, error) {
 	var f hyperfineFile
 	if err := d.decode(&f); err != nil {
 		return nil, err

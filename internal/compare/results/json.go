@@ -9,18 +9,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// document is one JSON value of a file: its raw text, a part of the file's, and, for
+// jsonValue is one JSON value of a file: its raw text, a part of the file's, and, for
 // an object, the members by name.
-type document struct {
+type jsonValue struct {
 	raw    json.RawMessage
 	member map[string]json.RawMessage
-	room   *gpuprof.Room // of the file
+	room   *outside.Room // of the file
 }
 
-func (d document) has(names ...string) bool {
+func (d jsonValue) has(names ...string) bool {
 	for _, n := range names {
 		if _, ok := d.member[n]; !ok {
 			return false
@@ -37,12 +38,12 @@ const (
 
 // documents splits a file into its JSON values. Arrays are opened: their
 // elements count as documents of the file.
-func documents(text []byte) ([]document, error) {
-	var out []document
-	room := gpuprof.NewRoom()
+func documents(text []byte) ([]jsonValue, error) {
+	var out []jsonValue
+	room := outside.NewRoom()
 	for rest := text; ; {
 		var value []byte
-		if value, rest = gpuprof.JSONValue(rest); len(value) == 0 {
+		if value, rest = document.JSONValue(rest); len(value) == 0 {
 			return out, nil
 		}
 		if !json.Valid(value) {
@@ -51,12 +52,12 @@ func documents(text []byte) ([]document, error) {
 		list := []json.RawMessage{value}
 		if value[0] == '[' {
 			var err error
-			if list, err = gpuprof.JSONList(value, room); err != nil {
+			if list, err = document.JSONList(value, room); err != nil {
 				return nil, err
 			}
 		}
 		for _, raw := range list {
-			d := document{raw: raw, room: room}
+			d := jsonValue{raw: raw, room: room}
 			if err := d.open(); err != nil {
 				return nil, err
 			}
@@ -66,13 +67,13 @@ func documents(text []byte) ([]document, error) {
 }
 
 // open lists the members.
-func (d *document) open() error {
+func (d *jsonValue) open() error {
 	err := d.room.Take(documentBytes)
 	if err != nil || d.raw[0] != '{' {
 		return err
 	}
 	d.member = map[string]json.RawMessage{}
-	gpuprof.JSONMembers(d.raw, func(key string, value []byte) bool {
+	document.JSONMembers(d.raw, func(key string, value []byte) bool {
 		d.member[key] = value
 		err = d.room.Take(memberBytes + int64(len(key)))
 		return err == nil
@@ -96,8 +97,8 @@ func syntax(text []byte, from int, err error) error {
 }
 
 // decode reads a document into v; where names the format in the error.
-func (d document) decode(v any) error {
-	if err := d.room.Fits(d.raw, v); err != nil {
+func (d jsonValue) decode(v any) error {
+	if err := document.Fits(d.room, d.raw, v); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(d.raw, v); err != nil {

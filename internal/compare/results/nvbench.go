@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // NVBench --json or --jsonbin, file version 1: benchmarks, each with a state
@@ -76,14 +76,14 @@ var nvbenchTimes = []struct{ samples, median, mean, suffix string }{
 	{"", "nv/cold/time/cpu/median", "nv/cold/time/cpu/mean", ":cpu_time"},
 }
 
-func isNVBench(d document) bool {
+func isNVBench(d jsonValue) bool {
 	return d.has("benchmarks") && (d.has("devices") || d.has("meta"))
 }
 
 // reader reads a file that another one names.
 type reader func(name string) ([]byte, error)
 
-func readNVBench(d document, file string, read reader) (*parsed, error) {
+func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 	var f nvbenchFile
 	if err := d.decode(&f); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	return bench + "[" + strings.Join(parts, " ") + "]"
 }
 
-func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read reader, room *gpuprof.Room) error {
+func (p *parsed) nvbenchState(name string, st *nvbenchState, file string, read reader, room *outside.Room) error {
 	found := false
 	for _, m := range nvbenchTimes {
 		samples, err := p.nvbenchSamples(m.samples, st, file, read, room)
@@ -232,7 +232,7 @@ func (s *nvbenchSummary) number(name string) float64 {
 const samplesShare = 2
 
 // nvbenchSamples reads the sample file of a measurement; nil without one.
-func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, read reader, room *gpuprof.Room) ([]float64, error) {
+func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file string, read reader, room *outside.Room) ([]float64, error) {
 	s := st.summary("nv/json/bin:" + measurement)
 	if measurement == "" || s == nil || s.text("filename") == "" {
 		return nil, nil

@@ -1,8 +1,6 @@
 package results
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // pytest-benchmark --benchmark-json, or a file of --benchmark-save: times in
 // seconds a round, an average over the round's iterations. stats.data holds
@@ -30,9 +28,9 @@ type pytestFile struct {
 	} `json:"benchmarks"`
 }
 
-func isPytest(d document) bool { return d.has("benchmarks", "machine_info") }
+func isPytest(d jsonValue) bool { return d.has("benchmarks", "machine_info") }
 
-func readPytest(d document) (*parsed, error) {
+func readPytest(d jsonValue) (*parsed, error) {
 	var f pytestFile
 	if err := d.decode(&f); err != nil {
 		return nil, err

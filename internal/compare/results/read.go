@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -91,7 +92,7 @@ func (c *content) results(name string) ([]*compare.Result, error) {
 // clean makes every text of a result fit to be shown, whatever format it came from.
 // Metrics whose names become equal get a prime.
 func clean(r *compare.Result) {
-	gpuprof.CleanStrings(r)
+	document.CleanStrings(r)
 	seen := map[string]bool{}
 	for i := range r.Metrics {
 		name := &r.Metrics[i].Name

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 func TestReadForeign(t *testing.T) {
@@ -53,7 +54,7 @@ func aRun(batch string, shift float64) *gpuprof.Run {
 		return s
 	}
 	return &gpuprof.Run{
-		Version: gpuprof.SchemaVersion, Tool: gpuprof.Tool{Name: "gpuprof", Version: "v0"}, Status: gpuprof.Complete, Workload: "e3nn", Preset: "small",
+		Head: document.NewHead(document.Run, gpuprof.Tool{Name: "gpuprof", Version: "v0"}), Status: gpuprof.Complete, Workload: "e3nn", Preset: "small",
 		Device: gpuprof.Env{Kind: "host", Name: "Example CPU"}, Knobs: gpuprof.Settings{"batch": batch}, Mode: gpuprof.Steady,
 		Step: series(0.01 + shift), Stages: []gpuprof.StageResult{{Name: "gemm", Parent: "step", Exposed: series(0.01 + shift)}},
 		Counters: map[string]float64{"sync_points": 2},
@@ -62,10 +63,10 @@ func aRun(batch string, shift float64) *gpuprof.Run {
 
 func TestReadRuns(t *testing.T) {
 	var b bytes.Buffer
-	if err := gpuprof.EncodeRuns(&b, aRun("1", 0), aRun("2", 0.01)); err != nil {
+	if err := document.EncodeRuns(&b, aRun("1", 0), aRun("2", 0.01)); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"a sweep": b.String(), "runs one after the other": string(bytes.Trim(bytes.Replace(b.Bytes(), []byte(`},{"schema_version"`), []byte("}\n{\"schema_version\""), 1), "[]\n"))} {
+	for name, text := range map[string]string{"a sweep": b.String(), "runs one after the other": string(bytes.Trim(bytes.Replace(b.Bytes(), []byte(`},{"kind"`), []byte("}\n{\"kind\""), 1), "[]\n"))} {
 		rs, format, err := Parse([]byte(text), "sweep.json", noSideFiles)
 		if err != nil || format != FormatRun || len(rs) != 2 {
 			t.Fatalf("%s: %d results, %s, %v", name, len(rs), format, err)
@@ -199,7 +200,7 @@ func FuzzHyperfine(f *testing.F) { fuzz(f, "hyperfine.json") }
 
 func FuzzRun(f *testing.F) {
 	var b bytes.Buffer
-	if err := gpuprof.EncodeRuns(&b, aRun("1", 0)); err != nil {
+	if err := document.EncodeRuns(&b, aRun("1", 0)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

@@ -2,12 +2,10 @@ package results
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -32,7 +30,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	if body[0] != '{' && body[0] != '[' {
 		return parseText(text, name)
 	}
-	docs, err := documents(gpuprof.NullNumbers(text))
+	docs, err := documents(document.NullNumbers(text))
 	if err != nil {
 		return nil, gpuprof.Unreadable("reading results "+name, err, "the file was cut or is not JSON: write it again")
 	}
@@ -49,7 +47,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 }
 
 // kindOf is the format all documents share, "" for none or a mixture.
-func kindOf(docs []document) string {
+func kindOf(docs []jsonValue) string {
 	kind := ""
 	for i, d := range docs {
 		k := kindOfOne(d)
@@ -61,12 +59,17 @@ func kindOf(docs []document) string {
 	return kind
 }
 
-func kindOfOne(d document) string {
+func kindOfOne(d jsonValue) string {
+	if d.has("schema_version") {
+		head := document.HeadOf(d.raw)
+		switch known := document.Version(head.Kind) != ""; {
+		case head.Kind == document.Analysis:
+			return FormatAnalysis
+		case head.Kind == document.Run, !known && gpuprof.MajorOf(head.Version) > gpuprof.MajorOf(document.Version(document.Run)):
+			return FormatRun // decoding it says what a later gpuprof wrote
+		}
+	}
 	switch {
-	case d.has("schema_version", "step_source", "findings"):
-		return FormatAnalysis
-	case d.has("schema_version", "workload") && !d.has("kind"), d.isNewerRun(): // gpuprof's other files say their kind
-		return FormatRun
 	case isPytest(d):
 		return FormatPytest
 	case isGoogle(d):
@@ -79,30 +82,20 @@ func kindOfOne(d document) string {
 	return ""
 }
 
-// isNewerRun holds for what a later gpuprof wrote, whatever it calls its
-// members by then; decoding it says so.
-func (d document) isNewerRun() bool {
-	var version string
-	return d.has("schema_version") && json.Unmarshal(d.member["schema_version"], &version) == nil && newer(version, gpuprof.SchemaVersion)
-}
-
 const known = "a gpuprof run, Go benchmark lines, or the JSON of NVBench, Google Benchmark, pytest-benchmark or hyperfine"
 
 // unknown says what the file is instead, where that can be told.
-func unknown(name string, docs []document) error {
+func unknown(name string, docs []jsonValue) error {
 	is := "it is none of the formats known"
 	if len(docs) == 0 {
 		is = "it holds no result"
 	}
 	for _, d := range docs {
+		head := document.HeadOf(d.raw)
 		switch {
-		case d.has("schema_version", "verdict"):
-			is = "it is a comparison that gpuprof wrote, not a result"
-		case d.has("schema_version", "goal"):
-			is = "it is what gpuprof tune wrote, not a result"
-		case d.has("schema_version", "sessions"):
-			is = "it is a stored baseline, which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"
-		case d.has("schema_version"):
+		case head.Version != "" && document.Version(head.Kind) != "":
+			is = document.Is(head.Kind)
+		case head.Version != "":
 			is = "it was written by gpuprof but holds no run"
 		case d.has("traceEvents"):
 			is = "it is a trace; gpuprof analyze reads it, and gate takes it with --max"
@@ -116,13 +109,13 @@ func unknown(name string, docs []document) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %s; give %s", name, is, known)
 }
 
-func readRuns(docs []document, name string) (*content, error) {
+func readRuns(docs []jsonValue, name string) (*content, error) {
 	c := &content{format: FormatRun}
 	for _, d := range docs {
-		if err := d.room.Fits(d.raw, &gpuprof.Run{}); err != nil { // of all documents together
+		if err := document.Fits(d.room, d.raw, &gpuprof.Run{}); err != nil { // of all documents together
 			return nil, gpuprof.Unreadable("reading run "+name, err, "")
 		}
-		runs, err := gpuprof.ParseRuns(d.raw, name)
+		runs, err := document.Runs(d.raw, name)
 		if err != nil {
 			return nil, err
 		}
@@ -131,32 +124,18 @@ func readRuns(docs []document, name string) (*content, error) {
 	return c, nil
 }
 
-func readAnalyses(docs []document, name string) (*content, error) {
+func readAnalyses(docs []jsonValue, name string) (*content, error) {
 	if len(docs) != 1 {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses; give one with each file", name, len(docs))
 	}
-	var a trace.Analysis
-	if err := gpuprof.DecodeJSON(docs[0].raw, &a); err != nil {
-		return nil, gpuprof.Unreadable("reading analysis "+name, err, "write it again with gpuprof analyze -o "+name)
+	a, err := trace.Decode(docs[0].raw, name)
+	if err != nil {
+		return nil, err
 	}
-	if newer(a.SchemaVersion, trace.SchemaVersion) {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: schema_version %s is newer than this gpuprof's %s; update gpuprof", name, a.SchemaVersion, trace.SchemaVersion)
-	}
-	a.Upgrade()
-	return &content{format: FormatAnalysis, analysis: &a}, nil
+	return &content{format: FormatAnalysis, analysis: a}, nil
 }
 
-// newer says whether a version has a greater major number.
-func newer(version, ours string) bool {
-	major := func(v string) int {
-		m, _, _ := strings.Cut(v, ".")
-		n, _ := strconv.Atoi(m)
-		return n
-	}
-	return major(version) > major(ours)
-}
-
-func readForeign(docs []document, kind, name string, read reader) (*content, error) {
+func readForeign(docs []jsonValue, kind, name string, read reader) (*content, error) {
 	var all *parsed
 	for i, d := range docs {
 		p, err := readOne(d, kind, name, read)
@@ -176,7 +155,7 @@ func readForeign(docs []document, kind, name string, read reader) (*content, err
 	return finish(all, name)
 }
 
-func readOne(d document, kind, name string, read reader) (*parsed, error) {
+func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
 	switch kind {
 	case FormatPytest:
 		return readPytest(d)

@@ -210,7 +210,7 @@ func TestBadFiles(t *testing.T) {
 		`{"traceEvents":[]}`:                "it is a trace",
 		`{"schema_version":"1.0.0","verdict":"pass"}`:                                  "it is a comparison",
 		`{"schema_version":"1.0.0","kind":"gate","verdict":"pass","workload":"e3nn"}`:  "it is a comparison",
-		`{"schema_version":"1.0.0","kind":"tune","goal":"time","workload":"e3nn"}`:     "it is what gpuprof tune wrote",
+		`{"schema_version":"1.0.0","kind":"tune","goal":"time","workload":"e3nn"}`:     "it is a tuning result",
 		`{"schema_version":"1.0.0","kind":"baseline","sessions":[],"workload":"e3nn"}`: "it is a stored baseline",
 		`{"schema_version":"1.0.0","sessions":[]}`:                                     "it is a stored baseline",
 		`{"schema_version":"1.0.0"}`:                                                   "holds no run",

@@ -11,7 +11,7 @@ import (
 // not depend on how parsers were scheduled.
 type merger struct {
 	t      *trace.Trace
-	doc    document
+	doc    topLevel
 	own    *parser // reads what no other parser may
 	locals []locals
 
@@ -80,7 +80,7 @@ func (c *table[T]) add(v T) {
 func newMerger(path string, parsers int) *merger {
 	return &merger{
 		t:      &trace.Trace{Path: path, Format: trace.Kineto, Rank: -1},
-		doc:    document{bad: -1, extra: -1, found: map[string][]byte{}},
+		doc:    topLevel{bad: -1, extra: -1, found: map[string][]byte{}},
 		own:    newParser(0),
 		locals: make([]locals, parsers+1),
 		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},

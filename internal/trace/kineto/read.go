@@ -23,6 +23,7 @@ import (
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -31,8 +32,8 @@ import (
 func IsTrace(head []byte) bool {
 	head = bytes.TrimPrefix(head, byteOrder)
 	is := false
-	gpuprof.JSONElements(head, func(first []byte) bool {
-		gpuprof.JSONMembers(first, func(key string, _ []byte) bool {
+	document.JSONElements(head, func(first []byte) bool {
+		document.JSONMembers(first, func(key string, _ []byte) bool {
 			is = key == "ph"
 			return !is
 		})
@@ -58,7 +59,7 @@ func Read(ctx context.Context, r io.Reader, path string) (*trace.Trace, error) {
 }
 
 // ReadWithin is Read with the memory that the trace may take, bytes; 0 for
-// gpuprof.TraceMemory. Of a trace with more the first part is kept, with Truncated
+// outside.TraceMemory. Of a trace with more the first part is kept, with Truncated
 // set and a warning.
 func ReadWithin(ctx context.Context, r io.Reader, path string, room int64) (*trace.Trace, error) {
 	return read(ctx, r, path, shape{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})

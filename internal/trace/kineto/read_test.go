@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
 )
@@ -228,7 +229,7 @@ func TestBrokenText(t *testing.T) {
 		return `{"ph": "X", "cat": "cpu_op", "name": "` + name + `", "pid": 1, "tid": 1, "ts": 50, "dur": 2, "args": {"External id": 7}}`
 	}
 	kept := func(name string) string {
-		return fmt.Sprintf("operator %q 50000+2000 on 1/1 corr 7\n", gpuprof.CleanText(name))
+		return fmt.Sprintf("operator %q 50000+2000 on 1/1 corr 7\n", document.CleanText(name))
 	}
 	for _, c := range []struct{ name, event, want, warnings string }{
 		{"escapes", event(`a\"b\\c\/d\n\u0041\u00e9\ud83d\ude00`), kept("a\"b\\c/d\nA\u00e9\U0001F600"), ""},

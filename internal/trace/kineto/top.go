@@ -17,9 +17,9 @@ const (
 // capture is the most that is kept of a value of the outermost object.
 const capture = 4 << 20
 
-// document follows the outermost level of the text. It is fed windows and
+// topLevel follows the outermost level of the text. It is fed windows and
 // may stop short of a window's end to see more.
-type document struct {
+type topLevel struct {
 	state   state
 	array   bool // the document is an array of events
 	objects bool // the key traceEvents held an array, or array
@@ -47,7 +47,7 @@ func wanted(key string) bool {
 
 // outside reads the text of p's window from i on until the array of events,
 // or until it must see more. It returns the place reached.
-func (d *document) outside(p *parser, i int, at int64, final bool) int {
+func (d *topLevel) outside(p *parser, i int, at int64, final bool) int {
 	for i < p.n {
 		was, from := d.state, i
 		switch d.state {
@@ -78,7 +78,7 @@ func (d *document) outside(p *parser, i int, at int64, final bool) int {
 	return min(i, p.n)
 }
 
-func (d *document) opening(b []byte, i, n int) int {
+func (d *topLevel) opening(b []byte, i, n int) int {
 	if bytes.HasPrefix(b[i:], byteOrder) {
 		i += len(byteOrder)
 	}
@@ -100,7 +100,7 @@ func (d *document) opening(b []byte, i, n int) int {
 }
 
 // member reads a key and looks at its value's first character.
-func (d *document) member(p *parser, i int, at int64, final bool) int {
+func (d *topLevel) member(p *parser, i int, at int64, final bool) int {
 	b, from := p.b, i
 	for i = space(b, i); b[i] == ','; i = space(b, i) {
 		i++
@@ -139,7 +139,7 @@ func (d *document) member(p *parser, i int, at int64, final bool) int {
 }
 
 // stray notes text that is no JSON.
-func (d *document) stray(i int, at int64) int {
+func (d *topLevel) stray(i int, at int64) int {
 	if d.bad < 0 {
 		d.bad = at + int64(i)
 	}
@@ -151,7 +151,7 @@ func (d *document) stray(i int, at int64) int {
 }
 
 // skipped goes over a value and keeps it where it is wanted.
-func (d *document) skipped(p *parser, i int, final bool) int {
+func (d *topLevel) skipped(p *parser, i int, final bool) int {
 	j, done := d.through(p, i, final)
 	if d.keep && len(d.kept)+j-i <= capture {
 		d.kept = append(d.kept, p.b[i:j]...)
@@ -167,7 +167,7 @@ func (d *document) skipped(p *parser, i int, final bool) int {
 
 // through goes over a value, or as much of it as the window holds. It leaves
 // the last characters for later where what follows them decides.
-func (d *document) through(p *parser, i int, final bool) (int, bool) {
+func (d *topLevel) through(p *parser, i int, final bool) (int, bool) {
 	b := p.b
 	for i < p.n {
 		if d.inStr {
@@ -212,7 +212,7 @@ func (d *document) through(p *parser, i int, final bool) (int, bool) {
 
 // backslash is to, or the first of the backslashes before it: whether they
 // escape what follows must be seen in one window.
-func (d *document) backslash(b []byte, from, to int, final bool) int {
+func (d *topLevel) backslash(b []byte, from, to int, final bool) int {
 	if final {
 		return to
 	}
@@ -225,7 +225,7 @@ func (d *document) backslash(b []byte, from, to int, final bool) int {
 var eventsKey = []byte(`"traceEvents"`)
 
 // search looks for the array of events in text that is no JSON.
-func (d *document) search(b []byte, i int) int {
+func (d *topLevel) search(b []byte, i int) int {
 	k := bytes.Index(b[i:], eventsKey)
 	if k < 0 {
 		return max(i, len(b)-len(eventsKey)-1)

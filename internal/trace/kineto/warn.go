@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // recordAgain helps with a trace whose end is missing.
@@ -26,8 +26,8 @@ func (m *merger) warn(src *source) {
 	switch {
 	case m.full:
 		t.Truncated = true
-		t.Warn("truncated", fmt.Sprintf("the trace holds more than the %s that memory has room for: the rest of its text, from byte %d on, was left out", gpuprof.MemoryText(gpuprof.TraceMemory()), m.end),
-			"set "+gpuprof.MemoryVariable+" higher, or record fewer steps")
+		t.Warn("truncated", fmt.Sprintf("the trace holds more than the %s that memory has room for: the rest of its text, from byte %d on, was left out", outside.MemoryText(outside.TraceMemory()), m.end),
+			"set "+outside.MemoryVariable+" higher, or record fewer steps")
 	case cause != nil && d.state == finished && errors.Is(cause, gzip.ErrHeader):
 		d.extra = m.end
 	case cause != nil:

@@ -63,7 +63,7 @@ func Read(ctx context.Context, path string) (*trace.Trace, error) {
 }
 
 // ReadCopy is Read of a file whose bytes lie at another path than its own, with the
-// memory that the trace may take, bytes; 0 for gpuprof.TraceMemory. Of a trace with
+// memory that the trace may take, bytes; 0 for outside.TraceMemory. Of a trace with
 // more the first part is kept, with Truncated set and a warning.
 func ReadCopy(ctx context.Context, at, path string, room int64) (*trace.Trace, error) {
 	f, err := inspect(at, path)

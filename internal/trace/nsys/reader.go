@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -276,8 +277,8 @@ func (r *reader) report() {
 	}
 	if r.dropped > 0 {
 		t.Truncated = true
-		t.Warn("too-many-events", fmt.Sprintf("%d events are more than the %s that memory has room for, and were left out", r.dropped, gpuprof.MemoryText(gpuprof.TraceMemory())),
-			"set "+gpuprof.MemoryVariable+" higher, or record a shorter part of the run")
+		t.Warn("too-many-events", fmt.Sprintf("%d events are more than the %s that memory has room for, and were left out", r.dropped, outside.MemoryText(outside.TraceMemory())),
+			"set "+outside.MemoryVariable+" higher, or record a shorter part of the run")
 	}
 	if n := r.names.missing; n > 0 {
 		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and have no class", tStrings, n), "")

@@ -262,7 +262,7 @@ func Subject(c *compare.Comparison) string {
 // How is how the verdict came about: threshold, session spread, stages.
 func How(c *compare.Comparison) string {
 	parts := []string{"threshold " + view.Percent(c.Threshold)}
-	switch c.Kind {
+	switch c.Sides {
 	case "gate":
 		parts = append(parts, "both sides in one job, "+view.Plural(max(c.Stages, 1), "stage"))
 	case "files":

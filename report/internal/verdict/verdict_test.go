@@ -68,7 +68,7 @@ func TestHow(t *testing.T) {
 	if got := verdict.How(fixture.GatePassed()); got != "threshold 5.0 %; two files by their runs; spread between sessions 1.0 % (assumed)" {
 		t.Error(got)
 	}
-	if got := verdict.How(&compare.Comparison{Kind: "budget"}); !strings.Contains(got, "no statistics") {
+	if got := verdict.How(&compare.Comparison{Sides: "budget"}); !strings.Contains(got, "no statistics") {
 		t.Error(got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 const None = "-"
 
 // Cut ends a text after limit runes with an ellipsis; limit 0 is no limit. Texts are
-// clean by now (gpuprof.CleanStrings).
+// clean by now (document.CleanStrings).
 func Cut(s string, limit int) string {
 	if limit <= 0 || len(s) <= limit || utf8.RuneCountInString(s) <= limit {
 		return s

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // ID is where the schema of run.json lives; the major version is part of it.
@@ -27,10 +28,12 @@ func Run() ([]byte, error) {
 		return nil, err
 	}
 	run.Properties["schema_version"].Pattern = `^1\.\d+\.\d+$`
+	run.Properties["kind"].Enum = []any{string(document.Run)}
+	run.Required = slices.DeleteFunc(run.Required, func(name string) bool { return name == "kind" }) // since 1.2.0
 	run.Properties["started"].Format = "date-time"
 	root := &jsonschema.Schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema", ID: ID,
-		Title:       "gpuprof run " + gpuprof.SchemaVersion,
+		Title:       "gpuprof run " + document.Version(document.Run),
 		Description: "The result of gpuprof run: one run, or a list of runs when several values were swept. Readers tolerate unknown fields and refuse a newer major schema_version. Everything is in base units: seconds, bytes, hertz, joules.",
 		Defs:        map[string]*jsonschema.Schema{"run": run},
 		OneOf: []*jsonschema.Schema{ref("run"),

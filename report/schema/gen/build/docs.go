@@ -5,6 +5,7 @@ import "maps"
 // runDocs describes the fields of a run, by path.
 func runDocs() map[string]string {
 	out := map[string]string{
+		"kind":                          "what the file holds: run; absent before 1.2.0",
 		"schema_version":                "semantic version of this format",
 		"tool":                          "what wrote the file",
 		"tool.name":                     "always gpuprof",

@@ -1,13 +1,13 @@
-package gpuprof
+package outside
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // MemoryVariable is the environment variable that says how much memory reading
@@ -39,7 +39,7 @@ func CheckMemorySetting() error {
 		return nil
 	}
 	if n, ok := parseMemory(text); !ok || n < leastMemory {
-		return Errorf(ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB; give for example %s=2GiB, or leave it out", MemoryVariable, text, MemoryVariable)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB; give for example %s=2GiB, or leave it out", MemoryVariable, text, MemoryVariable)
 	}
 	return nil
 }
@@ -93,8 +93,12 @@ type TooLarge struct {
 
 // Error says what is too much, what may be read and how to read more.
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("%s, which is the most that is read with %s of memory; give a smaller file, or set %s=%s to read more",
-		e.What, MemoryText(e.Memory), MemoryVariable, MemoryText(4*e.Memory))
+	return fmt.Sprintf("%s, which is the most that is read with %s of memory; %s", e.What, MemoryText(e.Memory), e.Fix())
+}
+
+// Fix says how to read more.
+func (e *TooLarge) Fix() string {
+	return fmt.Sprintf("give a smaller file, or set %s=%s to read more", MemoryVariable, MemoryText(4*e.Memory))
 }
 
 // MemoryText writes a size as MemoryVariable takes it: "512MiB".
@@ -116,18 +120,13 @@ type Room struct{ left int64 }
 // NewRoom is the room of one file, DecodedMemory.
 func NewRoom() *Room { return &Room{DecodedMemory()} }
 
+// NoLimit is the room of a text that this program has just written.
+func NoLimit() *Room { return &Room{math.MaxInt64} }
+
 // Take uses some of it, bytes; a TooLarge when there is not so much.
 func (r *Room) Take(bytes int64) error {
 	if r.left -= bytes; r.left < 0 {
 		return &TooLarge{"its values take more than " + MemoryText(DecodedMemory()), DocumentMemory()}
 	}
 	return nil
-}
-
-// Fits takes what decoding a JSON text into v needs, before it is decoded.
-func (r *Room) Fits(text []byte, v any) error {
-	if !json.Valid(text) {
-		return nil // nothing of it will be decoded
-	}
-	return newJSONCheck(r, false).value(text, reflect.TypeOf(v))
 }

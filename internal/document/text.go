@@ -1,4 +1,4 @@
-package gpuprof
+package document
 
 import (
 	"reflect"

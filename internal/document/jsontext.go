@@ -1,8 +1,10 @@
-package gpuprof
+package document
 
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // The functions below go over a JSON text without copying it: a document may be
@@ -165,8 +167,8 @@ func jsonKey(quoted []byte) string {
 const elementBytes = 64
 
 // JSONList lists the elements of a JSON array, as parts of text. The error is the
-// text's when it is no JSON, or a TooLarge.
-func JSONList(text []byte, room *Room) ([]json.RawMessage, error) {
+// text's when it is no JSON, or an outside.TooLarge.
+func JSONList(text []byte, room *outside.Room) ([]json.RawMessage, error) {
 	if !json.Valid(text) {
 		var none []struct{}
 		return nil, json.Unmarshal(text, &none)

@@ -1,4 +1,4 @@
-package gpuprof_test
+package document_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 func TestMaskCommand(t *testing.T) {
@@ -37,17 +37,17 @@ func TestMaskCommand(t *testing.T) {
 			want = c.line
 		}
 		given := slices.Clone(c.line)
-		got := gpuprof.MaskCommand(c.line)
+		got := document.MaskCommand(c.line)
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nbecomes %q\nwant    %q", c.line, got, want)
 		}
 		if !slices.Equal(given, c.line) {
 			t.Errorf("the command itself was changed to %q", c.line)
 		}
-		if again := gpuprof.MaskCommand(got); !slices.Equal(again, got) {
+		if again := document.MaskCommand(got); !slices.Equal(again, got) {
 			t.Errorf("%q masked again is %q", got, again)
 		}
-		if text := gpuprof.MaskText(strings.Join(c.line, " ")); strings.Contains(text, "S3CRET") {
+		if text := document.MaskText(strings.Join(c.line, " ")); strings.Contains(text, "S3CRET") {
 			t.Errorf("as one text: %s", text)
 		}
 	}
@@ -58,7 +58,7 @@ func TestMaskCommand(t *testing.T) {
 func TestMaskTextEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab '\"\\=-:\n\t1é"))).Draw(t, "text")
-		if got := gpuprof.MaskText(text); got != text && !strings.Contains(got, "***") {
+		if got := document.MaskText(text); got != text && !strings.Contains(got, "***") {
 			t.Fatalf("%q becomes %q", text, got)
 		}
 	})
@@ -71,7 +71,7 @@ func TestMaskLinks(t *testing.T) {
 		"GET https://h/p?x=1&api_key=S3CRET#top":                 "GET https://h/p?x=1&api_key=***#top",
 		"Invalid token hf_abcdefghijklmnopqrst":                  "Invalid token ***",
 	} {
-		if got := gpuprof.MaskLinks(text); got != want {
+		if got := document.MaskLinks(text); got != want {
 			t.Errorf("%s becomes %s, want %s", text, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package gpuprof
+package document
 
 import (
 	"bytes"
@@ -8,13 +8,16 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // jsonCheck walks a valid JSON text beside the type that it is decoded into: it adds
 // up the memory that this takes and finds numbers that are none.
 type jsonCheck struct {
 	numbers  bool // look at numbers
-	room     *Room
+	room     *outside.Room
 	path     []step
 	fields   map[reflect.Type]map[string]reflect.Type // by name in lower case, as encoding/json finds them
 	pointers map[reflect.Type]bool
@@ -26,7 +29,7 @@ type step struct {
 	index int
 }
 
-func newJSONCheck(room *Room, numbers bool) *jsonCheck {
+func newJSONCheck(room *outside.Room, numbers bool) *jsonCheck {
 	return &jsonCheck{numbers: numbers, room: room, fields: map[reflect.Type]map[string]reflect.Type{}, pointers: map[reflect.Type]bool{}}
 }
 
@@ -71,7 +74,7 @@ func (c *jsonCheck) value(raw []byte, t reflect.Type) error {
 	raw = bytes.TrimSpace(raw)
 	null := string(raw) == "null"
 	switch {
-	case t == reflect.TypeFor[Number]():
+	case t == reflect.TypeFor[gpuprof.Number]():
 		if null {
 			return nil
 		}
@@ -249,4 +252,13 @@ func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
 		return c.number(raw)
 	}
 	return nil
+}
+
+// Fits takes from room what decoding a JSON text into v needs, before it is decoded;
+// an outside.TooLarge when there is not so much.
+func Fits(room *outside.Room, text []byte, v any) error {
+	if !json.Valid(text) {
+		return nil // nothing of it will be decoded
+	}
+	return newJSONCheck(room, false).value(text, reflect.TypeOf(v))
 }

@@ -1,4 +1,4 @@
-package gpuprof_test
+package document_test
 
 import (
 	"reflect"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 func TestCleanText(t *testing.T) {
@@ -26,7 +27,7 @@ func TestCleanText(t *testing.T) {
 		"###[group]":             "### [group]",
 		"#[a] ## [b] ##c d[e]":   "#[a] ## [b] ##c d[e]",
 	} {
-		if got := gpuprof.CleanText(text); got != want {
+		if got := document.CleanText(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
@@ -36,12 +37,12 @@ func TestCleanText(t *testing.T) {
 func TestCleanTextIsAlwaysOneSafeLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.StringOf(rapid.RuneFrom([]rune("#[a\x1b\u202e\u2028é "))).Draw(t, "runes")
-		got := gpuprof.CleanText(raw)
+		got := document.CleanText(raw)
 		bad := func(c rune) bool { return unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) }
 		if !utf8.ValidString(got) || strings.ContainsFunc(got, bad) || strings.Contains(got, "##[") || strings.Contains(got, "##a[") {
 			t.Fatalf("%q becomes %q", raw, got)
 		}
-		if again := gpuprof.CleanText(got); again != got {
+		if again := document.CleanText(got); again != got {
 			t.Fatalf("%q becomes %q", got, again)
 		}
 	})
@@ -70,7 +71,7 @@ type outer struct {
 // can hold one.
 func TestCleanStringsReachesEveryString(t *testing.T) {
 	const bad = "a\x1b\u202e\n##[error]"
-	clean := gpuprof.CleanText(bad)
+	clean := document.CleanText(bad)
 	filled := func(s, own string) *outer {
 		return &outer{
 			inner: inner{s}, Text: s, List: []string{s, s}, Array: [2]inner{{s}, {s}}, Pointer: &inner{s}, Names: map[string]*inner{s: {s}}, Plain: map[string]string{s: s, "b": s},
@@ -79,16 +80,16 @@ func TestCleanStringsReachesEveryString(t *testing.T) {
 		}
 	}
 	got, want := filled(bad, bad), filled(clean, bad)
-	gpuprof.CleanStrings(got)
+	document.CleanStrings(got)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	gpuprof.CleanStrings((*outer)(nil)) // nothing to clean
+	document.CleanStrings((*outer)(nil)) // nothing to clean
 }
 
 func TestCleanStringsKeepsEveryMember(t *testing.T) {
 	m := map[string]int{"a\x00": 1, "a\x01": 2, "a\ufffd": 3}
-	gpuprof.CleanStrings(&m)
+	document.CleanStrings(&m)
 	if want := map[string]int{"a\ufffd": 3, "a\ufffd'": 1, "a\ufffd''": 2}; !reflect.DeepEqual(m, want) {
 		t.Errorf("%v", m)
 	}
@@ -101,7 +102,7 @@ func TestCleanStringsLeavesCleanMaps(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // the race detector sees a write
 		defer close(done)
-		gpuprof.CleanStrings(&v)
+		document.CleanStrings(&v)
 	}()
 	if shared["driver"] != "590.48" {
 		t.Error("changed")
@@ -111,7 +112,7 @@ func TestCleanStringsLeavesCleanMaps(t *testing.T) {
 
 func TestDecodedTextIsClean(t *testing.T) {
 	var r gpuprof.Run
-	if err := gpuprof.DecodeJSON([]byte(`{"workload":"a\u001b[31m","knobs":{"k\u202e":"v\n"},"input":{"note":["\u0000"]},"warnings":[{"text":"::x\r\n##[y]"}]}`), &r); err != nil {
+	if err := document.DecodeJSON([]byte(`{"workload":"a\u001b[31m","knobs":{"k\u202e":"v\n"},"input":{"note":["\u0000"]},"warnings":[{"text":"::x\r\n##[y]"}]}`), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.Workload != "a\ufffd[31m" || r.Knobs["k\ufffd"] != "v " || r.Input["note"].([]any)[0] != "\ufffd" || r.Warnings[0].Text != "::x  ## [y]" {

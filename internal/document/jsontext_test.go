@@ -1,4 +1,4 @@
-package gpuprof_test
+package document_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // aDocument has what documents have: lists of numbers and of structs, maps, pointers,
@@ -31,7 +33,7 @@ type aDocument struct {
 // What is made to decode into far more than its text is refused before it is: by the
 // heap that decoding leaves and makes, not by time.
 func TestDecodedMemoryIsBounded(t *testing.T) {
-	t.Setenv(gpuprof.MemoryVariable, "56MiB") // 16 MiB decoded
+	t.Setenv(outside.MemoryVariable, "56MiB") // 16 MiB decoded
 	many := func(open, one, end string) string {
 		return open + strings.Repeat(one+",", (4<<20)/(len(one)+1)) + one + end
 	}
@@ -55,10 +57,10 @@ func TestDecodedMemoryIsBounded(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		var d aDocument
-		err := gpuprof.DecodeJSON([]byte(text), &d)
+		err := document.DecodeJSON([]byte(text), &d)
 		runtime.ReadMemStats(&after)
 		made := after.TotalAlloc - before.TotalAlloc
-		_, large := errors.AsType[*gpuprof.TooLarge](err)
+		_, large := errors.AsType[*outside.TooLarge](err)
 		if fine := name == "deep" || name == "unknown"; fine != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -95,9 +97,9 @@ func TestRoomCoversWhatIsDecoded(t *testing.T) {
 		runtime.KeepAlive(b)
 		runtime.KeepAlive(&d)
 		// With a little less memory than was kept, decoding is refused.
-		t.Setenv(gpuprof.MemoryVariable, strconv.FormatInt(max(512*kept/144*9/10, 1<<20), 10))
-		if err := gpuprof.NewRoom().Fits(b, &d); err == nil && kept > 1<<20 {
-			t.Errorf("%s: %d bytes are kept, and were taken to fit into %d", name, kept, gpuprof.DecodedMemory())
+		t.Setenv(outside.MemoryVariable, strconv.FormatInt(max(512*kept/144*9/10, 1<<20), 10))
+		if err := document.Fits(outside.NewRoom(), b, &d); err == nil && kept > 1<<20 {
+			t.Errorf("%s: %d bytes are kept, and were taken to fit into %d", name, kept, outside.DecodedMemory())
 		}
 	}
 }
@@ -137,7 +139,7 @@ func TestPartsOfJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, rest := gpuprof.JSONValue(append(append([]byte(" "), text...), " [1] 2"...))
+		first, rest := document.JSONValue(append(append([]byte(" "), text...), " [1] 2"...))
 		if string(first) != string(text) || string(rest) != " [1] 2" {
 			t.Fatalf("%q and %q of %q", first, rest, text)
 		}
@@ -153,7 +155,7 @@ func TestPartsOfJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ok := gpuprof.JSONMembers(text, func(key string, value []byte) bool {
+		ok := document.JSONMembers(text, func(key string, value []byte) bool {
 			if string(members[key]) != string(value) {
 				t.Fatalf("%q is %q, want %q", key, value, members[key])
 			}
@@ -164,7 +166,7 @@ func TestPartsOfJSON(t *testing.T) {
 			t.Fatalf("%v, and %d members are missing", ok, len(members))
 		}
 		i := 0
-		ok = gpuprof.JSONElements(text, func(value []byte) bool {
+		ok = document.JSONElements(text, func(value []byte) bool {
 			if string(list[i]) != string(value) {
 				t.Fatalf("element %d is %q, want %q", i, value, list[i])
 			}
@@ -182,18 +184,18 @@ func FuzzParseRuns(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := gpuprof.ParseRuns(text, "x"); err != nil && !errors.Is(err, gpuprof.ErrInput) {
+		if _, err := document.Runs(text, "x"); err != nil && !errors.Is(err, gpuprof.ErrInput) {
 			t.Errorf("%v is no input error", err)
 		}
 		var d aDocument
-		if err := gpuprof.DecodeJSON(text, &d); err == nil && !json.Valid(text) {
+		if err := document.DecodeJSON(text, &d); err == nil && !json.Valid(text) {
 			t.Error("what is no JSON was decoded")
 		}
-		gpuprof.JSONMembers(text, func(string, []byte) bool { return true })
-		gpuprof.JSONElements(text, func([]byte) bool { return true })
+		document.JSONMembers(text, func(string, []byte) bool { return true })
+		document.JSONElements(text, func([]byte) bool { return true })
 		for rest := text; len(rest) > 0; {
 			var value []byte
-			if value, rest = gpuprof.JSONValue(rest); len(value) == 0 {
+			if value, rest = document.JSONValue(rest); len(value) == 0 {
 				break
 			}
 		}
@@ -202,17 +204,17 @@ func FuzzParseRuns(f *testing.F) {
 
 func TestMemorySetting(t *testing.T) {
 	for text, want := range map[string]int64{"": 512 << 20, "1GiB": 1 << 30, "2GB": 2e9, "1.5 MiB": 3 << 19, "4194304": 4 << 20, "64M": 64 << 20} {
-		t.Setenv(gpuprof.MemoryVariable, text)
-		if got := gpuprof.DocumentMemory(); got != want || gpuprof.CheckMemorySetting() != nil {
+		t.Setenv(outside.MemoryVariable, text)
+		if got := outside.DocumentMemory(); got != want || outside.CheckMemorySetting() != nil {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
 	for _, text := range []string{"much", "-1GiB", "0", "12", "1e300", "NaN", "1 furlong"} {
-		t.Setenv(gpuprof.MemoryVariable, text)
-		if err := gpuprof.CheckMemorySetting(); !errors.Is(err, gpuprof.ErrUsage) {
+		t.Setenv(outside.MemoryVariable, text)
+		if err := outside.CheckMemorySetting(); !errors.Is(err, gpuprof.ErrUsage) {
 			t.Errorf("%q: %v", text, err)
 		}
-		if gpuprof.DocumentMemory() != 512<<20 || gpuprof.TraceMemory() != 2<<30 {
+		if outside.DocumentMemory() != 512<<20 || outside.TraceMemory() != 2<<30 {
 			t.Errorf("%q changes what is read", text)
 		}
 	}

@@ -1,23 +1,31 @@
-package gpuprof
+// Package document is what all files that gpuprof writes share: the envelope that says
+// what a file holds and by which schema, the one decoder, and the cleaning of what
+// came from outside. A text is cleaned when it is decoded, not where it is shown, and
+// what it is decoded into is counted before memory is taken for it.
+//
+// The package reads top down: kinds.go lists the kinds of document, envelope.go reads
+// which one a file is and refuses the others, decode.go and check.go decode JSON with
+// no number missing, jsontext.go goes over a JSON text without copying it, run.go
+// reads and writes runs. text.go cleans, mask.go takes secrets out of command lines.
+package document
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"reflect"
-	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // DecodeJSON is json.Unmarshal that lets no number go missing: null, NaN, an
 // infinity, a text or a value out of range where v has a number is an error that
 // names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
-// what a pointer points to may be null. What would take more than DecodedMemory is
-// a TooLarge, before anything is decoded. Every string is cleaned (CleanText).
-func DecodeJSON(text []byte, v any) error { return decodeJSON(text, v, NewRoom()) }
+// what a pointer points to may be null. What would take more than outside.DecodedMemory is
+// an outside.TooLarge, before anything is decoded. Every string is cleaned (CleanText).
+func DecodeJSON(text []byte, v any) error { return decodeJSON(text, v, outside.NewRoom()) }
 
-func decodeJSON(text []byte, v any, room *Room) error {
+func decodeJSON(text []byte, v any, room *outside.Room) error {
 	looked := text
 	if !json.Valid(text) {
 		if looked = NullNumbers(text); !json.Valid(looked) {
@@ -85,35 +93,4 @@ func noNumber(text []byte) int {
 		}
 	}
 	return 0
-}
-
-// checkSigns refuses times, rates and counts below zero, by name.
-func (r *Run) checkSigns() error {
-	series := map[string]*Series{"step": r.Step, "bare_step": r.BareStep, "probed_step": r.ProbedStep, "energy_step_j": r.EnergyStep}
-	if r.Throughput != nil {
-		series["throughput.series"] = r.Throughput.Series
-	}
-	for i := range r.Stages {
-		if s := &r.Stages[i]; s.Parent == "step" {
-			series[fmt.Sprintf("stages[%d] (%s).exposed", i, s.Name)] = s.Exposed
-		}
-	}
-	for _, field := range slices.Sorted(maps.Keys(series)) {
-		if series[field] == nil {
-			continue
-		}
-		for p, samples := range series[field].Runs {
-			for i, v := range samples {
-				if v < 0 {
-					return fmt.Errorf("%s.runs[%d][%d] is %g, below 0", field, p, i, v)
-				}
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
-		if v := r.Counters[name]; v < 0 {
-			return fmt.Errorf("counters.%s is %g, below 0", name, v)
-		}
-	}
-	return nil
 }

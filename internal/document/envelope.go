@@ -1,0 +1,163 @@
+package document
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// early is how a file from before every kind was named is recognised: by the kind
+// that it gave and a member that no later row's kind has.
+type early struct {
+	gave   gpuprof.DocumentKind
+	member string
+	is     gpuprof.DocumentKind
+}
+
+// earlyFiles is the table of them; the first row that fits holds.
+func earlyFiles() []early {
+	return []early{
+		{"files", "", Comparison},
+		{"budget", "", Comparison},
+		{"baseline", "verdict", Comparison},
+		{"", "step_old_ns", TraceComparison},
+		{"", "step_source", Analysis},
+		{"", "workload", Run},
+		{"", "block_seconds", Noise},
+		{"", "sessions", Baseline},
+		{"", "traces", Recording},
+		{"", "traceEvents", Timeline},
+		{"", "made_by", GPUCheck},
+		{"", "off", Health},
+		{"", "verdict", Comparison},
+		{"", "cases", Check},
+		{"", "stages", Check},
+		{"", "devices", Ranges},
+	}
+}
+
+// mostHead is how long a member of the envelope may be, bytes.
+const mostHead = 4 << 10
+
+// HeadOf reads the envelope of a JSON text, that of the first document of a list;
+// text may be the beginning of one. A file from before kinds were named gets its kind
+// by its members. The version is empty where gpuprof did not write the text, and the
+// kind where it cannot be told.
+func HeadOf(text []byte) gpuprof.Head {
+	if i := jsonSpace(text, 0); i < len(text) && text[i] == '[' {
+		text = text[i+1:]
+	}
+	var h gpuprof.Head
+	rows := earlyFiles()
+	has := map[string]bool{"": true}
+	JSONMembers(text, func(key string, value []byte) bool {
+		if len(value) > mostHead { // no name is so long
+			value = nil
+		}
+		switch key { // a member of another type is as good as none
+		case "kind":
+			_ = json.Unmarshal(value, &h.Kind)
+		case "schema_version":
+			_ = json.Unmarshal(value, &h.Version)
+		case "tool":
+			_ = json.Unmarshal(value, &h.Tool)
+		default:
+			if slices.ContainsFunc(rows, func(r early) bool { return r.member == key }) {
+				has[key] = true
+			}
+		}
+		return h.Version == "" || h.Tool.Name == "" || h.Kind == "" || h.Kind == Baseline
+	})
+	CleanStrings(&h)
+	if gpuprof.MajorOf(h.Version) < 0 {
+		h.Version = ""
+	}
+	for _, r := range rows {
+		if r.gave == h.Kind && has[r.member] {
+			h.Kind = r.is
+			break
+		}
+	}
+	return h
+}
+
+// Enveloped is a document: it embeds a gpuprof.Head.
+type Enveloped interface{ Envelope() *gpuprof.Head }
+
+// Decode reads a document of one of the kinds into v. name is the file's, for errors,
+// which are ErrInput: Accept's, and those of a text that is damaged, of another form,
+// or more than DecodedMemory has room for.
+func Decode(text []byte, name string, v Enveloped, want ...gpuprof.DocumentKind) error {
+	return decodeIn(outside.NewRoom(), text, name, v, want)
+}
+
+func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []gpuprof.DocumentKind) error {
+	h, err := Accept(text, name, want...)
+	if err != nil {
+		return err
+	}
+	if err := decodeJSON(text, v, room); err != nil {
+		return of(want[0]).damaged(name, err)
+	}
+	if e := v.Envelope(); of(e.Kind).version == "" {
+		e.Kind = h.Kind // of an early file
+	}
+	return nil
+}
+
+// Accept is the head of a document of one of the kinds. Errors, ErrInput, are those
+// of a text that is no JSON or not gpuprof's, of a newer major version and of
+// another kind.
+func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Head, error) {
+	h := HeadOf(text)
+	newer := func(k gpuprof.DocumentKind) bool { return gpuprof.MajorOf(h.Version) > gpuprof.MajorOf(Version(k)) }
+	if slices.Contains(want, h.Kind) && h.Version != "" && !newer(h.Kind) {
+		return h, nil
+	}
+	first := of(want[0])
+	if err := syntaxOf(text); err != nil {
+		return h, first.damaged(name, err)
+	}
+	refuse := func(format string, args ...any) (gpuprof.Head, error) {
+		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: %s", first.noun(), name, fmt.Sprintf(format, args...))
+	}
+	known := Version(h.Kind) != ""
+	switch {
+	case h.Version == "":
+		return refuse("it has no schema_version and was not written by %s; give %s", first.writer, first.give)
+	case known && !slices.Contains(want, h.Kind):
+		return refuse("%s; give %s", Is(h.Kind), first.give)
+	case known, h.Kind == "" && newer(first.name):
+		return refuse("schema_version %s is newer than this gpuprof's %s; update gpuprof", h.Version, cmp.Or(Version(h.Kind), first.version))
+	case h.Kind != "" && h.Tool.Name == "gpuprof":
+		return refuse("it is of the kind %q, which this gpuprof does not know; update gpuprof", h.Kind)
+	}
+	return refuse("it names no kind of document and was not written by %s; give %s", first.writer, first.give)
+}
+
+// syntaxOf is what is wrong with a text as JSON.
+func syntaxOf(text []byte) error {
+	if !json.Valid(text) {
+		text = NullNumbers(text)
+	}
+	if json.Valid(text) {
+		return nil
+	}
+	return json.Unmarshal(text, &struct{}{})
+}
+
+// damaged is the error of a document that cannot be decoded.
+func (k kind) damaged(name string, err error) error {
+	return gpuprof.Unreadable("reading "+k.noun()+" "+name, err, "the file is damaged or not JSON: give "+k.give)
+}
+
+// noun is the kind without its article.
+func (k kind) noun() string {
+	_, noun, _ := strings.Cut(k.a, " ")
+	return noun
+}

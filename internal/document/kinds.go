@@ -1,0 +1,90 @@
+package document
+
+import "github.com/gpuprof/gpuprof"
+
+// The kinds of document.
+const (
+	Run             gpuprof.DocumentKind = "run" // a file may hold a list of them, a sweep
+	Comparison      gpuprof.DocumentKind = "comparison"
+	Gate            gpuprof.DocumentKind = "gate" // a comparison whose sides ran in one job
+	Tune            gpuprof.DocumentKind = "tune"
+	Claims          gpuprof.DocumentKind = "claims" // a tuning result of published claims
+	Analysis        gpuprof.DocumentKind = "analysis"
+	TraceComparison gpuprof.DocumentKind = "trace-comparison"
+	Health          gpuprof.DocumentKind = "health"
+	Ranges          gpuprof.DocumentKind = "ranges" // what healthy devices reach
+	Baseline        gpuprof.DocumentKind = "baseline"
+	Check           gpuprof.DocumentKind = "check"
+	Noise           gpuprof.DocumentKind = "noise"
+	Recording       gpuprof.DocumentKind = "recording" // what gpuprof run -- CMD knows of the program
+	Timeline        gpuprof.DocumentKind = "timeline"  // for ui.perfetto.dev
+	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
+)
+
+// kind is what is known of one kind of document.
+type kind struct {
+	name gpuprof.DocumentKind
+	// version is what this gpuprof writes, by semantic versioning: a reader refuses a
+	// newer major and tolerates fields that it does not know.
+	version string
+	a       string // "a run"
+	writer  string // "gpuprof run"
+	give    string // what to give where one is wanted
+	reader  string // a clause: which verbs take it
+}
+
+// kinds lists every kind of document.
+func kinds() []kind {
+	return []kind{
+		// 1.1.0: exposed times give a copy beside a kernel no part of the step, and bounds
+		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind.
+		{Run, "1.2.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did.
+		{Comparison, "2.0.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
+		{Gate, "2.0.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
+		{Tune, "2.0.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
+		{Claims, "2.1.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
+		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";
+		// warnings carry their fix apart.
+		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
+		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
+		{Health, "1.1.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which no verb reads"},
+		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
+		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times.
+		{Baseline, "1.1.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
+		{Check, "1.1.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which no verb reads"},
+		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
+		{Recording, "1.1.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
+		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
+		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
+	}
+}
+
+// of is the kind of a name; one without a version where there is no such kind.
+func of(name gpuprof.DocumentKind) kind {
+	for _, k := range kinds() {
+		if k.name == name {
+			return k
+		}
+	}
+	return kind{name: name}
+}
+
+// Version is the schema version that this gpuprof writes; empty where there is no
+// such kind.
+func Version(name gpuprof.DocumentKind) string { return of(name).version }
+
+// NewHead is the head of a document that is made now.
+func NewHead(name gpuprof.DocumentKind, by gpuprof.Tool) gpuprof.Head {
+	return gpuprof.Head{Kind: name, Version: Version(name), Tool: by}
+}
+
+// A names the kind with its article: "a run".
+func A(name gpuprof.DocumentKind) string { return of(name).a }
+
+// Is says of a file that it holds such a document, and which verb takes it: "it is a
+// comparison, which gpuprof report takes".
+func Is(name gpuprof.DocumentKind) string {
+	k := of(name)
+	return "it is " + k.a + ", " + k.reader
+}

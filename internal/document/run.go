@@ -1,0 +1,126 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+// EncodeRuns writes one run as an object, several (a sweep) as an array.
+func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
+	var v any = runs
+	if len(runs) == 1 {
+		v = runs[0]
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding run: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// Runs reads what EncodeRuns wrote. name is the file's, for errors, which are those of
+// Decode.
+func Runs(text []byte, name string) ([]*gpuprof.Run, error) { return runs(text, name, outside.NewRoom) }
+
+// OwnRuns is Runs of a text that this program has just written, however long.
+func OwnRuns(text []byte, name string) ([]*gpuprof.Run, error) {
+	return runs(text, name, outside.NoLimit)
+}
+
+func runs(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.Run, err error) {
+	raws := []json.RawMessage{text}
+	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
+		room, text := newRoom(), NullNumbers(text)
+		if raws, err = JSONList(text, room); err == nil {
+			err = Fits(room, text, &[]gpuprof.Run{}) // all of them together
+		}
+		if err != nil {
+			return nil, of(Run).damaged(name, err)
+		}
+	}
+	if len(raws) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: the file holds no run; write one with gpuprof run WORKLOAD -o %s", name, name)
+	}
+	out := make([]*gpuprof.Run, len(raws))
+	for i, raw := range raws {
+		if out[i], err = run(raw, name, newRoom()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
+	r := &gpuprof.Run{}
+	if err := decodeIn(room, raw, name, r, []gpuprof.DocumentKind{Run}); err != nil {
+		return nil, err
+	}
+	if r.Workload == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it names no workload and holds no run; give %s", name, of(Run).give)
+	}
+	if err := checkSigns(r); err != nil {
+		return nil, of(Run).damaged(name, err)
+	}
+	noteOldExposure(r)
+	return r, nil
+}
+
+// checkSigns refuses times, rates and counts below zero, by name.
+func checkSigns(r *gpuprof.Run) error {
+	series := map[string]*gpuprof.Series{"step": r.Step, "bare_step": r.BareStep, "probed_step": r.ProbedStep, "energy_step_j": r.EnergyStep}
+	if r.Throughput != nil {
+		series["throughput.series"] = r.Throughput.Series
+	}
+	for i := range r.Stages {
+		if s := &r.Stages[i]; s.Parent == "step" {
+			series[fmt.Sprintf("stages[%d] (%s).exposed", i, s.Name)] = s.Exposed
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(series)) {
+		if series[field] == nil {
+			continue
+		}
+		for p, samples := range series[field].Runs {
+			for i, v := range samples {
+				if v < 0 {
+					return fmt.Errorf("%s.runs[%d][%d] is %g, below 0", field, p, i, v)
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
+		if v := r.Counters[name]; v < 0 {
+			return fmt.Errorf("counters.%s is %g, below 0", name, v)
+		}
+	}
+	return nil
+}
+
+// oldExposure is the code of the warning that a run of schema 1.0 gets when read.
+const oldExposure = "old-exposed-times"
+
+// noteOldExposure marks a run whose copies may count as exposed beside a kernel: of
+// what ran beside what only one step is stored, so samples cannot be corrected.
+func noteOldExposure(r *gpuprof.Run) {
+	if r.CopiesYield() || slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == oldExposure }) {
+		return
+	}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		copies := s.Counters["copies_h2d"]+s.Counters["copies_d2h"] > 0 && s.Counters["launches"] == 0
+		if s.Parent == "step" && s.Device != nil && copies && s.Exposed != nil && s.Exposed.Median > 0 {
+			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: oldExposure,
+				Text: "the run was recorded before a copy beside a kernel was counted as hidden: the exposed time of " + s.Name + " may be too long, and that of kernels beside it too short",
+				Fix:  "run it again"})
+			return
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package document_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+func TestRunRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		samples := rapid.SliceOfN(rapid.Float64Range(1e-9, 1e3), 1, 20).Draw(t, "samples")
+		run := &gpuprof.Run{
+			Head: document.NewHead(document.Run, gpuprof.Tool{}), Status: gpuprof.Complete, Workload: "w" + rapid.String().Draw(t, "name"),
+			Step:   &gpuprof.Series{Unit: "s", Runs: [][]float64{samples}},
+			Order:  []gpuprof.Order{{Block: rapid.IntRange(0, 1000).Draw(t, "block"), Side: gpuprof.SideBare, StartS: samples[0]}},
+			Checks: []gpuprof.Check{{Stage: "a", RelativeError: gpuprof.Number(samples[0])}},
+		}
+		var b bytes.Buffer
+		if err := document.EncodeRuns(&b, run, run); err != nil {
+			t.Fatal(err)
+		}
+		got, err := document.Runs(b.Bytes(), "x.json")
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%d runs, %v", len(got), err)
+		}
+		run.Workload = document.CleanText(run.Workload) // as every text that is decoded
+		if d := cmp.Diff(run, got[1]); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestDecodeRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"schema_version":"2.0.0"}`: "newer than this gpuprof's",
+		`{}`:                         "has no schema_version",
+		`[]`:                         "holds no run",
+		`{"schema_version":"1.0.0","workload":"w","order":[[1]]`:  "damaged",
+		`{"schema_version":"1.0.0","workload":"w","step":"slow"}`: "damaged",
+		``: "damaged",
+	} {
+		if _, err := document.Runs([]byte(text), "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want input error with %q", text, err, want)
+		}
+	}
+	// A later minor version with fields of its own is read.
+	if runs, err := document.Runs([]byte(`{"schema_version":"1.9.0","news":1,"workload":"w"}`), "x.json"); err != nil || runs[0].Workload != "w" {
+		t.Errorf("a newer minor: %v", err)
+	}
+}
