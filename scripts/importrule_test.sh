@@ -52,6 +52,9 @@ deny  workloads/structure/a.go           workloads/so3
 allow workloads/structure/a.go           internal/outside
 deny  workloads/e3nn/a.go                internal/outside
 deny  internal/outside/a.go              internal/child
+deny  internal/outside/a.go              internal/document
+allow internal/document/a.go             internal/outside
+deny  internal/document/a.go             internal/compare
 allow workloads/op/a.go                  workloads/so3
 deny  workloads/op/a.go                  workloads/structure
 deny  workloads/op/a.go                  workloads/e3nn

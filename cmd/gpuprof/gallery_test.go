@@ -98,7 +98,7 @@ func recordedBench(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := health.Judge(cards, ranges)
+	report, err := health.Judge(cards, ranges, tool())
 	if err != nil {
 		t.Fatal(err)
 	}

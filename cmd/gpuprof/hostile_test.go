@@ -126,7 +126,7 @@ func harmless(t *testing.T, codes []int, ext []string, args ...string) {
 
 // structural are the fields by which a document is recognised and judged; with
 // another value it is another document, or none.
-var structural = []string{"schema_version", "kind", "status", "verdict", "parent", "goal", "mode", "workload", "preset", "step_source", "rule", "class", "part", "side", "unit", "total", "stages", "severity", "outcome"}
+var structural = []string{"schema_version", "kind", "sides", "status", "verdict", "parent", "goal", "mode", "workload", "preset", "step_source", "rule", "class", "part", "side", "unit", "total", "stages", "severity", "outcome"}
 
 // plant puts the poison before and behind every string of a document, in values and
 // keys, but for the fields that leave is true for.
@@ -282,7 +282,7 @@ func hostileDocuments(t *testing.T) map[string]hostileDocument {
 func TestHostileDocuments(t *testing.T) {
 	for name, d := range hostileDocuments(t) {
 		d.shown(planted(t, d.path, d.doc(), keeps(structural...)))
-		d.shown(planted(t, d.path, d.doc(), keeps("schema_version", "kind", "status", "verdict", "parent", "goal", "mode", "rule", "class", "part", "side", "total", "stages")))
+		d.shown(planted(t, d.path, d.doc(), keeps("schema_version", "kind", "sides", "status", "verdict", "parent", "goal", "mode", "rule", "class", "part", "side", "total", "stages")))
 		for _, field := range structural {
 			path := planted(t, d.path, d.doc(), func(f string) bool { return f != field })
 			if name == "baseline" {

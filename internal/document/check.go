@@ -255,8 +255,11 @@ func (c *jsonCheck) any(raw []byte, t reflect.Type) error {
 }
 
 // Fits takes from room what decoding a JSON text into v needs, before it is decoded;
-// an outside.TooLarge when there is not so much.
+// an outside.TooLarge when there is not so much. A nil room is that of one file.
 func Fits(room *outside.Room, text []byte, v any) error {
+	if room == nil {
+		room = outside.NewRoom()
+	}
 	if !json.Valid(text) {
 		return nil // nothing of it will be decoded
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -24,7 +25,7 @@ func dataOf(runs []*gpuprof.Run) Data {
 	for _, r := range runs {
 		total += countSamples(r)
 	}
-	d := Data{Name: "run.json", Pack: total > plainSamples, Note: "It holds every sample.", Encode: func(w io.Writer) error { return gpuprof.EncodeRuns(w, runs...) }}
+	d := Data{Name: "run.json", Pack: total > plainSamples, Note: "It holds every sample.", Encode: func(w io.Writer) error { return document.EncodeRuns(w, runs...) }}
 	if total <= packedSamples {
 		return d
 	}
@@ -35,7 +36,7 @@ func dataOf(runs []*gpuprof.Run) Data {
 		for _, r := range runs {
 			kept = append(kept, thinned(r, stride))
 		}
-		return gpuprof.EncodeRuns(w, kept...)
+		return document.EncodeRuns(w, kept...)
 	}
 	return d
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -117,7 +116,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 	var doc struct {
 		Cases []json.RawMessage `json:"cases"`
 	}
-	err := document.Fits(outside.NewRoom(), file, &doc)
+	err := document.Fits(nil, file, &doc)
 	if err == nil {
 		err = json.Unmarshal(file, &doc)
 	}
@@ -139,7 +138,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 			return out, err
 		}
 		var c vectorCase
-		err := document.Fits(outside.NewRoom(), raw, &c)
+		err := document.Fits(nil, raw, &c)
 		if err == nil {
 			err = json.Unmarshal(raw, &c)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -74,7 +73,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 	var doc struct {
 		Cases []json.RawMessage `json:"cases"`
 	}
-	err := document.Fits(outside.NewRoom(), file, &doc)
+	err := document.Fits(nil, file, &doc)
 	if err == nil {
 		err = json.Unmarshal(file, &doc)
 	}
@@ -90,7 +89,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 			return out, err
 		}
 		var c vectorCase
-		err := document.Fits(outside.NewRoom(), raw, &c)
+		err := document.Fits(nil, raw, &c)
 		if err == nil {
 			err = json.Unmarshal(raw, &c)
 		}
