@@ -170,13 +170,25 @@ func TestAnalysesReadTheSameEverywhere(t *testing.T) {
 func TestOtherDocumentsReadTheSameEverywhere(t *testing.T) {
 	tuned := &tune.Result{Workload: "e3nn", Goal: tune.Time, Unit: "s per probe", Effects: []tune.Effect{
 		{Knob: "batch", From: "128", To: "512", Ratio: 0.7604, CI95: [2]float64{0.7413, 0.7807}, Error: 3.14e-7, MemoryRatio: 3.714, Verdict: tune.Faster},
-		{Knob: "impl", From: "csr", To: "unfused", Ratio: 1.612, CI95: [2]float64{1.552, 1.671}, Verdict: tune.Slower}}}
-	if shared := agree(t, "tune", everyFormat(t, page.Tune, tuned).figures()); shared < 10 {
+		{Knob: "impl", From: "csr", To: "unfused", Ratio: 1.612, CI95: [2]float64{1.552, 1.671}, Verdict: tune.Slower}},
+		Curves: []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{{Value: "128", Median: 2.273e-5, CI95: [2]float64{2.2e-5, 2.35e-5}}, {Value: "512", Median: 2.19e-5, CI95: [2]float64{2.14e-5, 2.23e-5}}}}}}
+	formats := everyFormat(t, page.Tune, tuned).figures()
+	if formats["figure"] = ofFigure("knobs", figure.KnobEffects(tuned)); len(formats["figure"]) < 10 {
+		t.Errorf("only %v are read from the figure of knobs", formats["figure"])
+	}
+	if formats["curve"] = ofFigure("curve", figure.Curve(tuned, 0)); len(formats["curve"]) != 2 {
+		t.Errorf("only %v are read from the curve", formats["curve"])
+	}
+	if shared := agree(t, "tune", formats); shared < 10 {
 		t.Errorf("only %d figures of tuning are in two formats", shared)
 	}
 	claims := &tune.Result{Claims: []tune.ClaimRow{{ID: "a", Figure: "2x", Measured: 1.123, CI95: [2]float64{1.084, 1.163}, Verdict: "confirmed"},
 		{ID: "b", Figure: "60 %", Measured: 0.584, CI95: [2]float64{0.551, 0.612}, What: "of the largest stage", Verdict: "smaller"}}}
-	if shared := agree(t, "claims", everyFormat(t, page.Tune, claims).figures()); shared < 6 {
+	formats = everyFormat(t, page.Tune, claims).figures()
+	if formats["figure"] = ofFigure("claims", figure.Claims(claims)); len(formats["figure"]) < 4 {
+		t.Errorf("only %v are read from the figure of claims", formats["figure"])
+	}
+	if shared := agree(t, "claims", formats); shared < 6 {
 		t.Errorf("only %d figures of claims are in two formats", shared)
 	}
 	report, err := health.Judge([]health.Card{{Device: "cuda:0", Name: "made up", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}}}}, nil, gpuprof.Tool{})

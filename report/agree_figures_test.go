@@ -20,6 +20,9 @@ var figureTexts = map[string][]struct {
 	"stages":       {{regexp.MustCompile(`^(.+), device: (.+) \((.*)\)$`), []string{"device", "95 % interval"}}, {regexp.MustCompile(`^(.+), host: (.+) \(.*\)$`), []string{"host"}}, {regexp.MustCompile(`^(.+), exposed: (.+) \(.*\)$`), []string{"exposed"}}},
 	"shares":       {{regexp.MustCompile(`^(.+): (.+ %), exposed (.+)$`), []string{"share", "exposed"}}},
 	"effects":      {{regexp.MustCompile(`^(.+): x(\S+)(?: \((.*?)\))?, (.+?) to (.+?), (\w+)$`), []string{"ratio", "95 % interval", "old", "new", "verdict"}}},
+	"knobs":        {{regexp.MustCompile(`^([^:]+): (\S+) to (\S+): x(\S+) \((.+)\), (\w+)$`), []string{"from", "to", "time ratio", "95 % interval", "verdict"}}},
+	"claims":       {{regexp.MustCompile(`^([^:]+): .*: x(\S+) \((.+)\), guide: (.*), (\w+)$`), []string{"measured", "95 % interval", "guide's figure", "verdict"}}},
+	"curve":        {{regexp.MustCompile(`^[^=]+=(\S+): (.+?) \(`), []string{"cost per probe"}}},
 	"accounts":     {{regexp.MustCompile(`^([^,]+): (.+), (.+ %)$`), []string{"time", "share"}}},
 	"distribution": {{regexp.MustCompile(`^(.+)\x00device\x00(.+)$`), []string{"device"}}, {regexp.MustCompile(`^(.+)\x00host\x00(.+)$`), []string{"host"}}, {regexp.MustCompile(`^(step)\x00\x00(.+)$`), []string{"value"}}},
 }
