@@ -74,7 +74,8 @@ fuzz: ## every fuzz target in turn (FUZZTIME=10s each)
 	scripts/fuzz.sh $(FUZZTIME)
 
 # The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
-lint: $(GOLANGCI_STAMP) ## golangci-lint, the import rule included
+lint: $(GOLANGCI_STAMP) ## golangci-lint, the import rule included, and the prose check
+	go run ./scripts/prose
 	$(GOLANGCI) run ./...
 	CGO_ENABLED=0 $(GOLANGCI) run --enable-only depguard ./...
 

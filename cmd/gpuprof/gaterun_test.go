@@ -73,7 +73,7 @@ func TestGateWithinItsBudget(t *testing.T) {
 		"20 s a process, the same":       {timedSides{old: 20, new: 20}, 10 * time.Minute, 0, 1, 6, 6, "", true},
 		"22 s a process, +4.5 %":         {timedSides{old: 22, new: 23, spread: 0.01}, 10 * time.Minute, 1, 2, 12, 13, "", true},
 		"a noisy machine with time":      {timedSides{old: 1, new: 1.1, spread: 0.04}, 10 * time.Minute, 1, 2, 30, 400, "", true},
-		"a noisy machine without":        {timedSides{old: 1, new: 1.0, spread: 0.04}, 30 * time.Second, 3, 2, 12, 16, "runs a side", false},
+		"a noisy machine without":        {timedSides{old: 1, new: 1.0, spread: 0.04}, 30 * time.Second, 3, 2, 12, 16, "runs per side", false},
 		"too little for three blocks":    {timedSides{old: 10, new: 50}, 20 * time.Second, 3, 1, 1, 1, "give --budget", false},
 		"three blocks that do not agree": {timedSides{old: 10, new: 10}, 60 * time.Second, 3, 1, 3, 3, "give --budget", false},
 	} {
@@ -94,7 +94,7 @@ func TestGateWithinItsBudget(t *testing.T) {
 func TestRunsNeededHaveHours(t *testing.T) {
 	m := timedSides{old: 30, new: 30.5, spread: 0.2}
 	next := strings.Join(m.gate(t, 30*time.Minute, compare.Options{Seed: 1}).Next, "\n")
-	if !strings.Contains(next, "runs a side would be needed") || !strings.Contains(next, " h)") {
+	if !strings.Contains(next, "runs per side would be needed") || !strings.Contains(next, " h)") {
 		t.Errorf("next: %q", next)
 	}
 }

@@ -189,7 +189,7 @@ func (s *Stream) Sync() error {
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
-			"capturing stream %s: it cannot be synchronized while captured", s.name).WithFix("synchronise before or after the capture"))
+			"capturing stream %s: it cannot be synchronized while captured", s.name).WithFix("synchronize before or after the capture"))
 	}
 	start := s.dev.now()
 	err := s.wait()

@@ -86,7 +86,7 @@ func TestWhatATunePageSays(t *testing.T) {
 			"<strong>batch=8192</strong>: out of memory", "saved again after 31 steps", "tensor_product: e3nn takes", ">x0.8<", "us per probe", "it would take 3.1 GiB"}, []string{"Claims of tuning guides", "PARTIAL"}},
 		"claims":       {tunePage(claimed()), []string{"PARTIAL: the budget ended", "4 claims: 2 confirmed, 1 not measurable here, 1 smaller", "x1.120", "58.0 % (of the largest stage)", "sync points 1 -> 0"}, []string{"Recommendation", "Effect of each knob"}},
 		"default best": {tunePage(&tune.Result{Conclusion: tune.Conclusion{Verdict: tune.DefaultBest, Text: "the default is best"}}), []string{"the default is best"}, []string{"x1.000"}},
-		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"Nothing is recommended yet", "did not come to its end"}, nil},
+		"nothing yet":  {tunePage(&tune.Result{Status: gpuprof.Partial}), []string{"No recommendation yet", "did not come to its end"}, nil},
 	} {
 		says(t, name, written(t, c.page), c.want, c.not)
 	}

@@ -52,7 +52,7 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 		id, heading string
 		table       Table
 	}{{"ranks", "Ranks", rankTable(a)}, {"kernels", "Kernels, copies and fills", kernelTable(a)}, {"operators", "Operators", operatorTable(a)}, {"modules", "Modules and ranges", moduleTable(a)},
-		{"copies", "Copies", copyTable(a)}, {"syncs", "Synchronisation calls", syncTable(a)}, {"inputs", "Inputs", inputTable(a)}} {
+		{"copies", "Copies", copyTable(a)}, {"syncs", "Synchronization calls", syncTable(a)}, {"inputs", "Inputs", inputTable(a)}} {
 		t.table.Name = t.heading
 		where := HTML
 		if t.table.In != HTML && t.id != "ranks" {

@@ -274,7 +274,7 @@ func differences(c *compare.Comparison) Section {
 	case c.Fingerprints.Old == nil || c.Fingerprints.New == nil:
 		s.Blocks = append(s.Blocks, Text{S: "There is no second side to differ from.", In: HTML})
 	default:
-		s.Blocks = append(s.Blocks, Text{S: "Nothing that was recorded differs.", In: HTML})
+		s.Blocks = append(s.Blocks, Text{S: "No recorded field differs.", In: HTML})
 	}
 	s.Blocks = append(s.Blocks, alike(c)...)
 	return s

@@ -127,7 +127,7 @@ func factsOf(r *gpuprof.Run, id string) []Section {
 		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairs("Exact counts of one step.", mapped(r.Counters, counter))}},
 		{ID: id + "input", Heading: "Input and instruments", Blocks: []Block{
 			pairs("What was computed on.", mapped(r.Input, func(_ string, v any) string { return view.Value(v) })),
-			pairs("What the instruments cost, measured in this run.", mapped(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
+			pairs("Cost of the instruments, measured in this run.", mapped(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
 		}},
 	}
 }

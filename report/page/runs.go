@@ -101,7 +101,7 @@ func noTimes(r *gpuprof.Run) Block {
 	case r.Status == gpuprof.Invalid:
 		return Text{S: "No times are reported: the run is invalid.", In: Quiet}
 	}
-	return Text{S: "No times are reported: nothing was measured.", In: Quiet}
+	return Text{S: "No times are reported: no sample was measured.", In: Quiet}
 }
 
 // runVerdict is the run in a sentence or two.

@@ -68,7 +68,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	if !view.HasTimes(r) {
 		return s
 	}
-	t := Table{Name: "Table of stages", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the caller's time inside it. " +
+	t := Table{Name: "Table of stages", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the host thread's time inside it. " +
 		"The bound time is the roofline bound: the least time that the work counted in this formulation takes at this device's peak rates; bound is that over the device time. Kernels, indented, come from a separate marked pass."}
 	columns := metrics()
 	for _, m := range columns {

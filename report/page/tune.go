@@ -17,7 +17,7 @@ func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
 	}
-	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Badge: tuneBadge(r), Footer: "Nothing is recommended that fresh processes did not confirm.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
+	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Badge: tuneBadge(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
 	if !r.Started.IsZero() {
 		p.Date = r.Started.UTC().Format("2006-01-02 15:04 UTC")
 	}
@@ -71,7 +71,7 @@ func conclusion(r *tune.Result) Section {
 	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, In: Quiet, Blocks: []Block{statusBanner(tuneBadge(r))}}
 	rec, c := r.Recommended, r.Conclusion
 	if c.Text == "" {
-		s.Blocks = append(s.Blocks, Text{S: "Nothing is recommended yet; go on with --resume.", As: Lead})
+		s.Blocks = append(s.Blocks, Text{S: "No recommendation yet; go on with --resume.", As: Lead})
 		return s
 	}
 	head, command := "conclusion", "the default"

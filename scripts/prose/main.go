@@ -188,9 +188,11 @@ func literals(path string, source []byte) ([]passage, error) {
 		case *ast.Field: // a tag holds texts of its own, help among them
 			if n.Tag != nil {
 				for _, value := range quotes.FindAllString(strings.Trim(n.Tag.Value, "`"), -1) {
-					var p passage
-					p.add(set.Position(n.Tag.Pos()).Line, strings.Trim(value, `"`))
-					out = append(out, p)
+					if value = strings.Trim(value, `"`); strings.Contains(value, " ") {
+						var p passage
+						p.add(set.Position(n.Tag.Pos()).Line, value)
+						out = append(out, p)
+					}
 				}
 				n.Tag = nil
 			}

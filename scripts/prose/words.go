@@ -5,10 +5,10 @@ type word struct{ pattern, better string }
 
 // counted are the nouns and units before a rate, each the words that a rate is over.
 const (
-	counted = `(?:[nuµm]?s|J|W|%[-+.\d]*[vdsfg]|\d[\d,.]*|once|twice|time|energy|bytes?|flops|copies|reads?|launches|calls?|points?|samples?|` +
+	counted = `(?:%[-+.\d]*[vdsfg]|\b(?:[nuµm]?s|J|W|\d[\d,.]*|once|twice|time|energy|bytes?|flops|copies|reads?|launches|calls?|points?|samples?|` +
 		`values?|probes?|edges?|weights?|atomics?|waits?|syncs?|switches|preemptions|faults|operations|seconds?|joules?|milliseconds|microseconds|` +
 		`times|runs?|processes|pairs?|blocks?|threads?|batch(?:es)?|events?|files?|rows?|columns?|lists?|lanes?|terms|words?|spans?|sessions?|` +
-		`graphs?|sync points|synchroni[sz]ations|instructions|registers|memory|writer|kernel|lines?) an? `
+		`graphs?|sync points|synchroni[sz]ations|instructions|registers|memory|writer|kernel|lines?|copied)) an? `
 	over = `(?:step|second|minute|epoch|edge|batch|rank|side|process|block|row|layer|launch|kernel|operation|pair|probe|point|sample|call|unit|` +
 		`segment|multiplicity|doubling|device|worker|turn|GPU|thread|warp|scheduler|metric|setting|stage|knob|destination|value)\b`
 )
@@ -32,7 +32,7 @@ var words = [...]word{
 	{`(?:^|[^-\w])floors?\b`, "roofline bound"},
 	{`\b[Ss]ynchronis`, "synchroniz…"},
 	{`\b[Tt]he caller\b|\bcaller's\b`, "the host thread"},
-	{`\b` + counted + over, `"per" for a rate`},
+	{counted + over, `"per" for a rate`},
 	{`(?:^|[.!?] )(?:What|Whatever|Whoever|Who|Nothing|Where)(?: [^ .?!:]+){4,}[^?]*\.`, "name the subject; if, when"},
 	{`[;:,] (?:and )?(?:what|whoever|nothing) (?:is|are|was|were|it|they) `, "name the subject"},
 	{`[;:] where `, "if, when; or name the subject"},

@@ -119,7 +119,7 @@ func ladder(r *gpuprof.Run) (Line, bool) {
 	}
 	note := "each measured with and without it"
 	if apart {
-		note += "; what is kept apart is in no time of the step"
+		note += "; instruments kept apart are in no time of the step"
 	}
 	return Line{"cost of probes", strings.Join(parts, "; "), note}, len(parts) > 0
 }
@@ -139,7 +139,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 		}
 		return Line{"energy", "unknown", why}, true
 	case pass == nil:
-		return Line{"energy", joules(e) + " a step", withKind(jouleInterval(e), e)}, true
+		return Line{"energy", joules(e) + " per step", withKind(jouleInterval(e), e)}, true
 	}
 	notes := []string{"gross, " + SI(pass.CounterW, "W") + " by the energy counter"}
 	if v := float64(pass.InstantW); Finite(v) {
@@ -152,7 +152,7 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 	if e.N() > 1 {
 		notes = append(notes, withKind(jouleInterval(e), e))
 	}
-	return Line{"energy", joules(e) + " a step", strings.Join(notes, "; ")}, true
+	return Line{"energy", joules(e) + " per step", strings.Join(notes, "; ")}, true
 }
 
 func joules(s *gpuprof.Series) string { return scaled(s.Median, digitsFor(s), joulePrefixes()) }

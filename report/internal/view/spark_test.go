@@ -69,7 +69,7 @@ func TestLinesOfAGPU(t *testing.T) {
 	for label, want := range map[string]string{
 		"probed step": view.Median(r.ProbedStep) + "  (of the pass that timed the stages", "probe overhead": "the step was timed without it",
 		"cost of probes": "step events: at most 0.17 %; stage events: +3.1 %, kept apart; telemetry: +0.20 %", "short kernels": "gate ",
-		"energy": "73.3 mJ a step  (gross, 301 W by the energy counter and 299 W by instant power over 2.04 s and 8410 steps; 54.9 mJ without the 75.1 W of an idle device",
+		"energy": "73.3 mJ per step  (gross, 301 W by the energy counter and 299 W by instant power over 2.04 s and 8410 steps; 54.9 mJ without the 75.1 W of an idle device",
 	} {
 		if !strings.Contains(got[label], want) {
 			t.Errorf("%s: %q, want %q", label, got[label], want)
@@ -81,7 +81,7 @@ func TestLinesOfAGPU(t *testing.T) {
 		t.Error(got)
 	}
 	r.Energy, r.EnergyStep = nil, stats.Summarise("J", []float64{1, 1.1, 1.2, 1.1, 1, 1.1, 1})
-	if got := lines(r)["energy"]; !strings.Contains(got, "1.10 J a step  (95 % 922 mJ to 1.31 J, within one process)") {
+	if got := lines(r)["energy"]; !strings.Contains(got, "1.10 J per step  (95 % 922 mJ to 1.31 J, within one process)") {
 		t.Error(got)
 	}
 	for _, label := range []string{"probed step", "cost of probes", "short kernels", "energy"} {

@@ -67,7 +67,7 @@ func Summary(r *gpuprof.Run) []Line {
 	maybe(ladder(r))
 	maybe(shortKernels(r))
 	if v, n, ok := blocked(r); ok {
-		add("blocked host", Seconds(v)+" a step", n)
+		add("blocked host", Seconds(v)+" per step", n)
 	}
 	if r.PeakMemory > 0 {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
@@ -123,9 +123,9 @@ func blocked(r *gpuprof.Run) (seconds float64, note string, ok bool) {
 		notes = append(notes, "in "+strings.Join(where, " and "))
 	}
 	if points, has := r.Counters["sync_points"]; has && Finite(points) {
-		noun := " sync points a step"
+		noun := " sync points per step"
 		if points == 1 {
-			noun = " sync point a step"
+			noun = " sync point per step"
 		}
 		notes = append(notes, trimZeros(points)+noun)
 	}
@@ -220,7 +220,7 @@ func Findings(r *gpuprof.Run) []Finding {
 			head += fmt.Sprintf(": set %s from %s to %s", Cut(f.Knob, 24), Cut(f.From, 24), Cut(f.To, 24))
 		}
 		if Finite(f.ClaimS) && f.ClaimS > 0 {
-			head += ", saves up to " + Seconds(f.ClaimS) + " a step"
+			head += ", saves up to " + Seconds(f.ClaimS) + " per step"
 		}
 		out = append(out, Finding{head, Pairs(f.Evidence), Cut(f.Command, 300), Cut(f.PyTorch, 300)})
 	}

@@ -174,11 +174,11 @@ func TestBlockedHostTime(t *testing.T) {
 		}
 		return view.Line{}
 	}
-	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" a step"; got.Value != want || got.Note != "in sync; 1 sync point a step" {
+	if got, want := find(), view.Seconds(r.Stage("sync").Host.Median)+" per step"; got.Value != want || got.Note != "in sync; 1 sync point per step" {
 		t.Errorf("%v, want %s", got, want)
 	}
 	r.Counters["blocked_ns"], r.Counters["sync_points"] = 2e6, 16.5
-	if got := find(); got.Value != "2.00 ms a step" || got.Note != "in sync; 16.5 sync points a step" {
+	if got := find(); got.Value != "2.00 ms per step" || got.Note != "in sync; 16.5 sync points per step" {
 		t.Errorf("%v", got)
 	}
 }
