@@ -46,7 +46,7 @@ func traceFindingList(a *trace.Analysis) (findings Block, verdict string) {
 	}
 	verdict = a.Bound.Text + " The rest is worth knowing."
 	if claims > 0 && !a.Bound.Nothing {
-		verdict = view.Plural(claims, "change") + " could win back time, the largest first. Each is an upper bound, and no nanosecond is claimed twice."
+		verdict = view.Plural(claims, "change") + " could save time, the largest first. Each is an upper bound, and no nanosecond is claimed twice."
 	}
 	return list, verdict
 }
