@@ -51,11 +51,11 @@ func tuneMeta(r *tune.Result) []string {
 
 func tuneBadge(r *tune.Result) Badge {
 	b := Badge{Text: view.Cut(string(r.Status), 20), Tone: Unsure}
-	switch {
-	case r.Status == gpuprof.Complete:
+	switch r.Status {
+	case gpuprof.Complete:
 		b.Tone = Good
 		return b
-	case r.Status == "":
+	case "":
 		b.Text = "unknown status"
 	}
 	b.Headline = strings.ToUpper(b.Text) + ": not complete: the search did not come to its end; go on with --resume"
