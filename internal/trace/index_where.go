@@ -59,7 +59,7 @@ func (x *Index) site(host int32) string {
 func (x *Index) stackSite(host int32) (frame string, own bool) {
 	for h := host; h >= 0; h = x.parent[h] {
 		id := x.T.Host[h].Stack
-		if id == 0 || int(id) > len(x.T.Stacks) {
+		if id == 0 || int(id) > len(x.T.Stacks) || strings.HasPrefix(x.T.Stacks[id-1], shapesMark) {
 			continue
 		}
 		frames := strings.Split(x.T.Stacks[id-1], ";")

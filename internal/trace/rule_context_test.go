@@ -269,3 +269,15 @@ func TestTailOfOneStep(t *testing.T) {
 		t.Errorf("claims %d ns at %v, outside are %d", f.ClaimNS, f.Sites, a.Step.OutsideNS)
 	}
 }
+
+// Products on the ordinary cores are named by their shapes where those were recorded.
+func TestTensorCoresNameShapes(t *testing.T) {
+	a, _ := analyse(t, act(3, func(s *scene) {
+		s.products(1, 100*us)
+		s.inKind(trace.Op, "aten::addmm", trace.ShapesOf("[[333],  [4095, 768], [768, 333]]"), func() { s.kernel(oddGEMM, 160*us) })
+	}).trace())
+	f := mustFind(t, a, "tensor-cores")
+	if want := "aten::addmm [[333], [4095, 768], [768, 333]]"; len(f.Sites) != 1 || f.Sites[0].Where != want {
+		t.Errorf("sites are %v, want %q", f.Sites, want)
+	}
+}

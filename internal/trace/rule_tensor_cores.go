@@ -1,6 +1,11 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
 
 // tensorCores: a program that computes in 16 bits on tensor cores, or means to,
 // and whose products nevertheless run on the ordinary cores in part: operands in
@@ -30,11 +35,37 @@ func (c *ruleContext) tensorCores() []Found {
 	f.Evidence["ordinary_fp32_ns"] = full
 	f.Evidence["tensor_core_percent"] = share
 	f.Evidence["exposed_ns"] = most(exposed)
-	f.Sites = c.gpuSites(pick)
+	f.Sites = c.productSites(pick)
 	f.PyTorch = "pad sizes to multiples of 8 (channels, features, vocabulary, batch), and keep the products named above inside autocast"
 	if odd == 0 {
 		f.PyTorch = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
 	}
 	f.Caveats = append(f.Caveats, "the bound is the ratio of peak rates (8): products limited by memory gain less, and padding computes more")
 	return []Found{f}
+}
+
+// productSites are the places of the products that pick chooses, with the shapes
+// of their operands where the profiler recorded them.
+func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
+	s := c.newSites()
+	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
+		if pick(g) {
+			s.gpuAs(g, c.shapesOf(g), op.Dur())
+		}
+	})
+	return s.top()
+}
+
+// shapesOf is the shapes of the operands of a product, in brackets behind a
+// space; "" unknown.
+func (c *ruleContext) shapesOf(g int32) string {
+	h := c.x.EnclosingOp(g)
+	if h < 0 || c.t.Host[h].Stack == 0 || int(c.t.Host[h].Stack) > len(c.t.Stacks) {
+		return ""
+	}
+	shapes, ok := strings.CutPrefix(c.t.Stacks[c.t.Host[h].Stack-1], shapesMark)
+	if !ok {
+		return ""
+	}
+	return " " + shapes
 }

@@ -101,7 +101,10 @@ func (s *sites) host(h int32, ns int64) { s.add(s.c.where(h), ns) }
 
 // gpu adds a device operation at the place that launched it, or under its own
 // name where that is not known.
-func (s *sites) gpu(g int32, ns int64) {
+func (s *sites) gpu(g int32, ns int64) { s.gpuAs(g, "", ns) }
+
+// gpuAs is gpu with words behind the place.
+func (s *sites) gpuAs(g int32, words string, ns int64) {
 	op := &s.c.t.GPU[g]
 	where := ""
 	if op.Launch >= 0 {
@@ -115,7 +118,7 @@ func (s *sites) gpu(g int32, ns int64) {
 	if where == "" {
 		where = shortName(s.c.t.Name(op.Name))
 	}
-	s.add(where, ns)
+	s.add(where+words, ns)
 }
 
 // top are the places with most time.

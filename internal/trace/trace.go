@@ -11,6 +11,7 @@ package trace
 
 import (
 	"math"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -179,7 +180,8 @@ type Trace struct {
 	Memory []MemoryEvent
 	Waits  []StreamWait // none where the profiler did not record them
 	// Stacks are call stacks that came with events, outermost frame first,
-	// frames separated by ';'.
+	// frames separated by ';'. A matrix product or convolution that was recorded with
+	// its shapes and without a stack has those in its place, see ShapesOf.
 	Stacks []string
 
 	Program Program // that was recorded, where the recording says
@@ -189,6 +191,15 @@ type Trace struct {
 	// overhead, which lengthens what the host does.
 	Inflated bool
 	Warnings []gpuprof.Warning
+}
+
+// shapesMark begins the shapes among Stacks.
+const shapesMark = "shapes "
+
+// ShapesOf is the entry of Stacks for the shapes of an operator's inputs, as the
+// profiler wrote them.
+func ShapesOf(shapes string) string {
+	return shapesMark + strings.ReplaceAll(strings.Join(strings.Fields(shapes), ""), ",", ", ")
 }
 
 // Name returns the text of a name.

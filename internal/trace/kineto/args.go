@@ -50,6 +50,7 @@ const (
 	wCorrelat  = 'c' | 'o'<<8 | 'r'<<16 | 'r'<<24 | 'e'<<32 | 'l'<<40 | 'a'<<48 | 't'<<56
 	wSequence  = 'S' | 'e'<<8 | 'q'<<16 | 'u'<<24 | 'e'<<32 | 'n'<<40 | 'c'<<48 | 'e'<<56
 	wCallStack = 'C' | 'a'<<8 | 'l'<<16 | 'l'<<24 | ' '<<32 | 's'<<40 | 't'<<48 | 'a'<<56
+	wInputDims = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 'D'<<48 | 'i'<<56
 	wGraphID   = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'i'<<48 | 'd'<<56
 	wGraphNode = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'n'<<48 | 'o'<<56
 	wTotalAllo = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'A'<<48 | 'l'<<56
@@ -78,6 +79,8 @@ func argKey(b []byte, i int) (field, int) {
 		return rest(b, i+8, ` number"`, fSeq)
 	case wCallStack:
 		return rest(b, i+8, `ck"`, fStack)
+	case wInputDims:
+		return rest(b, i+8, `ms"`, fShapes)
 	case wWaitOn:
 		if f, j := rest(b, i+8, `stream"`, fWaitStream); j > 0 {
 			return f, j
@@ -173,6 +176,10 @@ func (p *parser) arg(f field, i int) int {
 		return p.product(i, &e.blocks)
 	case fBlock:
 		return p.product(i, &e.threads)
+	case fShapes:
+		j := p.skip(i, member)
+		e.shapes = tok{i, max(i, j)}
+		return j
 	case fStack:
 		e.stack, i = p.text(i)
 	default:

@@ -65,6 +65,8 @@ type sense struct {
 	kind   trace.Kind // for operators and annotations: Step or Annotation, or 0
 	memory bool       // an allocation or a release
 	window bool       // a mark of the profiler's own window
+	// product: an operator that is a matrix product or a convolution, whose shapes are kept.
+	product bool
 	copied bool       // dir and end are known
 	dir    trace.Direction
 	end    trace.HostMemory
@@ -72,6 +74,11 @@ type sense struct {
 
 func senseOf(name string) sense {
 	s := sense{memory: name == "[memory]"}
+	switch name {
+	case "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::cudnn_convolution", "aten::miopen_convolution",
+		"aten::convolution_backward", "aten::_convolution":
+		s.product = true
+	}
 	switch {
 	case strings.HasPrefix(name, "ProfilerStep"):
 		s.kind = trace.Step

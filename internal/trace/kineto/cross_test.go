@@ -97,6 +97,13 @@ func expected(t *testing.T, text []byte) (events int, rows []string) {
 			stack, _ := e.Args["Call stack"].(string)
 			frames := strings.Split(stack, ";")
 			slices.Reverse(frames)
+			if dims, ok := e.Args["Input Dims"]; ok && stack == "" && senseOf(e.Name).product {
+				text, err := json.Marshal(dims)
+				if err != nil {
+					t.Fatal(err)
+				}
+				frames = []string{trace.ShapesOf(string(text))}
+			}
 			row += fmt.Sprintf("host %d %d %s", argument(e, "External id"), seq, strings.Join(frames, ";"))
 		}
 		rows = append(rows, row)

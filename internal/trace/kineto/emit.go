@@ -111,7 +111,9 @@ func (p *parser) hostEvent(h *trace.Host, kind trace.Kind) {
 		}
 	}
 	h.Kind = kind
-	h.Stack = p.stack(e.stack)
+	if h.Stack = p.stack(e.stack); h.Stack == 0 && p.senses[h.Name].product {
+		h.Stack = p.shapes(e.shapes)
+	}
 }
 
 func (p *parser) deviceEvent(g *trace.GPU, kind trace.Kind) {

@@ -43,7 +43,7 @@ type event struct {
 	deviceType, deviceID, blocks, threads int64
 	waitOn, waitRecord                    int64
 	graph                                 bool
-	stack, argName                        tok
+	stack, shapes, argName                tok
 }
 
 // field is a key that is read.
@@ -75,6 +75,7 @@ const (
 	fBlock
 	fGraph
 	fStack
+	fShapes
 	fArgName
 	fWaitStream
 	fWaitRecord

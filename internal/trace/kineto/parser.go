@@ -270,6 +270,22 @@ func (p *parser) stack(t tok) uint32 {
 	return id + 1
 }
 
+// longestShapes is how long the shapes of an operator may be to be kept.
+const longestShapes = 200
+
+// shapes numbers the shapes of an operator's inputs as if they were a stack.
+func (p *parser) shapes(t tok) uint32 {
+	if t.to == t.from || t.to-t.from > longestShapes {
+		return 0
+	}
+	id, fresh := p.stacks.id(p.bytes(t))
+	if fresh {
+		p.out.stacks = append(p.out.stacks, trace.ShapesOf(string(p.bytes(t))))
+		p.noText = append(p.noText, false)
+	}
+	return id + 1
+}
+
 // lane numbers the thread of the event.
 func (p *parser) lane() uint32 {
 	e := &p.ev

@@ -89,7 +89,9 @@ func show(tr *trace.Trace) string {
 func TestEvents(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"operator", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 5, "tid": 6, "ts": 1712195495519689.123, "dur": 63.813, "args": {"External id": 2049,"Sequence number": 18456, "Fwd thread id": 1, "Ev Idx": 0, "Input Dims": [[1, 2], []]}}`),
-			`operator "aten::mm" 1712195495519689123+63813 on 5/6 corr 2049 seq 18457`},
+			`operator "aten::mm" 1712195495519689123+63813 on 5/6 corr 2049 seq 18457 stack "shapes [[1, 2], []]"`},
+		{"shapes of what is no product", list(`{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Input Dims": [[1, 2], []]}}`),
+			`operator "aten::add" 10000+3000 on 5/6`},
 		{"old operator with a stack", list(`{"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 5, "tid": "6", "ts": 10, "dur": 3, "args": {"Device": 5, "External id": 2, "Call stack": "torch/f.py(3): g;model.py(4): h;main.py(5): <module>", "Sequence number": 0}}`),
 			`operator "aten::mm" 10000+3000 on 5/6 corr 2 seq 1 stack "main.py(5): <module>;model.py(4): h;torch/f.py(3): g"`},
 		{"empty stack", list(`{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 5, "tid": 6, "ts": 10, "dur": 3, "args": {"Call stack": ""}}`),
