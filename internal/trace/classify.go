@@ -155,14 +155,22 @@ func (s *surroundings) classOf(kernel uint8) uint8 {
 	case c == cOther && kernel != classNone:
 		c = kernel
 	}
-	switch {
-	case s.product == modelTensorProduct && (c == cElementwise || c == cReduction || c == cCopy):
-		return cTensorProduct
-	case (s.product == modelTensorProduct || s.product == modelConvolution) && (c == cGEMM || c == cOther || c == classNone):
+	if s.ofProduct(c) {
 		return cTensorProduct
 	}
 	if c == classNone {
 		return cOther
 	}
 	return c
+}
+
+// ofProduct says whether work of a class is part of the tensor product around it.
+func (s *surroundings) ofProduct(c uint8) bool {
+	switch c {
+	case cElementwise, cReduction, cCopy:
+		return s.product == modelTensorProduct
+	case cGEMM, cOther, classNone:
+		return s.product == modelTensorProduct || s.product == modelConvolution
+	}
+	return false
 }

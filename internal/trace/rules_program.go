@@ -26,13 +26,13 @@ func (c *ruleContext) streamsOf(d *ruleDevice) [][]int32 {
 	var counts []int
 	place := func(g int32, last *int64, k *int) {
 		if s := c.t.GPU[g].Stream; s != *last || *k < 0 {
-			known := false
-			if *k, known = at[s]; !known {
-				*k = len(counts)
-				at[s] = *k
+			n, known := at[s]
+			if !known {
+				n = len(counts)
+				at[s] = n
 				counts = append(counts, 0)
 			}
-			*last = s
+			*last, *k = s, n
 		}
 	}
 	last, k := int64(0), -1

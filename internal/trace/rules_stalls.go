@@ -51,18 +51,8 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 		}
 		out = append(out, s)
 	}
-	closing := int64(math.MaxInt64)
-	if !c.stepped() {
-		closing = c.lastLaunch()
-	}
-	for i := range c.t.Host {
-		h := &c.t.Host[i]
-		if h.Kind != API || !c.is(h.Name, markSync|markBlocks) {
-			continue
-		}
-		if c.is(h.Name, markSync) && h.Start < closing && int32(i) != c.x.Trailing || c.is(h.Name, markBlocks) && len(c.x.Launched(int32(i))) == 0 {
-			add(int32(i), -1)
-		}
+	for _, h := range c.waitingCalls() {
+		add(h, -1)
 	}
 	for _, d := range c.devices {
 		for _, g := range d.Ops {
@@ -89,6 +79,27 @@ func (c *ruleContext) findStalls() (steady, others []stall) {
 		}
 	}
 	return steady, others
+}
+
+// waitingCalls are the calls that wait for a device, those behind copies that
+// are in the trace aside.
+func (c *ruleContext) waitingCalls() []int32 {
+	closing := int64(math.MaxInt64)
+	if !c.stepped() {
+		closing = c.lastLaunch()
+	}
+	var out []int32
+	for i := range c.t.Host {
+		h := &c.t.Host[i]
+		if h.Kind != API || !c.is(h.Name, markSync|markBlocks) {
+			continue
+		}
+		syncs := c.is(h.Name, markSync) && h.Start < closing && int32(i) != c.x.Trailing
+		if syncs || c.is(h.Name, markBlocks) && len(c.x.Launched(int32(i))) == 0 {
+			out = append(out, int32(i))
+		}
+	}
+	return out
 }
 
 // lastLaunch is when any process last starts work on a device.

@@ -67,9 +67,9 @@ type sense struct {
 	window bool       // a mark of the profiler's own window
 	// product: an operator that is a matrix product or a convolution, whose shapes are kept.
 	product bool
-	copied bool       // dir and end are known
-	dir    trace.Direction
-	end    trace.HostMemory
+	copied  bool // dir and end are known
+	dir     trace.Direction
+	end     trace.HostMemory
 }
 
 func senseOf(name string) sense {
