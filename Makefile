@@ -28,6 +28,10 @@ GOLANGCI         := .bin/golangci-lint
 # A linter built by an older Go refuses newer source: the stamp names both versions.
 GOLANGCI_STAMP   := .bin/.golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)
 
+DEADCODE_VERSION := v0.50.0
+DEADCODE         := .bin/deadcode
+DEADCODE_STAMP   := .bin/.deadcode-$(DEADCODE_VERSION)-$(shell go env GOVERSION)
+
 GOVULNCHECK_VERSION := v1.9.0
 GOVULNCHECK         := .bin/govulncheck
 GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env GOVERSION)
@@ -74,19 +78,25 @@ fuzz: ## every fuzz target in turn (FUZZTIME=10s each)
 	scripts/fuzz.sh $(FUZZTIME)
 
 # The second pass sees the files that exist only without cgo; the import rule needs no types, so it is quick.
-lint: $(GOLANGCI_STAMP) ## golangci-lint, the import rule included, and the prose check
+lint: $(GOLANGCI_STAMP) $(DEADCODE_STAMP) ## golangci-lint, the import rule included, the prose check, and functions that nothing calls
 	go run ./scripts/prose
 	$(GOLANGCI) run ./...
 	CGO_ENABLED=0 $(GOLANGCI) run --enable-only depguard ./...
+	scripts/deadcode.sh $(DEADCODE)
 
 fmt: $(GOLANGCI_STAMP) ## format every Go file and group its imports
 	$(GOLANGCI) fmt ./...
 
-lint-tools: $(GOLANGCI_STAMP) ## install the pinned linter into .bin
+lint-tools: $(GOLANGCI_STAMP) $(DEADCODE_STAMP) ## install the pinned linters into .bin
 
 $(GOLANGCI_STAMP):
 	mkdir -p .bin && rm -f .bin/.golangci-lint-*
 	GOBIN='$(CURDIR)/.bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	touch $@
+
+$(DEADCODE_STAMP):
+	mkdir -p .bin && rm -f .bin/.deadcode-*
+	GOBIN='$(CURDIR)/.bin' go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
 	touch $@
 
 importrule-test: $(GOLANGCI_STAMP) ## plant forbidden imports in a scratch module and see each one reported

@@ -213,9 +213,9 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 	}
 	switch {
 	case !in.database:
-		return kineto.ReadWithin(ctx, in.reader(), in.path, room) // says itself what is wrong with a file that is no trace
+		return kineto.Read(ctx, in.reader(), in.path, room) // says itself what is wrong with a file that is no trace
 	case in.file.Plain():
-		return nsys.ReadCopy(ctx, in.path, in.path, room)
+		return nsys.Read(ctx, in.path, in.path, room)
 	}
 	return readPiped(ctx, in, room)
 }
@@ -232,5 +232,5 @@ func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 	if err := in.file.CopyTo(stored); err != nil {
 		return nil, gpuprof.Unreadable("reading trace "+in.path, err, "give the .sqlite file itself, or a TMPDIR with room for it")
 	}
-	return nsys.ReadCopy(ctx, stored, in.path, room)
+	return nsys.Read(ctx, stored, in.path, room)
 }

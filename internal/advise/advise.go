@@ -88,15 +88,6 @@ const (
 	ruleBaseline      = "against-baseline"
 )
 
-// RuleIDs are the ids of all rules over runs, in the order in which they claim time.
-func RuleIDs() []string {
-	var ids []string
-	for _, r := range ruleTable() {
-		ids = append(ids, r.id)
-	}
-	return ids
-}
-
 // Findings looks at one run or the runs of a sweep and returns the findings of
 // each, in the order of runs, those with the largest bound first. Bounds are in
 // seconds a step. It changes nothing, and the same runs give the same findings.

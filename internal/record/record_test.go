@@ -118,7 +118,7 @@ func (b *testbed) steps(path string) int {
 		b.t.Fatal(err)
 	}
 	defer f.Close()
-	tr, err := kineto.Read(b.t.Context(), f, path)
+	tr, err := kineto.Read(b.t.Context(), f, path, 0)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -98,50 +97,6 @@ func MeanInterval(xs []float64) (mean, half float64) {
 // studentT is the two-sided 95 % point of Student's t.
 func studentT(degrees float64) float64 {
 	return TQuantile(degrees, 0.975)
-}
-
-// PairedRatio is the median of the ratios a[k]/b[k], where a[k] and b[k] were
-// measured one right after the other. What slows both, such as a burst of other
-// work longer than a pair, does not touch a ratio, and what hits one of them
-// touches one ratio of many; the ratio of two medians keeps the first.
-//
-// The 95 % interval is that of the sign test (order statistics at ranks from
-// the binomial distribution; Conover, Practical Nonparametric Statistics, 3.2),
-// and asks nothing of how ratios scatter. It needs 6 pairs; with 2 to 5 the
-// interval is Student's t over the logarithms, widened to hold the median.
-// ok is false with fewer, or where a ratio is not a positive number.
-func PairedRatio(a, b []float64) (r gpuprof.Ratio, ok bool) {
-	k := min(len(a), len(b))
-	ratios, logs := make([]float64, k), make([]float64, k)
-	for i := range logs {
-		ratios[i] = a[i] / b[i]
-		logs[i] = math.Log(ratios[i])
-		if math.IsNaN(logs[i]) || math.IsInf(logs[i], 0) {
-			return gpuprof.Ratio{}, false
-		}
-	}
-	if r, ok = MeanRatio(ratios); !ok {
-		return gpuprof.Ratio{}, false
-	}
-	r.Ratio = math.Exp(medianOf(logs)) // logs are sorted now
-	if rank := signRank(k); rank > 0 {
-		r.CI95 = [2]float64{math.Exp(logs[rank-1]), math.Exp(logs[k-rank])}
-		return r, true
-	}
-	r.CI95 = [2]float64{min(r.CI95[0], r.Ratio), max(r.CI95[1], r.Ratio)}
-	return r, true
-}
-
-// signRank is the largest r for which the r-th smallest and the r-th largest
-// of n values hold their median between them 95 times of 100; 0 where not even
-// all of them do. Alike on both sides, so that swapping a and b negates.
-func signRank(n int) int {
-	tail := distuv.Binomial{N: float64(n), P: 0.5}
-	r := 0
-	for r < n/2 && tail.CDF(float64(r)) <= 0.025 {
-		r++
-	}
-	return r
 }
 
 // MeanRatio is the geometric mean of ratios, the exponential of the mean of their

@@ -93,7 +93,7 @@ func TestRecordedWaitIsExplained(t *testing.T) {
 		call("cudaLaunchKernel", corr+4, at+60, 5)
 		kernel("waiting_kernel", corr+4, 7, at+8000, 1000)
 	}
-	in, err := kineto.Read(t.Context(), strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), "waits.json")
+	in, err := kineto.Read(t.Context(), strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), "waits.json", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func explanation(a *trace.Analysis, part string) *trace.Explanation {
 func TestLargestPartIsExplained(t *testing.T) {
 	for _, c := range ruleScenes() {
 		for _, s := range []func() *scene{c.fires, c.quiet} {
-			in, err := kineto.Read(t.Context(), bytes.NewReader(s().json()), c.rule)
+			in, err := kineto.Read(t.Context(), bytes.NewReader(s().json()), c.rule, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

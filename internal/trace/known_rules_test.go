@@ -25,7 +25,7 @@ func knownTrace(t *testing.T, name string) *trace.Trace {
 		t.Skipf("the recorded traces are not here (%v): known answers are not checked; set GPUPROF_TRACES to their folder", err) //nolint:forbidigo // other people's traces are not ours to commit
 	}
 	defer f.Close()
-	in, err := kineto.Read(t.Context(), bufio.NewReader(f), name)
+	in, err := kineto.Read(t.Context(), bufio.NewReader(f), name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func known(t *testing.T, name string) *trace.Trace {
 	}
 	ctx := context.Background()
 	if strings.HasSuffix(found[0], ".sqlite") {
-		tr, err := nsys.Read(ctx, found[0])
+		tr, err := nsys.Read(ctx, found[0], found[0], 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func known(t *testing.T, name string) *trace.Trace {
 			t.Fatal(err)
 		}
 	}
-	tr, err := kineto.Read(ctx, r, found[0])
+	tr, err := kineto.Read(ctx, r, found[0], 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func recorded(t *testing.T, name string) *trace.Trace {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	in, err := kineto.Read(t.Context(), bufio.NewReader(f), name)
+	in, err := kineto.Read(t.Context(), bufio.NewReader(f), name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func sceneFile(t *testing.T, name string, s *scene) *trace.Trace {
 	if len(text) > 16<<10 {
 		t.Errorf("%s has %d bytes; keep it small enough to read", path, len(text))
 	}
-	in, err := kineto.Read(t.Context(), bytes.NewReader(text), path)
+	in, err := kineto.Read(t.Context(), bytes.NewReader(text), path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

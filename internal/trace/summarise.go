@@ -11,23 +11,10 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Summarise indexes traces, the ranks of one job or a single file, asks the
-// rules for findings and puts everything into one analysis. rules may be nil.
+// SummariseIndexes asks the rules for findings in traces, the ranks of one job or a
+// single file, and puts everything into one analysis. rules may be nil.
 // Totals of devices, operators, kernels, copies and calls are of the whole
 // trace; findings, ranks and what is said per step are of its steady part.
-func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
-	indexes := make([]*Index, len(inputs))
-	for i, t := range inputs {
-		x, err := NewIndex(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		indexes[i] = x
-	}
-	return SummariseIndexes(ctx, indexes, rules)
-}
-
-// SummariseIndexes is Summarise for traces that are indexed already.
 func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
 	a := &Analysis{
 		Head:   document.NewHead(document.Analysis, gpuprof.Tool{}),

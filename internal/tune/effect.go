@@ -159,10 +159,7 @@ func exact(runs [][]float64) bool {
 	return true
 }
 
-// judge names a ratio of costs: below 1 is better.
-func (d drawn) judge(g Goal) Verdict { return d.judgeBy(g, d.ci) }
-
-// judgeBy names it by another interval than that of 95 %.
+// judgeBy names a ratio of costs by an interval of it: below 1 is better.
 func (d drawn) judgeBy(g Goal, ci [2]float64) Verdict {
 	better, worse := Faster, Slower
 	if g == Energy || g == Memory {

@@ -347,7 +347,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("row %d: p %v, interval %v", i, p[i], ci[i])
 		}
 	}
-	if alone := row(-2.2).judge(Time); alone != Faster {
+	if alone := row(-2.2).judgeBy(Time, row(-2.2).ci); alone != Faster {
 		t.Errorf("alone it is %s", alone)
 	}
 }

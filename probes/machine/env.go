@@ -9,11 +9,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cgroup"
 )
 
-// Environment is the fingerprint of the device and of this machine. What
-// cannot be read stays empty.
-func Environment(dev gpuprof.Info) gpuprof.Env { return This().Environment(dev) }
-
-// Environment is the fingerprint of the device and of machine m.
+// Environment is the fingerprint of the device and of machine m. What cannot
+// be read stays empty.
 func (m Machine) Environment(dev gpuprof.Info) gpuprof.Env {
 	env := gpuprof.Env{
 		Kind: dev.Kind, Name: dev.Name, Arch: dev.Arch, Cores: dev.Cores, DeviceInfo: dev.Facts,

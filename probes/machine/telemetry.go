@@ -38,12 +38,7 @@ type Telemetry struct {
 	usage  usage
 }
 
-// Start samples this process until Stop, or until ctx ends.
-func Start(ctx context.Context, interval time.Duration) *Telemetry {
-	return This().Start(ctx, interval)
-}
-
-// Start samples this process, reading machine m's files.
+// Start samples this process until Stop, or until ctx ends, reading machine m's files.
 func (m Machine) Start(ctx context.Context, interval time.Duration) *Telemetry {
 	t := &Telemetry{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, capacity)}
 	t.addUsage()

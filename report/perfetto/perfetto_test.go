@@ -173,7 +173,7 @@ func TestRoundTrip(t *testing.T) {
 	for name, runs := range map[string][]*gpuprof.Run{"small": {small()}, "fixture": {fixture.One()}, "sweep": fixture.Sweep()} {
 		t.Run(name, func(t *testing.T) {
 			b := render(t, runs...)
-			tr, err := kineto.Read(t.Context(), bytes.NewReader(b), "x.perfetto.json")
+			tr, err := kineto.Read(t.Context(), bytes.NewReader(b), "x.perfetto.json", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,11 +270,15 @@ func TestTotals(t *testing.T) {
 	r := fixture.One()
 	r.Stage("h2d").Counters["bytes_h2d"] = 2.4e6
 	r.Stage("d2h").Counters["bytes_d2h"] = 1.1e6
-	tr, err := kineto.Read(t.Context(), bytes.NewReader(render(t, r)), "x.perfetto.json")
+	tr, err := kineto.Read(t.Context(), bytes.NewReader(render(t, r)), "x.perfetto.json", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.Summarise(t.Context(), []*trace.Trace{tr}, nil)
+	x, err := trace.NewIndex(t.Context(), tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

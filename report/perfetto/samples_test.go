@@ -40,7 +40,7 @@ func TestSamplesAreAllThere(t *testing.T) {
 	if d := cmp.Diff(counted(want), counted(got)); d != "" || len(got) != r.Step.N()+r.BareStep.N() {
 		t.Errorf("%d samples of %d (-want +got):\n%s", len(got), r.Step.N()+r.BareStep.N(), d)
 	}
-	tr, err := kineto.Read(t.Context(), bytes.NewReader(b), "x.perfetto.json")
+	tr, err := kineto.Read(t.Context(), bytes.NewReader(b), "x.perfetto.json", 0)
 	if err != nil || len(tr.Warnings) > 0 {
 		t.Fatalf("%v, warnings %v", err, tr.Warnings)
 	}

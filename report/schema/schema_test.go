@@ -3,9 +3,7 @@ package schema_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -24,19 +22,6 @@ func TestFresh(t *testing.T) {
 	}
 	if !bytes.Equal(schema.Run(), want) {
 		t.Error("run.schema.json is out of date; run go generate ./report/schema")
-	}
-}
-
-func TestNames(t *testing.T) {
-	for _, name := range schema.Names() {
-		b, err := schema.Get(name)
-		if err != nil || !json.Valid(b) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	_, err := schema.Get("rum")
-	if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), `"run"`) {
-		t.Errorf("%v, want a usage error with the nearest name", err)
 	}
 }
 

@@ -407,35 +407,6 @@ func TestCUDAVendorGemm(t *testing.T) {
 	}
 }
 
-func TestCUDAReduce(t *testing.T) {
-	g := newGPU(t)
-	for _, size := range [][2]int{{1, 1}, {20000, 1}, {300, 3}, {77, 600}, {1, 300}} {
-		rows, cols := size[0], size[1]
-		x := g.random(rows * cols)
-		for _, op := range []string{"sum", "mean", "max"} {
-			for _, det := range []bool{false, true} {
-				s := Reduce{Op: op, C: cols, Deterministic: det}
-				out := g.poisoned(cols)
-				g.run(g.must(s.Bind(g.dev, g.floats(x), out, rows)))
-				want := make([]float64, cols)
-				RefReduce(s, doubles(x), want)
-				near(t, fmt.Sprintf("%+v of %d rows", s, rows), g.read(out, cols), want, 1e-5)
-			}
-		}
-	}
-	x := g.random(900)
-	x[451] = float32(math.NaN())
-	for _, op := range []string{"sum", "max"} {
-		for _, det := range []bool{false, true} {
-			out := g.floats(make([]float32, 3))
-			g.run(g.must(Reduce{Op: op, C: 3, Deterministic: det}.Bind(g.dev, g.floats(x), out, 300)))
-			if v := g.read(out, 3); v[0] != v[0] || v[1] == v[1] || v[2] != v[2] {
-				t.Errorf("%s deterministic=%t of a NaN in column 1: %v", op, det, v)
-			}
-		}
-	}
-}
-
 func TestCUDARefusals(t *testing.T) {
 	g := newGPU(t)
 	tp := TensorProduct{TP: uvu(t, "2x0e", "0e", "0e"), Impl: ImplCSR, Layout: IrMul}

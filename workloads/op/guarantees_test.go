@@ -47,11 +47,6 @@ func everyOp(r *rig) map[string]*Bound {
 		gemm := Gemm{K: 9, N: 300, Scale: 0.1, Act: "tanh", Normalisation: NormExact, Precision: precision}
 		bind("gemm " + precision)(gemm.Bind(r.dev, r.normal(9*edges), r.normal(2700), r.alloc(300*edges), edges))
 	}
-	for _, det := range []bool{false, true} {
-		for _, op := range []string{"sum", "mean", "max"} {
-			bind(fmt.Sprintf("%s %t", op, det))(Reduce{Op: op, C: 3, Deterministic: det}.Bind(r.dev, r.normal(9000), r.alloc(3), 3000))
-		}
-	}
 	sum := ScatterAdd{C: 9, Deterministic: true, Scale: 2}
 	bind("scatter sorted")(sum.Bind(r.dev, ScatterBuffers{Src: r.normal(9 * edges), RowPtr: r.ints(g.rowPtr), Out: r.alloc(9 * rows)}, rows, edges))
 	return ops

@@ -263,3 +263,15 @@ func (c *convolution) scratch() []gpuprof.Buffer {
 	}
 	return c.product.owned[3:]
 }
+
+// Bind binds a transposition alone, to rows rows: products have it as one of their launches.
+func (t Transpose) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "transpose", 0)
+	k.want("x", x, int64(rows)*int64(t.Irreps.Dim()))
+	k.want("out", out, int64(rows)*int64(t.Irreps.Dim()))
+	k.transpose(t, x, out, rows)
+	if len(k.b.launches) == 1 {
+		k.b.minimum = k.b.launches[0].cost
+	}
+	return k.done()
+}

@@ -24,7 +24,7 @@ func allKernels() []*gpuprof.Kernel {
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
-		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel, &reduceKernel, &reduceAtomicKernel,
+		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])

@@ -21,18 +21,6 @@ type Transpose struct {
 // four integers: offset, rows and columns of the source, 0. One item is one row.
 var transposeKernel = gpuprof.Kernel{Name: "transpose", Sig: "bbbiiii", Host: transposeHost, Grain: 8, PTX: transposePTX, Threads: 256, PerBlock: 1}
 
-// Bind binds the operation to rows rows.
-func (t Transpose) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound, error) {
-	k := newBinder(dev, "transpose", 0)
-	k.want("x", x, int64(rows)*int64(t.Irreps.Dim()))
-	k.want("out", out, int64(rows)*int64(t.Irreps.Dim()))
-	k.transpose(t, x, out, rows)
-	if len(k.b.launches) == 1 {
-		k.b.minimum = k.b.launches[0].cost
-	}
-	return k.done()
-}
-
 func (t Transpose) table() []int32 {
 	var table []int32
 	at := 0

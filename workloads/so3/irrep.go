@@ -12,7 +12,6 @@ package so3
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // MaxL is the highest degree for which 3j symbols, harmonics and D matrices
@@ -80,16 +79,8 @@ func (a Irrep) check() error {
 	return nil
 }
 
-// ParseIrrep reads a name such as "1o" or "2e"; the suffix "y" stands for the
+// parseIrrep reads a name such as "1o" or "2e"; the suffix "y" stands for the
 // parity of the spherical harmonics, (-1)^l.
-func ParseIrrep(s string) (Irrep, error) {
-	ir, err := parseIrrep(strings.TrimSpace(s))
-	if err != nil {
-		return Irrep{}, fmt.Errorf("parsing irrep %q: %w", s, err)
-	}
-	return ir, nil
-}
-
 func parseIrrep(name string) (Irrep, error) {
 	if name == "" {
 		return Irrep{}, fmt.Errorf("the name is empty; write a degree and a parity, such as 1o")

@@ -13,17 +13,17 @@ func TestParseIrrep(t *testing.T) {
 		in   string
 		want Irrep
 	}{
-		{"0e", Irrep{0, 1}}, {"1o", Irrep{1, -1}}, {" 2e ", Irrep{2, 1}}, {"3y", Irrep{3, -1}},
+		{"0e", Irrep{0, 1}}, {"1o", Irrep{1, -1}}, {"2e", Irrep{2, 1}}, {"3y", Irrep{3, -1}},
 		{"4y", Irrep{4, 1}}, {"64o", Irrep{64, -1}},
 	} {
-		got, err := ParseIrrep(tc.in)
+		got, err := parseIrrep(tc.in)
 		if err != nil || got != tc.want {
-			t.Errorf("ParseIrrep(%q) = %v, %v; want %v", tc.in, got, err, tc.want)
+			t.Errorf("parseIrrep(%q) = %v, %v; want %v", tc.in, got, err, tc.want)
 		}
 	}
 	for _, in := range []string{"", " ", "e", "1", "1x", "-1o", "+1o", "1.5e", "65e", "99999999999999999999o", "1 o", "1ee", "ℓo"} {
-		if got, err := ParseIrrep(in); err == nil {
-			t.Errorf("ParseIrrep(%q) = %v, want an error", in, got)
+		if got, err := parseIrrep(in); err == nil {
+			t.Errorf("parseIrrep(%q) = %v, want an error", in, got)
 		}
 	}
 }

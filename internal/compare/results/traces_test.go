@@ -23,7 +23,7 @@ func study(t testing.TB, texts map[string][]byte) (*trace.Analysis, []*trace.Ind
 	t.Helper()
 	var xs []*trace.Index
 	for name, b := range texts {
-		tr, err := kineto.Read(context.Background(), bytes.NewReader(b), name)
+		tr, err := kineto.Read(context.Background(), bytes.NewReader(b), name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

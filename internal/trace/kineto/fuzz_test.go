@@ -172,7 +172,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	}()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	tr, err := Read(context.Background(), r, "t")
+	tr, err := Read(context.Background(), r, "t", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

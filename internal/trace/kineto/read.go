@@ -54,14 +54,10 @@ var eventsMember = regexp.MustCompile(`"traceEvents"\s*:\s*\[`)
 //
 // Device events name no process in this format, and correlation ids repeat
 // across processes in merged files: see processes for how it is found.
-func Read(ctx context.Context, r io.Reader, path string) (*trace.Trace, error) {
-	return ReadWithin(ctx, r, path, 0)
-}
-
-// ReadWithin is Read with the memory that the trace may take, bytes; 0 for
-// outside.TraceMemory. Of a trace with more the first part is kept, with Truncated
-// set and a warning.
-func ReadWithin(ctx context.Context, r io.Reader, path string, room int64) (*trace.Trace, error) {
+//
+// room is the memory that the trace may take, bytes; 0 for outside.TraceMemory. Of a
+// trace with more the first part is kept, with Truncated set and a warning.
+func Read(ctx context.Context, r io.Reader, path string, room int64) (*trace.Trace, error) {
 	return read(ctx, r, path, shape{parsers: max(1, min(runtime.GOMAXPROCS(0), 4)), block: 1 << 20, room: room})
 }
 

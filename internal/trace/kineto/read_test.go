@@ -23,7 +23,7 @@ import (
 
 func parse(t *testing.T, text string) *trace.Trace {
 	t.Helper()
-	tr, err := Read(context.Background(), strings.NewReader(text), "t.json")
+	tr, err := Read(context.Background(), strings.NewReader(text), "t.json", 0)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -445,7 +445,7 @@ func TestRefused(t *testing.T) {
 		{"cut in the first event", `{"traceEvents": [{"ph": "X", "na`, "ends at byte 32 before its first event"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tr, err := Read(context.Background(), strings.NewReader(c.in), "some.json")
+			tr, err := Read(context.Background(), strings.NewReader(c.in), "some.json", 0)
 			if err == nil {
 				t.Fatalf("no error; %s", show(tr))
 			}
@@ -492,7 +492,7 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	for n := range text {
-		tr, err := Read(context.Background(), strings.NewReader(text[:n]), "t")
+		tr, err := Read(context.Background(), strings.NewReader(text[:n]), "t", 0)
 		want := 0
 		for _, e := range ends {
 			if n >= e {
@@ -561,14 +561,14 @@ func TestTruncatedCompression(t *testing.T) {
 func TestReadError(t *testing.T) {
 	boom := errors.New("boom")
 	text := list(op("a", 1), op("b", 20))
-	tr, err := Read(context.Background(), io.MultiReader(strings.NewReader(text[:len(text)-8]), iotest.ErrReader(boom)), "t")
+	tr, err := Read(context.Background(), io.MultiReader(strings.NewReader(text[:len(text)-8]), iotest.ErrReader(boom)), "t", 0)
 	if err != nil || !tr.Truncated || len(tr.Host) != 1 || !strings.Contains(tr.Warnings[0].Text, "boom") {
 		t.Errorf("%v, %+v", err, tr)
 	}
-	if _, err = Read(context.Background(), iotest.ErrReader(boom), "t"); !errors.Is(err, boom) {
+	if _, err = Read(context.Background(), iotest.ErrReader(boom), "t", 0); !errors.Is(err, boom) {
 		t.Errorf("nothing read: %v", err)
 	}
-	if _, err = Read(context.Background(), idle{}, "t"); err == nil {
+	if _, err = Read(context.Background(), idle{}, "t", 0); err == nil {
 		t.Error("a reader that never reads gave a trace")
 	}
 }
@@ -585,7 +585,7 @@ func TestCancelled(t *testing.T) {
 		_, _ = tracetest.Write(&after{w: w, n: 4 << 20, then: cancel}, tracetest.Options{Bytes: 16 << 20})
 		_ = w.Close()
 	}()
-	_, err := Read(ctx, r, "t")
+	_, err := Read(ctx, r, "t", 0)
 	_ = r.Close()
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

@@ -102,7 +102,7 @@ func TestManyNames(t *testing.T) {
 func TestEndlessText(t *testing.T) {
 	for name, in := range map[string]string{"nothing": "\x00", "no JSON": "x", "behind a trace": list(op("a", 1)) + "y"} {
 		r := &endless{head: in[:len(in)-1], tail: in[len(in)-1]}
-		_, err := Read(context.Background(), r, "t")
+		_, err := Read(context.Background(), r, "t", 0)
 		if name == "behind a trace" != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -12,7 +12,7 @@ import (
 type shape struct {
 	parsers int   // beside the merger's own
 	block   int   // bytes of text in a block, at least
-	room    int64 // see ReadWithin
+	room    int64 // see Read
 }
 
 var byteOrder = []byte{0xef, 0xbb, 0xbf}

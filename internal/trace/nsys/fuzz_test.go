@@ -38,7 +38,7 @@ func FuzzRead(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
-		tr, err := Read(ctx, p)
+		tr, err := Read(ctx, p, p, 0)
 		if err != nil {
 			if !errors.Is(err, gpuprof.ErrInput) {
 				t.Errorf("%v is no input error", err)

@@ -35,7 +35,7 @@ func TestKnown(t *testing.T) {
 		{"mfu_2gpu_after.sqlite", 3587, 3577, 904, 32, 242, 6682, 17113, 6, 28534, 3864},
 	} {
 		t.Run(want.file, func(t *testing.T) {
-			tr, err := Read(t.Context(), recording(t, want.file))
+			tr, err := Read(t.Context(), recording(t, want.file), recording(t, want.file), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -58,14 +58,11 @@ func ReportError(path string) error {
 // Truncated set and a warning; an error means that there is nothing to
 // analyse, and is gpuprof.ErrUsage for a missing file, ctx's own when it was
 // cancelled and gpuprof.ErrInput otherwise.
-func Read(ctx context.Context, path string) (*trace.Trace, error) {
-	return ReadCopy(ctx, path, path, 0)
-}
-
-// ReadCopy is Read of a file whose bytes lie at another path than its own, with the
-// memory that the trace may take, bytes; 0 for outside.TraceMemory. Of a trace with
-// more the first part is kept, with Truncated set and a warning.
-func ReadCopy(ctx context.Context, at, path string, room int64) (*trace.Trace, error) {
+//
+// The file's bytes lie at at, which may be a copy, and path is its own name. room is
+// the memory that the trace may take, bytes; 0 for outside.TraceMemory. Of a trace
+// with more the first part is kept, with Truncated set and a warning.
+func Read(ctx context.Context, at, path string, room int64) (*trace.Trace, error) {
 	f, err := inspect(at, path)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 
 func read(t *testing.T, statements ...string) *trace.Trace {
 	t.Helper()
-	tr, err := Read(t.Context(), build(t, statements...))
+	tr, err := Read(t.Context(), build(t, statements...), build(t, statements...), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestRefusals(t *testing.T) {
 		{"not traced", build(t, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)"), gpuprof.ErrInput, "--trace=cuda,nvtx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tr, err := Read(t.Context(), c.path)
+			tr, err := Read(t.Context(), c.path, c.path, 0)
 			if err == nil {
 				t.Fatalf("read %d events", tr.Events)
 			}
@@ -355,7 +355,7 @@ func TestLeavesNoTrace(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := Read(t.Context(), path)
+	tr, err := Read(t.Context(), path, path, 0)
 	if err != nil || tr.Events != 12 {
 		t.Fatalf("read %v, %v", tr, err)
 	}
@@ -386,7 +386,7 @@ func TestLocked(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE; DELETE FROM NVTX_EVENTS"); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := Read(t.Context(), path)
+	tr, err := Read(t.Context(), path, path, 0)
 	if err != nil || tr.Events != 12 {
 		t.Fatalf("read %v, %v", tr, err)
 	}
@@ -408,7 +408,7 @@ func TestTruncated(t *testing.T) {
 		if err := os.WriteFile(cut, whole[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tr, err := Read(t.Context(), cut)
+		tr, err := Read(t.Context(), cut, cut, 0)
 		if err != nil {
 			if !errors.Is(err, gpuprof.ErrInput) {
 				t.Errorf("%d bytes: %v", size, err)
@@ -441,13 +441,13 @@ func TestCancel(t *testing.T) {
 	path := build(t, append(schema2025(), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 60000) INSERT INTO NVTX_EVENTS (start,end,eventType,text,globalTid) SELECT 10000+i*10, 10005+i*10, 69, 'x', "+tid100+" FROM n")...)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, path); !errors.Is(err, context.Canceled) || errors.Is(err, gpuprof.ErrInput) {
+	if _, err := Read(ctx, path, path, 0); !errors.Is(err, context.Canceled) || errors.Is(err, gpuprof.ErrInput) {
 		t.Errorf("before: %v", err)
 	}
 	for calls := range 12 { // in the middle, wherever that falls
 		ctx := &lateContext{Context: t.Context()}
 		ctx.left.Store(int64(4 * calls))
-		if _, err := Read(ctx, path); !errors.Is(err, context.Canceled) || errors.Is(err, gpuprof.ErrInput) {
+		if _, err := Read(ctx, path, path, 0); !errors.Is(err, context.Canceled) || errors.Is(err, gpuprof.ErrInput) {
 			t.Errorf("after %d looks: %v", 4*calls, err)
 		}
 	}
@@ -503,7 +503,7 @@ func TestCycle(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := Read(t.Context(), path)
+	tr, err := Read(t.Context(), path, path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

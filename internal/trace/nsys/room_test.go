@@ -24,11 +24,11 @@ func TestLongRecording(t *testing.T) {
 		`INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL `+count+` SELECT 1000*i+500,1000*i+900,0,1,7,i+1,`+pid100+`,1,2,1,1,1,32,1,1,0 FROM c`,
 		`INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME `+count+` SELECT 1000*i+100,1000*i+200,0,`+tid100+`,i+1,3,0,0 FROM c`,
 		`INSERT INTO NVTX_EVENTS (start,end,eventType,text,globalTid) `+count+` SELECT 1000*i,1000*i+950,60,'loose',`+tid100+` FROM c WHERE i % 10 = 0`)...)
-	whole, err := Read(t.Context(), path)
+	whole, err := Read(t.Context(), path, path, 0)
 	if err != nil || whole.Truncated || len(whole.GPU) != n {
 		t.Fatalf("%v, truncated %v, %d kernels", err, whole.Truncated, len(whole.GPU))
 	}
-	part, err := ReadCopy(t.Context(), path, path, n*trace.GPUBytes)
+	part, err := Read(t.Context(), path, path, n*trace.GPUBytes)
 	if err != nil || !part.Truncated {
 		t.Fatalf("%v, truncated %v", err, part.Truncated)
 	}
@@ -76,7 +76,7 @@ func TestWAL(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "trace.sqlite")
 	for _, c := range []struct{ ext, want string }{{"", "trace.sqlite-wal, which is missing"}, {"-wal", "trace.sqlite-wal beside it"}} {
 		copyFile(t, open+c.ext, copied+c.ext)
-		_, err := Read(t.Context(), copied)
+		_, err := Read(t.Context(), copied, copied, 0)
 		if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "WAL mode") || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "journal_mode=DELETE") {
 			t.Errorf("%q: %v", c.ext, err)
 		}
