@@ -52,6 +52,8 @@ func (e ems) width(s string, size float64) float64 {
 	w, narrow := 0.0, advances()
 	for _, c := range s {
 		switch {
+		case e != namedFont && (c == '<' || c == '=' || c == '>' || c == '+'): // far wider in some fonts
+			w += 0.73
 		case c < 128:
 			w += narrow[c]
 		case c >= 0x2e80 || c == '…':

@@ -94,7 +94,7 @@ async function run(tab, r, file, expect) {
   }
   expect(bars.length > 0, "there is no bar of stages");
 
-  const dots = await tab.locator("path.sample").evaluateAll((all) => all.reduce((n, p) => n + (p.getAttribute("d").match(/M/g) ?? []).length, 0));
+  const dots = await tab.locator('svg[aria-labelledby^="spread-t"] path.sample').evaluateAll((all) => all.reduce((n, p) => n + (p.getAttribute("d").match(/M/g) ?? []).length, 0));
   const said = /all (\d+) samples are drawn|(\d+) of \d+ samples are drawn/.exec(await tab.locator('[aria-labelledby="spreads"]').textContent());
   expect(said && dots === Number(said[1] ?? said[2]), `${dots} samples are drawn, the page says ${said?.[0]}`);
   const shown = await tab.locator('svg[aria-labelledby^="spread-t"] path.sample').count();
