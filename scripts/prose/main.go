@@ -60,21 +60,9 @@ func (p *passage) line(offset int) int {
 
 // check returns what it found as "file:line: …", and exceptions without a use.
 func check(root fs.FS) ([]string, error) {
-	var patterns []*regexp.Regexp
+	c := checker{used: make([]bool, len(exceptions))}
 	for _, w := range words {
-		patterns = append(patterns, regexp.MustCompile(w.pattern))
-	}
-	sentence, brackets := regexp.MustCompile(`[.!?:;]\s`), regexp.MustCompile(`\([^)]*\)`)
-	var found []string
-	used := make([]bool, len(exceptions))
-	excused := func(path, text string) bool {
-		for i, e := range exceptions {
-			if strings.HasPrefix(path, e.file) && strings.Contains(text, e.text) {
-				used[i] = true
-				return true
-			}
-		}
-		return false
+		c.patterns = append(c.patterns, regexp.MustCompile(w.pattern))
 	}
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -92,39 +80,61 @@ func check(root fs.FS) ([]string, error) {
 			return err
 		}
 		passages, err := read(path, source)
-		if err != nil {
-			return err
+		for i := range passages {
+			c.judge(path, &passages[i])
 		}
-		for _, p := range passages {
-			for i, re := range patterns {
-				for _, at := range re.FindAllStringIndex(p.text, -1) {
-					if hit := p.text[at[0]:at[1]]; !excused(path, p.text) {
-						found = append(found, fmt.Sprintf("%s:%d: %q: write %s", path, p.line(at[0]), strings.TrimSpace(hit), words[i].better))
-					}
-				}
-			}
-			if !p.prose {
-				continue
-			}
-			for rest, at := p.text, 0; rest != ""; {
-				end := len(rest)
-				if m := sentence.FindStringIndex(rest); m != nil {
-					end = m[1]
-				}
-				if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !excused(path, rest[:end]) {
-					found = append(found, fmt.Sprintf("%s:%d: a sentence of %d words: split it", path, p.line(at), n))
-				}
-				rest, at = rest[end:], at+end
-			}
-		}
-		return nil
+		return err
 	})
 	for i, e := range exceptions {
-		if !used[i] {
-			found = append(found, fmt.Sprintf("scripts/prose/words.go: the exception for %q in %s excuses nothing: remove it", e.text, e.file))
+		if !c.used[i] {
+			c.report("scripts/prose/words.go: the exception for %q in %s (%s) excuses nothing: remove it", e.text, e.file, e.reason)
 		}
 	}
-	return found, err
+	return c.found, err
+}
+
+type checker struct {
+	patterns []*regexp.Regexp
+	used     []bool // exceptions
+	found    []string
+}
+
+func (c *checker) report(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// judge looks for words, and for long sentences in prose.
+func (c *checker) judge(path string, p *passage) {
+	for i, re := range c.patterns {
+		for _, at := range re.FindAllStringIndex(p.text, -1) {
+			if !c.excused(path, p.text) {
+				c.report("%s:%d: %q: write %s", path, p.line(at[0]), strings.TrimSpace(p.text[at[0]:at[1]]), words[i].better)
+			}
+		}
+	}
+	if !p.prose {
+		return
+	}
+	for rest, at := p.text, 0; rest != ""; {
+		end := len(rest)
+		if m := sentence.FindStringIndex(rest); m != nil {
+			end = m[1]
+		}
+		if n := len(strings.Fields(brackets.ReplaceAllString(rest[:end], ""))); n > longest && !c.excused(path, rest[:end]) {
+			c.report("%s:%d: a sentence of %d words: split it", path, p.line(at), n)
+		}
+		rest, at = rest[end:], at+end
+	}
+}
+
+func (c *checker) excused(path, text string) bool {
+	for i, e := range exceptions {
+		if strings.HasPrefix(path, e.file) && strings.Contains(text, e.text) {
+			c.used[i] = true
+			return true
+		}
+	}
+	return false
 }
 
 // skipped are folders without texts of ours.
@@ -242,6 +252,9 @@ func quoted(path string, source []byte) ([]passage, error) {
 }
 
 var (
+	sentence = regexp.MustCompile(`[.!?:;]\s`)
+	brackets = regexp.MustCompile(`\([^)]*\)`)
+
 	begins = regexp.MustCompile(`^\s*(?:[-*>#] ?|\d+\. )`)
 	spans  = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)")
 )
