@@ -169,7 +169,7 @@ func accountCharts(a *trace.Analysis) []Block {
 // classTable is what the mean step is made of, with the kernel that took most of each
 // class. The rows add up to the step.
 func classTable(a *trace.Analysis) Table {
-	t := Table{Name: "Parts of the " + stepTitle(a), Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Drop: 1, Least: 20}}}
+	t := Table{Name: "Parts of the " + stepTitle(a), Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if len(a.Devices) == 0 {
 		return t
 	}

@@ -214,6 +214,8 @@ func suggestions(c *compare.Comparison) Block {
 	out := List{Ordered: true, Noun: "suggestion", Max: maxSuggestions}
 	for _, f := range c.Findings {
 		why, _ := f.Evidence["explained_by"].(string)
+		rest := maps.Clone(f.Evidence)
+		delete(rest, "explained_by") // the item itself says it
 		item := Item{Text: cmp.Or(why, view.Cut(f.Rule+" in "+f.Stage, 80))}
 		change, claims := "", view.Finite(f.ClaimS) && f.ClaimS > 0
 		switch {
@@ -224,7 +226,7 @@ func suggestions(c *compare.Comparison) Block {
 		case claims:
 			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
 		}
-		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(view.Pairs(f.Evidence), 600), In: HTML},
+		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(view.Pairs(rest), 600), In: HTML},
 			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true})
 		out.Items = append(out.Items, item)
 	}

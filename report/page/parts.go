@@ -12,7 +12,7 @@ import (
 
 // jsonData is a document as it is written to a file of its own.
 func jsonData(name string, v any) Data {
-	return Data{Name: name, Note: "The whole of " + name + " is embedded in the page.", Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(v) }}
+	return Data{Name: name, Encode: func(w io.Writer) error { return json.NewEncoder(w).Encode(v) }}
 }
 
 func toolText(t gpuprof.Tool) string {
