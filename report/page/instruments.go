@@ -35,13 +35,13 @@ const telemetryNote = "Readings over the time of the run, from the least to the 
 func checksOf(r *gpuprof.Run, id string) Section {
 	s := Section{ID: id + "checks", Heading: "Checks", In: HTML}
 	if len(r.Checks) == 0 {
-		s.Blocks = []Block{Text{S: view.CheckSummary(r) + "."}}
+		s.Blocks = []Block{Text{S: checkSummary(r) + "."}}
 		return s
 	}
 	t := Table{Name: "Table of checks", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
 	for _, c := range r.Checks {
-		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(view.Error(c.RelativeError), float64(c.RelativeError), "1"), amount(fmt.Sprintf("%.2g", c.Tolerance), c.Tolerance, "1"), words(view.Cut(c.Rows, 40)), words("passed")}}
+		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), amount(fmt.Sprintf("%.2g", c.Tolerance), c.Tolerance, "1"), words(view.Cut(c.Rows, 40)), words("passed")}}
 		if !c.Pass {
 			row.Tone, row.Cells[4].Text = Bad, "FAILED"
 		}

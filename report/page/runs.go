@@ -123,12 +123,11 @@ func runVerdict(r *gpuprof.Run) string {
 // step with the checks.
 func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 	lead = Lines{Lead: true, In: Quiet}
-	for _, l := range view.Summary(r) {
-		line := Line{Label: l.Label, Value: l.Value, Note: l.Note}
+	for _, l := range summary(r) {
 		if l.Label == "step" || l.Label == "throughput" {
-			lead.Lines = append(lead.Lines, line)
+			lead.Lines = append(lead.Lines, l)
 		} else {
-			facts.Lines = append(facts.Lines, line)
+			facts.Lines = append(facts.Lines, l)
 		}
 	}
 	facts.Lines = append(facts.Lines, checkLine(r))
@@ -137,7 +136,7 @@ func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 
 // checkLine is one line on all checks; a failed one must not be missed.
 func checkLine(r *gpuprof.Run) Line {
-	l := Line{Label: "checks", Value: view.CheckSummary(r)}
+	l := Line{Label: "checks", Value: checkSummary(r)}
 	if len(r.Failed()) > 0 {
 		l.In = Quiet
 	}
@@ -146,7 +145,7 @@ func checkLine(r *gpuprof.Run) Line {
 
 func failedChecks(r *gpuprof.Run) List {
 	l := List{Label: "check failed", Noun: "failed check", In: printed | Quiet}
-	for _, f := range view.FailedChecks(r) {
+	for _, f := range failures(r) {
 		l.Items = append(l.Items, Item{Text: f, Tone: Bad})
 	}
 	return l
@@ -155,7 +154,7 @@ func failedChecks(r *gpuprof.Run) List {
 // warningsOf are the warnings of several runs, each kind once.
 func warningsOf(runs []*gpuprof.Run) List {
 	l := List{Label: "warning", Noun: "warning", Alert: true}
-	for _, n := range view.Notices(runs) {
+	for _, n := range notices(runs) {
 		text := n.Text
 		if text != "" && n.Fix != "" {
 			text += "; "
@@ -165,20 +164,37 @@ func warningsOf(runs []*gpuprof.Run) List {
 	return l
 }
 
+// mostFindings is how many findings a report prints; more are noise.
+const mostFindings = 5
+
 func findingsOf(r *gpuprof.Run) []Block {
 	l := List{Ordered: true, Label: "finding", Noun: "finding"}
-	for _, f := range view.Findings(r) {
-		it := Item{Text: f.Head}
-		for _, line := range []Line{{Label: "evidence", Value: f.Evidence}, {Label: "try", Value: f.Command, Code: true}, {Label: "PyTorch", Value: f.PyTorch, Code: true}} {
-			if line.Value != "" {
-				it.Lines = append(it.Lines, line)
-			}
-		}
-		l.Items = append(l.Items, it)
+	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
+		l.Items = append(l.Items, advice(f))
 	}
 	out := []Block{l}
-	if n := len(r.Findings) - view.MaxFindings; n > 0 {
+	if n := len(r.Findings) - mostFindings; n > 0 {
 		out = append(out, Text{S: fmt.Sprintf("%d more in run.json.", n), As: Remark})
 	}
 	return out
+}
+
+// advice is a finding in words.
+func advice(f gpuprof.Finding) Item {
+	it := Item{Text: view.Cut(f.Rule, 40)}
+	if f.Stage != "" {
+		it.Text += " in " + view.Cut(f.Stage, 32)
+	}
+	if f.Knob != "" {
+		it.Text += fmt.Sprintf(": set %s from %s to %s", view.Cut(f.Knob, 24), view.Cut(f.From, 24), view.Cut(f.To, 24))
+	}
+	if view.Finite(f.ClaimS) && f.ClaimS > 0 {
+		it.Text += ", saves up to " + view.Seconds(f.ClaimS) + " per step"
+	}
+	for _, line := range []Line{{Label: "evidence", Value: view.Pairs(f.Evidence)}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true}} {
+		if line.Value != "" {
+			it.Lines = append(it.Lines, line)
+		}
+	}
+	return it
 }

@@ -40,12 +40,12 @@ func metrics() []metric {
 		{Column{Title: "GF/s", Drop: 7, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.FlopsPerS), s.FlopsPerS/1e9, "GF/s") }, nil},
 		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return seconds(s.FloorS) }, nil},
 		{Column{Title: "bound", Drop: 4, Named: true, Legend: "bound: the stage's roofline bound over its device time"},
-			func(s view.Stage) Cell { return amount(view.FloorText(s), s.Floor, "1") }, nil},
+			func(s view.Stage) Cell { return amount(ofBound(s), s.Floor, "1") }, nil},
 		{Column{Title: "spread", Left: true, Drop: 3, Named: true, In: printed, Legend: "spread: samples of the device's time (else the host's), 2nd to 98th percentile"},
 			func(s view.Stage) Cell {
-				return Cell{Text: view.Spark(s.Typical(), manyBins), Narrow: view.Spark(s.Typical(), fewBins)}
+				return Cell{Text: spark(typical(s), manyBins), Narrow: spark(typical(s), fewBins)}
 			}, nil},
-		{Column{Title: "p05 to p95", Wide: true, Drop: 8, Named: true, In: printed}, func(s view.Stage) Cell { return Cell{Text: view.Range(s.Typical())} }, nil},
+		{Column{Title: "p05 to p95", Wide: true, Drop: 8, Named: true, In: printed}, func(s view.Stage) Cell { return Cell{Text: rangeOf(typical(s))} }, nil},
 	}
 }
 
@@ -97,7 +97,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 		}
 	}
 	s.Blocks = []Block{Text{S: stageNote(r), In: HTML}, t}
-	for _, why := range view.NoBounds(stages) {
+	for _, why := range noBounds(stages) {
 		s.Blocks = append(s.Blocks, Text{S: why, As: Remark})
 	}
 	s.Blocks = append(s.Blocks, kernelsOf(r, stages))
@@ -122,7 +122,7 @@ func kernelsOf(r *gpuprof.Run, stages []view.Stage) Block {
 	t := Table{Name: "Table of kernels", In: Markdown, Columns: []Column{{Title: "stage", Left: true}, {Title: "kernel", Left: true}, {Title: "device"}, {Title: "95 % interval"}, {Title: "timed by", Left: true}}}
 	for _, s := range stages {
 		for _, k := range view.Kernels(r, s.Name) {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Name, 60)}, {Text: view.Cut(k.Name, 60)}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: view.KernelMethod(k)}}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Name, 60)}, {Text: view.Cut(k.Name, 60)}, median(view.Usable(k.Device)), {Text: view.SeriesInterval(k.Device)}, {Text: kernelMethod(k)}}})
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -151,7 +151,34 @@ func whereTimeGoes(stages []view.Stage) string {
 	}
 	text += ". "
 	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
-		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), view.FloorText(top))
+		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), ofBound(top))
 	}
 	return text
+}
+
+// ofBound is how much of the device time the roofline bound explains: "34.9 %".
+func ofBound(s view.Stage) string {
+	if s.Floor <= 0 {
+		return view.None
+	}
+	return view.Percent(s.Floor)
+}
+
+// noBounds says which stages have no roofline bound, and why, a line a reason.
+func noBounds(stages []view.Stage) []string {
+	var reasons []string
+	of := map[string][]string{}
+	for _, s := range stages {
+		if s.NoBound == "" {
+			continue
+		}
+		if of[s.NoBound] == nil {
+			reasons = append(reasons, s.NoBound)
+		}
+		of[s.NoBound] = append(of[s.NoBound], view.Cut(s.Name, 24))
+	}
+	for i, why := range reasons {
+		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + view.Cut(why, 300)
+	}
+	return reasons
 }

@@ -28,8 +28,8 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 
 // sweepTable is a row for each run, and what its figures are.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
-	names, points := view.Points(runs)
-	t := Table{Name: "Table of the sweep", Caption: "One row for each setting. Intervals: " + view.SweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
+	names, points := pointsOf(runs)
+	t := Table{Name: "Table of the sweep", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
 	// Status goes first (it is repeated below), then figures, then settings.
 	t.Columns = append(t.Columns, Column{Title: "step"}, Column{Title: "95 % interval", Drop: 300}, Column{Title: "throughput", Drop: 400},
 		Column{Title: "x first", Drop: 100}, Column{Title: "checks", Left: true, Drop: 200}, Column{Title: "status", Left: true, Drop: 500})
@@ -51,7 +51,7 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	if view.Usable(runs[0].Step) == nil {
 		return t, nil
 	}
-	return t, Text{S: "x first is the step's median over the first row's; intervals are " + view.SweepIntervals(runs) + "."}
+	return t, Text{S: "x first is the step's median over the first row's; intervals are " + sweepIntervals(runs) + "."}
 }
 
 // medianOrZero is the median of a step, which is measured even where it is zero.
@@ -71,7 +71,7 @@ func settingColumns(names []string, named bool) []Column {
 	return out
 }
 
-func settingCells(p view.Point) []Cell {
+func settingCells(p point) []Cell {
 	var out []Cell
 	for _, s := range p.Setting {
 		out = append(out, words(s))
@@ -81,12 +81,12 @@ func settingCells(p view.Point) []Cell {
 
 // sharesOf say why one setting is faster than another.
 func sharesOf(runs []*gpuprof.Run) []Block {
-	stages, rows := view.Shares(runs)
+	stages, rows := sharesOfRuns(runs)
 	if len(stages) == 0 {
 		return nil
 	}
-	names, points := view.Points(runs)
-	t := Table{Name: "Table of the stages' shares", Caption: view.SharesText + ".", Columns: settingColumns(names, false)}
+	names, points := pointsOf(runs)
+	t := Table{Name: "Table of the stages' shares", Caption: sharesText + ".", Columns: settingColumns(names, false)}
 	for i, s := range stages { // the smallest goes first
 		t.Columns = append(t.Columns, Column{Title: view.Cut(s, 40), Most: 16, Drop: 100 + i})
 	}
@@ -97,7 +97,7 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return []Block{Text{S: view.SharesText + ".", In: printed}, t}
+	return []Block{Text{S: sharesText + ".", In: printed}, t}
 }
 
 // troubleOf is what must not be missed of one run of a sweep.

@@ -28,6 +28,16 @@ func ratePrefixes(unit string) []prefix {
 	return []prefix{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}}
 }
 
+func prefixesOf(unit string) []prefix {
+	switch unit {
+	case "s":
+		return secondPrefixes()
+	case "J":
+		return joulePrefixes()
+	}
+	return ratePrefixes(unit)
+}
+
 func joulePrefixes() []prefix {
 	return []prefix{{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}, {1e-6, "uJ"}}
 }
@@ -96,12 +106,7 @@ func digitsFor(s *gpuprof.Series) int {
 func Seconds(v float64) string { return scaled(v, fewDigits, secondPrefixes()) }
 
 // Median prints the median of a series of seconds, or None.
-func Median(s *gpuprof.Series) string {
-	if Usable(s) == nil {
-		return None
-	}
-	return scaled(s.Median, digitsFor(s), secondPrefixes())
-}
+func Median(s *gpuprof.Series) string { return RateText(s, "s") }
 
 // Cell is Median for a table, where nothing reads better than a zero: a
 // stage that does not happen must not look like one that was timed.
@@ -112,12 +117,12 @@ func Cell(s *gpuprof.Series) string {
 	return Median(s)
 }
 
-// RateText prints the median of a series in its own unit: "51.8 kprobes/s".
+// RateText prints the median of a series in a unit: "51.8 kprobes/s", "12.3 ms".
 func RateText(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
-	return scaled(s.Median, digitsFor(s), ratePrefixes(unit))
+	return scaled(s.Median, digitsFor(s), prefixesOf(unit))
 }
 
 // SI prints a quantity with three digits and a decimal prefix.
@@ -132,7 +137,7 @@ func Percent(v float64) string {
 	case v > 0 && v < 0.0005:
 		return "<0.1 %"
 	}
-	return trim(v*100, 1) + " %"
+	return strconv.FormatFloat(v*100, 'f', 1, 64) + " %"
 }
 
 // ShareCell is a stage's share in a table; None when it has none.
@@ -156,10 +161,11 @@ func HalfWidth(s *gpuprof.Series) string {
 	case half > 9.99: // a few samples that differ by factors
 		return ">999 %"
 	}
-	return percent2(half)
+	return Percent2(half)
 }
 
-func percent2(v float64) string {
+// Percent2 prints a share with two digits: "0.38 %".
+func Percent2(v float64) string {
 	if v != 0 && math.Abs(v) < 0.00005 {
 		return "<0.01 %"
 	}

@@ -5,6 +5,7 @@ package view
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -87,13 +88,16 @@ func Interval(ci [2]float64, format func(float64) string) string {
 	return lo + " to " + hi
 }
 
-// SeriesInterval is the 95 % interval of a series of seconds, or None.
-func SeriesInterval(s *gpuprof.Series) string {
+// SeriesInterval is the interval of a series of seconds, or None.
+func SeriesInterval(s *gpuprof.Series) string { return IntervalIn(s, "s") }
+
+// IntervalIn is the interval of a series in a unit, or None.
+func IntervalIn(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
 	n := digitsFor(s)
-	return Interval(s.CI95, func(v float64) string { return scaled(v, n, secondPrefixes()) })
+	return Interval(s.CI95, func(v float64) string { return scaled(v, n, prefixesOf(unit)) })
 }
 
 // Processes is how many processes gave samples.
@@ -110,26 +114,12 @@ func Processes(s *gpuprof.Series) int {
 	return n
 }
 
-// IntervalKind says what an interval covers. One process says nothing about
-// how the next one would differ, and the label must not let it seem so.
-func IntervalKind(s *gpuprof.Series) string {
-	return IntervalName(s) + ", " + IntervalScope(s)
-}
-
-// SweepIntervals is IntervalKind for the steps of several runs.
-func SweepIntervals(runs []*gpuprof.Run) string {
-	kind := IntervalKind(runs[0].Step)
-	if Processes(runs[0].Step) == 1 {
-		kind += "; " + AnotherProcess(runs...)
-	}
-	return kind
-}
-
 // fewest samples of one process that a 95 % interval of the median needs; with
 // fewer a series carries the range seen.
 const fewest = 6
 
-// IntervalName is what the interval of a series is: of 95 %, or a range.
+// IntervalName is what the interval of a series is: of 95 %, or a range. One
+// process says nothing about how the next one would differ.
 func IntervalName(s *gpuprof.Series) string {
 	if Processes(s) == 1 && s.N() < fewest {
 		return "range"
@@ -147,7 +137,7 @@ func IntervalScope(s *gpuprof.Series) string {
 
 // Plural prints a count with its noun: "1 sample", "2 samples".
 func Plural(n int, noun string) string {
-	s := trim(float64(n), 0) + " " + noun
+	s := strconv.Itoa(n) + " " + noun
 	if n == 1 {
 		return s
 	}

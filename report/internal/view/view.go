@@ -13,8 +13,6 @@ import (
 // Gap is the stage that holds what belongs to no other.
 const Gap = "gap"
 
-func trim(v float64, decimals int) string { return strconv.FormatFloat(v, 'f', decimals, 64) }
-
 // Stage is one row of the stage table.
 type Stage struct {
 	Name                  string
@@ -52,6 +50,9 @@ func stageRank(name string) int {
 	}
 	return rankWork
 }
+
+// Waits says whether the host waits in the stage.
+func (s Stage) Waits() bool { return stageRank(s.Name) == rankWait }
 
 // Stages are the stages of the step in order, launch, waits and gap last,
 // kernels not.
@@ -290,39 +291,6 @@ func Value(v any) string {
 	return Cut(fmt.Sprint(v), 60)
 }
 
-// FloorText is how much of the device time the roofline bound explains: "34.9 %".
-func FloorText(s Stage) string {
-	if s.Floor <= 0 {
-		return None
-	}
-	return Percent(s.Floor)
-}
-
-// NoBounds says which stages have no roofline bound, and why, a line a reason.
-func NoBounds(stages []Stage) []string {
-	var reasons []string
-	of := map[string][]string{}
-	for _, s := range stages {
-		if s.NoBound == "" {
-			continue
-		}
-		if of[s.NoBound] == nil {
-			reasons = append(reasons, s.NoBound)
-		}
-		of[s.NoBound] = append(of[s.NoBound], Cut(s.Name, 24))
-	}
-	for i, why := range reasons {
-		reasons[i] = "no roofline bound of " + strings.Join(of[why], ", ") + ": " + Cut(why, 300)
-	}
-	return reasons
-}
-
-// SweepTitle is the first line of a report on several runs.
-func SweepTitle(runs []*gpuprof.Run) string {
-	head, where := SweepHead(runs)
-	return head + ", " + where
-}
-
 // SweepHead says what was swept, and where.
 func SweepHead(runs []*gpuprof.Run) (head, where string) {
 	vary := Vary(runs)
@@ -344,4 +312,34 @@ func SweepHead(runs []*gpuprof.Run) (head, where string) {
 		where += ", " + string(runs[0].Mode) + " mode"
 	}
 	return head, where
+}
+
+// Headline is the status with its reason: "PARTIAL: interrupted".
+func Headline(r *gpuprof.Run) string {
+	word := strings.ToUpper(Status(r))
+	if r.Status == gpuprof.Complete {
+		return string(gpuprof.Complete)
+	}
+	if r.Reason == "" {
+		return word
+	}
+	return word + ": " + Cut(r.Reason, 300)
+}
+
+// Pairs prints a map as "a=1, b=2" in the order of its keys.
+func Pairs(m map[string]any) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, Cut(k, 32)+"="+Value(m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ApartNote says what exposed times and shares add up to where that is not the
+// step; "" where it is.
+func ApartNote(r *gpuprof.Run) string {
+	if Usable(r.ProbedStep) == nil {
+		return ""
+	}
+	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
 }

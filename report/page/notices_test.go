@@ -1,4 +1,4 @@
-package view_test
+package page
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 func warned(batch string, processes int, ws ...gpuprof.Warning) *gpuprof.Run {
@@ -29,20 +28,20 @@ func TestNoticesGroup(t *testing.T) {
 	shared := "the overhead is only known to lie between …; the limit is 0.5 %"
 	for name, c := range map[string]struct {
 		runs []*gpuprof.Run
-		want []view.Notice
+		want []notice
 	}{
-		"one run": {[]*gpuprof.Run{warned("64", 1, busy)}, []view.Notice{{Code: "busy", Text: busy.Text, Fix: "wait"}}},
+		"one run": {[]*gpuprof.Run{warned("64", 1, busy)}, []notice{{Code: "busy", Text: busy.Text, Fix: "wait"}}},
 		"sweep": {[]*gpuprof.Run{warned("64", 1, uncertain("", "-1", "2"), busy), warned("128", 1), warned("256", 1, uncertain("", "-5", "7"))},
-			[]view.Notice{{Code: "uncertain", Where: "2 of 3 runs", Text: shared, Fix: "run longer", Each: []string{"batch=64: -1 % and 2 %", "batch=256: -5 % and 7 %"}},
+			[]notice{{Code: "uncertain", Where: "2 of 3 runs", Text: shared, Fix: "run longer", Each: []string{"batch=64: -1 % and 2 %", "batch=256: -5 % and 7 %"}},
 				{Code: "busy", Where: "batch=64", Text: busy.Text, Fix: "wait"}}},
 		"same words": {[]*gpuprof.Run{warned("64", 1, busy), warned("128", 1, busy), warned("256", 1)},
-			[]view.Notice{{Code: "busy", Where: "2 of 3 runs (batch=64, 128)", Text: busy.Text, Fix: "wait"}}},
+			[]notice{{Code: "busy", Where: "2 of 3 runs (batch=64, 128)", Text: busy.Text, Fix: "wait"}}},
 		"processes": {[]*gpuprof.Run{warned("64", 3, uncertain("process 1: ", "-1", "2"), uncertain("process 3: ", "-3", "4"))},
-			[]view.Notice{{Code: "uncertain", Where: "2 of 3 processes", Text: shared, Fix: "run longer", Each: []string{"process 1: -1 % and 2 %", "process 3: -3 % and 4 %"}}}},
+			[]notice{{Code: "uncertain", Where: "2 of 3 processes", Text: shared, Fix: "run longer", Each: []string{"process 1: -1 % and 2 %", "process 3: -3 % and 4 %"}}}},
 		"nothing in common": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: "one thing"}), warned("128", 1, gpuprof.Warning{Code: "a", Text: "another matter"})},
-			[]view.Notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
+			[]notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
 	} {
-		if d := cmp.Diff(c.want, view.Notices(c.runs)); d != "" {
+		if d := cmp.Diff(c.want, notices(c.runs)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
@@ -60,7 +59,7 @@ func TestNoticesLoseNoText(t *testing.T) {
 			said = append(said, text)
 			runs = append(runs, warned(fmt.Sprint(i), 1, gpuprof.Warning{Code: "x", Text: text}))
 		}
-		n := view.Notices(runs)[0]
+		n := notices(runs)[0]
 		if len(n.Each) == 0 {
 			if slices.ContainsFunc(said, func(s string) bool { return s != n.Text }) {
 				t.Fatalf("%q for %q", n.Text, said)

@@ -1,28 +1,20 @@
-package view
+package page
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // probed is the step of the pass that timed the stages, where that is not the
 // step's own.
 func probed(r *gpuprof.Run) (Line, bool) {
-	if Usable(r.ProbedStep) == nil {
+	if view.Usable(r.ProbedStep) == nil {
 		return Line{}, false
 	}
-	return Line{"probed step", Median(r.ProbedStep), "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
-}
-
-// ApartNote says what exposed times and shares add up to where that is not the
-// step; "" where it is.
-func ApartNote(r *gpuprof.Run) string {
-	if Usable(r.ProbedStep) == nil {
-		return ""
-	}
-	return "stages were timed in a pass of their own, whose step took " + Median(r.ProbedStep) + "; exposed times and shares are of that one"
+	return Line{Label: "probed step", Value: view.Median(r.ProbedStep), Note: "of the pass that timed the stages: exposed times and shares are of it, not of the step"}, true
 }
 
 // notMeasurable is the upper end of an interval about zero past which it bounds
@@ -34,31 +26,31 @@ const notMeasurable = 0.1
 // is below its upper end.
 func probeOverhead(r *gpuprof.Run) (Line, bool) {
 	o := r.Overhead
-	if o == nil || !Finite(o.Ratio) {
+	if o == nil || !view.Finite(o.Ratio) {
 		return Line{}, false
 	}
 	value, note := overhead(o)
 	if bound, how, ok := calibrated(r); ok && aboutZero(o) && o.CI95[1]-1 > r.Device.ProbeLimit() && bound < o.CI95[1]-1 {
-		value, note = "at most "+percent2(bound)+" by calibration", how+"; "+note
+		value, note = "at most "+view.Percent2(bound)+" by calibration", how+"; "+note
 	}
-	if Usable(r.ProbedStep) != nil {
+	if view.Usable(r.ProbedStep) != nil {
 		note += "; the step was timed without it"
 	}
-	return Line{"probe overhead", value, note}, true
+	return Line{Label: "probe overhead", Value: value, Note: note}, true
 }
 
 // calibrated is the cost of a step's spans by calibration, as a share of the
 // bare step. It is an upper bound on the host only: a GPU's events cost more
 // than their recording, because kernels no longer follow one another at once.
 func calibrated(r *gpuprof.Run) (share float64, how string, ok bool) {
-	c, step := r.ProbeCost, Usable(r.BareStep)
-	if Usable(r.ProbedStep) != nil || step == nil {
-		step = Usable(r.Step)
+	c, step := r.ProbeCost, view.Usable(r.BareStep)
+	if view.Usable(r.ProbedStep) != nil || step == nil {
+		step = view.Usable(r.Step)
 	}
-	if c == nil || r.Device.Kind != "host" || step == nil || !(step.Median > 0) || !(c.Seconds > 0) || !Finite(c.Seconds) {
+	if c == nil || r.Device.Kind != "host" || step == nil || !(step.Median > 0) || !(c.Seconds > 0) || !view.Finite(c.Seconds) {
 		return 0, "", false
 	}
-	return c.Seconds / step.Median, fmt.Sprintf("%s spans per step take %s in all", trimZeros(c.Spans), Seconds(c.Seconds)), true
+	return c.Seconds / step.Median, fmt.Sprintf("%s spans per step take %s in all", trimZeros(c.Spans), view.Seconds(c.Seconds)), true
 }
 
 func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 }
@@ -67,38 +59,38 @@ func aboutZero(o *gpuprof.Ratio) bool { return o.CI95[0] <= 1 && o.CI95[1] >= 1 
 // speed-up: it bounds how much the probe can cost, unless it is too wide.
 func overhead(o *gpuprof.Ratio) (value, note string) {
 	lo, hi := o.CI95[0]-1, o.CI95[1]-1
-	if !Finite(lo) || !Finite(hi) {
+	if !view.Finite(lo) || !view.Finite(hi) {
 		return signed(o.Ratio - 1), "no interval; against bare steps"
 	}
-	note = "95 % " + Interval([2]float64{lo, hi}, signed) + ", against bare steps"
+	note = "95 % " + view.Interval([2]float64{lo, hi}, signed) + ", against bare steps"
 	switch {
 	case aboutZero(o) && hi > notMeasurable:
 		return "not measurable", note
 	case aboutZero(o):
-		return "at most " + percent2(hi), note
+		return "at most " + view.Percent2(hi), note
 	case hi < 0:
 		return signed(o.Ratio - 1), note + ", which were the slower ones"
 	}
 	return signed(o.Ratio - 1), note
 }
 
-// AnotherProcess says how far another process may differ from the runs' own, as
+// anotherProcess says how far another process may differ from the runs' own, as
 // far as this machine has shown it: of several runs, the one that says most.
-func AnotherProcess(runs ...*gpuprof.Run) string {
+func anotherProcess(runs ...*gpuprof.Run) string {
 	var most *gpuprof.Another
 	for _, r := range runs {
-		if a := r.Another; a != nil && Finite(a.Share) && a.Processes > 0 && (most == nil || a.Share > most.Share) {
+		if a := r.Another; a != nil && view.Finite(a.Share) && a.Processes > 0 && (most == nil || a.Share > most.Share) {
 			most = a
 		}
 	}
 	if most == nil {
 		return "how far another process may differ is unknown: --runs 6 measures it"
 	}
-	by := Plural(most.Processes, "earlier process")
+	by := view.Plural(most.Processes, "earlier process")
 	if !most.Same {
 		by += " of other settings"
 	}
-	return "another process may differ by about " + percent2(most.Share) + " (" + by + ")"
+	return "another process may differ by about " + view.Percent2(most.Share) + " (" + by + ")"
 }
 
 // ladder says what each probe costs beside what was there before it.
@@ -106,11 +98,11 @@ func ladder(r *gpuprof.Run) (Line, bool) {
 	var parts []string
 	apart := false
 	for _, g := range r.Ladder {
-		if !Finite(g.Ratio.Ratio) {
+		if !view.Finite(g.Ratio.Ratio) {
 			continue
 		}
 		value, _ := overhead(&g.Ratio)
-		text := Cut(g.Probe, 24) + ": " + value
+		text := view.Cut(g.Probe, 24) + ": " + value
 		if g.Apart {
 			apart = true
 			text += ", kept apart"
@@ -121,13 +113,13 @@ func ladder(r *gpuprof.Run) (Line, bool) {
 	if apart {
 		note += "; instruments kept apart are in no time of the step"
 	}
-	return Line{"cost of probes", strings.Join(parts, "; "), note}, len(parts) > 0
+	return Line{Label: "cost of probes", Value: strings.Join(parts, "; "), Note: note}, len(parts) > 0
 }
 
 // energyLine is the energy of a step. Without a valid pass it says why there
 // is no figure.
 func energyLine(r *gpuprof.Run) (Line, bool) {
-	e := Usable(r.EnergyStep)
+	e := view.Usable(r.EnergyStep)
 	pass := r.Energy
 	switch {
 	case e == nil && pass == nil:
@@ -135,31 +127,24 @@ func energyLine(r *gpuprof.Run) (Line, bool) {
 	case e == nil:
 		why := "the pass was not valid"
 		if pass.Reason != "" {
-			why = Cut(pass.Reason, 200)
+			why = view.Cut(pass.Reason, 200)
 		}
-		return Line{"energy", "unknown", why}, true
+		return Line{Label: "energy", Value: "unknown", Note: why}, true
 	case pass == nil:
-		return Line{"energy", joules(e) + " per step", withKind(jouleInterval(e), e)}, true
+		return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: withKind(e, "J")}, true
 	}
-	notes := []string{"gross, " + SI(pass.CounterW, "W") + " by the energy counter"}
-	if v := float64(pass.InstantW); Finite(v) {
-		notes[0] += " and " + SI(v, "W") + " by instant power"
+	notes := []string{"gross, " + view.SI(pass.CounterW, "W") + " by the energy counter"}
+	if v := float64(pass.InstantW); view.Finite(v) {
+		notes[0] += " and " + view.SI(v, "W") + " by instant power"
 	}
-	notes[0] += fmt.Sprintf(" over %s and %s", Seconds(pass.Seconds), Plural(pass.Steps, "step"))
-	if v := float64(pass.NetStepJ); Finite(v) {
-		notes = append(notes, Joules(v)+" without the "+SI(float64(pass.IdleW), "W")+" of an idle device")
+	notes[0] += fmt.Sprintf(" over %s and %s", view.Seconds(pass.Seconds), view.Plural(pass.Steps, "step"))
+	if v := float64(pass.NetStepJ); view.Finite(v) {
+		notes = append(notes, view.Joules(v)+" without the "+view.SI(float64(pass.IdleW), "W")+" of an idle device")
 	}
 	if e.N() > 1 {
-		notes = append(notes, withKind(jouleInterval(e), e))
+		notes = append(notes, withKind(e, "J"))
 	}
-	return Line{"energy", joules(e) + " per step", strings.Join(notes, "; ")}, true
-}
-
-func joules(s *gpuprof.Series) string { return scaled(s.Median, digitsFor(s), joulePrefixes()) }
-
-func jouleInterval(s *gpuprof.Series) string {
-	n := digitsFor(s)
-	return Interval(s.CI95, func(v float64) string { return scaled(v, n, joulePrefixes()) })
+	return Line{Label: "energy", Value: view.RateText(e, "J") + " per step", Note: strings.Join(notes, "; ")}, true
 }
 
 // maxShort is how many short kernels the summary names.
@@ -170,8 +155,8 @@ const maxShort = 4
 func shortKernels(r *gpuprof.Run) (Line, bool) {
 	var names []string
 	for _, s := range r.Stages {
-		if s.Method == gpuprof.MethodSlope && Usable(s.Device) != nil {
-			names = append(names, Cut(s.Name, 32)+" "+Median(s.Device))
+		if s.Method == gpuprof.MethodSlope && view.Usable(s.Device) != nil {
+			names = append(names, view.Cut(s.Name, 32)+" "+view.Median(s.Device))
 		}
 	}
 	if len(names) == 0 {
@@ -181,11 +166,11 @@ func shortKernels(r *gpuprof.Run) (Line, bool) {
 	if more := len(names) - maxShort; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return Line{"short kernels", text, "too short for a pair of events: timed by replaying a step's launches, with their inputs in the cache"}, true
+	return Line{Label: "short kernels", Value: text, Note: "too short for a pair of events: timed by replaying a step's launches, with their inputs in the cache"}, true
 }
 
-// KernelMethod says how a kernel was timed.
-func KernelMethod(k gpuprof.StageResult) string {
+// kernelMethod says how a kernel was timed.
+func kernelMethod(k gpuprof.StageResult) string {
 	if k.Method == gpuprof.MethodSlope {
 		return "replayed"
 	}

@@ -1,4 +1,4 @@
-package view
+package page
 
 import (
 	"slices"
@@ -6,28 +6,29 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
 // sparkBars are the heights of a sparkline; the first is an empty bin, so that
 // one sample is seen beside none.
 const sparkBars = "▁▂▃▄▅▆▇█"
 
-// Spark draws the distribution of a series' samples as a histogram of so many
+// spark draws the distribution of a series' samples as a histogram of so many
 // bins, from its 2nd to its 98th percentile; what lies beyond is in the end
 // bins. None without samples that differ, and with too few to have a shape.
-func Spark(s *gpuprof.Series, bins int) string {
+func spark(s *gpuprof.Series, bins int) string {
 	const fewest = 5
 	var all []float64
-	for _, run := range Samples(s) {
+	for _, run := range view.Samples(s) {
 		all = append(all, run...)
 	}
 	if len(all) < fewest {
-		return None
+		return view.None
 	}
 	slices.Sort(all)
 	lo, hi := stat.Quantile(0.02, stat.Empirical, all, nil), stat.Quantile(0.98, stat.Empirical, all, nil)
-	if !(hi > lo) || !Finite(hi-lo) {
-		return None
+	if !(hi > lo) || !view.Finite(hi-lo) {
+		return view.None
 	}
 	counts := make([]int, bins)
 	for _, v := range all {
@@ -45,9 +46,9 @@ func Spark(s *gpuprof.Series, bins int) string {
 	return string(out)
 }
 
-// Typical is the time of a stage whose distribution is shown: the device's,
+// typical is the time of a stage whose distribution is shown: the device's,
 // else the host's, else the exposed one; nil when it has none or never happens.
-func (s Stage) Typical() *gpuprof.Series {
+func typical(s view.Stage) *gpuprof.Series {
 	for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
 		if v != nil && v.Median > 0 {
 			return v
@@ -56,10 +57,10 @@ func (s Stage) Typical() *gpuprof.Series {
 	return nil
 }
 
-// Range is from the 5th to the 95th percentile of a series of seconds, or None.
-func Range(s *gpuprof.Series) string {
-	if Usable(s) == nil || s.P95 <= 0 {
-		return None
+// rangeOf is from the 5th to the 95th percentile of a series of seconds, or None.
+func rangeOf(s *gpuprof.Series) string {
+	if view.Usable(s) == nil || s.P95 <= 0 {
+		return view.None
 	}
-	return Interval([2]float64{s.P05, s.P95}, Seconds)
+	return view.Interval([2]float64{s.P05, s.P95}, view.Seconds)
 }

@@ -1,4 +1,4 @@
-package view
+package page
 
 import (
 	"cmp"
@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Point is one row of a sweep table.
-type Point struct {
+// point is one row of a sweep table.
+type point struct {
 	Setting    []string // one value for each name of Vary
 	Step       *gpuprof.Series
 	Throughput *gpuprof.Throughput
@@ -19,61 +20,53 @@ type Point struct {
 	Status     string
 }
 
-// Points are the rows of a sweep and the names of what differs. Repeats of
+// pointsOf are the rows of a sweep and the names of what differs. Repeats of
 // one setting are told apart by their number.
-func Points(runs []*gpuprof.Run) (names []string, points []Point) {
-	names = Vary(runs)
+func pointsOf(runs []*gpuprof.Run) (names []string, list []point) {
+	names = view.Vary(runs)
 	for i, r := range runs {
-		p := Point{Checks: checkCell(r), Status: Status(r)}
+		p := point{Checks: checkCell(r), Status: view.Status(r)}
 		for _, n := range names {
-			p.Setting = append(p.Setting, Cut(Setting(r, n), 32))
+			p.Setting = append(p.Setting, view.Cut(view.Setting(r, n), 32))
 		}
 		if len(names) == 0 {
 			p.Setting = []string{fmt.Sprint(i + 1)}
 		}
-		if HasTimes(r) {
-			p.Step = Usable(r.Step)
-			if r.Throughput != nil && Usable(r.Throughput.Series) != nil {
+		if view.HasTimes(r) {
+			p.Step = view.Usable(r.Step)
+			if r.Throughput != nil && view.Usable(r.Throughput.Series) != nil {
 				p.Throughput = r.Throughput
 			}
 		}
-		if first := Usable(runs[0].Step); first != nil && p.Step != nil && first.Median > 0 && HasTimes(runs[0]) {
+		if first := view.Usable(runs[0].Step); first != nil && p.Step != nil && first.Median > 0 && view.HasTimes(runs[0]) {
 			p.Ratio = p.Step.Median / first.Median
 		}
-		points = append(points, p)
+		list = append(list, p)
 	}
 	if len(names) == 0 {
 		names = []string{"run"}
 	}
-	return names, points
+	return names, list
 }
 
 func checkCell(r *gpuprof.Run) string {
 	switch failed := len(r.Failed()); {
 	case len(r.Checks) == 0:
-		return None
+		return view.None
 	case failed > 0:
 		return fmt.Sprintf("%d of %d failed", failed, len(r.Checks))
 	}
 	return fmt.Sprintf("%d passed", len(r.Checks))
 }
 
-// Cells are a point's figures after its setting: step, interval, throughput,
-// ratio to the first, checks and status.
-func (p Point) Cells() []string {
-	rate, ratio := None, None
-	if p.Throughput != nil {
-		rate = RateText(p.Throughput.Series, Cut(p.Throughput.Unit, 24))
+// sweepIntervals says what the intervals of the runs' steps cover.
+func sweepIntervals(runs []*gpuprof.Run) string {
+	step := runs[0].Step
+	kind := view.IntervalName(step) + ", " + view.IntervalScope(step)
+	if view.Processes(step) == 1 {
+		kind += "; " + anotherProcess(runs...)
 	}
-	if p.Ratio > 0 {
-		ratio = Times(p.Ratio)
-	}
-	return []string{Median(p.Step), SeriesInterval(p.Step), rate, ratio, p.Checks, p.Status}
-}
-
-// CellTitles name Cells.
-func CellTitles() []string {
-	return []string{"step", "95 % interval", "throughput", "x first", "checks", "status"}
+	return kind
 }
 
 // What the table of a sweep's stages shows: at most so many, and none that is
@@ -83,21 +76,21 @@ const (
 	leastShare = 0.01
 )
 
-// SharesText says what Shares are.
-const SharesText = "Exposed share of each stage: the part of the step that is its alone"
+// sharesText says what shares are.
+const sharesText = "Exposed share of each stage: the part of the step that is its alone"
 
-// Shares say why one setting of a sweep is faster than another: for every run
+// sharesOfRuns say why one setting of a sweep is faster than another: for every run
 // the exposed share of each stage that matters in one of them, the largest
 // first. Both are empty where no run has stages.
-func Shares(runs []*gpuprof.Run) (stages []string, rows [][]string) {
+func sharesOfRuns(runs []*gpuprof.Run) (stages []string, rows [][]string) {
 	most := map[string]float64{}
-	byRun := make([]map[string]Stage, len(runs))
+	byRun := make([]map[string]view.Stage, len(runs))
 	for i, r := range runs {
-		byRun[i] = map[string]Stage{}
-		if !HasTimes(r) {
+		byRun[i] = map[string]view.Stage{}
+		if !view.HasTimes(r) {
 			continue
 		}
-		for _, s := range Stages(r) {
+		for _, s := range view.Stages(r) {
 			byRun[i][s.Name] = s
 			if s.Share >= leastShare {
 				most[s.Name] = max(most[s.Name], s.Share)
@@ -114,7 +107,7 @@ func Shares(runs []*gpuprof.Run) (stages []string, rows [][]string) {
 	for i := range runs {
 		var row []string
 		for _, name := range stages {
-			row = append(row, ShareCell(byRun[i][name]))
+			row = append(row, view.ShareCell(byRun[i][name]))
 		}
 		rows = append(rows, row)
 	}

@@ -1,4 +1,4 @@
-package view
+package page
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 	"unicode"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// Notice is one kind of warning, as one or several runs gave it.
-type Notice struct {
+// notice is one kind of warning, as one or several runs gave it.
+type notice struct {
 	Code  string
 	Where string // "4 of 5 runs"; empty when there is one run and one process
 	Text  string // what they share; "…" stands for what they do not
@@ -20,7 +21,7 @@ type Notice struct {
 }
 
 // Head is the code with where it holds.
-func (n Notice) Head() string {
+func (n notice) Head() string {
 	if n.Where == "" {
 		return n.Code
 	}
@@ -37,25 +38,25 @@ func (g given) label() string { return strings.TrimSpace(g.run + " " + g.process
 
 var ofProcess = regexp.MustCompile(`^(process \d+): `)
 
-// Notices are the warnings of several runs, those with the same code and the
+// notices are the warnings of several runs, those with the same code and the
 // same advice together: a list that repeats itself is not read.
-func Notices(runs []*gpuprof.Run) []Notice {
+func notices(runs []*gpuprof.Run) []notice {
 	var order []gpuprof.Warning
 	groups := map[gpuprof.Warning][]given{}
 	for i, r := range runs {
 		for _, w := range r.Warnings {
-			g := given{run: runLabel(runs, i), text: Cut(w.Text, 600)}
+			g := given{run: runLabel(runs, i), text: view.Cut(w.Text, 600)}
 			if m := ofProcess.FindStringSubmatch(g.text); m != nil {
 				g.process, g.text = m[1], g.text[len(m[0]):]
 			}
-			key := gpuprof.Warning{Code: Cut(w.Code, 60), Fix: Cut(w.Fix, 600)}
+			key := gpuprof.Warning{Code: view.Cut(w.Code, 60), Fix: view.Cut(w.Fix, 600)}
 			if _, has := groups[key]; !has {
 				order = append(order, key)
 			}
 			groups[key] = append(groups[key], g)
 		}
 	}
-	var out []Notice
+	var out []notice
 	for _, key := range order {
 		out = append(out, newNotice(key, groups[key], runs))
 	}
@@ -67,14 +68,14 @@ func runLabel(runs []*gpuprof.Run, i int) string {
 	if len(runs) < 2 {
 		return ""
 	}
-	if names := Vary(runs); len(names) > 0 {
-		return SettingText(runs[i], names)
+	if names := view.Vary(runs); len(names) > 0 {
+		return view.SettingText(runs[i], names)
 	}
 	return fmt.Sprintf("run %d", i+1)
 }
 
-func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) Notice {
-	n := Notice{Code: key.Code, Fix: key.Fix}
+func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) notice {
+	n := notice{Code: key.Code, Fix: key.Fix}
 	texts := make([]string, len(all))
 	var labels []string
 	for i, g := range all {
@@ -83,7 +84,7 @@ func newNotice(key gpuprof.Warning, all []given, runs []*gpuprof.Run) Notice {
 			labels = append(labels, l)
 		}
 	}
-	text, parts := merge(texts)
+	text, parts := shared(texts)
 	n.Text, n.Where = text, where(all, runs)
 	switch {
 	case parts == nil && len(labels) == 1:
@@ -125,20 +126,20 @@ func where(all []given, runs []*gpuprof.Run) string {
 		for _, g := range all {
 			had[g.run] = true
 		}
-		return fmt.Sprintf("%d of %s", len(had), Plural(len(runs), "run"))
+		return fmt.Sprintf("%d of %s", len(had), view.Plural(len(runs), "run"))
 	}
 	for _, g := range all {
 		had[g.process] = true
 	}
-	if n := Processes(runs[0].Step); n > 1 && !had[""] {
-		return fmt.Sprintf("%d of %s", len(had), Plural(n, "process"))
+	if n := view.Processes(runs[0].Step); n > 1 && !had[""] {
+		return fmt.Sprintf("%d of %s", len(had), view.Plural(n, "process"))
 	}
 	return ""
 }
 
-// merge is the text that all share and, when they are not the same, what
+// shared is the text that all share and, when they are not the same, what
 // each has in the place of the ellipsis.
-func merge(texts []string) (string, []string) {
+func shared(texts []string) (string, []string) {
 	words := make([][]string, len(texts))
 	for i, t := range texts {
 		words[i] = strings.Fields(t)

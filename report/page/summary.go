@@ -1,0 +1,184 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// summary lists the figures of the whole step. What was not measured is left
+// out rather than listed as missing.
+func summary(r *gpuprof.Run) []Line {
+	if !view.HasTimes(r) {
+		return nil
+	}
+	var out []Line
+	add := func(label, value, note string) { out = append(out, Line{Label: label, Value: value, Note: note}) }
+	maybe := func(l Line, ok bool) {
+		if ok {
+			out = append(out, l)
+		}
+	}
+	if s := view.Usable(r.Step); s != nil {
+		note := withKind(s, "s")
+		if view.Processes(s) == 1 { // the interval of several says it
+			note += "; " + anotherProcess(r)
+		}
+		add("step", view.Median(s), note)
+	}
+	if t := r.Throughput; t != nil && view.Usable(t.Series) != nil {
+		add("throughput", view.RateText(t.Series, view.Cut(t.Unit, 24)), withKind(t.Series, view.Cut(t.Unit, 24)))
+	}
+	whole := "the step"
+	if l, ok := probed(r); ok {
+		out, whole = append(out, l), "the "+l.Label
+	}
+	for _, s := range view.Stages(r) {
+		switch {
+		case s.Name != view.Gap || s.Exposed == nil:
+		case s.Share == 0:
+			add("gap", "none", "every instant of "+whole+" belongs to a stage")
+		case s.Exposed.Median == 0:
+			add("gap", "none in most steps", view.Percent(s.Share)+" of all time belongs to no stage")
+		default:
+			add("gap", view.Seconds(s.Exposed.Median), view.Percent(s.Share)+" of "+whole+" belongs to no stage")
+		}
+	}
+	maybe(probeOverhead(r))
+	maybe(ladder(r))
+	maybe(shortKernels(r))
+	if v, n, ok := blocked(r); ok {
+		add("blocked host", view.Seconds(v)+" per step", n)
+	}
+	if r.PeakMemory > 0 {
+		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
+	}
+	maybe(energyLine(r))
+	return out
+}
+
+// withKind is an interval with what it covers: "95 % 12.3 to 12.4 ms, between processes".
+func withKind(s *gpuprof.Series, unit string) string {
+	interval := view.IntervalIn(s, unit)
+	if interval == view.None {
+		return "no interval"
+	}
+	return view.IntervalName(s) + " " + interval + ", " + view.IntervalScope(s)
+}
+
+func signed(v float64) string {
+	s := view.Percent2(v)
+	if v > 0 {
+		return "+" + s
+	}
+	return s
+}
+
+// blocked is the caller's time inside waits, what it waited for, and the
+// number of sync points. The meter's own count is exact; the wait stages
+// stand in without it.
+func blocked(r *gpuprof.Run) (seconds float64, note string, ok bool) {
+	ns, counted := r.Counters["blocked_ns"]
+	seconds = ns * 1e-9
+	var waits []view.Stage
+	var where, notes []string
+	total := 0.0
+	for _, s := range view.Stages(r) {
+		if s.Host != nil && s.Waits() {
+			waits, total = append(waits, s), total+s.Host.Median
+		}
+	}
+	for _, s := range waits {
+		if s.Host.Median > 0.01*total { // a wait that finds nothing to wait for takes a moment too
+			where = append(where, s.Name)
+		}
+	}
+	if ok = counted || len(waits) > 0; !counted {
+		seconds = total
+	}
+	if len(where) > 0 {
+		notes = append(notes, "in "+strings.Join(where, " and "))
+	}
+	if points, has := r.Counters["sync_points"]; has && view.Finite(points) {
+		noun := " sync points per step"
+		if points == 1 {
+			noun = " sync point per step"
+		}
+		notes = append(notes, trimZeros(points)+noun)
+	}
+	return seconds, strings.Join(notes, "; "), ok
+}
+
+func trimZeros(v float64) string {
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
+}
+
+// checkSummary is one line on all checks: the worst error beside its tolerance.
+func checkSummary(r *gpuprof.Run) string {
+	if len(r.Checks) == 0 {
+		return "none recorded: the figures were not compared with a reference"
+	}
+	failed := len(r.Failed())
+	worst, at := -1.0, gpuprof.Check{}
+	for _, c := range r.Checks {
+		if v := nearness(c); v > worst {
+			worst, at = v, c
+		}
+	}
+	text := fmt.Sprintf("%d of %d passed against the reference", len(r.Checks)-failed, len(r.Checks))
+	switch {
+	case at.Stage == "":
+	case worst == 0:
+		text += "; no error in any"
+	default:
+		text += fmt.Sprintf("; worst relative error %s in %s, tolerance %s", errorText(at.RelativeError), view.Cut(at.Stage, 32), sci(at.Tolerance))
+	}
+	return text
+}
+
+// nearness is a check's error as a part of its own tolerance, since stages
+// may differ in theirs. No error where none is allowed is nothing; what is
+// not a number is worse than any number.
+func nearness(c gpuprof.Check) float64 {
+	e := float64(c.RelativeError)
+	v := e / c.Tolerance
+	switch {
+	case e == 0:
+		return 0
+	case !view.Finite(v):
+		return math.Inf(1)
+	}
+	return v
+}
+
+// failures has one sentence a failed check.
+func failures(r *gpuprof.Run) []string {
+	var out []string
+	for _, c := range r.Failed() {
+		rows := ""
+		if c.Rows != "" {
+			rows = " (rows checked: " + view.Cut(c.Rows, 32) + ")"
+		}
+		out = append(out, fmt.Sprintf("%s: relative error %s is not within %s%s", view.Cut(c.Stage, 32), errorText(c.RelativeError), sci(c.Tolerance), rows))
+	}
+	return out
+}
+
+// errorText prints a relative error: "3.2e-07", or "not a number".
+func errorText(n gpuprof.Number) string {
+	if !view.Finite(float64(n)) {
+		return "not a number"
+	}
+	return sci(float64(n))
+}
+
+func sci(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2g", v)
+}
