@@ -2,6 +2,7 @@ package collate
 
 import (
 	"fmt"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func BenchmarkWorkers(b *testing.B) {
 				i := 0
 				work[k] = func() {
 					for range 30 {
-						if err := s.Step(i, silent{}); err != nil {
+						if err := s.Step(i, loop.Silent{}); err != nil {
 							b.Fatal(err)
 						}
 						i++

@@ -2,11 +2,11 @@ package collate
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -71,7 +71,7 @@ func (c *checker) batch(i int) error {
 	for _, b := range s.own {
 		poison(b.home)
 	}
-	sl, err := s.fetch(i, silent{})
+	sl, err := s.fetch(i, loop.Silent{})
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func (c *checker) batch(i int) error {
 	if err := c.poisonDevice(l); err != nil {
 		return err
 	}
-	if err := s.send(l, silent{}); err != nil {
+	if err := s.send(l, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
 	if err := c.sameFields(stH2D, sl, func(f int) ([]byte, error) {
@@ -101,7 +101,7 @@ func (c *checker) batch(i int) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.run(l, silent{}); err != nil {
+	if err := s.run(l, loop.Silent{}); err != nil {
 		return err
 	}
 	return c.consumed(l, sl)
@@ -113,10 +113,10 @@ func (c *checker) poisonDevice(l *lane) error {
 		if err != nil {
 			return err
 		}
-		if err := fill.Enqueue(c.s.main); err != nil {
+		if err := fill.Enqueue(c.s.Compute); err != nil {
 			return err
 		}
-		if err := c.s.main.Sync(); err != nil {
+		if err := c.s.Compute.Sync(); err != nil {
 			return err
 		}
 		if err := fill.Close(); err != nil {
@@ -197,10 +197,10 @@ func (c *checker) read(b gpuprof.Buffer, at, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.s.main.Copy(tmp, 0, b, at, n); err != nil {
+	if err := c.s.Compute.Copy(tmp, 0, b, at, n); err != nil {
 		return nil, err
 	}
-	if err := c.s.main.Sync(); err != nil {
+	if err := c.s.Compute.Sync(); err != nil {
 		return nil, err
 	}
 	copy(out, tmp.Bytes())
@@ -214,23 +214,11 @@ func (c *checker) checks() []gpuprof.Check {
 		if v.rows == 0 {
 			continue
 		}
-		rows := fmt.Sprintf("%d of %d", v.compared, v.rows)
-		if v.compared == v.rows {
-			rows = fmt.Sprintf("all %d", v.rows)
-		}
 		tol := 0.0 // the same bits
 		if st == stConsume {
 			tol = tolerance
 		}
-		rel := v.relative()
-		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, loop.CheckOf(allStages()[st].Name, v.relative(), tol, v.compared, v.rows))
 	}
 	return out
 }
-
-// silent is the probe of an unmeasured step.
-type silent struct{}
-
-func (silent) Start(int) error               { return nil }
-func (silent) Begin(int, gpuprof.Stream) int { return -1 }
-func (silent) End(int)                       {}

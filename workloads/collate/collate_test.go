@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Every way to make, stage and copy a batch passes the check of every stage.
@@ -51,7 +52,7 @@ func TestChecksPass(t *testing.T) {
 				}
 			}
 			for i := range 5 {
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 func openSim(t testing.TB) gpuprof.Device {
@@ -144,7 +145,7 @@ func TestChecksPassOnSimulatedGPU(t *testing.T) {
 				}
 			}
 			for i := range 6 {
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 			}

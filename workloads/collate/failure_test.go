@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 var soak = flag.Int("soak", 30, "how many sessions TestSoak opens")
@@ -32,7 +33,7 @@ func TestBrokenFileFailsItsBatchOnly(t *testing.T) {
 			}
 			s := openSession(t, "small", append([]string{"batch=4", "probes=3", "structures=" + dir}, strings.Split(v, ",")...)...)
 			for i := range 10 {
-				err := s.Step(i, silent{})
+				err := s.Step(i, loop.Silent{})
 				if i%5 != 3 {
 					if err != nil {
 						t.Errorf("batch %d: %v", i, err)
@@ -63,7 +64,7 @@ func TestPanicNamesTheSample(t *testing.T) {
 			}
 			s := openOn(t, openHost(t, 0), hook, "small", "batch=5", "probes=3", v)
 			for i := range 6 {
-				err := s.Step(i, silent{})
+				err := s.Step(i, loop.Silent{})
 				if (err != nil) != (i == 3) {
 					t.Fatalf("batch %d: %v", i, err)
 				}
@@ -87,7 +88,7 @@ func TestKilledProcessIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := s.Step(i, silent{})
+		err := s.Step(i, loop.Silent{})
 		if err != nil {
 			lost++
 			if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), fmt.Sprintf("batch %d", i)) || !strings.Contains(err.Error(), "killed") {
@@ -108,7 +109,7 @@ func TestKilledProcessIsReplaced(t *testing.T) {
 // another one's.
 func TestStoppedWorkerIsLost(t *testing.T) {
 	s := openSession(t, "small", "batch=4", "probes=3", "workers=1", "worker_kind=process", "prefetch=1")
-	if err := s.Step(0, silent{}); err != nil {
+	if err := s.Step(0, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	w := s.pool.workers[0].(*process)
@@ -119,7 +120,7 @@ func TestStoppedWorkerIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 1; ; i++ { // what was asked for ahead comes first
-		if err = s.Step(i, silent{}); err != nil {
+		if err = s.Step(i, loop.Silent{}); err != nil {
 			break
 		}
 	}
@@ -203,7 +204,7 @@ func TestSoak(t *testing.T) {
 					killed++
 				}
 			}
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				lost++
 				if !errors.Is(err, gpuprof.ErrInput) {
 					t.Fatalf("%v, batch %d: %v", set, i, err)
@@ -261,7 +262,7 @@ func TestBatchPastMemory(t *testing.T) {
 			d := openHost(t, 16<<20)
 			s := openOn(t, d, nil, "small", append([]string{"batch=2", "probes=64", "structures=" + dir}, strings.Split(v, ",")...)...)
 			for i := range 8 {
-				err := s.Step(i, silent{})
+				err := s.Step(i, loop.Silent{})
 				if i%4 != 2 {
 					if err != nil {
 						t.Errorf("batch %d: %v", i, err)
@@ -294,12 +295,12 @@ func TestCancelledWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if err := s.Step(2, silent{}); !errors.Is(err, context.Canceled) {
+	if err := s.Step(2, loop.Silent{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want cancelled", err)
 	}
 	close(release)
@@ -311,7 +312,7 @@ func TestCancelledWait(t *testing.T) {
 // Without its parent a worker ends.
 func TestWorkerEndsWithItsParent(t *testing.T) {
 	s := openSession(t, "small", "batch=2", "probes=2", "workers=1", "worker_kind=process")
-	if err := s.Step(0, silent{}); err != nil {
+	if err := s.Step(0, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	w := s.pool.workers[0].(*process)
@@ -320,7 +321,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 1; i < 5; i++ {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -351,10 +352,10 @@ func TestFolderOfLinksAndPipes(t *testing.T) {
 	if n, ignored := len(s.r.Files), s.ignored; n != 8 || ignored != 3 { // two pipes and the README
 		t.Errorf("%d files and %d ignored, want 8 and 3: %v", n, ignored, s.r.Files)
 	}
-	if err := s.Step(0, silent{}); err != nil {
+	if err := s.Step(0, loop.Silent{}); err != nil {
 		t.Error(err)
 	}
-	if err := s.Step(1, silent{}); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), filepath.Join(link, "0103.xyz")) {
+	if err := s.Step(1, loop.Silent{}); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), filepath.Join(link, "0103.xyz")) {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ package collate
 // these counts and ratios hold for normal builds only.
 
 import (
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 			i := 0
 			run := func(n int) {
 				for range n {
-					if err := s.Step(i, silent{}); err != nil {
+					if err := s.Step(i, loop.Silent{}); err != nil {
 						t.Fatal(err)
 					}
 					i++

@@ -2,6 +2,7 @@ package collate
 
 import (
 	"fmt"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"hash/fnv"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func hashesFrom(t testing.TB, s *session, from, n int) []uint64 {
 	t.Helper()
 	var out []uint64
 	for i := from; i < from+n; i++ {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, digest(t, s, i))
@@ -62,7 +63,7 @@ func hashesFrom(t testing.TB, s *session, from, n int) []uint64 {
 
 func digest(t testing.TB, s *session, i int) uint64 {
 	t.Helper()
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	l := &s.lanes[i%depth]

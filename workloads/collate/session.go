@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
@@ -27,22 +27,18 @@ type session struct {
 	first   *source
 	workers int
 
-	main, copies gpuprof.Stream // the same with streams=1
-	mem          op.Arena
-	lanes        [depth]lane
-	pool         *pool   // nil without workers
-	maker        *maker  // the caller's, without workers
-	own          []*slot // its slots
-	consume      gpuprof.Func
-	item         gpuprof.Buffer // pageable: where .item() lands
-	stages       []gpuprof.Stage
-	passes       int
-	every        int // sync knob
-	items        int
-	pinned       string
-	blocking     bool // async_copy=off
-	watch        watch
-	hook         func(int) // tests: see maker
+	loop.Pace
+	mem     op.Arena
+	lanes   [depth]lane
+	pool    *pool   // nil without workers
+	maker   *maker  // the caller's, without workers
+	own     []*slot // its slots
+	consume gpuprof.Func
+	stages  []gpuprof.Stage
+	passes  int
+	pinned  string
+	watch   watch
+	hook    func(int) // tests: see maker
 }
 
 // lane is one batch on its way: staging memory, its twin on the device, the
@@ -55,10 +51,8 @@ type lane struct {
 	out    gpuprof.Buffer
 	from   batch          // what is copied: fields and where they lie
 	buf    gpuprof.Buffer // in which memory of the device's
-	ready  gpuprof.Event  // the batch is on the device
-	free   gpuprof.Event  // the device is done with the lane
-	used   bool
-	args   [2]gpuprof.Args // atom edges, probe edges
+	loop.Events
+	args [2]gpuprof.Args // atom edges, probe edges
 }
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
@@ -68,7 +62,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 func openHooked(ctx context.Context, d gpuprof.Device, c gpuprof.Config, hook func(int)) (*session, error) {
 	s := &session{
 		ctx: ctx, dev: d, set: c.Knobs, mem: op.Arena{Dev: d}, workers: workersOf(c.Knobs), passes: c.Knobs.Int("consume"),
-		every: c.Knobs.Every("sync"), items: c.Knobs.Int("item_reads"), pinned: c.Knobs["pinned"], blocking: !c.Knobs.On("async_copy"), hook: hook,
+		Pace: loop.PaceOf(c.Knobs), pinned: c.Knobs["pinned"], hook: hook,
 	}
 	s.watch.began = time.Now()
 	var err error
@@ -164,26 +158,10 @@ func (s *session) tooLarge(need, left int64) error {
 
 // allocate makes streams, events, buffers and workers.
 func (s *session) allocate() error {
-	if t := s.set["threads"]; t != "all" {
-		n, _ := strconv.Atoi(t)
-		limit, ok := s.dev.(gpuprof.Threader)
-		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
-		}
-		if err := limit.SetThreads(n); err != nil {
-			return err
-		}
-	}
-	var err error
-	if s.main, err = s.dev.NewStream("main"); err != nil {
+	if err := s.Open(s.dev, s.set); err != nil {
 		return err
 	}
-	s.copies = s.main
-	if s.set["streams"] == "2" {
-		if s.copies, err = s.dev.NewStream("copy"); err != nil {
-			return err
-		}
-	}
+	var err error
 	if s.consume, err = s.dev.Load(&consumeKernel); err != nil {
 		return err
 	}
@@ -192,7 +170,7 @@ func (s *session) allocate() error {
 			return err
 		}
 	}
-	s.item = s.mem.Bytes("the item buffer", 4, gpuprof.Pageable)
+	s.Item = s.mem.Bytes("the item buffer", 4, gpuprof.Pageable)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -211,12 +189,7 @@ func (l *lane) allocate(s *session) error {
 	if err := l.place(s, s.survey.most); err != nil {
 		return err
 	}
-	var err error
-	if l.ready, err = s.dev.NewEvent(); err != nil {
-		return err
-	}
-	l.free, err = s.dev.NewEvent()
-	return err
+	return l.Open(s.dev)
 }
 
 // place makes the device's side of a lane for batches of up to these rows.
@@ -316,8 +289,8 @@ func (s *session) hireAll() error {
 // quiesce waits until the device has read every batch it was given.
 func (s *session) quiesce() error {
 	for i := range s.lanes {
-		if l := &s.lanes[i]; l.used {
-			if err := l.free.Wait(); err != nil {
+		if l := &s.lanes[i]; l.Used {
+			if err := l.Free.Wait(); err != nil {
 				return err
 			}
 		}
@@ -335,13 +308,10 @@ func (s *session) Pause() (lead int, err error) {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.main }
+func (s *session) Main() gpuprof.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }
-
-// Cycle implements gpuprof.Session.
-func (s *session) Cycle() int { return max(s.every, 1) }
 
 // Stages implements gpuprof.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
@@ -376,12 +346,7 @@ func (s *session) Input() map[string]any {
 // Close implements gpuprof.Session. It waits for work in flight and ends the
 // workers.
 func (s *session) Close() error {
-	var errs []error
-	for _, st := range []gpuprof.Stream{s.copies, s.main} {
-		if st != nil && (st != s.copies || s.copies != s.main) {
-			errs = append(errs, st.Sync(), st.Close())
-		}
-	}
+	errs := []error{s.CloseStreams()}
 	if s.pool != nil {
 		errs = append(errs, s.pool.dismiss())
 		s.pool = nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time, in the
@@ -41,7 +42,7 @@ func TestCheckCatches(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openSession(t, "small", "batch=6", "probes=12", "workers=0", "padded="+map[bool]string{true: "on", false: "off"}[tt.set != ""])
-			sl, err := s.fetch(0, silent{})
+			sl, err := s.fetch(0, loop.Silent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,12 +64,12 @@ func TestCheckCatches(t *testing.T) {
 
 func TestCheckCatchesStagingAndCopies(t *testing.T) {
 	s := openSession(t, "small", "batch=6", "probes=12", "workers=0")
-	sl, err := s.fetch(0, silent{})
+	sl, err := s.fetch(0, loop.Silent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &s.lanes[0]
-	if err := errors.Join(s.stage(l, sl), s.send(l, silent{}), s.run(l, silent{}), s.main.Sync()); err != nil {
+	if err := errors.Join(s.stage(l, sl), s.send(l, loop.Silent{}), s.run(l, loop.Silent{}), s.Compute.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	l.from.bytes(fPos)[3]++
@@ -102,19 +103,19 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	picture := func(set ...string) string {
 		s := openSession(t, "small", set...)
 		for i := range 2 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		before := s.dev.Meter()
 		for i := 2; i < 6; i++ {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		m := s.dev.Meter().Sub(before)
 		m.BlockedNS = 0
-		if err := s.main.Sync(); err != nil {
+		if err := s.Compute.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		seen, _ := s.Observed(time.Now())
@@ -130,7 +131,7 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 				allocs += fmt.Sprint(same(s.own[0].floats(fProbe), s.maker.samples[0].probes))
 			}
 		}
-		return fmt.Sprint(s.Input(), s.Stages(), m, s.dev.Info().Cores, seen["workers_started"], s.copies == s.main, allocs, step)
+		return fmt.Sprint(s.Input(), s.Stages(), m, s.dev.Info().Cores, seen["workers_started"], s.Copies == s.Compute, allocs, step)
 	}
 	for _, k := range New().Knobs() {
 		t.Run(k.Name, func(t *testing.T) {

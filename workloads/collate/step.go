@@ -37,8 +37,8 @@ func (s *session) describeStages() {
 	for i := range all {
 		all[i].MaxSpans = 1
 	}
-	all[stSync].MaxSpans += s.items
-	if s.blocking {
+	all[stSync].MaxSpans += s.Items
+	if s.Blocking {
 		all[stSync].MaxSpans++
 	}
 	var bytes int64
@@ -53,7 +53,7 @@ func (s *session) describeStages() {
 		cost.Launches = 1
 		all[stConsume].Parts = append(all[stConsume].Parts, gpuprof.Part{Kernel: consumeKernel.Name, Cost: cost})
 	}
-	s.stages = all
+	s.stages, s.SyncAt, s.SlotAt = all, stSync, stBackpressure
 }
 
 // Step implements gpuprof.Session: one batch from its maker to the device.
@@ -62,13 +62,8 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 		return err
 	}
 	l := &s.lanes[i%depth]
-	if l.used {
-		sp := p.Begin(stBackpressure, nil)
-		err := l.free.Wait()
-		p.End(sp)
-		if err != nil {
-			return err
-		}
+	if err := s.Room(&l.Events, p); err != nil {
+		return err
 	}
 	sl, err := s.fetch(i, p)
 	if err != nil {
@@ -86,7 +81,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.run(l, p); err != nil {
 		return err
 	}
-	return s.wait(i, l, p)
+	return s.Wait(i, l.out, max(1, l.from.rows[uEdge]+l.from.rows[uReach]), p)
 }
 
 // fetch gets batch i from the workers, or makes it.
@@ -190,65 +185,27 @@ func (s *session) enlarge(sl *slot) error {
 // send copies a batch array by array, as a loop over a dictionary of tensors
 // does.
 func (s *session) send(l *lane, p gpuprof.Probe) error {
-	sp := p.Begin(stH2D, s.copies)
+	sp := p.Begin(stH2D, s.Copies)
 	for f := range fields {
-		if err := s.copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.words(f)); err != nil {
+		if err := s.Copies.Copy(l.dev, 4*l.placed.at[f], l.buf, 4*l.from.at[f], 4*l.from.words(f)); err != nil {
 			return err
 		}
 	}
 	p.End(sp)
-	if s.copies != s.main {
-		if err := s.copies.Record(l.ready); err != nil {
-			return err
-		}
-		if err := s.main.WaitFor(l.ready); err != nil {
-			return err
-		}
-	}
-	if !s.blocking {
-		return nil
-	}
-	sp = p.Begin(stSync, nil)
-	err := s.copies.Sync()
-	p.End(sp)
-	return err
+	return s.Arrive(&l.Events, p)
 }
 
 // run consumes the batch: its atom edges, then its probe edges.
 func (s *session) run(l *lane, p gpuprof.Probe) error {
 	edges, reach := l.from.rows[uEdge], l.from.rows[uReach]
 	l.args[1].SetInt(5, edges)
-	sp := p.Begin(stConsume, s.main)
-	if err := s.main.Launch(s.consume, edges, &l.args[0]); err != nil {
+	sp := p.Begin(stConsume, s.Compute)
+	if err := s.Compute.Launch(s.consume, edges, &l.args[0]); err != nil {
 		return err
 	}
-	if err := s.main.Launch(s.consume, reach, &l.args[1]); err != nil {
+	if err := s.Compute.Launch(s.consume, reach, &l.args[1]); err != nil {
 		return err
 	}
 	p.End(sp)
-	l.used = true
-	return s.main.Record(l.free)
-}
-
-// wait does what the knobs item_reads and sync ask for.
-func (s *session) wait(i int, l *lane, p gpuprof.Probe) error {
-	words := max(1, l.from.rows[uEdge]+l.from.rows[uReach])
-	for j := range s.items {
-		sp := p.Begin(stSync, nil)
-		err := s.main.Copy(s.item, 0, l.out, 4*(j%words), 4)
-		if err == nil {
-			err = s.main.Sync()
-		}
-		p.End(sp)
-		if err != nil {
-			return err
-		}
-	}
-	if s.every == 0 || (i+1)%s.every != 0 {
-		return nil
-	}
-	sp := p.Begin(stSync, nil)
-	err := s.main.Sync()
-	p.End(sp)
-	return err
+	return s.Leave(&l.Events)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -74,19 +75,19 @@ func (s *session) startTuning(shared ...*op.Bound) error {
 	}
 	sl := &s.slots[0]
 	t.edges = s.batches.collate(&sl.host, 0)
-	if err := s.send(sl, t.edges, silent{}); err != nil {
+	if err := s.send(sl, t.edges, loop.Silent{}); err != nil {
 		return err
 	}
 	for _, b := range shared {
 		b.SetEdges(t.edges)
-		if err := b.Enqueue(s.main); err != nil {
+		if err := b.Enqueue(s.Compute); err != nil {
 			return err
 		}
 	}
-	if err := s.copies.Sync(); err != nil {
+	if err := s.Copies.Sync(); err != nil {
 		return err
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
 	t.seconds = time.Since(began).Seconds()
@@ -152,16 +153,16 @@ func (t *tuning) time(s *session, b *op.Bound) (int64, error) {
 	b.SetEdges(t.edges)
 	least := int64(math.MaxInt64)
 	for pass := range 4 {
-		if err := s.main.Record(t.from); err != nil {
+		if err := s.Compute.Record(t.from); err != nil {
 			return 0, err
 		}
-		if err := b.Enqueue(s.main); err != nil {
+		if err := b.Enqueue(s.Compute); err != nil {
 			return 0, err
 		}
-		if err := s.main.Record(t.to); err != nil {
+		if err := s.Compute.Record(t.to); err != nil {
 			return 0, err
 		}
-		if err := s.main.Sync(); err != nil {
+		if err := s.Compute.Sync(); err != nil {
 			return 0, err
 		}
 		ns, err := s.dev.ElapsedNS(t.from, t.to)

@@ -168,8 +168,8 @@ func (s *session) describeStages() {
 			all[i].MaxSpans = 1
 		}
 	}
-	all[stSync].MaxSpans += s.items + 2 // reads, reset, trim, sync
-	if s.blocking {
+	all[stSync].MaxSpans += s.Items + 2 // reads, reset, trim, sync
+	if s.Blocking {
 		all[stSync].MaxSpans += 2
 	}
 	graph := s.set.On("graph")
@@ -198,6 +198,7 @@ func (s *session) describeStages() {
 			s.stages = append(s.stages, st)
 		}
 	}
+	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
 func (s *session) setEdges(slot, e int) {

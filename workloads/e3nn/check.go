@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
@@ -105,7 +106,7 @@ func (c *checker) poisonAll() error {
 	for i := range out {
 		out[i] = float32(math.NaN())
 	}
-	return s.main.Sync()
+	return s.Compute.Sync()
 }
 
 func (c *checker) poison(b gpuprof.Buffer) error {
@@ -113,10 +114,10 @@ func (c *checker) poison(b gpuprof.Buffer) error {
 	if err != nil {
 		return err
 	}
-	if err := fill.Enqueue(c.s.main); err != nil {
+	if err := fill.Enqueue(c.s.Compute); err != nil {
 		return err
 	}
-	if err := c.s.main.Sync(); err != nil {
+	if err := c.s.Compute.Sync(); err != nil {
 		return err
 	}
 	return fill.Close()
@@ -138,10 +139,10 @@ func (c *checker) collateAndCopy(sl *slot) error {
 		}
 		c.errs[stCollate].Add(vec[3*lo:3*hi], floats64(want.Vec[:3*n]))
 	}
-	if err := s.send(sl, c.edges, silent{}); err != nil {
+	if err := s.send(sl, c.edges, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
 	for _, copied := range []struct {
@@ -162,11 +163,11 @@ func (c *checker) collateAndCopy(sl *slot) error {
 func (c *checker) stage(so *stageOps) error {
 	s := c.s
 	for _, b := range so.ops[c.slot] {
-		if err := b.Enqueue(s.main); err != nil {
+		if err := b.Enqueue(s.Compute); err != nil {
 			return err
 		}
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
 	if err := c.ctx.Err(); err != nil {
@@ -220,10 +221,10 @@ func (c *checker) graph() error {
 	if err := c.poisonAll(); err != nil {
 		return err
 	}
-	if err := s.device(c.slot, c.batch, silent{}); err != nil {
+	if err := s.device(c.slot, c.batch, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
 	for l := range s.layers {
@@ -238,10 +239,10 @@ func (c *checker) graph() error {
 
 // copyBack checks the result's way home, bit for bit.
 func (c *checker) copyBack(sl *slot) error {
-	if err := c.s.receive(sl, silent{}); err != nil {
+	if err := c.s.receive(sl, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := c.s.main.Sync(); err != nil {
+	if err := c.s.Compute.Sync(); err != nil {
 		return err
 	}
 	got := gpuprof.Floats(sl.out)
@@ -273,10 +274,10 @@ func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.s.main.Copy(tmp, 0, b, 4*at, 4*n); err != nil {
+	if err := c.s.Compute.Copy(tmp, 0, b, 4*at, 4*n); err != nil {
 		return nil, err
 	}
-	if err := c.s.main.Sync(); err != nil {
+	if err := c.s.Compute.Sync(); err != nil {
 		return nil, err
 	}
 	copy(out, gpuprof.Floats(tmp))
@@ -285,10 +286,6 @@ func (c *checker) read(b gpuprof.Buffer, at, n int) ([]float32, error) {
 
 // checks are the compared stages in step order.
 func (c *checker) checks() []gpuprof.Check {
-	rows := fmt.Sprintf("%d of %d", len(c.rows), c.s.rows)
-	if len(c.rows) == c.s.rows {
-		rows = fmt.Sprintf("all %d", c.s.rows)
-	}
 	var out []gpuprof.Check
 	for st, e := range c.errs {
 		if !e.Used {
@@ -301,8 +298,7 @@ func (c *checker) checks() []gpuprof.Check {
 		case stSph:
 			tol = fp32Tolerance
 		}
-		rel := e.Relative()
-		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, loop.CheckOf(allStages()[st].Name, e.Relative(), tol, len(c.rows), c.s.rows))
 	}
 	return out
 }

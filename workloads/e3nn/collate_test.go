@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
@@ -157,10 +158,10 @@ func TestCollateBesideTheSteps(t *testing.T) {
 		s.batches = newCollator(s.in, threads)
 		passes(t, s)
 		for i := range 6 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.main.Sync(); err != nil {
+			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))

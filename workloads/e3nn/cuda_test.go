@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -177,10 +178,10 @@ func TestCUDABatchesTakeTurns(t *testing.T) {
 	outputs := func(set ...string) (out [][]float32) {
 		s := openRotating(t, d, 3, append(set, "batch=3", "mul=2", "lmax=1")...)
 		for i := range 7 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.main.Sync(); err != nil {
+			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))
@@ -225,10 +226,10 @@ func TestCUDABitIdentical(t *testing.T) {
 			var first [depth][]float32
 			for i := range 100 {
 				sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", i+1))
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.main.Sync(); err != nil {
+				if err := s.Compute.Sync(); err != nil {
 					t.Fatal(err)
 				}
 				out := gpuprof.Floats(s.slots[i%depth].out)
@@ -302,11 +303,11 @@ func TestCUDAGraphIsRefused(t *testing.T) {
 
 func fourSteps(s *session) error {
 	for i := range 4 {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			return err
 		}
 	}
-	return s.main.Sync()
+	return s.Compute.Sync()
 }
 
 // What multiplies is named; the search for launch shapes says what it tried.
@@ -368,7 +369,7 @@ func TestCUDAAutotuneKeepsBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.SetEdges(s.in.edges[0])
-			if err := b.Enqueue(s.main); err != nil {
+			if err := b.Enqueue(s.Compute); err != nil {
 				t.Fatal(err)
 			}
 			got := read(t, s, s.mid, s.mid.Len()/4)
@@ -408,7 +409,7 @@ func TestCUDAPool(t *testing.T) {
 	if d.Memory().Peak < 64<<20 {
 		t.Fatalf("peak %d before the step", d.Memory().Peak)
 	}
-	if err := s.Step(0, silent{}); err != nil {
+	if err := s.Step(0, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if m := d.Memory(); m.Peak != m.InUse {
@@ -417,7 +418,7 @@ func TestCUDAPool(t *testing.T) {
 	if d.Reserved() != before {
 		t.Error("the pool was trimmed too early")
 	}
-	if err := s.Step(1, silent{}); err != nil {
+	if err := s.Step(1, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := d.Reserved(); after > before-64<<20 {

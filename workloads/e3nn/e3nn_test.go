@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -220,11 +221,11 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 	result := func(set ...string) []float32 {
 		s := openSession(t, "small", append(set, "batch=40")...)
 		for i := range 3 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.main.Sync(); err != nil {
+		if err := s.Compute.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		out := make([]float32, 0, s.slots[0].out.Len()/4)
@@ -271,19 +272,19 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	picture := func(s *session) string {
 		before := s.dev.Meter()
 		for i := range 2 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		m := s.dev.Meter().Sub(before)
 		m.BlockedNS = 0
-		if err := s.main.Sync(); err != nil {
+		if err := s.Compute.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		in := s.Input()
 		delete(in, "autotune_s") // not these, which change by themselves
 		delete(in, "graph_setup_s")
-		return fmt.Sprint(in, s.Stages(), m, s.copies == s.main, s.dev.Info().Cores, s.pool != nil, read(t, s, s.basis, 4*basisSize))
+		return fmt.Sprint(in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.basis, 4*basisSize))
 	}
 	for _, k := range New().Knobs() {
 		t.Run(k.Name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // graphs are a step's captured launches. A capture keeps the launch sizes of
@@ -34,7 +35,7 @@ func (s *session) capture(ctx context.Context) error {
 			}
 			if same[edges] == nil {
 				s.setEdges(k, edges)
-				g, err := s.dev.Capture(s.main, func() error { return s.compute(k, silent{}) })
+				g, err := s.dev.Capture(s.Compute, func() error { return s.compute(k, loop.Silent{}) })
 				if err != nil {
 					return fmt.Errorf("capturing the step: %w", err)
 				}

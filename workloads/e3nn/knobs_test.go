@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // run takes n steps.
 func run(t *testing.T, s *session, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +102,7 @@ func TestCycle(t *testing.T) {
 		"sync=never": 1, "sync=step": 1, "sync=every:6": 6, "pool_trim=every:4": 4, "sync=every:6,pool_trim=every:4": 12,
 	} {
 		k := resolve(t, "small", strings.Split(kv, ",")...).Knobs
-		s := &session{every: k.Every("sync"), trims: k.Every("pool_trim")}
+		s := &session{Pace: loop.PaceOf(k)}
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}
@@ -135,7 +136,7 @@ func step(t *testing.T, s *session) (m gpuprof.Meter, launches int64) {
 	t.Helper()
 	run(t, s, 2)
 	before := s.dev.Meter()
-	if err := s.Step(2, silent{}); err != nil {
+	if err := s.Step(2, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	m = s.dev.Meter().Sub(before)
@@ -262,10 +263,10 @@ func TestGraphsFollowTheBatches(t *testing.T) {
 			}
 		})
 		for i := range 11 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.main.Sync(); err != nil {
+			if err := s.Compute.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, slices.Clone(gpuprof.Floats(s.slots[i%depth].out)))
@@ -347,7 +348,7 @@ func noAllocations(t *testing.T, s *session) {
 	before := s.dev.Meter().Allocations
 	i := 4
 	if n := testing.AllocsPerRun(10, func() {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 		i++
@@ -357,7 +358,7 @@ func noAllocations(t *testing.T, s *session) {
 	if n := s.dev.Meter().Allocations - before; n != 0 {
 		t.Errorf("%d device allocations", n)
 	}
-	if err := s.main.Sync(); err != nil {
+	if err := s.Compute.Sync(); err != nil {
 		t.Fatal(err)
 	}
 }

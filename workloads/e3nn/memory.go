@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -81,25 +80,8 @@ func (s *session) tooLarge(e, need, left int64) error {
 
 // allocate makes streams, events, buffers and parameters, and binds.
 func (s *session) allocate(ctx context.Context) error {
-	if t := s.set["threads"]; t != "all" {
-		n, _ := strconv.Atoi(t)
-		limit, ok := s.dev.(gpuprof.Threader)
-		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
-		}
-		if err := limit.SetThreads(n); err != nil {
-			return err
-		}
-	}
-	var err error
-	if s.main, err = s.dev.NewStream("main"); err != nil {
+	if err := s.Open(s.dev, s.set); err != nil {
 		return err
-	}
-	s.copies = s.main
-	if s.set["streams"] == "2" {
-		if s.copies, err = s.dev.NewStream("copy"); err != nil {
-			return err
-		}
 	}
 	for i := range s.slots {
 		if err := s.slots[i].allocate(s); err != nil {
@@ -108,7 +90,7 @@ func (s *session) allocate(ctx context.Context) error {
 	}
 	s.allocateDevice()
 	s.uploadParams()
-	s.item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -134,12 +116,7 @@ func (sl *slot) allocate(s *session) error {
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
-	var err error
-	if sl.ready, err = s.dev.NewEvent(); err != nil {
-		return err
-	}
-	sl.free, err = s.dev.NewEvent()
-	return err
+	return sl.Open(s.dev)
 }
 
 func (s *session) allocateDevice() {
@@ -175,9 +152,9 @@ func (s *session) uploadParams() {
 			op.ToLayout(s.layout, l.In, stored[at:at+d], x[at:at+d])
 		}
 		s.layers = append(s.layers, layerBuffers{
-			x:  s.mem.Upload(s.main, "atom features", stored),
-			w1: s.mem.Upload(s.main, "MLP weights", w1), w2: s.mem.Upload(s.main, "MLP weights", w2),
-			mix: s.mem.Upload(s.main, "linear weights", mix),
+			x:  s.mem.Upload(s.Compute, "atom features", stored),
+			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", w2),
+			mix: s.mem.Upload(s.Compute, "linear weights", mix),
 			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
 		})
 	}

@@ -3,8 +3,6 @@ package e3nn
 import (
 	"math/rand/v2"
 	"slices"
-
-	"github.com/gpuprof/gpuprof"
 )
 
 // pickRows takes all rows, or 64 random ones, the first and last, and the longest.
@@ -28,13 +26,6 @@ func pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
 	slices.Sort(rows)
 	return slices.Compact(rows)
 }
-
-// silent is the probe of an unmeasured step.
-type silent struct{}
-
-func (silent) Start(int) error               { return nil }
-func (silent) Begin(int, gpuprof.Stream) int { return -1 }
-func (silent) End(int)                       {}
 
 func floats64(x []float32) []float64 {
 	out := make([]float64, len(x))

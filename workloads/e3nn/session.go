@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -25,22 +26,16 @@ type session struct {
 	rows   int
 	edges  int // capacity
 
-	main, copies gpuprof.Stream // the same with streams=1
-	mem          op.Arena
-	slots        [depth]slot
-	batches      *collator
-	item         gpuprof.Buffer // pageable: where .item() lands
-	stages       []gpuprof.Stage
-	index        [stageCount]int // of each stage in stages
-	plan         []stageOps      // the device part of a step, in order
-	closers      []*op.Bound
-	graphs       graphs
-	tuned        *tuning
-
-	every, trims, items int          // knobs sync, pool_trim, item_reads
-	blocking            bool         // async_copy=off
-	reset               string       // reset_stats
-	pool                gpuprof.Pool // for reset_stats and pool_trim
+	loop.Pace
+	mem     op.Arena
+	slots   [depth]slot
+	batches *collator
+	stages  []gpuprof.Stage
+	index   [stageCount]int // of each stage in stages
+	plan    []stageOps      // the device part of a step, in order
+	closers []*op.Bound
+	graphs  graphs
+	tuned   *tuning
 
 	// How every layer is computed; autotune changes it.
 	mlps     []op.MLP
@@ -59,9 +54,7 @@ type session struct {
 type slot struct {
 	host, dev edgeBuffers
 	out       gpuprof.Buffer // on the host: the step's result
-	ready     gpuprof.Event  // the batch is on the device
-	free      gpuprof.Event  // the device is done with slot and result
-	used      bool
+	loop.Events
 }
 
 // edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3].
@@ -84,8 +77,7 @@ type stageOps struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch"), every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), items: c.Knobs.Int("item_reads"),
-		blocking: !c.Knobs.On("async_copy"), reset: c.Knobs["reset_stats"],
+		rows: c.Knobs.Int("batch"), Pace: loop.PaceOf(c.Knobs),
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
 	for _, l := range s.model.Layers {
@@ -143,33 +135,23 @@ func (s *session) radialBasis() op.Basis {
 
 // takePool finds the device's pool where a knob acts on it.
 func (s *session) takePool() error {
-	if s.trims == 0 && s.reset == resetOff {
+	if s.Trims == 0 && s.Reset == resetOff {
 		return nil
 	}
 	pool, ok := s.dev.(gpuprof.Pool)
 	if ok && pool.ResetPeak() == nil { // a device seen through another may only seem to have one
-		s.pool = pool
+		s.Pool = pool
 		return nil
 	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool; use never and off",
-		s.set["pool_trim"], s.reset, s.dev.Info().Name)
+		s.set["pool_trim"], s.Reset, s.dev.Info().Name)
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.main }
+func (s *session) Main() gpuprof.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }
-
-// Cycle implements gpuprof.Session: the least common multiple of the periods.
-func (s *session) Cycle() int {
-	a, b := max(s.every, 1), max(s.trims, 1)
-	for x, y := a, b; ; x, y = y, x%y {
-		if y == 0 {
-			return a / x * b
-		}
-	}
-}
 
 // Stages implements gpuprof.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
@@ -217,16 +199,7 @@ func (s *session) whatMultiplies() string {
 
 // Close implements gpuprof.Session. It waits for work in flight.
 func (s *session) Close() error {
-	var errs []error
-	streams := []gpuprof.Stream{s.copies, s.main}
-	if s.copies == s.main {
-		streams = streams[1:]
-	}
-	for _, st := range streams {
-		if st != nil {
-			errs = append(errs, st.Sync(), st.Close())
-		}
-	}
+	errs := []error{s.CloseStreams()}
 	for _, b := range s.closers {
 		errs = append(errs, b.Close())
 	}

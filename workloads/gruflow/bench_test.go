@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // One recurrent step of three layers; scripts/peer_gru.py races the same
@@ -53,7 +54,7 @@ func BenchmarkStep(b *testing.B) {
 	s := openSession(b, "small")
 	b.ResetTimer()
 	for i := range b.N {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			b.Fatal(err)
 		}
 	}

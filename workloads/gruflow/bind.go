@@ -101,7 +101,7 @@ func (s *session) metricsGroup(net *gru) group {
 func (s *session) capture() error {
 	for k := range s.slots {
 		var err error
-		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, silent{}) })
+		s.graphs[k], err = s.mem.Dev.Capture(s.stream, func() error { return s.compute(k, loop.Silent{}) })
 		if err != nil {
 			return fmt.Errorf("capturing the step: %w", err)
 		}
@@ -131,7 +131,7 @@ func (s *session) describeStages() {
 	in, out := 4*s.inputWords(), 4*outputs*int64(s.shape.B)
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
-	all[stSync].MaxSpans = s.items + 3 // reads, reset, trim, sync
+	all[stSync].MaxSpans = s.Items + 3 // reads, reset, trim, sync
 	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {
@@ -139,4 +139,5 @@ func (s *session) describeStages() {
 			s.stages = append(s.stages, st)
 		}
 	}
+	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -140,7 +141,7 @@ func (c *checker) begin() error {
 func (c *checker) input() error {
 	s := c.s
 	sl := &s.slots[c.slot]
-	if err := s.send(sl, c.batch, silent{}); err != nil {
+	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
 		return err
 	}
 	n := sl.x.Len() / 4

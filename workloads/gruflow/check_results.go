@@ -1,10 +1,10 @@
 package gruflow
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // reduced compares the metrics with sums over what the device holds. Each is
@@ -45,7 +45,7 @@ func (c *checker) copyBack() error {
 	if err := s.readPacked(sl); err != nil {
 		return err
 	}
-	if err := s.receive(sl, silent{}); err != nil {
+	if err := s.receive(sl, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.stream.Sync(); err != nil {
@@ -86,7 +86,7 @@ func (c *checker) graph() error {
 	if err := c.begin(); err != nil {
 		return err
 	}
-	if err := s.send(sl, c.batch, silent{}); err != nil {
+	if err := s.send(sl, c.batch, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.graphs[c.slot].Enqueue(s.stream); err != nil {
@@ -111,9 +111,9 @@ func (c *checker) graph() error {
 
 // checks are the compared stages in step order.
 func (c *checker) checks() []gpuprof.Check {
-	rows := fmt.Sprintf("%d of %d", len(c.rows), c.s.shape.T*c.s.shape.B)
+	all := c.s.shape.T * c.s.shape.B
 	if c.whole {
-		rows = fmt.Sprintf("all %d", len(c.rows))
+		all = len(c.rows)
 	}
 	var out []gpuprof.Check
 	for st, e := range c.errs {
@@ -127,8 +127,7 @@ func (c *checker) checks() []gpuprof.Check {
 		case stH2D, stD2H, stGraph:
 			tol = 0 // the same bits
 		}
-		rel := e.Relative()
-		out = append(out, gpuprof.Check{Stage: allStages()[st].Name, RelativeError: gpuprof.Number(rel), Tolerance: tol, Pass: rel <= tol, Rows: rows})
+		out = append(out, loop.CheckOf(allStages()[st].Name, e.Relative(), tol, len(c.rows), all))
 	}
 	return out
 }

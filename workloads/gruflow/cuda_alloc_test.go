@@ -2,7 +2,11 @@
 
 package gruflow
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
 
 // The race detector allocates on its own account in calls of the driver.
 func TestCUDAStepsAllocateNothing(t *testing.T) {
@@ -12,7 +16,7 @@ func TestCUDAStepsAllocateNothing(t *testing.T) {
 			run(t, s, 4)
 			i := 4
 			if n := testing.AllocsPerRun(10, func() {
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 				i++

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -202,7 +203,7 @@ func TestCUDAPool(t *testing.T) {
 	}
 	run(t, s, 1)
 	before := pool.Reserved()
-	if err := s.Step(1, silent{}); err != nil {
+	if err := s.Step(1, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := pool.Reserved(); after >= before {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -70,7 +71,7 @@ func openSession(t testing.TB, preset string, set ...string) *session {
 func run(t testing.TB, s *session, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.Step(i, silent{}); err != nil {
+		if err := s.Step(i, loop.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 	}

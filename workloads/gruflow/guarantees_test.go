@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 func TestStepsAllocateNothing(t *testing.T) {
@@ -25,7 +26,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 			before := s.mem.Dev.Meter().Allocations
 			i = 4
 			if n := testing.AllocsPerRun(30, func() {
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 				i++
@@ -82,7 +83,7 @@ func TestCountersAreExact(t *testing.T) {
 			}
 			for i := 2; i < 6; i++ {
 				before := s.mem.Dev.Meter()
-				if err := s.Step(i, silent{}); err != nil {
+				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 				m := s.mem.Dev.Meter().Sub(before)
@@ -137,7 +138,7 @@ func TestReadsBlock(t *testing.T) {
 		run(t, s, 20)
 		before := s.mem.Dev.Meter()
 		for i := 20; i < 60; i++ {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -165,7 +166,7 @@ func TestCycle(t *testing.T) {
 			set = strings.Split(kv, ",")
 		}
 		k := resolve(t, "small", set...).Knobs
-		s.every, s.trims = k.Every("sync"), k.Every("pool_trim")
+		s.Every, s.Trims = k.Every("sync"), k.Every("pool_trim")
 		if got := s.Cycle(); got != want {
 			t.Errorf("%s: cycle %d, want %d", kv, got, want)
 		}
@@ -184,7 +185,7 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 5 {
-			if err := s.Step(i, silent{}); err != nil {
+			if err := s.Step(i, loop.Silent{}); err != nil {
 				t.Fatal(err)
 			}
 		}

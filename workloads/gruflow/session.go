@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -24,24 +24,21 @@ type session struct {
 	prec  precision
 	impl  string // what knob impl means here
 
-	copies gpuprof.Stream
-	mem    op.Arena
-	net    *gru // of the first slot; the others share all but the state's direction
-	slots  [depth]slot
-	item   gpuprof.Buffer // pageable: where .item() lands
-	stages []gpuprof.Stage
-	index  [stageCount]int // of each stage in stages
-	graphs [depth]gpuprof.Op
+	loop.Pace // its Compute is the program's stream, its Pool the session's pools
+	mem       op.Arena
+	net       *gru // of the first slot; the others share all but the state's direction
+	slots     [depth]slot
+	stages    []gpuprof.Stage
+	index     [stageCount]int // of each stage in stages
+	graphs    [depth]gpuprof.Op
 
 	inputs  gpuprof.Buffer // pinned: x of every batch, [batches,T,B,I]
 	batches int
 
-	every, trims, items int // knobs sync, pool_trim, item_reads
-	reset               string
-	devPool             gpuprof.Pool // the device's own, below the workload's
-	params              params
-	flow                flowBuffers
-	tuned               *tuning
+	devPool gpuprof.Pool // the device's own, below the workload's
+	params  params
+	flow    flowBuffers
+	tuned   *tuning
 }
 
 // flowBuffers is what stays on the device from step to step.
@@ -58,16 +55,14 @@ type slot struct {
 	x            gpuprof.Buffer // [T,B,I]
 	net          *gru           // its h is the state after the step
 	out, metrics gpuprof.Buffer // pinned: [B,outputs], [M]
-	ready        gpuprof.Event  // the input is on the device
-	free         gpuprof.Event  // the device is done with the step
-	used         bool
-	groups       []group
+	loop.Events
+	groups []group
 }
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		set: c.Knobs, seed: c.Seed, shape: shapeOf(c.Knobs), prec: parsePrecision(c.Knobs["precision"]),
-		mem: op.Arena{Dev: d}, every: c.Knobs.Every("sync"), trims: c.Knobs.Every("pool_trim"), reset: c.Knobs["reset_stats"], items: c.Knobs.Int("item_reads"),
+		mem: op.Arena{Dev: d}, Pace: loop.PaceOf(c.Knobs),
 	}
 	s.impl = chooseImpl(d.Info(), c.Knobs)
 	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
@@ -167,25 +162,11 @@ func (s *session) fits(d gpuprof.Device) error {
 
 // allocate makes streams, events, buffers and parameters, and binds.
 func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
-	if t := s.set["threads"]; t != "all" {
-		n, _ := strconv.Atoi(t)
-		limit, ok := d.(gpuprof.Threader)
-		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
-		}
-		if err := limit.SetThreads(n); err != nil {
-			return err
-		}
-	}
-	main, err := d.NewStream("main")
-	if err != nil {
+	if err := s.Open(d, s.set); err != nil {
 		return err
 	}
-	s.program = newProgram(d, main)
+	s.program, s.Pool = newProgram(d, s.Compute), pools{s}
 	s.fill = s.set.On("fill")
-	if s.copies, err = d.NewStream("copy"); err != nil {
-		return err
-	}
 	for i := range s.slots {
 		if err := s.slots[i].allocate(s); err != nil {
 			return err
@@ -199,7 +180,7 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 	if err := s.restore(); err != nil {
 		return err
 	}
-	if s.reset != "off" || s.trims > 0 {
+	if s.Reset != "off" || s.Trims > 0 {
 		s.devPool = findPool(d)
 	}
 	if s.set.On("autotune") {
@@ -227,12 +208,7 @@ func (sl *slot) allocate(s *session) error {
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
-	var err error
-	if sl.ready, err = s.mem.Dev.NewEvent(); err != nil {
-		return err
-	}
-	sl.free, err = s.mem.Dev.NewEvent()
-	return err
+	return sl.Open(s.mem.Dev)
 }
 
 func (s *session) allocateDevice() {
@@ -251,7 +227,7 @@ func (s *session) allocateDevice() {
 		proj:   s.mem.Upload(s.stream, "projection", proj), bias: s.mem.Upload(s.stream, "projection bias", s.params.bias),
 		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(sh.metrics())),
 	}
-	s.item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 }
 
 // allocateNet makes the GRU. A library's reads the state from one buffer and
@@ -313,20 +289,10 @@ func (s *session) restore() error {
 }
 
 // Main implements gpuprof.Session.
-func (s *session) Main() gpuprof.Stream { return s.stream }
+func (s *session) Main() gpuprof.Stream { return s.Compute }
 
 // Depth implements gpuprof.Session.
 func (s *session) Depth() int { return depth }
-
-// Cycle implements gpuprof.Session: the least common multiple of the periods.
-func (s *session) Cycle() int {
-	a, b := max(s.every, 1), max(s.trims, 1)
-	for x, y := a, b; ; x, y = y, x%y {
-		if y == 0 {
-			return a / x * b
-		}
-	}
-}
 
 // Stages implements gpuprof.Session.
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
@@ -366,16 +332,7 @@ func (s *session) products() string {
 
 // Close implements gpuprof.Session. It waits for work in flight.
 func (s *session) Close() error {
-	var errs []error
-	streams := []gpuprof.Stream{s.copies}
-	if s.program != nil {
-		streams = append(streams, s.stream)
-	}
-	for _, st := range streams {
-		if st != nil {
-			errs = append(errs, st.Sync(), st.Close())
-		}
-	}
+	errs := []error{s.CloseStreams()}
 	if s.program != nil {
 		errs = append(errs, s.pool.close())
 	}

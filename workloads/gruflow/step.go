@@ -9,13 +9,8 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	}
 	k := i % depth
 	sl := &s.slots[k]
-	if sl.used {
-		sp := p.Begin(s.index[stBackpressure], nil)
-		err := sl.free.Wait()
-		p.End(sp)
-		if err != nil {
-			return err
-		}
+	if err := s.Room(&sl.Events, p); err != nil {
+		return err
 	}
 	if err := s.send(sl, i%s.batches, p); err != nil {
 		return err
@@ -26,22 +21,19 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.receive(sl, p); err != nil {
 		return err
 	}
-	return s.wait(i, p)
+	return s.Wait(i, s.flow.metrics, s.shape.metrics(), p)
 }
 
 // send copies a batch of inputs to the device beside whatever runs there.
 func (s *session) send(sl *slot, batch int, p gpuprof.Probe) error {
-	sp := p.Begin(s.index[stH2D], s.copies)
+	sp := p.Begin(s.index[stH2D], s.Copies)
 	n := sl.x.Len()
-	err := s.copies.Copy(sl.x, 0, s.inputs, batch*n, n)
+	err := s.Copies.Copy(sl.x, 0, s.inputs, batch*n, n)
 	p.End(sp)
 	if err != nil {
 		return err
 	}
-	if err := s.copies.Record(sl.ready); err != nil {
-		return err
-	}
-	return s.stream.WaitFor(sl.ready)
+	return s.Arrive(&sl.Events, p)
 }
 
 // device enqueues what a step does on the device, as launches or as a graph.
@@ -63,7 +55,7 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 		g := &sl.groups[i]
 		sp := p.Begin(s.index[g.stage], s.stream)
 		err := s.run(g)
-		if err == nil && g.stage == stMetrics && s.items == 0 {
+		if err == nil && g.stage == stMetrics && s.Items == 0 {
 			err = s.readPacked(sl)
 		}
 		p.End(sp)
@@ -87,75 +79,29 @@ func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 	if err != nil {
 		return err
 	}
-	sl.used = true
-	return s.stream.Record(sl.free)
+	return s.Leave(&sl.Events)
 }
 
-// wait does what the knobs item_reads, reset_stats, pool_trim and sync ask for.
-func (s *session) wait(i int, p gpuprof.Probe) error {
-	for j := range s.items {
-		sp := p.Begin(s.index[stSync], nil)
-		err := s.readItem(j % s.shape.metrics())
-		p.End(sp)
-		if err != nil {
-			return err
-		}
-	}
-	if err := s.resetStats(p); err != nil {
-		return err
-	}
-	if s.trims > 0 && (i+1)%s.trims == 0 {
-		sp := p.Begin(s.index[stSync], nil)
-		err := s.trimPools()
-		p.End(sp)
-		if err != nil {
-			return err
-		}
-	}
-	if s.every == 0 || (i+1)%s.every != 0 {
-		return nil
-	}
-	return s.syncMain(p)
-}
+// pools are the workload's pool and, where it has one, the device's below it.
+type pools struct{ s *session }
 
-// readItem reads one metric as .item() does.
-func (s *session) readItem(word int) error {
-	if err := s.stream.Copy(s.item, 0, s.flow.metrics, 4*word, 4); err != nil {
-		return err
-	}
-	return s.stream.Sync()
-}
-
-func (s *session) syncMain(p gpuprof.Probe) error {
-	sp := p.Begin(s.index[stSync], nil)
-	err := s.stream.Sync()
-	p.End(sp)
-	return err
-}
-
-// resetStats begins a new peak of memory in use: the pool's counter, and the
-// device's where it has one.
-func (s *session) resetStats(p gpuprof.Probe) error {
-	switch s.reset {
-	case "off":
-		return nil
-	case resetSync:
-		if err := s.syncMain(p); err != nil {
-			return err
-		}
-	}
-	s.pool.resetPeak()
-	if s.devPool != nil {
-		return s.devPool.ResetPeak()
+// ResetPeak implements gpuprof.Pool: both counters begin anew.
+func (p pools) ResetPeak() error {
+	p.s.pool.resetPeak()
+	if p.s.devPool != nil {
+		return p.s.devPool.ResetPeak()
 	}
 	return nil
 }
 
-// trimPools gives unused scratch memory back: to the device, and from its own
-// pool, where it has one, to the system.
-func (s *session) trimPools() error {
-	if err := s.pool.trim(); err != nil || s.devPool == nil {
+// Reserved implements gpuprof.Pool: what the workload's pool holds.
+func (p pools) Reserved() int64 { return p.s.pool.reserved }
+
+// TrimPool implements gpuprof.Pool: unused scratch memory goes back to the device,
+// and from its own pool, where it has one, to the system.
+func (p pools) TrimPool() error {
+	if err := p.s.pool.trim(); err != nil || p.s.devPool == nil {
 		return err
 	}
-	return s.devPool.TrimPool()
+	return p.s.devPool.TrimPool()
 }

@@ -54,7 +54,7 @@ type Silent struct{}
 func (Silent) Start(int) error { return nil }
 
 // Begin implements gpuprof.Probe.
-func (Silent) Begin(int, gpuprof.Stream) int { return 0 }
+func (Silent) Begin(int, gpuprof.Stream) int { return -1 }
 
 // End implements gpuprof.Probe.
 func (Silent) End(int) {}

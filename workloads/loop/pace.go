@@ -1,0 +1,185 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Pace is how a session moves its batches along: two streams, and the waits that
+// the knobs of this package ask for. Its methods for the step allocate nothing.
+type Pace struct {
+	Compute, Copies     gpuprof.Stream // the same with streams=1
+	Every, Trims, Items int            // knobs sync, pool_trim, item_reads
+	Blocking            bool           // async_copy=off
+	Reset               string         // reset_stats
+	Item                gpuprof.Buffer // pageable: where .item() lands
+	Pool                gpuprof.Pool   // for reset_stats and pool_trim
+	SyncAt, SlotAt      int            // indices of the stages Sync and Backpressure
+}
+
+// PaceOf reads the settings of a session.
+func PaceOf(s gpuprof.Settings) Pace {
+	return Pace{Every: s.Every("sync"), Trims: s.Every("pool_trim"), Items: s.Int("item_reads"), Blocking: s["async_copy"] == "off", Reset: s["reset_stats"]}
+}
+
+// Open limits the device's threads as the knob threads says, where there is one, and
+// makes the streams.
+func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
+	if t := s["threads"]; t != "" && t != "all" {
+		limit, ok := d.(gpuprof.Threader)
+		if !ok {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
+		}
+		if err := limit.SetThreads(s.Int("threads")); err != nil {
+			return err
+		}
+	}
+	if p.Compute, err = d.NewStream("main"); err != nil {
+		return err
+	}
+	p.Copies = p.Compute
+	if s["streams"] != "1" {
+		p.Copies, err = d.NewStream("copy")
+	}
+	return err
+}
+
+// CloseStreams waits for work in flight and closes both streams.
+func (p *Pace) CloseStreams() error {
+	var errs []error
+	if p.Copies != nil && p.Copies != p.Compute {
+		errs = append(errs, p.Copies.Sync(), p.Copies.Close())
+	}
+	if p.Compute != nil {
+		errs = append(errs, p.Compute.Sync(), p.Compute.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Cycle is after how many steps the pattern of waits repeats: the least common
+// multiple of the periods.
+func (p *Pace) Cycle() int {
+	a, b := max(p.Every, 1), max(p.Trims, 1)
+	for x, y := a, b; ; x, y = y, x%y {
+		if y == 0 {
+			return a / x * b
+		}
+	}
+}
+
+// Events are those that hand a batch in flight over: Ready when it is on the
+// device, Free when the device is done with it. Used says that Free was recorded.
+type Events struct {
+	Ready, Free gpuprof.Event
+	Used        bool
+}
+
+// Open makes the events.
+func (e *Events) Open(d gpuprof.Device) (err error) {
+	if e.Ready, err = d.NewEvent(); err == nil {
+		e.Free, err = d.NewEvent()
+	}
+	return err
+}
+
+// Room waits until the device is done with what the slot held before.
+func (p *Pace) Room(e *Events, probe gpuprof.Probe) error {
+	if !e.Used {
+		return nil
+	}
+	sp := probe.Begin(p.SlotAt, nil)
+	err := e.Free.Wait()
+	probe.End(sp)
+	return err
+}
+
+// Arrive lets what computes wait for the copies of a batch, and the caller too
+// where async_copy=off asks for it.
+func (p *Pace) Arrive(e *Events, probe gpuprof.Probe) error {
+	if p.Copies != p.Compute {
+		if err := p.Copies.Record(e.Ready); err != nil {
+			return err
+		}
+		if err := p.Compute.WaitFor(e.Ready); err != nil {
+			return err
+		}
+	}
+	return p.Block(p.Copies, probe)
+}
+
+// Leave hands a slot over once everything of its batch is enqueued.
+func (p *Pace) Leave(e *Events) error {
+	e.Used = true
+	return p.Compute.Record(e.Free)
+}
+
+// Block waits for a copy where async_copy=off asks for it.
+func (p *Pace) Block(s gpuprof.Stream, probe gpuprof.Probe) error {
+	if !p.Blocking {
+		return nil
+	}
+	return p.Sync(s, probe)
+}
+
+// Sync is the caller waiting for a stream.
+func (p *Pace) Sync(s gpuprof.Stream, probe gpuprof.Probe) error {
+	sp := probe.Begin(p.SyncAt, nil)
+	err := s.Sync()
+	probe.End(sp)
+	return err
+}
+
+// Wait ends step i as the knobs item_reads, reset_stats, pool_trim and sync ask
+// for: the first words elements of result are read in turn.
+func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe) error {
+	for j := range p.Items {
+		sp := probe.Begin(p.SyncAt, nil)
+		err := p.Compute.Copy(p.Item, 0, result, 4*(j%words), 4)
+		if err == nil {
+			err = p.Compute.Sync()
+		}
+		probe.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.resetStats(probe); err != nil {
+		return err
+	}
+	if p.Trims > 0 && (i+1)%p.Trims == 0 {
+		sp := probe.Begin(p.SyncAt, nil)
+		err := p.Pool.TrimPool()
+		probe.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	if p.Every == 0 || (i+1)%p.Every != 0 {
+		return nil
+	}
+	return p.Sync(p.Compute, probe)
+}
+
+// resetStats begins a new peak of memory in use.
+func (p *Pace) resetStats(probe gpuprof.Probe) error {
+	if p.Reset == "" || p.Reset == "off" {
+		return nil
+	}
+	if p.Reset == resetSync {
+		if err := p.Sync(p.Compute, probe); err != nil {
+			return err
+		}
+	}
+	return p.Pool.ResetPeak()
+}
+
+// CheckOf is the comparison of a stage at compared of all rows.
+func CheckOf(stage string, relative, tolerance float64, compared, all int) gpuprof.Check {
+	rows := fmt.Sprintf("%d of %d", compared, all)
+	if compared == all {
+		rows = fmt.Sprintf("all %d", all)
+	}
+	return gpuprof.Check{Stage: stage, RelativeError: gpuprof.Number(relative), Tolerance: tolerance, Pass: relative <= tolerance, Rows: rows}
+}
