@@ -16,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/cmd/gpuprof/internal/toy"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 )
 
@@ -27,6 +29,9 @@ func TestMain(m *testing.M) {
 	}
 	// A script that names a simulated driver gets it in every process it starts.
 	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
+	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
+		anotherWorkload = []gpuprof.Workload{toy.Workload{}}
+	}
 	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
 	testscript.Main(withoutProgram{m}, map[string]func(){"gpuprof": main})
 }

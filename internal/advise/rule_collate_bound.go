@@ -22,7 +22,7 @@ func (s *scene) collateBound() []gpuprof.Finding {
 	}
 	return s.offer(advice{
 		stage: s.stage(gpuprof.RoleCollate), knob: f.knob, to: f.To, of: of, want: want,
-		evidence: map[string]any{"starved_exposed_s": s.exposed(stStarved), "collate_s": collate, "sample_s": sample, "workers": s.figure(gpuprof.InputWorkers)},
+		evidence: map[string]any{"starved_exposed_s": s.exposed(stStarved), "collate_s": collate, "sample_s": sample, gpuprof.InputWorkers: s.figure(gpuprof.InputWorkers)},
 		pytorch:  f.PyTorch,
 	})
 }

@@ -21,7 +21,7 @@ func (s *scene) starved() []gpuprof.Finding {
 	sample, collate := s.making()
 	workers, make1 := s.figure(gpuprof.InputWorkers), sample+collate
 	a := advice{stage: stStarved, of: weights{stStarved: 1}, want: wait, evidence: map[string]any{
-		"starved_exposed_s": wait, "make_batch_s": make1, "workers": workers, "cpus": s.cpus(),
+		"starved_exposed_s": wait, "make_batch_s": make1, gpuprof.InputWorkers: workers, "cpus": s.cpus(),
 	}}
 	if s.overlap() < 1 { // bounds by the kernels' share of the CPUs were 0.8 times the gain
 		a.unknown = "on the host device workers and kernels share the CPUs; run the command to measure the gain of the knob"
@@ -40,7 +40,8 @@ func (s *scene) starved() []gpuprof.Finding {
 		a.want = min(s.typical(a.of), s.step-make1/n)
 	case canKeep && everyEpoch(s) > 0:
 		a.knob, a.to = keep.knob, keep.To
-		a.evidence["epoch"] = s.repeats(stStarved)
+		knob, n := s.repeats(stStarved)
+		a.evidence[knob] = n
 	case canAdd && workers >= 1 && workers < most:
 		n := math.Min(2*workers, most)
 		a.knob, a.to = add.knob, text(int(n))

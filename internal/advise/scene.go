@@ -125,7 +125,7 @@ func (s *scene) collectRows() {
 // cycle is over how many steps to take the mean: after so many what a step does
 // repeats, as far as knobs say.
 func (s *scene) cycle() int {
-	k := s.repeats("")
+	_, k := s.repeats("")
 	// Two batches are in flight: a caller that cannot keep up waits in one step
 	// and launches in the next, and steps alternate.
 	k += k % 2
@@ -133,16 +133,19 @@ func (s *scene) cycle() int {
 	return max(1, min(k, s.run.Step.N()/4))
 }
 
-// repeats is after how many steps what knobs ask for comes again; of those that act
-// on a stage, if one is named.
-func (s *scene) repeats(stage string) int {
-	k := 1
-	for _, knob := range s.knobs {
-		if knob.Repeats != nil && (stage == "" || slices.Contains(knob.Acts, stage)) {
-			k = max(k, knob.Repeats(s.run.Knobs))
+// repeats is the knob whose effect comes again after the most steps, and after how
+// many; of those that act on a stage, if one is named.
+func (s *scene) repeats(stage string) (knob string, steps int) {
+	steps = 1
+	for _, k := range s.knobs {
+		if k.Repeats == nil || stage != "" && !slices.Contains(k.Acts, stage) {
+			continue
+		}
+		if n := k.Repeats(s.run.Knobs); knob == "" || n > steps {
+			knob, steps = k.Name, max(n, steps)
 		}
 	}
-	return k
+	return knob, steps
 }
 
 // weights say which part of each stage's exposed time a rule is about, 0 to 1.

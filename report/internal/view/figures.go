@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -150,8 +151,10 @@ func Roofline(r *gpuprof.Run) Roof {
 	var out Roof
 	if c := r.Ceilings; Finite(c.CopyBytesPerS) && Finite(c.FlopsPerS) && c.CopyBytesPerS > 0 && c.FlopsPerS > 0 {
 		out.BytesPerS, out.FlopsPerS = c.CopyBytesPerS, c.FlopsPerS
+		// A run that rounds says to which precision as the value of one of its knobs.
+		rounding := slices.Collect(maps.Values(r.Knobs))
 		for _, l := range []RoofLine{{"tf32", c.TF32FlopsPerS}, {"bf16", c.BF16FlopsPerS}, {"fp16", c.FP16FlopsPerS}} {
-			if l.Name == r.Knobs["precision"] && Finite(l.FlopsPerS) && l.FlopsPerS > 0 {
+			if slices.Contains(rounding, l.Name) && Finite(l.FlopsPerS) && l.FlopsPerS > 0 {
 				out.Also = append(out.Also, l)
 			}
 		}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// general are words of a workload that other things are called too, with the
+// places where they mean something else. Nothing there asks a run for a stage or a
+// knob by them; TestNothingAsksByName sees to that.
+func general() map[string][]string {
+	return map[string][]string{
+		// Columns, axes, fields and headings.
+		"stage": {"report"}, "sample": {"report", "internal/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare"},
+		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
+		"fill": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
+		// The rule of this name, and rows of waits (below).
+		"sync": {"internal/advise", "report"},
+		// States and directions of a recorded program, and counters of any run.
+		"starved": {"report"}, "h2d": {"internal/compare", "report"}, "d2h": {"internal/compare", "report"}, "item_reads": {"internal/compare"},
+		// The order of rows in reports, which a run does not store: waits come last.
+		"backpressure": {"report"},
+	}
+}
+
+// What judges, explains and prints is handed workloads, and names none of them, no
+// stage and no knob.
+func TestNothingNamesAWorkload(t *testing.T) {
+	names := declared()
+	eachFile(t, func(path string, f *ast.File, pos *token.FileSet) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if _, imported := n.(*ast.ImportSpec); imported {
+				return false
+			}
+			value, ok := literal(n)
+			if !ok || names[value] == "" {
+				return true
+			}
+			for _, place := range general()[value] {
+				if strings.HasPrefix(path, place+"/") {
+					return true
+				}
+			}
+			t.Errorf("%s names %s, %s", pos.Position(n.Pos()), value, names[value])
+			return true
+		})
+	})
+}
+
+// A word that means something else elsewhere is still none to look a stage or a knob
+// up by: roles and remedies are there for that.
+func TestNothingAsksByName(t *testing.T) {
+	names := declared()
+	eachFile(t, func(path string, f *ast.File, pos *token.FileSet) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			var asked ast.Node
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) == 1 && strings.Contains(" Int Float Every On Stage ", " "+sel.Sel.Name+" ") {
+					asked = n.Args[0]
+				}
+			case *ast.IndexExpr:
+				if sel, ok := n.X.(*ast.SelectorExpr); ok && sel.Sel.Name == "Knobs" {
+					asked = n.Index
+				}
+			}
+			if value, ok := literal(asked); ok && names[value] != "" {
+				t.Errorf("%s asks for %s, %s", pos.Position(n.Pos()), value, names[value])
+			}
+			return true
+		})
+	})
+}
+
+func literal(n ast.Node) (string, bool) {
+	lit, ok := n.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	value, err := strconv.Unquote(lit.Value)
+	return value, err == nil
+}
+
+// declared are the names that workloads give, with what they name.
+func declared() map[string]string {
+	names := map[string]string{}
+	for _, w := range workloads() {
+		names[w.Name()] = "a workload"
+		for _, st := range w.Stages() {
+			names[st.Name] = "a stage of " + w.Name()
+		}
+		for _, k := range w.Knobs() {
+			names[k.Name] = "a knob of " + w.Name()
+		}
+	}
+	return names
+}
+
+// eachFile parses what judges, explains and prints: no tests, no made-up runs, and
+// not the one table.
+func eachFile(t *testing.T, look func(path string, f *ast.File, pos *token.FileSet)) {
+	t.Helper()
+	const root = "../.."
+	pos := token.NewFileSet()
+	seen := 0
+	for _, dir := range []string{"cmd", "report", "internal/advise", "internal/tune", "internal/measure", "internal/compare"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && (d.Name() == "fixture" || d.Name() == "toy" || d.Name() == "testdata") {
+				return fs.SkipDir
+			}
+			if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || d.Name() == "wire.go" {
+				return nil
+			}
+			f, err := parser.ParseFile(pos, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			seen++
+			rel, err := filepath.Rel(root, path)
+			look(filepath.ToSlash(rel), f, pos)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d files were read: the folders have moved", seen)
+	}
+}
