@@ -21,25 +21,28 @@ import (
 	"github.com/gpuprof/gpuprof/report/table"
 )
 
+// runWriter writes runs in one format.
+type runWriter func(w io.Writer, runs []*gpuprof.Run) error
+
 // writers is a renderer for every format, as a command would wire them.
-func writers() map[string]runfile.Writer {
-	json := func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
+func writers() map[string]runWriter {
+	json := func(w io.Writer, runs []*gpuprof.Run) error {
 		return document.EncodeRuns(w, runs...)
 	}
-	return map[string]runfile.Writer{
+	return map[string]runWriter{
 		"json":  json,
-		"html":  func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return html.Write(w, pageOf(runs)) },
+		"html":  func(w io.Writer, runs []*gpuprof.Run) error { return html.Write(w, pageOf(runs)) },
 		"png":   picture("png", 300, 200),
 		"svg":   picture("svg", 0, 0),
-		"pprof": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return pprof.Write(w, runs) },
-		"markdown": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
+		"pprof": pprof.Write,
+		"markdown": func(w io.Writer, runs []*gpuprof.Run) error {
 			return markdown.Write(w, pageOf(runs), 0)
 		},
-		"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return perfetto.Write(w, runs) },
-		"table": func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-			return table.Write(w, pageOf(runs), table.Options{Width: o.Width})
+		"perfetto": perfetto.Write,
+		"table": func(w io.Writer, runs []*gpuprof.Run) error {
+			return table.Write(w, pageOf(runs), table.Options{})
 		},
-		"bench": func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return benchfmt.Write(w, runs) },
+		"bench": benchfmt.Write,
 	}
 }
 
@@ -52,9 +55,9 @@ func pageOf(runs []*gpuprof.Run) *page.Page {
 	return p
 }
 
-func picture(format string, width, height int) runfile.Writer {
-	return func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-		f, err := figure.OfRuns(runs, o.Plot)
+func picture(format string, width, height int) runWriter {
+	return func(w io.Writer, runs []*gpuprof.Run) error {
+		f, err := figure.OfRuns(runs, "")
 		if err != nil {
 			return err
 		}
@@ -73,7 +76,7 @@ func TestEveryFormatKnowsItsOwnFiles(t *testing.T) {
 		}
 		dir := t.TempDir()
 		path := filepath.Join(dir, "out"+f.Ext)
-		encode := func(w io.Writer) error { return writers()[f.Name](w, runs, runfile.Options{}) }
+		encode := func(w io.Writer) error { return writers()[f.Name](w, runs) }
 		for round := range 2 {
 			if err := runfile.Check(path, false); err != nil {
 				t.Fatalf("%s, round %d: %v", f.Ext, round, err)
@@ -104,7 +107,7 @@ func TestPureAndRepeatable(t *testing.T) {
 		}
 		var a, b bytes.Buffer
 		for _, out := range []*bytes.Buffer{&a, &b} {
-			if err := w(out, []*gpuprof.Run{r}, runfile.Options{}); err != nil {
+			if err := w(out, []*gpuprof.Run{r}); err != nil {
 				t.Fatal(name, err)
 			}
 		}

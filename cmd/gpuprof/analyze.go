@@ -17,14 +17,13 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type analyzeCmd struct {
 	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite) or folders of them; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
-	Format  string   `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
-	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: .json .html .png .svg .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
+	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
@@ -46,30 +45,16 @@ type study struct {
 	comparison *trace.Comparison
 }
 
-// screen is what a text is laid out for.
-type screen struct {
-	width        int
-	color, quiet bool
-}
-
-// studyWriter renders a study into one format.
-type studyWriter func(w io.Writer, s *study, o screen) error
-
 // Run implements the verb.
 func (c *analyzeCmd) Run(a *app) error {
 	if c.Compare && len(c.Traces) != 2 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d; give two files or two folders", len(c.Traces))
 	}
-	what, writers := "an analysis", studyWriters()
+	analysis := outputTable().analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
-		what = "a comparison"
-		delete(writers, "pprof")
-		delete(writers, "perfetto")
+		analysis = analysis.called("a comparison").without("pprof", "perfetto")
 	}
-	for _, format := range []string{"png", "svg"} {
-		writers[format] = studyPicture(format, c.Plot)
-	}
-	outs, err := outputs(c.Output, c.Force, what, writers)
+	outs, err := analysis.outputs(c.Output, c.Force)
 	if err == nil {
 		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
 	}
@@ -80,23 +65,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	if err := writers[c.Format](a.stdout, s, screen{a.width(), a.color(), a.quiet}); err != nil {
-		errs = append(errs, err)
-	}
-	var written []string
-	for _, o := range outs {
-		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return writers[o.format.Name](w, s, screen{}) })
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		written = append(written, o.path)
-	}
-	if len(written) > 0 {
-		a.note("wrote %s", strings.Join(written, ", "))
-	}
-	return errors.Join(errs...)
+	return errors.Join(analysis.show(a, c.Format, s), analysis.save(a, outs, s, c.Plot, c.Force))
 }
 
 func (c *analyzeCmd) study(a *app) (*study, error) {

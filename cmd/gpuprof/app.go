@@ -130,7 +130,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
 		kong.Description("Measures deep-learning workloads stage by stage.\n\n"+exitHelp()),
-		kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis")},
+		helpVars(),
 		kong.Writers(a.stdout, a.stderr),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
@@ -221,18 +221,44 @@ func checkChoices(kctx *kong.Context) error {
 		if p.Flag != nil {
 			v, label = p.Flag.Value, "--"
 		}
-		if v == nil || v.Tag == nil || !v.Tag.Has("choices") {
+		if v == nil || v.Tag == nil {
 			continue
 		}
-		valid := strings.Split(v.Tag.Get("choices"), ",")
+		valid := choicesOf(v.Tag)
 		typed := fmt.Sprint(v.Target.Interface())
-		if slices.Contains(valid, typed) {
+		if valid == nil || slices.Contains(valid, typed) {
 			continue
 		}
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q; use one of %s%s",
 			label+v.Name, typed, strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))
 	}
 	return nil
+}
+
+// choicesOf are the values that a flag or argument takes: its `choices`, or the formats
+// that a kind of document prints; nil for any.
+func choicesOf(tag *kong.Tag) []string {
+	if tag.Has("formats") {
+		prints, _ := outputTable().formats()
+		return prints[tag.Get("formats")]
+	}
+	if tag.Has("choices") {
+		return strings.Split(tag.Get("choices"), ",")
+	}
+	return nil
+}
+
+// helpVars are the lists that help texts name.
+func helpVars() kong.Vars {
+	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis")}
+	prints, files := outputTable().formats()
+	for k, list := range prints {
+		vars[k+"Formats"] = orWords(list)
+	}
+	for k, list := range files {
+		vars[k+"Files"] = strings.Join(list, " ")
+	}
+	return vars
 }
 
 // note tells the person at the terminal something beside the data.

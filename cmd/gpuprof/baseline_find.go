@@ -88,17 +88,17 @@ func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) {
 // what it found into the document.
 func (s *session) showAll(runs []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
-	w, format, o := a.stdout, s.Format, screen{a.width(), a.color(), a.quiet}
+	w, format, o := a.stdout, s.Format, screen{width: a.width(), color: a.color(), quiet: a.quiet}
 	below := format == "table" || format == "markdown"
 	if !below {
 		addFindings(runs, comparisons)
 		w, format, o = a.stderr, "table", screen{quiet: a.quiet}
 	}
-	errs := []error{a.show(s.Format, runs)}
+	errs := []error{outputTable().run.show(a, s.Format, runs)}
 	for _, c := range comparisons {
 		if c != nil {
 			_, err := io.WriteString(w, "\n")
-			errs = append(errs, err, verdictWriters()[format](w, c, o))
+			errs = append(errs, err, outputTable().comparison.write(w, format, c, o))
 		}
 	}
 	if below { // said below the run's own findings, and not twice

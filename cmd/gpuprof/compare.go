@@ -17,7 +17,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/outside"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // judging is what compare and gate share: margins, metrics and outputs.
@@ -27,8 +26,8 @@ type judging struct {
 	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
 	SessionSpread *share   `placeholder:"PERCENT" help:"Spread assumed between sessions if it cannot be estimated (1%)."`
 	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
-	Format        string   `default:"table" choices:"table,json,markdown,bench" placeholder:"FORMAT" help:"Format to print: table, json, markdown, or bench for benchstat -col /side."`
-	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE: .json .md .txt .html .bench, .png or .svg, or .xml for JUnit; may be repeated."`
+	Format        string   `default:"table" formats:"comparison" placeholder:"FORMAT" help:"Format to print: ${comparisonFormats}; bench is for benchstat -col /side."`
+	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${comparisonFiles} (.xml is JUnit); may be repeated."`
 	Force         bool     `help:"Replace files that gpuprof did not write."`
 }
 
@@ -81,27 +80,14 @@ func (j *judging) outputs(inputs ...string) ([]output, error) {
 			}
 		}
 	}
-	return outputs(j.Output, j.Force, "a comparison", verdictWriters())
+	return outputTable().comparison.outputs(j.Output, j.Force)
 }
-
-// verdictWriter renders a comparison into one format.
-type verdictWriter func(w io.Writer, c *compare.Comparison, o screen) error
 
 // report prints and writes a comparison, tells GitHub where it is asked to,
 // and returns the verdict as an exit code.
 func (j *judging) report(a *app, c *compare.Comparison, outs []output) error {
-	var errs []error
-	errs = append(errs, verdictWriters()[j.Format](a.stdout, c, screen{a.width(), a.color(), a.quiet}))
-	var written []string
-	for _, o := range outs {
-		err := runfile.Write(o.path, j.Force, func(w io.Writer) error { return verdictWriters()[o.format.Name](w, c, screen{}) })
-		if errs = append(errs, err); err == nil {
-			written = append(written, o.path)
-		}
-	}
-	if len(written) > 0 {
-		a.note("wrote %s", strings.Join(written, ", "))
-	}
+	comparison := outputTable().comparison
+	errs := []error{comparison.show(a, j.Format, c), comparison.save(a, outs, c, "", j.Force)}
 	errs = append(errs, tellGitHub(cmp.Or(a.commands, a.stderr), c, os.Getenv))
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -189,8 +189,8 @@ func positional(node *kong.Node, words []string) *kong.Value {
 // valuesOf lists the values of a flag or argument: its choices, or what its
 // `complete` tag names.
 func valuesOf(v *kong.Value, words []string, current string) []candidate {
-	if v.Tag.Has("choices") {
-		return named(strings.Split(v.Tag.Get("choices"), ","))
+	if choices := choicesOf(v.Tag); choices != nil {
+		return named(choices)
 	}
 	switch v.Tag.Get("complete") {
 	case "file":

@@ -10,7 +10,7 @@ import (
 )
 
 type doctorCmd struct {
-	Format string   `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
+	Format string   `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
 	Bench  bool     `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
 	Device []string `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }

@@ -64,11 +64,7 @@ func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges)
 		return err
 	}
 	document.CleanStrings(report)
-	if c.Format == "json" {
-		err = writeJSON(a.stdout, report)
-	} else {
-		err = printHealth(a.stdout, report, screen{0, a.color(), a.quiet})
-	}
+	err = outputTable().health.show(a, c.Format, report)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func fakeRun(ctx context.Context, t *testing.T, stdout, stderr io.Writer, fails 
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "run.json")
 	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
-	outs, err := outputs([]string{file}, false, "a run", writers())
+	outs, err := outputTable().run.outputs([]string{file}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func recordedBench(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := printHealth(&b, report, screen{}); err != nil {
+	if err := outputTable().health.write(&b, "table", report, screen{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,38 @@ import (
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
+// screen is what a document is laid out for.
+type screen struct {
+	width        int
+	color, quiet bool
+	plot         string // the content of a picture, "" for the document's own
+}
+
+// writer writes a document in one format.
+type writer[D any] func(w io.Writer, doc D, o screen) error
+
+// kind is a kind of document and the formats that it has; documents has all.
+type kind[D any] struct {
+	what    string   // "a run": as errors call it
+	prints  []string // the formats that --format takes
+	writers map[string]writer[D]
+}
+
+// without is the kind with fewer formats.
+func (k kind[D]) without(formats ...string) kind[D] {
+	k.writers = maps.Clone(k.writers)
+	for _, f := range formats {
+		delete(k.writers, f)
+	}
+	return k
+}
+
+// called is the kind as errors are to call it.
+func (k kind[D]) called(what string) kind[D] {
+	k.what = what
+	return k
+}
+
 // output is one -o FILE whose format is known.
 type output struct {
 	path   string
@@ -18,9 +51,9 @@ type output struct {
 }
 
 // outputs checks every -o FILE before anything is measured: the format is
-// known and one of those that what (a run, an analysis) has, no file is named
-// twice, and each can be written.
-func outputs[W any](paths []string, force bool, what string, has map[string]W) ([]output, error) {
+// known and one of those that the kind has, no file is named twice, and each can
+// be written.
+func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 	var outs []output
 	seen := map[string]bool{}
 	for _, p := range paths {
@@ -28,8 +61,8 @@ func outputs[W any](paths []string, force bool, what string, has map[string]W) (
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := has[f.Name]; !ok {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format; use %s", p, what, strings.Join(extensions(has), " "))
+		if k.writers[f.Name] == nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format; use %s", p, k.what, strings.Join(k.extensions(), " "))
 		}
 		full := realPath(p)
 		if seen[full] {
@@ -42,6 +75,59 @@ func outputs[W any](paths []string, force bool, what string, has map[string]W) (
 		outs = append(outs, output{p, f})
 	}
 	return outs, nil
+}
+
+// extensions are those of the formats that the kind has.
+func (k kind[D]) extensions() []string {
+	var out []string
+	for _, f := range runfile.Formats() {
+		if k.writers[f.Name] != nil {
+			out = append(out, f.Ext)
+		}
+	}
+	return out
+}
+
+// write writes one document into a file of a format.
+func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
+	write := k.writers[format]
+	if write == nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s; use --format %s", k.what, format, orWords(k.prints))
+	}
+	return write(w, doc, o)
+}
+
+// show prints a document as --format says.
+func (k kind[D]) show(a *app, format string, doc D) error {
+	return k.write(a.stdout, format, doc, screen{width: a.width(), color: a.color(), quiet: a.quiet})
+}
+
+// save writes a document into every output; a failure does not keep the others from
+// being written. plot is the content of pictures.
+func (k kind[D]) save(a *app, outs []output, doc D, plot string, force bool) error {
+	var errs []error
+	var written []string
+	for _, out := range outs {
+		err := runfile.Write(out.path, force, func(w io.Writer) error { return k.write(w, out.format.Name, doc, screen{plot: plot}) })
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written = append(written, out.path)
+	}
+	if len(written) > 0 {
+		a.note("wrote %s", strings.Join(written, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// orWords is "table, json or markdown".
+func orWords(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // realPath is the one name of a file that may not be there yet, links followed.
@@ -57,37 +143,6 @@ func realPath(p string) string {
 		return filepath.Join(dir, filepath.Base(full))
 	}
 	return full
-}
-
-// extensions are those of the formats that has holds.
-func extensions[W any](has map[string]W) []string {
-	var out []string
-	for _, f := range runfile.Formats() {
-		if _, ok := has[f.Name]; ok {
-			out = append(out, f.Ext)
-		}
-	}
-	return out
-}
-
-// writeAll writes every output; a failure does not keep the others from being
-// written.
-func (a *app) writeAll(outs []output, runs []*gpuprof.Run, o runfile.Options, force bool) error {
-	var errs []error
-	var written []string
-	for _, out := range outs {
-		encode := writers()[out.format.Name]
-		err := runfile.Write(out.path, force, func(w io.Writer) error { return encode(w, runs, o) })
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		written = append(written, out.path)
-	}
-	if len(written) > 0 {
-		a.note("wrote %s", strings.Join(written, ", "))
-	}
-	return errors.Join(errs...)
 }
 
 // isPicture reports whether an output shows a --plot.

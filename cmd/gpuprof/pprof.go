@@ -107,7 +107,7 @@ func readProfile(path string) (*profile.Profile, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := encodePprof(&b, runs); err != nil {
+	if err := outputTable().run.write(&b, "pprof", runs, screen{}); err != nil {
 		return nil, err
 	}
 	p, err := profile.Parse(&b)

@@ -11,9 +11,9 @@ import (
 
 type reportCmd struct {
 	Runs   []string `arg:"" name:"run" sep:"none" complete:"file" help:"Run files; several make one report, as a sweep does. Or one comparison, tuning result or analysis, as JSON."`
-	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it the report is printed. A run can be written as ${runFiles}."`
 	Plot   string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${plots}."`
-	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"Format to print without -o: table, json, bench or markdown."`
+	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print without -o: ${runFormats}."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 }
 
@@ -51,7 +51,8 @@ func (c *reportCmd) Run(a *app) error {
 		}
 		errs = append(errs, err)
 	}
-	outs, err := outputs(c.Output, c.Force, "a run", writers())
+	run := outputTable().run
+	outs, err := run.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	if len(outs) == 0 {
-		return a.show(c.Format, runs)
+		return run.show(a, c.Format, runs)
 	}
-	return a.writeAll(outs, runs, runfile.Options{Plot: c.Plot}, c.Force)
+	return run.save(a, outs, runs, c.Plot, c.Force)
 }

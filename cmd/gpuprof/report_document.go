@@ -1,16 +1,11 @@
 package main
 
 import (
-	"errors"
-	"io"
-	"strings"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // reportDocument reports what is no run in the formats that it has.
@@ -19,16 +14,14 @@ func (c *reportCmd) reportDocument(a *app, kind gpuprof.DocumentKind, text []byt
 	switch kind {
 	case document.Comparison, document.Gate:
 		doc, err := compare.Decode(text, path)
-		return reportOf(c, a, what, doc, err, verdictWriters(), verdictPicture)
+		return reportOf(c, a, outputTable().comparison.called(what), doc, err)
 	case document.Tune, document.Claims:
 		r, err := tune.Decode(text, path)
-		return reportOf(c, a, what, r, err, tuneWriters(), tunePicture)
+		return reportOf(c, a, outputTable().tuning.called(what), r, err)
 	}
 	s, err := decodeStudy(text, path, kind)
-	has := studyWriters()
-	delete(has, "pprof") // they show the trace itself, which is not in the file
-	delete(has, "perfetto")
-	return reportOf(c, a, what, s, err, has, studyPicture)
+	// Two formats show the trace itself, which is not in the file.
+	return reportOf(c, a, outputTable().analysis.called(what).without("pprof", "perfetto"), s, err)
 }
 
 // decodeStudy refuses an analysis from before steps had one kind of time: its
@@ -50,14 +43,11 @@ func decodeStudy(text []byte, path string, kind gpuprof.DocumentKind) (s *study,
 }
 
 // reportOf prints or writes one document.
-func reportOf[D any, W ~func(io.Writer, D, screen) error](c *reportCmd, a *app, what string, doc D, err error, has map[string]W, pictures func(format, kind string) W) error {
+func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, err error) error {
 	if err != nil {
 		return err
 	}
-	for _, format := range []string{"png", "svg"} {
-		has[format] = pictures(format, c.Plot)
-	}
-	outs, err := outputs(c.Output, c.Force, what, has)
+	outs, err := k.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
@@ -65,21 +55,7 @@ func reportOf[D any, W ~func(io.Writer, D, screen) error](c *reportCmd, a *app, 
 		return err
 	}
 	if len(outs) == 0 {
-		if has[c.Format] == nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: %s has no format %s; use --format table, json or markdown", c.Runs[0], what, c.Format)
-		}
-		return has[c.Format](a.stdout, doc, screen{a.width(), a.color(), a.quiet})
+		return k.show(a, c.Format, doc)
 	}
-	var errs []error
-	var written []string
-	for _, o := range outs {
-		err := runfile.Write(o.path, c.Force, func(w io.Writer) error { return has[o.format.Name](w, doc, screen{}) })
-		if errs = append(errs, err); err == nil {
-			written = append(written, o.path)
-		}
-	}
-	if len(written) > 0 {
-		a.note("wrote %s", strings.Join(written, ", "))
-	}
-	return errors.Join(errs...)
+	return k.save(a, outs, doc, c.Plot, c.Force)
 }

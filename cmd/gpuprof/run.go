@@ -13,7 +13,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
 	"github.com/gpuprof/gpuprof/internal/measure"
-	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 type runCmd struct {
@@ -30,8 +29,8 @@ type runCmd struct {
 	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
 	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Folder for --baseline auto, see gpuprof baseline path."`
 
-	Format string   `default:"table" choices:"table,json,bench,markdown" placeholder:"FORMAT" help:"Format to print: table, json, bench or markdown."`
-	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. Without it: run.json and report.html."`
+	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print: ${runFormats}."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${runFiles}; may be repeated. Without it: run.json and report.html."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 
 	// ProcessOut makes this process one of --runs: it writes its run there
@@ -124,7 +123,7 @@ func (s *session) finish() error {
 		comparisons, missing := s.against(runs)
 		err = errors.Join(err, missing, s.showAll(runs, comparisons))
 	}
-	return errors.Join(err, s.app.writeAll(s.outs, runs, runfile.Options{}, s.Force))
+	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force))
 }
 
 // advise adds to each run what its figures say about its knobs.
@@ -161,7 +160,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	if len(c.Output) == 0 && !c.BlocksOnStdin {
 		c.Output = []string{"run.json", "report.html"}
 	}
-	if s.outs, err = outputs(c.Output, c.Force, "a run", writers()); err != nil {
+	if s.outs, err = outputTable().run.outputs(c.Output, c.Force); err != nil {
 		return nil, err
 	}
 	if s.old, err = storedOld(a, c.Baseline); err != nil {

@@ -45,7 +45,7 @@ type runProgramCmd struct {
 	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
 	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH."`
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
-	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE: .json .html .md .txt .pb.gz .perfetto.json.gz; may be repeated."`
+	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
 }
 
@@ -177,13 +177,10 @@ func (p *program) place() error {
 
 // useFiles checks the files that -o names.
 func (p *program) useFiles(files []string) (err error) {
-	if p.files, err = outputs(files, p.Force, "an analysis", studyWriters()); err != nil {
+	if p.files, err = outputTable().analysis.outputs(files, p.Force); err != nil {
 		return err
 	}
 	for _, o := range p.files {
-		if studyWriters()[o.format.Name] == nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: an analysis has no such format; use .json, .html, .md, .txt, .pb.gz or .perfetto.json.gz", o.path)
-		}
 		if p.NoAnalyze {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it; leave out one of the two", o.path)
 		}

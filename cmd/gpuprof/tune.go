@@ -31,8 +31,8 @@ type tuneCmd struct {
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
 	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
-	Format    string         `default:"table" choices:"table,json,markdown" placeholder:"FORMAT" help:"Format to print: table, json or markdown."`
-	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
+	Format    string         `default:"table" formats:"tuning" placeholder:"FORMAT" help:"Format to print: ${tuningFormats}."`
+	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
 	// PairOut makes this process one of a confirmation: it compares the start with
@@ -50,9 +50,6 @@ func (tuneCmd) Help() string {
 		"gpuprof tune --resume tune.json",
 	)
 }
-
-// tuneWriter renders a tuning result into one format.
-type tuneWriter func(w io.Writer, r *tune.Result, o screen) error
 
 // tuning is one tune command with everything checked.
 type tuning struct {
@@ -142,18 +139,8 @@ func (t *tuning) interrupted(err error) error {
 
 // finish prints the result and writes the files.
 func (t *tuning) finish(r *tune.Result) error {
-	errs := []error{tuneWriters()[t.Format](t.app.stdout, r, screen{t.app.width(), t.app.color(), t.app.quiet})}
-	var written []string
-	for _, o := range t.outs {
-		err := runfile.Write(o.path, t.Force, func(w io.Writer) error { return tuneWriters()[o.format.Name](w, r, screen{}) })
-		if errs = append(errs, err); err == nil {
-			written = append(written, o.path)
-		}
-	}
-	if len(written) > 0 {
-		t.app.note("wrote %s", strings.Join(written, ", "))
-	}
-	return errors.Join(errs...)
+	tuning := outputTable().tuning
+	return errors.Join(tuning.show(t.app, t.Format, r), tuning.save(t.app, t.outs, r, "", t.Force))
 }
 
 // prepare checks the whole command before anything is measured.
@@ -301,7 +288,7 @@ func (t *tuning) files() error {
 		paths = append([]string{t.state}, paths...)
 	}
 	var err error
-	if t.outs, err = outputs(paths, t.Force, "a tuning result", tuneWriters()); err != nil {
+	if t.outs, err = outputTable().tuning.outputs(paths, t.Force); err != nil {
 		return err
 	}
 	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {

@@ -24,7 +24,6 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/pprof"
-	"github.com/gpuprof/gpuprof/report/runfile"
 	"github.com/gpuprof/gpuprof/report/table"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
@@ -139,49 +138,109 @@ func whyNoGPU() error {
 	return err
 }
 
-// writers maps the name of each file format to what renders it.
-func writers() map[string]runfile.Writer {
-	return map[string]runfile.Writer{
-		"json":     encodeJSON,
-		"html":     paged(html.Write),
-		"png":      runPicture("png"),
-		"svg":      runPicture("svg"),
-		"pprof":    plain(pprof.Write),
-		"perfetto": plain(perfetto.Write),
-		"markdown": paged(func(w io.Writer, p *page.Page) error { return markdown.Write(w, p, 0) }),
-		"table":    encodeText,
-		"bench":    plain(benchfmt.Write),
+// documents is the one table of what is written as what. The extensions that -o takes,
+// the values of --format, their completion and help, and the errors for a format
+// that a document does not have all come from it.
+type documents struct {
+	run        kind[[]*gpuprof.Run]
+	comparison kind[*compare.Comparison]
+	tuning     kind[*tune.Result]
+	analysis   kind[*study] // of a trace, or a comparison of two
+	health     kind[*health.Report]
+}
+
+func outputTable() documents {
+	return documents{
+		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "bench", "markdown"}, withPages(page.Runs, 0, map[string]writer[[]*gpuprof.Run]{
+			"json":     func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return document.EncodeRuns(w, runs...) },
+			"png":      picture("png", figure.OfRuns),
+			"svg":      picture("svg", figure.OfRuns),
+			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return pprof.Write(w, runs) },
+			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return perfetto.Write(w, runs) },
+			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return benchfmt.Write(w, runs) },
+		})},
+		comparison: kind[*compare.Comparison]{"a comparison", []string{"table", "json", "markdown", "bench"}, withPages(page.Comparison, markdown.CommentLimit, map[string]writer[*compare.Comparison]{
+			"json": encodeVerdict,
+			"png":  picture("png", figure.OfComparison),
+			"svg":  picture("svg", figure.OfComparison),
+			"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
+				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
+			},
+			"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
+		})},
+		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, map[string]writer[*tune.Result]{
+			"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
+			"png":  picture("png", figure.OfTuning),
+			"svg":  picture("svg", figure.OfTuning),
+		})},
+		analysis: kind[*study]{"an analysis", []string{"table", "json", "markdown"}, withPages(pageOfStudy, 0, map[string]writer[*study]{
+			"json":     encodeStudy,
+			"png":      picture("png", figureOfStudy),
+			"svg":      picture("svg", figureOfStudy),
+			"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
+			"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
+		})},
+		// However wide the table is: every one of many GPUs has to be in it.
+		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
+			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
+			"table": func(w io.Writer, r *health.Report, o screen) error {
+				o.width = 1 << 16
+				return withPages(page.Health, 0, map[string]writer[*health.Report]{})["table"](w, r, o)
+			},
+		}},
 	}
 }
 
-func plain(f func(io.Writer, []*gpuprof.Run) error) runfile.Writer {
-	return func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error { return f(w, runs) }
+// formats are the values of --format by kind of document, and its extensions.
+func (d documents) formats() (prints, files map[string][]string) {
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions()}
 }
 
-func encodeJSON(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
-	return document.EncodeRuns(w, runs...)
+// withPages adds the formats of what a page is built of; limit is how many bytes
+// Markdown may take, 0 any.
+func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]writer[D]) map[string]writer[D] {
+	for format, write := range map[string]func(io.Writer, *page.Page, screen) error{
+		"table": func(w io.Writer, p *page.Page, o screen) error {
+			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
+		},
+		"markdown": func(w io.Writer, p *page.Page, _ screen) error { return markdown.Write(w, p, limit) },
+		"html":     func(w io.Writer, p *page.Page, _ screen) error { return html.Write(w, p) },
+	} {
+		others[format] = func(w io.Writer, doc D, o screen) error {
+			p, err := build(doc)
+			if err != nil {
+				return err
+			}
+			return write(w, p, o)
+		}
+	}
+	return others
 }
 
-func encodeText(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-	return writeTable(w, runs, screen{width: o.Width})
-}
-
-// paged writes the page of runs.
-func paged(write func(io.Writer, *page.Page) error) runfile.Writer {
-	return func(w io.Writer, runs []*gpuprof.Run, _ runfile.Options) error {
-		p, err := page.Runs(runs)
+// picture draws a document's figure as "png" or "svg".
+func picture[D any](format string, draw func(doc D, plot string) (*figure.Figure, error)) writer[D] {
+	return func(w io.Writer, doc D, o screen) error {
+		f, err := draw(doc, o.plot)
 		if err != nil {
 			return err
 		}
-		return write(w, p)
+		return f.Write(w, format, 0, 0)
 	}
 }
 
-func runPicture(format string) runfile.Writer {
-	return func(w io.Writer, runs []*gpuprof.Run, o runfile.Options) error {
-		f, err := figure.OfRuns(runs, o.Plot)
-		return picture(w, format, f, err)
+func pageOfStudy(s *study) (*page.Page, error) {
+	if s.comparison != nil {
+		return page.TraceComparison(s.comparison)
 	}
+	return page.Analysis(s.analysis, s.indexes)
+}
+
+func figureOfStudy(s *study, plot string) (*figure.Figure, error) {
+	if s.comparison != nil {
+		return figure.OfTraces(s.comparison, plot)
+	}
+	return figure.OfAnalysis(s.analysis, s.indexes, plot)
 }
 
 // plotKinds lists the values of --plot. Without one a sweep draws its scaling
@@ -190,94 +249,6 @@ func plotKinds() []string { return figure.Kinds() }
 
 // plotsText says which document has which of them; what is one document, or "".
 func plotsText(what string) string { return figure.KindsText(what) }
-
-// picture writes what was drawn as "png" or "svg".
-func picture(w io.Writer, format string, f *figure.Figure, err error) error {
-	if err != nil {
-		return err
-	}
-	return f.Write(w, format, 0, 0)
-}
-
-// The pictures of other documents than runs, of a kind of --plot ("" is the
-// default of the document).
-
-func verdictPicture(format, kind string) verdictWriter {
-	return func(w io.Writer, c *compare.Comparison, _ screen) error {
-		f, err := figure.OfComparison(c, kind)
-		return picture(w, format, f, err)
-	}
-}
-
-func tunePicture(format, kind string) tuneWriter {
-	return func(w io.Writer, r *tune.Result, _ screen) error {
-		f, err := figure.OfTuning(r, kind)
-		return picture(w, format, f, err)
-	}
-}
-
-func studyPicture(format, kind string) studyWriter {
-	return func(w io.Writer, s *study, _ screen) error {
-		if s.comparison != nil {
-			f, err := figure.OfTraces(s.comparison, kind)
-			return picture(w, format, f, err)
-		}
-		f, err := figure.OfAnalysis(s.analysis, s.indexes, kind)
-		return picture(w, format, f, err)
-	}
-}
-
-// writeTable prints runs on a screen.
-func writeTable(w io.Writer, runs []*gpuprof.Run, o screen) error {
-	p, err := page.Runs(runs)
-	if err != nil {
-		return err
-	}
-	return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
-}
-
-// show writes runs to standard output as --format says.
-func (a *app) show(format string, runs []*gpuprof.Run) error {
-	if format != "table" {
-		return writers()[format](a.stdout, runs, runfile.Options{})
-	}
-	return writeTable(a.stdout, runs, screen{a.width(), a.color(), a.quiet})
-}
-
-// encodePprof is the profile that the pprof verb opens.
-func encodePprof(w io.Writer, runs []*gpuprof.Run) error { return pprof.Write(w, runs) }
-
-// pageWriters are the formats of a document that a page is built of; limit is how
-// many bytes Markdown may take, 0 any.
-func pageWriters[D any, W ~func(io.Writer, D, screen) error](build func(D) (*page.Page, error), limit int) map[string]W {
-	write := func(as func(io.Writer, *page.Page, screen) error) W {
-		return func(w io.Writer, doc D, o screen) error {
-			p, err := build(doc)
-			if err != nil {
-				return err
-			}
-			return as(w, p, o)
-		}
-	}
-	return map[string]W{
-		"table": write(func(w io.Writer, p *page.Page, o screen) error {
-			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
-		}),
-		"markdown": write(func(w io.Writer, p *page.Page, _ screen) error { return markdown.Write(w, p, limit) }),
-		"html":     write(func(w io.Writer, p *page.Page, _ screen) error { return html.Write(w, p) }),
-	}
-}
-
-// verdictWriters maps the name of each format a comparison has to what renders it.
-func verdictWriters() map[string]verdictWriter {
-	out := pageWriters[*compare.Comparison, verdictWriter](page.Comparison, markdown.CommentLimit)
-	out["json"], out["png"], out["svg"] = encodeVerdict, verdictPicture("png", ""), verdictPicture("svg", "")
-	out["junit"] = func(w io.Writer, c *compare.Comparison, _ screen) error {
-		return junit.Write(w, c, junit.Options{Started: startedAt(c)})
-	}
-	out["bench"] = func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) }
-	return out
-}
 
 // tellGitHub annotates the step and adds to its summary, inside GitHub Actions.
 func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) error {
@@ -296,35 +267,6 @@ func tellGitHub(w io.Writer, c *compare.Comparison, getenv func(string) string) 
 		return err
 	}
 	return github.AppendSummary(path, func(w io.Writer, limit int) error { return markdown.Write(w, p, limit) })
-}
-
-// tuneWriters maps the name of each format a tuning result has to what renders it.
-func tuneWriters() map[string]tuneWriter {
-	out := pageWriters[*tune.Result, tuneWriter](page.Tune, 0)
-	out["json"] = func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) }
-	out["png"], out["svg"] = tunePicture("png", ""), tunePicture("svg", "")
-	return out
-}
-
-// studyWriters maps the name of each format an analysis has to what renders it.
-func studyWriters() map[string]studyWriter {
-	out := pageWriters[*study, studyWriter](func(s *study) (*page.Page, error) {
-		if s.comparison != nil {
-			return page.TraceComparison(s.comparison)
-		}
-		return page.Analysis(s.analysis, s.indexes)
-	}, 0)
-	out["json"], out["png"], out["svg"] = encodeStudy, studyPicture("png", ""), studyPicture("svg", "")
-	out["perfetto"] = func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) }
-	out["pprof"] = func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) }
-	return out
-}
-
-// printHealth prints how healthy the GPUs are, however wide their table is: every one
-// of many GPUs has to be in it.
-func printHealth(w io.Writer, r *health.Report, o screen) error {
-	o.width = 1 << 16
-	return pageWriters[*health.Report, func(io.Writer, *health.Report, screen) error](page.Health, 0)["table"](w, r, o)
 }
 
 // cpuModel is the name of this machine's processor.

@@ -4,7 +4,6 @@
 package runfile
 
 import (
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,15 +36,6 @@ func Formats() []Format {
 		{".perfetto.json", "perfetto", "the same, not compressed"},
 	}
 }
-
-// Options are what a renderer may need beside the runs.
-type Options struct {
-	Plot          string // kind of picture; "" is the default
-	Width, Height int    // pixels of a picture, Width the columns of a table; 0 is the default
-}
-
-// Writer renders runs into one format. The command holds the table of them.
-type Writer func(w io.Writer, runs []*gpuprof.Run, o Options) error
 
 // FormatOf is the format that a path's extension means; ErrUsage naming the
 // valid ones when it means none.
