@@ -18,13 +18,11 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
-// DecodeJSON is json.Unmarshal that lets no number go missing: null, NaN, an
+// decodeJSON is json.Unmarshal that lets no number go missing: null, NaN, an
 // infinity, a text or a value out of range where v has a number is an error that
 // names the field ("step.runs[0][17]"). encoding/json reads null as 0. A Number and
-// what a pointer points to may be null. What would take more than outside.DecodedMemory is
-// an outside.TooLarge, before anything is decoded. Every string is cleaned (CleanText).
-func DecodeJSON(text []byte, v any) error { return decodeJSON(text, v, outside.NewRoom()) }
-
+// what a pointer points to may be null. What would take more than room is an
+// outside.TooLarge, before anything is decoded. Every string is cleaned (CleanText).
 func decodeJSON(text []byte, v any, room *outside.Room) error {
 	looked := text
 	if !json.Valid(text) {
