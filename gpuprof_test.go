@@ -144,3 +144,16 @@ func TestCountAndEveryKnobs(t *testing.T) {
 		}
 	}
 }
+
+// A run that gets findings is another run: the first stays as it was made.
+func TestWithFindings(t *testing.T) {
+	findings := make([]gpuprof.Finding, 1, 4)
+	first := &gpuprof.Run{Findings: findings}
+	a, b := first.WithFindings(gpuprof.Finding{Rule: "a"}), first.WithFindings(gpuprof.Finding{Rule: "b"})
+	if len(first.Findings) != 1 || findings[:2][1].Rule != "" || a.Findings[1].Rule != "a" || b.Findings[1].Rule != "b" {
+		t.Errorf("%+v %+v %+v", first.Findings, a.Findings, b.Findings)
+	}
+	if none := (&gpuprof.Run{Findings: []gpuprof.Finding{}}).WithFindings(); none.Findings == nil {
+		t.Error("an empty list became null")
+	}
+}

@@ -3,6 +3,7 @@ package gpuprof
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -281,6 +282,13 @@ func (o *Order) UnmarshalJSON(b []byte) error {
 	}
 	*o = Order{int(v[0]), int(v[1]), v[2]}
 	return nil
+}
+
+// WithFindings is the run with more findings; the run itself stays as it is.
+func (r *Run) WithFindings(more ...Finding) *Run {
+	out := *r
+	out.Findings = append(slices.Clip(r.Findings), more...)
+	return &out
 }
 
 // Stage finds a stage by name; nil when the run has none.

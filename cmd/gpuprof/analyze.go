@@ -70,26 +70,28 @@ func (c *analyzeCmd) Run(a *app) error {
 
 func (c *analyzeCmd) study(a *app) (*study, error) {
 	if !c.Compare {
-		analysis, indexes, err := analyzeTraces(a, c.Traces)
+		analysis, indexes, err := analyzeTraces(a, c.Traces, nil)
 		return &study{analysis: analysis, indexes: indexes}, err
 	}
-	old, _, err := analyzeTraces(a, c.Traces[:1])
+	old, _, err := analyzeTraces(a, c.Traces[:1], nil)
 	if err != nil {
 		return nil, err
 	}
-	now, _, err := analyzeTraces(a, c.Traces[1:])
+	now, _, err := analyzeTraces(a, c.Traces[1:], nil)
 	if err != nil {
 		return nil, err
 	}
 	diff := trace.Compare(old, now)
-	diff.Tool = tool()
 	return &study{comparison: diff}, nil
 }
+
+// caveats are what limits findings for reasons outside the trace, see trace.Options.
+type caveats func(a *trace.Analysis, f gpuprof.Finding) string
 
 // analyzeTraces reads the files of one job and analyses them together. A file
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
-func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, error) {
+func analyzeTraces(a *app, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	files, err := traceFiles(paths)
 	if err != nil {
 		return nil, nil, err
@@ -98,11 +100,11 @@ func analyzeTraces(a *app, paths []string) (*trace.Analysis, []*trace.Index, err
 	for _, path := range files {
 		ins = append(ins, &input{path: path})
 	}
-	return analyzeInputs(a, ins)
+	return analyzeInputs(a, ins, caveat)
 }
 
 // analyzeInputs is analyzeTraces of files that are open, or are opened in turn.
-func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error) {
+func analyzeInputs(a *app, ins []*input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	var analysis *trace.Analysis
 	var indexes []*trace.Index
 	defer lean(outside.TraceMemory())()
@@ -112,21 +114,20 @@ func analyzeInputs(a *app, ins []*input) (*trace.Analysis, []*trace.Index, error
 			if err != nil {
 				return err
 			}
-			t.Path, t.Program = document.CleanText(storedPath(in.path)), programOf(in.path)
+			t.Path, t.Opens = document.CleanText(shownPath(in.path)), document.CleanText(storedPath(in.path))
+			t.Program = programOf(in.path)
 			x, err := trace.NewIndex(a.ctx, t)
 			if err != nil {
 				return err
 			}
 			indexes = append(indexes, x)
 		}
-		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Rules)
+		analysis, err = trace.SummariseIndexes(a.ctx, indexes, trace.Options{Rules: trace.Rules, Tool: tool(), Caveat: caveat})
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	analysis.Tool = tool()
-	shortenPaths(analysis, indexes)
 	return analysis, indexes, nil
 }
 
@@ -143,18 +144,6 @@ func unlessEnded(ctx context.Context, do func() error) error {
 	}
 }
 
-// shortenPaths leaves of the folders of traces what their readers need: commands have
-// been made by now.
-func shortenPaths(a *trace.Analysis, indexes []*trace.Index) {
-	for i, x := range indexes {
-		short := shownPath(x.T.Path)
-		for j := range a.Warnings {
-			a.Warnings[j].Text = strings.ReplaceAll(a.Warnings[j].Text, x.T.Path, short)
-		}
-		a.Inputs[i].Path, x.T.Path, x.T.Program.Dir = short, short, shownPath(x.T.Program.Dir)
-	}
-}
-
 // programOf is what the recording beside a trace says of the program; nothing
 // where `gpuprof run --` did not record the trace.
 func programOf(path string) trace.Program {
@@ -167,7 +156,7 @@ func programOf(path string) trace.Program {
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
-	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: storedPath(dir), Traces: len(r.Traces)}
+	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces)}
 	document.CleanStrings(&p)
 	return p
 }

@@ -66,32 +66,33 @@ func (s *session) againstOne(r *gpuprof.Run) (*compare.Comparison, error) {
 	return compareStored(sessions, now, o)
 }
 
-// addFindings puts what would close the gap among the runs' findings, unless
-// one of them names that knob for that stage already: the time is claimed once.
-func addFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) {
+// withFindings gives the runs with what would close the gap among their findings,
+// unless one of them names that knob for that stage already: the time is claimed once.
+func withFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpuprof.Run {
+	out := slices.Clone(runs)
 	for i, c := range comparisons {
 		if c == nil {
 			continue
 		}
-		r := runs[i]
 		for _, f := range c.Findings {
 			said := func(has gpuprof.Finding) bool { return has.Stage == f.Stage && has.Knob == f.Knob }
-			if !slices.ContainsFunc(r.Findings, said) {
-				r.Findings = append(r.Findings, f)
+			if !slices.ContainsFunc(out[i].Findings, said) {
+				out[i] = out[i].WithFindings(f)
 			}
 		}
 	}
+	return out
 }
 
 // showAll prints the runs and, below them, how they compare. Where standard
 // output is a document of its own, the comparison goes to standard error and
-// what it found into the document.
-func (s *session) showAll(runs []*gpuprof.Run, comparisons []*compare.Comparison) error {
+// what it found into the document: complete are the runs with that.
+func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
 	w, format, o := a.stdout, s.Format, screen{width: a.width(), color: a.color(), quiet: a.quiet}
 	below := format == "table" || format == "markdown"
 	if !below {
-		addFindings(runs, comparisons)
+		runs = complete
 		w, format, o = a.stderr, "table", screen{quiet: a.quiet}
 	}
 	errs := []error{outputTable().run.show(a, s.Format, runs)}
@@ -100,9 +101,6 @@ func (s *session) showAll(runs []*gpuprof.Run, comparisons []*compare.Comparison
 			_, err := io.WriteString(w, "\n")
 			errs = append(errs, err, outputTable().comparison.write(w, format, c, o))
 		}
-	}
-	if below { // said below the run's own findings, and not twice
-		addFindings(runs, comparisons)
 	}
 	return errors.Join(errs...)
 }

@@ -159,10 +159,10 @@ func (c *compareCmd) Run(a *app) error {
 // compareFiles compares two results and adds what would close the gap.
 func compareFiles(old, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.Compare(old, now, o)
-	if err == nil {
-		c.Findings = againstBaseline(c, old, now)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	return c.With(againstBaseline(c, old, now), nil), nil
 }
 
 // againstBaseline is what would close the gap, with commands that leave out what
@@ -181,10 +181,10 @@ func againstBaseline(c *compare.Comparison, old, now *compare.Result) []gpuprof.
 // compareStored is compareFiles for a stored baseline, the latest session last.
 func compareStored(sessions []*compare.Result, now *compare.Result, o compare.Options) (*compare.Comparison, error) {
 	c, err := compare.CompareStored(sessions, now, o)
-	if err == nil {
-		c.Findings = againstBaseline(c, sessions[len(sessions)-1], now)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	return c.With(againstBaseline(c, sessions[len(sessions)-1], now), nil), nil
 }
 
 // startedAt is when the first process of a comparison was measured, for JUnit. The

@@ -49,7 +49,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 	if err != nil {
 		return nil, err
 	}
-	comparison.Warnings = append(comparison.Warnings, c.warnings...)
+	comparison = comparison.With(nil, c.warnings)
 	err = comparison.AddBudgets(newSide(counted), budgets, o)
 	return comparison, err
 }

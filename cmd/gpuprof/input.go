@@ -100,7 +100,7 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 			return nil, err
 		}
 	}
-	analysis, indexes, traceErr := analyzeInputs(a, []*input{in})
+	analysis, indexes, traceErr := analyzeInputs(a, []*input{in}, nil)
 	switch {
 	case traceErr != nil && err != nil:
 		return nil, err // what it is no result for says more

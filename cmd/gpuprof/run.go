@@ -119,15 +119,16 @@ func (s *session) finish() error {
 		})
 	}
 	if s.ProcessOut == "" {
-		s.advise(runs)
-		comparisons, missing := s.against(runs)
-		err = errors.Join(err, missing, s.showAll(runs, comparisons))
+		advised := s.advise(runs)
+		comparisons, missing := s.against(advised)
+		runs = withFindings(advised, comparisons)
+		err = errors.Join(err, missing, s.showAll(advised, runs, comparisons))
 	}
 	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force))
 }
 
-// advise adds to each run what its figures say about its knobs.
-func (s *session) advise(runs []*gpuprof.Run) {
+// advise gives the runs with what their figures say about their knobs.
+func (s *session) advise(runs []*gpuprof.Run) []*gpuprof.Run {
 	o := advise.Options{Workload: s.aim.workload}
 	if base, err := gpuprof.Resolve(s.aim.workload, s.aim.preset, nil); err == nil {
 		o.Base = base
@@ -135,9 +136,11 @@ func (s *session) advise(runs []*gpuprof.Run) {
 	if s.Device != "auto" {
 		o.Flags = append(o.Flags, "--device", s.Device)
 	}
+	out := slices.Clone(runs)
 	for i, found := range advise.Findings(runs, o) {
-		runs[i].Findings = append(runs[i].Findings, found...)
+		out[i] = runs[i].WithFindings(found...)
 	}
+	return out
 }
 
 // prepare checks the whole command before anything is measured.

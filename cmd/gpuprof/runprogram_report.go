@@ -121,11 +121,10 @@ func seconds(s float64) string {
 func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	inner := *p.app
 	inner.ctx = ctx
-	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r))
+	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r), inflated(r.Overhead))
 	if err != nil {
 		return fmt.Errorf("analysing the recording: %w; the traces are in %s", err, p.dir)
 	}
-	markInflated(analysis, r.Overhead)
 	s := &study{analysis: analysis, indexes: indexes}
 	document := outputTable().analysis
 	errs := []error{document.write(p.app.stderr, "table", s, p.screen())}
@@ -176,24 +175,20 @@ func (p *program) screen() screen {
 // less is within what steps differ by anyway.
 const inflatedFrom = 1.1
 
-// markInflated says of findings on the host's time by how much the recording
-// itself made the steps longer.
-func markInflated(a *trace.Analysis, o *record.Overhead) {
+// inflated says of findings on the host's time by how much the recording itself made
+// the steps longer.
+func inflated(o *record.Overhead) caveats {
 	if o == nil || o.Ratio < inflatedFrom && !o.Uneven {
-		return
+		return nil
 	}
-	for i := range a.Findings {
-		f := &a.Findings[i]
-		if !trace.OfHost(f.Rule) {
-			continue
+	return func(a *trace.Analysis, f gpuprof.Finding) string {
+		switch {
+		case !trace.OfHost(f.Rule):
+			return ""
+		case o.Uneven:
+			return fmt.Sprintf("may be inflated by profiling: steps after the recording took %.2g times as long as before, too uneven to say by how much", o.AfterS/o.BeforeS)
 		}
-		if o.Uneven {
-			f.Caveats = append(f.Caveats, fmt.Sprintf(
-				"may be inflated by profiling: steps after the recording took %.2g times as long as before, too uneven to say by how much", o.AfterS/o.BeforeS))
-			continue
-		}
-		f.Caveats = append(f.Caveats, fmt.Sprintf(
-			"inflated by profiling: recording made steps %.2f times as long; of what is claimed up to %s %s may be the recording's",
-			o.Ratio, seconds(min(gpuprof.Seconds(a.Step.NS)*(1-1/o.Ratio), f.PerStepS())), a.PerStep()))
+		return fmt.Sprintf("inflated by profiling: recording made steps %.2f times as long; of what is claimed up to %s %s may be the recording's",
+			o.Ratio, seconds(min(gpuprof.Seconds(a.Step.NS)*(1-1/o.Ratio), f.PerStepS())), a.PerStep())
 	}
 }

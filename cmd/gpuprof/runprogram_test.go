@@ -176,19 +176,20 @@ func TestMarkInflated(t *testing.T) {
 		{"no-tf32", 1.5, ""},
 		{"dataloader-stall", 0, ""},
 	} {
-		a := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}, Findings: []gpuprof.Finding{{Rule: c.rule, StepNS: 2_000_000}}}
-		markInflated(a, &record.Overhead{DuringS: 0.015, Ratio: c.ratio})
-		if got := strings.Join(a.Findings[0].Caveats, ""); got != c.want {
+		a, f := &trace.Analysis{Step: trace.StepMean{Count: 4, NS: 15_000_000}}, gpuprof.Finding{Rule: c.rule, StepNS: 2_000_000}
+		got := ""
+		if caveat := inflated(&record.Overhead{DuringS: 0.015, Ratio: c.ratio}); caveat != nil {
+			got = caveat(a, f)
+		}
+		if got != c.want {
 			t.Errorf("%s at %.2f: %q, want %q", c.rule, c.ratio, got, c.want)
 		}
 	}
-	a := &trace.Analysis{Findings: []gpuprof.Finding{{Rule: "item"}}}
-	markInflated(a, &record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
-	if got, want := strings.Join(a.Findings[0].Caveats, ""), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
+	uneven := inflated(&record.Overhead{BeforeS: 0.001, DuringS: 0.015, AfterS: 0.02, Uneven: true})
+	if got, want := uneven(&trace.Analysis{}, gpuprof.Finding{Rule: "item"}), "may be inflated by profiling: steps after the recording took 20 times as long as before, too uneven to say by how much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	a = &trace.Analysis{Findings: []gpuprof.Finding{{Rule: "item"}}}
-	if markInflated(a, nil); len(a.Findings[0].Caveats) > 0 {
+	if inflated(nil) != nil {
 		t.Error("marked without a measurement")
 	}
 }

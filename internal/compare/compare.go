@@ -16,6 +16,8 @@
 package compare
 
 import (
+	"slices"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
@@ -165,7 +167,7 @@ type Comparison struct {
 	Differences []Difference   `json:"differences"`
 	Causes      []Cause        `json:"causes"`
 	Attribution *Attribution   `json:"attribution,omitempty"` // where there are causes
-	// Findings say what would close the gap; filled by the caller.
+	// Findings say what would close the gap.
 	Findings []gpuprof.Finding `json:"findings,omitempty"`
 	Failed   []string          `json:"failed,omitempty"` // what gave no figure: exit code 4
 	Warnings []gpuprof.Warning `json:"warnings"`
@@ -175,6 +177,14 @@ type Comparison struct {
 	// Order is every process in the order they ran.
 	Order        []Turn       `json:"order,omitempty"`
 	Fingerprints Fingerprints `json:"fingerprint"`
+}
+
+// With is the comparison with findings that would close the gap, and with warnings
+// from measuring; the comparison itself stays as it is.
+func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning) *Comparison {
+	out := *c
+	out.Findings, out.Warnings = append(slices.Clip(c.Findings), findings...), append(slices.Clip(c.Warnings), warnings...)
+	return &out
 }
 
 // Decode reads a comparison as compare and gate write it. name is the file's, for

@@ -233,7 +233,7 @@ func TestSumsOfAnalysis(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tr := randomTrace(r)
 		tr.Finish()
-		a, err := Summarise(context.Background(), []*Trace{tr}, Rules)
+		a, err := Summarise(context.Background(), []*Trace{tr}, Options{Rules: Rules})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func BenchmarkSummarise(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
-		if _, err := Summarise(context.Background(), []*Trace{t}, nil); err != nil {
+		if _, err := Summarise(context.Background(), []*Trace{t}, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

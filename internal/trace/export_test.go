@@ -3,7 +3,7 @@ package trace
 import "context"
 
 // Summarise indexes traces and summarises them.
-func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
+func Summarise(ctx context.Context, inputs []*Trace, o Options) (*Analysis, error) {
 	indexes := make([]*Index, len(inputs))
 	for i, t := range inputs {
 		x, err := NewIndex(ctx, t)
@@ -12,5 +12,5 @@ func Summarise(ctx context.Context, inputs []*Trace, rules func(*Index, *Ledger)
 		}
 		indexes[i] = x
 	}
-	return SummariseIndexes(ctx, indexes, rules)
+	return SummariseIndexes(ctx, indexes, o)
 }

@@ -251,7 +251,7 @@ func TestCancelled(t *testing.T) {
 	if _, err := NewIndex(ctx, tr); err == nil {
 		t.Error("a cancelled context gave an index")
 	}
-	if _, err := Summarise(ctx, []*Trace{tr}, nil); err == nil {
+	if _, err := Summarise(ctx, []*Trace{tr}, Options{}); err == nil {
 		t.Error("a cancelled context gave an analysis")
 	}
 }

@@ -59,7 +59,7 @@ func known(t *testing.T, name string) *trace.Trace {
 
 func knownAnalysis(t *testing.T, name string) *trace.Analysis {
 	t.Helper()
-	a, err := trace.Summarise(context.Background(), []*trace.Trace{known(t, name)}, trace.Rules)
+	a, err := trace.Summarise(context.Background(), []*trace.Trace{known(t, name)}, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestKnownNegativeQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(ctx, []*trace.Index{x}, trace.Rules)
+	a, err := trace.SummariseIndexes(ctx, []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}

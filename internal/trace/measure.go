@@ -1,8 +1,10 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -10,16 +12,20 @@ import (
 // claims: record the changed program, and compare the recording with this one.
 // It is the same for every finding; the program and the recording are the
 // reader's own, as far as they are known.
-func (a *Analysis) measureCommand() string {
+func (a *Analysis) measureCommand(indexes []*Index) string {
 	old, now, program := "OLD", "NEW", "YOUR COMMAND"
+	var paths []string
+	for _, x := range indexes {
+		paths = append(paths, cmp.Or(x.T.Opens, x.T.Path))
+	}
 	switch {
 	case a.Program != nil && a.Program.Dir != "":
-		old = a.Program.Dir
+		old = cmp.Or(a.Program.Opens, a.Program.Dir)
 		now = strings.TrimRight(old, "/") + "-changed"
-	case len(a.Inputs) == 1:
-		old = a.Inputs[0].Path
-	case len(a.Inputs) > 1:
-		if dir := filepath.Dir(a.Inputs[0].Path); sameFolder(a.Inputs, dir) {
+	case len(paths) == 1:
+		old = paths[0]
+	case len(paths) > 1:
+		if dir := filepath.Dir(paths[0]); sameFolder(paths, dir) {
 			old = dir
 		}
 	}
@@ -33,13 +39,8 @@ func (a *Analysis) measureCommand() string {
 	return fmt.Sprintf("gpuprof run -o %s -- %s && gpuprof analyze --compare %s %s", shellWord(now), program, shellWord(old), shellWord(now))
 }
 
-func sameFolder(inputs []Input, dir string) bool {
-	for _, in := range inputs {
-		if filepath.Dir(in.Path) != dir {
-			return false
-		}
-	}
-	return dir != "."
+func sameFolder(paths []string, dir string) bool {
+	return dir != "." && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Dir(p) != dir })
 }
 
 // shellWord quotes a word for a shell where it needs that; a path from the home

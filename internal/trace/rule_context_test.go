@@ -187,7 +187,7 @@ func TestStragglersCause(t *testing.T) {
 		{"its kernels", 0, 2500, "gemm kernels take 2.00 ms longer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, err := trace.Summarise(t.Context(), []*trace.Trace{rank(0, 0, 500), rank(1, c.loads, c.computes), rank(2, 0, 500)}, trace.Rules)
+			a, err := trace.Summarise(t.Context(), []*trace.Trace{rank(0, 0, 500), rank(1, c.loads, c.computes), rank(2, 0, 500)}, trace.Options{Rules: trace.Rules})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -117,12 +117,12 @@ func TestClaimBoundsOfAnyProgram(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+		a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 		if err != nil {
 			r.Fatal(err)
 		}
 		checkBounds(r, a, x)
-		b, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+		b, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 		if err != nil {
 			r.Fatal(err)
 		}

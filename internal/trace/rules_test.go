@@ -27,7 +27,7 @@ func analyse(t testing.TB, in *trace.Trace) (*trace.Analysis, *trace.Index) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestPartsAddUp(t *testing.T) {
 			}
 			indexes = append(indexes, x)
 		}
-		a, err := SummariseIndexes(context.Background(), indexes, Rules)
+		a, err := SummariseIndexes(context.Background(), indexes, Options{Rules: Rules})
 		if err != nil {
 			r.Fatal(err)
 		}

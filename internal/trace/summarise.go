@@ -11,13 +11,29 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
+// Options are what an analysis takes beside the traces.
+type Options struct {
+	Rules func(*Index, *Ledger) []Found // that find something; nil for none
+	Tool  gpuprof.Tool                  // that writes the analysis
+	// Caveat is what limits a finding for reasons outside the trace, "" for nothing;
+	// nil for none.
+	Caveat func(a *Analysis, f gpuprof.Finding) string
+}
+
+func (o Options) caveat(a *Analysis, f gpuprof.Finding) string {
+	if o.Caveat == nil {
+		return ""
+	}
+	return o.Caveat(a, f)
+}
+
 // SummariseIndexes asks the rules for findings in traces, the ranks of one job or a
-// single file, and puts everything into one analysis. rules may be nil.
+// single file, and puts everything into one analysis.
 // Totals of devices, operators, kernels, copies and calls are of the whole
 // trace; findings, ranks and what is said per step are of its steady part.
-func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, *Ledger) []Found) (*Analysis, error) {
+func SummariseIndexes(ctx context.Context, indexes []*Index, o Options) (*Analysis, error) {
 	a := &Analysis{
-		Head:   document.NewHead(document.Analysis, gpuprof.Tool{}),
+		Head:   document.NewHead(document.Analysis, o.Tool),
 		Inputs: []Input{}, Steps: []StepTime{}, Devices: []DeviceAccount{}, Kernels: []KernelTime{}, Operators: []OperatorTime{},
 		Explained: []Explanation{}, Findings: []gpuprof.Finding{}, Warnings: []gpuprof.Warning{},
 		Syncs: map[string]CallTime{}, Copies: map[string]CopyTime{},
@@ -46,8 +62,8 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 		a.addDevices(i, x)
 		a.addCalls(x)
 		wg.Wait()
-		if rules != nil {
-			found = append(found, x.settled(i, rules(x, x.NewLedger()))...)
+		if o.Rules != nil {
+			found = append(found, x.settled(i, o.Rules(x, x.NewLedger()))...)
 		}
 		a.addWarnings(x, len(indexes) > 1)
 	}
@@ -59,7 +75,10 @@ func SummariseIndexes(ctx context.Context, indexes []*Index, rules func(*Index, 
 	a.explain(indexes, found)
 	slices.SortStableFunc(found, func(p, q Found) int { return cmp.Compare(q.ClaimNS, p.ClaimNS) })
 	for _, f := range found {
-		f.Command = a.measureCommand()
+		f.Command = a.measureCommand(indexes)
+		if caveat := o.caveat(a, f.Finding); caveat != "" {
+			f.Caveats = append(f.Caveats, caveat)
+		}
 		a.Findings, a.Claimed = append(a.Findings, f.Finding), append(a.Claimed, f.Spans)
 	}
 	document.CleanStrings(a)

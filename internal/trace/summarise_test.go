@@ -18,7 +18,7 @@ func summarise(t *testing.T, rules func(*Index, *Ledger) []Found, inputs ...*bui
 	for _, b := range inputs {
 		traces = append(traces, b.finish())
 	}
-	a, err := Summarise(context.Background(), traces, rules)
+	a, err := Summarise(context.Background(), traces, Options{Rules: rules})
 	if err != nil {
 		t.Fatal(err)
 	}

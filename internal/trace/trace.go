@@ -158,14 +158,16 @@ const (
 type Program struct {
 	Command []string `json:"command"` // as it was started, with secrets masked; empty unknown
 	CPUs    int      `json:"cpus"`    // that it may use on the machine; 0 unknown
-	Dir     string   `json:"dir"`     // the folder of the recording
+	Dir     string   `json:"dir"`     // the folder of the recording, as it is shown
+	Opens   string   `json:"-"`       // the path by which commands open it; empty is Dir
 	// Traces is how many processes of it were recorded there: they share the CPUs.
 	Traces int `json:"traces"`
 }
 
 // Trace is one file, read. Readers fill it and call Finish.
 type Trace struct {
-	Path   string
+	Path   string // as it is shown
+	Opens  string // the path by which commands open it; empty is Path
 	Format Format
 	Rank   int // -1 unknown
 	World  int // ranks in the job, 0 unknown

@@ -113,7 +113,7 @@ func TestTimelineStaysLight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, nil)
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestHostileNamesStayText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestPageWithoutDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Rules)
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func analysed(t *testing.T, traces ...*trace.Trace) (*trace.Analysis, []*trace.I
 		}
 		xs = append(xs, x)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), xs, nil)
+	a, err := trace.SummariseIndexes(t.Context(), xs, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func TestTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, nil)
+	a, err := trace.SummariseIndexes(t.Context(), []*trace.Index{x}, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

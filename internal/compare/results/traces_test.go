@@ -33,7 +33,7 @@ func study(t testing.TB, texts map[string][]byte) (*trace.Analysis, []*trace.Ind
 		}
 		xs = append(xs, x)
 	}
-	a, err := trace.SummariseIndexes(context.Background(), xs, trace.Rules)
+	a, err := trace.SummariseIndexes(context.Background(), xs, trace.Options{Rules: trace.Rules})
 	if err != nil {
 		t.Fatal(err)
 	}
