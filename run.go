@@ -91,6 +91,10 @@ type Run struct {
 	Telemetry   map[string]Track   `json:"telemetry"`
 	Warnings    []Warning          `json:"warnings"`
 	Findings    []Finding          `json:"findings"`
+
+	// DeviceClockHz is the device's clock when the last sample was taken: the SM clock
+	// of a GPU, that of a CPU on the host; 0 is unknown.
+	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
 }
 
 // Tool says what wrote the file.

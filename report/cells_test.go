@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -10,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	htmlreport "github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/markdown"
 	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/table"
 )
 
 // cellsOf visits every cell of a page's tables.
@@ -112,5 +116,24 @@ func TestAMisprintIsFound(t *testing.T) {
 	}
 	if _, wrong := misread(p); len(wrong) != 1 {
 		t.Errorf("found %v", wrong)
+	}
+}
+
+// TestAFieldIsInEveryFormat: the device's clock, one line of a builder, is in the
+// table, in Markdown and in the page, and not where it is unknown.
+func TestAFieldIsInEveryFormat(t *testing.T) {
+	r := fixture.One()
+	for hz, want := range map[float64]bool{1.98e9: true, 0: false} {
+		r.DeviceClockHz = hz
+		p := pageOf([]*gpuprof.Run{r})
+		for format, write := range map[string]func(io.Writer) error{
+			"table":    func(w io.Writer) error { return table.Write(w, p, table.Options{}) },
+			"markdown": func(w io.Writer) error { return markdown.Write(w, p, 0) },
+			"html":     func(w io.Writer) error { return htmlreport.Write(w, p) },
+		} {
+			if got := strings.Contains(rendered(t, write), "1.98 GHz"); got != want {
+				t.Errorf("%s with a clock of %g Hz: shown is %v", format, hz, got)
+			}
+		}
 	}
 }

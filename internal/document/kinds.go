@@ -37,8 +37,8 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		// 1.1.0: exposed times give a copy beside a kernel no part of the step, and bounds
-		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind.
-		{Run, "1.2.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
+		// are by precision and kind of traffic (Run.CopiesYield). 1.2.0: kind. 1.3.0: the device's clock.
+		{Run, "1.3.0", "a run", "gpuprof run", "a file written by gpuprof run", "which gpuprof report, compare and gate take"},
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did.
 		{Comparison, "2.0.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.0.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},

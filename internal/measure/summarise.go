@@ -45,6 +45,7 @@ func (r *runner) summarise(err error) {
 	r.keepCeilings()
 	r.addBounds()
 	r.run.Order, r.run.Flags = r.relative(s.order), s.flags
+	r.run.DeviceClockHz = r.deviceClock()
 	amount, unit := r.sess.Work()
 	// Over whole blocks: where long and short steps alternate, as they may on
 	// the caller's clock, no single step has the rate of the row.

@@ -152,6 +152,17 @@ func (m Machine) Frequency() (float64, bool) {
 	return float64(khz) * 1e3, err == nil && khz > 0
 }
 
+// Clock is Frequency, or where there is no governor what /proc/cpuinfo says of
+// CPU 0, in hertz.
+func (m Machine) Clock() (float64, bool) {
+	if v, ok := m.Frequency(); ok {
+		return v, true
+	}
+	text, _ := m.field("proc/cpuinfo", "cpu MHz")
+	mhz, err := strconv.ParseFloat(text, 64)
+	return mhz * 1e6, err == nil && mhz > 0
+}
+
 // Load is the load average over one minute.
 func (m Machine) Load() (float64, bool) {
 	s, err := m.text("proc/loadavg")

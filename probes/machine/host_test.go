@@ -69,6 +69,21 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+func TestClock(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  float64
+	}{
+		"governor": {map[string]string{"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2450000\n", "proc/cpuinfo": "cpu MHz\t\t: 3000.123\n"}, 2.45e9},
+		"cpuinfo":  {map[string]string{"proc/cpuinfo": "model name\t: x\ncpu MHz\t\t: 3000.125\n"}, 3.000125e9},
+		"neither":  {map[string]string{"proc/cpuinfo": "BogoMIPS\t: 50\n"}, 0},
+	} {
+		if got, ok := machine(c.files).Clock(); got != c.want || ok != (c.want > 0) {
+			t.Errorf("%s: %g, %v", name, got, ok)
+		}
+	}
+}
+
 func TestNothingReadableIsUnknown(t *testing.T) {
 	m := machine(nil)
 	env := m.Environment(gpuprof.Info{})

@@ -57,6 +57,9 @@ func summary(r *gpuprof.Run) []Line {
 	if r.PeakMemory > 0 {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
+	if v := r.DeviceClockHz; view.Finite(v) && v > 0 {
+		add("device clock", view.SI(v, "Hz"), "when the last sample was taken")
+	}
 	maybe(energyLine(r))
 	return out
 }

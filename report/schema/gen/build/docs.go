@@ -50,6 +50,7 @@ func runDocs() map[string]string {
 		"throughput":                    "work over time in the workload's own unit; null when it was not measured",
 		"throughput.unit":               "such as probes/s",
 		"throughput.series":             "samples in that unit",
+		"device_clock_hz":               "clock of the device when the last sample was taken: the SM clock of a GPU, that of a CPU on the host; absent where unknown",
 		"peak_memory_bytes":             "most device memory in use at once, in bytes",
 		"energy_step_j":                 "energy of one step, in joules; null when it was not measured",
 		"order":                         "when each sample was taken: [block, side, start_s]",
