@@ -55,7 +55,7 @@ func TestRecordingsCompareStepTimes(t *testing.T) {
 		for _, m := range c.Metrics {
 			if m.Name == "step" {
 				found = true
-				if math.Abs(float64(m.Ratio)-want) > 0.02 || m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "a verdict needs 6 a side") {
+				if math.Abs(float64(m.Ratio)-want) > 0.02 || m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "a verdict needs 6 per side") {
 					t.Errorf("%v: %+v", args, m)
 				}
 			} else if m.Verdict != compare.Same {

@@ -88,7 +88,7 @@ func TestOpenFailures(t *testing.T) {
 		"UUID":                    {"", Options{UUID: "GPU-ffffffff"}, []string{"device GPU-ffffffff", "0: gpuprof"}},
 		"MIG":                     {"", Options{UUID: "MIG-ffffffff"}, []string{"set CUDA_VISIBLE_DEVICES=MIG-ffffffff"}},
 		"no context":              {"fail=cuDevicePrimaryCtxRetain@1:46", Options{}, []string{"context on GPU 0", "exclusive mode"}},
-		"no memory for a context": {"fail=cuDevicePrimaryCtxRetain@1:2", Options{}, []string{"CUDA_ERROR_OUT_OF_MEMORY", "who uses the GPU"}},
+		"no memory for a context": {"fail=cuDevicePrimaryCtxRetain@1:2", Options{}, []string{"CUDA_ERROR_OUT_OF_MEMORY", "list the programs on the GPU"}},
 		"no stream":               {"fail=cuStreamCreateWithPriority@1:999", Options{}, []string{"preparing GPU 0", "CUDA_ERROR_UNKNOWN"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,11 +2,12 @@ package collate
 
 import (
 	"fmt"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // taken in turn, so that a busy moment of the machine meets every candidate.

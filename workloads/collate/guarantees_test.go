@@ -6,9 +6,10 @@ package collate
 // these counts and ratios hold for normal builds only.
 
 import (
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // Steps allocate nothing, nor do the workers beside them, unless a knob asks

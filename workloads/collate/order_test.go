@@ -2,7 +2,6 @@ package collate
 
 import (
 	"fmt"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"hash/fnv"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // writeStructures makes a folder of n small structures of different sizes, some

@@ -373,10 +373,3 @@ func floats64(x []float32) []float64 {
 	}
 	return out
 }
-
-// silent is the probe of an unmeasured step.
-type silent struct{}
-
-func (silent) Start(int) error               { return nil }
-func (silent) Begin(int, gpuprof.Stream) int { return -1 }
-func (silent) End(int)                       {}
