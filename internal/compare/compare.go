@@ -5,7 +5,7 @@
 //
 // There are four ways in, by what the data can carry:
 //
-//	Gate             A and B run in one job, in blocks, in two stages (recommended)
+//	Gate             A and B run in one job, in blocks, in up to three stages (recommended)
 //	Compare          two result files: by their runs, with a session term
 //	CompareStored    a stored baseline of several sessions against a result
 //	CheckBudgets     limits on exact counters of one result, no statistics
@@ -124,7 +124,7 @@ const (
 	// Regressed is shown to be slower than the equivalence margin.
 	Regressed Verdict = "regressed"
 	// Improved is shown to be faster than the mirrored margin; in a gate beyond
-	// doubt, or by two stages.
+	// doubt, or by a stage of fresh blocks.
 	Improved Verdict = "improved"
 	// Inconclusive is neither: the data at hand cannot tell.
 	Inconclusive Verdict = "inconclusive"
