@@ -1,11 +1,15 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
 
 	"github.com/gpuprof/gpuprof/report/internal/view"
 	"github.com/gpuprof/gpuprof/report/page"
@@ -19,9 +23,8 @@ type placed struct {
 	width  int
 }
 
-// rows prints the columns of a table that fit, two blanks between them: what
-// reads best in a log and survives a copy into a message. Below it stand what
-// the columns are and which found no room.
+// rows prints the columns of a table that fit. Below it stand what the columns are
+// and which found no room.
 func (p *printer) rows(b page.Table, quiet bool) {
 	hidden := 0
 	if p.o.Quiet && !quiet {
@@ -33,9 +36,7 @@ func (p *printer) rows(b page.Table, quiet bool) {
 	if len(rows) > 0 {
 		all := p.place(columns, rows)
 		shown := fitting(all, p.o.width())
-		for i := range len(rows) + 1 {
-			p.row(shown, i)
-		}
+		p.err = errors.Join(p.err, p.grid(shown, len(rows)+1))
 		p.legend(all, shown)
 	}
 	if left += hidden; left > 0 && b.More != "" {
@@ -82,25 +83,61 @@ func (l *placed) add(text, color string) {
 	l.width = max(l.width, twwidth.Width(text))
 }
 
-// row prints the title line, which is 0, or a row.
-func (p *printer) row(columns []placed, i int) {
-	var line strings.Builder
-	for j, c := range columns {
-		if j > 0 {
-			line.WriteString("  ")
+// grid prints placed columns, n lines with the titles.
+func (p *printer) grid(columns []placed, n int) error {
+	var out strings.Builder
+	t := tablewriter.NewTable(&out, tablewriter.WithRenderer(renderer.NewBlueprint(rendition())), tablewriter.WithConfig(gridConfig(columns)))
+	for i := range n {
+		line := make([]string, len(columns))
+		for j, c := range columns {
+			text := c.texts[i]
+			if c.Left {
+				text = view.LeftToRight(text)
+			}
+			line[j] = p.paint(c.colors[i], text)
 		}
-		gap := strings.Repeat(" ", c.width-twwidth.Width(c.texts[i]))
-		text := c.texts[i]
-		if c.Left {
-			text = view.LeftToRight(text)
-		}
-		if text = p.paint(c.colors[i], text); c.Left {
-			line.WriteString(text + gap)
-		} else {
-			line.WriteString(gap + text)
+		if i == 0 {
+			t.Header(line)
+		} else if err := t.Append(line); err != nil {
+			return err
 		}
 	}
-	p.line(line.String())
+	if err := t.Render(); err != nil {
+		return err
+	}
+	for l := range strings.Lines(out.String()) {
+		p.line(strings.TrimSuffix(l, "\n"))
+	}
+	return nil
+}
+
+// rendition is two blanks between columns and no lines: what reads best in a log and
+// survives a copy into a message.
+func rendition() tw.Rendition {
+	return tw.Rendition{
+		Borders: tw.BorderNone,
+		Settings: tw.Settings{
+			Separators: tw.Separators{ShowHeader: tw.Off, ShowFooter: tw.Off, BetweenRows: tw.Off, BetweenColumns: tw.Off},
+			Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.Off, ShowFooterLine: tw.Off},
+		},
+	}
+}
+
+func gridConfig(columns []placed) tablewriter.Config {
+	align, pad := make(tw.Alignment, len(columns)), make([]tw.Padding, len(columns))
+	for i, c := range columns {
+		align[i], pad[i] = tw.AlignRight, tw.Padding{Right: "  ", Overwrite: true}
+		if c.Left {
+			align[i] = tw.AlignLeft
+		}
+	}
+	pad[len(pad)-1] = tw.Padding{Overwrite: true}
+	cell := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Padding:    tw.CellPadding{PerColumn: pad},
+		Alignment:  tw.CellAlignment{PerColumn: align},
+	}
+	return tablewriter.Config{Header: cell, Row: cell}
 }
 
 // legend says what the columns are that do not say so themselves, and which

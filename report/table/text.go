@@ -32,8 +32,9 @@ func colorOf(t page.Tone) string {
 // printer gathers the text; it is written once, so that a failure to lay
 // out leaves nothing half-written.
 type printer struct {
-	b strings.Builder
-	o Options
+	b   strings.Builder
+	o   Options
+	err error
 }
 
 func (p *printer) line(s string) { p.b.WriteString(strings.TrimRight(s, " ") + "\n") }

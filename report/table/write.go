@@ -3,6 +3,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -37,6 +38,9 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	p.head(pg)
 	for _, s := range pg.Sections {
 		p.section(s, false)
+	}
+	if p.err != nil {
+		return p.err
 	}
 	_, err := io.WriteString(w, p.b.String())
 	return err
@@ -97,6 +101,7 @@ func (p *printer) section(s page.Section, quiet bool) {
 		}
 		p.b.WriteString(body.b.String())
 	}
+	p.err = errors.Join(p.err, body.err)
 	for _, sub := range s.Sections {
 		p.section(sub, quiet)
 	}
