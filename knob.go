@@ -153,14 +153,16 @@ func (k Knob) Usage() string {
 	if k.Accept != "" {
 		parts = append(parts, k.Accept)
 	}
-	return "use " + orList(parts)
+	return "use " + WordList(parts, "or")
 }
 
-func orList(s []string) string {
-	if len(s) < 2 {
-		return strings.Join(s, "")
+// WordList is "a", "a or b" or "a, b or c" for the last word "or".
+func WordList(words []string, last string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
 	}
-	return strings.Join(s[:len(s)-1], ", ") + " or " + s[len(s)-1]
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
 // Settings are knob values by name.

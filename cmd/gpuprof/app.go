@@ -253,7 +253,7 @@ func helpVars() kong.Vars {
 	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis")}
 	prints, files := outputTable().formats()
 	for k, list := range prints {
-		vars[k+"Formats"] = orWords(list)
+		vars[k+"Formats"] = gpuprof.WordList(list, "or")
 	}
 	for k, list := range files {
 		vars[k+"Files"] = strings.Join(list, " ")

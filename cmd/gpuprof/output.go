@@ -92,7 +92,7 @@ func (k kind[D]) extensions() []string {
 func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 	write := k.writers[format]
 	if write == nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s; use --format %s", k.what, format, orWords(k.prints))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s; use --format %s", k.what, format, gpuprof.WordList(k.prints, "or"))
 	}
 	return write(w, doc, o)
 }
@@ -119,15 +119,6 @@ func (k kind[D]) save(a *app, outs []output, doc D, plot string, force bool) err
 		a.note("wrote %s", strings.Join(written, ", "))
 	}
 	return errors.Join(errs...)
-}
-
-// orWords is "table, json or markdown".
-func orWords(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // realPath is the one name of a file that may not be there yet, links followed.

@@ -126,17 +126,17 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 		return fmt.Errorf("analysing the recording: %w; the traces are in %s", err, p.dir)
 	}
 	s := &study{analysis: analysis, indexes: indexes}
-	document := outputTable().analysis
-	errs := []error{document.write(p.app.stderr, "table", s, p.screen())}
+	outputs := outputTable().analysis
+	errs := []error{outputs.write(p.app.stderr, "table", s, p.screen())}
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
-		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return document.write(w, own.format, s, screen{}) }))
+		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return outputs.write(w, own.format, s, screen{}) }))
 	}
 	for _, o := range p.files {
 		write := runfile.Write
 		if sameDir(filepath.Dir(o.path), p.dir) {
 			write = runfile.WritePrivate
 		}
-		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return document.write(w, o.format.Name, s, screen{}) }))
+		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return outputs.write(w, o.format.Name, s, screen{}) }))
 	}
 	return errors.Join(errs...)
 }

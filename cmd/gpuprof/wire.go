@@ -131,7 +131,7 @@ func noGPU() string {
 // whyNoGPU is nil when a GPU can be used.
 func whyNoGPU() error {
 	_, err := cuda.Probe(cudaOptions())
-	// Where a driver is installed, what it says is closer than what is missing beside it.
+	// The error of an installed driver is closer to the cause than a missing device node.
 	if cuda.Absent(err) && simulatedDriver == "" {
 		return errors.New(machine.This().FindGPU(findDriver()).Why())
 	}

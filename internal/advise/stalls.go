@@ -11,7 +11,7 @@ import (
 // stall is a knob that makes the caller wait for the device.
 type stall struct {
 	fix            // what turns it off
-	points float64 // waits a step
+	points float64 // waits per step
 }
 
 // stalls lists the knobs that make the caller wait, by the settings.

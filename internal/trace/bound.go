@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // LeastShare is the part of the step below which a claim is no finding: a change
@@ -59,18 +61,10 @@ func (a *Analysis) bound(found []Found) {
 		}
 		b.By, b.NS, b.Share, text = k.by, ns, float64(ns)/float64(a.Step.NS), k.text
 		if strings.Contains(text, "%s") {
-			text = fmt.Sprintf(text, listed(parts[:min(len(parts), 3)]))
+			text = fmt.Sprintf(text, gpuprof.WordList(parts[:min(len(parts), 3)], "and"))
 		}
 	}
 	if b.By != "" {
 		b.Text = strings.TrimSpace(b.Text + fmt.Sprintf(" The program is bound by %s %.0f %% of %s.", text, 100*b.Share, whole))
 	}
-}
-
-// listed is "a", "a and b" or "a, b and c".
-func listed(words []string) string {
-	if n := len(words) - 1; n > 0 {
-		return strings.Join(words[:n], ", ") + " and " + words[n]
-	}
-	return strings.Join(words, "")
 }

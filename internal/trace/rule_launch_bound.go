@@ -60,7 +60,7 @@ func (c *ruleContext) launchBound() []Found {
 		return nil
 	}
 	cl := c.claimLate(func(d *ruleDevice) Spans { return bound[d.Device] })
-	if c.quality.linksBroken { // what is withheld is remembered
+	if c.quality.linksBroken { // claimLate has noted what it withholds
 		return nil
 	}
 	kernels, short := len(total.kernels), total.short

@@ -63,10 +63,8 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 	return p, nil
 }
 
-func ns(v int64) string { return view.Seconds(float64(v) * 1e-9) }
-
 // span is a time of a trace as a cell.
-func span(v int64) Cell { return Cell{Text: ns(v), Value: float64(v) * 1e-9, Unit: "s"} }
+func span(v int64) Cell { return Cell{Text: view.NS(v), Value: float64(v) * 1e-9, Unit: "s"} }
 
 func shareOf(part, whole int64) Cell {
 	if whole <= 0 || part == 0 {
@@ -96,11 +94,11 @@ func analysisTitle(a *trace.Analysis) string {
 // stepMeta says how long the mean step is, of how many, and how they were found.
 func stepMeta(a *trace.Analysis) []string {
 	if a.Step.Count == 0 {
-		return []string{"recording window " + ns(a.Step.NS) + " (no steps found)"}
+		return []string{"recording window " + view.NS(a.Step.NS) + " (no steps found)"}
 	}
-	step := "mean step " + ns(a.Step.NS)
+	step := "mean step " + view.NS(a.Step.NS)
 	if a.Step.Count > 1 {
-		step += fmt.Sprintf(" (%s to %s)", ns(a.Step.MinNS), ns(a.Step.MaxNS))
+		step += fmt.Sprintf(" (%s to %s)", view.NS(a.Step.MinNS), view.NS(a.Step.MaxNS))
 	}
 	source := view.Cut(a.StepSource, 60)
 	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
@@ -155,9 +153,9 @@ func accountTable(a *trace.Analysis) Table {
 
 // accountCharts is a bar for each device.
 func accountCharts(a *trace.Analysis) []Block {
-	whole := "the mean step of " + ns(a.Step.NS)
+	whole := "the mean step of " + view.NS(a.Step.NS)
 	if a.Step.Count == 0 {
-		whole = "the recording window of " + ns(a.Step.NS)
+		whole = "the recording window of " + view.NS(a.Step.NS)
 	}
 	note := "Every nanosecond of " + whole + " is busy (in one class), starved (the host had not launched the next operation yet), queued (launched, not running), unknown, or outside (before the device's first operation and after its last one). The parts add up to it."
 	if len(a.Devices) == 0 {
@@ -180,7 +178,7 @@ func classTable(a *trace.Analysis) Table {
 }
 
 func stepNote(a *trace.Analysis) string {
-	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + ns(a.Step.NS) + "."
+	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + view.NS(a.Step.NS) + "."
 }
 
 func rankTable(a *trace.Analysis) Table {

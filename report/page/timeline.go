@@ -81,7 +81,7 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
 	rows = rows[:min(len(rows), maxRows)]
 	note := "Every operation is in the timeline."
 	if resolution := thin(rows); resolution > 0 {
-		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", ns(resolution))
+		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", view.NS(resolution))
 	}
 	d := timelineData{Span: span, Names: []string{}}
 	d.Tones, d.Ink, d.Labels = toneNames(tones)

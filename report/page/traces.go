@@ -24,7 +24,7 @@ func TraceComparison(c *trace.Comparison) (*Page, error) {
 	if len(c.Findings) == 0 {
 		outcomes.Items = []Item{{Text: "No finding on either side."}}
 	}
-	headline := c.Headline(ns)
+	headline := c.Headline(view.NS)
 	if c.Comparable() {
 		headline += ": " + changeText(c.StepOldNS, c.StepNewNS)
 	}
@@ -49,7 +49,7 @@ func changeText(old, now int64) string {
 		word = "more"
 	}
 	change := max(now-old, old-now)
-	return fmt.Sprintf("%s %s (%s)", ns(change), word, view.Percent(float64(change)/float64(old)))
+	return fmt.Sprintf("%s %s (%s)", view.NS(change), word, view.Percent(float64(change)/float64(old)))
 }
 
 func changeTable(title string, changes []trace.Change, rows int) Table {

@@ -105,6 +105,9 @@ func digitsFor(s *gpuprof.Series) int {
 // Seconds prints a time with three digits, or None.
 func Seconds(v float64) string { return scaled(v, fewDigits, secondPrefixes()) }
 
+// NS is Seconds of a time of a trace, in nanoseconds.
+func NS(v int64) string { return Seconds(gpuprof.Seconds(v)) }
+
 // Median prints the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
 
