@@ -271,16 +271,22 @@ func (r remains) signal(s syscall.Signal) {
 	}
 }
 
-// left is what lives of the program.
+// left is what lives of the program. Whether the program has ended is asked before
+// what it started is looked for: what it starts last would be missed the other way
+// round.
 func (p *Process) left() remains {
-	r := remains{pids: alive(p.mark, p.Pid())}
+	r := remains{group: p.Pid()}
 	select {
 	case <-p.Ended:
+		r.group = 0
 		if !seesAll && kill(-p.Pid(), 0) == nil {
 			r.group = p.Pid()
 		}
 	default:
-		r.group = p.Pid()
+	}
+	r.pids = alive(p.mark, p.Pid())
+	if !r.any() { // one that ended during the look may have started another behind it
+		r.pids = alive(p.mark, p.Pid())
 	}
 	return r
 }
