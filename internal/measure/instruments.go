@@ -229,7 +229,7 @@ func (l *level) add(readings []float64) {
 	if len(readings) == 0 { // unknown: says nothing either way
 		return
 	}
-	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, medianError(readings))
+	l.medians, l.errors = append(l.medians, stats.Median(readings)), append(l.errors, stats.MedianError(readings))
 }
 
 // settled is true, too, where the quantity is not known at all.

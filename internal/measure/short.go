@@ -175,7 +175,7 @@ func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
 		s.perStep = append(s.perStep, theilSen(x[:], y[:]))
 		bends = append(bends, (y[2]-y[1])/(x[2]-x[1])/((y[1]-y[0])/(x[1]-x[0]))-1)
 	}
-	s.nonLinear, s.error = math.Abs(stats.Median(bends)), medianError(bends)
+	s.nonLinear, s.error = math.Abs(stats.Median(bends)), stats.MedianError(bends)
 	return s, nil
 }
 

@@ -177,17 +177,6 @@ func unsettled(levels []*level) (open *level, spread, allowed float64) {
 	return nil, 0, 0
 }
 
-// medianError is the standard error of a median, in the samples' unit: 1.2533
-// sigma/sqrt(n), with sigma from the median absolute deviation (1.4826 MAD).
-func medianError(x []float64) float64 {
-	m := stats.Median(x)
-	dev := make([]float64, len(x))
-	for i := range x {
-		dev[i] = math.Abs(x[i] - m)
-	}
-	return 1.2533 * 1.4826 * stats.Median(dev) / math.Sqrt(float64(len(x)))
-}
-
 // agreement compares the last five window medians with a limit on their range. The range of five normal
 // values is under 4 sigma in 95 of 100 cases (studentised range, 3.86).
 func agreement(medians, errors []float64, limit float64) (spread, allowed float64, ok bool) {
@@ -197,6 +186,9 @@ func agreement(medians, errors []float64, limit float64) (spread, allowed float6
 	m, e := medians[len(medians)-settleWindows:], errors[len(errors)-settleWindows:]
 	mid := stats.Median(m)
 	spread = (slices.Max(m) - slices.Min(m)) / mid
-	allowed = max(limit, 4*stats.Median(e)/mid)
+	allowed = limit
+	if scatter := 4 * stats.Median(e) / mid; scatter > limit { // unknown with one reading per window
+		allowed = scatter
+	}
 	return spread, allowed, spread <= allowed
 }

@@ -504,19 +504,24 @@ func TestCounts(t *testing.T) {
 
 func TestMedianErrorAndSpread(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
-	var errs, medians []float64
-	for range 500 {
-		x := make([]float64, 40)
-		for i := range x {
-			x[i] = rng.NormFloat64()
+	// Few samples too, and a distribution for which a formula of the standard deviation does not hold.
+	for name, draw := range map[string]func() float64{"normal": rng.NormFloat64, "exponential": rng.ExpFloat64} {
+		for _, n := range []int{3, 5, 9, 40, 400} {
+			var errs, medians []float64
+			for range 2000 {
+				x := make([]float64, n)
+				for i := range x {
+					x[i] = draw()
+				}
+				errs, medians = append(errs, stats.MedianError(x)), append(medians, stats.Median(x))
+			}
+			if got, want := stat.Mean(errs, nil), stat.StdDev(medians, nil); math.Abs(got/want-1) > 0.3 { // five exponential: the interval is their range
+				t.Errorf("%s, %d samples: estimated %.3f, the medians scatter by %.3f", name, n, got, want)
+			}
 		}
-		errs, medians = append(errs, stats.MedianError(x)), append(medians, stats.Median(x))
 	}
-	if got, want := stat.Mean(errs, nil), stat.StdDev(medians, nil); math.Abs(got/want-1) > 0.15 {
-		t.Errorf("estimated %.3f, the medians scatter by %.3f", got, want)
-	}
-	if !math.IsNaN(stats.MedianError([]float64{1, 2, 3})) {
-		t.Error("three samples have no such interval")
+	if !math.IsNaN(stats.MedianError([]float64{1})) {
+		t.Error("one sample has no such interval")
 	}
 	if s, nu := stats.SessionSpread([]float64{0, 0.02}); !near(s, 0.0141421, 1e-5) || nu != 1 {
 		t.Errorf("spread %v of %v", s, nu)
@@ -531,7 +536,7 @@ func TestMedianErrorAndSpread(t *testing.T) {
 		t.Error("zero has no logarithm")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		x := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 6, 60).Draw(t, "x")
+		x := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 2, 60).Draw(t, "x")
 		k := rapid.Float64Range(0.1, 1000).Draw(t, "k")
 		if a, b := stats.MedianError(x), stats.MedianError(scaled([][]float64{x}, k)[0]); !near(b, k*a, 1e-9) || a < 0 {
 			t.Fatalf("%v, scaled by %v: %v", a, k, b)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Unpaired compares runs that were not measured side by side: a holds one list
@@ -50,21 +51,23 @@ func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
 	return e, e.OK()
 }
 
-// MedianError is the standard error of the median of independent samples:
+// MedianError is the standard error of the median of independent samples, in
+// their unit, from the interval between two order statistics and its coverage:
 //
-//	(x_(n-c+1) - x_(c)) / (2 1.96),  c = (n+1)/2 - 1.96 sqrt(n)/2
+//	(x_(n-c+1) - x_(c)) / (2 z),  c = (n+1)/2 - sqrt(n),  Phi(-z) = P(Bin(n, 1/2) < c)
 //
-// (McKean and Schrader, Commun. Statist. Simul. 13, 1984). Samples of one
-// process are not independent, so it is at least that large; NaN with fewer
-// than six.
+// (McKean and Schrader, Commun. Statist. Simul. 13, 1984, with the coverage of
+// Price and Bonett, J. Statist. Comput. Simul. 68, 2001, so that few samples do
+// too). It assumes no distribution. Samples of one process are not independent,
+// so it is at least that large; NaN with fewer than two.
 func MedianError(xs []float64) float64 {
 	n := len(xs)
-	if n < 6 {
+	if n < 2 {
 		return math.NaN()
 	}
 	s := slices.Sorted(slices.Values(xs))
-	const z = 1.959963984540054
-	c := max(1, int(math.Round(float64(n+1)/2-z*math.Sqrt(float64(n))/2)))
+	c := max(1, int(math.Round(float64(n+1)/2-math.Sqrt(float64(n)))))
+	z := -distuv.UnitNormal.Quantile(distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(c - 1)))
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
