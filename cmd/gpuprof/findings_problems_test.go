@@ -46,26 +46,26 @@ func problems() []problem {
 	)
 	g, c, e := gruflow.New(), collate.New(), e3nn.New()
 	return []problem{
-		{name: "item reads", workload: g, preset: "small", set: tiny + "item_reads=256", rule: "item-reads", stage: "sync", knob: "item_reads", to: "packed", samples: 100},
-		{name: "sync every step", workload: g, preset: "small", set: tiny + "sync=step", rule: "sync", stage: "sync", knob: "sync", to: "never", samples: 400},
-		{name: "pool trimmed", workload: g, preset: "small", set: tiny + "pool_trim=every:1", rule: "pool-trim", stage: "sync", knob: "pool_trim", to: "never", samples: 400},
+		{name: "item reads", workload: g, preset: "small", set: tiny + "item_reads=256", rule: "item", stage: "sync", knob: "item_reads", to: "packed", samples: 100},
+		{name: "sync every step", workload: g, preset: "small", set: tiny + "sync=step", rule: "explicit-sync", stage: "sync", knob: "sync", to: "never", samples: 400},
+		{name: "pool trimmed", workload: g, preset: "small", set: tiny + "pool_trim=every:1", rule: "allocator-churn", stage: "sync", knob: "pool_trim", to: "never", samples: 400},
 		{name: "pinned anew", workload: c, preset: "small", set: "pinned=batch", rule: "pin-every-batch", stage: "stage", knob: "pinned", to: "on", samples: 40},
 		{name: "naive collation", workload: c, preset: "naive", set: "probes=500", rule: "collate-bound", stage: "collate", knob: "impl", to: "cached", samples: 12},
-		{name: "nobody loads", workload: c, preset: "small", set: "workers=0 probes=32", rule: "starved-device", stage: "starved", knob: "workers", to: "auto", samples: 40},
-		{name: "unfused product", workload: e, preset: "small", set: "impl=unfused batch=64", rule: "far-from-floor", stage: "tensor_product", knob: "impl", to: "csr", samples: 20},
-		{name: "an operation each", workload: g, preset: "small", set: "impl=plain flows=512", rule: "far-from-floor", stage: "gru", knob: "impl", to: "fused", samples: 60},
+		{name: "nobody loads", workload: c, preset: "small", set: "workers=0 probes=32", rule: "dataloader-stall", stage: "starved", knob: "workers", to: "auto", samples: 40},
+		{name: "unfused product", workload: e, preset: "small", set: "impl=unfused batch=64", rule: "far-from-roofline", stage: "tensor_product", knob: "impl", to: "csr", samples: 20},
+		{name: "an operation each", workload: g, preset: "small", set: "impl=plain flows=512", rule: "far-from-roofline", stage: "gru", knob: "impl", to: "fused", samples: 60},
 		{name: "memory filled", workload: g, preset: "small", set: "impl=plain flows=512 fill=on", rule: "deterministic-fill", stage: "gru", knob: "fill", to: "off", samples: 60},
 		{name: "one thread", workload: e, preset: "small", set: "threads=1", rule: "few-threads", stage: "tensor_product", knob: "threads", to: "all", samples: 12},
 		{name: "small batch", workload: c, preset: "small", set: "batch=2 worker_kind=process", rule: "small-batch", stage: "step", knob: "batch", to: "4", samples: 100, sweep: []string{"1"}},
 
-		{name: "pageable copies", workload: c, preset: "small", set: simLoad + "pinned=off", rule: "pageable-copies", stage: "h2d", knob: "pinned", to: "on", samples: 12, sim: "slow_copy_us=2000"},
-		{name: "copies in line", workload: c, preset: "small", set: simLoad + "streams=1", rule: "transfer-share", stage: "h2d", knob: "streams", to: "2", samples: 12, sim: "slow_copy_us=5000;slow_launch_us=5000"},
-		{name: "blocking copies", workload: e, preset: "small", set: simE3NN + "async_copy=off lmax=0 mul=1", rule: "blocking-copies", stage: "sync", knob: "async_copy", to: "on", samples: 12, sim: "cc=9.0"},
+		{name: "pageable copies", workload: c, preset: "small", set: simLoad + "pinned=off", rule: "pageable-h2d", stage: "h2d", knob: "pinned", to: "on", samples: 12, sim: "slow_copy_us=2000"},
+		{name: "copies in line", workload: c, preset: "small", set: simLoad + "streams=1", rule: "exposed-copy", stage: "h2d", knob: "streams", to: "2", samples: 12, sim: "slow_copy_us=5000;slow_launch_us=5000"},
+		{name: "blocking copies", workload: e, preset: "small", set: simE3NN + "async_copy=off lmax=0 mul=1", rule: "blocking-copy", stage: "sync", knob: "async_copy", to: "on", samples: 12, sim: "cc=9.0"},
 		{name: "launch by launch", workload: g, preset: "small", set: "flows=1 hidden=1 input=1 depth=1 layers=16 impl=plain graph=off", rule: "launch-bound", stage: "launch", knob: "graph", to: "on", samples: 400},
 		{name: "reset after a wait", workload: e, preset: "small", set: simE3NN + "reset_stats=sync lmax=0 mul=1", rule: "reset-stats", stage: "sync", knob: "reset_stats", to: "off", samples: 12, sim: "cc=9.0"},
-		{name: "sums in order", workload: e, preset: "small", set: "batch=4 edges=90 impl=unfused lmax=0 mul=1 deterministic=on", rule: "deterministic-cost", stage: "scatter", knob: "deterministic", to: "off", samples: 12, sim: "slow_launch_us=500"},
-		{name: "float32 products", workload: g, preset: "small", set: "flows=32 hidden=256 depth=2 impl=fused", rule: "precision-headroom", stage: "gru", knob: "precision", to: "tf32", samples: 12, sim: "cc=9.0"},
-		{name: "own products", workload: g, preset: "small", set: "flows=16 hidden=16 depth=3 impl=fused library=off", rule: "far-from-floor", stage: "gru", knob: "library", to: "auto", samples: 12, sim: "cc=9.0"},
+		{name: "sums in order", workload: e, preset: "small", set: "batch=4 edges=90 impl=unfused lmax=0 mul=1 deterministic=on", rule: "deterministic", stage: "scatter", knob: "deterministic", to: "off", samples: 12, sim: "slow_launch_us=500"},
+		{name: "float32 products", workload: g, preset: "small", set: "flows=32 hidden=256 depth=2 impl=fused", rule: "no-tf32", stage: "gru", knob: "precision", to: "tf32", samples: 12, sim: "cc=9.0"},
+		{name: "own products", workload: g, preset: "small", set: "flows=16 hidden=16 depth=3 impl=fused library=off", rule: "far-from-roofline", stage: "gru", knob: "library", to: "auto", samples: 12, sim: "cc=9.0"},
 	}
 }
 

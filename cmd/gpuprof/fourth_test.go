@@ -50,7 +50,7 @@ func TestAdviceAboutAFourthWorkload(t *testing.T) {
 	slow := squares(t, "step", map[string]float64{"fetch": 300, "squaring": 700, "halted": 200, gpuprof.StageLaunch: 20})
 	o := advise.Options{Workload: toy.Workload{}}
 	found := advise.Findings([]*gpuprof.Run{slow}, o)[0]
-	if len(found) != 1 || found[0].Rule != "sync" || found[0].Stage != "halted" || found[0].Knob != "halt" || found[0].To != "never" || found[0].ClaimS <= 0 {
+	if len(found) != 1 || found[0].Rule != "explicit-sync" || found[0].Stage != "halted" || found[0].Knob != "halt" || found[0].To != "never" || found[0].ClaimS <= 0 {
 		t.Fatalf("%+v", found)
 	}
 	if f := found[0]; f.PyTorch != "leave torch.cuda.synchronize() out" || !strings.Contains(f.Command, "gpuprof run squares --preset tiny") || !strings.Contains(f.Command, "--set halt=step,never") {

@@ -40,53 +40,29 @@ type rule struct {
 // measured first, then what says most about a second, the vaguest last.
 func ruleTable() []rule {
 	return []rule{
-		{ruleMeasured, (*scene).measured},
-		{ruleRepinned, (*scene).repinned},
-		{ruleItem, (*scene).itemReads},
-		{ruleReset, (*scene).resetStats},
-		{ruleTrim, (*scene).poolTrim},
-		{ruleBlocking, (*scene).blockingCopies},
-		{ruleSync, (*scene).syncs},
-		{rulePageable, (*scene).pageable},
-		{ruleTransfer, (*scene).transfers},
-		{ruleCollate, (*scene).collateBound},
-		{ruleStarved, (*scene).starved},
-		{ruleLaunch, (*scene).launchBound},
-		{ruleDeterministic, (*scene).deterministic},
-		{ruleFill, (*scene).fill},
-		{rulePrecision, (*scene).precision},
-		{ruleFloor, (*scene).farFromFloor},
-		{ruleThreads, (*scene).threads},
-		{ruleBatch, (*scene).smallBatch},
-		{ruleThrottled, (*scene).throttled},
-		{ruleNoise, (*scene).noise},
+		{gpuprof.RuleMeasured, (*scene).measured},
+		{gpuprof.RulePinEveryBatch, (*scene).repinned},
+		{gpuprof.RuleItem, (*scene).itemReads},
+		{gpuprof.RuleResetStats, (*scene).resetStats},
+		{gpuprof.RuleAllocatorChurn, (*scene).poolTrim},
+		{gpuprof.RuleBlockingCopy, (*scene).blockingCopies},
+		{gpuprof.RuleExplicitSync, (*scene).syncs},
+		{gpuprof.RulePageableH2D, (*scene).pageable},
+		{gpuprof.RuleExposedCopy, (*scene).transfers},
+		{gpuprof.RuleCollateBound, (*scene).collateBound},
+		{gpuprof.RuleDataloaderStall, (*scene).starved},
+		{gpuprof.RuleLaunchBound, (*scene).launchBound},
+		{gpuprof.RuleDeterministic, (*scene).deterministic},
+		{gpuprof.RuleDeterministicFill, (*scene).fill},
+		{gpuprof.RuleNoTF32, (*scene).precision},
+		{gpuprof.RuleNoAMP, (*scene).precision},
+		{gpuprof.RuleFarFromRoofline, (*scene).farFromRoofline},
+		{gpuprof.RuleFewThreads, (*scene).threads},
+		{gpuprof.RuleSmallBatch, (*scene).smallBatch},
+		{gpuprof.RuleThrottled, (*scene).throttled},
+		{gpuprof.RuleNoise, (*scene).noise},
 	}
 }
-
-// The ids of the rules, as they stand in Finding.Rule.
-const (
-	ruleMeasured      = "measured"
-	ruleItem          = "item-reads"
-	ruleReset         = "reset-stats"
-	ruleTrim          = "pool-trim"
-	ruleBlocking      = "blocking-copies"
-	ruleSync          = "sync"
-	rulePageable      = "pageable-copies"
-	ruleRepinned      = "pin-every-batch"
-	ruleTransfer      = "transfer-share"
-	ruleCollate       = "collate-bound"
-	ruleStarved       = "starved-device"
-	ruleLaunch        = "launch-bound"
-	ruleDeterministic = "deterministic-cost"
-	ruleFill          = "deterministic-fill"
-	rulePrecision     = "precision-headroom"
-	ruleFloor         = "far-from-floor"
-	ruleThreads       = "few-threads"
-	ruleBatch         = "small-batch"
-	ruleThrottled     = "throttled"
-	ruleNoise         = "noise"
-	ruleBaseline      = "against-baseline"
-)
 
 // Findings looks at one run or the runs of a sweep and returns the findings of
 // each, in the order of runs, those with the largest bound first. Bounds are in

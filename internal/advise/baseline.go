@@ -45,7 +45,7 @@ func AgainstBaseline(c *compare.Comparison, old, new *compare.Result, o Options)
 // explained is the finding of one stage.
 func explained(c *compare.Comparison, new *compare.Result, o Options, cause compare.Cause, change float64) gpuprof.Finding {
 	kind, named := explainers(programOf(o.Workload), c.Differences, cause.Stage)
-	f := gpuprof.Finding{Rule: ruleBaseline, Stage: cause.Stage, Evidence: map[string]any{
+	f := gpuprof.Finding{Rule: gpuprof.RuleBaseline, Stage: cause.Stage, Evidence: map[string]any{
 		"share_of_change": cause.ShareOfChange, "change_s": float64(cause.Change), "step_change_s": change,
 	}}
 	why := describe(kind, named, cause.Stage, cause.ShareOfChange)

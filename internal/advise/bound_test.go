@@ -28,9 +28,9 @@ func TestNoBoundNoClaim(t *testing.T) {
 		withhold func(*gpuprof.Run)
 		rule     string
 	}{
-		"unfused product": {unfused, func(r *gpuprof.Run) { r.Stage("tensor_product").FloorS = 0 }, "far-from-floor"},
-		"ordered sums":    {ordered, func(r *gpuprof.Run) { r.Stage("scatter").FloorS = 0 }, "deterministic-cost"},
-		"own products":    {own, func(r *gpuprof.Run) { r.Ceilings.TF32FlopsPerS = 0 }, "far-from-floor"},
+		"unfused product": {unfused, func(r *gpuprof.Run) { r.Stage("tensor_product").FloorS = 0 }, "far-from-roofline"},
+		"ordered sums":    {ordered, func(r *gpuprof.Run) { r.Stage("scatter").FloorS = 0 }, "deterministic"},
+		"own products":    {own, func(r *gpuprof.Run) { r.Ceilings.TF32FlopsPerS = 0 }, "far-from-roofline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fires := func(r *gpuprof.Run) bool {

@@ -25,8 +25,8 @@ func had(r *gpuprof.Run, used, idle float64) {
 // needCPU are the rules whose claim is a CPU's that another program may have: on
 // either device, and on the host alone.
 var (
-	needCPU     = []string{"few-threads", "starved-device"}
-	needHostCPU = []string{"sync", "item-reads", "reset-stats", "pool-trim", "blocking-copies", "transfer-share", "launch-bound", "pin-every-batch"}
+	needCPU     = []string{"few-threads", "dataloader-stall"}
+	needHostCPU = []string{"explicit-sync", "item", "reset-stats", "allocator-churn", "blocking-copy", "exposed-copy", "launch-bound", "pin-every-batch"}
 )
 
 // A claim about CPUs is made only where they were to be had: the same planted
@@ -62,7 +62,7 @@ func TestClaimsNeedTheCPUsTheyCount(t *testing.T) {
 			t.Errorf("%s: claims %g s under a quota below one CPU", name, quota)
 		}
 	}
-	if !tested["few-threads"] || !tested["starved-device"] || !tested["sync"] {
+	if !tested["few-threads"] || !tested["dataloader-stall"] || !tested["explicit-sync"] {
 		t.Errorf("tested %v", tested)
 	}
 }
@@ -74,7 +74,7 @@ func TestItemReadsClaimNoMoreThanReadsCost(t *testing.T) {
 		parts: []part{{name: "gru", exposed: 300, device: true, launches: 7}, {name: "sync", exposed: 60, host: 360}, {name: "launch", exposed: 1, host: 1}, {name: "gap", exposed: 1}}}.run(t)
 	claim := func(read float64) (sum float64) {
 		r.Calibration["item_read"] = read
-		for _, f := range only(of(r, advise.Options{}), "item-reads") {
+		for _, f := range only(of(r, advise.Options{}), "item") {
 			sum += f.ClaimS
 		}
 		return sum / us

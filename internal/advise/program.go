@@ -87,25 +87,25 @@ func (s *scene) fix(remedy gpuprof.Remedy) (fix, bool) {
 
 // ruleOf is the rule that a knob belongs to when its effect was measured: by the
 // answer that applies, else by its first.
-func (s *scene) ruleOf(knob string) string {
+func (s *scene) ruleOf(knob, to string) string {
 	answers := s.knob(knob).Answers
 	for _, a := range answers {
 		if a.Applies(s.run.Knobs) {
-			return ruleOfRemedy(a.Remedy)
+			return ruleOfRemedy(a.Remedy, to)
 		}
 	}
 	if len(answers) > 0 {
-		return ruleOfRemedy(answers[0].Remedy)
+		return ruleOfRemedy(answers[0].Remedy, to)
 	}
-	return ruleMeasured
+	return gpuprof.RuleMeasured
 }
 
-func ruleOfRemedy(r gpuprof.Remedy) string {
+func ruleOfRemedy(r gpuprof.Remedy, to string) string {
 	return map[gpuprof.Remedy]string{
-		gpuprof.ReadTogether: ruleItem, gpuprof.LeavePeak: ruleReset, gpuprof.KeepPool: ruleTrim, gpuprof.CopyUnwaited: ruleBlocking, gpuprof.SkipSync: ruleSync,
-		gpuprof.PinMemory: rulePageable, gpuprof.PinOnce: ruleRepinned, gpuprof.CopyBeside: ruleTransfer, gpuprof.CollateFaster: ruleCollate,
-		gpuprof.AddWorkers: ruleStarved, gpuprof.KeepWorkers: ruleStarved, gpuprof.FeedWorkers: ruleStarved, gpuprof.CaptureGraph: ruleLaunch,
-		gpuprof.AllowAnyOrder: ruleDeterministic, gpuprof.SkipFill: ruleFill, gpuprof.LowerPrecision: rulePrecision, gpuprof.Fuse: ruleFloor,
-		gpuprof.UseLibrary: ruleFloor, gpuprof.UseThreads: ruleThreads, gpuprof.GrowBatch: ruleBatch,
+		gpuprof.ReadTogether: gpuprof.RuleItem, gpuprof.LeavePeak: gpuprof.RuleResetStats, gpuprof.KeepPool: gpuprof.RuleAllocatorChurn, gpuprof.CopyUnwaited: gpuprof.RuleBlockingCopy, gpuprof.SkipSync: gpuprof.RuleExplicitSync,
+		gpuprof.PinMemory: gpuprof.RulePageableH2D, gpuprof.PinOnce: gpuprof.RulePinEveryBatch, gpuprof.CopyBeside: gpuprof.RuleExposedCopy, gpuprof.CollateFaster: gpuprof.RuleCollateBound,
+		gpuprof.AddWorkers: gpuprof.RuleDataloaderStall, gpuprof.KeepWorkers: gpuprof.RuleDataloaderStall, gpuprof.FeedWorkers: gpuprof.RuleDataloaderStall, gpuprof.CaptureGraph: gpuprof.RuleLaunchBound,
+		gpuprof.AllowAnyOrder: gpuprof.RuleDeterministic, gpuprof.SkipFill: gpuprof.RuleDeterministicFill, gpuprof.LowerPrecision: ruleOfPrecision(to), gpuprof.Fuse: gpuprof.RuleFarFromRoofline,
+		gpuprof.UseLibrary: gpuprof.RuleFarFromRoofline, gpuprof.UseThreads: gpuprof.RuleFewThreads, gpuprof.GrowBatch: gpuprof.RuleSmallBatch,
 	}[r]
 }

@@ -62,7 +62,7 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 		return nil
 	}
 	rule := s.rule
-	s.rule = s.ruleOf(knob)
+	s.rule = s.ruleOf(knob, other.Knobs[knob])
 	defer func() { s.rule = rule }()
 	to := other.Knobs[knob]
 	s.settled[knob] = true

@@ -42,7 +42,7 @@ func lowerPrecision(arch string) (lower, bool) {
 func (s *scene) precision() []gpuprof.Finding {
 	to, ok := lowerPrecision(s.run.Device.Arch)
 	f, there := s.fix(gpuprof.LowerPrecision)
-	if !s.cuda() || !ok || !there {
+	if !s.cuda() || !ok || !there || s.rule != ruleOfPrecision(to.name) {
 		return nil
 	}
 	of, gain, products, stage, most := weights{}, 0.0, 0.0, "", 0.0
@@ -74,6 +74,14 @@ func (s *scene) precision() []gpuprof.Finding {
 		}
 	}
 	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence})
+}
+
+// ruleOfPrecision is the rule that suggests a precision for products of float32.
+func ruleOfPrecision(to string) string {
+	if to == "tf32" {
+		return gpuprof.RuleNoTF32
+	}
+	return gpuprof.RuleNoAMP
 }
 
 // byLibrary says that a kernel is a library's matrix product.

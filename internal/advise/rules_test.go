@@ -39,23 +39,23 @@ func plantedProblems() map[string]planted {
 	return map[string]planted{
 		"sync every step": {gpu(gpuprof.Settings{"sync": "step"}, with(e3nnParts(), part{name: "collate", exposed: 600}, part{name: "sync", exposed: 40, host: 4400},
 			part{name: "launch", exposed: 20}, part{name: "gap", exposed: 5}), map[string]float64{"sync_points": 1}),
-			nil, "sync", "sync", "sync", "never", 650, 675, []string{"sync_exposed_s", "idle_after_s", "sync_points"}},
+			nil, "explicit-sync", "sync", "sync", "never", 650, 675, []string{"sync_exposed_s", "idle_after_s", "sync_points"}},
 		// On the host device what a hand-over between threads costs is not known: found, and nothing claimed.
 		"sync every step on the host": {made{workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"sync": "step"}),
 			parts: []part{{name: "gru", exposed: 8, device: true, launches: 7}, {name: "sync", exposed: 1.7, host: 10}, {name: "launch", exposed: 0.8, host: 1.4}, {name: "gap", exposed: 0.3}}},
-			nil, "sync", "sync", "sync", "never", 0, 0, []string{"idle_after_s", "exposed_s", "nothing_claimed"}},
+			nil, "explicit-sync", "sync", "sync", "never", 0, 0, []string{"idle_after_s", "exposed_s", "nothing_claimed"}},
 		"item reads": {gpu(gpuprof.Settings{"item_reads": "64"}, with(e3nnParts(), part{name: "sync", exposed: 1000, host: 4000}, part{name: "launch", exposed: 20}), map[string]float64{"sync_points": 64}),
-			nil, "item-reads", "sync", "item_reads", "packed", 1000, 1030, []string{"sync_exposed_s", "waits_of_this_knob"}},
+			nil, "item", "sync", "item_reads", "packed", 1000, 1030, []string{"sync_exposed_s", "waits_of_this_knob"}},
 		"item reads of collate": {made{cuda: true, workload: "collate", knobs: collateKnobs(gpuprof.Settings{"item_reads": "9"}),
 			parts: []part{{name: "consume", exposed: 900, device: true, launches: 2}, {name: "sync", exposed: 300, host: 1100}}, counters: map[string]float64{"sync_points": 9}},
-			nil, "item-reads", "sync", "item_reads", "0", 290, 310, nil},
+			nil, "item", "sync", "item_reads", "0", 290, 310, nil},
 		"reset after a wait": {gpu(gpuprof.Settings{"reset_stats": "sync"}, with(e3nnParts(), part{name: "sync", exposed: 500, host: 4000}), map[string]float64{"sync_points": 1}),
 			nil, "reset-stats", "sync", "reset_stats", "off", 490, 510, nil},
 		"pool trimmed": {gpu(gpuprof.Settings{"pool_trim": "every:1"}, with(e3nnParts(), part{name: "sync", exposed: 900, host: 4000}), nil),
-			nil, "pool-trim", "sync", "pool_trim", "never", 890, 930, nil},
+			nil, "allocator-churn", "sync", "pool_trim", "never", 890, 930, nil},
 		"pool trimmed on the host": {made{workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"pool_trim": "every:1"}),
 			parts: []part{{name: "gru", exposed: 9, device: true, launches: 7, kernels: map[string]float64{"gru_gemm": 3, "gru_cell": 1.5}}, {name: "sync", exposed: 16, host: 25}, {name: "launch", exposed: 6, host: 7}, {name: "gap", exposed: 0.7}}},
-			nil, "pool-trim", "sync", "pool_trim", "never", 0, 0, []string{"exposed_s", "nothing_claimed"}},
+			nil, "allocator-churn", "sync", "pool_trim", "never", 0, 0, []string{"exposed_s", "nothing_claimed"}},
 		"launch bound on the host": {made{workload: "gruflow", knobs: gruKnobs(nil),
 			parts: []part{{name: "gru", exposed: 24, device: true, launches: 190}, {name: "launch", exposed: 4, host: 5}, {name: "gap", exposed: 0.3}}},
 			nil, "launch-bound", "launch", "graph", "on", 0, 0, []string{"exposed_s", "nothing_claimed"}},
@@ -63,18 +63,18 @@ func plantedProblems() map[string]planted {
 			parts: []part{{name: "starved", exposed: 1000}, {name: "consume", exposed: 1000, device: true, launches: 2}}},
 			func(r *gpuprof.Run) {
 				r.Input = map[string]any{"workers": 0., "make_sample_s": 200 * us, "make_collate_s": 800 * us}
-			}, "starved-device", "starved", "workers", "auto", 0, 0, []string{"make_batch_s", "exposed_s", "nothing_claimed"}},
+			}, "dataloader-stall", "starved", "workers", "auto", 0, 0, []string{"make_batch_s", "exposed_s", "nothing_claimed"}},
 		"blocking copies": {gpu(gpuprof.Settings{"async_copy": "off"}, with(e3nnParts(), part{name: "sync", exposed: 400, host: 4000}), map[string]float64{"sync_points": 2, "copies_h2d": 4, "copies_d2h": 1}),
-			nil, "blocking-copies", "sync", "async_copy", "on", 390, 410, nil},
+			nil, "blocking-copy", "sync", "async_copy", "on", 390, 410, nil},
 		"pageable copies": {gpu(gpuprof.Settings{"pinned": "off"}, with(e3nnParts(), part{name: "h2d", exposed: 900, device: true}, part{name: "d2h", exposed: 300, device: true}),
 			map[string]float64{"copies_h2d": 4, "bytes_h2d_pageable": 6e6, "bytes_d2h_pageable": 2e6}),
 			func(r *gpuprof.Run) { r.Telemetry = pcie(4, 16) }, // 31.5 GB/s: 254 us stay
-			"pageable-copies", "h2d", "pinned", "on", 930, 960, []string{"link_bytes_per_s", "bytes_h2d_pageable"}},
+			"pageable-h2d", "h2d", "pinned", "on", 930, 960, []string{"link_bytes_per_s", "bytes_h2d_pageable"}},
 		"pinned anew": {made{cuda: true, workload: "collate", knobs: collateKnobs(gpuprof.Settings{"pinned": "batch"}),
 			parts: []part{{name: "consume", exposed: 900, device: true, launches: 2}, {name: "stage", exposed: 1700}}, counters: map[string]float64{"bytes_h2d": 2e6, "allocations": 1}},
 			nil, "pin-every-batch", "stage", "pinned", "on", 1670, 1710, []string{"allocations"}},
 		"copies in line": {gpu(gpuprof.Settings{"streams": "1"}, with(e3nnParts(), part{name: "h2d", exposed: 800, device: true}), map[string]float64{"copies_h2d": 4}),
-			nil, "transfer-share", "h2d", "streams", "2", 780, 820, []string{"bytes_h2d"}},
+			nil, "exposed-copy", "h2d", "streams", "2", 780, 820, []string{"bytes_h2d"}},
 		"caller cannot keep up": {gpu(nil, with(e3nnParts(), part{name: "collate", exposed: 3000}, part{name: "backpressure"}), nil),
 			nil, "collate-bound", "collate", "", "", 2950, 3050, []string{"collate_host_s"}},
 		"naive collation by workers": {made{cuda: true, workload: "collate", knobs: collateKnobs(gpuprof.Settings{"impl": "naive"}),
@@ -89,34 +89,34 @@ func plantedProblems() map[string]planted {
 				r.Device.CPUCores = 16
 				r.Input = map[string]any{"workers": 2, "make_sample_s": 7000 * us, "make_collate_s": 1000 * us}
 			},
-			"starved-device", "starved", "workers", "4", 1950, 2050, []string{"make_batch_s"}},
+			"dataloader-stall", "starved", "workers", "4", 1950, 2050, []string{"make_batch_s"}},
 		"workers respawned": {made{cuda: true, workload: "collate", knobs: collateKnobs(gpuprof.Settings{"persistent": "off"}), spiky: true,
 			parts: []part{{name: "starved", exposed: 1}, {name: "consume", exposed: 100, device: true, launches: 2}}},
-			nil, "starved-device", "starved", "persistent", "on", 12, 14, []string{"epoch"}},
+			nil, "dataloader-stall", "starved", "persistent", "on", 12, 14, []string{"epoch"}},
 		"launch bound": {gpu(nil, short, nil), nil, "launch-bound", "launch", "graph", "on", 66, 76, []string{"kernel_mean_s", "between_kernels_s"}},
 		"deterministic sums": {gpu(gpuprof.Settings{"deterministic": "on", "impl": "unfused"}, with(e3nnParts(), part{name: "scatter", exposed: 3000, device: true, launches: 2, floor: 100}), nil),
-			nil, "deterministic-cost", "scatter", "deterministic", "off", 2850, 2950, []string{"floor_s"}},
+			nil, "deterministic", "scatter", "deterministic", "off", 2850, 2950, []string{"floor_s"}},
 		"deterministic metrics": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"precision": "tf32"}),
 			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12}, {name: "metrics", exposed: 200, device: true, launches: 2, kernels: map[string]float64{"gru_sum": 120, "gru_sum_final": 80}}}},
-			nil, "deterministic-cost", "metrics", "deterministic", "off", 78, 82, []string{"ordering_exposed_s"}},
+			nil, "deterministic", "metrics", "deterministic", "off", 78, 82, []string{"ordering_exposed_s"}},
 		"deterministic fill": {made{cuda: true, workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"fill": "on"}),
 			parts: []part{{name: "gru", exposed: 500, device: true, launches: 12, kernels: map[string]float64{"gru_gemm": 300, "gru_fill": 100, "gru_cell": 100}}}},
 			nil, "deterministic-fill", "gru", "fill", "off", 95, 105, []string{"fill_launches"}},
 		"precision headroom": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) {
 			r.Checks = []gpuprof.Check{{Stage: "radial", RelativeError: 1e-7, Tolerance: 1e-5, Pass: true}}
-		}, "precision-headroom", "radial", "precision", "tf32", 1450, 1700 * (1 - 1/7.4) * 1.01, []string{"input_rounding", "speedup_bound", "error_now"}},
+		}, "no-tf32", "radial", "precision", "tf32", 1450, 1700 * (1 - 1/7.4) * 1.01, []string{"input_rounding", "speedup_bound", "error_now"}},
 		"precision bound by bytes": {gpu(nil, with(e3nnParts(), part{name: "radial", exposed: 2000, device: true, launches: 3, bytes: 8e9, kernels: map[string]float64{"gemm": 1700, "basis": 290}}), nil),
-			nil, "precision-headroom", "radial", "precision", "tf32", 690, 710, nil}, // half the bytes at 4 TB/s: 1,000 us
+			nil, "no-tf32", "radial", "precision", "tf32", 690, 710, nil}, // half the bytes at 4 TB/s: 1,000 us
 		"precision without tensor tf32": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) { r.Device.Arch = "sm_89" },
-			"precision-headroom", "radial", "precision", "bf16", 840, 860, nil},
+			"no-amp", "radial", "precision", "bf16", 840, 860, nil},
 		"unfused product": {gpu(gpuprof.Settings{"impl": "unfused"}, with(e3nnParts(), part{name: "tensor_product", exposed: 20000, device: true, launches: 32, floor: 90},
 			part{name: "scatter", exposed: 3000, device: true, launches: 1, floor: 10}), nil),
-			nil, "far-from-floor", "tensor_product", "impl", "csr", 22600, 23100, []string{"bytes_moved", "floor_s"}},
+			nil, "far-from-roofline", "tensor_product", "impl", "csr", 22600, 23100, []string{"bytes_moved", "floor_s"}},
 		"plain cell": {made{workload: "gruflow", knobs: gruKnobs(gpuprof.Settings{"impl": "plain"}),
 			parts: []part{{name: "gru", exposed: 600, device: true, launches: 28, floor: 160, kernels: map[string]float64{"gru_gemm": 300, "gru_add": 130, "gru_mul": 30, "gru_sub": 40, "gru_tanh": 100}}}},
-			nil, "far-from-floor", "gru", "impl", "fused", 290, 305, []string{"pointwise_bytes"}},
+			nil, "far-from-roofline", "gru", "impl", "fused", 290, 305, []string{"pointwise_bytes"}},
 		"own products": {gpu(gpuprof.Settings{"library": "off", "precision": "tf32"}, e3nnParts(), nil), nil,
-			"far-from-floor", "radial", "library", "auto", 1680, 1720, []string{"flops_per_s"}},
+			"far-from-roofline", "radial", "library", "auto", 1680, 1720, []string{"flops_per_s"}},
 		"one thread of two": {made{workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"threads": "1"}), parts: e3nnParts()},
 			func(r *gpuprof.Run) { r.Device.Cores = 1 }, "few-threads", "tensor_product", "threads", "all", 2150, 2250, []string{"cpus"}},
 		"power capped half the time": {gpu(gpuprof.Settings{"precision": "tf32"}, e3nnParts(), nil), func(r *gpuprof.Run) {
@@ -290,7 +290,7 @@ func TestWaitsTogether(t *testing.T) {
 	r := made{cuda: true, workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"sync": "step", "item_reads": "4", "precision": "bf16"}),
 		parts: with(e3nnParts(), part{name: "collate", exposed: 600}, part{name: "sync", exposed: 5000, host: 9000}), counters: map[string]float64{"sync_points": 5}}.run(t)
 	found := of(r, advise.Options{})
-	items, syncs := only(found, "item-reads"), only(found, "sync")
+	items, syncs := only(found, "item"), only(found, "explicit-sync")
 	if len(items) != 1 || len(syncs) != 1 {
 		t.Fatalf("%+v", found)
 	}

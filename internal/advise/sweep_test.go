@@ -74,7 +74,7 @@ func TestMeasuredReplacesBound(t *testing.T) {
 		t.Errorf("the faster one: %+v", all[1])
 	}
 	f := all[0]
-	if len(f) != 1 || f[0].Rule != "far-from-floor" || f[0].Stage != "tensor_product" || f[0].To != "csr" {
+	if len(f) != 1 || f[0].Rule != "far-from-roofline" || f[0].Stage != "tensor_product" || f[0].To != "csr" {
 		t.Fatalf("%+v", f)
 	}
 	if got := f[0].ClaimS / us; got < 13800 || got > 14200 {

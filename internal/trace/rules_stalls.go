@@ -3,6 +3,8 @@ package trace
 import (
 	"math"
 	"slices"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // stall is a call in which a host thread waits for a device: a synchronise
@@ -265,14 +267,14 @@ func (c *ruleContext) findBlockers() []blocker {
 	if c.named(markFree) {
 		for i := range c.t.Host {
 			if h := &c.t.Host[i]; h.Kind == API && c.is(h.Name, markFree) {
-				out = append(out, blocker{"allocator-churn", h.Lane, h.End})
+				out = append(out, blocker{gpuprof.RuleAllocatorChurn, h.Lane, h.End})
 			}
 		}
 	}
 	for i := range c.t.GPU {
 		if op := &c.t.GPU[i]; largePageable(op) && op.Launch >= 0 {
 			h := &c.t.Host[op.Launch]
-			out = append(out, blocker{"pageable-h2d", h.Lane, max(h.End, op.End)})
+			out = append(out, blocker{gpuprof.RulePageableH2D, h.Lane, max(h.End, op.End)})
 		}
 	}
 	return out

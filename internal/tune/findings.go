@@ -20,6 +20,14 @@ type Hint struct {
 	ClaimS float64          `json:"claim_s"`
 }
 
+// RenameRule gives a hint of an earlier version the present id of its rule.
+func (h *Hint) RenameRule() {
+	for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
+		h.Rule = gpuprof.RuleNow(h.Rule, h.Knobs[knob])
+	}
+	h.Rule = gpuprof.RuleNow(h.Rule, "")
+}
+
 // hints measures the start and keeps what its findings say, unless a search that
 // is resumed did so, or the budget is too small for it. Findings are of time: for
 // memory they say nothing. A start that cannot be measured so gives none: the search then

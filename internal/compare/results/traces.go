@@ -328,7 +328,7 @@ func FromAnalysis(a *trace.Analysis) (*compare.Result, error) {
 func itemReads(a *trace.Analysis) float64 {
 	most := 0.0
 	for _, f := range a.Findings {
-		if v, ok := f.Evidence["reads_step"].(float64); ok && f.Rule == "item" {
+		if v, ok := f.Evidence["reads_step"].(float64); ok && f.Rule == gpuprof.RuleItem {
 			most = max(most, v)
 		}
 	}
@@ -338,10 +338,10 @@ func itemReads(a *trace.Analysis) float64 {
 // findingSites are the places that findings give for a counter.
 func findingSites(a *trace.Analysis, counter string) []gpuprof.Site {
 	rules := map[string][]string{
-		"sync_points": {"explicit-sync", "item", "hidden-sync"}, "item_reads": {"item"}, "kernels": {"launch-bound"},
-		"copies_h2d": {"pageable-h2d", "exposed-copy"}, "bytes_h2d": {"pageable-h2d", "exposed-copy"},
-		"copies_h2d_pageable": {"pageable-h2d"}, "bytes_h2d_pageable": {"pageable-h2d"},
-		"copies_d2h": {"hidden-sync"}, "bytes_d2h": {"hidden-sync"}, "copies_d2h_pageable": {"hidden-sync"}, "bytes_d2h_pageable": {"hidden-sync"},
+		"sync_points": {gpuprof.RuleExplicitSync, gpuprof.RuleItem, gpuprof.RuleHiddenSync}, "item_reads": {gpuprof.RuleItem}, "kernels": {gpuprof.RuleLaunchBound},
+		"copies_h2d": {gpuprof.RulePageableH2D, gpuprof.RuleExposedCopy}, "bytes_h2d": {gpuprof.RulePageableH2D, gpuprof.RuleExposedCopy},
+		"copies_h2d_pageable": {gpuprof.RulePageableH2D}, "bytes_h2d_pageable": {gpuprof.RulePageableH2D},
+		"copies_d2h": {gpuprof.RuleHiddenSync}, "bytes_d2h": {gpuprof.RuleHiddenSync}, "copies_d2h_pageable": {gpuprof.RuleHiddenSync}, "bytes_d2h_pageable": {gpuprof.RuleHiddenSync},
 	}[counter]
 	var out []gpuprof.Site
 	for _, rule := range rules {

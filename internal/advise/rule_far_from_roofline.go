@@ -9,11 +9,11 @@ import (
 // farFactor is how many times its roofline bound a stage must take.
 const farFactor = 2
 
-// farFromFloor: a stage takes many times what its least arithmetic and bytes
+// farFromRoofline: a stage takes many times what its least arithmetic and bytes
 // would, and the run's own figures say why: it writes every intermediate result
 // to memory, or does without the library that is there. A stage that is far
 // from its bound for no reason that a knob changes is no finding.
-func (s *scene) farFromFloor() []gpuprof.Finding {
+func (s *scene) farFromRoofline() []gpuprof.Finding {
 	var out []gpuprof.Finding
 	for _, f := range s.fixes(gpuprof.Fuse) {
 		switch {

@@ -1,0 +1,118 @@
+package gpuprof
+
+// The ids of the rules, as they stand in Finding.Rule. One cause has one id, for runs of
+// the workloads and for traces.
+const (
+	RuleMeasured          = "measured"
+	RuleBaseline          = "against-baseline"
+	RuleItem              = "item"
+	RuleExplicitSync      = "explicit-sync"
+	RuleHiddenSync        = "hidden-sync"
+	RuleResetStats        = "reset-stats"
+	RuleAllocatorChurn    = "allocator-churn"
+	RuleBlockingCopy      = "blocking-copy"
+	RulePageableH2D       = "pageable-h2d"
+	RulePinEveryBatch     = "pin-every-batch"
+	RuleExposedCopy       = "exposed-copy"
+	RuleDataloaderStall   = "dataloader-stall"
+	RuleCollateBound      = "collate-bound"
+	RuleLaunchBound       = "launch-bound"
+	RuleHostBound         = "host-bound"
+	RuleDataShape         = "data-dependent-shape"
+	RuleDDPBuffers        = "ddp-buffers"
+	RuleSmallGrid         = "small-grid"
+	RuleDeterministic     = "deterministic"
+	RuleDeterministicFill = "deterministic-fill"
+	RuleNoTF32            = "no-tf32"
+	RuleNoAMP             = "no-amp"
+	RuleTensorCores       = "tensor-cores"
+	RuleFarFromRoofline   = "far-from-roofline"
+	RuleUnfusedAttention  = "unfused-attention"
+	RuleElementwiseChain  = "elementwise-chain"
+	RuleExposedComm       = "exposed-comm"
+	RuleStreamWait        = "stream-wait"
+	RuleFewThreads        = "few-threads"
+	RuleSmallBatch        = "small-batch"
+	RuleThrottled         = "throttled"
+	RuleNoise             = "noise"
+	RuleTraceQuality      = "trace-quality"
+)
+
+// Rule is one entry of the vocabulary of findings.
+type Rule struct {
+	ID           string
+	Runs, Traces bool   // where it is looked for
+	Cause        string // that makes the step longer; no other rule has it
+	Was          []FormerRule
+}
+
+// FormerRule is an id that files of earlier versions have for a rule.
+type FormerRule struct {
+	ID string
+	To string // the setting that the finding suggests; empty: any
+}
+
+// Rules is the vocabulary of findings, of runs and of traces.
+func Rules() []Rule {
+	runs := func(id, cause string, was ...FormerRule) Rule {
+		return Rule{ID: id, Runs: true, Cause: cause, Was: was}
+	}
+	traces := func(id, cause string) Rule { return Rule{ID: id, Traces: true, Cause: cause} }
+	both := func(id, cause string, was ...FormerRule) Rule {
+		return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
+	}
+	once := func(id string) FormerRule { return FormerRule{ID: id} }
+	return []Rule{
+		both(RuleItem, "single values are read from the device", once("item-reads")),
+		both(RuleExplicitSync, "the program waits for the device by a call of its own", once("sync")),
+		both(RuleBlockingCopy, "the host thread waits until a copy is done", once("blocking-copies")),
+		both(RulePageableH2D, "copies to the device read pageable memory", once("pageable-copies")),
+		both(RuleExposedCopy, "copies run while no kernel does", once("transfer-share")),
+		both(RuleDataloaderStall, "the step waits for the data loader", once("starved-device")),
+		both(RuleLaunchBound, "kernels are shorter than their launches"),
+		both(RuleAllocatorChurn, "device memory is freed and requested again in every step", once("pool-trim")),
+		both(RuleDeterministic, "sums in a fixed order take longer", once("deterministic-cost")),
+		both(RuleDeterministicFill, "memory is filled before it is written"),
+		both(RuleNoTF32, "products of float32 do not use the tensor cores", FormerRule{"precision-headroom", "tf32"}),
+		both(RuleNoAMP, "products are computed in float32 and not in 16 bits", once("precision-headroom")),
+
+		runs(RuleMeasured, "a sweep measured a faster setting"),
+		runs(RuleBaseline, "the baseline had another setting, environment or code"),
+		runs(RuleResetStats, "the counters of memory are reset after a wait"),
+		runs(RulePinEveryBatch, "host memory is pinned again for every batch"),
+		runs(RuleCollateBound, "a batch is put together slowly"),
+		runs(RuleFarFromRoofline, "a stage is far above its roofline bound", once("far-from-floor")),
+		runs(RuleFewThreads, "kernels of the host use some of the CPUs only"),
+		runs(RuleSmallBatch, "the fixed cost of a step serves a small batch"),
+		runs(RuleThrottled, "the device lowered its clocks"),
+		runs(RuleNoise, "samples of the run differ too much"),
+
+		traces(RuleHiddenSync, "an operation waits for the device inside"),
+		traces(RuleDataShape, "the shape of a result depends on data"),
+		traces(RuleHostBound, "the program between launches takes longer than the kernels"),
+		traces(RuleDDPBuffers, "buffers of the model are broadcast in every step"),
+		traces(RuleSmallGrid, "kernels use a part of the device only"),
+		traces(RuleTensorCores, "products in 16 bits do not use the tensor cores"),
+		traces(RuleUnfusedAttention, "attention is computed an operation at a time"),
+		traces(RuleElementwiseChain, "element-wise operations run as a kernel each"),
+		traces(RuleExposedComm, "collectives run while no kernel does"),
+		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
+		traces(RuleTraceQuality, "the trace is incomplete"),
+	}
+}
+
+// RuleNow is the present id of a rule, of whatever version id is; to is the setting
+// that its finding suggests. An id of no version stays.
+func RuleNow(id, to string) string {
+	for _, r := range Rules() {
+		for _, was := range r.Was {
+			if was.ID == id && (was.To == "" || was.To == to) {
+				return r.ID
+			}
+		}
+	}
+	return id
+}
+
+// RenameRule gives a finding of an earlier version the present id of its rule.
+func (f *Finding) RenameRule() { f.Rule = RuleNow(f.Rule, f.To) }
