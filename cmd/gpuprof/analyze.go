@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/record"
@@ -25,6 +26,8 @@ type analyzeCmd struct {
 	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
+	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz writes their events as a trace."`
+	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 
@@ -35,6 +38,7 @@ func (analyzeCmd) Help() string {
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
 		"gpuprof analyze before.json.gz after.json.gz --compare",
+		"gpuprof analyze trace.json.gz --steps 5..9 -o part.json.gz",
 	)
 }
 
@@ -43,12 +47,17 @@ type study struct {
 	analysis   *trace.Analysis
 	indexes    []*trace.Index
 	comparison *trace.Comparison
+	scratch    *child.Scratch // nil for whole traces
+	part       string         // the file with the part that was cut out, "" for whole traces
 }
 
 // Run implements the verb.
 func (c *analyzeCmd) Run(a *app) error {
 	if c.Compare && len(c.Traces) != 2 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d; give two files or two folders", len(c.Traces))
+	}
+	if err := c.checkCut(); err != nil {
+		return err
 	}
 	analysis := outputTable().analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
@@ -65,10 +74,14 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(analysis.show(a, c.Format, s), analysis.save(a, outs, s, c.Plot, c.Force))
+	defer s.close()
+	return errors.Join(analysis.show(a, c.Format, s), savedPart(analysis, c.cuts()).save(a, outs, s, c.Plot, c.Force))
 }
 
 func (c *analyzeCmd) study(a *app) (*study, error) {
+	if c.cuts() {
+		return c.cutStudy(a)
+	}
 	if !c.Compare {
 		analysis, indexes, err := analyzeTraces(a, c.Traces, nil)
 		return &study{analysis: analysis, indexes: indexes}, err

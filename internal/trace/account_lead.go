@@ -8,6 +8,9 @@ func (x *Index) countLeadIn() {
 	if x.SteadySteps() > 1 || len(x.Steady) == 0 || x.Stepped() && x.Steps[0].Dropped {
 		return
 	}
+	if c := x.T.Cut; c != nil && len(c.Steps) > 0 && c.Steps[0].Dropped { // as in the whole trace
+		return
+	}
 	if d := x.mainDevice(); d != nil && len(d.Busy) > 0 {
 		d.Window.Start = min(d.Window.Start, x.Steady[0].Start)
 		if x.Stepped() {

@@ -41,7 +41,12 @@ const minRepeats = 3
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
+	part := x.T.Cut
 	switch {
+	case part != nil:
+		if x.partSteps(); len(x.Steps) == 0 {
+			return
+		}
 	case x.profilerSteps(launches):
 	case x.annotatedSteps(launches):
 	case x.optimizerSteps(launches):
@@ -57,11 +62,8 @@ func (x *Index) findSteps() {
 	}
 	x.Main = x.Steps[0].Lane
 	x.extendSteps()
-	x.markEmpty()
-	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
-		x.Steps[0].Dropped = true
-	} else {
-		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
+	if part == nil {
+		x.dropFirst()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.called = x.union(kept)
@@ -70,12 +72,22 @@ func (x *Index) findSteps() {
 	}
 }
 
+// dropFirst leaves out the first of several steps, and an empty last one.
+func (x *Index) dropFirst() {
+	x.markEmpty()
+	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
+		x.Steps[0].Dropped = true
+	} else {
+		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
+	}
+}
+
 // windows gives every step its window and returns those of the steps that ok
 // accepts. Where steps launch nothing and the device outlasts them all, no time
 // is theirs: then the first one ends at first, not with its device work.
 func (x *Index) windows(ok func(*StepSpan) bool, first int64) Spans {
 	var out []Span
-	done := int64(math.MinInt64)
+	done := x.after()
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		start := max(s.Host.Start, done)

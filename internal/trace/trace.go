@@ -186,6 +186,11 @@ type Trace struct {
 	// its shapes and without a stack has those in its place, see ShapesOf.
 	Stacks []string
 
+	// First is when the first event of the file begins, of any kind; Shift is what was
+	// added to the times of the file. Both ns, and only of a trace of Kineto.
+	First, Shift int64
+	Cut          *Cut // what a cut trace is of, nil for a whole one
+
 	Program Program // that was recorded, where the recording says
 
 	Truncated bool // the file ended early; what was read is here

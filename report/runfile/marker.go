@@ -29,6 +29,9 @@ func textMarker(f Format) string {
 	return ""
 }
 
+// cutTrace begins a trace that was cut out of another (trace.PartMember).
+const cutTrace = `{"gpuprofPart":`
+
 const headBytes = 8 << 10
 
 // headText is how far the text of a JSON document is looked into: what names its
@@ -47,7 +50,11 @@ func writtenByUs(path string, f Format) (bool, error) {
 	}
 	defer file.Close()
 	if f.Name == "json" || f.Name == "perfetto" {
-		h := document.HeadOf(file.Text().Peek(headText))
+		head := file.Text().Peek(headText)
+		if bytes.HasPrefix(head, []byte(cutTrace)) {
+			return true, nil
+		}
+		h := document.HeadOf(head)
 		return h.Version != "" && h.Tool.Name == "gpuprof", nil
 	}
 	head, err := file.Head(headBytes)

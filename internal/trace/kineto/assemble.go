@@ -18,6 +18,13 @@ func (m *merger) assemble() int64 {
 	m.number()
 	m.described()
 	shift := m.shift()
+	t.Shift = shift
+	if m.least < math.MaxInt64 {
+		t.First = m.least + shift
+	}
+	if raw, ok := m.doc.found[trace.PartMember]; ok {
+		t.Cut = trace.ReadCut(raw, shift)
+	}
 	m.linkFlows()
 	m.gather(shift)
 	m.processes()

@@ -1,6 +1,10 @@
 package kineto
 
-import "github.com/gpuprof/gpuprof/internal/trace"
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
 
 // batch is what one stretch of text held. Names, lanes and stacks are numbers
 // of the parser that made it; the parser's new texts come along, so that
@@ -24,6 +28,7 @@ type batch struct {
 	unknown map[string]int
 	bad     [badKinds]int
 	first   int64 // place in the text of the first bad event, -1 none
+	least   int64 // the earliest time of an event, ns; math.MaxInt64 none
 	strange int   // elements that are no objects
 	at      int64 // place in the text of the window
 	pos     int   // where reading stopped, in the window
@@ -35,7 +40,7 @@ func (t *batch) reset(at int64) {
 	*t = batch{
 		parser: t.parser, names: t.names[:0], stacks: t.stacks[:0], lanes: t.lanes[:0],
 		host: t.host[:0], gpu: t.gpu[:0], memory: t.memory[:0], flows: t.flows[:0], waits: t.waits[:0], pairs: t.pairs[:0], meta: t.meta[:0],
-		first: -1, at: at,
+		first: -1, at: at, least: math.MaxInt64,
 	}
 }
 

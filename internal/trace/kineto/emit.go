@@ -13,6 +13,9 @@ func (p *parser) emit(i int) {
 	if e.ph != 0 {
 		t.phased++
 	}
+	if e.ts < t.least && e.has&hasTS != 0 && e.ph != 'M' {
+		t.least = e.ts
+	}
 	switch e.ph {
 	case 'X':
 		p.complete(i)

@@ -45,12 +45,14 @@ type merger struct {
 	unknown          map[string]int
 	bad              [badKinds]int
 	first            int64
+	least            int64 // the earliest time in the file, ns
 	room             *trace.Room
-	texts            int64 // bytes that names, stacks and threads take
-	full             bool  // nothing more is kept
-	tooLong          bool  // the element at cut is longer than carryMax
-	cut              int64 // where an unfinished event begins, -1 none
-	end              int64 // length of the text
+	pass             func(text []byte, at int64) // gets the text around the events, nil without need
+	texts            int64                       // bytes that names, stacks and threads take
+	full             bool                        // nothing more is kept
+	tooLong          bool                        // the element at cut is longer than carryMax
+	cut              int64                       // where an unfinished event begins, -1 none
+	end              int64                       // length of the text
 }
 
 // locals translate a parser's numbers, plus one; 0 is not translated yet.
@@ -85,7 +87,7 @@ func newMerger(path string, parsers int) *merger {
 		locals: make([]locals, parsers+1),
 		names:  map[string]uint32{}, stacks: map[string]uint32{}, lanes: map[laneKey]uint32{},
 		open: map[uint32][]half{}, slot: map[int]uint16{}, unknown: map[string]int{},
-		first: -1, cut: -1, room: trace.NewRoom(0),
+		first: -1, least: math.MaxInt64, cut: -1, room: trace.NewRoom(0),
 	}
 }
 
@@ -148,6 +150,9 @@ func (m *merger) rest(b []byte, n int, done *batch, at int64) {
 
 // closed notes the end of the array of events.
 func (m *merger) closed() {
+	if m.pass != nil {
+		m.pass([]byte{']'}, 0)
+	}
 	m.doc.state = inObject
 	if m.doc.array {
 		m.doc.state = finished
@@ -181,6 +186,9 @@ func (m *merger) read(b []byte, n, i int, at int64, final bool) {
 		}
 		p.b, p.n = b, n
 		j := m.doc.outside(p, i, at, final)
+		if m.pass != nil {
+			m.pass(b[i:j], at+int64(i))
+		}
 		if p.looked += int64(j - i); j == i { // to find that it must see more it looks at all of it
 			p.looked += int64(n - i)
 		}
@@ -220,6 +228,7 @@ func (m *merger) learn(t *batch) *locals {
 func (m *merger) take(t *batch) {
 	l := m.learn(t)
 	m.t.Events += t.events
+	m.least = min(m.least, t.least)
 	m.phased += t.phased
 	m.strange += t.strange
 	for k, n := range t.unknown {

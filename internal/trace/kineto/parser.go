@@ -22,6 +22,7 @@ type parser struct {
 	looked int64
 	ev     event
 	out    *batch
+	raw    func(i, j int) // gets the events in place of out, nil without need
 
 	names  interner
 	senses []sense // by name
@@ -157,6 +158,10 @@ func (p *parser) attempt(i int) int {
 		}
 	}
 	p.looked += int64(j - i)
+	if p.raw != nil {
+		p.raw(i, j)
+		return j
+	}
 	p.emit(i)
 	return j
 }

@@ -1,6 +1,10 @@
 package kineto
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
 
 // state is where in the document reading stands.
 type state uint8
@@ -39,7 +43,7 @@ type topLevel struct {
 // wanted are the keys whose values are kept.
 func wanted(key string) bool {
 	switch key {
-	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds":
+	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", trace.PartMember:
 		return true
 	}
 	return false
@@ -158,7 +162,7 @@ func (d *topLevel) skipped(p *parser, i int, final bool) int {
 	}
 	if done {
 		d.state = inObject
-		if d.keep {
+		if _, cut := d.found[trace.PartMember]; d.keep && (!cut || d.key != trace.PartMember) { // of a part of a part the outer one comes first
 			d.found[d.key] = d.kept
 		}
 	}

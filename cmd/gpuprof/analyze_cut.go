@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+)
+
+// cuts says that a part of the trace is asked for.
+func (c *analyzeCmd) cuts() bool { return c.Steps != "" || c.Window != "" }
+
+// checkCut refuses what cannot be cut out.
+func (c *analyzeCmd) checkCut() error {
+	if !c.cuts() {
+		return nil
+	}
+	flag := "--steps"
+	if c.Window != "" {
+		flag = "--window"
+	}
+	switch {
+	case c.Steps != "" && c.Window != "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --steps and --window exclude each other; give one")
+	case c.Compare:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --compare takes whole traces; write the parts with %s and -o PART.json.gz, and compare those", flag)
+	case len(c.Traces) != 1:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: %s takes one trace, not %d; cut the ranks one after the other", flag, len(c.Traces))
+	}
+	_, err := c.asked()
+	return err
+}
+
+// asked is the part of an index that the flags ask for.
+func (c *analyzeCmd) asked() (func(x *trace.Index) (*trace.Cut, error), error) {
+	if c.Steps != "" {
+		r, err := trace.ParseSteps(c.Steps)
+		return func(x *trace.Index) (*trace.Cut, error) { return x.StepsPart(r) }, err
+	}
+	r, err := trace.ParseWindow(c.Window)
+	return func(x *trace.Index) (*trace.Cut, error) { return x.WindowPart(r) }, err
+}
+
+// cutStudy writes the part to a temporary file and analyses that.
+func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
+	files, err := traceFiles(c.Traces)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) != 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: the folder %s has %d; give one file", c.Traces[0], len(files))
+	}
+	scratch, err := child.NewScratch(a.ctx, "trace")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for a part of %s: %w; check TMPDIR", files[0], err)
+	}
+	s := &study{scratch: scratch, part: filepath.Join(scratch.Dir, "part.json")}
+	err = unlessEnded(a.ctx, func() error { return c.cut(a.ctx, files[0], s.part) })
+	if err == nil {
+		var in *input
+		if in, err = openInput(s.part); err == nil {
+			in.path = files[0]
+			s.analysis, s.indexes, err = analyzeInputs(a, []*input{in}, nil)
+			err = errors.Join(err, in.Close())
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close removes the temporary file.
+func (s *study) close() {
+	if s.scratch != nil {
+		s.scratch.Close()
+	}
+}
+
+// cut reads a trace, and once more to write the part of it.
+func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
+	asked, err := c.asked()
+	if err != nil {
+		return err
+	}
+	in, err := openTrace(path)
+	if err != nil {
+		return err
+	}
+	plain, database := in.file.Plain(), in.database
+	t, err := readTrace(ctx, in, outside.TraceMemory())
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	switch {
+	case database || t.Format != trace.Kineto:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler can be cut; give a shorter range to the profiler that recorded it", path)
+	case !plain:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be; give a file", path)
+	}
+	t.Path = document.CleanText(shownPath(path))
+	x, err := trace.NewIndex(ctx, t)
+	if err != nil {
+		return err
+	}
+	part, err := asked(x)
+	if err != nil {
+		return err
+	}
+	if in, err = openTrace(path); err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing a part of %s to a temporary file: %w; check TMPDIR", path, err)
+	}
+	_, err = kineto.Cut(ctx, in.reader(), path, part, t.Shift, out)
+	return errors.Join(err, out.Close())
+}
+
+func openTrace(path string) (*input, error) {
+	in, err := openInput(path)
+	if err != nil {
+		return nil, outside.Failed("reading trace "+path, err, "record one as docs/analyze.md shows", "record it again")
+	}
+	return in, nil
+}
+
+// savedPart is the kind whose .json is the trace that was cut out, where one was.
+func savedPart(k kind[*study], cut bool) kind[*study] {
+	if !cut {
+		return k
+	}
+	k.writers = maps.Clone(k.writers)
+	k.writers["json"] = func(w io.Writer, s *study, _ screen) error {
+		f, err := os.Open(s.part)
+		if err == nil {
+			_, err = io.Copy(w, f)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("writing the part of the trace: %w", err)
+		}
+		return nil
+	}
+	return k
+}

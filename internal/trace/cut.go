@@ -1,0 +1,332 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// PartMember is the member of a cut trace's document that says which part it is: a
+// Cut as JSON, times as in the file.
+const PartMember = "gpuprofPart"
+
+// Cut is a stretch of a recording, and which steps of it are whole. The steps are
+// those of the whole recording, so that a cut trace has the figures that they have there.
+type Cut struct {
+	// Host and Device are when the host and the devices did what is kept, ns.
+	Host   Span      `json:"host"`
+	Device Span      `json:"device"`
+	Source string    `json:"step_source"`
+	After  int64     `json:"after"` // when the devices had done the steps before the first, ns
+	Steps  []CutStep `json:"steps"`
+
+	whole *Index
+	// Starts of what is kept although it lies outside, because what lies inside needs it.
+	hosts, gpus map[int64]struct{}
+}
+
+// CutStep is one whole step of a Cut.
+type CutStep struct {
+	Name    string `json:"name"`
+	Host    Span   `json:"host"` // as recorded, ns
+	Process int32  `json:"process"`
+	Thread  int64  `json:"thread"`
+	Dropped bool   `json:"dropped"`
+	Empty   bool   `json:"empty"`
+}
+
+// overlaps says whether an event lies in s, at least in part.
+func (s Span) overlaps(start, end int64) bool {
+	return start < s.End && (end > s.Start || start == end && start >= s.Start)
+}
+
+// Range is what --steps or --window asks for; an end that is left out is open.
+type Range struct {
+	text     string
+	from, to int64
+}
+
+// ParseSteps reads "5..9", "5..", "..9" or "5"; ErrUsage.
+func ParseSteps(text string) (Range, error) {
+	return parseRange("steps", text, "5..9", func(s string) (int64, bool) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		return n, err == nil && n >= 0
+	})
+}
+
+// ParseWindow reads "10s..12s" with units of time, ns in the Range; ErrUsage.
+func ParseWindow(text string) (Range, error) {
+	r, err := parseRange("window", text, "10s..12s", func(s string) (int64, bool) {
+		d, err := time.ParseDuration(s)
+		return d.Nanoseconds(), err == nil && d >= 0
+	})
+	if err == nil && (r.from == r.to || !strings.Contains(text, "..")) {
+		err = gpuprof.Errorf(gpuprof.ErrUsage, "reading --window %s: it is no stretch of time; give two times, such as --window 10s..12s", text)
+	}
+	return r, err
+}
+
+func parseRange(flag, text, example string, number func(string) (int64, bool)) (Range, error) {
+	r := Range{text, 0, math.MaxInt64}
+	first, last, two := strings.Cut(text, "..")
+	if !two {
+		last = first
+	}
+	okFirst, okLast := first == "" && two, last == "" && two
+	if !okFirst {
+		r.from, okFirst = number(strings.TrimSpace(first))
+	}
+	if !okLast {
+		r.to, okLast = number(strings.TrimSpace(last))
+	}
+	switch {
+	case !okFirst || !okLast || first+last == "":
+		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it is no range; give the first and the last, such as --%s %s", flag, text, flag, example)
+	case r.from > r.to:
+		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it ends before it begins; give the first before the last, such as --%s %s", flag, text, flag, example)
+	}
+	return r, nil
+}
+
+// StepNumbers are the numbers by which steps are asked for: those at the ends of their
+// names (ProfilerStep#12) where each step has a larger one than the step before, else 1, 2, 3 ….
+func (x *Index) StepNumbers() []int64 {
+	named, counted := make([]int64, 0, len(x.Steps)), make([]int64, 0, len(x.Steps))
+	for i := range x.Steps {
+		counted = append(counted, int64(i)+1)
+		name := x.Steps[i].Name
+		digits := name[len(strings.TrimRight(name, "0123456789")):]
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err == nil && (len(named) == 0 || named[len(named)-1] < n) {
+			named = append(named, n)
+		}
+	}
+	if len(named) == len(x.Steps) {
+		return named
+	}
+	return counted
+}
+
+// StepsPart is the part of the steps from the first to the last that were asked for,
+// with what the devices did for them; ErrUsage where the trace has them not.
+func (x *Index) StepsPart(asked Range) (*Cut, error) {
+	if len(x.Steps) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps; give a stretch of time with --window", asked.text, x.T.Path)
+	}
+	numbers := x.StepNumbers()
+	first, last := numbers[0], numbers[len(numbers)-1]
+	if asked.to == math.MaxInt64 {
+		asked.to = last
+	}
+	if !strings.HasPrefix(asked.text, "..") && asked.from < first || asked.from > last || asked.to > last || asked.to < first {
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d; give --steps %d..%d or less", asked.text, x.T.Path, first, last, first, last)
+		return nil, x.beyondRoom(err)
+	}
+	p := &Cut{Source: x.StepSource, After: x.after(), whole: x}
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		switch {
+		case numbers[i] < asked.from:
+			p.After = max(p.After, s.Full.End)
+		case numbers[i] <= asked.to:
+			p.add(s)
+		}
+	}
+	if len(p.Steps) == 0 { // numbers have gaps
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d; give other steps", asked.text, x.T.Path, first, last)
+	}
+	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
+	p.collect()
+	return p, nil
+}
+
+// WindowPart is the part of a stretch of time, counted from the first event of the
+// file as Perfetto counts; ErrUsage where the recording has nothing there.
+func (x *Index) WindowPart(asked Range) (*Cut, error) {
+	begin, end := min(x.T.First, x.Span.Start), x.Span.End
+	w := Span{begin + min(asked.from, end-begin), end + 1}
+	if asked.to < end-begin {
+		w.End = begin + asked.to
+	}
+	if w.Start >= end {
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s; give --window with an earlier time", asked.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin)))
+		return nil, x.beyondRoom(err)
+	}
+	if asked.to > end-begin && asked.to < math.MaxInt64 && x.T.Truncated {
+		if err := x.beyondRoom(nil); err != nil {
+			return nil, err
+		}
+	}
+	p := &Cut{Host: w, Device: w, Source: x.StepSource, After: x.after(), Steps: []CutStep{}, whole: x}
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		switch {
+		case s.Host.Start >= w.Start && s.Full.End <= w.End:
+			p.add(s)
+		case s.Host.Start < w.Start:
+			p.After = max(p.After, min(s.Full.End, w.End))
+		}
+	}
+	p.Host, p.Device = w, w
+	if len(p.Steps) == 0 {
+		p.Source = wholeTrace
+	}
+	p.collect()
+	return p, nil
+}
+
+// beyondRoom is the error of a part that memory had no room for, else err.
+func (x *Index) beyondRoom(err error) error {
+	for _, w := range x.T.Warnings {
+		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
+			return gpuprof.Errorf(gpuprof.ErrInput, "cutting %s: %s; %s", x.T.Path, w.Text, w.Fix)
+		}
+	}
+	return err
+}
+
+// after is when the devices had done the steps before the recording.
+func (x *Index) after() int64 {
+	if x.T.Cut != nil {
+		return x.T.Cut.After
+	}
+	return math.MinInt64
+}
+
+// add makes a step one of the part's.
+func (p *Cut) add(s *StepSpan) {
+	l := p.whole.T.Lanes[s.Lane]
+	p.Steps = append(p.Steps, CutStep{s.Name, s.Host, l.Process, l.Thread, s.Dropped, s.Empty})
+	p.Host.End, p.Device.End = max(p.Host.End, s.Host.End), max(p.Device.End, s.Full.End+1)
+}
+
+// collect finds what is outside and has to be kept: of a device operation inside the
+// call that launched it and all around that call, of a call inside what it launched,
+// and of each device the operations before and behind, at which its first wait begins
+// and its last one ends.
+func (p *Cut) collect() {
+	t := p.whole.T
+	p.hosts, p.gpus = map[int64]struct{}{}, map[int64]struct{}{}
+	before, behind := map[uint16]int{}, map[uint16]int{}
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		if j, ok := before[g.Device]; g.End <= p.Device.Start && (!ok || g.End >= t.GPU[j].End) {
+			before[g.Device] = i
+		}
+		if _, ok := behind[g.Device]; !ok && g.Start >= p.Device.End { // they are sorted by start
+			behind[g.Device] = i
+		}
+		inside := p.Device.overlaps(g.Start, g.End)
+		if g.Launch >= 0 {
+			h := &t.Host[g.Launch]
+			inside = inside || p.Host.overlaps(h.Start, h.End)
+		}
+		if inside {
+			p.need(i)
+		}
+	}
+	for _, edge := range []map[uint16]int{before, behind} {
+		for _, i := range edge {
+			p.need(i)
+		}
+	}
+}
+
+// need keeps a device operation and the calls around its launch.
+func (p *Cut) need(gpu int) {
+	g := &p.whole.T.GPU[gpu]
+	if !p.Device.overlaps(g.Start, g.End) || g.Start < p.Device.Start {
+		p.gpus[g.Start] = struct{}{}
+	}
+	for h := g.Launch; h >= 0; h = p.whole.parent[h] {
+		if e := &p.whole.T.Host[h]; e.Start < p.Host.Start || e.Start >= p.Host.End {
+			p.hosts[e.Start] = struct{}{}
+		}
+	}
+}
+
+// KeepsHost says whether something a host thread did is kept.
+func (p *Cut) KeepsHost(start, end int64) bool {
+	_, needed := p.hosts[start]
+	return needed || p.Host.overlaps(start, end)
+}
+
+// KeepsDevice says whether something a device did is kept.
+func (p *Cut) KeepsDevice(start, end int64) bool {
+	_, needed := p.gpus[start]
+	return needed || p.Device.overlaps(start, end)
+}
+
+// JSON is the part as PartMember holds it.
+func (p *Cut) JSON() ([]byte, error) {
+	text, err := json.Marshal(p.shifted(-p.whole.T.Shift))
+	if err != nil {
+		return nil, fmt.Errorf("writing which part of the trace it is: %w", err)
+	}
+	return text, nil
+}
+
+// ReadCut reads PartMember; nil for what is none. shift is added to its times.
+func ReadCut(text []byte, shift int64) *Cut {
+	p := &Cut{}
+	if json.Unmarshal(text, p) != nil {
+		return nil
+	}
+	q := p.shifted(shift)
+	ok := q.Host.sound() && q.Device.sound() && (len(q.Steps) > 0 || q.Source == wholeTrace)
+	for i := range q.Steps {
+		s := q.Steps[i].Host
+		ok = ok && s.sound() && (i == 0 || s.Start >= q.Steps[i-1].Host.Start)
+	}
+	if !ok {
+		return nil
+	}
+	return q
+}
+
+// sound says that a span is one, with room for sums.
+func (s Span) sound() bool {
+	const most = math.MaxInt64 / 2
+	return s.Start >= -most && s.End <= most && s.Start <= s.End
+}
+
+func (p *Cut) shifted(by int64) *Cut {
+	q := &Cut{Host: p.Host.shifted(by), Device: p.Device.shifted(by), Source: p.Source, After: p.After, Steps: slices.Clone(p.Steps)}
+	if q.After > math.MinInt64 {
+		q.After += by
+	}
+	for i := range q.Steps {
+		q.Steps[i].Host = q.Steps[i].Host.shifted(by)
+	}
+	return q
+}
+
+func (s Span) shifted(by int64) Span { return Span{s.Start + by, s.End + by} }
+
+// partSteps takes the steps that a cut trace names.
+func (x *Index) partSteps() {
+	p := x.T.Cut
+	x.StepSource = p.Source
+	if len(p.Steps) == 0 {
+		x.StepSource = wholeTrace
+		if w := (Span{max(p.Device.Start, x.Span.Start), min(p.Device.End, x.Span.End)}); w.Len() > 0 {
+			x.Steady = Spans{w}
+		}
+		x.called = x.Steady
+		return
+	}
+	all := !slices.ContainsFunc(p.Steps, func(s CutStep) bool { return !s.Dropped })
+	for _, s := range p.Steps {
+		lane := x.Main
+		if i := slices.IndexFunc(x.T.Lanes, func(l Lane) bool { return l.Process == s.Process && l.Thread == s.Thread }); i >= 0 {
+			lane = uint32(i)
+		}
+		x.Steps = append(x.Steps, StepSpan{Name: s.Name, Host: s.Host, Lane: lane, Dropped: s.Dropped && (!all || s.Empty), Empty: s.Empty})
+	}
+}
