@@ -40,7 +40,7 @@ func pageOf(t *testing.T, format string, args ...string) string {
 	var out strings.Builder
 	if format == "html" {
 		path := filepath.Join(t.TempDir(), "a.html")
-		if code := run(t.Context(), append(args, "-o", path), io.Discard, io.Discard); code != 0 {
+		if code := gpuprofRan(t, io.Discard, io.Discard, append(args, "-o", path)...); code != 0 {
 			t.Fatalf("%v: exit %d", args, code)
 		}
 		text, err := os.ReadFile(path)
@@ -49,7 +49,7 @@ func pageOf(t *testing.T, format string, args ...string) string {
 		}
 		body := regexp.MustCompile(`(?s)<script.*?</script>|<style.*?</style>|<title>.*?</title>`).ReplaceAllString(string(text), " ")
 		out.WriteString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " "))
-	} else if code := run(t.Context(), append(args, "--format", format), &out, io.Discard); code != 0 {
+	} else if code := gpuprofRan(t, &out, io.Discard, append(args, "--format", format)...); code != 0 {
 		t.Fatalf("%v: exit %d", args, code)
 	}
 	if format == "table" || format == "markdown" {
@@ -86,6 +86,7 @@ func rounding(v float64, n int) float64 { return 0.005*v*math.Sqrt(float64(max(n
 // Every page has one step time, in every format the same: costs are no more than
 // it, its parts add up to it, and a share times it is the part's time.
 func TestOneStepTimePerPage(t *testing.T) {
+	t.Parallel()
 	for _, path := range fixtureTraces(t) {
 		var a trace.Analysis
 		if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {
@@ -171,6 +172,7 @@ func checkAnalysisSteps(t *testing.T, path string, a *trace.Analysis) {
 // A comparison of two has the step times of their own pages, and its rows add up
 // to both.
 func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
+	t.Parallel()
 	var pairs [][2]string
 	for _, path := range fixtureTraces(t) {
 		for from, to := range map[string]string{"-fires.json": "-quiet.json", "-planted.json.gz": "-clean.json.gz"} {
@@ -212,6 +214,7 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 // What a finding of a trace tells its reader to run is about the reader's own
 // program: no workload of gpuprof's, and parsed by gpuprof.
 func TestTraceFindingsSpeakToTheirReader(t *testing.T) {
+	t.Parallel()
 	names := regexp.MustCompile(`gpuprof (tune|run) (e3nn|gruflow|collate)|--knob|--set `)
 	for _, path := range fixtureTraces(t) {
 		for _, format := range []string{"json", "table", "markdown", "html"} {

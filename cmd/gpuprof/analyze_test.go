@@ -32,7 +32,7 @@ func TestAnalysisMatchesItsSchema(t *testing.T) {
 	}
 	for _, f := range files {
 		var out strings.Builder
-		if code := run(t.Context(), []string{"analyze", f, "--format", "json"}, &out, io.Discard); code != 0 {
+		if code := gpuprofRan(t, &out, io.Discard, "analyze", f, "--format", "json"); code != 0 {
 			t.Errorf("%s: exit %d", f, code)
 			continue
 		}

@@ -59,7 +59,7 @@ func TestComparisonMatchesItsSchema(t *testing.T) {
 		{"compare", old, slow}, {"compare", old, few}, {"gate", old, slow}, {"gate", old, old, "--max", "A:allocs/op=2"}, {"gate", old, "--max", "A:allocs/op=2"}, {"gate", old, "--max", "A:allocs/op=3"},
 	} {
 		var out strings.Builder
-		run(t.Context(), append(args, "--format", "json"), &out, io.Discard)
+		gpuprofRan(t, &out, io.Discard, append(args, "--format", "json")...)
 		var v any
 		if err := json.Unmarshal([]byte(out.String()), &v); err != nil {
 			t.Errorf("%v: %v", args, err)
@@ -145,7 +145,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 	old, now, store := filepath.Join(dir, "old.json"), filepath.Join(dir, "new.json"), filepath.Join(dir, "store")
 	madeRun(t, old, "off", 1e-3)
 	madeRun(t, now, "on", 1.5e-3)
-	if code := run(t.Context(), []string{"baseline", "add", old, "--dir", store}, io.Discard, io.Discard); code != 0 {
+	if code := gpuprofRan(t, io.Discard, io.Discard, "baseline", "add", old, "--dir", store); code != 0 {
 		t.Fatalf("adding the baseline: exit %d", code)
 	}
 	for _, args := range [][]string{
@@ -157,7 +157,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 			"json":     {`"rule": "against-baseline"`, `"knob": "deterministic"`, `"from": "on"`, `"to": "off"`},
 		} {
 			var out strings.Builder
-			run(t.Context(), append(args, "--format", format), &out, io.Discard)
+			gpuprofRan(t, &out, io.Discard, append(args, "--format", format)...)
 			text := strings.Join(strings.Fields(out.String()), " ")
 			for _, want := range wants {
 				if !strings.Contains(text, want) {
@@ -168,7 +168,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 	}
 	// Without the allowance a gate does not compare them at all, and says by name why.
 	var out strings.Builder
-	if code := run(t.Context(), []string{"gate", "auto", now, "--dir", store}, &out, io.Discard); code != exitInconclusive || !strings.Contains(out.String(), "deterministic") {
+	if code := gpuprofRan(t, &out, io.Discard, "gate", "auto", now, "--dir", store); code != exitInconclusive || !strings.Contains(out.String(), "deterministic") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 }

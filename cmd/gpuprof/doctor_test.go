@@ -266,6 +266,7 @@ func TestFault(t *testing.T) {
 // A library in the loader's path that only imitates a driver is no GPU: nothing
 // is measured on it.
 func TestDoctorRefusesAnImitation(t *testing.T) {
+	t.Parallel()
 	lib := sim.Library(t)
 	for _, c := range []struct {
 		args []string

@@ -108,7 +108,7 @@ func harmless(t *testing.T, codes []int, ext []string, args ...string) {
 		args = append(args, "-o", files[len(files)-1])
 	}
 	var out, err bytes.Buffer
-	code := run(t.Context(), args, &out, &err)
+	code := gpuprofRan(t, &out, &err, args...)
 	where := fmt.Sprintf("%.60q", strings.Join(args, " "))
 	if !slices.Contains(codes, code) {
 		t.Errorf("%s: exit code %d: %s", where, code, err.String())
@@ -298,6 +298,7 @@ func TestHostileDocuments(t *testing.T) {
 // TestHostileResults does the same with files of other programs, which have no Go
 // type: in every text of the JSON.
 func TestHostileResults(t *testing.T) {
+	t.Parallel()
 	const folder = "../../internal/compare/results/testdata"
 	for _, c := range []struct {
 		file  string
@@ -320,6 +321,7 @@ func TestHostileResults(t *testing.T) {
 // TestHostileTrace: names of kernels, threads, devices and frames, and what a
 // recording says of its program.
 func TestHostileTrace(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"item-fires.json", "exposed-copy-fires.json", "dataloader-stall-fires.json"} {
 		path := plantedTexts(t, filepath.Join("..", "..", "testdata", "traces", name), func(key, text string) bool {
 			format := slices.ContainsFunc([]string{"cuda", "Memcpy", "ProfilerStep"}, func(p string) bool { return strings.HasPrefix(text, p) })

@@ -80,7 +80,7 @@ func fixtures(t *testing.T) []fixture {
 func judged(t *testing.T, args ...string) (int, *compare.Comparison) {
 	t.Helper()
 	var out, errOut strings.Builder
-	code := run(t.Context(), append(args, "--format", "json"), &out, &errOut)
+	code := gpuprofRan(t, &out, &errOut, append(args, "--format", "json")...)
 	var c compare.Comparison
 	if err := json.Unmarshal([]byte(out.String()), &c); err != nil {
 		t.Fatalf("%v: exit %d: %s%v", args, code, errOut.String(), err)
@@ -154,7 +154,7 @@ func TestNothingChangesAgainstItsOwnBaseline(t *testing.T) {
 		}
 		store := t.TempDir()
 		var words strings.Builder
-		if code := run(t.Context(), []string{"baseline", "add", f.path, "--dir", store}, io.Discard, &words); code != exitOK {
+		if code := gpuprofRan(t, io.Discard, &words, "baseline", "add", f.path, "--dir", store); code != exitOK {
 			continue // simulated, or without times
 		}
 		n++

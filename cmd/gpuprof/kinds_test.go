@@ -104,7 +104,7 @@ func refused(t *testing.T, args []string, path string) (code int, said string) {
 		words = append(words, strings.ReplaceAll(a, "FILE", path))
 	}
 	var stderr strings.Builder
-	code = run(t.Context(), words, io.Discard, &stderr)
+	code = gpuprofRan(t, io.Discard, &stderr, words...)
 	return code, stderr.String()
 }
 

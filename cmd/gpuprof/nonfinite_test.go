@@ -81,7 +81,7 @@ func samples(series any, process int) []any {
 func failsNaming(t *testing.T, field string, args ...string) {
 	t.Helper()
 	var stderr strings.Builder
-	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFailed || !strings.Contains(stderr.String(), field) {
+	if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitFailed || !strings.Contains(stderr.String(), field) {
 		t.Errorf("%v: exit %d, %s; want exit 4 and %s", args, code, stderr.String(), field)
 	}
 }

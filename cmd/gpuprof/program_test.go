@@ -2,10 +2,14 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -20,6 +24,24 @@ func selfPath(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return exe
+}
+
+// gpuprofRan runs gpuprof and gives its exit code: in this process, or where the race
+// detector would make it ten times as long as one. It is for what reads files and
+// writes pages, whose goroutines are those of packages with tests of their own.
+func gpuprofRan(t testing.TB, stdout, stderr io.Writer, args ...string) int {
+	t.Helper()
+	// No process can be given a zero byte.
+	if !raceDetector || slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "\x00") }) {
+		return run(t.Context(), args, stdout, stderr)
+	}
+	cmd := exec.CommandContext(t.Context(), selfPath(t), args...)
+	cmd.Args[0], cmd.Stdout, cmd.Stderr = "gpuprof", stdout, stderr
+	exit := (*exec.ExitError)(nil)
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
 }
 
 // detected are the scripts whose processes are built as the test is, with the

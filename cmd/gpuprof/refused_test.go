@@ -52,7 +52,7 @@ func TestMisspeltCounters(t *testing.T) {
 		{[]string{"gate", csr, "--max", "=3"}, "give a counter and its limit"},
 	} {
 		var out, stderr strings.Builder
-		if code := run(t.Context(), c.args, &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {
+		if code := gpuprofRan(t, &out, &stderr, c.args...); code != exitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {
 			t.Errorf("%v: exit %d, %s%s; want exit 2 and %s", c.args, code, stderr.String(), out.String(), c.near)
 		}
 	}
@@ -63,7 +63,7 @@ func TestMisspeltCounters(t *testing.T) {
 	}{
 		{[]string{"gate", failed, "--max", "B:allocs/op=3"}, exitFailed}, {[]string{"gate", old, "--max", "A:allocs/op=3"}, exitOK}, {[]string{"gate", old, "--max", "A:allocs/op=2"}, exitRegression},
 	} {
-		if code := run(t.Context(), c.args, io.Discard, io.Discard); code != c.want {
+		if code := gpuprofRan(t, io.Discard, io.Discard, c.args...); code != c.want {
 			t.Errorf("%v: exit %d, want %d", c.args, code, c.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestRefusedComparisonsInventNothing(t *testing.T) {
 	}
 	for _, ext := range []string{"txt", "md", "xml", "html", "svg", "bench"} {
 		file := filepath.Join(dir, "refused."+ext)
-		run(t.Context(), []string{"gate", csr, unfused, "-o", file}, io.Discard, io.Discard)
+		gpuprofRan(t, io.Discard, io.Discard, "gate", csr, unfused, "-o", file)
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -39,6 +39,7 @@ func programPath(t *testing.T) string {
 
 // A trace of 200 MB, as a long or busy program leaves one.
 func TestLargeTrace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	big := filepath.Join(dir, "big")
 	f, err := os.Create(big)

@@ -27,7 +27,7 @@ func TestShares(t *testing.T) {
 			args := append([]string{}, flag...)
 			args[len(args)-1] += value
 			var stderr strings.Builder
-			if code := run(t.Context(), args, io.Discard, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) {
+			if code := gpuprofRan(t, io.Discard, &stderr, args...); code != exitUsage || !strings.Contains(stderr.String(), want) {
 				t.Errorf("%v: exit %d, %s; want exit 2 and %q", args, code, stderr.String(), want)
 			}
 		}
@@ -36,7 +36,7 @@ func TestShares(t *testing.T) {
 		value string
 		want  int
 	}{{"0.05", 1}, {"5%", 1}, {" 5 %", 1}, {"5e-2", 1}, {"300%", 0}, {"0.99", 1}} {
-		if code := run(t.Context(), []string{"gate", old, slow, "--metric=A", "--threshold=" + c.value, "--session-spread=0"}, io.Discard, io.Discard); code != c.want {
+		if code := gpuprofRan(t, io.Discard, io.Discard, "gate", old, slow, "--metric=A", "--threshold="+c.value, "--session-spread=0"); code != c.want {
 			t.Errorf("--threshold %s: exit %d, want %d", c.value, code, c.want)
 		}
 	}

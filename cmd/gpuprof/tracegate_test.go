@@ -39,7 +39,7 @@ func TestRecordingsCompareStepTimes(t *testing.T) {
 	}
 	oldStudy, slowStudy := filepath.Join(dir, "old-analysis.json"), filepath.Join(dir, "slow-analysis.json")
 	for in, out := range map[string]string{old: oldStudy, slow: slowStudy} {
-		if code := run(t.Context(), []string{"analyze", in, "-o", out}, io.Discard, io.Discard); code != exitOK {
+		if code := gpuprofRan(t, io.Discard, io.Discard, "analyze", in, "-o", out); code != exitOK {
 			t.Fatalf("analyze: exit %d", code)
 		}
 	}
