@@ -328,7 +328,7 @@ func TestHostileTrace(t *testing.T) {
 			return format || slices.Contains([]string{"ph", "cat", "ts", "displayTimeUnit"}, key) || strings.HasSuffix(text, "_name")
 		})
 		dir := filepath.Dir(path)
-		telemetry := record.Result{Head: document.NewHead(document.Recording, tool()), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Notes: []string{poison}}
+		telemetry := record.Result{Head: document.NewHead(document.Recording, tool()), Command: []string{poison, poison}, Traces: []string{filepath.Base(path)}, Warnings: []gpuprof.Warning{{Code: "planted", Text: poison}}}
 		b, err := json.Marshal(telemetry)
 		if err != nil {
 			t.Fatal(err)

@@ -51,8 +51,8 @@ func (p *program) summarise(r *record.Result) {
 	if o := r.Overhead; o != nil {
 		a.note("%s", overheadSentence(o))
 	}
-	for _, n := range r.Notes {
-		a.note("%s", n)
+	for _, w := range r.Warnings {
+		a.note("%s", w.Sentence())
 	}
 }
 

@@ -6,26 +6,24 @@ import (
 	"strings"
 )
 
-// explain says in sentences what is missing from a recording, and what to do.
+// explain warns of parts that are missing from a recording, and says what to do.
 func explain(o *Options, r *Result) {
 	h := r.Hook
 	for _, e := range h.Errors {
-		r.note("the hook failed (" + e + "); the program was not touched")
+		r.warn("hook-failed", "the hook failed ("+e+"), and the program was not touched", "")
 	}
 	switch {
 	case h.Nested:
-		r.note("another gpuprof run inside the program recorded in place of this one; its folder holds the traces")
+		r.warn("inner-run", "another gpuprof run inside the program recorded in place of this one", "its folder holds the traces")
 	case h.Loaded == 0 && len(h.Processes) == 0:
 		explainNoPython(o, r)
 		return
 	case len(h.Processes) == 0:
-		text := "the program never imported torch, so there is no trace, only wall time, memory and processor time"
+		fix := "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		if nsysThere() {
-			text += "; record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(r.Command, " ")
-		} else {
-			text += "; install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
+			fix = "record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(r.Command, " ")
 		}
-		r.note(text)
+		r.warn("no-torch", "the program never imported torch, so there is no trace, only wall time, memory and processor time", fix)
 		return
 	}
 	for i := range h.Processes {
@@ -35,7 +33,7 @@ func explain(o *Options, r *Result) {
 		explainNoTrace(o, r)
 	}
 	if n := len(r.Traces); n > 1 && noRanks(h) {
-		r.note(fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together; for one by itself: gpuprof analyze %s", n, r.Traces[0]))
+		r.warn("several-processes", fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together", n), "for one by itself: gpuprof analyze "+r.Traces[0])
 	}
 }
 
@@ -45,16 +43,14 @@ func noRanks(h *Hook) bool {
 
 func explainNoPython(o *Options, r *Result) {
 	if looksPython(o.Args) {
-		r.note("the program's Python did not load gpuprof's hook, so there is no trace; run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
+		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no trace", "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
 		return
 	}
-	text := "this is no Python program, so there is only wall time, memory and processor time"
+	fix := "install Nsight Systems (nsys) to record its CUDA calls and kernels"
 	if nsysThere() {
-		text += "; leave out --no-nsys to record it with Nsight Systems"
-	} else {
-		text += "; install Nsight Systems (nsys) to record its CUDA calls and kernels"
+		fix = "leave out --no-nsys to record it with Nsight Systems"
 	}
-	r.note(text)
+	r.warn("no-python", "this is no Python program, so there is only wall time, memory and processor time", fix)
 }
 
 // explainProcess tells what went wrong in one process.
@@ -65,45 +61,46 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 	explainErrors(o, r, p, who)
 	if p.File != "" && !p.Whole && len(p.Errors) == 0 {
-		r.note(fmt.Sprintf("the trace of %s breaks off after %d bytes; is there space left in %s?", who, p.Bytes, o.Dir))
+		r.warn("trace-cut", fmt.Sprintf("the trace of %s breaks off after %d bytes", who, p.Bytes), "is there space left in "+o.Dir+"?")
 	}
 	if p.File == "" && p.Began && p.Recorded == 0 && p.Aside == "" && len(p.Errors) == 0 {
-		r.note(who + " was ended while it was recorded, before its trace could be written")
+		r.warn("ended-early", who+" was ended while it was recorded, before its trace could be written", "")
 	}
 	switch p.Aside {
 	case "own-profiler":
-		r.note(fmt.Sprintf("%s profiles itself, so gpuprof stood back; give the trace it writes to gpuprof analyze, or switch its profiler off", who))
+		r.warn("own-profiler", who+" profiles itself, so gpuprof stood back", "give the trace it writes to gpuprof analyze, or switch its profiler off")
 	case "nsys":
-		r.note(who + " runs under Nsight Systems, so gpuprof stood back")
+		r.warn("under-nsys", who+" runs under Nsight Systems, so gpuprof stood back", "")
 	case "many-processes":
-		r.note(fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir))
+		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir), "")
 	}
 	if p.File != "" && !p.Complete && p.Kind != "window" && p.Recorded < o.Steps {
-		r.note(fmt.Sprintf("%s ended after %d of %d steps to record; a lower --skip (%d now) leaves room for more", who, p.Recorded, o.Steps, o.Skip))
+		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
 	}
 	if p.Kind == "window" && p.File != "" {
-		r.note(fmt.Sprintf("%s shows no step (optimizer step, module call or data loader), so %s of time was recorded", who, o.Window))
+		r.warn("no-steps", fmt.Sprintf("%s shows no step (optimizer step, module call or data loader), so %s of time was recorded", who, o.Window), "")
 	}
 }
 
 // explainErrors tells what the hook noted: a trace that could not be written,
 // or a fault of its own.
 func explainErrors(o *Options, r *Result, p *Process, who string) {
+	fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
 	for _, e := range p.Errors {
 		switch what, ok := strings.CutPrefix(e, "export: "); {
 		case ok && p.File == "":
-			r.note(fmt.Sprintf("%s could not write its trace (%s); the program went on. Free some space in %s or choose another folder with -o", who, what, o.Dir))
+			r.warn("no-space", fmt.Sprintf("%s could not write its trace (%s), and the program went on", who, what), fix)
 		case ok:
-			r.note(fmt.Sprintf("%s wrote only part of its trace (%s); free some space in %s or choose another folder with -o", who, what, o.Dir))
+			r.warn("no-space", fmt.Sprintf("%s wrote only part of its trace (%s)", who, what), fix)
 		default:
-			r.note(fmt.Sprintf("the hook gave up in %s (%s); the program was not touched", who, e))
+			r.warn("hook-failed", fmt.Sprintf("the hook gave up in %s (%s), and the program was not touched", who, e), "")
 		}
 	}
 }
 
 // explainNoTrace says why no process was recorded.
 func explainNoTrace(o *Options, r *Result) {
-	if len(r.Notes) > 0 {
+	if len(r.Warnings) > 0 {
 		return
 	}
 	most := r.Hook.Processes[0]
@@ -114,11 +111,12 @@ func explainNoTrace(o *Options, r *Result) {
 	}
 	switch {
 	case most.Steps > 0:
-		r.note(fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d); try gpuprof run --skip %d --steps %d -- %s",
-			most.Steps, o.Skip, max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(r.Command, " ")))
+		r.warn("ended-early", fmt.Sprintf("the program ended after %d steps, before the recording began (--skip %d)", most.Steps, o.Skip),
+			fmt.Sprintf("try gpuprof run --skip %d --steps %d -- %s", max(0, min(most.Steps/3, most.Steps-2)), max(1, most.Steps-most.Steps/3-1), strings.Join(r.Command, " ")))
 	case r.Signal != "":
-		r.note("the program was ended by a signal before the recording began; lower --skip to record earlier")
+		r.warn("ended-early", "the program was ended by a signal before the recording began", "lower --skip to record earlier")
 	default:
-		r.note(fmt.Sprintf("torch was imported, but the program made no optimizer step and called no module twice within %s; lower --window-after to record it by the clock, or name its steps with torch.profiler yourself", o.WindowAfter))
+		r.warn("no-steps", fmt.Sprintf("torch was imported, but the program made no optimizer step and called no module twice within %s", o.WindowAfter),
+			"lower --window-after to record it by the clock, or name its steps with torch.profiler yourself")
 	}
 }

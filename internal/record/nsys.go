@@ -47,7 +47,7 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 	err := runChild(ctx, &under, r, s, args, env, []*os.File{o.Stdout, o.Stderr})
 	_, ran := os.Stat(started)
 	if ran != nil {
-		r.note("nsys ended before it had started the program (" + lastLine(said.String()) + "); the program ran without it")
+		r.warn("nsys-failed", "nsys ended before it had started the program ("+lastLine(said.String())+"), and the program ran without it", "")
 		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func runNsys(ctx context.Context, o *Options, r *Result, s *signals) error {
 // exportReport makes the SQLite file that gpuprof reads.
 func (r *Result) exportReport(ctx context.Context, o *Options, report, said string) {
 	if _, err := os.Stat(report); err != nil {
-		r.note("nsys left no report (" + lastLine(said) + "), so there is no trace; try nsys profile by hand")
+		r.warn("nsys-failed", "nsys left no report ("+lastLine(said)+"), so there is no trace", "try nsys profile by hand")
 		return
 	}
 	sqlite := filepath.Join(o.Dir, "trace-nsys.sqlite")
@@ -75,7 +75,7 @@ func (r *Result) exportReport(ctx context.Context, o *Options, report, said stri
 	if err == nil {
 		err = errors.New("it left no file")
 	}
-	r.note("exporting the report of Nsight Systems failed (" + err.Error() + ": " + lastLine(string(text)) + "); try nsys export --type sqlite " + report)
+	r.warn("nsys-failed", "exporting the report of Nsight Systems failed ("+err.Error()+": "+lastLine(string(text))+")", "try nsys export --type sqlite "+report)
 }
 
 // lastLine is the last line of a text that is not empty.

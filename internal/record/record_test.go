@@ -195,7 +195,13 @@ func TestWays(t *testing.T) {
 			if got := kindOf(r); c.kind != "" && got != c.kind {
 				t.Errorf("steps by %q, want %q", got, c.kind)
 			}
-			notes := strings.Join(r.Notes, "\n")
+			notes := ""
+			for _, w := range r.Warnings {
+				if w.Code == "" || strings.Contains(w.Text, "; ") {
+					t.Errorf("%+v: a code, and the fix apart", w)
+				}
+				notes += w.Sentence() + "\n"
+			}
 			if !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
 				t.Errorf("notes %q, want %q", notes, c.note)
 			}

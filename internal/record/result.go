@@ -33,7 +33,7 @@ type Result struct {
 	Hook          *Hook                    `json:"hook,omitempty"`
 	Overhead      *Overhead                `json:"overhead,omitempty"`
 	Telemetry     map[string]gpuprof.Track `json:"telemetry"`
-	Notes         []string                 `json:"notes"` // sentences on what is missing and why
+	Warnings      []gpuprof.Warning        `json:"warnings"` // of parts that are missing
 }
 
 // Recorders.
@@ -46,16 +46,23 @@ const (
 // named as from there, since where the folder was tells nothing of the program.
 func (r *Result) Stored(dir string) *Result {
 	out := *r
-	out.Traces, out.Notes = make([]string, len(r.Traces)), make([]string, len(r.Notes))
+	out.Traces, out.Warnings = make([]string, len(r.Traces)), make([]gpuprof.Warning, len(r.Warnings))
+	here := func(text string) string {
+		if !filepath.IsAbs(dir) {
+			return text
+		}
+		return strings.ReplaceAll(text, filepath.Clean(dir), filepath.Base(dir))
+	}
 	for i, t := range r.Traces {
 		out.Traces[i] = document.CleanText(filepath.Base(t))
 	}
-	for i, n := range r.Notes {
-		if out.Notes[i] = n; filepath.IsAbs(dir) {
-			out.Notes[i] = strings.ReplaceAll(n, filepath.Clean(dir), filepath.Base(dir))
-		}
+	for i, w := range r.Warnings {
+		out.Warnings[i] = gpuprof.Warning{Code: w.Code, Text: here(w.Text), Fix: here(w.Fix)}
 	}
 	return &out
 }
 
-func (r *Result) note(text string) { r.Notes = append(r.Notes, text) }
+// warn adds a warning; fix is empty where nothing helps.
+func (r *Result) warn(code, text, fix string) {
+	r.Warnings = append(r.Warnings, gpuprof.Warning{Code: code, Text: text, Fix: fix})
+}

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
-	r := &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Notes: []string{}}
+	r := &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
 	signals := catchSignals()
 	defer signals.stop()
 	run := runHooked
@@ -81,11 +81,12 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 	h, err := writeHook(o)
 	env := o.Env
 	if err != nil {
-		r.note(err.Error() + "; the program ran without being recorded")
+		reason, fix := gpuprof.FixOf(err)
+		r.warn("no-hook", "the program ran without being recorded: "+reason, fix)
 	} else {
 		defer h.remove() //nolint:errcheck // a leftover in the temporary folder harms nobody
 		if tellOuter(env) {
-			r.note("this runs inside another gpuprof run; the inner one records")
+			r.warn("inner-run", "this runs inside another gpuprof run, and the inner one records", "")
 		}
 		env = h.environment(env)
 	}
@@ -172,7 +173,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	r.account(cmd.ProcessState, own)
 	var exit *exec.ExitError
 	if waitErr != nil && !errors.As(waitErr, &exit) {
-		r.note("waiting for the program: " + waitErr.Error())
+		r.warn("wait-failed", "waiting for the program: "+waitErr.Error(), "")
 	}
 	return nil
 }
