@@ -24,19 +24,19 @@ func Unwritable(doing string, err error, other, otherwise string) error {
 	}
 	switch {
 	case isFull(cause):
-		return Errorf(ErrUsage, "%s: disk full: %w; free space or %s", doing, cause, other)
+		return Errorf(ErrUsage, "%s: disk full: %w", doing, cause).WithFix("free space or %s", other)
 	case errors.Is(cause, syscall.EDQUOT):
-		return Errorf(ErrUsage, "%s: disk quota used up: %w; free space or %s", doing, cause, other)
+		return Errorf(ErrUsage, "%s: disk quota used up: %w", doing, cause).WithFix("free space or %s", other)
 	case errors.Is(cause, syscall.EROFS):
-		return Errorf(ErrUsage, "%s: %w; %s", doing, cause, other)
+		return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("%s", other)
 	case errors.Is(cause, syscall.EFBIG):
-		return Errorf(ErrUsage, "%s: %w for this file system or for ulimit -f; raise the limit or %s", doing, cause, other)
+		return Errorf(ErrUsage, "%s: %w for this file system or for ulimit -f", doing, cause).WithFix("raise the limit or %s", other)
 	case errors.Is(cause, syscall.EMFILE), errors.Is(cause, syscall.ENFILE):
-		return Errorf(ErrUsage, "%s: %w; raise the limit of open files (ulimit -n)", doing, cause)
+		return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("raise the limit of open files (ulimit -n)")
 	case errors.Is(cause, syscall.EIO):
-		return Errorf(ErrUsage, "%s: %w, so the disk may be failing; %s", doing, cause, other)
+		return Errorf(ErrUsage, "%s: %w, so the disk may be failing", doing, cause).WithFix("%s", other)
 	}
-	return Errorf(ErrUsage, "%s: %w; %s", doing, cause, otherwise)
+	return Errorf(ErrUsage, "%s: %w", doing, cause).WithFix("%s", otherwise)
 }
 
 // isFull also knows the two numbers that Windows has for it (winerror.h).

@@ -24,7 +24,7 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	if r == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "checking budgets: there is no result; give a result file")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "checking budgets: there is no result").WithFix("give a result file")
 	}
 	o.Judge = true
 	c := &Comparison{
@@ -75,11 +75,11 @@ func ValidateBudgets(r *Result, budgets []Budget) error {
 	for _, b := range budgets {
 		m := by[b.Name]
 		refuse := func(why, fix string) error {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; %s%s", b.Name, b.Max, why, fix, gpuprof.DidYouMean(b.Name, names))
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s", b.Name, b.Max, why).WithFix("%s%s", fix, gpuprof.DidYouMean(b.Name, names))
 		}
 		switch {
 		case notFinite(b.Max) || b.Max < 0:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count; give a number of 0 or more", b.Name, b.Max)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: the limit is no count", b.Name, b.Max).WithFix("give a number of 0 or more")
 		case m != nil && !m.Exact:
 			return refuse(b.Name+" is measured, not counted, and a limit on it would alarm by chance", "compare it with --threshold, or choose a counter")
 		case m == nil && len(names) == 0:

@@ -195,7 +195,7 @@ func Decode(text []byte, name string) (*Comparison, error) {
 		return nil, err
 	}
 	if c.Verdict == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading comparison %s: it holds no verdict; write it again with gpuprof compare or gate -o FILE.json", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading comparison %s: it holds no verdict", name).WithFix("write it again with gpuprof compare or gate -o FILE.json")
 	}
 	if c.Sides == "" { // before 2.0.0 the kind said it
 		c.Sides = string(c.Kind)

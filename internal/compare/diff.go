@@ -106,7 +106,7 @@ func (b *bench) checkAllowed() error {
 		if len(differ) == 0 {
 			have = "they differ in nothing, and have " + strings.Join(known, ", ")
 		}
-		return gpuprof.Errorf(gpuprof.ErrUsage, "allowing a mismatch with --allow-mismatch %s: neither side has such a field%s; %s", field, gpuprof.DidYouMean(field, known), have)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "allowing a mismatch with --allow-mismatch %s: neither side has such a field%s", field, gpuprof.DidYouMean(field, known)).WithFix("%s", have)
 	}
 	return nil
 }

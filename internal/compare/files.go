@@ -45,10 +45,10 @@ func present(sides ...*Result) error {
 	for i, r := range sides {
 		name := []string{"old", "new"}[min(i, 1)]
 		if r == nil {
-			return gpuprof.Errorf(gpuprof.ErrInput, "comparing: the %s side is missing; give a result file", name)
+			return gpuprof.Errorf(gpuprof.ErrInput, "comparing: the %s side is missing", name).WithFix("give a result file")
 		}
 		if len(r.Metrics) == 0 && len(r.Failed) == 0 {
-			return gpuprof.Errorf(gpuprof.ErrInput, "comparing %s: it holds no metric; give a file with results", cmp.Or(r.Source, "the "+name+" side"))
+			return gpuprof.Errorf(gpuprof.ErrInput, "comparing %s: it holds no metric", cmp.Or(r.Source, "the "+name+" side")).WithFix("give a file with results")
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func timeline(old, new *Result) []bool {
 // Counters compare with the latest session. Errors as for Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session; add one with gpuprof baseline add RUN")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing with a baseline: it holds no session").WithFix("add one with gpuprof baseline add RUN")
 	}
 	if err := present(slices.Concat(sessions, []*Result{new})...); err != nil {
 		return nil, err

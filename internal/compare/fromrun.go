@@ -27,7 +27,7 @@ var codeFacts = []string{"ptx_hash", "binding"}
 // a run that holds nothing to compare.
 func FromRun(r *gpuprof.Run) (*Result, error) {
 	if r == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run; give a file written by gpuprof run")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing runs: there is no run").WithFix("give a file written by gpuprof run")
 	}
 	r = bareWhereDear(r)
 	out := &Result{
@@ -73,7 +73,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 		if why == "" {
 			why = "it was stopped before the first sample"
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing run %s/%s: it holds no samples (%s); run it again", r.Workload, r.Preset, why)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing run %s/%s: it holds no samples (%s)", r.Workload, r.Preset, why).WithFix("run it again")
 	}
 	out.RunInfo = runInfo(r)
 	return out, nil

@@ -147,12 +147,12 @@ func (g *Gate) Useful() int {
 // lay prepares the blocks of one stage, and the metrics to keep of them.
 func (g *Gate) lay(blocks []Block, o Options, keep func(*entry) bool) (*bench, error) {
 	if len(blocks) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks; measure at least %d", Stage1Blocks)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: there are no blocks").WithFix("measure at least %d", Stage1Blocks)
 	}
 	var as, bs []*Result
 	for i, b := range blocks {
 		if b.A == nil || b.B == nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: block %d lacks a side; measure it again", i+1)
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: block %d lacks a side", i+1).WithFix("measure it again")
 		}
 		as, bs = append(as, b.A), append(bs, b.B)
 	}
@@ -230,7 +230,7 @@ func (e *entry) scattered() bool {
 // seen fresh blocks.
 func (g *Gate) Stage2(blocks []Block) (*Comparison, error) {
 	if g.last == nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1; judge the first blocks first")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 2 came before stage 1").WithFix("judge the first blocks first")
 	}
 	b, family, again, err := g.next(blocks, g.up)
 	if err != nil {
@@ -259,7 +259,7 @@ func (g *Gate) Doubtful() []string { return metricNames(g.doubt) }
 // stays inconclusive, whatever else it says.
 func (g *Gate) Stage3(blocks []Block) (*Comparison, error) {
 	if len(g.doubt) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful; take the comparison of the stage before")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "judging a gate: stage 3 came where nothing is doubtful").WithFix("take the comparison of the stage before")
 	}
 	b, family, _, err := g.next(blocks, g.doubt)
 	if err != nil {

@@ -59,7 +59,7 @@ func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 		why = cmp.Or(why, e.blocked)
 	}
 	if len(out.Metrics) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: no metric can be judged (%s); give a larger --budget, or a command that prints times", cmp.Or(why, "there are only exact counters"))
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: no metric can be judged (%s)", cmp.Or(why, "there are only exact counters")).WithFix("give a larger --budget, or a command that prints times")
 	}
 	return out, nil
 }

@@ -90,17 +90,17 @@ func (o Options) Validate() error {
 			name += " " + m.Metric
 		}
 		if bad(m.Threshold) || bad(m.Equivalence) || m.Metric != "" && m.Threshold <= 0 {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: %g is no share above 0 and up to 10; give a percentage such as 5%%", name, m.Threshold)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: %g is no share above 0 and up to 10", name, m.Threshold).WithFix("give a percentage such as 5%%")
 		}
 		if full := m.full(); full.Equivalence >= full.Threshold {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: the equivalence margin %g is not below the threshold %g; give a smaller one", name, full.Equivalence, full.Threshold)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s: the equivalence margin %g is not below the threshold %g", name, full.Equivalence, full.Threshold).WithFix("give a smaller one")
 		}
 	}
 	if !slices.Contains([]string{"", "pass", "fail"}, o.Inconclusive) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting --inconclusive: %q is neither pass nor fail", o.Inconclusive)
 	}
 	if math.IsNaN(o.SessionSpread) || o.SessionSpread > 1 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting --session-spread: %g is no share up to 1; give a percentage such as 1%%", o.SessionSpread)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting --session-spread: %g is no share up to 1", o.SessionSpread).WithFix("give a percentage such as 1%%")
 	}
 	return nil
 }

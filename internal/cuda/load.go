@@ -65,9 +65,9 @@ func (f *kernelFunc) fault(r Result, doing string) error {
 	d := f.dev
 	switch r {
 	case errOutOfResources, errInvalidValue:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since %d threads per block with %d bytes of shared memory are more than its registers allow", doing, d.drv.describe(r), f.threads, f.shared).WithFix("use fewer, or another impl")
 	case errCooperativeTooLarge:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since its blocks do not fit on the device at once", doing, d.drv.describe(r)).WithFix("use fewer threads or less shared memory, or another impl")
 	}
 	return d.check(r, doing)
 }
@@ -194,7 +194,7 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	log := new(jit)
 	switch r := d.drv.ModuleLoad(&m.h, &image[0], log); {
 	case r == errUnsupportedPTX:
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s; the driver (CUDA %s) is older than the PTX", doing, d.drv.describe(r), d.is.CUDA).WithFix("update it")
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "%s: %s, since the driver (CUDA %s) is older than the PTX", doing, d.drv.describe(r), d.is.CUDA).WithFix("update it")
 	case (r == errInvalidPTX || r == errNoBinaryForGPU) && log.text() != "":
 		says := advice{"the driver's compiler says " + strconv.Quote(log.text()), r.advice().fix}
 		return nil, says.failure(gpuprof.ErrDevice, doing+": "+d.drv.describe(r))
@@ -214,7 +214,7 @@ func (d *Device) fitShared(f *kernelFunc, doing string) error {
 	most := max(d.sharedPerBlock, d.sharedOptin)
 	total := int64(static) + int64(f.shared)
 	if total > int64(most) {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory per block; this GPU has %d", doing, total, most).WithFix("use smaller tiles")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %d bytes of shared memory per block, and this GPU has %d", doing, total, most).WithFix("use smaller tiles")
 	}
 	if total > int64(d.sharedPerBlock) {
 		return d.check(d.drv.FuncSet(f.h, funcDynamicShared, int32(f.shared)), doing)

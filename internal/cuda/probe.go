@@ -94,7 +94,7 @@ func FindDriver(o Options) (d Driver, err error) {
 func Absent(err error) bool { return errors.Is(err, errAbsent) }
 
 func imitation(drv *driver) error {
-	return failed("%s only imitates a driver, for tests; its times mean nothing", drv.path).WithFix("remove it from the library path")
+	return failed("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")
 }
 
 // recovered turns a panic of the loader into an error.

@@ -1,10 +1,11 @@
 package cuda
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 var (
@@ -27,9 +28,9 @@ func checkPTX(ptx, entry, sig string) error {
 		all = append(all, m[1])
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("the PTX has no entry; regenerate it with make kernels")
+		return gpuprof.Errorf(nil, "the PTX has no entry").WithFix("regenerate it with make kernels")
 	}
-	return fmt.Errorf("the PTX has no entry %s, only %s; correct Entry", entry, strings.Join(all, ", "))
+	return gpuprof.Errorf(nil, "the PTX has no entry %s, only %s", entry, strings.Join(all, ", ")).WithFix("correct Entry")
 }
 
 func checkParams(list, entry, sig string) error {
@@ -38,8 +39,7 @@ func checkParams(list, entry, sig string) error {
 		params = strings.Split(list, ",")
 	}
 	if len(params) != len(sig)+1 {
-		return fmt.Errorf("entry %s has %d parameters and signature %q needs %d (its own and the number of items); make them agree",
-			entry, len(params), sig, len(sig)+1)
+		return gpuprof.Errorf(nil, "entry %s has %d parameters and signature %q needs %d (its own and the number of items)", entry, len(params), sig, len(sig)+1).WithFix("make them agree")
 	}
 	for i, p := range params {
 		want := byte('i')
@@ -51,8 +51,7 @@ func checkParams(list, entry, sig string) error {
 			kind, bits = m[1], m[2]
 		}
 		if strings.Contains(p, "[") || !fits(want, kind, bits) {
-			return fmt.Errorf("parameter %d of entry %s is %s and signature %q wants %s; make them agree",
-				i, entry, strings.TrimSpace(p), sig+"i", wantText(want))
+			return gpuprof.Errorf(nil, "parameter %d of entry %s is %s and signature %q wants %s", i, entry, strings.TrimSpace(p), sig+"i", wantText(want)).WithFix("make them agree")
 		}
 	}
 	return nil

@@ -99,7 +99,7 @@ func checkOddSizes(l *lab) {
 	l.launch(l.main, "fill", 0, empty, 1)
 	l.ok(l.main.Copy(empty, 0, emptyHost, 0, 0))
 	if m := l.dev.Meter().Sub(before); m != (gpuprof.Meter{Launches: 2, CopiesH2D: 1}) {
-		l.t.Errorf("work on nothing is counted as what was asked; got %+v", m)
+		l.t.Errorf("work on nothing is counted as what was asked: got %+v", m)
 	}
 	l.launch(l.main, "chain", 1, y, 1)
 	if got := l.ints(l.main, y); got[0] != 19 || got[1] != 6 {

@@ -124,21 +124,22 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 	if err := syntaxOf(text); err != nil {
 		return h, first.damaged(name, err)
 	}
-	refuse := func(format string, args ...any) (gpuprof.Head, error) {
-		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: %s", first.noun(), name, fmt.Sprintf(format, args...))
+	refuse := func(fix, format string, args ...any) (gpuprof.Head, error) {
+		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: %s", first.noun(), name, fmt.Sprintf(format, args...)).WithFix("%s", fix)
 	}
+	const update = "update gpuprof"
 	known := Version(h.Kind) != ""
 	switch {
 	case h.Version == "":
-		return refuse("it has no schema_version and was not written by %s; give %s", first.writer, first.give)
+		return refuse("give "+first.give, "it has no schema_version and was not written by %s", first.writer)
 	case known && !slices.Contains(want, h.Kind):
-		return refuse("%s; give %s", Is(h.Kind), first.give)
+		return refuse("give "+first.give, "%s", Is(h.Kind))
 	case known, h.Kind == "" && newer(first.name):
-		return refuse("schema_version %s is newer than this gpuprof's %s; update gpuprof", h.Version, cmp.Or(Version(h.Kind), first.version))
+		return refuse(update, "schema_version %s is newer than this gpuprof's %s", h.Version, cmp.Or(Version(h.Kind), first.version))
 	case h.Kind != "" && h.Tool.Name == "gpuprof":
-		return refuse("it is of the kind %q, which this gpuprof does not know; update gpuprof", h.Kind)
+		return refuse(update, "it is of the kind %q, which this gpuprof does not know", h.Kind)
 	}
-	return refuse("it names no kind of document and was not written by %s; give %s", first.writer, first.give)
+	return refuse("give "+first.give, "it names no kind of document and was not written by %s", first.writer)
 }
 
 // syntaxOf is what is wrong with a text as JSON.

@@ -47,7 +47,7 @@ func runs(text []byte, name string, newRoom func() *outside.Room) (_ []*gpuprof.
 		}
 	}
 	if len(raws) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: the file holds no run; write one with gpuprof run WORKLOAD -o %s", name, name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: the file holds no run", name).WithFix("write one with gpuprof run WORKLOAD -o %s", name)
 	}
 	out := make([]*gpuprof.Run, len(raws))
 	for i, raw := range raws {
@@ -64,7 +64,7 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 		return nil, err
 	}
 	if r.Workload == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it names no workload and holds no run; give %s", name, of(Run).give)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it names no workload and holds no run", name).WithFix("give %s", of(Run).give)
 	}
 	if err := checkSigns(r); err != nil {
 		return nil, of(Run).damaged(name, err)

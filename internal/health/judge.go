@@ -67,13 +67,13 @@ type Report struct {
 func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none; name one with --device")
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none").WithFix("name one with --device")
 	}
 	compared := make([]bool, len(cards))
 	for i := range cards {
 		c := &cards[i]
 		if c.Facts["simulated"] != "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging %s: it is a simulated device, whose times mean nothing; run on a GPU", c.Device)
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging %s: it is a simulated device, whose times mean nothing", c.Device).WithFix("run on a GPU")
 		}
 		r.Off = append(r.Off, itself(c)...)
 		known, has := ranges.of(c.Name)

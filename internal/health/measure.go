@@ -84,7 +84,7 @@ func (b *bench) link() error {
 		n = int(room)
 	}
 	if n < 1<<12 {
-		return gpuprof.Short(b.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available; free some", gpuprof.FormatBytes(float64(b.dev.Memory().Available))))
+		return gpuprof.Short(b.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%s of device memory available", gpuprof.FormatBytes(float64(b.dev.Memory().Available))).WithFix("free some"))
 	}
 	mark := b.mark()
 	onDevice, err := b.alloc(n, gpuprof.OnDevice)

@@ -36,22 +36,21 @@ func ParseRanges(text []byte, name string) (*Ranges, error) {
 	dec.DisallowUnknownFields() // a misspelled field would mean no range at all
 	var r Ranges
 	if err := dec.Decode(&r); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %w; the file is damaged: restore it", name, err)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %w", name, err).WithFix("the file is damaged: restore it")
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: there is more after the object; leave one", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: there is more after the object", name).WithFix("leave one")
 	}
 	for device, d := range r.Devices {
 		if device == "" || strings.TrimSpace(d.Provenance) == "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %q has no provenance; say where, when and how its figures were measured", name, device)
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %q has no provenance", name, device).WithFix("say where, when and how its figures were measured")
 		}
 		for metric, v := range d.Metrics {
 			if !slices.Contains(order, metric) || rules[metric].better == 0 {
-				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %s has a range of %q, which is not judged; the metrics are %s",
-					name, device, metric, strings.Join(judged(), ", "))
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: device %s has a range of %q, which is not judged", name, device, metric).WithFix("the metrics are %s", strings.Join(judged(), ", "))
 			}
 			if !(v[0] > 0 && v[1] >= v[0]) {
-				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %s of %s is [%g, %g]; give the lowest and the highest healthy value, both above 0", name, metric, device, v[0], v[1])
+				return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading ranges %s: %s of %s is [%g, %g]", name, metric, device, v[0], v[1]).WithFix("give the lowest and the highest healthy value, both above 0")
 			}
 		}
 	}

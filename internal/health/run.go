@@ -145,7 +145,7 @@ func (b *bench) whole(turn <-chan struct{}, done func(), loaded *sync.WaitGroup)
 func (b *bench) protect(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: %v; this is a fault in gpuprof, please report it", b.target.Device, r)
+			err = gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: %v", b.target.Device, r).WithFix("this is a fault in gpuprof, please report it")
 		}
 	}()
 	if err := b.ctx.Err(); err != nil {

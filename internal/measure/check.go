@@ -50,12 +50,11 @@ func (p Plan) check(ctx context.Context, sess gpuprof.Session) ([]gpuprof.Check,
 
 func checkError(plan Plan, checks []gpuprof.Check) error {
 	if len(checks) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload made no check, so its times are unreliable; report this as a bug", plan.Workload.Name())
+		return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: the workload made no check, so its times are unreliable", plan.Workload.Name()).WithFix("report this as a bug")
 	}
 	for _, c := range checks {
 		if !c.Pass {
-			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported; run gpuprof check %s to see every stage",
-				plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance, plan.Workload.Name())
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: stage %s differs from the float64 reference by %.3g (allowed %.3g), so no times are reported", plan.Workload.Name(), c.Stage, float64(c.RelativeError), c.Tolerance).WithFix("run gpuprof check %s to see every stage", plan.Workload.Name())
 		}
 	}
 	return nil

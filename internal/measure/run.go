@@ -110,10 +110,10 @@ func (r *runner) setup() error {
 	p := r.plan
 	p.report("setup", 0, 1, "")
 	if r.dev.Info().Kind == "host" && p.Mode == gpuprof.Cold {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches; use --mode steady, hot or host", p.Workload.Name())
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: the host device cannot clear its caches", p.Workload.Name()).WithFix("use --mode steady, hot or host")
 	}
 	if p.Mode == gpuprof.Cold && !r.dev.CanFlush() {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: device %s has no way to clear its cache; use --mode steady, hot or host", p.Workload.Name(), r.dev.Info().Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s in mode cold: device %s has no way to clear its cache", p.Workload.Name(), r.dev.Info().Name).WithFix("use --mode steady, hot or host")
 	}
 	r.cold = p.Mode == gpuprof.Cold
 	sess, err := p.open(r.ctx, r.dev)

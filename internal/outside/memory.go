@@ -39,7 +39,7 @@ func CheckMemorySetting() error {
 		return nil
 	}
 	if n, ok := parseMemory(text); !ok || n < leastMemory {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB; give for example %s=2GiB, or leave it out", MemoryVariable, text, MemoryVariable)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB", MemoryVariable, text).WithFix("give for example %s=2GiB, or leave it out", MemoryVariable)
 	}
 	return nil
 }

@@ -197,16 +197,16 @@ func ReadAll(path string) ([]byte, error) {
 func Failed(doing string, err error, missing, damaged string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: there is no such file; %s%w", doing, missing, Silent{err})
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: there is no such file%w", doing, Silent{err}).WithFix("%s", missing)
 	case errors.Is(err, ErrFolder):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w; give a file", doing, err)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a file")
 	case Damaged(err):
 		return gpuprof.Unreadable(doing, err, damaged)
 	}
 	if _, large := errors.AsType[*TooLarge](err); large {
 		return gpuprof.Unreadable(doing, err, "")
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w; give a readable file", doing, err)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %w", doing, err).WithFix("give a readable file")
 }
 
 // Silent is a cause that the sentence words itself.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 //go:embed hook/sitecustomize.py hook/gpuprof_hook.py
@@ -46,7 +48,7 @@ func writeHook(o *Options) (*hook, error) {
 	}
 	dir, err := os.MkdirTemp("", "gpuprof-hook-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for the Python hook: %w; point TMPDIR to one that takes files", err)
+		return nil, gpuprof.Errorf(nil, "making a folder for the Python hook: %w", err).WithFix("point TMPDIR to one that takes files")
 	}
 	h := &hook{dir: dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
@@ -64,7 +66,7 @@ func writeHook(o *Options) (*hook, error) {
 	}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return nil, errors.Join(fmt.Errorf("writing the Python hook: %w; point TMPDIR to a folder that takes files", err), h.remove())
+			return nil, errors.Join(gpuprof.Errorf(nil, "writing the Python hook: %w", err).WithFix("point TMPDIR to a folder that takes files"), h.remove())
 		}
 	}
 	return h, nil

@@ -21,7 +21,7 @@ import (
 // Systems is asked for and not there.
 func Check(o *Options) error {
 	if len(o.Args) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --; give the command, for example gpuprof run -- python train.py")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running a program: nothing follows --").WithFix("give the command, for example gpuprof run -- python train.py")
 	}
 	if _, err := exec.LookPath(o.Args[0]); err != nil {
 		why, fix := err, "give its full path, or install it"
@@ -31,17 +31,17 @@ func Check(o *Options) error {
 		}
 		switch {
 		case errors.Is(why, exec.ErrNotFound) || errors.Is(why, fs.ErrNotExist):
-			return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: there is no such command; %s", o.Args[0], fix)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: there is no such command", o.Args[0]).WithFix("%s", fix)
 		case errors.Is(why, exec.ErrDot):
 			fix = "write ./" + o.Args[0]
 		case errors.Is(why, fs.ErrPermission):
 			fix = "make it executable (chmod +x), or put its interpreter before it"
 		}
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; %s", o.Args[0], why, fix)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", o.Args[0], why).WithFix("%s", fix)
 	}
 	if o.Nsys == NsysAlways {
 		if _, err := exec.LookPath("nsys"); err != nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH; install Nsight Systems, or leave out --nsys")
+			return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH").WithFix("install Nsight Systems, or leave out --nsys")
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func sweep(dir string) {
 func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env []string, extra []*os.File) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; give its full path", args[0], err)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], err).WithFix("give its full path")
 	}
 	cmd := exec.Command(path)
 	cmd.Args, cmd.Env, cmd.ExtraFiles = args, env, extra
@@ -154,7 +154,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	own := ownPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w; check that it is a program for this machine", args[0], unwrapPath(err))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], unwrapPath(err)).WithFix("check that it is a program for this machine")
 	}
 	s.passTo(cmd.Process)
 	t := startTree(ctx, cmd.Process.Pid)

@@ -65,7 +65,7 @@ type laneRange struct {
 // NewIndex works out the index of a trace that has been through Finish.
 func NewIndex(ctx context.Context, t *Trace) (*Index, error) {
 	if len(t.Host) > MaxEvents || len(t.GPU) > MaxEvents {
-		return nil, fmt.Errorf("indexing %s: more than %d events; record a shorter stretch", t.Path, MaxEvents)
+		return nil, gpuprof.Errorf(nil, "indexing %s: more than %d events", t.Path, MaxEvents).WithFix("record a shorter stretch")
 	}
 	x := &Index{T: t, Trailing: -1}
 	x.info = describeNames(t)

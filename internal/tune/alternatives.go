@@ -67,11 +67,9 @@ func checkOnly(w gpuprof.Workload, only []string) error {
 			continue
 		}
 		if slices.ContainsFunc(w.Knobs(), func(k gpuprof.Knob) bool { return k.Name == n }) {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: it is a model knob, which changes the computation and is never tuned; the tuning knobs of %s are %s",
-				n, w.Name(), strings.Join(names, ", "))
+			return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: it is a model knob, which changes the computation and is never tuned", n).WithFix("the tuning knobs of %s are %s", w.Name(), strings.Join(names, ", "))
 		}
-		return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: workload %s has no such knob; its tuning knobs are %s%s",
-			n, w.Name(), strings.Join(names, ", "), gpuprof.DidYouMean(n, names))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "tuning knob %s: workload %s has no such knob", n, w.Name()).WithFix("its tuning knobs are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(n, names))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (c *claimRunner) wholeRun(k guides.Claim, row *ClaimRow, limit time.Duratio
 		}
 		o := &Outcome{}
 		if err == nil && (run == nil || run.Step == nil) {
-			err = gpuprof.Errorf(gpuprof.ErrDevice, "running %s: no sample was measured; run it by itself to see why", ab.Workload)
+			err = gpuprof.Errorf(gpuprof.ErrDevice, "running %s: no sample was measured", ab.Workload).WithFix("run it by itself to see why")
 		}
 		if err != nil {
 			o.fail(err)

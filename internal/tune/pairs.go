@@ -135,7 +135,7 @@ func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, sec
 
 // NoEnergy is the error of the goal energy where there is no counter to read.
 func NoEnergy() error {
-	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read; use --goal time")
+	return gpuprof.Errorf(gpuprof.ErrDevice, "tuning for energy: this device has no energy counter that can be read").WithFix("use --goal time")
 }
 
 // sideError says whose step failed.

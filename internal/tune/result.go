@@ -293,7 +293,7 @@ func Decode(b []byte, name string) (*Result, error) {
 	}
 	for i, entry := range r.Journal {
 		if !entry.Outcome.sound() {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: its measurement %d has sides that no measurement has; the file is damaged: start again with another -o FILE", name, i+1)
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading tuning result %s: its measurement %d has sides that no measurement has", name, i+1).WithFix("the file is damaged: start again with another -o FILE")
 		}
 	}
 	return r, nil

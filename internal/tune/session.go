@@ -123,7 +123,7 @@ func (s *bench) check(ctx context.Context) error {
 			s.error = e
 		}
 		if !c.Pass {
-			return gpuprof.Errorf(gpuprof.ErrCheck, "checking stage %s: relative error %.2g is above %.2g; this setting computes something else", c.Stage, float64(c.RelativeError), c.Tolerance)
+			return gpuprof.Errorf(gpuprof.ErrCheck, "checking stage %s: relative error %.2g is above %.2g, so this setting computes something else", c.Stage, float64(c.RelativeError), c.Tolerance)
 		}
 	}
 	return s.main.Sync()

@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if len(changes) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn; leave out --knob or --set", o.Workload.Name())
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "tuning %s: no knob is left to turn", o.Workload.Name()).WithFix("leave out --knob or --set")
 	}
 	err = e.hints()
 	if err == nil {
@@ -172,7 +172,7 @@ func (e *engine) resume() error {
 // sameSearch refuses to go on with measurements of something else.
 func sameSearch(old, now *Result) error {
 	if !sameBuild(old, now) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s; resume with that one, or start a new file with -o", builtAs(old), builtAs(now))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: %s measured it, and this is %s", builtAs(old), builtAs(now)).WithFix("resume with that one, or start a new file with -o")
 	}
 	for _, f := range []struct{ name, old, now string }{
 		{"workload", old.Workload, now.Workload}, {"preset", old.Preset, now.Preset}, {"device", old.DeviceDoc, now.DeviceDoc},
@@ -181,7 +181,7 @@ func sameSearch(old, now *Result) error {
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
 	} {
 		if f.old != f.now {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q; give the same, or start a new file with -o", f.name, f.old, f.now)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q", f.name, f.old, f.now).WithFix("give the same, or start a new file with -o")
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package collate
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -87,10 +86,10 @@ func structureFiles(dir string) (files []string, ignored int, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: %w; make the folder readable", dir, err)
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: %w", dir, err).WithFix("make the folder readable")
 	}
 	if len(files) == 0 {
-		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: none of its %d files is named .xyz, .extxyz, .vasp, .poscar, POSCAR… or CONTCAR…; name the structure files so", dir, ignored)
+		return nil, 0, gpuprof.Errorf(gpuprof.ErrInput, "listing structures in %s: none of its %d files is named .xyz, .extxyz, .vasp, .poscar, POSCAR… or CONTCAR…", dir, ignored).WithFix("name the structure files so")
 	}
 	return files, ignored, nil
 }
@@ -191,8 +190,7 @@ func (g *atomGraph) make(s *source, room int) error {
 const edgeWords = 5
 
 func errTooLarge(room int) error {
-	return fmt.Errorf("its neighbours take more than the %s that memory leaves for this batch; use a smaller --set cutoff, probes or batch, or fewer workers",
-		gpuprof.FormatBytes(4*float64(room)))
+	return gpuprof.Errorf(nil, "its neighbours take more than the %s that memory leaves for this batch", gpuprof.FormatBytes(4*float64(room))).WithFix("use a smaller --set cutoff, probes or batch, or fewer workers")
 }
 
 // extend appends v until the list has n elements.
@@ -297,7 +295,7 @@ func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
 		}
 	}
 	if out.most[uReach] == 0 {
-		return out, gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d probes; use a larger --set cutoff", s.crystal.Name, r.Cutoff, r.Batch*r.Probes)
+		return out, gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d probes", s.crystal.Name, r.Cutoff, r.Batch*r.Probes).WithFix("use a larger --set cutoff")
 	}
 	return out, nil
 }

@@ -92,8 +92,7 @@ func (m *maker) collate(sl *slot) (err error) {
 // guard turns a panic into the batch's error.
 func (m *maker) guard(index int, err *error) {
 	if p := recover(); p != nil {
-		*err = gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s) made the worker panic: %v; report this with the structure\n%s",
-			index, m.item, m.r.name(m.item), p, debug.Stack())
+		*err = gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: sample %d (%s) made the worker panic: %v", index, m.item, m.r.name(m.item), p).WithFix("report this with the structure\n%s", debug.Stack())
 	}
 }
 

@@ -196,7 +196,7 @@ func (w *local) stop() error {
 	case <-w.ended:
 		return nil
 	case <-time.After(stopWait):
-		return gpuprof.Errorf(gpuprof.ErrDevice, "ending a collate worker: it has not finished its batch after %s; it is left behind", stopWait)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "ending a collate worker: it has not finished its batch after %s, so it is left behind", stopWait)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func WorkerMain() bool { return false }
 
 func refuseProcesses() error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting worker_kind=process: this system cannot share memory with a child through a file; use --set worker_kind=goroutine")
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting worker_kind=process: this system cannot share memory with a child through a file").WithFix("use --set worker_kind=goroutine")
 }
 
 func hireProcess(*recipe, []*slot, *atomic.Int64) (worker, error) { return nil, refuseProcesses() }

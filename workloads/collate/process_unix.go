@@ -25,7 +25,7 @@ const helloWait = 20 * time.Second
 
 func refuseProcesses() error {
 	if os.Getenv(workerVariable) != "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting worker_kind=process: this process is a worker itself; use --set worker_kind=goroutine")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting worker_kind=process: this process is a worker itself").WithFix("use --set worker_kind=goroutine")
 	}
 	return nil
 }
@@ -135,15 +135,15 @@ func (w *process) quitting() bool {
 func (w *process) start() error {
 	exe, err := os.Executable()
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; use --set worker_kind=goroutine", err)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w", err).WithFix("use --set worker_kind=goroutine")
 	}
 	in, orders, err := os.Pipe()
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; raise the limit of open files", err)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w", err).WithFix("raise the limit of open files")
 	}
 	answers, out, err := os.Pipe()
 	if err != nil {
-		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; raise the limit of open files", err), in.Close(), orders.Close())
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w", err).WithFix("raise the limit of open files"), in.Close(), orders.Close())
 	}
 	c := &child{orders: orders, answers: answers, over: make(chan struct{})}
 	c.cmd = exec.Command(exe)
@@ -158,7 +158,7 @@ func (w *process) start() error {
 		err = e
 	}
 	if err != nil {
-		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w; use --set worker_kind=goroutine", err), orders.Close(), answers.Close())
+		return errors.Join(gpuprof.Errorf(gpuprof.ErrDevice, "starting a collate worker: %w", err).WithFix("use --set worker_kind=goroutine"), orders.Close(), answers.Close())
 	}
 	go c.watch()
 	w.mu.Lock()
@@ -243,8 +243,7 @@ func (c *child) greet(with contract) error {
 
 // lost says which samples went with a worker.
 func (w *process) lost(sl *slot, why error) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w; run again, or use --set worker_kind=goroutine to see why",
-		sl.index, w.r.item(sl.index, 0), w.r.name(w.r.item(sl.index, 0)), w.r.item(sl.index, w.r.Batch-1), why)
+	return gpuprof.Errorf(gpuprof.ErrInput, "collating batch %d: the worker process was lost with samples %d (%s) to %d: %w", sl.index, w.r.item(sl.index, 0), w.r.name(w.r.item(sl.index, 0)), w.r.item(sl.index, w.r.Batch-1), why).WithFix("run again, or use --set worker_kind=goroutine to see why")
 }
 
 // bury ends a process and says how it ended and what it said last, as an error

@@ -152,8 +152,7 @@ func (s *session) need() int64 {
 }
 
 func (s *session) tooLarge(need, left int64) error {
-	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left; use a smaller --set batch, probes, cutoff, workers or prefetch",
-		s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))))
+	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "batches of %d samples with %d probes each need %s for %d workers that make %s ahead, and %s are left", s.r.Batch, s.r.Probes, gpuprof.FormatBytes(float64(need)), s.workers, s.set["prefetch"], gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, probes, cutoff, workers or prefetch"))
 }
 
 // allocate makes streams, events, buffers and workers.

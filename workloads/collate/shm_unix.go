@@ -92,6 +92,5 @@ func (r *region) close() error {
 }
 
 func noShared(bytes int, err error) error {
-	return gpuprof.Errorf(gpuprof.ErrMemory, "sharing %s with a worker process: %w; use a smaller --set batch, fewer workers or less prefetch",
-		gpuprof.FormatBytes(float64(bytes)), err)
+	return gpuprof.Errorf(gpuprof.ErrMemory, "sharing %s with a worker process: %w", gpuprof.FormatBytes(float64(bytes)), err).WithFix("use a smaller --set batch, fewer workers or less prefetch")
 }

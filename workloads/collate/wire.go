@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // What goes through the pipes of a worker process. Every message is a gob of
@@ -56,7 +58,7 @@ func send(w io.Writer, v any) error {
 	}
 	msg := b.Bytes()
 	if len(msg) > maxMessage {
-		return fmt.Errorf("encoding a message: %d bytes are more than the %d allowed; use a folder of fewer files", len(msg), maxMessage)
+		return gpuprof.Errorf(nil, "encoding a message: %d bytes are more than the %d allowed", len(msg), maxMessage).WithFix("use a folder of fewer files")
 	}
 	binary.LittleEndian.PutUint32(msg, uint32(len(msg)-4))
 	_, err := w.Write(msg)

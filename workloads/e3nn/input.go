@@ -43,7 +43,7 @@ func openCrystal(name string) (*structure.Crystal, error) {
 }
 
 func tooManyPoints(batch int, crystal string, have int, unit string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s; use a batch of at most %d", batch, crystal, have, unit, have)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting batch=%d: %s has %d %s", batch, crystal, have, unit).WithFix("use a batch of at most %d", have)
 }
 
 // openInput reads the structure and draws the batches. Batches are random
@@ -159,12 +159,12 @@ func (in *input) keep(ctx context.Context, n int) error {
 		in.degrees = append(in.degrees, e)
 		if in.prefix > 0 {
 			if in.prefix > e {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "setting edges=%d: a batch of %d %s has only %d edges; use at most that, or a larger batch", in.prefix, len(b), in.unit(), e)
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting edges=%d: a batch of %d %s has only %d edges", in.prefix, len(b), in.unit(), e).WithFix("use at most that, or a larger batch")
 			}
 			e = in.prefix
 		}
 		if e == 0 {
-			return gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d %s; use a larger --set cutoff", in.crystal.Name, in.finder.Cutoff(), len(b), in.unit())
+			return gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d %s", in.crystal.Name, in.finder.Cutoff(), len(b), in.unit()).WithFix("use a larger --set cutoff")
 		}
 		in.edges = append(in.edges, e)
 	}

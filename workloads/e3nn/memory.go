@@ -74,8 +74,7 @@ func (s *session) tooLarge(e, need, left int64) error {
 	if s.set["impl"] == op.ImplUnfused {
 		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
 	}
-	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left; use a smaller --set batch, edges or mul%s",
-		s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left)), leaner))
+	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
 
 // allocate makes streams, events, buffers and parameters, and binds.

@@ -31,9 +31,9 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 	switch impl := set["impl"]; {
 	case impl == op.ImplFused && set.On("deterministic"):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order; use --set impl=csr, which is deterministic")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
 	case impl == op.ImplCSRMLP && rounds(set["precision"]):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s with impl=csr+mlp: the product inside the tensor product is float32; use precision=fp32, or impl=csr", set["precision"])
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s with impl=csr+mlp: the product inside the tensor product is float32", set["precision"]).WithFix("use precision=fp32, or impl=csr")
 	}
 	return nil
 }
@@ -44,11 +44,11 @@ func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
 	switch {
 	case !set.On("autotune"):
 	case impl == op.ImplUnfused:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each; use autotune=off, or impl=csr, csr+mlp or fused")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=unfused: its launches have one shape each").WithFix("use autotune=off, or impl=csr, csr+mlp or fused")
 	case d.Kind == "host" && impl == op.ImplFused:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there; use autotune=off, or impl=csr or csr+mlp", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=fused on device %s: it has one shape there", d.Name).WithFix("use autotune=off, or impl=csr or csr+mlp")
 	case d.Kind == "host" && set.On("deterministic"):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with deterministic=on on device %s: its shapes add in different orders; use one of the two", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with deterministic=on on device %s: its shapes add in different orders", d.Name).WithFix("use one of the two")
 	}
 	return nil
 }
@@ -61,11 +61,11 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 	p, found := set["precision"], d.Facts["cublas"] != ""
 	switch {
 	case set.On("library") && !found:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why; use library=auto or off", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
 	case set["library"] == libraryOff && rounds(p) && found:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found; use library=auto, or precision=fp32", p, d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found", p, d.Name).WithFix("use library=auto, or precision=fp32")
 	case (p == op.TF32 || p == op.BF16) && lacksAmpere(d.Arch):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80; use fp32 or fp16", p, d.Name, d.Arch)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")
 	}
 	return nil
 }
@@ -77,11 +77,11 @@ func refusePool(d gpuprof.Info, set gpuprof.Settings) error {
 	trims := set.Every("pool_trim") > 0
 	switch {
 	case trims && d.Kind == "host":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: its memory comes from no pool; use pool_trim=never, or a GPU", trim, d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: its memory comes from no pool", trim, d.Name).WithFix("use pool_trim=never, or a GPU")
 	case trims && d.Facts["pool"] == "off":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: this GPU or its driver has no memory pools; use pool_trim=never", trim, d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s on device %s: this GPU or its driver has no memory pools", trim, d.Name).WithFix("use pool_trim=never")
 	case (reset == "on" || reset == resetSync) && d.Kind == "host":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s on device %s: it keeps no peak that can be reset; use reset_stats=off, or a GPU", reset, d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s on device %s: it keeps no peak that can be reset", reset, d.Name).WithFix("use reset_stats=off, or a GPU")
 	}
 	return nil
 }

@@ -143,8 +143,7 @@ func (s *session) takePool() error {
 		s.Pool = pool
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool; use never and off",
-		s.set["pool_trim"], s.Reset, s.dev.Info().Name)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s and reset_stats=%s on device %s: it has no memory pool", s.set["pool_trim"], s.Reset, s.dev.Info().Name).WithFix("use never and off")
 }
 
 // Main implements gpuprof.Session.

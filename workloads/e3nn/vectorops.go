@@ -21,7 +21,7 @@ type vectorRunner struct {
 
 func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if c.L1 == nil || c.L2 == nil || c.L3 == nil {
-		return nil, fmt.Errorf("l1, l2 or l3 is missing; give all three")
+		return nil, gpuprof.Errorf(nil, "l1, l2 or l3 is missing").WithFix("give all three")
 	}
 	got, err := so3.Wigner3j(*c.L1, *c.L2, *c.L3)
 	if err != nil {
@@ -39,11 +39,11 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		return nil, err
 	}
 	if c.LMax == nil {
-		return nil, fmt.Errorf("lmax is missing; give 0 to %d", so3.MaxL)
+		return nil, gpuprof.Errorf(nil, "lmax is missing").WithFix("give 0 to %d", so3.MaxL)
 	}
 	lmax := *c.LMax
 	if lmax < 0 || lmax > so3.MaxL {
-		return nil, fmt.Errorf("lmax is %d; use 0 to %d", lmax, so3.MaxL)
+		return nil, gpuprof.Errorf(nil, "lmax is %d", lmax).WithFix("use 0 to %d", so3.MaxL)
 	}
 	n, err := samples("r", c.R, 3)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *vectorCase) product() (so3.TensorProduct, error) {
 		return tp, err
 	}
 	if n := tp.WeightNumel(); n > maxVectorDim {
-		return tp, fmt.Errorf("a sample has %d weights; at most %d are taken", n, maxVectorDim)
+		return tp, gpuprof.Errorf(nil, "a sample has %d weights", n).WithFix("give at most %d", maxVectorDim)
 	}
 	return tp, nil
 }
@@ -205,7 +205,7 @@ func irrepsOf(name, text string) (so3.Irreps, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if irs.Dim() > maxVectorDim {
-		return nil, fmt.Errorf("%s has dimension %d; at most %d are taken", name, irs.Dim(), maxVectorDim)
+		return nil, gpuprof.Errorf(nil, "%s has dimension %d", name, irs.Dim()).WithFix("give at most %d", maxVectorDim)
 	}
 	return irs, nil
 }
@@ -255,7 +255,7 @@ func (c *vectorCase) gate() (op.Gate, so3.Irreps, error) {
 		before = append(before, *f.to...)
 	}
 	if len(c.Activations) != 2 {
-		return g, nil, fmt.Errorf("activations has %d lists; give [[of scalar blocks], [of gate blocks]]", len(c.Activations))
+		return g, nil, gpuprof.Errorf(nil, "activations has %d lists", len(c.Activations)).WithFix("give [[of scalar blocks], [of gate blocks]]")
 	}
 	g.ActScalars, g.ActGates = c.Activations[0], c.Activations[1]
 	return g, before, g.Check()

@@ -101,7 +101,7 @@ func (i *instruction) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if len(raw) != 5 && len(raw) != 6 {
-		return fmt.Errorf("an instruction has %d entries; give [i_in1, i_in2, i_out, mode, has_weight, path_weight]", len(raw))
+		return gpuprof.Errorf(nil, "an instruction has %d entries", len(raw)).WithFix("give [i_in1, i_in2, i_out, mode, has_weight, path_weight]")
 	}
 	for k, r := range raw {
 		if err := json.Unmarshal(r, fields[k]); err != nil {
@@ -124,7 +124,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 		return nil, gpuprof.Unreadable("reading vectors "+name, err, "the file must hold {\"cases\": [...]}")
 	}
 	if len(doc.Cases) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases; the file must hold {\"cases\": [...]}", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix("the file must hold {\"cases\": [...]}")
 	}
 	stream, err := d.NewStream("vectors")
 	if err != nil {
@@ -175,7 +175,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		return v.gate(c)
 	}
 	kinds := []string{"wigner_3j", "spherical_harmonics", "tensor_product", "gate"}
-	return nil, fmt.Errorf("unknown kind %q; use wigner_3j, spherical_harmonics, tensor_product or gate%s", c.Kind, gpuprof.DidYouMean(c.Kind, kinds))
+	return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use wigner_3j, spherical_harmonics, tensor_product or gate%s", gpuprof.DidYouMean(c.Kind, kinds))
 }
 
 // result32 and result64 compare what was computed with the case's out.

@@ -138,10 +138,10 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 		return err
 	}
 	if set.On("graph") && set["pool_trim"] != never {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s with graph=on: a captured graph holds on to its scratch memory; use pool_trim=never or graph=off", set["pool_trim"])
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting pool_trim=%s with graph=on: a captured graph holds on to its scratch memory", set["pool_trim"]).WithFix("use pool_trim=never or graph=off")
 	}
 	if p := set["precision"]; (p == "tf32" || p == "bf16") && lacksAmpere(d.Arch) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80; use fp32 or fp16", p, d.Name, d.Arch)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")
 	}
 	return nil
 }
@@ -153,11 +153,11 @@ func refuseLibraries(d gpuprof.Info, set gpuprof.Settings) error {
 	case impl == implCuDNN && d.Facts["cudnn"] == "":
 		return refuseCuDNN(d)
 	case impl == implCuDNN && set.On("autotune"):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles; use autotune=off or impl=fused")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=cudnn: cuDNN chooses its own tiles").WithFix("use autotune=off or impl=fused")
 	case set.On("library") && d.Facts["cublas"] == "":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why; use library=auto or off", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
 	case set.On("library") && (impl == implPersistent || impl == implCuDNN):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS; use library=auto, or impl=fused or plain", impl)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on with impl=%s: it calls no matrix products of cuBLAS", impl).WithFix("use library=auto, or impl=fused or plain")
 	}
 	return nil
 }
@@ -184,9 +184,9 @@ func chooseVendor(d gpuprof.Info, set gpuprof.Settings, impl string) bool {
 // refuseCuDNN says why the library cannot be used.
 func refuseCuDNN(d gpuprof.Info) error {
 	if d.Kind == "host" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU; use fused, plain or persistent", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", d.Name).WithFix("use fused, plain or persistent")
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why; install it where the loader finds it, or use fused, plain or persistent", d.Name)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("install it where the loader finds it, or use fused, plain or persistent")
 }
 
 // lacksAmpere says that an NVIDIA architecture is older than sm_80.

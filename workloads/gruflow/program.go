@@ -118,7 +118,7 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 		}
 	}
 	if string(sig) != kern.Sig && p.err == nil {
-		p.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q; this is a defect of the workload", kern.Name, kern.Sig, sig)
+		p.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
 	}
 	return l
 }

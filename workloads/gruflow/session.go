@@ -148,14 +148,13 @@ func (s *session) fits(d gpuprof.Device) error {
 	sh := s.shape
 	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
 	if largest > math.MaxInt32 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index; use a smaller --set flows, steps, hidden or input", largest)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set flows, steps, hidden or input")
 	}
 	input := int64(depth+s.batches) * s.inputWords()
 	out := depth * (outputs*int64(sh.B) + int64(sh.metrics()))
 	need := 4 * (input + out + s.parameterWords() + s.stateWords() + s.scratchWords() + s.libraryWords())
 	if left := d.Memory().Available; need > left {
-		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left; use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates",
-			sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))))
+		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates"))
 	}
 	return nil
 }
@@ -249,7 +248,7 @@ func (s *session) allocateNet() {
 	}
 	maker, ok := s.mem.Dev.(gpuprof.GRUMaker)
 	if !ok {
-		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU; use fused, plain or persistent", info.Name)
+		s.mem.Err = gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=cudnn on device %s: it does not offer the library's GRU", info.Name).WithFix("use fused, plain or persistent")
 		return
 	}
 	other := *s.net

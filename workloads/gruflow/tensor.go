@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // tensor is a JSON array of numbers, nested or flat, with the shape it was
@@ -72,7 +74,7 @@ func (t *tensor) UnmarshalJSON(b []byte) error {
 func (t *tensor) value(v float64, count []int) error {
 	t.settle(len(count))
 	if len(count) != len(t.shape) {
-		return fmt.Errorf("rows differ in depth; write them all alike")
+		return gpuprof.Errorf(nil, "rows differ in depth").WithFix("write them all alike")
 	}
 	count[len(count)-1]++
 	t.data = append(t.data, v)
@@ -91,13 +93,13 @@ func (t *tensor) close(count []int) error {
 	axis, n := len(count)-1, count[len(count)-1]
 	t.settle(len(count))
 	if axis >= len(t.shape) {
-		return fmt.Errorf("rows differ in depth; write them all alike")
+		return gpuprof.Errorf(nil, "rows differ in depth").WithFix("write them all alike")
 	}
 	if t.shape[axis] < 0 {
 		t.shape[axis] = n
 	}
 	if t.shape[axis] != n {
-		return fmt.Errorf("rows differ in length, %d and %d; write them all alike", t.shape[axis], n)
+		return gpuprof.Errorf(nil, "rows differ in length, %d and %d", t.shape[axis], n).WithFix("write them all alike")
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 		return nil, gpuprof.Unreadable("reading vectors "+name, err, "the file must hold {\"cases\": [...]} as JSON, which has no NaN and no Infinity")
 	}
 	if len(doc.Cases) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases; the file must hold {\"cases\": [...]}", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix("the file must hold {\"cases\": [...]}")
 	}
 	var out []gpuprof.CaseResult
 	for i, raw := range doc.Cases {
@@ -118,7 +118,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 // of the cell, of which the worst counts.
 func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 	if c.Kind != "gru" {
-		return nil, fmt.Errorf("unknown kind %q; use gru%s", c.Kind, gpuprof.DidYouMean(c.Kind, []string{"gru"}))
+		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru%s", gpuprof.DidYouMean(c.Kind, []string{"gru"}))
 	}
 	s, err := c.shape()
 	if err != nil {
@@ -182,13 +182,13 @@ func (c *vectorCase) shape() (shape, error) {
 	}
 	switch {
 	case s.I < 1 || s.H < 1 || s.L < 1:
-		return s, fmt.Errorf("input_size is %d, hidden_size %d and num_layers %d; each must be given and at least 1", s.I, s.H, s.L)
+		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give each, and at least 1")
 	case s.I > mostInCase || s.H > mostInCase || s.L > mostInCase: // products of sizes stay below 64 bits
-		return s, fmt.Errorf("input_size is %d, hidden_size %d and num_layers %d; at most %d are taken", s.I, s.H, s.L, mostInCase)
+		return s, gpuprof.Errorf(nil, "input_size is %d, hidden_size %d and num_layers %d", s.I, s.H, s.L).WithFix("give at most %d", mostInCase)
 	case c.bothWays() != "":
-		return s, fmt.Errorf("%s; gpuprof runs GRUs of one direction only", c.bothWays())
+		return s, gpuprof.Errorf(nil, "%s, and gpuprof runs GRUs of one direction only", c.bothWays())
 	case len(c.Weights[fmt.Sprintf("weight_ih_l%d", s.L)].data) > 0:
-		return s, fmt.Errorf("weight_ih_l%d is given, but num_layers is %d; correct one of them", s.L, s.L)
+		return s, gpuprof.Errorf(nil, "weight_ih_l%d is given, but num_layers is %d", s.L, s.L).WithFix("correct one of them")
 	case len(c.X.data) == 0:
 		return s, fmt.Errorf("x holds no values, so there is nothing to compute")
 	case len(c.Out.data) == 0 && len(c.Hn.data) == 0:
@@ -207,12 +207,12 @@ func (c *vectorCase) shape() (shape, error) {
 	case 1:
 		per := len(c.H0.data) / (s.L * s.H)
 		if per < 1 || len(c.X.data)%(per*s.I) != 0 {
-			return s, fmt.Errorf("x is flat with %d values, from which T and B cannot be told; nest it as [T][B][%d], or give h0", len(c.X.data), s.I)
+			return s, gpuprof.Errorf(nil, "x is flat with %d values, from which T and B cannot be told", len(c.X.data)).WithFix("nest it as [T][B][%d], or give h0", s.I)
 		}
 		s.B, s.T = per, len(c.X.data)/(per*s.I)
 		lead = []int{s.B}
 	default:
-		return s, fmt.Errorf("x has %d axes; give [T][B][input_size]", len(c.X.shape))
+		return s, gpuprof.Errorf(nil, "x has %d axes", len(c.X.shape)).WithFix("give [T][B][input_size]")
 	}
 	return s, c.checkShapes(s, lead)
 }
@@ -271,7 +271,7 @@ func (c *vectorCase) layers(s shape) ([]layer64, error) {
 		name := fmt.Sprintf("%s_l%d", kind, l)
 		t, ok := c.Weights[name]
 		if !ok {
-			return nil, fmt.Errorf("%s is missing; give it with shape %v", name, want)
+			return nil, gpuprof.Errorf(nil, "%s is missing", name).WithFix("give it with shape %v", want)
 		}
 		return t.data, t.as(name, want...)
 	}

@@ -30,7 +30,7 @@ func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
 	if t := s["threads"]; t != "" && t != "all" {
 		limit, ok := d.(gpuprof.Threader)
 		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit; leave threads at all", t)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit", t).WithFix("leave threads at all")
 		}
 		if err := limit.SetThreads(s.Int("threads")); err != nil {
 			return err

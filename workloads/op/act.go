@@ -1,8 +1,9 @@
 package op
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // activation numbers are what kernels receive.
@@ -61,13 +62,13 @@ func findActivation(name, normalisation string) (activation, float64, error) {
 			return a, a.exact, nil
 		case NormE3NN:
 			if math.IsNaN(a.e3nn) {
-				return a, 0, fmt.Errorf("e3nn's constant of activation %q is not known; use the normalisation exact", name)
+				return a, 0, gpuprof.Errorf(nil, "e3nn's constant of activation %q is not known", name).WithFix("use the normalisation exact")
 			}
 			return a, a.e3nn, nil
 		}
-		return a, 0, fmt.Errorf("unknown normalisation %q; use exact or e3nn", normalisation)
+		return a, 0, gpuprof.Errorf(nil, "unknown normalisation %q", normalisation).WithFix("use exact or e3nn")
 	}
-	return activation{}, 0, fmt.Errorf("unknown activation %q; use silu, sigmoid, tanh, abs or none", name)
+	return activation{}, 0, gpuprof.Errorf(nil, "unknown activation %q", name).WithFix("use silu, sigmoid, tanh, abs or none")
 }
 
 // activate applies an activation to a value in float64 (kernels and oracle

@@ -35,7 +35,7 @@ func (a *Arena) Bytes(what string, n int, p gpuprof.Place) gpuprof.Buffer {
 // Words allocates n elements of four bytes.
 func (a *Arena) Words(what string, n int64, p gpuprof.Place) gpuprof.Buffer {
 	if n > math.MaxInt/floatBytes && a.Err == nil {
-		a.Err = gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s: %d elements are beyond the address space; use a smaller batch", what, n)
+		a.Err = gpuprof.Errorf(gpuprof.ErrMemory, "allocating %s: %d elements are beyond the address space", what, n).WithFix("use a smaller batch")
 	}
 	return a.Bytes(what, int(n)*floatBytes, p)
 }

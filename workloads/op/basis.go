@@ -2,7 +2,6 @@ package op
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -38,16 +37,16 @@ func (s Basis) kind() (int, error) {
 	switch s.Kind {
 	case "gaussian":
 		if s.N < 2 {
-			return 0, fmt.Errorf("a gaussian basis of %d functions has no spacing; use 2 or more", s.N)
+			return 0, gpuprof.Errorf(nil, "a gaussian basis of %d functions has no spacing", s.N).WithFix("use 2 or more")
 		}
 		return basisGaussian, nil
 	case "bessel":
 		if s.N < 1 {
-			return 0, fmt.Errorf("a bessel basis of %d functions is empty; use 1 or more", s.N)
+			return 0, gpuprof.Errorf(nil, "a bessel basis of %d functions is empty", s.N).WithFix("use 1 or more")
 		}
 		return basisBessel, nil
 	}
-	return 0, fmt.Errorf("unknown kind %q; use gaussian or bessel", s.Kind)
+	return 0, gpuprof.Errorf(nil, "unknown kind %q", s.Kind).WithFix("use gaussian or bessel")
 }
 
 // Bind binds the operation for up to edgeCap edges.

@@ -165,7 +165,7 @@ func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) 
 		}
 	}
 	if string(sig) != kern.Sig {
-		k.fail("loading kernel "+kern.Name, gpuprof.Errorf(gpuprof.ErrDevice, "its signature is %q but the arguments are %q; this is a defect in the operation", kern.Sig, sig))
+		k.fail("loading kernel "+kern.Name, gpuprof.Errorf(gpuprof.ErrDevice, "its signature is %q but the arguments are %q", kern.Sig, sig).WithFix("report it as a defect in the operation"))
 		return
 	}
 	if it.at(k.b.capacity) > math.MaxInt32 {

@@ -87,7 +87,7 @@ func (b *Bound) Edges() int { return b.edges }
 // Enqueue launches the operation on s. A launch without items is left out.
 func (b *Bound) Enqueue(s gpuprof.Stream) error {
 	if b.edges < 0 || b.edges > b.capacity {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with; bind it with more", b.name, b.edges, b.capacity)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing %s: %d edges do not fit the capacity of %d it was bound with", b.name, b.edges, b.capacity).WithFix("bind it with more")
 	}
 	for i := range b.launches {
 		l := &b.launches[i]

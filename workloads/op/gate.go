@@ -2,7 +2,6 @@ package op
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
@@ -77,11 +76,10 @@ func (g Gate) compile() (gateRuns, error) {
 		return r, err
 	}
 	if len(g.ActScalars) != len(g.Scalars) || len(g.ActGates) != len(g.Gates) {
-		return r, fmt.Errorf("%d scalar blocks have %d activations and %d gate blocks have %d; give one per block",
-			len(g.Scalars), len(g.ActScalars), len(g.Gates), len(g.ActGates))
+		return r, gpuprof.Errorf(nil, "%d scalar blocks have %d activations and %d gate blocks have %d", len(g.Scalars), len(g.ActScalars), len(g.Gates), len(g.ActGates)).WithFix("give one per block")
 	}
 	if g.Gates.NumIrreps() != g.Gated.NumIrreps() {
-		return r, fmt.Errorf("%d gates do not match %d gated irreps (%v, %v); use one gate per copy", g.Gates.NumIrreps(), g.Gated.NumIrreps(), g.Gates, g.Gated)
+		return r, gpuprof.Errorf(nil, "%d gates do not match %d gated irreps (%v, %v)", g.Gates.NumIrreps(), g.Gated.NumIrreps(), g.Gates, g.Gated).WithFix("use one gate per copy")
 	}
 	at := 0
 	for i, m := range g.Scalars {
@@ -114,12 +112,12 @@ func (g Gate) scalar(m so3.MulIrrep, name string) (oneGate, error) {
 		return oneGate{}, err
 	}
 	if m.Ir.L != 0 {
-		return oneGate{}, fmt.Errorf("block %v is activated but not scalar; use l=0", m)
+		return oneGate{}, gpuprof.Errorf(nil, "block %v is activated but not scalar", m).WithFix("use l=0")
 	}
 	p := m.Ir.P
 	if p == -1 {
 		if a.parity == neither {
-			return oneGate{}, fmt.Errorf("activation %s is neither even nor odd, so it breaks the parity of %v; use tanh, abs or none", a.name, m)
+			return oneGate{}, gpuprof.Errorf(nil, "activation %s is neither even nor odd, so it breaks the parity of %v", a.name, m).WithFix("use tanh, abs or none")
 		}
 		p = int8(a.parity)
 	}
@@ -139,7 +137,7 @@ func (g Gate) addGated(r *gateRuns, gates []oneGate) error {
 				end++
 			}
 			if g.Layout == IrMul && gates[q+u].parity != gates[q].parity {
-				return fmt.Errorf("block %v has gates of both parities, which splits it, and an ir_mul block cannot be split in place; use one block per parity", m)
+				return gpuprof.Errorf(nil, "block %v has gates of both parities, which splits it, and an ir_mul block cannot be split in place", m).WithFix("use one block per parity")
 			}
 			r.add(gates[q+u], at+u*su, at-g.Gates.Dim()+u*su, end-u, m.Ir.Dim(), scalars+q+u, su, si)
 			r.out = append(r.out, so3.MulIrrep{Mul: end - u, Ir: so3.Irrep{L: m.Ir.L, P: m.Ir.P * gates[q+u].parity}})

@@ -2,7 +2,6 @@ package op
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -113,10 +112,10 @@ func (g Gemm) UsesVendor(dev gpuprof.Device) bool {
 // rounding) is launched rather than our own kernel.
 func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
 	if g.Precision != "" && gemmLibKernels[g.Precision] == nil {
-		return false, fmt.Errorf("unknown precision %q; use fp32, tf32, bf16 or fp16", g.Precision)
+		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, bf16 or fp16")
 	}
 	if g.Tile != 0 && g.Tile != 64 && g.Tile != 128 {
-		return false, fmt.Errorf("unknown tile %d; use 64, 128 or 0", g.Tile)
+		return false, gpuprof.Errorf(nil, "unknown tile %d", g.Tile).WithFix("use 64, 128 or 0")
 	}
 	there := info.Facts["cublas"] != ""
 	rounded := g.Precision != "" && g.Precision != FP32
@@ -125,16 +124,16 @@ func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
 		return there || rounded, nil
 	case "on":
 		if !there {
-			return false, fmt.Errorf("the vendor's library was not found on %s; use library=auto or off", info.Name)
+			return false, gpuprof.Errorf(nil, "the vendor's library was not found on %s", info.Name).WithFix("use library=auto or off")
 		}
 		return true, nil
 	case "off":
 		if rounded && there {
-			return false, fmt.Errorf("precision %s is the vendor's library's; use library=auto, or fp32", g.Precision)
+			return false, gpuprof.Errorf(nil, "precision %s is the vendor's library's", g.Precision).WithFix("use library=auto, or fp32")
 		}
 		return rounded, nil
 	}
-	return false, fmt.Errorf("unknown library %q; use auto, on or off", g.Library)
+	return false, gpuprof.Errorf(nil, "unknown library %q", g.Library).WithFix("use auto, on or off")
 }
 
 // gemm appends the launches and returns their least cost.

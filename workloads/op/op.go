@@ -32,7 +32,7 @@ func (l Layout) check(what string) error {
 	if l == MulIr || l == IrMul {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q; use mul_ir or ir_mul", what, string(l))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: unknown layout %q", what, string(l)).WithFix("use mul_ir or ir_mul")
 }
 
 // strides of element (u, i) of the block m.

@@ -1,6 +1,8 @@
 package op
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+)
 
 // With returns the same operation on other buffers: every argument that is a
 // key of swap becomes its value. Kernels, tables and scratch memory are
@@ -9,7 +11,7 @@ import "github.com/gpuprof/gpuprof"
 func (b *Bound) With(swap map[gpuprof.Buffer]gpuprof.Buffer) (*Bound, error) {
 	for from, to := range swap {
 		if to.Len() < from.Len() {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "binding %s again: a buffer of %d bytes cannot stand in for one of %d; allocate it as large", b.name, to.Len(), from.Len())
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "binding %s again: a buffer of %d bytes cannot stand in for one of %d", b.name, to.Len(), from.Len()).WithFix("allocate it as large")
 		}
 	}
 	c := *b

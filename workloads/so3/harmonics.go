@@ -1,8 +1,9 @@
 package so3
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Normalization says how spherical harmonics are scaled.
@@ -23,7 +24,7 @@ func ParseNormalization(s string) (Normalization, error) {
 	case Component, Norm, Integral:
 		return n, nil
 	}
-	return "", fmt.Errorf("parsing spherical harmonics normalization %q: unknown name; use component, norm or integral", s)
+	return "", gpuprof.Errorf(nil, "parsing spherical harmonics normalization %q: unknown name", s).WithFix("use component, norm or integral")
 }
 
 // scale is the factor from component normalisation for degree l, NaN for an

@@ -12,6 +12,8 @@ package so3
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // MaxL is the highest degree for which 3j symbols, harmonics and D matrices
@@ -71,10 +73,10 @@ func (a Irrep) Product(b Irrep) []Irrep {
 // check reports why a cannot be used, or nil.
 func (a Irrep) check() error {
 	if a.L < 0 {
-		return fmt.Errorf("degree l=%d is negative; use l >= 0", a.L)
+		return gpuprof.Errorf(nil, "degree l=%d is negative", a.L).WithFix("use l >= 0")
 	}
 	if a.P != 1 && a.P != -1 {
-		return fmt.Errorf("parity %d of l=%d is neither +1 nor -1; set P to 1 (even) or -1 (odd)", a.P, a.L)
+		return gpuprof.Errorf(nil, "parity %d of l=%d is neither +1 nor -1", a.P, a.L).WithFix("set P to 1 (even) or -1 (odd)")
 	}
 	return nil
 }
@@ -83,7 +85,7 @@ func (a Irrep) check() error {
 // parity of the spherical harmonics, (-1)^l.
 func parseIrrep(name string) (Irrep, error) {
 	if name == "" {
-		return Irrep{}, fmt.Errorf("the name is empty; write a degree and a parity, such as 1o")
+		return Irrep{}, gpuprof.Errorf(nil, "the name is empty").WithFix("write a degree and a parity, such as 1o")
 	}
 	digits, suffix := name[:len(name)-1], name[len(name)-1]
 	var p int8
@@ -94,7 +96,7 @@ func parseIrrep(name string) (Irrep, error) {
 		p = -1
 	case 'y': // decided below, once l is known
 	default:
-		return Irrep{}, fmt.Errorf("%q does not end in a parity; end it with e (even), o (odd) or y ((-1)^l)", name)
+		return Irrep{}, gpuprof.Errorf(nil, "%q does not end in a parity", name).WithFix("end it with e (even), o (odd) or y ((-1)^l)")
 	}
 	l, err := parseNumber(digits, maxParseL)
 	if err != nil {
@@ -110,7 +112,7 @@ func parseIrrep(name string) (Irrep, error) {
 // stricter than strconv.Atoi, which takes "+3".
 func parseNumber(s string, limit int) (int, error) {
 	if s == "" {
-		return 0, fmt.Errorf("is missing; write a whole number from 0 to %d", limit)
+		return 0, gpuprof.Errorf(nil, "is missing").WithFix("write a whole number from 0 to %d", limit)
 	}
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // MulIrrep is a block: Mul copies of the irrep Ir.
@@ -43,7 +45,7 @@ func ParseIrreps(s string) (Irreps, error) {
 
 func parseBlock(term string) (MulIrrep, error) {
 	if term == "" {
-		return MulIrrep{}, fmt.Errorf("the term is empty; write a block such as 128x0e between the plus signs")
+		return MulIrrep{}, gpuprof.Errorf(nil, "the term is empty").WithFix("write a block such as 128x0e between the plus signs")
 	}
 	mulText, name, found := strings.Cut(term, "x")
 	if !found {
@@ -179,7 +181,7 @@ func HarmonicIrreps(lmax int) Irreps {
 func (irs Irreps) check() error {
 	for i, m := range irs {
 		if m.Mul < 0 {
-			return fmt.Errorf("block %d (%v): multiplicity %d is negative; use 0 or more", i, m, m.Mul)
+			return gpuprof.Errorf(nil, "block %d (%v): multiplicity %d is negative", i, m, m.Mul).WithFix("use 0 or more")
 		}
 		if err := m.Ir.check(); err != nil {
 			return fmt.Errorf("block %d: %w", i, err)

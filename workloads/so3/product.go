@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Mode is the way a path connects multiplicities, named by the index letters
@@ -70,12 +72,12 @@ func (tp TensorProduct) Validate() error {
 	switch tp.IrrepNorm {
 	case "", IrrepNormComponent, IrrepNormNorm, NormNone:
 	default:
-		return fmt.Errorf("checking tensor product: unknown irrep normalization %q; use component, norm or none", tp.IrrepNorm)
+		return gpuprof.Errorf(nil, "checking tensor product: unknown irrep normalization %q", tp.IrrepNorm).WithFix("use component, norm or none")
 	}
 	switch tp.PathNorm {
 	case "", PathNormElement, PathNormPath, NormNone:
 	default:
-		return fmt.Errorf("checking tensor product: unknown path normalization %q; use element, path or none", tp.PathNorm)
+		return gpuprof.Errorf(nil, "checking tensor product: unknown path normalization %q", tp.PathNorm).WithFix("use element, path or none")
 	}
 	for i, ins := range tp.Instructions {
 		if err := tp.checkInstruction(ins); err != nil {
@@ -87,27 +89,26 @@ func (tp TensorProduct) Validate() error {
 
 func (tp TensorProduct) checkInstruction(ins Instruction) error {
 	if ins.In1 < 0 || ins.In1 >= len(tp.In1) {
-		return fmt.Errorf("block %d of in1 does not exist; in1 %v has %d blocks", ins.In1, tp.In1, len(tp.In1))
+		return gpuprof.Errorf(nil, "block %d of in1 does not exist: in1 %v has %d blocks", ins.In1, tp.In1, len(tp.In1))
 	}
 	if ins.In2 < 0 || ins.In2 >= len(tp.In2) {
-		return fmt.Errorf("block %d of in2 does not exist; in2 %v has %d blocks", ins.In2, tp.In2, len(tp.In2))
+		return gpuprof.Errorf(nil, "block %d of in2 does not exist: in2 %v has %d blocks", ins.In2, tp.In2, len(tp.In2))
 	}
 	if ins.Out < 0 || ins.Out >= len(tp.Out) {
-		return fmt.Errorf("block %d of out does not exist; out %v has %d blocks", ins.Out, tp.Out, len(tp.Out))
+		return gpuprof.Errorf(nil, "block %d of out does not exist: out %v has %d blocks", ins.Out, tp.Out, len(tp.Out))
 	}
 	a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
 	if a.Ir.P*b.Ir.P != c.Ir.P {
-		return fmt.Errorf("the parity of %v x %v is not that of %v; change the parity of the output block", a.Ir, b.Ir, c.Ir)
+		return gpuprof.Errorf(nil, "the parity of %v x %v is not that of %v", a.Ir, b.Ir, c.Ir).WithFix("change the parity of the output block")
 	}
 	if !triangle(a.Ir.L, b.Ir.L, c.Ir.L) {
-		return fmt.Errorf("%v x %v does not contain %v (triangle rule); choose l from %d to %d",
-			a.Ir, b.Ir, c.Ir, max(a.Ir.L-b.Ir.L, b.Ir.L-a.Ir.L), a.Ir.L+b.Ir.L)
+		return gpuprof.Errorf(nil, "%v x %v does not contain %v (triangle rule)", a.Ir, b.Ir, c.Ir).WithFix("choose l from %d to %d", max(a.Ir.L-b.Ir.L, b.Ir.L-a.Ir.L), a.Ir.L+b.Ir.L)
 	}
 	if top := max(a.Ir.L, b.Ir.L, c.Ir.L); top > MaxL {
 		return fmt.Errorf("degree %d is above %d, the highest supported", top, MaxL)
 	}
 	if !(ins.PathWeight >= 0) || math.IsInf(ins.PathWeight, 0) {
-		return fmt.Errorf("path weight %v is not a finite number >= 0; its root scales the path", ins.PathWeight)
+		return gpuprof.Errorf(nil, "path weight %v is not a finite number >= 0, and its root scales the path", ins.PathWeight)
 	}
 	return checkMode(ins, a.Mul, b.Mul, c.Mul)
 }
@@ -133,13 +134,13 @@ func checkMode(ins Instruction, m1, m2, mo int) error {
 		return same("in2 and out", m2, mo)
 	case UUW:
 		if !ins.HasWeight && mo != 1 {
-			return fmt.Errorf("mode uuw without weight needs an output multiplicity of 1, it is %d; set HasWeight", mo)
+			return gpuprof.Errorf(nil, "mode uuw without weight needs an output multiplicity of 1, it is %d", mo).WithFix("set HasWeight")
 		}
 		return same("in1 and in2", m1, m2)
 	case UUU:
 		return errors.Join(same("in1 and in2", m1, m2), same("in1 and out", m1, mo))
 	}
-	return fmt.Errorf("unknown mode %q; use uvw, uvu, uvv, uuw or uuu", ins.Mode)
+	return gpuprof.Errorf(nil, "unknown mode %q", ins.Mode).WithFix("use uvw, uvu, uvv, uuw or uuu")
 }
 
 // WeightShape returns the shape of the weights of instruction i, nil when it

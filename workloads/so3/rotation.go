@@ -3,6 +3,8 @@ package so3
 import (
 	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // orthogonalTolerance is how far R R^T may be from the identity: far above
@@ -26,7 +28,7 @@ func WignerD(l int, r [3][3]float64) ([]float64, error) {
 		return nil, fmt.Errorf("computing Wigner D of degree %d: %w", l, err)
 	}
 	if det < 0 {
-		return nil, fmt.Errorf("computing Wigner D of degree %d: the matrix is improper (determinant -1); pass its negative and apply the parity of the irrep", l)
+		return nil, gpuprof.Errorf(nil, "computing Wigner D of degree %d: the matrix is improper (determinant -1)", l).WithFix("pass its negative and apply the parity of the irrep")
 	}
 	d := []float64{1}
 	for k := 0; k < l; k++ {
@@ -64,7 +66,7 @@ func orthogonal(r [3][3]float64) (float64, error) {
 				dot--
 			}
 			if !(math.Abs(dot) <= orthogonalTolerance) { // written so that NaN fails
-				return 0, fmt.Errorf("the 3x3 matrix is not orthogonal (rows %d and %d off by %.3g); pass a rotation or a reflection", i, j, dot)
+				return 0, gpuprof.Errorf(nil, "the 3x3 matrix is not orthogonal (rows %d and %d off by %.3g)", i, j, dot).WithFix("pass a rotation or a reflection")
 			}
 		}
 	}

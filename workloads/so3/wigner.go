@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"slices"
 	"sync"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // CG is a real Wigner 3j symbol as its non-zeros, in row-major order of
@@ -62,8 +64,7 @@ func wigner(l1, l2, l3 int) (*wignerSymbol, error) {
 		}
 	}
 	if !triangle(l1, l2, l3) {
-		return nil, fmt.Errorf("computing Wigner 3j (%d,%d,%d): the triangle rule |l1-l2| <= l3 <= l1+l2 does not hold; choose l3 from %d to %d",
-			l1, l2, l3, max(l1-l2, l2-l1), l1+l2)
+		return nil, gpuprof.Errorf(nil, "computing Wigner 3j (%d,%d,%d): the triangle rule |l1-l2| <= l3 <= l1+l2 does not hold", l1, l2, l3).WithFix("choose l3 from %d to %d", max(l1-l2, l2-l1), l1+l2)
 	}
 	key := [3]int{l1, l2, l3}
 	wignerCache.RLock()

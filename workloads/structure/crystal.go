@@ -3,6 +3,8 @@ package structure
 import (
 	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -41,30 +43,26 @@ func (c *Crystal) Volume() float64 {
 // angstrom, or periodic lattice vectors that are zero or linearly dependent.
 func (c *Crystal) Validate() error {
 	if len(c.Positions) == 0 {
-		return fmt.Errorf("checking structure %q: it has no atoms; give at least one", c.Name)
+		return gpuprof.Errorf(nil, "checking structure %q: it has no atoms", c.Name).WithFix("give at least one")
 	}
 	if len(c.Positions) > maxAtoms {
-		return fmt.Errorf("checking structure %q: %d atoms, the limit is %d; use a smaller cell",
-			c.Name, len(c.Positions), maxAtoms)
+		return gpuprof.Errorf(nil, "checking structure %q: %d atoms, the limit is %d", c.Name, len(c.Positions), maxAtoms).WithFix("use a smaller cell")
 	}
 	if len(c.Species) != len(c.Positions) {
-		return fmt.Errorf("checking structure %q: %d species for %d positions; give one symbol for each atom",
-			c.Name, len(c.Species), len(c.Positions))
+		return gpuprof.Errorf(nil, "checking structure %q: %d species for %d positions", c.Name, len(c.Species), len(c.Positions)).WithFix("give one symbol for each atom")
 	}
 	for i, s := range c.Species {
 		if s == "" {
-			return fmt.Errorf("checking structure %q: atom %d has no symbol; name its element", c.Name, i+1)
+			return gpuprof.Errorf(nil, "checking structure %q: atom %d has no symbol", c.Name, i+1).WithFix("name its element")
 		}
 	}
 	for i, p := range c.Positions {
 		if !inReach(p) {
-			return fmt.Errorf("checking structure %q: atom %d is at %v; coordinates must be finite and within %g angstrom",
-				c.Name, i+1, p, maxCoordinate)
+			return gpuprof.Errorf(nil, "checking structure %q: atom %d is at %v", c.Name, i+1, p).WithFix("coordinates must be finite and within %g angstrom", maxCoordinate)
 		}
 	}
 	if problem := latticeProblem(c.Lattice, c.Periodic); problem != "" {
-		return fmt.Errorf("checking structure %q: %s; give three independent vectors or mark the direction as not periodic",
-			c.Name, problem)
+		return gpuprof.Errorf(nil, "checking structure %q: %s", c.Name, problem).WithFix("give three independent vectors or mark the direction as not periodic")
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package structure
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -79,8 +80,7 @@ func checkSearch(c *Crystal, cutoff float64) error {
 		return err
 	}
 	if !(cutoff > 0) || math.IsInf(cutoff, 1) {
-		return fmt.Errorf("searching neighbours in %q: cutoff %g is not a positive finite length; give it in angstrom, such as 4",
-			c.Name, cutoff)
+		return gpuprof.Errorf(nil, "searching neighbours in %q: cutoff %g is not a positive finite length", c.Name, cutoff).WithFix("give it in angstrom, such as 4")
 	}
 	if cutoff > maxCoordinate {
 		return tooManyImages(c, cutoff)
@@ -113,8 +113,7 @@ func sphereDegree(atoms int, f *frame, radius float64) float64 {
 func imageLimit(c *Crystal) int { return maxImages + 2*len(c.Positions) }
 
 func tooManyImages(c *Crystal, cutoff float64) error {
-	return fmt.Errorf("searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms); use a smaller cutoff",
-		c.Name, cutoff, c.Volume(), len(c.Positions))
+	return gpuprof.Errorf(nil, "searching neighbours in %q: a cutoff of %g angstrom reaches over too many periodic images of this cell (%.3g cubic angstrom, %d atoms)", c.Name, cutoff, c.Volume(), len(c.Positions)).WithFix("use a smaller cutoff")
 }
 
 // makeImages fills f.images with every copy of an atom that can be within reach

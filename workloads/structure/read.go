@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -25,14 +26,14 @@ func ReadFile(path string) (*Crystal, error) {
 	opened, err := outside.Open(path, outside.Document())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("reading structure %s: %w; check the path", path, err)
+		return nil, gpuprof.Errorf(nil, "reading structure %s: %w", path, err).WithFix("check the path")
 	case errors.Is(err, outside.ErrFolder):
-		return nil, fmt.Errorf("reading structure %s: %w; name a file in it", path, err)
+		return nil, gpuprof.Errorf(nil, "reading structure %s: %w", path, err).WithFix("name a file in it")
 	case err != nil:
 		if _, large := errors.AsType[*outside.TooLarge](err); large {
 			return nil, fmt.Errorf("reading structure %s: %w", path, err)
 		}
-		return nil, fmt.Errorf("reading structure %s: %w; check its permissions", path, err)
+		return nil, gpuprof.Errorf(nil, "reading structure %s: %w", path, err).WithFix("check its permissions")
 	}
 	defer opened.Close()
 	file := opened.Text()
@@ -51,7 +52,7 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 	head := make([]byte, sniffLength)
 	n, err := io.ReadFull(r, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading structure %s: %w; check the disk and the file's permissions", path, err)
+		return nil, gpuprof.Errorf(nil, "reading structure %s: %w", path, err).WithFix("check the disk and the file's permissions")
 	}
 	head = head[:n]
 	whole := io.MultiReader(bytes.NewReader(head), r)
@@ -62,7 +63,7 @@ func readByContent(r io.Reader, path string) (*Crystal, error) {
 	case isWhole(strings.TrimSpace(strings.TrimPrefix(lines[0], "\ufeff"))):
 		return ReadExtXYZ(whole, path)
 	}
-	return nil, fmt.Errorf("reading structure %s: the content looks neither like XYZ (an atom count on line 1) nor like POSCAR (a scale factor on line 2); convert it, or rename it to end in .xyz or .vasp if it is one of them", path)
+	return nil, gpuprof.Errorf(nil, "reading structure %s: the content looks neither like XYZ (an atom count on line 1) nor like POSCAR (a scale factor on line 2)", path).WithFix("convert it, or rename it to end in .xyz or .vasp if it is one of them")
 }
 
 // finish hands out a crystal that keeps every promise of Validate. The readers

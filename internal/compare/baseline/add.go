@@ -38,13 +38,13 @@ type Added struct {
 // so are those that differ from the other sessions in what must agree.
 func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpuprof.Warning, error) {
 	if keep < 0 {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept; give 1 or more", keep)
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept", keep).WithFix("give 1 or more")
 	}
 	if keep == 0 {
 		keep = DefaultKeep
 	}
 	if len(runs) == 0 {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
+		return nil, nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run").WithFix("give a file written by gpuprof run")
 	}
 	sessions, err := newSessions(runs, p)
 	if err != nil {
@@ -87,7 +87,7 @@ func newSessions(runs []*gpuprof.Run, p Provenance) ([]fitting, error) {
 	var out []fitting
 	for _, r := range runs {
 		if r == nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run; give a file written by gpuprof run")
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run").WithFix("give a file written by gpuprof run")
 		}
 		session, err := newSession(r, p)
 		if err != nil {
@@ -198,5 +198,5 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 			return &change{file: b, before: len(b.Sessions), was: info}, nil
 		}
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name; remove it with gpuprof baseline rm", f, s.file(plain+"-"+f.hash()))
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s holds another fingerprint under that name", f, s.file(plain+"-"+f.hash())).WithFix("remove it with gpuprof baseline rm")
 }

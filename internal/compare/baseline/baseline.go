@@ -208,7 +208,7 @@ func slug(s string) string {
 // newSession refuses what must not become a baseline, and thins out the rest.
 func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	refuse := func(why, fix string) (Session, error) {
-		return Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s; %s", FingerprintOf(r), why, fix)
+		return Session{}, gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: %s", FingerprintOf(r), why).WithFix("%s", fix)
 	}
 	switch {
 	case r.Workload == "" || r.Device.Name == "":
@@ -320,7 +320,7 @@ func (b *Baseline) Results() []*compare.Result {
 func (b *Baseline) add(s Session, keep int) error {
 	for i := range b.Sessions {
 		if b.Sessions[i].Started.Equal(s.Started) { // whatever its machine was called
-			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already; measure it again to add another", b.Fingerprint, s.Started.Format(time.RFC3339))
+			return gpuprof.Errorf(gpuprof.ErrInput, "adding %s to the baselines: the session of %s is there already", b.Fingerprint, s.Started.Format(time.RFC3339)).WithFix("measure it again to add another")
 		}
 	}
 	b.Sessions = append(b.Sessions, s)

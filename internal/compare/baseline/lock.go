@@ -53,7 +53,7 @@ func lockFolder(dir string) (func(), error) {
 		return func() { _ = r.f.Close() }, nil // closing gives the lock back
 	case <-limit.C:
 		close(given)
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: another process has been changing them for %v; end that process, or choose a folder with --dir", dir, lockWait)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: another process has been changing them for %v", dir, lockWait).WithFix("end that process, or choose a folder with --dir")
 	}
 }
 
@@ -71,7 +71,7 @@ func lockExclusively(dir string) (func(), error) {
 		}
 		time.Sleep(lockPoll)
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: %s is there, so another process is changing them; if none is running, remove that file", dir, file)
+	return nil, gpuprof.Errorf(gpuprof.ErrInput, "changing the baselines in %s: %s is there, so another process is changing them", dir, file).WithFix("if none is running, remove that file")
 }
 
 // locked does what changes the store while no other process can, so that it

@@ -30,7 +30,7 @@ func Dir(asked string, getenv func(string) string) (string, error) {
 	}
 	dir, variable := dataDir(getenv, runtime.GOOS)
 	if dir == "" {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the baselines of this user: %s is not an absolute path; give a folder with --dir, or set %s", variable, variable)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the baselines of this user: %s is not an absolute path", variable).WithFix("give a folder with --dir, or set %s", variable)
 	}
 	return filepath.Join(dir, "gpuprof", local), nil
 }
@@ -174,7 +174,7 @@ func (s *Store) Show(name string) (*Baseline, error) {
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(hits) > 1:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it; give %s", name, len(hits), either(hits))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %d devices have it", name, len(hits)).WithFix("give %s", either(hits))
 	}
 	for _, err := range broken {
 		if strings.Contains(err.Error(), s.file(want)+":") {
@@ -182,9 +182,9 @@ func (s *Store) Show(name string) (*Baseline, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s holds none; add one with gpuprof baseline add RUN.json", name, s.dir)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s holds none", name, s.dir).WithFix("add one with gpuprof baseline add RUN.json")
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s has no such one%s; gpuprof baseline list names them", name, s.dir, gpuprof.DidYouMean(name, names))
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for baseline %s: %s has no such one%s", name, s.dir, gpuprof.DidYouMean(name, names)).WithFix("gpuprof baseline list names them")
 }
 
 func either(bs []*Baseline) string {
@@ -257,5 +257,5 @@ func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	} else if len(all) > 0 {
 		where = s.dir + " holds none of this workload"
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for a baseline of %s: %s; add one with gpuprof baseline add RUN.json", f, where)
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for a baseline of %s: %s", f, where).WithFix("add one with gpuprof baseline add RUN.json")
 }

@@ -36,7 +36,7 @@ func (s *Store) write(c *change) error {
 	now, statErr := os.Stat(b.Path)
 	same := c.was == nil && statErr != nil || c.was != nil && statErr == nil && os.SameFile(c.was, now) && c.was.ModTime().Equal(now.ModTime()) && c.was.Size() == now.Size()
 	if !same {
-		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another program changed it meanwhile; add the runs again", b.Path)
+		return gpuprof.Errorf(gpuprof.ErrInput, "writing baseline %s: another program changed it meanwhile", b.Path).WithFix("add the runs again")
 	}
 	s.pause()
 	if err := os.Rename(tmp.Name(), b.Path); err != nil {

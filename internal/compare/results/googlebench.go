@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Google Benchmark --benchmark_format=json. Times are in time_unit; the
@@ -68,7 +70,7 @@ func readGoogle(d jsonValue) (*parsed, error) {
 		return nil, err
 	}
 	if f.Context.Schema > googleSchema {
-		return nil, fmt.Errorf("json_schema_version %d is newer than the %d this gpuprof knows; update gpuprof", f.Context.Schema, googleSchema)
+		return nil, gpuprof.Errorf(nil, "json_schema_version %d is newer than the %d this gpuprof knows", f.Context.Schema, googleSchema).WithFix("update gpuprof")
 	}
 	p := newParsed("google-benchmark")
 	p.tool = "Google Benchmark"

@@ -31,7 +31,7 @@ func Process(r *compare.Result) *compare.Result {
 // from one to the next stops being exact, unless gpuprof counted it.
 func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	if len(rs) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none; give at least one file")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "putting results together: there is none").WithFix("give at least one file")
 	}
 	out := *rs[0]
 	out.Metrics = nil

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -89,7 +90,7 @@ func readNVBench(d jsonValue, file string, read reader) (*parsed, error) {
 		return nil, err
 	}
 	if v := f.Meta.Version.JSON; v.Major > nvbenchMajor {
-		return nil, fmt.Errorf("file version %s is newer than the %d.x this gpuprof knows; update gpuprof", v.Text, nvbenchMajor)
+		return nil, gpuprof.Errorf(nil, "file version %s is newer than the %d.x this gpuprof knows", v.Text, nvbenchMajor).WithFix("update gpuprof")
 	}
 	p := newParsed("nvbench")
 	p.tool = strings.TrimSpace("NVBench " + f.Meta.Version.NVBench.Text)
@@ -251,7 +252,7 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	case len(raw)%4 != 0:
 		return nil, fmt.Errorf("its sample file %s has %d bytes, which is no whole number of float32", side, len(raw))
 	case err == nil && want != len(raw)/4:
-		return nil, fmt.Errorf("its sample file %s holds %d samples and the summary says %d; the file was cut or is another run's", side, len(raw)/4, want)
+		return nil, gpuprof.Errorf(nil, "its sample file %s holds %d samples and the summary says %d", side, len(raw)/4, want).WithFix("copy the sample file again: it was cut or is another run's")
 	case len(raw) == 0:
 		return nil, fmt.Errorf("its sample file %s is empty", side)
 	}

@@ -26,7 +26,7 @@ var printed = []struct {
 func otherText(text []byte, name string) error {
 	for _, p := range printed {
 		if p.line.Match(text) {
-			return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is what %s; give %s (gate: name the file with --result)", name, p.is, p.give)
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is what %s", name, p.is).WithFix("give %s (gate: name the file with --result)", p.give)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func Parse(text []byte, name string, read func(string) ([]byte, error)) ([]*comp
 	}
 	for _, r := range out {
 		if err := finite(r); err != nil {
-			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w; measure it again", name, c.format, err)
+			return nil, "", gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %w", name, c.format, err).WithFix("measure it again")
 		}
 		clean(r)
 	}

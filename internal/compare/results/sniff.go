@@ -22,7 +22,7 @@ func sniff(text []byte, name string, read reader) (*content, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	body := bytes.TrimLeft(text, " \t\r\n") // errors count lines in the whole text
 	if len(body) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty; the program that should have written it probably failed", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: the file is empty", name).WithFix("run the program that should have written it: it probably failed")
 	}
 	if events := testEvents(body); events != nil {
 		return parseText(events, name)
@@ -106,7 +106,7 @@ func unknown(name string, docs []jsonValue) error {
 		}
 		break
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %s; give %s", name, is, known)
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: %s", name, is).WithFix("give %s", known)
 }
 
 func readRuns(docs []jsonValue, name string) (*content, error) {
@@ -126,7 +126,7 @@ func readRuns(docs []jsonValue, name string) (*content, error) {
 
 func readAnalyses(docs []jsonValue, name string) (*content, error) {
 	if len(docs) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses; give one with each file", name, len(docs))
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading analysis %s: it holds %d analyses", name, len(docs)).WithFix("give one with each file")
 	}
 	a, err := trace.Decode(docs[0].raw, name)
 	if err != nil {
@@ -169,13 +169,13 @@ func readOne(d jsonValue, kind, name string, read reader) (*parsed, error) {
 
 func parseText(text []byte, name string) (*content, error) {
 	if bytes.HasPrefix(text, []byte("SQLite format 3\x00")) {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export; gpuprof analyze reads that, and gate takes it with --max", name)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it is a database, perhaps an nsys export", name).WithFix("gpuprof analyze reads that, and gate takes it with --max")
 	}
 	if !hasBenchLine(text) {
 		if err := otherText(text, name); err != nil {
 			return nil, err
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark and is not JSON; give %s", name, known)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s: it has no line of a Go benchmark and is not JSON", name).WithFix("give %s", known)
 	}
 	p, err := readGo(text, name)
 	if err != nil {
@@ -192,13 +192,13 @@ func finish(p *parsed, name string) (*content, error) {
 	p.settle()
 	if len(p.series) == 0 {
 		if len(p.failed) > 0 {
-			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s; correct it and run again", name, p.format, p.failed[0])
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): every benchmark failed, the first %s", name, p.format, p.failed[0]).WithFix("correct it and run again")
 		}
 		why := "it holds no benchmark"
 		if len(p.notes) > 0 {
 			why += " (" + p.notes[0].Text + ")"
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %s; run it again without a filter", name, p.format, why)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading results %s (%s): %s", name, p.format, why).WithFix("run it again without a filter")
 	}
 	return &content{format: p.format, parsed: p}, nil
 }

@@ -182,7 +182,7 @@ func topSites(counts []*traceCount, name string) []gpuprof.Site {
 // same traces and says what they are.
 func FromIndexes(xs []*trace.Index, a *trace.Analysis) (*compare.Result, error) {
 	if len(xs) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace; give one to gate --max")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "counting what a trace did: there is no trace").WithFix("give one to gate --max")
 	}
 	r := traceResult(a, "trace")
 	var counts []*traceCount

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // builder compiles the library's parts, each at most once for its content.
@@ -76,7 +78,7 @@ func moduleRoot() (string, error) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("building the simulated CUDA driver: %s is not inside gpuprof's sources; run the test from there", dir)
+			return "", gpuprof.Errorf(nil, "building the simulated CUDA driver: %s is not inside gpuprof's sources", dir).WithFix("run the test from there")
 		}
 	}
 }

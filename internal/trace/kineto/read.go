@@ -65,7 +65,7 @@ func read(ctx context.Context, r io.Reader, path string, how shape) (*trace.Trac
 	src := open(r, how.block)
 	defer src.close()
 	if src.empty {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty; record a trace with torch.profiler and export_chrome_trace (docs/analyze.md)", path)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty", path).WithFix("record a trace with torch.profiler and export_chrome_trace (docs/analyze.md)")
 	}
 	m := newMerger(path, how.parsers)
 	m.room = trace.NewRoom(how.room)

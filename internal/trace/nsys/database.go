@@ -111,9 +111,9 @@ func (d *database) close() {
 
 func damaged(f file, err error) error {
 	if f.short() {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read; copy it again, or export the report again with: %s report.nsys-rep", f.path, f.size, f.expected, err, export)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read", f.path, f.size, f.expected, err).WithFix("copy it again, or export the report again with: %s report.nsys-rep", export)
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w); export the report again with: %s report.nsys-rep", f.path, err, export)
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w)", f.path, err).WithFix("export the report again with: %s report.nsys-rep", export)
 }
 
 func cancelled(ctx context.Context, f file) error {

@@ -49,8 +49,7 @@ func IsReport(head []byte, path string) bool {
 
 // ReportError is what to tell somebody who gave the report instead of its export.
 func ReportError(path string) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is an Nsight Systems report, which only nsys can read; export it with: %s %s, and give the .sqlite file",
-		path, export, filepath.Base(path))
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is an Nsight Systems report, which only nsys can read", path).WithFix("export it with: %s %s, and give the .sqlite file", export, filepath.Base(path))
 }
 
 // Read reads a whole export. The file is opened read-only and nothing is
@@ -98,19 +97,19 @@ func inspect(at, path string) (file, error) {
 	info, err := os.Stat(at)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return file{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file; give the .sqlite file that %s wrote", path, export)
+		return file{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("give the .sqlite file that %s wrote", export)
 	case err != nil:
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix("check that the file can be read")
 	case !info.Mode().IsRegular():
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is not a regular file; give the .sqlite file that %s wrote", path, export)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is not a regular file", path).WithFix("give the .sqlite file that %s wrote", export)
 	case info.Size() == 0 && journal(path, "-wal") > 0:
 		return file{}, inJournal(path)
 	case info.Size() == 0:
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty; export the report again with: %s report.nsys-rep", path, export)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file is empty", path).WithFix("export the report again with: %s report.nsys-rep", export)
 	}
 	in, err := os.Open(at)
 	if err != nil {
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w; check that the file can be read", path, err)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: %w", path, err).WithFix("check that the file can be read")
 	}
 	defer in.Close()
 	head := make([]byte, headerSize)
@@ -119,9 +118,9 @@ func inspect(at, path string) (file, error) {
 	case IsReport(head, path):
 		return file{}, ReportError(path)
 	case !Sniff(head):
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is not an SQLite database; export the report with: %s report.nsys-rep", path, export)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is not an SQLite database", path).WithFix("export the report with: %s report.nsys-rep", export)
 	case n < headerSize:
-		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends after %d bytes, inside the database header; export the report again with: %s report.nsys-rep", path, n, export)
+		return file{}, gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends after %d bytes, inside the database header", path, n).WithFix("export the report again with: %s report.nsys-rep", export)
 	}
 	// Bytes 18 and 19 are the versions of writing and reading; 2 is WAL.
 	return file{path: path, at: at, wal: max(head[18], head[19]) > 1, size: info.Size(), expected: expectedSize(head)}, nil

@@ -105,9 +105,9 @@ func (r *reader) recognise() error {
 		return inJournal(r.path)
 	}
 	if _, ok := r.table[tStrings]; ok {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s); record with: nsys profile --trace=cuda,nvtx", r.path, tKernel, tRuntime, tNVTX)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s); make one with: %s report.nsys-rep", r.path, tKernel, tRuntime, tNVTX, export)
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
 
 // finish settles what needed every table.
@@ -116,7 +116,7 @@ func (r *reader) finish(ctx context.Context) error {
 		if r.t.Truncated {
 			return damaged(r.file, fmt.Errorf("no event could be read"))
 		}
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events; record with nsys profile --trace=cuda,nvtx while the program works, and check that nsys profile printed no error", r.path)
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events", r.path).WithFix("record with nsys profile --trace=cuda,nvtx while the program works, and check that nsys profile printed no error")
 	}
 	if ctx.Err() != nil {
 		return cancelled(ctx, r.file)
