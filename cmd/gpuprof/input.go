@@ -211,6 +211,9 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 		}
 		defer in.Close()
 	}
+	if err := in.foreign(); err != nil {
+		return nil, err
+	}
 	switch {
 	case !in.database:
 		return kineto.Read(ctx, in.reader(), in.path, room) // says itself what is wrong with a file that is no trace
@@ -218,6 +221,18 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 		return nsys.Read(ctx, in.path, in.path, room)
 	}
 	return readPiped(ctx, in, room)
+}
+
+// foreign is the error of a file of another kind, which is called by its name.
+func (in *input) foreign() error {
+	head, err := in.file.Head(headStored)
+	if err != nil || in.whole || in.database {
+		return nil // reading it says what is wrong
+	}
+	if nsys.IsReport(head, in.path) {
+		return nsys.ReportError(in.path)
+	}
+	return kineto.Foreign(in.file.Text().Peek(headText), in.path)
 }
 
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,

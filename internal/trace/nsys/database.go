@@ -49,6 +49,7 @@ type database struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	table map[string]columns // by name
+	rocpd bool               // it has tables of ROCm's profilers
 }
 
 // columns are a table's columns by lower-case name, quoted for a query.
@@ -134,6 +135,7 @@ func (d *database) schema(ctx context.Context) error {
 	}
 	for _, name := range names {
 		if !wanted(name) {
+			d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
 			continue
 		}
 		cols := columns{}

@@ -511,3 +511,22 @@ func TestCycle(t *testing.T) {
 		t.Errorf("truncated %v, %d events of %d bytes, %v", tr.Truncated, len(tr.Host), len(b), tr.Warnings)
 	}
 }
+
+// A database of rocprofv3 or rpd is called by its name.
+func TestRocpd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.db")
+	db, err := sql.Open("sqlite", path)
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), `CREATE TABLE rocpd_string (id integer, string varchar); CREATE TABLE rocpd_op (id integer)`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(t.Context(), path, path, 0); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "rocpd database") {
+		t.Fatal(err)
+	}
+}

@@ -107,6 +107,9 @@ func (r *reader) recognise() error {
 	if _, ok := r.table[tStrings]; ok {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
+	if r.rocpd {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is a rocpd database of rocprofv3 or rpd, which has kernels without the operators and steps of the program", r.path).WithFix("record with torch.profiler, which records ROCm as well (docs/analyze.md)")
+	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
 

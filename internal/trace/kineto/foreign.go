@@ -1,0 +1,143 @@
+package kineto
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// foreign is a kind of file that is often given in place of a trace.
+type foreign struct {
+	is   func(head []byte, name string) bool // name is the file's own, in lower case
+	what string                              // "this is …"
+	fix  string
+}
+
+// giveTrace helps with what PyTorch wrote.
+const giveTrace = "give the trace that torch.profiler and export_chrome_trace write (docs/analyze.md)"
+
+// foreigners are told apart in this order: what holds traces comes first.
+func foreigners() []foreign {
+	return []foreign{
+		{isTar, "a tar archive", "unpack it with: tar xf %s, and give the folder, so that all its traces are read"},
+		{begins("PK\x03\x04"), "a zip archive", "unpack it with: unzip %s, and give the traces in it"},
+		{extension(".ncu-rep"), "an Nsight Compute report, which measures single kernels", "record the program with: nsys profile --trace=cuda,nvtx, or with torch.profiler (docs/analyze.md)"},
+		{extension(".pftrace", ".perfetto-trace"), "a Perfetto trace in protocol buffers", "give the JSON trace of torch.profiler; rocprofv3 records no operators, torch.profiler records ROCm with them (docs/analyze.md)"},
+		{isEventFile, "a TensorBoard event file, which holds scalars and summaries", "give the trace of a profiler, such as torch.profiler and export_chrome_trace (docs/analyze.md)"},
+		{isPickle, "a Python pickle, as torch.cuda.memory._dump_snapshot writes for memory snapshots; it has allocations and no times of kernels", "open it at pytorch.org/memory_viz, and for a program's time " + giveTrace},
+		{begins("<"), "an HTML or XML page, as export_memory_timeline writes, or a server in place of a file", "look at it in a browser, and for a program's time " + giveTrace},
+		{isMemoryTimeline, "a memory timeline of PyTorch (export_memory_timeline), which has no times of kernels", giveTrace},
+		{isExecutionTrace, "an execution trace of PyTorch (ExecutionTraceObserver), which has operators and no times of the device", giveTrace},
+		{has(`"\$schema"\s*:\s*"https?://(www\.)?speedscope`), "a speedscope profile, which samples the host alone", giveTrace},
+		{has(`"viztracer_metadata"|"cat"\s*:\s*"FEE"`), "a VizTracer trace, which holds Python calls of the host alone", "record the device too: " + giveTrace},
+		{has(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which has kernels without the operators and steps of the program", "record with torch.profiler, which records ROCm as well (docs/analyze.md)"},
+		{has(`"name"\s*:\s*"/job:[^"]*(Compute|Tensors)|"cat"\s*:\s*"Op"\s*,\s*"name"`), "a timeline of a TensorFlow session", "record with tf.profiler.experimental.start, and give the file that ends in .xplane.pb or .trace.json.gz"},
+		{isStacks, "a list of stacks (export_stacks), which has sums for flame graphs and no times", giveTrace},
+	}
+}
+
+// Foreign is the error of a file that is known and no trace to analyse, nil for all
+// others. head is the beginning of its unfolded text; ErrInput.
+func Foreign(head []byte, path string) error {
+	head = bytes.TrimPrefix(head, byteOrder)
+	base := filepath.Base(path)
+	for _, f := range foreigners() {
+		if f.is(head, strings.ToLower(base)) {
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is %s; %s", path, f.what, strings.ReplaceAll(f.fix, "%s", base))
+		}
+	}
+	return nil
+}
+
+func begins(mark string) func([]byte, string) bool {
+	return func(head []byte, _ string) bool {
+		return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte(mark))
+	}
+}
+
+// extension tells binary files by their names; text is looked into.
+func extension(ext ...string) func([]byte, string) bool {
+	return func(head []byte, name string) bool {
+		for _, e := range ext {
+			if text := bytes.TrimLeft(head, " \t\r\n"); strings.HasSuffix(name, e) && len(text) > 0 && text[0] != '{' && text[0] != '[' {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func has(pattern string) func([]byte, string) bool {
+	return func(head []byte, _ string) bool { return regexp.MustCompile(pattern).Match(head) }
+}
+
+// Of a tar header: where the name of the format and the checksum stand, bytes.
+const (
+	tarMagic  = 257
+	tarSum    = 148
+	tarSumEnd = 156
+	tarBlock  = 512
+)
+
+// isTar knows every tar: the checksum of the first header counts its own field as blanks.
+func isTar(head []byte, _ string) bool {
+	if len(head) < tarBlock {
+		return false
+	}
+	if bytes.HasPrefix(head[tarMagic:], []byte("ustar")) {
+		return true
+	}
+	sum, err := strconv.ParseInt(strings.Trim(string(head[tarSum:tarSumEnd]), " \x00"), 8, 64)
+	for i, c := range head[:tarBlock] {
+		if i >= tarSum && i < tarSumEnd {
+			c = ' '
+		}
+		sum -= int64(c)
+	}
+	return err == nil && sum == 0
+}
+
+func isPickle(head []byte, _ string) bool {
+	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
+}
+
+func isEventFile(head []byte, name string) bool {
+	return strings.Contains(name, "tfevents") && !bytes.HasPrefix(head, []byte("{"))
+}
+
+// isMemoryTimeline knows lists of lists: of times and sizes, or of single actions.
+func isMemoryTimeline(head []byte, _ string) bool {
+	return regexp.MustCompile(`^\s*\[\s*\[\s*(-?[0-9]|\])`).Match(head)
+}
+
+// isExecutionTrace knows the members of the format: a schema, and nodes.
+func isExecutionTrace(head []byte, _ string) bool {
+	schema, nodes := false, false
+	document.JSONMembers(head, func(key string, _ []byte) bool {
+		schema = schema || key == "schema"
+		nodes = nodes || key == "nodes"
+		return key != "traceEvents"
+	})
+	return schema && (nodes || regexp.MustCompile(`"nodes"\s*:\s*\[`).Match(head))
+}
+
+var stackLine = regexp.MustCompile(`^[^{\["][^\n]*(;[^\n; ][^\n;]*)+ [0-9]+$`)
+
+// isStacks knows frames, separated by semicolons, and a number on the first lines.
+func isStacks(head []byte, _ string) bool {
+	lines := strings.Split(strings.TrimSpace(string(head)), "\n")
+	if len(lines) > 1 && len(head) > 1<<15 {
+		lines = lines[:len(lines)-1] // the last one may be cut
+	}
+	for _, l := range lines[:min(len(lines), 8)] {
+		if !stackLine.MatchString(strings.TrimRight(l, "\r")) {
+			return false
+		}
+	}
+	return true
+}
