@@ -31,11 +31,11 @@ func (c *analyzeCmd) checkCut() error {
 	}
 	switch {
 	case c.Steps != "" && c.Window != "":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --steps and --window exclude each other; give one")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --steps and --window exclude each other").WithFix("give one")
 	case c.Compare:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --compare takes whole traces; write the parts with %s and -o PART.json.gz, and compare those", flag)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: --compare takes whole traces").WithFix("write the parts with %s and -o PART.json.gz, and compare those", flag)
 	case len(c.Traces) != 1:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: %s takes one trace, not %d; cut the ranks one after the other", flag, len(c.Traces))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: %s takes one trace, not %d", flag, len(c.Traces)).WithFix("cut the ranks one after the other")
 	}
 	_, err := c.asked()
 	return err
@@ -58,7 +58,7 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 		return nil, err
 	}
 	if len(files) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: the folder %s has %d; give one file", c.Traces[0], len(files))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting a trace: the folder %s has %d", c.Traces[0], len(files)).WithFix("give one file")
 	}
 	scratch, err := child.NewScratch(a.ctx, "trace")
 	if err != nil {
@@ -105,9 +105,9 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	}
 	switch {
 	case database || t.Format != trace.Kineto:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler can be cut; give a shorter range to the profiler that recorded it", path)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler can be cut", path).WithFix("give a shorter range to the profiler that recorded it")
 	case !plain:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be; give a file", path)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be", path).WithFix("give a file")
 	}
 	t.Path = document.CleanText(shownPath(path))
 	x, err := trace.NewIndex(ctx, t)

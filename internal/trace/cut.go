@@ -67,7 +67,7 @@ func ParseWindow(text string) (Range, error) {
 		return d.Nanoseconds(), err == nil && d >= 0
 	})
 	if err == nil && (r.from == r.to || !strings.Contains(text, "..")) {
-		err = gpuprof.Errorf(gpuprof.ErrUsage, "reading --window %s: it is no stretch of time; give two times, such as --window 10s..12s", text)
+		err = gpuprof.Errorf(gpuprof.ErrUsage, "reading --window %s: it is no stretch of time", text).WithFix("give two times, such as --window 10s..12s")
 	}
 	return r, err
 }
@@ -87,9 +87,9 @@ func parseRange(flag, text, example string, number func(string) (int64, bool)) (
 	}
 	switch {
 	case !okFirst || !okLast || first+last == "":
-		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it is no range; give the first and the last, such as --%s %s", flag, text, flag, example)
+		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it is no range", flag, text).WithFix("give the first and the last, such as --%s %s", flag, example)
 	case r.from > r.to:
-		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it ends before it begins; give the first before the last, such as --%s %s", flag, text, flag, example)
+		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it ends before it begins", flag, text).WithFix("give the first before the last, such as --%s %s", flag, example)
 	}
 	return r, nil
 }
@@ -117,7 +117,7 @@ func (x *Index) StepNumbers() []int64 {
 // with what the devices did for them; ErrUsage where the trace has them not.
 func (x *Index) StepsPart(asked Range) (*Cut, error) {
 	if len(x.Steps) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps; give a stretch of time with --window", asked.text, x.T.Path)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: the trace has no steps", asked.text, x.T.Path).WithFix("give a stretch of time with --window")
 	}
 	numbers := x.StepNumbers()
 	first, last := numbers[0], numbers[len(numbers)-1]
@@ -125,7 +125,7 @@ func (x *Index) StepsPart(asked Range) (*Cut, error) {
 		asked.to = last
 	}
 	if !strings.HasPrefix(asked.text, "..") && asked.from < first || asked.from > last || asked.to > last || asked.to < first {
-		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d; give --steps %d..%d or less", asked.text, x.T.Path, first, last, first, last)
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: its steps are %d to %d", asked.text, x.T.Path, first, last).WithFix("give --steps %d..%d or less", first, last)
 		return nil, x.beyondRoom(err)
 	}
 	p := &Cut{Source: x.StepSource, After: x.after(), whole: x}
@@ -139,7 +139,7 @@ func (x *Index) StepsPart(asked Range) (*Cut, error) {
 		}
 	}
 	if len(p.Steps) == 0 { // numbers have gaps
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d; give other steps", asked.text, x.T.Path, first, last)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "cutting steps %s from %s: it has no step with such a number among %d to %d", asked.text, x.T.Path, first, last).WithFix("give other steps")
 	}
 	p.Host.Start, p.Device.Start = p.Steps[0].Host.Start, p.Steps[0].Host.Start
 	p.collect()
@@ -155,7 +155,7 @@ func (x *Index) WindowPart(asked Range) (*Cut, error) {
 		w.End = begin + asked.to
 	}
 	if w.Start >= end {
-		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s; give --window with an earlier time", asked.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin)))
+		err := gpuprof.Errorf(gpuprof.ErrUsage, "cutting %s from %s: the recording ends after %s", asked.text, x.T.Path, gpuprof.FormatSeconds(gpuprof.Seconds(end-begin))).WithFix("give --window with an earlier time")
 		return nil, x.beyondRoom(err)
 	}
 	if asked.to > end-begin && asked.to < math.MaxInt64 && x.T.Truncated {
@@ -185,7 +185,7 @@ func (x *Index) WindowPart(asked Range) (*Cut, error) {
 func (x *Index) beyondRoom(err error) error {
 	for _, w := range x.T.Warnings {
 		if w.Code == "truncated" && strings.Contains(w.Fix, "=") {
-			return gpuprof.Errorf(gpuprof.ErrInput, "cutting %s: %s; %s", x.T.Path, w.Text, w.Fix)
+			return gpuprof.Errorf(gpuprof.ErrInput, "cutting %s: %s", x.T.Path, w.Text).WithFix("%s", w.Fix)
 		}
 	}
 	return err

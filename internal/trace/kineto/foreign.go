@@ -48,7 +48,7 @@ func Foreign(head []byte, path string) error {
 	base := filepath.Base(path)
 	for _, f := range foreigners() {
 		if f.is(head, strings.ToLower(base)) {
-			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is %s; %s", path, f.what, strings.ReplaceAll(f.fix, "%s", base))
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is %s", path, f.what).WithFix("%s", strings.ReplaceAll(f.fix, "%s", base))
 		}
 	}
 	return nil
