@@ -74,7 +74,7 @@ func TestVectorsCanFail(t *testing.T) {
 		{"no input", change(`[[[0.5]]]`, `[]`), false, "x holds no values"},
 		{"too many axes", change(`[[[0.5]]]`, `[[[[0.5]]]]`), false, "x has 4 axes"},
 		{"no sizes", change(`"hidden_size":1,`, ``), false, "hidden_size 0"},
-		{"sizes that overflow", change(`"num_layers":1`, `"num_layers":4`, `"hidden_size":1`, `"hidden_size":4611686018427387904`, `[[[0.5]]]`, `[0.5]`), false, "hidden_size 4611686018427387904 and num_layers 4; at most"},
+		{"sizes that overflow", change(`"num_layers":1`, `"num_layers":4`, `"hidden_size":1`, `"hidden_size":4611686018427387904`, `[[[0.5]]]`, `[0.5]`), false, "hidden_size 4611686018427387904 and num_layers 4; give at most 1048576"},
 		{"too many layers", change(`"num_layers":1`, `"num_layers":2`), false, "h0 has shape [1 1 1], the case needs [2 1 1]"},
 		{"too few layers", change(`"kind"`, `"weight_ih_l1":[[1],[1],[1]],"kind"`), false, "num_layers is 1"},
 		{"both directions", change(`"kind"`, `"bidirectional":true,"kind"`), false, "one direction only"},
