@@ -96,7 +96,7 @@ func overheadSentence(o *record.Overhead) string {
 	case o.Ratio > 0:
 		text = fmt.Sprintf("recording made steps %.2f times as long", o.Ratio)
 	default:
-		text = "too few steps ran without recording to measure its cost"
+		text = "too few steps were timed to measure the cost of recording"
 	}
 	if o.ExportS > 0 {
 		text += fmt.Sprintf("; writing the trace took %s once", seconds(o.ExportS))

@@ -78,7 +78,12 @@ func explainProcess(o *Options, r *Result, p *Process) {
 		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
 	}
 	if p.Kind == "window" && p.File != "" {
-		r.warn("no-steps", fmt.Sprintf("%s shows no step (optimizer step, module call or data loader), so %s of time was recorded", who, o.Window), "")
+		text, fix := who+" shows no step (optimizer step, module call or data loader)", ""
+		if p.Steps > 1 {
+			text = fmt.Sprintf("%s ended after %d steps, before their recording began", who, p.Steps)
+			fix = fmt.Sprintf("a lower --skip (%d now) records them", o.Skip)
+		}
+		r.warn("no-steps", fmt.Sprintf("%s, so %s of time was recorded", text, o.Window), fix)
 	}
 }
 

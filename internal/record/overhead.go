@@ -34,7 +34,7 @@ func overheadOf(p *Process) *Overhead {
 	bare = append(bare, settled(p.Before)...)
 	bare = append(bare, p.Later...)
 	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
-	if m := median(bare); len(bare) >= fewest && m > 0 && !o.Uneven {
+	if m := median(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}
 	return o

@@ -80,6 +80,10 @@ func TestOverhead(t *testing.T) {
 	if !o.Uneven || o.Ratio != 0 {
 		t.Errorf("%+v of a program that changed its pace, want no ratio", o)
 	}
+	// A step that no one confirms: the first two recorded say nothing of the cost.
+	if o := overheadOf(&Process{Before: []float64{1, 1, 1, 1}, During: []float64{1, 5142}}); o.Ratio != 0 {
+		t.Errorf("a ratio of %v from two recorded steps", o.Ratio)
+	}
 	if overheadOf(&Process{Before: []float64{1}}) != nil {
 		t.Error("an overhead without a recording")
 	}
@@ -165,6 +169,14 @@ func TestEnvironment(t *testing.T) {
 		if lookup(env, envHook) != "/tmp/new" {
 			t.Errorf("%q: the hook is not named", c.env)
 		}
+	}
+}
+
+// The hook's parts in Python, with clocks of their own.
+func TestHookParts(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "python3", "-B", "testdata/hook_test.py", "hook").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

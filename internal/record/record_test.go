@@ -155,6 +155,7 @@ func TestWays(t *testing.T) {
 		{"bad-model 30", 0, "module", 1, 5, "", "coped 30\n", ""},
 		{"loader 30", 0, "loader", 1, 5, "", "", ""},
 		{"window", 0, "window", 1, 0, "shows no step", "", ""},
+		{"window-cut-short", 0, "optimizer", 1, 5, "", "trained 30\n", ""},
 		{"window-then-train 30", 0, "optimizer", 1, 5, "", "trained 30\n", ""},
 		{"own-profiler 30", 0, "", 0, 0, "profiles itself, so gpuprof stood back", "trained 30\n", "UserWarning: the stand-in"},
 		{"own-late 30", 0, "optimizer", 1, -1, "profiles itself", "trained 30\nown events", "UserWarning: the stand-in"},
@@ -179,6 +180,9 @@ func TestWays(t *testing.T) {
 			b.options.Nsys = NsysNever
 			if strings.HasPrefix(c.args, "window") {
 				b.options.WindowAfter = 500 * time.Millisecond
+			}
+			if c.args == "window-cut-short" {
+				b.options.Window = 4 * time.Minute // the first step ends it
 			}
 			r := b.run()
 			if r.ExitCode != c.exit {

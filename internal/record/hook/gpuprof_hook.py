@@ -25,7 +25,11 @@ TRAINING_PATIENCE = 100
 AFTER_STEPS = 10
 # Traces of processes that are no rank of a job; more say nothing new.
 MAX_TRACES = 64
-WINDOW_TRIES = 5
+# The clock for a program without steps starts when it touches a tensor, a
+# module or a device, and after so many seconds in any case.
+PATIENCE = 120
+LOOK_S = 0.25  # between two looks at that
+MAX_WAIT_S = 600  # between two tries of a window
 
 clock = time.perf_counter
 
@@ -93,6 +97,57 @@ class Source:
         return self.count if self.ends else self.count - 1
 
 
+class Quiet:
+    """When a program that shows no step is recorded by the clock.
+
+    `wait` seconds after its first touch of a tensor, a module or a device, or
+    after PATIENCE, if no module was imported meanwhile.
+    """
+
+    def __init__(self, wait, now, modules):
+        self.wait, self.start, self.modules = wait, now, modules
+        self.since = None  # the clock runs from here
+        self.imported = now  # when the last module came
+
+    def look(self, now, modules, touched):
+        """Whether it is time; modules is how many there are."""
+        if modules != self.modules:
+            self.modules, self.imported = modules, now
+        if self.since is None and (touched or now - self.start >= PATIENCE):
+            self.since = now
+        return self.since is not None and now - max(self.since, self.imported) >= self.wait
+
+    def may_import(self, now):
+        """Whether an import that is on the stack is the program itself, run by one, and none of many."""
+        return now - self.imported >= PATIENCE
+
+    def again(self, now):
+        """A try was in vain, or a mark was seen: the clock starts afresh."""
+        self.since = now
+
+    def longer(self, now):
+        self.wait = min(2 * self.wait, max(self.wait, MAX_WAIT_S))
+        self.again(now)
+
+
+class Touch:
+    """Whether the program has made a tensor or a parameter, read off the reference
+    counts of their types: each object holds one, and so does what imports them."""
+
+    def __init__(self, torch, modules):
+        self.types = [t for t in (getattr(torch, "Tensor", None), getattr(torch.nn, "Parameter", None)) if t is not None]
+        self.modules, self.counts = modules, self.count()
+
+    def count(self):
+        return [sys.getrefcount(t) for t in self.types]
+
+    def seen(self, modules):
+        counts = self.count()
+        if modules != self.modules:
+            self.modules, self.counts = modules, counts
+        return counts != self.counts
+
+
 def reference(obj):
     try:
         return weakref.ref(obj)
@@ -146,7 +201,10 @@ class Hook:
         self.during, self.after = [], []
         self.began = None
         self.window_trace = None
+        self.window_thread = None  # that records a window now
         self.reason = ""
+        self.quiet = Quiet(self.config["window_after_s"], clock(), len(sys.modules))
+        self.touch = Touch(self.torch, len(sys.modules))
 
     # -- what is told ------------------------------------------------------
 
@@ -201,13 +259,20 @@ class Hook:
     def mark(self, name, obj):
         """A mark was seen: returns whether it is a border of the steps that count."""
         s = self.sources[name]
-        if self.timer is not None:
-            self.stop_timer()  # a program that shows its steps needs no clock
+        self.quiet.again(clock())
         if self.source is not None and self.source is not s:
             return False
         if not s.hit(obj):
             return False
         me = get_ident()
+        if self.window_thread is not None:
+            # It is the steps that count. The profiler ends where it began: in
+            # another thread the clock sees to it.
+            if self.window_thread != me:
+                return False
+            self.drop_window()
+        if self.timer is not None:
+            self.stop_timer()  # a program that shows its steps needs no clock
         if self.thread is None or self.source is None:
             self.thread = me
         return me == self.thread
@@ -344,6 +409,7 @@ class Hook:
         self.source = s
         self.phase = "record"
         self.began = clock()
+        self.window_thread = get_ident() if s is None else None
         self.at_exit_of_workers()
         name = s.name if s is not None else "window"
         self.tell("begin", kind=name, after=s.completed() + self.warm if s is not None else 0, rank=self.rank(),
@@ -360,7 +426,7 @@ class Hook:
         if p is None:
             return
         window = self.source is None
-        self.phase = "after"
+        self.phase, self.window_thread = "after", None
         started = clock()
         try:
             self.call(p.stop)
@@ -424,8 +490,15 @@ class Hook:
         self.tell("trace", file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
                   steps=self.recorded, complete=complete, export_s=clock() - started)
 
+    def drop_window(self):
+        """A step has shown itself: go back to waiting until the steps are steady."""
+        self.drop()
+        self.phase = "wait"
+        self.tell("empty")
+
     def drop(self):
         """End a recording that cannot be kept."""
+        self.window_thread = None
         p, self.profiler = self.profiler, None
         if p is not None:
             try:
@@ -768,35 +841,70 @@ class Hook:
                         return False
                 return True
 
-            wait = self.config["window_after_s"]
-            for _ in range(WINDOW_TRIES):
-                if timer.acquire(timeout=wait) or self.phase != "wait":
-                    return
+            while not timer.acquire(timeout=min(LOOK_S, self.quiet.wait / 2)) and self.phase == "wait":
+                if not self.due():
+                    continue
                 if not in_main(self.open_window) or self.phase == "done":
                     return
-                if self.phase == "record" and self.source is None:
+                if self.window_thread is not None:
                     if timer.acquire(timeout=self.config["window_s"]) or not in_main(self.close_window):
                         return
                     if self.window_trace is not None:
                         return
-                wait *= 2
+                self.quiet.longer(clock())
         except Exception as e:
             self.tell("error", where="window", text="%s: %s" % (type(e).__name__, str(e)[:300]))
+
+    def due(self):
+        """Whether the program has shown no step for so long that a window may open."""
+        n = len(sys.modules)
+        cuda = getattr(self.torch, "cuda", None)
+        touched = self.touch.seen(n) or cuda is not None and cuda.is_initialized() or any(s.total > 0 for s in self.sources.values())
+        return self.quiet.look(clock(), n, touched)
+
+    def retried(self, where, f, *args):
+        """What fails in a window is tried again later: by then modules are whole and locks free."""
+        try:
+            f(*args)
+        except Exception as e:
+            self.tell("again", where=where, text="%s: %s" % (type(e).__name__, str(e)[:300]))
+            try:
+                self.drop()
+            except Exception:
+                pass
+            self.phase = "wait"
 
     @safe
     def open_window(self):
         process = sys.modules.get("multiprocessing.process")
         if process is not None and process.parent_process() is not None and self.rank() is None:
             return  # a helper of the program; it has no time of its own to show
-        if self.phase == "wait" and not any(s.total > 0 for s in self.sources.values()):
-            self.begin(None)
+        if self.phase != "wait" or any(s.anchor is not None for s in self.sources.values()):
+            return
+        if importing(sys._getframe()) and not self.quiet.may_import(clock()):
+            return
+        self.retried("open_window", self.begin, None)
 
     @safe
     def close_window(self):
-        if self.phase == "record" and self.source is None:
-            self.finish(complete=True)
-            # A step may still show itself: then it is what counts.
-            self.phase = "wait"
+        if self.window_thread is None:
+            return
+        if any(s.anchor is not None for s in self.sources.values()):
+            self.drop_window()
+            self.stop_timer()
+            return
+        self.retried("close_window", self.finish, True)
+        # A step may still show itself: then it is what counts.
+        self.phase = "wait"
+
+
+def importing(frame):
+    """Whether a frame runs below an import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def round_all(values):

@@ -68,13 +68,26 @@ def window():
     """No steps, until somebody has recorded that: a slow machine takes longer."""
     import torch
 
+    x = torch.op("aten::mm")
     while not torch.profiler.profile.exported:
-        torch.op("aten::mm", 0.001)
+        x = torch.op("aten::mm", 0.001)
+    return x
 
 
 def window_then_train(n):
     window()
     steps_of(n, after=lambda i: time.sleep(0.01))
+
+
+def window_cut_short():
+    """The first step comes while a window of time is recorded."""
+    import torch
+
+    x = torch.op("aten::mm")
+    while not torch.autograd._profiler_enabled():
+        x = torch.op("aten::mm", 0.001)
+    steps_of(30)
+    return x
 
 
 def own_profiler(n):
@@ -242,6 +255,7 @@ def main():
         "bad-model": lambda: bad_model(number),
         "loader": lambda: loader_only(number),
         "window": window,
+        "window-cut-short": window_cut_short,
         "window-then-train": lambda: window_then_train(number),
         "own-profiler": lambda: own_profiler(number),
         "own-late": lambda: own_late(number),

@@ -63,7 +63,12 @@ def compile(model=None, **_):
     return sys.modules[name].OptimizedModule(model)
 
 
+class Tensor:
+    pass
+
+
 def op(name, seconds=0.0002):
     """An operator that takes a while."""
     with _events.span(name, "cpu_op"):
         _events.spin(seconds)
+    return Tensor()

@@ -1,0 +1,103 @@
+"""Tests of the hook's parts with a clock of their own: hook_test.py HOOK_FOLDER."""
+
+import sys
+import types
+import unittest
+
+sys.path.insert(0, sys.argv.pop(1))
+import gpuprof_hook as hook  # noqa: E402
+
+
+class TestQuiet(unittest.TestCase):
+    def due(self, quiet, script, until=400):
+        """When the window opens; script gives (modules, touched) at a second."""
+        return next((t for t in range(until) if quiet.look(t, *script(t))), None)
+
+    def test_from_the_first_touch(self):
+        self.assertEqual(self.due(hook.Quiet(20, 0, 5), lambda t: (5, t >= 33)), 53)
+
+    def test_without_a_touch(self):
+        self.assertEqual(self.due(hook.Quiet(20, 0, 5), lambda t: (5, False)), 140)
+
+    def test_not_while_imports_run(self):
+        # Touched at once, as modules with constants do, and imports for 90 s.
+        self.assertEqual(self.due(hook.Quiet(20, 0, 0), lambda t: (min(t, 90), True)), 110)
+
+    def test_a_mark_starts_afresh(self):
+        q = hook.Quiet(20, 0, 5)
+        q.look(1, 5, True)
+        q.again(10)
+        self.assertEqual(self.due(q, lambda t: (5, True)), 30)
+
+    def test_never_gives_up(self):
+        q, tries, t = hook.Quiet(20, 0, 5), [], 0
+        for t in range(20000):
+            if q.look(t, 5, True):
+                tries.append(t)
+                q.longer(t)
+        self.assertEqual(tries[:3], [20, 60, 140])
+        self.assertLessEqual(max(b - a for a, b in zip(tries, tries[1:])), hook.MAX_WAIT_S)
+        self.assertGreater(len(tries), 20)
+
+    def test_an_import_that_is_the_program(self):
+        q = hook.Quiet(20, 0, 5)
+        q.look(7, 6, True)
+        self.assertFalse(q.may_import(100))
+        self.assertTrue(q.may_import(127))
+
+
+class TestTouch(unittest.TestCase):
+    def setUp(self):
+        self.torch = types.SimpleNamespace(Tensor=type("Tensor", (), {}), nn=types.SimpleNamespace(Parameter=type("Parameter", (), {})))
+
+    def test_a_tensor(self):
+        touch = hook.Touch(self.torch, 5)
+        self.assertFalse(touch.seen(5))
+        held = self.torch.Tensor()
+        self.assertTrue(touch.seen(5))
+        del held
+
+    def test_a_parameter(self):
+        touch = hook.Touch(self.torch, 5)
+        held = self.torch.nn.Parameter()
+        self.assertTrue(touch.seen(5))
+        del held
+
+    def test_an_import_of_the_type(self):
+        touch = hook.Touch(self.torch, 5)
+        held = self.torch.Tensor
+        self.assertFalse(touch.seen(6))
+        self.assertFalse(touch.seen(6))
+        del held
+
+
+class TestImporting(unittest.TestCase):
+    def test_the_stack(self):
+        self.assertFalse(hook.importing(sys._getframe()))
+        seen = []
+        module = types.ModuleType("asks")
+
+        class Loader:
+            def create_module(self, _spec):
+                return module
+
+            def exec_module(self, _module):
+                seen.append(hook.importing(sys._getframe()))
+
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                from importlib.machinery import ModuleSpec
+
+                return ModuleSpec(name, Loader()) if name == "asks" else None
+
+        finder = Finder()
+        sys.meta_path.insert(0, finder)
+        try:
+            import asks  # noqa: F401
+        finally:
+            sys.meta_path.remove(finder)
+        self.assertEqual(seen, [True])
+
+
+if __name__ == "__main__":
+    unittest.main()
