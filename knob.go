@@ -120,9 +120,9 @@ func EveryKnob(name, doc, def string, words ...string) Knob {
 func RefuseThreads(d Info, set Settings) error {
 	switch n := set.Int("threads"); {
 	case n > 0 && d.MaxThreads == 0:
-		return Errorf(ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit; leave threads at all", n, d.Name)
+		return Errorf(ErrUsage, "setting threads=%d on device %s: it has no CPU threads to limit", n, d.Name).WithFix("leave threads at all")
 	case n > d.MaxThreads:
-		return Errorf(ErrUsage, "setting threads=%d on device %s: it takes at most %d; use fewer, or all", n, d.Name, d.MaxThreads)
+		return Errorf(ErrUsage, "setting threads=%d on device %s: it takes at most %d", n, d.Name, d.MaxThreads).WithFix("use fewer, or all")
 	}
 	return nil
 }
@@ -142,9 +142,9 @@ func (k Knob) Canonical(value string) (string, error) {
 		if err == nil {
 			return v, nil
 		}
-		return "", Errorf(ErrUsage, "setting knob %s: %q %w; %s", k.Name, value, err, k.Usage())
+		return "", Errorf(ErrUsage, "setting knob %s: %q %w", k.Name, value, err).WithFix("%s", k.Usage())
 	}
-	return "", Errorf(ErrUsage, "setting knob %s: unknown value %q; %s%s", k.Name, value, k.Usage(), DidYouMean(value, k.Values))
+	return "", Errorf(ErrUsage, "setting knob %s: unknown value %q", k.Name, value).WithFix("%s%s", k.Usage(), DidYouMean(value, k.Values))
 }
 
 // Usage says what the knob accepts: "use unfused, fused or csr".
@@ -212,8 +212,7 @@ func Resolve(w Workload, preset string, set Settings) (Settings, error) {
 			k, ok := knobs[name]
 			if !ok {
 				names := slices.Sorted(maps.Keys(knobs))
-				return nil, Errorf(ErrUsage, "setting knob %s: workload %s has no such knob; its knobs are %s%s",
-					name, w.Name(), strings.Join(names, ", "), DidYouMean(name, names))
+				return nil, Errorf(ErrUsage, "setting knob %s: workload %s has no such knob", name, w.Name()).WithFix("its knobs are %s%s", strings.Join(names, ", "), DidYouMean(name, names))
 			}
 			if out[name], err = k.Canonical(layer[name]); err != nil {
 				return nil, err
@@ -247,8 +246,7 @@ func FindPreset(w Workload, name string) (Preset, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Preset{}, Errorf(ErrUsage, "choosing preset %s: workload %s has no such preset; its presets are %s%s",
-		name, w.Name(), strings.Join(names, ", "), DidYouMean(name, names))
+	return Preset{}, Errorf(ErrUsage, "choosing preset %s: workload %s has no such preset", name, w.Name()).WithFix("its presets are %s%s", strings.Join(names, ", "), DidYouMean(name, names))
 }
 
 // DidYouMean suggests the valid name nearest to what was typed, as

@@ -54,7 +54,7 @@ type study struct {
 // Run implements the verb.
 func (c *analyzeCmd) Run(a *app) error {
 	if c.Compare && len(c.Traces) != 2 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d; give two files or two folders", len(c.Traces))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "comparing traces: --compare takes two, before and after, not %d", len(c.Traces)).WithFix("give two files or two folders")
 	}
 	if err := c.checkCut(); err != nil {
 		return err
@@ -181,9 +181,9 @@ func traceFiles(paths []string) ([]string, error) {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file; record one as docs/analyze.md shows", path)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: there is no such file", path).WithFix("record one as docs/analyze.md shows")
 		case err != nil:
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w; give a readable file", path, errors.Unwrap(err))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading trace %s: %w", path, errors.Unwrap(err)).WithFix("give a readable file")
 		case !info.IsDir():
 			out = append(out, path)
 			continue
@@ -200,7 +200,7 @@ func traceFiles(paths []string) ([]string, error) {
 func tracesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w; give a readable folder", dir, err)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: %w", dir, err).WithFix("give a readable folder")
 	}
 	var out []string
 	for _, e := range entries {
@@ -217,7 +217,7 @@ func tracesIn(dir string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz or .sqlite; name the folder that the profiler wrote to", dir)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz or .sqlite", dir).WithFix("name the folder that the profiler wrote to")
 	}
 	return out, nil
 }

@@ -138,7 +138,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {
-		return nil, nil, fmt.Errorf("building the command line: %w; this is a fault in gpuprof, please report it", err)
+		return nil, nil, gpuprof.Errorf(nil, "building the command line: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return k, exited, nil
 }
@@ -148,7 +148,7 @@ func takesRest(verb string) bool {
 }
 
 func restError(verb string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --; leave that out", verb)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: it takes nothing after --", verb).WithFix("leave that out")
 }
 
 var unknownFlag = regexp.MustCompile(`^unknown flag (\S+?),? ?(did you mean.*)?$`)
@@ -162,13 +162,12 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 	}
 	if typed, ok := flagInError(err); ok {
 		names := flagNames(node)
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s; its flags are %s%s",
-			title(node), typed, strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
 	}
 	if node.Type == kong.ApplicationNode {
 		return verbError(node, args)
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w; see %s --help", title(node), err, title(node))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", title(node), err).WithFix("see %s --help", title(node))
 }
 
 func flagInError(err error) (string, bool) {
@@ -188,11 +187,10 @@ func verbError(root *kong.Node, args []string) error {
 	}
 	for _, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q; the verbs are %s%s",
-				arg, strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q", arg).WithFix("the verbs are %s%s", strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))
 		}
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given; the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("the verbs are %s, and gpuprof --help explains them", strings.Join(verbs, ", "))
 }
 
 func title(n *kong.Node) string {
@@ -229,8 +227,7 @@ func checkChoices(kctx *kong.Context) error {
 		if valid == nil || slices.Contains(valid, typed) {
 			continue
 		}
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q; use one of %s%s",
-			label+v.Name, typed, strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s cannot be %q", label+v.Name, typed).WithFix("use one of %s%s", strings.Join(valid, ", "), gpuprof.DidYouMean(typed, valid))
 	}
 	return nil
 }

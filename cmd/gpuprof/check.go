@@ -44,7 +44,7 @@ func (c *checkCmd) Run(a *app) error {
 		return err
 	}
 	if len(t.knobs) > 1 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: check takes one setting, not a sweep; give each knob one value", t.workload.Name())
+		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: check takes one setting, not a sweep", t.workload.Name()).WithFix("give each knob one value")
 	}
 	vectors, err := c.readVectors()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *checkCmd) Run(a *app) error {
 		err = c.checkStages(a, t, dev)
 	}
 	if a.ctx.Err() != nil {
-		err = fmt.Errorf("checking %s: %w; run it again", t.workload.Name(), errInterrupted)
+		err = gpuprof.Errorf(nil, "checking %s: %w", t.workload.Name(), errInterrupted).WithFix("run it again")
 	}
 	return errors.Join(err, dev.Close())
 }
@@ -106,7 +106,7 @@ func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) error {
 func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte) error {
 	vc, ok := t.workload.(gpuprof.VectorChecker)
 	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors; leave --vectors out", t.workload.Name())
+		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.workload.Name()).WithFix("leave --vectors out")
 	}
 	cases, err := vc.CheckVectors(a.ctx, dev, file, c.Vectors)
 	if err != nil {
@@ -135,7 +135,7 @@ func failure(name string, failed, total int, what string) error {
 	if failed == 0 {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: %d of %d %s disagree with the reference; do not trust times of this build with these settings", name, failed, total, what)
+	return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: %d of %d %s disagree with the reference", name, failed, total, what).WithFix("do not trust times of this build with these settings")
 }
 
 func printStages(w io.Writer, checks []gpuprof.Check) error {

@@ -41,7 +41,7 @@ func (j *judging) options() (compare.Options, error) {
 			err = errors.New("it is not above 0, and a slowdown of nothing cannot be found")
 		}
 		if err != nil {
-			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w; give for example 5%% or step=7%%", t, err)
+			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w", t, err).WithFix("give for example 5%% or step=7%%")
 		}
 		m := compare.Margins{Threshold: float64(v)}
 		if !named {
@@ -76,7 +76,7 @@ func (j *judging) outputs(inputs ...string) ([]output, error) {
 		}
 		for _, out := range j.Output {
 			if to, err := os.Stat(out); err == nil && os.SameFile(from, to) {
-				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is compared here, and would be lost; give another name", out)
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is compared here, and would be lost", out).WithFix("give another name")
 			}
 		}
 	}

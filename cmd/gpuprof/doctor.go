@@ -29,13 +29,13 @@ range), and 4 when one could not be measured: usable as a scheduler's node check
 // Run implements the verb.
 func (c *doctorCmd) Run(a *app) error {
 	if slices.Contains(c.Device, "") {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty; give CUDA's index, a UUID or a MIG instance's name, or leave it out")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty").WithFix("give CUDA's index, a UUID or a MIG instance's name, or leave it out")
 	}
 	if c.Bench {
 		return c.bench(a)
 	}
 	if len(c.Device) > 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures; add --bench, or leave --device out", c.Device[0])
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures", c.Device[0]).WithFix("add --bench, or leave --device out")
 	}
 	lines := diagnose()
 	document.CleanStrings(&lines)
@@ -50,7 +50,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	for _, l := range lines {
 		if l.Vital && l.State == gpuprof.Missing {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "examining this machine: %s: %s; %s", l.Name, l.Reason, l.Fix)
+			return gpuprof.Errorf(gpuprof.ErrDevice, "examining this machine: %s: %s", l.Name, l.Reason).WithFix("%s", l.Fix)
 		}
 	}
 	return nil

@@ -159,7 +159,7 @@ func shownAs(shown []gpuName, name string) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return -1, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %s and %s; give more of the UUID", name, shown[found].uuid, g.uuid)
+			return -1, gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: it fits %s and %s", name, shown[found].uuid, g.uuid).WithFix("give more of the UUID")
 		}
 		found = i
 	}
@@ -177,7 +177,7 @@ func notShown(shown []gpuName, name string, err error) error {
 	if len(names) == 0 {
 		names = []string{"no GPU"}
 	}
-	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s; choose one of them", name, strings.Join(names, ", "))
+	return gpuprof.Errorf(gpuprof.ErrDevice, "choosing device %s: CUDA shows this process %s", name, strings.Join(names, ", ")).WithFix("choose one of them")
 }
 
 // benchElsewhere measures a GPU or MIG instance in a process that sees nothing
@@ -185,7 +185,7 @@ func notShown(shown []gpuName, name string, err error) error {
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
 	exe, err := os.Executable()
 	if err != nil {
-		return failedCard(uuid, fmt.Errorf("finding gpuprof's own program: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", err, uuid))
+		return failedCard(uuid, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("set CUDA_VISIBLE_DEVICES=%s and run it again", uuid))
 	}
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }
@@ -213,10 +213,10 @@ func benchBy(ctx context.Context, cmd child.Command, uuid string) []health.Card 
 func cardsOf(text []byte, uuid string) ([]health.Card, error) {
 	var r health.Report
 	if err := document.Decode(text, "the output", &r, document.Health); err != nil {
-		return nil, fmt.Errorf("reading the output of the process for %s: %w; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, err, uuid)
+		return nil, gpuprof.Errorf(nil, "reading the output of the process for %s: %w", uuid, err).WithFix("set CUDA_VISIBLE_DEVICES=%s and run it again", uuid)
 	}
 	if len(r.Devices) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: its process saw %d devices; set CUDA_VISIBLE_DEVICES=%s and run it again", uuid, len(r.Devices), uuid)
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "measuring %s: its process saw %d devices", uuid, len(r.Devices)).WithFix("set CUDA_VISIBLE_DEVICES=%s and run it again", uuid)
 	}
 	c := r.Devices[0]
 	c.Device = uuid

@@ -79,7 +79,7 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 	case c.Against != "":
 		return c.judgeAgainst(a, o, budgets)
 	case len(a.rest) > 0:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it; add --against REF or ./BINARY")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: a command after -- is measured against another build of it").WithFix("add --against REF or ./BINARY")
 	case len(c.Args) == 1 && len(budgets) > 0:
 		r, err := readCounted(a, c.Args[0])
 		if err != nil {
@@ -89,13 +89,13 @@ func (c *gateCmd) judge(a *app, o compare.Options, budgets []compare.Budget) (*c
 	case len(c.Args) == 2:
 		return c.judgeFiles(a, o, budgets)
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against; see gpuprof gate --help")
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: give OLD and NEW, or one file with --max NAME=N, or a workload with --against").WithFix("see gpuprof gate --help")
 }
 
 // ofNoise is --aa and --plan, which judge nothing.
 func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
 	refuse := func(what string) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s; leave one out", what)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s", what).WithFix("leave one out")
 	}
 	switch {
 	case c.AA && c.Plan:
@@ -119,7 +119,7 @@ func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
 // fits refuses what the way of judging would leave unused.
 func (c *gateCmd) fits(command bool) error {
 	refuse := func(what, why string) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s; leave it out", what, why)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s %s", what, why).WithFix("leave it out")
 	}
 	for _, f := range []struct {
 		flag             string
@@ -196,7 +196,7 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 // measurable refuses, before anything is built, what could never be measured.
 func (c *gateCmd) measurable(rest []string) error {
 	if c.Budget <= 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 10m", c.Budget)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0", c.Budget).WithFix("give for example --budget 10m")
 	}
 	way, example := "--against", "--against main"
 	if c.AA {
@@ -207,16 +207,16 @@ func (c *gateCmd) measurable(rest []string) error {
 	if len(rest) == 0 {
 		switch {
 		case rest != nil:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --; give the one that writes a result")
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: no command follows --").WithFix("give the one that writes a result")
 		case c.MinTime <= 0:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0", c.MinTime).WithFix("give for example --min-time 2s")
 		case len(c.Args) != 1:
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --; give for example gpuprof gate e3nn %s", way, example)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --", way).WithFix("give for example gpuprof gate e3nn %s", example)
 		}
 	}
 	// What an earlier process left there is removed before each measurement.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result; give the file that the command writes", c.Result)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
 	}
 	return nil
 }

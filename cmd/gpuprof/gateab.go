@@ -44,11 +44,11 @@ type processPairs struct {
 func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
+		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
 	room, err := child.NewScratch(run.app.ctx, "gate")
 	if err != nil {
-		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
+		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}
 	scratch, done := room.Dir, room.Close
 	defer func() {
@@ -81,7 +81,7 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 	}
 	there := filepath.Join(tree, filepath.FromSlash(prefix))
 	if _, err = os.Stat(there); err != nil && len(run.app.rest) > 0 {
-		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run; run gate in a folder that both sides have", c.Against, prefix)
+		err = gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it has no folder %s, where the command would run", c.Against, prefix).WithFix("run gate in a folder that both sides have")
 		return out, done, err
 	}
 	out, err = c.treeSides(run, [2]string{tree, top}, [2]string{there, here}, scratch)
@@ -97,7 +97,7 @@ func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [
 		return out, c.buildIn(run, here)
 	}
 	if c.Build != "" {
-		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there; leave it out, or give --against a git revision")
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there").WithFix("leave it out, or give --against a git revision")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *gateCmd) treeSides(run children, trees, folders [2]string, scratch stri
 			}
 		}
 		if err := run.command(b.dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", b.out, "./cmd/gpuprof"); err != nil {
-			return out, fmt.Errorf("building gpuprof in %s: %w; a workload's gate needs gpuprof's own checkout, other programs go after --", b.dir, err)
+			return out, gpuprof.Errorf(nil, "building gpuprof in %s: %w", b.dir, err).WithFix("a workload's gate needs gpuprof's own checkout, other programs go after --")
 		}
 	}
 	return c.workloadSides(old, now, scratch)
@@ -218,7 +218,7 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	}
 	for _, r := range found[1:] {
 		if !maps.Equal(r.Knobs, found[0].Knobs) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it gave %d runs of a sweep, and a gate takes one setting; give each --set one value", s.name, len(found))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: it gave %d runs of a sweep, and a gate takes one setting", s.name, len(found)).WithFix("give each --set one value")
 		}
 	}
 	r, err := results.Merge(found...)

@@ -67,7 +67,7 @@ func (m *gateRun) noise(o compare.Options) (*compare.MachineNoise, error) {
 		return nil, err
 	}
 	if left := compare.MinRuns - len(blocks); left > 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured; %s", len(blocks), compare.MinRuns, m.noTimeFor(left))
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring the noise of this machine: %d of %d pairs are measured", len(blocks), compare.MinRuns).WithFix("%s", m.noTimeFor(left))
 	}
 	o.BlockSeconds = m.each().Seconds()
 	return compare.MeasureNoise(blocks, o)
@@ -109,7 +109,7 @@ func (c *gateCmd) runner(a *app) (machine, command string) {
 func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return out, nil, fmt.Errorf("finding the current folder: %w; change into one that exists", err)
+		return out, nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
 	if rest := run.app.rest; len(rest) > 0 {
 		for i := range out {
@@ -118,11 +118,11 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 		return out, func() {}, c.buildIn(run, here)
 	}
 	if c.Build != "" {
-		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs; leave it out")
+		return out, nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build for --aa of a workload, which this gpuprof runs").WithFix("leave it out")
 	}
 	room, err := child.NewScratch(run.app.ctx, "gate")
 	if err != nil {
-		return out, nil, fmt.Errorf("making a folder for the gate: %w; check TMPDIR", err)
+		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}
 	done = room.Close
 	exe, err := os.Executable()
@@ -140,7 +140,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 func noiseFile(machine, command string) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the cache of this user: %w; set XDG_CACHE_HOME or HOME", err)
+		return "", gpuprof.Errorf(nil, "finding the cache of this user: %w", err).WithFix("set XDG_CACHE_HOME or HOME")
 	}
 	host, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
 	sum := sha256.Sum256([]byte(host + " " + machine + "\x00" + command))
@@ -184,7 +184,7 @@ func cannotKeep(path string, err error) error {
 // keptNoise reads it; ErrUsage where there is none that can be read.
 func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 	refuse := func(why string) (*compare.MachineNoise, error) {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine; measure it with the same command line and --aa instead of --plan and --against", why)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "planning the gate: %s on this machine", why).WithFix("measure it with the same command line and --aa instead of --plan and --against")
 	}
 	path, err := noiseFile(machine, command)
 	if err != nil {

@@ -40,13 +40,13 @@ func (m *processPairs) failed(s side, err error) error {
 	case errors.Is(err, errInterrupted):
 		return interruptedGate(s)
 	case errors.Is(err, child.ErrLong):
-		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s: %w; run it by itself to see why, or give more than --budget %s", s.name, s.args[0], err, m.budget)
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s: %w", s.name, s.args[0], err).WithFix("run it by itself to see why, or give more than --budget %s", m.budget)
 	case ended && s.own && exit.ExitCode() == exitUsage:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %s", s.name, strings.TrimPrefix(err.Error(), exit.Error()+": gpuprof: "))
 	case errors.Is(err, gpuprof.ErrInput):
 		return err
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", s.name, s.args[0], err)
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", s.name, s.args[0], err).WithFix("run it by itself to see why")
 }
 
 // clearResult removes what an earlier process left: it must not pass for the next
@@ -57,10 +57,10 @@ func clearResult(s side) error {
 	}
 	info, err := os.Stat(s.file)
 	if err == nil && !info.Mode().IsRegular() {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: the --result %s is a folder, a pipe or a device; give a plain file", s.name, s.file)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: the --result %s is a folder, a pipe or a device", s.name, s.file).WithFix("give a plain file")
 	}
 	if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w; give --result a file that can be written", s.name, err)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring %s: %w", s.name, err).WithFix("give --result a file that can be written")
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func readLeft(s side) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left %s, which is a folder, a pipe or a device and no result; have it write a plain file", s.name, s.file)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: it left %s, which is a folder, a pipe or a device and no result", s.name, s.file).WithFix("have it write a plain file")
 	}
 	most := child.MostOutput()
 	if info.Size() > most {

@@ -47,7 +47,7 @@ func newChildren(a *app) (run children, done func()) {
 
 func (c children) shell(dir, line string) error {
 	if err := c.command(dir, "sh", "-c", line); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w; correct --build", document.MaskText(line), dir, err)
+		return gpuprof.Errorf(gpuprof.ErrInput, "building with %q in %s: %w", document.MaskText(line), dir, err).WithFix("correct --build")
 	}
 	return nil
 }
@@ -138,10 +138,10 @@ func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
 		return noRevision(ref, top, err)
 	}
 	if err := scratch.Tree(top, dir); err != nil {
-		return fmt.Errorf("noting the checkout %s: %w; check TMPDIR", dir, err)
+		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
 	}
 	if err := c.command(top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w; see git worktree list", ref, err)
+		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w", ref, err).WithFix("see git worktree list")
 	}
 	return c.submodules(top, dir)
 }
@@ -168,7 +168,7 @@ func (c children) submodules(top, tree string) error {
 			err = c.command(to, "git", "checkout", "--quiet", "--detach", f[1])
 		}
 		if err != nil {
-			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w; fetch that commit with git -C %s fetch", path, f[1], err, path)
+			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w", path, f[1], err).WithFix("fetch that commit with git -C %s fetch", path)
 		}
 		if err := c.submodules(from, to); err != nil {
 			return err

@@ -23,14 +23,14 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	}
 	scratch, err := child.NewScratch(m.run.app.ctx, "gate")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for the recording: %w; check TMPDIR", err)
+		return nil, gpuprof.Errorf(nil, "making a folder for the recording: %w", err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
 	into := filepath.Join(scratch.Dir, "recording")
 	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ended:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d; run gpuprof run -- %s to see why", s.name, s.args[0], exit.ExitCode(), s.args[0])
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.name, s.args[0], exit.ExitCode()).WithFix("run gpuprof run -- %s to see why", s.args[0])
 	case err != nil:
 		return nil, m.failed(s, err)
 	}
@@ -51,11 +51,11 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 }
 
 func noSteps(s side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it; name the file it writes with --result, or run gpuprof run -- %s to see why", s.name, s.args[0], s.args[0])
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.name, s.args[0]).WithFix("name the file it writes with --result, or run gpuprof run -- %s to see why", s.args[0])
 }
 
 func interruptedGate(s side) error {
-	return fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", s.name, errInterrupted)
+	return gpuprof.Errorf(nil, "measuring %s: %w", s.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 }
 
 // announce says, once, that both sides are recorded from here on.

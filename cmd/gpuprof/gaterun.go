@@ -66,7 +66,7 @@ func couldWork(b compare.Block, o compare.Options, budgets []compare.Budget) err
 	}
 	for _, r := range c.Budgets {
 		if r.Verdict == compare.Inconclusive && b.B.Metric(r.Name) == nil {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s; choose one that it has", r.Name, r.Max, r.Reason)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting --max %s=%g: %s", r.Name, r.Max, r.Reason).WithFix("choose one that it has")
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ func (c *gateCmd) oldProgram() (string, error) {
 	}
 	program, ok := executable(c.Against)
 	if !ok {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: there is no program %s, and a name that begins so is no git revision; give the path of a program that can be run, or a branch, tag or commit", c.Against)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: there is no program %s, and a name that begins so is no git revision", c.Against).WithFix("give the path of a program that can be run, or a branch, tag or commit")
 	}
 	return program, nil
 }
@@ -52,7 +52,7 @@ func noRevision(name, top string, cause error) error {
 		fix = "fetch it (a shallow clone may lack it), or write ./" + name + " for the program of that name"
 	}
 	if top == "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side %s: finding the git checkout: %w; run gate inside one, or %s", name, cause, fix)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side %s: finding the git checkout: %w", name, cause).WithFix("run gate inside one, or %s", fix)
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s; %s", name, top, fix)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the old side: %s is no git revision of %s", name, top).WithFix("%s", fix)
 }

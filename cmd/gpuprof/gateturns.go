@@ -117,7 +117,7 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 			return b, err
 		}
 		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
-			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w; run %s by itself to see the failure", p.name, err, p.path())
+			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.path())
 		}
 		if results[i], err = compare.FromRun(run); err != nil {
 			return b, err

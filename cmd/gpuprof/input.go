@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"runtime/debug"
@@ -126,7 +125,7 @@ func (in *input) result() (*compare.Result, error) {
 		return nil, err
 	}
 	if len(found) > 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one; write one point to a file of its own with gpuprof run --set", in.path, len(found))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one", in.path, len(found)).WithFix("write one point to a file of its own with gpuprof run --set")
 	}
 	found[0].Source = document.CleanText(shownPath(in.path))
 	return found[0], nil
@@ -135,7 +134,7 @@ func (in *input) result() (*compare.Result, error) {
 // run is the one run that the file holds.
 func (in *input) run() (*gpuprof.Run, error) {
 	if in.isTrace {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a trace, and baselines are of runs; give a file written by gpuprof run", in.path)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a trace, and baselines are of runs", in.path).WithFix("give a file written by gpuprof run")
 	}
 	text, err := in.document()
 	if err != nil {
@@ -146,7 +145,7 @@ func (in *input) run() (*gpuprof.Run, error) {
 		return nil, err
 	}
 	if len(runs) != 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged; give a file of one run", in.path, len(runs))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the baseline of %s: it holds %d runs and one is judged", in.path, len(runs)).WithFix("give a file of one run")
 	}
 	return runs[0], nil
 }
@@ -240,7 +239,7 @@ func (in *input) foreign() error {
 func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
 	scratch, err := child.NewScratch(ctx, "trace")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for a copy of %s: %w; check TMPDIR", in.path, err)
+		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.path, err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
 	stored := filepath.Join(scratch.Dir, "trace.sqlite")

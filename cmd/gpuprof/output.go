@@ -62,11 +62,11 @@ func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 			return nil, err
 		}
 		if k.writers[f.Name] == nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format; use %s", p, k.what, strings.Join(k.extensions(), " "))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format", p, k.what).WithFix("use %s", strings.Join(k.extensions(), " "))
 		}
 		full := realPath(p)
 		if seen[full] {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is named twice; give each -o FILE once", p)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is named twice", p).WithFix("give each -o FILE once")
 		}
 		seen[full] = true
 		if err := runfile.Check(p, force); err != nil {
@@ -92,7 +92,7 @@ func (k kind[D]) extensions() []string {
 func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 	write := k.writers[format]
 	if write == nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s; use --format %s", k.what, format, gpuprof.WordList(k.prints, "or"))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "printing %s: it has no format %s", k.what, format).WithFix("use --format %s", gpuprof.WordList(k.prints, "or"))
 	}
 	return write(w, doc, o)
 }
@@ -144,7 +144,7 @@ func checkPlot(kind string, outs []output) error {
 	if kind == "" || slices.ContainsFunc(outs, isPicture) {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: no output is a picture; add -o %s.png or -o %s.svg", kind, kind, kind)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: no output is a picture", kind).WithFix("add -o %s.png or -o %s.svg", kind, kind)
 }
 
 // knownPlot refuses an unknown --plot.
@@ -152,6 +152,5 @@ func knownPlot(kind string) error {
 	if kind == "" || slices.Contains(plotKinds(), kind) {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: there is no such plot; the plots are %s%s",
-		kind, strings.Join(plotKinds(), ", "), gpuprof.DidYouMean(kind, plotKinds()))
+	return gpuprof.Errorf(gpuprof.ErrUsage, "drawing plot %s: there is no such plot", kind).WithFix("the plots are %s%s", strings.Join(plotKinds(), ", "), gpuprof.DidYouMean(kind, plotKinds()))
 }

@@ -62,11 +62,11 @@ func (c *pprofCmd) Run(a *app) error {
 	case errors.Is(flags.err, flag.ErrHelp):
 		return nil
 	case flags.err != nil:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w; gpuprof pprof %s -help lists them", flags.err, c.File)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading pprof's flags: %w", flags.err).WithFix("gpuprof pprof %s -help lists them", c.File)
 	case fetch.err != nil:
 		return fetch.err
 	case err != nil:
-		return fmt.Errorf("opening %s in pprof: %w; see the flags with go tool pprof -help", c.File, err)
+		return gpuprof.Errorf(nil, "opening %s in pprof: %w", c.File, err).WithFix("see the flags with go tool pprof -help")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func readProfile(path string) (*profile.Profile, error) {
 	}
 	p, err := profile.Parse(&b)
 	if err != nil {
-		return nil, fmt.Errorf("converting %s to a profile: %w; this is a fault in gpuprof, please report it", path, err)
+		return nil, gpuprof.Errorf(nil, "converting %s to a profile: %w", path, err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return cleanProfile(p), nil
 }

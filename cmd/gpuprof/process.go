@@ -25,7 +25,7 @@ import (
 func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, error) {
 	scratch, err := child.NewScratch(s.app.ctx, "runs")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for the processes' results: %w; check TMPDIR", err)
+		return nil, gpuprof.Errorf(nil, "making a folder for the processes' results: %w", err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
 	var runs []*gpuprof.Run
@@ -68,7 +68,7 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding gpuprof's own program: %w; use --runs 1", err)
+		return nil, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("use --runs 1")
 	}
 	_, words, runErr := child.Command{Args: append([]string{exe}, s.processArgs(point, file)...), Name: os.Args[0]}.Run(s.app.ctx)
 	if s.app.ctx.Err() != nil {
@@ -107,7 +107,7 @@ func processError(err error, text string) error {
 	text = strings.TrimPrefix(sentenceOf(text), "gpuprof: ")
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		return fmt.Errorf("starting gpuprof again: %w; use --runs 1", err)
+		return gpuprof.Errorf(nil, "starting gpuprof again: %w", err).WithFix("use --runs 1")
 	}
 	if text == "" {
 		text = fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState)

@@ -40,7 +40,7 @@ func (c *reportCmd) Run(a *app) error {
 		switch kind := document.HeadOf(text).Kind; kind {
 		case document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison:
 			if len(c.Runs) > 1 { // only runs go together
-				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs; give it alone", path, document.A(kind))
+				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}
 			return c.reportDocument(a, kind, text)
 		}

@@ -37,7 +37,7 @@ func decodeStudy(text []byte, path string, kind gpuprof.DocumentKind) (s *study,
 		head = s.analysis.Head
 	}
 	if ours := document.Version(kind); err == nil && gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
-		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step; analyse the trace again with gpuprof analyze", path, head.Version, ours)
+		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
 	}
 	return s, err
 }

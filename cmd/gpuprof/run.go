@@ -157,7 +157,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		return nil, err
 	}
 	if c.Mode == string(gpuprof.Cold) && s.aim.device.Name == "host" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps; use --mode steady, hot or host")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing mode cold: the host device cannot clear its caches between steps").WithFix("use --mode steady, hot or host")
 	}
 	c.completeTimes(warmup, s.aim.device.Name)
 	if len(c.Output) == 0 && !c.BlocksOnStdin {
@@ -186,17 +186,17 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 func (c *runCmd) checkNumbers(w measure.Warmup) error {
 	switch {
 	case c.MinTime < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0; give for example --min-time 2s", c.MinTime)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0", c.MinTime).WithFix("give for example --min-time 2s")
 	case c.MaxTime < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: the time must be above 0; give for example --max-time 10s", c.MaxTime)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: the time must be above 0", c.MaxTime).WithFix("give for example --max-time 10s")
 	case c.MaxTime > 0 && w.Time >= c.MaxTime:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup %s: it leaves nothing of --max-time %s; raise --max-time or shorten the warm-up", c.Warmup, c.MaxTime)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup %s: it leaves nothing of --max-time %s", c.Warmup, c.MaxTime).WithFix("raise --max-time or shorten the warm-up")
 	case c.MaxTime > 0 && c.MaxTime < c.MinTime:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: it is below --min-time %s; raise --max-time or lower --min-time", c.MaxTime, c.MinTime)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: it is below --min-time %s", c.MaxTime, c.MinTime).WithFix("raise --max-time or lower --min-time")
 	case c.Samples < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --samples %d: the number must not be negative; leave it out to sample until decided", c.Samples)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --samples %d: the number must not be negative", c.Samples).WithFix("leave it out to sample until decided")
 	case c.Runs < 1:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --runs %d: at least one process is needed; give --runs 1 or more", c.Runs)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --runs %d: at least one process is needed", c.Runs).WithFix("give --runs 1 or more")
 	}
 	return nil
 }
@@ -232,9 +232,9 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 // interrupted is the one sentence for Ctrl-C, whatever it broke off.
 func (s *session) interrupted(kept int) error {
 	if kept == 0 {
-		return fmt.Errorf("measuring %s: %w before anything was measured; run it again", s.aim.workload.Name(), errInterrupted)
+		return gpuprof.Errorf(nil, "measuring %s: %w before anything was measured", s.aim.workload.Name(), errInterrupted).WithFix("run it again")
 	}
-	return fmt.Errorf("measuring %s: %w; the measurements so far are kept as partial", s.aim.workload.Name(), errInterrupted)
+	return gpuprof.Errorf(nil, "measuring %s: %w, and the measurements so far are kept as partial", s.aim.workload.Name(), errInterrupted)
 }
 
 // errInterrupted is context.Canceled in plain words.

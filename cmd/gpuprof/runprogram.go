@@ -118,13 +118,13 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 func (c *runProgramCmd) checkNumbers() error {
 	switch {
 	case c.Steps < 1:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed; give --steps 5 or leave it out", c.Steps)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
 	case c.Skip < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative; give --skip 0 to record from the start", c.Skip)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", c.Skip).WithFix("give --skip 0 to record from the start")
 	case c.TimeWindow <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --time-window %s: the time must be above 0; give for example --time-window 2s", c.TimeWindow)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --time-window %s: the time must be above 0", c.TimeWindow).WithFix("give for example --time-window 2s")
 	case c.WindowAfter <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --window-after %s: the time must be above 0; give for example --window-after 20s", c.WindowAfter)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --window-after %s: the time must be above 0", c.WindowAfter).WithFix("give for example --window-after 20s")
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (p *program) place() error {
 			continue
 		}
 		if p.dir != "" {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one; give one folder, and files with a known extension", path, p.dir)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one", path, p.dir).WithFix("give one folder, and files with a known extension")
 		}
 		p.dir = path
 	}
@@ -182,10 +182,10 @@ func (p *program) useFiles(files []string) (err error) {
 	}
 	for _, o := range p.files {
 		if p.NoAnalyze {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it; leave out one of the two", o.path)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.path).WithFix("leave out one of the two")
 		}
 		if p.dir != "" && ofRecording(filepath.Base(o.path)) && sameDir(filepath.Dir(o.path), p.dir) {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost; give the analysis another name", o.path)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.path).WithFix("give the analysis another name")
 		}
 	}
 	return nil
@@ -234,7 +234,7 @@ func (p *program) openDir() error {
 		return cannotMake(p.dir, err)
 	}
 	if len(entries) > 0 && !p.Force {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty; name a new folder, or give --force to put the recording beside what is there", p.dir)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing into the folder %s: it is not empty", p.dir).WithFix("name a new folder, or give --force to put the recording beside what is there")
 	}
 	return nil
 }

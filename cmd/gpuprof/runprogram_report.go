@@ -123,7 +123,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	inner.ctx = ctx
 	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r), inflated(r.Overhead))
 	if err != nil {
-		return fmt.Errorf("analysing the recording: %w; the traces are in %s", err, p.dir)
+		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse the traces again with gpuprof analyze %s", p.dir)
 	}
 	s := &study{analysis: analysis, indexes: indexes}
 	outputs := outputTable().analysis

@@ -21,7 +21,7 @@ func lockDir(dir string) (*os.File, error) {
 	// Where the file system has no locks there is none to respect.
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(gpuprof.Errorf(gpuprof.ErrUsage,
-			"writing into the folder %s: another gpuprof run is recording into it; the program was not started: name another folder with -o", dir), f.Close())
+			"writing into the folder %s: another gpuprof run is recording into it", dir).WithFix("the program was not started: name another folder with -o"), f.Close())
 	}
 	return f, nil
 }

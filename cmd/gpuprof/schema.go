@@ -79,7 +79,7 @@ func derived[T any](kinds ...gpuprof.DocumentKind) ([]byte, error) {
 		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("deriving the schema of %s: %w; this is a fault in gpuprof, please report it", title, err)
+		return nil, gpuprof.Errorf(nil, "deriving the schema of %s: %w", title, err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	for _, k := range kinds {
 		s.Properties["kind"].Enum = append(s.Properties["kind"].Enum, string(k))

@@ -21,14 +21,14 @@ func parseSets(flags []string) ([]axis, error) {
 	for _, f := range flags {
 		knob, list, ok := strings.Cut(f, "=")
 		if !ok || knob == "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value; write --set KNOB=VALUE, see gpuprof list knobs", f)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: expected knob=value", f).WithFix("write --set KNOB=VALUE, see gpuprof list knobs")
 		}
 		if slices.ContainsFunc(axes, func(a axis) bool { return a.knob == knob }) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice; give its values in one flag, --set %s=A,B", f, knob, knob)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: knob %s is set twice", f, knob).WithFix("give its values in one flag, --set %s=A,B", knob)
 		}
 		values := strings.Split(list, ",")
 		if slices.Contains(values, "") {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty; write --set %s=A,B without a spare comma", f, knob)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s: a value is empty", f).WithFix("write --set %s=A,B without a spare comma", knob)
 		}
 		axes = append(axes, axis{knob, values})
 	}
@@ -62,7 +62,7 @@ func repeated(axes []axis, knobs []gpuprof.Settings) error {
 			}
 			for _, ax := range axes {
 				if len(ax.values) > 1 {
-					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice; give each value once", ax.knob, strings.Join(ax.values, ","))
+					return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: the sweep holds one setting twice", ax.knob, strings.Join(ax.values, ",")).WithFix("give each value once")
 				}
 			}
 		}

@@ -89,9 +89,9 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 	}
 	valid := strings.Join(names, ", ")
 	if name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named; give one of %s", verb, valid)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s", valid)
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload; the workloads are %s%s", name, valid, gpuprof.DidYouMean(name, names))
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
 
 // chooseDevice finds the device behind a --device value and says, where auto
@@ -117,16 +117,15 @@ func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
 		if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 			hidden = fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
 		}
-		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s%s; use one of them", name, strings.Join(names[2:], ", "), hidden)
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: the driver shows %s%s", name, strings.Join(names[2:], ", "), hidden).WithFix("use one of them")
 	case isCUDA(name):
-		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s; use --device host", name, noGPU)
+		return d, "", gpuprof.Errorf(gpuprof.ErrDevice, "opening device %s: %s", name, noGPU).WithFix("use --device host")
 	}
 	if id := strings.ToUpper(name); strings.HasPrefix(id, "GPU-") || strings.HasPrefix(id, "MIG-") {
-		return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: a UUID names no device here; set CUDA_VISIBLE_DEVICES=%s and use --device cuda", name, name)
+		return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: a UUID names no device here", name).WithFix("set CUDA_VISIBLE_DEVICES=%s and use --device cuda", name)
 	}
 	names = slices.Compact(append(names, "cuda", "cuda:N"))
-	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device; the devices are %s%s",
-		name, strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
+	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device", name).WithFix("the devices are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
 }
 
 // choosePlainly is chooseDevice for verbs whose figures are worth keeping: where
@@ -135,7 +134,7 @@ func choosePlainly(name, verb string) (deviceKind, error) {
 	why := noGPU()
 	d, _, err := chooseDevice(name, why)
 	if err == nil && name == "auto" && d.Name == "host" {
-		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s; %s never falls back by itself: give --device host", verb, why, verb)
+		err = gpuprof.Errorf(gpuprof.ErrDevice, "choosing the device of gpuprof %s: %s", verb, why).WithFix("%s never falls back by itself: give --device host", verb)
 	}
 	return d, err
 }

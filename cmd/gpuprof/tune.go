@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -134,7 +133,7 @@ func (t *tuning) interrupted(err error) error {
 	if t.app.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("tuning: %w; the measurements so far are in %s: go on with gpuprof tune --resume %s", errInterrupted, t.state, t.state)
+	return gpuprof.Errorf(nil, "tuning: %w", errInterrupted).WithFix("the measurements so far are in %s: go on with gpuprof tune --resume %s", t.state, t.state)
 }
 
 // finish prints the result and writes the files.
@@ -200,11 +199,11 @@ func (c *tuneCmd) checkTune() error {
 	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
 	switch {
 	case !slices.Contains(goals, c.Goal):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal; use one of %s%s", c.Goal, strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal", c.Goal).WithFix("use one of %s%s", strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
 	case c.Budget != nil && *c.Budget <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0; give for example --budget 5m", *c.Budget)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0", *c.Budget).WithFix("give for example --budget 5m")
 	case *c.MaxError <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0; give for example --max-error 1%%", float64(*c.MaxError))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0", float64(*c.MaxError)).WithFix("give for example --max-error 1%%")
 	}
 	if c.Budget == nil {
 		c.Budget = new(time.Duration)
@@ -247,7 +246,7 @@ func (t *tuning) names() (err error) {
 	}
 	for _, ax := range axes {
 		if len(ax.values) > 1 {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting; give one value, or let tune try them with --knob %s", ax.knob, strings.Join(ax.values, ","), ax.knob)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: tune starts from one setting", ax.knob, strings.Join(ax.values, ",")).WithFix("give one value, or let tune try them with --knob %s", ax.knob)
 		}
 		t.opts.Set[ax.knob] = ax.values[0]
 	}
@@ -292,7 +291,7 @@ func (t *tuning) files() error {
 		return err
 	}
 	if f, err := runfile.FormatOf(t.state); err != nil || f.Ext != ".json" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "keeping the search in %s: it must be a .json file; give --resume FILE.json", t.state)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "keeping the search in %s: it must be a .json file", t.state).WithFix("give --resume FILE.json")
 	}
 	t.opts.Save = func(r *tune.Result) error {
 		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return tune.Encode(w, r) })
@@ -313,7 +312,7 @@ func readSize(s string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if v *= factor; err != nil || !(v >= 1) || v > maxSize {
-		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-memory %s: it is not a size; give bytes, or for example 512MiB", s)
+		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-memory %s: it is not a size", s).WithFix("give bytes, or for example 512MiB")
 	}
 	return int64(v), nil
 }

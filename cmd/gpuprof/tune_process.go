@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -27,7 +26,7 @@ import (
 func inFolder(ctx context.Context, use func(dir string) error) error {
 	scratch, err := child.NewScratch(ctx, "tune")
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w; check TMPDIR", err)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "making a folder for a process's result: %w", err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
 	return use(scratch.Dir)
@@ -38,7 +37,7 @@ func inFolder(ctx context.Context, use func(dir string) error) error {
 func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *tune.Outcome, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding gpuprof's own program: %w; start it by its path", err)
+		return nil, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path")
 	}
 	err = inFolder(ctx, func(dir string) error {
 		file := filepath.Join(dir, "pair.json")
@@ -48,7 +47,7 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 		}
 		text, err := outside.ReadAll(file)
 		if err != nil {
-			return fmt.Errorf("reading what a process of the confirmation measured: %w; run it again", err)
+			return gpuprof.Errorf(nil, "reading what a process of the confirmation measured: %w", err).WithFix("run it again")
 		}
 		o = &tune.Outcome{}
 		return json.Unmarshal(text, o)

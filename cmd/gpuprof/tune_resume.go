@@ -29,7 +29,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 		return nil, err
 	}
 	if c.Claims && old.Workload != "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: it holds a search of %s, no claims; leave out --claims, or start a new file with -o", c.Resume, old.Workload)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming %s: it holds a search of %s, no claims", c.Resume, old.Workload).WithFix("leave out --claims, or start a new file with -o")
 	}
 	if old.Workload == "" && !c.Claims {
 		c.Claims = true
@@ -41,7 +41,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 		c.Workload = old.Workload
 	}
 	if c.Workload != old.Workload {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q; give the same, or start a new file with -o", old.Workload, c.Workload)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q", old.Workload, c.Workload).WithFix("give the same, or start a new file with -o")
 	}
 	c.takeOver(old)
 	return old, nil
@@ -86,7 +86,7 @@ func (c *tuneCmd) takeOver(old *tune.Result) {
 // claimsAlone refuses what --claims would not listen to.
 func (c *tuneCmd) claimsAlone() error {
 	if c.Claims && (c.Workload != "" || len(c.Knob) > 0 || len(c.Set) > 0 || c.Preset != "" || c.Goal != "" || c.MaxError != nil || c.MaxMemory != "") {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself; leave out the workload, --preset, --knob, --set, --goal, --max-error and --max-memory")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof tune: --claims chooses workloads and knobs itself").WithFix("leave out the workload, --preset, --knob, --set, --goal, --max-error and --max-memory")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -44,7 +43,7 @@ func (c children) startTurns(s side, patience func() <-chan time.Time) (*turnPro
 	}
 	var err error
 	if p.proc, err = run.Start(); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w; give --against a program that can be run", s.name, s.turns[0], err)
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: starting %s: %w", s.name, s.turns[0], err).WithFix("give --against a program that can be run")
 	}
 	go p.read()
 	return p, nil
@@ -86,9 +85,9 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 	}
 	select {
 	case <-p.run.app.ctx.Done():
-		return a, fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", p.name, errInterrupted)
+		return a, gpuprof.Errorf(nil, "measuring %s: %w", p.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 	case <-p.patience():
-		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole gate and was ended; run %s by itself to see why, or give more --budget", p.name, p.path())
+		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole gate and was ended", p.name).WithFix("run %s by itself to see why, or give more --budget", p.path())
 	case line, ok := <-p.lines:
 		if !ok {
 			return a, p.gone()
@@ -103,19 +102,19 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 
 // unexpected is the error of an answer that is none.
 func (p *turnProcess) unexpected() error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn; give a gpuprof to --against", p.name, p.path(), p.last)
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s answered %.60q when it was asked to take its turn", p.name, p.path(), p.last).WithFix("give a gpuprof to --against")
 }
 
 // gone is why a process ended that was asked for more.
 func (p *turnProcess) gone() error {
 	p.bury()
 	if p.run.app.ctx.Err() != nil {
-		return fmt.Errorf("measuring %s: %w; an interrupted gate keeps no result", p.name, errInterrupted)
+		return gpuprof.Errorf(nil, "measuring %s: %w", p.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 	}
 	if p.err == nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered; run it by itself to see why", p.name, p.path())
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")
 	}
-	return &deadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w; run it by itself to see why", p.name, p.path(), withWords(p.err, p.proc.Words()))}
+	return &deadError{gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed: %w", p.name, p.path(), withWords(p.err, p.proc.Words())).WithFix("run it by itself to see why")}
 }
 
 // deadError is a process that ended with an error before it had answered.

@@ -36,7 +36,7 @@ type turnAnswer struct {
 // takeTurns is the verb run under --blocks-on-stdin.
 func (s *session) takeTurns(in io.Reader) error {
 	if len(s.plans) != 1 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one; give each --set one value", len(s.plans))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring in turns: %d settings were given, and turns take one", len(s.plans)).WithFix("give each --set one value")
 	}
 	ctx, cancel := context.WithCancel(s.app.ctx)
 	defer cancel()
@@ -96,7 +96,7 @@ func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q; give for example 40ms", text, turnsEnd)
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is neither a time nor %q", text, turnsEnd).WithFix("give for example 40ms")
 		}
 		return d, nil
 	}

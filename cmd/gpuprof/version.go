@@ -32,7 +32,7 @@ func (versionCmd) Help() string {
 func (c *versionCmd) Run(a *app) error {
 	if c.Licenses {
 		if c.Format != "table" {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "printing the licenses: they are text; leave out --format %s", c.Format)
+			return gpuprof.Errorf(gpuprof.ErrUsage, "printing the licenses: they are text").WithFix("leave out --format %s", c.Format)
 		}
 		_, err := io.WriteString(a.stdout, gpuprof.ThirdPartyNotices())
 		return err
@@ -124,7 +124,7 @@ func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("encoding JSON: %w; this is a fault in gpuprof, please report it", err)
+		return gpuprof.Errorf(nil, "encoding JSON: %w", err).WithFix("this is a fault in gpuprof, please report it")
 	}
 	return nil
 }

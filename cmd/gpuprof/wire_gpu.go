@@ -220,7 +220,7 @@ func (s *gpuSight) elsewhere(name string) (string, error) {
 func (s *gpuSight) target(index int) (health.Target, error) {
 	v := s.visible[index]
 	if v.Simulated {
-		return health.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing; run on a GPU", v.Index)
+		return health.Target{}, gpuprof.Errorf(gpuprof.ErrDevice, "measuring cuda:%d: it is a simulated device, whose times mean nothing", v.Index).WithFix("run on a GPU")
 	}
 	t := health.Target{Device: fmt.Sprintf("cuda:%d", v.Index), UUID: v.UUID, Condition: health.Condition{MIG: v.MIG},
 		Open: func() (gpuprof.Device, error) { return openCUDA(v.Index) }}

@@ -1,6 +1,8 @@
 package events
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+)
 
 // What a device may offer beyond the Device interface, handed through with the
 // streams behind the traced ones. The Tracer has all of these methods; where
@@ -15,14 +17,14 @@ var (
 )
 
 func (t *Tracer) lacks(doing, what string) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: device %s has no %s; use another device", doing, t.Info().Name, what)
+	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: device %s has no %s", doing, t.Info().Name, what).WithFix("use another device")
 }
 
 // SetThreads implements gpuprof.Threader.
 func (t *Tracer) SetThreads(n int) error {
 	d, ok := t.Device.(gpuprof.Threader)
 	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: device %s has no CPU threads to limit; leave threads at all", n, t.Info().Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%d: device %s has no CPU threads to limit", n, t.Info().Name).WithFix("leave threads at all")
 	}
 	return d.SetThreads(n)
 }

@@ -186,16 +186,16 @@ func pick[D any](what string, kinds []kind[D], doc D, want string) (*Figure, err
 		case f.Lacks == "":
 			return f, nil
 		case want != "":
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s; %s", want, f.Lacks, instead(kinds, doc, what))
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s", want, f.Lacks).WithFix("%s", instead(kinds, doc, what))
 		}
 	}
 	switch {
 	case want == "":
 		return kinds[0].draw(doc), nil
 	case slices.Contains(Kinds(), want):
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s; %s", want, what, owner(want), instead(kinds, doc, what))
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: %s has none, %s", want, what, owner(want)).WithFix("%s", instead(kinds, doc, what))
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture; use --plot %s%s", view.Cut(want, 40), strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
+	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "drawing %s: there is no such picture", view.Cut(want, 40)).WithFix("use --plot %s%s", strings.Join(Kinds(), ", "), gpuprof.DidYouMean(want, Kinds()))
 }
 
 // instead says which figures of a document have something in them.

@@ -37,7 +37,7 @@ func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 		height = DefaultHeight
 	}
 	if width < 200 || height < 150 || width > 8000 || height > 8000 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range; use 200 x 150 to 8000 x 8000", width, height)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range", width, height).WithFix("use 200 x 150 to 8000 x 8000")
 	}
 	x, y := float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi
 	if format == "svg" {

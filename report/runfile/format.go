@@ -49,7 +49,7 @@ func FormatOf(path string) (Format, error) {
 	}
 	// A trace in the Perfetto format is not a run, though its name ends like one.
 	if best.Ext == "" || best.Name == "json" && strings.HasSuffix(strings.TrimSuffix(name, best.Ext), ".perfetto") {
-		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known; use one of %s", path, extensions())
+		return Format{}, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the format of %s: the extension is not known", path).WithFix("use one of %s", extensions())
 	}
 	return best, nil
 }

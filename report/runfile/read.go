@@ -1,7 +1,6 @@
 package runfile
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/gpuprof/gpuprof"
@@ -25,7 +24,7 @@ func Read(path string) ([]*gpuprof.Run, error) {
 func ReadOwn(path string) ([]*gpuprof.Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading back the run %s: %w; check the disk", path, err)
+		return nil, gpuprof.Errorf(nil, "reading back the run %s: %w", path, err).WithFix("check the disk")
 	}
 	return document.OwnRuns(text, path)
 }
@@ -57,7 +56,7 @@ func Text(path string) ([]byte, error) {
 func holdsRuns(path string) error {
 	f, err := FormatOf(path)
 	if err == nil && !readable(f) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: runs are kept as .json, .json.gz or .json.zst, not %s; give the file written by gpuprof run -o RUN.json", path, f.Ext)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: runs are kept as .json, .json.gz or .json.zst, not %s", path, f.Ext).WithFix("give the file written by gpuprof run -o RUN.json")
 	}
 	return err
 }

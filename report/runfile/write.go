@@ -107,7 +107,7 @@ func replaceable(path string, f Format, force bool) (string, error) {
 		return "", cannotWrite(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is there and is not an ordinary file; give another name", path)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is there and is not an ordinary file", path).WithFix("give another name")
 	}
 	if force || info.Size() == 0 {
 		return target, nil
@@ -117,7 +117,7 @@ func replaceable(path string, f Format, force bool) (string, error) {
 		return "", cannotWrite(path, err)
 	}
 	if !ours {
-		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is there and was not written by gpuprof; give another name, or --force to replace it", path)
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the file is there and was not written by gpuprof", path).WithFix("give another name, or --force to replace it")
 	}
 	return target, nil
 }

@@ -45,7 +45,7 @@ func shape() (so3.TensorProduct, error) {
 
 func run(args []string) error {
 	if len(args) != 5 {
-		return fmt.Errorf("reading arguments: %d given; use peer INPUT OUTPUT IMPL LAYOUT THREADS", len(args))
+		return gpuprof.Errorf(nil, "reading arguments: %d given", len(args)).WithFix("use peer INPUT OUTPUT IMPL LAYOUT THREADS")
 	}
 	threads, err := strconv.Atoi(args[4])
 	if err != nil {

@@ -83,6 +83,9 @@ func check(root fs.FS) ([]string, error) {
 		for i := range passages {
 			c.judge(path, &passages[i])
 		}
+		if strings.HasSuffix(path, ".go") {
+			c.fixes(path, source)
+		}
 		return err
 	})
 	for i, e := range exceptions {
@@ -125,6 +128,49 @@ func (c *checker) judge(path string, p *passage) {
 		}
 		rest, at = rest[end:], at+end
 	}
+}
+
+// fixes reports errors whose format holds what to do about them: that is a field, by WithFix.
+func (c *checker) fixes(path string, source []byte) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, 0)
+	if err != nil {
+		return // literals has said so
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := ""
+		switch f := call.Fun.(type) {
+		case *ast.Ident:
+			name = f.Name
+		case *ast.SelectorExpr:
+			name = f.Sel.Name
+		}
+		if name != "Errorf" {
+			return true
+		}
+		for _, arg := range call.Args {
+			if holdsFix(arg) {
+				c.report("%s:%d: an error's format holds \"; \": give what to do about it to WithFix", path, set.Position(arg.Pos()).Line)
+			}
+		}
+		return true
+	})
+}
+
+// holdsFix says whether a text, or one of the texts that are added up to it, holds "; ".
+func holdsFix(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return holdsFix(e.X) || holdsFix(e.Y)
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return err == nil && e.Kind == token.STRING && strings.Contains(text, "; ")
+	}
+	return false
 }
 
 func (c *checker) excused(path, text string) bool {

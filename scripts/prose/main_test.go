@@ -81,3 +81,14 @@ func TestPlainSentences(t *testing.T) {
 		t.Errorf("%q, %v", found, err)
 	}
 }
+
+// An error's format says no fix: a list that is joined, other calls and tests may hold the same mark.
+func TestFixesAreFields(t *testing.T) {
+	source := "package a\n\nvar a = fmt.Errorf(\"no file; give one\")\nvar b = gpuprof.Errorf(nil, \"no \"+what+\"; give one\", x)\n" +
+		"var c = gpuprof.Errorf(nil, \"%s\", strings.Join(all, \"; \")).WithFix(\"give one; or two\")\nvar d = note(\"one; two\")\n"
+	found, err := check(fstest.MapFS{"pkg/a.go": {Data: []byte(source)}, "pkg/a_test.go": {Data: []byte(source)}})
+	found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "scripts/prose/words.go") })
+	if err != nil || len(found) != 2 || !strings.HasPrefix(found[0], "pkg/a.go:3: ") || !strings.HasPrefix(found[1], "pkg/a.go:4: ") {
+		t.Errorf("%q, %v", found, err)
+	}
+}

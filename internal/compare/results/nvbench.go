@@ -252,7 +252,7 @@ func (p *parsed) nvbenchSamples(measurement string, st *nvbenchState, file strin
 	case len(raw)%4 != 0:
 		return nil, fmt.Errorf("its sample file %s has %d bytes, which is no whole number of float32", side, len(raw))
 	case err == nil && want != len(raw)/4:
-		return nil, gpuprof.Errorf(nil, "its sample file %s holds %d samples and the summary says %d", side, len(raw)/4, want).WithFix("copy the sample file again: it was cut or is another run's")
+		return nil, gpuprof.Errorf(nil, "its sample file %s holds %d samples and the summary says %d, so the file was cut or is another run's", side, len(raw)/4, want)
 	case len(raw) == 0:
 		return nil, fmt.Errorf("its sample file %s is empty", side)
 	}

@@ -274,7 +274,7 @@ func Compact(runs []*gpuprof.Run) []*gpuprof.Run {
 
 // ErrNoRun is what a renderer returns when it is given nothing to render.
 func ErrNoRun(what string) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show; give a file written by gpuprof run", what)
+	return gpuprof.Errorf(gpuprof.ErrInput, "writing %s: there is no run to show", what).WithFix("give a file written by gpuprof run")
 }
 
 // Value prints an evidence or input value on one line.

@@ -74,7 +74,7 @@ func (Workload) Stages() []gpuprof.Stage {
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, _ gpuprof.Settings) error {
 	if d.Kind != "host" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running squares on device %s: it has no kernel for it; use --device host", d.Name)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running squares on device %s: it has no kernel for it", d.Name).WithFix("use --device host")
 	}
 	return nil
 }

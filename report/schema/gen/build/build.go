@@ -139,7 +139,7 @@ func describe(s *jsonschema.Schema, docs map[string]string) error {
 			}
 			next := at.Properties[name]
 			if next == nil {
-				return fmt.Errorf("describing %s: there is no such field in the Go type; correct the list of descriptions", path)
+				return gpuprof.Errorf(nil, "describing %s: there is no such field in the Go type", path).WithFix("correct the list of descriptions")
 			}
 			at = next
 		}
