@@ -62,7 +62,7 @@ func (c *analyzeCmd) cutStudy(a *app) (*study, error) {
 	}
 	scratch, err := child.NewScratch(a.ctx, "trace")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for a part of %s: %w; check TMPDIR", files[0], err)
+		return nil, gpuprof.Errorf(nil, "making a folder for a part of %s: %w", files[0], err).WithFix("check TMPDIR")
 	}
 	s := &study{scratch: scratch, part: filepath.Join(scratch.Dir, "part.json")}
 	err = unlessEnded(a.ctx, func() error { return c.cut(a.ctx, files[0], s.part) })
@@ -124,7 +124,7 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	defer in.Close()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("writing a part of %s to a temporary file: %w; check TMPDIR", path, err)
+		return gpuprof.Errorf(nil, "writing a part of %s to a temporary file: %w", path, err).WithFix("check TMPDIR")
 	}
 	_, err = kineto.Cut(ctx, in.reader(), path, part, t.Shift, out)
 	return errors.Join(err, out.Close())
