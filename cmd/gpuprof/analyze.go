@@ -21,7 +21,7 @@ import (
 )
 
 type analyzeCmd struct {
-	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite) or folders of them; several are the ranks of one job."`
+	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, JAX .xplane.pb or .trace.json.gz) or folders of them; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`

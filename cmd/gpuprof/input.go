@@ -18,6 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/nsys"
+	"github.com/gpuprof/gpuprof/internal/trace/xla"
 )
 
 // lean has the collector of garbage work more where the heap would otherwise become
@@ -33,6 +34,7 @@ type input struct {
 	path     string
 	file     *outside.File // nil until it is opened
 	database bool          // it begins as an SQLite database does
+	xla      bool          // it begins as the traces of JAX do
 	isTrace  bool          // it is one, or begins as a JSON trace does
 	text     []byte        // the whole of a document, once it was asked for
 	whole    bool
@@ -62,7 +64,8 @@ func (in *input) open() (err error) {
 		return errors.Join(err, in.file.Close())
 	}
 	in.database = nsys.Sniff(head)
-	in.isTrace = in.database || kineto.IsTrace(in.file.Text().Peek(headText))
+	in.xla = !in.database && xla.IsTrace(in.file.Text().Peek(headText))
+	in.isTrace = in.database || in.xla || kineto.IsTrace(in.file.Text().Peek(headText))
 	return nil
 }
 
@@ -214,6 +217,8 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 		return nil, err
 	}
 	switch {
+	case in.xla:
+		return readXLA(ctx, in, room)
 	case !in.database:
 		return kineto.Read(ctx, in.reader(), in.path, room) // says itself what is wrong with a file that is no trace
 	case in.file.Plain():
@@ -222,10 +227,22 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 	return readPiped(ctx, in, room)
 }
 
+// readXLA reads a trace of JAX, whose text is held in memory: a quarter of it at most.
+func readXLA(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
+	l := outside.Trace()
+	l.Text = room / 4
+	l.Memory = room
+	text, err := in.file.Bytes(l)
+	if err != nil {
+		return nil, outside.Failed("reading trace "+in.path, err, "record one as docs/analyze.md shows", "record it again")
+	}
+	return xla.Read(ctx, text, in.path, room-l.Text)
+}
+
 // foreign is the error of a file of another kind, which is called by its name.
 func (in *input) foreign() error {
 	head, err := in.file.Head(headStored)
-	if err != nil || in.whole || in.database {
+	if err != nil || in.whole || in.database || in.xla {
 		return nil // reading it says what is wrong
 	}
 	if nsys.IsReport(head, in.path) {

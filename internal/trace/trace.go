@@ -152,6 +152,7 @@ type Format string
 const (
 	Kineto Format = "kineto" // PyTorch profiler, Chrome trace JSON
 	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
+	XLA    Format = "xla"    // profiler of XLA (JAX, TensorFlow), XSpace or Chrome trace JSON
 )
 
 // Program is what `gpuprof run --` knows of the program it recorded.

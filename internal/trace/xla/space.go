@@ -1,0 +1,211 @@
+package xla
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+)
+
+var errWire = errors.New("it is no XSpace: a field is longer than the file")
+
+// field is one of a message of protocol buffers.
+type field struct {
+	number int
+	value  uint64 // of numbers
+	text   []byte // of texts and messages
+}
+
+// fields calls each with the fields of a message until it returns false.
+func fields(b []byte, each func(field) bool) error {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > math.MaxInt32 {
+			return errWire
+		}
+		b = b[n:]
+		f := field{number: int(tag >> 3)}
+		size := 0
+		switch tag & 7 {
+		case 0:
+			if f.value, n = binary.Uvarint(b); n <= 0 {
+				return errWire
+			}
+			size = n
+		case 1:
+			size = 8
+		case 5:
+			size = 4
+		case 2:
+			length, n := binary.Uvarint(b)
+			if n <= 0 || length > uint64(len(b)-n) {
+				return errWire
+			}
+			b, size = b[n:], int(length)
+			f.text = b[:size]
+		default:
+			return errWire
+		}
+		if size > len(b) {
+			return errWire
+		}
+		b = b[size:]
+		if !each(f) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// isSpace says that a file begins with a plane that has a name of XLA's.
+func isSpace(head []byte) bool {
+	if len(head) < 4 || head[0] != 1<<3|2 {
+		return false
+	}
+	_, n := binary.Uvarint(head[1:])
+	if n <= 0 {
+		return false
+	}
+	is := false
+	_ = fields(head[1+n:], func(f field) bool {
+		if f.number == 2 {
+			s := string(f.text)
+			is = strings.HasPrefix(s, "/host:") || strings.HasPrefix(s, "/device:") || s == "Task Environment"
+		}
+		return f.number == 1 // the id comes before the name
+	})
+	return is
+}
+
+// space reads the planes of an XSpace (tsl/profiler/protobuf/xplane.proto).
+func (c *converter) space(ctx context.Context, text []byte) error {
+	return fields(text, func(f field) bool {
+		if f.number == 1 {
+			if err := c.spacePlane(f.text); err != nil && c.err == nil {
+				c.err = err
+			}
+		}
+		return ctx.Err() == nil && !c.over()
+	})
+}
+
+// names are those of the events or the statistics of a plane, by number.
+type names map[uint64]string
+
+// add reads an entry of the map: its key, and the name (field 2) in its value.
+func (n names) add(entry []byte) error {
+	var key uint64
+	var name string
+	err := fields(entry, func(f field) bool {
+		switch f.number {
+		case 1:
+			key = f.value
+		case 2:
+			_ = fields(f.text, func(g field) bool {
+				if g.number == 2 {
+					name = string(g.text)
+				}
+				return true
+			})
+		}
+		return true
+	})
+	n[key] = name
+	return err
+}
+
+func (c *converter) spacePlane(text []byte) error {
+	events, stats := names{}, names{}
+	name := ""
+	var lines, own [][]byte
+	var errs []error
+	errs = append(errs, fields(text, func(f field) bool {
+		switch f.number {
+		case 2:
+			name = string(f.text)
+		case 3:
+			lines = append(lines, f.text)
+		case 4:
+			errs = append(errs, events.add(f.text))
+		case 5:
+			errs = append(errs, stats.add(f.text))
+		case 6:
+			own = append(own, f.text)
+		}
+		return true
+	}))
+	p := c.plane(name)
+	for _, s := range own {
+		key, value, number := statOf(s, stats)
+		p.describe(key, value, number)
+	}
+	for _, l := range lines {
+		errs = append(errs, c.spaceLine(p, l, events, stats))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *converter) spaceLine(p *plane, text []byte, events, stats names) error {
+	var id, start uint64
+	name := ""
+	var found [][]byte
+	err := fields(text, func(f field) bool {
+		switch f.number {
+		case 1:
+			id = f.value
+		case 2:
+			name = string(f.text)
+		case 3:
+			start = f.value
+		case 4:
+			found = append(found, f.text)
+		}
+		return true
+	})
+	l := p.line(int64(id), name)
+	for _, e := range found {
+		if l.skip || c.over() {
+			break
+		}
+		v := event{}
+		var offset, long uint64
+		err = errors.Join(err, fields(e, func(f field) bool {
+			switch f.number {
+			case 1:
+				v.name = events[f.value]
+			case 2:
+				offset = f.value
+			case 3:
+				long = f.value
+			case 4:
+				key, value, number := statOf(f.text, stats)
+				v.stat(key, value, number)
+			}
+			return true
+		}))
+		const pico = 1000 // per ns
+		v.start = int64(min(start, math.MaxInt64/4)) + int64(offset/pico)
+		v.end = v.start + int64((offset%pico+long)/pico)
+		c.add(l, &v)
+	}
+	return err
+}
+
+// statOf reads one statistic: its name, and its text or its number.
+func statOf(b []byte, stats names) (key, text string, number int64) {
+	_ = fields(b, func(f field) bool {
+		switch f.number {
+		case 1:
+			key = stats[f.value]
+		case 3, 4:
+			number = int64(f.value)
+		case 5, 6:
+			text = string(f.text)
+		case 7:
+			text = stats[f.value]
+		}
+		return true
+	})
+	return key, text, number
+}
