@@ -100,7 +100,8 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	}
 	plain, database := in.file.Plain(), in.database
 	t, err := readTrace(ctx, in, outside.TraceMemory())
-	if err = errors.Join(err, in.Close()); err != nil {
+	err = errors.Join(err, in.Close())
+	if err != nil {
 		return err
 	}
 	switch {

@@ -87,8 +87,11 @@ func (c *cutter) around(text []byte, at int64) {
 			fmt.Fprint(c.w, `"traceEvents":[`)
 		}
 	}
-	c.w.Write(text)
+	c.put(text)
 }
+
+// put writes text; Flush gives the error.
+func (c *cutter) put(text []byte) { _, _ = c.w.Write(text) }
 
 // close ends what the file did not end.
 func (c *cutter) close() {
@@ -104,10 +107,10 @@ func (c *cutter) close() {
 
 func (c *cutter) write(text []byte) {
 	if c.written > 0 {
-		c.w.WriteByte(',')
+		c.put([]byte{','})
 	}
-	c.w.WriteByte('\n')
-	c.w.Write(text)
+	c.put([]byte{'\n'})
+	c.put(text)
 	c.written++
 }
 

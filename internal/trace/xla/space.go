@@ -26,7 +26,7 @@ func fields(b []byte, each func(field) bool) error {
 		}
 		b = b[n:]
 		f := field{number: int(tag >> 3)}
-		size := 0
+		var size int
 		switch tag & 7 {
 		case 0:
 			if f.value, n = binary.Uvarint(b); n <= 0 {
