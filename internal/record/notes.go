@@ -69,6 +69,8 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	switch p.Aside {
 	case "own-profiler":
 		r.warn("own-profiler", who+" profiles itself, so gpuprof stood back", "give the trace it writes to gpuprof analyze, or switch its profiler off")
+	case "forked":
+		r.warn("forked", who+" was forked while its parent was recorded, so it was not recorded itself", "gpuprof records processes that are forked before or after the recorded steps")
 	case "nsys":
 		r.warn("under-nsys", who+" runs under Nsight Systems, so gpuprof stood back", "")
 	case "many-processes":

@@ -26,7 +26,8 @@ type Process struct {
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
-	// Aside is why nothing was recorded: own-profiler, nsys, many-processes.
+	// Aside is why nothing was recorded: own-profiler, forked, nsys,
+	// many-processes.
 	Aside  string    `json:"aside,omitempty"`
 	Errors []string  `json:"errors,omitempty"`
 	Before []float64 `json:"before_s,omitempty"` // step times, s

@@ -173,6 +173,7 @@ class Hook:
         self.timer = None
         self.ticking = None
         self.forking = False
+        self.inherited = False  # the parent was recorded when this process was forked
         self.fresh()
 
     def fresh(self):
@@ -190,7 +191,7 @@ class Hook:
         self.thread = None
         self.optimizer_made = False
         self.compiled = False
-        self.pending = False
+        self.pending = None  # the thread whose optimizer has stepped, until its border is drawn
         self.depth = 0
         self.outer = lambda: None  # the outermost module being called
         self.in_loader = False
@@ -316,12 +317,27 @@ class Hook:
         # inside it would cross it: the border waits for the next call that is
         # outside, or else for the next step.
         self.settle()
-        self.pending = True
+        self.pending = get_ident()
 
     def settle(self):
-        if self.pending:
-            self.pending = False
+        """Draw the border that waits, in the thread whose step it ends."""
+        if self.pending and self.pending == get_ident():
+            self.pending = None
             self.border(self.sources["optimizer"])
+
+    def settle_at_exit(self):
+        """The border that waits for the end of the program. What came after the last step (an
+        evaluation, a checkpoint) is not that step's: it is not timed, and where it is
+        longer than any step that was, the step stays a part of one."""
+        if not self.pending:
+            return
+        self.pending = None
+        s, now = self.sources["optimizer"], clock()
+        longest = max([*s.before, *self.during], default=None)
+        if self.recorded > 0 and self.warm == 0 and s.last is not None and longest is not None and now - s.last > 2 * longest:
+            return
+        s.last = None
+        self.border(s)
 
     @safe
     def on_zero_grad(self, optimizer):
@@ -382,7 +398,7 @@ class Hook:
             self.leave()
             return False
         if self.already_profiled():
-            self.stand_back("own-profiler")
+            self.stand_back("forked" if self.inherited else "own-profiler")
             return False
         if os.environ.get("NSYS_PROFILING_SESSION_ID"):
             self.stand_back("nsys")
@@ -409,6 +425,8 @@ class Hook:
         self.source = s
         self.phase = "record"
         self.began = clock()
+        if s is not None:
+            self.thread = get_ident()
         self.window_thread = get_ident() if s is None else None
         self.at_exit_of_workers()
         name = s.name if s is not None else "window"
@@ -530,7 +548,7 @@ class Hook:
             return
         try:
             if self.phase == "record":
-                self.settle()
+                self.settle_at_exit()
             if self.phase == "record":
                 self.finish(complete=False)
             kind, count = self.best()
@@ -599,8 +617,9 @@ class Hook:
         if self.phase == "done":
             return
         self.release_signals()
-        hooked = bool(self.global_hooks)
+        hooked, recording = bool(self.global_hooks), self.phase == "record"
         self.fresh()
+        self.inherited = self.inherited or recording
         if not hooked and not self.compiled:
             self.hook_modules()
 

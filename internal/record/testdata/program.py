@@ -206,16 +206,43 @@ def processes(context, target=rank_main):
     sys.exit(max(p.exitcode for p in ranks))
 
 
-def fork_while_recorded(n):
+def fork_while_recorded(n, of_child=3):
     def after(i):
         if i == 13:
             pid = os.fork()
             if pid == 0:
-                steps_of(3)
+                steps_of(of_child)
                 os._exit(0)
             os.waitpid(pid, 0)
 
     steps_of(n, after)
+
+
+def bare_steps(n):
+    """Steps of an optimizer and nothing else."""
+    import torch
+
+    opt = torch.optim.SGD([])
+    for _ in range(n):
+        torch.op("aten::mm", 0.001)
+        opt.step()
+
+
+def late_end(n):
+    """Much is done between the last step and the end."""
+    bare_steps(n)
+    time.sleep(1)
+
+
+def two_threads(n):
+    """Two loops at once, each in a thread of its own."""
+    import threading
+
+    threads = [threading.Thread(target=steps_of, args=(n, lambda i: time.sleep(0.001))) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
 
 
 def nothing_changed(n):
@@ -270,6 +297,9 @@ def main():
         "fork-short": lambda: processes("fork", rank_short),
         "spawn-ranks": lambda: processes("spawn"),
         "fork-while-recorded": lambda: fork_while_recorded(number),
+        "fork-and-train": lambda: fork_while_recorded(number, number),
+        "late-end": lambda: late_end(number),
+        "two-threads": lambda: two_threads(number),
         "unchanged": lambda: nothing_changed(number),
         "no-torch": no_torch,
     }
