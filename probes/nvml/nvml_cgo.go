@@ -90,30 +90,30 @@ func start(lib nvml.Interface) (system, error) {
 // initFailure says what usually causes a failed start, and what helps. It does
 // not ask the library for its own words.
 func initFailure(ret nvml.Return) error {
-	says := func(format string, args ...any) error {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: starting NVML: "+format, args...)
+	says := func(cause, fix string) error {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: starting NVML: %s", cause).WithFix("%s", fix)
 	}
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return says("the driver's management library was not found; install the NVIDIA driver, or start the container with --gpus all")
+		return says("the driver's management library was not found", "install the NVIDIA driver, or start the container with --gpus all")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return says("the NVIDIA kernel module is not loaded; load it with nvidia-modprobe, or start the container with --gpus all")
+		return says("the NVIDIA kernel module is not loaded", "load it with nvidia-modprobe, or start the container with --gpus all")
 	case nvml.ERROR_NO_PERMISSION:
-		return says("this user has no permission; check the permissions of /dev/nvidiactl and that the container or cgroup allows it")
+		return says("this user has no permission", "check the permissions of /dev/nvidiactl and that the container or cgroup allows it")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return says("the library and the loaded kernel module have different versions; reboot, or reload the nvidia kernel modules")
+		return says("the library and the loaded kernel module have different versions", "reboot, or reload the nvidia kernel modules")
 	case nvml.ERROR_GPU_IS_LOST:
-		return says("a GPU has fallen off the bus; look for Xid messages in dmesg and reset or replace it")
+		return says("a GPU has fallen off the bus", "look for Xid messages in dmesg and reset or replace it")
 	case nvml.ERROR_INSUFFICIENT_POWER:
-		return says("a GPU has no power from its external connector; check the cables")
+		return says("a GPU has no power from its external connector", "check the cables")
 	case nvml.ERROR_IRQ_ISSUE:
-		return says("the kernel has an interrupt problem with a GPU; see dmesg")
+		return says("the kernel has an interrupt problem with a GPU", "see dmesg")
 	case nvml.ERROR_OPERATING_SYSTEM:
-		return says("the operating system or the container blocks it; check that /dev/nvidiactl exists and can be read and written")
+		return says("the operating system or the container blocks it", "check that /dev/nvidiactl exists and can be read and written")
 	case nvml.ERROR_MEMORY:
-		return says("out of memory; free some")
+		return says("out of memory", "free some")
 	}
-	return says("NVML error %d; check that nvidia-smi works for this user", int32(ret))
+	return says(fmt.Sprintf("NVML error %d", int32(ret)), "check that nvidia-smi works for this user")
 }
 
 // bound is a started NVML whose functions are looked up before their first call.

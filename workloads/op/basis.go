@@ -54,10 +54,10 @@ func (s Basis) Bind(dev gpuprof.Device, vec, b gpuprof.Buffer, edgeCap int) (*Bo
 	k := newBinder(dev, "basis", edgeCap)
 	kind, err := s.kind()
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
-		k.usage("the cutoff %g is not a positive length; use a value such as 4", s.Cutoff)
+		k.usage("use a value such as 4", "the cutoff %g is not a positive length", s.Cutoff)
 	}
 	k.want("vec", vec, 3*int64(edgeCap))
 	k.want("b", b, int64(s.N)*int64(edgeCap))

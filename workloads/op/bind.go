@@ -19,14 +19,15 @@ type binder struct {
 func newBinder(dev gpuprof.Device, name string, capacity int) *binder {
 	k := &binder{dev: dev, b: &Bound{name: name, capacity: capacity, edges: capacity}}
 	if capacity < 0 {
-		k.usage("the edge capacity %d is negative; use 0 or more", capacity)
+		k.usage("use 0 or more", "the edge capacity %d is negative", capacity)
 	}
 	return k
 }
 
-func (k *binder) usage(format string, args ...any) {
+// usage notes a request that could never work, and what to do about it; fix is empty where the cause has one.
+func (k *binder) usage(fix, format string, args ...any) {
 	if k.err == nil {
-		k.err = gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: %s", k.b.name, fmt.Sprintf(format, args...))
+		k.err = gpuprof.Errorf(gpuprof.ErrUsage, "binding %s: %w", k.b.name, fmt.Errorf(format, args...)).WithFix("%s", fix)
 	}
 }
 
@@ -39,7 +40,7 @@ func (k *binder) fail(doing string, err error) {
 // positive checks that a size that must be at least 1 is.
 func (k *binder) positive(name string, v int) {
 	if v < 1 {
-		k.usage("%s is %d; use 1 or more", name, v)
+		k.usage("use 1 or more", "%s is %d", name, v)
 	}
 }
 
@@ -50,10 +51,10 @@ func (k *binder) want(name string, buf gpuprof.Buffer, n int64) {
 	case k.err != nil:
 	case buf == nil:
 		if n > 0 {
-			k.usage("buffer %s is missing; it needs %d bytes", name, n*floatBytes)
+			k.usage("give one", "buffer %s is missing, it needs %d bytes", name, n*floatBytes)
 		}
 	case int64(buf.Len()) < n*floatBytes:
-		k.usage("buffer %s has %d bytes, it needs %d; allocate it for the capacity", name, buf.Len(), n*floatBytes)
+		k.usage("allocate it for the capacity", "buffer %s has %d bytes, it needs %d", name, buf.Len(), n*floatBytes)
 	}
 }
 
@@ -63,7 +64,7 @@ func (k *binder) scratch(n int64) gpuprof.Buffer {
 		return nil
 	}
 	if n > math.MaxInt/floatBytes {
-		k.usage("scratch of %d elements is beyond the address space; use fewer edges per batch", n)
+		k.usage("use fewer edges per batch", "scratch of %d elements is beyond the address space", n)
 		return nil
 	}
 	buf, err := k.dev.Alloc(int(max(n, 1))*floatBytes, gpuprof.OnDevice)
@@ -146,7 +147,7 @@ func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) 
 			sig[i] = 'b'
 		case int:
 			if v > math.MaxInt32 || v < math.MinInt32 {
-				k.usage("argument %d of kernel %s, %d, does not fit 32 bits; use a smaller batch", i, kern.Name, v)
+				k.usage("use a smaller batch", "argument %d of kernel %s, %d, does not fit 32 bits", i, kern.Name, v)
 				return
 			}
 			l.args.SetInt(i, v)
@@ -169,7 +170,7 @@ func (k *binder) launch(kern *gpuprof.Kernel, it items, cost rate, args ...any) 
 		return
 	}
 	if it.at(k.b.capacity) > math.MaxInt32 {
-		k.usage("kernel %s would have %d items, more than 32 bits hold; use a smaller batch", kern.Name, it.at(k.b.capacity))
+		k.usage("use a smaller batch", "kernel %s would have %d items, more than 32 bits hold", kern.Name, it.at(k.b.capacity))
 		return
 	}
 	k.b.launches = append(k.b.launches, l)

@@ -20,7 +20,7 @@ var fillKernel = gpuprof.Kernel{Name: "fill", Sig: "bif", Host: fillHost, Grain:
 func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "fill", edgeCap)
 	if fixed < 0 || perEdge < 0 {
-		k.usage("the size %d + %d per edge is negative; use 0 or more", fixed, perEdge)
+		k.usage("use 0 or more", "the size %d + %d per edge is negative", fixed, perEdge)
 	}
 	k.want("out", out, int64(fixed)+int64(perEdge)*int64(edgeCap))
 	k.fill(out, fixed, perEdge, f.Value)

@@ -163,10 +163,10 @@ func (g Gate) Bind(dev gpuprof.Device, x, out gpuprof.Buffer, rows int) (*Bound,
 	k := newBinder(dev, "gate", 0)
 	runs, err := g.compile()
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	if rows < 0 {
-		k.usage("the number of rows %d is negative; use 0 or more", rows)
+		k.usage("use 0 or more", "the number of rows %d is negative", rows)
 	}
 	k.want("x", x, int64(rows)*int64(g.InDim()))
 	k.want("out", out, int64(rows)*int64(g.OutDim()))

@@ -142,11 +142,11 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	k.positive("N", g.N)
 	act, c, err := findActivation(g.Act, g.Normalisation)
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	vendor, err := g.vendor(withLibraries(k.dev))
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	e := int64(k.b.capacity)
 	k.want("a", a, e*int64(g.K))

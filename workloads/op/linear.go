@@ -113,7 +113,7 @@ func (l Linear) Bind(dev gpuprof.Device, x, w, out gpuprof.Buffer, rows int) (*B
 		k.err = err
 	}
 	if rows < 0 {
-		k.usage("the number of rows %d is negative; use 0 or more", rows)
+		k.usage("use 0 or more", "the number of rows %d is negative", rows)
 	}
 	k.want("x", x, int64(rows)*int64(l.In.Dim()))
 	k.want("w", w, int64(l.WeightNumel()))

@@ -52,7 +52,7 @@ func (s ScatterAdd) Bind(dev gpuprof.Device, b ScatterBuffers, rows, edgeCap int
 
 func (k *binder) scatter(s ScatterAdd, b ScatterBuffers, rows int) {
 	if s.C < 0 || rows < 0 {
-		k.usage("the size %d rows of %d values is negative; use 0 or more", rows, s.C)
+		k.usage("use 0 or more", "the size %d rows of %d values is negative", rows, s.C)
 	}
 	k.want("src", b.Src, int64(k.b.capacity)*int64(s.C))
 	k.want("out", b.Out, int64(rows)*int64(s.C))

@@ -28,7 +28,7 @@ func (s Sph) Dim() int { return (s.LMax + 1) * (s.LMax + 1) }
 func (s Sph) Bind(dev gpuprof.Device, vec, y gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "sph", edgeCap)
 	if s.LMax < 0 || s.LMax > so3.MaxL {
-		k.usage("lmax %d is outside 0..%d; choose one inside", s.LMax, so3.MaxL)
+		k.usage("choose one inside", "lmax %d is outside 0..%d", s.LMax, so3.MaxL)
 	}
 	k.want("vec", vec, 3*int64(edgeCap))
 	k.want("y", y, int64(s.Dim())*int64(edgeCap))

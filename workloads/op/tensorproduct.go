@@ -1,6 +1,8 @@
 package op
 
 import (
+	"fmt"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -103,7 +105,9 @@ func (t TensorProduct) scale() float64 {
 // Check reports why the product cannot be bound, naming the implementation
 // that can do it when there is one, or nil.
 func (t TensorProduct) Check() error {
-	usage := func(format string, args ...any) error { return gpuprof.Errorf(gpuprof.ErrUsage, format, args...) }
+	usage := func(fix, format string, args ...any) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "binding tensor product: %w", fmt.Errorf(format, args...)).WithFix("%s", fix)
+	}
 	if err := t.Layout.check("tensor product"); err != nil {
 		return err
 	}
@@ -115,22 +119,22 @@ func (t TensorProduct) Check() error {
 		return nil
 	case ImplFused:
 		if t.Deterministic {
-			return usage("binding tensor product: impl=fused adds with atomics and cannot be deterministic; use impl=csr")
+			return usage("use impl=csr", "impl=fused adds with atomics and cannot be deterministic")
 		}
 	case ImplCSR:
 	case ImplCSRMLP:
 		if most := t.widestHidden(); t.Hidden < 1 || t.Hidden > most {
-			return usage("binding tensor product: impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d; use impl=csr", most, t.threads(), t.Hidden)
+			return usage("use impl=csr", "impl=csr+mlp takes a hidden layer of 1 to %d values beside %d threads per block, it has %d", most, t.threads(), t.Hidden)
 		}
 	default:
-		return usage("binding tensor product: unknown impl %q; use unfused, fused, csr or csr+mlp", t.Impl)
+		return usage("use unfused, fused, csr or csr+mlp", "unknown impl %q", t.Impl)
 	}
 	if most := t.mostThreads(); t.Threads < 0 || t.Threads > most || t.Threads%warpLanes != 0 {
-		return usage("binding tensor product: %d threads per block; use a multiple of %d up to %d", t.Threads, warpLanes, most)
+		return usage(fmt.Sprintf("use a multiple of %d up to %d", warpLanes, most), "%d threads per block", t.Threads)
 	}
 	for i, ins := range t.TP.Instructions {
 		if ins.Mode != so3.UVU || !ins.HasWeight || t.TP.In2[ins.In2].Mul != 1 {
-			return usage("binding tensor product: impl=%s takes weighted uvu paths with harmonics of multiplicity 1, path %d is %s with multiplicity %d (weights: %t); use impl=unfused",
+			return usage("use impl=unfused", "impl=%s takes weighted uvu paths with harmonics of multiplicity 1, path %d is %s with multiplicity %d (weights: %t)",
 				t.Impl, i, ins.Mode, t.TP.In2[ins.In2].Mul, ins.HasWeight)
 		}
 	}
@@ -146,7 +150,7 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 	}
 	k := newBinder(dev, "tensor product ("+t.Impl+")", edgeCap)
 	if nodes < 0 || rows < 0 {
-		k.usage("%d nodes and %d rows; use 0 or more of each", nodes, rows)
+		k.usage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
 	}
 	e := int64(edgeCap)
 	k.want("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
@@ -163,7 +167,7 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 	k.want("out", b.Out, int64(rows)*int64(t.TP.Out.Dim()))
 	tab, err := t.compile()
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	k.b.minimum = t.minimum(tab, nodes, rows)
 	if t.Impl == ImplUnfused {
@@ -171,7 +175,7 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 	}
 	plan, err := t.planFor(tab)
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	if t.Impl == ImplFused {
 		k.fused(t, tab, plan, b, rows)

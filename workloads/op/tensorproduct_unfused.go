@@ -133,7 +133,7 @@ func (t TensorProduct) unfusedScratch(edgeCap int) int64 {
 func (k *binder) unfused(t TensorProduct, b TPBuffers, rows int) (product, scatter *Bound, err error) {
 	terms, err := t.unfusedTerms()
 	if err != nil {
-		k.usage("%v", err)
+		k.usage("", "%w", err)
 	}
 	e := int64(k.b.capacity)
 	outerWidth, contractedWidth := t.widths()
