@@ -66,16 +66,7 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	if p.File == "" && p.Began && p.Recorded == 0 && p.Aside == "" && len(p.Errors) == 0 {
 		r.warn("ended-early", who+" was ended while it was recorded, before its trace could be written", "")
 	}
-	switch p.Aside {
-	case "own-profiler":
-		r.warn("own-profiler", who+" profiles itself, so gpuprof stood back", "give the trace it writes to gpuprof analyze, or switch its profiler off")
-	case "forked":
-		r.warn("forked", who+" was forked while its parent was recorded, so it was not recorded itself", "gpuprof records processes that are forked before or after the recorded steps")
-	case "nsys":
-		r.warn("under-nsys", who+" runs under Nsight Systems, so gpuprof stood back", "")
-	case "many-processes":
-		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir), "")
-	}
+	explainAside(o, r, p, who)
 	if p.File != "" && !p.Complete && p.Kind != "window" && p.Recorded < o.Steps {
 		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
 	}
@@ -86,6 +77,20 @@ func explainProcess(o *Options, r *Result, p *Process) {
 			fix = fmt.Sprintf("a lower --skip (%d now) records them", o.Skip)
 		}
 		r.warn("no-steps", fmt.Sprintf("%s, so %s of time was recorded", text, o.Window), fix)
+	}
+}
+
+// explainAside says why the hook left a process alone.
+func explainAside(o *Options, r *Result, p *Process, who string) {
+	switch p.Aside {
+	case "own-profiler":
+		r.warn("own-profiler", who+" profiles itself, so gpuprof stood back", "give the trace it writes to gpuprof analyze, or switch its profiler off")
+	case "forked":
+		r.warn("forked", who+" was forked while its parent was recorded, so it was not recorded itself", "gpuprof records processes that are forked before or after the recorded steps")
+	case "nsys":
+		r.warn("under-nsys", who+" runs under Nsight Systems, so gpuprof stood back", "")
+	case "many-processes":
+		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir), "")
 	}
 }
 
