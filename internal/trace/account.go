@@ -124,7 +124,11 @@ func (x *Index) account() {
 		}
 	}
 	if len(x.Devices) == 0 {
-		x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", "record with ProfilerActivity.CUDA, on a machine with a GPU")
+		again := "record with ProfilerActivity.CUDA, on a machine with a GPU"
+		if x.T.Format == XLA {
+			again = "record on a machine with a GPU or TPU"
+		}
+		x.warn("no-device", "no device was recorded: operators, steps and data loading are shown, and nothing can be said of a GPU", again)
 	}
 }
 

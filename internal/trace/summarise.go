@@ -284,7 +284,11 @@ func SeverityOf(claim int64, share float64) gpuprof.Severity {
 func (a *Analysis) addWarnings(x *Index, several bool) {
 	list := slices.Concat(x.T.Warnings, x.Warnings)
 	if x.T.Inflated {
-		list = append(list, gpuprof.Warning{Code: "inflated", Fix: "record without with_stack for the times of the host",
+		again := "record without with_stack for the times of the host"
+		if x.T.Format == XLA {
+			again = "record with ProfileOptions.python_tracer_level = 0 for the times of the host"
+		}
+		list = append(list, gpuprof.Warning{Code: "inflated", Fix: again,
 			Text: "the profiler recorded Python frames or its own overhead, which lengthens the host's work: times of the host are inflated by profiling"})
 	}
 	for _, w := range list {
