@@ -882,7 +882,7 @@ class Hook:
         return self.quiet.look(clock(), n, touched)
 
     def retried(self, where, f, *args):
-        """What fails in a window is tried again later: by then modules are whole and locks free."""
+        """Call f; its failure closes the window, which is tried again later, once modules are whole and locks free."""
         try:
             f(*args)
         except Exception as e:
