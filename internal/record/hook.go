@@ -84,9 +84,10 @@ func (h *hook) environment(env []string) []string {
 	}
 	set := map[string]string{envHook: h.dir, "PYTHONPATH": path}
 	// Releases of PyTorch before 2.2 print a line for each stage of a
-	// recording on standard error, which is the program's.
+	// recording on standard error, which is the program's; 2.15 prints its
+	// tracepoints there, at the level above errors.
 	if lookup(env, "KINETO_LOG_LEVEL") == "" {
-		set["KINETO_LOG_LEVEL"] = "5"
+		set["KINETO_LOG_LEVEL"] = "6"
 	}
 	return with(env, set)
 }

@@ -166,6 +166,9 @@ func TestEnvironment(t *testing.T) {
 		if got := lookup(env, "PYTHONPATH"); got != c.want {
 			t.Errorf("%q: PYTHONPATH %q, want %q", c.env, got, c.want)
 		}
+		if lookup(env, "KINETO_LOG_LEVEL") != "6" {
+			t.Errorf("%q: PyTorch 2.15 prints its tracepoints to standard error", c.env)
+		}
 		if lookup(env, envHook) != "/tmp/new" {
 			t.Errorf("%q: the hook is not named", c.env)
 		}
