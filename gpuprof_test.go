@@ -15,15 +15,22 @@ import (
 
 func TestFormat(t *testing.T) {
 	tests := []struct{ got, want string }{
-		{gpuprof.FormatSeconds(0.012345), "12.35 ms"},
-		{gpuprof.FormatSeconds(0.00099996), "1.000 ms"},
-		{gpuprof.FormatSeconds(3.2e-7), "320.0 ns"},
-		{gpuprof.FormatSeconds(75), "75.00 s"},
+		{gpuprof.FormatSeconds(0.012345), "12.3 ms"},
+		{gpuprof.FormatSeconds(0.00099996), "1.00 ms"},
+		{gpuprof.FormatSeconds(3.2e-7), "320 ns"},
+		{gpuprof.FormatSeconds(75), "75.0 s"},
+		{gpuprof.FormatSeconds(12345), "12345 s"},
+		{gpuprof.FormatSeconds(-3.14159e-6), "-3.14 us"},
 		{gpuprof.FormatSeconds(0), "0 ns"},
 		{gpuprof.FormatSeconds(math.NaN()), "unknown"},
-		{gpuprof.FormatBytes(10 << 20), "10.00 MiB"},
-		{gpuprof.FormatBytes(17), "17.00 B"},
-		{gpuprof.FormatSI(2.4e9, "Hz"), "2.400 GHz"},
+		{gpuprof.FormatNS(999_999), "1.00 ms"},
+		{gpuprof.FormatNS(9_996_000), "10.0 ms"},
+		{gpuprof.Format(8.8134e-3, "s", 4), "8.813 ms"},
+		{gpuprof.Format(0.5, "J", gpuprof.Digits), "500 mJ"},
+		{gpuprof.FormatBytes(10 << 20), "10.0 MiB"},
+		{gpuprof.FormatBytes(1023 << 20), "1023 MiB"},
+		{gpuprof.FormatBytes(17), "17.0 B"},
+		{gpuprof.FormatSI(2.4e9, "Hz"), "2.40 GHz"},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {

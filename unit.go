@@ -3,10 +3,8 @@ package gpuprof
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Number is a float64 that JSON writes as null when it is not finite.
@@ -33,20 +31,34 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 // Values inside gpuprof are in base units (seconds, bytes, hertz, joules).
 // The functions below scale them for people, and only for printing.
 
-// FormatSeconds prints a time with a unit that leaves 1 to 3 digits before
-// the point and four significant digits: "12.35 ms".
-func FormatSeconds(s float64) string {
-	return scaled(s, []scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}})
-}
+// Digits is how many significant digits a figure is printed with: as many as a
+// median with an interval of about one percent carries.
+const Digits = 3
+
+// FormatSeconds prints a time: "12.3 ms", or "unknown" of one that is not finite.
+func FormatSeconds(s float64) string { return Format(s, "s", Digits) }
+
+// FormatNS is FormatSeconds of a time of a trace, in nanoseconds.
+func FormatNS(ns int64) string { return FormatSeconds(Seconds(ns)) }
 
 // FormatBytes prints a size in binary units: "9.54 MiB".
 func FormatBytes(b float64) string {
-	return scaled(b, []scale{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}})
+	return scaled(b, Digits, []scale{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}})
 }
 
-// FormatSI prints a quantity with a decimal prefix and the given unit: "2.400 GHz".
-func FormatSI(v float64, unit string) string {
-	return scaled(v, []scale{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}})
+// FormatSI prints a quantity with a decimal prefix and the given unit: "2.40 GHz".
+func FormatSI(v float64, unit string) string { return Format(v, unit, Digits) }
+
+// Format prints a quantity in its unit with the decimal prefix that keeps it
+// between 1 and 1000, in the given number of significant digits.
+func Format(v float64, unit string, digits int) string {
+	switch unit {
+	case "s":
+		return scaled(v, digits, []scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}})
+	case "J":
+		return scaled(v, digits, []scale{{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}, {1e-6, "uJ"}})
+	}
+	return scaled(v, digits, []scale{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}})
 }
 
 type scale struct {
@@ -54,29 +66,43 @@ type scale struct {
 	unit string
 }
 
-func scaled(v float64, scales []scale) string {
+func scaled(v float64, digits int, scales []scale) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
 	}
-	for i, s := range scales {
-		// 0.9995 so that 999.96 us prints as 1 ms rather than 1000 us.
-		if math.Abs(v) >= 0.99995*s.size || i == len(scales)-1 {
-			return trimDigits(v/s.size, 4) + " " + s.unit
+	last := scales[len(scales)-1]
+	if v == 0 {
+		return "0 " + last.unit
+	}
+	for _, s := range scales {
+		// Rounded first, so that 999.96 us prints as 1.00 ms rather than 1000 us.
+		if math.Abs(Rounded(v/s.size, digits)) >= 1 {
+			return Significant(v/s.size, digits) + " " + s.unit
 		}
 	}
-	return ""
+	return Significant(v/last.size, digits) + " " + last.unit
 }
 
-// trimDigits prints v with n significant digits and no exponent.
-func trimDigits(v float64, n int) string {
-	if v == 0 {
+// Significant prints v with n significant digits and no exponent unless it is
+// tiny; digits before the point are never rounded away. "0" when v is not finite.
+func Significant(v float64, n int) string {
+	r := Rounded(v, n)
+	if r == 0 || math.IsNaN(r) || math.IsInf(r, 0) {
 		return "0"
 	}
-	whole := int(math.Floor(math.Log10(math.Abs(v)))) + 1
-	dec := max(0, n-max(whole, 1))
-	out := strconv.FormatFloat(v, 'f', dec, 64)
-	if strings.Trim(out, "-0.") == "" { // too small for n decimals
-		return fmt.Sprintf("%.*g", n, v)
+	// The addend lifts logarithms of powers of ten that come out just below.
+	whole := int(math.Floor(math.Log10(math.Abs(r))+1e-12)) + 1
+	if whole < -4 {
+		return strconv.FormatFloat(v, 'g', n, 64)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, n-whole), 64)
+}
+
+// Rounded is v with n significant digits.
+func Rounded(v float64, n int) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
+	if err != nil {
+		return v
 	}
 	return out
 }

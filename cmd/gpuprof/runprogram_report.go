@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/term"
 
@@ -44,7 +43,7 @@ func (p *program) summarise(r *record.Result) {
 	if r.WallS > 0 && r.CPUS > 0 {
 		cost += fmt.Sprintf("; %.2g CPU cores on average", r.CPUS/r.WallS)
 	}
-	a.note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, seconds(r.WallS), cost)
+	a.note("%s %s after %s%s", filepath.Base(r.Command[0]), ended, gpuprof.FormatSeconds(r.WallS), cost)
 	if r.Hook != nil {
 		p.sayRecorded(r.Hook)
 	}
@@ -99,22 +98,9 @@ func overheadSentence(o *record.Overhead) string {
 		text = "too few steps were timed to measure the cost of recording"
 	}
 	if o.ExportS > 0 {
-		text += fmt.Sprintf("; writing the trace took %s once", seconds(o.ExportS))
+		text += fmt.Sprintf("; writing the trace took %s once", gpuprof.FormatSeconds(o.ExportS))
 	}
 	return text
-}
-
-// seconds prints a time with three figures.
-func seconds(s float64) string {
-	switch {
-	case s >= 60:
-		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
-	case s >= 1:
-		return fmt.Sprintf("%.3g s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	}
-	return fmt.Sprintf("%.3g us", s*1e6)
 }
 
 // analyze reads the traces and hands out what they say.
@@ -189,6 +175,6 @@ func inflated(o *record.Overhead) caveats {
 			return fmt.Sprintf("may be inflated by profiling: steps after the recording took %.2g times as long as before, too uneven to say by how much", o.AfterS/o.BeforeS)
 		}
 		return fmt.Sprintf("inflated by profiling: recording made steps %.2f times as long; of what is claimed up to %s %s may be the recording's",
-			o.Ratio, seconds(min(gpuprof.Seconds(a.Step.NS)*(1-1/o.Ratio), f.PerStepS())), a.PerStep())
+			o.Ratio, gpuprof.FormatSeconds(min(gpuprof.Seconds(a.Step.NS)*(1-1/o.Ratio), f.PerStepS())), a.PerStep())
 	}
 }

@@ -87,7 +87,7 @@ func TestShortOfMemory(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := d.Alloc(32<<20, gpuprof.OnDevice)
-	says(t, err, gpuprof.ErrMemory, "16.00 MiB available")
+	says(t, err, gpuprof.ErrMemory, "16.0 MiB available")
 	all := must(d.Alloc(16<<20, gpuprof.OnDevice))(t)
 	if err := gpuprof.Short(d, refusal); err != refusal { //nolint:errorlint // this very one
 		t.Error(err)

@@ -78,11 +78,11 @@ func TestSiblings(t *testing.T) {
 		"capped": {func(c []Card) {
 			scale(&c[1], "sustained", 0.8)
 			c[1].Condition.ThrottledS = map[string]float64{"power-cap": 8}
-		}, Unhealthy, "cuda:1 sustained", "held the clocks down for 8.000 s"},
+		}, Unhealthy, "cuda:1 sustained", "held the clocks down for 8.00 s"},
 		"heat": {func(c []Card) {
 			scale(&c[1], "sustained", 0.8)
 			c[1].Condition.ThrottledS = map[string]float64{"power-cap": 8, "hw-thermal": 3}
-		}, Unhealthy, "cuda:1 sustained", "heat: the clocks were held down for 3.000 s under load, at 65 C"},
+		}, Unhealthy, "cuda:1 sustained", "heat: the clocks were held down for 3.00 s under load, at 65 C"},
 		"a moment's cap explains nothing": {func(c []Card) {
 			scale(&c[1], "sustained", 0.8)
 			c[1].Condition.ThrottledS = map[string]float64{"power-cap": 0.01}
@@ -102,7 +102,7 @@ func TestSiblings(t *testing.T) {
 		"application clocks": {func(c []Card) {
 			scale(&c[1], "gemm_fp32", 0.5)
 			c[1].Condition.AppClockHz, c[1].Condition.AppBaseHz = 1.1e9, 1.9e9
-		}, Unhealthy, "cuda:1 gemm_fp32", "1.100 GHz"},
+		}, Unhealthy, "cuda:1 gemm_fp32", "1.10 GHz"},
 		"mig": {func(c []Card) {
 			scale(&c[1], "copy", 0.5)
 			c[1].Condition.MIG = true

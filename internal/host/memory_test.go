@@ -32,7 +32,7 @@ func TestMemoryLimit(t *testing.T) {
 		}
 	}
 	_, err := d.Alloc(10<<30, gpuprof.OnDevice)
-	if want := "allocating 10.00 GiB of device memory on host: 256.0 KiB available; reduce batch, edges or flows"; err == nil || err.Error() != want {
+	if want := "allocating 10.0 GiB of device memory on host: 256 KiB available; reduce batch, edges or flows"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	b := alloc(d.Alloc(limit/4, gpuprof.OnDevice)) // exactly what is left

@@ -51,22 +51,21 @@ func (c *Comparison) Comparable() bool {
 	return (c.Old.Step.Count > 0) == (c.New.Step.Count > 0) && c.StepOldNS > 0 && c.StepNewNS > 0
 }
 
-// Headline says in one sentence how long the step was and is; duration prints
-// ns.
-func (c *Comparison) Headline(duration func(ns int64) string) string {
+// Headline says in one sentence how long the step was and is.
+func (c *Comparison) Headline() string {
 	side := func(a *Analysis) string {
 		if a.Step.Count == 0 {
-			return "a recording window of " + duration(a.Step.NS)
+			return "a recording window of " + gpuprof.FormatNS(a.Step.NS)
 		}
-		return "a mean step of " + duration(a.Step.NS)
+		return "a mean step of " + gpuprof.FormatNS(a.Step.NS)
 	}
 	if !c.Comparable() {
 		return side(c.Old) + " before, " + side(c.New) + " after: not comparable"
 	}
 	if c.Old.Step.Count == 0 {
-		return fmt.Sprintf("the recording window was %s and is %s", duration(c.StepOldNS), duration(c.StepNewNS))
+		return fmt.Sprintf("the recording window was %s and is %s", gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatNS(c.StepNewNS))
 	}
-	return fmt.Sprintf("the mean step took %s and takes %s", duration(c.StepOldNS), duration(c.StepNewNS))
+	return fmt.Sprintf("the mean step took %s and takes %s", gpuprof.FormatNS(c.StepOldNS), gpuprof.FormatNS(c.StepNewNS))
 }
 
 // partsOf is what the mean step is made of.
@@ -187,7 +186,7 @@ func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 	switch {
 	case f.Outcome == "new":
 		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is new and claims up to %s %s", f.Rule, duration(f.NewNS), perStepWord(c.New.Step.Count > 0))
+		f.Statement = fmt.Sprintf("%s is new and claims up to %s %s", f.Rule, gpuprof.FormatNS(f.NewNS), perStepWord(c.New.Step.Count > 0))
 		return
 	case claim == 0:
 		f.CameTrue = "not tried"
@@ -195,30 +194,30 @@ func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 		return
 	case !f.wasTried():
 		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is %s, so its claim was not tested: up to %s %s before, %s now", f.Rule, f.Outcome, duration(claim), unit, duration(f.NewNS))
+		f.Statement = fmt.Sprintf("%s is %s, so its claim was not tested: up to %s %s before, %s now", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(f.NewNS))
 		return
 	case !c.Comparable():
 		f.CameTrue = "unknown"
-		f.Statement = fmt.Sprintf("%s is %s; whether its claim of up to %s %s came true is unknown: one side has no steps", f.Rule, f.Outcome, duration(claim), unit)
+		f.Statement = fmt.Sprintf("%s is %s; whether its claim of up to %s %s came true is unknown: one side has no steps", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit)
 		return
 	case saved <= noise:
 		f.CameTrue = "no"
-		f.Statement = fmt.Sprintf("%s is %s but its claim of up to %s %s did not come true: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
+		f.Statement = fmt.Sprintf("%s is %s but its claim of up to %s %s did not come true: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 		if abs(saved) <= noise && saved != 0 {
-			f.Statement += fmt.Sprintf(", within the %s by which the mean moves from recording to recording", duration(noise))
+			f.Statement += fmt.Sprintf(", within the %s by which the mean moves from recording to recording", gpuprof.FormatNS(noise))
 		}
 	case float64(saved)*claimSlack < float64(claim):
 		f.CameTrue = "partly"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true in part: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true in part: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 	case saved <= claim+noise:
 		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true: %s", f.Rule, f.Outcome, duration(claim), unit, saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 	case saved <= tried+noise:
 		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true together with others that claimed %s in all: %s", f.Rule, f.Outcome, duration(claim), unit, duration(tried), saving)
+		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true together with others that claimed %s in all: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(tried), saving)
 	default:
 		f.CameTrue = "partly"
-		f.Statement = fmt.Sprintf("%s is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Rule, f.Outcome, saving, duration(tried))
+		f.Statement = fmt.Sprintf("%s is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Rule, f.Outcome, saving, gpuprof.FormatNS(tried))
 	}
 }
 
@@ -230,11 +229,11 @@ func savingText(c *Comparison, saved int64) string {
 	}
 	switch {
 	case saved < 0:
-		return what + " became " + duration(-saved) + " longer"
+		return what + " became " + gpuprof.FormatNS(-saved) + " longer"
 	case saved == 0:
 		return what + " did not change"
 	}
-	return what + " became " + duration(saved) + " shorter"
+	return what + " became " + gpuprof.FormatNS(saved) + " shorter"
 }
 
 // noiseOf is how far the mean step of an analysis may be off: its standard

@@ -157,7 +157,7 @@ func TestCompareStepWithWindow(t *testing.T) {
 	if f := got.Findings[0]; f.CameTrue != "unknown" || strings.Contains(f.Statement, "became") {
 		t.Errorf("the finding: %+v", f)
 	}
-	if h := got.Headline(func(ns int64) string { return fmt.Sprint(ns) }); h != "a mean step of 1000000 before, a recording window of 700000 after: not comparable" {
+	if h := got.Headline(); h != "a mean step of 1.00 ms before, a recording window of 700 us after: not comparable" {
 		t.Errorf("the head is %q", h)
 	}
 }

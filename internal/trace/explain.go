@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -181,7 +183,7 @@ func (a *Analysis) explanationText(e *Explanation, part Part, largest bool, rule
 	} else {
 		fmt.Fprintf(&b, "Also large: %s", what)
 	}
-	fmt.Fprintf(&b, ", %s %s, %.0f %% of %s", duration(part.NS), a.PerStep(), 100*e.Share, whole)
+	fmt.Fprintf(&b, ", %s %s, %.0f %% of %s", gpuprof.FormatNS(part.NS), a.PerStep(), 100*e.Share, whole)
 	if most := a.mostKernel(part); part.Means == "" && most != "" {
 		b.WriteString(", most of it in " + shortName(most))
 		if op := a.operatorOf(most); op != "" {
@@ -194,9 +196,9 @@ func (a *Analysis) explanationText(e *Explanation, part Part, largest bool, rule
 	case last < 0:
 		b.WriteString(" No finding speaks of it.")
 	case last == 0:
-		fmt.Fprintf(&b, " Of it %s claims up to %s.", rules[0], duration(e.ClaimedNS))
+		fmt.Fprintf(&b, " Of it %s claims up to %s.", rules[0], gpuprof.FormatNS(e.ClaimedNS))
 	default:
-		fmt.Fprintf(&b, " Of it %s and %s together claim up to %s.", strings.Join(rules[:last], ", "), rules[last], duration(e.ClaimedNS))
+		fmt.Fprintf(&b, " Of it %s and %s together claim up to %s.", strings.Join(rules[:last], ", "), rules[last], gpuprof.FormatNS(e.ClaimedNS))
 	}
 	return b.String()
 }
@@ -210,14 +212,14 @@ func writeWaits(b *strings.Builder, waits []Wait, stepped bool) {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(b, "%s %s (%s)", duration(w.NS), w.For, times(w.Count, stepped))
+		fmt.Fprintf(b, "%s %s (%s)", gpuprof.FormatNS(w.NS), w.For, times(w.Count, stepped))
 	}
 	var rest int64
 	for _, w := range waits[min(len(waits), namedWaits):] {
 		rest += w.NS
 	}
 	if rest > 0 {
-		fmt.Fprintf(b, "; %s in other ways", duration(rest))
+		fmt.Fprintf(b, "; %s in other ways", gpuprof.FormatNS(rest))
 	}
 	b.WriteString(".")
 }

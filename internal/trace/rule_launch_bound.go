@@ -65,7 +65,7 @@ func (c *ruleContext) launchBound() []Found {
 	}
 	kernels, short := len(total.kernels), total.short
 	kernel, call, interval := median(total.kernels), median(total.calls), median(total.intervals)
-	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", duration(kernel), duration(interval)))
+	f := c.finding(cl, fmt.Sprintf("the device waits for the host to start its kernels (median kernel %s, a launch every %s)", gpuprof.FormatNS(kernel), gpuprof.FormatNS(interval)))
 	f.Evidence["windows"] = windows
 	f.Evidence["window_ns"] = most(bound)
 	f.Evidence["kernels"] = kernels

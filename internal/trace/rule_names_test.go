@@ -1,6 +1,8 @@
 package trace
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestMatmulOf(t *testing.T) {
 	gemm := func(p precision) matmul { return matmul{matmulGEMM, p} }
@@ -149,17 +151,6 @@ func TestMarksOf(t *testing.T) {
 	} {
 		if got := marksOf(name); got != want {
 			t.Errorf("%s has marks %b, want %b", name, got, want)
-		}
-	}
-}
-
-func TestDurationWords(t *testing.T) {
-	for ns, want := range map[int64]string{
-		0: "0 ns", 999: "999 ns", 1000: "1.00 us", 9_994: "9.99 us", 9_996: "10.0 us", 99_940: "99.9 us", 99_960: "100 us",
-		58_734_000: "58.7 ms", 1_234_567_890: "1.23 s", 190_000_000_000: "190 s",
-	} {
-		if got := duration(ns); got != want {
-			t.Errorf("%d ns is %q, want %q", ns, got, want)
 		}
 	}
 }

@@ -278,7 +278,7 @@ func (c *ruleContext) hostCaveats(f *Found) {
 		f.Caveats = append(f.Caveats, "inflated by profiling: the trace has Python frames or the profiler's own overhead, which lengthen the host's work; record again without with_stack to measure it")
 	}
 	if low, high := c.stepRange(); f.ClaimNS > 0 && high > unsettled*low {
-		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", duration(low), duration(high)))
+		f.Caveats = append(f.Caveats, fmt.Sprintf("the steps take %s to %s: the program or the profiler had not settled, so times of the host are not representative; record later, or longer", gpuprof.FormatNS(low), gpuprof.FormatNS(high)))
 	}
 	if len(c.devices) > 0 && c.quality.linksBroken {
 		f.Caveats = append(f.Caveats, "no time claimed: too many kernels are missing from the trace to say when the device was idle (see trace-quality)")

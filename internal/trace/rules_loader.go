@@ -3,6 +3,8 @@ package trace
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // handOver is what a batch costs that comes from a worker process, at the least:
@@ -67,7 +69,7 @@ func (c *ruleContext) loaderKnob(f fetching) string {
 	case cpus == 1:
 		return lessLoading + ", or prepare the data before the loop (the program has one CPU: a worker would take it from the loop)"
 	case n == 0:
-		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", duration(f.batch))
+		return fmt.Sprintf("keep num_workers=0: a batch is fetched in %s, and handing one over from a worker takes as long; index whole batches at once (a BatchSampler, tensor[indices]), or keep the data on the device", gpuprof.FormatNS(f.batch))
 	case cpus > 0:
 		return fmt.Sprintf("DataLoader(..., num_workers=%d, persistent_workers=True%s, prefetch_factor=4)%s", n, pin, c.tooFew(f, n))
 	default:

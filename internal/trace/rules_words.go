@@ -13,7 +13,7 @@ import (
 // instants, not a sum of durations: what ran side by side counts once, so no
 // time per step is longer than the step.
 func (c *ruleContext) perStep(when Spans) string {
-	return duration(when.And(c.x.Steady).Total()/c.steps) + " " + perStepWord(c.stepped())
+	return gpuprof.FormatNS(when.And(c.x.Steady).Total()/c.steps) + " " + perStepWord(c.stepped())
 }
 
 // share is the part of the step that instants take, in percent.
@@ -35,26 +35,6 @@ func (c *ruleContext) stepped() bool { return c.x.Stepped() }
 
 // wholeTrace is the step source of a trace without steps.
 const wholeTrace = "whole trace"
-
-// duration prints ns with three figures and a unit.
-func duration(ns int64) string {
-	v, unit := float64(ns), "ns"
-	switch {
-	case ns >= 1e9:
-		v, unit = v/1e9, "s"
-	case ns >= 1e6:
-		v, unit = v/1e6, "ms"
-	case ns >= 1e3:
-		v, unit = v/1e3, "us"
-	}
-	switch {
-	case unit == "ns" || v >= 99.95:
-		return fmt.Sprintf("%.0f %s", v, unit)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f %s", v, unit)
-	}
-	return fmt.Sprintf("%.2f %s", v, unit)
-}
 
 // plural is "1 copy" or "12 copies".
 func plural(n int, one, many string) string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Parts is where a device's time went in the mean step, ns. Busy is the sum of
@@ -82,7 +84,7 @@ func (a *Analysis) Most(p Part) string {
 	if p.Name != string(Communication) {
 		return most
 	}
-	return fmt.Sprintf("exposed; %s hidden by computation: %s", duration(a.Step.CommHiddenNS), most)
+	return fmt.Sprintf("exposed; %s hidden by computation: %s", gpuprof.FormatNS(a.Step.CommHiddenNS), most)
 }
 
 func (a *Analysis) mostKernel(p Part) string {

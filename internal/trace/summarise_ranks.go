@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // waitShare is how much less of the steady time than the others a rank must
@@ -88,13 +90,13 @@ func stragglerCause(parts []Parts, at int, loader, step int64) string {
 	}
 	switch {
 	case best == "starved" && 2*loader >= most:
-		return fmt.Sprintf("its device waits %s longer for the host, which waits for its data loader", duration(most))
+		return fmt.Sprintf("its device waits %s longer for the host, which waits for its data loader", gpuprof.FormatNS(most))
 	case best == "starved":
-		return fmt.Sprintf("its device waits %s longer for the host", duration(most))
+		return fmt.Sprintf("its device waits %s longer for the host", gpuprof.FormatNS(most))
 	case best == "queued":
-		return fmt.Sprintf("its device waits %s longer for work that is launched", duration(most))
+		return fmt.Sprintf("its device waits %s longer for work that is launched", gpuprof.FormatNS(most))
 	}
-	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, duration(most))
+	return fmt.Sprintf("its %s kernels take %s longer: more work, or a slower device", best, gpuprof.FormatNS(most))
 }
 
 // markStraggler marks the rank the others wait for. A collective ends when the

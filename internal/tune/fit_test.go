@@ -91,13 +91,13 @@ func TestDefaultAboveALimit(t *testing.T) {
 		want   gpuprof.Settings // nil: nothing fits
 		text   string
 	}{
-		"one change fits":              {nil, "batch", 110, Time, gpuprof.Settings{"batch": "8"}, "the default is above a limit itself: it takes 132.0 B of memory"},
-		"the fastest of those that do": {nil, "batch,cache", 110, Time, gpuprof.Settings{"batch": "8", "cache": "on"}, "132.0 B"},
-		"two only together":            {nil, "twin,twin2", 100, Time, gpuprof.Settings{"twin": "on", "twin2": "on"}, "132.0 B"},
-		"the least memory":             {nil, "batch,twin", 115, Memory, gpuprof.Settings{"batch": "8", "twin": "on"}, "132.0 B"},
+		"one change fits":              {nil, "batch", 110, Time, gpuprof.Settings{"batch": "8"}, "the default is above a limit itself: it takes 132 B of memory"},
+		"the fastest of those that do": {nil, "batch,cache", 110, Time, gpuprof.Settings{"batch": "8", "cache": "on"}, "132 B"},
+		"two only together":            {nil, "twin,twin2", 100, Time, gpuprof.Settings{"twin": "on", "twin2": "on"}, "132 B"},
+		"the least memory":             {nil, "batch,twin", 115, Memory, gpuprof.Settings{"batch": "8", "twin": "on"}, "132 B"},
 		"an error":                     {gpuprof.Settings{"round": "bf16"}, "round,slow", 0, Time, gpuprof.Settings{"round": "fp32"}, "its error against float64, 0.05, is above --max-error 0.01"},
-		"nothing fits":                 {nil, "twin,slow", 100, Time, nil, "it takes 132.0 B of memory, more than --max-memory 100.0 B"},
-		"the least that was seen":      {nil, "twin,slow", 100, Time, nil, "the lowest measured value is 112.0 B"},
+		"nothing fits":                 {nil, "twin,slow", 100, Time, nil, "it takes 132 B of memory, more than --max-memory 100 B"},
+		"the least that was seen":      {nil, "twin,slow", 100, Time, nil, "the lowest measured value is 112 B"},
 	} {
 		f := newFakeBench(1)
 		o := fakeOptions(f, 1)

@@ -42,9 +42,9 @@ func TestLinesOfSeveralKnobs(t *testing.T) {
 
 func TestOneTimeText(t *testing.T) {
 	for want, r := range map[string]Recommended{
-		"":                  {},
-		"autotune 500.0 ms": {OneTime: map[string]float64{"autotune_s": 0.5}},
-		"2.000 s of setting up, of which autotune 500.0 ms; saved again after 40 steps": {OneTime: map[string]float64{"autotune_s": 0.5, "setup_s": 2}, PaybackSteps: 40},
+		"":                {},
+		"autotune 500 ms": {OneTime: map[string]float64{"autotune_s": 0.5}},
+		"2.00 s of setting up, of which autotune 500 ms; saved again after 40 steps": {OneTime: map[string]float64{"autotune_s": 0.5, "setup_s": 2}, PaybackSteps: 40},
 	} {
 		if got := r.OneTimeText(); got != want {
 			t.Errorf("%q, want %q", got, want)

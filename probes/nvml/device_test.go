@@ -274,7 +274,7 @@ func TestExamine(t *testing.T) {
 		"exclusive":           {func(g *fakeGPU) { g.numbers[computeMode] = 3 }, "compute mode", gpuprof.Limited, "exclusive-process"},
 		"prohibited":          {func(g *fakeGPU) { g.numbers[computeMode] = 2 }, "compute mode", gpuprof.Missing, "-c DEFAULT"},
 		"application clocks":  {func(g *fakeGPU) { g.numbers[appSMClock] = 1200e6 }, "clocks", gpuprof.Limited, "-rac"},
-		"memory clocks":       {func(g *fakeGPU) { g.numbers[appMemoryClock] = 1200e6 }, "clocks", gpuprof.Limited, "memory 1.200 GHz"},
+		"memory clocks":       {func(g *fakeGPU) { g.numbers[appMemoryClock] = 1200e6 }, "clocks", gpuprof.Limited, "memory 1.20 GHz"},
 		"no app clocks":       {func(g *fakeGPU) { delete(g.numbers, appSMClock) }, "clocks", gpuprof.OK, "application clocks unknown"},
 		"no clocks":           {func(g *fakeGPU) { delete(g.numbers, smClock) }, "clocks", gpuprof.Missing, "NVML does not report"},
 		"power cap":           {func(g *fakeGPU) { g.numbers[eventReasons] = 4 }, "throttling", gpuprof.Limited, "power-cap"},
@@ -290,7 +290,7 @@ func TestExamine(t *testing.T) {
 		"ecc pending":         {func(g *fakeGPU) { g.numbers[eccPending] = 0 }, "ecc", gpuprof.Limited, "off after the next reboot"},
 		"no ecc":              {func(g *fakeGPU) { delete(g.numbers, eccMode); delete(g.numbers, eccPending) }, "ecc", gpuprof.Missing, "no ECC"},
 		"lanes":               {func(g *fakeGPU) { g.numbers[pcieWidth] = 8 }, "pcie link", gpuprof.Limited, "x8, at most gen 5 x16"},
-		"foreign":             {func(g *fakeGPU) { g.list = []Process{{PID: 1, Kind: "compute", Memory: 1 << 30}} }, "users", gpuprof.Limited, "(1, compute, 1.000 GiB)"},
+		"foreign":             {func(g *fakeGPU) { g.list = []Process{{PID: 1, Kind: "compute", Memory: 1 << 30}} }, "users", gpuprof.Limited, "(1, compute, 1.00 GiB)"},
 		"our own":             {func(g *fakeGPU) { g.list = []Process{{PID: os.Getpid()}} }, "users", gpuprof.OK, "no other process"},
 		"processes not known": {func(g *fakeGPU) { g.listErr = errUnsupported }, "users", gpuprof.Missing, "root"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -51,7 +52,7 @@ func (p part) seconds() float64 { return float64(p.ns) * 1e-9 }
 
 // text is a part with its share of a whole: "1.50 ms, 48.0 %".
 func (p part) text(whole int64) string {
-	return view.NS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
+	return gpuprof.FormatNS(p.ns) + ", " + view.Percent(float64(p.ns)/float64(whole))
 }
 
 // parted are the parts of a device's time: the classes with a tone of their own,
@@ -88,7 +89,7 @@ func Accounts(a *trace.Analysis) *Figure {
 	}
 	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
 	p := Panel{Height: 24 * float64(len(parts)), X: seconds("time", parts[0].seconds())}
-	p.X.Label += " of the mean step of " + view.NS(whole)
+	p.X.Label += " of the mean step of " + gpuprof.FormatNS(whole)
 	if a.Step.Count == 0 {
 		p.X.Label = strings.Replace(p.X.Label, "mean step", "recording window", 1)
 	}
@@ -117,7 +118,7 @@ func devicePanel(a *trace.Analysis, tones map[trace.Class]int) Panel {
 		d := &a.Devices[i]
 		whole := d.Step.Total()
 		names = append(names, deviceLabel(a, d))
-		p.RowNotes = append(p.RowNotes, "busy "+share(d.Step.BusyNS, whole)+" of "+view.NS(whole))
+		p.RowNotes = append(p.RowNotes, "busy "+share(d.Step.BusyNS, whole)+" of "+gpuprof.FormatNS(whole))
 		at := 0.0
 		for _, part := range parted(d.Step.Classes, d.Step.Idle(), tones) {
 			if whole <= 0 {
@@ -193,7 +194,7 @@ func Steps(a *trace.Analysis) *Figure {
 		for _, part := range stepParts(s, tones) {
 			top := min(bottom+part.seconds(), p.Y.Max)
 			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(k) - 0.42, X1: float64(k) + 0.42, Y0: bottom, Y1: top, Tone: part.tone,
-				Tip: view.Cut(s.Name, 40) + " of " + view.NS(s.DurNS) + ", " + part.name + ": " + part.text(s.DurNS)})
+				Tip: view.Cut(s.Name, 40) + " of " + gpuprof.FormatNS(s.DurNS) + ", " + part.name + ": " + part.text(s.DurNS)})
 			if bottom = top; !used[part.name] {
 				used[part.name] = true
 				f.Legend = append(f.Legend, Entry{Text: strings.ReplaceAll(part.name, "_", " "), Tone: part.tone})
@@ -203,7 +204,7 @@ func Steps(a *trace.Analysis) *Figure {
 	}
 	f.Panels = []Panel{p}
 	if a.Step.Count > 0 {
-		f.remark(fmt.Sprintf("mean %s, %s to %s", view.NS(a.Step.NS), view.NS(a.Step.MinNS), view.NS(a.Step.MaxNS)))
+		f.remark(fmt.Sprintf("mean %s, %s to %s", gpuprof.FormatNS(a.Step.NS), gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS)))
 	}
 	if slices.ContainsFunc(all, func(s trace.StepTime) bool { return s.Dropped }) {
 		f.note("the first step is no part of the findings")
@@ -264,7 +265,7 @@ func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
 		return f.without("it shows the trace itself, which is not in the file: gpuprof analyze TRACE --plot overview -o overview.png")
 	}
 	last := &f.Panels[len(f.Panels)-1].X
-	last.Bare, last.Label = false, last.Label+", "+view.NS(longest)+" in all"
+	last.Bare, last.Label = false, last.Label+", "+gpuprof.FormatNS(longest)+" in all"
 	if devices > maxDevices {
 		f.note(fmt.Sprintf("the first %d of %d devices", maxDevices, devices))
 	}
@@ -310,7 +311,7 @@ func ClassChanges(c *trace.Comparison) *Figure {
 	if c.Old == nil || c.New == nil || !c.Comparable() {
 		return f.without("one of the traces has no steps")
 	}
-	f.Subject, f.Context = traceName(c.Old)+" against "+traceName(c.New), []string{c.Headline(view.NS), deviceNames(c.New)}
+	f.Subject, f.Context = traceName(c.Old)+" against "+traceName(c.New), []string{c.Headline(), deviceNames(c.New)}
 	rest := c.StepNewNS - c.StepOldNS
 	var bars []fall
 	for _, ch := range c.Classes {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -64,7 +65,7 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 }
 
 // span is a time of a trace as a cell.
-func span(v int64) Cell { return Cell{Text: view.NS(v), Value: float64(v) * 1e-9, Unit: "s"} }
+func span(v int64) Cell { return Cell{Text: gpuprof.FormatNS(v), Value: float64(v) * 1e-9, Unit: "s"} }
 
 func shareOf(part, whole int64) Cell {
 	if whole <= 0 || part == 0 {
@@ -94,11 +95,11 @@ func analysisTitle(a *trace.Analysis) string {
 // stepMeta says how long the mean step is, of how many, and how they were found.
 func stepMeta(a *trace.Analysis) []string {
 	if a.Step.Count == 0 {
-		return []string{"recording window " + view.NS(a.Step.NS) + " (no steps found)"}
+		return []string{"recording window " + gpuprof.FormatNS(a.Step.NS) + " (no steps found)"}
 	}
-	step := "mean step " + view.NS(a.Step.NS)
+	step := "mean step " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count > 1 {
-		step += fmt.Sprintf(" (%s to %s)", view.NS(a.Step.MinNS), view.NS(a.Step.MaxNS))
+		step += fmt.Sprintf(" (%s to %s)", gpuprof.FormatNS(a.Step.MinNS), gpuprof.FormatNS(a.Step.MaxNS))
 	}
 	source := view.Cut(a.StepSource, 60)
 	if slices.ContainsFunc(a.Steps, func(s trace.StepTime) bool { return s.Dropped }) {
@@ -153,9 +154,9 @@ func accountTable(a *trace.Analysis) Table {
 
 // accountCharts is a bar for each device.
 func accountCharts(a *trace.Analysis) []Block {
-	whole := "the mean step of " + view.NS(a.Step.NS)
+	whole := "the mean step of " + gpuprof.FormatNS(a.Step.NS)
 	if a.Step.Count == 0 {
-		whole = "the recording window of " + view.NS(a.Step.NS)
+		whole = "the recording window of " + gpuprof.FormatNS(a.Step.NS)
 	}
 	note := "Every nanosecond of " + whole + " is busy (in one class), starved (the host had not launched the next operation yet), queued (launched, not running), unknown, or outside (before the device's first operation and after its last one). The parts add up to it."
 	if len(a.Devices) == 0 {
@@ -178,7 +179,7 @@ func classTable(a *trace.Analysis) Table {
 }
 
 func stepNote(a *trace.Analysis) string {
-	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + view.NS(a.Step.NS) + "."
+	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."
 }
 
 func rankTable(a *trace.Analysis) Table {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
@@ -81,7 +82,7 @@ func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
 	rows = rows[:min(len(rows), maxRows)]
 	note := "Every operation is in the timeline."
 	if resolution := thin(rows); resolution > 0 {
-		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", view.NS(resolution))
+		note = fmt.Sprintf("Neighbours that together last less than %s are drawn as one; the tables hold every operation.", gpuprof.FormatNS(resolution))
 	}
 	d := timelineData{Span: span, Names: []string{}}
 	d.Tones, d.Ink, d.Labels = toneNames(tones)

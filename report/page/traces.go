@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -24,7 +25,7 @@ func TraceComparison(c *trace.Comparison) (*Page, error) {
 	if len(c.Findings) == 0 {
 		outcomes.Items = []Item{{Text: "No finding on either side."}}
 	}
-	headline := c.Headline(view.NS)
+	headline := c.Headline()
 	if c.Comparable() {
 		headline += ": " + changeText(c.StepOldNS, c.StepNewNS)
 	}
@@ -49,7 +50,7 @@ func changeText(old, now int64) string {
 		word = "more"
 	}
 	change := max(now-old, old-now)
-	return fmt.Sprintf("%s %s (%s)", view.NS(change), word, view.Percent(float64(change)/float64(old)))
+	return fmt.Sprintf("%s %s (%s)", gpuprof.FormatNS(change), word, view.Percent(float64(change)/float64(old)))
 }
 
 func changeTable(title string, changes []trace.Change, rows int) Table {

@@ -171,7 +171,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"no structures", []string{"structures=" + empty}, 0, gpuprof.ErrInput, []string{empty, "none of its 1 files"}},
 		{"no neighbours", []string{"cutoff=0.01", "batch=4"}, 0, gpuprof.ErrInput, []string{"0.01 angstrom", "larger --set cutoff"}},
-		{"too large for memory", []string{"batch=2000"}, 1 << 26, gpuprof.ErrMemory, []string{"1.422 GiB", "64.00 MiB are left", "smaller --set batch"}},
+		{"too large for memory", []string{"batch=2000"}, 1 << 26, gpuprof.ErrMemory, []string{"1.42 GiB", "64.0 MiB are left", "smaller --set batch"}},
 		{"so large that counting would take minutes", []string{"batch=65536", "probes=100000"}, 1 << 30, gpuprof.ErrMemory, []string{"TiB"}},
 		{"too many workers for memory", []string{"workers=256", "prefetch=64"}, 1 << 28, gpuprof.ErrMemory, []string{"256 workers", "prefetch"}},
 		{"too large a cutoff", []string{"cutoff=1000"}, 0, gpuprof.ErrInput, []string{"periodic images", "smaller cutoff"}},

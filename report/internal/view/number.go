@@ -7,106 +7,36 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Three significant digits are what a median with an interval of about one
-// percent carries. When both ends of an interval print alike with three,
-// digits are added until they differ, so that a quiet machine is not robbed.
-const (
-	fewDigits  = 3
-	mostDigits = 5
-)
+// mostDigits is how many digits a figure has at most: when both ends of an
+// interval print alike with gpuprof.Digits, digits are added until they differ.
+const mostDigits = 5
 
-type prefix struct {
-	size float64
-	unit string
-}
-
-func secondPrefixes() []prefix {
-	return []prefix{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}
-}
-
-func ratePrefixes(unit string) []prefix {
-	return []prefix{{1e12, "T" + unit}, {1e9, "G" + unit}, {1e6, "M" + unit}, {1e3, "k" + unit}, {1, unit}}
-}
-
-func prefixesOf(unit string) []prefix {
-	switch unit {
-	case "s":
-		return secondPrefixes()
-	case "J":
-		return joulePrefixes()
-	}
-	return ratePrefixes(unit)
-}
-
-func joulePrefixes() []prefix {
-	return []prefix{{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}, {1e-6, "uJ"}}
-}
-
-// Joules prints an energy with three digits, or None.
-func Joules(v float64) string { return scaled(v, fewDigits, joulePrefixes()) }
-
-// scaled prints v with the prefix that keeps it between 1 and 1000.
-func scaled(v float64, digits int, prefixes []prefix) string {
+// figure is gpuprof.Format, or None.
+func figure(v float64, unit string, digits int) string {
 	if !Finite(v) {
 		return None
 	}
-	if v == 0 {
-		return "0 " + prefixes[len(prefixes)-1].unit
-	}
-	// Rounded first, so that 999.96 us prints as 1.00 ms rather than 1000 us.
-	size := math.Abs(rounded(v, digits))
-	p := prefixes[len(prefixes)-1]
-	for _, q := range prefixes {
-		if size >= q.size*(1-1e-9) {
-			p = q
-			break
-		}
-	}
-	return significant(v/p.size, digits) + " " + p.unit
+	return gpuprof.Format(v, unit, digits)
 }
 
-// significant prints v with n significant digits and no exponent unless it
-// is tiny; digits before the point are never rounded away.
-func significant(v float64, n int) string {
-	r := rounded(v, n)
-	if r == 0 || !Finite(r) {
-		return "0"
-	}
-	// The addend lifts logarithms of powers of ten that come out just below.
-	whole := int(math.Floor(math.Log10(math.Abs(r))+1e-12)) + 1
-	if whole < -4 {
-		return strconv.FormatFloat(v, 'g', n, 64)
-	}
-	return strconv.FormatFloat(v, 'f', max(0, n-whole), 64)
-}
-
-// rounded is v with n significant digits.
-func rounded(v float64, n int) float64 {
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
-	if err != nil {
-		return v
-	}
-	return out
-}
+// Joules prints an energy, or None.
+func Joules(v float64) string { return figure(v, "J", gpuprof.Digits) }
 
 // digitsFor is how many digits a series' figures are printed with.
 func digitsFor(s *gpuprof.Series) int {
 	if s == nil || !Finite(s.CI95[0]) || !Finite(s.CI95[1]) || s.CI95[0] == s.CI95[1] {
-		return fewDigits
+		return gpuprof.Digits
 	}
-	for n := fewDigits; n < mostDigits; n++ {
-		if rounded(s.CI95[0], n) != rounded(s.CI95[1], n) {
+	for n := gpuprof.Digits; n < mostDigits; n++ {
+		if gpuprof.Rounded(s.CI95[0], n) != gpuprof.Rounded(s.CI95[1], n) {
 			return n
 		}
 	}
 	return mostDigits
 }
 
-// Seconds prints a time with three digits, or None.
-func Seconds(v float64) string { return scaled(v, fewDigits, secondPrefixes()) }
-
-// NS is Seconds of a time of a trace, in nanoseconds.
-func NS(v int64) string { return Seconds(gpuprof.Seconds(v)) }
+// Seconds prints a time, or None.
+func Seconds(v float64) string { return figure(v, "s", gpuprof.Digits) }
 
 // Median prints the median of a series of seconds, or None.
 func Median(s *gpuprof.Series) string { return RateText(s, "s") }
@@ -125,11 +55,11 @@ func RateText(s *gpuprof.Series, unit string) string {
 	if Usable(s) == nil {
 		return None
 	}
-	return scaled(s.Median, digitsFor(s), prefixesOf(unit))
+	return figure(s.Median, unit, digitsFor(s))
 }
 
-// SI prints a quantity with three digits and a decimal prefix.
-func SI(v float64, unit string) string { return scaled(v, fewDigits, ratePrefixes(unit)) }
+// SI prints a quantity with a decimal prefix, or None.
+func SI(v float64, unit string) string { return figure(v, unit, gpuprof.Digits) }
 
 // Percent prints a share with one digit after the point: "63.1 %". What is
 // there but would print as zero is "<0.1 %".
@@ -172,7 +102,7 @@ func Percent2(v float64) string {
 	if v != 0 && math.Abs(v) < 0.00005 {
 		return "<0.01 %"
 	}
-	return significant(v*100, 2) + " %"
+	return gpuprof.Significant(v*100, 2) + " %"
 }
 
 // Rate prints a rate in units of 1e9 with three digits: "12.3".
@@ -180,8 +110,8 @@ func Rate(v float64) string {
 	if !Finite(v) || v <= 0 {
 		return None
 	}
-	return significant(v/1e9, fewDigits)
+	return gpuprof.Significant(v/1e9, gpuprof.Digits)
 }
 
 // Times prints a ratio as a factor: "1.90".
-func Times(v float64) string { return significant(v, fewDigits) }
+func Times(v float64) string { return gpuprof.Significant(v, gpuprof.Digits) }

@@ -78,7 +78,7 @@ func TestCost(t *testing.T) {
 		unit, want string
 	}{
 		{12.3e-6, "s per probe", "12.3 us per probe"}, {2e-3, "s", "2.00 ms"}, {0.5, "J per flow", "500 mJ per flow"},
-		{2048, "B", "2.000 KiB"}, {math.NaN(), "s per probe", view.None + " per probe"},
+		{2048, "B", "2.00 KiB"}, {math.NaN(), "s per probe", view.None + " per probe"},
 	} {
 		if got := view.Cost(c.v, c.unit); got != c.want {
 			t.Errorf("Cost(%g, %q) = %q, want %q", c.v, c.unit, got, c.want)

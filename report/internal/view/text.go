@@ -97,7 +97,7 @@ func IntervalIn(s *gpuprof.Series, unit string) string {
 		return None
 	}
 	n := digitsFor(s)
-	return Interval(s.CI95, func(v float64) string { return scaled(v, n, prefixesOf(unit)) })
+	return Interval(s.CI95, func(v float64) string { return figure(v, unit, n) })
 }
 
 // Processes is how many processes gave samples.
