@@ -38,7 +38,7 @@ func (analyzeCmd) Help() string {
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
 		"gpuprof analyze before.json.gz after.json.gz --compare",
-		"gpuprof analyze trace.json.gz --steps 5..9 -o part.json.gz",
+		"gpuprof analyze trace.json.gz --steps 1..2 -o part.json.gz",
 	)
 }
 

@@ -65,7 +65,8 @@ func TestDearProbeIsNotInTheStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Overhead == nil || r.Overhead.CI95[0] < 1.5 {
+	// On a busy machine the interval is wide: it has to show that the limit is passed.
+	if r.Overhead == nil || r.Overhead.Ratio < 1.5 || r.Overhead.CI95[0]-1 <= r.Device.ProbeLimit() {
 		t.Fatalf("overhead %+v: the planted one is several times the step", r.Overhead)
 	}
 	if r.ProbedStep == nil || r.BareStep != nil || r.Step.N() != 60 {
