@@ -507,6 +507,10 @@ func TestMedianErrorAndSpread(t *testing.T) {
 	// Few samples too, and a distribution for which a formula of the standard deviation does not hold.
 	for name, draw := range map[string]func() float64{"normal": rng.NormFloat64, "exponential": rng.ExpFloat64} {
 		for _, n := range []int{3, 5, 9, 40, 400} {
+			most := 0.15
+			if n == 5 {
+				most = 0.3 // the interval is the range of the samples, which a long tail widens
+			}
 			var errs, medians []float64
 			for range 2000 {
 				x := make([]float64, n)
@@ -515,7 +519,7 @@ func TestMedianErrorAndSpread(t *testing.T) {
 				}
 				errs, medians = append(errs, stats.MedianError(x)), append(medians, stats.Median(x))
 			}
-			if got, want := stat.Mean(errs, nil), stat.StdDev(medians, nil); math.Abs(got/want-1) > 0.3 { // five exponential: the interval is their range
+			if got, want := stat.Mean(errs, nil), stat.StdDev(medians, nil); math.Abs(got/want-1) > most {
 				t.Errorf("%s, %d samples: estimated %.3f, the medians scatter by %.3f", name, n, got, want)
 			}
 		}
