@@ -172,7 +172,7 @@ func TestMarkInflated(t *testing.T) {
 		ratio float64
 		want  string
 	}{
-		{"item", 1.5, "inflated by profiling: recording made steps 1.50 times as long; of what is claimed up to 2 ms per step may be the recording's"},
+		{"item", 1.5, "inflated by profiling: recording made steps 1.50 times as long; of what is claimed up to 2.00 ms per step may be the recording's"},
 		{"item", 1.05, ""},
 		{"no-tf32", 1.5, ""},
 		{"dataloader-stall", 0, ""},
