@@ -114,5 +114,10 @@ func RuleNow(id, to string) string {
 	return id
 }
 
-// RenameRule gives a finding of an earlier version the present id of its rule.
-func (f *Finding) RenameRule() { f.Rule = RuleNow(f.Rule, f.To) }
+// RenameRule gives a finding of an earlier version the present id of its rule, and
+// says whether that is another.
+func (f *Finding) RenameRule() (changed bool) {
+	was := f.Rule
+	f.Rule = RuleNow(was, f.To)
+	return f.Rule != was
+}

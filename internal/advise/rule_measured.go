@@ -61,10 +61,9 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 		s.giveBack(got, taken)
 		return nil
 	}
-	rule := s.rule
-	s.rule = s.ruleOf(knob, other.Knobs[knob])
+	rule, to := s.rule, other.Knobs[knob]
+	s.rule = s.ruleOf(knob, to)
 	defer func() { s.rule = rule }()
-	to := other.Knobs[knob]
 	s.settled[knob] = true
 	s.promised += got
 	line := s.adviceFor(knob, to)

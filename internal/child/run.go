@@ -271,9 +271,9 @@ func (r remains) signal(s syscall.Signal) {
 	}
 }
 
-// left is what lives of the program. Whether the program has ended is asked before
-// what it started is looked for: what it starts last would be missed the other way
-// round.
+// left is what lives of the program. It asks first whether the program has ended and
+// then looks for its children. In the other order a child that is started between the
+// two would be missed.
 func (p *Process) left() remains {
 	r := remains{group: p.Pid()}
 	select {

@@ -104,7 +104,6 @@ func decodeIn(room *outside.Room, text []byte, name string, v Enveloped, want []
 	if err := decodeJSON(text, v, room); err != nil {
 		return of(want[0]).damaged(name, err)
 	}
-	renameRules(v)
 	if e := v.Envelope(); of(e.Kind).version == "" {
 		e.Kind = h.Kind // of an early file
 	}

@@ -33,6 +33,10 @@ type kind struct {
 	reader  string // a clause: which verbs take it
 }
 
+// PartMember is the first member of a trace that analyze cut out of another. It says
+// which part that is: a trace.Cut as JSON, times as in the file.
+const PartMember = "gpuprofPart"
+
 // kinds lists every kind of document.
 func kinds() []kind {
 	return []kind{

@@ -52,7 +52,7 @@ func cleanRune(c rune) rune {
 // embedded ones, elements, keys and values of maps, and what interfaces hold.
 // Unexported fields stay. A document from outside goes through it when it is decoded
 // (DecodeJSON), and one that is made here when it is made, so that whoever prints
-// a field need not ask where it came from.
+// a field need not ask where it came from. What names a rule gets its present id.
 func CleanStrings(v any) {
 	c := cleaner{map[reflect.Type]bool{reflect.TypeFor[time.Time](): false}}
 	c.value(reflect.ValueOf(v))
@@ -85,6 +85,10 @@ func (c *cleaner) text(t reflect.Type) bool {
 	return has
 }
 
+// renamed is a part of a document that names a rule, and says whether a file of an
+// earlier version called it otherwise (gpuprof.Rules).
+type renamed interface{ RenameRule() bool }
+
 func held(f reflect.StructField) bool { return f.IsExported() || f.Anonymous }
 
 // value cleans in place and reports whether it changed anything.
@@ -112,10 +116,20 @@ func (c *cleaner) value(v reflect.Value) (changed bool) {
 	case reflect.Map:
 		changed = c.members(v)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if held(v.Type().Field(i)) {
-				changed = c.value(v.Field(i)) || changed
-			}
+		changed = c.fields(v)
+	}
+	return changed
+}
+
+func (c *cleaner) fields(v reflect.Value) (changed bool) {
+	for i := range v.NumField() {
+		if held(v.Type().Field(i)) {
+			changed = c.value(v.Field(i)) || changed
+		}
+	}
+	if v.CanAddr() && v.CanInterface() { // not of an embedded type that is not exported
+		if r, ok := v.Addr().Interface().(renamed); ok {
+			changed = r.RenameRule() || changed
 		}
 	}
 	return changed

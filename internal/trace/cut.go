@@ -12,10 +12,6 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// PartMember is the member of a cut trace's document that says which part it is: a
-// Cut as JSON, times as in the file.
-const PartMember = "gpuprofPart"
-
 // Cut is a stretch of a recording, and which steps of it are whole. The steps are
 // those of the whole recording, so that a cut trace has the figures that they have there.
 type Cut struct {
@@ -263,7 +259,7 @@ func (p *Cut) KeepsDevice(start, end int64) bool {
 	return needed || p.Device.overlaps(start, end)
 }
 
-// JSON is the part as PartMember holds it.
+// JSON is the part as document.PartMember holds it.
 func (p *Cut) JSON() ([]byte, error) {
 	text, err := json.Marshal(p.shifted(-p.whole.T.Shift))
 	if err != nil {
@@ -272,7 +268,7 @@ func (p *Cut) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// ReadCut reads PartMember; nil for what is none. shift is added to its times.
+// ReadCut reads document.PartMember; nil for what is none. shift is added to its times.
 func ReadCut(text []byte, shift int64) *Cut {
 	p := &Cut{}
 	if json.Unmarshal(text, p) != nil {

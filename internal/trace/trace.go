@@ -72,6 +72,30 @@ const (
 	H2H
 )
 
+// DirectionOf reads where a copy goes off its name: "Memcpy DtoH" of CUPTI, or
+// "CopyDeviceToHost" and "MEMORY_COPY_DEVICE_TO_HOST" of ROCm; NoCopy where it does
+// not say.
+func DirectionOf(name string) Direction {
+	name = strings.NewReplacer("_", "", " ", "").Replace(strings.ToLower(name))
+	for _, d := range []struct {
+		dir   Direction
+		marks []string
+	}{
+		{P2P, []string{"ptop", "peertopeer"}},
+		{H2D, []string{"htod", "htoa", "hosttodevice", "hosttoarray"}},
+		{D2H, []string{"dtoh", "atoh", "devicetohost", "arraytohost"}},
+		{D2D, []string{"dtod", "dtoa", "atod", "atoa", "devicetodevice"}},
+		{H2H, []string{"htoh", "hosttohost"}},
+	} {
+		for _, m := range d.marks {
+			if strings.Contains(name, m) {
+				return d.dir
+			}
+		}
+	}
+	return NoCopy
+}
+
 // HostMemory is the kind of host memory at a copy's host end.
 type HostMemory uint8
 

@@ -20,12 +20,15 @@ type Hint struct {
 	ClaimS float64          `json:"claim_s"`
 }
 
-// RenameRule gives a hint of an earlier version the present id of its rule.
-func (h *Hint) RenameRule() {
+// RenameRule gives a hint of an earlier version the present id of its rule, and says
+// whether that is another.
+func (h *Hint) RenameRule() (changed bool) {
+	was := h.Rule
 	for _, knob := range slices.Sorted(maps.Keys(h.Knobs)) {
 		h.Rule = gpuprof.RuleNow(h.Rule, h.Knobs[knob])
 	}
 	h.Rule = gpuprof.RuleNow(h.Rule, "")
+	return h.Rule != was
 }
 
 // hints measures the start and keeps what its findings say, unless a search that

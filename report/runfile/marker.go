@@ -29,8 +29,8 @@ func textMarker(f Format) string {
 	return ""
 }
 
-// cutTrace begins a trace that was cut out of another (trace.PartMember).
-const cutTrace = `{"gpuprofPart":`
+// cutTrace begins a trace that was cut out of another.
+const cutTrace = `{"` + document.PartMember + `":`
 
 const headBytes = 8 << 10
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -22,7 +23,7 @@ func (m *merger) assemble() int64 {
 	if m.least < math.MaxInt64 {
 		t.First = m.least + shift
 	}
-	if raw, ok := m.doc.found[trace.PartMember]; ok {
+	if raw, ok := m.doc.found[document.PartMember]; ok {
 		t.Cut = trace.ReadCut(raw, shift)
 	}
 	m.linkFlows()

@@ -92,9 +92,8 @@ func senseOf(name string) sense {
 	return s
 }
 
-// copyOf reads a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI,
-// "CopyDeviceToHost" or "MEMORY_COPY_DEVICE_TO_HOST" from ROCm, which does not
-// say what kind of host memory it was.
+// copyOf reads a copy's name: "Memcpy DtoH (Device -> Pageable)" from CUPTI; ROCm
+// does not say what kind of host memory it was.
 func copyOf(name string) (trace.Direction, trace.HostMemory) {
 	s := strings.ToLower(name)
 	if !strings.HasPrefix(s, "memcpy") && !strings.Contains(s, "copy") {
@@ -107,22 +106,5 @@ func copyOf(name string) (trace.Direction, trace.HostMemory) {
 	case strings.Contains(s, "pinned"):
 		end = trace.Pinned
 	}
-	s = strings.NewReplacer("_", "", " ", "").Replace(s)
-	for _, d := range []struct {
-		dir   trace.Direction
-		marks []string
-	}{
-		{trace.P2P, []string{"ptop", "peertopeer"}},
-		{trace.H2D, []string{"htod", "htoa", "hosttodevice", "hosttoarray"}},
-		{trace.D2H, []string{"dtoh", "atoh", "devicetohost", "arraytohost"}},
-		{trace.D2D, []string{"dtod", "dtoa", "atod", "atoa", "devicetodevice"}},
-		{trace.H2H, []string{"htoh", "hosttohost"}},
-	} {
-		for _, m := range d.marks {
-			if strings.Contains(s, m) {
-				return d.dir, end
-			}
-		}
-	}
-	return trace.NoCopy, end
+	return trace.DirectionOf(s), end
 }

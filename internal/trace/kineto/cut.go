@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
@@ -82,7 +83,7 @@ func (c *cutter) around(text []byte, at int64) {
 			return // blanks before the document
 		}
 		c.marked = true
-		fmt.Fprintf(c.w, "{%q:%s,", trace.PartMember, c.mark)
+		fmt.Fprintf(c.w, "{%q:%s,", document.PartMember, c.mark)
 		if text = text[k+1:]; c.m.doc.array {
 			fmt.Fprint(c.w, `"traceEvents":[`)
 		}

@@ -3,7 +3,7 @@ package kineto
 import (
 	"bytes"
 
-	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // state is where in the document reading stands.
@@ -43,7 +43,7 @@ type topLevel struct {
 // wanted are the keys whose values are kept.
 func wanted(key string) bool {
 	switch key {
-	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", trace.PartMember:
+	case "deviceProperties", "distributedInfo", "baseTimeNanoseconds", document.PartMember:
 		return true
 	}
 	return false
@@ -162,7 +162,7 @@ func (d *topLevel) skipped(p *parser, i int, final bool) int {
 	}
 	if done {
 		d.state = inObject
-		if _, cut := d.found[trace.PartMember]; d.keep && (!cut || d.key != trace.PartMember) { // of a part of a part the outer one comes first
+		if _, cut := d.found[document.PartMember]; d.keep && (!cut || d.key != document.PartMember) { // of a part of a part the outer one comes first
 			d.found[d.key] = d.kept
 		}
 	}

@@ -143,7 +143,6 @@ var (
 	sizeOf  = regexp.MustCompile(`(?:size|num_bytes):(\d{1,18})`)
 	gridOf  = regexp.MustCompile(`grid:(\d{1,9}),(\d{1,9}),(\d{1,9})`)
 	blockOf = regexp.MustCompile(`block:(\d{1,5}),(\d{1,5}),(\d{1,5})`)
-	joined  = strings.NewReplacer("_", "", " ", "")
 )
 
 // add keeps an event.
@@ -185,7 +184,7 @@ func (c *converter) addDevice(l *line, e *event) {
 		g.Kind = trace.Memset
 	case strings.HasPrefix(lower, "memcpy"), strings.HasPrefix(e.name, "Copy") && e.kernel == "":
 		g.Kind = trace.Memcpy
-		g.Dir = directionOf(joined.Replace(lower))
+		g.Dir = trace.DirectionOf(strings.ReplaceAll(lower, "2", "to")) // MemcpyH2D
 	}
 	if m := sizeOf.FindStringSubmatch(e.copied); m != nil {
 		g.Bytes, _ = strconv.ParseInt(m[1], 10, 64)
@@ -194,21 +193,6 @@ func (c *converter) addDevice(l *line, e *event) {
 	g.Threads = int32(min(product(blockOf.FindStringSubmatch(e.kernel)), math.MaxInt32))
 	g.Name = c.name(strings.TrimSuffix(e.name, ".kd")) // as ROCm calls its kernels
 	c.t.GPU = append(c.t.GPU, g)
-}
-
-func directionOf(name string) trace.Direction {
-	for _, d := range []struct {
-		dir  trace.Direction
-		text string
-	}{
-		{trace.H2D, "h2d"}, {trace.H2D, "hosttodevice"}, {trace.D2H, "d2h"}, {trace.D2H, "devicetohost"},
-		{trace.D2D, "d2d"}, {trace.D2D, "devicetodevice"}, {trace.P2P, "p2p"},
-	} {
-		if strings.Contains(name, d.text) {
-			return d.dir
-		}
-	}
-	return trace.NoCopy
 }
 
 // product is that of the numbers of a match, 0 for none.

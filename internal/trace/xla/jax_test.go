@@ -1,15 +1,13 @@
 package xla_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"math"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/xla"
 )
@@ -18,15 +16,12 @@ import (
 // steps with the times that its Chrome trace says.
 func TestRecordedByJAX(t *testing.T) {
 	t.Parallel()
-	packed, err := os.ReadFile("testdata/jax-cpu.trace.json.gz")
+	packed, err := outside.Open("testdata/jax-cpu.trace.json.gz", outside.Trace())
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	chrome, err := io.ReadAll(z)
+	defer packed.Close()
+	chrome, err := packed.Bytes(outside.Trace())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package xla
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,12 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 	}
 	planes, lines := map[int64]string{}, map[[2]int64]string{}
 	var bad error
-	each := func(f func(*record)) {
+	each := func(mark string, f func(*record)) { // of the events whose text has a mark
 		document.JSONElements(events, func(raw []byte) bool {
 			r := record{}
+			if !bytes.Contains(raw, []byte(mark)) {
+				return ctx.Err() == nil
+			}
 			if err := json.Unmarshal(raw, &r); err != nil {
 				bad = err
 			} else {
@@ -47,7 +51,7 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 			return ctx.Err() == nil && !c.over()
 		})
 	}
-	each(func(r *record) {
+	each(`"M"`, func(r *record) {
 		name, _ := r.Args["name"].(string)
 		switch {
 		case r.Ph != "M":
@@ -58,7 +62,7 @@ func (c *converter) json(ctx context.Context, text []byte) error {
 		}
 	})
 	made, threads := map[int64]*plane{}, map[[2]int64]*line{}
-	each(func(r *record) {
+	each("", func(r *record) {
 		if r.Ph != "X" {
 			return
 		}
