@@ -285,3 +285,12 @@ func editDistance(a, b string) int {
 	}
 	return prev[len(rb)]
 }
+
+// ShellWord is a word as a command that people paste writes it, safe for a POSIX shell.
+func ShellWord(w string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
+	if w != "" && strings.Trim(w, plain) == "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}

@@ -26,7 +26,8 @@ type cli struct {
 	Quiet   bool `help:"Print results and errors only."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
-	Run        runCmd        `cmd:"" help:"Measure a workload."`
+	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
+	Run        runCmd        `cmd:"" help:"Measure a reference workload."`
 	List       listCmd       `cmd:"" help:"List workloads, knobs, presets and devices."`
 	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can and cannot measure, and why."`
 	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
@@ -39,9 +40,9 @@ type cli struct {
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Help       helpCmd       `cmd:"" help:"Explain a verb: its flags, with examples."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes gpuprof's command line in a shell."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:""`
-	RunProgram runProgramCmd `cmd:"" name:"run --" hidden:"" help:"Run your own program and report which setting to change."`
 }
 
 // app is what a verb works with.
@@ -91,15 +92,22 @@ func (a *app) dispatch(args []string) error {
 	dashed := slices.Index(args, "--")
 	if dashed >= 0 {
 		args, a.rest = programVerb(args[:dashed]), args[dashed+1:]
+		if slices.Contains(args, runProgramVerb) && onlyHelp(a.rest) {
+			args = append(args, "--help")
+		}
 	} else if own, rest, ok := pprofArgs(args); ok {
 		args, a.rest = own, rest
 	}
-	if len(args) == 1 && args[0] == "--version" {
+	if len(args) == 1 && slices.Contains([]string{"--version", "-v", "-V"}, args[0]) {
 		args = []string{"version"}
 	}
+	args = helpWords(args)
 	var c cli
 	parser, exited, err := a.parser(&c)
 	if err != nil {
+		return err
+	}
+	if err := a.checkFirst(parser.Model.Node, args, dashed >= 0); err != nil {
 		return err
 	}
 	kctx, err := parser.Parse(args)
@@ -123,15 +131,28 @@ func (a *app) dispatch(args []string) error {
 	return kctx.Run(a)
 }
 
+// checkFirst refuses what stands where it cannot: no verb at all, a program without
+// -- before it, a flag behind it.
+func (a *app) checkFirst(root *kong.Node, args []string, dashed bool) error {
+	switch {
+	case len(args) == 0 && !dashed:
+		return a.noVerb()
+	case !dashed:
+		return programMeant(root, args)
+	}
+	return nil
+}
+
 // parser builds the grammar. exited becomes true when kong has answered by
 // itself and would have ended the process.
 func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	exited = new(bool)
 	k, err = kong.New(c,
 		kong.Name("gpuprof"),
-		kong.Description("Measures deep-learning workloads stage by stage.\n\n"+exitHelp()),
+		kong.Description("Shows why a GPU program is slow, and whether a change made it slower.\n\n"+exitHelp()),
 		helpVars(),
 		kong.Writers(a.stdout, a.stderr),
+		kong.Help(printHelp),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
 		kong.WithHyphenPrefixedParameters(true),
@@ -161,6 +182,9 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		node = pe.Context.Selected()
 	}
 	if typed, ok := flagInError(err); ok {
+		if n := nodeOf(parser.Model.Node, runProgramVerb); node.Name == "run" && findFlag(n, typed) != nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s is a flag for a program of your own, which -- introduces", typed).WithFix("write gpuprof run %s … -- CMD, see gpuprof help run --", typed)
+		}
 		names := flagNames(node)
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
 	}
@@ -179,12 +203,7 @@ func flagInError(err error) (string, bool) {
 }
 
 func verbError(root *kong.Node, args []string) error {
-	var verbs []string
-	for _, n := range root.Children {
-		if !n.Hidden {
-			verbs = append(verbs, n.Name)
-		}
-	}
+	verbs := verbNames(root)
 	for _, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: unknown verb %q", arg).WithFix("the verbs are %s%s", strings.Join(verbs, ", "), gpuprof.DidYouMean(arg, verbs))

@@ -42,7 +42,7 @@ type runCmd struct {
 
 // Help implements kong.HelpProvider.
 func (runCmd) Help() string {
-	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD; its flags are at gpuprof run --help --.\n\n" + examples(
+	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --.\n\n" + examples(
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",

@@ -21,10 +21,11 @@ import (
 // its own flags; programVerb puts the name in.
 const runProgramVerb = "run --"
 
-// programVerb turns "run", followed by a command, into runProgramVerb.
+// programVerb turns "run", followed by a command, into runProgramVerb; so it does behind help.
 func programVerb(args []string) []string {
 	for i, arg := range args {
 		switch {
+		case arg == "help" && i+1 < len(args):
 		case arg == "run":
 			args = slices.Clone(args)
 			args[i] = runProgramVerb
@@ -105,6 +106,9 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 		if *c.Nsys {
 			p.options.Nsys = record.NsysAlways
 		}
+	}
+	if err := flagBehind(a.rest); err != nil {
+		return nil, err
 	}
 	if err := record.Check(&p.options); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 	}
 	valid := strings.Join(names, ", ")
 	if name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s", valid)
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
 }
@@ -125,7 +125,31 @@ func chooseDevice(name, noGPU string) (d deviceKind, why string, err error) {
 		return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: a UUID names no device here", name).WithFix("set CUDA_VISIBLE_DEVICES=%s and use --device cuda", name)
 	}
 	names = slices.Compact(append(names, "cuda", "cuda:N"))
+	if meant := deviceMeant(name); meant != "" {
+		return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device", name).WithFix("did you mean --device %s? The devices are %s", meant, strings.Join(names, ", "))
+	}
 	return d, "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing device %s: there is no such device", name).WithFix("the devices are %s%s", strings.Join(names, ", "), gpuprof.DidYouMean(name, names))
+}
+
+// deviceMeant is the device that people call by another word, "" for an unknown one.
+func deviceMeant(name string) string {
+	word, n, numbered := strings.Cut(strings.ToLower(name), ":")
+	if !numbered {
+		word = strings.TrimRight(word, "0123456789")
+		n = strings.ToLower(name)[len(word):]
+	}
+	switch word {
+	case "cpu", onHost:
+		return onHost
+	case "gpu", "cuda", "nvidia", "":
+		if _, err := strconv.ParseUint(n, 10, 16); err == nil {
+			return "cuda:" + n
+		}
+		if n == "" && word != "" {
+			return "cuda"
+		}
+	}
+	return ""
 }
 
 // choosePlainly is chooseDevice for verbs whose figures are worth keeping: where

@@ -199,7 +199,7 @@ func codeCommand(r *compare.Result, o Options, named []compare.Difference) strin
 		}
 		if d.Field == "commit" && commit != "" && commit != "unknown" {
 			run.Mode, run.Seed = "", 1 // gate has no such choice
-			return strings.Replace(commandOf(run, o, nil), "gpuprof run", "gpuprof gate", 1) + " --against " + quoted(commit)
+			return strings.Replace(commandOf(run, o, nil), "gpuprof run", "gpuprof gate", 1) + " --against " + gpuprof.ShellWord(commit)
 		}
 	}
 	return commandOf(run, o, nil) + " --runs 6"

@@ -44,18 +44,7 @@ func commandOf(r *gpuprof.Run, o Options, change gpuprof.Settings) string {
 		args = append(args, "--set", knob+"="+r.Knobs[knob]+","+change[knob])
 	}
 	for i := range args {
-		args[i] = quoted(args[i])
+		args[i] = gpuprof.ShellWord(args[i])
 	}
 	return strings.Join(args, " ")
-}
-
-// quoted makes a word safe for a POSIX shell.
-func quoted(w string) string {
-	plain := w != "" && strings.IndexFunc(w, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%", r)
-	}) < 0
-	if plain {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

@@ -107,17 +107,9 @@ func (e *engine) command(set gpuprof.Settings) string {
 	}
 	maps.Copy(all, set)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, "--set", quote(k+"="+all[k]))
+		parts = append(parts, "--set", gpuprof.ShellWord(k+"="+all[k]))
 	}
 	return strings.Join(parts, " ")
-}
-
-// quote makes a word safe to paste into a shell.
-func quote(s string) string {
-	if strings.ContainsAny(s, " '\"$\\&|;<>()*?`#~!") {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return s
 }
 
 // finish sorts and completes the result; err is what ended the search.

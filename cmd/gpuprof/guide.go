@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// guide is what gpuprof prints without a verb: the five jobs of the README, one command each.
+const guide = `gpuprof shows why a GPU program is slow.
+
+  My training is slow.            gpuprof run -- python train.py
+  Did my change make it slower?   gpuprof gate --against main -- python train.py
+  Is this GPU healthy?            gpuprof doctor --bench
+  Which settings on this machine? gpuprof tune e3nn
+  Show it to others.              gpuprof report run.json -o report.html
+
+gpuprof --help lists every verb, gpuprof help VERB shows its flags and examples.
+`
+
+// runProgramUsage is how the command line of a program of one's own is written.
+const runProgramUsage = "run -- CMD"
+
+type helpCmd struct {
+	Verb []string `arg:"" optional:"" name:"verb" complete:"verb" help:"The verb, such as run or baseline add; run -- is the one for a program of your own."`
+}
+
+// Help implements kong.HelpProvider.
+func (helpCmd) Help() string {
+	return "gpuprof VERB --help prints the same.\n\n" + examples("gpuprof help", "gpuprof help run", "gpuprof help baseline add")
+}
+
+// Run implements the verb; dispatch has turned "help VERB" into "VERB --help".
+func (helpCmd) Run(*app) error { return nil }
+
+// helpWords turns "help VERB" into "VERB --help". Other words stay as they are, and
+// so does a word that is no verb, whose error is parse's.
+func helpWords(words []string) []string {
+	at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
+	if at < 0 || words[at] != "help" {
+		return words
+	}
+	rest := slices.Concat(words[:at], words[at+1:])
+	asks := slices.Contains(rest, "--help") || slices.Contains(rest, "-h")
+	switch {
+	case asks && len(rest) == 1: // of help itself
+		return words
+	case at+1 < len(words) && words[at+1] == "help":
+		rest = words
+	}
+	if asks {
+		return rest
+	}
+	return append(slices.Clone(rest), "--help")
+}
+
+// printHelp is kong's help with a usage line that names what follows --.
+func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	for _, n := range ctx.Model.Children {
+		if n.Name != runProgramVerb {
+			continue
+		}
+		defer func() { n.Name = runProgramVerb }()
+		n.Name = runProgramUsage
+		if ctx.Selected() == n {
+			o.NoAppSummary = true
+			fmt.Fprintln(ctx.Stdout, "Usage: gpuprof run [flags] -- CMD ARG...")
+		}
+	}
+	return kong.DefaultHelpPrinter(o, ctx)
+}
+
+// verbNames are the verbs that people type as one word.
+func verbNames(root *kong.Node) []string {
+	var out []string
+	for _, n := range root.Children {
+		if !n.Hidden && n.Name != runProgramVerb {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// noVerb prints the guide; a script that forgot the verb still fails.
+func (a *app) noVerb() error {
+	if _, err := fmt.Fprint(a.stdout, guide); err != nil {
+		return err
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: no verb was given").WithFix("type one of the commands above, or gpuprof --help")
+}
