@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -39,7 +40,8 @@ func (c *completionCmd) Run(a *app) error {
 
 // completeCmd is what the scripts call: after "--" come the words typed after
 // gpuprof, the unfinished one last. It prints one candidate a line, a tab and
-// what it is; ":files" asks the shell for file names.
+// what it is; ":files" asks the shell for file names, ":command" N for what completes
+// the words behind the first N.
 type completeCmd struct{}
 
 // Run implements the hidden verb.
@@ -61,22 +63,27 @@ func (completeCmd) Run(a *app) error {
 
 type candidate struct{ value, doc string }
 
+// wantFiles asks the shell for names of files.
 var wantFiles = candidate{":files", ""}
+
+// wantCommand asks the shell to complete what follows the first n words as a command
+// line of its own.
+func wantCommand(n int) candidate { return candidate{":command", strconv.Itoa(n)} }
 
 // complete lists what the last word may become.
 func complete(root *kong.Node, words []string) []candidate {
 	last := len(words) - 1
 	before, current := words[:last], words[last]
-	if slices.Contains(before, "--") {
-		return []candidate{wantFiles}
+	node, at := nodeIn(root, before)
+	if node.Name == "help" {
+		verb, _ := nodeIn(root, before[at:])
+		return matching(verbCandidates(verb), current)
 	}
-	verb, at := findVerb(root, before)
-	node := root
-	if verb != nil {
-		node = verb
+	if d := slices.Index(before, "--"); d >= 0 {
+		return behindDashes(node, d)
 	}
 	if len(before) > 0 {
-		if f := findFlag(node, before[last-1]); f != nil && !f.IsBool() {
+		if f := flagMeant(node, before[last-1]); f != nil && !f.IsBool() {
 			return matching(valuesOf(f.Value, before, current), current)
 		}
 	}
@@ -84,20 +91,47 @@ func complete(root *kong.Node, words []string) []candidate {
 		return flagValue(node, name, typed, before)
 	}
 	if strings.HasPrefix(current, "-") {
-		return matching(flagCandidates(node), current)
+		return matching(flagCandidates(node, before), current)
 	}
-	if verb == nil {
-		return matching(verbCandidates(root), current)
+	if len(node.Children) > 0 {
+		return matching(verbCandidates(node), current)
 	}
-	if p := positional(node, before[at+1:]); p != nil {
-		return matching(valuesOf(p, before, current), current)
+	if p := positional(node, before[at:]); p != nil {
+		values := valuesOf(p, before, current)
+		if node.Name == "run" {
+			values = append(values, candidate{"--", "the command of a program of your own follows"})
+		}
+		return matching(values, current)
 	}
 	return nil
 }
 
+// behindDashes completes what follows the -- at index d.
+func behindDashes(node *kong.Node, d int) []candidate {
+	switch {
+	case node.Name == "pprof":
+		return []candidate{wantFiles}
+	case takesRest(node.Name) || node.Name == "run":
+		return []candidate{wantCommand(d + 1)}
+	}
+	return nil
+}
+
+// nodeIn is the verb that words name, a verb's own verb among them, and the index of
+// the first word behind it; node itself where they name none.
+func nodeIn(node *kong.Node, words []string) (verb *kong.Node, at int) {
+	for {
+		name, i := firstWord(node, words, at)
+		if name == "" {
+			return node, at
+		}
+		node, at = nodeOf(node, name), i+1
+	}
+}
+
 // flagValue completes --flag=typed as one word.
 func flagValue(node *kong.Node, name, typed string, before []string) []candidate {
-	f := findFlag(node, name)
+	f := flagMeant(node, name)
 	if f == nil || f.IsBool() {
 		return nil
 	}
@@ -116,21 +150,10 @@ func matching(all []candidate, current string) []candidate {
 	})
 }
 
-func findVerb(root *kong.Node, words []string) (*kong.Node, int) {
-	for i, w := range words {
-		for _, n := range root.Children {
-			if n.Name == w && !n.Hidden {
-				return n, i
-			}
-		}
-	}
-	return nil, 0
-}
-
-func verbCandidates(root *kong.Node) []candidate {
+func verbCandidates(node *kong.Node) []candidate {
 	var out []candidate
-	for _, n := range root.Children {
-		if !n.Hidden {
+	for _, n := range node.Children {
+		if !n.Hidden && n.Name != runProgramVerb {
 			out = append(out, candidate{n.Name, n.Help})
 		}
 	}
@@ -154,9 +177,20 @@ func findFlag(node *kong.Node, word string) (found *kong.Flag) {
 	return found
 }
 
-func flagCandidates(node *kong.Node) []candidate {
+// flagCandidates are the flags of a verb; of run those for a program of one's own as
+// well, until a workload is named.
+func flagCandidates(node *kong.Node, before []string) []candidate {
 	var out []candidate
-	eachFlag(node, func(f *kong.Flag) { out = append(out, candidate{"--" + f.Name, f.Help}) })
+	add := func(f *kong.Flag) {
+		c := candidate{"--" + f.Name, f.Help}
+		if !slices.ContainsFunc(out, func(has candidate) bool { return has.value == c.value }) {
+			out = append(out, c)
+		}
+	}
+	eachFlag(node, add)
+	if node.Name == "run" && !slices.ContainsFunc(before, isWorkload) {
+		eachFlag(nodeOf(node.Parent, runProgramVerb), add)
+	}
 	return out
 }
 
@@ -168,7 +202,7 @@ func positional(node *kong.Node, words []string) *kong.Value {
 			continue
 		}
 		if i > 0 {
-			if f := findFlag(node, words[i-1]); f != nil && !f.IsBool() {
+			if takesValue(node, words[i-1]) {
 				continue
 			}
 		}

@@ -80,11 +80,16 @@ func firstWord(node *kong.Node, words []string, at int) (verb string, index int)
 // takesValue reports whether the word after a flag is its value. The flags of run --
 // count as well where it is run's: that is what may be meant.
 func takesValue(node *kong.Node, word string) bool {
+	f := flagMeant(node, word)
+	return f != nil && !f.IsBool()
+}
+
+func flagMeant(node *kong.Node, word string) *kong.Flag {
 	f := findFlag(node, word)
 	if f == nil && node.Name == "run" {
 		f = findFlag(nodeOf(node.Parent, runProgramVerb), word)
 	}
-	return f != nil && !f.IsBool()
+	return f
 }
 
 // nodeOf is a child by its name, nil for none.
