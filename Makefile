@@ -1,5 +1,5 @@
 # gpuprof's build. `make` builds the binary, `make help` lists the rest.
-# `build` and `test` need Go and a C compiler (CGO_ENABLED=0 make build needs only Go).
+# `build` needs only Go; `test` needs C and C++ compilers too.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,8 +9,8 @@ SHELL := bash
 # its own stamping fails the build where git is present but the checkout is not its own.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
-# NVML's header marks functions as deprecated, and its Go binding names them all: a
-# screenful of warnings at the first build. Appended to what the user has set.
+# NVIDIA's Go binding of NVML, which only tests use, names every function that its header marks
+# as deprecated: a screenful of warnings. Appended to what the user has set.
 export CGO_CFLAGS := $(strip $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS)) -Wno-deprecated-declarations)
 
 # A source archive has no git, a fresh fork has no tags: both still build.
@@ -44,10 +44,13 @@ BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
 
-nocgo: ## build and vet everything without cgo; telemetry says that it is missing
+nocgo: ## build and vet everything without cgo, the static build too; telemetry against NVIDIA's binding
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
+	CGO_ENABLED=0 go build -trimpath -tags nodlopen -o /dev/null ./cmd/gpuprof
 	CGO_ENABLED=0 go vet ./...
-	CGO_ENABLED=0 go test -count=1 ./probes/nvml
+	CGO_ENABLED=0 go test -count=1 ./probes/nvml ./internal/dynlib
+	CGO_ENABLED=0 go test -count=1 -tags nodlopen ./probes/nvml ./internal/dynlib
+	go test -count=1 -tags gonvml ./probes/nvml
 
 # What this machine hides: a constant or a field of the system that is 32 bits wide, and
 # what other systems do not have. Vetting takes the tests along, which use signals and

@@ -30,6 +30,10 @@ deny  workloads/e3nn/a.go                internal/vec
 deny  internal/vec/a.go                  internal/stats
 allow internal/host/a.go                 internal/cgroup
 allow internal/cuda/a.go                 internal/cgroup
+allow internal/cuda/a.go                 internal/dynlib
+allow probes/nvml/a.go                   internal/dynlib
+deny  internal/host/a.go                 internal/dynlib
+deny  internal/dynlib/a.go               .
 allow probes/machine/a.go                   internal/cgroup
 deny  internal/measure/a.go              internal/cgroup
 deny  internal/cgroup/a.go               .

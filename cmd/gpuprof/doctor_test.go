@@ -97,11 +97,11 @@ func TestChooseGPUs(t *testing.T) {
 		})
 	}
 	// Without telemetry what CUDA shows can still be named.
-	blind := fakeView{gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: built without cgo; build it with")}
+	blind := fakeView{gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: NVML is not in this build; build it with")}
 	if here, _, err := chooseGPUs(blind, []string{"1"}); err != nil || len(here) != 1 {
 		t.Errorf("%v, %v", here, err)
 	}
-	if _, _, err := chooseGPUs(blind, []string{"1g.10gb"}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "without cgo") {
+	if _, _, err := chooseGPUs(blind, []string{"1g.10gb"}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "not in this build") {
 		t.Errorf("%v", err)
 	}
 }

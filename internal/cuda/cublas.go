@@ -5,9 +5,8 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // gemmSig is the signature of the matrix products in vendor libraries: a [n,
@@ -104,15 +103,15 @@ func (b *blas) start(lib uintptr, path string) error {
 		{"cublasGetVersion_v2", &b.version, false},
 		{"cublasGetStatusName", &b.statusName, true},
 	} {
-		addr := symbol(lib, f.name)
+		addr := dynlib.Symbol(lib, f.name)
 		switch {
 		case addr != 0:
-			purego.RegisterFunc(f.to, addr)
+			dynlib.Bind(f.to, addr)
 		case !f.optional:
 			return fmt.Errorf("%s has no function %s", path, f.name)
 		}
 	}
-	if b.gemmEx = symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
+	if b.gemmEx = dynlib.Symbol(lib, "cublasGemmEx"); b.gemmEx == 0 {
 		return fmt.Errorf("%s has no function cublasGemmEx", path)
 	}
 	h, err := b.handle(b.dev.own)
@@ -247,7 +246,7 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 		uintptr(unsafe.Pointer(&g.factors[0])), uintptr(a.Bits[1]), uintptr(g.input), uintptr(width),
 		uintptr(a.Bits[0]), uintptr(g.input), uintptr(inner),
 		uintptr(unsafe.Pointer(&g.factors[1])), uintptr(a.Bits[2]), real32F, uintptr(width), uintptr(g.compute), gemmDefault}
-	status, _, _ := purego.SyscallN(g.b.gemmEx, g.args[:]...)
+	status := dynlib.Call(g.b.gemmEx, g.args[:])
 	runtime.KeepAlive(g.factors)
 	if int32(uint32(status)) != 0 {
 		g.b.dev.libFault = g.b.failed(g.name, int32(uint32(status)))

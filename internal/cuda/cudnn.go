@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // Constants of cudnn_graph.h and cudnn_adv.h.
@@ -81,13 +80,13 @@ func (n *dnn) start(lib uintptr, path string) error {
 		"cudnnSetRNNDataDescriptor": &n.setData, "cudnnGetRNNWeightSpaceSize": &n.weightSize,
 		"cudnnGetRNNTempSpaceSizes": &n.tempSizes, "cudnnGetRNNWeightParams": &n.weights,
 	} {
-		addr := symbol(lib, name)
+		addr := dynlib.Symbol(lib, name)
 		if addr == 0 {
 			return fmt.Errorf("%s has no function %s and is older than cuDNN 8", path, name)
 		}
-		purego.RegisterFunc(to, addr)
+		dynlib.Bind(to, addr)
 	}
-	n.setStream, n.forward = symbol(lib, "cudnnSetStream"), symbol(lib, "cudnnRNNForward")
+	n.setStream, n.forward = dynlib.Symbol(lib, "cudnnSetStream"), dynlib.Symbol(lib, "cudnnRNNForward")
 	if n.setStream == 0 || n.forward == 0 {
 		return fmt.Errorf("%s has no function cudnnRNNForward and is older than cuDNN 8", path)
 	}

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // fill resolves every function. Hot functions and those whose C form differs
@@ -22,13 +22,13 @@ func fill(d *driver, lib uintptr) error {
 		symbols, optional := names(f)
 		name, addr := "", uintptr(0)
 		for _, name = range symbols {
-			if addr = symbol(lib, name); addr != 0 {
+			if addr = dynlib.Symbol(lib, name); addr != 0 {
 				break
 			}
 		}
 		switch {
 		case addr != 0 && !calls.direct(d, name, addr):
-			purego.RegisterFunc(v.Field(i).Addr().Interface(), addr)
+			dynlib.Bind(v.Field(i).Addr().Interface(), addr)
 		case addr == 0 && !optional && lacks == "":
 			lacks = symbols[0]
 		}
@@ -69,7 +69,7 @@ func (c *caller) with4(fn, a, b, d, e uintptr) Result {
 }
 
 func (c *caller) call(fn uintptr, n int) Result {
-	r, _, _ := purego.SyscallN(fn, c.args[:n]...)
+	r := dynlib.Call(fn, c.args[:n])
 	return Result(int32(uint32(r)))
 }
 
@@ -150,7 +150,7 @@ func reshaped(d *driver, name string, fn uintptr) bool {
 	switch name {
 	case "cuModuleLoadDataEx":
 		var load func(m *moduleHandle, image *byte, n uint32, options *int32, values *uintptr) Result
-		purego.RegisterFunc(&load, fn)
+		dynlib.Bind(&load, fn)
 		d.ModuleLoad = func(m *moduleHandle, image *byte, j *jit) Result {
 			// The driver reads the buffer's address from an array of words, where
 			// the collector does not see it: pinned for the length of the call.
@@ -163,11 +163,11 @@ func reshaped(d *driver, name string, fn uintptr) bool {
 		}
 	case "cuGraphInstantiateWithFlags":
 		var instantiate func(x *execHandle, g graphHandle, flags uint64) Result
-		purego.RegisterFunc(&instantiate, fn)
+		dynlib.Bind(&instantiate, fn)
 		d.Instantiate = func(x *execHandle, g graphHandle) Result { return instantiate(x, g, 0) }
 	case "cuGraphInstantiate_v2":
 		var instantiate func(x *execHandle, g graphHandle, node, log *byte, size uintptr) Result
-		purego.RegisterFunc(&instantiate, fn)
+		dynlib.Bind(&instantiate, fn)
 		d.Instantiate = func(x *execHandle, g graphHandle) Result { return instantiate(x, g, nil, nil, 0) }
 	default:
 		return false

@@ -3,12 +3,13 @@
 package cuda
 
 import (
-	"errors"
 	"reflect"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
 	"gorgonia.org/cu"
+
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // implementation names what fills the driver table.
@@ -26,17 +27,15 @@ const implementation = "gorgonia"
 func openDriver(library string) (*driver, error) {
 	linked := uintptr(purego.RTLD_DEFAULT)
 	if library != "" {
-		h, _, err := openFirst([]string{library})
+		h, _, err := dynlib.First([]string{library})
 		switch {
-		case errors.Is(err, errAbsent):
-			return nil, failed("the NVIDIA driver's library %w", err).WithFix("%s", noDriver)
 		case err != nil:
-			return nil, failed("%w", err).WithFix("reinstall the NVIDIA driver")
-		case symbol(h, "cuInit") != symbol(linked, "cuInit"):
+			return nil, notLoaded(err)
+		case dynlib.Symbol(h, "cuInit") != dynlib.Symbol(linked, "cuInit"):
 			return nil, failed("this build is linked to the driver's library and cannot use %s", library).WithFix("build without -tags gorgonia")
 		}
 	}
-	d := &driver{path: library, simulated: symbol(linked, simulatedSymbol) != 0}
+	d := &driver{path: library, simulated: dynlib.Symbol(linked, simulatedSymbol) != 0}
 	if library == "" {
 		d.path = "the linked libcuda"
 	}

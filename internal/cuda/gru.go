@@ -6,9 +6,8 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // gruTypes are the values of GRUSpec.Precision: how values are stored and what
@@ -299,13 +298,13 @@ func (l *layer) enqueue(s streamHandle) Result {
 	}
 	l.args[0], l.args[1] = n.h, uintptr(s)
 	call := "cudnnSetStream"
-	status, _, _ := purego.SyscallN(n.setStream, l.args[:2]...)
+	status := dynlib.Call(n.setStream, l.args[:2])
 	if int32(uint32(status)) == 0 {
 		call = "cudnnRNNForward"
 		l.args = [...]uintptr{n.h, l.rnn, dnnInference, uintptr(l.lengths), l.xData, uintptr(l.bufs[0].ptr),
 			l.yData, uintptr(l.bufs[2].ptr), l.hDesc, uintptr(l.bufs[1].ptr), uintptr(l.bufs[3].ptr), l.hDesc, 0, 0,
 			l.weightBytes, uintptr(l.weights), l.workBytes, uintptr(l.work), 0, 0}
-		status, _, _ = purego.SyscallN(n.forward, l.args[:]...)
+		status = dynlib.Call(n.forward, l.args[:])
 	}
 	if code := int32(uint32(status)); code != 0 {
 		l.dev.libFault = n.failed(call, code)

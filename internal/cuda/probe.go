@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // simulatedSymbol is exported by a library that imitates the driver for tests.
@@ -74,7 +75,7 @@ func FindDriver(o Options) (d Driver, err error) {
 	if err != nil {
 		return Driver{}, err
 	}
-	d.Path = loadedFrom(drv.path)
+	d.Path = dynlib.LoadedFrom(drv.path)
 	if drv.simulated && !o.AllowSimulated {
 		return d, imitation(drv)
 	}
@@ -90,8 +91,8 @@ func FindDriver(o Options) (d Driver, err error) {
 }
 
 // Absent reports whether an error of Probe, Open or FindDriver is that there is no
-// driver's library, as opposed to one that does not load or work.
-func Absent(err error) bool { return errors.Is(err, errAbsent) }
+// driver's library, as opposed to one that does not load or work, or a build that loads none.
+func Absent(err error) bool { return dynlib.Unable == "" && errors.Is(err, dynlib.ErrAbsent) }
 
 func imitation(drv *driver) error {
 	return failed("%s only imitates a driver, for tests, so its times mean nothing", drv.path).WithFix("remove it from the library path")

@@ -2,7 +2,7 @@
 
 package cuda
 
-import "errors"
+import "github.com/gpuprof/gpuprof/internal/dynlib"
 
 // implementation names what fills the driver table.
 const implementation = "purego"
@@ -10,18 +10,15 @@ const implementation = "purego"
 // openDriver loads the driver's library, library if it is not empty, and fills
 // the table. It does not initialise the driver.
 func openDriver(library string) (*driver, error) {
-	paths := driverPaths()
+	paths := dynlib.Places(driverName())
 	if library != "" {
 		paths = []string{library}
 	}
-	h, path, err := openFirst(paths)
-	if errors.Is(err, errAbsent) {
-		return nil, failed("the NVIDIA driver's library %w", err).WithFix("%s", noDriver)
-	}
+	h, path, err := dynlib.First(paths)
 	if err != nil {
-		return nil, failed("%w", err).WithFix("reinstall the NVIDIA driver")
+		return nil, notLoaded(err)
 	}
-	d := &driver{path: path, simulated: symbol(h, simulatedSymbol) != 0}
+	d := &driver{path: path, simulated: dynlib.Symbol(h, simulatedSymbol) != 0}
 	if err := fill(d, h); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
 // libraryPathVariable names folders that are searched for cuBLAS and cuDNN
@@ -36,7 +37,7 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 	var refusals []string
 	refused := map[uintptr]bool{}
 	for _, p := range paths {
-		lib, err := openVendor(p)
+		lib, err := dynlib.OpenGlobal(p)
 		if err == nil {
 			if refused[lib] { // by its name the loader finds the one that it has already
 				continue
@@ -47,7 +48,7 @@ func useVendor(what string, names []string, try func(lib uintptr, path string) e
 		switch {
 		case err == nil:
 			return nil
-		case !errors.Is(err, errAbsent):
+		case !errors.Is(err, dynlib.ErrAbsent):
 			refusals = append(refusals, err.Error())
 		}
 	}

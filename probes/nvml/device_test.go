@@ -327,8 +327,8 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// table is a process table in a folder.
-func table(t *testing.T, self int, namespace string, parents map[int]int) procs {
+// processTable is a process table in a folder.
+func processTable(t *testing.T, self int, namespace string, parents map[int]int) procs {
 	t.Helper()
 	root := t.TempDir()
 	for pid, parent := range parents {
@@ -385,7 +385,7 @@ func TestProcesses(t *testing.T) {
 			for _, p := range c.pids {
 				list = append(list, Process{PID: p})
 			}
-			marked := table(t, 10, c.namespace, tree).mark(list, c.holding)
+			marked := processTable(t, 10, c.namespace, tree).mark(list, c.holding)
 			if n := foreign(marked); n != c.foreign {
 				t.Errorf("%d foreign of %+v; want %d", n, marked, c.foreign)
 			}

@@ -10,13 +10,17 @@
 //
 // # One gate
 //
-// The bindings (github.com/NVIDIA/go-nvml) need cgo and bind C functions at
-// their first call; calling one that the installed library does not have, or
-// any before the library is loaded, ends the process. So every call passes one
-// gate, [Library], which is only handed out after the library was opened and
-// started, refuses every call after Close, and asks for each function by name
-// before it is called for the first time. Built without cgo, Open says so and
-// everything else stays the same.
+// A call into NVML before it is started or after it is stopped may end the process.
+// So every call passes one gate, [Library], which is only handed out after the
+// library was opened and started, and refuses every call after Close. A function
+// that the installed library does not have is nil in the table and is not called.
+// Where a build loads no library, Open says so and everything else stays the same.
+//
+// # No cgo
+//
+// The library is loaded and called by internal/dynlib, with or without cgo. NVIDIA's
+// binding (github.com/NVIDIA/go-nvml), which needs cgo, is the reference of tests: with
+// the build tag gonvml they compare layouts, constants, names and every answer with it.
 //
 // # Instruments
 //

@@ -21,7 +21,7 @@ type Library struct {
 }
 
 // Open loads and starts NVML. The error is an ErrDevice: one sentence that says
-// what is missing (the library, the kernel module, a permission, cgo) and what
+// what is missing (the library, the kernel module, a permission) and what
 // helps.
 func Open() (*Library, error) { return openPath("") }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // builds are the settings of go list under which other modules are linked: the
-// systems of make cross, cgo for telemetry, and the other binding of the driver.
+// systems of make cross, with and without cgo, and the other binding of the driver.
 var builds = [...][]string{
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1"},
 	{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1", "GOFLAGS=-tags=gorgonia"},

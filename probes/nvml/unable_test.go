@@ -1,10 +1,9 @@
-//go:build !cgo || !linux
+//go:build !linux || nodlopen || !(amd64 || arm64 || ppc64le || riscv64 || loong64)
 
 package nvml
 
 import (
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -13,14 +12,10 @@ import (
 
 // A build that cannot ask NVML says why, and everything that asks it goes on
 // without an answer.
-func TestWithoutCgo(t *testing.T) {
+func TestUnable(t *testing.T) {
 	lib, err := Open()
-	says := "built without cgo; build gpuprof with CGO_ENABLED=1"
-	if runtime.GOOS != "linux" {
-		says = "on Linux only"
-	}
-	if Built || lib != nil || !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "telemetry: ") || !strings.Contains(err.Error(), says) {
-		t.Errorf("built %t, %v, %v", Built, lib, err)
+	if lib != nil || !errors.Is(err, gpuprof.ErrDevice) || !strings.HasPrefix(err.Error(), "telemetry: this ") {
+		t.Errorf("%v, %v", lib, err)
 	}
 	if list := lib.Devices(); list != nil {
 		t.Errorf("devices %v", list)

@@ -1,0 +1,77 @@
+//go:build !nodlopen
+
+package dynlib
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/ebitengine/purego"
+)
+
+// Unable says why this build loads no library; empty where it does.
+const Unable = ""
+
+// Places is where the driver's library of that name is looked for: by name first, which
+// follows LD_LIBRARY_PATH and ld.so.cache, then where distributions, WSL, containers and
+// NixOS put it without telling the loader.
+func Places(name string) []string {
+	paths := []string{name}
+	for _, dir := range []string{
+		"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+		"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/run/opengl-driver/lib",
+	} {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return paths
+}
+
+// Open loads a library for this program's own calls and returns its handle. It stays
+// loaded until the program ends.
+func Open(path string) (uintptr, error) { return open(path, purego.RTLD_NOW|purego.RTLD_LOCAL) }
+
+// OpenGlobal is Open for libraries that load one another by name.
+func OpenGlobal(path string) (uintptr, error) { return open(path, purego.RTLD_NOW|purego.RTLD_GLOBAL) }
+
+func open(path string, mode int) (uintptr, error) {
+	// The loader keeps its complaint for the thread that asked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	h, err := purego.Dlopen(path, mode)
+	if err == nil {
+		return h, nil
+	}
+	if absent(path, err.Error(), os.Stat) {
+		return 0, fmt.Errorf("%s: %w", path, ErrAbsent)
+	}
+	return 0, fmt.Errorf("%s cannot be loaded: %w", path, err)
+}
+
+// LoadedFrom is the file behind a library's name, as the process has it mapped.
+func LoadedFrom(name string) string {
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil || strings.Contains(name, "/") {
+		return name
+	}
+	base, _, _ := strings.Cut(filepath.Base(name), ".so") // the name is a link: the file has the driver's version
+	for line := range strings.Lines(string(text)) {       // address perms offset dev inode path
+		if i := strings.IndexByte(line, '/'); i >= 0 {
+			if file := strings.TrimSpace(line[i:]); strings.HasPrefix(filepath.Base(file), base+".so") {
+				return file
+			}
+		}
+	}
+	return name
+}
+
+// Symbol is a function's address in a library, or 0.
+func Symbol(library uintptr, name string) uintptr {
+	p, err := purego.Dlsym(library, name)
+	if err != nil {
+		return 0
+	}
+	return p
+}

@@ -1,0 +1,363 @@
+package nvml
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
+)
+
+const libraryName = "libnvidia-ml.so.1"
+
+// openSystem loads the library at path, or the installed one, and starts it.
+func openSystem(path string) (system, error) {
+	if why := unable(); why != nil {
+		return nil, why
+	}
+	paths := []string{path}
+	if path == "" {
+		paths = dynlib.Places(libraryName)
+	}
+	for _, p := range paths {
+		t, err := load(p)
+		if err == nil {
+			return start(t)
+		}
+		if !errors.Is(err, dynlib.ErrAbsent) {
+			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
+		}
+	}
+	return nil, gpuprof.Errorf(gpuprof.ErrDevice,
+		"telemetry: the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+}
+
+// unable is why this build cannot ask NVML at all, or nil. The layouts of what NVML
+// writes are those of a 64-bit Linux.
+func unable() error {
+	switch {
+	case runtime.GOOS != "linux":
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on Linux only").WithFix("use it there, or go without")
+	case dynlib.Unable != "":
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: %s", dynlib.Unable).WithFix("install the build that is not static to read the GPU's clocks, power and throttling")
+	case strconv.IntSize != 64:
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on 64-bit systems only").WithFix("use a 64-bit build, or go without")
+	}
+	return nil
+}
+
+// start starts NVML. Nothing is called after a start that failed.
+func start(t *table) (system, error) {
+	if r := t.Init(); r != success {
+		return nil, initFailure(r)
+	}
+	return &bound{t}, nil
+}
+
+// initFailure says what usually causes a failed start, and what helps. It does
+// not ask the library for its own words.
+func initFailure(r result) error {
+	says := func(cause, fix string) error {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: starting NVML: %s", cause).WithFix("%s", fix)
+	}
+	switch r {
+	case errorLibraryNotFound:
+		return says("the driver's management library was not found", "install the NVIDIA driver, or start the container with --gpus all")
+	case errorDriverNotLoaded:
+		return says("the NVIDIA kernel module is not loaded", "load it with nvidia-modprobe, or start the container with --gpus all")
+	case errorNoPermission:
+		return says("this user has no permission", "check the permissions of /dev/nvidiactl and that the container or cgroup allows it")
+	case errorVersionMismatch:
+		return says("the library and the loaded kernel module have different versions", "reboot, or reload the nvidia kernel modules")
+	case errorGPUIsLost:
+		return says("a GPU has fallen off the bus", "look for Xid messages in dmesg and reset or replace it")
+	case errorInsufficientPower:
+		return says("a GPU has no power from its external connector", "check the cables")
+	case errorIRQIssue:
+		return says("the kernel has an interrupt problem with a GPU", "see dmesg")
+	case errorOperatingSystem:
+		return says("the operating system or the container blocks it", "check that /dev/nvidiactl exists and can be read and written")
+	case errorMemory:
+		return says("out of memory", "free some")
+	}
+	return says(fmt.Sprintf("NVML error %d", int32(r)), "check that nvidia-smi works for this user")
+}
+
+// answer turns a result into an error.
+func answer(r result) error {
+	switch r {
+	case success:
+		return nil
+	case errorNotSupported, errorFunctionNotFound, errorArgumentMismatch, errorDeprecated:
+		return errUnsupported
+	case errorNoPermission:
+		return errForbidden
+	case errorGPUIsLost:
+		return errLost
+	}
+	return failure(r)
+}
+
+// failure is any other result, by number: to word it would take another call.
+type failure result
+
+func (f failure) Error() string { return fmt.Sprintf("NVML error %d", int32(f)) }
+
+// bound is a started NVML. Every function is looked for before it is called.
+type bound struct{ t *table }
+
+// text calls f with a buffer for n bytes of text.
+func text(n int, f func(s *byte, n uint32) result) (string, error) {
+	buf := make([]byte, n)
+	err := answer(f(&buf[0], uint32(n)))
+	s, _, _ := bytes.Cut(buf, []byte{0})
+	return string(s), err
+}
+
+func (b *bound) driver() (string, error) {
+	if b.t.DriverVersion == nil {
+		return "", errUnsupported
+	}
+	return text(versionBytes, b.t.DriverVersion)
+}
+
+func (b *bound) cuda() (string, error) {
+	if b.t.CUDAVersion == nil {
+		return "", errUnsupported
+	}
+	var v int32
+	r := b.t.CUDAVersion(&v)
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), answer(r)
+}
+
+func (b *bound) count() (int, error) {
+	if b.t.Count == nil {
+		return 0, errUnsupported
+	}
+	var n uint32
+	r := b.t.Count(&n)
+	return int(n), answer(r)
+}
+
+func (b *bound) gpu(index int) (gpu, error) {
+	if b.t.ByIndex == nil {
+		return nil, errUnsupported
+	}
+	h := &handle{t: b.t}
+	if err := answer(b.t.ByIndex(uint32(index), &h.d)); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (b *bound) shutdown() error { return answer(b.t.Shutdown()) }
+
+// handle is a GPU or a MIG instance of a started NVML.
+type handle struct {
+	t *table
+	d ref
+
+	mu     sync.Mutex // of values: several Devices may be one GPU
+	values []fieldValue
+}
+
+func (h *handle) name() (string, error) { return h.text(h.t.Name) }
+func (h *handle) uuid() (string, error) { return h.text(h.t.UUID) }
+
+func (h *handle) text(get func(d ref, s *byte, n uint32) result) (string, error) {
+	if get == nil {
+		return "", errUnsupported
+	}
+	return text(nameBytes, func(s *byte, n uint32) result { return get(h.d, s, n) })
+}
+
+func (h *handle) pci() (string, error) {
+	if h.t.PCI == nil {
+		return "", errUnsupported
+	}
+	// The older versions write the same numbers in the same places, and no more.
+	info := new(pciInfo)
+	if err := answer(h.t.PCI(h.d, info)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%08x:%02x:%02x.0", info.domain, info.bus, info.device), nil
+}
+
+// number asks for one quantity through the table.
+func (h *handle) number(q quantity) (float64, error) {
+	r := &readers[q]
+	for _, way := range r.ways {
+		v, ret := way(h.t, h.d)
+		if err := answer(ret); !errors.Is(err, errUnsupported) {
+			return v * r.unit, err
+		}
+	}
+	return 0, errUnsupported
+}
+
+// fields asks for all of f in one call.
+func (h *handle) fields(f []field) {
+	if len(f) == 0 || h.t.Fields == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cap(h.values) < len(f) {
+		h.values = make([]fieldValue, len(f))
+	}
+	v := h.values[:len(f)]
+	for i := range v {
+		// A driver that fills only what it knows must not leave a success behind.
+		v[i] = fieldValue{id: f[i].id, result: uint32(errorNotSupported)}
+	}
+	if h.t.Fields(h.d, int32(len(v)), &v[0]) != success {
+		return
+	}
+	for i := range v {
+		if result(v[i].result) == success {
+			f[i].value, f[i].ok = decode(&v[i])
+		}
+	}
+}
+
+// decode reads a field's union by its type.
+func decode(v *fieldValue) (float64, bool) {
+	bits := binary.NativeEndian.Uint64(v.value[:])
+	switch v.valueType {
+	case typeDouble:
+		return math.Float64frombits(bits), true
+	case typeUint:
+		return float64(binary.NativeEndian.Uint32(v.value[:])), true
+	case typeUlong, typeUllong: // long is 64 bits wide on every Linux with a driver
+		return float64(bits), true
+	case typeLlong:
+		return float64(int64(bits)), true
+	case typeInt:
+		return float64(int32(binary.NativeEndian.Uint32(v.value[:]))), true
+	case typeUshort:
+		return float64(binary.NativeEndian.Uint16(v.value[:])), true
+	}
+	return 0, false
+}
+
+// mostProcesses bounds a list that a library says is never long enough.
+const mostProcesses = 1 << 16
+
+// list fills a growing list of T by get. Its length is unknown before the call.
+func list[T any](d ref, get func(d ref, n *uint32, list *T) result) ([]T, result) {
+	for size := uint32(8); ; size *= 2 {
+		out, n := make([]T, size), new(uint32)
+		*n = size
+		r := get(d, n, &out[0])
+		switch {
+		case r == success:
+			return out[:min(*n, size)], r
+		case r != errorInsufficientSize || size >= mostProcesses:
+			return nil, r
+		}
+	}
+}
+
+// listOf lists processes by the newest version of a function that the library has.
+func (h *handle) listOf(get func(ref, *uint32, *processInfo) result, v1 func(ref, *uint32, *processInfoV1) result) ([]processInfo, result) {
+	switch {
+	case get != nil:
+		return list(h.d, get)
+	case v1 != nil:
+		old, r := list(h.d, v1)
+		var out []processInfo
+		for _, p := range old {
+			out = append(out, processInfo{pid: p.pid, usedMemory: p.usedMemory})
+		}
+		return out, r
+	}
+	return nil, errorFunctionNotFound
+}
+
+// processes lists compute, MPS and graphics processes, each once.
+func (h *handle) processes() ([]Process, error) {
+	var out []Process
+	last := errUnsupported
+	for _, from := range []struct {
+		kind string
+		get  func(ref, *uint32, *processInfo) result
+		v1   func(ref, *uint32, *processInfoV1) result
+	}{
+		{"compute", h.t.Compute, h.t.ComputeV1},
+		{"mps", h.t.MPS, h.t.MPSV1},
+		{"graphics", h.t.Graphics, h.t.GraphicsV1},
+	} {
+		if from.get == nil && from.v1 == nil {
+			continue
+		}
+		found, r := h.listOf(from.get, from.v1)
+		if err := answer(r); err != nil {
+			if from.kind == "compute" {
+				return nil, err // without this list there is no saying who else is there
+			}
+			continue
+		}
+		last = nil
+		for _, p := range found {
+			if !slices.ContainsFunc(out, func(q Process) bool { return q.PID == int(p.pid) }) {
+				out = append(out, Process{PID: int(p.pid), Kind: from.kind, Memory: memoryOf(p.usedMemory)})
+			}
+		}
+	}
+	return out, last
+}
+
+// memoryOf is a process's memory; all ones are NVML's "not available".
+func memoryOf(v uint64) gpuprof.Number {
+	if v == math.MaxUint64 {
+		return unknown
+	}
+	return gpuprof.Number(v)
+}
+
+func (h *handle) instances() ([]gpu, error) {
+	if h.t.MIGCount == nil || h.t.MIGByIndex == nil {
+		return nil, errUnsupported
+	}
+	var n uint32
+	if err := answer(h.t.MIGCount(h.d, &n)); err != nil {
+		return nil, err
+	}
+	var out []gpu
+	for i := range n {
+		// Places without an instance say "not found"; the list has gaps.
+		part := &handle{t: h.t}
+		if h.t.MIGByIndex(h.d, i, &part.d) == success {
+			out = append(out, part)
+		}
+	}
+	return out, nil
+}
+
+func (h *handle) place() (gi, ci int, err error) {
+	if h.t.GPUInstance == nil || h.t.ComputeInstance == nil {
+		return 0, 0, errUnsupported
+	}
+	var g, c uint32
+	if err := answer(h.t.GPUInstance(h.d, &g)); err != nil {
+		return 0, 0, err
+	}
+	r := h.t.ComputeInstance(h.d, &c)
+	return int(g), int(c), answer(r)
+}
+
+func (h *handle) nearCPUs(cpus int) ([]uint, error) {
+	if cpus < 1 || h.t.CPUAffinity == nil {
+		return nil, errUnsupported
+	}
+	// Room for CPUs numbered far beyond the count: what is offline leaves gaps.
+	set := make([]uint, (cpus-1)/8+1)
+	return set, answer(h.t.CPUAffinity(h.d, uint32(len(set)), &set[0]))
+}
