@@ -24,6 +24,7 @@ import (
 // cli is the command line: one struct a verb.
 type cli struct {
 	Quiet   bool `help:"Print results and errors only."`
+	Verbose bool `short:"v" help:"Print everything: every row, the evidence and the warnings."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
 	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
@@ -51,6 +52,7 @@ type app struct {
 	stdout, stderr io.Writer
 	commands       io.Writer // standard error as it is, for commands to GitHub
 	quiet, noColor bool
+	verbose        bool     // print everything, not what fits a terminal of 24 rows
 	rest           []string // what followed "--"
 	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
 }
@@ -127,7 +129,7 @@ func (a *app) dispatch(args []string) error {
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
-	a.quiet, a.noColor = c.Quiet, c.NoColor || os.Getenv("NO_COLOR") != ""
+	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
 	return kctx.Run(a)
 }
 

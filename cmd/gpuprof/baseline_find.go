@@ -89,11 +89,11 @@ func withFindings(runs []*gpuprof.Run, comparisons []*compare.Comparison) []*gpu
 // what it found into the document: complete are the runs with that.
 func (s *session) showAll(runs, complete []*gpuprof.Run, comparisons []*compare.Comparison) error {
 	a := s.app
-	w, format, o := a.stdout, s.Format, screen{width: a.width(), color: a.color(), quiet: a.quiet}
+	w, format, o := a.stdout, s.Format, a.screen()
 	below := format == "table" || format == "markdown"
 	if !below {
 		runs = complete
-		w, format, o = a.stderr, "table", screen{quiet: a.quiet}
+		w, format, o = a.stderr, "table", screen{lines: a.screen().lines, quiet: a.quiet}
 	}
 	errs := []error{outputTable().run.show(a, s.Format, runs)}
 	for _, c := range comparisons {

@@ -15,6 +15,7 @@ import (
 // screen is what a document is laid out for.
 type screen struct {
 	width        int
+	lines        int // most that are printed, 0 all
 	color, quiet bool
 	plot         string // the content of a picture, "" for the document's own
 }
@@ -97,9 +98,22 @@ func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 	return write(w, doc, o)
 }
 
+// screen is the terminal behind standard output.
+func (a *app) screen() screen {
+	o := screen{width: a.width(), color: a.color(), quiet: a.quiet}
+	if !a.verbose {
+		o.lines = briefLines
+	}
+	return o
+}
+
+// briefLines is how many lines of a document are printed without -v: what a terminal
+// of 24 rows shows with the prompt below it.
+const briefLines = 23
+
 // show prints a document as --format says.
 func (k kind[D]) show(a *app, format string, doc D) error {
-	return k.write(a.stdout, format, doc, screen{width: a.width(), color: a.color(), quiet: a.quiet})
+	return k.write(a.stdout, format, doc, a.screen())
 }
 
 // save writes a document into every output; a failure does not keep the others from

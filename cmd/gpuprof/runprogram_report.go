@@ -144,7 +144,7 @@ func chosenTraces(r *record.Result) []string {
 
 // screen is the terminal behind standard error.
 func (p *program) screen() screen {
-	s := screen{quiet: p.app.quiet}
+	s := screen{lines: p.app.screen().lines, quiet: p.app.quiet}
 	f := fileBehind(p.app.stderr)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		s.width = p.app.width()

@@ -184,7 +184,7 @@ func outputTable() documents {
 		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
 			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
 			"table": func(w io.Writer, r *health.Report, o screen) error {
-				o.width = 1 << 16
+				o.width, o.lines = 1<<16, 0
 				return withPages(page.Health, 0, map[string]writer[*health.Report]{})["table"](w, r, o)
 			},
 		}},
@@ -202,7 +202,7 @@ func (d documents) formats() (prints, files map[string][]string) {
 func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]writer[D]) map[string]writer[D] {
 	for format, write := range map[string]func(io.Writer, *page.Page, screen) error{
 		"table": func(w io.Writer, p *page.Page, o screen) error {
-			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Quiet: o.quiet})
+			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Lines: o.lines, Quiet: o.quiet})
 		},
 		"markdown": func(w io.Writer, p *page.Page, _ screen) error { return markdown.Write(w, p, limit) },
 		"html":     func(w io.Writer, p *page.Page, _ screen) error { return html.Write(w, p) },

@@ -36,11 +36,11 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 	}
 	p := &Page{Title: analysisTitle(a), Meta: stepMeta(a), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	p.Sections = []Section{
+		{ID: "findings", Heading: "What to change", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
 		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: explained},
 		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
-		{ID: "findings", Heading: "What to change", HeadingIn: HTML, In: Quiet, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
 		warnings(a.Warnings),
 		{ID: "where", Heading: "Where the devices' time went", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
@@ -126,7 +126,7 @@ func inputName(a *trace.Analysis, input int) string {
 
 // accountTable is a row for each device: where its time goes in the mean step.
 func accountTable(a *trace.Analysis) Table {
-	t := Table{Name: "Table of devices", Caption: "Shares of the " + stepTitle(a) + "; the kernels are those of the whole recording.",
+	t := Table{Name: "Table of devices", Noun: "device", Caption: "Shares of the " + stepTitle(a) + "; the kernels are those of the whole recording.",
 		Columns: []Column{{Title: "device", Left: true}, {Title: stepTitle(a)}, {Title: "busy"}}}
 	for i, part := range new(trace.Parts).Idle() {
 		t.Columns = append(t.Columns, Column{Title: part.Name, Drop: max(i-1, 0)})
@@ -168,22 +168,28 @@ func accountCharts(a *trace.Analysis) []Block {
 // classTable is what the mean step is made of, with the kernel that took most of each
 // class. The rows add up to the step.
 func classTable(a *trace.Analysis) Table {
-	t := Table{Name: "Parts of the " + stepTitle(a), Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
+	t := Table{Name: "Parts of the " + stepTitle(a), Noun: "part", Columns: []Column{{Title: "of the " + stepTitle(a), Left: true}, {Title: "time"}, {Title: "share"}, {Title: "most of it", Left: true, Remark: true, Drop: 1, Least: 20}}}
 	if len(a.Devices) == 0 {
 		return t
 	}
 	for _, part := range a.Step.Shown(0) {
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: view.Cut(a.Most(part), 90)}}})
+		t.Rows = append(t.Rows, Row{Keep: large(part.NS, a.Step.NS), Cells: []Cell{{Text: part.Name}, span(part.NS), shareOf(part.NS, a.Step.NS), {Text: view.Cut(a.Most(part), 90)}}})
 	}
 	return t
 }
+
+// large says of a part of a step whether a terminal short of lines keeps it.
+func large(part, whole int64) bool { return whole > 0 && float64(part) >= largeShare*float64(whole) }
+
+// largeShare is the share of a step from which a part is large.
+const largeShare = 0.01
 
 func stepNote(a *trace.Analysis) string {
 	return "A step begins on the host, or when the device has done the work of the steps before, and lasts until the last operation launched in it has ended; the mean is " + gpuprof.FormatNS(a.Step.NS) + "."
 }
 
 func rankTable(a *trace.Analysis) Table {
-	t := Table{Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
+	t := Table{Noun: "rank", Caption: "Times " + a.PerStep() + ". Communication is exposed where nothing is computed. The rank that waits least in it is the one the others wait for.",
 		Columns: append(numbers("rank", stepTitle(a), "compute", "communication", "exposed", "idle"), Column{Left: true})}
 	if len(a.Ranks) < 2 {
 		return t
@@ -205,7 +211,7 @@ func rankTable(a *trace.Analysis) Table {
 const wholeRecording = "Totals of the whole recording, all steps and streams."
 
 func totals(what string, columns ...Column) Table {
-	return Table{Caption: wholeRecording, Columns: columns, Max: [3]int{0, 0, traceRows}, More: "%d more " + what + " are in the data.", In: HTML}
+	return Table{Noun: strings.TrimSuffix(what, "s"), Caption: wholeRecording, Columns: columns, Max: [3]int{0, 0, traceRows}, More: "%d more " + what + " are in the data.", In: HTML}
 }
 
 func kernelTable(a *trace.Analysis) Table {

@@ -30,7 +30,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		return nil, view.ErrNoRun("a comparison")
 	}
 	rows := verdict.Rows(c)
-	next := listOf(List{Ordered: true, Noun: "step", In: Quiet}, c.Next)
+	next := listOf(List{Ordered: true, Noun: "step"}, c.Next)
 	metrics := metricTables(rows)
 	p := &Page{
 		Title: cmp.Or(verdict.Subject(c), "Comparison"), Meta: []string{verdict.How(c)}, Badge: verdictBadge(c),
@@ -40,18 +40,18 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 	p.Sections = []Section{
 		{ID: "verdict", Heading: "Verdict", In: HTML, Blocks: []Block{verdictBanner(c), Text{S: verdict.Headline(c) + ".", As: Lead}, leadLines(rows)}},
 		{ID: "next", Heading: "What next", In: HTML, Blocks: []Block{next}},
-		{In: Terminal | Markdown, Blocks: metrics},
-		{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)},
+		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
-		{ID: "failed", Heading: "Failed", HeadingIn: HTML, In: Quiet, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		origin(c, rows),
 		{ID: "findings", Heading: suggestionsTitle(c), HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{suggestions(c)}},
+		{In: Terminal | Markdown, Blocks: metrics},
+		{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)},
 		{ID: "metrics", Heading: "Metrics", In: HTML, Blocks: append([]Block{
 			Chart{ID: "effects", Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
 		differences(c),
 		warnings(c.Warnings),
-		{Heading: "What next", HeadingIn: Terminal | Markdown, In: Terminal | Markdown | Quiet, Blocks: []Block{next}},
+		{Heading: "What next", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
 		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
 	}
 	return p, nil
@@ -114,7 +114,7 @@ func leadLines(rows []verdict.Row) Block {
 // metricTables are the metrics, what failed first. Markdown folds those that are
 // the same.
 func metricTables(rows []verdict.Row) []Block {
-	t := Table{Name: "Table of metrics", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
+	t := Table{Name: "Table of metrics", Noun: "metric", Max: [3]int{maxMetrics, 0, 5 * maxMetrics}, More: "not listed: %d metrics; --format json has every metric",
 		Caption: "Medians of the run medians; p is one-sided, of not being worse than the equivalence margin, adjusted where several were tested. MDE is the least slowdown that data like these would find.",
 		Columns: []Column{{Title: "metric", Left: true, Least: 16}, {Title: "old", Drop: 2, Most: 16}, {Title: "new", Most: 16}, {Title: "ratio", Drop: 1}, {Title: "95 % interval", Narrow: "95 %", Drop: 3},
 			{Title: "p", In: HTML}, {Title: "runs", In: HTML}, {Title: "verdict", Left: true}, {Title: "MDE", Drop: 4}}}
@@ -123,7 +123,7 @@ func metricTables(rows []verdict.Row) []Block {
 		row := metricRow(r)
 		if r.Verdict == compare.Same {
 			same.Rows = append(same.Rows, row)
-			row.In, row.Keep = Terminal|HTML, false
+			row.In, row.Keep = Terminal|HTML|Verbose, false
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -147,7 +147,7 @@ func metricRow(r verdict.Row) Row {
 
 // reasons says once each what verdicts need said, with the metrics it is about.
 func reasons(rows []verdict.Row) []Block {
-	loud, same := List{Noun: "reason", Max: maxListed, In: Quiet}, List{Noun: "reason", Max: maxListed, In: Terminal}
+	loud, same := List{Noun: "reason", Max: maxListed}, List{Noun: "reason", Max: maxListed, In: Terminal | Verbose}
 	names := map[string][]string{}
 	for _, r := range rows {
 		names[r.Reason] = append(names[r.Reason], view.Cut(r.Name, 160))
@@ -173,8 +173,8 @@ func reasons(rows []verdict.Row) []Block {
 
 // budgets lists those that are broken or not known, then those that were kept.
 func budgets(c *compare.Comparison) []Block {
-	broken := List{Label: "budget", Noun: "budget", Max: maxListed, In: Quiet}
-	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
+	broken := List{Label: "budget", Noun: "budget", Max: maxListed}
+	kept := List{Label: "budget", Noun: "budget", Max: maxListed, In: Verbose}
 	for i := range c.Budgets {
 		b := &c.Budgets[i]
 		item := Item{Text: verdict.BudgetText(b), Tone: verdictTone(b.Verdict)}
@@ -227,7 +227,7 @@ func suggestions(c *compare.Comparison) Block {
 			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
 		}
 		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(view.Pairs(rest), 600), In: HTML},
-			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true})
+			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose})
 		out.Items = append(out.Items, item)
 	}
 	return out
@@ -260,7 +260,11 @@ func differences(c *compare.Comparison) Section {
 		case d.Hard:
 			tone, must = Unsure, "yes"
 		}
-		list.Items = append(list.Items, Item{Text: verdict.DifferenceText(d), Tone: tone})
+		item := Item{Text: verdict.DifferenceText(d), Tone: tone}
+		if !d.Hard || d.Allowed {
+			item.In = Verbose
+		}
+		list.Items = append(list.Items, item)
 		t := tables[d.Kind]
 		if t == nil {
 			t = tables[""]

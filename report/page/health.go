@@ -16,7 +16,7 @@ func Health(r *health.Report) (*Page, error) {
 		return nil, view.ErrNoRun("a health report")
 	}
 	t, unknown := healthTable(r)
-	off := List{Label: "off", Noun: "figure", In: Quiet}
+	off := List{Label: "off", Noun: "figure"}
 	for _, o := range r.Off {
 		seen := ""
 		if !o.Evidence {
@@ -30,9 +30,9 @@ func Health(r *health.Report) (*Page, error) {
 	}
 	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Data: jsonData("health.json", r), Sections: []Section{
 		{Blocks: append([]Block{t}, unknown...)},
-		{In: Quiet, Blocks: []Block{off}},
+		{Blocks: []Block{off}},
 		{Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
-		{In: Quiet, Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone}}},
+		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone}}},
 	}}, nil
 }
 

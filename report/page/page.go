@@ -63,14 +63,13 @@ const (
 	Terminal Where = 1 << iota
 	Markdown
 	HTML
-	// Quiet things are on a terminal with --quiet too. It is not a format: what has
-	// no other bit is in all of them. Everything inside a quiet section or block is
-	// quiet; so is a row of a table with Keep.
-	Quiet
+	// Verbose things are on a terminal with -v only. It is not a format: what has no
+	// other bit is in all of them. Everything inside a verbose section or block is so.
+	Verbose
 )
 
 // In says whether something for w is shown in a format.
-func (w Where) In(format Where) bool { return w&^Quiet == 0 || w&format != 0 }
+func (w Where) In(format Where) bool { return w&^Verbose == 0 || w&format != 0 }
 
 // Section is a heading with blocks below it. Formats leave out a section of
 // which nothing is shown. A terminal puts a blank line before each and none inside.
@@ -135,6 +134,7 @@ type Line struct {
 // Table is rows of cells under columns.
 type Table struct {
 	Name    string // what a reader who hears the page is told: "Table of stages"
+	Noun    string // what a row is, to count those that a terminal leaves out: "stage"
 	Caption string // HTML only; "" for the name
 	Columns []Column
 	Rows    []Row

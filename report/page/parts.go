@@ -38,7 +38,7 @@ func warnings(ws []gpuprof.Warning) Section {
 	for _, w := range ws {
 		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure})
 	}
-	return Section{ID: "warnings", Heading: "Warnings", In: Quiet, Blocks: []Block{list}}
+	return Section{ID: "warnings", Heading: "Warnings", In: Verbose, Blocks: []Block{list}}
 }
 
 // numbers are columns of figures after one of names.

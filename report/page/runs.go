@@ -77,10 +77,11 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		stagesOf(r, id),
-		in(printed, Section{Blocks: []Block{noTimes(r), lead, facts, failedChecks(r)}}),
-		in(printed|Quiet, warnings),
+		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, failedChecks(r)}}),
 		in(printed, advice),
+		stagesOf(r, id),
+		in(printed, Section{Blocks: []Block{lead, facts}}),
+		in(printed|Verbose, warnings),
 	}
 	out = append(out, charts(r, id, limit)...)
 	return append(out, checksOf(r, id), ladderOf(r, id), energyOf(r, id), Section{In: HTML, Beside: true, Sections: factsOf(r, id)})
@@ -99,9 +100,9 @@ func noTimes(r *gpuprof.Run) Block {
 	case view.HasTimes(r):
 		return nil
 	case r.Status == gpuprof.Invalid:
-		return Text{S: "No times are reported: the run is invalid.", In: Quiet}
+		return Text{S: "No times are reported: the run is invalid."}
 	}
-	return Text{S: "No times are reported: no sample was measured.", In: Quiet}
+	return Text{S: "No times are reported: no sample was measured."}
 }
 
 // runVerdict is the run in a sentence or two.
@@ -122,7 +123,7 @@ func runVerdict(r *gpuprof.Run) string {
 // summaryOf is the step and its throughput, and the other figures of the whole
 // step with the checks.
 func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
-	lead = Lines{Lead: true, In: Quiet}
+	lead = Lines{Lead: true}
 	for _, l := range summary(r) {
 		if l.Label == "step" || l.Label == "throughput" {
 			lead.Lines = append(lead.Lines, l)
@@ -130,21 +131,17 @@ func summaryOf(r *gpuprof.Run) (lead, facts Lines) {
 			facts.Lines = append(facts.Lines, l)
 		}
 	}
-	facts.Lines = append(facts.Lines, checkLine(r))
+	facts.Lines = append([]Line{checkLine(r)}, facts.Lines...)
 	return lead, facts
 }
 
-// checkLine is one line on all checks; a failed one must not be missed.
+// checkLine is one line on all checks.
 func checkLine(r *gpuprof.Run) Line {
-	l := Line{Label: "checks", Value: checkSummary(r)}
-	if len(r.Failed()) > 0 {
-		l.In = Quiet
-	}
-	return l
+	return Line{Label: "checks", Value: checkSummary(r)}
 }
 
 func failedChecks(r *gpuprof.Run) List {
-	l := List{Label: "check failed", Noun: "failed check", In: printed | Quiet}
+	l := List{Label: "check failed", Noun: "failed check", In: printed}
 	for _, f := range failures(r) {
 		l.Items = append(l.Items, Item{Text: f, Tone: Bad})
 	}
@@ -191,7 +188,7 @@ func advice(f gpuprof.Finding) Item {
 	if view.Finite(f.ClaimS) && f.ClaimS > 0 {
 		it.Text += ", saves up to " + view.Seconds(f.ClaimS) + " per step"
 	}
-	for _, line := range []Line{{Label: "evidence", Value: view.Pairs(f.Evidence)}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true}} {
+	for _, line := range []Line{{Label: "evidence", Value: view.Pairs(f.Evidence), In: Verbose}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose}} {
 		if line.Value != "" {
 			it.Lines = append(it.Lines, line)
 		}

@@ -49,6 +49,9 @@ func metrics() []metric {
 	}
 }
 
+// keptShare is the share of a step from which a terminal short of lines keeps a stage.
+const keptShare = 0.02
+
 // kernelName says how a kernel was timed where that was not between two events.
 func kernelName(k gpuprof.StageResult) Cell {
 	return Cell{Text: view.Cut(k.Name, 40), Note: methodText(k.Method)}
@@ -68,7 +71,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	if !view.HasTimes(r) {
 		return s
 	}
-	t := Table{Name: "Table of stages", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the host thread's time inside it. " +
+	t := Table{Name: "Table of stages", Noun: "stage", Caption: "Medians per step. Exposed is a stage's own part of the period, share its part of all exposed time; device is the time between its events, host the host thread's time inside it. " +
 		"The bound time is the roofline bound: the least time that the work counted in this formulation takes at this device's peak rates; bound is that over the device time. Kernels, indented, come from a separate marked pass."}
 	columns := metrics()
 	for _, m := range columns {
@@ -76,7 +79,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	}
 	stages := view.Stages(r)
 	for _, stage := range stages {
-		row := Row{}
+		row := Row{Keep: stage.Share >= keptShare}
 		if stage.Name == view.Gap {
 			row.In = Markdown | HTML
 		}
@@ -98,7 +101,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	}
 	s.Blocks = []Block{Text{S: stageNote(r), In: HTML}, t}
 	for _, why := range noBounds(stages) {
-		s.Blocks = append(s.Blocks, Text{S: why, As: Remark})
+		s.Blocks = append(s.Blocks, Text{S: why, As: Remark, In: Verbose})
 	}
 	s.Blocks = append(s.Blocks, kernelsOf(r, stages))
 	return s

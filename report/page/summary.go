@@ -18,8 +18,9 @@ func summary(r *gpuprof.Run) []Line {
 	}
 	var out []Line
 	add := func(label, value, note string) { out = append(out, Line{Label: label, Value: value, Note: note}) }
-	maybe := func(l Line, ok bool) {
+	detail := func(l Line, ok bool) {
 		if ok {
+			l.In = Verbose
 			out = append(out, l)
 		}
 	}
@@ -41,16 +42,16 @@ func summary(r *gpuprof.Run) []Line {
 		switch {
 		case s.Name != view.Gap || s.Exposed == nil:
 		case s.Share == 0:
-			add("gap", "none", "every instant of "+whole+" belongs to a stage")
+			detail(Line{Label: "gap", Value: "none", Note: "every instant of " + whole + " belongs to a stage"}, true)
 		case s.Exposed.Median == 0:
-			add("gap", "none in most steps", view.Percent(s.Share)+" of all time belongs to no stage")
+			detail(Line{Label: "gap", Value: "none in most steps", Note: view.Percent(s.Share) + " of all time belongs to no stage"}, true)
 		default:
 			add("gap", view.Seconds(s.Exposed.Median), view.Percent(s.Share)+" of "+whole+" belongs to no stage")
 		}
 	}
-	maybe(probeOverhead(r))
-	maybe(ladder(r))
-	maybe(shortKernels(r))
+	detail(probeOverhead(r))
+	detail(ladder(r))
+	detail(shortKernels(r))
 	if v, n, ok := blocked(r); ok {
 		add("blocked host", view.Seconds(v)+" per step", n)
 	}
@@ -58,9 +59,9 @@ func summary(r *gpuprof.Run) []Line {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
 	if v := r.DeviceClockHz; view.Finite(v) && v > 0 {
-		add("device clock", view.SI(v, "Hz"), "when the last sample was taken")
+		detail(Line{Label: "device clock", Value: view.SI(v, "Hz"), Note: "when the last sample was taken"}, true)
 	}
-	maybe(energyLine(r))
+	detail(energyLine(r))
 	return out
 }
 

@@ -15,21 +15,21 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Title, p.Meta = head, []string{where}
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
-		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, In: Quiet, Blocks: []Block{table}},
-		{In: printed | Quiet, Blocks: []Block{explained}},
-		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Quiet, Blocks: sharesOf(runs)},
+		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
+		{In: printed | Verbose, Blocks: []Block{explained}},
+		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
 		in(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
 	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
 	}
-	p.Sections = append(p.Sections, Section{ID: "warn", Heading: "Warnings", HeadingIn: HTML, In: Quiet, Blocks: []Block{warningsOf(runs)}}, eachRun(runs, limit))
+	p.Sections = append(p.Sections, Section{ID: "warn", Heading: "Warnings", HeadingIn: HTML, In: Verbose, Blocks: []Block{warningsOf(runs)}}, eachRun(runs, limit))
 }
 
 // sweepTable is a row for each run, and what its figures are.
 func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	names, points := pointsOf(runs)
-	t := Table{Name: "Table of the sweep", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
+	t := Table{Name: "Table of the sweep", Noun: "setting", Caption: "One row for each setting. Intervals: " + sweepIntervals(runs) + `. "x first" is the step's median over the first row's.`, Columns: settingColumns(names, true)}
 	// Status goes first (it is repeated below), then figures, then settings.
 	t.Columns = append(t.Columns, Column{Title: "step"}, Column{Title: "95 % interval", Drop: 300}, Column{Title: "throughput", Drop: 400},
 		Column{Title: "x first", Drop: 100}, Column{Title: "checks", Left: true, Drop: 200}, Column{Title: "status", Left: true, Drop: 500})
@@ -86,7 +86,7 @@ func sharesOf(runs []*gpuprof.Run) []Block {
 		return nil
 	}
 	names, points := pointsOf(runs)
-	t := Table{Name: "Table of the stages' shares", Caption: sharesText + ".", Columns: settingColumns(names, false)}
+	t := Table{Name: "Table of the stages' shares", Noun: "share", Caption: sharesText + ".", Columns: settingColumns(names, false)}
 	for i, s := range stages { // the smallest goes first
 		t.Columns = append(t.Columns, Column{Title: view.Cut(s, 40), Most: 16, Drop: 100 + i})
 	}
@@ -106,7 +106,7 @@ func troubleOf(r *gpuprof.Run, runs []*gpuprof.Run) Section {
 	if r.Status == gpuprof.Complete && !failed {
 		return Section{}
 	}
-	s := Section{In: Terminal | Quiet, Blocks: []Block{Text{S: settingOf(r, runs)}, Text{S: view.Headline(r), Tone: statusTone(r.Status)}}}
+	s := Section{In: Terminal, Blocks: []Block{Text{S: settingOf(r, runs)}, Text{S: view.Headline(r), Tone: statusTone(r.Status)}}}
 	if failed {
 		s.Blocks = append(s.Blocks, Lines{Lines: []Line{checkLine(r)}}, failedChecks(r))
 	}

@@ -31,11 +31,11 @@ func TraceComparison(c *trace.Comparison) (*Page, error) {
 	}
 	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Badge: Badge{Headline: headline}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
-		{ID: "change", Heading: "What changed", HeadingIn: HTML, In: Quiet, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
+		{ID: "change", Heading: "What changed", HeadingIn: HTML, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
 			Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
-		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, In: Quiet, Blocks: []Block{outcomes}},
+		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, Blocks: []Block{outcomes}},
 		warnings(c.Warnings),
 	}
 	return p, nil
@@ -54,7 +54,7 @@ func changeText(old, now int64) string {
 }
 
 func changeTable(title string, changes []trace.Change, rows int) Table {
-	t := Table{Name: "Times " + title, Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
+	t := Table{Name: "Times " + title, Noun: "row", Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
 	for _, c := range changes {
 		change := span(c.NewNS - c.OldNS)
 		if c.NewNS > c.OldNS {

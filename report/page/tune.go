@@ -68,7 +68,7 @@ func tuneBadge(r *tune.Result) Badge {
 // conclusion is what came of the search, and what the recommendation costs beside its
 // gain.
 func conclusion(r *tune.Result) Section {
-	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, In: Quiet, Blocks: []Block{statusBanner(tuneBadge(r))}}
+	s := Section{ID: "recommended", Heading: "Conclusion", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r))}}
 	rec, c := r.Recommended, r.Conclusion
 	if c.Text == "" {
 		s.Blocks = append(s.Blocks, Text{S: "No recommendation yet; go on with --resume.", As: Lead})
@@ -152,7 +152,7 @@ func intervalCell(text string) Cell {
 // effects is a row for each knob and value.
 func effects(r *tune.Result) Section {
 	goal := view.Cut(string(r.Goal), 20)
-	t := Table{Name: "Table of effects", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
+	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
 		Columns: append(numbers("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
 			Column{Title: "why, or in PyTorch", Remark: true, Left: true, In: HTML})}
 	var starved []string
@@ -200,7 +200,7 @@ func curves(r *tune.Result) (out []Section) {
 	for i, c := range r.Curves {
 		knob, id := view.Cut(c.Knob, 40), fmt.Sprintf("curve%d", i)
 		base, work, _ := strings.Cut(c.Unit, " per ")
-		t := Table{Name: "Table of the curve over " + knob, Columns: []Column{{Title: knob}, {Title: "cost"}, {Title: "95 % interval"}, {Left: true}}}
+		t := Table{Name: "Table of the curve over " + knob, Noun: "point", Columns: []Column{{Title: knob}, {Title: "cost"}, {Title: "95 % interval"}, {Left: true}}}
 		if work != "" {
 			t.Columns[1].Title = "cost per " + view.Cut(work, 24)
 		}
@@ -218,7 +218,7 @@ func curves(r *tune.Result) (out []Section) {
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(p.Value, 24)}, {Text: cost(p.Median), Value: p.Median, Unit: c.Unit}, {Text: interval(p.CI95)}, {Text: mark}}})
 		}
-		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, Blocks: []Block{Text{S: knob + ": " + view.Cut(c.KneeText(), 200) + "."},
+		out = append(out, Section{ID: id, Heading: "Scaling over " + knob, In: Verbose, Blocks: []Block{Text{S: knob + ": " + view.Cut(c.KneeText(), 200) + "."},
 			Chart{ID: id + "-chart", Figure: func() *figure.Figure { return figure.Curve(r, i) }}, t}})
 	}
 	return out

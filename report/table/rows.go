@@ -23,26 +23,31 @@ type placed struct {
 	width  int
 }
 
-// rows prints the columns of a table that fit. Below it stand what the columns are
-// and which found no room.
-func (p *printer) rows(b page.Table, quiet bool) {
-	hidden := 0
-	if p.o.Quiet && !quiet {
-		all := len(b.Rows)
-		b.Rows = kept(b.Rows, func(r page.Row) bool { return r.Keep || r.In&page.Quiet != 0 })
-		hidden = all - len(b.Rows)
-	}
+// rows is a table with the columns that fit. Below it stand what the columns are
+// and which found no room; that is for -v too.
+func (p *printer) rows(b page.Table) *block {
 	columns, rows, left := b.For(page.Terminal)
+	out := &block{noun: b.Noun, table: true, least: leastRows, left: left}
 	if len(rows) > 0 {
 		all := p.place(columns, rows)
 		shown := fitting(all, p.o.width())
-		p.err = errors.Join(p.err, p.grid(shown, len(rows)+1))
-		p.legend(all, shown)
+		lines := p.grid(shown, len(rows)+1)
+		out.above = lines[:1]
+		for i, r := range rows {
+			out.units = append(out.units, unit{lines: lines[i+1 : i+2], keep: r.Keep, gone: p.brief(r.In)})
+		}
+		if p.o.Lines == 0 {
+			out.below = p.capture(func() { p.legend(all, shown) })
+		}
 	}
-	if left += hidden; left > 0 && b.More != "" {
-		p.hang("", fmt.Sprintf(b.More, left), plain, plain)
+	if left > 0 && b.More != "" && p.o.Lines == 0 {
+		out.below = append(out.below, p.capture(func() { p.hang("", fmt.Sprintf(b.More, left), plain, plain) })...)
 	}
+	return out
 }
+
+// leastRows is how many rows a table keeps while another block has more.
+const leastRows = 5
 
 // place is the columns with their texts at this width. Those that say nothing
 // are left out, except the first.
@@ -83,8 +88,8 @@ func (l *placed) add(text, color string) {
 	l.width = max(l.width, twwidth.Width(text))
 }
 
-// grid prints placed columns, n lines with the titles.
-func (p *printer) grid(columns []placed, n int) error {
+// grid is placed columns, n lines with the titles.
+func (p *printer) grid(columns []placed, n int) []string {
 	var out strings.Builder
 	t := tablewriter.NewTable(&out, tablewriter.WithRenderer(renderer.NewBlueprint(rendition())), tablewriter.WithConfig(gridConfig(columns)))
 	for i := range n {
@@ -99,16 +104,17 @@ func (p *printer) grid(columns []placed, n int) error {
 		if i == 0 {
 			t.Header(line)
 		} else if err := t.Append(line); err != nil {
-			return err
+			p.err = errors.Join(p.err, err)
 		}
 	}
-	if err := t.Render(); err != nil {
-		return err
+	p.err = errors.Join(p.err, t.Render())
+	lines := make([]string, n) // one a row, also where it could not be laid out
+	for i, l := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if i < n {
+			lines[i] = strings.TrimRight(l, " ")
+		}
 	}
-	for l := range strings.Lines(out.String()) {
-		p.line(strings.TrimSuffix(l, "\n"))
-	}
-	return nil
+	return lines
 }
 
 // rendition is two blanks between columns and no lines: what reads best in a log and

@@ -25,6 +25,9 @@ func stageTable(t *testing.T, r *gpuprof.Run, width int) []string {
 	if !ok {
 		t.Fatal(b.String())
 	}
+	if at := strings.Index(rest, "\nstage "); at >= 0 {
+		rest = rest[at+1:]
+	}
 	rows, _, _ := strings.Cut(rest, "\nspread:")
 	return strings.Split(rows, "\n")
 }

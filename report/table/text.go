@@ -29,16 +29,26 @@ func colorOf(t page.Tone) string {
 	return plain
 }
 
-// printer gathers the text; it is written once, so that a failure to lay
+// printer gathers the lines; they are written once, so that a failure to lay
 // out leaves nothing half-written.
 type printer struct {
-	b   strings.Builder
-	o   Options
-	err error
+	o     Options
+	out   []string
+	parts []*part
+	err   error
 }
 
-func (p *printer) line(s string) { p.b.WriteString(strings.TrimRight(s, " ") + "\n") }
-func (p *printer) blank()        { p.b.WriteByte('\n') }
+func (p *printer) line(s string) { p.out = append(p.out, strings.TrimRight(s, " ")) }
+
+// capture is the lines that print prints, kept apart.
+func (p *printer) capture(print func()) []string {
+	before := p.out
+	p.out = nil
+	print()
+	out := p.out
+	p.out = before
+	return out
+}
 
 func (p *printer) paint(color, s string) string {
 	if !p.o.Color || color == plain {

@@ -3,7 +3,6 @@
 package table
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,8 +17,11 @@ import (
 type Options struct {
 	Width int  // columns to fit; 0 means 80
 	Color bool // ANSI colour, for what has a tone
-	// Quiet leaves the head and what the page marks as quiet: what must not be missed.
-	Quiet bool
+	// Lines is how many lines are printed at most. What the page marks as Verbose is
+	// left out, then rows, items and sentences of the longest blocks; the last line
+	// counts them. 0 prints everything.
+	Lines int
+	Quiet bool // no warnings and no count of what is left out
 }
 
 func (o Options) width() int {
@@ -39,10 +41,21 @@ func Write(w io.Writer, pg *page.Page, o Options) error {
 	for _, s := range pg.Sections {
 		p.section(s, false)
 	}
+	if o.Lines > 0 {
+		p.fit(o.Lines - len(p.out))
+	}
+	for _, s := range p.parts {
+		for _, l := range s.lines() {
+			p.line(l)
+		}
+	}
+	if text := p.leftOut(); text != "" {
+		p.hang("", text, plain, plain)
+	}
 	if p.err != nil {
 		return p.err
 	}
-	_, err := io.WriteString(w, p.b.String())
+	_, err := io.WriteString(w, strings.Join(append(p.out, ""), "\n"))
 	return err
 }
 
@@ -84,51 +97,69 @@ func (p *printer) head(pg *page.Page) {
 	flush()
 }
 
-// section prints what is shown of a section, after a blank line.
-func (p *printer) section(s page.Section, quiet bool) {
+// section gathers what is shown of a section and of those below it.
+func (p *printer) section(s page.Section, verbose bool) {
 	if !s.In.In(page.Terminal) {
 		return
 	}
-	quiet = quiet || s.In&page.Quiet != 0
-	body := &printer{o: p.o}
+	verbose = verbose || s.In&page.Verbose != 0
+	out := part{}
+	if s.HeadingShown(page.Terminal) {
+		out.heading = p.capture(func() { p.hang("", s.Heading, plain, plain) })
+	}
 	for _, b := range s.Shown(page.Terminal) {
-		body.block(b, quiet || b.Shown()&page.Quiet != 0)
-	}
-	if body.b.Len() > 0 {
-		p.blank()
-		if s.HeadingShown(page.Terminal) {
-			p.hang("", s.Heading, plain, plain)
+		if n := p.block(b, verbose || b.Shown()&page.Verbose != 0); n != nil {
+			out.blocks = append(out.blocks, n)
 		}
-		p.b.WriteString(body.b.String())
 	}
-	p.err = errors.Join(p.err, body.err)
+	p.parts = append(p.parts, &out)
 	for _, sub := range s.Sections {
-		p.section(sub, quiet)
+		p.section(sub, verbose)
 	}
 }
 
-// leaf says whether a part without parts of its own is printed.
-func (p *printer) leaf(in page.Where, quiet bool) bool {
-	return in.In(page.Terminal) && (!p.o.Quiet || quiet || in&page.Quiet != 0)
-}
+// brief says whether a part of a block is left out because it is for -v.
+func (p *printer) brief(in page.Where) bool { return p.o.Lines > 0 && in&page.Verbose != 0 }
 
-func (p *printer) block(b page.Block, quiet bool) {
+// block is what is printed of a block; of one for -v only the count, where that was
+// not asked for.
+func (p *printer) block(b page.Block, verbose bool) *block {
+	var out *block
 	switch b := b.(type) {
 	case page.Text:
-		if p.leaf(b.In, quiet) {
-			p.hang("", b.S, plain, colorOf(b.Tone))
-		}
+		out = p.text(b)
 	case page.Lines:
-		for _, l := range b.Lines {
-			if p.leaf(l.In, quiet) {
-				p.labelled(l, labelWidth)
-			}
+		out = &block{noun: "figure", least: 1}
+		for _, l := range page.LinesIn(b.Lines, page.Terminal) {
+			out.units = append(out.units, unit{lines: p.capture(func() { p.labelled(l, labelWidth) }), gone: p.brief(l.In)})
+		}
+		if b.Lead {
+			out.least = len(out.units)
 		}
 	case page.Table:
-		p.rows(b, quiet)
+		out = p.rows(b)
 	case page.List:
-		p.items(b, quiet)
+		if p.o.Quiet && b.Alert {
+			return nil
+		}
+		out = p.items(b)
+	default:
+		return nil
 	}
+	if verbose && p.o.Lines > 0 {
+		out.clear()
+	}
+	return out
+}
+
+// text is a paragraph; what is left out of one are its last sentences.
+func (p *printer) text(b page.Text) *block {
+	out := &block{noun: "sentence", least: 1}
+	for _, s := range sentences(b.S) {
+		out.units = append(out.units, unit{text: s})
+	}
+	out.fold = func(s string) []string { return p.capture(func() { p.hang("", s, plain, colorOf(b.Tone)) }) }
+	return out
 }
 
 // labelWidth is the room of a label, with the blanks after it.
@@ -142,54 +173,47 @@ func (p *printer) labelled(l page.Line, room int) {
 	p.hang(padded(l.Label+" ", room), text, plain, colorOf(l.Tone))
 }
 
-func (p *printer) items(l page.List, quiet bool) {
-	if p.o.Quiet && !quiet {
-		l.Items = kept(l.Items, func(it page.Item) bool { return it.In&page.Quiet != 0 })
-	}
+func (p *printer) items(l page.List) *block {
 	items, left := l.For(page.Terminal)
+	out := &block{noun: l.Noun, least: 1, left: left}
 	for i, it := range items {
-		head := ""
-		switch {
-		case l.Ordered && l.Label != "":
-			head = fmt.Sprintf("%s %d: ", l.Label, i+1)
-		case l.Ordered:
-			head = fmt.Sprintf("%d. ", i+1)
-		case l.Label != "":
-			head = l.Label + ": "
-		}
-		text := it.Text
-		if it.Label != "" {
-			text = it.Label + ": " + text
-		}
-		if it.Badge.Text != "" {
-			text = p.paint(colorOf(it.Badge.Tone), it.Badge.Text) + " " + text
-		}
-		if l.Label != "" {
-			p.hang(head, text, colorOf(it.Tone), plain)
-		} else {
-			p.hang(head, text, plain, colorOf(it.Tone))
-		}
-		for _, line := range page.LinesIn(it.Lines, page.Terminal) {
-			if !p.o.Quiet {
-				line.Label = "  " + line.Label
-				p.labelled(line, len("  evidence  "))
-			}
-		}
-		for _, sub := range it.Sub {
-			p.hang(strings.Repeat(" ", twwidth.Width(head))+"- ", sub, plain, plain)
-		}
+		out.units = append(out.units, unit{lines: p.capture(func() { p.item(l, it, i+1) }), gone: p.brief(it.In)})
 	}
-	if left > 0 {
-		p.hang("", view.Plural(left, l.Noun)+" more in --format json", plain, plain)
-	}
-}
-
-func kept[T any](xs []T, keep func(T) bool) []T {
-	var out []T
-	for _, x := range xs {
-		if keep(x) {
-			out = append(out, x)
-		}
+	if left > 0 && p.o.Lines == 0 {
+		out.below = p.capture(func() { p.hang("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
 	}
 	return out
+}
+
+func (p *printer) item(l page.List, it page.Item, number int) {
+	head := ""
+	switch {
+	case l.Ordered && l.Label != "":
+		head = fmt.Sprintf("%s %d: ", l.Label, number)
+	case l.Ordered:
+		head = fmt.Sprintf("%d. ", number)
+	case l.Label != "":
+		head = l.Label + ": "
+	}
+	text := it.Text
+	if it.Label != "" {
+		text = it.Label + ": " + text
+	}
+	if it.Badge.Text != "" {
+		text = p.paint(colorOf(it.Badge.Tone), it.Badge.Text) + " " + text
+	}
+	if l.Label != "" {
+		p.hang(head, text, colorOf(it.Tone), plain)
+	} else {
+		p.hang(head, text, plain, colorOf(it.Tone))
+	}
+	for _, line := range page.LinesIn(it.Lines, page.Terminal) {
+		if !p.brief(line.In) {
+			line.Label = "  " + line.Label
+			p.labelled(line, len("  evidence  "))
+		}
+	}
+	for _, sub := range it.Sub {
+		p.hang(strings.Repeat(" ", twwidth.Width(head))+"- ", sub, plain, plain)
+	}
 }
