@@ -29,7 +29,7 @@ func TestRowsThatMatterAreShownLonger(t *testing.T) {
 // TestWhere: a thing is in the formats it names, in all of them when it names none.
 func TestWhere(t *testing.T) {
 	for w, want := range map[page.Where][3]bool{
-		0: {true, true, true}, page.Quiet: {true, true, true}, page.HTML: {false, false, true}, page.Terminal | page.Quiet: {true, false, false},
+		0: {true, true, true}, page.Verbose: {true, true, true}, page.HTML: {false, false, true}, page.Terminal | page.Verbose: {true, false, false},
 	} {
 		if got := [3]bool{w.In(page.Terminal), w.In(page.Markdown), w.In(page.HTML)}; got != want {
 			t.Errorf("%b is in %v, want %v", w, got, want)
