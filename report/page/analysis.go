@@ -250,7 +250,7 @@ func moduleTable(a *trace.Analysis) Table {
 }
 
 func operatorCells(o trace.OperatorTime) []Cell {
-	return []Cell{countCell(o.Count), span(o.GPUNS), span(o.SelfNS), span(o.HostNS), {Text: view.Cut(o.Where, 60)}}
+	return []Cell{countCell(o.Count), span(o.GPUNS), span(o.SelfNS), span(o.HostNS), {Text: view.CutPlace(o.Where, 60)}}
 }
 
 func copyTable(a *trace.Analysis) Table {
@@ -284,7 +284,7 @@ func inputTable(a *trace.Analysis) Table {
 		if in.Rank >= 0 {
 			rank = fmt.Sprint(in.Rank)
 		}
-		name := view.Cut(in.Path, 120)
+		name := view.CutPlace(in.Path, 120)
 		if in.Truncated {
 			name += " (ends early)"
 		}

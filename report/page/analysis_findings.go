@@ -80,7 +80,7 @@ func traceFinding(f gpuprof.Finding) Item {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numbers("where", "times", "time")}
 		for _, s := range f.Sites {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
+			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
 		}
 		item.More = append(item.More, t)
 	}
@@ -102,7 +102,7 @@ func siteText(sites []gpuprof.Site) string {
 	if len(sites) == 0 {
 		return ""
 	}
-	text := view.Cut(sites[0].Where, 120) + " (" + view.Plural(int(sites[0].Count), "time") + ")"
+	text := view.CutPlace(sites[0].Where, 60) + " (" + view.Plural(int(sites[0].Count), "time") + ")"
 	if more := len(sites) - 1; more > 0 {
 		text += " and " + view.Plural(more, "other place")
 	}

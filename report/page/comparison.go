@@ -183,7 +183,7 @@ func budgets(c *compare.Comparison) []Block {
 			continue
 		}
 		for _, where := range b.Where[:min(len(b.Where), maxPlaces)] {
-			item.Sub = append(item.Sub, "at "+view.Cut(where, 200))
+			item.Sub = append(item.Sub, "at "+view.CutPlace(where, 60))
 		}
 		broken.Items = append(broken.Items, item)
 	}

@@ -249,9 +249,9 @@ func Headline(c *compare.Comparison) string {
 
 // Subject is what was compared: "e3nn small, old.json against new.json".
 func Subject(c *compare.Comparison) string {
-	sides := view.Cut(c.New, 60)
+	sides := view.CutPlace(c.New, 60)
 	if c.Old != "" {
-		sides = view.Cut(c.Old, 60) + " against " + sides
+		sides = view.CutPlace(c.Old, 60) + " against " + sides
 	}
 	if what := strings.TrimSpace(view.Cut(c.Workload, 40) + " " + view.Cut(c.Preset, 24)); what != "" {
 		return what + ", " + sides

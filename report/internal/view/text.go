@@ -31,6 +31,23 @@ func Cut(s string, limit int) string {
 	return s
 }
 
+// CutPlace is Cut for a place in a program: of a path it is the front that goes, at a
+// separator where there is one, and the file and the line stay.
+func CutPlace(s string, limit int) string {
+	n := utf8.RuneCountInString(s)
+	if limit <= 0 || n <= limit || !strings.ContainsAny(s, `/\`) {
+		return Cut(s, limit)
+	}
+	for n >= limit {
+		_, size := utf8.DecodeRuneInString(s)
+		s, n = s[size:], n-1
+	}
+	if at := strings.IndexAny(s, `/\`); at >= 0 && !strings.ContainsAny(s[:at], ":( ") {
+		s = s[at:]
+	}
+	return "…" + s
+}
+
 // LeftToRight ends a text that holds right-to-left letters with a mark, so that
 // a terminal which orders letters leaves the figures after it in their columns.
 func LeftToRight(s string) string {

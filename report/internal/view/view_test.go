@@ -28,6 +28,22 @@ func TestCutKeepsTheLimitAndWholeRunes(t *testing.T) {
 	})
 }
 
+// TestCutPlaceKeepsTheEnd: the file and the line of a path stay, names without a path
+// are cut behind.
+func TestCutPlaceKeepsTheEnd(t *testing.T) {
+	for in, want := range map[string]string{
+		"train.py(41): step": "train.py(41): step",
+		"/home/someone/site-packages/torch/nn/module.py(1501): call": "…/nn/module.py(1501): call",
+		`C:\Users\someone\code\project\train.py(41): step`:           `…\project\train.py(41): step`,
+		"void at::native::vectorized_elementwise_kernel<4>":          "void at::native::vectorized_e…",
+		"/" + strings.Repeat("x", 60) + ".py(3)":                     "…" + strings.Repeat("x", 23) + ".py(3)",
+	} {
+		if got := view.CutPlace(in, 30); got != want {
+			t.Errorf("%q is cut to %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestThinKeepsExtremesAndOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		xs := rapid.SliceOfN(rapid.Float64Range(-1e3, 1e3), 1, 200).Draw(t, "xs")
