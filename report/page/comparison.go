@@ -123,7 +123,10 @@ func metricTables(rows []verdict.Row) []Block {
 		row := metricRow(r)
 		if r.Verdict == compare.Same {
 			same.Rows = append(same.Rows, row)
-			row.In, row.Keep = Terminal|HTML|Verbose, false
+			row.In, row.Keep = Terminal|HTML, false
+			if r.Name != "step" {
+				row.In |= Verbose
+			}
 		}
 		t.Rows = append(t.Rows, row)
 	}
