@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
 func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
@@ -23,24 +24,46 @@ func storedFit(r *gpuprof.Run, dir string) ([]*compare.Result, error) {
 	return b.Results(), nil
 }
 
-// storedOld reads --baseline before anything is measured; nil for none and for auto.
-func storedOld(a *app, path string) (*oldSide, error) {
-	if path == "" || path == "auto" {
-		return nil, nil
+// findOld looks for what --baseline names before anything is measured. Where none of
+// the stored ones fits, the run goes on without, and a note says so.
+func (s *session) findOld() (err error) {
+	s.olds = make([]*oldSide, len(s.plans))
+	if s.Baseline == "" {
+		return nil
 	}
-	return readOld(a, path)
+	if s.Baseline != "auto" {
+		old, err := readOld(s.app, s.Baseline)
+		for i := range s.olds {
+			s.olds[i] = old
+		}
+		return err
+	}
+	for i, p := range s.plans {
+		sessions, err := storedFit(measure.Outline(s.aim.info, p), s.BaselineDir)
+		switch {
+		case errors.Is(err, baseline.ErrNone):
+			reason, fix := gpuprof.FixOf(err)
+			s.app.note("%s; the run is measured without one (to compare the next ones with it, %s)", reason, fix)
+		case err != nil:
+			return err
+		default:
+			s.olds[i] = &oldSide{sessions: sessions}
+		}
+	}
+	return nil
 }
 
 // against compares what run measured with --baseline. What cannot be compared
 // is an error; the others are compared all the same.
 func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
-	if s.Baseline == "" {
-		return nil, nil
-	}
 	out := make([]*compare.Comparison, len(runs))
 	var errs []error
 	for i, r := range runs {
-		c, err := s.againstOne(r)
+		old := s.olds[s.of[i]]
+		if old == nil {
+			continue
+		}
+		c, err := s.againstOne(r, old)
 		if err != nil {
 			err = fmt.Errorf("comparing with --baseline %s: %w (the run itself is kept)", s.Baseline, err)
 		}
@@ -49,21 +72,13 @@ func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	return out, errors.Join(errs...)
 }
 
-func (s *session) againstOne(r *gpuprof.Run) (*compare.Comparison, error) {
+func (s *session) againstOne(r *gpuprof.Run, old *oldSide) (*compare.Comparison, error) {
 	now, err := compare.FromRun(r)
 	if err != nil {
 		return nil, err
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
-	o := compare.Options{Seed: s.Seed, Tool: tool()}
-	if s.old != nil {
-		return s.old.against(now, o)
-	}
-	sessions, err := storedFit(r, s.BaselineDir)
-	if err != nil {
-		return nil, err
-	}
-	return compareStored(sessions, now, o)
+	return old.against(now, compare.Options{Seed: s.Seed, Tool: tool()})
 }
 
 // withFindings gives the runs with what would close the gap among their findings,

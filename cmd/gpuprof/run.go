@@ -83,7 +83,8 @@ type session struct {
 	aim   *aim
 	plans []measure.Plan // one a point of the sweep
 	outs  []output
-	old   *oldSide // what --baseline names
+	olds  []*oldSide // what --baseline names, for each of them; nil for none
+	of    []int      // the plan of each run there is
 }
 
 // Run implements the verb.
@@ -166,9 +167,6 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	if s.outs, err = outputTable().run.outputs(c.Output, c.Force); err != nil {
 		return nil, err
 	}
-	if s.old, err = storedOld(a, c.Baseline); err != nil {
-		return nil, err
-	}
 	if err := s.aim.refuse(a); err != nil {
 		return nil, err
 	}
@@ -180,7 +178,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy,
 		})
 	}
-	return s, nil
+	return s, s.findOld()
 }
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {
@@ -212,7 +210,7 @@ func (s *session) measureAll() ([]*gpuprof.Run, error) {
 		}
 		run, err := s.measureOne(i)
 		if run != nil {
-			runs = append(runs, run)
+			runs, s.of = append(runs, run), append(s.of, i)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) && len(s.plans) > 1 {
 			err = fmt.Errorf("measuring %s: %w", describe(s.aim.set[i]), err)

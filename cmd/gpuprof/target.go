@@ -27,6 +27,7 @@ type aim struct {
 	choice   string             // why this device, where the user left it open
 	set      []gpuprof.Settings // what the user set, one a point of the sweep
 	knobs    []gpuprof.Settings // the same, complete
+	info     gpuprof.Info       // of the device, once it was opened
 }
 
 // resolve checks everything that can be checked without a device.
@@ -68,8 +69,9 @@ func (t *aim) refuse(a *app) error {
 		return err
 	}
 	defer d.Close()
+	t.info = d.Info()
 	for _, k := range t.knobs {
-		if err := t.workload.Refuse(d.Info(), k); err != nil {
+		if err := t.workload.Refuse(t.info, k); err != nil {
 			return err
 		}
 	}

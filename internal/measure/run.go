@@ -131,16 +131,22 @@ func (r *runner) setup() error {
 	return nil
 }
 
-// begin starts the result.
-func (r *runner) begin(input map[string]any) {
-	p := r.plan
-	r.run = &gpuprof.Run{
-		Head: document.NewHead(document.Run, p.Tool), Status: gpuprof.Complete, Started: r.started.UTC().Round(time.Millisecond),
-		Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
-		Mode: p.Mode, Device: r.machine.Environment(r.dev.Info()), Input: input, Telemetry: map[string]gpuprof.Track{},
+// Outline is the run of a plan before anything is measured: what it measures, and the
+// kind and the name of the device it is for.
+func Outline(dev gpuprof.Info, p Plan) *gpuprof.Run {
+	return &gpuprof.Run{
+		Status: gpuprof.Complete, Workload: p.Workload.Name(), Preset: p.Preset, Seed: p.Seed, Knobs: p.Knobs, ModelKnobs: modelKnobs(p.Workload),
+		Mode: p.Mode, Device: gpuprof.Env{Kind: dev.Kind, Name: document.CleanText(dev.Name)}, Telemetry: map[string]gpuprof.Track{},
 		Checks: []gpuprof.Check{}, Stages: []gpuprof.StageResult{}, Counters: map[string]float64{}, Calibration: map[string]float64{},
 		Order: []gpuprof.Order{}, Flags: [][]string{}, ExampleStep: []gpuprof.Span{}, Warnings: []gpuprof.Warning{}, Findings: []gpuprof.Finding{},
 	}
+}
+
+// begin starts the result.
+func (r *runner) begin(input map[string]any) {
+	r.run = Outline(r.dev.Info(), r.plan)
+	r.run.Head, r.run.Started = document.NewHead(document.Run, r.plan.Tool), r.started.UTC().Round(time.Millisecond)
+	r.run.Device, r.run.Input = r.machine.Environment(r.dev.Info()), input
 	if r.run.Input == nil {
 		r.run.Input = map[string]any{}
 	}

@@ -230,7 +230,10 @@ func (s *Store) remove(name, want string) (string, error) {
 	return file, nil
 }
 
-// Find is the baseline for a fingerprint. ErrUsage when there is none, naming
+// ErrNone marks the error of Find that says that no baseline fits.
+var ErrNone = errors.New("no baseline fits")
+
+// Find is the baseline for a fingerprint. ErrUsage and ErrNone when there is none, naming
 // what the nearest one differs in.
 func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	all, broken := s.List()
@@ -257,5 +260,5 @@ func (s *Store) Find(f Fingerprint) (*Baseline, error) {
 	} else if len(all) > 0 {
 		where = s.dir + " holds none of this workload"
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "looking for a baseline of %s: %s", f, where).WithFix("add one with gpuprof baseline add RUN.json")
+	return nil, gpuprof.Errorf(errors.Join(gpuprof.ErrUsage, ErrNone), "looking for a baseline of %s: %s", f, where).WithFix("add one with gpuprof baseline add RUN.json")
 }
