@@ -7,7 +7,9 @@ SHELL := bash
 
 # The commit and version are stamped below, so Go need not ask git itself:
 # its own stamping fails the build where git is present but the checkout is not its own.
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+# Programs, tests and bundles all drop the paths of this machine: with one set of flags
+# every package is compiled once for all of them, SQLite in Go alone takes most of a minute.
+export GOFLAGS := $(strip $(filter-out -trimpath -buildvcs=false,$(GOFLAGS)) -trimpath -buildvcs=false)
 
 # NVIDIA's Go binding of NVML, which only tests use, names every function that its header marks
 # as deprecated: a screenful of warnings. Appended to what the user has set.
@@ -42,11 +44,11 @@ BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>
 .PHONY: browser browser-tools build nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated vulnerabilities vulnerabilities-tools smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
+	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
 
 nocgo: ## build and vet everything without cgo, the static build too; telemetry against NVIDIA's binding
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
-	CGO_ENABLED=0 go build -trimpath -tags nodlopen -o /dev/null ./cmd/gpuprof
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
+	CGO_ENABLED=0 go build -tags nodlopen -o /dev/null ./cmd/gpuprof
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml ./internal/dynlib
 	CGO_ENABLED=0 go test -count=1 -tags nodlopen ./probes/nvml ./internal/dynlib
@@ -62,7 +64,7 @@ cross: ## build for other systems, without cgo, and vet
 	for target in $(CROSS); do \
 	  echo "cross: $$target"; \
 	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
-	  go build -trimpath -o /dev/null ./cmd/gpuprof; \
+	  go build -o /dev/null ./cmd/gpuprof; \
 	  case $$target in linux/arm64) go vet ./... ;; esac; \
 	done
 

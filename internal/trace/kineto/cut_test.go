@@ -73,33 +73,58 @@ func plain(t *testing.T, path string) []byte {
 	return text
 }
 
-// checkKept holds a cut trace to the text it was cut from: every event stands there
-// byte for byte, every arrow has both of its ends, and all metadata is there.
-func checkKept(t *testing.T, text, part []byte) {
+// elements are those of a trace's array of events, and how many of them are metadata.
+type elements struct {
+	from map[string]bool
+	meta int
+}
+
+// elementsOf decodes a whole file, once for all the parts that are cut from it.
+func elementsOf(t *testing.T, text []byte) elements {
 	t.Helper()
-	var whole, kept struct{ TraceEvents []json.RawMessage }
-	if err := json.Unmarshal(part, &kept); err != nil {
-		t.Fatalf("the cut file is no JSON: %v", err)
-	}
+	var whole struct{ TraceEvents []json.RawMessage }
 	if json.Unmarshal(text, &whole) != nil && json.Unmarshal(text, &whole.TraceEvents) != nil {
 		t.Fatal("the whole file is no JSON")
 	}
-	from := map[string]bool{}
-	meta := 0
+	all := elements{from: make(map[string]bool, len(whole.TraceEvents))}
+	var e struct{ Ph string }
+	for _, raw := range whole.TraceEvents {
+		all.from[string(raw)] = true
+		if hasDuration(raw) {
+			continue
+		}
+		if _ = json.Unmarshal(raw, &e); e.Ph == "M" {
+			all.meta++
+		}
+	}
+	return all
+}
+
+// hasDuration knows most events of PyTorch, which begin with their phase, from a few bytes.
+func hasDuration(raw []byte) bool {
+	return bytes.Contains(raw[:min(24, len(raw))], []byte(`"ph": "X"`))
+}
+
+// checkKept holds a cut trace to the file it was cut from: every event stands there
+// byte for byte, every arrow has both of its ends, and all metadata is there.
+func checkKept(t *testing.T, all elements, part []byte) {
+	t.Helper()
+	var kept struct{ TraceEvents []json.RawMessage }
+	if err := json.Unmarshal(part, &kept); err != nil {
+		t.Fatalf("the cut file is no JSON: %v", err)
+	}
 	var e struct {
 		Ph, Cat string
 		ID      any
 	}
-	for _, raw := range whole.TraceEvents {
-		from[string(raw)] = true
-		if _ = json.Unmarshal(raw, &e); e.Ph == "M" {
-			meta++
-		}
-	}
+	meta := all.meta
 	ends := map[string]map[string]bool{}
 	for _, raw := range kept.TraceEvents {
-		if !from[string(raw)] {
+		if !all.from[string(raw)] {
 			t.Fatalf("%s is not in the file", raw)
+		}
+		if hasDuration(raw) {
+			continue
 		}
 		e.Ph, e.Cat, e.ID = "", "", nil
 		_ = json.Unmarshal(raw, &e)
@@ -151,7 +176,7 @@ func TestCut(t *testing.T) {
 }
 
 func testCut(t *testing.T, text []byte, x *trace.Index) {
-	before := analysisOf(t, x)
+	before, all := analysisOf(t, x), elementsOf(t, text)
 	numbers := x.StepNumbers()
 	ask := func(format string, args ...any) trace.Range {
 		r, err := trace.ParseSteps(fmt.Sprintf(format, args...))
@@ -160,13 +185,17 @@ func testCut(t *testing.T, text []byte, x *trace.Index) {
 		}
 		return r
 	}
-	for _, c := range [][2]int{{1, 2}, {2, 2}, {0, 1}, {1, len(numbers) - 1}} {
+	cuts := [][2]int{{1, len(numbers) - 1}, {1, 2}, {2, 2}, {0, 1}}
+	if kineto.RaceDetector && len(text) > 1<<20 {
+		cuts = cuts[1:2] // the small recordings have all: cutting has no goroutines but the reader's
+	}
+	for _, c := range cuts {
 		part, err := x.StepsPart(ask("%d..%d", numbers[c[0]], numbers[c[1]]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := cut(t, text, x, part)
-		checkKept(t, text, out)
+		checkKept(t, all, out)
 		if len(out) >= len(text)+2000 {
 			t.Errorf("steps %v: %d bytes of %d", c, len(out), len(text))
 		}
@@ -205,7 +234,7 @@ func testCut(t *testing.T, text []byte, x *trace.Index) {
 		t.Fatal(err)
 	}
 	out := cut(t, text, x, part)
-	checkKept(t, text, out)
+	checkKept(t, all, out)
 	for _, s := range analysisOf(t, index(t, out)).Steps {
 		for _, b := range before.Steps {
 			if b.Name == s.Name && b.HostNS == s.HostNS {
