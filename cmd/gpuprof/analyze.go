@@ -47,6 +47,7 @@ type study struct {
 	analysis   *trace.Analysis
 	indexes    []*trace.Index
 	comparison *trace.Comparison
+	before     []*trace.Index // of a comparison; indexes are those after
 	scratch    *child.Scratch // nil for whole traces
 	part       string         // the file with the part that was cut out, "" for whole traces
 }
@@ -86,16 +87,16 @@ func (c *analyzeCmd) study(a *app) (*study, error) {
 		analysis, indexes, err := analyzeTraces(a, c.Traces, nil)
 		return &study{analysis: analysis, indexes: indexes}, err
 	}
-	old, _, err := analyzeTraces(a, c.Traces[:1], nil)
+	old, before, err := analyzeTraces(a, c.Traces[:1], nil)
 	if err != nil {
 		return nil, err
 	}
-	now, _, err := analyzeTraces(a, c.Traces[1:], nil)
+	now, after, err := analyzeTraces(a, c.Traces[1:], nil)
 	if err != nil {
 		return nil, err
 	}
 	diff := trace.Compare(old, now)
-	return &study{comparison: diff}, nil
+	return &study{comparison: diff, before: before, indexes: after}, nil
 }
 
 // caveats are what limits findings for reasons outside the trace, see trace.Options.

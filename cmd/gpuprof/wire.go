@@ -231,14 +231,14 @@ func picture[D any](format string, draw func(doc D, plot string) (*figure.Figure
 
 func pageOfStudy(s *study) (*page.Page, error) {
 	if s.comparison != nil {
-		return page.TraceComparison(s.comparison)
+		return page.TraceComparison(s.comparison, s.before, s.indexes)
 	}
 	return page.Analysis(s.analysis, s.indexes)
 }
 
 func figureOfStudy(s *study, plot string) (*figure.Figure, error) {
 	if s.comparison != nil {
-		return figure.OfTraces(s.comparison, plot)
+		return figure.OfTraces(s.comparison, s.before, s.indexes, plot)
 	}
 	return figure.OfAnalysis(s.analysis, s.indexes, plot)
 }

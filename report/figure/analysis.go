@@ -82,7 +82,7 @@ func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Cl
 func Accounts(a *trace.Analysis) *Figure {
 	f := analysed("stages", "Where the device's time went", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
-	tones := view.ClassTones(a)
+	tones := view.ClassTones()
 	parts := parted(a.Step.Classes, a.Step.Idle(), tones)
 	if whole <= 0 || len(parts) == 0 || len(a.Devices) == 0 {
 		return f.without("no device time is in the trace")
@@ -181,7 +181,7 @@ func Steps(a *trace.Analysis) *Figure {
 	if stride > 1 {
 		f.note(fmt.Sprintf("one step of every %d is drawn", stride))
 	}
-	tones := view.ClassTones(a)
+	tones := view.ClassTones()
 	longest, n := int64(0), 0
 	for i := 0; i < len(all); i += stride {
 		longest, n = max(longest, all[i].DurNS), n+1
@@ -237,28 +237,47 @@ const (
 	maxDevices      = 8
 )
 
+// Traces are an analysis and the traces it is of; Name tells it from another's, "" where
+// there is only one.
+type Traces struct {
+	Name string
+	Of   *trace.Analysis
+	Xs   []*trace.Index
+}
+
 // Overview is the whole trace at a glance: for each device columns of equal time,
-// divided by what it did.
-func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
-	f := analysed("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", a)
-	var longest int64
-	for _, x := range xs {
-		longest = max(longest, x.Span.Len())
+// divided by what it did. Several stand below each other on one axis of time, each from
+// its own beginning.
+func Overview(all ...Traces) *Figure {
+	f := analysed("overview", "The whole trace at a glance", "Columns of equal time from left to right; each shows how much of it the device was busy, by class, starved, queued or unknown.", all[0].Of)
+	if len(all) > 1 {
+		f.Subject += " against " + traceName(all[1].Of)
 	}
-	tones := view.ClassTones(a)
+	var longest int64
+	for _, side := range all {
+		for _, x := range side.Xs {
+			longest = max(longest, x.Span.Len())
+		}
+	}
+	tones := view.ClassTones()
 	used := map[string]bool{}
 	devices := 0
-	for i, x := range xs {
-		for _, d := range x.Devices {
-			if devices++; devices > maxDevices || longest <= 0 {
-				continue
+	for _, side := range all {
+		for i, x := range side.Xs {
+			for _, d := range x.Devices {
+				if devices++; devices > maxDevices || longest <= 0 {
+					continue
+				}
+				p := overviewPanel(f, x, d, longest, tones, used)
+				p.Title = fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
+				if len(side.Xs) > 1 {
+					p.Title = inputLabel(side.Of, i) + " " + p.Title
+				}
+				if side.Name != "" {
+					p.Title = side.Name + ", " + p.Title
+				}
+				f.Panels = append(f.Panels, p)
 			}
-			p := overviewPanel(f, x, d, longest, tones, used)
-			p.Title = fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
-			if len(xs) > 1 {
-				p.Title = inputLabel(a, i) + " " + p.Title
-			}
-			f.Panels = append(f.Panels, p)
 		}
 	}
 	if f.Empty() {
@@ -270,6 +289,11 @@ func Overview(a *trace.Analysis, xs []*trace.Index) *Figure {
 		f.note(fmt.Sprintf("the first %d of %d devices", maxDevices, devices))
 	}
 	return f
+}
+
+// BothOverviews is the traces before and after on one axis of time.
+func BothOverviews(c *trace.Comparison, old, now []*trace.Index) *Figure {
+	return Overview(Traces{"before", c.Old, old}, Traces{"after", c.New, now})
 }
 
 // overviewPanel is a device's columns: for each part one mark of many boxes.

@@ -237,7 +237,7 @@ func says(t *testing.T, name, got string, want ...string) {
 
 func TestWhatPicturesSay(t *testing.T) {
 	for kind, want := range map[string][]string{
-		"stages":       {"e3nn small: time by stage", "2026-03-14", "steady mode", "tensor_product", "60.1 %", "(ms)"},
+		"stages":       {"e3nn small: exposed time by stage", "2026-03-14", "steady mode", "tensor_product", "60.1 %", "(ms)"},
 		"distribution": {"process 3", "p5 to p95: ", "5th to 95th percentile", "difference from the row&#39;s own median", "how often"},
 		"shares":       {"exposed share of each stage", "tensor_product 60.1 %"},
 		"timeline":     {"main kernels", "copy", "host", "(ms)"},
@@ -289,7 +289,7 @@ func TestWhatAnalysesSay(t *testing.T) {
 	f, err = figure.OfAnalysis(a, nil, "timeline")
 	says(t, "steps", svgOf(t, f, err), "starved", "time (ms)", "mean 3.13 ms")
 	after, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	f, err = figure.OfTraces(trace.Compare(a, after), "")
+	f, err = figure.OfTraces(trace.Compare(a, after), nil, nil, "")
 	says(t, "changes", svgOf(t, f, err), "against dataloader-stall-quiet.json", "starved", "before", "after", "(ms)")
 }
 
@@ -325,7 +325,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"no runs": drop(figure.OfRuns(nil, "")), "no comparison": drop(figure.OfComparison(nil, "")), "no tuning": drop(figure.OfTuning(nil, "")),
-		"no analysis": drop(figure.OfAnalysis(nil, nil, "")), "no traces": drop(figure.OfTraces(nil, "")),
+		"no analysis": drop(figure.OfAnalysis(nil, nil, "")), "no traces": drop(figure.OfTraces(nil, nil, nil, "")),
 	} {
 		if !errors.Is(err, gpuprof.ErrInput) {
 			t.Errorf("%s: %v", name, err)

@@ -49,12 +49,21 @@ type study struct {
 func ofAnalysis() []kind[study] {
 	return []kind[study]{
 		{"stages", func(s study) *Figure { return Accounts(s.a) }}, {"timeline", func(s study) *Figure { return Steps(s.a) }},
-		{"overview", func(s study) *Figure { return Overview(s.a, s.xs) }},
+		{"overview", func(s study) *Figure { return Overview(Traces{"", s.a, s.xs}) }},
 	}
 }
 
-func ofTraces() []kind[*trace.Comparison] {
-	return []kind[*trace.Comparison]{{"waterfall", ClassChanges}}
+// sides are a comparison, and the traces before and after where they are at hand.
+type sides struct {
+	c        *trace.Comparison
+	old, now []*trace.Index
+}
+
+func ofTraces() []kind[sides] {
+	return []kind[sides]{
+		{"waterfall", func(s sides) *Figure { return ClassChanges(s.c) }},
+		{"overview", func(s sides) *Figure { return BothOverviews(s.c, s.old, s.now) }},
+	}
 }
 
 // document is a kind of document with its figures, and how to come by one.
@@ -167,11 +176,12 @@ func OfAnalysis(a *trace.Analysis, xs []*trace.Index, want string) (*Figure, err
 }
 
 // OfTraces is OfRuns for a comparison of traces.
-func OfTraces(c *trace.Comparison, want string) (*Figure, error) {
+// Without the traces, old and now, it has no overview.
+func OfTraces(c *trace.Comparison, old, now []*trace.Index, want string) (*Figure, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a picture")
 	}
-	return pick("a comparison of traces", ofTraces(), c, want)
+	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, want)
 }
 
 // pick draws the asked figure of a document that is called what ("a run"); "" is

@@ -9,6 +9,9 @@ import (
 // it is points.
 const pageWidth = 960.0
 
+// narrowWidth is the width of a figure on a phone.
+const narrowWidth = 380.0
+
 const (
 	legendRow   = 20.0
 	noteRow     = 15.0

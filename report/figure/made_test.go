@@ -149,7 +149,7 @@ func TestHostileDocuments(t *testing.T) {
 		for _, kind := range append(figure.Kinds(), "") {
 			f, err := figure.OfAnalysis(s, xs, kind)
 			check("analysis "+name+" "+kind, f, err)
-			f, err = figure.OfTraces(&trace.Comparison{Old: s, New: a, StepOldNS: 1, StepNewNS: math.MaxInt64, Classes: []trace.Change{{Name: evil, NewNS: math.MaxInt64}}}, kind)
+			f, err = figure.OfTraces(&trace.Comparison{Old: s, New: a, StepOldNS: 1, StepNewNS: math.MaxInt64, Classes: []trace.Change{{Name: evil, NewNS: math.MaxInt64}}}, nil, nil, kind)
 			check("traces "+name+" "+kind, f, err)
 		}
 	}

@@ -91,65 +91,46 @@ func Shares(r *gpuprof.Run) *Figure {
 	return f
 }
 
-// Stages is device, host and exposed time of each stage, in step order.
+// Stages is the exposed time of each stage, the longest first: the parts that add up to
+// the step.
 func Stages(r *gpuprof.Run) *Figure {
-	f := ofRun("stages", "Time by stage", "For each stage its device, host and exposed time, with intervals.", r)
-	all := view.Stages(r)
-	if !view.HasTimes(r) || len(all) == 0 {
+	f := ofRun("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
+	var all []view.Stage
+	if view.HasTimes(r) {
+		all = slices.DeleteFunc(view.Stages(r), func(s view.Stage) bool { return s.Exposed == nil || s.Exposed.Median <= 0 })
+	}
+	if len(all) == 0 {
 		return f.lacking(r, "no stage was measured")
 	}
+	slices.SortStableFunc(all, func(a, b view.Stage) int { return cmp.Compare(b.Exposed.Median, a.Exposed.Median) })
 	if len(all) > maxRows {
-		f.note(fmt.Sprintf("the first %d of %d stages", maxRows, len(all)))
+		f.note(fmt.Sprintf("the longest %d of %d stages", maxRows, len(all)))
 		all = all[:maxRows]
 	}
 	var names []string
 	longest := 0.0
 	for _, s := range all {
 		names = append(names, s.Name)
-		for _, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
-			if v == nil {
-				continue
-			}
-			if longest = max(longest, v.Median); view.Finite(v.CI95[1]) {
-				longest = max(longest, v.CI95[1])
-			}
+		if longest = max(longest, s.Exposed.Median); view.Finite(s.Exposed.CI95[1]) {
+			longest = max(longest, s.Exposed.CI95[1])
 		}
 	}
-	p := Panel{Y: rows(names), Height: 48 * float64(len(all)), X: seconds("median time per step", longest)}
+	p := Panel{Y: rows(names), Height: 26 * float64(len(all)), X: seconds("median exposed time per step", longest)}
 	p.X.Label += ", whiskers: 95 % interval, " + view.IntervalScope(r.Step)
+	tones := view.Tones(r)
 	for i, s := range all {
-		p.Marks = append(p.Marks, stageBars(s, float64(i))...)
-	}
-	f.Legend = []Entry{{Text: "device: between the stage's events", Tone: "t0"}, {Text: "host: the host thread's time", Tone: "t1"},
-		{Text: "exposed: its own part of the step, with its share", Tone: "t2"}}
-	f.Panels = []Panel{p}
-	return f
-}
-
-// stageBars are the bars of one stage, then their figures, that of the longest
-// first: it stays where rows are too narrow for all three.
-func stageBars(s view.Stage, row float64) (out []Mark) {
-	var labels []Mark
-	for k, v := range []*gpuprof.Series{s.Device, s.Host, s.Exposed} {
-		if v == nil || v.Median == 0 {
-			continue // nothing happened: no bar, and no figure to read
-		}
-		what := []string{"device", "host", "exposed"}[k]
-		y := row + 0.1 + 0.27*float64(k)
+		v, y := s.Exposed, float64(i)
 		text, end := view.Median(v), v.Median
-		tip := fmt.Sprintf("%s, %s: %s (%s)", view.Cut(s.Name, 40), what, text, view.SeriesInterval(v))
-		out = append(out, Mark{Kind: Bar, X1: v.Median, Y0: y, Y1: y + 0.24, Tone: toneOf(k), Tip: tip})
+		tip := fmt.Sprintf("%s, exposed: %s (%s)", view.Cut(s.Name, 40), text, view.SeriesInterval(v))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: v.Median, Y0: y + 0.15, Y1: y + 0.85, Tone: toneOf(tones[s.Name]), Tip: tip})
 		if lo, hi := v.CI95[0], v.CI95[1]; view.Finite(lo) && view.Finite(hi) {
-			out = append(out, Mark{Kind: Range, X0: max(lo, 0), X1: hi, Y0: y + 0.12, Y1: y + 0.12, Tone: Ink})
+			p.Marks = append(p.Marks, Mark{Kind: Range, X0: max(lo, 0), X1: hi, Y0: y + 0.5, Y1: y + 0.5, Tone: Ink})
 			end = max(end, hi)
 		}
-		if k == 2 {
-			text += " · " + view.Percent(s.Share)
-		}
-		labels = append(labels, Mark{Kind: Label, X0: end, Y0: y + 0.12, Place: After, Text: text})
+		p.Marks = append(p.Marks, Mark{Kind: Label, X0: end, Y0: y + 0.5, Place: After, Text: text + " · " + view.Percent(s.Share)})
 	}
-	slices.SortStableFunc(labels, func(a, b Mark) int { return cmp.Compare(b.X0, a.X0) })
-	return append(out, labels...)
+	f.Panels = []Panel{p}
+	return f
 }
 
 // mostSpans are drawn of an example step.

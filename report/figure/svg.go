@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +17,29 @@ import (
 // so that light, dark and print each have their own. id is unique in the page. It
 // is empty where there is nothing to draw.
 func (f *Figure) Inline(id string) string {
+	return f.inline(id, "figure", pageWidth)
+}
+
+// InlineNarrow is the figure as Inline has it, laid out for the width of a phone.
+// What stands beside its rows has no room there.
+func (f *Figure) InlineNarrow(id string) string {
+	slim := *f
+	slim.Panels = slices.Clone(f.Panels)
+	for i := range slim.Panels {
+		slim.Panels[i].RowNotes = nil
+	}
+	return slim.inline(id, "figure slim", narrowWidth)
+}
+
+func (f *Figure) inline(id, class string, width float64) string {
 	if f.Empty() {
 		return ""
 	}
-	d := f.layout(pageWidth, 0, false)
+	d := f.layout(width, 0, false)
 	s := &svg{}
 	id = quoted(id)
 	fmt.Fprintf(s, "<div class=\"scroll\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n", quoted(f.Title))
-	fmt.Fprintf(s, "<svg class=\"figure\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", number(d.w), number(d.h), id, id)
+	fmt.Fprintf(s, "<svg class=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", class, number(d.w), number(d.h), id, id)
 	fmt.Fprintf(s, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, quoted(f.Title), id, quoted(f.Words()))
 	for _, shape := range d.shapes() {
 		s.shape(shape, shape.classes())

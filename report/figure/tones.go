@@ -48,9 +48,13 @@ func paints() []paint {
 	return []paint{
 		{"bg", 0xffffff, 0x14171b}, {"fg", 0x1f2328, 0xe3e6ea}, {"soft", 0x59616b, 0xa0a8b2}, {"line", 0xdfe3e8, 0x30363d},
 		{"t0", 0x0072b2, 0x4a9fd8}, {"t1", 0xe69f00, 0xe0a63a}, {"t2", 0x009e73, 0x2bb58c}, {"t3", 0xd55e00, 0xe27a3f},
-		{"t4", 0xcc79a7, 0xd394b8}, {"t5", 0x56b4e9, 0x8cc8ee}, {"rest", 0x9aa1ab, 0x6e7782},
+		{"t4", 0xcc79a7, 0xd394b8}, {"t5", 0x56b4e9, 0x8cc8ee},
+		{"t6", 0x332288, 0x8f83e0}, {"t7", 0x999933, 0xbdbd5c}, {"t8", 0x882255, 0xcf6f9d}, {"t9", 0x44aa99, 0x66c4b5},
+		{"t10", 0x661100, 0xb5654f}, {"t11", 0xddcc77, 0xd9cd86}, {"host", 0x9fb3cc, 0x5f7694}, {"wait", 0x8e5a9f, 0xc39bd3}, {"rest", 0x9aa1ab, 0x6e7782},
 		{"o0", 0xffffff, 0x0d1117}, {"o1", 0x1f2328, 0x0d1117}, {"o2", 0x10231c, 0x0d1117}, {"o3", 0xffffff, 0x0d1117},
-		{"o4", 0x1f2328, 0x0d1117}, {"o5", 0x1f2328, 0x0d1117}, {"orest", 0x1f2328, 0x0d1117},
+		{"o4", 0x1f2328, 0x0d1117}, {"o5", 0x1f2328, 0x0d1117},
+		{"o6", 0xffffff, 0x0d1117}, {"o7", 0x1f2328, 0x0d1117}, {"o8", 0xffffff, 0x0d1117}, {"o9", 0x0d1117, 0x0d1117},
+		{"o10", 0xffffff, 0x0d1117}, {"o11", 0x1f2328, 0x0d1117}, {"orest", 0x1f2328, 0x0d1117},
 		{"p0", 0x0072b2, 0x6bb4e6}, {"p1", 0xb86f00, 0xe0a63a}, {"p2", 0x00805c, 0x45c79d},
 		{"bad", 0xa01622, 0xff9a9a}, {"warn", 0x7a4b00, 0xf0c674},
 	}
@@ -58,7 +62,7 @@ func paints() []paint {
 
 // on is the tone of text inside a bar of a tone.
 func (t Tone) on() Tone {
-	if t == Rest || len(t) == 2 && t[0] == 't' {
+	if t == Rest || len(t) >= 2 && t[0] == 't' && t[1] >= '0' && t[1] <= '9' {
 		return "o" + Tone(strings.TrimPrefix(string(t), "t"))
 	}
 	return Ground
@@ -146,6 +150,7 @@ func CSS() string {
 	}
 	return ":root {" + light.String() + " }\n@media screen and (prefers-color-scheme: dark) { :root {" + dark.String() + " } }\n" +
 		".figure { display: block; width: 100%; min-width: 720px; height: auto; font: 12px 'Liberation Sans', Arial, Helvetica, sans-serif; }\n" +
+		".figure.slim { min-width: 0; }\n.narrow { display: none; }\n@media screen and (max-width: 640px) { .narrow { display: block; } .narrow + .broad { display: none; } }\n" +
 		".figure rect, .figure circle, .figure path { fill: var(--c); }\n.figure text { fill: var(--c, var(--fg)); }\n" + tones.String() + forms.String() +
 		".figure .ring { fill: var(--bg); stroke: var(--c); stroke-width: 2; }\n" +
 		"@media print { .figure { min-width: 0; break-inside: avoid; } }\n"

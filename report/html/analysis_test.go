@@ -169,7 +169,7 @@ func TestComparisonPage(t *testing.T) {
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
 	c := trace.Compare(old, now)
 	var b bytes.Buffer
-	if err := writePage(&b)(page.TraceComparison(c)); err != nil {
+	if err := writePage(&b)(page.TraceComparison(c, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"What changed", "dataloader-stall, gone", "What changed the step", "By class"} {

@@ -4,7 +4,7 @@
   if (!source || !canvas) return;
   var data = JSON.parse(source.textContent), tip = document.getElementById("tl-tip");
   document.getElementById("timeline-view").hidden = false;
-  var rowHeight = 22, left = 150, top = 22, from = 0, to = data.span, hover = null;
+  var rowHeight = 22, left = 150, top = 22, from = 0, to = data.span, hover = null, cursor = { row: 0, i: -1 };
   // Starts come as differences; sums and the end of every box are made once.
   data.rows.forEach(function (row) {
     var b = row.boxes, n = b.length / 5, at = 0;
@@ -58,6 +58,11 @@
           g.fillStyle = color(data.ink[tone]); g.fillText(data.names[b[5 * i + 3]], Math.max(x0, left) + 4, y + rowHeight / 2); g.restore();
         }
       }
+      if (r === cursor.row && cursor.i >= 0) { // the operation that the keys have chosen
+        g.strokeStyle = fg; g.lineWidth = 2;
+        g.strokeRect(left + (row.start[cursor.i] - from) * scale, y + 1, Math.max((row.end[cursor.i] - row.start[cursor.i]) * scale, 2), rowHeight - 2);
+        g.lineWidth = 1;
+      }
       g.restore();
     });
   }
@@ -70,14 +75,29 @@
   function zoom(f, at) { if (at === undefined) at = (from + to) / 2; view(at - (at - from) * f, at + (to - at) * f); }
   function pan(share) { var d = (to - from) * share; view(from + d, to + d); }
   function timeAt(x) { return from + (x - left) / (canvas.clientWidth - left - 4) * (to - from); }
+  function tell(row, i) {
+    var b = row.boxes, k = b[5 * i + 4];
+    tip.textContent = row.name + ": " + (k > 1 ? k + " operations, most of them " : "") + data.names[b[5 * i + 3]] + ", " + data.labels[b[5 * i + 2]] + ", " + unit(row.end[i] - row.start[i]) + " from " + unit(row.start[i]);
+  }
+  // choose moves the keys' choice to another row, or by operations of its row.
+  function choose(rows, operations) {
+    if (!data.rows.length) return;
+    var before = data.rows[cursor.row], at = cursor.i < 0 ? from : before.start[cursor.i];
+    cursor.row = Math.min(Math.max(cursor.row + rows, 0), data.rows.length - 1);
+    var row = data.rows[cursor.row];
+    if (!row.n) { cursor.i = -1; tip.textContent = row.name + ": nothing"; redraw(); return; }
+    cursor.i = operations && cursor.i >= 0 ? Math.min(Math.max(cursor.i + operations, 0), row.n - 1) : Math.min(first(row, at), row.n - 1);
+    tell(row, cursor.i);
+    var a = row.start[cursor.i], b = row.end[cursor.i];
+    if (b < from || a > to) view(a - (to - from) / 2, a + (to - from) / 2); else redraw();
+  }
   function describe(e) {
     var box = canvas.getBoundingClientRect(), row = data.rows[Math.floor((e.clientY - box.top - top) / rowHeight)], t = timeAt(e.clientX - box.left);
     var slack = (to - from) / canvas.clientWidth;
     if (row) {
       var i = first(row, t - slack);
       if (i < row.n && row.start[i] <= t + slack) {
-        var b = row.boxes, k = b[5 * i + 4];
-        tip.textContent = row.name + ": " + (k > 1 ? k + " operations, most of them " : "") + data.names[b[5 * i + 3]] + ", " + data.labels[b[5 * i + 2]] + ", " + unit(row.end[i] - row.start[i]) + " from " + unit(row.start[i]);
+        tell(row, i);
         return;
       }
     }
@@ -94,7 +114,8 @@
     e.preventDefault(); zoom(e.deltaY > 0 ? 1.25 : 0.8, timeAt(e.clientX - canvas.getBoundingClientRect().left));
   }, { passive: false });
   canvas.addEventListener("keydown", function (e) {
-    var keys = { ArrowLeft: function () { pan(-0.2); }, ArrowRight: function () { pan(0.2); }, "+": function () { zoom(0.5); }, "=": function () { zoom(0.5); }, "-": function () { zoom(2); }, Home: function () { view(0, data.span); } };
+    var keys = { ArrowLeft: function () { pan(-0.2); }, ArrowRight: function () { pan(0.2); }, "+": function () { zoom(0.5); }, "=": function () { zoom(0.5); }, "-": function () { zoom(2); }, Home: function () { view(0, data.span); },
+      ArrowUp: function () { choose(-1, 0); }, ArrowDown: function () { choose(1, 0); }, ",": function () { choose(0, -1); }, ".": function () { choose(0, 1); } };
     if (keys[e.key]) { keys[e.key](); e.preventDefault(); }
   });
   [["in", function () { zoom(0.5); }], ["out", function () { zoom(2); }], ["left", function () { pan(-0.4); }], ["right", function () { pan(0.4); }], ["all", function () { view(0, data.span); }]].forEach(function (b) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/report/page"
@@ -60,6 +62,7 @@ type cellView struct {
 	page.Cell
 	Remark bool
 	Full   string // of a name that may be cut
+	Sort   string // the figure that a table is sorted by, "" for the text
 }
 
 // cutName is from how many bytes a name may be cut by the width of its column.
@@ -142,7 +145,11 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		if b.Figure == nil {
 			return blockView{}, false
 		}
-		chart := b.Figure().Inline(b.ID)
+		drawn := b.Figure()
+		chart := drawn.Inline(b.ID)
+		if b.Narrow && chart != "" {
+			chart = "<div class=\"narrow\">" + drawn.InlineNarrow(b.ID+"-narrow") + "</div><div class=\"broad\">" + chart + "</div>"
+		}
 		return blockView{Chart: template.HTML(chart), Note: b.Note}, chart != ""
 	case page.Timeline:
 		data, err := json.Marshal(b.Data) // escapes <, > and &, so no name can end the element
@@ -192,6 +199,9 @@ func tableOf(b page.Table) *tableView {
 		}
 		for i, c := range r.Cells {
 			cell := cellView{Cell: c, Remark: columns[i].Remark}
+			if c.Unit != "" && !math.IsNaN(c.Value) && !math.IsInf(c.Value, 0) {
+				cell.Sort = strconv.FormatFloat(c.Value, 'g', 6, 64)
+			}
 			if i == 0 && len(c.Text) > cutName {
 				cell.Full = c.Text
 			}

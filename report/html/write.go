@@ -21,7 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-//go:embed *.tmpl style.css script.js timeline.js
+//go:embed *.tmpl style.css script.js tables.js timeline.js
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"pieces": pieces}).ParseFS(files, "*.tmpl"))
@@ -33,8 +33,11 @@ type pageView struct {
 	CSS                                    template.CSS
 	JS, Data, Timeline                     template.JS
 	DataNote, FileName                     string
-	Sections                               []sectionView
+	Sections, Contents                     []sectionView
 }
+
+// leastContents is how many sections a page has before it lists them at its top.
+const leastContents = 4
 
 // Write writes the page.
 func Write(w io.Writer, p *page.Page) error {
@@ -53,6 +56,14 @@ func Write(w io.Writer, p *page.Page) error {
 	}
 	if t.err != nil {
 		return t.err
+	}
+	for _, s := range v.Sections {
+		if s.Heading != "" {
+			v.Contents = append(v.Contents, s)
+		}
+	}
+	if len(v.Contents) < leastContents {
+		v.Contents = nil
 	}
 	v.Timeline = t.timeline
 	v.embed(p.Data)
@@ -75,16 +86,17 @@ func (v *pageView) dress() error {
 		return err
 	}
 	css = append(css, figure.CSS()...)
-	js, err := files.ReadFile("script.js")
-	if err != nil {
-		return err
-	}
+	scripts := []string{"script.js", "tables.js"}
 	if v.Timeline != "" {
-		more, err := files.ReadFile("timeline.js")
+		scripts = append(scripts, "timeline.js")
+	}
+	var js []byte
+	for _, name := range scripts {
+		more, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		js = append(append(js, '\n'), more...)
+		js = append(append(js, more...), '\n')
 	}
 	v.CSS, v.JS, v.Policy = template.CSS(css), template.JS(js), policy(css, js)
 	return nil

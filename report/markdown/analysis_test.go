@@ -28,7 +28,7 @@ func TestAnalysis(t *testing.T) {
 func TestTraceComparison(t *testing.T) {
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err := page.TraceComparison(trace.Compare(old, now))
+	p, err := page.TraceComparison(trace.Compare(old, now), nil, nil)
 	out := noted(t, p, err, 0)
 	for _, want := range []string{"**the mean step took", "**dataloader-stall, gone**"} {
 		if !strings.Contains(out, want) {

@@ -47,7 +47,7 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 	}
 	if lines := timelineOf(a, xs); lines != nil {
 		p.Sections = append(p.Sections, Section{ID: "timeline", Heading: "Timeline", In: HTML,
-			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.Overview(a, xs) }}, lines}})
+			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.Overview(figure.Traces{Of: a, Xs: xs}) }}, lines}})
 	}
 	for _, t := range []struct {
 		id, heading string
@@ -162,7 +162,7 @@ func accountCharts(a *trace.Analysis) []Block {
 	if len(a.Devices) == 0 {
 		return nil
 	}
-	return []Block{Chart{ID: "accounts", Figure: func() *figure.Figure { return figure.Accounts(a) }, Note: note}}
+	return []Block{Chart{ID: "accounts", Figure: func() *figure.Figure { return figure.Accounts(a) }, Note: note, Narrow: true}}
 }
 
 // classTable is what the mean step is made of, with the kernel that took most of each

@@ -2,8 +2,6 @@ package page
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -71,11 +69,7 @@ func traceFinding(f gpuprof.Finding) Item {
 	}
 	item.Lines = filled(Line{Label: "at", Value: siteText(f.Sites), In: Terminal | Markdown}, Line{Label: "change", Value: f.PyTorch, Code: true}, Line{Label: "measure", Value: command, Code: true},
 		Line{Label: "but", Value: strings.Join(f.Caveats, "; "), In: Markdown | HTML})
-	evidence := Lines{}
-	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
-		evidence.Lines = append(evidence.Lines, Line{Label: strings.ReplaceAll(key, "_", " "), Value: evidenceText(key, f.Evidence[key])})
-	}
-	item.More, item.MoreText = []Block{evidence}, "evidence: totals over all steps"
+	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {
 		item.MoreText = "evidence and call sites: totals over all steps"
 		t := Table{Name: "Call sites", Columns: numbers("where", "times", "time")}
@@ -107,30 +101,4 @@ func siteText(sites []gpuprof.Site) string {
 		text += " and " + view.Plural(more, "other place")
 	}
 	return text
-}
-
-// evidenceText prints a figure in the unit its key names.
-func evidenceText(key string, v any) string {
-	var x float64
-	switch n := v.(type) {
-	case int64:
-		x = float64(n)
-	case int:
-		x = float64(n)
-	case float64:
-		x = n
-	default:
-		return view.Cut(fmt.Sprint(v), 200)
-	}
-	switch {
-	case strings.HasSuffix(key, "_ns"):
-		return view.Seconds(x * 1e-9)
-	case strings.HasSuffix(key, "_bytes"):
-		return view.SI(x, "B")
-	case strings.HasSuffix(key, "_bytes_per_s"):
-		return view.SI(x, "B/s")
-	case strings.HasSuffix(key, "_share"):
-		return view.Percent(x)
-	}
-	return view.Cut(fmt.Sprint(x), 40)
 }

@@ -229,7 +229,7 @@ func suggestions(c *compare.Comparison) Block {
 		case claims:
 			change = "saves up to " + view.Seconds(f.ClaimS) + " per step"
 		}
-		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(view.Pairs(rest), 600), In: HTML},
+		item.Lines = filled(Line{Label: "change", Value: change}, Line{Label: "evidence", Value: view.Cut(evidenceText(rest), 600), In: HTML},
 			Line{Label: "try", Value: view.Cut(f.Command, 2000), Code: true}, Line{Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose})
 		out.Items = append(out.Items, item)
 	}

@@ -219,6 +219,7 @@ type Chart struct {
 	ID     string // unique in the page: "r2-stack"
 	Figure func() *figure.Figure
 	Note   string // the paragraph above it
+	Narrow bool   // laid out anew for a phone, where other figures are scrolled
 }
 
 // Timeline is the picture of a trace that can be zoomed, HTML only and once in a

@@ -15,7 +15,7 @@ func TestNothing(t *testing.T) {
 	for name, build := range map[string]func() (*page.Page, error){
 		"comparison":           func() (*page.Page, error) { return page.Comparison(nil) },
 		"analysis":             func() (*page.Page, error) { return page.Analysis(nil, nil) },
-		"comparison of traces": func() (*page.Page, error) { return page.TraceComparison(nil) },
+		"comparison of traces": func() (*page.Page, error) { return page.TraceComparison(nil, nil, nil) },
 		"tuning result":        func() (*page.Page, error) { return page.Tune(nil) },
 		"health report":        func() (*page.Page, error) { return page.Health(nil) },
 	} {

@@ -38,7 +38,12 @@ func warnings(ws []gpuprof.Warning) Section {
 	for _, w := range ws {
 		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure})
 	}
-	return Section{ID: "warnings", Heading: "Warnings", In: Verbose, Blocks: []Block{list}}
+	return warningSection("", Markdown|HTML, list)
+}
+
+// warningSection is a section of warnings, closed at first where a format can, under their number.
+func warningSection(id string, headingIn Where, list List) Section {
+	return Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: headingIn, In: Verbose, Folded: true, Brief: []string{view.Plural(len(list.Items), "warning")}, Blocks: []Block{list}}
 }
 
 // numbers are columns of figures after one of names.

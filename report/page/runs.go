@@ -70,11 +70,11 @@ const printed = Terminal | Markdown
 // runSections is what is shown of a run; id comes before the ids of its sections.
 func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	lead, facts := summaryOf(r)
-	warnings := Section{ID: id + "warnings", Heading: "Warnings", HeadingIn: HTML, Blocks: []Block{warningsOf([]*gpuprof.Run{r})}}
+	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
 	advice := Section{ID: id + "findings", Heading: "What to try", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
 		in(HTML, Section{Blocks: []Block{banner(r)}}),
-		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
+		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
 		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, failedChecks(r)}}),
@@ -188,7 +188,7 @@ func advice(f gpuprof.Finding) Item {
 	if view.Finite(f.ClaimS) && f.ClaimS > 0 {
 		it.Text += ", saves up to " + view.Seconds(f.ClaimS) + " per step"
 	}
-	for _, line := range []Line{{Label: "evidence", Value: view.Pairs(f.Evidence), In: Verbose}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose}} {
+	for _, line := range []Line{{Label: "evidence", Value: evidenceText(f.Evidence), In: Verbose}, {Label: "try", Value: view.Cut(f.Command, 300), Code: true}, {Label: "PyTorch", Value: view.Cut(f.PyTorch, 300), Code: true, In: Verbose}} {
 		if line.Value != "" {
 			it.Lines = append(it.Lines, line)
 		}

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -15,6 +17,7 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Title, p.Meta = head, []string{where}
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
+		{Blocks: []Block{Text{S: winner(runs), As: Lead}}},
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
 		{In: printed | Verbose, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
@@ -23,7 +26,64 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
 	}
-	p.Sections = append(p.Sections, Section{ID: "warn", Heading: "Warnings", HeadingIn: HTML, In: Verbose, Blocks: []Block{warningsOf(runs)}}, eachRun(runs, limit))
+	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
+}
+
+// winner names the setting with the highest throughput, or where work is not counted
+// with the shortest step, and says whether its interval is apart from the next one's;
+// "" with fewer than two settings that were measured.
+func winner(runs []*gpuprof.Run) string {
+	_, points := pointsOf(runs)
+	counted := true
+	for _, p := range points {
+		counted = counted && (p.Step == nil || p.Throughput != nil && p.Throughput.Unit == unitOf(points))
+	}
+	type place struct {
+		run    *gpuprof.Run
+		s      *gpuprof.Series
+		figure string
+	}
+	var places []place
+	for i, p := range points {
+		switch {
+		case p.Step == nil:
+		case counted:
+			places = append(places, place{runs[i], p.Throughput.Series, view.RateText(p.Throughput.Series, view.Cut(p.Throughput.Unit, 24))})
+		default:
+			places = append(places, place{runs[i], p.Step, view.Median(p.Step)})
+		}
+	}
+	if len(places) < 2 || len(view.Vary(runs)) == 0 {
+		return ""
+	}
+	what, side, sign := "the shortest step", "above", 1.0
+	if counted {
+		what, side, sign = "the highest throughput", "below", -1
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(sign*a.s.Median, sign*b.s.Median) })
+	best, next := places[0], places[1]
+	text := fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", settingOf(best.run, runs), what, best.figure, settingOf(next.run, runs), next.figure)
+	far := next.s.CI95[0] - best.s.CI95[1]
+	if counted {
+		far = best.s.CI95[0] - next.s.CI95[1]
+	}
+	switch {
+	case !view.Finite(far) || best.s.CI95 == [2]float64{} || next.s.CI95 == [2]float64{}:
+		return text + "is unknown."
+	case far > 0:
+		return text + "lies " + side + " its own."
+	}
+	return text + "overlaps its own: neither is shown to be faster."
+}
+
+// unitOf is the unit of the first throughput of a sweep.
+func unitOf(points []point) string {
+	for _, p := range points {
+		if p.Throughput != nil {
+			return p.Throughput.Unit
+		}
+	}
+	return ""
 }
 
 // sweepTable is a row for each run, and what its figures are.

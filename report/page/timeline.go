@@ -64,7 +64,7 @@ const (
 // timelineOf lays out every input's rows and thins them to what a page can hold; nil
 // without any.
 func timelineOf(a *trace.Analysis, xs []*trace.Index) Block {
-	tones := view.ClassTones(a)
+	tones := view.ClassTones()
 	var rows []boxRow
 	var span int64
 	for i, x := range xs {
@@ -133,7 +133,7 @@ func toneNames(tones map[trace.Class]int) (vars, ink, labels []string) {
 		}
 	}
 	for tone, v := range map[int][3]string{toneRest: {"rest", "orest", "other classes"}, toneStarved: {"bad", "bg", "starved"}, toneQueued: {"warn", "bg", "queued"},
-		toneUnknown: {"soft", "bg", "launch unknown"}, toneStep: {"line", "fg", "step"}, toneHost: {"t5", "o5", "host"}, toneWait: {"t3", "o3", "host waits"}} {
+		toneUnknown: {"soft", "bg", "launch unknown"}, toneStep: {"line", "fg", "step"}, toneHost: {"host", "fg", "host"}, toneWait: {"wait", "bg", "host waits"}} {
 		vars[tone], ink[tone], labels[tone] = v[0], v[1], v[2]
 	}
 	return vars, ink, labels

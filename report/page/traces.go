@@ -13,8 +13,9 @@ import (
 // classChanges is every class and every idle state, so that they add up.
 const classChanges = 18
 
-// TraceComparison is what changed between two analyses of one program.
-func TraceComparison(c *trace.Comparison) (*Page, error) {
+// TraceComparison is what changed between two analyses of one program. The indexes, one an
+// input of either side, give the traces on one axis of time; without them it is left out.
+func TraceComparison(c *trace.Comparison, old, now []*trace.Index) (*Page, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a comparison of traces")
 	}
@@ -37,6 +38,11 @@ func TraceComparison(c *trace.Comparison) (*Page, error) {
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},
 		{ID: "outcomes", Heading: "Findings", HeadingIn: HTML, Blocks: []Block{outcomes}},
 		warnings(c.Warnings),
+	}
+	if len(old) > 0 && len(now) > 0 {
+		p.Sections = append(p.Sections, Section{ID: "both", Heading: "Both traces on one axis of time", In: HTML,
+			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.BothOverviews(c, old, now) },
+				Note: "Each trace from its own beginning; columns of equal time, divided by what the device did."}}})
 	}
 	return p, nil
 }

@@ -36,7 +36,7 @@ func TestAnalysisGolden(t *testing.T) {
 	}
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err := page.TraceComparison(trace.Compare(old, now))
+	p, err := page.TraceComparison(trace.Compare(old, now), nil, nil)
 	golden(t, "comparison-80", shown(t, p, err, table.Options{}))
 }
 

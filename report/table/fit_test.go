@@ -47,7 +47,7 @@ func everyPage(t *testing.T) map[string]*page.Page {
 	add("trace of ranks", p, err)
 	old, _ := fixture.Study(t, "dataloader-stall-fires.json")
 	now, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	p, err = page.TraceComparison(trace.Compare(old, now))
+	p, err = page.TraceComparison(trace.Compare(old, now), nil, nil)
 	add("two traces", p, err)
 	p, err = page.Tune(tuned())
 	add("tune", p, err)

@@ -127,6 +127,9 @@ func (p *printer) block(b page.Block, verbose bool) *block {
 	var out *block
 	switch b := b.(type) {
 	case page.Text:
+		if b.S == "" {
+			return nil
+		}
 		out = p.text(b)
 	case page.Lines:
 		out = &block{noun: "figure", least: 1}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -145,23 +144,12 @@ func Thin(xs []float64, limit int) []float64 {
 	return out
 }
 
-// Tones gives the stages with the largest shares a colour number from 0, in
-// order of their share, and all others MaxTones: more colours than a reader
-// can tell apart say less.
+// Tones numbers the stages of a run in the order of the step, so that a stage has one
+// colour on every page of its workload; those beyond MaxTones share one.
 func Tones(r *gpuprof.Run) map[string]int {
-	stages := Stages(r)
-	slices.SortStableFunc(stages, func(a, b Stage) int {
-		switch {
-		case a.Share > b.Share:
-			return -1
-		case a.Share < b.Share:
-			return 1
-		}
-		return 0
-	})
 	out := map[string]int{}
 	next := 0
-	for _, s := range stages {
+	for _, s := range Stages(r) {
 		tone := MaxTones
 		if s.Name != Gap && next < MaxTones {
 			tone, next = next, next+1
@@ -171,20 +159,22 @@ func Tones(r *gpuprof.Run) map[string]int {
 	return out
 }
 
-// ClassTones numbers the classes of device operations by the time they took in the
-// mean step, those beyond the first MaxTones alike.
-func ClassTones(a *trace.Analysis) map[trace.Class]int {
-	order := trace.Classes()
-	slices.SortStableFunc(order, func(x, y trace.Class) int { return cmp.Compare(a.Step.Classes[y], a.Step.Classes[x]) })
+// ClassTones numbers the classes of device operations, in every trace alike; a class
+// that is not listed has MaxTones.
+func ClassTones() map[trace.Class]int {
 	out := map[trace.Class]int{}
-	for i, c := range order {
-		out[c] = min(i, MaxTones)
+	for _, c := range trace.Classes() {
+		out[c] = MaxTones
+	}
+	for i, c := range []trace.Class{trace.GEMM, trace.Elementwise, trace.Reduction, trace.Copy, trace.Communication, trace.Conv,
+		trace.Attention, trace.TensorProduct, trace.Scatter, trace.RNN, trace.Norm, trace.Optimizer} {
+		out[c] = i
 	}
 	return out
 }
 
-// MaxTones is how many stages have a colour of their own.
-const MaxTones = 6
+// MaxTones is how many stages or classes have a colour of their own.
+const MaxTones = 12
 
 // Scale picks the unit for values up to max seconds: the divisor and its name.
 func Scale(max float64) (float64, string) {

@@ -1,0 +1,85 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// units are the endings of evidence's keys and how a figure of that unit is printed,
+// the longer ending first.
+var units = []struct {
+	ending string
+	text   func(float64) string
+}{
+	{"_bytes_per_s", func(v float64) string { return view.SI(v, "B/s") }},
+	{"_flops_per_s", func(v float64) string { return view.SI(v, "flop/s") }},
+	{"_ns", func(v float64) string { return view.Seconds(v * 1e-9) }},
+	{"_s", view.Seconds},
+	{"_bytes", func(v float64) string { return view.SI(v, "B") }},
+	{"_share", view.Percent},
+	{"_percent", func(v float64) string { return view.Percent(v / 100) }},
+	{"_hz", func(v float64) string { return view.SI(v, "Hz") }},
+}
+
+// evidenceOf is a figure of a finding's evidence in words: "idle after", "1.20 ms".
+// The key names its unit: the endings above, or bytes_ and share_ in front.
+func evidenceOf(key string, v any) (label, text string) {
+	words := func(s string) string { return view.Cut(strings.ReplaceAll(s, "_", " "), 60) }
+	x, ok := number(v)
+	if !ok {
+		return words(key), view.Cut(fmt.Sprint(v), 200)
+	}
+	if !view.Finite(x) {
+		return words(key), "unknown"
+	}
+	for _, u := range units {
+		if name, has := strings.CutSuffix(key, u.ending); has && name != "" {
+			return words(name), u.text(x)
+		}
+	}
+	switch {
+	case strings.HasPrefix(key, "bytes_"):
+		return words(key), view.SI(x, "B")
+	case strings.HasPrefix(key, "share_"):
+		return words(key), view.Percent(x)
+	}
+	return words(key), view.Cut(view.Value(x), 40)
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int:
+		return float64(n), true
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	case json.Number:
+		x, err := n.Float64()
+		return x, err == nil
+	}
+	return 0, false
+}
+
+// evidenceLines are the figures of a finding, by name.
+func evidenceLines(evidence map[string]any) (out []Line) {
+	for _, key := range slices.Sorted(maps.Keys(evidence)) {
+		label, text := evidenceOf(key, evidence[key])
+		out = append(out, Line{Label: label, Value: text})
+	}
+	return out
+}
+
+// evidenceText is the figures in one line: "exposed 41.0 us, sync points 1".
+func evidenceText(evidence map[string]any) string {
+	var parts []string
+	for _, l := range evidenceLines(evidence) {
+		parts = append(parts, l.Label+" "+l.Value)
+	}
+	return strings.Join(parts, ", ")
+}
