@@ -25,6 +25,7 @@ import (
 type cli struct {
 	Quiet   bool `help:"Print results and errors only."`
 	Verbose bool `short:"v" help:"Print everything: every row, the evidence and the warnings."`
+	Open    bool `help:"Open the HTML report that is written, in a browser."`
 	NoColor bool `help:"Print without colour (NO_COLOR does the same)."`
 
 	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
@@ -53,6 +54,7 @@ type app struct {
 	commands       io.Writer // standard error as it is, for commands to GitHub
 	quiet, noColor bool
 	verbose        bool     // print everything, not what fits a terminal of 24 rows
+	pages          []string // HTML reports that were written
 	rest           []string // what followed "--"
 	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
 }
@@ -130,7 +132,11 @@ func (a *app) dispatch(args []string) error {
 		return err
 	}
 	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
-	return kctx.Run(a)
+	err = kctx.Run(a)
+	if c.Open {
+		err = errors.Join(err, a.openReport())
+	}
+	return err
 }
 
 // checkFirst refuses what stands where it cannot: no verb at all, a program without

@@ -128,6 +128,9 @@ func (k kind[D]) save(a *app, outs []output, doc D, plot string, force bool) err
 			continue
 		}
 		written = append(written, out.path)
+		if out.format.Name == "html" {
+			a.pages = append(a.pages, out.path)
+		}
 	}
 	if len(written) > 0 {
 		a.note("wrote %s", strings.Join(written, ", "))

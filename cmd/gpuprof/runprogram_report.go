@@ -117,6 +117,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
 		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return outputs.write(w, own.format, s, screen{}) }))
 	}
+	p.app.pages = append(p.app.pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
 		if sameDir(filepath.Dir(o.path), p.dir) {

@@ -91,8 +91,41 @@ async function look(page, colorScheme) {
     const data = await drawn.embedded(tab);
     const file = page.kind === "real" ? JSON.parse(readFileSync(page.path.replace("report.html", "run.html").replace(/html$/, "json"), "utf8")) : null;
     await drawn.check(tab, page.file, data, file, (ok, what) => expect(ok, page.name, what));
+    await tables(tab, name);
   }
   await context.close();
+}
+
+// tables sorts every table by its last column of figures, and searches in those that can be.
+async function tables(tab, name) {
+  const wrong = await tab.evaluate(() => {
+    const out = [];
+    for (const table of document.querySelectorAll("table.grid")) {
+      const at = [...(table.tBodies[0].rows[0]?.cells ?? [])].findLastIndex((c) => c.dataset.v !== undefined);
+      const press = table.tHead?.rows[0].cells[at]?.querySelector("button.sort");
+      const rows = () => [...table.tBodies[0].rows];
+      const before = rows().map((r) => r.textContent).sort().join();
+      for (const up of press ? [false, true] : []) {
+        press.click();
+        const said = press.parentElement.getAttribute("aria-sort") === (up ? "ascending" : "descending");
+        const keys = rows().filter((r) => !r.classList.contains("kernel")).map((r) => r.cells[at]).filter((c) => c?.dataset.v !== undefined).map((c) => Number(c.dataset.v));
+        if (!said || keys.some((k, i) => i > 0 && (up ? k < keys[i - 1] : k > keys[i - 1]))) out.push(`${table.caption?.textContent.slice(0, 40)}: not sorted ${up ? "upwards" : "downwards"}`);
+      }
+      if (rows().map((r) => r.textContent).sort().join() !== before) out.push(`${table.caption?.textContent.slice(0, 40)}: sorting lost a row`);
+    }
+    for (const input of document.querySelectorAll(".tools input")) {
+      const table = input.closest(".tools").nextElementSibling.querySelector("table");
+      const seen = () => [...table.tBodies[0].rows].filter((r) => !r.hidden).length;
+      const all = seen();
+      const type = (text) => { input.value = text; input.dispatchEvent(new Event("input")); };
+      type("no row holds this");
+      if (seen() !== 0) out.push("a search that nothing matches leaves rows");
+      type("");
+      if (seen() !== all) out.push("an empty search hides rows");
+    }
+    return out;
+  });
+  expect(wrong.length === 0, name, wrong.slice(0, 3).join("; "));
 }
 
 // keyboard goes through the page without a mouse.
@@ -119,7 +152,12 @@ async function keyboard(tab, page, name, colorScheme) {
     await canvas.focus();
     await tab.keyboard.press("+");
     expect(await until(async () => (await picture()) !== before), name, "+ does not zoom the timeline");
+    await tab.keyboard.press("ArrowDown");
+    const told = () => tab.locator("#tl-tip").textContent();
+    expect(await until(async () => (await told()).includes(": ")), name, "the line below the timeline does not follow the keys");
   }
+  const lost = await tab.evaluate(() => [...document.querySelectorAll("nav a")].filter((a) => !document.getElementById(decodeURIComponent(a.hash.slice(1)))).map((a) => a.hash));
+  expect(lost.length === 0, name, `the contents lead nowhere: ${lost.join(" ")}`);
   const save = tab.locator("#save");
   if (await save.count()) {
     const [download] = await Promise.all([tab.waitForEvent("download"), save.press("Enter")]);
