@@ -37,15 +37,21 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		Footer: fmt.Sprintf("A ratio is new over old; the replicate of every interval is the process. Exit code %d.", c.ExitCode),
 		Tool:   toolText(c.Tool), Data: jsonData("comparison.json", c),
 	}
+	why := Section{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)}
+	unsure := Section{} // the reason is the answer where the data cannot tell
+	if c.Verdict == compare.Inconclusive {
+		unsure, why = why, unsure
+	}
 	p.Sections = []Section{
 		{ID: "verdict", Heading: "Verdict", In: HTML, Blocks: []Block{verdictBanner(c), Text{S: verdict.Headline(c) + ".", As: Lead}, leadLines(rows)}},
 		{ID: "next", Heading: "What next", In: HTML, Blocks: []Block{next}},
 		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
+		unsure,
 		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
 		origin(c, rows),
 		{ID: "findings", Heading: suggestionsTitle(c), HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{suggestions(c)}},
 		{In: Terminal | Markdown, Blocks: metrics},
-		{ID: "reasons", Heading: "Reasons", HeadingIn: HTML, Blocks: reasons(rows)},
+		why,
 		{ID: "metrics", Heading: "Metrics", In: HTML, Blocks: append([]Block{
 			Chart{ID: "effects", Figure: func() *figure.Figure { return figure.Effects(c) }, Note: "A row for each metric: the ratio of new to old with its 95 % interval. Dashed: the threshold."}}, metrics...)},
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
@@ -177,7 +183,7 @@ func reasons(rows []verdict.Row) []Block {
 // budgets lists those that are broken or not known, then those that were kept.
 func budgets(c *compare.Comparison) []Block {
 	broken := List{Label: "budget", Noun: "budget", Max: maxListed}
-	kept := List{Label: "budget", Noun: "budget", Max: maxListed, In: Verbose}
+	kept := List{Label: "budget", Noun: "budget", Max: maxListed}
 	for i := range c.Budgets {
 		b := &c.Budgets[i]
 		item := Item{Text: verdict.BudgetText(b), Tone: verdictTone(b.Verdict)}

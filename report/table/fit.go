@@ -99,9 +99,9 @@ func (b *block) shed() {
 	}
 }
 
-// fit leaves out units until the parts take room lines, with the line that counts them:
-// first what follows the first items and sentences, then rows of little weight, then
-// blocks from the end, and of the first part, which holds the answer, last.
+// fit leaves out units until the parts take room lines, with the line that counts them.
+// The answer is what stands above the first table: of it the first items stay, while
+// tables keep rows, and blocks below go.
 func (p *printer) fit(room int) {
 	for {
 		n := 0
@@ -119,28 +119,24 @@ func (p *printer) fit(room int) {
 
 // shorten leaves out one unit or block, false if nothing is left.
 func (p *printer) shorten() bool {
-	var first *part
-	var rest, tables, answer []*block
+	var answer, tables, rest []*block
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
 			switch {
 			case len(b.lines()) == 0:
 			case b.table:
 				tables = append(tables, b)
-			case first == nil || first == s:
-				first = s
+			case len(tables) == 0:
 				answer = append(answer, b)
 			default:
 				rest = append(rest, b)
 			}
 		}
 	}
-	texts := append(append([]*block{}, answer...), rest...)
-	return shed(texts, func(b *block) bool { return b.shown() > b.least }) ||
-		shed(tables, func(b *block) bool { return b.shown() > b.least && b.light() }) ||
-		clearLast(rest) ||
-		shed(tables, func(b *block) bool { return b.shown() > b.least }) ||
-		clearLast(tables) || clearLast(answer)
+	texts := slices.Concat(answer, rest)
+	long := func(b *block) bool { return b.shown() > b.least }
+	return shed(texts, long) || shed(tables, func(b *block) bool { return long(b) && b.light() }) || clearLast(rest) ||
+		shed(tables, long) || len(answer) > 1 && clearLast(answer) || clearLast(tables) || clearLast(answer)
 }
 
 // shed leaves out a unit of the longest block for which can says that it may.

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documented is a command of README.md or of docs/, with the page it stands on.
+type documented struct{ page, command string }
+
+var inlineCommand = regexp.MustCompile("`(gpuprof [^`]+)`")
+
+// documentedCommands are those of code blocks and those between backquotes.
+func documentedCommands(t *testing.T) (out []documented) {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fenced := false
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			var found []string
+			switch {
+			case strings.HasPrefix(line, "```"):
+				fenced = !fenced
+			case fenced && strings.HasPrefix(line, "gpuprof "):
+				found = []string{line}
+			case !fenced:
+				for _, m := range inlineCommand.FindAllStringSubmatch(line, -1) {
+					found = append(found, m[1])
+				}
+			}
+			for _, c := range found {
+				c, _, _ = strings.Cut(c, "  ") // an explanation beside it
+				c, _, _ = strings.Cut(c, " > ")
+				for part := range strings.SplitSeq(c, " && ") {
+					out = append(out, documented{filepath.Base(page), part})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// placeholders are what a page writes for a name of the reader's, and what the scripts
+// that run its commands have in its place.
+var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--vectors vectors.json", "report FILE --plot KIND", "report run.json --plot stages", "VERB", "gate",
+	"TRACE", "trace.json.gz", "DIR", "profile", "compare OLD NEW", "compare trace.json.gz trace.json.gz", "gate OLD NEW", "gate old.json new.json", "-o NEW", "-o recorded", `"MIG 1g.10gb"`, "'MIG 1g.10gb'",
+	"\"THE MACHINE\"", "'a machine'", "\"gpu-record, part baselines\"", "'by hand'", "results/baselines/*.json.gz", "six.json", "profile/plugins/profile/*/*.xplane.pb", "jax.xplane.pb", "| source", "")
+
+// verbAlone is a verb that a sentence speaks of, not a command to type.
+var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --nsys -- …)?|analyze|gate|compare|report|check( \w+ --vectors)?|tune( --claims)?|baseline add|doctor)$`)
+
+// elsewhere are commands that no script runs as they stand, and where the same is tried.
+func elsewhere() map[string]string {
+	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
+	return map[string]string{
+		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
+		"gpuprof gate e3nn --against main --device host --budget 10m": inTurn,
+		"gpuprof gate e3nn --aa --device host":                        "it measures for minutes; ci.txtar has --aa of a program",
+	}
+}
+
+// TestDocumentedCommands: every command of the documents is run by a script, as it
+// stands there or with more flags behind it, which make it small. On a machine without a
+// GPU the scripts run those of a GPU against the simulated driver.
+func TestDocumentedCommands(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, s := range scripts {
+		text, err := os.ReadFile(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	ran := all.String()
+	n := 0
+	for _, d := range documentedCommands(t) {
+		command := strings.TrimSpace(placeholders.Replace(d.command))
+		if verbAlone.MatchString(command) {
+			continue
+		}
+		n++
+		if elsewhere()[command] != "" {
+			continue
+		}
+		if !regexp.MustCompile(`(?m)^(! )?(exec|exits \d|verdict) ` + regexp.QuoteMeta(command) + `( |$)`).MatchString(ran) {
+			t.Errorf("docs: %s: no script runs: %s", d.page, command)
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d commands were found", n)
+	}
+}
