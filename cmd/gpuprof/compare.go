@@ -117,8 +117,8 @@ var lists = regexp.MustCompile(`\[\n *(?:(?:null|[-+.0-9eE]+),?\n *)+\]`)
 func oneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
 type compareCmd struct {
-	Old     string `arg:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline."`
-	New     string `arg:"" complete:"file" help:"Result file after."`
+	Old     string `arg:"" optional:"" complete:"file" help:"Result file before: of gpuprof, Go benchmarks, NVBench, Google Benchmark, pytest-benchmark or hyperfine; a trace or an analysis; or a stored baseline. Without files: run.previous.json and run.json."`
+	New     string `arg:"" optional:"" complete:"file" help:"Result file after."`
 	judging `embed:""`
 }
 
@@ -133,6 +133,10 @@ func (compareCmd) Help() string {
 // Run implements the verb.
 func (c *compareCmd) Run(a *app) error {
 	defer lean(outside.DocumentMemory())()
+	var err error
+	if c.Old, c.New, err = twoFiles(c.Old, c.New); err != nil {
+		return err
+	}
 	o, err := c.options()
 	if err != nil {
 		return err

@@ -29,9 +29,10 @@ type runCmd struct {
 	Baseline    string `complete:"file" placeholder:"FILE|auto" help:"Also compare with this result or stored baseline, or with the stored one that fits (auto); a verdict needs --runs 6 and leaves the exit code alone, gate exits by it."`
 	BaselineDir string `complete:"file" placeholder:"FOLDER" help:"Folder for --baseline auto, see gpuprof baseline path."`
 
-	Format string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print: ${runFormats}."`
-	Output []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${runFiles}; may be repeated. Without it: run.json and report.html."`
-	Force  bool     `help:"Replace files that gpuprof did not write."`
+	Format    string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print: ${runFormats}."`
+	NoClobber bool     `name:"no-clobber" help:"Refuse to replace a file; without it the run.json of the run before becomes run.previous.json."`
+	Output    []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${runFiles}; may be repeated. Without it: run.json and report.html."`
+	Force     bool     `help:"Replace files that gpuprof did not write."`
 
 	// ProcessOut makes this process one of --runs: it writes its run there
 	// and prints nothing.
@@ -83,6 +84,7 @@ type session struct {
 	aim   *aim
 	plans []measure.Plan // one a point of the sweep
 	outs  []output
+	keeps bool       // the run.json of the run before becomes run.previous.json
 	olds  []*oldSide // what --baseline names, for each of them; nil for none
 	of    []int      // the plan of each run there is
 }
@@ -125,6 +127,9 @@ func (s *session) finish() error {
 		runs = withFindings(advised, comparisons)
 		err = errors.Join(err, missing, s.showAll(advised, runs, comparisons))
 	}
+	if s.keeps && slices.ContainsFunc(s.outs, func(o output) bool { return o.path == ownRun }) {
+		err = errors.Join(err, keepPrevious(s.app))
+	}
 	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force))
 }
 
@@ -162,10 +167,16 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 	}
 	c.completeTimes(warmup, s.aim.device.Name)
 	if len(c.Output) == 0 && !c.BlocksOnStdin {
-		c.Output = []string{"run.json", "report.html"}
+		c.Output = []string{ownRun, "report.html"}
+		s.keeps = !c.NoClobber
 	}
 	if s.outs, err = outputTable().run.outputs(c.Output, c.Force); err != nil {
 		return nil, err
+	}
+	if c.NoClobber {
+		if err := unclobbered(s.outs); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.aim.refuse(a); err != nil {
 		return nil, err

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +33,7 @@ type tuneCmd struct {
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
 	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
 	Format    string         `default:"table" formats:"tuning" placeholder:"FORMAT" help:"Format to print: ${tuningFormats}."`
-	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (tune.json)."`
+	Output    []string       `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${tuningFiles}; may be repeated. The first .json is kept up to date while tune works (without one, a file of the user's cache)."`
 	Force     bool           `help:"Replace files that gpuprof did not write."`
 
 	// PairOut makes this process one of a confirmation: it compares the start with
@@ -267,7 +269,8 @@ func (t *tuning) describeDevice() error {
 	return dev.Close()
 }
 
-// files decides what is written; the state is one of the outputs.
+// files decides what is written. The state is one of the outputs, or where none was asked
+// for a file of the user's cache.
 func (t *tuning) files() error {
 	paths := t.Output
 	t.state = t.Resume
@@ -276,17 +279,14 @@ func (t *tuning) files() error {
 			t.state = p
 		}
 	}
+	var err error
 	if t.state == "" {
-		t.state = "tune.json"
-	}
-	inList := false
-	for _, p := range paths {
-		inList = inList || p == t.state
-	}
-	if !inList {
+		if t.state, err = cachedState(); err != nil {
+			return err
+		}
+	} else if !slices.Contains(paths, t.state) {
 		paths = append([]string{t.state}, paths...)
 	}
-	var err error
 	if t.outs, err = outputTable().tuning.outputs(paths, t.Force); err != nil {
 		return err
 	}
@@ -297,6 +297,20 @@ func (t *tuning) files() error {
 		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return tune.Encode(w, r) })
 	}
 	return nil
+}
+
+// cachedState is a new file for a search whose result nobody asked to keep: an
+// interrupted one goes on from it.
+func cachedState() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	dir = filepath.Join(dir, "gpuprof", "tune")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", gpuprof.Unwritable("keeping the search in "+dir, err, "name a file with -o tune.json", "name a file with -o tune.json")
+	}
+	return filepath.Join(dir, time.Now().UTC().Format("20060102-150405")+fmt.Sprintf("-%d.json", os.Getpid())), nil
 }
 
 // readSize reads "2GiB", "512MiB", or bytes; "" is 0.

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The file that a run leaves without -o, and what the one of the run before becomes.
+const (
+	ownRun      = "run.json"
+	previousRun = "run.previous.json"
+)
+
+// keepPrevious keeps the result of the run before in this folder; no file is lost by
+// measuring again.
+func keepPrevious(a *app) error {
+	switch err := os.Rename(ownRun, previousRun); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return gpuprof.Unwritable("keeping "+ownRun+" as "+previousRun, err, "name another file with -o", "name another file with -o")
+	}
+	a.note("kept the run before as %s; gpuprof compare, without files, shows what changed since", previousRun)
+	return nil
+}
+
+// unclobbered refuses outputs that would replace a file.
+func unclobbered(outs []output) error {
+	for _, o := range outs {
+		if _, err := os.Lstat(o.path); err == nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: there is such a file, and --no-clobber keeps it", o.path).WithFix("name another file with -o")
+		}
+	}
+	return nil
+}
+
+// twoFiles are the files to compare: those given, or the run of this folder and the one
+// before it.
+func twoFiles(old, now string) (string, string, error) {
+	if old != "" && now != "" {
+		return old, now, nil
+	}
+	if old != "" {
+		return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "comparing %s: there is no second file", old).WithFix("give two: gpuprof compare OLD NEW")
+	}
+	for _, name := range []string{previousRun, ownRun} {
+		if _, err := os.Stat(name); err != nil {
+			return "", "", gpuprof.Errorf(gpuprof.ErrUsage, "comparing the runs of this folder: there is no %s", name).WithFix("give two files, or measure twice here with gpuprof run WORKLOAD")
+		}
+	}
+	return previousRun, ownRun, nil
+}
