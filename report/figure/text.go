@@ -1,12 +1,15 @@
 package figure
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
+	"codeberg.org/go-fonts/liberation/liberationsansbold"
+	"codeberg.org/go-fonts/liberation/liberationsansregular"
 	xfont "golang.org/x/image/font"
+	"golang.org/x/image/font/opentype"
 	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/font/liberation"
 	"gonum.org/v1/plot/vg"
 )
 
@@ -26,7 +29,22 @@ func face(size float64, bold bool) font.Face {
 	return faces().Lookup(f, vg.Length(size))
 }
 
-var faces = sync.OnceValue(func() *font.Cache { return font.NewCache(liberation.Collection()) })
+// faces are the two fonts of a figure. All twelve of the family would add 3.6 MB to the program.
+var faces = sync.OnceValue(func() *font.Cache {
+	return font.NewCache(font.Collection{
+		ownFont(xfont.WeightNormal, liberationsansregular.TTF),
+		ownFont(xfont.WeightBold, liberationsansbold.TTF),
+	})
+})
+
+// ownFont is a font that is compiled in. One that cannot be read shows in every test of a figure.
+func ownFont(weight xfont.Weight, file []byte) font.Face {
+	f, err := opentype.Parse(file)
+	if err != nil {
+		panic(fmt.Errorf("reading a font of the program's own: %w", err))
+	}
+	return font.Face{Font: font.Font{Typeface: "Liberation", Variant: "Sans", Weight: weight}, Face: f}
+}
 
 // advances are the widths of ASCII at size 1; other letters are measured one by one.
 var advances = sync.OnceValue(func() (out [128]float64) {
