@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated vulnerabilities vulnerabilities-tools smoke ci clean help
+.PHONY: browser browser-tools build dist dist-test nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated vulnerabilities vulnerabilities-tools smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -129,6 +129,12 @@ test-torch: ## gpuprof run on real PyTorch on the CPU (TORCH_PYTHON=python, else
 gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' scripts/gpu_bundle.sh
 
+dist: ## binaries for every system, archives, Debian packages, wheels and an image's folders, in dist/ (TARGETS="host linux-amd64-static")
+	VERSION='$(VERSION)' COMMIT='$(COMMIT)' python3 scripts/dist/dist.py $(if $(TARGETS),--targets '$(TARGETS)')
+
+dist-test: ## install what dist makes for this machine into clean roots and do the main job there
+	scripts/dist_test.sh
+
 gallery: ## make the outputs in docs/gallery.md and README.md again, and the pictures
 	go test -count=1 -run '^TestGallery$$' ./cmd/gpuprof -update
 
@@ -159,7 +165,7 @@ ci: ## everything continuous integration does
 	bash .ci/run
 
 clean: ## remove what was built here (Go's caches stay)
-	rm -rf bin .bin gpu-bundle
+	rm -rf bin .bin gpu-bundle dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
