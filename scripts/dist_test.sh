@@ -54,6 +54,7 @@ job() {
 # program COMMAND: gpuprof run of a program, whose exit code must come through.
 program() {
   local got=0
+  rm -rf profile
   printf 'import sys\nprint(sum(range(1000)))\nsys.exit(3)\n' >program.py
   "$@" run --no-color -o profile -- python3 program.py >"$scratch/program.txt" 2>"$scratch/program.err" || got=$?
   [ "$got" -eq 3 ] && grep -qx 499500 "$scratch/program.txt" || fail "$*: run -- python3 ended with $got: $(cat "$scratch/program.err")"
