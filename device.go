@@ -236,7 +236,7 @@ type Pool interface {
 // the stream and without waiting for it. It is not counted in Meter.
 type CacheFlusher interface{ FlushCache(Stream) error }
 
-// Spinner keeps a stream busy for about ns nanoseconds: the gate behind which
+// Spinner keeps a stream busy for about ns nanoseconds: the blocking kernel behind which
 // launches queue up. It is not counted in Meter.
 type Spinner interface {
 	Spin(s Stream, ns int64) error

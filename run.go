@@ -149,6 +149,9 @@ func (s *Series) N() int {
 type StageResult struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent"` // "step", or a stage for kernels
+	// Role is the StageRole of a stage that its workload declares, as text; empty
+	// for kernels, launch and gap. Other roles than those listed there are unknown.
+	Role string `json:"role,omitempty"`
 	// Device is the time between the stage's events on its stream, Host the
 	// caller's time inside it, Exposed its own part of the step's period.
 	// Exposed times of the stages with parent "step" add up to the period.
@@ -156,10 +159,10 @@ type StageResult struct {
 	Host     *Series            `json:"host"`
 	Exposed  *Series            `json:"exposed"`
 	Counters map[string]float64 `json:"counters"`
-	// FloorS is the stage's roofline bound in seconds (Ceilings.Bound), for its
+	// BoundS is the stage's roofline bound in seconds (Ceilings.Bound), for its
 	// minimum of work in this formulation; 0 when there is none. BoundBy says what
 	// bounds it, NoBound why there is no bound where work is counted.
-	FloorS  float64 `json:"floor_s"`
+	BoundS  float64 `json:"floor_s"`
 	BoundBy string  `json:"bound_by,omitempty"`
 	NoBound string  `json:"no_bound,omitempty"`
 	// Method says how a kernel too short for a pair of events was timed

@@ -45,6 +45,15 @@ const (
 	RoleStaging
 )
 
+// String is the role as StageResult.Role holds it.
+func (r StageRole) String() string {
+	names := [...]string{"compute", "transfer", "result", "sync", "slot", "input", "sample", "collate", "staging"}
+	if int(r) >= len(names) {
+		return ""
+	}
+	return names[r]
+}
+
 // Copies says that a device stage only copies between host and device.
 func (r StageRole) Copies() bool { return r == RoleTransfer || r == RoleResult }
 

@@ -14,11 +14,11 @@ func TestNoBoundNoClaim(t *testing.T) {
 		return made{workload: "e3nn", cuda: true, knobs: e3nnKnobs(knobs), parts: parts}
 	}
 	unfused := func() *gpuprof.Run {
-		return onGPU(gpuprof.Settings{"impl": "unfused"}, with(e3nnParts(), part{name: "tensor_product", exposed: 20000, device: true, launches: 32, floor: 90},
-			part{name: "scatter", exposed: 3000, device: true, launches: 1, floor: 10})).run(t)
+		return onGPU(gpuprof.Settings{"impl": "unfused"}, with(e3nnParts(), part{name: "tensor_product", exposed: 20000, device: true, launches: 32, bound: 90},
+			part{name: "scatter", exposed: 3000, device: true, launches: 1, bound: 10})).run(t)
 	}
 	ordered := func() *gpuprof.Run {
-		return onGPU(gpuprof.Settings{"deterministic": "on", "impl": "unfused"}, with(e3nnParts(), part{name: "scatter", exposed: 3000, device: true, launches: 2, floor: 100})).run(t)
+		return onGPU(gpuprof.Settings{"deterministic": "on", "impl": "unfused"}, with(e3nnParts(), part{name: "scatter", exposed: 3000, device: true, launches: 2, bound: 100})).run(t)
 	}
 	own := func() *gpuprof.Run {
 		return onGPU(gpuprof.Settings{"library": "off", "precision": "tf32"}, e3nnParts()).run(t)
@@ -28,8 +28,8 @@ func TestNoBoundNoClaim(t *testing.T) {
 		withhold func(*gpuprof.Run)
 		rule     string
 	}{
-		"unfused product": {unfused, func(r *gpuprof.Run) { r.Stage("tensor_product").FloorS = 0 }, "far-from-roofline"},
-		"ordered sums":    {ordered, func(r *gpuprof.Run) { r.Stage("scatter").FloorS = 0 }, "deterministic"},
+		"unfused product": {unfused, func(r *gpuprof.Run) { r.Stage("tensor_product").BoundS = 0 }, "far-from-roofline"},
+		"ordered sums":    {ordered, func(r *gpuprof.Run) { r.Stage("scatter").BoundS = 0 }, "deterministic"},
 		"own products":    {own, func(r *gpuprof.Run) { r.Ceilings.TF32FlopsPerS = 0 }, "far-from-roofline"},
 	} {
 		t.Run(name, func(t *testing.T) {

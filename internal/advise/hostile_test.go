@@ -73,7 +73,7 @@ func hostile(r *rapid.T) *gpuprof.Run {
 	for range rapid.IntRange(0, 12).Draw(r, "stages") {
 		run.Stages = append(run.Stages, gpuprof.StageResult{
 			Name: rapid.SampledFrom(append(names, "gru_fill", "gemm_fp32", "gru_sum_final")).Draw(r, "stage"), Parent: rapid.SampledFrom(append(names, "step", "step", "step", "step")).Draw(r, "parent"),
-			Device: series("device"), Host: series("host"), Exposed: series("exposed"), FloorS: number("floor"),
+			Device: series("device"), Host: series("host"), Exposed: series("exposed"), BoundS: number("bound"),
 			Counters: map[string]float64{"launches": number("stage launches"), "bytes_read": number("read"), "bytes_written": number("written"), "flops": number("stage flops")},
 		})
 	}

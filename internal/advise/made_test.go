@@ -22,7 +22,7 @@ type part struct {
 	host     float64 // the caller's, 0 is the exposed time of a stage without device time
 	device   bool
 	launches float64
-	floor    float64
+	bound    float64
 	kernels  map[string]float64 // by name
 	bytes    float64            // of all kernels, in equal parts
 }
@@ -74,7 +74,7 @@ func (m made) run(t testing.TB) *gpuprof.Run {
 		for i := range e {
 			period[i] += e[i]
 		}
-		st := gpuprof.StageResult{Name: p.name, Parent: "step", Exposed: stats.Summarise("s", e), FloorS: p.floor * us,
+		st := gpuprof.StageResult{Name: p.name, Parent: "step", Exposed: stats.Summarise("s", e), BoundS: p.bound * us,
 			Counters: map[string]float64{"launches": p.launches, "bytes_read": p.bytes}}
 		if p.device {
 			st.Device = stats.Summarise("s", e)
@@ -130,8 +130,8 @@ func collateKnobs(over gpuprof.Settings) gpuprof.Settings {
 func e3nnParts() []part {
 	return []part{
 		{name: "collate", host: 200}, {name: "h2d", exposed: 10, device: true},
-		{name: "radial", exposed: 2000, device: true, launches: 3, floor: 1100, kernels: map[string]float64{"gemm": 1700, "basis": 290}},
-		{name: "tensor_product", exposed: 2400, device: true, launches: 2, floor: 90}, {name: "d2h", exposed: 8, device: true},
+		{name: "radial", exposed: 2000, device: true, launches: 3, bound: 1100, kernels: map[string]float64{"gemm": 1700, "basis": 290}},
+		{name: "tensor_product", exposed: 2400, device: true, launches: 2, bound: 90}, {name: "d2h", exposed: 8, device: true},
 		{name: "sync"}, {name: "backpressure", exposed: 2, host: 4200}, {name: "launch", host: 6}, {name: "gap"},
 	}
 }

@@ -19,12 +19,12 @@ func (s *scene) deterministic() []gpuprof.Finding {
 	}
 	if len(target.Kernels) > 0 {
 		weight = s.kernelShare(target)
-	} else if bound = st.FloorS; !positive(bound) {
+	} else if bound = st.BoundS; !positive(bound) {
 		return nil // without a bound there is nothing to claim down to
 	}
 	of := weights{stage: weight}
 	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of) - bound, evidence: map[string]any{
-		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "floor_s": bound,
+		"stage_exposed_s": s.exposed(stage), "ordering_exposed_s": s.typical(of), "bound_s": bound,
 	}})
 }
 

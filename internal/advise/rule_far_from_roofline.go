@@ -35,11 +35,11 @@ func (s *scene) throughMemory(f fix) []gpuprof.Finding {
 	of, bound, moved, launches := weights{}, 0.0, 0.0, 0.0
 	for _, t := range f.Targets {
 		if st := s.run.Stage(t.Stage); st != nil {
-			if !positive(st.FloorS) {
+			if !positive(st.BoundS) {
 				return nil // without a bound there is nothing to claim down to
 			}
 			of[t.Stage] = 1
-			bound += st.FloorS
+			bound += st.BoundS
 			moved += st.Counters["bytes_read"] + st.Counters["bytes_written"]
 			launches += st.Counters["launches"]
 		}
@@ -51,7 +51,7 @@ func (s *scene) throughMemory(f fix) []gpuprof.Finding {
 	// A fused kernel still does the arithmetic. What it takes for that, this
 	// run does not say; the bound is the least.
 	return s.offer(advice{stage: f.Targets[0].Stage, knob: f.knob, to: f.To, of: of, want: took - bound, evidence: map[string]any{
-		"exposed_s": took, "floor_s": bound, "bytes_moved": moved, "launches": launches,
+		"exposed_s": took, "bound_s": bound, "bytes_moved": moved, "launches": launches,
 	}, pytorch: f.PyTorch})
 }
 
@@ -72,7 +72,7 @@ func (s *scene) pointwise(f fix, t gpuprof.Target) []gpuprof.Finding {
 		}
 	}
 	took := s.exposed(t.Stage)
-	if all <= 0 || took < farFactor*st.FloorS {
+	if all <= 0 || took < farFactor*st.BoundS {
 		return nil
 	}
 	of := weights{t.Stage: pointwise / max(all, st.Device.Median)}
@@ -81,7 +81,7 @@ func (s *scene) pointwise(f fix, t gpuprof.Target) []gpuprof.Finding {
 		want -= t.Keeps * bytes / c
 	}
 	return s.offer(advice{stage: t.Stage, knob: f.knob, to: f.To, of: of, want: want, evidence: map[string]any{
-		"exposed_s": took, "floor_s": st.FloorS, "pointwise_s": s.typical(of), "pointwise_bytes": bytes, "pointwise_launches": launches,
+		"exposed_s": took, "bound_s": st.BoundS, "pointwise_s": s.typical(of), "pointwise_bytes": bytes, "pointwise_launches": launches,
 	}, pytorch: f.PyTorch})
 }
 

@@ -65,7 +65,7 @@ func TestBatchSilent(t *testing.T) {
 // did not help is not suggested.
 func TestMeasuredReplacesBound(t *testing.T) {
 	at := func(impl string, product float64, more ...part) *gpuprof.Run {
-		parts := with(e3nnParts(), part{name: "tensor_product", exposed: product, device: true, launches: 3, floor: 90})
+		parts := with(e3nnParts(), part{name: "tensor_product", exposed: product, device: true, launches: 3, bound: 90})
 		return made{workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"impl": impl}), parts: with(parts, more...)}.run(t)
 	}
 	slow, fast := at("unfused", 20000), at("csr", 6000)

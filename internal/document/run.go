@@ -69,8 +69,27 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 	if err := checkSigns(r); err != nil {
 		return nil, of(Run).damaged(name, err)
 	}
+	addRoles(r)
 	noteOldExposure(r)
 	return r, nil
+}
+
+// addRoles gives the stages of a run of a schema before 1.5 their roles, by the names
+// that the stages of the workloads had then.
+func addRoles(r *gpuprof.Run) {
+	if slices.ContainsFunc(r.Stages, func(s gpuprof.StageResult) bool { return s.Role != "" }) {
+		return
+	}
+	roles := map[string]gpuprof.StageRole{
+		"h2d": gpuprof.RoleTransfer, "d2h": gpuprof.RoleResult, "sync": gpuprof.RoleSync, "backpressure": gpuprof.RoleSlot,
+		"starved": gpuprof.RoleInput, "sample": gpuprof.RoleSample, "collate": gpuprof.RoleCollate, "stage": gpuprof.RoleStaging,
+	}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		if role, named := roles[s.Name]; named && s.Parent == gpuprof.StageStep {
+			s.Role = role.String()
+		}
+	}
 }
 
 // checkSigns refuses times, rates and counts below zero, by name.

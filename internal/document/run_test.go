@@ -55,3 +55,19 @@ func TestDecodeRefusals(t *testing.T) {
 		t.Errorf("a newer minor: %v", err)
 	}
 }
+
+// Runs of a schema before 1.5 have no roles; their stages had these names.
+func TestRolesOfOldRuns(t *testing.T) {
+	text := `{"kind":"run","schema_version":"1.4.0","tool":{"name":"gpuprof","version":"v0"},"workload":"e3nn","stages":[{"name":"h2d","parent":"step"},{"name":"radial","parent":"step"},{"name":"sync","parent":"radial"},{"name":"backpressure","parent":"step"}]}`
+	for old, want := range map[string][4]string{text: {"transfer", "", "", "slot"}, strings.Replace(text, `"name":"radial",`, `"name":"radial","role":"compute",`, 1): {"", "compute", "", ""}} {
+		runs, err := document.Runs([]byte(old), "old.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range runs[0].Stages {
+			if s.Role != want[i] {
+				t.Errorf("%s of %s: role %q, want %q", s.Name, s.Parent, s.Role, want[i])
+			}
+		}
+	}
+}

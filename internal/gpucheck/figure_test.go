@@ -14,7 +14,7 @@ import (
 func TestFiguresOfTheSimulatorAreEmpty(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "figures.jsonl")
 	t.Setenv(figuresVariable, path)
-	full := figure{Name: "a", Unit: "s", Value: ptr(2.0), Floor: ptr(1.0), Extra: map[string]float64{"x": 3}, Limit: "below 1", Pass: ptr(false)}
+	full := figure{Name: "a", Unit: "s", Value: ptr(2.0), Bound: ptr(1.0), Extra: map[string]float64{"x": 3}, Limit: "below 1", Pass: ptr(false)}
 	recorder := &silent{TB: t}
 	(&rig{t: recorder}).keep(full)
 	if recorder.failed {
@@ -38,10 +38,10 @@ func TestFiguresOfTheSimulatorAreEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !dry.Dry || dry.Value != nil || dry.Floor != nil || dry.Extra != nil || dry.Pass != nil || dry.Limit != "below 1" {
+	if !dry.Dry || dry.Value != nil || dry.Bound != nil || dry.Extra != nil || dry.Pass != nil || dry.Limit != "below 1" {
 		t.Errorf("the simulator's figure is %+v", dry)
 	}
-	if kept.Dry || *kept.Value != 2 || *kept.Floor != 1 || kept.Extra["x"] != 3 || *kept.Pass {
+	if kept.Dry || *kept.Value != 2 || *kept.Bound != 1 || kept.Extra["x"] != 3 || *kept.Pass {
 		t.Errorf("the GPU's figure is %+v", kept)
 	}
 	if err := appendFigure(filepath.Join(path, "below a file"), full); err == nil {

@@ -22,14 +22,14 @@ import (
 // figuresVariable names the file that figures are appended to.
 const figuresVariable = "GPUPROF_FIGURES"
 
-// figure is one measured quantity. Floor is its roofline bound by the rule of
-// every run (Ceilings.Bound), in the same unit. Value and Floor are null on the
+// figure is one measured quantity. Bound is its roofline bound by the rule of
+// every run (Ceilings.Bound), in the same unit. Value and Bound are null on the
 // simulator, whose times mean nothing.
 type figure struct {
 	Name  string             `json:"name"`
 	Unit  string             `json:"unit"`
 	Value *float64           `json:"value"`
-	Floor *float64           `json:"floor,omitempty"`
+	Bound *float64           `json:"floor,omitempty"`
 	Extra map[string]float64 `json:"extra,omitempty"`
 	// Limit is what the value has to keep, in words; Pass whether it does, null
 	// where nothing is demanded or nothing was measured.
@@ -45,8 +45,8 @@ func (f *figure) bound(b gpuprof.Bound) {
 	if f.Value != nil {
 		b = b.Beside(*f.Value)
 	}
-	if f.Floor = nil; b.S > 0 {
-		f.Floor = &b.S
+	if f.Bound = nil; b.S > 0 {
+		f.Bound = &b.S
 	}
 	if b.Missing != "" {
 		f.Note = strings.TrimPrefix(f.Note+"; no roofline bound: "+b.Missing, "; ")
@@ -103,7 +103,7 @@ func pick[T any](r *rig, real, dry T) T {
 func (r *rig) keep(f figure) {
 	r.t.Helper()
 	if !r.real {
-		f.Value, f.Floor, f.Extra, f.Pass, f.Dry = nil, nil, nil, nil, true
+		f.Value, f.Bound, f.Extra, f.Pass, f.Dry = nil, nil, nil, nil, true
 	}
 	if f.Pass != nil && !*f.Pass {
 		r.t.Errorf("%s is %.4g %s, demanded: %s %s", f.Name, *f.Value, f.Unit, f.Limit, f.Note)

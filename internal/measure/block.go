@@ -105,7 +105,7 @@ func (r *runner) steps(n int) (int, error) {
 		if r.ctx.Err() != nil {
 			return i, nil
 		}
-		if r.cold || r.gated {
+		if r.cold || r.blocked {
 			if err := r.ready(); err != nil {
 				return i, err
 			}
@@ -124,14 +124,14 @@ func (r *runner) steps(n int) (int, error) {
 }
 
 // ready puts on the main stream what a step begins behind: in mode cold what
-// clears the cache, and where the step is gated a kernel that spins for as long
+// clears the cache, and where the step is blocked a kernel that spins for as long
 // as the caller takes to enqueue the step, so that its launches queue up and the
 // device works through them without waiting for the caller.
 //
-// Gated are the steps of mode cold, each of which begins on an idle device and
+// Blocked are the steps of mode cold, each of which begins on an idle device and
 // would else measure the caller, and those of the kernel pass, whose times are
 // kernels' own. In modes steady, hot and host the caller's pace is part of what
-// a step takes and shows as launch and gap, so nothing is gated there.
+// a step takes and shows as launch and gap, so nothing is blocked there.
 func (r *runner) ready() error {
 	main := r.sess.Main()
 	if r.cold {
@@ -142,7 +142,7 @@ func (r *runner) ready() error {
 	if r.enqueueNS == 0 || !r.dev.CanSpin() {
 		return nil
 	}
-	return r.dev.Spin(main, min(int64(gateSlack*float64(r.enqueueNS))+gateNS, longestGateNS))
+	return r.dev.Spin(main, min(int64(blockSlack*float64(r.enqueueNS))+blockNS, longestBlockNS))
 }
 
 // settleStep ends a step of mode cold: the next one begins on an idle device.

@@ -16,7 +16,7 @@ import (
 // sides, a read of the caller's clock, and a read of four bytes from the device, as
 // .item() makes it.
 //
-// On a device that can spin, events and launches queue up behind a gate, so
+// On a device that can spin, events and launches queue up behind a blocking kernel, so
 // that the device's side is not the caller's pace; the caller's side is the
 // time of the same calls.
 func calibrate(dev *events.Tracer, s gpuprof.Stream, in Instruments) (map[string]float64, error) {
@@ -127,14 +127,14 @@ func smallestStep(times []float64) float64 {
 	return step
 }
 
-// calibrationGateNS is well over what the caller needs for a round's events and
+// calibrationBlockNS is well over what the caller needs for a round's events and
 // launches, some 10 us each.
-const calibrationGateNS = 10_000_000
+const calibrationBlockNS = 10_000_000
 
 // eventPairs times fn between pairs of events and on the caller's clock.
 func eventPairs(dev *events.Tracer, s gpuprof.Stream, evs []gpuprof.Event, fn func() error) (device, caller []float64, err error) {
 	if dev.CanSpin() {
-		if err := dev.Spin(s, calibrationGateNS); err != nil {
+		if err := dev.Spin(s, calibrationBlockNS); err != nil {
 			return nil, nil, err
 		}
 	}

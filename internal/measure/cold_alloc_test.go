@@ -13,7 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
-// Clearing the cache and the gate allocate nothing either.
+// Clearing the cache and the blocking kernel allocate nothing either.
 func TestColdLoopAllocatesNothing(t *testing.T) {
 	d, _ := simulated(t, false)
 	p := planOf(t, gruflow.New())
@@ -29,7 +29,7 @@ func TestColdLoopAllocatesNothing(t *testing.T) {
 		}
 	}
 	if r.enqueueNS <= 0 {
-		t.Fatal("the caller's time in a step is not known, so nothing is gated")
+		t.Fatal("the caller's time in a step is not known, so nothing is blocked")
 	}
 	if _, _, err := r.rec.Reset(events.Probed); err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func (s *samples) results() []gpuprof.StageResult {
 	series := func(x []float64) *gpuprof.Series { return stats.Summarise("s", x) }
 	var out []gpuprof.StageResult
 	for c, st := range s.stages {
-		r := gpuprof.StageResult{Name: st.Name, Parent: "step", Host: series(s.host[c]), Exposed: series(s.exposed[c]), Counters: map[string]float64{}}
+		r := gpuprof.StageResult{Name: st.Name, Parent: "step", Role: st.Role.String(), Host: series(s.host[c]), Exposed: series(s.exposed[c]), Counters: map[string]float64{}}
 		if st.Kind == gpuprof.DeviceStage {
 			r.Device = series(s.device[c])
 		}

@@ -27,8 +27,8 @@ func (r *runner) kernelPass() error {
 		return err
 	}
 	defer r.dev.Disable()
-	r.gated = r.dev.CanSpin()
-	defer func() { r.gated = false }()
+	r.blocked = r.dev.CanSpin()
+	defer func() { r.blocked = false }()
 	r.next = 0
 	b, err := r.runBlock(events.Kernels, steps)
 	if err != nil {

@@ -171,8 +171,8 @@ func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof
 	least := gpuprof.Bound{}
 	for _, r := range runs {
 		s := find(r)
-		if s.FloorS > 0 && (least.S <= 0 || s.FloorS < least.S) {
-			least = gpuprof.Bound{S: s.FloorS, By: s.BoundBy}
+		if s.BoundS > 0 && (least.S <= 0 || s.BoundS < least.S) {
+			least = gpuprof.Bound{S: s.BoundS, By: s.BoundBy}
 		}
 		if least.S <= 0 && least.Missing == "" {
 			least.Missing = s.NoBound
@@ -181,7 +181,7 @@ func mergeBound(st *gpuprof.StageResult, runs []*gpuprof.Run, find func(*gpuprof
 	if st.Device != nil {
 		least = least.Beside(st.Device.Median)
 	}
-	st.FloorS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
+	st.BoundS, st.BoundBy, st.NoBound = least.S, least.By, least.Missing
 }
 
 // mergeOverhead takes each process's ratio as one observation.

@@ -82,14 +82,14 @@ func TestMergeExampleStep(t *testing.T) {
 
 // Figures that every process measures once are not the first one's.
 func TestMergeFigures(t *testing.T) {
-	process := func(copied, floor, sample float64) *gpuprof.Run {
+	process := func(copied, bound, sample float64) *gpuprof.Run {
 		return &gpuprof.Run{Ceilings: gpuprof.Ceilings{CopyBytesPerS: copied, FlopsPerS: 10 - copied}, Input: map[string]any{"make_sample_s": sample, "workers": 1., "shape_s": "many"},
-			Stages: []gpuprof.StageResult{{Name: "a", Parent: "step", FloorS: floor}}}
+			Stages: []gpuprof.StageResult{{Name: "a", Parent: "step", BoundS: bound}}}
 	}
 	first := process(4, 3, 9)
 	m := merged(t, first, process(8, 2, 1), process(6, 0, 2))
-	if m.Ceilings != (gpuprof.Ceilings{CopyBytesPerS: 8, FlopsPerS: 6}) || m.Stages[0].FloorS != 2 {
-		t.Errorf("%+v, floor %g", m.Ceilings, m.Stages[0].FloorS)
+	if m.Ceilings != (gpuprof.Ceilings{CopyBytesPerS: 8, FlopsPerS: 6}) || m.Stages[0].BoundS != 2 {
+		t.Errorf("%+v, bound %g", m.Ceilings, m.Stages[0].BoundS)
 	}
 	if m.Input["make_sample_s"] != 2. || m.Input["workers"] != 1. || m.Input["shape_s"] != "many" || first.Input["make_sample_s"] != 9. {
 		t.Errorf("%v, and the first process's %v", m.Input, first.Input)

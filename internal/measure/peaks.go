@@ -53,7 +53,7 @@ func (r *runner) addBounds() {
 				if res.Device != nil {
 					b = b.Beside(res.Device.Median)
 				}
-				res.FloorS, res.BoundBy, res.NoBound = b.S, b.By, b.Missing
+				res.BoundS, res.BoundBy, res.NoBound = b.S, b.By, b.Missing
 			}
 		}
 	}

@@ -43,8 +43,8 @@ func TestPeaksAreTheBestOfTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.asked < 3 || r.Ceilings.FlopsPerS != 9e9 || r.Stage("first").FloorS != 2000/9e9 || r.Stage("first").BoundBy != "fp32 arithmetic" {
-		t.Errorf("asked %d times, rates %+v, bound %+v", first.asked, r.Ceilings, r.Stage("first").FloorS)
+	if first.asked < 3 || r.Ceilings.FlopsPerS != 9e9 || r.Stage("first").BoundS != 2000/9e9 || r.Stage("first").BoundBy != "fp32 arithmetic" {
+		t.Errorf("asked %d times, rates %+v, bound %+v", first.asked, r.Ceilings, r.Stage("first").BoundS)
 	}
 	slow := &rated{Device: openHost(t), rates: []gpuprof.Ceilings{rates(1e9)}}
 	if r, err = Run(context.Background(), slow, ratedPlan(cache)); err != nil || r.Ceilings.FlopsPerS != 9e9 {
@@ -63,8 +63,8 @@ func TestBoundAboveTheTimeIsWithheld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Stage("first"); s.FloorS != 0 || s.BoundBy != "" || !strings.Contains(s.NoBound, "% of the time measured") {
-		t.Errorf("bound %g by %q, reason %q", s.FloorS, s.BoundBy, s.NoBound)
+	if s := r.Stage("first"); s.BoundS != 0 || s.BoundBy != "" || !strings.Contains(s.NoBound, "% of the time measured") {
+		t.Errorf("bound %g by %q, reason %q", s.BoundS, s.BoundBy, s.NoBound)
 	}
 }
 

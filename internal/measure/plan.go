@@ -62,28 +62,28 @@ func ParseWarmup(s string) (Warmup, error) {
 // The protocol's numbers. Each is a rule of the measuring method, so they
 // stand together.
 const (
-	minSamples    = 10     // never stop before
-	minPairs      = 3      // of probed and bare blocks, for the overhead's interval
-	halfWidthGoal = 0.0125 // a quarter of the default 5 % threshold
-	settleWindows = 5
-	settleSpread  = 0.01 // of the step time
-	settleClock   = 0.01
-	settlePower   = 0.02
-	warmupCap     = 15 * time.Second
-	blockTarget   = 150 * time.Millisecond
-	minBlockSteps = 5
-	windowTarget  = 20 * time.Millisecond  // of the host device
-	gpuWindow     = 200 * time.Millisecond // clocks and power take so long to follow
-	gateSlack     = 1.25                   // of the caller's time in a step
-	gateNS        = 20_000                 // more
-	longestGateNS = 50_000_000
-	longStep      = time.Second            // past it, blocks shrink to single steps
-	turnLong      = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
-	turnSteps     = 3
-	enoughInTurn  = 500 // samples: more change its median by nothing, and make the result large
-	clockMismatch = 0.01
-	unevenSteps   = 0.1 // mean over median
-	lookAgain     = 20  // samples grow by a 20th before the interval is computed again
+	minSamples     = 10     // never stop before
+	minPairs       = 3      // of probed and bare blocks, for the overhead's interval
+	halfWidthGoal  = 0.0125 // a quarter of the default 5 % threshold
+	settleWindows  = 5
+	settleSpread   = 0.01 // of the step time
+	settleClock    = 0.01
+	settlePower    = 0.02
+	warmupCap      = 15 * time.Second
+	blockTarget    = 150 * time.Millisecond
+	minBlockSteps  = 5
+	windowTarget   = 20 * time.Millisecond  // of the host device
+	gpuWindow      = 200 * time.Millisecond // clocks and power take so long to follow
+	blockSlack     = 1.25                   // of the caller's time in a step
+	blockNS        = 20_000                 // more
+	longestBlockNS = 50_000_000
+	longStep       = time.Second            // past it, blocks shrink to single steps
+	turnLong       = 200 * time.Millisecond // the same of turns, and how many samples theirs have at least
+	turnSteps      = 3
+	enoughInTurn   = 500 // samples: more change its median by nothing, and make the result large
+	clockMismatch  = 0.01
+	unevenSteps    = 0.1 // mean over median
+	lookAgain      = 20  // samples grow by a 20th before the interval is computed again
 )
 
 func (p Plan) report(phase string, done, total float64, note string) {

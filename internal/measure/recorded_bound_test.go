@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Runs recorded on an H200 with the floors of then: the GRU in bf16 at 673 % of
+// Runs recorded on an H200 with the bounds of then: the GRU in bf16 at 673 % of
 // what float32 products would take, the harmonics with 114 to 158 ns for megabytes.
 func TestBoundsOfRecordedRuns(t *testing.T) {
 	const folder = "../../baselines/nvidia-h200/gpu-check/"
@@ -21,8 +21,8 @@ func TestBoundsOfRecordedRuns(t *testing.T) {
 		precision := r.Knobs["precision"]
 		b := rates.Bound(gpuprof.Cost{Flops: flops}.In(precision, flops), cache)
 		share := b.S / s.Device.Median
-		if old := s.FloorS / s.Device.Median; precision == "bf16" && old < 2 {
-			t.Errorf("the recorded floor of bf16 is %.0f %% of the time, so the recording shows nothing", 100*old)
+		if old := s.BoundS / s.Device.Median; precision == "bf16" && old < 2 {
+			t.Errorf("the recorded bound of bf16 is %.0f %% of the time, so the recording shows nothing", 100*old)
 		}
 		if b.Missing != "" || b.By != precision+" arithmetic" || !(share > 0.2 && share <= 1) {
 			t.Errorf("precision %s: bound %+v is %.0f %% of %g s", precision, b, 100*share, s.Device.Median)
@@ -32,8 +32,8 @@ func TestBoundsOfRecordedRuns(t *testing.T) {
 		s := recorded(t, folder+"runs/e3nn-"+preset+".json.gz").Stage("sph")
 		flops := int64(s.Counters["flops"])
 		b := rates.Bound(gpuprof.Cost{Flops: flops, FP64: flops, BytesRead: int64(s.Counters["bytes_read"]), BytesWritten: int64(s.Counters["bytes_written"])}, cache)
-		if b.By != "bytes" || b.S < 4*s.FloorS || b.S > s.Device.Median {
-			t.Errorf("%s: the harmonics' bound is %+v, recorded floor %g, time %g", preset, b, s.FloorS, s.Device.Median)
+		if b.By != "bytes" || b.S < 4*s.BoundS || b.S > s.Device.Median {
+			t.Errorf("%s: the harmonics' bound is %+v, recorded bound %g, time %g", preset, b, s.BoundS, s.Device.Median)
 		}
 	}
 }

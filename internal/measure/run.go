@@ -39,7 +39,7 @@ type runner struct {
 	slopes      map[kernelKey]slope
 
 	cold      bool  // every step begins with the cache cleared
-	gated     bool  // every step begins behind a gate
+	blocked   bool  // every step begins behind a blocking kernel
 	apart     bool  // stage events are kept out of the timing passes
 	quiet     bool  // telemetry is kept out of the timing blocks
 	enqueueNS int64 // the caller's time in a step, without waiting

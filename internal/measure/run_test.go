@@ -59,8 +59,8 @@ func TestCompleteRun(t *testing.T) {
 			t.Errorf("counter %s is %v a step, want %v", k, r.Counters[k], v)
 		}
 	}
-	if first.Counters["launches"] != 2 || second.Counters["bytes_h2d"] != 100 || first.FloorS != 2000/r.Ceilings.FlopsPerS {
-		t.Errorf("first %v floor %v, second %v", first.Counters, first.FloorS, second.Counters)
+	if first.Counters["launches"] != 2 || second.Counters["bytes_h2d"] != 100 || first.BoundS != 2000/r.Ceilings.FlopsPerS {
+		t.Errorf("first %v bound %v, second %v", first.Counters, first.BoundS, second.Counters)
 	}
 	kernels := map[string]bool{}
 	for _, s := range r.Stages {

@@ -20,16 +20,16 @@ import (
 // start of the replay, drops out of the slope; what each launch costs the
 // device stays in it. Nothing is subtracted.
 const (
-	shortTicks   = 200
-	shortPairs   = 20
-	slopeRounds  = 9
-	nonLinear    = 0.01
-	leastReplays = 4
-	mostReplays  = 512
-	mostLaunches = 4096 // of the longest replay
-	shortBudget  = 5 * time.Second
-	namedInAText = 3
-	replayGateNS = 100_000
+	shortTicks    = 200
+	shortPairs    = 20
+	slopeRounds   = 9
+	nonLinear     = 0.01
+	leastReplays  = 4
+	mostReplays   = 512
+	mostLaunches  = 4096 // of the longest replay
+	shortBudget   = 5 * time.Second
+	namedInAText  = 3
+	replayBlockNS = 100_000
 )
 
 // kernelKey is a kernel of a stage.
@@ -179,12 +179,12 @@ func (r *runner) replay(k shortKernel, rng *rand.Rand) (slope, error) {
 	return s, nil
 }
 
-// timeOp is the device's time of one replay in seconds, behind a gate where
+// timeOp is the device's time of one replay in seconds, behind a blocking kernel where
 // there is one.
 func (r *runner) timeOp(op gpuprof.Op) (float64, error) {
 	main := r.sess.Main()
 	if r.dev.CanSpin() {
-		if err := r.dev.Spin(main, replayGateNS); err != nil {
+		if err := r.dev.Spin(main, replayBlockNS); err != nil {
 			return 0, err
 		}
 	}

@@ -234,7 +234,7 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 	var parts []string
 	switch d := ratioOf(c.bs, o.A, o.B); {
 	case timeless:
-		parts = append(parts, fmt.Sprintf("error against float64 %.1e, %s", o.Error, gate(o.Error)))
+		parts = append(parts, fmt.Sprintf("error against float64 %.1e, %s", o.Error, limitText(o.Error)))
 		if o.MemoryA > 0 {
 			parts = append(parts, fmt.Sprintf("peak memory x%.2f", float64(o.MemoryB)/float64(o.MemoryA)))
 		}
@@ -253,7 +253,7 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 // largestError is the limit that the guides set on what a precision may cost.
 const largestError = 0.01
 
-func gate(e float64) string {
+func limitText(e float64) string {
 	if e <= largestError {
 		return "within the guides' 1 %"
 	}

@@ -38,9 +38,9 @@ func metrics() []metric {
 		{Column{Title: "host", Drop: 5, Named: true}, func(s view.Stage) Cell { return median(s.Host) }, nil},
 		{Column{Title: "GB/s", Drop: 6, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.BytesPerS), s.BytesPerS/1e9, "GB/s") }, nil},
 		{Column{Title: "GF/s", Drop: 7, Named: true}, func(s view.Stage) Cell { return amount(view.Rate(s.FlopsPerS), s.FlopsPerS/1e9, "GF/s") }, nil},
-		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return seconds(s.FloorS) }, nil},
+		{Column{Title: "bound time", In: HTML}, func(s view.Stage) Cell { return seconds(s.BoundS) }, nil},
 		{Column{Title: "bound", Drop: 4, Named: true, Legend: "bound: the stage's roofline bound over its device time"},
-			func(s view.Stage) Cell { return amount(ofBound(s), s.Floor, "1") }, nil},
+			func(s view.Stage) Cell { return amount(ofBound(s), s.OfBound, "1") }, nil},
 		{Column{Title: "spread", Left: true, Drop: 3, Named: true, In: printed, Legend: "spread: samples of the device's time (else the host's), 2nd to 98th percentile"},
 			func(s view.Stage) Cell {
 				return Cell{Text: spark(typical(s), manyBins), Narrow: spark(typical(s), fewBins)}
@@ -80,7 +80,7 @@ func stagesOf(r *gpuprof.Run, id string) Section {
 	stages := view.Stages(r)
 	for _, stage := range stages {
 		row := Row{Keep: stage.Share >= keptShare}
-		if stage.Name == view.Gap {
+		if stage.Name == gpuprof.StageGap {
 			row.In = Markdown | HTML
 		}
 		for _, m := range columns {
@@ -153,7 +153,7 @@ func whereTimeGoes(stages []view.Stage) string {
 		text = "The step's time goes to " + strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
 	}
 	text += ". "
-	if top := stages[0]; top.Floor > 0 && top.Floor <= 1 {
+	if top := stages[0]; top.OfBound > 0 && top.OfBound <= 1 {
 		text += fmt.Sprintf("At this device's peak rates the work counted in %s would take %s of the time it does. ", view.Cut(top.Name, 40), ofBound(top))
 	}
 	return text
@@ -161,10 +161,10 @@ func whereTimeGoes(stages []view.Stage) string {
 
 // ofBound is how much of the device time the roofline bound explains: "34.9 %".
 func ofBound(s view.Stage) string {
-	if s.Floor <= 0 {
+	if s.OfBound <= 0 {
 		return view.None
 	}
-	return view.Percent(s.Floor)
+	return view.Percent(s.OfBound)
 }
 
 // noBounds says which stages have no roofline bound, and why, a line a reason.

@@ -40,7 +40,7 @@ func summary(r *gpuprof.Run) []Line {
 	}
 	for _, s := range view.Stages(r) {
 		switch {
-		case s.Name != view.Gap || s.Exposed == nil:
+		case s.Name != gpuprof.StageGap || s.Exposed == nil:
 		case s.Share == 0:
 			detail(Line{Label: "gap", Value: "none", Note: "every instant of " + whole + " belongs to a stage"}, true)
 		case s.Exposed.Median == 0:

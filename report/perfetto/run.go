@@ -147,9 +147,9 @@ func stageEvent(r *gpuprof.Run, p *piece, run int) *event {
 // copyName words a stage that only copies as PyTorch's profiler does, with
 // the bytes it copies a step; "" for other stages.
 func copyName(r *gpuprof.Run, stage string) (string, int64) {
-	c := map[string]float64{}
+	c, role := map[string]float64{}, ""
 	if s := r.Stage(stage); s != nil {
-		c = s.Counters
+		c, role = s.Counters, s.Role
 	}
 	h2d, d2h := c["bytes_h2d"], c["bytes_d2h"]
 	if c["launches"] > 0 || c["flops"] > 0 {
@@ -167,12 +167,12 @@ func copyName(r *gpuprof.Run, stage string) (string, int64) {
 		return "Pinned"
 	}
 	switch {
-	case h2d > 0 && h2d >= d2h, stage == "h2d":
+	case h2d > 0 && h2d >= d2h, role == gpuprof.RoleTransfer.String():
 		if m := memory(h2d, c["bytes_h2d_pageable"]); m != "" {
 			return "Memcpy HtoD (" + m + " -> Device)", whole(h2d)
 		}
 		return "Memcpy HtoD", 0
-	case d2h > 0, stage == "d2h":
+	case d2h > 0, role == gpuprof.RoleResult.String():
 		if m := memory(d2h, c["bytes_d2h_pageable"]); m != "" {
 			return "Memcpy DtoH (Device -> " + m + ")", whole(d2h)
 		}

@@ -55,7 +55,7 @@ func TestNamesKeepTheColumns(t *testing.T) {
 			t.Errorf("%s takes the room of the figures: %s", name, rows[0])
 		}
 		for i, s := range view.Stages(r) {
-			if s.Name == view.Gap {
+			if s.Name == gpuprof.StageGap {
 				continue
 			}
 			if got := columnEnd(rows[i+1], view.ShareCell(s)); got != want {
@@ -85,7 +85,7 @@ func TestEveryStageHasItsSpread(t *testing.T) {
 	for _, width := range []int{80, 100, 120, 160} {
 		rows := stageTable(t, r, width)
 		for i, s := range view.Stages(r) {
-			if s.Name != view.Gap && !strings.ContainsAny(rows[i+1], "█") {
+			if s.Name != gpuprof.StageGap && !strings.ContainsAny(rows[i+1], "█") {
 				t.Errorf("width %d: %s has no sparkline: %s", width, s.Name, rows[i+1])
 			}
 		}

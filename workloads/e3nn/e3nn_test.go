@@ -110,9 +110,9 @@ func TestPresetShapes(t *testing.T) {
 	}
 }
 
-// Floors of one deepaw batch at 74,250 edges: MLP 105.9 GF, tensor product
+// Work of one deepaw batch at 74,250 edges: MLP 105.9 GF, tensor product
 // 24.3 GF, linear about 4.5 GF, counted per edge and row on a small batch.
-func TestDeepawFloors(t *testing.T) {
+func TestDeepawWork(t *testing.T) {
 	s := openSession(t, "deepaw", "batch=8")
 	edges, rows := float64(s.in.meanEdges()), float64(s.rows)
 	giga := map[string]float64{}

@@ -110,8 +110,8 @@ func TestCountersAreExact(t *testing.T) {
 	}
 }
 
-// Floors of one energyflow step from the problem's own sizes.
-func TestFloors(t *testing.T) {
+// Work of one energyflow step from the problem's own sizes.
+func TestMinimumWork(t *testing.T) {
 	s := openSession(t, "energyflow", "flows=16", "hidden=32")
 	var flops, bytes int64
 	for _, st := range s.Stages() {

@@ -151,7 +151,7 @@ func Tones(r *gpuprof.Run) map[string]int {
 	next := 0
 	for _, s := range Stages(r) {
 		tone := MaxTones
-		if s.Name != Gap && next < MaxTones {
+		if s.Name != gpuprof.StageGap && next < MaxTones {
 			tone, next = next, next+1
 		}
 		out[s.Name] = tone

@@ -1,5 +1,5 @@
 // Package view holds what every report of a run shares: the derived figures
-// (shares, rates, floors) and their wording.
+// (shares, rates, bounds) and their wording.
 // It decides what is said; the renderers decide how it looks.
 package view
 

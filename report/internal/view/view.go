@@ -10,12 +10,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Gap is the stage that holds what belongs to no other.
-const Gap = "gap"
-
 // Stage is one row of the stage table.
 type Stage struct {
-	Name                  string
+	Name, Role            string          // Role as StageResult has it
 	Device, Host, Exposed *gpuprof.Series // nil when it does not apply
 	// Share is the stage's part of all exposed time, over every sample: a
 	// stage that only some steps have is not lost as it would be in medians.
@@ -24,14 +21,14 @@ type Stage struct {
 	// zero when nothing is counted.
 	BytesPerS, FlopsPerS float64
 	Intensity            float64 // flops a byte; zero when unknown
-	FloorS               float64 // the roofline bound; zero when there is none
-	Floor                float64 // the bound over median device time, 1 at most; zero when unknown
+	BoundS               float64 // the roofline bound; zero when there is none
+	OfBound              float64 // the bound over median device time, 1 at most; zero when unknown
 	NoBound              string  // why there is none
 	Counters             map[string]float64
 }
 
 // Ranks order the rows of a step: its work first, then what the host did
-// beside it, then its waits, then what belongs to nobody.
+// beside it, then its waits, then what belongs to no stage.
 const (
 	rankWork = iota
 	rankLaunch
@@ -39,20 +36,22 @@ const (
 	rankGap
 )
 
-func stageRank(name string) int {
-	switch name {
-	case "launch":
+func (s Stage) rank() int {
+	switch {
+	case s.Name == gpuprof.StageLaunch:
 		return rankLaunch
-	case "backpressure", "sync":
-		return rankWait
-	case Gap:
+	case s.Name == gpuprof.StageGap:
 		return rankGap
+	case s.Waits():
+		return rankWait
 	}
 	return rankWork
 }
 
-// Waits says whether the host waits in the stage.
-func (s Stage) Waits() bool { return stageRank(s.Name) == rankWait }
+// Waits says whether the host thread waits for the device in the stage.
+func (s Stage) Waits() bool {
+	return s.Role == gpuprof.RoleSync.String() || s.Role == gpuprof.RoleSlot.String()
+}
 
 // Stages are the stages of the step in order, launch, waits and gap last,
 // kernels not.
@@ -63,10 +62,10 @@ func Stages(r *gpuprof.Run) []Stage {
 		if s.Parent != "step" {
 			continue
 		}
-		v := Stage{Name: s.Name, Device: Usable(s.Device), Host: Usable(s.Host), Exposed: Usable(s.Exposed), Counters: s.Counters}
+		v := Stage{Name: s.Name, Role: s.Role, Device: Usable(s.Device), Host: Usable(s.Host), Exposed: Usable(s.Exposed), Counters: s.Counters}
 		v.Share = sum(v.Exposed)
 		total += v.Share
-		bound := gpuprof.Bound{S: s.FloorS, By: s.BoundBy, Missing: s.NoBound}
+		bound := gpuprof.Bound{S: s.BoundS, By: s.BoundBy, Missing: s.NoBound}
 		if bound.S > 0 && !r.CopiesYield() {
 			bound = gpuprof.Bound{Missing: "the run was recorded before bounds were by precision and kind of traffic"}
 		}
@@ -78,7 +77,7 @@ func Stages(r *gpuprof.Run) []Stage {
 			out[i].Share /= total
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Stage) int { return stageRank(a.Name) - stageRank(b.Name) })
+	slices.SortStableFunc(out, func(a, b Stage) int { return a.rank() - b.rank() })
 	return out
 }
 
@@ -91,13 +90,13 @@ func derive(v *Stage, bound gpuprof.Bound) {
 		bound = bound.Beside(v.Device.Median)
 	}
 	if v.NoBound = bound.Missing; Finite(bound.S) && bound.S > 0 {
-		v.FloorS = bound.S
+		v.BoundS = bound.S
 	}
 	if v.Device == nil || v.Device.Median <= 0 {
 		return
 	}
 	v.BytesPerS, v.FlopsPerS = bytes/v.Device.Median, flops/v.Device.Median
-	v.Floor = v.FloorS / v.Device.Median
+	v.OfBound = v.BoundS / v.Device.Median
 }
 
 // sum adds a series' samples; without raw samples the median stands in.

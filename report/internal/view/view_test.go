@@ -77,7 +77,7 @@ func TestSharesAddUp(t *testing.T) {
 	sum, gap := 0.0, false
 	for _, s := range view.Stages(fixture.Three()) {
 		sum += s.Share
-		gap = gap || s.Name == view.Gap
+		gap = gap || s.Name == gpuprof.StageGap
 	}
 	if math.Abs(sum-1) > 1e-9 || !gap {
 		t.Errorf("shares add up to %v, gap among them: %v", sum, gap)
@@ -109,8 +109,8 @@ func TestDerivedFigures(t *testing.T) {
 		if want := 1.9e8 / device; s.FlopsPerS != want {
 			t.Errorf("flops a second %g, want %g", s.FlopsPerS, want)
 		}
-		if want := (1.9e8 / 7.4e10) / device; math.Abs(s.Floor-want) > 1e-12 {
-			t.Errorf("floor %g, want %g", s.Floor, want)
+		if want := (1.9e8 / 7.4e10) / device; math.Abs(s.OfBound-want) > 1e-12 {
+			t.Errorf("share of the bound %g, want %g", s.OfBound, want)
 		}
 	}
 }
@@ -118,8 +118,9 @@ func TestDerivedFigures(t *testing.T) {
 // TestWaitsComeLast: what the step computes is read first.
 func TestWaitsComeLast(t *testing.T) {
 	r := &gpuprof.Run{}
+	roles := map[string]gpuprof.StageRole{"backpressure": gpuprof.RoleSlot, "sync": gpuprof.RoleSync, "collate": gpuprof.RoleCollate, "d2h": gpuprof.RoleResult}
 	for _, n := range []string{"backpressure", "collate", "gap", "launch", "radial", "sync", "d2h"} {
-		r.Stages = append(r.Stages, gpuprof.StageResult{Name: n, Parent: "step"})
+		r.Stages = append(r.Stages, gpuprof.StageResult{Name: n, Parent: "step", Role: roles[n].String()})
 	}
 	var got []string
 	for _, s := range view.Stages(r) {
@@ -205,5 +206,16 @@ func TestNothingPanics(t *testing.T) {
 		if view.Title(r) == "" || view.Headline(r) == "" {
 			t.Errorf("%s: no title", name)
 		}
+	}
+}
+
+// A wait is one by its role: a workload calls its stages as it likes.
+func TestWaitsAreByRole(t *testing.T) {
+	r := &gpuprof.Run{Stages: []gpuprof.StageResult{
+		{Name: "halted", Parent: "step", Role: gpuprof.RoleSync.String()}, {Name: "sync", Parent: "step", Role: gpuprof.RoleCompute.String()},
+	}}
+	got := view.Stages(r)
+	if got[0].Name != "sync" || got[0].Waits() || got[1].Name != "halted" || !got[1].Waits() {
+		t.Errorf("%+v", got)
 	}
 }

@@ -98,6 +98,7 @@ func stageDocs() map[string]string {
 	return map[string]string{
 		"stages":          "stages of the step in order, gap among them; a kernel follows with its stage as parent",
 		"stages.parent":   "step, or the stage of a kernel",
+		"stages.role":     "the stage's part in the step: compute, transfer, result, sync, slot, input, sample, collate or staging; missing for kernels, launch and gap",
 		"stages.device":   "time between the stage's events on its stream, in seconds; null when it has none",
 		"stages.host":     "the host thread's time inside the stage, in seconds; null when it has none",
 		"stages.exposed":  "the stage's own part of the period, in seconds; over the stages with parent step they add up to the period in every sample",
