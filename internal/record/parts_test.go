@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -268,5 +270,22 @@ func TestEarlySignals(t *testing.T) {
 	err := cmd.Wait()
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGINT {
 		t.Errorf("the program ended with %v, want an interrupt", err)
+	}
+}
+
+// The pause between two samples follows from the processor time of a sample:
+// one that waited long for a processor is no reason to sample less often.
+func TestSampleCostIsProcessorTime(t *testing.T) {
+	now := time.Duration(0)
+	each := 3 * time.Microsecond
+	tr := &tree{root: os.Getpid(), proc: "/proc", start: time.Now(), page: 4096, buf: make([]byte, 4096), tracks: make([]treeTrack, treeTracks),
+		cpu: func() time.Duration { now += each; return now }}
+	if cost, alive := tr.timed(); !alive || cost != each {
+		t.Errorf("cost %v, alive %v; want %v of processor time", cost, alive, each)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if a, b := threadTime(), threadTime(); a <= 0 || b < a {
+		t.Errorf("processor time %v, then %v", a, b)
 	}
 }

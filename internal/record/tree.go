@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,7 +18,8 @@ const (
 	// phase of a program, seldom enough to cost it nothing.
 	sampleEvery = 500 * time.Millisecond
 	// sampleCost is the least share of time between two samples: one part in
-	// so many may go into taking them.
+	// so many of a processor's time may go into taking them. Time in which the
+	// sampler waited for a processor costs the program nothing.
 	sampleCost = 500
 	// capacity is how many readings a track holds. A longer run keeps every
 	// second reading and goes on at half the rate.
@@ -32,6 +34,7 @@ type tree struct {
 	root   int
 	proc   string
 	start  time.Time
+	cpu    func() time.Duration // processor time of the thread that samples
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -58,7 +61,7 @@ const (
 
 func startTree(ctx context.Context, pid int) *tree {
 	t := &tree{
-		root: pid, proc: "/proc", start: time.Now(), done: make(chan struct{}),
+		root: pid, proc: "/proc", start: time.Now(), cpu: threadTime, done: make(chan struct{}),
 		page: float64(os.Getpagesize()), buf: make([]byte, 4096),
 		tracks: []treeTrack{{name: "program_cpu_time", unit: "s"}, {name: "program_rss", unit: "B"}, {name: "program_processes", unit: "1"}, {name: "program_threads", unit: "1"}},
 	}
@@ -69,12 +72,14 @@ func startTree(ctx context.Context, pid int) *tree {
 
 func (t *tree) loop(ctx context.Context) {
 	defer close(t.done)
+	runtime.LockOSThread() // its processor time is that of a thread
+	defer runtime.UnlockOSThread()
 	// Short programs deserve more than two readings: the interval grows from a
 	// tenth to its full length.
 	least := sampleEvery / 10
 	for {
-		began := time.Now()
-		if !t.sample() {
+		cost, alive := t.timed()
+		if !alive {
 			return
 		}
 		if len(t.times) >= capacity {
@@ -87,9 +92,17 @@ func (t *tree) loop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(least, sampleCost*time.Since(began))):
+		case <-time.After(max(least, sampleCost*cost)):
 		}
 	}
+}
+
+// timed takes a reading and returns the processor time that it took; false
+// when the tree is gone.
+func (t *tree) timed() (cost time.Duration, alive bool) {
+	before := t.cpu()
+	alive = t.sample()
+	return t.cpu() - before, alive
 }
 
 // stop ends the sampling and returns the tracks and the most memory seen, bytes.

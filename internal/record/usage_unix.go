@@ -6,7 +6,21 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 )
+
+// rusageThread is Linux' RUSAGE_THREAD, which package syscall lacks.
+const rusageThread = 1
+
+// threadTime is the processor time of the calling thread; 0 where the system
+// does not count it by thread.
+func threadTime() time.Duration {
+	var u syscall.Rusage
+	if runtime.GOOS != "linux" || syscall.Getrusage(rusageThread, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // ownPeak is the most resident memory that this process has had, bytes; 0 unknown.
 func ownPeak() int64 {
