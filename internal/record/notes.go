@@ -70,6 +70,9 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	if p.File != "" && !p.Complete && p.Kind != "window" && p.Recorded < o.Steps {
 		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
 	}
+	if n := p.OtherThreads; n > 0 && p.File != "" && p.Kind != "window" {
+		r.warn("other-threads", fmt.Sprintf("the recorded steps are those of one thread of %s, and other threads trained too (%d)", who, n), "train in one thread for step times without the work of others")
+	}
 	if p.Kind == "window" && p.File != "" {
 		text, fix := who+" shows no step (optimizer step, module call or data loader)", ""
 		if p.Steps > 1 {

@@ -20,6 +20,9 @@ type Process struct {
 	Recorded int    `json:"recorded"` // steps in the trace
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
+	// OtherThreads is how many threads made optimizer steps beside the one
+	// whose steps were counted, until the hook left.
+	OtherThreads int `json:"other_threads,omitempty"`
 	// File is the trace's name in the folder, "" none; Bytes its size, and
 	// Whole is false for a trace that broke off.
 	File    string  `json:"file,omitempty"`
@@ -67,6 +70,8 @@ type statusLine struct {
 	Reason   string    `json:"reason"`
 	Where    string    `json:"where"`
 	Text     string    `json:"text"`
+
+	OtherThreads int `json:"other_threads"`
 }
 
 // maxStatusLine bounds one line; the hook's are a few kilobytes.
@@ -157,5 +162,6 @@ func (p *Process) take(l *statusLine) {
 			p.Kind = l.Kind
 		}
 		p.Steps = max(p.Steps, l.Steps)
+		p.OtherThreads = max(p.OtherThreads, l.OtherThreads)
 	}
 }

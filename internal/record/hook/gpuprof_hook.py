@@ -189,6 +189,7 @@ class Hook:
         }
         self.source = None
         self.thread = None
+        self.steppers = {}  # optimizer steps of each thread
         self.optimizer_made = False
         self.compiled = False
         self.pending = None  # the thread whose optimizer has stepped, until its border is drawn
@@ -235,6 +236,12 @@ class Hook:
         self.reason = reason
         self.tell("aside", reason=reason)
         self.leave()
+
+    def others(self):
+        """Threads that train beside the one whose steps count; one step alone is no training."""
+        if self.thread is None:
+            return 0
+        return sum(n >= OPTIMIZER_REPEATS for thread, n in self.steppers.items() if thread != self.thread)
 
     # -- which mark counts ---------------------------------------------------
 
@@ -310,6 +317,8 @@ class Hook:
 
     @safe
     def on_step(self, optimizer, *_):
+        me = get_ident()
+        self.steppers[me] = self.steppers.get(me, 0) + 1
         if not self.mark("optimizer", optimizer):
             return
         self.unhook_modules()
@@ -554,7 +563,7 @@ class Hook:
             kind, count = self.best()
             if self.phase == "after":
                 self.times()
-            self.tell("exit", kind=kind, steps=count, recorded=self.recorded)
+            self.tell("exit", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others())
         except Exception as e:
             self.tell("error", where="exit", text="%s: %s" % (type(e).__name__, str(e)[:500]))
         finally:
@@ -775,7 +784,7 @@ class Hook:
         if self.phase == "done":
             return
         kind, count = self.best()
-        self.tell("left", kind=kind, steps=count, recorded=self.recorded)
+        self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others())
         self.phase = "done"
         self.unhook_modules()
         for owner, name, wrapper, original, had in reversed(self.patches):
