@@ -57,6 +57,9 @@ func (s *session) findOld() (err error) {
 // is an error; the others are compared all the same.
 func (s *session) against(runs []*gpuprof.Run) ([]*compare.Comparison, error) {
 	out := make([]*compare.Comparison, len(runs))
+	if len(s.olds) == 0 { // no baseline was asked for
+		return out, nil
+	}
 	var errs []error
 	for i, r := range runs {
 		old := s.olds[s.of[i]]

@@ -157,7 +157,7 @@ func TestKnobThatClosesTheGap(t *testing.T) {
 			"json":     {`"rule": "against-baseline"`, `"knob": "deterministic"`, `"from": "on"`, `"to": "off"`},
 		} {
 			var out strings.Builder
-			gpuprofRan(t, &out, io.Discard, append(args, "--format", format)...)
+			gpuprofRan(t, &out, io.Discard, append(args, "--verbose", "--format", format)...)
 			text := strings.Join(strings.Fields(out.String()), " ")
 			for _, want := range wants {
 				if !strings.Contains(text, want) {
