@@ -80,7 +80,7 @@ func parted(classes map[trace.Class]int64, idle []trace.Part, tones map[trace.Cl
 // Accounts is where the time of the mean device went, the longest part first, and
 // below it a bar for each device.
 func Accounts(a *trace.Analysis) *Figure {
-	f := analysed("stages", "Where the device's time went", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
+	f := analysed("stages", "Device time", "A bar for each part of the mean step, the longest first; below it one divided bar for each device.", a)
 	whole := a.Step.NS
 	tones := view.ClassTones()
 	parts := parted(a.Step.Classes, a.Step.Idle(), tones)
@@ -331,7 +331,7 @@ func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64
 // ClassChanges leads from the old mean step to the new one, a bar for each class
 // of work or idle state.
 func ClassChanges(c *trace.Comparison) *Figure {
-	f := &Figure{ID: "waterfall", Title: "What changed the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
+	f := &Figure{ID: "waterfall", Title: "Change of the step", Desc: "A bar for each class of work: how much it made the step longer or shorter.", Tool: c.Tool.Version}
 	if c.Old == nil || c.New == nil || !c.Comparable() {
 		return f.without("one of the traces has no steps")
 	}

@@ -41,7 +41,7 @@ func sideName(c *compare.Comparison, name string) string {
 // Waterfall leads from the old step to the new one, a bar for each stage that
 // made at least 1 % of the change.
 func Waterfall(c *compare.Comparison) *Figure {
-	f := compared("waterfall", "What changed the step", "A bar for each stage: how much it made the step longer or shorter.", c)
+	f := compared("waterfall", "Change of the step", "A bar for each stage: how much it made the step longer or shorter.", c)
 	a := c.Attribution
 	if len(c.Causes) == 0 || a == nil || !view.Finite(float64(a.New-a.Old)) {
 		return f.without("the change of the step was not attributed to stages, because it is too small or only one side has stages")

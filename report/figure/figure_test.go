@@ -262,7 +262,7 @@ func TestWhatPicturesSay(t *testing.T) {
 func TestWhatComparisonsSay(t *testing.T) {
 	c := fixture.GateRegressed()
 	f, err := figure.OfComparison(c, "")
-	says(t, "waterfall", svgOf(t, f, err), "what changed the step", "before", ">12.4 ms<", "14.0 ms, +1.60 ms, x1.1", "tensor_product", "+1.49 ms, 93 % of the change", "-144 us", "the rest", "+256 us", "knob impl: csr -&gt; fused", "REGRESSED")
+	says(t, "waterfall", svgOf(t, f, err), "change of the step", "before", ">12.4 ms<", "14.0 ms, +1.60 ms, x1.1", "tensor_product", "+1.49 ms, 93 % of the change", "-144 us", "the rest", "+256 us", "knob impl: csr -&gt; fused", "REGRESSED")
 	f, err = figure.OfComparison(c, "effects")
 	says(t, "effects", svgOf(t, f, err), "new over old", "step/tensor_product", "x1.210 (", "inconclusive", "1 exact counter the same")
 	f, err = figure.OfComparison(fixture.GatePassed(), "")

@@ -25,7 +25,7 @@ func analysisPage(t *testing.T, names ...string) string {
 
 func TestAnalysisPage(t *testing.T) {
 	p := analysisPage(t, "dataloader-stall-fires.json")
-	for _, want := range []string{`<canvas id="tl"`, "What to change", "dataloader-stall", "num_workers", "Where the devices", "Steps", "Kernels, copies and fills", `name="generator" content="gpuprof`, "run-data", "starved"} {
+	for _, want := range []string{`<canvas id="tl"`, "Suggested changes", "dataloader-stall", "num_workers", "Device time", "Steps", "Kernels, copies and fills", `name="generator" content="gpuprof`, "run-data", "starved"} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -172,7 +172,7 @@ func TestComparisonPage(t *testing.T) {
 	if err := writePage(&b)(page.TraceComparison(c, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"What changed", "dataloader-stall, gone", "What changed the step", "By class"} {
+	for _, want := range []string{"Changes", "dataloader-stall, gone", "Change of the step", "By class"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -200,7 +200,7 @@ func TestPageWithoutDevice(t *testing.T) {
 	if !strings.Contains(b.String(), "aten::mm") {
 		t.Error("the operators are missing")
 	}
-	if strings.Contains(b.String(), fmt.Sprintf("id=%q", "where")) {
+	if strings.Contains(b.String(), fmt.Sprintf("id=%q", "device-time")) {
 		t.Error("a section about devices without a device")
 	}
 }

@@ -305,7 +305,7 @@ func TestWhatThePageSays(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"complete": {render(t, fixture.Three()), []string{"12.2 ms", "between processes", "tensor_product", "Roofline", "process 3", "all 1320 samples", "<td>model</td>", "busy-machine", "What to try", "tp_contract"}, []string{"PARTIAL", "INVALID"}},
+		"complete": {render(t, fixture.Three()), []string{"12.2 ms", "between processes", "tensor_product", "Roofline", "process 3", "all 1320 samples", "<td>model</td>", "busy-machine", "Suggested changes", "tp_contract"}, []string{"PARTIAL", "INVALID"}},
 		"one":      {render(t, fixture.One()), []string{"within one process"}, []string{"between processes"}},
 		"partial":  {render(t, fixture.Partial()), []string{"PARTIAL: interrupted", "cut short"}, []string{"throughput</dt>"}},
 		"invalid":  {render(t, fixture.Invalid()), []string{"INVALID", "no times are reported", "FAILED", "not a number"}, []string{"Timeline", "Distribution", "throughput</dt>"}},

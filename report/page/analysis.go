@@ -36,13 +36,13 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 	}
 	p := &Page{Title: analysisTitle(a), Meta: stepMeta(a), Footer: traceFooter, Tool: toolText(a.Tool), Data: jsonData("analysis.json", a)}
 	p.Sections = []Section{
-		{ID: "findings", Heading: "What to change", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
+		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: append(append([]Block{findingsLead(a, verdict)}, onPage(explained)...), findings)},
 		{In: Terminal | Markdown, Blocks: []Block{accountTable(a)}},
 		{In: Terminal | Markdown, Blocks: []Block{classTable(a)}},
 		{In: Terminal | Markdown, Blocks: explained},
 		{In: Terminal | Markdown, Blocks: []Block{rankTable(a)}},
 		warnings(a.Warnings),
-		{ID: "where", Heading: "Where the devices' time went", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
+		{ID: "device-time", Heading: "Device time", In: HTML, Blocks: append(accountCharts(a), accountTable(a), classTable(a))},
 		{ID: "steps", Heading: "Steps", In: HTML, Blocks: []Block{Chart{ID: "stepbars", Figure: func() *figure.Figure { return figure.Steps(a) }, Note: stepNote(a)}}},
 	}
 	if lines := timelineOf(a, xs); lines != nil {
@@ -229,7 +229,7 @@ func kernelTable(a *trace.Analysis) Table {
 // operatorTable lists operators by device time. Where no device was recorded it
 // stands in for the classes, by the host's own time.
 func operatorTable(a *trace.Analysis) Table {
-	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "where"))...)...)
+	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "call site"))...)...)
 	ops := a.Operators
 	if len(a.Devices) == 0 {
 		t.In, t.Max[0], t.Max[1], t.More = 0, operatorRows, operatorRows, "%d more operators in --format json"
@@ -242,7 +242,7 @@ func operatorTable(a *trace.Analysis) Table {
 }
 
 func moduleTable(a *trace.Analysis) Table {
-	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "where")...)
+	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "call site")...)
 	for _, o := range a.Modules {
 		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}}, operatorCells(o)...)})
 	}

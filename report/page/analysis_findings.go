@@ -72,7 +72,7 @@ func traceFinding(f gpuprof.Finding) Item {
 	item.More, item.MoreText = []Block{Lines{Lines: evidenceLines(f.Evidence)}}, "evidence: totals over all steps"
 	if len(f.Sites) > 0 {
 		item.MoreText = "evidence and call sites: totals over all steps"
-		t := Table{Name: "Call sites", Columns: numbers("where", "times", "time")}
+		t := Table{Name: "Call sites", Columns: numbers("site", "times", "time")}
 		for _, s := range f.Sites {
 			t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(s.Where, 120)}, countCell(int(s.Count)), span(s.NS)}})
 		}

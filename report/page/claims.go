@@ -49,7 +49,7 @@ func claimSections(r *tune.Result) []Section {
 	return []Section{
 		{ID: "claims", Heading: "Claims of tuning guides", HeadingIn: HTML, Blocks: []Block{statusBanner(tuneBadge(r)), Text{S: view.Plural(len(r.Claims), "claim") + ": " + strings.Join(parts, ", ") + ".", As: Lead},
 			Text{S: "A speedup of x2 is twice as fast.", In: Terminal | Markdown}}, Sections: []Section{{Blocks: []Block{Chart{ID: "claims-measured", Figure: func() *figure.Figure { return figure.Claims(r) }}, t}}}},
-		{ID: "claim-notes", Heading: "What each claim says and how it was tested", In: Terminal | HTML, Blocks: []Block{notes}},
+		{ID: "claim-notes", Heading: "Claims and their tests", In: Terminal | HTML, Blocks: []Block{notes}},
 	}
 }
 

@@ -44,7 +44,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 	}
 	p.Sections = []Section{
 		{ID: "verdict", Heading: "Verdict", In: HTML, Blocks: []Block{verdictBanner(c), Text{S: verdict.Headline(c) + ".", As: Lead}, leadLines(rows)}},
-		{ID: "next", Heading: "What next", In: HTML, Blocks: []Block{next}},
+		{ID: "next", Heading: "Next step", In: HTML, Blocks: []Block{next}},
 		{ID: "failed", Heading: "Failed", HeadingIn: HTML, Blocks: []Block{listOf(List{Label: "failed", Noun: "failure", Max: maxListed}, c.Failed)}},
 		unsure,
 		{ID: "budgets", Heading: "Budgets", HeadingIn: HTML, Blocks: budgets(c)},
@@ -57,7 +57,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		{ID: "distributions", Heading: "Distributions", Blocks: []Block{Chart{ID: "overlay", Figure: func() *figure.Figure { return figure.Overlay(c) }, Note: overlayNote}}},
 		differences(c),
 		warnings(c.Warnings),
-		{Heading: "What next", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
+		{Heading: "Next step", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
 		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
 	}
 	return p, nil
@@ -201,7 +201,7 @@ func budgets(c *compare.Comparison) []Block {
 
 // origin attributes the change of the step to its stages.
 func origin(c *compare.Comparison, rows []verdict.Row) Section {
-	s := Section{ID: "where", Heading: "Where the change comes from", HeadingIn: Terminal | Markdown | HTML}
+	s := Section{ID: "attribution", Heading: "Attribution", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "stage", Max: maxListed}
 	for _, cause := range c.Causes {
 		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
@@ -246,19 +246,19 @@ func suggestions(c *compare.Comparison) Block {
 // or a change that is only explained: it was for the better, or no knob made it.
 func suggestionsTitle(c *compare.Comparison) string {
 	if slices.ContainsFunc(c.Findings, func(f gpuprof.Finding) bool { return f.Knob != "" && f.ClaimS > 0 }) {
-		return "What would close the gap"
+		return "Suggested changes"
 	}
-	return "What explains the change"
+	return "Explanation"
 }
 
 // differences is what is not the same on both sides; a page has it by kind, and on
 // request what is the same.
 func differences(c *compare.Comparison) Section {
-	s := Section{ID: "differences", Heading: "What differs between the sides", HeadingIn: Terminal | Markdown | HTML}
+	s := Section{ID: "differences", Heading: "Differences in setup", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "field", Max: maxListed, In: Terminal | Markdown}
 	kinds := []string{"knob", "environment", "code", ""}
 	tables := map[string]*Table{}
-	for i, name := range []string{"Knobs that differ", "Environment that differs", "Code that differs", "Others that differ"} {
+	for i, name := range []string{"Knobs", "Environment", "Code", "Other differences"} {
 		tables[kinds[i]] = &Table{Name: name, In: HTML, Columns: wordColumns("field", "old", "new", "must agree")}
 	}
 	for _, d := range c.Differences {

@@ -126,7 +126,7 @@ func factsOf(r *gpuprof.Run, id string) []Section {
 		{ID: id + "environment", Heading: "Environment", Blocks: []Block{pairs("Device and machine.", environment(r))}},
 		{ID: id + "counters", Heading: "Counters", Blocks: []Block{pairs("Exact counts of one step.", mapped(r.Counters, counter))}},
 		{ID: id + "input", Heading: "Input and instruments", Blocks: []Block{
-			pairs("What was computed on.", mapped(r.Input, func(_ string, v any) string { return view.Value(v) })),
+			pairs("Input.", mapped(r.Input, func(_ string, v any) string { return view.Value(v) })),
 			pairs("Cost of the instruments, measured in this run.", mapped(r.Calibration, func(_ string, v float64) string { return view.Seconds(v) })),
 		}},
 	}

@@ -30,9 +30,9 @@ func TestSuggestionsTitle(t *testing.T) {
 		f    gpuprof.Finding
 		want string
 	}{
-		{gpuprof.Finding{Knob: "sync", ClaimS: 1}, "What would close the gap"},
-		{gpuprof.Finding{Knob: "sync"}, "What explains the change"}, // it became faster
-		{gpuprof.Finding{ClaimS: 1}, "What explains the change"},    // by no knob
+		{gpuprof.Finding{Knob: "sync", ClaimS: 1}, "Suggested changes"},
+		{gpuprof.Finding{Knob: "sync"}, "Explanation"}, // it became faster
+		{gpuprof.Finding{ClaimS: 1}, "Explanation"},    // by no knob
 	} {
 		p, err := page.Comparison(&compare.Comparison{Findings: []gpuprof.Finding{c.f}})
 		if err != nil {

@@ -71,7 +71,7 @@ const printed = Terminal | Markdown
 func runSections(r *gpuprof.Run, id string, limit int) []Section {
 	lead, facts := summaryOf(r)
 	warnings := warningSection(id, HTML, warningsOf([]*gpuprof.Run{r}))
-	advice := Section{ID: id + "findings", Heading: "What to try", HeadingIn: HTML, Blocks: findingsOf(r)}
+	advice := Section{ID: id + "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: findingsOf(r)}
 	out := []Section{
 		in(HTML, Section{Blocks: []Block{banner(r)}}),
 		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),

@@ -32,7 +32,7 @@ func TraceComparison(c *trace.Comparison, old, now []*trace.Index) (*Page, error
 	}
 	p := &Page{Title: analysisTitle(c.Old) + " against " + analysisTitle(c.New), Badge: Badge{Headline: headline}, Footer: traceFooter, Tool: toolText(c.Tool), Data: jsonData("comparison.json", c)}
 	p.Sections = []Section{
-		{ID: "change", Heading: "What changed", HeadingIn: HTML, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
+		{ID: "change", Heading: "Changes", HeadingIn: HTML, Blocks: []Block{Text{S: strings.ToUpper(headline[:1]) + headline[1:] + ".", As: Lead, In: HTML},
 			Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.ClassChanges(c) }}}},
 		{ID: "classes", Heading: "By class", HeadingIn: HTML, Blocks: []Block{changeTable("of the "+stepTitle(c.New), c.Classes, classChanges)}},
 		{ID: "operators", Heading: "By operator", HeadingIn: HTML, Blocks: []Block{changeTable("operator, "+c.New.PerStep(), c.Operators, operatorRows)}},

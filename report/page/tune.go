@@ -26,7 +26,7 @@ func Tune(r *tune.Result) (*Page, error) {
 	} else {
 		p.Sections = append([]Section{conclusion(r), effects(r)}, curves(r)...)
 	}
-	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "How it was measured", In: HTML, Blocks: []Block{search(r)}})
+	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{search(r)}})
 	return p, nil
 }
 
@@ -154,7 +154,7 @@ func effects(r *tune.Result) Section {
 	goal := view.Cut(string(r.Goal), 20)
 	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
 		Columns: append(numbers("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
-			Column{Title: "why, or in PyTorch", Remark: true, Left: true, In: HTML})}
+			Column{Title: "reason, or PyTorch line", Remark: true, Left: true, In: HTML})}
 	var starved []string
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)

@@ -45,7 +45,7 @@ func WriteAnalysis(w io.Writer, a *trace.Analysis, xs []*trace.Index) error {
 		{"schema_version", document.Version(document.Timeline)},
 		{"tool", map[string]string{"name": "gpuprof"}},
 		{"displayTimeUnit", "ms"},
-		{"otherData", map[string]any{"about": "where the time went, by gpuprof analyze", "base_ns": base}},
+		{"otherData", map[string]any{"about": "account of the device time, by gpuprof analyze", "base_ns": base}},
 	})
 	for i := range a.Inputs {
 		d := &drawing{e: e, a: a, x: xs[i], input: i, base: base[i]}

@@ -86,6 +86,7 @@ func check(root fs.FS) ([]string, error) {
 		if strings.HasSuffix(path, ".go") {
 			c.fixes(path, source)
 		}
+		c.headings(path, source)
 		return err
 	})
 	for i, e := range exceptions {
@@ -104,6 +105,19 @@ type checker struct {
 
 func (c *checker) report(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// clause is a heading of a document or of a page that begins as a clause does.
+var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Nobody|How many)\b[^?\n]*$|\bHeading: +"(?:What|Where|Who|Nobody|How many)\b[^?"]*"`)
+
+// headings reports headings that are no nouns; a question may stay.
+func (c *checker) headings(path string, source []byte) {
+	if !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		return
+	}
+	for _, at := range clause.FindAllIndex(source, -1) {
+		c.report("%s:%d: the heading %q is a clause: write a noun", path, 1+strings.Count(string(source[:at[0]]), "\n"), source[at[0]:at[1]])
+	}
 }
 
 // judge looks for words, and for long sentences in prose.

@@ -69,6 +69,17 @@ func TestLongSentence(t *testing.T) {
 	}
 }
 
+func TestHeadingsAreNouns(t *testing.T) {
+	found, err := check(fstest.MapFS{
+		"docs/a.md": {Data: []byte("# Attribution\n\n## Where the change comes from\n\n## Where is it?\n")},
+		"pkg/a.go":  {Data: []byte("package a\n\nvar s = Section{Heading: \"What next\"}\nvar r = Section{Heading: \"Next step\"}\n")},
+	})
+	found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "scripts/prose/words.go") })
+	if err != nil || len(found) != 2 || !strings.Contains(found[0]+found[1], "docs/a.md:3: the heading") || !strings.Contains(found[0]+found[1], "pkg/a.go:3: the heading") {
+		t.Errorf("%q, %v", found, err)
+	}
+}
+
 // Questions, code, verbs before "a step" and names stay.
 func TestPlainSentences(t *testing.T) {
 	found, err := check(fstest.MapFS{
