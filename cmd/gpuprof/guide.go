@@ -60,10 +60,9 @@ func helpWords(words []string) []string {
 
 // printHelp is kong's help with a usage line that names what follows --.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
-	for _, n := range ctx.Model.Children {
-		if n.Name != runProgramVerb {
-			continue
-		}
+	at := slices.IndexFunc(ctx.Model.Children, func(n *kong.Node) bool { return n.Name == runProgramVerb })
+	if at >= 0 {
+		n := ctx.Model.Children[at]
 		defer func() { n.Name = runProgramVerb }()
 		n.Name = runProgramUsage
 		if ctx.Selected() == n {

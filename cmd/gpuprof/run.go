@@ -189,7 +189,8 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy,
 		})
 	}
-	return s, s.findOld()
+	err = s.findOld()
+	return s, err
 }
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {

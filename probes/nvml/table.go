@@ -63,6 +63,8 @@ const (
 
 // What NVML writes, laid out as C does on a 64-bit Linux. A test compares each with
 // go-nvml's.
+//
+//nolint:unused // NVML writes every field; the test of the layout reads them
 type (
 	utilisationRates struct{ gpu, memory uint32 }
 	memoryInfo       struct{ total, free, used uint64 } // BAR1's too

@@ -40,11 +40,11 @@ type printer struct {
 
 func (p *printer) line(s string) { p.out = append(p.out, strings.TrimRight(s, " ")) }
 
-// capture is the lines that print prints, kept apart.
-func (p *printer) capture(print func()) []string {
+// capture is the lines that write prints, kept apart.
+func (p *printer) capture(write func()) []string {
 	before := p.out
 	p.out = nil
-	print()
+	write()
 	out := p.out
 	p.out = before
 	return out
