@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -63,6 +64,9 @@ func diagnose() []gpuprof.CheckLine {
 	var lines []gpuprof.CheckLine
 	for _, k := range devices() {
 		lines = append(lines, examineDevice(k))
+	}
+	if self, err := os.Executable(); err == nil {
+		lines = append(lines, pathLine(self, os.Getenv("PATH")))
 	}
 	return append(append(lines, examineMachine()...), gpus...)
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// pathLine says which program the command gpuprof starts: another project's package on
+// PyPI installs one of the same name. self is this program's file, path the folders that
+// are searched.
+func pathLine(self, path string) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
+	name := "gpuprof"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	own, err := os.Stat(self)
+	if err != nil {
+		return l
+	}
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() || runtime.GOOS != "windows" && info.Mode()&0o111 == 0 {
+			continue
+		}
+		if os.SameFile(own, info) {
+			l.Found = "gpuprof is this program, " + file
+			return l
+		}
+		l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
+		l.Reason = "it is another program, or another build of this one"
+		if isPython(file) {
+			l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
+		}
+		l.Fix = "put the folder of this program first in PATH, or call it by its path"
+		return l
+	}
+	return l
+}
+
+// isPython says whether a file is a script of Python, as pip installs a package's commands.
+func isPython(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 128)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return false
+	}
+	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
+}
