@@ -54,6 +54,7 @@ type app struct {
 	commands       io.Writer // standard error as it is, for commands to GitHub
 	quiet, noColor bool
 	verbose        bool     // print everything, not what fits a terminal of 24 rows
+	noted          int      // lines of notes on a terminal of 80 columns
 	pages          []string // HTML reports that were written
 	rest           []string // what followed "--"
 	childCode      int      // the exit code of a program that was run; wins where gpuprof has no error of its own
@@ -285,10 +286,15 @@ func helpVars() kong.Vars {
 	return vars
 }
 
+// narrowest is the width of the terminal that documents are cut for, in columns.
+const narrowest = 80
+
 // note tells the person at the terminal something beside the data.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "gpuprof: %s\n", document.CleanText(fmt.Sprintf(format, args...)))
+		text := "gpuprof: " + document.CleanText(fmt.Sprintf(format, args...))
+		a.noted += 1 + (len(text)-1)/narrowest
+		fmt.Fprintln(a.stderr, text)
 	}
 }
 

@@ -102,14 +102,15 @@ func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 func (a *app) screen() screen {
 	o := screen{width: a.width(), color: a.color(), quiet: a.quiet}
 	if !a.verbose {
-		o.lines = briefLines
+		o.lines = max(briefLines-a.noted, briefLines/2)
 	}
 	return o
 }
 
-// briefLines is how many lines of a document are printed without -v: what a terminal
-// of 24 rows shows with the prompt below it.
-const briefLines = 23
+// briefLines is how many lines of a document are printed without -v, less those of notes
+// before it: a terminal of 24 rows shows them with a note of what was written, and the
+// prompt.
+const briefLines = 22
 
 // show prints a document as --format says.
 func (k kind[D]) show(a *app, format string, doc D) error {

@@ -77,10 +77,10 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 		in(HTML, Section{ID: id + "summary", Heading: "Summary", Blocks: []Block{Text{S: runVerdict(r), As: Lead}, lead, Chart{ID: id + "stack", Narrow: true, Figure: func() *figure.Figure { return figure.Shares(r) }}, facts}}),
 		in(HTML, warnings),
 		in(HTML, advice),
-		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, failedChecks(r)}}),
+		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
-		in(printed, Section{Blocks: []Block{lead, facts}}),
+		in(printed, Section{Blocks: []Block{facts}}),
 		in(printed|Verbose, warnings),
 	}
 	out = append(out, charts(r, id, limit)...)

@@ -92,7 +92,7 @@ func TestBriefAnswersFirst(t *testing.T) {
 	for name, want := range map[string][]string{
 		"trace item-fires.json": {"\n1. ", "  measure   ", "of the mean step", "left out:"},
 		"gate regressed":        {"REGRESSED", "failed: ", "budget: ", "metric ", "left out:"},
-		"run one":               {"The step's time goes to", "stage ", "tensor_product", "step  ", "left out:"},
+		"run one":               {"The step's time goes to", "step  ", "throughput  ", "finding 1: ", "stage ", "tensor_product", "left out:"},
 	} {
 		p := pages[name]
 		if p == nil {

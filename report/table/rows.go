@@ -47,7 +47,7 @@ func (p *printer) rows(b page.Table) *block {
 }
 
 // leastRows is how many rows a table keeps while another block has more.
-const leastRows = 5
+const leastRows = 4
 
 // place is the columns with their texts at this width. Those that say nothing
 // are left out, except the first.
