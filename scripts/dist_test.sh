@@ -38,7 +38,7 @@ in_root() {
   env -i "${enter[@]}" "$@"
 }
 
-# job COMMAND…: what every installed gpuprof has to do, in the folder /work of its root or here.
+# job COMMAND…: what every installed gpuprof has to do, in /data of its root or here.
 job() {
   "$@" version >"$scratch/version.txt"
   grep -q '^gpuprof ' "$scratch/version.txt" || fail "$*: version printed $(cat "$scratch/version.txt")"
@@ -62,8 +62,8 @@ program() {
 
 # root FOLDER [dynamic PROGRAM]: a folder to work in; for a dynamic program the C library's files too.
 root() {
-  mkdir -p "$1/work" "$1/tmp"
-  cp "$repository/testdata/traces/item-fires.json" "$1/work/trace.json"
+  mkdir -p "$1/data" "$1/tmp"
+  cp "$repository/testdata/traces/item-fires.json" "$1/data/trace.json"
   if [ "${2:-}" = dynamic ]; then
     local library
     for library in $(ldd "$3" | grep -o '/[^ ]*'); do
@@ -71,13 +71,6 @@ root() {
       cp -L "$library" "$1$library"
     done
   fi
-}
-
-# at_root ROOT PROGRAM ARGS…: a chroot begins in /, where nothing may be left.
-at_root() {
-  local where=$1
-  shift
-  in_root "$where" "$@"
 }
 
 echo '--> the same bytes when packed again, elsewhere'
@@ -93,7 +86,7 @@ for part in LICENSE THIRD_PARTY_NOTICES.md man/gpuprof.1 completion/gpuprof.{bas
   [ -s "$scratch/archive/$part" ] || fail "the archive lacks $part"
 done
 root "$scratch/here"
-(cd "$scratch/here/work" && job env -i "$scratch/archive/gpuprof" && program env -i PATH="$PATH" "$scratch/archive/gpuprof")
+(cd "$scratch/here/data" && job env -i "$scratch/archive/gpuprof" && program env -i PATH="$PATH" "$scratch/archive/gpuprof")
 
 echo '--> manual page and completion'
 groff -man -Tutf8 -ww "$scratch/archive/man/gpuprof.1" >"$scratch/man.txt" 2>"$scratch/man.err"
@@ -109,10 +102,10 @@ for shell in zsh fish; do
 done
 
 echo '--> archive of the static build, a root with nothing else in it'
-mkdir -p "$scratch/static/work"
+mkdir -p "$scratch/static/data"
 tar -xzf "$(one "gpuprof_*_linux_${arch}_static.tar.gz")" -C "$scratch/static" --strip-components 1
 cp testdata/traces/item-fires.json "$scratch/static/trace.json"
-job at_root "$scratch/static" /gpuprof
+job in_root "$scratch/static" /gpuprof
 grep -q 'static build' "$scratch/doctor.txt" || fail 'doctor of the static build does not say that it is one'
 
 echo '--> Debian package, installed by dpkg into an empty root'
@@ -123,8 +116,8 @@ installer=()
 if [ "$(id -u)" -ne 0 ]; then installer=(unshare --map-root-user); fi
 PATH=$PATH:/usr/sbin:/sbin "${installer[@]}" dpkg --root="$scratch/deb" --force-depends --log=/dev/null -i "$package" >/dev/null 2>"$scratch/dpkg.err" || fail "dpkg: $(cat "$scratch/dpkg.err")"
 root "$scratch/deb" dynamic "$scratch/deb/usr/bin/gpuprof"
-cp "$scratch/deb/work/trace.json" "$scratch/deb/trace.json"
-job at_root "$scratch/deb" /usr/bin/gpuprof
+cp "$scratch/deb/data/trace.json" "$scratch/deb/trace.json"
+job in_root "$scratch/deb" /usr/bin/gpuprof
 gzip -dc "$scratch/deb/usr/share/man/man1/gpuprof.1.gz" | cmp - "$scratch/archive/man/gpuprof.1" || fail 'the package has another manual page than the archive'
 PATH=$PATH:/usr/sbin:/sbin "${installer[@]}" dpkg --root="$scratch/deb" --log=/dev/null -r gpuprof >/dev/null
 [ ! -e "$scratch/deb/usr/bin/gpuprof" ] || fail 'the package leaves its program behind'
@@ -133,7 +126,7 @@ echo '--> wheel, installed by pip into a fresh environment'
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/python" -m pip install -q --no-index --disable-pip-version-check --find-links "$dist" gpuprof-cli ||
   fail 'pip did not install the wheel'
-(cd "$scratch/here/work" && job env -i "$scratch/venv/bin/gpuprof" && program env PATH="$scratch/venv/bin:$PATH" gpuprof)
+(cd "$scratch/here/data" && job env -i "$scratch/venv/bin/gpuprof" && program env PATH="$scratch/venv/bin:$PATH" gpuprof)
 "$scratch/venv/bin/python" -m pip uninstall -q -y gpuprof-cli
 [ ! -e "$scratch/venv/bin/gpuprof" ] || fail 'the wheel leaves its program behind'
 
@@ -141,8 +134,8 @@ echo '--> roots of the images'
 for kind in "$arch-static" "$arch"; do
   cp -a "$dist/image/$kind" "$scratch/image-$kind"
   case $kind in *-static) root "$scratch/image-$kind" ;; *) root "$scratch/image-$kind" dynamic "$dist/image/$kind/usr/bin/gpuprof" ;; esac
-  cp "$scratch/image-$kind/work/trace.json" "$scratch/image-$kind/trace.json"
-  job at_root "$scratch/image-$kind" /usr/bin/gpuprof
+  cp "$scratch/image-$kind/data/trace.json" "$scratch/image-$kind/trace.json"
+  job in_root "$scratch/image-$kind" /usr/bin/gpuprof
 done
 
 echo '--> every artefact: what kind of program it holds'

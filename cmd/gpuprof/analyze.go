@@ -71,7 +71,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.study(a)
+	s, err := c.study(a, slices.ContainsFunc(outs, output.showsTraces))
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,15 @@ func (c *analyzeCmd) Run(a *app) error {
 	return errors.Join(analysis.show(a, c.Format, s), savedPart(analysis, c.cuts()).save(a, outs, s, c.Plot, c.Force))
 }
 
-func (c *analyzeCmd) study(a *app) (*study, error) {
+// showsTraces says whether an output of a comparison shows the traces themselves, beside
+// what was found in them.
+func (o output) showsTraces() bool {
+	return slices.Contains([]string{"html", "png", "svg"}, o.format.Name)
+}
+
+// study analyses what was given; keep says whether the traces of a comparison, which may
+// be large, are needed after that.
+func (c *analyzeCmd) study(a *app, keep bool) (*study, error) {
 	if c.cuts() {
 		return c.cutStudy(a)
 	}
@@ -91,12 +99,14 @@ func (c *analyzeCmd) study(a *app) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !keep {
+		before = nil
+	}
 	now, after, err := analyzeTraces(a, c.Traces[1:], nil)
 	if err != nil {
 		return nil, err
 	}
-	diff := trace.Compare(old, now)
-	return &study{comparison: diff, before: before, indexes: after}, nil
+	return &study{comparison: trace.Compare(old, now), before: before, indexes: after}, nil
 }
 
 // caveats are what limits findings for reasons outside the trace, see trace.Options.

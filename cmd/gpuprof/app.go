@@ -134,7 +134,7 @@ func (a *app) dispatch(args []string) error {
 	}
 	a.quiet, a.verbose, a.noColor = c.Quiet, c.Verbose, c.NoColor || os.Getenv("NO_COLOR") != ""
 	err = kctx.Run(a)
-	if c.Open {
+	if c.Open && (err == nil || len(a.pages) > 0) { // what failed has said why there is no report
 		err = errors.Join(err, a.openReport())
 	}
 	return err

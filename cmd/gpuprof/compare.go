@@ -69,13 +69,9 @@ func cutLast(s string) (name, value string, named bool) {
 // outputs checks every -o before anything is read or measured. What is read is
 // not written, though gpuprof wrote it once: a run would be lost to its verdict.
 func (j *judging) outputs(inputs ...string) ([]output, error) {
-	for _, in := range inputs {
-		from, err := os.Stat(in)
-		if err != nil {
-			continue // not a file: auto, a workload
-		}
+	for _, in := range inputs { // files, or auto, or a workload
 		for _, out := range j.Output {
-			if to, err := os.Stat(out); err == nil && os.SameFile(from, to) {
+			if sameFile(in, out) {
 				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is compared here, and would be lost", out).WithFix("give another name")
 			}
 		}

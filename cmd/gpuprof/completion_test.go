@@ -94,7 +94,7 @@ func askShell(t *testing.T, shell, script string) []string {
 	}
 	for _, err := range []error{
 		os.Mkdir(bin, 0o700), os.Symlink(selfPath(t), filepath.Join(bin, "gpuprof")),
-		os.WriteFile(filepath.Join(bin, "gpuprof-program"), []byte("#!/bin/sh\n"), 0o700), //nolint:gosec // a program
+		os.WriteFile(filepath.Join(bin, "gpuprof-program"), []byte("#!/bin/sh\n"), 0o700), //nolint:gosec // a program has to be executable
 		os.Mkdir(filepath.Join(dir, "work"), 0o700),
 		os.WriteFile(filepath.Join(dir, "work", "about.json"), []byte("{}"), 0o600),
 		os.WriteFile(filepath.Join(dir, "lines"), []byte(lines.String()), 0o600),

@@ -66,7 +66,7 @@ func diagnose() []gpuprof.CheckLine {
 		lines = append(lines, examineDevice(k))
 	}
 	if self, err := os.Executable(); err == nil {
-		lines = append(lines, pathLine(self, os.Getenv("PATH")))
+		lines = append(lines, pathLine(self))
 	}
 	return append(append(lines, examineMachine()...), gpus...)
 }

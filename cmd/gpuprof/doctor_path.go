@@ -5,43 +5,29 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
+	"os/exec"
 
 	"github.com/gpuprof/gpuprof"
 )
 
 // pathLine says which program the command gpuprof starts: another project's package on
-// PyPI installs one of the same name. self is this program's file, path the folders that
-// are searched.
-func pathLine(self, path string) gpuprof.CheckLine {
+// PyPI installs one of the same name. self is this program's file.
+func pathLine(self string) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "command", State: gpuprof.OK, Found: "gpuprof is not on PATH; this program is " + self}
-	name := "gpuprof"
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	own, err := os.Stat(self)
+	file, err := exec.LookPath("gpuprof")
 	if err != nil {
 		return l
 	}
-	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		info, err := os.Stat(file)
-		if err != nil || info.IsDir() || runtime.GOOS != "windows" && info.Mode()&0o111 == 0 {
-			continue
-		}
-		if os.SameFile(own, info) {
-			l.Found = "gpuprof is this program, " + file
-			return l
-		}
-		l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
-		l.Reason = "it is another program, or another build of this one"
-		if isPython(file) {
-			l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
-		}
-		l.Fix = "put the folder of this program first in PATH, or call it by its path"
+	if sameFile(self, file) {
+		l.Found = "gpuprof is this program, " + file
 		return l
 	}
+	l.State, l.Found = gpuprof.Limited, fmt.Sprintf("gpuprof is %s, and this program is %s", file, self)
+	l.Reason = "it is another program, or another build of this one"
+	if isPython(file) {
+		l.Reason = "it is a Python script: the package gpuprof on PyPI is another project whose command has the same name"
+	}
+	l.Fix = "put the folder of this program first in PATH, or call it by its path"
 	return l
 }
 

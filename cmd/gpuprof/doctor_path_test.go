@@ -45,7 +45,8 @@ func TestCommandOnPath(t *testing.T) {
 		"no program":  {list(text, self), gpuprof.OK, "is this program"},
 		"no such dir": {list(filepath.Join(t.TempDir(), "none", name), self), gpuprof.OK, "is this program"},
 	} {
-		l := pathLine(self, c.path)
+		t.Setenv("PATH", c.path)
+		l := pathLine(self)
 		if all := l.Found + " " + l.Reason; l.State != c.state || !strings.Contains(all, c.said) {
 			t.Errorf("%s: %s, %s", what, l.State, all)
 		}

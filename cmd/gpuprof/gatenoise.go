@@ -138,13 +138,13 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 // noiseFile is where a runner's noise is kept; the name says nothing of the
 // command, which may hold what is not for others.
 func noiseFile(machine, command string) (string, error) {
-	dir, err := os.UserCacheDir()
+	dir, err := cacheDir()
 	if err != nil {
-		return "", gpuprof.Errorf(nil, "finding the cache of this user: %w", err).WithFix("set XDG_CACHE_HOME or HOME")
+		return "", err
 	}
 	host, _ := os.Hostname() // "" where unknown: then machines of one kind share an entry
 	sum := sha256.Sum256([]byte(host + " " + machine + "\x00" + command))
-	return filepath.Join(dir, "gpuprof", "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
+	return filepath.Join(dir, "noise-"+hex.EncodeToString(sum[:12])+".json"), nil
 }
 
 // keepNoise writes a runner's noise for gate --plan. Several may write at once:

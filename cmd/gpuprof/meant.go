@@ -94,7 +94,7 @@ func flagMeant(node *kong.Node, word string) *kong.Flag {
 
 // nodeOf is a child by its name, nil for none.
 func nodeOf(node *kong.Node, name string) *kong.Node {
-	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && (!n.Hidden || n.Name == runProgramVerb) })
+	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
 	if i < 0 {
 		return nil
 	}

@@ -188,7 +188,7 @@ func (p *program) useFiles(files []string) (err error) {
 		if p.NoAnalyze {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", o.path).WithFix("leave out one of the two")
 		}
-		if p.dir != "" && ofRecording(filepath.Base(o.path)) && sameDir(filepath.Dir(o.path), p.dir) {
+		if p.dir != "" && ofRecording(filepath.Base(o.path)) && sameFile(filepath.Dir(o.path), p.dir) {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the recording in that folder has a file of that name, and one of both would be lost", o.path).WithFix("give the analysis another name")
 		}
 	}
@@ -202,7 +202,8 @@ func ofRecording(name string) bool {
 	return name == "telemetry.json" || strings.HasPrefix(name, "trace-")
 }
 
-func sameDir(a, b string) bool {
+// sameFile says whether two paths lead to one file or folder that is there.
+func sameFile(a, b string) bool {
 	one, err1 := os.Stat(a)
 	two, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(one, two)

@@ -120,7 +120,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	p.app.pages = append(p.app.pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
-		if sameDir(filepath.Dir(o.path), p.dir) {
+		if sameFile(filepath.Dir(o.path), p.dir) {
 			write = runfile.WritePrivate
 		}
 		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return outputs.write(w, o.format.Name, s, screen{}) }))

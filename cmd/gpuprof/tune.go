@@ -299,14 +299,14 @@ func (t *tuning) files() error {
 	return nil
 }
 
-// cachedState is a new file for a search whose result nobody asked to keep: an
-// interrupted one goes on from it.
+// cachedState is a new file of the user's cache for the state of a search that has no
+// .json output; an interrupted search goes on from it.
 func cachedState() (string, error) {
-	dir, err := os.UserCacheDir()
+	dir, err := cacheDir()
 	if err != nil {
-		dir = os.TempDir()
+		dir = filepath.Join(os.TempDir(), "gpuprof")
 	}
-	dir = filepath.Join(dir, "gpuprof", "tune")
+	dir = filepath.Join(dir, "tune")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", gpuprof.Unwritable("keeping the search in "+dir, err, "name a file with -o tune.json", "name a file with -o tune.json")
 	}

@@ -111,12 +111,21 @@ func buildHash() string {
 // remembered for. Without a place or a hash both are empty, and every run
 // checks again.
 func checkCache() (dir, build string) {
-	dir, err := os.UserCacheDir()
+	dir, err := cacheDir()
 	build = buildHash()
 	if err != nil || build == "" {
 		return "", ""
 	}
-	return filepath.Join(dir, "gpuprof"), build
+	return dir, build
+}
+
+// cacheDir is the folder for what gpuprof keeps of this user.
+func cacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", gpuprof.Errorf(nil, "finding the cache of this user: %w", err).WithFix("set XDG_CACHE_HOME or HOME")
+	}
+	return filepath.Join(dir, "gpuprof"), nil
 }
 
 // writeJSON prints one JSON document, indented for reading.

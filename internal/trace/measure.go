@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // measureCommand is how a reader sees whether a change did what a finding
@@ -43,19 +45,12 @@ func sameFolder(paths []string, dir string) bool {
 	return dir != "." && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Dir(p) != dir })
 }
 
-// shellWord quotes a word for a shell where it needs that; a path from the home
-// folder stays one.
+// shellWord is gpuprof.ShellWord, but a path from the home folder stays one.
 func shellWord(w string) string {
 	if rest, ok := strings.CutPrefix(w, "~/"); ok && rest != "" {
 		return "~/" + shellWord(rest)
 	}
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,+@%^", r)
-	}
-	if w != "" && strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	return gpuprof.ShellWord(w)
 }
 
 // cpus is how many CPUs each recorded process of the program has for itself,

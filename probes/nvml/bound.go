@@ -26,17 +26,15 @@ func openSystem(path string) (system, error) {
 	if path == "" {
 		paths = dynlib.Places(libraryName)
 	}
-	for _, p := range paths {
-		t, err := load(p)
-		if err == nil {
-			return start(t)
-		}
-		if !errors.Is(err, dynlib.ErrAbsent) {
-			return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
-		}
+	t, err := load(paths)
+	switch {
+	case errors.Is(err, dynlib.ErrAbsent):
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice,
+			"telemetry: the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+	case err != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
 	}
-	return nil, gpuprof.Errorf(gpuprof.ErrDevice,
-		"telemetry: the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+	return start(t)
 }
 
 // unable is why this build cannot ask NVML at all, or nil. The layouts of what NVML

@@ -150,8 +150,8 @@ type table struct {
 // load opens a library and sees that it can be started and stopped. It stays loaded for
 // the life of the process: should a call ever slip past the gate, its function is still
 // there.
-func load(path string) (*table, error) {
-	lib, err := dynlib.Open(path)
+func load(paths []string) (*table, error) {
+	lib, path, err := dynlib.First(paths)
 	if err != nil {
 		return nil, err
 	}

@@ -237,8 +237,8 @@ const (
 	maxDevices      = 8
 )
 
-// Traces are an analysis and the traces it is of; Name tells it from another's, "" where
-// there is only one.
+// Traces are an analysis and the traces it is of, nil where those are not at hand. Name
+// tells it from another's, "" where there is only one.
 type Traces struct {
 	Name string
 	Of   *trace.Analysis

@@ -40,16 +40,10 @@ func ofTuning() []kind[*tune.Result] {
 
 func ofClaims() []kind[*tune.Result] { return []kind[*tune.Result]{{"effects", Claims}} }
 
-// study is an analysis, and its traces where they are at hand.
-type study struct {
-	a  *trace.Analysis
-	xs []*trace.Index
-}
-
-func ofAnalysis() []kind[study] {
-	return []kind[study]{
-		{"stages", func(s study) *Figure { return Accounts(s.a) }}, {"timeline", func(s study) *Figure { return Steps(s.a) }},
-		{"overview", func(s study) *Figure { return Overview(Traces{"", s.a, s.xs}) }},
+func ofAnalysis() []kind[Traces] {
+	return []kind[Traces]{
+		{"stages", func(t Traces) *Figure { return Accounts(t.Of) }}, {"timeline", func(t Traces) *Figure { return Steps(t.Of) }},
+		{"overview", func(t Traces) *Figure { return Overview(t) }},
 	}
 }
 
@@ -172,11 +166,10 @@ func OfAnalysis(a *trace.Analysis, xs []*trace.Index, want string) (*Figure, err
 	if a == nil {
 		return nil, view.ErrNoRun("a picture")
 	}
-	return pick("an analysis", ofAnalysis(), study{a, xs}, want)
+	return pick("an analysis", ofAnalysis(), Traces{Of: a, Xs: xs}, want)
 }
 
-// OfTraces is OfRuns for a comparison of traces.
-// Without the traces, old and now, it has no overview.
+// OfTraces is OfRuns for a comparison of traces. Without the traces, old and now, it has no overview.
 func OfTraces(c *trace.Comparison, old, now []*trace.Index, want string) (*Figure, error) {
 	if c == nil {
 		return nil, view.ErrNoRun("a picture")

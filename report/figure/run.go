@@ -95,12 +95,13 @@ func Shares(r *gpuprof.Run) *Figure {
 // the step.
 func Stages(r *gpuprof.Run) *Figure {
 	f := ofRun("stages", "Exposed time by stage", "For each stage the time of the step that is its alone, with its interval, the longest first.", r)
-	var all []view.Stage
-	if view.HasTimes(r) {
-		all = slices.DeleteFunc(view.Stages(r), func(s view.Stage) bool { return s.Exposed == nil || s.Exposed.Median <= 0 })
-	}
-	if len(all) == 0 {
+	all := view.Stages(r)
+	if !view.HasTimes(r) || len(all) == 0 {
 		return f.lacking(r, "no stage was measured")
+	}
+	all = slices.DeleteFunc(all, func(s view.Stage) bool { return s.Exposed == nil || s.Exposed.Median <= 0 })
+	if len(all) == 0 {
+		return f.without("no stage has exposed time")
 	}
 	slices.SortStableFunc(all, func(a, b view.Stage) int { return cmp.Compare(b.Exposed.Median, a.Exposed.Median) })
 	if len(all) > maxRows {

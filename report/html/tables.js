@@ -64,7 +64,7 @@
     }).join("\n") + "\n";
   }
   document.querySelectorAll("table.grid").forEach(function (table) {
-    var name = table.caption ? table.parentNode.getAttribute("aria-label") || "table" : "table", tools = document.createElement("p");
+    var name = table.parentNode.getAttribute("aria-label") || "table", tools = document.createElement("p");
     tools.className = "tools";
     if (table.tHead && table.tBodies[0].rows.length > 1) Array.prototype.forEach.call(table.tHead.rows[0].cells, function (th, at) {
       if (!th.textContent.trim()) return;

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,20 +9,24 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// units are the endings of evidence's keys and how a figure of that unit is printed,
-// the longer ending first.
-var units = []struct {
+// unit is an ending of evidence's keys and how a figure of that unit is printed.
+type unit struct {
 	ending string
 	text   func(float64) string
-}{
-	{"_bytes_per_s", func(v float64) string { return view.SI(v, "B/s") }},
-	{"_flops_per_s", func(v float64) string { return view.SI(v, "flop/s") }},
-	{"_ns", func(v float64) string { return view.Seconds(v * 1e-9) }},
-	{"_s", view.Seconds},
-	{"_bytes", func(v float64) string { return view.SI(v, "B") }},
-	{"_share", view.Percent},
-	{"_percent", func(v float64) string { return view.Percent(v / 100) }},
-	{"_hz", func(v float64) string { return view.SI(v, "Hz") }},
+}
+
+// units has the longer ending first.
+func units() []unit {
+	return []unit{
+		{"_bytes_per_s", func(v float64) string { return view.SI(v, "B/s") }},
+		{"_flops_per_s", func(v float64) string { return view.SI(v, "flop/s") }},
+		{"_ns", func(v float64) string { return view.Seconds(v * 1e-9) }},
+		{"_s", view.Seconds},
+		{"_bytes", func(v float64) string { return view.SI(v, "B") }},
+		{"_share", view.Percent},
+		{"_percent", func(v float64) string { return view.Percent(v / 100) }},
+		{"_hz", func(v float64) string { return view.SI(v, "Hz") }},
+	}
 }
 
 // evidenceOf is a figure of a finding's evidence in words: "idle after", "1.20 ms".
@@ -37,7 +40,7 @@ func evidenceOf(key string, v any) (label, text string) {
 	if !view.Finite(x) {
 		return words(key), "unknown"
 	}
-	for _, u := range units {
+	for _, u := range units() {
 		if name, has := strings.CutSuffix(key, u.ending); has && name != "" {
 			return words(name), u.text(x)
 		}
@@ -59,9 +62,6 @@ func number(v any) (float64, bool) {
 		return float64(n), true
 	case float64:
 		return n, true
-	case json.Number:
-		x, err := n.Float64()
-		return x, err == nil
 	}
 	return 0, false
 }

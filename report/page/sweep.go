@@ -63,10 +63,11 @@ func winner(runs []*gpuprof.Run) string {
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(sign*a.s.Median, sign*b.s.Median) })
 	best, next := places[0], places[1]
 	text := fmt.Sprintf("%s has %s, %s. The interval of the next, %s with %s, ", settingOf(best.run, runs), what, best.figure, settingOf(next.run, runs), next.figure)
-	far := next.s.CI95[0] - best.s.CI95[1]
+	low, high := best.s.CI95, next.s.CI95
 	if counted {
-		far = best.s.CI95[0] - next.s.CI95[1]
+		low, high = high, low
 	}
+	far := high[0] - low[1]
 	switch {
 	case !view.Finite(far) || best.s.CI95 == [2]float64{} || next.s.CI95 == [2]float64{}:
 		return text + "is unknown."

@@ -58,8 +58,8 @@ func everyPage(t *testing.T) map[string]*page.Page {
 // of it is a line of the whole page or says what is left out, and -v leaves out nothing.
 func TestBriefFitsAScreen(t *testing.T) {
 	for name, p := range everyPage(t) {
-		whole := printed(t, p, table.Options{})
-		brief := printed(t, p, table.Options{Lines: screenLines})
+		whole := shown(t, p, nil, table.Options{})
+		brief := shown(t, p, nil, table.Options{Lines: screenLines})
 		if n := strings.Count(brief, "\n"); n > screenLines {
 			t.Errorf("%s: %d lines:\n%s", name, n, brief)
 		}
@@ -76,7 +76,7 @@ func TestBriefFitsAScreen(t *testing.T) {
 				t.Errorf("%s: %q is not of the page", name, l)
 			}
 		}
-		if quiet := printed(t, p, table.Options{Lines: screenLines, Quiet: true}); strings.Contains(quiet, "left out:") || strings.Contains(quiet, "warning: ") {
+		if quiet := shown(t, p, nil, table.Options{Lines: screenLines, Quiet: true}); strings.Contains(quiet, "left out:") || strings.Contains(quiet, "warning: ") {
 			t.Errorf("%s: quiet prints notes:\n%s", name, quiet)
 		}
 	}
@@ -98,11 +98,11 @@ func TestBriefAnswersFirst(t *testing.T) {
 		if p == nil {
 			t.Fatalf("no %s among %v", name, slices.Sorted(maps.Keys(pages)))
 		}
-		rest := printed(t, p, table.Options{Lines: screenLines})
+		rest := shown(t, p, nil, table.Options{Lines: screenLines})
 		for _, w := range want {
 			at := strings.Index(rest, w)
 			if at < 0 {
-				t.Errorf("%s: no %q, or not in this order, in\n%s", name, w, printed(t, p, table.Options{Lines: screenLines}))
+				t.Errorf("%s: no %q, or not in this order, in\n%s", name, w, shown(t, p, nil, table.Options{Lines: screenLines}))
 				break
 			}
 			rest = rest[at:]
@@ -110,14 +110,9 @@ func TestBriefAnswersFirst(t *testing.T) {
 	}
 }
 
-func printed(t *testing.T, p *page.Page, o table.Options) string {
-	t.Helper()
-	return shown(t, p, nil, o)
-}
-
 func TestBriefGolden(t *testing.T) {
 	pages := everyPage(t)
 	for name, file := range map[string]string{"run one": "brief-run", "sweep one": "brief-sweep", "gate regressed": "brief-gate", "gate unsure": "brief-unsure", "trace item-fires.json": "brief-analysis", "trace of ranks": "brief-ranks", "two traces": "brief-comparison", "tune": "brief-tune"} {
-		golden(t, file, printed(t, pages[name], table.Options{Lines: screenLines}))
+		golden(t, file, shown(t, pages[name], nil, table.Options{Lines: screenLines}))
 	}
 }

@@ -187,7 +187,7 @@ class Release:
         if not target.startswith("linux"):
             return
         root = self.out / "image" / target.removeprefix("linux-")
-        for folder, mode in (("usr/bin", 0o755), ("usr/share/doc/gpuprof", 0o755), ("work", 0o777), ("tmp", 0o1777)):
+        for folder, mode in (("usr/bin", 0o755), ("usr/share/doc/gpuprof", 0o755), ("data", 0o777), ("tmp", 0o1777)):
             (root / folder).mkdir(parents=True)
             (root / folder).chmod(mode)
         for name, content, mode in [("usr/bin/gpuprof", self.binary(target), 0o755)] + [(f"usr/share/doc/gpuprof/{n}", t, 0o644) for n, t in self.documents.items()]:
