@@ -68,12 +68,10 @@ cross: ## build for other systems, without cgo, and vet
 	  case $$target in linux/arm64) go vet ./... ;; esac; \
 	done
 
-# The race detector's pass has no test left out; a test of long arithmetic is smaller
-# under it by a constant with a build tag. The first pass vets.
-# Go ends a package after ten minutes, which is less than a busy machine may need.
-test: ## every test, then every test once more under the race detector
-	go test -timeout 30m ./...
-	go test -timeout 30m -race -vet=off ./...
+# The race detector's pass has no test left out. Go ends a package after ten minutes, which is less than a busy machine may need.
+test: ## every test under the race detector, then what it cannot show without it
+	go test -timeout 30m -race ./...
+	scripts/test_plain.sh
 
 bench: ## benchmarks (BENCH=regexp BENCHTIME=1s)
 	@test -n "$(BENCH_PKGS)" || { echo 'bench: no package has a benchmark' >&2; exit 1; }

@@ -20,10 +20,7 @@ import (
 
 func e3nnKnobs(t *testing.T, set ...string) gpuprof.Settings {
 	t.Helper()
-	s := gpuprof.Settings{}
-	if raceDetector { // the arithmetic takes ten times as long under it, and is the same at fewer edges
-		s["edges"] = "40"
-	}
+	s := gpuprof.Settings{"edges": "40"} // the arithmetic of the preset's edges is the same, and ten times as long under the race detector
 	for _, kv := range set {
 		k, v, _ := strings.Cut(kv, "=")
 		s[k] = v

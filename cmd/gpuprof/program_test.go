@@ -8,11 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// raceDetector says that this test binary was built with the race detector.
+var raceDetector = func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
 
 // selfPath is the gpuprof that tests start as a process: the test binary under
 // that name, built without the race detector, which makes kernels in Go ten
