@@ -19,10 +19,10 @@ import (
 // first block is measured in any case.
 const leastLimit = 10 * time.Second
 
-// limitOf is how long the next process may take: the rest of the budget and the
-// fifth that blocks may exceed it by, and three times what one took so far.
+// limitOf is how long the next process may take: the rest of the budget, or three
+// times what one took so far.
 func limitOf(budget, spent, longest time.Duration) time.Duration {
-	return max(budget+budget/5-spent, 3*longest, leastLimit)
+	return max(budget-spent, 3*longest, leastLimit)
 }
 
 // bounded runs a program of a side for what it prints.

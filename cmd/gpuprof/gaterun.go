@@ -169,8 +169,7 @@ func (m *gateRun) blocks(n, least int, seed uint64) ([]compare.Block, error) {
 			m.app.note("measuring block %d again: %s", i+1, why)
 		}
 		m.done++
-		// A fifth over the budget is what such a guess is worth.
-		if fit := m.fit(m.budget + m.budget/5); fit < 1 || len(out)+fit < min(n, least) {
+		if fit := m.fit(m.budget); fit < 1 || len(out)+fit < min(n, least) {
 			break
 		}
 	}
@@ -192,7 +191,8 @@ func (m *gateRun) fit(budget time.Duration) int {
 // part of the time goes. The order of blocks is mirrored, so the number is even.
 // Where only the least number fits, this stage has it, and no later one.
 func (m *gateRun) fitting(useful, stages int) int {
-	fit := m.fit(m.budget)
+	// One block is spare: the next ones may take longer than those before.
+	fit := m.fit(m.budget - m.each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
 	return n - n%2
 }
