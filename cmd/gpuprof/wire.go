@@ -62,18 +62,25 @@ func (d deviceKind) kind() string {
 }
 
 // devices lists what can be measured on here: the host, then every GPU the
-// driver shows.
+// driver shows, those that do not answer last.
 func devices() []deviceKind {
 	all := []deviceKind{{"host", "the CPU: streams are goroutines, kernels are Go", openHost}}
 	gpus, err := cuda.Probe(cudaOptions())
 	if err != nil {
 		return all // noGPU says why
 	}
+	var silent []deviceKind
 	for _, g := range gpus {
-		doc := fmt.Sprintf("%s, %s, %d multiprocessors, %s", g.Name, g.Arch, g.Cores, gpuprof.FormatBytes(float64(g.Memory)))
-		all = append(all, deviceKind{fmt.Sprintf("cuda:%d", g.Index), doc, func() (gpuprof.Device, error) { return openCUDA(g.Index) }})
+		d := deviceKind{fmt.Sprintf("cuda:%d", g.Index), "", func() (gpuprof.Device, error) { return openCUDA(g.Index) }}
+		if g.Fault != nil {
+			d.Doc = "a GPU that does not answer; gpuprof doctor says why"
+			silent = append(silent, d)
+			continue
+		}
+		d.Doc = fmt.Sprintf("%s, %s, %d multiprocessors, %s", g.Name, g.Arch, g.Cores, gpuprof.FormatBytes(float64(g.Memory)))
+		all = append(all, d)
 	}
-	return all
+	return append(all, silent...)
 }
 
 // simulatedDriver is the library that stands in for the driver in gpuprof's

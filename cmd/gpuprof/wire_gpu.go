@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,12 +92,21 @@ func examineCUDA() gpuprof.CheckLine {
 	if err != nil {
 		return gpuprof.FailedCheck("gpu devices", err)
 	}
+	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK}
 	var names []string
 	for _, d := range list {
+		if d.Fault != nil { // the first is said here, each by its own line
+			if l.State == gpuprof.OK {
+				why := gpuprof.FailedCheck(l.Name, d.Fault)
+				l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix
+			}
+			names = append(names, d.String())
+			continue
+		}
 		names = append(names, fmt.Sprintf("cuda:%d %s %s, CUDA %s", d.Index, d.Name, d.UUID, d.CUDA))
 	}
-	l := gpuprof.CheckLine{Name: "gpu devices", State: gpuprof.OK, Found: strings.Join(names, "; ")}
-	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+	l.Found = strings.Join(names, "; ")
+	if v, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set && l.State == gpuprof.OK {
 		l.State, l.Reason, l.Fix = gpuprof.Limited, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q may hide others", v), "unset it to see all GPUs"
 	}
 	if list[0].Simulated {
@@ -131,9 +141,21 @@ func examineLibraries() []gpuprof.CheckLine {
 	return lines
 }
 
+// answeringGPUs are the GPUs that the driver describes, at least one without an error.
+func answeringGPUs() ([]cuda.DeviceInfo, error) {
+	list, err := cuda.Probe(cudaOptions())
+	return slices.DeleteFunc(list, func(d cuda.DeviceInfo) bool { return d.Fault != nil }), err
+}
+
 // cudaLibraries are the libraries that were found, and why the others were not.
 func cudaLibraries() (found map[string]string, lacks map[string]error, err error) {
-	d, err := cuda.Open(cudaOptions())
+	list, err := answeringGPUs()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := cudaOptions()
+	o.Index = list[0].Index
+	d, err := cuda.Open(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -157,7 +179,7 @@ func lookAtGPUs() (*gpuSight, error) {
 		s.all = s.lib.Devices()
 	}
 	var err error
-	if s.visible, err = cuda.Probe(cudaOptions()); err != nil && len(s.hidden()) == 0 {
+	if s.visible, err = answeringGPUs(); err != nil && len(s.hidden()) == 0 {
 		return nil, err
 	}
 	return s, nil

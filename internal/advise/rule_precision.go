@@ -8,12 +8,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// lower is a precision a GPU computes products faster in.
+// lower is a precision that a GPU may compute products faster in than in float32.
 type lower struct {
 	name string
-	// speedup is the ratio of the dense peak rates of the vendor's data sheets
-	// (A100: 156/19.5, H100 SXM: 495/67, V100: 125/15.7, GeForce of sm_86 and
-	// sm_89: bf16 twice fp32, tf32 no faster than it).
+	// speedup is the ratio of the peak rates measured on this device, 0 if one of them is not known.
 	speedup float64
 	// rounding is the unit roundoff of an input: 2^-11 (tf32, fp16), 2^-8 (bf16).
 	rounding float64
@@ -21,26 +19,45 @@ type lower struct {
 	accepted float64
 }
 
-func lowerPrecision(arch string) (lower, bool) {
+// worthwhile is the least ratio of peak rates for which a precision is suggested:
+// consumer cards have tensor cores whose TF32 is no faster than float32.
+const worthwhile = 1.25
+
+// lowerPrecision is the most accurate precision that is faster on tensor cores by
+// the rates measured on the device; without rates it is the first that the device
+// has, with an unknown speed-up.
+func lowerPrecision(arch string, c gpuprof.Ceilings) (lower, bool) {
 	sm, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "af"))
-	switch {
-	case err != nil || sm < 70:
+	if err != nil || sm < 70 {
 		return lower{}, false
-	case sm < 80:
-		return lower{"fp16", 8, math.Ldexp(1, -11), 5e-3}, true
-	case sm == 86 || sm == 89:
-		return lower{"bf16", 2, math.Ldexp(1, -8), 2e-2}, true
-	case sm < 90:
-		return lower{"tf32", 8, math.Ldexp(1, -11), 2e-3}, true
 	}
-	return lower{"tf32", 7.4, math.Ldexp(1, -11), 2e-3}, true
+	half := lower{"fp16", c.FP16FlopsPerS, math.Ldexp(1, -11), 5e-3} // no bf16 and no tf32 before sm_80
+	if sm < 80 {
+		return half.over(c.FlopsPerS)
+	}
+	tf32 := lower{"tf32", c.TF32FlopsPerS, math.Ldexp(1, -11), 2e-3}
+	if l, ok := tf32.over(c.FlopsPerS); ok {
+		return l, true
+	}
+	return lower{"bf16", c.BF16FlopsPerS, math.Ldexp(1, -8), 2e-2}.over(c.FlopsPerS)
+}
+
+// over turns the rate in l.speedup into a ratio to the rate of float32, and tells
+// whether the precision is worth a suggestion: it is unless measured to be no faster.
+func (l lower) over(fp32 float64) (lower, bool) {
+	if !positive(l.speedup) || !positive(fp32) {
+		l.speedup = 0
+		return l, true
+	}
+	l.speedup /= fp32
+	return l, l.speedup >= worthwhile
 }
 
 // precision: matrix products in float32 by a library, on a GPU that has tensor
 // cores. What they gain is bounded by the arithmetic's speed-up, and by their
 // bytes, which stay as they are. Our own kernels only round: they gain nothing.
 func (s *scene) precision() []gpuprof.Finding {
-	to, ok := lowerPrecision(s.run.Device.Arch)
+	to, ok := lowerPrecision(s.run.Device.Arch, s.run.Ceilings)
 	f, there := s.fix(gpuprof.LowerPrecision)
 	if !s.cuda() || !ok || !there || s.rule != ruleOfPrecision(to.name) {
 		return nil
@@ -65,15 +82,18 @@ func (s *scene) precision() []gpuprof.Finding {
 			}
 		}
 	}
-	evidence := map[string]any{
-		"products_exposed_s": products, "speedup_bound": to.speedup, "input_rounding": to.rounding, "error_accepted": to.accepted,
+	evidence, unknown := map[string]any{"products_exposed_s": products, "input_rounding": to.rounding, "error_accepted": to.accepted}, ""
+	if to.speedup > 0 {
+		evidence["speedup_bound"] = to.speedup
+	} else {
+		unknown = "this run has no measured peak rate of " + to.name + " products"
 	}
 	for _, c := range s.run.Checks {
 		if c.Stage == stage {
 			evidence["error_now"], evidence["tolerance_now"] = float64(c.RelativeError), c.Tolerance
 		}
 	}
-	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence})
+	return s.offer(advice{stage: stage, knob: f.knob, to: to.name, of: of, want: gain, evidence: evidence, unknown: unknown})
 }
 
 // ruleOfPrecision is the rule that suggests a precision for products of float32.
@@ -90,10 +110,13 @@ func (s *scene) byLibrary(kernel string) bool {
 	return strings.Contains(kernel, "cudnn") && facts["cudnn"] != "" || strings.Contains(kernel, "gemm") && facts["cublas"] != ""
 }
 
-// savedBy is what a product gains at most: never below the time of its bytes.
+// savedBy is what a product gains at most: never below the time of its bytes. With an
+// unknown speed-up the bytes alone limit it, and nothing of it is claimed.
 func (s *scene) savedBy(k *gpuprof.StageResult, to lower) float64 {
-	t := k.Device.Median
-	least := t / to.speedup
+	t, least := k.Device.Median, 0.0
+	if to.speedup > 0 {
+		least = t / to.speedup
+	}
 	if c := s.run.Ceilings.CopyBytesPerS; positive(c) {
 		least = max(least, min(t, (k.Counters["bytes_read"]+k.Counters["bytes_written"])/c))
 	}

@@ -105,9 +105,17 @@ func plantedProblems() map[string]planted {
 		"precision headroom": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) {
 			r.Checks = []gpuprof.Check{{Stage: "radial", RelativeError: 1e-7, Tolerance: 1e-5, Pass: true}}
 		}, "no-tf32", "radial", "precision", "tf32", 1450, 1700 * (1 - 1/7.4) * 1.01, []string{"input_rounding", "speedup_bound", "error_now"}},
+		"precision on slow tensor cores": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) {
+			r.Ceilings.TF32FlopsPerS = 2 * r.Ceilings.FlopsPerS // the ratio measured, not one of a data sheet
+		}, "no-tf32", "radial", "precision", "tf32", 840, 860, []string{"speedup_bound"}},
+		"precision of an unknown rate": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) { r.Ceilings.TF32FlopsPerS = 0 },
+			"no-tf32", "radial", "precision", "tf32", 0, 0, []string{"exposed_s", "nothing_claimed"}},
 		"precision bound by bytes": {gpu(nil, with(e3nnParts(), part{name: "radial", exposed: 2000, device: true, launches: 3, bytes: 8e9, kernels: map[string]float64{"gemm": 1700, "basis": 290}}), nil),
 			nil, "no-tf32", "radial", "precision", "tf32", 690, 710, nil}, // half the bytes at 4 TB/s: 1,000 us
-		"precision without tensor tf32": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) { r.Device.Arch = "sm_89" },
+		"precision without tensor tf32": {gpu(nil, e3nnParts(), nil), func(r *gpuprof.Run) {
+			r.Device.Arch = "sm_89"
+			r.Ceilings.FlopsPerS, r.Ceilings.TF32FlopsPerS, r.Ceilings.BF16FlopsPerS = 40e12, 42e12, 80e12
+		},
 			"no-amp", "radial", "precision", "bf16", 840, 860, nil},
 		"unfused product": {gpu(gpuprof.Settings{"impl": "unfused"}, with(e3nnParts(), part{name: "tensor_product", exposed: 20000, device: true, launches: 32, bound: 90},
 			part{name: "scatter", exposed: 3000, device: true, launches: 1, bound: 10}), nil),

@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -48,6 +50,7 @@ func (r *recording) spoil(err error) error {
 // node's is only once the node runs.
 type captured struct {
 	dev      *Device
+	stream   *Stream // of the capture
 	items    []item
 	segments []segment
 	parts    []gpuprof.Part
@@ -59,6 +62,9 @@ type captured struct {
 type segment struct {
 	from, to int
 	exec     execHandle // 0: call by call
+	// products: cuBLAS works in the memory of the capture's stream, so on another
+	// stream the items go call by call.
+	products bool
 }
 
 // Capture implements gpuprof.Device. While fn runs, launches, copies and
@@ -86,7 +92,7 @@ func (d *Device) Capture(st gpuprof.Stream, fn func() error) (gpuprof.Op, error)
 	if err := d.record(s, rec, fn); err != nil {
 		return nil, err
 	}
-	c := &captured{dev: d, items: rec.items}
+	c := &captured{dev: d, stream: s, items: rec.items}
 	for i := range c.items {
 		c.sum(&c.items[i])
 	}
@@ -145,11 +151,17 @@ func (c *captured) instantiate() error {
 }
 
 // graph makes a segment's graph, by a capture of the device's own stream.
-func (c *captured) graph(seg *segment) error {
+func (c *captured) graph(seg *segment) (err error) {
 	d, items := c.dev, c.items[seg.from:seg.to]
-	calls, err := c.capturable(items)
-	if calls == 0 || err != nil {
-		return err
+	calls := c.capturable(items)
+	if calls == 0 {
+		return nil
+	}
+	if seg.products = slices.ContainsFunc(items, item.product); seg.products {
+		if err := d.blas.lend(c.stream.h); err != nil { // allocates, which a capture cannot
+			return err
+		}
+		defer func() { err = errors.Join(err, d.blas.lend(d.own)) }()
 	}
 	if r := d.drv.CaptureBegin(d.own, captureThreadLocal); r != success {
 		return d.unlessForeign(r, "beginning a graph")
@@ -195,10 +207,8 @@ func (d *Device) unlessForeign(r Result, doing string) error {
 }
 
 // capturable counts the calls that the items make of the driver, 0 where one
-// of them cannot be part of a graph, and readies the libraries among them.
-func (c *captured) capturable(items []item) (calls int, err error) {
-	d := c.dev
-	d.blas.forget(d.own) // graphs that run at once must not share a workspace
+// of them cannot be part of a graph.
+func (c *captured) capturable(items []item) (calls int) {
 	for i := range items {
 		it := &items[i]
 		if it.empty() {
@@ -206,16 +216,14 @@ func (c *captured) capturable(items []item) (calls int, err error) {
 		}
 		calls++
 		if it.kind == itemCopy && (it.dst.place == gpuprof.Pageable || it.src.place == gpuprof.Pageable) {
-			return 0, nil // the driver stages these itself, which is no node of a graph
-		}
-		if it.kind == itemLaunch && it.fn.lib != nil {
-			if _, err := d.blas.handle(d.own); err != nil { // allocates, which a capture cannot
-				return 0, err
-			}
+			return 0 // the driver stages these itself, which is no node of a graph
 		}
 	}
-	return calls, nil
+	return calls
 }
+
+// product reports whether cuBLAS runs the item.
+func (it item) product() bool { return it.kind == itemLaunch && it.fn.lib != nil && !it.empty() }
 
 // empty items ask nothing of the driver.
 func (it *item) empty() bool {
@@ -302,7 +310,7 @@ func (c *captured) replay(s *Stream, seg *segment) error {
 	switch {
 	case items[0].kind == itemRecord:
 		return s.Record(items[0].event)
-	case seg.exec != 0:
+	case seg.exec != 0 && (s == c.stream || !seg.products):
 		if r := c.dev.drv.GraphLaunch(seg.exec, s.h); r != success {
 			again := func() Result { return c.dev.drv.GraphLaunch(seg.exec, s.h) }
 			if err := s.dev.again(r, again, "launching a graph on stream "+s.name); err != nil {

@@ -47,8 +47,15 @@ type blas struct {
 	gemmEx       uintptr
 
 	// One handle a stream, each with a workspace of its own: products on two
-	// streams may run at once.
-	handles map[streamHandle]uintptr
+	// streams may run at once. spare has the workspaces of closed streams.
+	handles map[streamHandle]blasHandle
+	spare   []devicePtr
+}
+
+// blasHandle is a cuBLAS handle and the device memory that it works in.
+type blasHandle struct {
+	h    uintptr
+	work devicePtr
 }
 
 // failed is a cuBLAS status as an error: that of a lost device, ErrMemory where
@@ -73,7 +80,7 @@ func (d *Device) needBlas() error {
 	if d.blas != nil {
 		return d.blas.err
 	}
-	b := &blas{dev: d, handles: make(map[streamHandle]uintptr)}
+	b := &blas{dev: d, handles: make(map[streamHandle]blasHandle)}
 	d.blas = b
 	var names []string
 	for major := 13; major >= 11; major-- {
@@ -138,21 +145,19 @@ func (d *Device) workspaceBytes() uintptr {
 // handle is the stream's cuBLAS handle, made at its first use.
 func (b *blas) handle(s streamHandle) (uintptr, error) {
 	if h, ok := b.handles[s]; ok {
-		return h, nil
+		return h.h, nil
 	}
 	var h uintptr
 	if status := b.create(&h); status != 0 {
 		return 0, b.failed("making a handle", status)
 	}
-	size := b.dev.workspaceBytes()
-	p, free, err := b.dev.scratch(size, "allocating cuBLAS's workspace")
+	work, err := b.workspace(s)
 	if err == nil {
-		b.dev.closers = append(b.dev.closers, free)
 		// The stream first: setting it resets the workspace.
 		for _, step := range []func() int32{
 			func() int32 { return b.setStream(h, s) },
 			func() int32 { return b.setMath(h, defaultMath) },
-			func() int32 { return b.setWorkspace(h, p, size) },
+			func() int32 { return b.setWorkspace(h, work, b.dev.workspaceBytes()) },
 		} {
 			if status := step(); status != 0 && err == nil {
 				err = b.failed("preparing a handle", status)
@@ -161,21 +166,61 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 	}
 	if err != nil {
 		b.destroy(h)
+		if work != 0 {
+			b.spare = append(b.spare, work)
+		}
 		return 0, err
 	}
-	b.handles[s] = h
+	b.handles[s] = blasHandle{h, work}
 	return h, nil
 }
 
-// forget destroys a stream's handle, so that a later stream of the same
-// address, or the next graph, starts with one of its own. The workspace stays
-// until the device is closed, because a graph may still use it.
+// workspace is device memory for the handle of a stream. It is freed when the device
+// is closed. Products of a workload never run on the device's own stream, so that one's
+// is the instruments'.
+func (b *blas) workspace(s streamHandle) (devicePtr, error) {
+	if n := len(b.spare); n > 0 {
+		p := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return p, nil
+	}
+	allocate := b.dev.libraryMemory
+	if s == b.dev.own {
+		allocate = b.dev.scratch
+	}
+	p, free, err := allocate(b.dev.workspaceBytes(), "allocating cuBLAS's workspace")
+	if err == nil {
+		b.dev.closers = append(b.dev.closers, free)
+	}
+	return p, err
+}
+
+// lend lets the products of the device's own stream work in the memory of s, until it is called for the own stream again.
+// A graph is captured on the own stream and runs on s, so it needs no workspace besides that of s.
+func (b *blas) lend(s streamHandle) error {
+	own, err := b.handle(b.dev.own)
+	if err != nil {
+		return err
+	}
+	if _, err = b.handle(s); err != nil {
+		return err
+	}
+	if status := b.setWorkspace(own, b.handles[s].work, b.dev.workspaceBytes()); status != 0 {
+		return b.failed("setting the workspace of a graph", status)
+	}
+	return nil
+}
+
+// forget destroys a closed stream's handle, so that a later stream of the same
+// address starts with one of its own. Graphs run on the stream of their capture
+// only, so the next handle can have the workspace.
 func (b *blas) forget(s streamHandle) {
 	if b == nil || b.err != nil {
 		return
 	}
 	if h, ok := b.handles[s]; ok {
-		b.destroy(h)
+		b.destroy(h.h)
+		b.spare = append(b.spare, h.work)
 		delete(b.handles, s)
 	}
 }
@@ -183,7 +228,7 @@ func (b *blas) forget(s streamHandle) {
 func (b *blas) close() error {
 	var first error
 	for s, h := range b.handles {
-		if status := b.destroy(h); status != 0 && first == nil && b.dev.lost == nil {
+		if status := b.destroy(h.h); status != 0 && first == nil && b.dev.lost == nil {
 			first = b.failed("destroying a handle", status)
 		}
 		delete(b.handles, s)
@@ -228,13 +273,10 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 	if r := g.b.dev.drv.CtxSet(g.b.dev.ctx); r != success { // cuBLAS works in the thread's context
 		return r
 	}
-	h, ok := g.b.handles[s]
-	if !ok {
-		var err error
-		if h, err = g.b.handle(s); err != nil {
-			g.b.dev.libFault = err
-			return errLibrary
-		}
+	h, err := g.b.handle(s)
+	if err != nil {
+		g.b.dev.libFault = err
+		return errLibrary
 	}
 	inner, width := a.Int(3), a.Int(4)
 	if fault := g.misfit(n, inner, width, a); fault != "" {

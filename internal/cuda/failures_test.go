@@ -166,6 +166,33 @@ func TestProbe(t *testing.T) {
 	sim.Check(t, lib)
 }
 
+// TestOneGPUThatDoesNotAnswer: the others are listed and open.
+func TestOneGPUThatDoesNotAnswer(t *testing.T) {
+	lib := sim.Library(t)
+	o := Options{Library: lib, AllowSimulated: true}
+	sim.Configure(t, lib, "devices=3;fail=cuDeviceTotalMem_v2@2:999")
+	list, err := Probe(o)
+	ok(t, err)
+	if len(list) != 3 || list[0].Fault != nil || list[1].Fault == nil || list[2].Fault != nil {
+		t.Fatalf("%v", list)
+	}
+	says(t, list[1].Fault, gpuprof.ErrDevice, "identifying GPU 1")
+	for i, want := range []error{nil, gpuprof.ErrDevice, nil} {
+		sim.Configure(t, lib, "devices=3;fail=cuDeviceTotalMem_v2@2:999")
+		o.Index = i
+		d, err := Open(o)
+		if !errors.Is(err, want) {
+			t.Errorf("GPU %d: %v", i, err)
+		}
+		if err == nil {
+			ok(t, d.Close())
+		}
+	}
+	sim.Configure(t, lib, "devices=1;fail=cuDeviceTotalMem_v2@1:999")
+	_, err = Probe(o)
+	says(t, err, gpuprof.ErrDevice, "identifying GPU 0")
+}
+
 func TestPickMIG(t *testing.T) {
 	list := []DeviceInfo{{Index: 0, Name: "A100 MIG 1g.5gb", UUID: "MIG-01020304-0000-0000-0000-000000000000", MIG: true}}
 	for _, id := range []string{"MIG-0102", "mig-01020304", "0102"} {

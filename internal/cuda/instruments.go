@@ -175,7 +175,22 @@ func (d *Device) makeFlusher() error {
 	return nil
 }
 
-// scratch is device memory outside every account, and what frees it.
+// libraryMemory is device memory that a vendor's library works in for the
+// workload, so Memory counts it; and the function that frees it.
+func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
+	p, free, err := d.scratch(n, doing)
+	if err != nil {
+		return 0, nil, err
+	}
+	d.use.add(int64(n))
+	return p, func() error {
+		d.use.add(-int64(n))
+		return free()
+	}, nil
+}
+
+// scratch is device memory of the instruments, outside every account, and the
+// function that frees it.
 func (d *Device) scratch(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, r := d.deviceAlloc(n)
 	if err := d.check(r, doing); err != nil {

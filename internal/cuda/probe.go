@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -43,15 +44,24 @@ type DeviceInfo struct {
 	CUDA      string
 	MIG       bool
 	Simulated bool
+	// Fault is why the driver does not describe the device, an ErrDevice; the
+	// other fields but Index may then be empty. Opening it fails with the same.
+	Fault error
 
 	handle int32
 }
 
-func (i DeviceInfo) String() string { return fmt.Sprintf("%d: %s (%s)", i.Index, i.Name, i.UUID) }
+func (i DeviceInfo) String() string {
+	if i.Fault != nil {
+		return fmt.Sprintf("%d: a GPU that does not answer", i.Index)
+	}
+	return fmt.Sprintf("%d: %s (%s)", i.Index, i.Name, i.UUID)
+}
 
-// Probe lists the devices the driver shows this process. It makes no context,
-// takes no device memory and never panics. The error is an ErrDevice that says
-// in one sentence why there is none and what helps.
+// Probe lists the devices the driver shows this process, by their index. It makes
+// no context, takes no device memory and never panics. A device that does not
+// answer has its Fault and hides no other. The error is an ErrDevice that says in
+// one sentence why none can be used and what helps.
 func Probe(o Options) (devices []DeviceInfo, err error) {
 	defer recovered(&err)
 	_, devices, err = probe(o)
@@ -134,13 +144,18 @@ func probe(o Options) (*driver, []DeviceInfo, error) {
 	for i := range n {
 		d, r := describeDevice(drv, i)
 		if r != success {
-			return nil, nil, initFailure(drv, fmt.Sprintf("identifying GPU %d", i), r)
+			d.Fault = initFailure(drv, fmt.Sprintf("identifying GPU %d", i), r)
 		}
 		d.CUDA, d.Simulated = versionText(version), drv.simulated
 		list = append(list, d)
 	}
+	if !slices.ContainsFunc(list, DeviceInfo.answers) {
+		return nil, nil, list[0].Fault
+	}
 	return drv, list, nil
 }
+
+func (i DeviceInfo) answers() bool { return i.Fault == nil }
 
 func describeDevice(drv *driver, i int32) (DeviceInfo, Result) {
 	d := DeviceInfo{Index: int(i)}
@@ -198,13 +213,16 @@ func (d *driver) attribute(attr, dev int32) int32 {
 func pick(list []DeviceInfo, o Options) (DeviceInfo, error) {
 	if o.UUID == "" {
 		if o.Index >= 0 && o.Index < len(list) {
-			return list[o.Index], nil
+			return list[o.Index], list[o.Index].Fault
 		}
 		return DeviceInfo{}, gpuprof.Errorf(gpuprof.ErrDevice,
 			"opening CUDA device %d: this process sees %s", o.Index, several(list)).WithFix("choose one of them%s", visibility())
 	}
 	var found []DeviceInfo
 	for _, d := range list {
+		if d.Fault != nil {
+			continue
+		}
 		id := strings.ToLower(d.UUID)
 		want := strings.ToLower(o.UUID)
 		if strings.HasPrefix(id, want) || strings.HasPrefix(id[len("GPU-"):], want) {

@@ -253,6 +253,49 @@ func TestGemmInGraph(t *testing.T) {
 	}
 }
 
+// TestGraphsShareAWorkspace: graphs captured on one stream work in the memory of
+// its handle, which Memory counts; on another stream they work in that one's.
+func TestGraphsShareAWorkspace(t *testing.T) {
+	d := openVendors(t)
+	s, side := stream(t, d, "main"), stream(t, d, "side")
+	f := must(d.Load(&gpuprof.Kernel{Name: "gemm", Sig: gemmSig, Lib: "gemm_fp32"}))(t)
+	b, _ := upload(t, d, s, []float32{2}, "fp32")
+	y, _ := upload(t, d, s, []float32{1}, "fp32")
+	z, _ := upload(t, d, s, []float32{0}, "fp32")
+	var a gpuprof.Args
+	for i, p := range []gpuprof.Buffer{y, b, z} {
+		a.SetBuf(i, p)
+	}
+	a.SetInt(3, 1)
+	a.SetInt(4, 1)
+	a.SetF32(5, 1)
+	work := int64(d.workspaceBytes())
+	buffers := d.Memory().InUse
+	capture := func(s gpuprof.Stream) gpuprof.Op {
+		return must(d.Capture(s, func() error { return s.Launch(f, 1, &a) }))(t)
+	}
+	var op gpuprof.Op
+	for range 12 {
+		op = capture(s)
+		if !op.(*captured).Graph() {
+			t.Fatal("no graph")
+		}
+	}
+	if got := d.Memory(); got.InUse != buffers+work || got.Peak < got.InUse {
+		t.Errorf("12 graphs of one stream: %d bytes in use, peak %d, want one workspace of %d beside %d", got.InUse, got.Peak, work, buffers)
+	}
+	ok(t, op.Enqueue(side))
+	ok(t, side.Sync())
+	if got := download(t, d, s, z, "fp32"); got[0] != 2 {
+		t.Errorf("on another stream: %v, want 2", got)
+	}
+	ok(t, side.Close())
+	capture(stream(t, d, "next"))
+	if got := d.Memory().InUse; got != buffers+2*work {
+		t.Errorf("a stream after a closed one: %d bytes in use, want two workspaces of %d beside %d", got, work, buffers)
+	}
+}
+
 // TestLibraryMissing: without cuBLAS a kernel falls back to its PTX, or says
 // where the library was looked for.
 func TestLibraryMissing(t *testing.T) {
@@ -293,7 +336,7 @@ func TestBrokenLibrary(t *testing.T) {
 	err = useVendor("cuBLAS", []string{"libnosuchblas.so.12", "libc.so.6"}, accept)
 	ok(t, err)
 	d := openSim(t, Options{})
-	err = useVendor("cuBLAS", []string{"libc.so.6"}, (&blas{dev: d, handles: make(map[streamHandle]uintptr)}).start)
+	err = useVendor("cuBLAS", []string{"libc.so.6"}, (&blas{dev: d, handles: make(map[streamHandle]blasHandle)}).start)
 	says(t, err, gpuprof.ErrDevice, "libc.so.6 has no function cublasCreate_v2")
 	err = useVendor("cuDNN", []string{"libc.so.6"}, (&dnn{dev: d}).start)
 	says(t, err, gpuprof.ErrDevice, "libc.so.6 has no function cudnn", "older than cuDNN 8")

@@ -220,6 +220,10 @@ def runs(t):
         workload, preset = found[name]
         seconds = 7 if name in MAIN else 1.5 if preset == "small" else 5
         out.append(t.run("runs", name, workload, preset, *t.pick([], t.small(workload)), seconds=seconds, energy=name in MAIN, limit=45))
+    # The GRU's products are cuBLAS's; our own kernels beside them.
+    if "off" in t.choices("gruflow", "library", ["off"]):
+        preset = t.pick("energyflow", "small")
+        out.append(t.run("runs", f"gruflow-{preset}-own", "gruflow", preset, "library=off", *t.pick([], t.small("gruflow")), seconds=5, limit=45))
     return t.part("runs", t.pick(140, 90), out)
 
 

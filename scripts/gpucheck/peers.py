@@ -101,15 +101,16 @@ def scatter(b):
         src = torch.randn(edges, width, device=b.dev)
         dst = torch.arange(rows, device=b.dev).repeat_interleave(degree)
         out = torch.empty(rows, width, device=b.dev)
-        for deterministic, name in ((False, "atomic"), (True, "sorted")):
+        shuffled = dst[torch.randperm(edges, device=b.dev)]
+        for name, to, deterministic in (("atomic", dst, False), ("atomic-shuffled", shuffled, False), ("sorted", dst, True)):
             def run():
                 torch.use_deterministic_algorithms(deterministic)
                 try:
-                    took = b.clock(lambda: out.zero_().index_add_(0, dst, src))
+                    took = b.clock(lambda: out.zero_().index_add_(0, to, src))
                 finally:
                     torch.use_deterministic_algorithms(False)
-                b.keep(f"scatter/{edges}x{width}/{name}", "index_add" + (" deterministic" if deterministic else ""), took,
-                       relative_error=relative(out, src.double().view(rows, degree, width).sum(1)))
+                want = torch.zeros(rows, width, dtype=torch.float64, device=b.dev).index_add_(0, to, src.double())
+                b.keep(f"scatter/{edges}x{width}/{name}", "index_add" + (" deterministic" if deterministic else ""), took, relative_error=relative(out, want))
             b.attempt(f"scatter/{edges}x{width}/{name}", "index_add", run)
         lengths = torch.full((rows,), degree, device=b.dev)
         b.attempt(f"scatter/{edges}x{width}/sorted", "segment_reduce",
@@ -200,7 +201,8 @@ def tensor_product(b, compiled=False):
 
 def packages(b):
     """Programs that are carried along seldom. Their interfaces are those their documentation gives."""
-    for peer, module, make in (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance)):
+    for peer, module, make in (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance),
+                               ("OpenEquivariance deterministic", "openequivariance", lambda b, layer: openequivariance(b, layer, deterministic=True))):
         for layer in layers(b):
             name = f"tensor_product/{layer[0]}"
             try:
@@ -208,25 +210,51 @@ def packages(b):
             except Exception as e:
                 b.keep(name, peer, note=f"not yet measured: {module} cannot be imported ({type(e).__name__})")
                 continue
-            b.attempt(name, peer, lambda layer=layer, name=name: b.keep(name, peer, b.clock(make(b, layer))))
+            b.attempt(name, peer, lambda layer=layer, name=name: package(b, name, peer, *make(b, layer)))
+
+
+def package(b, name, peer, run, wanted, note=""):
+    """wanted is the first rows of the result, where the package orders and scales its values as e3nn does."""
+    got = run()
+    extra = {} if wanted is None else {"relative_error": relative(got[: len(wanted)], wanted)}
+    if extra.get("relative_error", 0) > 1e-4:
+        raise ValueError(f"its result differs from e3nn's by {extra['relative_error']:.1e}")
+    b.keep(name, peer, b.clock(run), note, **extra)
 
 
 def cuequivariance(b, layer):
+    """Gather, product and sum in one call, by the indices that its polynomial takes, where the multiplicities are equal."""
     cue, cuet = importlib.import_module("cuequivariance"), importlib.import_module("cuequivariance_torch")
     left, sh, target = (cue.Irreps("O3", s) for s in layer[1:4])
     tp = cuet.ChannelWiseTensorProduct(left, sh, [ir for _, ir in target], layout=cue.ir_mul, shared_weights=False, internal_weights=False, device=b.dev)
     g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
-    out = torch.empty(g.rows, tp.irreps_out.dim, device=b.dev)
-    return lambda: out.zero_().index_add_(0, g.dst, tp(g.x[g.src], g.y, g.w))
+    like = torch.empty(g.rows, 1, device=b.dev)  # tells the number of rows by its shape
+    def run():
+        return tp.f([g.w, g.x, g.y], input_indices={1: g.src}, output_shapes={0: like}, output_indices={0: g.dst})[0]
+    return run, None, f"method {tp.method}; values not compared: its paths have an order and scale of their own"
 
 
-def openequivariance(b, layer):
+def openequivariance(b, layer, deterministic=False):
+    """A convolution of this package has as many rows as x, so x gets a row of zeros per destination without a node."""
     oeq, o3 = importlib.import_module("openequivariance"), importlib.import_module("e3nn.o3")
     left, sh, mid, ins = uvu(o3, *layer[1:4])
     problem = oeq.TPProblem(left, sh, mid, ins, shared_weights=False, internal_weights=False)
-    conv = oeq.TensorProductConv(problem, torch_op=True, deterministic=False)
+    conv = oeq.TensorProductConv(problem, torch_op=True, deterministic=deterministic)
     g = Graph(b, layer, (left.dim, sh.dim), problem.weight_numel)
-    return lambda: conv.forward(g.x, g.y, g.w, g.dst, g.src)
+    x = padded(g.x, g.rows)
+    order = torch.argsort(g.dst * len(x) + g.src)  # by row, then by column, as its deterministic sum asks
+    src, y, w = g.src[order].contiguous(), g.y[order].contiguous(), g.w[order].contiguous()
+    transposed = torch.argsort(src, stable=True) if deterministic else None
+    given = conv.reorder_weights_from_e3nn(w)
+    first = torch.nonzero(g.dst < 3).squeeze(1)
+    tp = o3.TensorProduct(left, sh, mid, ins, shared_weights=False, internal_weights=False).to(b.dev)
+    wanted = torch.zeros(3, mid.dim, device=b.dev).index_add_(0, g.dst[first], tp(g.x[src[first]], y[first], w[first])).double()
+    return lambda: conv.forward(x, y, given, g.dst, src, transposed), wanted
+
+
+def padded(x, rows):
+    """x with at least that many rows; those added are zeros."""
+    return x if len(x) >= rows else torch.cat([x, x.new_zeros(rows - len(x), x.shape[1])])
 
 
 PROGRAMS = {"gemm": gemm, "scatter": scatter, "gru": gru, "tensor_product": tensor_product, "packages": packages,

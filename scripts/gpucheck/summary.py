@@ -49,7 +49,7 @@ def build(folder, header, records):
     result = {
         "schema_version": SCHEMA_VERSION, **header, "device": device(runs, folder),
         "verdict": verdict(records, checks), "parts": records, "checks": checks,
-        "table": rows(figures, peers, runs, dry), "not_measured": missing(figures, peers),
+        "table": rows(figures, peers, runs | variants(folder), dry), "not_measured": missing(figures, peers),
     }
     return clean(result)
 
@@ -184,24 +184,61 @@ def step_bound(stages):
     return sum(s["floor_s"] for s in counted) or None
 
 
+def variants(folder):
+    """The runs of the precision sweeps that no other part makes, by workload, preset and precision."""
+    out = {}
+    for path in sorted((folder / "sweeps").glob("*-precision.json.gz")):
+        for r in read_runs(path):
+            precision = (r.get("knobs") or {}).get("precision", "fp32")
+            if precision != "fp32":
+                out[f"{r['workload']}-{r['preset']}/{precision}"] = r
+    return out
+
+
+def rivals(peers, fits):
+    """The peers that measured the same, the fastest first."""
+    found = sorted((p for p in peers if p.get("value") and fits(p["name"])), key=lambda p: p["value"])
+    return [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in found]
+
+
 def rows(figures, peers, runs, dry):
-    """measured / roofline bound / peer, one row a figure and a row a run."""
+    """measured / roofline bound / peers, one row a figure and a row a run."""
     out = []
     for f in figures:
         if f["unit"] == "1" or f["unit"] == "runs":
             continue
-        rivals = sorted((p for p in peers if p.get("value") and (f["name"] == p["name"] or f["name"].startswith(p["name"] + "/"))), key=lambda p: p["value"])
         out.append({"name": f["name"], "unit": f["unit"], "measured": f.get("value"), "floor": f.get("floor"), "extra": f.get("extra") or {}, "note": f.get("note", ""),
-                    "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
+                    "peers": [] if dry else rivals(peers, lambda p: f["name"] == p or f["name"].startswith(p + "/"))})
     for name, r in runs.items():
         step, stages = r.get("step"), r.get("stages") or []
         gru = next((s for s in stages if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
         out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
-                    "floor": None if dry else step_bound(stages), "extra": {}, "note": r["mode"], "peers": []})
+                    "floor": None if dry else step_bound(stages), "extra": {} if dry else energy(r), "note": r["mode"], "peers": []})
         if gru:
-            rivals = sorted((p for p in peers if p["name"] == name.replace("-", "/", 1) and p.get("value")), key=lambda p: p["value"])
+            same = name.replace("-", "/", 1).removesuffix("-own")
             out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"] or None, "extra": {},
-                        "note": "device time of the stage", "peers": [] if dry else [{"name": p["peer"], "value": p["value"], "extra": p.get("extra", {})} for p in rivals]})
+                        "note": f"device time of the stage; its products are {products(r)}", "peers": [] if dry else rivals(peers, lambda p: p == same)})
+    return out
+
+
+def products(r):
+    """Whose matrix products a run's GRU is made of, by the names of its kernels and the libraries found."""
+    names, facts = [s["name"] for s in r["stages"] if s["parent"] == "gru"], r["device"].get("facts") or {}
+    if any("cudnn" in n for n in names):
+        return "cuDNN's"
+    return "cuBLAS's" if facts.get("cublas") and any(n.startswith("gemm_") for n in names) else "our own"
+
+
+def energy(r):
+    """Joules per step, gross and less the idle power, with the clocks of the time in which the run was watched."""
+    out = {}
+    e = r.get("energy") or {}
+    if e.get("valid"):
+        out = {"energy_gross_j": e["gross_step_j"], "energy_net_j": e.get("net_step_j"), "idle_w": e.get("idle_w")}
+    for name, track in (("sm_clock_hz", "gpu_sm_clock"), ("memory_clock_hz", "gpu_memory_clock")):
+        seen = [v for v in ((r.get("telemetry") or {}).get(track) or {}).get("value") or [] if v]
+        if seen and out:
+            out[name] = statistics.median(seen)
     return out
 
 
@@ -233,13 +270,23 @@ def grid(lines):
 def render(r):
     out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"{r.get('tool', 'gpu-check')} {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
            f"{r['device'].get('name', 'no device was reached')}, gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
-    table = [["WHAT", "MEASURED", "BOUND", "x BOUND", "BEST PEER", "PEER / OURS"]]
+    table = [["WHAT", "MEASURED", "BOUND", "x BOUND", "PEER", "PEER / OURS", ""]]
     for row in r["table"]:
-        m, floor, peers = row["measured"], row["floor"], row["peers"]
-        best = peers[0] if peers else None
-        table.append([row["name"], quantity(m, row["unit"]), quantity(floor, row["unit"]), f"{m / floor:.2f}" if m and floor else "-",
-                      f"{best['name']} {quantity(best['value'], 's')}" if best else "-", f"{best['value'] / m:.2f}" if best and m else "-"])
-    out += [grid(table), "", grid([["CHECK", "RESULT", "LIMIT", ""]] + [[c["name"], c["status"], c["limit"], c["text"]] for c in r["checks"]]), ""]
+        m, floor = row["measured"], row["floor"]
+        for i, peer in enumerate(row["peers"] or [None]):
+            ours = [row["name"], quantity(m, row["unit"]), quantity(floor, row["unit"]), f"{m / floor:.2f}" if m and floor else "-"] if i == 0 else [""] * 4
+            table.append(ours + [f"{peer['name']} {quantity(peer['value'], 's')}" if peer else "-", f"{peer['value'] / m:.2f}" if peer and m else "-", row["note"] if i == 0 else ""])
+    watched = [["ENERGY PER STEP", "GROSS", "NET", "IDLE", "SM CLOCK", "MEMORY CLOCK"]]
+    for row in r["table"]:
+        e = row["extra"]
+        if "energy_gross_j" in e:
+            watched.append([row["name"], quantity(e["energy_gross_j"], "J"), quantity(e.get("energy_net_j"), "J"), quantity(e.get("idle_w"), "W"),
+                            quantity(e.get("sm_clock_hz"), "Hz"), quantity(e.get("memory_clock_hz"), "Hz")])
+    if len(watched) > 1:
+        table = [grid(table), "", grid(watched)]
+    else:
+        table = [grid(table)]
+    out += [*table, "", grid([["CHECK", "RESULT", "LIMIT", ""]] + [[c["name"], c["status"], c["limit"], c["text"]] for c in r["checks"]]), ""]
     out.append(grid([["PART", "RESULT", "SECONDS", ""]] + [[p["name"], p["status"], f"{p['seconds']:.0f}", p["detail"]] for p in r["parts"]]))
     if r["not_measured"]:
         out += ["", "Not measured:"] + ["  " + m for m in r["not_measured"]]

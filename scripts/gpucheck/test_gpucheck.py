@@ -31,6 +31,8 @@ HEADER = {"started": "2026-01-02T03:04:05+00:00", "seconds": 400.0, "budget_s": 
 def a_run(workload="e3nn", preset="deepaw", low=0.999, high=1.004, step=2e-3, status="complete", kind="cuda", simulated=False, product=8e-4):
     return {"schema_version": "1.0.0", "status": status, "reason": "" if status == "complete" else "interrupted", "workload": workload, "preset": preset, "mode": "steady",
             "device": {"kind": kind, "name": "NVIDIA H200", "arch": "sm_90", "cores": 132, "cpu": "made up", "kernel": "6", "facts": {"driver": "580", "cuda": "13.0", **({"simulated": "true"} if simulated else {})}},
+            "knobs": {"precision": "fp32"}, "energy": {"valid": True, "gross_step_j": 2.5, "net_step_j": 2.0, "idle_w": 120.0},
+            "telemetry": {"gpu_sm_clock": {"unit": "Hz", "value": [1.98e9, 1.965e9, 1.98e9]}},
             "checks": [{"stage": "tp", "pass": True}], "overhead": {"ratio": 1.001, "ci95": [low, high]}, "step": {"median": step},
             "stages": [{"name": "gru", "parent": "step", "device": {"median": 1e-3}, "floor_s": step / 4},
                        {"name": "tensor_product", "parent": "step", "device": {"median": product}, "floor_s": step / 4},
@@ -44,15 +46,19 @@ def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), products=(1.0,) * 8
                {"name": "ceiling/copy", "unit": "B/s", "value": 4.3e12},
                {"name": "tensor_product/deepaw/unfused", "unit": "s", "value": None, "note": "not measured: memory"}]
     peers = [{"name": "tensor_product/deepaw", "peer": "e3nn", "unit": "s", "value": 20e-3, "extra": {}, "note": ""},
+             {"name": "tensor_product/deepaw", "peer": "OpenEquivariance", "unit": "s", "value": 5e-3, "extra": {}, "note": ""},
              {"name": "gruflow/energyflow", "peer": "torch.nn.GRU", "unit": "s", "value": 3e-3, "extra": {}, "note": ""},
+             {"name": "gruflow/energyflow/tf32", "peer": "torch.nn.GRU", "unit": "s", "value": 7e-4, "extra": {}, "note": ""},
              {"name": "tensor_product/deepaw", "peer": "cuEquivariance", "unit": "s", "value": None, "extra": {}, "note": "not yet measured"}]
     if dry:
         figures = [{"name": f["name"], "unit": f["unit"], "value": None, "limit": f.get("limit", ""), "dry": True} for f in figures]
         peers = [dict(p, value=None, note="dry") for p in peers]
     for name, lines in (("figures.jsonl", figures), ("peers.jsonl", peers)):
         (folder / name).write_text("".join(json.dumps(x) + "\n" for x in lines) + '{"cut')
-    for sub in ("runs", "null", "traces", "logs"):
+    for sub in ("runs", "null", "traces", "logs", "sweeps"):
         (folder / sub).mkdir(exist_ok=True)
+    with gzip.open(folder / "sweeps/gruflow-energyflow-precision.json.gz", "wt") as f:
+        json.dump({"runs": [a_run("gruflow", "energyflow"), dict(a_run("gruflow", "energyflow", step=1e-3), knobs={"precision": "tf32"})]}, f)
     for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x, product=8e-4 * products[i])) for i, x in enumerate(nulls))):
         with gzip.open(folder / (name + ".json.gz"), "wt") as f:
             json.dump(r, f)
@@ -87,13 +93,20 @@ class Summary(Folder):
             self.assertEqual(states[name], "pass", name)
         self.assertEqual(states["peer/e3nn/mace-large"], "not-measured")
         row = next(r for r in result["table"] if r["name"] == "tensor_product/deepaw/csr")
-        self.assertEqual([p["name"] for p in row["peers"]], ["e3nn"])
+        self.assertEqual([p["name"] for p in row["peers"]], ["OpenEquivariance", "e3nn"])
+        faster = next(r for r in result["table"] if r["name"] == "run/gruflow-energyflow/tf32/gru")
+        self.assertEqual([p["value"] for p in faster["peers"]], [7e-4])
+        step = next(r for r in result["table"] if r["name"] == "run/e3nn-deepaw/step")
+        self.assertEqual((step["extra"]["energy_gross_j"], step["extra"]["energy_net_j"], step["extra"]["sm_clock_hz"]), (2.5, 2.0, 1.98e9))
         gru = next(r for r in result["table"] if r["name"] == "run/gruflow-energyflow/gru")
         self.assertEqual(gru["peers"][0]["name"], "torch.nn.GRU")
         self.assertEqual(len(result["not_measured"]), 2)
         text = summary.render(result)
         self.assertIn("20.00", text)  # e3nn's 20 ms over 1 ms
         self.assertIn("4.3 TB/s", text)
+        self.assertIn("OpenEquivariance 5 ms", text)  # every peer, not the best alone
+        self.assertIn("its products are our own", text)
+        self.assertIn("1.98 GHz", text)
 
     def test_what_has_to_fail(self):
         for change, name in ((dict(nulls=(1.0, 1.03) * 3), "null/e3nn/step"), (dict(nulls=(1.0, 1.0, 1.0, 1.0, 1.0, 1.06)), "null/e3nn/step"),
