@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -47,15 +48,15 @@ type blas struct {
 	gemmEx       uintptr
 
 	// One handle a stream, each with a workspace of its own: products on two
-	// streams may run at once. spare has the workspaces of closed streams.
+	// streams may run at once.
 	handles map[streamHandle]blasHandle
-	spare   []devicePtr
 }
 
-// blasHandle is a cuBLAS handle and the device memory that it works in.
+// blasHandle is a cuBLAS handle, the device memory that it works in and what frees it.
 type blasHandle struct {
 	h    uintptr
 	work devicePtr
+	free func() error
 }
 
 // failed is a cuBLAS status as an error: that of a lost device, ErrMemory where
@@ -151,48 +152,31 @@ func (b *blas) handle(s streamHandle) (uintptr, error) {
 	if status := b.create(&h); status != 0 {
 		return 0, b.failed("making a handle", status)
 	}
-	work, err := b.workspace(s)
-	if err == nil {
-		// The stream first: setting it resets the workspace.
-		for _, step := range []func() int32{
-			func() int32 { return b.setStream(h, s) },
-			func() int32 { return b.setMath(h, defaultMath) },
-			func() int32 { return b.setWorkspace(h, work, b.dev.workspaceBytes()) },
-		} {
-			if status := step(); status != 0 && err == nil {
-				err = b.failed("preparing a handle", status)
-			}
-		}
-	}
-	if err != nil {
-		b.destroy(h)
-		if work != 0 {
-			b.spare = append(b.spare, work)
-		}
-		return 0, err
-	}
-	b.handles[s] = blasHandle{h, work}
-	return h, nil
-}
-
-// workspace is device memory for the handle of a stream. It is freed when the device
-// is closed. Products of a workload never run on the device's own stream, so that one's
-// is the instruments'.
-func (b *blas) workspace(s streamHandle) (devicePtr, error) {
-	if n := len(b.spare); n > 0 {
-		p := b.spare[n-1]
-		b.spare = b.spare[:n-1]
-		return p, nil
-	}
+	// Products of a workload never run on the device's own stream, so its workspace is the instruments'.
 	allocate := b.dev.libraryMemory
 	if s == b.dev.own {
 		allocate = b.dev.scratch
 	}
-	p, free, err := allocate(b.dev.workspaceBytes(), "allocating cuBLAS's workspace")
-	if err == nil {
-		b.dev.closers = append(b.dev.closers, free)
+	size := b.dev.workspaceBytes()
+	work, free, err := allocate(size, "allocating cuBLAS's workspace")
+	if err != nil {
+		b.destroy(h)
+		return 0, err
 	}
-	return p, err
+	// The stream first: setting it resets the workspace.
+	for _, step := range []func() int32{
+		func() int32 { return b.setStream(h, s) },
+		func() int32 { return b.setMath(h, defaultMath) },
+		func() int32 { return b.setWorkspace(h, work, size) },
+	} {
+		if status := step(); status != 0 {
+			err = b.failed("preparing a handle", status)
+			b.destroy(h)
+			return 0, errors.Join(err, free())
+		}
+	}
+	b.handles[s] = blasHandle{h, work, free}
+	return h, nil
 }
 
 // lend lets the products of the device's own stream work in the memory of s, until it is called for the own stream again.
@@ -211,27 +195,31 @@ func (b *blas) lend(s streamHandle) error {
 	return nil
 }
 
-// forget destroys a closed stream's handle, so that a later stream of the same
-// address starts with one of its own. Graphs run on the stream of their capture
-// only, so the next handle can have the workspace.
-func (b *blas) forget(s streamHandle) {
-	if b == nil || b.err != nil {
-		return
+// forget destroys the handle of a stream that is closed. Graphs run on the stream of
+// their capture only, so none works in its memory any more.
+func (b *blas) forget(s streamHandle) error {
+	if b == nil {
+		return nil
 	}
-	if h, ok := b.handles[s]; ok {
-		b.destroy(h.h)
-		b.spare = append(b.spare, h.work)
-		delete(b.handles, s)
+	h, ok := b.handles[s]
+	if !ok {
+		return nil
 	}
+	delete(b.handles, s)
+	status := b.destroy(h.h)
+	err := h.free()
+	if status != 0 && b.dev.lost == nil {
+		err = errors.Join(b.failed("destroying a handle", status), err)
+	}
+	return err
 }
 
 func (b *blas) close() error {
 	var first error
-	for s, h := range b.handles {
-		if status := b.destroy(h.h); status != 0 && first == nil && b.dev.lost == nil {
-			first = b.failed("destroying a handle", status)
+	for s := range b.handles {
+		if err := b.forget(s); first == nil {
+			first = err
 		}
-		delete(b.handles, s)
 	}
 	return first
 }

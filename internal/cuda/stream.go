@@ -235,8 +235,7 @@ func (s *Stream) Close() error {
 	if err == nil {
 		err = s.wait()
 	}
-	d.blas.forget(s.h)
-	err = errors.Join(err, d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
+	err = errors.Join(err, d.blas.forget(s.h), d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
 	if at := &d.slots[s.slot]; !at.shared {
 		*at = slot{passed: at.passed}
 	}
