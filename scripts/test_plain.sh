@@ -1,23 +1,43 @@
 #!/usr/bin/env bash
-# What the race detector's pass cannot show, tested without it: the tests in files for builds without the detector (it
-# allocates on its own account, so counts of allocations hold without it only), and all of a package that also has a
-# file for builds with it, a constant that makes long arithmetic shorter. Both are found by their build tags.
+# What `go test -race ./...` leaves out, without the race detector: `scripts/test_plain.sh [FLAG…]`,
+# the flags for `go test`. Go's own lists of files tell: where the detector changes a package's
+# code, all tests of the package; where it leaves test files out, the tests in those files.
+# So a test that counts allocations, or has long arithmetic that is smaller under the detector,
+# stands in a file with `//go:build !race`, and no name stands here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-mapfile -t files < <(grep -rlE --include='*.go' '^//go:build .*\brace\b' . | LC_ALL=C sort)
-mapfile -t dirs < <(printf '%s\n' "${files[@]}" | xargs -n1 dirname | LC_ALL=C sort -u)
-[ "${#dirs[@]}" -gt 0 ] || { echo 'test_plain: no file has the tag race; test everything once with go test ./...' >&2; exit 1; }
+# files [-race]: "package kind path" for every Go file of every package.
+files() {
+  go list "$@" -f '{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} code {{$p.Dir}}/{{.}}
+{{end}}{{range .CgoFiles}}{{$p.ImportPath}} code {{$p.Dir}}/{{.}}
+{{end}}{{range .TestGoFiles}}{{$p.ImportPath}} test {{$p.Dir}}/{{.}}
+{{end}}{{range .XTestGoFiles}}{{$p.ImportPath}} test {{$p.Dir}}/{{.}}
+{{end}}' ./... | LC_ALL=C sort
+}
 
-whole=()
-for dir in "${dirs[@]}"; do
-  mapfile -t own < <(printf '%s\n' "${files[@]}" | grep -E "^$dir/[^/]+$")
-  if grep -qE '^//go:build (race|.*[^!]\brace)\b' "${own[@]}"; then
-    whole+=("$dir")
+whole=() packages=() names=()
+while read -r package kind path; do
+  if [ "$kind" = code ]; then
+    whole+=("$package")
     continue
   fi
-  names=$(grep -ohE '^func Test\w+' "${own[@]}" | cut -d' ' -f2 | paste -sd'|') || true
-  [ -n "$names" ] || continue # benchmarks alone
-  go test -timeout 30m -vet=off -run "^($names)\$" "$dir"
-done
-go test -timeout 30m -vet=off "${whole[@]}"
+  found=$(grep -oE '^func (Test|Benchmark|Fuzz|Example)[A-Za-z0-9_]*' "$path" | awk '{ print $2 }' || true)
+  if [ -z "$found" ]; then
+    echo "test_plain: $path changes the tests of $package without the race detector, and holds none; put the tests that differ into it" >&2
+    exit 1
+  fi
+  packages+=("$package")
+  # shellcheck disable=SC2206 # one name a line
+  names+=($found)
+done < <(LC_ALL=C comm -23 <(files) <(files -race))
+
+if [ "${#whole[@]}" -gt 0 ]; then
+  mapfile -t whole < <(printf '%s\n' "${whole[@]}" | sort -u)
+  go test "$@" "${whole[@]}"
+fi
+if [ "${#packages[@]}" -gt 0 ]; then
+  mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u | comm -23 - <(printf '%s\n' "${whole[@]}"))
+  pattern=$(printf '%s\n' "${names[@]}" | grep -v '^Benchmark' | sort -u | paste -sd '|')
+  go test "$@" -run "^($pattern)\$" "${packages[@]}"
+fi

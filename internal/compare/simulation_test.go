@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -251,9 +253,28 @@ const (
 	alone = 1000
 )
 
+// scale is how many of the gates a test plays, and what their counts have to show.
+type scale struct {
+	share int // one gate in so many
+	// meets says whether k gates of n agree with a rate of at most (or at least) limit.
+	meets func(k, n int, limit float64, most bool) bool
+}
+
+// someGates run everything that a gate may run, with many at once, and contradict no
+// target: no fewer than one series in twenty at the limit would go as far beyond it.
+var someGates = scale{20, func(k, n int, limit float64, most bool) bool {
+	b := distuv.Binomial{N: float64(n), P: limit}
+	if most {
+		return b.CDF(float64(k-1)) <= 1-doubt
+	}
+	return b.CDF(float64(k)) >= doubt
+}}
+
 // The rule's error rates, of gates of 40 metrics or of one alone. A target counts as
 // met where the gates show it, not where they merely come out on its right side.
-func TestSimulatedGates(t *testing.T) {
+func TestSimulatedGates(t *testing.T) { simulatedGates(t, someGates) }
+
+func simulatedGates(t *testing.T, of scale) {
 	all := func(v float64) []float64 {
 		e := make([]float64, simulatedMetrics)
 		for i := range e {
@@ -333,12 +354,12 @@ func TestSimulatedGates(t *testing.T) {
 		for i, w := range c.wants {
 			finds[i] = w.find
 		}
-		n := c.gates / ofGates
+		n := c.gates / of.share
 		got := gates(t, n, job{m: c.m, effects: c.effects, timeFor: timeFor, first: c.first}, finds...)
 		for i, w := range c.wants {
 			hits := int(got.hits[i].Load())
 			t.Logf("| %s: %s | %d of %d | %s | %d, %d | %.1f |", c.name, w.what, hits, n, target(w.least, w.most), got.second.Load(), got.third.Load(), float64(got.blocks.Load())/float64(n))
-			if w.most < 1 && !meets(hits, n, w.most, true) || w.least > 0 && !meets(hits, n, w.least, false) {
+			if w.most < 1 && !of.meets(hits, n, w.most, true) || w.least > 0 && !of.meets(hits, n, w.least, false) {
 				t.Errorf("%s: %s %d of %d, and the target is %s", c.name, w.what, hits, n, target(w.least, w.most))
 			}
 		}
@@ -358,7 +379,9 @@ func target(least, most float64) string {
 // What gate --plan promises from a measurement of the noise holds: gates with as
 // many blocks find the slowdown eight times of ten at least, the noise itself being
 // estimated from 24 blocks only.
-func TestPlannedGates(t *testing.T) {
+func TestPlannedGates(t *testing.T) { plannedGates(t, someGates) }
+
+func plannedGates(t *testing.T, of scale) {
 	const (
 		metrics = 4
 		plans   = 10
@@ -383,7 +406,7 @@ func TestPlannedGates(t *testing.T) {
 	} {
 		name, m, threshold := c.name, c.m, c.threshold
 		var blocks, found, all float64
-		for i := range max(1, plans/ofGates) {
+		for i := range max(1, plans/of.share) {
 			seed := uint64(i)
 			aa, err := compare.MeasureNoise(m.stage(24, make([]float64, metrics), nil, rand.New(rand.NewPCG(7, seed))), compare.Options{BlockSeconds: 2})
 			if err != nil {
@@ -405,7 +428,7 @@ func TestPlannedGates(t *testing.T) {
 			blocks, found, all = blocks+float64(plan.Blocks), found+float64(got.hits[0].Load()), all+each
 		}
 		t.Logf("| %s | %g %% | %.0f | %.0f of %.0f |", name, 100*threshold, blocks*10/all, found, all)
-		if !meets(int(found), int(all), 0.8, false) {
+		if !of.meets(int(found), int(all), 0.8, false) {
 			t.Errorf("%s: a plan for %g %% finds %.0f of %.0f", name, 100*threshold, found, all)
 		}
 	}

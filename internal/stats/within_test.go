@@ -42,61 +42,6 @@ func shifted(length int) series {
 	}
 }
 
-// TestWithinCoverage: the interval of one process must hold the median that the
-// process has in the long run, although samples that follow one another are
-// alike, wherever the samples are some five times as long as what makes them
-// alike. The binomial interval holds it in 20 to 85 of 100 cases of these.
-func TestWithinCoverage(t *testing.T) {
-	for name, c := range map[string]struct {
-		make  series
-		sizes []int
-	}{
-		"independent":       {autoregressive(0, 0), []int{6, 10, 20, 100, 300, 1000, 3000}},
-		"AR(1) 0.5":         {autoregressive(0.5, 0), []int{10, 20, 40, 100, 300, 1000, 3000}},
-		"AR(1) 0.8":         {autoregressive(0.8, 0.5), []int{10, 20, 40, 100, 300, 1000, 3000}},
-		"AR(1) 0.9":         {autoregressive(0.9, 0.5), []int{40, 100, 300, 1000, 3000}},
-		"AR(1) 0.97":        {autoregressive(0.97, 0.5), []int{300, 1000, 3000}},
-		"AR(1) 0.99":        {autoregressive(0.99, 0.5), []int{1000, 3000}},
-		"blocks of 5":       {shifted(5), []int{10, 20, 40, 100, 300, 1000, 3000}},
-		"blocks of 20":      {shifted(20), []int{100, 300, 1000, 3000}},
-		"blocks of 60":      {shifted(60), []int{300, 1000, 3000}},
-		"blocks of 128":     {shifted(128), []int{1000, 3000}},
-		"blocks of 500":     {shifted(500), []int{3000}},
-		"a slow drift away": {autoregressive(0.999, 0), []int{30000}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, n := range c.sizes {
-				trials := min(600, 600000/n)
-				covered, other := 0, 0
-				rng := rand.New(rand.NewPCG(11, uint64(n)))
-				for range trials {
-					x := c.make(rng, 2*n)
-					s := stats.Summarise("s", x[:n])
-					if s.CI95[0] <= 1 && 1 <= s.CI95[1] {
-						covered++
-					}
-					if m := stats.Median(x[n:]); s.CI95[0] <= m && m <= s.CI95[1] {
-						other++
-					}
-				}
-				// Three standard errors of the count below 90 of 100.
-				rate := func(p float64) int {
-					return int(float64(trials)*p - 3*math.Sqrt(p*(1-p)*float64(trials)))
-				}
-				if covered < rate(0.9) {
-					t.Errorf("%d samples: the long-run median in %d of %d", n, covered, trials)
-				}
-				// The other half is as uncertain as this one: even an exact
-				// interval holds its median in 83 of 100 (1.96 over sqrt 2).
-				if other < rate(0.8) {
-					t.Errorf("%d samples: the process's other half in %d of %d", n, other, trials)
-				}
-			}
-		})
-	}
-}
-
 // What independent samples pay for the blocks: less than twice the width of the
 // binomial interval where there are enough samples to tell, three times with few.
 func TestWithinIsNotTooWide(t *testing.T) {

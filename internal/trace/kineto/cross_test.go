@@ -137,9 +137,13 @@ func rowsOf(tr *trace.Trace) []string {
 	return rows
 }
 
-// TestAgainstEncodingJSON reads several megabytes in every form, through
-// readers that give them in pieces, with every number of parsers.
-func TestAgainstEncodingJSON(t *testing.T) {
+// TestAgainstEncodingJSON reads traces in every form, through readers that give them
+// in pieces, with every number of parsers. Of the several megabytes of a trace a quarter is
+// still several of the largest blocks below.
+func TestAgainstEncodingJSON(t *testing.T) { againstEncodingJSON(t, 4) }
+
+func againstEncodingJSON(t *testing.T, part int64) {
+	t.Helper()
 	for _, o := range []tracetest.Options{
 		{Seed: 1, Bytes: 4 << 20, Python: true, Stacks: true, Memory: true, Rank: 2, World: 4},
 		{Seed: 2, Bytes: 3 << 20, Old: true, Stacks: true, Memory: true},
@@ -147,9 +151,7 @@ func TestAgainstEncodingJSON(t *testing.T) {
 		{Seed: 4, Bytes: 2 << 20, Compact: true, Layers: 3},
 		{Seed: 5, Bytes: 1 << 20, Array: true, Compact: true, Python: true},
 	} {
-		if RaceDetector {
-			o.Bytes /= 4 // still several of the largest blocks below
-		}
+		o.Bytes /= part
 		t.Run(fmt.Sprintf("seed %d", o.Seed), func(t *testing.T) {
 			var text bytes.Buffer
 			stats, err := tracetest.Write(&text, o)

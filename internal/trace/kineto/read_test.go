@@ -518,12 +518,12 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-func TestTruncatedCompression(t *testing.T) {
+// Several blocks of each compression.
+func TestTruncatedCompression(t *testing.T) { truncatedCompression(t, 3<<18) }
+
+func truncatedCompression(t *testing.T, size int64) {
+	t.Helper()
 	var text strings.Builder
-	size := int64(3 << 20)
-	if RaceDetector {
-		size /= 4 // several blocks of each compression still
-	}
 	if _, err := tracetest.Write(&text, tracetest.Options{Bytes: size, Seed: 5}); err != nil {
 		t.Fatal(err)
 	}

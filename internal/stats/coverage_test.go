@@ -1,0 +1,233 @@
+//go:build !race
+
+package stats_test
+
+// Simulations of the intervals' coverage. They are one goroutine's arithmetic, as the whole
+// package is: the race detector has nothing to find there, and makes them eight times as long.
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// With many samples the draws are read from counts: the interval must cover as
+// that of few samples does, and be that of the medians' own scatter.
+func TestMedianRatioOfMany(t *testing.T) {
+	for _, c := range []struct{ pairs, size int }{{8, 128}, {60, 128}, {300, 30}} {
+		rng := rand.New(rand.NewPCG(31, uint64(c.pairs)))
+		const trials = 60
+		covered := 0
+		var thetas, halves []float64
+		for range trials {
+			a, b := make([][]float64, c.pairs), make([][]float64, c.pairs)
+			for k := range a {
+				drift := 0.02 * rng.NormFloat64()
+				levelA, levelB := drift+0.02*rng.NormFloat64(), drift+0.02*rng.NormFloat64()
+				for range c.size {
+					a[k] = append(a[k], 1.5*math.Exp(levelA+0.05*rng.NormFloat64()))
+					b[k] = append(b[k], math.Exp(levelB+0.05*rng.NormFloat64()))
+				}
+			}
+			r, ok := stats.MedianRatio(a, b)
+			if !ok {
+				t.Fatal("no ratio")
+			}
+			if r.CI95[0] <= 1.5 && 1.5 <= r.CI95[1] {
+				covered++
+			}
+			thetas, halves = append(thetas, math.Log(r.Ratio/1.5)), append(halves, math.Log(r.CI95[1]/r.Ratio))
+		}
+		if covered < 51 { // 95 % expected; under 51 of 60 once in 1,000
+			t.Errorf("%d pairs of %d: covered %d of %d", c.pairs, c.size, covered, trials)
+		}
+		sum := 0.0
+		for _, x := range thetas {
+			sum += x * x
+		}
+		if w := stats.Median(halves) / math.Sqrt(sum/trials); w < 1.4 || w > 3.2 {
+			t.Errorf("%d pairs of %d: half-width is %.2f times the scatter", c.pairs, c.size, w)
+		}
+	}
+}
+
+// Blocks share a drift, samples scatter and one in ten is disturbed: the
+// interval must still cover the true ratio.
+func TestMedianRatioCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	covered := 0
+	var thetas, halves []float64
+	const trials = 40
+	for range trials {
+		a, b := make([][]float64, 8), make([][]float64, 8)
+		for k := range a {
+			drift := math.Exp(0.01 * rng.NormFloat64())
+			for range 7 {
+				one := func() float64 {
+					v := drift * math.Exp(0.02*rng.NormFloat64())
+					if rng.IntN(10) == 0 {
+						v *= 1.3
+					}
+					return v
+				}
+				a[k], b[k] = append(a[k], 1.05*one()), append(b[k], one())
+			}
+		}
+		r, ok := stats.MedianRatio(a, b)
+		if !ok {
+			t.Fatal("no ratio")
+		}
+		if r.CI95[0] <= 1.05 && 1.05 <= r.CI95[1] {
+			covered++
+		}
+		thetas, halves = append(thetas, math.Log(r.Ratio)), append(halves, math.Log(r.CI95[1]/r.Ratio))
+		if again, _ := stats.MedianRatio(a, b); again != r {
+			t.Fatal("the same data gave another interval")
+		}
+	}
+	if covered < trials*85/100 { // 95 % expected; under 34 of 40 once in 10,000
+		t.Errorf("covered %d of %d", covered, trials)
+	}
+	// Nor is it needlessly wide: half-width over the estimate's own scatter is
+	// t's 2.36 in the mean.
+	if w := stat.Mean(halves, nil) / stat.StdDev(thetas, nil); w < 1.4 || w > 3.6 {
+		t.Errorf("half-width is %.2f times the scatter", w)
+	}
+}
+
+// The draws must have the spread that the bootstrap has in the limit of many,
+// which can be written down: the mean over blocks of the variance of a resampled
+// median, and the variance of its mean between blocks, over K. The weights of
+// the samples in a resampled median are binomial (Maritz and Jarrett 1978).
+func TestPairedAgreesWithTheLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 2, 5, 10, 11, 30} {
+		for _, k := range []int{6, 12} {
+			a, b := make([][]float64, k), make([][]float64, k)
+			for i := range k {
+				shift := 0.01 * rng.NormFloat64()
+				for range n {
+					a[i] = append(a[i], math.Exp(0.02*rng.NormFloat64()))
+					b[i] = append(b[i], math.Exp(shift+0.02*rng.NormFloat64()))
+				}
+			}
+			var within float64
+			var centres []float64
+			for i := range k {
+				ma, va := medianMoments(a[i])
+				mb, vb := medianMoments(b[i])
+				within += (va + vb) / float64(k)
+				centres = append(centres, mb-ma)
+			}
+			between := stat.PopVariance(centres, nil)
+			want := math.Sqrt((within + between) / float64(k) * float64(k) / float64(k-1))
+			e, ok := stats.NewBootstrap(7, 0).Paired(a, b)
+			// 2,000 draws know a standard deviation to 1.6 %, the pool of resampled
+			// medians to 1.1 %: four times both.
+			if !ok || math.Abs(e.SE/want-1) > 0.08 {
+				t.Errorf("n %d, K %d: standard error %.5f, in the limit %.5f", n, k, e.SE, want)
+			}
+		}
+	}
+}
+
+// medianMoments are the exact mean and variance of the log of the median of a
+// resample, from many plain resamples where n is even and by the binomial where
+// it is odd.
+func medianMoments(x []float64) (mean, variance float64) {
+	logs := make([]float64, len(x))
+	for i, v := range x {
+		logs[i] = math.Log(v)
+	}
+	slices.Sort(logs)
+	n := len(logs)
+	if n%2 == 0 {
+		rng := rand.New(rand.NewPCG(8, 9))
+		draws := make([]float64, 20000)
+		pick := make([]float64, n)
+		for d := range draws {
+			for i := range pick {
+				pick[i] = logs[rng.IntN(n)]
+			}
+			slices.Sort(pick)
+			draws[d] = (pick[n/2-1] + pick[n/2]) / 2
+		}
+		return stat.PopMeanVariance(draws, nil)
+	}
+	tail := func(p float64) float64 { // at least m of n fall below p
+		sum := 0.0
+		for j := (n + 1) / 2; j <= n; j++ {
+			lg, _ := math.Lgamma(float64(n + 1))
+			l1, _ := math.Lgamma(float64(j + 1))
+			l2, _ := math.Lgamma(float64(n - j + 1))
+			sum += math.Exp(lg-l1-l2) * math.Pow(p, float64(j)) * math.Pow(1-p, float64(n-j))
+		}
+		return sum
+	}
+	for i, v := range logs {
+		w := tail(float64(i+1)/float64(n)) - tail(float64(i)/float64(n))
+		mean += w * v
+		variance += w * v * v
+	}
+	return mean, variance - mean*mean
+}
+
+// TestWithinCoverage: the interval of one process must hold the median that the
+// process has in the long run, although samples that follow one another are
+// alike, wherever the samples are some five times as long as what makes them
+// alike. The binomial interval holds it in 20 to 85 of 100 cases of these.
+func TestWithinCoverage(t *testing.T) {
+	for name, c := range map[string]struct {
+		make  series
+		sizes []int
+	}{
+		"independent":       {autoregressive(0, 0), []int{6, 10, 20, 100, 300, 1000, 3000}},
+		"AR(1) 0.5":         {autoregressive(0.5, 0), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"AR(1) 0.8":         {autoregressive(0.8, 0.5), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"AR(1) 0.9":         {autoregressive(0.9, 0.5), []int{40, 100, 300, 1000, 3000}},
+		"AR(1) 0.97":        {autoregressive(0.97, 0.5), []int{300, 1000, 3000}},
+		"AR(1) 0.99":        {autoregressive(0.99, 0.5), []int{1000, 3000}},
+		"blocks of 5":       {shifted(5), []int{10, 20, 40, 100, 300, 1000, 3000}},
+		"blocks of 20":      {shifted(20), []int{100, 300, 1000, 3000}},
+		"blocks of 60":      {shifted(60), []int{300, 1000, 3000}},
+		"blocks of 128":     {shifted(128), []int{1000, 3000}},
+		"blocks of 500":     {shifted(500), []int{3000}},
+		"a slow drift away": {autoregressive(0.999, 0), []int{30000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, n := range c.sizes {
+				trials := min(600, 600000/n)
+				covered, other := 0, 0
+				rng := rand.New(rand.NewPCG(11, uint64(n)))
+				for range trials {
+					x := c.make(rng, 2*n)
+					s := stats.Summarise("s", x[:n])
+					if s.CI95[0] <= 1 && 1 <= s.CI95[1] {
+						covered++
+					}
+					if m := stats.Median(x[n:]); s.CI95[0] <= m && m <= s.CI95[1] {
+						other++
+					}
+				}
+				// Three standard errors of the count below 90 of 100.
+				rate := func(p float64) int {
+					return int(float64(trials)*p - 3*math.Sqrt(p*(1-p)*float64(trials)))
+				}
+				if covered < rate(0.9) {
+					t.Errorf("%d samples: the long-run median in %d of %d", n, covered, trials)
+				}
+				// The other half is as uncertain as this one: even an exact
+				// interval holds its median in 83 of 100 (1.96 over sqrt 2).
+				if other < rate(0.8) {
+					t.Errorf("%d samples: the process's other half in %d of %d", n, other, trials)
+				}
+			}
+		})
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package kineto
-
-const RaceDetector = false
