@@ -196,7 +196,7 @@ func (l *layer) allocate(lengths []int32) error {
 		to *devicePtr
 		n  uintptr
 	}{{&l.weights, l.weightBytes}, {&l.work, max(l.workBytes, 1)}, {&l.lengths, uintptr(4 * len(lengths))}} {
-		p, free, err := d.libraryMemory(m.n, "allocating cuDNN's memory")
+		p, free, err := d.scratch(m.n, "allocating cuDNN's memory")
 		if err != nil {
 			return err
 		}

@@ -175,8 +175,9 @@ func (d *Device) makeFlusher() error {
 	return nil
 }
 
-// libraryMemory is device memory that a vendor's library works in for the
-// workload, so Memory counts it; and the function that frees it.
+// libraryMemory is device memory that cuBLAS works in for the products of a
+// workload's stream, so Memory counts it; and the function that frees it. (Layers of
+// cuDNN are freed with the device, after every session, so theirs is scratch.)
 func (d *Device) libraryMemory(n uintptr, doing string) (devicePtr, func() error, error) {
 	p, free, err := d.scratch(n, doing)
 	if err != nil {
