@@ -30,7 +30,8 @@ type cli struct {
 
 	RunProgram runProgramCmd `cmd:"" name:"run --" help:"Run your own program and report which setting to change."`
 	Run        runCmd        `cmd:"" help:"Measure a reference workload."`
-	List       listCmd       `cmd:"" help:"List workloads, knobs, presets and devices."`
+	List       listCmd       `cmd:"" help:"List workloads, knobs, presets, devices and the names that explain takes."`
+	Explain    explainCmd    `cmd:"" help:"Explain a rule, a warning, a column or a term."`
 	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can and cannot measure, and why."`
 	Report     reportCmd     `cmd:"" help:"Turn run files into reports, pictures and other formats."`
 	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`

@@ -235,6 +235,8 @@ func valuesOf(v *kong.Value, words []string, current string) []candidate {
 		return deviceCandidates()
 	case "workload":
 		return workloadCandidates()
+	case "explain":
+		return explainNames()
 	case "list":
 		return append(named(listKinds()), workloadCandidates()...)
 	case "preset":

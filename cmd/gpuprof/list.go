@@ -9,17 +9,18 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/explain"
 )
 
 type listCmd struct {
-	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines; without it, the workloads. A workload's name lists its presets and knobs."`
+	What     string `arg:"" optional:"" complete:"list" help:"workloads, knobs, presets, devices or baselines, or what explain knows: rules, warnings, columns or terms; without it, the workloads. A workload's name lists its presets and knobs."`
 	Workload string `arg:"" optional:"" complete:"workload" help:"List this workload's only."`
 	Format   string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
 }
 
 // Help implements kong.HelpProvider.
 func (listCmd) Help() string {
-	return examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json")
+	return examples("gpuprof list", "gpuprof list knobs e3nn", "gpuprof list presets", "gpuprof list devices --format json", "gpuprof list rules")
 }
 
 // listing is what list prints as JSON; parts that were not asked for are left
@@ -29,6 +30,10 @@ type listing struct {
 	Presets   []presetEntry   `json:"presets,omitempty"`
 	Knobs     []knobEntry     `json:"knobs,omitempty"`
 	Devices   []deviceKind    `json:"devices,omitempty"`
+	Rules     []explain.Entry `json:"rules,omitempty"`
+	Warnings  []explain.Entry `json:"warnings,omitempty"`
+	Columns   []explain.Entry `json:"columns,omitempty"`
+	Terms     []explain.Entry `json:"terms,omitempty"`
 }
 
 type workloadEntry struct {
@@ -55,7 +60,7 @@ type knobEntry struct {
 }
 
 func listKinds() []string {
-	return []string{"workloads", "knobs", "presets", "devices", "baselines"}
+	return []string{"workloads", "knobs", "presets", "devices", "baselines", "rules", "warnings", "columns", "terms"}
 }
 
 // Run implements the verb.
@@ -91,6 +96,11 @@ func (c *listCmd) Run(a *app) error {
 	return l.print(a.stdout)
 }
 
+// explained are the lists of what explain knows, by kind.
+func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
+	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
+}
+
 func isWorkload(name string) bool {
 	return slices.ContainsFunc(workloads(), func(w gpuprof.Workload) bool { return w.Name() == name })
 }
@@ -101,6 +111,11 @@ func collect(what string, chosen []gpuprof.Workload) (listing, error) {
 	if what == "devices" {
 		l.Devices = devices()
 		return l, nil
+	}
+	if kind, is := explained(what); is {
+		entries, err := explain.All(kind)
+		*l.explained()[kind] = entries
+		return l, err
 	}
 	for _, w := range chosen {
 		if what == "workloads" {
@@ -169,6 +184,11 @@ func (l listing) print(w io.Writer) error {
 	}
 	if l.Devices != nil {
 		parts = append(parts, func() error { return l.printDevices(w) })
+	}
+	for _, k := range explain.Kinds() {
+		if entries := *l.explained()[k]; entries != nil {
+			parts = append(parts, func() error { return printExplained(w, entries) })
+		}
 	}
 	for i, p := range parts {
 		if i > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -149,11 +150,12 @@ func whyNoGPU() error {
 // the values of --format, their completion and help, and the errors for a format
 // that a document does not have all come from it.
 type documents struct {
-	run        kind[[]*gpuprof.Run]
-	comparison kind[*compare.Comparison]
-	tuning     kind[*tune.Result]
-	analysis   kind[*study] // of a trace, or a comparison of two
-	health     kind[*health.Report]
+	run         kind[[]*gpuprof.Run]
+	comparison  kind[*compare.Comparison]
+	tuning      kind[*tune.Result]
+	analysis    kind[*study] // of a trace, or a comparison of two
+	health      kind[*health.Report]
+	explanation kind[[]explain.Entry]
 }
 
 func outputTable() documents {
@@ -195,12 +197,15 @@ func outputTable() documents {
 				return withPages(page.Health, 0, map[string]writer[*health.Report]{})["table"](w, r, o)
 			},
 		}},
+		explanation: kind[[]explain.Entry]{"an explanation", []string{"table", "json"}, withPages(page.Explanation, 0, map[string]writer[[]explain.Entry]{
+			"json": func(w io.Writer, all []explain.Entry, _ screen) error { return writeJSON(w, all) },
+		})},
 	}
 }
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints},
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints},
 		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions()}
 }
 

@@ -61,7 +61,7 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 		}
 		p.Sections = append(p.Sections, Section{ID: t.id, Heading: t.heading, HeadingIn: HTML, In: where, Blocks: []Block{t.table}})
 	}
-	return p, nil
+	return p.explained()
 }
 
 // span is a time of a trace as a cell.

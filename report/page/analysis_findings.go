@@ -59,7 +59,7 @@ func findingsLead(a *trace.Analysis, verdict string) Block {
 }
 
 func traceFinding(f gpuprof.Finding) Item {
-	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: f.Rule, Text: f.Title}
+	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: f.Rule, Text: f.Title, About: aboutRule(f.Rule)}
 	if f.Suspect {
 		item.Label += " (suspected)"
 	}

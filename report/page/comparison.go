@@ -60,7 +60,7 @@ func Comparison(c *compare.Comparison) (*Page, error) {
 		{Heading: "Next step", HeadingIn: Terminal | Markdown, In: Terminal | Markdown, Blocks: []Block{next}},
 		{In: Markdown, Blocks: []Block{Text{S: fmt.Sprintf("Exit code %d.", c.ExitCode)}}},
 	}
-	return p, nil
+	return p.explained()
 }
 
 const overlayNote = "All samples of a metric, the old side as an outline, the new side as an area, each to its own height, from the 1st to the 95th percentile; below them a mark at the median of every process, from which the verdict is drawn. Each row has an axis of its own."
@@ -225,7 +225,7 @@ func suggestions(c *compare.Comparison) Block {
 		why, _ := f.Evidence["explained_by"].(string)
 		rest := maps.Clone(f.Evidence)
 		delete(rest, "explained_by") // the item itself says it
-		item := Item{Text: cmp.Or(why, view.Cut(f.Rule+" in "+f.Stage, 80))}
+		item := Item{Text: cmp.Or(why, view.Cut(f.Rule+" in "+f.Stage, 80)), About: aboutRule(f.Rule)}
 		change, claims := "", view.Finite(f.ClaimS) && f.ClaimS > 0
 		switch {
 		case f.Knob != "" && claims:

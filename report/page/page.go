@@ -128,6 +128,7 @@ type Line struct {
 	Note  string
 	Tone  Tone
 	Code  bool // the value is to be typed
+	Spare bool // the first to go where a terminal is short of lines
 	In    Where
 }
 
@@ -210,7 +211,10 @@ type Item struct {
 	// More is shown on request, in HTML only, under MoreText.
 	More     []Block
 	MoreText string
-	In       Where
+	// About is the rule or warning that the item is one of, "rule-item", to which HTML links;
+	// ID is where the text about one stands.
+	About, ID string
+	In        Where
 }
 
 // Chart is a figure, HTML only. Figure is called when it is drawn; nil is no

@@ -36,7 +36,7 @@ func statusBanner(b Badge) Text {
 func warnings(ws []gpuprof.Warning) Section {
 	list := List{Label: "warning", Noun: "warning", Alert: true, Max: maxListed}
 	for _, w := range ws {
-		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure})
+		list.Items = append(list.Items, Item{Label: view.Cut(w.Code, 60), Text: w.Sentence(), Tone: Unsure, About: aboutWarning(w.Code)})
 	}
 	return warningSection("", Markdown|HTML, list)
 }

@@ -21,10 +21,10 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 		r := runs[0]
 		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), dateOf(r), badgeOf(r)
 		p.Sections = runSections(r, "", limit)
-		return p, nil
+		return p.explained()
 	}
 	sweep(p, runs, limit)
-	return p, nil
+	return p.explained()
 }
 
 // metaOf is the device and how it was measured.
@@ -156,7 +156,7 @@ func warningsOf(runs []*gpuprof.Run) List {
 		if text != "" && n.Fix != "" {
 			text += "; "
 		}
-		l.Items = append(l.Items, Item{Label: n.Head(), Text: text + n.Fix, Tone: Unsure, Sub: n.Each})
+		l.Items = append(l.Items, Item{Label: n.Head(), Text: text + n.Fix, Tone: Unsure, Sub: n.Each, About: aboutWarning(n.Code)})
 	}
 	return l
 }
@@ -178,7 +178,7 @@ func findingsOf(r *gpuprof.Run) []Block {
 
 // advice is a finding in words.
 func advice(f gpuprof.Finding) Item {
-	it := Item{Text: view.Cut(f.Rule, 40)}
+	it := Item{Text: view.Cut(f.Rule, 40), About: aboutRule(f.Rule)}
 	if f.Stage != "" {
 		it.Text += " in " + view.Cut(f.Stage, 32)
 	}

@@ -21,7 +21,7 @@ func TraceComparison(c *trace.Comparison, old, now []*trace.Index) (*Page, error
 	}
 	outcomes := List{Noun: "finding"}
 	for _, f := range c.Findings {
-		outcomes.Items = append(outcomes.Items, Item{Label: f.Rule + ", " + f.Outcome, Text: f.Statement})
+		outcomes.Items = append(outcomes.Items, Item{Label: f.Rule + ", " + f.Outcome, Text: f.Statement, About: aboutRule(f.Rule)})
 	}
 	if len(c.Findings) == 0 {
 		outcomes.Items = []Item{{Text: "No finding on either side."}}
@@ -44,7 +44,7 @@ func TraceComparison(c *trace.Comparison, old, now []*trace.Index) (*Page, error
 			Blocks: []Block{Chart{ID: "overview", Figure: func() *figure.Figure { return figure.BothOverviews(c, old, now) },
 				Note: "Each trace from its own beginning; columns of equal time, divided by what the device did."}}})
 	}
-	return p, nil
+	return p.explained()
 }
 
 func changeText(old, now int64) string {

@@ -27,7 +27,7 @@ func Tune(r *tune.Result) (*Page, error) {
 		p.Sections = append([]Section{conclusion(r), effects(r)}, curves(r)...)
 	}
 	p.Sections = append(p.Sections, notUsable(r), Section{ID: "search", Heading: "Method", In: HTML, Blocks: []Block{search(r)}})
-	return p, nil
+	return p.explained()
 }
 
 func tuneTitle(r *tune.Result) string {

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,9 +31,11 @@ type block struct {
 // unit is a row, an item, a labelled figure or a sentence.
 type unit struct {
 	lines []string
-	text  string // of a sentence
-	keep  bool   // matters more: left out after the others
-	gone  bool   // left out
+	most  []string // with what is printed where there is room, nil for the same
+	hint  string   // that, for the line that counts what is left out
+	text  string   // of a sentence
+	keep  bool     // matters more: left out after the others
+	gone  bool     // left out
 }
 
 func (s *part) lines() []string {
@@ -51,6 +54,9 @@ func (b *block) lines() []string {
 	shown := 0
 	for _, u := range b.units {
 		if !u.gone {
+			if u.most != nil {
+				u.lines = u.most
+			}
 			lines, texts, shown = append(lines, u.lines...), append(texts, u.text), shown+1
 		}
 	}
@@ -119,6 +125,9 @@ func (p *printer) fit(room int) {
 
 // shorten leaves out one unit or block, false if nothing is left.
 func (p *printer) shorten() bool {
+	if p.spare() {
+		return true
+	}
 	var answer, tables, rest []*block
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
@@ -137,6 +146,20 @@ func (p *printer) shorten() bool {
 	long := func(b *block) bool { return b.shown() > b.least }
 	return shed(texts, long) || shed(tables, func(b *block) bool { return long(b) && b.light() }) || clearLast(rest) ||
 		shed(tables, long) || len(answer) > 1 && clearLast(answer) || clearLast(tables) || clearLast(answer)
+}
+
+// spare leaves out what is for room that is not there, false if there is none of it.
+func (p *printer) spare() (any bool) {
+	for _, s := range p.parts {
+		for _, b := range s.blocks {
+			for i := range b.units {
+				if u := &b.units[i]; u.most != nil {
+					any, p.hint, u.most = true, cmp.Or(p.hint, u.hint), nil
+				}
+			}
+		}
+	}
+	return any
 }
 
 // shed leaves out a unit of the longest block for which can says that it may.
@@ -187,7 +210,11 @@ func (p *printer) leftOut() string {
 	if len(nouns) == 0 {
 		return ""
 	}
-	return "left out: " + strings.Join(nouns, ", ") + "; add -v, or -o report.html"
+	text := "left out: " + strings.Join(nouns, ", ") + "; add -v, or -o report.html"
+	if p.hint != "" {
+		text += "; " + p.hint
+	}
+	return text
 }
 
 // sentences are the sentences of a text.

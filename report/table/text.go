@@ -35,6 +35,7 @@ type printer struct {
 	o     Options
 	out   []string
 	parts []*part
+	hint  string // what was left out of an item first, for the last line
 	err   error
 }
 

@@ -5,6 +5,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
@@ -180,7 +181,12 @@ func (p *printer) items(l page.List) *block {
 	items, left := l.For(page.Terminal)
 	out := &block{noun: l.Noun, least: 1, left: left}
 	for i, it := range items {
-		out.units = append(out.units, unit{lines: p.capture(func() { p.item(l, it, i+1) }), gone: p.brief(it.In)})
+		u := unit{lines: p.capture(func() { p.item(l, it, i+1, false) }), gone: p.brief(it.In)}
+		if at := slices.IndexFunc(it.Lines, func(line page.Line) bool { return line.Spare }); at >= 0 && !p.o.Quiet {
+			u.hint = it.Lines[at].Value
+			u.most = p.capture(func() { p.item(l, it, i+1, true) })
+		}
+		out.units = append(out.units, u)
 	}
 	if left > 0 && p.o.Lines == 0 {
 		out.below = p.capture(func() { p.hang("", view.Plural(left, l.Noun)+" more in --format json", plain, plain) })
@@ -188,7 +194,8 @@ func (p *printer) items(l page.List) *block {
 	return out
 }
 
-func (p *printer) item(l page.List, it page.Item, number int) {
+// item prints an item; spare adds the lines for which there has to be room.
+func (p *printer) item(l page.List, it page.Item, number int, spare bool) {
 	head := ""
 	switch {
 	case l.Ordered && l.Label != "":
@@ -211,7 +218,7 @@ func (p *printer) item(l page.List, it page.Item, number int) {
 		p.hang(head, text, plain, colorOf(it.Tone))
 	}
 	for _, line := range page.LinesIn(it.Lines, page.Terminal) {
-		if !p.brief(line.In) {
+		if !p.brief(line.In) && (spare || !line.Spare) {
 			line.Label = "  " + line.Label
 			p.labelled(line, len("  evidence  "))
 		}

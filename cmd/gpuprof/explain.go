@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/explain"
+)
+
+type explainCmd struct {
+	Name   []string `arg:"" complete:"explain" help:"A rule, a warning, a column or a term, as gpuprof prints it."`
+	Format string   `default:"table" formats:"explanation" placeholder:"FORMAT" help:"Format to print: ${explanationFormats}."`
+}
+
+// Help implements kong.HelpProvider.
+func (explainCmd) Help() string {
+	return "gpuprof list rules, warnings, columns or terms lists the names.\n\n" +
+		examples("gpuprof explain explicit-sync", "gpuprof explain not-settled", "gpuprof explain 95 % interval", "gpuprof explain exposed time --format json")
+}
+
+// Run implements the verb.
+func (c *explainCmd) Run(a *app) error {
+	entries, err := explain.Find(strings.Join(strings.Fields(strings.Join(c.Name, " ")), " "))
+	if err != nil {
+		return err
+	}
+	a.verbose = true // an explanation is short, and printed whole
+	return outputTable().explanation.show(a, c.Format, entries)
+}
+
+// explainNames completes what explain takes.
+func explainNames() []candidate {
+	entries, err := explain.All()
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, e := range entries {
+		if !strings.Contains(e.Name, " ") { // the shells complete one word at a time
+			out = append(out, candidate{e.Name, string(e.Kind) + ": " + explain.Plain(e.Brief())})
+		}
+	}
+	return out
+}
+
+// explained are the lists of list that have an explanation for every entry.
+func explained(what string) (explain.Kind, bool) {
+	for _, k := range explain.Kinds() {
+		if what == string(k)+"s" {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+// printExplained prints a line for each entry.
+func printExplained(w io.Writer, entries []explain.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	rows := [][]string{{strings.ToUpper(string(entries[0].Kind)), "IN SHORT (gpuprof explain NAME HAS MORE)"}}
+	for _, e := range entries {
+		rows = append(rows, []string{e.Name, explain.Plain(e.Brief())})
+	}
+	return columns(w, rows)
+}

@@ -1,0 +1,185 @@
+// Package explain holds the one text about each rule, warning, column and term: for
+// `gpuprof explain`, the HTML pages and docs/explain.md.
+package explain
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:generate go run ./gen
+
+//go:embed texts/*.txt
+var texts embed.FS
+
+// Kind is what an entry is about.
+type Kind string
+
+// Kinds.
+const (
+	Rule    Kind = "rule"
+	Warning Kind = "warning"
+	Column  Kind = "column"
+	Term    Kind = "term"
+)
+
+// Kinds lists them in the order of documents.
+func Kinds() []Kind { return []Kind{Rule, Warning, Column, Term} }
+
+// Entry is the text about one thing.
+type Entry struct {
+	Name  string   `json:"name"`
+	Kind  Kind     `json:"kind"`
+	Also  []string `json:"also,omitempty"` // other names
+	Parts []Part   `json:"parts"`          // at least one
+}
+
+// Part is a paragraph: "cause", "change". Text has backticks around code and
+// asterisks around names of columns.
+type Part struct {
+	Title string `json:"title"`
+	Text  string `json:"text"`
+}
+
+// titles are the fields of the text files in the order of a page.
+var titles = [...]struct{ field, title string }{
+	{"also", ""}, {"meaning", "meaning"}, {"cause", "cause"}, {"source", "source"}, {"runs", "in a run"}, {"traces", "in a trace"},
+	{"change", "change"}, {"claims", "bound, run"}, {"bound", "bound"},
+}
+
+// All are the entries of some kinds, of every kind if none is named, in the order of
+// their files.
+func All(kinds ...Kind) ([]Entry, error) {
+	if len(kinds) == 0 {
+		kinds = Kinds()
+	}
+	var out []Entry
+	for _, k := range kinds {
+		text, err := texts.ReadFile("texts/" + string(k) + "s.txt")
+		if err != nil {
+			return nil, gpuprof.Errorf(nil, "reading the texts about %ss: %w", k, err).WithFix("this is a fault in gpuprof, please report it")
+		}
+		entries, err := parse(k, string(text))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entries...)
+	}
+	return out, nil
+}
+
+// parse reads "# name" and then "field: text" with continued lines indented.
+func parse(kind Kind, text string) ([]Entry, error) {
+	var out []Entry
+	var fields map[string]string
+	last := ""
+	finish := func() error {
+		if fields == nil {
+			return nil
+		}
+		return out[len(out)-1].fill(fields)
+	}
+	for n, line := range strings.Split(text, "\n") {
+		field, rest, isField := strings.Cut(line, ": ")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "# "):
+			if err := finish(); err != nil {
+				return nil, err
+			}
+			out, fields = append(out, Entry{Name: line[2:], Kind: kind}), map[string]string{}
+		case strings.HasPrefix(line, "  ") && last != "":
+			fields[last] += " " + strings.TrimSpace(line)
+		case isField && fields != nil:
+			last, fields[field] = field, rest
+		default:
+			return nil, fmt.Errorf("reading the texts about %ss: line %d is neither a name nor a field", kind, n+1)
+		}
+	}
+	return out, finish()
+}
+
+// fill sets the parts in the order of titles.
+func (e *Entry) fill(fields map[string]string) error {
+	if e.Kind == Rule {
+		i := slices.IndexFunc(gpuprof.Rules(), func(r gpuprof.Rule) bool { return r.ID == e.Name })
+		if i < 0 {
+			return fmt.Errorf("reading the texts about rules: there is no rule %s", e.Name)
+		}
+		fields["cause"] = gpuprof.Rules()[i].Cause
+	}
+	for _, t := range titles {
+		text, has := fields[t.field]
+		if !has {
+			continue
+		}
+		delete(fields, t.field)
+		if t.field == "also" {
+			e.Also = strings.Split(text, " | ")
+			continue
+		}
+		title := t.title
+		if t.field == "bound" && e.Kind == Rule {
+			title = "bound, trace"
+		}
+		e.Parts = append(e.Parts, Part{Title: title, Text: text})
+	}
+	for field := range fields {
+		return fmt.Errorf("reading the text about %s %s: there is no field %q", e.Kind, e.Name, field)
+	}
+	return nil
+}
+
+// Of is the entry of a kind with a name, its other names included; nil for none.
+func Of(kind Kind, name string) *Entry {
+	all, err := All(kind)
+	if err != nil {
+		return nil // the tests read every text
+	}
+	for i := range all {
+		if all[i].called(name) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Find are the entries with a name, of whatever kind: some warnings have the name of
+// a rule. Names of rules in earlier versions are found as well. Without one the
+// error names the nearest.
+func Find(name string) ([]Entry, error) {
+	all, err := All()
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	var names []string
+	for _, e := range all {
+		if e.called(name) || e.Kind == Rule && e.Name == gpuprof.RuleNow(name, "") {
+			out = append(out, e)
+		}
+		names = append(append(names, e.Name), e.Also...)
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: there is no rule, warning, column or term of this name", name).
+			WithFix("gpuprof list rules, warnings, columns or terms lists them%s", gpuprof.DidYouMean(name, names))
+	}
+	return out, nil
+}
+
+func (e *Entry) called(name string) bool {
+	return strings.EqualFold(e.Name, name) || slices.ContainsFunc(e.Also, func(also string) bool { return strings.EqualFold(also, name) })
+}
+
+// Brief is the first sentence: the cause or the meaning.
+func (e *Entry) Brief() string {
+	text, _, _ := strings.Cut(e.Parts[0].Text, ". ")
+	return text
+}
+
+// Plain is a text without its marks of code and names.
+func Plain(text string) string { return strings.NewReplacer("`", "", "*", "").Replace(text) }

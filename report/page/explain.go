@@ -1,0 +1,95 @@
+package page
+
+import (
+	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Explanation is the page of the entries that share a name.
+func Explanation(entries []explain.Entry) (*Page, error) {
+	if len(entries) == 0 {
+		return nil, view.ErrNoRun("an explanation")
+	}
+	p := &Page{Title: entries[0].Name, Footer: "gpuprof list rules, warnings, columns and terms name all of them."}
+	for _, e := range entries {
+		s := Section{ID: string(e.Kind), Blocks: []Block{Lines{Lines: explainLines(e.Parts)}}}
+		if len(entries) > 1 {
+			s.Heading, s.HeadingIn = "As a "+string(e.Kind)+":", Terminal|HTML
+		}
+		p.Meta = append(p.Meta, string(e.Kind))
+		p.Sections = append(p.Sections, s)
+	}
+	return p, nil
+}
+
+func explainLines(parts []explain.Part) []Line {
+	var out []Line
+	for _, part := range parts {
+		out = append(out, Line{Label: part.Title, Value: explain.Plain(part.Text)})
+	}
+	return out
+}
+
+// aboutRule and aboutWarning are the values of Item.About.
+func aboutRule(id string) string      { return string(explain.Rule) + "-" + id }
+func aboutWarning(code string) string { return string(explain.Warning) + "-" + code }
+
+// explained adds the texts about the page's rules and warnings at its end, for the
+// links of HTML; a terminal is told once how to ask for one.
+func (p *Page) explained() (*Page, error) {
+	all, err := explain.All(explain.Rule, explain.Warning)
+	if err != nil {
+		return nil, err
+	}
+	w := aboutWalk{known: map[string]explain.Entry{}, seen: map[string]bool{}}
+	for _, e := range all {
+		w.known[string(e.Kind)+"-"+e.Name] = e
+	}
+	w.sections(p.Sections, true)
+	p.Sections = append(p.Sections, Section{ID: "explanations", Heading: "Rules and warnings of this page", In: HTML, Blocks: []Block{w.texts}})
+	return p, nil
+}
+
+// aboutWalk gathers the texts that the items of a page link to, once each.
+type aboutWalk struct {
+	known map[string]explain.Entry
+	seen  map[string]bool
+	told  bool // a terminal
+	texts List
+}
+
+// sections walks a page's sections; terminal says whether one prints what is around them.
+func (w *aboutWalk) sections(all []Section, terminal bool) {
+	for _, s := range all {
+		terminal := terminal && s.In.In(Terminal)
+		for _, b := range s.Blocks {
+			if l, ok := b.(List); ok {
+				w.items(l.Items, terminal && l.In.In(Terminal))
+			}
+		}
+		w.sections(s.Sections, terminal)
+	}
+}
+
+func (w *aboutWalk) items(items []Item, terminal bool) {
+	for i := range items {
+		it := &items[i]
+		if it.About == "" {
+			continue
+		}
+		e, known := w.known[it.About]
+		if !known { // of a file, or of another version
+			it.About = ""
+			continue
+		}
+		if e.Kind == explain.Rule && terminal && !w.told {
+			w.told = true
+			it.Lines = append(it.Lines, Line{Label: "explain", Value: "gpuprof explain " + e.Name, Code: true, Spare: true, In: Terminal})
+		}
+		if !w.seen[it.About] {
+			w.seen[it.About] = true
+			lines := explainLines(e.Parts)
+			w.texts.Items = append(w.texts.Items, Item{ID: "about-" + it.About, Label: e.Name, Text: lines[0].Value, Lines: lines[1:]})
+		}
+	}
+}
