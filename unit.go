@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // Number is a float64 that JSON writes as null when it is not finite.
@@ -105,4 +107,71 @@ func Rounded(v float64, n int) float64 {
 		return v
 	}
 	return out
+}
+
+// The readers of what people type: a time, a size, a share. Each refuses in a sentence
+// that names the fix, and takes nothing that is not above 0 or not finite.
+
+// ParseTime reads a time such as "2s", "500ms" or "1m30s".
+func ParseTime(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
+		return 0, Errorf(ErrUsage, "%s has no unit", text).WithFix("give a time such as %ss", strings.TrimLeft(text, "+-"))
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, Errorf(ErrUsage, "%q is not a time", text).WithFix("give a time such as 2s, 500ms or 1m30s")
+	case d <= 0:
+		return 0, Errorf(ErrUsage, "%s is not above 0", text).WithFix("give a time such as 2s, 500ms or 1m30s")
+	}
+	return d, nil
+}
+
+// mostBytes is the largest size that is taken.
+const mostBytes = 1 << 60
+
+// ParseBytes reads a size such as "512MiB", "1GB", "2g" (binary) or a number of bytes.
+func ParseBytes(text string) (int64, error) {
+	lower, unit := strings.ToLower(strings.TrimSpace(text)), 1.0
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1}} {
+		if rest, ok := strings.CutSuffix(lower, u.name); ok {
+			lower, unit = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(lower, 64)
+	const fix = "give bytes, or a size such as 512MiB or 2GB"
+	switch v *= unit; {
+	case err != nil || math.IsNaN(v):
+		return 0, Errorf(ErrUsage, "%q is not a size", text).WithFix(fix)
+	case v < 1:
+		return 0, Errorf(ErrUsage, "%s is less than a byte", text).WithFix(fix)
+	case v > mostBytes:
+		return 0, Errorf(ErrUsage, "%s is more than any memory has", text).WithFix(fix)
+	}
+	return int64(v), nil
+}
+
+// ParseShare reads a part of a whole: "5%" or "0.05". A bare number of 1 or more is
+// refused: a person who types 5 means 5 %, not 500 %. 0 is a share.
+func ParseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	number = strings.TrimSpace(number)
+	v, err := strconv.ParseFloat(number, 64)
+	const fix = "give a share such as 5%% or 0.05"
+	switch {
+	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, Errorf(ErrUsage, "%q is not a number", text).WithFix(fix)
+	case v < 0:
+		return 0, Errorf(ErrUsage, "%s is below 0", text).WithFix(fix)
+	case percent:
+		return v / 100, nil
+	case v >= 1:
+		return 0, Errorf(ErrUsage, "%s without %% is %s%%", number, strconv.FormatFloat(100*v, 'g', -1, 64)).WithFix("did you mean %s%%?", number)
+	}
+	return v, nil
 }

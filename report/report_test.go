@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/html"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
@@ -43,6 +44,7 @@ func writers() map[string]runWriter {
 			return table.Write(w, pageOf(runs), table.Options{})
 		},
 		"bench": benchfmt.Write,
+		"csv":   csv.Write,
 	}
 }
 

@@ -65,16 +65,12 @@ type app struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, stdout: runfile.NewLines(stdout), stderr: runfile.NewLines(stderr), commands: stderr}
 	err := printing(a.dispatch(args))
-	for _, e := range flatten(err) {
-		if e.Error() == "" {
-			continue // a verdict that has been reported
-		}
-		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(e))
-	}
 	if err == nil {
 		return a.childCode
 	}
-	return exitCode(err)
+	code := exitCode(err)
+	a.complain(err, code, asksJSON(args))
+	return code
 }
 
 // printing gives a failure to write to standard output its sentence.
@@ -130,6 +126,9 @@ func (a *app) dispatch(args []string) error {
 	if err := checkChoices(kctx); err != nil {
 		return err
 	}
+	if err := dashes(kctx); err != nil {
+		return err
+	}
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err
 	}
@@ -163,6 +162,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 		helpVars(),
 		kong.Writers(a.stdout, a.stderr),
 		kong.Help(printHelp),
+		times(),
 		kong.Exit(func(int) { *exited = true }),
 		// "--samples -3" is a bad number, not an unknown flag -3.
 		kong.WithHyphenPrefixedParameters(true),
@@ -197,6 +197,11 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 		}
 		names := flagNames(node)
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line: %s has no flag %s", title(node), typed).WithFix("its flags are %s%s", strings.Join(names, " "), gpuprof.DidYouMean(typed, names))
+	}
+	if read, ok := errors.AsType[*gpuprof.Error](err); ok { // a time, a size or a share
+		flag, _, _ := strings.Cut(err.Error(), ": ")
+		flag, _, _ = strings.Cut(flag, "=")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: %w", flag, read.Err).WithFix("%s", read.Fix)
 	}
 	if node.Type == kong.ApplicationNode {
 		return verbError(node, args)

@@ -36,14 +36,15 @@ func (j *judging) options() (compare.Options, error) {
 	o := compare.Options{Only: j.Metric, AllowMismatch: j.AllowMismatch, Seed: j.Seed, Tool: tool()}
 	for _, t := range j.Threshold {
 		name, text, named := cutLast(t)
-		v, err := readShare(text)
+		v, err := gpuprof.ParseShare(text)
 		if err == nil && v <= 0 {
 			err = errors.New("it is not above 0, and a slowdown of nothing cannot be found")
 		}
 		if err != nil {
-			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %w", t, err).WithFix("give for example 5%% or step=7%%")
+			why, fix := gpuprof.FixOf(err)
+			return o, gpuprof.Errorf(gpuprof.ErrUsage, "reading --threshold %s: %s", t, why).WithFix("%s", cmp.Or(fix, "give for example 5% or step=7%"))
 		}
-		m := compare.Margins{Threshold: float64(v)}
+		m := compare.Margins{Threshold: v}
 		if !named {
 			o.Margins = m
 			continue

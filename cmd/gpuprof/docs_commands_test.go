@@ -54,7 +54,7 @@ func documentedCommands(t *testing.T) (out []documented) {
 // placeholders are what a page writes for a name of the reader's, and what the scripts
 // that run its commands have in its place.
 var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--vectors vectors.json", "report FILE --plot KIND", "report run.json --plot stages", "VERB", "gate",
-	"TRACE", "trace.json.gz", "DIR", "profile", "compare OLD NEW", "compare trace.json.gz trace.json.gz", "gate OLD NEW", "gate old.json new.json", "-o NEW", "-o recorded", `"MIG 1g.10gb"`, "'MIG 1g.10gb'",
+	"TRACE", "trace.json.gz", "DIR", "profile", "explain RULE", "explain explicit-sync", "explain NAME", "explain explicit-sync", "compare OLD NEW", "compare trace.json.gz trace.json.gz", "gate OLD NEW", "gate old.json new.json", "-o NEW", "-o recorded", `"MIG 1g.10gb"`, "'MIG 1g.10gb'",
 	"\"THE MACHINE\"", "'a machine'", "\"gpu-record, part baselines\"", "'by hand'", "results/baselines/*.json.gz", "six.json", "profile/plugins/profile/*/*.xplane.pb", "jax.xplane.pb", "| source", "")
 
 // verbAlone is a verb that a sentence speaks of, not a command to type.
@@ -97,7 +97,7 @@ func TestDocumentedCommands(t *testing.T) {
 		if elsewhere()[command] != "" {
 			continue
 		}
-		if !regexp.MustCompile(`(?m)^(! )?(exec|exits \d|verdict) ` + regexp.QuoteMeta(command) + `( |$)`).MatchString(ran) {
+		if !regexp.MustCompile(`(?m)^(! )?(exec|exits \d|exitsjson \d|verdict) ` + regexp.QuoteMeta(command) + `( |$)`).MatchString(ran) {
 			t.Errorf("docs: %s: no script runs: %s", d.page, command)
 		}
 	}

@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,
+			"exitsjson": exitsJSON,
 			"interrupt": interrupt,
 			"jsonfield": jsonField,
 			"verdict":   anyVerdict,
@@ -98,6 +99,25 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 	checkSentences(ts, ts.ReadFile("stderr"))
+}
+
+// exitsJSON runs `exitsjson CODE gpuprof ARG…`: the last line of standard error is the error as
+// an object that holds the code.
+func exitsJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitsjson CODE COMMAND ARG…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := codeOf(ts, ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stderr")), "\n")
+	checkSentences(ts, strings.Join(lines[:len(lines)-1], "\n"))
+	var v struct{ Error complaint }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Error.Message == "" || v.Error.ExitCode != want {
+		ts.Fatalf("standard error ends with %q (%v)", lines[len(lines)-1], err)
+	}
 }
 
 // anyVerdict runs `verdict gpuprof gate ARG…`, where noise decides which

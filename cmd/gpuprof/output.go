@@ -60,7 +60,8 @@ func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 	for _, p := range paths {
 		f, err := runfile.FormatOf(p)
 		if err != nil {
-			return nil, err
+			why, _ := gpuprof.FixOf(err)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s", why).WithFix("use one of %s", strings.Join(k.extensions(), " "))
 		}
 		if k.writers[f.Name] == nil {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: %s has no such format", p, k.what).WithFix("use %s", strings.Join(k.extensions(), " "))

@@ -33,6 +33,9 @@ func TestOutputTable(t *testing.T) {
 	for f := range table.health.writers {
 		add("health", f)
 	}
+	for f := range table.explanation.writers {
+		add("explanation", f)
+	}
 	prints, files := table.formats()
 	for kind, formats := range prints {
 		for _, f := range formats {

@@ -87,14 +87,15 @@ func pprofArgs(args []string) (own, rest []string, ok bool) {
 		}
 		rest = append(rest, a)
 	}
-	if !slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-") }) {
+	isFlag := func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" }
+	if !slices.ContainsFunc(rest, isFlag) {
 		return nil, nil, false
 	}
 	run := 0
-	if strings.HasPrefix(rest[0], "-") {
+	if isFlag(rest[0]) {
 		run = len(rest) - 1
 	}
-	if !strings.HasPrefix(rest[run], "-") {
+	if !isFlag(rest[run]) {
 		own, rest = append(own, rest[run]), slices.Delete(rest, run, run+1)
 	}
 	return own, rest, true

@@ -195,10 +195,6 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {
 	switch {
-	case c.MinTime < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --min-time %s: the time must be above 0", c.MinTime).WithFix("give for example --min-time 2s")
-	case c.MaxTime < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-time %s: the time must be above 0", c.MaxTime).WithFix("give for example --max-time 10s")
 	case c.MaxTime > 0 && w.Time >= c.MaxTime:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup %s: it leaves nothing of --max-time %s", c.Warmup, c.MaxTime).WithFix("raise --max-time or shorten the warm-up")
 	case c.MaxTime > 0 && c.MaxTime < c.MinTime:

@@ -125,10 +125,6 @@ func (c *runProgramCmd) checkNumbers() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
 	case c.Skip < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", c.Skip).WithFix("give --skip 0 to record from the start")
-	case c.TimeWindow <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --time-window %s: the time must be above 0", c.TimeWindow).WithFix("give for example --time-window 2s")
-	case c.WindowAfter <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --window-after %s: the time must be above 0", c.WindowAfter).WithFix("give for example --window-after 20s")
 	}
 	return nil
 }

@@ -1,37 +1,55 @@
 package main
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
+	"reflect"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuprof/gpuprof"
 )
 
-// share is a part of a whole as flags take it: "5%" or 0.05. Every flag that is
-// one is read here.
+// The values of flags that are a time, a size or a share. Every such flag is read here,
+// by the readers of package gpuprof.
+
+// share is a part of a whole as flags take it: "5%" or 0.05.
 type share float64
 
 // UnmarshalText implements encoding.TextUnmarshaler, for kong.
-func (s *share) UnmarshalText(text []byte) (err error) {
-	*s, err = readShare(string(text))
+func (s *share) UnmarshalText(text []byte) error {
+	v, err := gpuprof.ParseShare(string(text))
+	*s = share(v)
 	return err
 }
 
-// readShare reads "5%" or "0.05". A bare number of 1 or more is refused: who
-// types 5 means 5 %, not 500 %. So is what is negative or not finite.
-func readShare(text string) (share, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	number = strings.TrimSpace(number)
-	v, err := strconv.ParseFloat(number, 64)
-	switch {
-	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fmt.Errorf("%q is not a number", text)
-	case v < 0:
-		return 0, fmt.Errorf("%s is below 0", text)
-	case percent:
-		return share(v / 100), nil
-	case v >= 1:
-		return 0, fmt.Errorf("%s without %% is %s%% (did you mean %s%%?)", number, strconv.FormatFloat(100*v, 'g', -1, 64), number)
+// size is a number of bytes, "" for none.
+type size string
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (s *size) UnmarshalText(text []byte) error {
+	_, err := gpuprof.ParseBytes(string(text))
+	*s = size(text)
+	return err
+}
+
+// bytes is the size, 0 for none. It was read before.
+func (s size) bytes() int64 {
+	n, err := gpuprof.ParseBytes(string(s))
+	if err != nil {
+		return 0
 	}
-	return share(v), nil
+	return n
+}
+
+// times has kong read every time by gpuprof.ParseTime.
+func times() kong.Option {
+	return kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		var text string
+		if err := ctx.Scan.PopValueInto("time", &text); err != nil {
+			return err
+		}
+		d, err := gpuprof.ParseTime(text)
+		target.SetInt(int64(d))
+		return err
+	}))
 }

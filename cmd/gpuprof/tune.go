@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ type tuneCmd struct {
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
 	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
 	MaxError  *share         `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
-	MaxMemory string         `placeholder:"SIZE" help:"Leave out settings that take more memory on the device: bytes, or a number with KiB, MiB or GiB."`
+	MaxMemory size           `placeholder:"SIZE" help:"Leave out settings that take more memory on the device, such as 512MiB or 2GB."`
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
 	Resume    string         `complete:"file" placeholder:"FILE" help:"Go on with the search that left FILE, and keep it up to date."`
 	Claims    bool           `help:"Test the claims of published tuning guides on this machine instead."`
@@ -171,12 +170,8 @@ func (c *tuneCmd) checked(a *app) (*tuning, error) {
 	if err := t.target(); err != nil {
 		return nil, err
 	}
-	limit, err := readSize(c.MaxMemory)
-	if err != nil {
-		return nil, err
-	}
 	o := &t.opts
-	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), limit, 1, tool(), c.Knob
+	o.Goal, o.Budget, o.MaxError, o.MaxMemory, o.Seed, o.Tool, o.Only = tune.Goal(c.Goal), *c.Budget, float64(*c.MaxError), c.MaxMemory.bytes(), 1, tool(), c.Knob
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
@@ -202,8 +197,6 @@ func (c *tuneCmd) checkTune() error {
 	switch {
 	case !slices.Contains(goals, c.Goal):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal", c.Goal).WithFix("use one of %s%s", strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))
-	case c.Budget != nil && *c.Budget <= 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --budget %s: the time must be above 0", *c.Budget).WithFix("give for example --budget 5m")
 	case *c.MaxError <= 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-error %g: the error must be above 0", float64(*c.MaxError)).WithFix("give for example --max-error 1%%")
 	}
@@ -312,27 +305,6 @@ func cachedState() (string, error) {
 	}
 	return filepath.Join(dir, time.Now().UTC().Format("20060102-150405")+fmt.Sprintf("-%d.json", os.Getpid())), nil
 }
-
-// readSize reads "2GiB", "512MiB", or bytes; "" is 0.
-func readSize(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	number, factor := s, 1.0
-	for suffix, f := range map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if n, ok := strings.CutSuffix(s, suffix); ok {
-			number, factor = n, f
-		}
-	}
-	v, err := strconv.ParseFloat(number, 64)
-	if v *= factor; err != nil || !(v >= 1) || v > maxSize {
-		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max-memory %s: it is not a size", s).WithFix("give bytes, or for example 512MiB")
-	}
-	return int64(v), nil
-}
-
-// maxSize is the largest size that is taken, in bytes.
-const maxSize = 1 << 60
 
 func workloadNamed(name string) gpuprof.Workload {
 	for _, w := range workloads() {

@@ -57,8 +57,11 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 
 // pairArgs is the command line of a process that compares b with a.
 func (t *tuning) pairArgs(a, b tune.Side, l tune.Limits, file string) []string {
-	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(), "--most", l.Most.String(),
+	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
+	if l.Most > 0 {
+		args = append(args, "--most", l.Most.String())
+	}
 	if l.MaxError > 0 {
 		text := strconv.FormatFloat(l.MaxError, 'g', -1, 64)
 		if l.MaxError >= 1 { // a bare number of 1 or more is no share

@@ -79,7 +79,7 @@ func (c *tuneCmd) takeOver(old *tune.Result) {
 		c.MaxError = &limit
 	}
 	if c.MaxMemory == "" && old.MaxMemory > 0 {
-		c.MaxMemory = fmt.Sprint(old.MaxMemory)
+		c.MaxMemory = size(fmt.Sprint(old.MaxMemory))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/probes/machine"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
+	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/github"
 	"github.com/gpuprof/gpuprof/report/html"
@@ -160,12 +161,13 @@ type documents struct {
 
 func outputTable() documents {
 	return documents{
-		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "bench", "markdown"}, withPages(page.Runs, 0, map[string]writer[[]*gpuprof.Run]{
+		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "csv", "bench", "markdown"}, withPages(page.Runs, 0, map[string]writer[[]*gpuprof.Run]{
 			"json":     func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return document.EncodeRuns(w, runs...) },
 			"png":      picture("png", figure.OfRuns),
 			"svg":      picture("svg", figure.OfRuns),
 			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return pprof.Write(w, runs) },
 			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return perfetto.Write(w, runs) },
+			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return csv.Write(w, runs) },
 			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return benchfmt.Write(w, runs) },
 		})},
 		comparison: kind[*compare.Comparison]{"a comparison", []string{"table", "json", "markdown", "bench"}, withPages(page.Comparison, markdown.CommentLimit, map[string]writer[*compare.Comparison]{

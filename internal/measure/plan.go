@@ -53,10 +53,12 @@ func ParseWarmup(s string) (Warmup, error) {
 	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
 		return Warmup{Steps: n}, nil
 	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return Warmup{Time: d}, nil
+	d, err := gpuprof.ParseTime(s)
+	if err != nil {
+		why, _ := gpuprof.FixOf(err)
+		return Warmup{}, gpuprof.Errorf(gpuprof.ErrUsage, "reading --warmup: %s", why).WithFix("give auto, a number of steps (20, or 0 for none) or a time (2s)")
 	}
-	return Warmup{}, gpuprof.Errorf(gpuprof.ErrUsage, "setting --warmup: %q is none of auto, a number of steps (20) or a duration (2s)", s)
+	return Warmup{Time: d}, nil
 }
 
 // The protocol's numbers. Each is a rule of the measuring method, so they

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -38,7 +37,7 @@ func CheckMemorySetting() error {
 	if text == "" {
 		return nil
 	}
-	if n, ok := parseMemory(text); !ok || n < leastMemory {
+	if n, err := gpuprof.ParseBytes(text); err != nil || n < leastMemory {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the environment variable %s=%s: it is no size of at least 1 MiB", MemoryVariable, text).WithFix("give for example %s=2GiB, or leave it out", MemoryVariable)
 	}
 	return nil
@@ -58,30 +57,10 @@ func DocumentText() int64 { return DocumentMemory() / whole * textPart }
 func DecodedMemory() int64 { return DocumentMemory() / whole * decodedPart }
 
 func memorySetting(otherwise int64) int64 {
-	if n, ok := parseMemory(os.Getenv(MemoryVariable)); ok && n >= leastMemory {
+	if n, err := gpuprof.ParseBytes(os.Getenv(MemoryVariable)); err == nil && n >= leastMemory {
 		return n
 	}
 	return otherwise
-}
-
-// parseMemory reads "512MiB", "2GB" or a number of bytes.
-func parseMemory(text string) (int64, bool) {
-	text = strings.ToLower(strings.TrimSpace(text))
-	unit := 1.0
-	for _, u := range []struct {
-		name string
-		size float64
-	}{{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1}} {
-		if rest, ok := strings.CutSuffix(text, u.name); ok {
-			text, unit = strings.TrimSpace(rest), u.size
-			break
-		}
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0) || v*unit > math.MaxInt64/4 {
-		return 0, false
-	}
-	return int64(v * unit), true
 }
 
 // TooLarge says that a file holds more than may be read of it.

@@ -65,11 +65,17 @@ type File struct {
 	plain  bool  // see Plain
 }
 
+// Stdin is the name of standard input, on every system.
+const Stdin = "/dev/stdin"
+
 // Open opens a file. The errors are those of the system without the path
 // (fs.ErrNotExist …), ErrFolder, and a TooLarge for a plain file that is
 // larger than a document may be, of which nothing is read.
 func Open(path string, l Limits) (*File, error) {
 	file, err := os.Open(path)
+	if path == Stdin && errors.Is(err, fs.ErrNotExist) { // a system without that name
+		file, err = os.Stdin, nil
+	}
 	if err != nil {
 		return nil, cause(err)
 	}

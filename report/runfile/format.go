@@ -14,7 +14,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table bench perfetto junit
+	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit
 	Doc  string
 }
 
@@ -30,6 +30,7 @@ func Formats() []Format {
 		{".pb.gz", "pprof", "profile for go tool pprof"},
 		{".md", "markdown", "report for a comment or a wiki"},
 		{".txt", "table", "what the terminal shows"},
+		{".csv", "csv", "a row for each metric of the step and of each stage"},
 		{".bench", "bench", "Go benchmark format for benchstat"},
 		{".xml", "junit", "verdict as JUnit XML"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},

@@ -17,6 +17,9 @@ import (
 // Marker is the text of the mark where a format has comments.
 const Marker = "written by gpuprof"
 
+// CSVMark is the title of the first column, by which a .csv is known again.
+const CSVMark = "gpuprof_run"
+
 // textMarker is the first line that Write puts into the text formats; the
 // renderers leave it out because they also print to terminals.
 func textMarker(f Format) string {
@@ -62,6 +65,8 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return false, err
 	}
 	switch f.Name {
+	case "csv":
+		return bytes.HasPrefix(head, []byte(CSVMark+",")), nil
 	case "html":
 		return ourHTML(head), nil
 	case "png":

@@ -220,7 +220,7 @@ func encodeTo(w io.Writer, f Format, encode func(io.Writer) error) error {
 
 // logged are the formats that people print into the log of a build.
 func logged(f Format) bool {
-	return slices.Contains([]string{"table", "markdown", "bench", "junit"}, f.Name)
+	return slices.Contains([]string{"table", "markdown", "bench", "csv", "junit"}, f.Name)
 }
 
 type nopCloser struct{ io.Writer }

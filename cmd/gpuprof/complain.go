@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// complaint is an error as it is printed where --format json was asked for: an object in
+// a line of standard error. What was printed before stays on standard output.
+type complaint struct {
+	Message  string `json:"message"`         // what was being done, to what, and the cause
+	Cause    string `json:"cause,omitempty"` // the error underneath, where there is one
+	Fix      string `json:"fix"`             // empty where nothing is known to help
+	ExitCode int    `json:"exit_code"`       // of the whole command
+}
+
+// complain prints the errors of a command that ends with an exit code.
+func (a *app) complain(err error, code int, asJSON bool) {
+	for _, e := range flatten(err) {
+		switch {
+		case e.Error() == "": // a verdict that has been reported
+		case asJSON:
+			a.complainJSON(e, code)
+		default:
+			fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(e))
+		}
+	}
+}
+
+func (a *app) complainJSON(err error, code int) {
+	reason, fix := gpuprof.FixOf(err)
+	c := complaint{Message: sentenceOf(reason), Fix: sentenceOf(fix), ExitCode: code}
+	if under := innermost(err).Error(); under != reason && strings.HasSuffix(reason, under) {
+		c.Cause = sentenceOf(under)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(map[string]complaint{"error": c}) == nil { // texts and a number always are
+		_, _ = a.stderr.Write(b.Bytes()) // there is nowhere else to say it
+	}
+}
+
+// innermost is the error at the end of the chain of causes.
+func innermost(err error) error {
+	for {
+		under := errors.Unwrap(err)
+		if e, ok := err.(*gpuprof.Error); ok {
+			under = e.Err
+		}
+		if under == nil {
+			return err
+		}
+		err = under
+	}
+}
+
+// asksJSON reports whether a command line asks for --format json. It is asked before the
+// line is parsed, whose own errors are printed the same way.
+func asksJSON(args []string) bool {
+	if d := slices.Index(args, "--"); d >= 0 {
+		args = args[:d]
+	}
+	format := ""
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--format="); ok {
+			format = value
+		} else if arg == "--format" && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format == "json"
+}

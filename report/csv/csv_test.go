@@ -1,0 +1,73 @@
+package csv_test
+
+import (
+	"bytes"
+	stdcsv "encoding/csv"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/csv"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func render(t *testing.T, runs ...*gpuprof.Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := csv.Write(&b, runs); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGolden(t *testing.T) {
+	for name, runs := range map[string][]*gpuprof.Run{"complete": {fixture.One()}, "sweep": fixture.Sweep(), "invalid": {fixture.Invalid()}} {
+		got, path := render(t, runs...), filepath.Join("testdata", name+".csv")
+		if *update {
+			if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Whatever a run holds, the rows are whole, a value is a number with a unit, and no text
+// is a formula to a spreadsheet.
+func TestEveryRun(t *testing.T) {
+	for name, r := range fixture.Every() {
+		all, err := stdcsv.NewReader(strings.NewReader(render(t, r))).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		column := map[string]int{}
+		for i, title := range all[0] {
+			column[title] = i
+		}
+		for _, row := range all[1:] {
+			if _, err := strconv.ParseFloat(row[column["value"]], 64); err != nil || row[column["unit"]] == "" || row[column["metric"]] == "" {
+				t.Errorf("%s: row %q", name, row)
+			}
+			for _, cell := range row {
+				if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+					t.Errorf("%s: %q is a formula", name, cell)
+				}
+			}
+		}
+	}
+}
