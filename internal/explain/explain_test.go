@@ -174,7 +174,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s is found as %v, not %v", name, got, kinds)
 		}
 	}
-	if _, err := explain.Find("explict-sync"); err == nil || !strings.Contains(err.Error(), `did you mean "explicit-sync"?`) {
+	if _, err := explain.Find("explicitsink"); err == nil || !strings.Contains(err.Error(), `did you mean "explicit-sync"?`) {
 		t.Errorf("a misspelt name gives: %v", err)
 	}
 }

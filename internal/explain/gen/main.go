@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/explain"
 )
 
@@ -42,7 +43,7 @@ func run() error {
 		}
 	}
 	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		return fmt.Errorf("writing the page: %w; run this in internal/explain", err)
+		return gpuprof.Errorf(nil, "writing the page: %w", err).WithFix("run this in internal/explain")
 	}
 	return nil
 }
