@@ -38,24 +38,49 @@ func fixtureTraces(t *testing.T) []string {
 func pageOf(t *testing.T, format string, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	if format == "html" {
-		path := filepath.Join(t.TempDir(), "a.html")
-		if code := gpuprofRan(t, io.Discard, io.Discard, append(args, "-o", path)...); code != 0 {
-			t.Fatalf("%v: exit %d", args, code)
-		}
-		text, err := os.ReadFile(path)
+	if code := gpuprofRan(t, &out, io.Discard, append(args, "--format", format)...); code != 0 {
+		t.Fatalf("%v: exit %d", args, code)
+	}
+	return asRead(out.String(), format)
+}
+
+// pagesOf runs gpuprof twice and gives each page as a reader sees it, by its format, and
+// those of files by the file's extension.
+func pagesOf(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	pages := map[string]string{}
+	files := []string{"json", "html", "md", "txt"}
+	given := slices.Clone(args)
+	for _, f := range files {
+		given = append(given, "-o", filepath.Join(dir, "a."+f))
+	}
+	pages["table"] = pageOf(t, "table", given...)
+	pages["markdown"] = pageOf(t, "markdown", args...)
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(dir, "a."+f))
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := regexp.MustCompile(`(?s)<script.*?</script>|<style.*?</style>|<title>.*?</title>`).ReplaceAllString(string(text), " ")
-		out.WriteString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " "))
-	} else if code := gpuprofRan(t, &out, io.Discard, append(args, "--format", format)...); code != 0 {
-		t.Fatalf("%v: exit %d", args, code)
+		pages[f] = asRead(string(text), f)
 	}
-	if format == "table" || format == "markdown" {
-		return out.String()
+	return pages
+}
+
+var (
+	notRead = regexp.MustCompile(`(?s)<script.*?</script>|<style.*?</style>|<title>.*?</title>`)
+	anyTag  = regexp.MustCompile(`<[^>]*>`)
+)
+
+func asRead(text, format string) string {
+	switch format {
+	case "html":
+		text = anyTag.ReplaceAllString(notRead.ReplaceAllString(text, " "), " ")
+	case "json":
+	default:
+		return text
 	}
-	return strings.Join(strings.Fields(out.String()), " ")
+	return strings.Join(strings.Fields(text), " ")
 }
 
 const (
@@ -84,19 +109,29 @@ func nanoseconds(t *testing.T, value, unit string) float64 {
 func rounding(v float64, n int) float64 { return 0.005*v*math.Sqrt(float64(max(n, 1))) + float64(n) }
 
 // Every page has one step time, in every format the same: costs are no more than
-// it, its parts add up to it, and a share times it is the part's time.
-func TestOneStepTimePerPage(t *testing.T) {
+// it, its parts add up to it, and a share times it is the part's time. And none sends
+// its reader to a workload that the trace is not of.
+func TestTracePages(t *testing.T) {
 	t.Parallel()
+	others := regexp.MustCompile(`gpuprof (tune|run) (e3nn|gruflow|collate)|--knob|--set `)
 	for _, path := range fixtureTraces(t) {
-		var a trace.Analysis
-		if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		checkAnalysisSteps(t, path, &a)
-		for _, format := range []string{"table", "markdown", "html"} {
-			text := pageOf(t, format, "analyze", path)
-			checkPage(t, fmt.Sprintf("%s as %s", filepath.Base(path), format), text, float64(a.Step.NS), format == "html")
-		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			pages := pagesOf(t, "analyze", path)
+			var a trace.Analysis
+			if err := json.Unmarshal([]byte(pages["json"]), &a); err != nil {
+				t.Fatal(err)
+			}
+			checkAnalysisSteps(t, path, &a)
+			for format, text := range pages {
+				if w := others.FindString(text); w != "" {
+					t.Errorf("as %s: sends its reader to %q", format, w)
+				}
+				if format != "json" {
+					checkPage(t, format, text, float64(a.Step.NS), format == "html")
+				}
+			}
+		})
 	}
 }
 
@@ -182,8 +217,9 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 		}
 	}
 	for _, p := range pairs {
+		pages := pagesOf(t, "analyze", "--compare", p[0], p[1])
 		var c trace.Comparison
-		if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", "--compare", p[0], p[1])), &c); err != nil {
+		if err := json.Unmarshal([]byte(pages["json"]), &c); err != nil {
 			t.Fatalf("%s: %v", p[0], err)
 		}
 		var old, now int64
@@ -199,8 +235,11 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 				t.Errorf("%s: %s saved %d, the step %d", p[0], f.Rule, f.SavedNS, c.StepOldNS-c.StepNewNS)
 			}
 		}
-		for _, format := range []string{"table", "markdown", "html"} {
-			text := strings.Join(strings.Fields(pageOf(t, format, "analyze", "--compare", p[0], p[1])), " ")
+		for format, page := range pages {
+			if format == "json" {
+				continue
+			}
+			text := strings.Join(strings.Fields(page), " ")
 			if w := oldWords.FindString(text); w != "" {
 				t.Errorf("%s as %s: a second kind of step time: %q", p[0], format, w)
 			}
@@ -215,14 +254,6 @@ func TestComparisonHasTheStepsOfItsSides(t *testing.T) {
 // program: no workload of gpuprof's, and parsed by gpuprof.
 func TestTraceFindingsSpeakToTheirReader(t *testing.T) {
 	t.Parallel()
-	names := regexp.MustCompile(`gpuprof (tune|run) (e3nn|gruflow|collate)|--knob|--set `)
-	for _, path := range fixtureTraces(t) {
-		for _, format := range []string{"json", "table", "markdown", "html"} {
-			if w := names.FindString(pageOf(t, format, "analyze", path)); w != "" {
-				t.Errorf("%s as %s: sends its reader to %q", path, format, w)
-			}
-		}
-	}
 	path := fixtureTraces(t)[0]
 	var a trace.Analysis
 	if err := json.Unmarshal([]byte(pageOf(t, "json", "analyze", path)), &a); err != nil {

@@ -24,26 +24,49 @@ const peakOf = `import resource, subprocess, sys
 done = subprocess.run(["gpuprof", *sys.argv[2:]], executable=sys.argv[1], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 print(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, done.returncode, done.stderr.decode()[-600:].strip())`
 
-// bomb writes a text of many parts, compressed.
+// bomb writes a text of many parts, compressed: a member of gzip for the beginning,
+// one and the same as often as it takes, and one for the end.
 func bomb(t *testing.T, name, open, one, end string, size int) string {
 	t.Helper()
+	const each = 1 << 20
+	many := strings.Repeat(one, max(1, min(each, size)/len(one)))
 	path := filepath.Join(t.TempDir(), name)
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
+	w := bufio.NewWriterSize(f, 1<<20) // it keeps the first error
+	_, _ = w.Write(member(t, open))
+	packed := member(t, many)
+	for n := 0; n < size; n += len(many) {
+		_, _ = w.Write(packed)
+	}
+	_, _ = w.Write(member(t, end))
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	w := bufio.NewWriterSize(z, 1<<20)
-	many := bytes.Repeat([]byte(one), max(1, 4096/len(one)))
-	_, _ = w.WriteString(open) // the buffer keeps the error
-	for n := 0; n < size; n += len(many) {
-		_, _ = w.Write(many)
+	return path
+}
+
+// member is a whole file of gzip, of which any number may follow each other in one.
+func member(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
 	}
-	_, _ = w.WriteString(end)
-	if err := errors.Join(w.Flush(), z.Close(), f.Close()); err != nil {
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// inOne is a file of one member.
+func inOne(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, member(t, text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -62,16 +85,18 @@ func TestPeakMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := func(name, open, one, end string, size int) string { return bomb(t, name, open, one, end, size) }
+	fits := b("run.json.gz", run+`"step":{"runs":[[0`, `,0.00833712345678901`, `]]}}`, 78<<20)
 	for name, c := range map[string]struct {
 		args []string
 		code int
 	}{
 		"samples":          {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.1`, `]]}}`, over)}, exitFailed},
 		"short samples":    {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0`, `]]}}`, much)}, exitFailed},
-		"samples that fit": {[]string{"report", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.00833712345678901`, `]]}}`, 78<<20)}, exitOK},
-		"and compare":      {[]string{"compare", b("run.json.gz", run+`"step":{"runs":[[0`, `,0.00833712345678901`, `]]}}`, 78<<20), small}, exitInconclusive},
+		"samples that fit": {[]string{"report", fits}, exitOK},
+		"and compare":      {[]string{"compare", fits, small}, exitInconclusive},
 		"empty stages":     {[]string{"report", b("run.json.gz", run+`"stages":[{}`, `,{}`, `]}`, much)}, exitFailed},
 		"runs of nothing":  {[]string{"report", b("run.json.gz", `[{}`, `,{}`, `]`, much)}, exitFailed},
+		"one member":       {[]string{"report", inOne(t, "run.json.gz", `[{}`+strings.Repeat(`,{}`, much/3)+`]`)}, exitFailed},
 		"one text":         {[]string{"report", b("run.json.gz", run+`"preset":"`, `aaaa`, `"}`, 75<<20)}, exitFailed},
 		"findings":         {[]string{"report", b("a.json.gz", `{"schema_version":"2.0.0","step_source":"","findings":[{}`, `,{}`, `]}`, much)}, exitFailed},
 		"journal":          {[]string{"report", b("t.json.gz", `{"schema_version":"2.0.0","kind":"tune","journal":[{}`, `,{}`, `]}`, much)}, exitFailed},
