@@ -75,6 +75,8 @@ deny  workloads/e3nn/a_test.go           internal/measure
 allow workloads/gruflow/a.go             workloads/op
 deny  workloads/gruflow/a.go             workloads/collate
 deny  workloads/collate/a.go             workloads/gruflow
+allow workloads/gridsim/a.go             internal/pool
+deny  workloads/gridsim/a.go             workloads/gruflow
 allow internal/measure/a.go              probes/events
 allow internal/measure/a.go              internal/stats
 deny  internal/measure/a.go              internal/host

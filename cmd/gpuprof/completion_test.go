@@ -13,7 +13,7 @@ import (
 var completions = []struct{ typed, want string }{
 	{"ru", "run"},
 	{"run e3", "e3nn"},
-	{"run ", "e3nn gruflow collate --"},
+	{"run ", "e3nn gruflow collate gridsim --"},
 	{"run e3nn --pres", "--preset"},
 	{"run e3nn --st", ""},
 	{"run --sta", "--stacks"},

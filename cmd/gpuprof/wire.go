@@ -29,6 +29,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/table"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
+	"github.com/gpuprof/gpuprof/workloads/gridsim"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
@@ -37,7 +38,7 @@ import (
 
 // workloads lists every workload in the order they are shown.
 func workloads() []gpuprof.Workload {
-	return append([]gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New()}, anotherWorkload...)
+	return append([]gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New()}, anotherWorkload...)
 }
 
 // anotherWorkload is one more entry of the table; only a test sets it.

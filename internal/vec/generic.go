@@ -90,3 +90,18 @@ func gemmGeneric(rows, n, k int, alpha float32, a []float32, lda int, b []float3
 		}
 	}
 }
+
+func eluGeneric(x []float32) {
+	for i, v := range x {
+		if v <= 0 {
+			x[i] = float32(math.Expm1(float64(v)))
+		}
+	}
+}
+
+func meanOf8Generic(dst, up, mid, down []float32, d int) {
+	for i := range dst {
+		s := up[i] + up[i+d] + up[i+2*d] + mid[i] + mid[i+2*d] + down[i] + down[i+d] + down[i+2*d]
+		dst[i] = s * 0.125
+	}
+}

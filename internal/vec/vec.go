@@ -58,3 +58,19 @@ func Gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 		gemm(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
 	}
 }
+
+// Elu replaces every x below 0 by e^x - 1, within 1e-7 of the exact value.
+func Elu(x []float32) {
+	if len(x) > 0 {
+		elu(x)
+	}
+}
+
+// MeanOf8 writes to dst the mean of eight neighbours: of the values at i, i+d and
+// i+2d of up and down, and those at i and i+2d of mid. Each holds 2d values more
+// than dst. They are added row by row from the left.
+func MeanOf8(dst, up, mid, down []float32, d int) {
+	if n := len(dst); n > 0 {
+		meanOf8(dst, up[:n+2*d], mid[:n+2*d], down[:n+2*d], d)
+	}
+}

@@ -142,3 +142,40 @@ func gemmEdge(rows, cols, k int, alpha float32, a []float32, lda int, panel *[kc
 		copy(c[r*ldc:][:cols], out[r*nr:])
 	}
 }
+
+// eluAVX2 works on n values, a multiple of eight.
+//
+//go:noescape
+func eluAVX2(x *float32, n int)
+
+// meanOf8AVX2 writes n values, a multiple of eight; see MeanOf8.
+//
+//go:noescape
+func meanOf8AVX2(dst, up, mid, down *float32, d, n int)
+
+func elu(x []float32) {
+	if !fast {
+		eluGeneric(x)
+		return
+	}
+	whole := len(x) &^ 7
+	if whole > 0 {
+		eluAVX2(&x[0], whole)
+	}
+	if whole < len(x) { // the same arithmetic, so that a value does not depend on its place
+		var rest [8]float32
+		copy(rest[:], x[whole:])
+		eluAVX2(&rest[0], len(rest))
+		copy(x[whole:], rest[:])
+	}
+}
+
+func meanOf8(dst, up, mid, down []float32, d int) {
+	whole := 0
+	if fast {
+		if whole = len(dst) &^ 7; whole > 0 {
+			meanOf8AVX2(&dst[0], &up[0], &mid[0], &down[0], d, whole)
+		}
+	}
+	meanOf8Generic(dst[whole:], up[whole:], mid[whole:], down[whole:], d)
+}

@@ -347,3 +347,85 @@ gemmloop:
 	VMOVUPS Y14, 32(DI)
 	VZEROUPPER
 	RET
+
+// func eluAVX2(x *float32, n int)
+//
+// max(x, 0) + (e^min(x, 0) - 1), by the exponential of siluAVX2.
+TEXT ·eluAVX2(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), DI
+	MOVQ n+8(FP), CX
+	VBROADCASTSS silu<>+36(SB), Y14
+	VBROADCASTSS silu<>+0(SB), Y13
+	VBROADCASTSS silu<>+4(SB), Y12
+	VBROADCASTSS silu<>+8(SB), Y11
+	VPBROADCASTD silu<>+48(SB), Y10
+	VBROADCASTSS silu<>+44(SB), Y8
+	VXORPS Y7, Y7, Y7
+
+eluloop:
+	VMOVUPS (DI), Y0
+	VMINPS Y0, Y7, Y1            // the second source where one is not a number
+	VMAXPS Y1, Y8, Y1
+	VMULPS Y13, Y1, Y2
+	VROUNDPS $0, Y2, Y2          // n
+	VFNMADD231PS Y12, Y2, Y1
+	VFNMADD231PS Y11, Y2, Y1     // r
+	VBROADCASTSS silu<>+12(SB), Y3
+	VBROADCASTSS silu<>+16(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+20(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+24(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+28(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VBROADCASTSS silu<>+32(SB), Y4
+	VFMADD213PS Y4, Y1, Y3
+	VFMADD213PS Y14, Y1, Y3
+	VFMADD213PS Y14, Y1, Y3      // e^r
+	VCVTPS2DQ Y2, Y2
+	VPADDD Y10, Y2, Y2
+	VPSLLD $23, Y2, Y2           // 2^n
+	VFMSUB213PS Y14, Y2, Y3      // e^x - 1
+	VMAXPS Y0, Y7, Y0
+	VADDPS Y3, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  eluloop
+	VZEROUPPER
+	RET
+
+DATA eighth<>+0(SB)/4, $0x3e000000
+GLOBL eighth<>(SB), RODATA|NOPTR, $4
+
+// func meanOf8AVX2(dst, up, mid, down *float32, d, n int)
+TEXT ·meanOf8AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ up+8(FP), SI
+	MOVQ mid+16(FP), DX
+	MOVQ down+24(FP), R8
+	MOVQ d+32(FP), R9
+	SHLQ $2, R9
+	MOVQ n+40(FP), CX
+	VBROADCASTSS eighth<>+0(SB), Y7
+
+meanloop:
+	VMOVUPS (SI), Y0
+	VADDPS (SI)(R9*1), Y0, Y0
+	VADDPS (SI)(R9*2), Y0, Y0
+	VADDPS (DX), Y0, Y0
+	VADDPS (DX)(R9*2), Y0, Y0
+	VADDPS (R8), Y0, Y0
+	VADDPS (R8)(R9*1), Y0, Y0
+	VADDPS (R8)(R9*2), Y0, Y0
+	VMULPS Y7, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, R8
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  meanloop
+	VZEROUPPER
+	RET

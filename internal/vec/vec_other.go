@@ -14,3 +14,6 @@ func sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
 }
+
+func elu(x []float32)                             { eluGeneric(x) }
+func meanOf8(dst, up, mid, down []float32, d int) { meanOf8Generic(dst, up, mid, down, d) }

@@ -53,3 +53,22 @@ func fromFP16(h uint16) float32 {
 	}
 	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
 }
+
+// RoundTo rounds values in place as a matrix product of that precision reads
+// them: to tf32, bf16 or fp16, to nearest with ties to even; any other name is none.
+func RoundTo(precision string, x []float32) {
+	var round func(float32) float32
+	switch precision {
+	case TF32:
+		round = toTF32
+	case BF16:
+		round = func(v float32) float32 { return fromBF16(toBF16(v)) }
+	case FP16:
+		round = func(v float32) float32 { return fromFP16(toFP16(v)) }
+	default:
+		return
+	}
+	for i, v := range x {
+		x[i] = round(v)
+	}
+}

@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const mib = 1 << 20
+
+// segments is a driver that knows what is mapped and refuses beyond room.
+type segments struct {
+	t      testing.TB
+	mapped map[int]int64
+	room   int64 // 0: no limit
+}
+
+func (s *segments) Map(n int, bytes int64) error {
+	if s.mapped == nil {
+		s.mapped = map[int]int64{}
+	}
+	var used int64
+	for _, b := range s.mapped {
+		used += b
+	}
+	if s.room > 0 && used+bytes > s.room {
+		return errors.New("out of memory")
+	}
+	if _, twice := s.mapped[n]; twice {
+		s.t.Errorf("segment %d was mapped twice", n)
+	}
+	s.mapped[n] = bytes
+	return nil
+}
+
+func (s *segments) Unmap(n int) error {
+	if _, ok := s.mapped[n]; !ok {
+		s.t.Errorf("segment %d was not mapped", n)
+	}
+	delete(s.mapped, n)
+	return nil
+}
+
+func take(t testing.TB, p *Pool, bytes int64) *Block {
+	t.Helper()
+	b, err := p.Take(bytes, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func expect(t testing.TB, p *Pool, inUse, reserved int64) {
+	t.Helper()
+	if s := p.Stats(); s.InUse != inUse || s.Reserved != reserved {
+		t.Errorf("in use %d, reserved %d; want %d and %d", s.InUse, s.Reserved, inUse, reserved)
+	}
+}
+
+func trim(t testing.TB, p *Pool) {
+	t.Helper()
+	if err := p.Trim(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Small and medium requests share segments, and only whole ones are returned.
+func TestSegments(t *testing.T) {
+	p := New(Settings{}, &segments{t: t})
+	three, five := take(t, p, 3*mib), take(t, p, 5*mib)
+	take(t, p, 1000)
+	expect(t, p, 8389632, 22*mib)
+	if n := p.Stats().DriverAllocs; n != 2 {
+		t.Errorf("%d driver calls", n)
+	}
+	p.Give(three)
+	trim(t, p)
+	expect(t, p, 5*mib+1024, 22*mib)
+	p.Give(five)
+	trim(t, p)
+	expect(t, p, 1024, 2*mib)
+}
+
+// Free blocks of different segments serve no larger request.
+func TestFragmentation(t *testing.T) {
+	p := New(Settings{}, &segments{t: t})
+	var blocks []*Block
+	for range 8 {
+		blocks = append(blocks, take(t, p, 12*mib))
+	}
+	for i := 0; i < 8; i += 2 {
+		p.Give(blocks[i])
+	}
+	take(t, p, 24*mib)
+	expect(t, p, 72*mib, 120*mib)
+	trim(t, p)
+	expect(t, p, 72*mib, 72*mib)
+}
+
+// MaxSplit keeps large blocks whole, for large requests alone.
+func TestMaxSplit(t *testing.T) {
+	for _, tt := range []struct{ split, four, last int64 }{{0, 200, 390}, {128, 320, 320}} {
+		p := New(Settings{MaxSplit: tt.split * mib}, &segments{t: t})
+		p.Give(take(t, p, 200*mib))
+		var b *Block
+		for range 4 {
+			b = take(t, p, 30*mib)
+		}
+		expect(t, p, 120*mib, tt.four*mib)
+		p.Give(b)
+		take(t, p, 190*mib)
+		if r := p.Stats().Reserved; r != tt.last*mib {
+			t.Errorf("max split %d: %d MiB reserved, want %d", tt.split, r/mib, tt.last)
+		}
+	}
+}
+
+// A pool that the driver refuses returns its idle segments and asks again.
+func TestTakeWhenFull(t *testing.T) {
+	p := New(Settings{}, &segments{t: t, room: 100 * mib})
+	p.Give(take(t, p, 60*mib))
+	take(t, p, 70*mib)
+	expect(t, p, 70*mib, 70*mib)
+	if _, err := p.Take(70*mib, 0); err == nil {
+		t.Error("140 of 100 MiB were granted")
+	}
+	expect(t, p, 70*mib, 70*mib)
+}
+
+// Whatever is taken and given: blocks in use overlap nowhere, counters are sums of
+// blocks, and a pool that was emptied and trimmed holds nothing.
+func TestLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := &segments{t: nil}
+		p := New(Settings{MaxSplit: rapid.SampledFrom([]int64{0, 64 * mib, 128 * mib}).Draw(t, "split")}, d)
+		var held []*Block
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch k := rapid.IntRange(0, 9).Draw(t, "what"); {
+			case k < 5:
+				b, err := p.Take(rapid.Int64Range(1, 250*mib).Draw(t, "bytes")>>rapid.IntRange(0, 12).Draw(t, "smaller"), rapid.IntRange(0, 1).Draw(t, "stream"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, b)
+			case k < 9 && len(held) > 0:
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				p.Give(held[i])
+				held = append(held[:i], held[i+1:]...)
+			default:
+				if err := p.Trim(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			checkLaws(t, p, d, held)
+		}
+		for _, b := range held {
+			p.Give(b)
+		}
+		if err := p.Trim(); err != nil {
+			t.Fatal(err)
+		}
+		if s := p.Stats(); s.InUse != 0 || s.Requested != 0 || s.Reserved != 0 || len(d.mapped) != 0 || s.DriverAllocs != s.DriverFrees {
+			t.Fatalf("left behind: %+v, %d segments", s, len(d.mapped))
+		}
+	})
+}
+
+func checkLaws(t *rapid.T, p *Pool, d *segments, held []*Block) {
+	var inUse, requested, reserved int64
+	for i, b := range held {
+		inUse, requested = inUse+b.Size, requested+b.Requested
+		if b.Size < b.Requested || b.Offset%grain != 0 || b.Offset+b.Size > d.mapped[b.Segment] {
+			t.Fatalf("block %+v in a segment of %d", b, d.mapped[b.Segment])
+		}
+		for _, o := range held[:i] {
+			if o.Segment == b.Segment && o.Offset < b.Offset+b.Size && b.Offset < o.Offset+o.Size {
+				t.Fatalf("%+v and %+v overlap", o, b)
+			}
+		}
+	}
+	for _, bytes := range d.mapped {
+		reserved += bytes
+	}
+	s := p.Stats()
+	if s.InUse != inUse || s.Requested != requested || s.Reserved != reserved || s.PeakInUse < inUse || s.PeakReserved < reserved || s.LargestIdle > reserved-inUse {
+		t.Fatalf("%+v; blocks have %d in use, %d requested, %d reserved", s, inUse, requested, reserved)
+	}
+}

@@ -1,0 +1,66 @@
+package gridsim
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// tune runs the law with every tile and keeps the fastest. A tile decides which
+// cells go together and not how a sum is formed, so results do not depend on it.
+func (s *session) tune(ctx context.Context) error {
+	began := time.Now()
+	best, fastest := s.tile, time.Duration(math.MaxInt64)
+	for _, tile := range tiles {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.tile = tile
+		s.bindLaw()
+		if s.err != nil {
+			return s.err
+		}
+		t, err := s.timeLaw()
+		if err != nil {
+			return err
+		}
+		if t < fastest {
+			best, fastest = tile, t
+		}
+	}
+	s.tile = best
+	s.bindLaw()
+	s.tuned = time.Since(began).Seconds()
+	return s.err
+}
+
+// timeLaw is the shortest of three steps of the law, after one to warm up.
+func (s *session) timeLaw() (time.Duration, error) {
+	timed := s.timed
+	s.timed = false // there are no stages yet
+	defer func() { s.timed = timed }()
+	best := time.Duration(math.MaxInt64)
+	for pass := range 4 {
+		began := time.Now()
+		for i := range s.ops {
+			if err := s.operate(&s.ops[i], loop.Silent{}); err != nil {
+				return 0, err
+			}
+		}
+		if err := s.Compute.Sync(); err != nil {
+			return 0, err
+		}
+		if pass > 0 {
+			best = min(best, time.Since(began))
+		}
+		if err := s.endTape(loop.Silent{}); err != nil {
+			return 0, err
+		}
+		if err := s.memory.give(s.blocks[bNext]); err != nil {
+			return 0, err
+		}
+	}
+	return best, nil
+}

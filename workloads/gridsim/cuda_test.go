@@ -1,0 +1,101 @@
+package gridsim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+)
+
+// openSimulated opens the simulated driver, with its cuBLAS if libraries is set.
+// When the test ends nothing may be left behind, used wrongly or used in no order.
+func openSimulated(t *testing.T, libraries bool) *cuda.Device {
+	t.Helper()
+	lib := sim.Library(t)
+	folder := t.TempDir() // empty
+	if libraries {
+		folder = sim.Libraries(lib)
+	}
+	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
+	sim.Configure(t, lib, "order=shuffle:7")
+	t.Cleanup(func() { sim.Check(t, lib) })
+	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if libraries && d.Libraries()["cublas"] == "" {
+		t.Fatal("the simulated cuBLAS was not found")
+	}
+	return d
+}
+
+// Every variant of a step on the CUDA device: checked kernel by kernel, then run
+// and compared with the host device.
+func TestCUDA(t *testing.T) {
+	for _, libraries := range []bool{false, true} {
+		all := variants()
+		if libraries { // where there are products
+			all = []string{"impl=gemm", "impl=gemm,layout=hwc,chunk=5", "impl=split,precision=tf32", "impl=split,graph=on", "impl=gemm,autotune=on,precision=bf16"}
+		}
+		for _, set := range all {
+			t.Run(fmt.Sprintf("libraries=%t,%s", libraries, set), func(t *testing.T) {
+				settings := tinyGrid(set)
+				if slices.ContainsFunc(settings, func(s string) bool { return s == "grid=192" }) {
+					settings = append(settings, "grid=12", "scale=4", "keep=host") // the simulator takes a second for 192
+				}
+				s := openOn(t, openSimulated(t, libraries), settings...)
+				checks, err := s.Check(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range checks {
+					if !c.Pass {
+						t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
+					}
+				}
+				run(t, s, 4)
+				host := openSession(t, settings...)
+				run(t, host, 4)
+				tol := 4e-6
+				if p := s.set["precision"]; p != "fp32" {
+					tol = toleranceOf[p]
+				}
+				if d := largest(floats64(present(t, s)), floats64(present(t, host))); !(d <= tol) {
+					t.Errorf("after four steps the state is %.3g from the host's", d)
+				}
+			})
+		}
+	}
+}
+
+// More cells than a block, more channels than registers, more units than a chunk.
+func TestCUDAShapes(t *testing.T) {
+	for _, set := range []string{"grid=40,channels=8,hidden=20", "grid=36,channels=16,hidden=17", "grid=12,channels=20,hidden=33", "grid=12,channels=2,hidden=1,precision=tf32"} {
+		for _, way := range []string{"layout=chw", "layout=hwc,border=zero", "impl=gemm,chunk=7", "impl=split,layout=hwc"} {
+			if strings.Contains(set, "grid=36") && strings.Contains(way, "split") {
+				continue // nothing that the others do not show, and slow to simulate
+			}
+			t.Run(set+" "+way, func(t *testing.T) {
+				s := openOn(t, openSimulated(t, false), append(strings.Split(set, ","), strings.Split(way, ",")...)...)
+				checks, err := s.Check(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range checks {
+					if !c.Pass {
+						t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
+					}
+				}
+			})
+		}
+	}
+}

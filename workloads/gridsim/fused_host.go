@@ -1,0 +1,176 @@
+package gridsim
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// scratch is where one thread of the host's kernels keeps what a GPU keeps in
+// registers.
+type scratch struct{ a, b []float32 }
+
+// spare keeps scratch from launch to launch: as many as threads were ever at work.
+var spare = make(chan *scratch, 1024)
+
+// takeScratch returns na and nb values of undefined content.
+func takeScratch(na, nb int) *scratch {
+	var s *scratch
+	select {
+	case s = <-spare:
+	default:
+		s = new(scratch)
+	}
+	if cap(s.a) < na {
+		s.a = make([]float32, na)
+	}
+	if cap(s.b) < nb {
+		s.b = make([]float32, nb)
+	}
+	s.a, s.b = s.a[:na], s.b[:nb]
+	return s
+}
+
+func (s *scratch) give() {
+	select {
+	case spare <- s:
+	default:
+	}
+}
+
+// law is the network as fusedHost reads it.
+type law struct {
+	w         []float32
+	at        packedAt
+	c, h      int
+	precision string
+	identity  bool
+	normalise bool
+	tau       float32
+}
+
+func fusedHost(a *gpuprof.Args, lo, hi int) {
+	n, tile := a.Int(5), a.Int(13)
+	g := grid{v: a.Floats(0)[a.Int(3):], n: n, c: a.Int(6), hwc: flag(a, 8), zero: flag(a, 9)}
+	l := law{w: a.Floats(1), at: packedOf(a.Int(6), a.Int(7)), c: a.Int(6), h: a.Int(7), normalise: flag(a, 10), identity: flag(a, 11),
+		precision: precisions[a.Int(12)], tau: a.F32(14)}
+	out := grid{v: a.Floats(2)[a.Int(4):], n: n, c: g.c, hwc: g.hwc}
+	s := takeScratch(2*l.c*tile, (l.h+l.c)*tile)
+	for at := lo * tile; at < min(hi*tile, n*n); at += tile {
+		to := min(at+tile, n*n)
+		if g.hwc {
+			l.rows(g, out, s, at, to)
+		} else {
+			l.planes(g, out, s, at, to)
+		}
+	}
+	s.give()
+}
+
+// planes computes cells [lo, hi) of a state in planes.
+func (l *law) planes(g, out grid, s *scratch, lo, hi int) {
+	m := hi - lo
+	p, hidden, delta := s.a[:2*l.c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+l.c)*m]
+	from, to := g.field(lo), out.field(lo)
+	for k := range l.c {
+		copy(p[k*m:], from.lane(k, 0, m))
+	}
+	g.means(p[l.c*m:], m, lo, hi)
+	op.RoundTo(l.precision, p)
+	for k := range l.h {
+		fill(hidden[k*m:(k+1)*m], l.w[l.at.b1+k])
+	}
+	vec.Gemm(l.h, m, 2*l.c, 1, l.w[l.at.w1:], 2*l.c, p, m, hidden, m)
+	l.activate(hidden)
+	for k := range l.c {
+		fill(delta[k*m:(k+1)*m], l.w[l.at.b2+k])
+	}
+	vec.Gemm(l.c, m, l.h, 1, l.w[l.at.w2:], l.h, hidden, m, delta, m)
+	for k := range l.c {
+		lane := to.lane(k, 0, m)
+		copy(lane, from.lane(k, 0, m))
+		vec.Axpy(l.tau, delta[k*m:(k+1)*m], lane)
+	}
+	if l.normalise {
+		lengths := hidden[:m]
+		clear(lengths)
+		addSquares(to, lengths, 0, m)
+		for i, v := range lengths {
+			lengths[i] = 1 / float32(math.Sqrt(float64(v+tiny)))
+		}
+		for k := range l.c {
+			lane := to.lane(k, 0, m)
+			vec.Mul(lane, lane, lengths)
+		}
+	}
+}
+
+// rows computes cells [lo, hi) of a state with channels last.
+func (l *law) rows(g, out grid, s *scratch, lo, hi int) {
+	m, c := hi-lo, l.c
+	p, hidden, delta := s.a[:2*c*m], s.b[:l.h*m], s.b[l.h*m:(l.h+c)*m]
+	g.means(delta, 0, lo, hi)
+	for i := range m {
+		copy(p[2*i*c:], g.v[(lo+i)*c:(lo+i+1)*c])
+		copy(p[(2*i+1)*c:(2*i+2)*c], delta[i*c:])
+		copy(hidden[i*l.h:], l.w[l.at.b1:][:l.h])
+	}
+	op.RoundTo(l.precision, p)
+	vec.Gemm(m, l.h, 2*c, 1, p, 2*c, l.w[l.at.w1T:], l.h, hidden, l.h)
+	l.activate(hidden)
+	for i := range m {
+		copy(delta[i*c:], l.w[l.at.b2:][:c])
+	}
+	vec.Gemm(m, c, l.h, 1, hidden, l.h, l.w[l.at.w2T:], c, delta, c)
+	to := out.field(lo)
+	lane := to.lane(0, 0, m)
+	copy(lane, g.field(lo).lane(0, 0, m))
+	vec.Axpy(l.tau, delta, lane)
+	if l.normalise {
+		normalise(to, 0, m)
+	}
+}
+
+// activate is elu, and the rounding with which the second product reads it.
+func (l *law) activate(hidden []float32) {
+	if !l.identity {
+		vec.Elu(hidden)
+	}
+	op.RoundTo(l.precision, hidden)
+}
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+func productHost(a *gpuprof.Args, lo, hi int) {
+	k, m, cells, hwc, precision, tile := a.Int(8), a.Int(9), a.Int(10), flag(a, 11), precisions[a.Int(12)], a.Int(13)
+	x, out := fieldOf(a, 0, a.Int(3), a.Int(4), k, hwc), fieldOf(a, 2, a.Int(6), a.Int(7), m, hwc)
+	w := a.Floats(1)[a.Int(5):]
+	s := takeScratch(k*tile, 0)
+	for at := lo * tile; at < min(hi*tile, cells); at += tile {
+		to := min(at+tile, cells)
+		n := to - at
+		left, stride := x.v[x.cell(0, at):], x.cs
+		if precision != op.FP32 {
+			left, stride = s.a, n
+			for l := range x.lanes() {
+				copy(s.a[l*n:], x.lane(l, at, to))
+			}
+			op.RoundTo(precision, s.a[:k*n])
+		}
+		for l := range out.lanes() {
+			clear(out.lane(l, at, to))
+		}
+		if hwc {
+			vec.Gemm(n, m, k, 1, left, k, w, m, out.v[out.cell(0, at):], m)
+		} else {
+			vec.Gemm(m, n, k, 1, w, k, left, stride, out.v[at:], out.cs)
+		}
+	}
+	s.give()
+}

@@ -1,0 +1,189 @@
+// Package gridsim is the reference workload of a grid that evolves by a local
+// law: every cell holds a vector of state, and a step runs one small network on
+// each cell and the mean of its eight neighbours. Now and then maps of the state
+// go to the host for a live picture. Nothing is trained. It models a simulation
+// loop with a caching allocator, cache trims, memory counters and transfers.
+//
+// The package reads top down: model.go says what is computed, laws.go lists a
+// step's operations, session.go allocates, step.go is the timed step, check.go
+// compares with the float64 formulas of reference.go. memory.go takes and gives
+// the blocks. A kernel is NAME.go, NAME_host.go and, for a GPU, NAME.cu.
+package gridsim
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Workload is the gridsim workload. It has no state.
+type Workload struct{}
+
+// New returns the workload.
+func New() gpuprof.Workload { return Workload{} }
+
+// Name implements gpuprof.Workload.
+func (Workload) Name() string { return "gridsim" }
+
+// Doc implements gpuprof.Workload.
+func (Workload) Doc() string {
+	return "grid that evolves by a local law: neighbours and a small network in every cell, maps for a live picture, allocator habits"
+}
+
+// Presets implements gpuprof.Workload.
+func (Workload) Presets() []gpuprof.Preset {
+	aetheria := gpuprof.Settings{"grid": "512", "channels": "16", "hidden": "64", "live": "every:10", "scale": "4", "history": "4"}
+	naive := gpuprof.Settings{
+		"impl": implSplit, "allocator": allocPool, "pool_trim": "every:1", "view_when": whenEager, "view_copy": copyEach,
+		"pool_where": whereHost, "stats": statsSync, "sync": "step",
+	}
+	for k, v := range aetheria {
+		naive[k] = v
+	}
+	return []gpuprof.Preset{
+		{Name: "small", Doc: "128 x 128 cells, 8 channels, 32 hidden units: seconds on two cores", DefaultOn: []string{"host"}},
+		{Name: "aetheria", Doc: "512 x 512 cells, 16 channels, 64 hidden units, 4 earlier states kept", Set: aetheria, DefaultOn: []string{"cuda"}},
+		{Name: "large", Doc: "2,048 x 2,048 cells, 16 channels, 64 hidden units",
+			Set: gpuprof.Settings{"grid": "2048", "channels": "16", "hidden": "64", "live": "every:10", "scale": "4"}},
+		{Name: "naive", Doc: "aetheria with one launch per operation, a cache trim and all maps copied in pieces every step", Set: naive},
+	}
+}
+
+// Values of knobs that are compared in code.
+const (
+	lawMLP     = "mlp"
+	lawDiffuse = "diffuse"
+	lawWalk    = "walk"
+
+	implFused = "fused"
+	implGemm  = "gemm"
+	implSplit = "split"
+
+	allocArena  = "arena"
+	allocPool   = "pool"
+	allocDriver = "driver"
+
+	whenLazy   = "lazy"
+	whenEager  = "eager"
+	copyPacked = "packed"
+	copyEach   = "each"
+	whereHost  = "host"
+
+	keepDevice = "device"
+	keepHost   = "host"
+
+	tapeNodes = "nodes"
+	tapeSaved = "saved"
+	statsSync = "sync"
+
+	never    = "never"
+	whole    = "all"
+	borderO  = "zero"
+	layoutHW = "hwc"
+)
+
+// Limits of the model knobs. A cell's vectors stay in registers or local memory.
+const (
+	maxGrid     = 8192
+	maxChannels = 64
+	maxHidden   = 1024
+	maxMaps     = 4
+	regions     = 32 // blocks that roi=on keeps
+)
+
+// Stages implements gpuprof.Workload.
+func (Workload) Stages() []gpuprof.Stage { return allStages() }
+
+// Refuse implements gpuprof.Workload.
+func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
+	if err := gpuprof.RefuseThreads(d, set); err != nil {
+		return err
+	}
+	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseModel, refuseWay, refuseGraph, refuseLibrary} {
+		if err := refuse(d, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refused(fix, format string, args ...any) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
+}
+
+// refuseModel names what no grid can be.
+func refuseModel(_ gpuprof.Info, set gpuprof.Settings) error {
+	grid, channels, scale := set.Int("grid"), set.Int("channels"), set.Int("scale")
+	switch {
+	case channels%2 != 0:
+		return refused("use an even number", "setting channels=%d: half of the channels are real parts, half imaginary", channels)
+	case grid%scale != 0:
+		return refused("use a divisor of grid", "setting scale=%d with grid=%d: a pixel of the picture is the mean of whole cells", scale, grid)
+	case set["law"] == lawWalk && channels%4 != 0:
+		return refused("use a multiple of 4", "setting law=walk with channels=%d: it turns pairs of complex channels", channels)
+	case set["law"] == lawWalk && set["border"] == borderO:
+		return refused("use border=periodic", "setting law=walk with border=zero: what leaves the grid would be lost")
+	case set["keep"] != keepDevice && set.Int("history") == 0:
+		return refused("use history=1 or more, or keep=device", "setting keep=%s with history=0: no earlier state is kept", set["keep"])
+	}
+	return nil
+}
+
+// refuseWay names settings of how to compute that exclude each other.
+func refuseWay(_ gpuprof.Info, set gpuprof.Settings) error {
+	impl, law := set["impl"], set["law"]
+	switch {
+	case set["chunk"] != whole && impl == implFused:
+		return refused("use chunk=all, or impl=gemm or split", "setting chunk=%s with impl=fused: it keeps nothing between operations", set["chunk"])
+	case impl == implGemm && law != lawMLP:
+		return refused("use impl=fused or split", "setting impl=gemm with law=%s: it has no matrix product", law)
+	case set["precision"] != "fp32" && law != lawMLP:
+		return refused("use precision=fp32", "setting precision=%s with law=%s: it has no matrix product", set["precision"], law)
+	case set["max_split"] != "none" && set["allocator"] != allocPool:
+		return refused("use allocator=pool", "setting max_split=%s with allocator=%s: only a pool cuts blocks", set["max_split"], set["allocator"])
+	}
+	return nil
+}
+
+// refuseGraph names what a captured step cannot do.
+func refuseGraph(_ gpuprof.Info, set gpuprof.Settings) error {
+	if !set.On("graph") {
+		return nil
+	}
+	for _, v := range []struct{ knob, only string }{{"pool_trim", never}, {"roi", "off"}, {"allocator", allocArena}, {"tape", "off"}, {"keep", keepDevice}} {
+		if set[v.knob] != v.only {
+			return refused("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
+		}
+	}
+	return nil
+}
+
+// refuseLibrary names the setting that asks for a library or a number format in vain.
+func refuseLibrary(d gpuprof.Info, set gpuprof.Settings) error {
+	precision := set["precision"]
+	narrow := precision == "bf16" || precision == "fp16"
+	switch {
+	case set.On("library") && d.Facts["cublas"] == "":
+		return refused("use library=auto or off", "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name)
+	case set.On("library") && (set["impl"] == implFused || set["law"] != lawMLP):
+		return refused("use library=auto, or impl=gemm or split with law=mlp", "setting library=on with impl=%s and law=%s: it calls no matrix products of cuBLAS", set["impl"], set["law"])
+	case set.On("library") && narrow:
+		return refused("use library=auto, or precision=fp32 or tf32", "setting library=on with precision=%s: operands are stored as float32 and rounded as they are read", precision)
+	case (precision == "tf32" || precision == "bf16") && lacksAmpere(d.Arch):
+		return refused("use fp32 or fp16", "setting precision=%s on device %s (%s): it came with sm_80", precision, d.Name, d.Arch)
+	}
+	return nil
+}
+
+// lacksAmpere says that an NVIDIA architecture is older than sm_80.
+func lacksAmpere(arch string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
+	return strings.HasPrefix(arch, "sm_") && err == nil && n < 80
+}
+
+// Open implements gpuprof.Workload.
+func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	return open(ctx, d, c)
+}

@@ -1,0 +1,383 @@
+package gridsim
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// operation is one launch of the law with the blocks that it takes before and
+// gives after.
+type operation struct {
+	name       string // "neighbours", "hidden", "activation", "out", "update", "normalise" or "step"
+	take, give []blockID
+	in         []blockID // what it reads, for the check
+	out        blockID
+	first      int // the cells it computes
+	cells      int
+	rounds     bool // it multiplies matrices
+	launch
+}
+
+// launch is one kernel with its arguments. Some lie in blocks that are taken when
+// the step runs.
+type launch struct {
+	fn     gpuprof.Func
+	kernel string
+	n      int
+	args   gpuprof.Args
+	uses   []use
+	cost   gpuprof.Cost
+}
+
+// use sets argument arg to a block's buffer, to where it begins (add further
+// elements on), or for a library to its address.
+type use struct {
+	arg  int
+	id   blockID
+	kind useKind
+	add  int
+}
+
+type useKind uint8
+
+const (
+	useBuffer useKind = iota
+	useAt
+	useAddress
+)
+
+// Arguments of bind beside buffers and numbers.
+type (
+	atOf struct { // where a block begins
+		id  blockID
+		add int
+	}
+	addressOf struct { // for a library, which takes no offset
+		id  blockID
+		add int
+	}
+	view struct { // the same of a buffer
+		buf gpuprof.Buffer
+		at  int
+	}
+)
+
+// bind makes a launch of kern over n items. Arguments are checked against its
+// signature: a buffer or block is b, an int, bool or atOf is i, a float32 is f.
+func (s *session) bind(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
+	l := launch{kernel: kern.Name, n: n, cost: cost, fn: s.load(kern)}
+	sig := make([]byte, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case gpuprof.Buffer:
+			l.args.SetBuf(i, v)
+			sig[i] = 'b'
+		case view:
+			l.args.SetBuf(i, v.buf)
+			l.args.Bits[i] += 4 * uint64(v.at)
+			sig[i] = 'b'
+		case blockID:
+			l.uses = append(l.uses, use{i, v, useBuffer, 0})
+			sig[i] = 'b'
+		case addressOf:
+			l.uses = append(l.uses, use{i, v.id, useAddress, v.add})
+			sig[i] = 'b'
+		case atOf:
+			l.uses = append(l.uses, use{i, v.id, useAt, v.add})
+			sig[i] = 'i'
+		case int:
+			l.args.SetInt(i, v)
+			sig[i] = 'i'
+		case bool:
+			if v {
+				l.args.SetInt(i, 1)
+			}
+			sig[i] = 'i'
+		case float32:
+			l.args.SetF32(i, v)
+			sig[i] = 'f'
+		default:
+			sig[i] = '?'
+		}
+	}
+	if string(sig) != kern.Sig && s.err == nil {
+		s.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
+	}
+	return l
+}
+
+func (s *session) load(kern *gpuprof.Kernel) gpuprof.Func {
+	fn, ok := s.funcs[kern]
+	if !ok && s.err == nil {
+		fn, s.err = s.dev.Load(kern)
+		s.funcs[kern] = fn
+	}
+	return fn
+}
+
+// enqueue fills in where the blocks lie and launches.
+func (s *session) enqueue(l *launch) error {
+	for _, u := range l.uses {
+		b := &s.blocks[u.id]
+		switch u.kind {
+		case useBuffer:
+			l.args.SetBuf(u.arg, b.buf)
+		case useAt:
+			l.args.SetInt(u.arg, b.at+u.add)
+		case useAddress:
+			l.args.SetBuf(u.arg, b.buf)
+			l.args.Bits[u.arg] += 4 * uint64(b.at+u.add)
+		}
+	}
+	return s.Compute.Launch(l.fn, l.n, &l.args)
+}
+
+// part is the chunk of cells that operations are made for.
+type part struct {
+	s            *session
+	first, cells int
+}
+
+// full is where the chunk begins in a whole state, and how far channels are apart.
+func (p part) full(id blockID) (atOf, int) {
+	if p.s.shape.hwc {
+		return atOf{id, p.first * p.s.shape.C}, 1
+	}
+	return atOf{id, p.first}, p.s.shape.cells()
+}
+
+// own is the same for a block of the chunk alone.
+func (p part) own(id blockID) (atOf, int) {
+	if p.s.shape.hwc {
+		return atOf{id, 0}, 1
+	}
+	return atOf{id, 0}, p.cells
+}
+
+// law lists the operations of a step, chunk after chunk.
+func (s *session) law() []operation {
+	sh := s.shape
+	if s.set["impl"] == implFused {
+		return []operation{s.inOne()}
+	}
+	if sh.law == lawWalk {
+		return append(s.chunks(func(p part) []operation { return []operation{p.turnAlong(0, bState, bBetween)} }),
+			s.chunks(func(p part) []operation { return []operation{p.turnAlong(1, bBetween, bNext)} })...)
+	}
+	return s.chunks(func(p part) []operation {
+		switch {
+		case sh.law == lawDiffuse:
+			return p.relaxed()
+		case s.set["impl"] == implGemm:
+			return p.gemm()
+		}
+		return p.split()
+	})
+}
+
+// chunks makes the operations of every chunk. A block of the whole grid is taken
+// with the first chunk and given after the last.
+func (s *session) chunks(of func(part) []operation) []operation {
+	rows := s.shape.N
+	if n := s.set.Int("chunk"); n > 0 {
+		rows = min(n, rows)
+	}
+	var out []operation
+	for row := 0; row < s.shape.N; row += rows {
+		last := min(row+rows, s.shape.N)
+		for _, o := range of(part{s, row * s.shape.N, (last - row) * s.shape.N}) {
+			if row > 0 {
+				o.take = without(o.take, bNext, bBetween)
+			}
+			if last < s.shape.N {
+				o.give = without(o.give, bBetween)
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func without(list []blockID, ids ...blockID) []blockID {
+	var out []blockID
+next:
+	for _, v := range list {
+		for _, id := range ids {
+			if v == id {
+				continue next
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// inOne is a step in one kernel.
+func (s *session) inOne() operation {
+	sh := s.shape
+	n := sh.cells()
+	o := operation{name: "step", take: []blockID{bNext}, in: []blockID{bState}, out: bNext, cells: n, rounds: sh.law == lawMLP}
+	at, to := atOf{bState, 0}, atOf{bNext, 0}
+	switch sh.law {
+	case lawDiffuse:
+		o.launch = s.bind(&diffuseKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, sh.zero, sh.tau)
+	case lawWalk:
+		o.launch = s.bind(&walkKernel, n, sh.lawCost(""), bState, bNext, at, to, sh.N, sh.C, sh.hwc, 2, 0, float32(math.Cos(turn)), float32(math.Sin(turn)))
+	default:
+		items := ceilDiv(n, s.tile)
+		if s.tiled() {
+			items = ceilDiv(sh.N, fusedWide) * ceilDiv(sh.N, fusedHigh)
+		}
+		cost := sh.lawCost(s.set["precision"])
+		cost.BytesRead += 4 * int64(4*sh.C*sh.H+sh.H+sh.C)
+		o.launch = s.bind(&fusedKernel, items, cost, bState, s.weights, bNext, at, to, sh.N, sh.C, sh.H, sh.hwc, sh.zero, sh.normalise, sh.identity, s.precision, s.tile, sh.tau)
+	}
+	return o
+}
+
+// turnAlong is one pass of walk.
+func (p part) turnAlong(axis int, from, to blockID) operation {
+	sh := p.s.shape
+	o := operation{name: "update", take: []blockID{to}, in: []blockID{from}, out: to, first: p.first, cells: p.cells}
+	if from == bBetween {
+		o.give = []blockID{bBetween}
+	}
+	o.launch = p.s.bind(&walkKernel, p.cells, words(p.cells, 3*sh.C, sh.C, sh.C), from, to, atOf{from, 0}, atOf{to, 0}, sh.N, sh.C, sh.hwc, axis, p.first, float32(math.Cos(turn)), float32(math.Sin(turn)))
+	return o
+}
+
+func (p part) neighbours(out blockID, concat bool) operation {
+	sh := p.s.shape
+	at, cs := p.own(out)
+	writes := sh.C
+	if concat {
+		writes = 2 * sh.C
+	}
+	o := operation{name: "neighbours", take: []blockID{out}, in: []blockID{bState}, out: out, first: p.first, cells: p.cells}
+	o.launch = p.s.bind(&neighboursKernel, p.cells, words(p.cells, 8*sh.C, sh.C, writes), bState, out, atOf{bState, 0}, at, cs, sh.N, sh.C, p.first, sh.hwc, sh.zero, concat)
+	return o
+}
+
+// relaxed is diffuse in two operations.
+func (p part) relaxed() []operation {
+	sh := p.s.shape
+	psi, psiCs := p.full(bState)
+	k, kCs := p.own(bK)
+	to, toCs := p.full(bNext)
+	o := operation{name: "update", take: []blockID{bNext}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bNext, first: p.first, cells: p.cells}
+	o.launch = p.s.bind(&relaxKernel, p.cells, words(p.cells, 3*sh.C, 2*sh.C, sh.C), bState, bK, bNext, psi, psiCs, k, kCs, to, toCs, sh.C, sh.hwc, sh.tau)
+	return []operation{p.neighbours(bK, false), o}
+}
+
+// product is one of the two matrix products, by the library where it is used.
+func (p part) product(name string, from, to blockID, k, m, wAt, wTAt int) operation {
+	s, sh := p.s, p.s.shape
+	o := operation{name: name, take: []blockID{to}, give: []blockID{from}, in: []blockID{from}, out: to, first: p.first, cells: p.cells, rounds: true}
+	cost := productCost(p.cells, k, m, s.set["precision"])
+	kernel := vendorKernels[s.set["precision"]]
+	switch {
+	case s.vendor && sh.hwc:
+		o.launch = s.bind(kernel, p.cells, cost, addressOf{from, 0}, view{s.weights, wTAt}, addressOf{to, 0}, k, m, float32(1))
+	case s.vendor:
+		o.launch = s.bind(kernel, m, cost, view{s.weights, wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
+	default:
+		if sh.hwc {
+			wAt = wTAt
+		}
+		x, xCs := p.own(from)
+		out, outCs := p.own(to)
+		o.launch = s.bind(&productKernel, ceilDiv(p.cells, s.tile), cost, from, s.weights, to, x, xCs, wAt, out, outCs, k, m, p.cells, sh.hwc, s.precision, s.tile)
+	}
+	return o
+}
+
+func (p part) activation(from, to blockID) operation {
+	sh := p.s.shape
+	x, xCs := p.own(from)
+	out, outCs := p.own(to)
+	o := operation{name: "activation", in: []blockID{from}, out: to, first: p.first, cells: p.cells}
+	if to != from {
+		o.take, o.give = []blockID{to}, []blockID{from}
+	}
+	o.launch = p.s.bind(&activateKernel, p.cells, words(p.cells, 3*sh.H, sh.H, sh.H), from, p.s.weights, to, x, xCs, p.s.packed.b1, out, outCs, sh.H, sh.hwc, sh.identity)
+	return o
+}
+
+// update ends in the next state, or before it is normalised in bU.
+func (p part) update(kernel *gpuprof.Kernel, to blockID, normalise bool) operation {
+	sh := p.s.shape
+	psi, psiCs := p.full(bState)
+	delta, deltaCs := p.own(bDelta)
+	out, outCs := p.own(to)
+	if to == bNext {
+		out, outCs = p.full(to)
+	}
+	cost := words(p.cells, 3*sh.C, 2*sh.C, sh.C)
+	if normalise {
+		cost.Flops += int64(p.cells) * int64(3*sh.C+2)
+	}
+	o := operation{name: "update", take: []blockID{to}, give: []blockID{bDelta}, in: []blockID{bState, bDelta}, out: to, first: p.first, cells: p.cells}
+	o.launch = p.s.bind(kernel, p.cells, cost, bState, bDelta, p.s.weights, to, psi, psiCs, delta, deltaCs, p.s.packed.b2, out, outCs, sh.C, sh.hwc, normalise, sh.tau)
+	return o
+}
+
+// gemm writes the network's input once and ends in one kernel.
+func (p part) gemm() []operation {
+	s, sh := p.s, p.s.shape
+	return []operation{
+		p.neighbours(bP, true),
+		p.product("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
+		p.activation(bA, bA),
+		p.product("out", bA, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
+		p.update(&finishKernel, bNext, sh.normalise),
+	}
+}
+
+// split is one launch an operation, as eager code has it.
+func (p part) split() []operation {
+	s, sh, n := p.s, p.s.shape, p.cells
+	psi, psiCs := p.full(bState)
+	k, kCs := p.own(bK)
+	in, inCs := p.own(bP)
+	concat := operation{name: "neighbours", take: []blockID{bP}, give: []blockID{bK}, in: []blockID{bState, bK}, out: bP, first: p.first, cells: n}
+	concat.launch = s.bind(&concatKernel, n, words(n, 0, 2*sh.C, 2*sh.C), bState, bK, bP, psi, psiCs, k, kCs, in, inCs, sh.C, sh.hwc)
+	ops := []operation{
+		p.neighbours(bK, false), concat,
+		p.product("hidden", bP, bA, 2*sh.C, sh.H, s.packed.w1, s.packed.w1T),
+		p.activation(bA, bH),
+		p.product("out", bH, bDelta, sh.H, sh.C, s.packed.w2, s.packed.w2T),
+	}
+	if !sh.normalise {
+		return append(ops, p.update(&updateKernel, bNext, false))
+	}
+	u, uCs := p.own(bU)
+	sq, sqCs := p.own(bSquare)
+	to, toCs := p.full(bNext)
+	at := func(id blockID) atOf { return atOf{id, 0} }
+	operationOf := func(in []blockID, out blockID, l launch, give ...blockID) operation {
+		return operation{name: "normalise", take: []blockID{out}, give: give, in: in, out: out, first: p.first, cells: n, launch: l}
+	}
+	return append(ops, p.update(&updateKernel, bU, false),
+		operationOf([]blockID{bU}, bSquare, s.bind(&squareKernel, n*sh.C, words(n*sh.C, 1, 1, 1), bU, bSquare, at(bU), at(bSquare))),
+		operationOf([]blockID{bSquare}, bSum, s.bind(&sumKernel, n, words(n, sh.C, sh.C, 1), bSquare, bSum, sq, sqCs, at(bSum), sh.C, sh.hwc), bSquare),
+		operationOf([]blockID{bSum}, bRoot, s.bind(&rootKernel, n, words(n, 2, 1, 1), bSum, bRoot, at(bSum), at(bRoot)), bSum),
+		operationOf([]blockID{bU, bRoot}, bNext, s.bind(&divideKernel, n, words(n, sh.C, sh.C+1, sh.C), bU, bRoot, bNext, u, uCs, at(bRoot), to, toCs, sh.C, sh.hwc), bU, bRoot),
+	)
+}
+
+// wordsOf is the elements of a block for n cells.
+func (s *session) wordsOf(id blockID, n int) int64 {
+	c, h, cells := int64(s.shape.C), int64(s.shape.H), int64(n)
+	switch id {
+	case bP:
+		return 2 * c * cells
+	case bA, bH:
+		return h * cells
+	case bSum, bRoot:
+		return cells
+	case bState, bNext, bBetween:
+		return s.shape.stateWords()
+	}
+	return c * cells
+}

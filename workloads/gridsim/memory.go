@@ -1,0 +1,178 @@
+package gridsim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// blockID names what a block of device memory holds.
+type blockID int
+
+const (
+	bState   blockID = iota // the state that a step starts from
+	bNext                   // the state that it makes
+	bK                      // the neighbours' mean
+	bP                      // the network's input, psi and K
+	bA                      // the hidden units before the activation
+	bH                      // and after it
+	bDelta                  // the network's output
+	bU                      // the state before it is normalised
+	bSquare                 // squares of it
+	bSum                    // their sums
+	bRoot                   // the roots of those
+	bBetween                // walk between its two axes
+	bRegion                 // a region of a state
+	blockCount
+)
+
+var blockNames = [blockCount]string{"a state", "a state", "the neighbours' means", "the network's input", "hidden units", "hidden units",
+	"the network's output", "the state before it is normalised", "squares", "sums", "roots", "the state between two axes", "a region"}
+
+// block is memory on the device: words elements of buf from element at on.
+type block struct {
+	buf   gpuprof.Buffer
+	at    int
+	words int64
+	id    blockID
+	lent  any // what the allocator knows it by
+}
+
+// memory takes and gives the blocks of a step. A block may be taken again as soon
+// as the launches that use it are enqueued: all are on one stream.
+type memory interface {
+	take(id blockID, words int64) (block, error)
+	give(b block) error
+	trim() error
+	counts() counts
+	resetPeak()
+	close() error
+}
+
+// counts are an allocator's own counters, in bytes and calls of the driver.
+type counts struct {
+	inUse, reserved, largestIdle int64
+	peakInUse, peakReserved      int64
+	allocs, frees                int
+}
+
+// arena has every block from the start.
+type arena struct {
+	mem  op.Arena
+	idle [blockCount][]block
+	c    counts
+}
+
+// newArena allocates count blocks of the most words each block ever has.
+func newArena(dev gpuprof.Device, need [blockCount]int64, count [blockCount]int) (*arena, error) {
+	a := &arena{mem: op.Arena{Dev: dev}}
+	for id := range blockCount {
+		if need[id] == 0 {
+			continue
+		}
+		for range count[id] {
+			b := block{buf: a.mem.Words(blockNames[id], need[id], gpuprof.OnDevice), words: need[id], id: id}
+			a.idle[id] = append(a.idle[id], b)
+			a.c.reserved += 4 * need[id]
+			a.c.allocs++
+		}
+	}
+	a.c.peakReserved = a.c.reserved
+	return a, a.mem.Err
+}
+
+// shelf is where the arena keeps a block: states take turns.
+func shelf(id blockID) blockID {
+	if id == bNext {
+		return bState
+	}
+	return id
+}
+
+func (a *arena) take(id blockID, words int64) (block, error) {
+	free := &a.idle[shelf(id)]
+	if len(*free) == 0 || (*free)[len(*free)-1].words < words {
+		return block{}, gpuprof.Errorf(gpuprof.ErrDevice, "taking %s from the arena: it holds none of %d bytes", blockNames[id], 4*words).WithFix("report it as a defect of the workload")
+	}
+	b := (*free)[len(*free)-1]
+	*free = (*free)[:len(*free)-1]
+	a.c.inUse += 4 * b.words
+	a.c.peakInUse = max(a.c.peakInUse, a.c.inUse)
+	return b, nil
+}
+
+func (a *arena) give(b block) error {
+	a.c.inUse -= 4 * b.words
+	a.idle[b.id] = append(a.idle[b.id], b)
+	return nil
+}
+
+func (a *arena) trim() error { return nil }
+
+func (a *arena) counts() counts {
+	c := a.c
+	for _, list := range a.idle {
+		for _, b := range list {
+			c.largestIdle = max(c.largestIdle, 4*b.words)
+		}
+	}
+	return c
+}
+
+func (a *arena) resetPeak()   { a.c.peakInUse = a.c.inUse }
+func (a *arena) close() error { return a.mem.Free() }
+
+// direct is an allocation and a free of the driver for every block.
+type direct struct {
+	dev  gpuprof.Device
+	held []gpuprof.Buffer
+	c    counts
+}
+
+func (d *direct) take(id blockID, words int64) (block, error) {
+	b, err := allocate(d.dev, words)
+	if err != nil {
+		return block{}, fmt.Errorf("%s: %w", blockNames[id], err)
+	}
+	d.held = append(d.held, b)
+	d.c.allocs++
+	d.c.inUse += int64(b.Len())
+	d.c.reserved = d.c.inUse
+	d.c.peakInUse = max(d.c.peakInUse, d.c.inUse)
+	d.c.peakReserved = d.c.peakInUse
+	return block{buf: b, words: words, id: id}, nil
+}
+
+// allocate asks the device for n elements.
+func allocate(dev gpuprof.Device, n int64) (gpuprof.Buffer, error) {
+	if n > math.MaxInt/4 {
+		return nil, gpuprof.Errorf(gpuprof.ErrMemory, "allocating %d elements: beyond the address space", n).WithFix("use a smaller --set grid")
+	}
+	return dev.Alloc(int(max(n, 1))*4, gpuprof.OnDevice)
+}
+
+func (d *direct) give(b block) error {
+	i := slices.Index(d.held, b.buf)
+	d.held = slices.Delete(d.held, i, i+1)
+	d.c.frees++
+	d.c.inUse -= int64(b.buf.Len())
+	d.c.reserved = d.c.inUse
+	return b.buf.Free()
+}
+
+func (d *direct) trim() error    { return nil }
+func (d *direct) counts() counts { return d.c }
+func (d *direct) resetPeak()     { d.c.peakInUse, d.c.peakReserved = d.c.inUse, d.c.reserved }
+func (d *direct) close() error {
+	var first error
+	for _, b := range d.held {
+		if err := b.Free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.held = nil
+	return first
+}

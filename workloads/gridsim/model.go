@@ -1,0 +1,160 @@
+package gridsim
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// tau is the step of mlp and diffuse, tiny keeps the length of a cell's state
+// from 0, and turn is the angle of walk.
+const (
+	tau  = 0.1
+	tiny = 1e-8
+	turn = 0.3
+)
+
+// shape is the model: what is computed, whatever the way.
+type shape struct {
+	N, C, H   int
+	law       string
+	normalise bool
+	zero      bool // the border; else periodic
+	hwc       bool // layout of the state
+	identity  bool // the activation is none: only tests ask for it
+	tau       float32
+}
+
+func shapeOf(s gpuprof.Settings) shape {
+	return shape{
+		N: s.Int("grid"), C: s.Int("channels"), H: s.Int("hidden"), law: s["law"],
+		normalise: s.On("normalise"), zero: s["border"] == borderO, hwc: s["layout"] == layoutHW, tau: tau,
+	}
+}
+
+func (s shape) cells() int { return s.N * s.N }
+
+// stateWords is the elements of one state.
+func (s shape) stateWords() int64 { return int64(s.C) * int64(s.cells()) }
+
+// at is where channel c of cell i lies in an array of channels values a cell
+// and cells cells.
+func (s shape) at(c, i, channels, cells int) int {
+	if s.hwc {
+		return i*channels + c
+	}
+	return c*cells + i
+}
+
+// weights are the network: W1 [H,2C], b1 [H], W2 [C,H], b2 [C].
+type weights struct{ w1, b1, w2, b2 []float32 }
+
+// drawWeights draws the network from the seed: W1 is normal / sqrt(2C), W2
+// normal / sqrt(H), biases are 0.1 normal.
+func drawWeights(s shape, seed uint64) weights {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	draw := func(n int, scale float64) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(scale * rng.NormFloat64())
+		}
+		return v
+	}
+	return weights{
+		w1: draw(s.H*2*s.C, 1/math.Sqrt(2*float64(s.C))), b1: draw(s.H, 0.1),
+		w2: draw(s.C*s.H, 1/math.Sqrt(float64(s.H))), b2: draw(s.C, 0.1),
+	}
+}
+
+// Where the parts of the packed weights begin, in elements: W1, W2 and their
+// transposes, of which products read one or the other, and the biases.
+type packedAt struct{ w1, w2, w1T, w2T, b1, b2, words int }
+
+func packedOf(c, h int) packedAt {
+	n1, n2 := 2*c*h, c*h
+	return packedAt{w1: 0, w2: n1, w1T: n1 + n2, w2T: 2*n1 + n2, b1: 2 * (n1 + n2), b2: 2*(n1+n2) + h, words: 2*(n1+n2) + h + c}
+}
+
+// pack is the network as kernels read it, with the matrices rounded as the
+// precision asks for.
+func (w weights) pack(s shape, precision string) []float32 {
+	at := packedOf(s.C, s.H)
+	out := make([]float32, at.words)
+	copy(out[at.w1:], w.w1)
+	copy(out[at.w2:], w.w2)
+	transpose(out[at.w1T:], w.w1, s.H, 2*s.C)
+	transpose(out[at.w2T:], w.w2, s.C, s.H)
+	op.RoundTo(precision, out[:at.b1])
+	copy(out[at.b1:], w.b1)
+	copy(out[at.b2:], w.b2)
+	return out
+}
+
+// transpose writes the transpose of src [rows,cols] to dst.
+func transpose(dst, src []float32, rows, cols int) {
+	for r := range rows {
+		for c := range cols {
+			dst[c*rows+r] = src[r*cols+c]
+		}
+	}
+}
+
+// drawState draws the first state in the layout: normal and each cell
+// normalised; for diffuse 1 + 0.1 normal, because a state that decays to 0 ends
+// in denormal numbers.
+func drawState(s shape, seed uint64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	n := s.cells()
+	out := make([]float32, s.C*n)
+	cell := make([]float64, s.C)
+	for i := range n {
+		sum := 0.0
+		for c := range cell {
+			cell[c] = rng.NormFloat64()
+			sum += cell[c] * cell[c]
+		}
+		length := math.Sqrt(sum + tiny)
+		for c, v := range cell {
+			if s.law == lawDiffuse {
+				v = 1 + 0.1*v
+			} else {
+				v /= length
+			}
+			out[s.at(c, i, s.C, n)] = float32(v)
+		}
+	}
+	return out
+}
+
+// lawCost is the least that any step of the law computes and moves.
+func (s shape) lawCost(precision string) gpuprof.Cost {
+	p, c, h := int64(s.cells()), int64(s.C), int64(s.H)
+	cost := gpuprof.Cost{BytesRead: 4 * c * p, BytesWritten: 4 * c * p, Launches: 1}
+	switch s.law {
+	case lawDiffuse:
+		cost.Flops = 11 * c * p
+	case lawWalk:
+		cost.Flops = 6 * c * p
+	default:
+		cost.Flops = (8*c + 6*c*h + 3*h + 3*c) * p // neighbours, products, biases and elu, update
+		if s.normalise {
+			cost.Flops += (3*c + 2) * p
+		}
+		cost = cost.In(precision, 6*c*h*p)
+	}
+	return cost
+}
+
+// frameCost is a frame: the state is read, with change that before as well, and
+// maps planes of the picture are written.
+func frameCost(s shape, maps, scale int) gpuprof.Cost {
+	p, c := int64(s.cells()), int64(s.C)
+	cost := gpuprof.Cost{Flops: 2 * c * p, BytesRead: 4 * c * p, BytesWritten: 4 * int64(maps) * p / int64(scale*scale), Launches: 1}
+	if maps > 1 {
+		cost.Flops += 3 * c * p
+		cost.BytesRead += 4 * c * p
+	}
+	return cost
+}

@@ -1,0 +1,174 @@
+package gridsim
+
+import "math"
+
+// reference is the law in float64, cell by cell, whatever the layout of the
+// device's arrays.
+type reference struct {
+	s              shape
+	w1, b1, w2, b2 []float64
+}
+
+func newReference(s shape, w weights) reference {
+	return reference{s, floats64(w.w1), floats64(w.b1), floats64(w.w2), floats64(w.b2)}
+}
+
+func floats64(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// state reads channel c of cell i of a whole state.
+type state func(c, i int) float64
+
+// outside is a cell beyond a zero border.
+const outside = -1
+
+// neighbour is the cell at a distance of i, or outside.
+func (r reference) neighbour(i, dy, dx int) int {
+	n := r.s.N
+	y, x := i/n+dy, i%n+dx
+	if r.s.zero && (y < 0 || y >= n || x < 0 || x >= n) {
+		return outside
+	}
+	return (y+n)%n*n + (x+n)%n
+}
+
+// mean is channel c of K psi in cell i.
+func (r reference) mean(psi state, c, i int) float64 {
+	sum := 0.0
+	for dy := -1; dy <= 1; dy++ {
+		for dx := -1; dx <= 1; dx++ {
+			if j := r.neighbour(i, dy, dx); (dy != 0 || dx != 0) && j != outside {
+				sum += psi(c, j)
+			}
+		}
+	}
+	return sum / 8
+}
+
+// hidden is W1 p.
+func (r reference) hidden(p []float64) []float64 { return times(r.w1, p, r.s.H) }
+
+// out is W2 h.
+func (r reference) out(h []float64) []float64 { return times(r.w2, h, r.s.C) }
+
+func times(w, x []float64, rows int) []float64 {
+	out := make([]float64, rows)
+	for i := range out {
+		for j, v := range x {
+			out[i] += w[i*len(x)+j] * v
+		}
+	}
+	return out
+}
+
+// activation is elu(a + b1).
+func (r reference) activation(a []float64) []float64 {
+	out := make([]float64, len(a))
+	for i, v := range a {
+		if out[i] = v + r.b1[i]; out[i] <= 0 && !r.s.identity {
+			out[i] = math.Expm1(out[i])
+		}
+	}
+	return out
+}
+
+// update is psi + tau (delta + b2).
+func (r reference) update(psi, delta []float64) []float64 {
+	out := make([]float64, len(psi))
+	for i, v := range psi {
+		out[i] = v + float64(r.s.tau)*(delta[i]+r.b2[i])
+	}
+	return out
+}
+
+// length is the root that a cell is divided by.
+func length(u []float64) float64 {
+	sum := 0.0
+	for _, v := range u {
+		sum += v * v
+	}
+	return math.Sqrt(sum + tiny)
+}
+
+// unit is u over its length, or u where the law does not normalise.
+func (r reference) unit(u []float64) []float64 {
+	if !r.s.normalise {
+		return u
+	}
+	l := length(u)
+	out := make([]float64, len(u))
+	for i, v := range u {
+		out[i] = v / l
+	}
+	return out
+}
+
+// cell is the law in cell i.
+func (r reference) cell(psi state, i int) []float64 {
+	c := r.s.C
+	here := make([]float64, 2*c)
+	for k := range c {
+		here[k] = psi(k, i)
+		if r.s.law != lawWalk {
+			here[c+k] = r.mean(psi, k, i)
+		}
+	}
+	switch r.s.law {
+	case lawWalk:
+		return r.walk(psi, i, true, true)
+	case lawDiffuse:
+		return r.relax(here[:c], here[c:])
+	}
+	return r.unit(r.update(here[:c], r.out(r.activation(r.hidden(here)))))
+}
+
+// relax is psi + tau (K - psi).
+func (r reference) relax(psi, k []float64) []float64 {
+	out := make([]float64, len(psi))
+	for i, v := range psi {
+		out[i] = v + float64(r.s.tau)*(k[i]-v)
+	}
+	return out
+}
+
+// walk turns each pair of channels and moves its parts apart, along the rows'
+// axis (down), the columns' (across) or both in turn.
+func (r reference) walk(psi state, i int, down, across bool) []float64 {
+	out := make([]float64, r.s.C)
+	for k := 0; k < r.s.C; k += 2 {
+		first := func(j int) (float64, float64) { return psi(k, j), psi(k+1, j) }
+		along := func(from func(int) (float64, float64), dy, dx int) func(int) (float64, float64) {
+			return func(j int) (float64, float64) {
+				a, b := from(r.neighbour(j, -dy, -dx))
+				c, d := from(r.neighbour(j, dy, dx))
+				return math.Cos(turn)*a - math.Sin(turn)*b, math.Sin(turn)*c + math.Cos(turn)*d
+			}
+		}
+		way := first
+		if down {
+			way = along(way, 1, 0)
+		}
+		if across {
+			way = along(way, 0, 1)
+		}
+		out[k], out[k+1] = way(i)
+	}
+	return out
+}
+
+// maps are the four maps of cell i.
+func (r reference) maps(psi, before state, i int) [maxMaps]float64 {
+	var m [maxMaps]float64
+	for c := range r.s.C {
+		v := psi(c, i)
+		m[0] += v * v
+		m[1] += (v - before(c, i)) * (v - before(c, i))
+	}
+	m[2], m[3] = psi(0, i), psi(r.s.C/2, i)
+	return m
+}

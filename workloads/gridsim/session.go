@@ -1,0 +1,376 @@
+package gridsim
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// depth is how many steps are in flight: while the device works on one, the
+// host thread enqueues the next.
+const depth = 2
+
+// session is the workload with everything allocated and bound.
+type session struct {
+	set   gpuprof.Settings
+	seed  uint64
+	shape shape
+	frame framing
+	spill bool // earlier states are copied to the host
+
+	loop.Pace // Compute and Copies are one stream
+	dev       gpuprof.Device
+	mem       op.Arena // what stays from step to step, beside blocks
+	memory    memory
+	timed     bool // blocks are taken and given in the step
+	funcs     map[*gpuprof.Kernel]gpuprof.Func
+	err       error // the first error of binding
+
+	weights   gpuprof.Buffer
+	params    weights
+	packed    packedAt
+	precision int // index of precisions
+	vendor    bool
+	tile      int
+	tuned     float64 // seconds of the search for a tile; 0 for none
+
+	ops      []operation
+	view     launch // the maps of a frame
+	crop     launch
+	poison   launch
+	blocks   [blockCount]block
+	past     []block // earlier states, newest first
+	history  int
+	saved    []block // tape=saved: intermediate blocks of this step
+	tape     tape
+	regions  []block // roi: a ring
+	rng      *rand.Rand
+	steps    int // since the first state
+	shownAll int // frames shown
+
+	kept   []gpuprof.Buffer // pinned: states that were copied to the host
+	maps   gpuprof.Buffer   // of a frame, on the device
+	slots  [depth]slot
+	stages []gpuprof.Stage
+	index  [stageCount]int // of each stage in stages
+	graphs []gpuprof.Op    // without and with a frame, by which buffer holds the state
+	phase  int             // index into graphs
+	watch  watch
+	read   counts // as knob stats read them
+}
+
+// framing is how a frame is made.
+type framing struct {
+	every, maps, scale  int
+	eager, each, onHost bool
+}
+
+// side is the pixels along a side of what the device makes.
+func (f framing) side(n int) int {
+	if f.onHost {
+		return n
+	}
+	return n / f.scale
+}
+
+func (f framing) deviceScale() int {
+	if f.onHost {
+		return 1
+	}
+	return f.scale
+}
+
+// slot is one step in flight: where its frame lands, and the events that hand it
+// over.
+type slot struct {
+	frame   gpuprof.Buffer // pinned: [maps,side,side]
+	picture []float32      // what is shown: [maps,(N/scale)^2]
+	pending bool           // a frame is on its way
+	shown   bool           // and it is to be shown
+	loop.Events
+}
+
+func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+	k := c.Knobs
+	s := &session{
+		set: k, seed: c.Seed, shape: shapeOf(k), dev: d, mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
+		frame: framing{every: k.Every("live"), maps: k.Int("maps"), scale: k.Int("scale"), eager: k["view_when"] == whenEager,
+			each: k["view_copy"] == copyEach, onHost: k["pool_where"] == whereHost},
+		funcs: map[*gpuprof.Kernel]gpuprof.Func{}, tile: tiles[0], precision: slices.Index(precisions, k["precision"]),
+		timed: k["allocator"] != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
+	}
+	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k["tape"]
+	s.spill = s.spills()
+	s.vendor = s.usesVendor(d.Info())
+	if err := s.fits(); err != nil {
+		return nil, err
+	}
+	if err := s.allocate(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// usesVendor says that the law's products are cuBLAS's. It takes float32 operands
+// alone here, and a search over our own tiles excludes it.
+func (s *session) usesVendor(d gpuprof.Info) bool {
+	return d.Facts["cublas"] != "" && s.set["library"] != "off" && s.set["impl"] != implFused && s.shape.law == lawMLP &&
+		vendorKernels[s.set["precision"]] != nil && (!s.set.On("autotune") || s.set.On("library"))
+}
+
+// spills says that earlier states go to the host.
+func (s *session) spills() bool {
+	text, below := strings.CutPrefix(s.set["keep"], "below:")
+	mib, _ := strconv.ParseInt(text, 10, 64)
+	return s.set["keep"] == keepHost || below && 4*s.shape.stateWords() >= mib<<20
+}
+
+// tiled reports whether launches are cut in blocks of threads.
+func (s *session) tiled() bool { return s.dev.Info().Kind != "host" }
+
+// held is how many states the device holds between steps.
+func (s *session) held() int {
+	if s.spill {
+		return 1
+	}
+	return s.history + 1
+}
+
+// need is the most elements and the number of each block at one time.
+func (s *session) need() (words [blockCount]int64, count [blockCount]int) {
+	words[bState], count[bState] = s.shape.stateWords(), s.held()+1
+	for i := range s.ops {
+		o := &s.ops[i]
+		for _, id := range o.take {
+			if id != bNext {
+				words[id], count[id] = max(words[id], s.wordsOf(id, o.cells)), count[id]+1
+				if s.tape.level != tapeSaved {
+					count[id] = 1
+				}
+			}
+		}
+	}
+	if s.set.On("roi") {
+		words[bRegion], count[bRegion] = s.shape.stateWords(), regions+1
+	}
+	return words, count
+}
+
+// fits refuses what the device cannot hold or 32-bit indices cannot name, before
+// anything is allocated.
+func (s *session) fits() error {
+	sh := s.shape
+	rows := sh.N
+	if n := s.set.Int("chunk"); n > 0 {
+		rows = min(n, rows)
+	}
+	largest := max(sh.stateWords(), int64(max(2*sh.C, sh.H))*int64(rows)*int64(sh.N))
+	if largest > math.MaxInt32 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gridsim: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set grid, hidden or channels, or chunk with impl=split or gemm")
+	}
+	need := int64(s.held()+1)*sh.stateWords() + int64(s.frame.maps)*int64(sh.cells())
+	if s.set["impl"] != implFused {
+		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
+	}
+	if s.set.On("roi") {
+		need += regions * sh.stateWords()
+	}
+	left := s.dev.Memory().Available
+	if 4*need > left {
+		return gpuprof.Errorf(gpuprof.ErrMemory, "a grid of %d x %d cells with %d channels and %d hidden units needs %s, and the device has %s left",
+			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(4*need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
+	}
+	return nil
+}
+
+// allocate makes the stream, events, buffers and parameters, and binds.
+func (s *session) allocate(ctx context.Context) error {
+	one := maps.Clone(s.set)
+	one["streams"] = "1" // a frame is copied when its step is done
+	if err := s.Open(s.dev, one); err != nil {
+		return err
+	}
+	s.Pool = pools{s}
+	s.params = drawWeights(s.shape, s.seed)
+	s.weights = s.mem.Upload(s.Compute, "the network", s.params.pack(s.shape, s.set["precision"]))
+	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
+	side := int64(s.frame.side(s.shape.N))
+	s.maps = s.mem.Words("the maps of a frame", int64(s.frame.maps)*side*side, gpuprof.OnDevice)
+	for k := range s.slots {
+		sl := &s.slots[k]
+		sl.frame = s.mem.Words("a frame", int64(s.frame.maps)*side*side, gpuprof.Pinned)
+		if s.mem.Err != nil {
+			return s.mem.Err
+		}
+		if err := sl.Open(s.dev); err != nil {
+			return err
+		}
+		pixels := s.shape.N / s.frame.scale
+		sl.picture = make([]float32, s.frame.maps*pixels*pixels)
+	}
+	if s.spill {
+		for range s.history + 1 {
+			s.kept = append(s.kept, s.mem.Words("states on the host", s.shape.stateWords(), gpuprof.Pinned))
+		}
+	}
+	if s.mem.Err != nil {
+		return s.mem.Err
+	}
+	return s.bindAll(ctx)
+}
+
+// bindAll binds the step, makes the first state and describes the stages.
+func (s *session) bindAll(ctx context.Context) (err error) {
+	s.bindLaw()
+	if s.err != nil {
+		return s.err
+	}
+	if s.memory, err = s.newMemory(); err != nil {
+		return err
+	}
+	if s.blocks[bState], err = s.memory.take(bState, s.shape.stateWords()); err != nil {
+		return err
+	}
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if s.set.On("autotune") && !s.vendor {
+		if err := s.tune(ctx); err != nil {
+			return err
+		}
+	}
+	if s.set.On("graph") {
+		if err := s.capture(); err != nil {
+			return err
+		}
+	}
+	s.describeStages()
+	s.watch.began = time.Now()
+	return nil
+}
+
+// bindLaw makes the launches of a step.
+func (s *session) bindLaw() {
+	sh, f := s.shape, s.frame
+	s.ops = s.law()
+	side := f.side(sh.N)
+	s.view = s.bind(&mapsKernel, side*side, frameCost(sh, f.maps, f.deviceScale()), bNext, bState, s.maps, atOf{bNext, 0}, atOf{bState, 0}, sh.N, sh.C, sh.hwc, f.maps, f.deviceScale())
+	s.crop = s.bind(&cropKernel, 0, gpuprof.Cost{}, bNext, bRegion, atOf{bNext, 0}, atOf{bRegion, 0}, sh.N, sh.C, 1, 1, sh.hwc)
+	s.poison = s.bind(&poisonKernel, 0, gpuprof.Cost{}, bNext, atOf{bNext, 0}, float32(math.NaN()))
+}
+
+func (s *session) newMemory() (memory, error) {
+	switch s.set["allocator"] {
+	case allocPool:
+		return newPooled(s.dev, int64(s.set.Int("max_split"))<<20), nil
+	case allocDriver:
+		return &direct{dev: s.dev}, nil
+	}
+	words, count := s.need()
+	return newArena(s.dev, words, count)
+}
+
+// restore puts the first state where the next step starts, and forgets earlier ones.
+func (s *session) restore() error {
+	if err := s.Compute.Sync(); err != nil {
+		return err
+	}
+	first := drawState(s.shape, s.seed)
+	for len(s.past) > 0 && !s.set.On("graph") { // a graph's blocks take turns for ever
+		last := len(s.past) - 1
+		if err := s.memory.give(s.past[last]); err != nil {
+			return err
+		}
+		s.past = s.past[:last]
+	}
+	s.steps = 0
+	if s.spill {
+		copy(gpuprof.Floats(s.kept[0]), first)
+	}
+	return s.send(s.blocks[bState], first)
+}
+
+// send copies values to a block, and receive back. Both wait.
+func (s *session) send(b block, v []float32) error {
+	src, err := s.dev.Alloc(4*len(v), gpuprof.Pageable)
+	if err != nil {
+		return err
+	}
+	copy(gpuprof.Floats(src), v)
+	err = s.Compute.Copy(b.buf, 4*b.at, src, 0, 4*len(v))
+	if err == nil {
+		err = s.Compute.Sync()
+	}
+	return errors.Join(err, src.Free())
+}
+
+func (s *session) receive(b block, words int64) ([]float32, error) {
+	return op.Receive(s.dev, s.Compute, b.buf, b.at, int(words))
+}
+
+// Main implements gpuprof.Session.
+func (s *session) Main() gpuprof.Stream { return s.Compute }
+
+// Depth implements gpuprof.Session.
+func (s *session) Depth() int { return depth }
+
+// Stages implements gpuprof.Session.
+func (s *session) Stages() []gpuprof.Stage { return s.stages }
+
+// Work implements gpuprof.Session: the cells of a step.
+func (s *session) Work() (float64, string) { return float64(s.shape.cells()), "cells" }
+
+// Cycle implements gpuprof.Session: frames repeat as well.
+func (s *session) Cycle() int {
+	a, b := s.Pace.Cycle(), 1
+	if s.frame.every > 0 && !s.frame.eager {
+		b = s.frame.every
+	}
+	for x, y := a, b; ; x, y = y, x%y {
+		if y == 0 {
+			return a / x * b
+		}
+	}
+}
+
+// Input implements gpuprof.Session.
+func (s *session) Input() map[string]any {
+	in := map[string]any{
+		"cells": s.shape.cells(), "state_bytes": 4 * s.shape.stateWords(), "parameters": 3*s.shape.C*s.shape.H + s.shape.H + s.shape.C,
+		"frame_bytes": 4 * s.frame.maps * (s.shape.N / s.frame.scale) * (s.shape.N / s.frame.scale), "frames_per_step": s.frames(),
+		"launches_of_law": len(s.ops), "products": "none",
+	}
+	switch {
+	case s.shape.law != lawMLP:
+	case s.vendor:
+		in["products"] = "cuBLAS " + s.dev.Info().Facts["cublas"]
+	default:
+		in["products"] = "own kernels"
+	}
+	if s.tuned > 0 {
+		in["autotune_s"], in["autotune_tile"] = s.tuned, s.tile
+	}
+	return in
+}
+
+// frames is how many frames a step makes, shown or not.
+func (s *session) frames() float64 { return framesPerStep(s.set) }
+
+// Close implements gpuprof.Session. It waits for work in flight.
+func (s *session) Close() error {
+	errs := []error{s.CloseStreams()}
+	if s.memory != nil {
+		errs = append(errs, s.memory.close())
+	}
+	return errors.Join(append(errs, s.mem.Free())...)
+}

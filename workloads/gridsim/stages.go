@@ -1,0 +1,104 @@
+package gridsim
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// The stages of a step, in order. With a launch graph what runs on the device is
+// one stage, graph, instead of law and view.
+const (
+	stAlloc = iota
+	stLaw
+	stView
+	stGraph
+	stKeep
+	stD2H
+	stReduce
+	stStats
+	stSync
+	stBackpressure
+	stageCount
+)
+
+// allStages are the stages by these constants.
+func allStages() []gpuprof.Stage {
+	return append([]gpuprof.Stage{
+		{Name: "alloc", Kind: gpuprof.HostStage, Try: "gpuprof run gridsim --set allocator=arena,pool,driver",
+			PyTorch: "allocate tensors before the loop and write with out="},
+		{Name: "law"}, {Name: "view"}, {Name: "graph"}, {Name: "keep"}, loop.Result(),
+		{Name: "reduce", Kind: gpuprof.HostStage, Try: "gpuprof run gridsim --set pool_where=device,host", PyTorch: "F.avg_pool2d(maps, scale) on the device, before the copy"},
+		{Name: "stats", Kind: gpuprof.HostStage, Try: "gpuprof run gridsim --set stats=off,step,sync", PyTorch: "read torch.cuda.memory_stats() outside the loop"},
+	}, loop.Waits()...)
+}
+
+// describeStages lists the stages of a step with their costs. What only some
+// steps do counts with its share of a step.
+func (s *session) describeStages() {
+	all := allStages()
+	sh, f := s.shape, s.frame
+	law, view := &all[stLaw], &all[stView]
+	if s.set.On("graph") {
+		law, view = &all[stGraph], &all[stGraph]
+	}
+	allocs := 1
+	for i := range s.ops {
+		o := &s.ops[i]
+		law.MaxSpans++
+		law.Parts = append(law.Parts, gpuprof.Part{Kernel: o.kernel, Cost: o.cost})
+		allocs += len(o.take) + len(o.give)
+	}
+	law.Minimum = sh.lawCost(s.set["precision"])
+	frames := s.frames()
+	if frames > 0 {
+		view.MaxSpans++
+		cost := portion(frameCost(sh, f.maps, f.deviceScale()), frames)
+		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.kernel, Cost: cost})
+		view.Minimum = view.Minimum.Add(portion(frameCost(sh, f.maps, f.scale), frames))
+	}
+	if s.set.On("roi") {
+		view.MaxSpans++
+		side := int64(sh.N) * 9 / 16 // the mean of N/8 … N
+		cost := gpuprof.Cost{BytesRead: 4 * int64(sh.C) * side * side, BytesWritten: 4 * int64(sh.C) * side * side, Launches: 1}
+		view.Parts, view.Minimum = append(view.Parts, gpuprof.Part{Kernel: s.crop.kernel, Cost: cost}), view.Minimum.Add(cost)
+	}
+	if s.set.On("graph") {
+		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
+	}
+	if s.timed {
+		all[stAlloc].MaxSpans = allocs + 8 // the states, a region, the end of the tape
+	}
+	if s.spill {
+		moved := 4 * sh.stateWords()
+		all[stKeep].MaxSpans, all[stKeep].Minimum = 2, gpuprof.Cost{BytesRead: moved, BytesWritten: moved}
+	}
+	if frames > 0 {
+		pieces := 1
+		if f.each {
+			pieces = f.maps
+		}
+		moved := 4 * int64(f.maps) * int64(sh.cells()) / int64(f.scale*f.scale)
+		all[stD2H].MaxSpans, all[stD2H].Minimum = pieces, portion(gpuprof.Cost{BytesRead: moved, BytesWritten: moved}, frames)
+	}
+	if frames > 0 && f.onHost {
+		all[stReduce].MaxSpans = 1
+	}
+	if s.set["stats"] != "off" {
+		all[stStats].MaxSpans = 1
+	}
+	all[stSync].MaxSpans = s.Items + 5 + f.maps // reads, reset, trim, counters, sync; pieces of a frame
+	all[stBackpressure].MaxSpans = 1
+	for i, st := range all {
+		if st.MaxSpans > 0 {
+			s.index[i] = len(s.stages)
+			s.stages = append(s.stages, st)
+		}
+	}
+	s.SyncAt, s.SlotAt = s.index[stSync], s.index[stBackpressure]
+}
+
+// portion is the part of a cost that a step has on average.
+func portion(c gpuprof.Cost, share float64) gpuprof.Cost {
+	part := func(v int64) int64 { return int64(float64(v)*share + 0.5) }
+	return gpuprof.Cost{Flops: part(c.Flops), BytesRead: part(c.BytesRead), BytesWritten: part(c.BytesWritten), Launches: part(c.Launches)}
+}

@@ -1,0 +1,392 @@
+package gridsim
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// Step implements gpuprof.Session: one step of the law and, where it is due, a
+// frame.
+func (s *session) Step(i int, p gpuprof.Probe) error {
+	if err := p.Start(i); err != nil {
+		return err
+	}
+	sl := &s.slots[i%depth]
+	if err := s.Room(&sl.Events, p); err != nil {
+		return err
+	}
+	s.show(sl, p)
+	shown := s.frame.every > 0 && (i+1)%s.frame.every == 0
+	sl.pending, sl.shown = shown || s.frame.eager, shown
+	if err := s.compute(sl.pending, p); err != nil {
+		return err
+	}
+	if err := s.rotate(p); err != nil {
+		return err
+	}
+	if sl.pending {
+		if err := s.copyFrame(sl, p); err != nil {
+			return err
+		}
+	}
+	if err := s.Leave(&sl.Events); err != nil {
+		return err
+	}
+	if err := s.readCounters(p); err != nil {
+		return err
+	}
+	if err := s.Wait(i, s.maps, s.maps.Len()/4, p); err != nil {
+		return err
+	}
+	s.steps++
+	s.watch.note(s.memory)
+	return nil
+}
+
+// compute enqueues the law and the maps, as launches or as a graph.
+func (s *session) compute(frame bool, p gpuprof.Probe) error {
+	if len(s.graphs) > 0 {
+		return s.replay(frame, p)
+	}
+	for i := range s.ops {
+		if err := s.operate(&s.ops[i], p); err != nil {
+			return err
+		}
+	}
+	if err := s.endTape(p); err != nil {
+		return err
+	}
+	if s.spill { // the state before is on the host
+		if err := s.giveBlock(bState, p); err != nil {
+			return err
+		}
+	}
+	if frame {
+		if err := s.makeMaps(p); err != nil {
+			return err
+		}
+	}
+	if s.regions != nil || s.set.On("roi") {
+		return s.cutRegion(p)
+	}
+	return nil
+}
+
+// operate takes an operation's blocks, launches it and gives what nothing later needs.
+func (s *session) operate(o *operation, p gpuprof.Probe) error {
+	for _, id := range o.take {
+		if err := s.takeBlock(id, s.wordsOf(id, o.cells), p); err != nil {
+			return err
+		}
+	}
+	sp := p.Begin(s.index[stLaw], s.Compute)
+	err := s.enqueue(&o.launch)
+	p.End(sp)
+	if err != nil {
+		return err
+	}
+	if s.tape.level != "off" {
+		s.tape.record(o)
+	}
+	for _, id := range o.give {
+		if s.tape.level == tapeSaved {
+			s.saved = append(s.saved, s.blocks[id])
+			continue
+		}
+		if err := s.giveBlock(id, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endTape gives what the tape held until here.
+func (s *session) endTape(p gpuprof.Probe) error {
+	if s.tape.level == "off" {
+		return nil
+	}
+	s.tape.forget()
+	sp := s.beginAlloc(p)
+	for _, b := range s.saved {
+		if err := s.memory.give(b); err != nil {
+			return err
+		}
+	}
+	s.saved = s.saved[:0]
+	s.endAlloc(sp, p)
+	return nil
+}
+
+// beginAlloc opens a span of alloc where blocks are taken and given in the step.
+func (s *session) beginAlloc(p gpuprof.Probe) int {
+	if !s.timed {
+		return -1
+	}
+	return p.Begin(s.index[stAlloc], nil)
+}
+
+func (s *session) endAlloc(span int, p gpuprof.Probe) {
+	if s.timed {
+		p.End(span)
+	}
+}
+
+func (s *session) takeBlock(id blockID, words int64, p gpuprof.Probe) error {
+	sp := s.beginAlloc(p)
+	b, err := s.memory.take(id, words)
+	s.endAlloc(sp, p)
+	if err == nil {
+		s.blocks[id] = b
+	}
+	return err
+}
+
+func (s *session) giveBlock(id blockID, p gpuprof.Probe) error { return s.giveBack(s.blocks[id], p) }
+
+func (s *session) giveBack(b block, p gpuprof.Probe) error {
+	sp := s.beginAlloc(p)
+	err := s.memory.give(b)
+	s.endAlloc(sp, p)
+	return err
+}
+
+// makeMaps enqueues the maps of a frame. The change needs the state before, from
+// the host where it was copied there.
+func (s *session) makeMaps(p gpuprof.Probe) error {
+	fetch := s.spill && s.frame.maps > 1
+	if s.spill && !fetch {
+		s.blocks[bState] = s.blocks[bNext] // not read
+	}
+	if fetch {
+		if err := s.takeBlock(bState, s.shape.stateWords(), p); err != nil {
+			return err
+		}
+		b := s.blocks[bState]
+		sp := p.Begin(s.index[stKeep], s.Compute)
+		err := s.Compute.Copy(b.buf, 4*b.at, s.kept[s.steps%len(s.kept)], 0, int(4*b.words))
+		p.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	sp := p.Begin(s.index[stView], s.Compute)
+	err := s.enqueue(&s.view)
+	p.End(sp)
+	if err == nil && fetch {
+		err = s.giveBlock(bState, p)
+	}
+	return err
+}
+
+// cutRegion copies a region of random size out of the new state, and drops the
+// oldest of those that are kept.
+func (s *session) cutRegion(p gpuprof.Probe) error {
+	n := s.shape.N
+	draw := func() int { return n/8 + s.rng.IntN(n-n/8+1) }
+	w, h := max(draw(), 1), max(draw(), 1)
+	if err := s.takeBlock(bRegion, int64(s.shape.C)*int64(w)*int64(h), p); err != nil {
+		return err
+	}
+	s.crop.n = w * h
+	s.crop.args.SetInt(6, w)
+	s.crop.args.SetInt(7, h)
+	sp := p.Begin(s.index[stView], s.Compute)
+	err := s.enqueue(&s.crop)
+	p.End(sp)
+	if err != nil {
+		return err
+	}
+	if len(s.regions) < regions {
+		s.regions = append(s.regions, s.blocks[bRegion])
+		return nil
+	}
+	oldest := s.regions[0]
+	copy(s.regions, s.regions[1:])
+	s.regions[regions-1] = s.blocks[bRegion]
+	return s.giveBack(oldest, p)
+}
+
+// rotate makes the new state the present one, keeps the one before and drops the
+// oldest.
+func (s *session) rotate(p gpuprof.Probe) error {
+	old := s.blocks[bState]
+	s.blocks[bState] = s.blocks[bNext]
+	switch {
+	case s.spill:
+		b := s.blocks[bState]
+		sp := p.Begin(s.index[stKeep], s.Compute)
+		err := s.Compute.Copy(s.kept[(s.steps+1)%len(s.kept)], 0, b.buf, 4*b.at, int(4*b.words))
+		p.End(sp)
+		return err
+	case s.history == 0:
+		return s.giveBack(old, p)
+	case len(s.past) < s.history:
+		s.past = append(s.past, block{})
+	default:
+		if err := s.giveBack(s.past[s.history-1], p); err != nil {
+			return err
+		}
+	}
+	copy(s.past[1:], s.past)
+	s.past[0] = old
+	return nil
+}
+
+// copyFrame copies the maps to the host: at once, or one by one with a wait each.
+func (s *session) copyFrame(sl *slot, p gpuprof.Probe) error {
+	pieces := 1
+	if s.frame.each {
+		pieces = s.frame.maps
+	}
+	n := sl.frame.Len() / pieces
+	for k := range pieces {
+		sp := p.Begin(s.index[stD2H], s.Compute)
+		err := s.Compute.Copy(sl.frame, k*n, s.maps, k*n, n)
+		p.End(sp)
+		if err == nil && s.frame.each {
+			err = s.Sync(s.Compute, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show ends the slot's last frame: where full maps were copied the host thread
+// averages them. A frame that is not shown is dropped after that.
+func (s *session) show(sl *slot, p gpuprof.Probe) {
+	if !sl.pending {
+		return
+	}
+	full := gpuprof.Floats(sl.frame)
+	if s.frame.onHost {
+		sp := p.Begin(s.index[stReduce], nil)
+		reduce(sl.picture, full, s.frame.maps, s.shape.N, s.frame.scale)
+		p.End(sp)
+	} else if sl.shown {
+		copy(sl.picture, full)
+	}
+	if sl.shown {
+		s.shownAll++
+	}
+	sl.pending = false
+}
+
+// reduce averages scale x scale cells of each map to a pixel.
+func reduce(out, full []float32, maps, n, scale int) {
+	side := n / scale
+	part := 1 / float32(scale*scale)
+	for m := range maps {
+		for y := range side {
+			row := out[(m*side+y)*side:][:side]
+			clear(row)
+			for dy := range scale {
+				from := full[(m*n+y*scale+dy)*n:][:n]
+				for x := range row {
+					for _, v := range from[x*scale : (x+1)*scale] {
+						row[x] += v
+					}
+				}
+			}
+			for x := range row {
+				row[x] *= part
+			}
+		}
+	}
+}
+
+// readCounters is the knob stats.
+func (s *session) readCounters(p gpuprof.Probe) error {
+	how := s.set["stats"]
+	if how == "off" {
+		return nil
+	}
+	if how == statsSync {
+		if err := s.Sync(s.Compute, p); err != nil {
+			return err
+		}
+	}
+	sp := p.Begin(s.index[stStats], nil)
+	s.read = s.memory.counts()
+	s.read.peakInUse = max(s.read.peakInUse, s.dev.Memory().Peak)
+	p.End(sp)
+	return nil
+}
+
+// capture records what the device does in a step, for each buffer that the state
+// can be in, without a frame and with one.
+func (s *session) capture() error {
+	for len(s.past) < s.history { // buffers take turns in the same order from here on
+		b, err := s.memory.take(bState, s.shape.stateWords())
+		if err != nil {
+			return err
+		}
+		s.past = append(s.past, b)
+	}
+	var graphs []gpuprof.Op // of the session once all are there: until then steps are launches
+	for range s.history + 2 {
+		for _, frame := range []bool{false, true} {
+			g, err := s.dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
+			if err != nil {
+				return err
+			}
+			graphs = append(graphs, g)
+			if !frame { // the same blocks again
+				if err := s.memory.give(s.blocks[bNext]); err != nil {
+					return err
+				}
+			}
+		}
+		if err := s.rotate(loop.Silent{}); err != nil {
+			return err
+		}
+	}
+	s.graphs = graphs
+	return s.restore()
+}
+
+// replay enqueues the graph for where the state is.
+func (s *session) replay(frame bool, p gpuprof.Probe) error {
+	b, err := s.memory.take(bNext, s.shape.stateWords())
+	if err != nil {
+		return err
+	}
+	s.blocks[bNext] = b
+	g := 2 * s.phase
+	if frame {
+		g++
+	}
+	s.phase = (s.phase + 1) % (s.history + 2)
+	sp := p.Begin(s.index[stGraph], s.Compute)
+	err = s.graphs[g].Enqueue(s.Compute)
+	p.End(sp)
+	return err
+}
+
+// pools are the allocator's blocks and, where it has one, the device's own pool
+// below them.
+type pools struct{ s *session }
+
+// ResetPeak implements gpuprof.Pool: all counters begin anew.
+func (p pools) ResetPeak() error {
+	p.s.memory.resetPeak()
+	if below, ok := p.s.dev.(gpuprof.Pool); ok {
+		return below.ResetPeak()
+	}
+	return nil
+}
+
+// Reserved implements gpuprof.Pool.
+func (p pools) Reserved() int64 { return p.s.memory.counts().reserved }
+
+// TrimPool implements gpuprof.Pool, as the knobs pool_trim and trim_sync ask.
+func (p pools) TrimPool() error {
+	if err := p.s.memory.trim(); err != nil {
+		return err
+	}
+	if p.s.set.On("trim_sync") {
+		return p.s.Compute.Sync()
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package gridsim
+
+// tape is the record of a step that a gradient graph keeps: knob tape.
+type tape struct {
+	level    string
+	made     [blockCount]*node // what made a block's content
+	versions [blockCount]int   // how often a block was written
+}
+
+// node is one operation of the record. A new one is made for each, as a graph does.
+type node struct {
+	operation string
+	inputs    []*node
+	versions  []int // of the inputs when they were read
+}
+
+// record adds an operation.
+func (t *tape) record(o *operation) {
+	n := &node{operation: o.name, inputs: make([]*node, 0, len(o.in)), versions: make([]int, 0, len(o.in))}
+	for _, id := range o.in {
+		n.inputs, n.versions = append(n.inputs, t.made[id]), append(n.versions, t.versions[id])
+	}
+	t.versions[o.out]++
+	t.made[o.out] = n
+}
+
+// forget drops the record of the step: the new state is detached.
+func (t *tape) forget() { t.made = [blockCount]*node{} }
