@@ -78,7 +78,7 @@ func TestPoolCounts(t *testing.T) {
 // and the driver's calls a step.
 func counted(t testing.TB, d gpuprof.Device, c gpuprof.Config, steps int) (last counts, idle, calls float64) {
 	t.Helper()
-	s, err := open(t.Context(), d, c)
+	s, err := prepare(d, c) // without a first state: nothing here looks at values
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,5 +10,5 @@ func minorFaults() int64 {
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return -1
 	}
-	return int64(u.Minflt)
+	return int64(u.Minflt) //nolint:unconvert // 32 bits wide on some systems
 }

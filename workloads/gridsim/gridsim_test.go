@@ -139,8 +139,7 @@ func ways() []string {
 
 // variants are settings whose every operation is checked against float64.
 func variants() []string {
-	out := ways()
-	for _, more := range []string{
+	return append(ways(), []string{
 		"law=diffuse", "law=diffuse,impl=split", "law=diffuse,impl=split,chunk=4,border=zero,layout=hwc", "law=diffuse,layout=hwc,border=zero",
 		"law=walk", "law=walk,layout=hwc", "law=walk,impl=split", "law=walk,impl=split,chunk=7,layout=hwc",
 		"normalise=off", "normalise=off,impl=split", "normalise=off,impl=gemm,layout=hwc", "border=zero", "border=zero,impl=gemm,layout=hwc",
@@ -148,10 +147,7 @@ func variants() []string {
 		"history=0", "history=4,keep=host", "history=2,keep=below:1,grid=192,channels=8", "keep=host,maps=1", "maps=2,scale=1", "pool_where=host", "view_copy=each,view_when=eager,maps=3",
 		"graph=on", "graph=on,history=0,impl=split", "graph=on,history=3,impl=gemm,layout=hwc", "roi=on", "roi=on,allocator=driver", "allocator=driver,impl=split", "allocator=pool", "allocator=pool,impl=split,pool_trim=every:2,trim_sync=off", "allocator=pool,roi=on,max_split=32,impl=gemm",
 		"tape=nodes,impl=split", "tape=saved,impl=split,chunk=5", "tape=saved,allocator=driver,impl=gemm", "autotune=on", "autotune=on,impl=split", "live=off", "stats=sync,sync=step,item_reads=2,reset_stats=sync",
-	} {
-		out = append(out, more)
-	}
-	return out
+	}...)
 }
 
 // tiny adds a small grid, so that all of it is checked.

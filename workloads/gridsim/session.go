@@ -101,6 +101,22 @@ type slot struct {
 }
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+	s, err := prepare(d, c)
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare is the session with everything allocated and bound, before its first
+// state; with an error it is to be closed, unless it is nil.
+func prepare(d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	k := c.Knobs
 	s := &session{
 		set: k, seed: c.Seed, shape: shapeOf(k), dev: d, mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
@@ -115,10 +131,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if err := s.fits(); err != nil {
 		return nil, err
 	}
-	if err := s.allocate(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return s, s.allocate()
 }
 
 // usesVendor says that the law's products are cuBLAS's. It takes float32 operands
@@ -194,7 +207,7 @@ func (s *session) fits() error {
 }
 
 // allocate makes the stream, events, buffers and parameters, and binds.
-func (s *session) allocate(ctx context.Context) error {
+func (s *session) allocate() error {
 	one := maps.Clone(s.set)
 	one["streams"] = "1" // a frame is copied when its step is done
 	if err := s.Open(s.dev, one); err != nil {
@@ -226,11 +239,11 @@ func (s *session) allocate(ctx context.Context) error {
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
-	return s.bindAll(ctx)
+	return s.bindAll()
 }
 
-// bindAll binds the step, makes the first state and describes the stages.
-func (s *session) bindAll(ctx context.Context) (err error) {
+// bindAll binds the step, takes the block of the first state and describes the stages.
+func (s *session) bindAll() (err error) {
 	s.bindLaw()
 	if s.err != nil {
 		return s.err
@@ -241,6 +254,13 @@ func (s *session) bindAll(ctx context.Context) (err error) {
 	if s.blocks[bState], err = s.memory.take(bState, s.shape.stateWords()); err != nil {
 		return err
 	}
+	s.describeStages()
+	s.watch.began = time.Now()
+	return nil
+}
+
+// start makes the first state, and searches and captures where that is asked for.
+func (s *session) start(ctx context.Context) error {
 	if err := s.restore(); err != nil {
 		return err
 	}
@@ -250,12 +270,8 @@ func (s *session) bindAll(ctx context.Context) (err error) {
 		}
 	}
 	if s.set.On("graph") {
-		if err := s.capture(); err != nil {
-			return err
-		}
+		return s.capture()
 	}
-	s.describeStages()
-	s.watch.began = time.Now()
 	return nil
 }
 
