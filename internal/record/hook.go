@@ -32,6 +32,7 @@ type hookConfig struct {
 	Stacks       bool    `json:"stacks"`
 	WindowS      float64 `json:"window_s"`
 	WindowAfterS float64 `json:"window_after_s"`
+	LongestS     float64 `json:"longest_s"`
 }
 
 // hook is the hook as it lies on disk for one run.
@@ -53,7 +54,7 @@ func writeHook(o *Options) (*hook, error) {
 	h := &hook{dir: dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
 		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, Shapes: o.Shapes, Stacks: o.Stacks,
-		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(),
+		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longest().Seconds(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, h.remove())

@@ -67,8 +67,12 @@ func explainProcess(o *Options, r *Result, p *Process) {
 		r.warn("ended-early", who+" was ended while it was recorded, before its trace could be written", "")
 	}
 	explainAside(o, r, p, who)
-	if p.File != "" && !p.Complete && p.Kind != "window" && p.Recorded < o.Steps {
+	explainBounded(o, r, p, who)
+	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
 		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))
+	}
+	if p.Optimizers > 1 && p.Optimizer != "" && p.File != "" && p.Kind == "optimizer" {
+		r.warn("several-optimizers", fmt.Sprintf("%s steps %d optimizers, and each recorded step ends with number %d of them to have stepped (%s)", who, p.Optimizers, p.Place, p.Optimizer), "")
 	}
 	if n := p.OtherThreads; n > 0 && p.File != "" && p.Kind != "window" {
 		r.warn("other-threads", fmt.Sprintf("the recorded steps are those of one thread of %s, and other threads trained too (%d)", who, n), "train in one thread for step times without the work of others")
@@ -80,6 +84,17 @@ func explainProcess(o *Options, r *Result, p *Process) {
 			fix = fmt.Sprintf("a lower --skip (%d now) records them", o.Skip)
 		}
 		r.warn("no-steps", fmt.Sprintf("%s, so %s of time was recorded", text, o.Window), fix)
+	}
+}
+
+// explainBounded tells of a recording that ended by its time.
+func explainBounded(o *Options, r *Result, p *Process, who string) {
+	switch {
+	case !p.Bounded || p.File == "":
+	case p.Recorded == 0:
+		r.warn("long-steps", fmt.Sprintf("the first step that was recorded of %s took longer than %s, so the trace ends within it", who, within*o.longest()), "")
+	default:
+		r.warn("long-steps", fmt.Sprintf("the recording of %s ended after %d of %d steps, since more would have taken it beyond %s", who, p.Recorded, o.Steps, o.longest()), "")
 	}
 }
 

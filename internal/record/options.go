@@ -22,6 +22,7 @@ const (
 	DefaultSkip        = 10
 	DefaultWindow      = 2 * time.Second
 	DefaultWindowAfter = 20 * time.Second
+	DefaultLongest     = time.Minute
 )
 
 // NsysUse says when Nsight Systems records the program.
@@ -47,11 +48,24 @@ type Options struct {
 	// Window is recorded once WindowAfter has gone by in a program that shows
 	// no step.
 	Window, WindowAfter time.Duration
-	Nsys                NsysUse
+	// Longest is what recorded steps take together before the recording ends at
+	// the next whole step; 0 is DefaultLongest. A single step may take ten times it.
+	Longest time.Duration
+	Nsys    NsysUse
 	// Stdin, Stdout and Stderr are the program's, handed on as they are.
 	Stdin, Stdout, Stderr *os.File
 	// Samplers by the prefix of their tracks' names.
 	Samplers map[string]Sampler
 	// Log takes what a helper program (nsys) says; nil drops it.
 	Log io.Writer
+}
+
+// within is how many times Longest a single step may take: the hook's WITHIN.
+const within = 10
+
+func (o *Options) longest() time.Duration {
+	if o.Longest <= 0 {
+		return DefaultLongest
+	}
+	return o.Longest
 }

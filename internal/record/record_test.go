@@ -147,7 +147,12 @@ func TestWays(t *testing.T) {
 		{"train 15", 0, "optimizer", 1, 5, "", "trained 15\n", ""},
 		{"train 13", 0, "optimizer", 1, 3, "ended after 3 of 5 steps to record; a lower --skip", "trained 13\n", ""},
 		{"train 8", 0, "", 0, 0, "ended after 8 steps, before the recording began (--skip 10); try gpuprof run --skip 2", "trained 8\n", ""},
-		{"gan 30", 0, "optimizer", 1, 5, "", "trained 30\n", ""},
+		{"gan 30", 0, "optimizer", 1, 5, "steps 2 optimizers, and each recorded step ends with number 1 of them to have stepped (SGD)", "trained 30\n", ""},
+		{"wgan 30", 0, "optimizer", 1, 5, "steps 2 optimizers, and each recorded step ends with number 2 of them to have stepped (Adam)", "trained 30\n", ""},
+		{"two-stages 30", 0, "optimizer", 1, 5, "number 2 of them to have stepped (SGD)", "", ""},
+		{"long-step", 0, "optimizer", 1, 0, "took longer than 10ms, so the trace ends within it", "trained 30\n", ""},
+		{"long-steps 30", 0, "optimizer", 1, 1, "ended after 1 of 5 steps, since more would have taken it beyond 1ns", "trained 30\n", ""},
+		{"prefetch 30", 0, "module", 1, 5, "", "inferred 30\n", ""},
 		{"workers 30", 0, "optimizer", 1, 5, "", "trained 30\n", ""},
 		{"spawn-workers 30", 0, "optimizer", 1, 5, "", "trained 30\n", ""},
 		{"infer 30", 0, "module", 1, 5, "", "inferred 30\n", ""},
@@ -183,6 +188,12 @@ func TestWays(t *testing.T) {
 			b.options.Nsys = NsysNever
 			if strings.HasPrefix(c.args, "window") {
 				b.options.WindowAfter = 500 * time.Millisecond
+			}
+			switch c.args {
+			case "long-step":
+				b.options.Longest = time.Millisecond
+			case "long-steps 30":
+				b.options.Longest = time.Nanosecond
 			}
 			if c.args == "window-cut-short" {
 				b.options.Window = 4 * time.Minute // the first step ends it

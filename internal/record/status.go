@@ -20,6 +20,13 @@ type Process struct {
 	Recorded int    `json:"recorded"` // steps in the trace
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
+	// Bounded says that the recording ended because it took too long.
+	Bounded bool `json:"bounded,omitempty"`
+	// Optimizer is the class of the optimizer whose step ends a recorded step,
+	// which was number Place to step of the Optimizers that its thread uses.
+	Optimizer  string `json:"optimizer,omitempty"`
+	Place      int    `json:"optimizer_place,omitempty"`
+	Optimizers int    `json:"optimizers,omitempty"`
 	// OtherThreads is how many threads made optimizer steps beside the one
 	// whose steps were counted, until the hook left.
 	OtherThreads int `json:"other_threads,omitempty"`
@@ -71,7 +78,11 @@ type statusLine struct {
 	Where    string    `json:"where"`
 	Text     string    `json:"text"`
 
-	OtherThreads int `json:"other_threads"`
+	OtherThreads int    `json:"other_threads"`
+	Bounded      bool   `json:"bounded"`
+	Optimizer    string `json:"optimizer"`
+	Place        int    `json:"place"`
+	Of           int    `json:"of"`
 }
 
 // maxStatusLine bounds one line; the hook's are a few kilobytes.
@@ -133,7 +144,7 @@ func (p *Process) take(l *statusLine) {
 	case "torch":
 		p.Torch = l.Version
 	case "begin":
-		p.Kind, p.Began = l.Kind, true
+		p.Kind, p.Began, p.Optimizer = l.Kind, true, l.Optimizer
 		if n, ok := l.After.(float64); ok {
 			p.After = int(n)
 		}
@@ -141,6 +152,7 @@ func (p *Process) take(l *statusLine) {
 		p.Began, p.Kind = false, ""
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
+		p.Bounded = l.Bounded
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}
@@ -163,5 +175,6 @@ func (p *Process) take(l *statusLine) {
 		}
 		p.Steps = max(p.Steps, l.Steps)
 		p.OtherThreads = max(p.OtherThreads, l.OtherThreads)
+		p.Place, p.Optimizers = max(p.Place, l.Place), max(p.Optimizers, l.Of)
 	}
 }

@@ -30,6 +30,12 @@ MAX_TRACES = 64
 PATIENCE = 120
 LOOK_S = 0.25  # between two looks at that
 MAX_WAIT_S = 600  # between two tries of a window
+# An optimizer has ended its part of the program when others have made twice its
+# longest gap of steps, and so many, without it.
+SILENCE = 10
+# A recording ends within a step when that takes so many times the longest time
+# that whole steps may take.
+WITHIN = 10
 
 clock = time.perf_counter
 
@@ -39,16 +45,17 @@ def safe(f):
 
     @functools.wraps(f)
     def call(self, *args):
-        if self.phase == "done" or self.inside:
+        here = self.here
+        if self.phase == "done" or getattr(here, "inside", False):
             return None
-        self.inside = True
+        here.inside = True
         try:
             return f(self, *args)
         except Exception as e:
             self.fail(f.__name__, e)
             return None
         finally:
-            self.inside = False
+            here.inside = False
 
     return call
 
@@ -67,7 +74,7 @@ class Source:
         self.last = None
         self.before = deque(maxlen=200)
 
-    def hit(self, obj):
+    def hit(self, obj, _free=True):
         """Count a mark; true when it is the one that steps are counted by."""
         self.total += 1
         if self.anchor is not None:
@@ -95,6 +102,85 @@ class Source:
 
     def completed(self):
         return self.count if self.ends else self.count - 1
+
+    def most(self):
+        """How often the mark came back that did so most."""
+        return max(self.count, max((n for _, n in self.seen.values()), default=0))
+
+
+class Stepper:
+    """One optimizer: how often it has stepped, where, and among how many steps of others."""
+
+    def __init__(self, ref, place):
+        self.ref, self.place = ref, place  # 1 is the first that stepped
+        self.count, self.thread = 0, None
+        self.last, self.gap = 0, 0  # its last step, and the longest way to one, in steps of all
+        self.beside = (None, 0)  # the anchor at its last step, and the anchor's count
+
+
+class Optimizers(Source):
+    """Optimizer steps. Where several optimizers take turns, the rarest one ends a step: a
+    GAN's critic steps five times for each step of the generator, and both are one iteration."""
+
+    def __init__(self, repeats):
+        super().__init__("optimizer", repeats, True)
+        self.chosen = None  # the anchor's stepper
+
+    def hit(self, obj, free=True):
+        """`free` says that the anchor may still change."""
+        self.total += 1
+        s = self.stepper(obj)
+        s.count, s.thread = s.count + 1, get_ident()
+        if s.count > 1:
+            s.gap = max(s.gap, self.total - s.last)
+        s.last = self.total
+        if self.anchor is not None and self.anchor() is None:
+            self.anchor, self.chosen = None, None
+            self.before.clear()
+        anchor, (beside, n) = self.chosen, s.beside
+        if anchor is not None:
+            s.beside = (anchor, anchor.count)
+        if anchor is s:
+            self.count = s.count
+            return True
+        if s.count < self.repeats:
+            return False
+        if anchor is not None:
+            rarer = beside is anchor and s.thread == anchor.thread and anchor.count - n > 1
+            silent = self.total - anchor.last > 2 * anchor.gap + SILENCE
+            if not free or not (rarer or silent):
+                return False
+        self.anchor, self.chosen, self.count, self.last = s.ref, s, s.count, None
+        self.before.clear()
+        return True
+
+    def stepper(self, obj):
+        key = id(obj)
+        s = self.seen.get(key)
+        if s is None or s.ref() is not obj:
+            s = self.seen[key] = Stepper(reference(obj), len(self.seen) + 1)
+        return s
+
+    def expects(self):
+        """Whether an optimizer that has stepped once may be about to come back, and be the rarest."""
+        thread = self.chosen and self.chosen.thread
+        return any(s.count < self.repeats and s.thread == thread and self.total <= 2 * s.last + 1 and s.ref() is not None for s in self.seen.values())
+
+    def joined(self):
+        """How many optimizers step in the thread of the one that counts."""
+        return sum(s.thread == self.chosen.thread for s in self.seen.values()) if self.chosen else 0
+
+    def name_of(self):
+        """The class of the optimizer that ends a step."""
+        held = self.anchor() if self.anchor is not None else None
+        return "" if held is None else type(held).__name__
+
+    def reset(self):
+        super().reset()
+        self.chosen = None
+
+    def most(self):
+        return max(self.count, max((s.count for s in self.seen.values()), default=0))
 
 
 class Quiet:
@@ -165,7 +251,6 @@ class Hook:
         self.status = self.config["status"]
         self.skip = self.config["skip"]
         self.steps = self.config["steps"]
-        self.inside = False
         self.patches = []
         self.handles = []
         self.global_hooks = []
@@ -179,10 +264,11 @@ class Hook:
     def fresh(self):
         """The state of a process that has seen nothing yet."""
         self.pid = os.getpid()
+        self.here = thread_local()  # what each thread is in: the hook, a data loader
         self.phase = "wait"
         early = max(1, self.skip)  # who skips nothing wants the first that comes
         self.sources = {
-            "optimizer": Source("optimizer", min(OPTIMIZER_REPEATS, early), True),
+            "optimizer": Optimizers(min(OPTIMIZER_REPEATS, early)),
             "zero_grad": Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
             "module": Source("module", min(MODULE_REPEATS, early), False),
             "loader": Source("loader", 1, False),
@@ -195,13 +281,13 @@ class Hook:
         self.pending = None  # the thread whose optimizer has stepped, until its border is drawn
         self.depth = 0
         self.outer = lambda: None  # the outermost module being called
-        self.in_loader = False
         self.profiler = None
         self.own = False  # a call into the profiler is ours
         self.warm = 0
         self.recorded = 0
         self.during, self.after = [], []
-        self.began = None
+        self.since = 0.0  # the first recorded step began
+        self.bounded = False  # the recording took too long
         self.window_trace = None
         self.window_thread = None  # that records a window now
         self.reason = ""
@@ -243,6 +329,11 @@ class Hook:
             return 0
         return sum(n >= OPTIMIZER_REPEATS for thread, n in self.steppers.items() if thread != self.thread)
 
+    def optimizers(self):
+        """Which optimizer ends a step, of how many."""
+        s = self.sources["optimizer"]
+        return {"place": s.chosen.place, "of": s.joined()} if s.chosen else {}
+
     # -- which mark counts ---------------------------------------------------
 
     def eligible(self, s):
@@ -250,6 +341,8 @@ class Hook:
         done, skip = s.completed(), self.skip
         training = self.sources["optimizer"].total > 0 or self.sources["zero_grad"].total > 0
         if s.name == "zero_grad" and self.sources["optimizer"].total > 0:
+            return False
+        if s.name == "optimizer" and s.expects():
             return False
         if s.name == "module":
             if training:
@@ -270,7 +363,7 @@ class Hook:
         self.quiet.again(clock())
         if self.source is not None and self.source is not s:
             return False
-        if not s.hit(obj):
+        if not s.hit(obj, self.phase == "wait"):
             return False
         me = get_ident()
         if self.window_thread is not None:
@@ -279,7 +372,7 @@ class Hook:
             if self.window_thread != me:
                 return False
             self.drop_window()
-        if self.timer is not None:
+        if self.timer is not None and self.phase != "record":
             self.stop_timer()  # a program that shows its steps needs no clock
         if self.thread is None or self.source is None:
             self.thread = me
@@ -297,13 +390,17 @@ class Hook:
         elif self.phase == "record":
             if self.warm > 0:
                 self.warm -= 1
+                self.since = now
             else:
                 self.recorded += 1
                 if dt is not None:
                     self.during.append(dt)
             self.call(self.profiler.step)
-            if self.recorded >= self.steps:
-                self.finish(complete=True)
+            whole = self.recorded >= self.steps
+            # The next step would take the recording beyond its time.
+            self.bounded = not whole and self.recorded > 0 and now - self.since + (dt or 0) > self.config["longest_s"]
+            if whole or self.bounded:
+                self.finish(complete=whole)
         elif self.phase == "after":
             if dt is not None:
                 self.after.append(dt)
@@ -319,8 +416,11 @@ class Hook:
     def on_step(self, optimizer, *_):
         me = get_ident()
         self.steppers[me] = self.steppers.get(me, 0) + 1
+        anchor = self.sources["optimizer"].anchor
         if not self.mark("optimizer", optimizer):
             return
+        if anchor is not self.sources["optimizer"].anchor:
+            self.pending = None  # of an optimizer that no longer counts
         self.unhook_modules()
         # The optimizer's own range is still open here, and a step's border
         # inside it would cross it: the border waits for the next call that is
@@ -403,6 +503,7 @@ class Hook:
 
     def begin(self, s):
         """Start the profiler; s is None for a window of time."""
+        self.phase = "begin"  # a second thread that comes here meanwhile begins nothing
         if self.worker():
             self.leave()
             return False
@@ -433,14 +534,15 @@ class Hook:
         self.call(self.profiler.start)
         self.source = s
         self.phase = "record"
-        self.began = clock()
+        self.since = clock()
         if s is not None:
             self.thread = get_ident()
+            self.start_timer()
         self.window_thread = get_ident() if s is None else None
         self.at_exit_of_workers()
         name = s.name if s is not None else "window"
         self.tell("begin", kind=name, after=s.completed() + self.warm if s is not None else 0, rank=self.rank(),
-                  cuda=len(kinds) > 1)
+                  cuda=len(kinds) > 1, optimizer=self.sources["optimizer"].name_of() if name == "optimizer" else "")
         return True
 
     def already_profiled(self):
@@ -453,6 +555,8 @@ class Hook:
         if p is None:
             return
         window = self.source is None
+        if not window:
+            self.stop_timer()
         self.phase, self.window_thread = "after", None
         started = clock()
         try:
@@ -515,7 +619,7 @@ class Hook:
                 pass
         kind = "window" if window else self.source.name
         self.tell("trace", file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
-                  steps=self.recorded, complete=complete, export_s=clock() - started)
+                  steps=self.recorded, complete=complete, bounded=self.bounded, export_s=clock() - started)
 
     def drop_window(self):
         """A step has shown itself: go back to waiting until the steps are steady."""
@@ -563,7 +667,7 @@ class Hook:
             kind, count = self.best()
             if self.phase == "after":
                 self.times()
-            self.tell("exit", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others())
+            self.tell("exit", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         except Exception as e:
             self.tell("error", where="exit", text="%s: %s" % (type(e).__name__, str(e)[:500]))
         finally:
@@ -575,7 +679,7 @@ class Hook:
         for name in ("optimizer", "zero_grad", "module", "loader"):
             s = self.sources[name]
             if s.total > 0:
-                return name, max(s.count, max((n for _, n in s.seen.values()), default=0))
+                return name, s.most()
         return "", 0
 
     # -- ends of the process ---------------------------------------------------
@@ -707,7 +811,7 @@ class Hook:
         def pre(m, _args):
             if tracing is not None and tracing():
                 return
-            if get_ident() != main or self.in_loader:
+            if get_ident() != main or getattr(self.here, "in_loader", False):
                 return
             self.depth += 1
             # A call that raised left the depth too high: the module that was
@@ -720,7 +824,7 @@ class Hook:
         def post(_m, _args, _result):
             if tracing is not None and tracing():
                 return
-            if get_ident() == main and not self.in_loader and self.depth > 0:
+            if get_ident() == main and not getattr(self.here, "in_loader", False) and self.depth > 0:
                 self.depth -= 1
 
         self.depth = 0
@@ -742,11 +846,12 @@ class Hook:
             if self.phase == "done":
                 return original(it)
             self.on_loader(getattr(it, "_dataset", None))
-            self.in_loader = True
+            here = self.here
+            here.in_loader = True
             try:
                 return original(it)
             finally:
-                self.in_loader = False
+                here.in_loader = False
 
         iterator.__next__ = __next__
         self.patches.append((iterator, "__next__", __next__, original, True))
@@ -766,7 +871,7 @@ class Hook:
                 self.patch(owner, name, lambda *_: self.on_profiler())
 
     def on_profiler(self):
-        if self.own or self.inside:
+        if self.own or getattr(self.here, "inside", False):
             return
         self.program_profiles()
 
@@ -784,7 +889,7 @@ class Hook:
         if self.phase == "done":
             return
         kind, count = self.best()
-        self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others())
+        self.tell("left", kind=kind, steps=count, recorded=self.recorded, other_threads=self.others(), **self.optimizers())
         self.phase = "done"
         self.unhook_modules()
         for owner, name, wrapper, original, had in reversed(self.patches):
@@ -805,7 +910,8 @@ class Hook:
     # -- the window of time ----------------------------------------------------
 
     def start_timer(self):
-        """Programs without any mark of a step are recorded for a while by the clock."""
+        """A program without any mark of a step is recorded for a while by the clock; steps are
+        recorded for a bounded time."""
         import _thread
 
         self.timer, self.ticking = _thread.allocate_lock(), _thread.allocate_lock()
@@ -824,7 +930,7 @@ class Hook:
     def before_fork(self):
         """Newer Pythons warn of a fork in a process with several threads: let there be none of ours."""
         try:
-            if self.timer is not None and self.phase == "wait":
+            if self.timer is not None and (self.phase == "wait" or self.in_steps()):
                 self.forking = True
                 self.stop_timer()
                 self.ticking.acquire(timeout=0.2)
@@ -835,7 +941,7 @@ class Hook:
     def after_fork(self):
         try:
             forking, self.forking = self.forking, False
-            if forking and self.phase == "wait":
+            if forking and (self.phase == "wait" or self.in_steps()):
                 self.start_timer()
         except Exception:
             pass
@@ -843,45 +949,68 @@ class Hook:
     def tick(self, timer, ticking):
         """Runs in a thread of its own; the profiler is started and stopped in the main one."""
         try:
-            self.watch_clock(timer)
+            if self.in_steps():
+                self.watch_steps(timer)
+            else:
+                self.watch_clock(timer)
+        except Exception as e:
+            self.tell("error", where="window", text="%s: %s" % (type(e).__name__, str(e)[:300]))
         finally:
             ticking.release()
 
+    def in_steps(self):
+        """Whether steps are recorded now, not a window of time."""
+        return self.phase == "record" and self.window_thread is None
+
+    def watch_steps(self, timer):
+        """End a recording that its first step keeps from ending."""
+        longest = WITHIN * self.config["longest_s"]
+        while self.in_steps():
+            left = self.since + longest - clock()
+            if timer.acquire(timeout=min(max(left, LOOK_S), MAX_WAIT_S)):
+                return
+            if self.warm == 0 and left <= 0:
+                self.in_main(timer, self.cut_short)
+                return
+
+    @safe
+    def cut_short(self):
+        # The profiler ends in the thread where it began; this is the main one.
+        if self.in_steps() and self.thread == get_ident():
+            self.pending, self.bounded = None, True
+            self.finish(complete=False)
+
+    def in_main(self, timer, f):
+        """Call f in the main thread; false when the timer is stopped first."""
+        import ctypes
+
+        done = []
+
+        def run(_):
+            f()
+            done.append(1)
+            return 0
+
+        hold = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(run)
+        self.calls = getattr(self, "calls", []) + [hold]
+        ctypes.pythonapi.Py_AddPendingCall(hold, None)
+        while not done and self.phase != "done":
+            if timer.acquire(timeout=0.05):
+                return False
+        return True
+
     def watch_clock(self, timer):
-        try:
-            import ctypes
-
-            kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-
-            def in_main(f):
-                done = []
-
-                def run(_):
-                    f()
-                    done.append(1)
-                    return 0
-
-                hold = kind(run)
-                self.calls = getattr(self, "calls", []) + [hold]
-                ctypes.pythonapi.Py_AddPendingCall(hold, None)
-                while not done and self.phase != "done":
-                    if timer.acquire(timeout=0.05):
-                        return False
-                return True
-
-            while not timer.acquire(timeout=min(LOOK_S, self.quiet.wait / 2)) and self.phase == "wait":
-                if not self.due():
-                    continue
-                if not in_main(self.open_window) or self.phase == "done":
+        while not timer.acquire(timeout=min(LOOK_S, self.quiet.wait / 2)) and self.phase == "wait":
+            if not self.due():
+                continue
+            if not self.in_main(timer, self.open_window) or self.phase == "done":
+                return
+            if self.window_thread is not None:
+                if timer.acquire(timeout=self.config["window_s"]) or not self.in_main(timer, self.close_window):
                     return
-                if self.window_thread is not None:
-                    if timer.acquire(timeout=self.config["window_s"]) or not in_main(self.close_window):
-                        return
-                    if self.window_trace is not None:
-                        return
-                self.quiet.longer(clock())
-        except Exception as e:
-            self.tell("error", where="window", text="%s: %s" % (type(e).__name__, str(e)[:300]))
+                if self.window_trace is not None:
+                    return
+            self.quiet.longer(clock())
 
     def due(self):
         """Whether the program has shown no step for so long that a window may open."""
@@ -971,6 +1100,12 @@ def get_ident():
     import _thread
 
     return _thread.get_ident()
+
+
+def thread_local():
+    import _thread
+
+    return _thread._local()
 
 
 def main_ident():

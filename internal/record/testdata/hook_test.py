@@ -46,6 +46,70 @@ class TestQuiet(unittest.TestCase):
         self.assertTrue(q.may_import(127))
 
 
+class TestThreads(unittest.TestCase):
+    def test_one_inside_keeps_no_other_out(self):
+        import threading
+
+        inside, leave, calls = threading.Event(), threading.Event(), []
+
+        class Holder:
+            phase, here = "wait", hook.thread_local()
+
+            @hook.safe
+            def enter(self):
+                self.enter()  # a call from within is no mark
+                calls.append("entered")
+                inside.set()
+                leave.wait()
+
+            @hook.safe
+            def mark(self):
+                calls.append("marked")
+
+        h = Holder()
+        t = threading.Thread(target=h.enter)
+        t.start()
+        inside.wait()
+        h.mark()
+        leave.set()
+        t.join()
+        self.assertEqual(calls, ["entered", "marked"])
+
+
+class TestOptimizers(unittest.TestCase):
+    class Opt:
+        pass
+
+    def steps(self, pattern, repeats=2):
+        """Feed steps by letter; returns the source, and the letters that counted."""
+        s, made = hook.Optimizers(repeats), {}
+        self.made = made
+        return s, "".join(c for c in pattern if s.hit(made.setdefault(c, self.Opt())))
+
+    def ends(self, s):
+        return next(c for c, o in self.made.items() if s.anchor() is o)
+
+    def test_turns(self):
+        for pattern, want in (("DG" * 20, "D"), ("DDDDDG" * 20, "G"), ("GDDDDD" * 20, "G"), ("DDG" * 20, "G"), ("ABC" * 20, "A"),
+                              ("AAB" * 3 + "B" * 30, "B"), ("AAAAAA" + "B" * 20, "B"), ("A" * 30 + "B", "A")):
+            with self.subTest(pattern):
+                self.assertEqual(self.ends(self.steps(pattern)[0]), want)
+
+    def test_waits_for_the_second(self):
+        s, _ = self.steps("DDDDDGDDD")
+        self.assertTrue(s.expects())
+        s, _ = self.steps("DDDDDGDDDDDG")
+        self.assertFalse(s.expects())
+        s, _ = self.steps("DG" + "D" * 8)  # once, and never again
+        self.assertFalse(s.expects())
+
+    def test_a_recording_holds_its_anchor(self):
+        s, _ = self.steps("DG" * 3)
+        for _ in range(20):
+            self.assertFalse(s.hit(self.made["G"], False))
+        self.assertEqual(self.ends(s), "D")
+
+
 class TestTouch(unittest.TestCase):
     def setUp(self):
         self.torch = types.SimpleNamespace(Tensor=type("Tensor", (), {}), nn=types.SimpleNamespace(Parameter=type("Parameter", (), {})))

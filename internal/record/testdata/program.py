@@ -23,6 +23,71 @@ def steps_of(n, after=lambda i: None, optimizers=1, loader_workers=0, context="f
     print("trained", n, flush=True)
 
 
+def wgan(n):
+    """Five steps of the critic for each of the generator."""
+    import torch
+
+    class Adam(torch.optim.SGD):
+        pass
+
+    critic, generator = torch.optim.SGD([]), Adam([])
+    for _ in range(n):
+        for _ in range(5):
+            critic.zero_grad()
+            torch.op("aten::mm")
+            critic.step()
+        generator.zero_grad()
+        torch.op("aten::mm")
+        generator.step()
+    print("trained", n)
+
+
+def two_stages(n):
+    """A few steps of one optimizer, which stays, then n of another."""
+    import torch
+
+    first = torch.optim.SGD([])
+    for _ in range(6):
+        first.step()
+    bare_steps(n)
+    return first
+
+
+def long_step():
+    """The first recorded step goes on until the recording has ended."""
+    import torch
+
+    def after(i):
+        for _ in range(20000 if i == 11 else 0):  # an end, where the recording has none
+            if torch.profiler.profile.exported:
+                break
+            torch.op("aten::mm", 0.001)
+
+    steps_of(30, after)
+
+
+def prefetch(n):
+    """A thread waits in the data loader all the while that the model is called."""
+    import threading
+
+    from torch.utils.data import DataLoader
+
+    done, fetching = threading.Event(), threading.Event()
+
+    class Slow(list):
+        def __getitem__(self, i):
+            fetching.set()
+            done.wait()
+            return super().__getitem__(i)
+
+    t = threading.Thread(target=lambda: next(iter(DataLoader(Slow([1]), 1))))
+    t.start()
+    fetching.wait()
+    infer(n)
+    done.set()
+    t.join()
+
+
 def infer(n, compiled=False):
     import torch
 
@@ -275,6 +340,11 @@ def main():
     ways = {
         "train": lambda: steps_of(number),
         "gan": lambda: steps_of(number, optimizers=2),
+        "wgan": lambda: wgan(number),
+        "two-stages": lambda: two_stages(number),
+        "long-step": long_step,
+        "long-steps": lambda: steps_of(number),
+        "prefetch": lambda: prefetch(number),
         "workers": lambda: steps_of(number, loader_workers=2),
         "spawn-workers": lambda: steps_of(number, loader_workers=1, context="spawn"),
         "infer": lambda: infer(number),
