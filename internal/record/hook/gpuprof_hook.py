@@ -36,6 +36,9 @@ SILENCE = 10
 # A recording ends within a step when that takes so many times the longest time
 # that whole steps may take.
 WITHIN = 10
+# What Kineto writes to standard error, past its own log level, when it is first
+# started in a thread that did not import torch.
+KINETO_LINE = b"ERROR: External init callback must run in same thread as registerClient"
 
 clock = time.perf_counter
 
@@ -531,7 +534,10 @@ class Hook:
             options["schedule"] = self.call(lambda: profiler.schedule(wait=0, warmup=self.warm, active=self.steps, repeat=1))
         self.profiler = self.call(lambda: profiler.profile(**options))
         self.catch_signals()
-        self.call(self.profiler.start)
+        if get_ident() == main_ident():
+            self.call(self.profiler.start)
+        else:
+            without_line(KINETO_LINE, lambda: self.call(self.profiler.start))
         self.source = s
         self.phase = "record"
         self.since = clock()
@@ -1062,6 +1068,31 @@ def importing(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def without_line(start, f):
+    """Call f, and keep the lines that begin so from standard error. What else is written
+    there meanwhile follows when f is done."""
+    try:
+        aside = os.memfd_create("gpuprof")  # Linux
+    except (AttributeError, OSError):
+        return f()
+    try:
+        kept = os.dup(2)
+    except OSError:  # it is closed
+        os.close(aside)
+        return f()
+    try:
+        os.dup2(aside, 2)
+        return f()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.lseek(aside, 0, os.SEEK_SET)
+        with open(aside, "rb") as lines:
+            rest = b"".join(line for line in lines if not line.startswith(start))
+        while rest:
+            rest = rest[os.write(2, rest) :]
 
 
 def round_all(values):

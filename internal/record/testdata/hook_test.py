@@ -76,6 +76,23 @@ class TestThreads(unittest.TestCase):
         self.assertEqual(calls, ["entered", "marked"])
 
 
+class TestWithoutLine(unittest.TestCase):
+    def test_other_lines_follow(self):
+        import os
+
+        read, write = os.pipe()
+        kept = os.dup(2)
+        os.dup2(write, 2)
+        try:
+            got = hook.without_line(b"ERROR: this", lambda: os.write(2, b"one\nERROR: this line\ntwo, unfinished"))
+        finally:
+            os.dup2(kept, 2)
+            os.close(write)
+        with open(read, "rb") as f:
+            self.assertEqual(f.read(), b"one\ntwo, unfinished")
+        self.assertEqual(got, 36)
+
+
 class TestOptimizers(unittest.TestCase):
     class Opt:
         pass

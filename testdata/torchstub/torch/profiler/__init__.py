@@ -4,6 +4,7 @@ import enum
 import json
 import os
 import shutil
+import threading
 import types
 import warnings
 
@@ -52,6 +53,8 @@ class profile:
 
     def start(self):
         warnings.warn("the stand-in's profiler begins")
+        if threading.current_thread() is not threading.main_thread():
+            os.write(2, b"ERROR: External init callback must run in same thread as registerClient (1 != 2)\n")
         self.enter()
 
     def enter(self):
