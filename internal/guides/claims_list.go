@@ -65,24 +65,15 @@ func energyFlowClaims() []Claim {
 		{ID: "ef-det", Guide: "Energy Flow, Aetheria, RxVision", Claim: "deterministic mode slows; autotune helps", Figure: "5-10 %", Speedup: 1.05, Host: true, GPU: true,
 			AB: []AB{gru(set{"deterministic": "on"}, set{"deterministic": "off"}), eq(set{"impl": "csr"}, set{"impl": "fused"}),
 				eq(set{"impl": "unfused", "deterministic": "on"}, set{"impl": "unfused", "deterministic": "off"}),
-				gru(set{"autotune": "off"}, set{"autotune": "on"}), eq(set{"autotune": "off"}, set{"autotune": "on"})}},
+				gru(set{"autotune": "off"}, set{"autotune": "on"}), eq(set{"autotune": "off"}, set{"autotune": "on"}), cells(set{"autotune": "off"}, set{"autotune": "on"})}},
 		{ID: "det-fill", Guide: "large trainers, not the guides", Claim: "deterministic mode fills uninitialised memory", Figure: "about 15 %", Speedup: 1.1, Host: true, GPU: true,
 			AB: []AB{gru(set{"fill": "on"}, set{"fill": "off"})}},
 		{ID: "ef-item", Guide: "Energy Flow", Claim: ".item() in hot loops", Figure: "avoid it", Host: true, GPU: true,
 			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"})}},
 		{ID: "compile", Guide: "Energy Flow, Aetheria, DeePAW", Claim: "torch.compile, reduce-overhead", Figure: "20-35 %, 2-3x, 20-50 %", Speedup: 1.2, Host: true, GPU: true,
 			AB: []AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"}),
-				eq(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"})}},
-	}
-}
-
-func aetheriaClaims() []Claim {
-	return []Claim{
-		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true,
-			AB: []AB{gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"})}},
-		missing(Claim{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode", Figure: "10-30 %"}, NotYet),
-		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep small tensors on the device, batch transfers", Figure: "-50-70 % transfers", Run: Transfers, Host: true, GPU: true,
-			AB: []AB{eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
+				eq(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"}),
+				cells(set{"impl": "split"}, set{"impl": "gemm"}), cells(set{"impl": "split"}, set{"impl": "fused"}), cells(set{"impl": "split", "graph": "off"}, set{"impl": "split", "graph": "on"})}},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // claimIDs is the list of the design, in its order; code and list must agree.
 var claimIDs = []string{
 	"ef-sync", "ef-reset", "ef-loader", "ef-det", "det-fill", "ef-item", "compile",
-	"ae-cache", "ae-infer", "ae-keep",
+	"ae-cache", "ae-split", "ae-infer", "ae-keep", "ae-batch", "ae-lazy", "ae-down", "ae-stats", "ae-eval",
 	"ph-amp", "ph-tf32", "ph-async", "ph-pin", "ph-vec", "ph-all",
 	"dp-collate", "dp-split", "dp-batch", "dp-size", "dp-load",
 	"rx-batch", "rx-ckpt", "rx-layout", "rx-power", "rx-prof", "rx-ddp",
@@ -189,7 +189,7 @@ func TestRunClaims(t *testing.T) {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
 	want := map[string]string{"a/a": noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "ae-infer": guides.NotYet, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
+		"rx-ddp": notMeasurable, "rx-batch": guides.NotYet, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {

@@ -2,7 +2,6 @@ package gridsim
 
 import (
 	"math"
-	"os"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -23,8 +22,7 @@ const watchPoints = 2048
 
 // watchPoint is the end of a step.
 type watchPoint struct {
-	at     time.Duration
-	faults int64 // minor page faults of this process; -1 where they are unknown
+	at time.Duration
 	counts
 }
 
@@ -43,7 +41,7 @@ func (w *watch) note(m memory) {
 			return
 		}
 	}
-	w.points[w.used] = watchPoint{at: time.Since(w.began), counts: m.counts(), faults: minorFaults()}
+	w.points[w.used] = watchPoint{at: time.Since(w.began), counts: m.counts()}
 	w.used++
 }
 
@@ -57,7 +55,6 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		"bytes_shown": int64(s.shownAll) * int64(4*len(s.slots[0].picture)), "frames_shown": s.shownAll,
 		"memory_in_use_peak": last.peakInUse, "memory_reserved_peak": last.peakReserved,
 	}
-	onHost := s.dev.Info().Kind == "host"
 	tracks := map[string]gpuprof.Track{}
 	shift := w.began.Sub(since).Seconds()
 	for _, q := range []struct {
@@ -70,9 +67,8 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		{"largest_idle_block", "B", func(p watchPoint) float64 { return float64(p.largestIdle) }},
 		{"driver_allocs", "1", func(p watchPoint) float64 { return float64(p.allocs) }},
 		{"driver_frees", "1", func(p watchPoint) float64 { return float64(p.frees) }},
-		{"page_faults", "1", func(p watchPoint) float64 { return float64(p.faults) }},
 	} {
-		if w.used == 0 || q.name == "page_faults" && (!onHost || w.points[0].faults < 0) {
+		if w.used == 0 {
 			continue
 		}
 		t := gpuprof.Track{Unit: q.unit}
@@ -93,9 +89,6 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 	if first, final := w.points[0], w.points[max(w.used-1, 0)]; w.used > 1 {
 		steps := float64((w.used - 1) * max(w.every, 1))
 		figures["driver_calls_per_step"] = float64(final.allocs-first.allocs+final.frees-first.frees) / steps
-		if onHost && first.faults >= 0 {
-			figures["page_fault_bytes_per_step"] = float64(final.faults-first.faults) * float64(os.Getpagesize()) / steps
-		}
 	}
 	return figures, tracks
 }

@@ -52,6 +52,10 @@ type known struct {
 
 func knownTracks() []known {
 	return []known{
+		{"memory_in_use", "allocator: blocks in use (MiB)", 1 << 20, false},
+		{"memory_reserved", "allocator: memory reserved (MiB)", 1 << 20, false},
+		{"memory_idle", "allocator: reserved but idle (MiB)", 1 << 20, false},
+		{"largest_idle_block", "allocator: largest idle block (MiB)", 1 << 20, false},
 		{"gpu_power", "power (W)", 1, false},
 		{"gpu_sm_clock", "SM clock (MHz)", 1e6, false},
 		{"gpu_temperature", "temperature (°C)", 1, false},
@@ -65,6 +69,8 @@ func knownTracks() []known {
 		{"program_rss", "resident memory of the program (MiB)", 1 << 20, false},
 		{"input_rate", "input pipeline (MB/s)", 1e6, false},
 		{"queue_depth", "batches waiting", 1, false},
+		{"driver_allocs", "allocations of the driver per second", 1, true},
+		{"driver_frees", "frees of the driver per second", 1, true},
 		{"context_switches", "context switches per second", 1, true},
 		{"preemptions", "preemptions per second", 1, true},
 		{"page_faults", "page faults per second", 1, true},

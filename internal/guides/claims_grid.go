@@ -1,0 +1,67 @@
+package guides
+
+import "maps"
+
+func cells(a, b set) AB { return AB{Workload: "gridsim", Preset: "small", A: a, B: b} }
+
+// both is one change to a loop that has more settings in common.
+func both(common, a, b set) AB {
+	with := func(s set) set {
+		out := maps.Clone(common)
+		maps.Copy(out, s)
+		return out
+	}
+	return cells(with(a), with(b))
+}
+
+// trims are the cadences of emptying the cache, for blocks of fixed sizes and of
+// varying ones.
+func trims() []AB {
+	var out []AB
+	for _, roi := range []string{"off", "on"} {
+		for _, every := range []string{"every:100", "every:50", "every:1"} {
+			out = append(out, both(set{"impl": "split", "allocator": "pool", "roi": roi}, set{"pool_trim": "never"}, set{"pool_trim": every}))
+		}
+	}
+	return append(out, gru(set{"pool_trim": "never"}, set{"pool_trim": "every:1"}), gru(set{"pool_trim": "never"}, set{"pool_trim": "every:50"}))
+}
+
+// splits are the limit of 128 MiB: no block is as large at the first size.
+func splits() []AB {
+	small := both(set{"impl": "split", "allocator": "pool", "roi": "on"}, set{"max_split": "none"}, set{"max_split": "128"})
+	large := small
+	large.Preset, large.On = "large", "cuda"
+	return []AB{small, large}
+}
+
+// tapes are the records of a step, from all kept to none, on growing grids.
+func tapes() []AB {
+	var out []AB
+	for _, grid := range []string{"16", "128", "512"} {
+		common := set{"impl": "split", "allocator": "pool", "grid": grid}
+		out = append(out, both(common, set{"tape": "saved"}, set{"tape": "off"}), both(common, set{"tape": "nodes"}, set{"tape": "off"}))
+	}
+	return out
+}
+
+func aetheriaClaims() []Claim {
+	const fewer = "-50-70 % transfers"
+	state := set{"grid": "352", "channels": "16", "live": "off"} // of 7.6 MiB
+	often := set{"live": "every:1"}
+	return []Claim{
+		{ID: "ae-cache", Guide: "Aetheria, RxVision", Claim: "empty the cache every 100, 50 or 1 steps", Figure: "recommended", Host: true, GPU: true, AB: trims()},
+		{ID: "ae-split", Guide: "RxVision", Claim: "max_split_size_mb 128", Figure: "recommended", Host: true, GPU: true, AB: splits()},
+		{ID: "ae-infer", Guide: "Aetheria", Claim: "inference mode instead of gradients off", Figure: "10-30 %", Speedup: 1.1, Host: true, GPU: true, AB: tapes()},
+		{ID: "ae-keep", Guide: "Aetheria", Claim: "keep tensors under 10 MB (5 MB) on the device", Figure: fewer, Run: Transfers, Host: true, GPU: true,
+			AB: []AB{both(state, set{"keep": "host"}, set{"keep": "below:10"}), both(state, set{"keep": "host"}, set{"keep": "below:5"}), eq(set{"item_reads": "16"}, set{"item_reads": "packed"})}},
+		{ID: "ae-batch", Guide: "Aetheria", Claim: "transfers in batches", Figure: "fewer transfers", Run: Transfers, Host: true, GPU: true,
+			AB: []AB{both(often, set{"view_copy": "each"}, set{"view_copy": "packed"})}},
+		{ID: "ae-lazy", Guide: "Aetheria", Claim: "copy only when the picture is shown", Figure: fewer, Run: Transfers, Host: true, GPU: true,
+			AB: []AB{cells(set{"view_when": "eager"}, set{"view_when": "lazy"}), both(set{"live": "every:3"}, set{"view_when": "eager"}, set{"view_when": "lazy"})}},
+		{ID: "ae-down", Guide: "Aetheria", Claim: "downsample before the copy", Figure: "fewer bytes", Host: true, GPU: true,
+			AB: []AB{both(often, set{"pool_where": "host"}, set{"pool_where": "device"})}},
+		{ID: "ae-stats", Guide: "Aetheria", Claim: "reading memory statistics at any time is harmless", Figure: "no cost", Placebo: true, Host: true, GPU: true,
+			AB: []AB{cells(set{"stats": "step"}, set{"stats": "off"}), cells(set{"stats": "sync"}, set{"stats": "off"})}},
+		missing(Claim{ID: "ae-eval", Guide: "Aetheria", Claim: "evaluation mode: the law has no dropout and no batch norm to switch off", Figure: "faster"}, BeyondTool),
+	}
+}
