@@ -37,6 +37,7 @@ type cli struct {
 	Check      checkCmd      `cmd:"" help:"Compare a workload with its reference, or with vectors from another program."`
 	Compare    compareCmd    `cmd:"" help:"Report what changed between two results, where and why."`
 	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
+	Bisect     bisectCmd     `cmd:"" help:"Find the commit that made a program slower."`
 	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
 	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
 	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
@@ -175,7 +176,7 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 }
 
 func takesRest(verb string) bool {
-	return verb == "pprof" || verb == "gate" || verb == "__complete" || verb == runProgramVerb
+	return verb == "pprof" || verb == "gate" || verb == "bisect" || verb == "__complete" || verb == runProgramVerb
 }
 
 func restError(verb string) error {

@@ -55,7 +55,8 @@ func documentedCommands(t *testing.T) (out []documented) {
 // that run its commands have in its place.
 var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--vectors vectors.json", "report FILE --plot KIND", "report run.json --plot stages", "VERB", "gate",
 	"TRACE", "trace.json.gz", "DIR", "profile", "explain RULE", "explain explicit-sync", "explain NAME", "explain explicit-sync", "compare OLD NEW", "compare trace.json.gz trace.json.gz", "gate OLD NEW", "gate old.json new.json", "-o NEW", "-o recorded", `"MIG 1g.10gb"`, "'MIG 1g.10gb'",
-	"\"THE MACHINE\"", "'a machine'", "\"gpu-record, part baselines\"", "'by hand'", "results/baselines/*.json.gz", "six.json", "profile/plugins/profile/*/*.xplane.pb", "jax.xplane.pb", "| source", "")
+	"\"THE MACHINE\"", "'a machine'", "\"gpu-record, part baselines\"", "'by hand'", "results/baselines/*.json.gz", "six.json", "profile/plugins/profile/*/*.xplane.pb", "jax.xplane.pb", "| source", "",
+	"bisect GOOD..BAD -- CMD", "bisect v1.4..main --build ./build.sh -- ./bench", "bisect v1.4..main -- ./bench", "bisect v1.4..main --build ./build.sh -- ./bench")
 
 // verbAlone is a verb that a sentence speaks of, not a command to type.
 var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --nsys -- …)?|analyze|gate|compare|report|check( \w+ --vectors)?|tune( --claims)?|baseline add|doctor)$`)
@@ -66,6 +67,7 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m": inTurn,
+		"gpuprof bisect v1.4..main e3nn --device host":                "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
 		"gpuprof gate e3nn --aa --device host":                        "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }

@@ -38,6 +38,7 @@ type processPairs struct {
 	budget   time.Duration // for messages
 	// recorded: the command prints no result, and is run under gpuprof run --.
 	recorded bool
+	prints   bool // it is known to print one: a process that does not has failed
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -208,7 +209,7 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	if err != nil {
 		return nil, m.failed(s, err)
 	}
-	if s.file == "" && !s.own && !results.Known(out) {
+	if s.file == "" && !s.own && !m.prints && !results.Known(out) {
 		m.announce(s)
 		return m.record(s)
 	}

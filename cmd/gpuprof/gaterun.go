@@ -26,6 +26,7 @@ type gateRun struct {
 	began  time.Time
 	budget time.Duration
 	done   int                       // blocks, of all stages
+	most   int                       // blocks of a later stage; 0 as many as it can use
 	check  func(compare.Block) error // of the very first block: what could never work ends there
 }
 
@@ -194,6 +195,9 @@ func (m *gateRun) fitting(useful, stages int) int {
 	// One block is spare: the next ones may take longer than those before.
 	fit := m.fit(m.budget - m.each())
 	n := min(useful, max(fit/stages, min(fit, compare.MinRuns)))
+	if m.most > 0 {
+		n = min(n, m.most)
+	}
 	return n - n%2
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -18,6 +19,9 @@ func (c *reportCmd) reportDocument(a *app, kind gpuprof.DocumentKind, text []byt
 	case document.Tune, document.Claims:
 		r, err := tune.Decode(text, path)
 		return reportOf(c, a, outputTable().tuning.called(what), r, err)
+	case document.Bisect:
+		s, err := bisect.Decode(text, path)
+		return reportOf(c, a, outputTable().bisect.called(what), s, err)
 	}
 	s, err := decodeStudy(text, path, kind)
 	// Two formats show the trace itself, which is not in the file.

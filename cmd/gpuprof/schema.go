@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -19,7 +20,7 @@ import (
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json) or recording (telemetry.json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json) or bisect (bisect -o FILE.json)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -50,6 +51,8 @@ func (c *schemaCmd) Run(a *app) error {
 		b, err = derived[compare.MachineNoise](document.Noise)
 	case "recording":
 		b, err = derived[record.Result](document.Recording)
+	case "bisect":
+		b, err = derived[bisect.Search](document.Bisect)
 	default:
 		b = schema.Run()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -158,6 +159,7 @@ type documents struct {
 	analysis    kind[*study] // of a trace, or a comparison of two
 	health      kind[*health.Report]
 	explanation kind[[]explain.Entry]
+	bisect      kind[*bisect.Search]
 }
 
 func outputTable() documents {
@@ -192,6 +194,11 @@ func outputTable() documents {
 			"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
 			"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
 		})},
+		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, map[string]writer[*bisect.Search]{
+			"json": func(w io.Writer, s *bisect.Search, _ screen) error { return bisect.Encode(w, s) },
+			"png":  picture("png", figure.OfBisect),
+			"svg":  picture("svg", figure.OfBisect),
+		})},
 		// However wide the table is: every one of many GPUs has to be in it.
 		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
 			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
@@ -208,8 +215,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes

@@ -67,6 +67,10 @@ func (s *Scratch) save() error {
 	return err
 }
 
+// Lock takes the lock of a file that is open, for as long as it is open, or fails at once
+// where another process has it.
+func Lock(f *os.File) error { return lock(f) }
+
 // Tree notes that the repository gets a checkout at dir, before it is made.
 func (s *Scratch) Tree(repository, dir string) error {
 	s.note.Trees = append(s.note.Trees, repository, dir)

@@ -19,6 +19,7 @@ const (
 	Recording       gpuprof.DocumentKind = "recording" // what gpuprof run -- CMD knows of the program
 	Timeline        gpuprof.DocumentKind = "timeline"  // for ui.perfetto.dev
 	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
+	Bisect          gpuprof.DocumentKind = "bisect"
 )
 
 // kind is what is known of one kind of document.
@@ -64,6 +65,7 @@ func kinds() []kind {
 		{Recording, "1.2.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
+		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 	}
 }
 

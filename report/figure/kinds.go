@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -60,6 +61,8 @@ func ofTraces() []kind[sides] {
 	}
 }
 
+func ofBisect() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
+
 // document is a kind of document with its figures, and how to come by one.
 type document struct {
 	what, command string // the command takes -o
@@ -72,6 +75,7 @@ func documents() []document {
 		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(ofComparison())},
 		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
 		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
+		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
 	}
 }
 
@@ -175,6 +179,14 @@ func OfTraces(c *trace.Comparison, old, now []*trace.Index, want string) (*Figur
 		return nil, view.ErrNoRun("a picture")
 	}
 	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, want)
+}
+
+// OfBisect is OfRuns for a search for a commit: the probability of each commit.
+func OfBisect(s *bisect.Search, want string) (*Figure, error) {
+	if s == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("a bisection", ofBisect(), s, want)
 }
 
 // pick draws the asked figure of a document that is called what ("a run"); "" is

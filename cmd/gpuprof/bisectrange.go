@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// repository is the checkout that a search looks through.
+type repository struct {
+	run         children
+	top, prefix string // the checkout, and the present folder in it
+	git         string // the folder that all its worktrees share
+}
+
+// openRepository finds the checkout of the present folder.
+func openRepository(run children) (*repository, error) {
+	r := &repository{run: run}
+	for _, ask := range []struct {
+		flag string
+		into *string
+	}{{"--show-toplevel", &r.top}, {"--show-prefix", &r.prefix}, {"--git-common-dir", &r.git}} {
+		out, err := run.capture("", "git", "rev-parse", ask.flag)
+		if errors.Is(err, errInterrupted) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout to search: %w", err).WithFix("run gpuprof bisect inside one")
+		}
+		*ask.into = strings.TrimSuffix(string(out), "\n")
+	}
+	full, err := filepath.Abs(r.git)
+	if err != nil {
+		return nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
+	}
+	r.git = full
+	return r, nil
+}
+
+// commit is the full name of the commit that a revision is.
+func (r *repository) commit(ref string) (string, error) {
+	out, err := r.run.capture(r.top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	switch {
+	case errors.Is(err, errInterrupted):
+		return "", err
+	case err == nil:
+		return strings.TrimSpace(string(out)), nil
+	}
+	fix := "give a branch, tag or commit"
+	if shallow, err := r.run.capture(r.top, "git", "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
+		fix = "this clone is shallow: fetch the rest with git fetch --unshallow"
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision of %s", ref, r.top).WithFix("%s", fix)
+}
+
+// commitRange is what lies between two revisions.
+type commitRange struct {
+	good    bisect.Commit
+	commits []bisect.Commit // oldest first; the last is BAD
+	skipped []int           // places
+}
+
+// between lists the commits of a range.
+func (c *bisectCmd) between(r *repository, text string) (out commitRange, err error) {
+	ends := strings.SplitN(text, "..", 2)
+	var ids [2]string
+	for i, ref := range ends {
+		if strings.HasPrefix(ref, "-") { // git would take that for a flag
+			return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision", ref).WithFix("give GOOD..BAD")
+		}
+		if ids[i], err = r.commit(ref); err != nil {
+			return out, err
+		}
+	}
+	if ids[0] == ids[1] {
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s and %s are the same commit", ends[0], ends[1]).WithFix("give an earlier GOOD")
+	}
+	if _, err := r.run.capture(r.top, "git", "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
+		if errors.Is(err, errInterrupted) {
+			return out, err
+		}
+		return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no ancestor of %s", ends[0], ends[1]).WithFix("give the commit that they share (git merge-base %s %s), and GOOD before BAD; a shallow clone needs git fetch --unshallow", ends[0], ends[1])
+	}
+	good, err := r.log("-1", ids[0])
+	if err != nil {
+		return out, err
+	}
+	out.good = good[0]
+	if out.commits, err = c.listed(r, ids); err != nil {
+		return out, err
+	}
+	err = c.leaveOut(r, &out)
+	return out, err
+}
+
+// listed are the commits after the first and up to the second.
+func (c *bisectCmd) listed(r *repository, ids [2]string) ([]bisect.Commit, error) {
+	args := []string{"--reverse", "--first-parent"}
+	if c.AllParents {
+		args = []string{"--reverse", "--topo-order", "--ancestry-path"}
+	}
+	args = append(args, ids[0]+".."+ids[1])
+	if len(c.Path) > 0 {
+		args = append(append(args, "--"), c.Path...)
+	}
+	commits, err := r.log(args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(commits) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(c.Path, ", ")).WithFix("check --path, which is read from %s", r.top)
+	}
+	return commits, nil
+}
+
+// log reads commits.
+func (r *repository) log(args ...string) ([]bisect.Commit, error) {
+	out, err := r.run.capture(r.top, slices.Concat([]string{"git", "log", "--no-color", "--no-show-signature", "--format=%H%x09%P%x09%s"}, args)...)
+	if errors.Is(err, errInterrupted) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "listing the commits of the range: %w", err).WithFix("check GOOD..BAD and --path")
+	}
+	var commits []bisect.Commit
+	for line := range strings.Lines(string(out)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+		if len(f) < 3 {
+			continue
+		}
+		commits = append(commits, bisect.Commit{ID: f[0], Subject: document.CleanText(f[2]), Merge: strings.Contains(f[1], " ")})
+	}
+	return commits, nil
+}
+
+// leaveOut notes the commits of --skip.
+func (c *bisectCmd) leaveOut(r *repository, out *commitRange) error {
+	for _, ref := range c.Skip {
+		if strings.HasPrefix(ref, "-") {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %s: it is no git revision", ref).WithFix("give a commit of the range")
+		}
+		id, err := r.commit(ref)
+		if err != nil {
+			return err
+		}
+		m := 1 + slices.IndexFunc(out.commits, func(x bisect.Commit) bool { return x.ID == id })
+		if m == 0 || m == len(out.commits) {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %s: it is no commit between GOOD and BAD", ref).WithFix("give a commit of the range")
+		}
+		out.skipped = append(out.skipped, m)
+	}
+	return nil
+}
+
+// exists reports whether a path is there.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

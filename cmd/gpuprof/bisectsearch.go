@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// pauseS is after how long a pause GOOD and BAD are measured again before a search
+// goes on, and pauseQuartets how often.
+const (
+	pauseS        = 24 * 3600.0
+	pauseQuartets = 2
+)
+
+func joinWords(words []string) string { return strings.Join(words, " ") }
+
+// search begins a search or goes on with the one that is kept. The state is nil where
+// there is nothing to report.
+func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bisectState, err error) {
+	if c.Resume {
+		if state, err = c.resumed(run, k); err != nil {
+			return nil, err
+		}
+	} else {
+		span, err := c.between(repo, c.Args[0])
+		if err != nil {
+			return nil, err
+		}
+		state = c.fresh(run, repo, span)
+	}
+	if state.Again.Workload != "" && state.Again.How.Device == "auto" { // one choice for all commits
+		d, err := choosePlainly("auto", "bisect")
+		if err != nil {
+			return nil, err
+		}
+		state.Again.How.Device = d.Name
+	}
+	trees, err := newTrees(run, repo, &state.Again)
+	if err != nil {
+		return nil, err
+	}
+	defer trees.room.Close()
+	r := newBisectRunner(trees, &state.Search)
+	for {
+		over, err := c.oneSearch(r, k, state)
+		if err != nil || over {
+			return c.ended(k, state, err)
+		}
+		if !c.narrow(state) {
+			return state, nil
+		}
+	}
+}
+
+// resumed is the search that is kept, where it can go on.
+func (c *bisectCmd) resumed(run children, k *keeper) (*bisectState, error) {
+	state, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fitsKept(run, state); err != nil {
+		return nil, err
+	}
+	if o := state.Outcome; o != nil && o.Found != bisect.Open {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "going on with the search of %s: it has ended", state.Range).WithFix("print it with gpuprof bisect --show, or begin another")
+	}
+	state.Outcome, state.Status, state.Reason = nil, gpuprof.Partial, ""
+	if c.Budget > 0 {
+		state.Options.BudgetS = c.Budget.Seconds()
+	}
+	if c.Confidence != nil {
+		state.Options.Confidence = float64(*c.Confidence)
+	}
+	return state, nil
+}
+
+// oneSearch searches one range; over says that there is nothing more to do.
+func (c *bisectCmd) oneSearch(r *bisectRunner, k *keeper, state *bisectState) (over bool, err error) {
+	s := &state.Search
+	save := func() error { return k.save(state) }
+	if len(s.Check) == 0 {
+		found, err := c.checkEnds(r, s)
+		if err != nil {
+			return false, err
+		}
+		state.Again.Prints = r.m.prints
+		if err := save(); err != nil || !found {
+			return true, err
+		}
+	} else {
+		r.m.prints, r.m.recorded = state.Again.Prints, !state.Again.Prints
+		if err := c.afterPause(r, s); err != nil {
+			return false, err
+		}
+	}
+	if c.Plan {
+		p := s.Expect()
+		r.run.app.note("expected: %s, %s, about %s; %.0f %% of such searches name a commit within the budget; go on with gpuprof bisect --resume",
+			plural(int(p.Builds+0.5), "build"), plural(int(p.Quartets+0.5), "quartet"), compare.Lasting(p.Seconds), 100*p.Ended)
+		return true, nil
+	}
+	bar := r.run.app.newProgress("bisect")
+	defer bar.close()
+	r.bar = bar
+	return false, s.Run(r, save)
+}
+
+// afterPause measures the ends of the range again where the machine had a day to change.
+func (c *bisectCmd) afterPause(r *bisectRunner, s *bisect.Search) error {
+	last := 0.0
+	for _, list := range [][]bisect.Quartet{s.Check, s.Quartet} {
+		for _, q := range list {
+			last = max(last, q.StartS+q.Seconds)
+		}
+	}
+	if s.Exact || float64(r.trees.clock().Unix())-last < pauseS {
+		return nil
+	}
+	r.run.app.note("the search paused for a day or more: GOOD and BAD are measured again first")
+	for range pauseQuartets {
+		q, builds, err := r.Quartet(s.N(), 0)
+		s.Builds = append(s.Builds, builds...)
+		if err != nil {
+			return err
+		}
+		s.Check = append(s.Check, q)
+	}
+	return nil
+}
+
+// narrow makes a search of what a found commit leaves unexplained, where --all asks for it.
+func (c *bisectCmd) narrow(state *bisectState) bool {
+	o := state.Outcome
+	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
+		return false
+	}
+	next := state.Search
+	next.Before = append(next.Before, bisect.Earlier{Commit: state.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
+	next.Good, next.Commits = state.At(o.Rest.From-1), state.Commits[o.Rest.From-1:o.Rest.To]
+	next.Options.BudgetS -= state.Spent()
+	next.Check, next.Quartet, next.After, next.Chances, next.Outcome, next.Pending = nil, nil, nil, nil, nil, nil
+	next.Builds, next.Failed, next.Status = []bisect.Build{}, []bisect.Failure{}, gpuprof.Partial
+	for _, f := range state.Failed {
+		if f.Commit >= o.Rest.From && f.Commit < o.Rest.To {
+			next.Failed = append(next.Failed, bisect.Failure{Commit: f.Commit - o.Rest.From + 1, Why: f.Why})
+		}
+	}
+	state.Search = next
+	return true
+}
+
+// ended is how a search that was cut short is left behind.
+func (c *bisectCmd) ended(k *keeper, state *bisectState, err error) (*bisectState, error) {
+	switch {
+	case err == nil && c.Plan && state.Outcome == nil:
+		return nil, nil
+	case err == nil:
+		return state, nil
+	case len(state.Check) == 0:
+		return nil, err
+	}
+	state.Chances, state.Reason = state.Believed(), sentence(err)
+	if errors.Is(err, errInterrupted) {
+		err = gpuprof.Errorf(nil, "searching %s: %w", state.Range, errInterrupted).WithFix("go on with gpuprof bisect --resume")
+	}
+	return state, err
+}
+
+// bisectRunner is the bisect.Runner that runs programs.
+type bisectRunner struct {
+	run   children
+	trees *bisectTrees
+	s     *bisect.Search
+	m     *processPairs
+	bar   *progress
+	began time.Time
+}
+
+func newBisectRunner(trees *bisectTrees, s *bisect.Search) *bisectRunner {
+	budget := time.Duration(s.Options.BudgetS * float64(time.Second))
+	r := &bisectRunner{run: trees.run, trees: trees, s: s, bar: &progress{}, began: trees.clock()}
+	r.m = &processPairs{run: trees.run, budget: budget}
+	r.m.patience = func() time.Duration { return limitOf(budget, r.trees.clock().Sub(r.began), r.m.longest) }
+	return r
+}
+
+// built puts a commit into a tree. What fails is Unfit, save for GOOD.
+func (r *bisectRunner) built(tree, commit int) (side, []bisect.Build, error) {
+	at := r.s.At(commit)
+	built, cached, took, err := r.trees.put(tree, at)
+	if err != nil {
+		return side{}, nil, r.unfit(commit, took, err)
+	}
+	s, err := r.trees.side(tree, at)
+	if err != nil || !built {
+		return s, nil, err
+	}
+	return s, []bisect.Build{{Commit: commit, Seconds: took.Seconds(), Cached: cached}}, nil
+}
+
+// unfit is the error of a commit that cannot be measured; of GOOD and BAD it ends the search.
+func (r *bisectRunner) unfit(commit int, took time.Duration, err error) error {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return err
+	case commit == 0 || commit == r.s.N():
+		name := "GOOD"
+		if commit > 0 {
+			name = "BAD"
+		}
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s, %s: %w", name, r.s.At(commit).Short(), err).WithFix("both ends of the range must build and run: correct --build or the command, or choose another range")
+	}
+	return &bisect.Unfit{Commit: commit, Seconds: took.Seconds(), Cause: fmt.Errorf("%s", sentence(err))}
+}

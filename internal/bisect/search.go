@@ -1,0 +1,261 @@
+// Package bisect finds the commit that made a program slower, by measuring. No single
+// measurement decides: each moves the probabilities of the commits.
+//
+// A Search is the whole state, and the document that gpuprof bisect writes. What to
+// measure next (Next), the posterior and the outcome are pure functions of it, so a
+// search that was interrupted goes on as if it had not been.
+package bisect
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Search is a search for the commit between GOOD and BAD from which on a metric is
+// worse. Commits are named by their place: 0 is GOOD, 1 to N are Commits, oldest first.
+type Search struct {
+	gpuprof.Head
+	Started time.Time        `json:"started"`
+	Status  gpuprof.Status   `json:"status"` // partial while it can go on
+	Reason  string           `json:"reason,omitempty"`
+	Range   string           `json:"range"` // as it was typed
+	Good    Commit           `json:"good"`
+	Commits []Commit         `json:"commits"`
+	Command []string         `json:"command"` // masked
+	Machine string           `json:"machine"`
+	Metric  string           `json:"metric"`
+	Unit    string           `json:"unit"`
+	Higher  bool             `json:"higher_is_better,omitempty"`
+	Exact   bool             `json:"exact,omitempty"` // a counter: one process tells all
+	Options Options          `json:"options"`
+	Check   []Quartet        `json:"check"`    // BAD against GOOD, before anything was searched
+	Quartet []Quartet        `json:"quartets"` // in the order they were measured
+	Builds  []Build          `json:"builds"`
+	Failed  []Failure        `json:"failed"`
+	Pending *Step            `json:"pending,omitempty"` // what was begun and is to be ended
+	After   []Belief         `json:"posterior"`         // after each quartet
+	Chances []gpuprof.Number `json:"chances"`           // the posterior of each of Commits
+	Outcome *Outcome         `json:"outcome,omitempty"`
+	Before  []Earlier        `json:"before,omitempty"`
+}
+
+// Earlier is a commit that was found in a wider range before this one was searched.
+type Earlier struct {
+	Commit Commit            `json:"commit"`
+	P      gpuprof.Number    `json:"p"`
+	Effect gpuprof.Number    `json:"effect"`
+	CI95   [2]gpuprof.Number `json:"ci95"`
+}
+
+// Commit is a revision.
+type Commit struct {
+	ID      string `json:"id"`
+	Subject string `json:"subject"`
+	Merge   bool   `json:"merge,omitempty"`
+}
+
+// Short is the beginning of its name.
+func (c Commit) Short() string { return c.ID[:min(len(c.ID), 7)] }
+
+// Options are the settings of a search.
+type Options struct {
+	Threshold  float64 `json:"threshold"`
+	Confidence float64 `json:"confidence"`
+	// Scatter is by how much builds of equal code differ, as a logarithm; ScatterFrom
+	// says how it is known: "assumed", "given" or "history".
+	Scatter     float64 `json:"scatter"`
+	ScatterFrom string  `json:"scatter_from"`
+	BudgetS     float64 `json:"budget_s"`
+	Seed        uint64  `json:"seed"`
+	// Faster looks for the commit from which on the metric is better.
+	Faster bool `json:"faster,omitempty"`
+	// Keeps says that what was built once is not built again.
+	Keeps bool `json:"keeps_builds,omitempty"`
+	All   bool `json:"all,omitempty"`
+}
+
+// Quartet is four processes: the older commit, the newer, the newer, the older. A
+// counter needs one process, of the newer commit, and has two equal values.
+type Quartet struct {
+	Commit  int `json:"commit"`
+	Against int `json:"against"` // 0 is GOOD; else the commit before, measured directly
+	// Values are the medians of the four processes in the order they ran, Starts when, s of Unix time.
+	Values  [4]gpuprof.Number `json:"values"`
+	StartS  float64           `json:"start_s"`
+	Seconds float64           `json:"seconds"`
+	// Also are other metrics of a direct quartet: stages and counters.
+	Also []Also `json:"also,omitempty"`
+}
+
+// Also is the median of another metric on both sides of a quartet.
+type Also struct {
+	Name  string         `json:"name"`
+	Unit  string         `json:"unit"`
+	Exact bool           `json:"exact,omitempty"`
+	Old   gpuprof.Number `json:"old"`
+	New   gpuprof.Number `json:"new"`
+}
+
+// Build is a commit that was built.
+type Build struct {
+	Commit  int     `json:"commit"`
+	Seconds float64 `json:"seconds"`
+	Cached  bool    `json:"cached,omitempty"`
+}
+
+// Failure is a commit that cannot be measured.
+type Failure struct {
+	Commit  int     `json:"commit"`
+	Why     string  `json:"why"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Belief is what was believed after a quartet: P is that the change is at the commit
+// of the quartet or before it.
+type Belief struct {
+	Commit int            `json:"commit"`
+	P      gpuprof.Number `json:"p_here_or_before"`
+}
+
+// N is the number of commits.
+func (s *Search) N() int { return len(s.Commits) }
+
+// At is the commit at a place.
+func (s *Search) At(i int) Commit {
+	if i == 0 {
+		return s.Good
+	}
+	return s.Commits[i-1]
+}
+
+// Effect is the logarithm of the newer commit over the older, the mean of the two
+// pairs; a linear drift cancels in it. It is above 0 where the newer one is worse.
+func (s *Search) Effect(q Quartet) float64 {
+	v := [4]float64{}
+	for i, x := range q.Values {
+		v[i] = math.Log(float64(x))
+	}
+	return s.sign() * (v[1] + v[2] - v[0] - v[3]) / 2
+}
+
+// sign turns worse into above 0.
+func (s *Search) sign() float64 {
+	if s.Higher != s.Options.Faster {
+		return -1
+	}
+	return 1
+}
+
+// Ratio is an effect as the metric's own change: 0.05 is 5 % more.
+func (s *Search) Ratio(effect float64) float64 { return math.Expm1(s.sign() * effect) }
+
+// Spent is the time that the search has taken so far, in seconds.
+func (s *Search) Spent() float64 {
+	sum := 0.0
+	for _, b := range s.Builds {
+		sum += b.Seconds
+	}
+	for _, f := range s.Failed {
+		sum += f.Seconds
+	}
+	for _, q := range s.Check {
+		sum += q.Seconds
+	}
+	for _, q := range s.Quartet {
+		sum += q.Seconds
+	}
+	return sum
+}
+
+// failed says that a commit cannot be measured.
+func (s *Search) failed(m int) bool {
+	for _, f := range s.Failed {
+		if f.Commit == m {
+			return true
+		}
+	}
+	return false
+}
+
+// before is the last commit before m that may be measured; 0 is GOOD.
+func (s *Search) before(m int) int {
+	for m--; m > 0 && s.failed(m); m-- {
+	}
+	return m
+}
+
+// Encode writes the document.
+func Encode(w io.Writer, s *Search) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	return enc.Encode(s)
+}
+
+// Decode reads a search as gpuprof bisect writes it. name is the file's, for errors,
+// which are ErrInput.
+func Decode(text []byte, name string) (*Search, error) {
+	s := &Search{}
+	if err := document.Decode(text, name, s, document.Bisect); err != nil {
+		return nil, err
+	}
+	if err := s.Validate(name); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Validate refuses a document that names commits it does not have.
+func (s *Search) Validate(name string) error {
+	ok := s.N() > 0 && (len(s.Chances) == 0 || len(s.Chances) == s.N())
+	in := func(i int) { ok = ok && i >= 0 && i <= s.N() }
+	for _, list := range [][]Quartet{s.Check, s.Quartet} {
+		for _, q := range list {
+			in(q.Commit)
+			in(q.Against)
+			ok = ok && q.Against < q.Commit
+			for _, v := range q.Values {
+				ok = ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) && (s.Exact || v > 0)
+			}
+		}
+	}
+	for _, b := range s.Builds {
+		in(b.Commit)
+	}
+	for _, f := range s.Failed {
+		in(f.Commit)
+	}
+	for _, b := range s.After {
+		in(b.Commit)
+	}
+	if s.Pending != nil {
+		in(s.Pending.Commit)
+		in(s.Pending.Against)
+	}
+	if !ok || !s.spansFit() {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its quartets, builds or outcome do not fit its commits", name).WithFix("write it again with gpuprof bisect -o FILE.json")
+	}
+	return nil
+}
+
+// spansFit says that the outcome names commits that there are.
+func (s *Search) spansFit() bool {
+	o := s.Outcome
+	if o == nil {
+		return true
+	}
+	spans := append([]Span{{o.From, o.To}}, o.Set...)
+	if o.Rest != nil {
+		spans = append(spans, *o.Rest)
+	}
+	for _, r := range spans {
+		if r.From < 1 || r.From > r.To || r.To > s.N() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bisect"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Bisect is a search for a commit: the commits that were measured, what the search
+// came to and what it took, and the probability of every commit.
+func Bisect(s *bisect.Search) (*Page, error) {
+	if s == nil {
+		return nil, view.ErrNoRun("a bisection")
+	}
+	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Badge: bisectBadge(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
+	if !s.Started.IsZero() {
+		p.Date = s.Started.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	p.Sections = []Section{
+		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: append([]Block{statusBanner(p.Badge)}, bisectResult(s)...)},
+		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
+		{ID: "posterior", Heading: "Probability of each commit", HeadingIn: Markdown | HTML, Blocks: []Block{
+			Chart{ID: "posterior-chart", Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chances(s)}},
+		{ID: "unusable", Heading: "Commits that cannot be measured", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{unusable(s)}},
+		{ID: "method", Heading: "Method", HeadingIn: HTML, Blocks: []Block{bisectMethod(s)}},
+	}
+	return p, nil
+}
+
+func bisectMeta(s *bisect.Search) []string {
+	out := []string{view.Plural(s.N(), "commit")}
+	if w := s.Whole(); w.Quartets > 0 {
+		out = append(out, view.Cut(s.Metric, 60)+" "+changeWith(w.Ratio, w.CI95))
+	}
+	return out
+}
+
+// percentChange prints a share as a change: "+5.3 %".
+func percentChange(ratio gpuprof.Number) string {
+	if !view.Finite(float64(ratio)) {
+		return view.None
+	}
+	return fmt.Sprintf("%+.1f %%", 100*float64(ratio))
+}
+
+// changeWith is a change with its interval, where it has one.
+func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
+	text := percentChange(ratio)
+	if view.Finite(float64(ci[0])) && view.Finite(float64(ci[1])) {
+		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*float64(ci[0]), 100*float64(ci[1]))
+	}
+	return text
+}
+
+func bisectBadge(s *bisect.Search) Badge {
+	o := s.Outcome
+	switch {
+	case o == nil:
+		return Badge{Text: "not ended", Tone: Unsure, Headline: strings.TrimSpace("not ended: " + cmp.Or(view.Cut(s.Reason, 300), "go on with gpuprof bisect --resume"))}
+	case o.Found == bisect.Culprit:
+		return Badge{Text: "commit found", Tone: Good}
+	case o.Found == bisect.Range:
+		return Badge{Text: "range found", Tone: Good}
+	case o.Found == bisect.Nothing:
+		return Badge{Text: "nothing to find", Tone: Unsure}
+	}
+	return Badge{Text: "open", Tone: Unsure, Headline: "open: " + view.Cut(o.Why, 300)}
+}
+
+// chance prints a probability; none is certain.
+func chance(p gpuprof.Number) string {
+	switch {
+	case p > 0.9995:
+		return ">0.999"
+	case p < 0.0005:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", float64(p))
+}
+
+// commitName is a commit as a person looks for it: its name and its subject.
+func commitName(s *bisect.Search, m int) string {
+	c := s.At(m)
+	return c.Short() + ` "` + view.Cut(c.Subject, 72) + `"`
+}
+
+// bisectResult is what the search came to, in sentences.
+func bisectResult(s *bisect.Search) []Block {
+	o := s.Outcome
+	if o == nil {
+		return nil
+	}
+	var out []Block
+	for _, e := range s.Before {
+		out = append(out, Text{S: fmt.Sprintf("culprit %s %q (P %s), its parent against it %s", e.Commit.Short(), view.Cut(e.Commit.Subject, 72), chance(e.P), changeWith(e.Effect, e.CI95)), As: Lead})
+	}
+	switch o.Found {
+	case bisect.Nothing:
+		return append(out, Text{S: "nothing to find: " + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
+	case bisect.Open:
+		out = append(out, Text{S: fmt.Sprintf("open: %s; the smallest set of commits with %g %%: %s", o.Why, 100*s.Options.Confidence, spansText(s, o.Set)), As: Lead, Tone: Unsure})
+	default:
+		out = append(out, Text{S: culpritText(s), As: Lead, Tone: Good})
+	}
+	return append(out, Lines{Lines: bisectFacts(s)})
+}
+
+func culpritText(s *bisect.Search) string {
+	o := s.Outcome
+	head := "culprit " + commitName(s, o.To)
+	if o.Found == bisect.Range {
+		head = fmt.Sprintf("culprit %s or one of the %s before it, which cannot be measured", commitName(s, o.To), view.Plural(o.To-o.From, "commit"))
+	}
+	head += fmt.Sprintf(" (P %s), its parent against it %s", chance(o.P), changeWith(o.Effect, o.CI95))
+	if o.Rest != nil {
+		return head + fmt.Sprintf(": %.0f %% of the change", 100*float64(o.Part))
+	}
+	return head + ": all of the change"
+}
+
+// spansText names parts of the range by their first and last commit.
+func spansText(s *bisect.Search, spans []bisect.Span) string {
+	var out []string
+	for _, r := range spans {
+		text := s.At(r.From).Short()
+		if r.From < r.To {
+			text = fmt.Sprintf("%s to %s (%d)", text, s.At(r.To).Short(), r.To-r.From+1)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// bisectFacts are the stage, the counters, the cost and the next commands.
+func bisectFacts(s *bisect.Search) []Line {
+	o := s.Outcome
+	var lines []Line
+	if st := o.Stage; st != nil {
+		lines = append(lines, Line{Label: "stage", Value: fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), percentChange((st.New-st.Old)/st.Old))})
+	}
+	var counters []string
+	for _, c := range o.Also {
+		counters = append(counters, fmt.Sprintf("%s %.10g -> %.10g", view.Cut(c.Name, 60), float64(c.Old), float64(c.New)))
+	}
+	lines = append(lines, filled(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
+	lines = append(lines, Line{Label: "cost", Value: costText(s)})
+	if o.Drift != 0 {
+		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %+.1f %% over the search, more than the change that was looked for", 100*float64(o.Drift)), Tone: Unsure})
+	}
+	if o.Rest != nil {
+		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s..%s: %s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short(), view.Plural(o.Rest.To-o.Rest.From+1, "commit"))})
+		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect %s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short()), Code: true})
+	}
+	if o.Found == bisect.Open {
+		return append(lines, Line{Label: "next", Value: "gpuprof bisect --resume --budget 4h", Code: true})
+	}
+	lines = append(lines, Line{Label: "next", Value: "git show " + s.At(o.To).Short(), Code: true})
+	if s.At(o.To).Merge {
+		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect --all-parents %s^1..%s", s.At(o.To).Short(), s.At(o.To).Short()), Code: true, Note: "the commit is a merge"})
+	}
+	return lines
+}
+
+func costText(s *bisect.Search) string {
+	builds := 0
+	for _, b := range s.Builds {
+		if !b.Cached {
+			builds++
+		}
+	}
+	text := fmt.Sprintf("%s, %s, %s", view.Plural(builds, "build"), view.Plural(len(s.Check)+len(s.Quartet), measurementOf(s)), view.Seconds(s.Spent()))
+	if n := len(s.Failed); n > 0 {
+		inside := 0
+		for _, f := range s.Failed {
+			if o := s.Outcome; o != nil && f.Commit >= o.From && f.Commit <= o.To {
+				inside++
+			}
+		}
+		text += fmt.Sprintf("; not measurable: %d (%s), %d of them in the result", n, view.Cut(s.Failed[0].Why, 60), inside)
+	}
+	return text
+}
+
+// measurementOf is what one measurement is.
+func measurementOf(s *bisect.Search) string {
+	if s.Exact {
+		return "process"
+	}
+	return "quartet"
+}
+
+// probes is a row for each pair of commits that was measured.
+func probes(s *bisect.Search) Table {
+	t := Table{Name: "Table of measured commits", Noun: "measured commit", Max: [3]int{12, 40, 0}, Columns: []Column{
+		{Title: "probe"}, {Title: "commit", Left: true}, {Title: measurementOf(s) + "s"}, {Title: "change", Left: true}, {Title: "P(here or before)"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
+	for i, m := range s.Measured() {
+		name := s.At(m.Commit).Short()
+		if m.Against > 0 {
+			name += " against " + s.At(m.Against).Short()
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, {Text: name}, {Text: fmt.Sprint(m.Quartets)},
+			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: chance(m.P), Value: float64(m.P), Unit: "1"}, {Text: view.Cut(s.At(m.Commit).Subject, 72)}}})
+	}
+	return t
+}
+
+// chances is a row for each commit that is not excluded.
+func chances(s *bisect.Search) Table {
+	t := Table{Name: "Table of probabilities", Noun: "commit", Max: [3]int{40, 40, 200}, In: Verbose, Columns: []Column{{Title: "commit", Left: true}, {Title: "probability"}, {Title: "subject", Left: true, Drop: 1, Most: 60}}}
+	for i, c := range s.Chances {
+		if c < 0.0005 {
+			continue
+		}
+		commit := s.At(i + 1)
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: commit.Short()}, {Text: view.Percent(float64(c)), Value: float64(c), Unit: "1"}, {Text: view.Cut(commit.Subject, 72)}}})
+	}
+	return t
+}
+
+func unusable(s *bisect.Search) List {
+	l := List{Noun: "commit", Label: "not measurable"}
+	for _, f := range s.Failed {
+		l.Items = append(l.Items, Item{Text: s.At(f.Commit).Short() + ": " + view.Cut(f.Why, 300)})
+	}
+	return l
+}
+
+// bisectMethod is how the search was made, small.
+func bisectMethod(s *bisect.Search) Block {
+	if s.Exact || s.Outcome != nil && s.Outcome.Found == bisect.Nothing {
+		return Text{}
+	}
+	from := map[string]string{"assumed": "assumed: give --scatter where it is known", "given": "given", "history": "from the history of sessions"}[s.Options.ScatterFrom]
+	return Text{S: fmt.Sprintf("Builds of equal code are taken to differ by %.2g %% (%s). A quartet is four processes: older, newer, newer, older.", 100*s.Options.Scatter, from), As: Remark}
+}
