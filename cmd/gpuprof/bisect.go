@@ -55,7 +55,9 @@ type bisectHow struct {
 func (bisectCmd) Help() string {
 	return "Finds the commit between two revisions from which on a program is slower: gpuprof bisect v1.4..main --build make -- ./bench. " +
 		"Every commit is built in a checkout of its own and measured in turn with GOOD, so that the machine's drift cancels; each measurement moves the probabilities of the commits, and the commit that is named was measured against its parent. " +
-		"Exits 0 where a commit was named, 3 where BAD is not slower or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n"
+		"Exits 0 where a commit was named, 3 where BAD is not slower or the budget ended before, 4 where GOOD or BAD cannot be built or run. An interrupted search is kept: go on with gpuprof bisect --resume.\n\n" + examples(
+		"gpuprof bisect --show --state search.json",
+	)
 }
 
 // Run implements the verb.
@@ -67,26 +69,30 @@ func (c *bisectCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.Explain {
+		a.verbose = true
+	}
 	run, over := newChildren(a)
 	defer over()
-	repo, err := openRepository(run)
-	if err != nil {
-		return err
+	var repo *repository
+	if !c.Show || c.State == "" {
+		if repo, err = openRepository(run); err != nil {
+			return err
+		}
 	}
 	k, err := c.keeper(repo)
 	if err != nil {
 		return err
 	}
 	defer k.close()
-	if c.Explain {
-		a.verbose = true
-	}
 	if c.Show {
 		state, err := k.load()
 		if err != nil {
 			return err
 		}
-		state.Chances = state.Believed()
+		if state.Outcome == nil {
+			state.Chances = state.Believed()
+		}
 		return c.report(a, &state.Search, outs)
 	}
 	state, err := c.search(run, repo, k)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,6 +64,9 @@ func (c *bisectCmd) resumed(run children, k *keeper) (*bisectState, error) {
 	state, err := k.load()
 	if err != nil {
 		return nil, err
+	}
+	if err := json.Unmarshal(state.Kept, &state.Again); err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it does not hold how to measure: %w", k.path, err).WithFix("give the file that gpuprof bisect keeps, not one of -o")
 	}
 	if err := c.fitsKept(run, state); err != nil {
 		return nil, err

@@ -103,9 +103,6 @@ func (k *keeper) load() (*bisectState, error) {
 	if err := document.Decode(text, k.path, s, document.Bisect); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(s.Kept, &s.Again); err != nil {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it does not hold how to measure: %w", k.path, err).WithFix("give the file that gpuprof bisect keeps, not one of -o")
-	}
 	if err := s.Validate(k.path); err != nil {
 		return nil, err
 	}

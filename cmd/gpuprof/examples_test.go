@@ -53,7 +53,7 @@ func TestHelpExamples(t *testing.T) {
 	for name, from := range map[string]string{
 		"vectors.json": "e3nn/vectors.json", "trace.json.gz": "traces/item-fires.json",
 		"rank0.json.gz": "traces/exposed-comm-fires.json", "rank1.json.gz": "traces/exposed-comm-quiet.json",
-		"before.json.gz": "traces/dataloader-stall-fires.json", "after.json.gz": "traces/dataloader-stall-quiet.json",
+		"search.json": "gallery/bisect.json", "before.json.gz": "traces/dataloader-stall-fires.json", "after.json.gz": "traces/dataloader-stall-quiet.json",
 	} {
 		b, err := os.ReadFile(filepath.Join("..", "..", "testdata", from))
 		if err != nil {
