@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -30,9 +31,11 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 	defer scratch.Close()
 	var runs []*gpuprof.Run
 	var errs []error
+	began := time.Now()
 	for k := range s.Runs {
-		bar.show(measure.Progress{Phase: "process", Done: float64(k), Total: float64(s.Runs)})
+		stop := bar.every(time.Second, func(spent time.Duration) measure.Progress { return s.progressOf(k, time.Since(began), spent) })
 		run, err := s.oneProcess(point, filepath.Join(scratch.Dir, strconv.Itoa(k)+".json"))
+		stop()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("process %d of %d: %w", k+1, s.Runs, err))
 		}
@@ -44,6 +47,24 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 		}
 	}
 	return mergeProcesses(runs, errs)
+}
+
+// progressOf is the state of a row of processes, of which k are done since the beginning and the
+// next has run for a while: the time left is by those done, before the first by --max-time.
+func (s *session) progressOf(k int, since, spent time.Duration) measure.Progress {
+	each, bound := s.MaxTime, "at most "
+	if k > 0 {
+		each, bound = (since-spent)/time.Duration(k), "about "
+	}
+	at := measure.Progress{Phase: fmt.Sprintf("process %d of %d", k+1, s.Runs), Total: float64(s.Runs)}
+	if each >= noTimeLimit { // as many samples as were asked for
+		at.Done = float64(k)
+		return at
+	}
+	at.Done = float64(k) + min(float64(spent)/float64(each), 0.99)
+	left := max(each-spent, 0) + each*time.Duration(s.Runs-k-1)
+	at.Note = bound + left.Round(time.Second).String() + " left"
+	return at
 }
 
 // mergeProcesses joins the runs of one point; processes that are missing make

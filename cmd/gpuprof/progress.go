@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -52,6 +53,31 @@ func (p *progress) show(at measure.Progress) {
 	}
 	// One step short of the end, which would finish and clear the line.
 	_ = p.bar.Set(int(done * (progressSteps - 1)))
+}
+
+// every shows the state that at gives for the time since, at once and again and again,
+// until stop is called.
+func (p *progress) every(pause time.Duration, at func(spent time.Duration) measure.Progress) (stop func()) {
+	if p.bar == nil {
+		return func() {}
+	}
+	began, done := time.Now(), make(chan struct{})
+	p.show(at(0))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(pause):
+				p.show(at(time.Since(began)))
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
 }
 
 // close clears the line.

@@ -45,6 +45,8 @@ type runProgramCmd struct {
 	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
 	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
 	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH."`
+	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
+	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
 	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
@@ -67,6 +69,7 @@ type program struct {
 	files   []output // -o FILE
 	dir     string   // as it is shown
 	lock    *os.File // the folder, held until this process ends; nil for a fresh one
+	state   string   // of the recording, as it was said last
 }
 
 // Run implements the verb.
@@ -77,13 +80,18 @@ func (c *runProgramCmd) Run(a *app) error {
 	}
 	samplers, done := programSamplers()
 	p.options.Samplers = samplers
+	p.options.Watch = p.watch
+	noted := a.noted
 	r, err := record.Run(a.ctx, p.options)
+	a.noted = noted // what was told early has scrolled away
 	done()
 	if err != nil {
 		_ = os.Remove(p.dir) // made for nothing; where it holds something it stays
 		return err
 	}
-	a.childCode = r.ExitCode
+	if a.childCode = r.ExitCode; r.Stopped {
+		a.childCode = exitOK
+	}
 	// The program has had its say: from here on nothing may cost its exit code.
 	for _, err := range flatten(p.conclude(r)) {
 		fmt.Fprintf(a.stderr, "gpuprof: %s\n", sentence(err))
@@ -295,13 +303,17 @@ func (p *program) conclude(r *record.Result) error {
 	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl")}, r.Traces...) {
 		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
 	}
-	stored := r.Stored(p.dir)
-	errs := []error{runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, stored) })}
+	errs := []error{p.keepTelemetry(r)}
 	if len(r.Traces) > 0 && !p.NoAnalyze {
 		errs = append(errs, p.analyze(ctx, r))
 	}
 	p.app.note("everything is in %s", p.dir)
 	return errors.Join(errs...)
+}
+
+func (p *program) keepTelemetry(r *record.Result) error {
+	stored := r.Stored(p.dir)
+	return runfile.WritePrivate(filepath.Join(p.dir, "telemetry.json"), p.Force, func(w io.Writer) error { return writeJSON(w, stored) })
 }
 
 // interruptible is a context for the analysis: the signals that ended the

@@ -28,7 +28,10 @@ func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 func (p *program) summarise(r *record.Result) {
 	a := p.app
 	ended := fmt.Sprintf("ended with exit code %d", r.ExitCode)
-	if r.Signal != "" {
+	switch {
+	case r.Stopped:
+		ended = "was ended because its steps are recorded (--stop-after)"
+	case r.Signal != "":
 		ended = fmt.Sprintf("was ended by a signal (%s)", r.Signal)
 	}
 	cost := ""
@@ -113,10 +116,7 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	}
 	s := &study{analysis: analysis, indexes: indexes}
 	outputs := outputTable().analysis
-	errs := []error{outputs.write(p.app.stderr, "table", s, p.screen())}
-	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
-		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return outputs.write(w, own.format, s, screen{}) }))
-	}
+	errs := []error{outputs.write(p.app.stderr, "table", s, p.screen()), p.keep(s)}
 	p.app.pages = append(p.app.pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
@@ -124,6 +124,15 @@ func (p *program) analyze(ctx context.Context, r *record.Result) error {
 			write = runfile.WritePrivate
 		}
 		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return outputs.write(w, o.format.Name, s, screen{}) }))
+	}
+	return errors.Join(errs...)
+}
+
+// keep writes an analysis into the folder of the recording.
+func (p *program) keep(s *study) error {
+	var errs []error
+	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
+		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return outputTable().analysis.write(w, own.format, s, screen{}) }))
 	}
 	return errors.Join(errs...)
 }

@@ -35,6 +35,16 @@ const (
 	NsysNever
 )
 
+// Watched is what becomes of the watch.
+type Watched int
+
+// Values of Watched.
+const (
+	WatchOn     Watched = iota // go on
+	WatchEnough                // enough was seen
+	WatchStop                  // the program is to end
+)
+
 // Options say what to run and what to record of it.
 type Options struct {
 	Tool   gpuprof.Tool
@@ -56,6 +66,9 @@ type Options struct {
 	Stdin, Stdout, Stderr *os.File
 	// Samplers by the prefix of their tracks' names.
 	Samplers map[string]Sampler
+	// Watch is told what the hook has told, whenever that grew while the program runs;
+	// ended is closed when it has ended. nil for no watch.
+	Watch func(h *Hook, ended <-chan struct{}) Watched
 	// Log takes what a helper program (nsys) says; nil drops it.
 	Log io.Writer
 }

@@ -20,6 +20,8 @@ type Result struct {
 	// number of the signal that ended it.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"` // that ended it
+	// Stopped says that it was ended because its recording was there, as was asked for.
+	Stopped bool `json:"stopped,omitempty"`
 	// PeakBytes is the most resident memory of the largest process; 0 unknown,
 	// which it is for a program smaller than gpuprof itself.
 	PeakBytes int64 `json:"peak_rss_bytes"`

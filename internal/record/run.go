@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
-	r := &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+	r := newResult(&o)
 	signals := catchSignals()
 	defer signals.stop()
 	run := runHooked
@@ -72,6 +72,18 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	document.CleanStrings(r)
 	r.Traces = files // to be opened
 	return r, err
+}
+
+func newResult(o *Options) *Result {
+	return &Result{Head: document.NewHead(document.Recording, o.Tool), Command: document.MaskCommand(o.Args), CPUs: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), Started: time.Now(), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+}
+
+// SoFar is what is known of a program that runs on, by what the hook has told.
+func SoFar(o *Options, h *Hook) *Result {
+	r := newResult(o)
+	r.takeHook(o, h)
+	document.CleanStrings(&r.Command)
+	return r
 }
 
 // runHooked runs the program with the hook on its path. Where the hook cannot
@@ -90,16 +102,32 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		}
 		env = h.environment(env)
 	}
-	if err := runChild(ctx, o, r, s, o.Args, env, nil); err != nil {
+	status := ""
+	if h != nil {
+		status = h.status
+	}
+	w := watch(o, status, s)
+	err = runChild(ctx, o, r, s, o.Args, env, nil)
+	w.end()
+	if r.Stopped = s.stopped; err != nil || h == nil {
 		return err
 	}
-	if h == nil {
-		return nil
-	}
+	readHooked(o, r, h)
+	return nil
+}
+
+// readHooked takes over what the hook told.
+func readHooked(o *Options, r *Result, h *hook) {
 	status := readStatus(h.status)
-	r.Hook = &status
-	for i := range status.Processes {
-		p := &status.Processes[i]
+	r.takeHook(o, &status)
+	sweep(o.Dir)
+	explain(o, r)
+}
+
+func (r *Result) takeHook(o *Options, h *Hook) {
+	r.Hook = h
+	for i := range h.Processes {
+		p := &h.Processes[i]
 		if p.File != "" {
 			r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
 		}
@@ -110,9 +138,6 @@ func runHooked(ctx context.Context, o *Options, r *Result, s *signals) error {
 		}
 	}
 	r.Traces = existing(r.Traces)
-	sweep(o.Dir)
-	explain(o, r)
-	return nil
 }
 
 // existing leaves out what was replaced or lost since it was told of.

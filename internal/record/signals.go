@@ -18,6 +18,8 @@ type signals struct {
 	early  []os.Signal // came before the program was there
 	tty    bool        // this process had a terminal when it began
 	passed int
+	// stopped says that this process asked the program to end.
+	stopped bool
 }
 
 func catchSignals() *signals {

@@ -14,6 +14,9 @@ func passedOn() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
+// askToEnd asks a program to end.
+const askToEnd = syscall.SIGTERM
+
 // foreground says whether this process has a terminal and is in its
 // foreground group.
 func foreground() (front, terminal bool) {

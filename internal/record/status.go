@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -87,6 +88,9 @@ type statusLine struct {
 
 // maxStatusLine bounds one line; the hook's are a few kilobytes.
 const maxStatusLine = 1 << 20
+
+// ReadHook is what the hook has told so far of a program that records into a folder.
+func ReadHook(dir string) Hook { return readStatus(filepath.Join(dir, statusName)) }
 
 // readStatus reads the hook's file. A line that is no JSON (the disk was full)
 // is left out; without a file nothing was told.

@@ -82,7 +82,9 @@ func (t *rows) stage(s view.Stage) {
 	if s.BoundS > 0 {
 		t.value(s.Name, "bound", "s", s.BoundS)
 	}
-	t.counters(s.Name, s.Counters)
+	counters := maps.Clone(s.Counters)
+	maps.DeleteFunc(counters, func(_ string, v float64) bool { return v == 0 }) // most stages lack most of them
+	t.counters(s.Name, counters)
 }
 
 // series is a row of a median with its interval; none for a series without samples.
