@@ -264,7 +264,7 @@ func TestShiftsAndSymmetries(t *testing.T) {
 	const n = 20
 	for _, set := range append(ways(), "law=diffuse", "law=diffuse,impl=split,layout=hwc", "law=walk", "law=walk,impl=split", "precision=bf16") {
 		s := openSession(t, append(tinyGrid(set), "grid=20", "scale=4")...)
-		start := s.shape.planes(drawState(s.shape, 9))
+		start := s.shape.permuted(drawState(s.shape, 9), false)
 		for _, by := range [][2]int{{1, 0}, {0, 1}, {7, 13}} {
 			shift := func(y, x int) (int, int) { return y + by[0], x + by[1] }
 			put(t, s, start)

@@ -83,31 +83,13 @@ func present(t testing.TB, s *session) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.shape.planes(v)
+	return s.shape.permuted(v, false)
 }
 
-// planes is a state in planes.
-func (s shape) planes(v []float32) []float32 {
-	n := s.cells()
-	out := make([]float32, len(v))
-	for c := range s.C {
-		for i := range n {
-			out[c*n+i] = v[s.at(c, i, s.C, n)]
-		}
-	}
-	return out
-}
-
-// set puts a state in planes where the next step starts.
+// put puts a state in planes where the next step starts.
 func put(t testing.TB, s *session, planes []float32) {
 	t.Helper()
-	n := s.shape.cells()
-	v := make([]float32, len(planes))
-	for c := range s.shape.C {
-		for i := range n {
-			v[s.shape.at(c, i, s.shape.C, n)] = planes[c*n+i]
-		}
-	}
+	v := s.shape.permuted(planes, true)
 	if err := s.send(s.blocks[bState], v); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,93 @@
+package gridsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// Network is the law's network: W1 [H,2C], B1 [H], W2 [C,H], B2 [C].
+type Network struct{ W1, B1, W2, B2 []float32 }
+
+// Forward is the law alone, from a state and a network that another program made.
+type Forward struct {
+	s     *session
+	steps int
+}
+
+// NewForward opens the law with the given settings over those of preset small,
+// from a state [C,N,N]. Arrays of another size are ErrInput. Close it.
+func NewForward(d gpuprof.Device, set gpuprof.Settings, net Network, state []float32) (*Forward, error) {
+	knobs, err := gpuprof.Resolve(Workload{}, "small", set)
+	if err != nil {
+		return nil, err
+	}
+	if err := (Workload{}).Refuse(d.Info(), knobs); err != nil {
+		return nil, err
+	}
+	sh := shapeOf(knobs)
+	for _, a := range []struct {
+		name string
+		have int
+		want int
+	}{
+		{"W1", len(net.W1), 2 * sh.C * sh.H}, {"b1", len(net.B1), sh.H}, {"W2", len(net.W2), sh.C * sh.H}, {"b2", len(net.B2), sh.C},
+		{"the state", len(state), sh.C * sh.cells()},
+	} {
+		if a.have != a.want {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "opening the law: %s has %d values, it needs %d", a.name, a.have, a.want).WithFix("give arrays of the settings' sizes")
+		}
+	}
+	s, err := open(context.Background(), d, gpuprof.Config{Preset: "small", Knobs: knobs, Mode: gpuprof.Hot})
+	if err != nil {
+		return nil, err
+	}
+	s.params = weights{net.W1, net.B1, net.W2, net.B2}
+	err = s.send(block{buf: s.weights}, s.params.pack(sh, knobs["precision"]))
+	if err == nil {
+		err = s.send(s.blocks[bState], sh.permuted(state, true))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("uploading the law: %w", err), s.Close())
+	}
+	return &Forward{s: s}, nil
+}
+
+// permuted is a state in the layout made of one in planes, or the other way round.
+func (s shape) permuted(v []float32, fromPlanes bool) []float32 {
+	n := s.cells()
+	out := make([]float32, len(v))
+	for c := range s.C {
+		for i := range n {
+			here, there := c*n+i, s.at(c, i, s.C, n)
+			if fromPlanes {
+				here, there = there, here
+			}
+			out[here] = v[there]
+		}
+	}
+	return out
+}
+
+// Run takes steps and waits for them.
+func (f *Forward) Run(steps int) error {
+	for range steps {
+		if err := f.s.Step(f.steps, loop.Silent{}); err != nil {
+			return err
+		}
+		f.steps++
+	}
+	return f.s.Compute.Sync()
+}
+
+// State is the present state, [C,N,N].
+func (f *Forward) State() ([]float32, error) {
+	v, err := f.s.receive(f.s.blocks[bState], f.s.shape.stateWords())
+	return f.s.shape.permuted(v, false), err
+}
+
+// Close releases everything.
+func (f *Forward) Close() error { return f.s.Close() }
