@@ -97,7 +97,7 @@ func (s *Search) Believed() []gpuprof.Number {
 	}
 	p := s.Posterior()
 	for i := range out {
-		out[i] = gpuprof.Number(p.Of(i, i+1))
+		out[i] = gpuprof.Number(max(p.Of(i, i+1), 0))
 	}
 	return out
 }

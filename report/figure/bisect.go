@@ -46,7 +46,7 @@ func chancePanel(s *bisect.Search) Panel {
 			commit := s.At(i + 1)
 			m.Tip = fmt.Sprintf("%d, %s %s: %s", i+1, commit.Short(), view.Cut(commit.Subject, 60), view.Percent(float64(c)))
 		}
-		if c > 0 {
+		if c >= 0.0001 {
 			p.Marks = append(p.Marks, m)
 		}
 	}

@@ -25,7 +25,7 @@ func Bisect(s *bisect.Search) (*Page, error) {
 		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: append([]Block{statusBanner(p.Badge)}, bisectResult(s)...)},
 		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
 		{ID: "posterior", Heading: "Probability of each commit", HeadingIn: Markdown | HTML, Blocks: []Block{
-			Chart{ID: "posterior-chart", Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chances(s)}},
+			Chart{ID: "posterior-chart", Narrow: true, Figure: func() *figure.Figure { return figure.Chances(s) }, Note: "Top: the probability that the change came with a commit. Bottom: the measured commits against GOOD with 95 % intervals; dashed: BAD."}, chances(s)}},
 		{ID: "unusable", Heading: "Commits that cannot be measured", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{unusable(s)}},
 		{ID: "method", Heading: "Method", HeadingIn: HTML, Blocks: []Block{bisectMethod(s)}},
 	}
@@ -201,7 +201,7 @@ func probes(s *bisect.Search) Table {
 	for i, m := range s.Measured() {
 		name := s.At(m.Commit).Short()
 		if m.Against > 0 {
-			name += " against " + s.At(m.Against).Short()
+			name += " on " + s.At(m.Against).Short()
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, {Text: name}, {Text: fmt.Sprint(m.Quartets)},
 			{Text: changeWith(m.Ratio, m.CI95), Value: float64(m.Ratio), Unit: "1"}, {Text: chance(m.P), Value: float64(m.P), Unit: "1"}, {Text: view.Cut(s.At(m.Commit).Subject, 72)}}})
