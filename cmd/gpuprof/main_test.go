@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
 		anotherWorkload = []gpuprof.Workload{toy.Workload{}}
 	}
+	// scripts/smoke.sh measures memory in full, as the tests of internal/host do.
+	testCopy = 4 << 20
 	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
 	testscript.Main(withoutProgram{m}, map[string]func(){"gpuprof": main})
 }

@@ -34,8 +34,8 @@ const (
 // were last set. They are what this program reaches, not what the processor could.
 //
 // Memory's rates are of a plain copy between two buffers of four times the
-// last-level cache, at most 256 MiB each, of counting bytes in one and of
-// clearing one; on a machine whose cache is larger than 64 MiB part of it is
+// last-level cache, at most Options.LargestCopy each, of counting bytes in one and of
+// clearing one; where that is less than four caches part of it is
 // cache bandwidth. The caches' rate is the fastest of the three within a
 // quarter of the last-level cache and within 16 KiB a thread. All data are
 // random. The buffers are outside the device's limit and account, and are
@@ -71,7 +71,7 @@ func (d *Device) Ceilings(ctx context.Context) (gpuprof.Ceilings, error) {
 // memoryRates measures reads, writes and copies past the caches and within them,
 // as far as there is memory for it.
 func (d *Device) memoryRates(ctx context.Context, c *gpuprof.Ceilings) error {
-	want := min(4*d.facts.cache, largestCopy)
+	want := min(4*d.facts.cache, d.largest)
 	size := min(want, cgroup.MemoryAvailable(d.root)/4)
 	if size < int64(leastPiece*max(1, d.pool.threads)) {
 		return nil

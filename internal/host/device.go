@@ -23,17 +23,22 @@ type Options struct {
 	// MemAvailable and what the control groups (v1 or v2) leave. Where
 	// neither can be read (not Linux), 4 GiB.
 	MemoryLimit int64
+	// LargestCopy is the most of each buffer in which memory's rates are measured,
+	// bytes; 0 means 256 MiB. Less than four times the last-level cache measures
+	// the cache: it is for tests that need a rate and not the machine's.
+	LargestCopy int64
 }
 
 // Device runs kernels on the processor. See the package comment.
 type Device struct {
-	pool   *pool
-	nudge  *nudge
-	limit  int64
-	facts  machine
-	base   time.Time // events count from here on the monotonic clock
-	root   fs.FS     // the machine's file tree
-	closed bool
+	pool    *pool
+	nudge   *nudge
+	limit   int64
+	largest int64 // of a buffer in which memory's rates are measured
+	facts   machine
+	base    time.Time // events count from here on the monotonic clock
+	root    fs.FS     // the machine's file tree
+	closed  bool
 
 	streams   []*Stream
 	buffers   map[*Buffer]struct{}
@@ -70,11 +75,15 @@ func open(o Options, root fs.FS) (*Device, error) {
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = defaultMemoryLimit(root)
 	}
+	if o.LargestCopy <= 0 {
+		o.LargestCopy = largestCopy
+	}
 	n := newNudge()
 	return &Device{
 		nudge:   n,
 		pool:    newPool(o.Threads, n),
 		limit:   o.MemoryLimit,
+		largest: o.LargestCopy,
 		facts:   readMachine(root),
 		base:    time.Now(),
 		root:    root,
