@@ -1,0 +1,307 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// StepRule says what counts as a change of level in a sequence.
+type StepRule struct {
+	Least  int     // fewest values on either side; 0 is 4
+	Margin float64 // least difference of the medians beside a change
+	Alpha  float64 // largest p
+	Draws  int     // of the permutation test
+	Seed   uint64
+}
+
+// leastBeside is the fewest values that make a level: with three, one outlier in a
+// sequence of correlated values is called in 15 % of those without a change.
+const leastBeside = 4
+
+// Step is where a sequence changes its level.
+type Step struct {
+	At int     // the first value of the new level
+	P  float64 // of the permutation test
+	// First and Last are the places among which the change lies in 95 % of cases.
+	First, Last int
+}
+
+// FindSteps finds the changes of level in y, in order. The statistic of a split of
+// m values from n is E-divisive's with exponent 1,
+//
+//	Q = mn/(m+n) (2/(mn) sum|x_i - y_j| - 2/(m(m-1)) sum_{i<j}|x_i - x_j| - 2/(n(n-1)) sum_{i<j}|y_i - y_j|)
+//
+// (Matteson and James, JASA 109, 2014, arXiv 1306.4933), and the largest over all
+// segments is the next change, until the medians beside it differ by less than the
+// margin or a permutation test, which shuffles the values inside each segment, does
+// not refuse it. Blocks of values are shuffled where neighbours are alike (see
+// Neighbourly). At last changes below the margin are taken out, the smallest first.
+func FindSteps(y []float64, r StepRule) []Step {
+	s := &stepper{y: y, rule: r, block: blockLength(Neighbourly(y))}
+	if s.rule.Least == 0 {
+		s.rule.Least = leastBeside
+	}
+	s.rng = rand.New(rand.NewPCG(r.Seed, 0x7374657073))
+	s.bounds = []int{0, len(y)}
+	var found []Step
+	for {
+		at, q := s.largest()
+		if at < 0 || math.Abs(s.apart(at)) < r.Margin {
+			break
+		}
+		p := s.test(q)
+		if p > r.Alpha {
+			break
+		}
+		found = append(found, Step{At: at, P: p})
+		i, _ := slices.BinarySearch(s.bounds, at)
+		s.bounds = slices.Insert(s.bounds, i, at)
+	}
+	s.takeOutSmall()
+	found = slices.DeleteFunc(found, func(f Step) bool { return !slices.Contains(s.bounds, f.At) })
+	slices.SortFunc(found, func(a, b Step) int { return a.At - b.At })
+	for i := range found {
+		found[i].First, found[i].Last = s.place(found[i].At)
+	}
+	return found
+}
+
+// Neighbourly is the correlation of neighbours in a sequence with steps and outliers,
+// 0 to 0.7. With v_l = (1.4826 median|y_{i+l} - y_i|)^2/2 and q = (v_2 + v_3)/(2 v_1)
+// an autoregression of order one has q = 1 + rho + rho^2/2. Differences at lags
+// are used so that a step does not count as correlation.
+func Neighbourly(y []float64) float64 {
+	const lags, most, toSigma = 3, 0.7, 1.4826
+	if len(y) <= lags {
+		return 0
+	}
+	var v [lags + 1]float64
+	for l := 1; l <= lags; l++ {
+		apart := make([]float64, 0, len(y))
+		for i := l; i < len(y); i++ {
+			apart = append(apart, math.Abs(y[i]-y[i-l]))
+		}
+		d := toSigma * medianOf(apart)
+		v[l] = d * d / 2
+	}
+	if v[1] == 0 {
+		return 0
+	}
+	q := (v[2] + v[3]) / (2 * v[1])
+	if 1+2*(q-1) <= 1 {
+		return 0
+	}
+	return min(math.Sqrt(1+2*(q-1))-1, most)
+}
+
+// blockLength is how many neighbours are shuffled together.
+func blockLength(rho float64) int {
+	switch {
+	case rho < 0.15:
+		return 1
+	case rho < 0.45:
+		return 3
+	}
+	return 5
+}
+
+type stepper struct {
+	y      []float64
+	rule   StepRule
+	rng    *rand.Rand
+	block  int
+	bounds []int // where segments begin, and the end
+}
+
+// largest is the place of the largest statistic over all segments, -1 where there is
+// none.
+func (s *stepper) largest() (at int, q float64) {
+	at = -1
+	for i := range len(s.bounds) - 1 {
+		lo := s.bounds[i]
+		x := s.y[lo:s.bounds[i+1]]
+		rows, sum := rowSums(x)
+		if k, v := split(x, rows, sum, s.rule.Least); k > 0 && v > q {
+			at, q = lo+k, v
+		}
+	}
+	return at, q
+}
+
+// rowSums are the distances of each value from all others, and those of all pairs.
+func rowSums(x []float64) (rows []float64, sum float64) {
+	rows = make([]float64, len(x))
+	for i, a := range x {
+		for j, b := range x[:i] {
+			d := math.Abs(a - b)
+			rows[i] += d
+			rows[j] += d
+			sum += d
+		}
+	}
+	return rows, sum
+}
+
+// split is the place in x with the largest statistic, 0 where x is too short.
+func split(x, rows []float64, sum float64, least int) (at int, q float64) {
+	if len(x) < 2*least {
+		return 0, 0
+	}
+	before, after := 0.0, sum // distances of pairs inside either part
+	for k, a := range x[:len(x)-least] {
+		near := 0.0
+		for _, b := range x[:k] {
+			near += math.Abs(a - b)
+		}
+		before += near
+		after -= rows[k] - near
+		m, n := float64(k+1), float64(len(x)-k-1)
+		if k+1 < least {
+			continue
+		}
+		v := m * n / (m + n) * (2/(m*n)*(sum-before-after) - 2/(m*(m-1))*before - 2/(n*(n-1))*after)
+		if v > q {
+			at, q = k+1, v
+		}
+	}
+	return at, q
+}
+
+// test is the share of shuffled sequences whose largest statistic is not below q,
+// the sequence itself among them. It ends as soon as the share is above alpha.
+func (s *stepper) test(q float64) float64 {
+	type segment struct {
+		x, rows []float64
+		sum     float64
+	}
+	var segments []segment
+	for i := range len(s.bounds) - 1 {
+		x := s.y[s.bounds[i]:s.bounds[i+1]]
+		if len(x) >= 2*s.rule.Least {
+			rows, sum := rowSums(x)
+			segments = append(segments, segment{x, rows, sum})
+		}
+	}
+	x, rows := make([]float64, len(s.y)), make([]float64, len(s.y))
+	notBelow, all := 1, float64(s.rule.Draws+1)
+	for range s.rule.Draws {
+		for _, g := range segments {
+			n := s.shuffle(x, rows, g.x, g.rows)
+			if _, v := split(x[:n], rows[:n], g.sum, s.rule.Least); v >= q*(1-1e-12) {
+				notBelow++
+				break
+			}
+		}
+		if float64(notBelow)/all > s.rule.Alpha {
+			break
+		}
+	}
+	return float64(notBelow) / all
+}
+
+// shuffle writes a segment's blocks into x, and their row sums into rows, in an order
+// drawn at random. The first block begins at a place drawn too.
+func (s *stepper) shuffle(x, rows, fromX, fromRows []float64) int {
+	var blocks [][2]int
+	begin := 0
+	for end := 1 + s.rng.IntN(s.block); begin < len(fromX); end += s.block {
+		end = min(end, len(fromX))
+		blocks = append(blocks, [2]int{begin, end})
+		begin = end
+	}
+	s.rng.Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
+	n := 0
+	for _, b := range blocks {
+		copy(x[n:], fromX[b[0]:b[1]])
+		n += copy(rows[n:], fromRows[b[0]:b[1]])
+	}
+	return n
+}
+
+// beside is the levels' bounds left and right of a place.
+func (s *stepper) beside(at int) (lo, hi int) {
+	i, is := slices.BinarySearch(s.bounds, at)
+	hi = i
+	if is {
+		hi++
+	}
+	return s.bounds[i-1], s.bounds[hi]
+}
+
+// apart is by how much the median rises at a place.
+func (s *stepper) apart(at int) float64 {
+	lo, hi := s.beside(at)
+	return Median(s.y[at:hi]) - Median(s.y[lo:at])
+}
+
+// takeOutSmall joins levels whose medians differ by less than the margin.
+func (s *stepper) takeOutSmall() {
+	for len(s.bounds) > 2 {
+		least, at := math.Inf(1), 0
+		for i := 1; i < len(s.bounds)-1; i++ {
+			if d := math.Abs(s.apart(s.bounds[i])); d < least {
+				least, at = d, i
+			}
+		}
+		if least >= s.rule.Margin {
+			return
+		}
+		s.bounds = slices.Delete(s.bounds, at, at+1)
+	}
+}
+
+// mostAside is how far from a change its place is looked for.
+const mostAside = 60
+
+// place is the least range of places that holds 95 % of the likelihood of where the
+// level changes, by Laplace's distribution about the medians of either side: its
+// logarithm is the sum of distances over their mean, which is widened for neighbours
+// that are alike.
+func (s *stepper) place(at int) (first, last int) {
+	lo, hi := s.beside(at)
+	from, to := max(lo+1, at-mostAside), min(hi-1, at+mostAside)
+	sums := make([]float64, 0, to-from+1)
+	for k := from; k <= to; k++ {
+		sums = append(sums, distances(s.y[lo:k])+distances(s.y[k:hi]))
+	}
+	least := slices.Min(sums)
+	rho := Neighbourly(s.y[lo:hi])
+	scale := least / float64(hi-lo) * (1 + rho) / (1 - rho)
+	if !(scale > 0) {
+		return at, at
+	}
+	places, all := make([]int, len(sums)), 0.0
+	for i, v := range sums {
+		places[i] = i
+		sums[i] = math.Exp(-(v - least) / scale)
+		all += sums[i]
+	}
+	slices.SortStableFunc(places, func(a, b int) int {
+		switch {
+		case sums[a] > sums[b]:
+			return -1
+		case sums[a] < sums[b]:
+			return 1
+		}
+		return 0
+	})
+	first, last = at, at
+	held := 0.0
+	for _, i := range places {
+		first, last = min(first, from+i), max(last, from+i)
+		if held += sums[i]; held >= 0.95*all {
+			break
+		}
+	}
+	return first, last
+}
+
+// distances is the sum of the distances from the median.
+func distances(x []float64) (sum float64) {
+	centre := Median(x)
+	for _, v := range x {
+		sum += math.Abs(v - centre)
+	}
+	return sum
+}

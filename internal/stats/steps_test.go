@@ -1,0 +1,169 @@
+package stats_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// stepRule is how history looks at a series once.
+func stepRule(seed uint64) stats.StepRule {
+	return stats.StepRule{Margin: math.Log(1.02), Alpha: 0.01, Draws: 199, Seed: seed}
+}
+
+// sequence is made-up logarithms of session medians: noise with correlated
+// neighbours, one value in 33 that is 10 to 100 % slow, and a step.
+func sequence(rng *rand.Rand, n int, noise, rho, step float64, at int) []float64 {
+	out := make([]float64, n)
+	e := noise * rng.NormFloat64()
+	for i := range out {
+		out[i] = e
+		e = rho*e + math.Sqrt(1-rho*rho)*noise*rng.NormFloat64()
+		if rng.Float64() < 0.03 {
+			out[i] += math.Log(1.1 + 0.9*rng.Float64())
+		}
+		if i >= at {
+			out[i] += math.Log1p(step)
+		}
+	}
+	return out
+}
+
+// simulated is how often a series of 100 without a change has one, and how often
+// steps of 5 and 10 % at 60 are found within five places.
+func simulated(series int, noise, rho float64) (falsely, five, ten float64) {
+	hits := [3]int{}
+	for i := range series {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		for k, step := range []float64{0, 0.05, 0.10} {
+			found := stats.FindSteps(sequence(rng, 100, noise, rho, step, 60), stepRule(uint64(i)))
+			near := slices.ContainsFunc(found, func(s stats.Step) bool { return s.At >= 55 && s.At <= 65 })
+			if step == 0 && len(found) > 0 || step > 0 && near {
+				hits[k]++
+			}
+		}
+	}
+	n := float64(series)
+	return float64(hits[0]) / n, float64(hits[1]) / n, float64(hits[2]) / n
+}
+
+// TestStepsAsDesigned: the rates of the design, of 300 series each, in fewer. The
+// bounds leave three standard errors of 60 series.
+func TestStepsAsDesigned(t *testing.T) {
+	for _, c := range []struct {
+		noise, rho          float64
+		mostFalse           float64
+		leastFive, leastTen float64
+	}{
+		{0.01, 0, 0.04, 0.95, 0.98},
+		{0.02, 0.3, 0.06, 0.90, 0.98},
+		{0.03, 0.3, 0.08, 0.66, 0.96},
+		{0.02, 0.6, 0.08, 0.78, 0.97},
+	} {
+		falsely, five, ten := simulated(60, c.noise, c.rho)
+		if falsely > c.mostFalse || five < c.leastFive || ten < c.leastTen {
+			t.Errorf("noise %g, rho %g: false %.3f, 5 %% found %.3f, 10 %% found %.3f", c.noise, c.rho, falsely, five, ten)
+		}
+	}
+}
+
+// BenchmarkStepsTable gives the whole table of the design, 300 series a row.
+func BenchmarkStepsTable(b *testing.B) {
+	for range b.N {
+		for _, c := range [][2]float64{{0.01, 0}, {0.02, 0.3}, {0.03, 0.3}, {0.02, 0.6}} {
+			falsely, five, ten := simulated(300, c[0], c[1])
+			b.Logf("noise %g rho %g: false %.3f; 5 %% %.3f; 10 %% %.3f", c[0], c[1], falsely, five, ten)
+		}
+	}
+}
+
+func BenchmarkFindSteps250(b *testing.B) {
+	y := sequence(rand.New(rand.NewPCG(1, 1)), 250, 0.02, 0.3, 0.05, 150)
+	for b.Loop() {
+		stats.FindSteps(y, stepRule(1))
+	}
+}
+
+func TestStepsOneSpikeIsNoStep(t *testing.T) {
+	called := 0
+	for i := range 100 {
+		y := sequence(rand.New(rand.NewPCG(uint64(i), 2)), 60, 0.01, 0, 0, 0)
+		y[30] += math.Log(2)
+		if len(stats.FindSteps(y, stepRule(uint64(i)))) > 0 {
+			called++
+		}
+	}
+	if called > 4 {
+		t.Errorf("a spike in one value is called a step in %d of 100", called)
+	}
+}
+
+func TestStepsExact(t *testing.T) {
+	level := func(values ...float64) (out []float64) {
+		for _, v := range values {
+			for range 10 {
+				out = append(out, v)
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name string
+		y    []float64
+		at   []int
+	}{
+		{"nothing", nil, nil},
+		{"one value", []float64{1}, nil},
+		{"one level", level(1), nil},
+		{"too short", []float64{0, 0, 0, 1, 1, 1, 1}, nil},
+		{"one step", level(0, 0.1), []int{10}},
+		{"up and down", level(0, 0, 0.1, 0.1, 0, 0, 0.2, 0.2), []int{20, 40, 60}},
+		{"below the margin", level(0, 0.019), nil},
+	} {
+		var at []int
+		for _, s := range stats.FindSteps(c.y, stepRule(1)) {
+			at = append(at, s.At)
+			if s.First > s.At || s.Last < s.At || !(s.P > 0) || s.P > 0.01 {
+				t.Errorf("%s: %+v", c.name, s)
+			}
+		}
+		if !slices.Equal(at, c.at) {
+			t.Errorf("%s: %v, want %v", c.name, at, c.at)
+		}
+	}
+}
+
+// TestStepsLaws: the same values give the same steps, a shift of all values changes
+// none, no level is shorter than four, and neighbouring levels differ by the margin.
+func TestStepsLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		n := rapid.IntRange(0, 60).Draw(t, "n")
+		y := sequence(rng, n, 0.01, 0, rapid.Float64Range(0, 0.2).Draw(t, "step"), rapid.IntRange(0, 60).Draw(t, "at"))
+		found := stats.FindSteps(y, stepRule(7))
+		if again := stats.FindSteps(slices.Clone(y), stepRule(7)); !slices.Equal(found, again) {
+			t.Fatalf("%v, then %v", found, again)
+		}
+		bounds := []int{0}
+		for _, s := range found {
+			bounds = append(bounds, s.At)
+		}
+		bounds = append(bounds, n)
+		for i := 1; i < len(bounds); i++ {
+			if len(found) > 0 && bounds[i]-bounds[i-1] < 4 {
+				t.Fatalf("a level of %d values: %v", bounds[i]-bounds[i-1], bounds)
+			}
+			if i > 1 {
+				apart := stats.Median(y[bounds[i-1]:bounds[i]]) - stats.Median(y[bounds[i-2]:bounds[i-1]])
+				if math.Abs(apart) < math.Log(1.02) {
+					t.Fatalf("levels apart by %g", apart)
+				}
+			}
+		}
+	})
+}
