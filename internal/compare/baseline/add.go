@@ -177,7 +177,7 @@ func (s *Store) open(f Fingerprint, planned []*change) (*change, error) {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(planned, func(c *change) bool { return c.file.Name == name })
 	}
-	plain := path.Join(slug(f.Device), f.stem())
+	plain := path.Join(Slug(f.Device), f.stem())
 	for _, name := range []string{plain, plain + "-" + f.hash()} {
 		if taken(name) {
 			continue

@@ -74,11 +74,11 @@ type Fingerprint struct {
 
 // Session is one run, as it was added.
 type Session struct {
-	Started time.Time    `json:"started"` // of the measurement, UTC
-	Added   time.Time    `json:"added"`
-	Machine string       `json:"machine"` // as its owner calls it
-	Command string       `json:"command"` // what measured it
-	Tool    gpuprof.Tool `json:"tool"`    // what measured: name, version, commit
+	Started time.Time    `json:"started"`        // of the measurement, UTC
+	Added   time.Time    `json:"added,omitzero"` // to a baseline
+	Machine string       `json:"machine"`        // as its owner calls it
+	Command string       `json:"command"`        // what measured it
+	Tool    gpuprof.Tool `json:"tool"`           // what measured: name, version, commit
 
 	Processes int `json:"processes"`
 	Samples   int `json:"samples"` // of the step, before most of them were left out
@@ -165,7 +165,7 @@ func (f Fingerprint) String() string {
 }
 
 // stem is the file's name without its folder and extension.
-func (f Fingerprint) stem() string { return slug(f.Workload) + "-" + slug(f.Preset) }
+func (f Fingerprint) stem() string { return Slug(f.Workload) + "-" + Slug(f.Preset) }
 
 // hash tells apart what shares device, workload and preset.
 func (f Fingerprint) hash() string {
@@ -175,34 +175,6 @@ func (f Fingerprint) hash() string {
 		fmt.Fprintf(h, " %q=%q", k, f.ModelKnobs[k])
 	}
 	return fmt.Sprintf("%08x", h.Sum32())
-}
-
-// slug makes a name fit for a file on any system: lower case, digits, dots
-// and single dashes.
-func slug(s string) string {
-	var b []byte
-	for _, c := range strings.ToLower(s) {
-		last := byte('-')
-		if len(b) > 0 {
-			last = b[len(b)-1]
-		}
-		word := last != '-' && last != '.'
-		switch {
-		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
-			b = append(b, byte(c))
-		case c == '.' && word:
-			b = append(b, '.')
-		case last == '.':
-			b[len(b)-1] = '-'
-		case word:
-			b = append(b, '-')
-		}
-	}
-	out := strings.Trim(string(b[:min(len(b), 80)]), "-.")
-	if out == "" {
-		return "unnamed"
-	}
-	return out
 }
 
 // newSession refuses what must not become a baseline, and thins out the rest.
@@ -228,9 +200,17 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
+	s := SessionOf(res)
+	s.Started, s.Added, s.Machine, s.Command, s.Tool = r.Started.UTC(), p.Now.UTC(), p.Machine, p.Command, r.Tool
+	s.Processes, s.Samples = processes(r.Step), r.Step.N()
+	return s, nil
+}
+
+// SessionOf is what is kept of a result, whatever program measured it. Processes and
+// Samples are those of the metric that has the most.
+func SessionOf(res *compare.Result) Session {
 	s := Session{
-		Started: r.Started.UTC(), Added: p.Now.UTC(), Machine: p.Machine, Command: p.Command, Tool: r.Tool,
-		Processes: processes(r.Step), Samples: r.Step.N(), Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: map[string]Knob{}, Runs: []RunInfo{},
+		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: map[string]Knob{}, Runs: []RunInfo{},
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
 	}
 	for k, v := range res.Knobs {
@@ -241,15 +221,20 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 	}
 	for _, m := range res.Metrics {
 		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}
+		processes, samples := 0, 0
 		for _, run := range m.Runs {
+			if len(run) > 0 {
+				processes, samples = processes+1, samples+len(run)
+			}
 			if !m.Exact { // what compares exactly is kept as it is
 				run = thin(run)
 			}
 			kept.Runs = append(kept.Runs, run)
 		}
 		s.Metrics = append(s.Metrics, kept)
+		s.Processes, s.Samples = max(s.Processes, processes), max(s.Samples, samples)
 	}
-	return s, nil
+	return s
 }
 
 func processes(s *gpuprof.Series) int {

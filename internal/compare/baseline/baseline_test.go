@@ -447,13 +447,13 @@ func TestSlug(t *testing.T) {
 	for in, want := range map[string]string{
 		"NVIDIA H200": "nvidia-h200", "AMD EPYC 7B13 (64-Core)": "amd-epyc-7b13-64-core", "v1.2": "v1.2", "../..": "unnamed", "a/../b": "a-b", "a. b": "a-b", "": "unnamed", "日本": "unnamed", "CON ": "con",
 	} {
-		if got := slug(in); got != want {
+		if got := Slug(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		got := slug(rapid.String().Draw(t, "name"))
-		if !filepath.IsLocal(got) || strings.ContainsAny(got, `/\ `) || got != slug(got) || len(got) > 80 {
+		got := Slug(rapid.String().Draw(t, "name"))
+		if !filepath.IsLocal(got) || strings.ContainsAny(got, `/\ `) || got != Slug(got) || len(got) > 80 {
 			t.Fatalf("%q", got)
 		}
 	})
