@@ -39,6 +39,7 @@ type cli struct {
 	Gate       gateCmd       `cmd:"" help:"Decide whether something got slower, for CI."`
 	Bisect     bisectCmd     `cmd:"" help:"Find the commit that made a program slower."`
 	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
+	History    historyCmd    `cmd:"" help:"Show performance over commits, and the change that slipped through."`
 	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
 	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
@@ -121,7 +122,7 @@ func (a *app) dispatch(args []string) error {
 		return parseError(parser, args, err)
 	}
 	verb := kctx.Selected()
-	if dashed >= 0 && !takesRest(verb.Name) {
+	if dashed >= 0 && !takesRest(verb) {
 		return restError(verb.Name)
 	}
 	if err := checkChoices(kctx); err != nil {
@@ -175,8 +176,8 @@ func (a *app) parser(c *cli) (k *kong.Kong, exited *bool, err error) {
 	return k, exited, nil
 }
 
-func takesRest(verb string) bool {
-	return verb == "pprof" || verb == "gate" || verb == "bisect" || verb == "__complete" || verb == runProgramVerb
+func takesRest(verb *kong.Node) bool {
+	return slices.Contains([]string{"pprof", "gate", "bisect", "__complete", runProgramVerb}, verb.Name) || verb.Name == "check" && verb.Parent.Name == "history"
 }
 
 func restError(verb string) error {

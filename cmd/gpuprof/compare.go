@@ -25,6 +25,7 @@ type judging struct {
 	Metric        []string `sep:"none" placeholder:"GLOB" help:"Judge only these metrics; may be repeated."`
 	AllowMismatch []string `sep:"none" placeholder:"FIELD" help:"Compare although this field (driver, preset, a knob) differs; may be repeated."`
 	SessionSpread *share   `placeholder:"PERCENT" help:"Spread assumed between sessions if it cannot be estimated (1%)."`
+	Store         string   `complete:"file" placeholder:"STORE" help:"History whose sessions show the spread between sessions; without it GPUPROF_STORE names it, else the spread is assumed."`
 	Seed          uint64   `default:"1" placeholder:"N" help:"Seed of the bootstrap and of the order of processes (1)."`
 	Format        string   `default:"table" formats:"comparison" placeholder:"FORMAT" help:"Format to print: ${comparisonFormats}; bench is for benchstat -col /side."`
 	Output        []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${comparisonFiles} (.xml is JUnit); may be repeated."`
@@ -148,6 +149,9 @@ func (c *compareCmd) Run(a *app) error {
 	}
 	old, err := readOld(a, c.Old)
 	if err != nil {
+		return err
+	}
+	if err := c.learn(a, now, &o); err != nil {
 		return err
 	}
 	comparison, err := old.against(now, o)

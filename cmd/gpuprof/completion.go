@@ -111,7 +111,7 @@ func behindDashes(node *kong.Node, d int) []candidate {
 	switch {
 	case node.Name == "pprof":
 		return []candidate{wantFiles}
-	case takesRest(node.Name) || node.Name == "run":
+	case takesRest(node) || node.Name == "run":
 		return []candidate{wantCommand(d + 1)}
 	}
 	return nil

@@ -172,6 +172,9 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	} else if old, err = readOld(a, c.Args[0]); err != nil {
 		return nil, err
 	}
+	if err := c.learn(a, now, &o); err != nil {
+		return nil, err
+	}
 	comparison, err := old.against(now, o)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ func general() map[string][]string {
 		"stage": {"report"}, "sample": {"report", "internal/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare"},
 		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
 		"fill": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
+		// The verb, and a class of style.
+		"history": {"cmd"}, "grid": {"report"},
 		// The rule of this name, and rows of waits (below).
 		"sync": {"internal/advise", "report"},
 		// States and directions of a recorded program, and counters of any run.

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/probes/machine"
@@ -164,6 +165,7 @@ type documents struct {
 	health      kind[*health.Report]
 	explanation kind[[]explain.Entry]
 	bisect      kind[*bisect.Search]
+	history     kind[*history.Report]
 }
 
 func outputTable() documents {
@@ -203,6 +205,12 @@ func outputTable() documents {
 			"png":  picture("png", figure.OfBisect),
 			"svg":  picture("svg", figure.OfBisect),
 		})},
+		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, map[string]writer[*history.Report]{
+			"json": func(w io.Writer, r *history.Report, _ screen) error { return writeJSON(w, r) },
+			"csv":  writeHistoryCSV,
+			"png":  picture("png", figure.OfHistory),
+			"svg":  picture("svg", figure.OfHistory),
+		})},
 		// However wide the table is: every one of many GPUs has to be in it.
 		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
 			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
@@ -219,8 +227,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes
@@ -242,6 +250,19 @@ func withPages[D any](build func(D) (*page.Page, error), limit int, others map[s
 		}
 	}
 	return others
+}
+
+// siteOf is a history as static pages: an index, a page for each benchmark, and the data.
+func siteOf(r *history.Report) ([]siteFile, error) {
+	pages, err := page.HistorySite(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []siteFile
+	for _, p := range pages {
+		out = append(out, siteFile{p.Name, func(w io.Writer) error { return html.Write(w, p.Page) }})
+	}
+	return append(out, siteFile{page.SiteData, func(w io.Writer) error { return writeJSON(w, r) }}), nil
 }
 
 // picture draws a document's figure as "png" or "svg".

@@ -21,6 +21,8 @@ type entry struct {
 	effect  stats.Effect  // log(new/old), positive means more
 	ok      bool          // effect can be tested
 	noise   stats.Noise   // of a gate's blocks
+	session float64       // spread between sessions, a share
+	assumed bool          // that is only assumed
 	blocks  *stats.Blocks // of a gate
 	floored bool          // the centres of both sides are below the floor
 	raised  bool          // the centre of a side is, so that what is tested is not what was measured

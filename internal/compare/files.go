@@ -12,8 +12,8 @@ import (
 // Compare judges two result files by their runs: Student's t on run medians,
 // unpaired, with a session term on each side, because what changed between the
 // two sessions (clocks, heat, neighbours) cannot be seen inside either. That
-// term is assumed, 1 % unless Options.SessionSpread says otherwise: an
-// unchanged program then passes a 5 % threshold, a change of 12 % is found, and
+// term is assumed, 1 % unless Options.Learned or Options.SessionSpread says
+// otherwise: with 1 % an unchanged program then passes a 5 % threshold, a change of 12 % is found, and
 // one of 5 % is inconclusive. Measure both in one job (Gate) to do better.
 //
 // The error is ErrUsage for options that fit no metric or field and ErrInput for
@@ -30,13 +30,13 @@ func Compare(old, new *Result, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.spread, b.assumed = o.spread(), true
+	b.setSpreads()
 	b.order = timeline(old, new)
 	b.measure(func(e *entry) (stats.Effect, bool) {
-		return stats.Unpaired([][]float64{stats.LogMedians(e.old)}, stats.LogMedians(e.new), b.spread)
+		return stats.Unpaired([][]float64{stats.LogMedians(e.old)}, stats.LogMedians(e.new), e.session)
 	})
 	b.blockTrends()
-	decide(b.testable(), 0, b.spread > 0)
+	decide(b.testable(), 0, b.assumed && b.spread > 0)
 	b.warnOneMeasurement()
 	return b.comparison(), nil
 }
@@ -96,7 +96,8 @@ func timeline(old, new *Result) []bool {
 // the latest last. With ten sessions or more the spread between sessions is
 // estimated from them, and the verdict is that of a t prediction interval over
 // session medians. With fewer it is the largest of what they show and
-// Options.SessionSpread (1 %), and the Comparison says that it was assumed.
+// Options.SessionSpread (1 %), and the Comparison says that it was assumed; or of
+// what they show and Options.Learned.
 // Counters compare with the latest session. Errors as for Compare.
 func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, error) {
 	if len(sessions) == 0 {
@@ -121,17 +122,21 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 		}
 		return runs
 	}
-	b.assumed = len(sessions) < MinSessions
+	few := len(sessions) < MinSessions
 	for _, e := range b.testable() { // a stage that takes no time has no spread either
 		centres := sessionCentres(runsOf(e))
 		if sigma, _ := stats.SessionSpread(centres); sigma > b.spread {
 			b.spread = sigma
 		}
-		b.assumed = b.assumed || len(centres) < MinSessions
+		if few || len(centres) < MinSessions {
+			e.session, e.assumed = o.spreadOf(e.Name)
+			b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
+		}
 	}
-	if b.assumed {
-		b.spread = max(b.spread, o.spread())
+	if few && len(b.testable()) == 0 {
+		b.spread, b.assumed = o.spread(), true
 	}
+	b.tellLearned()
 	b.order = timeline(old, new)
 	b.measure(func(e *entry) (stats.Effect, bool) {
 		runs := runsOf(e)
@@ -144,8 +149,8 @@ func CompareStored(sessions []*Result, new *Result, o Options) (*Comparison, err
 			logs[i] = stats.LogMedians(r)
 		}
 		sigma, _ := stats.SessionSpread(centres)
-		if !(sigma > o.spread()) {
-			sigma = o.spread()
+		if !(sigma > e.session) {
+			sigma = e.session
 		}
 		return stats.Unpaired(logs, stats.LogMedians(e.new), sigma)
 	})

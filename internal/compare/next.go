@@ -100,7 +100,7 @@ func (b *bench) moreRuns(es []*entry) string {
 	source := b.noise(worst)
 	switch {
 	case math.IsInf(need, 1):
-		text := fmt.Sprintf("%s: the %.2g %% assumed between sessions alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, 100*b.spread, 100*worst.margins.Threshold)
+		text := fmt.Sprintf("%s: the %.2g %% %s alone hides a change of %g %%, and more runs do not reduce that; measure both sides in one job (gpuprof gate --against), or set a larger --threshold", worst.Name, 100*b.spread, worst.between(), 100*worst.margins.Threshold)
 		if !strings.Contains(source, "between sessions") {
 			text += "; besides, " + source
 		}
@@ -168,7 +168,7 @@ func (b *bench) runsNeeded(e *entry) float64 {
 	return math.Inf(1)
 }
 
-// noise says which part of the error is the largest: the assumed spread
+// noise says which part of the error is the largest: the spread
 // between sessions, the spread between processes, or that of samples.
 func (b *bench) noise(e *entry) string {
 	between, within, runs := 0.0, 0.0, 0.0
@@ -191,7 +191,7 @@ func (b *bench) noise(e *entry) string {
 	n := float64(max(1, min(len(e.old), len(e.new))))
 	switch {
 	case b.spread*b.spread > between/n:
-		return fmt.Sprintf("most of the noise is the %.2g %% assumed between sessions", 100*b.spread)
+		return fmt.Sprintf("most of the noise is the %.2g %% %s", 100*b.spread, e.between())
 	case within > between/2:
 		return fmt.Sprintf("most of the noise is between the samples of one process, %.2g %% of its median: longer runs help", 100*math.Sqrt(within))
 	}

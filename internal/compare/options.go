@@ -68,6 +68,8 @@ type Options struct {
 	// SessionSpread is the standard deviation assumed between sessions, as a
 	// share; 0 is 1 %, negative none.
 	SessionSpread float64
+	// Learned is what a history shows of it; the zero value is no history.
+	Learned Learned
 	// Judge is set by gate and not by compare: then a regression exits 1, and
 	// tuning knobs must agree.
 	Judge bool
@@ -122,7 +124,7 @@ func (m Margins) full() Margins {
 func (o Options) margins(metric string) Margins {
 	m := o.Margins
 	for _, f := range o.Metrics {
-		if matches(f.Metric, metric) {
+		if Matches(f.Metric, metric) {
 			m = f.Margins
 		}
 	}
@@ -146,10 +148,10 @@ func (o Options) bootstrap() *stats.Bootstrap {
 	return stats.NewBootstrap(o.Seed, o.Draws)
 }
 
-// matches says whether a metric has the name, or fits the pattern, in which *
+// Matches says whether a metric has the name, or fits the pattern, in which *
 // stands for any text and everything else for itself: metric names have
 // slashes and brackets of their own.
-func matches(pattern, metric string) bool {
+func Matches(pattern, metric string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
 	if last == 0 {
@@ -172,7 +174,7 @@ func matches(pattern, metric string) bool {
 // none is a slip worth stopping for: a gate that judges nothing always passes.
 func (o Options) selected(names []string) ([]string, error) {
 	fits := func(pattern string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return matches(pattern, n) })
+		return slices.ContainsFunc(names, func(n string) bool { return Matches(pattern, n) })
 	}
 	for _, m := range o.Metrics {
 		if !fits(m.Metric) {
@@ -189,7 +191,7 @@ func (o Options) selected(names []string) ([]string, error) {
 	}
 	var out []string
 	for _, n := range names {
-		if slices.ContainsFunc(o.Only, func(p string) bool { return matches(p, n) }) {
+		if slices.ContainsFunc(o.Only, func(p string) bool { return Matches(p, n) }) {
 			out = append(out, n)
 		}
 	}

@@ -14,6 +14,10 @@ const (
 	Health          gpuprof.DocumentKind = "health"
 	Ranges          gpuprof.DocumentKind = "ranges" // what healthy devices reach
 	Baseline        gpuprof.DocumentKind = "baseline"
+	History         gpuprof.DocumentKind = "history" // trends and changes of a store
+	Session         gpuprof.DocumentKind = "session" // an object of a store
+	Pack            gpuprof.DocumentKind = "pack"    // the head of a month of sessions
+	Class           gpuprof.DocumentKind = "class"   // what the sessions of a series have in common
 	Check           gpuprof.DocumentKind = "check"
 	Noise           gpuprof.DocumentKind = "noise"
 	Recording       gpuprof.DocumentKind = "recording" // what gpuprof run -- CMD knows of the program
@@ -59,6 +63,10 @@ func kinds() []kind {
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times.
 		{Baseline, "1.1.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
+		{History, "1.0.0", "a history", "gpuprof history", "what gpuprof history --format json prints", "which no verb reads"},
+		{Session, "1.0.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
+		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
+		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		{Check, "1.1.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which no verb reads"},
 		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.

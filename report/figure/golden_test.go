@@ -124,6 +124,7 @@ func goldens(t *testing.T) map[string]func() (*figure.Figure, error) {
 	out["analysis"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "") }
 	out["analysis-steps"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "timeline") }
 	out["analysis-overview"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "overview") }
+	out["trend"] = func() (*figure.Figure, error) { return figure.OfHistory(fixture.History(), "") }
 	out["analysis-change"] = func() (*figure.Figure, error) { return figure.OfTraces(trace.Compare(a, after), nil, nil, "") }
 	return out
 }

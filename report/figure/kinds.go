@@ -7,6 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -48,6 +49,8 @@ func ofAnalysis() []kind[Traces] {
 	}
 }
 
+func ofHistory() []kind[*history.Report] { return []kind[*history.Report]{{"trend", Trends}} }
+
 // sides are a comparison, and the traces before and after where they are at hand.
 type sides struct {
 	c        *trace.Comparison
@@ -76,6 +79,7 @@ func documents() []document {
 		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
 		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
 		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
+		{"a history", "gpuprof history -o NAME.png", namesOf(ofHistory())},
 	}
 }
 
@@ -187,6 +191,14 @@ func OfBisect(s *bisect.Search, want string) (*Figure, error) {
 		return nil, view.ErrNoRun("a picture")
 	}
 	return pick("a bisection", ofBisect(), s, want)
+}
+
+// OfHistory is OfRuns for a history: its trends.
+func OfHistory(r *history.Report, want string) (*Figure, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("a history", ofHistory(), r, want)
 }
 
 // pick draws the asked figure of a document that is called what ("a run"); "" is

@@ -32,7 +32,7 @@ type pageView struct {
 	Badge                                  badgeView
 	CSS                                    template.CSS
 	JS, Data, Timeline                     template.JS
-	DataNote, FileName                     string
+	DataNote, FileName, Beside             string
 	Sections, Contents                     []sectionView
 }
 
@@ -66,8 +66,12 @@ func Write(w io.Writer, p *page.Page) error {
 		v.Contents = nil
 	}
 	v.Timeline = t.timeline
-	v.embed(p.Data)
-	if err := v.dress(); err != nil {
+	if p.Static {
+		v.DataNote, v.Beside = "The data of these pages:", p.Data.Name
+	} else {
+		v.embed(p.Data)
+	}
+	if err := v.dress(p.Static); err != nil {
 		return err
 	}
 	// Into memory first: a template that fails must not leave half a page.
@@ -79,14 +83,18 @@ func Write(w io.Writer, p *page.Page) error {
 	return err
 }
 
-// dress fills in style, scripts and the policy that allows them.
-func (v *pageView) dress() error {
+// dress fills in style, scripts and the policy that allows them; a static page has no
+// script.
+func (v *pageView) dress(static bool) error {
 	css, err := files.ReadFile("style.css")
 	if err != nil {
 		return err
 	}
 	css = append(css, figure.CSS()...)
-	scripts := []string{"script.js", "tables.js"}
+	var scripts []string
+	if !static {
+		scripts = []string{"script.js", "tables.js"}
+	}
 	if v.Timeline != "" {
 		scripts = append(scripts, "timeline.js")
 	}

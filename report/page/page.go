@@ -23,6 +23,9 @@ type Page struct {
 	Sections []Section
 	Footer   string // HTML only
 
+	// Static pages have no script, and their data is a file beside them: Data.Name.
+	Static bool
+
 	Tool string // name and version of the program that made the document: "gpuprof 1.2"
 	Data Data
 }
@@ -186,6 +189,7 @@ type Cell struct {
 	Unit   string  // "s", "B/s", "1" for a ratio or share; "" where the cell is words
 	Narrow string  // the text where room is scarce, "" for Text
 	Note   string  // HTML only: a short remark after the text
+	Link   string  // HTML only: the page that the text leads to
 	Tone   Tone    // of a terminal's text
 }
 

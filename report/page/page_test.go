@@ -18,6 +18,7 @@ func TestNothing(t *testing.T) {
 		"comparison of traces": func() (*page.Page, error) { return page.TraceComparison(nil, nil, nil) },
 		"tuning result":        func() (*page.Page, error) { return page.Tune(nil) },
 		"health report":        func() (*page.Page, error) { return page.Health(nil) },
+		"history":              func() (*page.Page, error) { return page.History(nil) },
 	} {
 		if p, err := build(); !errors.Is(err, gpuprof.ErrInput) || p != nil {
 			t.Errorf("%s: %v, %v", name, p, err)

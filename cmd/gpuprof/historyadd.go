@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/outside"
+)
+
+type historyAddCmd struct {
+	Results   []string `arg:"" name:"result" sep:"none" complete:"file" help:"Results: whatever gpuprof compare reads. Each file is a session."`
+	Benchmark string   `placeholder:"NAME" help:"Call the benchmark so; without it by its workload and preset, or by the format of the file."`
+	Commit    string   `placeholder:"COMMIT" help:"Commit that was measured; without it the one that is checked out here."`
+	Sentinel  []string `sep:"none" complete:"file" placeholder:"FILE" help:"Result of a benchmark whose code never changes, measured in the same job; may be repeated."`
+}
+
+// Help implements kong.HelpProvider.
+func (historyAddCmd) Help() string {
+	return "Adding a result again changes nothing, so that a job may be repeated.\n\n" + examples(
+		"gpuprof history add six.json --store perf",
+		"gpuprof history add six.json --sentinel sentinel.json --store perf",
+	)
+}
+
+// Run implements the verb.
+func (c *historyAddCmd) Run(a *app, h *historyCmd) error {
+	defer lean(outside.DocumentMemory())()
+	store, err := h.open()
+	if err != nil {
+		return err
+	}
+	sentinel, err := c.sentinel(a)
+	if err != nil {
+		return err
+	}
+	run, done := newChildren(a)
+	defer done()
+	o := history.Origin{Benchmark: document.CleanText(c.Benchmark)}
+	if o.Commit, err = run.measuredCommit(c.Commit); err != nil {
+		return err
+	}
+	o.Project = document.CleanText(cmp.Or(h.Project, run.projectName()))
+	switch {
+	case o.Commit.ID == "":
+		a.note("warning: there is no git checkout here, so that the sessions have no commit and are shown but not analysed; give --commit COMMIT")
+	case o.Commit.Dirty:
+		a.note("warning: files of this checkout differ from its commit, so that the sessions are shown but not analysed; commit them, or give --commit COMMIT")
+	}
+	var errs []error
+	for _, path := range c.Results {
+		errs = append(errs, addResult(a, store, path, sentinel, o))
+	}
+	return errors.Join(errs...)
+}
+
+// sentinel is the result of all files of --sentinel together, nil without any.
+func (c *historyAddCmd) sentinel(a *app) (*compare.Result, error) {
+	var all []*compare.Result
+	for _, path := range c.Sentinel {
+		found, err := readResults(a, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return results.Merge(all...)
+}
+
+// addResult adds the sessions of one file.
+func addResult(a *app, store *history.Store, path string, sentinel *compare.Result, o history.Origin) error {
+	o.Written = time.Now()
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		o.Written = info.ModTime()
+	}
+	found, err := readResults(a, path)
+	if err != nil {
+		return err
+	}
+	for _, r := range found {
+		s, err := history.NewSession(r, sentinel, o)
+		if err != nil {
+			return err
+		}
+		added, err := store.Add(a.ctx, s)
+		if err != nil {
+			return gpuprof.Errorf(nil, "adding %s to the history: %w", document.CleanText(shownPath(path)), err)
+		}
+		state := "added"
+		if added.Known {
+			state = "already there"
+		}
+		fmt.Fprintf(a.stdout, "%s: %s %s\n", document.CleanText(shownPath(path)), state, added.Name)
+	}
+	return nil
+}
+
+// readResults reads every result of a file, those of a sweep too, or the counters and
+// step times of a trace.
+func readResults(a *app, path string) ([]*compare.Result, error) {
+	in, err := openInput(path)
+	if err != nil {
+		return nil, results.Failed(path, err)
+	}
+	defer in.Close()
+	if !in.isTrace {
+		text, err := in.document()
+		if err != nil {
+			return nil, results.Failed(path, err)
+		}
+		if found, _, err := results.Parse(text, path, results.OS); err == nil {
+			for _, r := range found {
+				r.Source = document.CleanText(shownPath(path))
+			}
+			return found, nil
+		}
+	}
+	r, err := in.counted(a)
+	if err != nil {
+		return nil, err
+	}
+	return []*compare.Result{r}, nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
+)
+
+// order is that of the commits of this checkout's branch; nil where there is no
+// checkout.
+func (c children) order() history.Order {
+	out, err := c.capture("", "git", "rev-list", "--first-parent", "HEAD")
+	if err != nil {
+		return nil
+	}
+	return history.NewOrder(strings.Fields(string(out)))
+}
+
+// hexCommit is a commit written out, whole or by its first digits.
+var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
+// commitOf is the commit of a revision. Outside the checkout that has it, only digits
+// name one.
+func (c children) commitOf(revision string) (string, error) {
+	if !strings.HasPrefix(revision, "-") { // git would take that for a flag
+		out, err := c.capture("", "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}")
+		if errors.Is(err, errInterrupted) {
+			return "", err
+		}
+		if err == nil {
+			return strings.TrimSpace(string(out)), nil
+		}
+	}
+	if hexCommit.MatchString(revision) {
+		return revision, nil
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the commit %s: it is no revision of this checkout", revision).WithFix("give a branch, tag or commit (a shallow clone may lack it), or seven digits of a commit or more")
+}
+
+// measuredCommit is the commit of a session: the one given, or the one that is checked
+// out here, with whether files differ from it.
+func (c children) measuredCommit(given string) (out history.Commit, err error) {
+	if given == "" {
+		head, err := c.capture("", "git", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+		if errors.Is(err, errInterrupted) {
+			return out, err
+		}
+		if err != nil {
+			return out, nil // no checkout, or one without a commit
+		}
+		out.ID = strings.TrimSpace(string(head))
+		changes, err := c.capture("", "git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+		out.Dirty = err != nil || len(changes) > 0
+		if branch, err := c.capture("", "git", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
+			out.Branch = strings.TrimSpace(string(branch))
+		}
+	} else if out.ID, err = c.commitOf(given); err != nil {
+		return out, err
+	}
+	if text, err := c.capture("", "git", "show", "--no-patch", "--format=%ct", out.ID); err == nil {
+		if s, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			out.Time = time.Unix(s, 0).UTC()
+		}
+	}
+	return out, nil
+}
+
+// projectName is that of the repository this checkout was cloned from, or of its
+// folder; "default" where there is none.
+func (c children) projectName() string {
+	if out, err := c.capture("", "git", "config", "--get", "remote.origin.url"); err == nil {
+		if name := strings.TrimSuffix(path.Base(strings.ReplaceAll(strings.TrimSpace(string(out)), "\\", "/")), ".git"); name != "" && name != "." && name != "/" {
+			return name[strings.LastIndexByte(name, ':')+1:]
+		}
+	}
+	if out, err := c.capture("", "git", "rev-parse", "--show-toplevel"); err == nil {
+		return filepath.Base(strings.TrimSuffix(string(out), "\n"))
+	}
+	return "default"
+}

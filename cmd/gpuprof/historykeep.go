@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
+)
+
+type historyPackCmd struct{}
+
+// Help implements kong.HelpProvider.
+func (historyPackCmd) Help() string {
+	return "Months that ended more than 60 days ago are packed. The verb removes no object; gpuprof history prune does that.\n\n" + examples("gpuprof history pack --store perf")
+}
+
+// Run implements the verb.
+func (historyPackCmd) Run(a *app, h *historyCmd) error {
+	store, err := h.open()
+	if err != nil {
+		return err
+	}
+	packed, skipped, err := store.Pack(a.ctx, history.Filter{Project: h.Project}, time.Now())
+	for _, p := range packed {
+		fmt.Fprintf(a.stdout, "%s: %s\n", p.Name, plural(p.Sessions, "session"))
+	}
+	a.tellSkipped(skipped)
+	if err == nil && len(packed) == 0 {
+		a.note("there is no month to pack: each that ended more than 60 days ago is packed")
+	}
+	return err
+}
+
+// tellSkipped names objects that were not used.
+func (a *app) tellSkipped(skipped []history.Skipped) {
+	for _, s := range skipped {
+		a.note("warning: %s was not used: %s", s.Name, s.Why)
+	}
+}
+
+type historyPruneCmd struct {
+	Keep days `default:"400d" placeholder:"DAYS" help:"Keep every session of so many days (400d); of older ones in packs one a commit, and those near a change."`
+	Yes  bool `help:"Remove what is listed."`
+}
+
+// Help implements kong.HelpProvider.
+func (historyPruneCmd) Help() string {
+	return "Lists the objects that a pack holds, and of packs older than --keep all sessions but one a commit. Sessions within ten of a change stay.\n\n" + examples(
+		"gpuprof history prune --store perf",
+		"gpuprof history prune --store perf --keep 200d --yes",
+	)
+}
+
+// Run implements the verb.
+func (c *historyPruneCmd) Run(a *app, h *historyCmd) error {
+	store, err := h.open()
+	if err != nil {
+		return err
+	}
+	run, done := newChildren(a)
+	defer done()
+	o := history.Options{Filter: history.Filter{Project: h.Project}, Order: run.order()}
+	pruned, skipped, err := store.Prune(a.ctx, o, time.Duration(c.Keep), time.Now(), c.Yes)
+	for _, p := range pruned {
+		fmt.Fprintf(a.stdout, "%s: %s\n", p.Name, p.Why)
+	}
+	a.tellSkipped(skipped)
+	switch {
+	case err != nil:
+	case c.Yes:
+		a.note("removed %s", plural(len(pruned), "object"))
+	case len(pruned) > 0:
+		a.note("nothing was removed; --yes removes %s", plural(len(pruned), "object"))
+	default:
+		a.note("there is nothing to remove")
+	}
+	return err
+}
+
+// days is a time as flags take it: "400d", or as Go writes one.
+type days time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler, for kong.
+func (d *days) UnmarshalText(text []byte) error {
+	if number, is := strings.CutSuffix(string(text), "d"); is {
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(n >= 0 && n < 36500) {
+			return fmt.Errorf("%q is no number of days", text)
+		}
+		*d = days(n * 24 * float64(time.Hour))
+		return nil
+	}
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v < 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%q is no time such as 400d", text)
+	}
+	*d = days(v)
+	return nil
+}

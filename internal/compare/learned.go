@@ -1,0 +1,64 @@
+package compare
+
+import "fmt"
+
+// Learned is the spread between sessions as a history shows it, in place of the one
+// that is assumed.
+type Learned struct {
+	From string // "41 sessions of s3://perf/gpuprof"
+	// Spread is a standard deviation by metric, a share; what is not in it is assumed.
+	Spread map[string]float64
+}
+
+// spreadOf is the standard deviation between sessions of a metric, and whether it is
+// only assumed. What the user set goes before what was learned.
+func (o Options) spreadOf(metric string) (sigma float64, assumed bool) {
+	if sigma, ok := o.Learned.Spread[metric]; ok && o.SessionSpread == 0 {
+		return sigma, false
+	}
+	return o.spread(), true
+}
+
+// setSpreads gives every metric its spread between sessions.
+func (b *bench) setSpreads() {
+	tested := b.testable()
+	b.spread, b.assumed = 0, len(tested) == 0
+	if len(tested) == 0 {
+		b.spread = b.o.spread()
+	}
+	for _, e := range tested {
+		e.session, e.assumed = b.o.spreadOf(e.Name)
+		b.spread, b.assumed = max(b.spread, e.session), b.assumed || e.assumed
+	}
+	b.tellLearned()
+}
+
+// tellLearned says where the spread comes from that is not assumed.
+func (b *bench) tellLearned() {
+	least, most := 0.0, 0.0
+	for _, e := range b.testable() {
+		if e.assumed {
+			continue
+		}
+		if least == 0 || e.session < least {
+			least = e.session
+		}
+		most = max(most, e.session)
+	}
+	if most == 0 {
+		return
+	}
+	text := fmt.Sprintf("%.2g %%", 100*most)
+	if least < most {
+		text = fmt.Sprintf("%.2g to %.2g %%", 100*least, 100*most)
+	}
+	b.warn("session-spread-learned", "the spread between sessions, "+text+", is that of "+b.o.Learned.From, "set --session-spread to use another")
+}
+
+// between says of a metric's spread between sessions where it comes from.
+func (e *entry) between() string {
+	if e.assumed {
+		return "assumed between sessions"
+	}
+	return "measured between sessions"
+}

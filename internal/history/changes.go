@@ -1,0 +1,341 @@
+package history
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// The numbers of the rule, which were chosen together: the simulations in the tests show
+// what they give.
+const (
+	// LeastSessions of a class are judged: two levels of four.
+	LeastSessions = 8
+	showAlpha     = 0.01
+	showDraws     = 199
+	alarmAlpha    = 0.002
+	alarmDraws    = 999
+	// sameChange is how many sessions two finds of one change may lie apart.
+	sameChange = 2
+	// besideSentinel is how many sessions a change may lie from one of the sentinel that
+	// explains it, and sentinelTimes and sentinelMore how much larger it may be.
+	besideSentinel = 3
+	sentinelTimes  = 2
+	sentinelMore   = 0.02
+	stageFloor     = 0.05 // of the total: a smaller stage is noise of the clock, as in a gate
+)
+
+// run is the sessions of one class that are analysed for one metric.
+type run struct {
+	at []int     // in the trend
+	y  []float64 // logarithms; of a counter the values
+}
+
+// analyse finds the changes of every metric.
+func (t *Trend) analyse(o Options) {
+	moved := t.sentinelChanges(o)
+	for i := range t.Metrics {
+		m := &t.Metrics[i]
+		var residuals []residual
+		for k, span := range t.classes() {
+			latest := k == len(t.classes())-1
+			r, why := t.runOf(m, span)
+			if latest {
+				m.Judged, m.Unjudged = len(r.at), why
+			}
+			if len(r.at) == 0 {
+				continue
+			}
+			var steps []stats.Step
+			if why == "" {
+				steps = t.steps(m, span, r, o, showAlpha, showDraws)
+			}
+			residuals = append(residuals, m.levels(t, r, steps)...)
+			m.changes(t, r, steps, moved)
+			if latest && why == "" && o.Watch {
+				m.Alarms = append(m.Alarms, t.alarms(m, span, r, o)...)
+			}
+		}
+		if !m.Exact {
+			m.Spread, m.Scatter = spreads(residuals)
+		}
+	}
+}
+
+// classes are those of the trend, the one of the latest session last.
+func (t *Trend) classes() []string {
+	var out []string
+	for _, s := range t.Classes {
+		out = slices.DeleteFunc(out, func(c string) bool { return c == s.Class })
+		out = append(out, s.Class)
+	}
+	return out
+}
+
+// runOf is what is analysed of a metric in a class, and why nothing is said about it.
+// Values of a stage below its floor are raised to that.
+func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
+	floor := 0.0
+	if m.stage && len(t.totals) > 0 {
+		floor = stageFloor * stats.Median(t.totals)
+	}
+	low := true
+	for i, v := range m.Values {
+		x := float64(v)
+		if t.Sessions[i].Class != class || t.Sessions[i].LeftOut != "" || math.IsNaN(x) || math.IsInf(x, 0) {
+			continue
+		}
+		if !m.Exact {
+			low = low && x < floor
+			if x = math.Max(x, floor); !(x > 0) {
+				return run{}, "it holds values that are not above 0"
+			}
+			x = math.Log(x)
+		}
+		r.at, r.y = append(r.at, i), append(r.y, x)
+	}
+	switch {
+	case !m.Exact && floor > 0 && low:
+		why = fmt.Sprintf("less than %.0f %% of the step: too little to judge", 100*stageFloor)
+	case len(r.at) < LeastSessions:
+		why = fmt.Sprintf("%d sessions of this class that can be analysed; %d are needed", len(r.at), LeastSessions)
+	}
+	return r, why
+}
+
+// steps are the changes in a run. A counter changes wherever its value does.
+func (t *Trend) steps(m *Metric, class string, r run, o Options, alpha float64, draws int) []stats.Step {
+	if m.Exact {
+		var out []stats.Step
+		for i := 1; i < len(r.y); i++ {
+			if r.y[i] != r.y[i-1] {
+				out = append(out, stats.Step{At: i, P: math.NaN(), First: i, Last: i})
+			}
+		}
+		return out
+	}
+	return stats.FindSteps(r.y, stats.StepRule{Margin: math.Log1p(o.Margin), Alpha: alpha, Draws: draws, Seed: t.seed(class, m.Name)})
+}
+
+// seed makes the same objects give the same answer on any machine.
+func (t *Trend) seed(class, metric string) uint64 {
+	h := fnv.New64()
+	fmt.Fprintf(h, "%q %q %q %q", t.Project, t.Benchmark, class, metric)
+	return h.Sum64()
+}
+
+// residual is a session's distance from its level, as a logarithm.
+type residual struct {
+	commit string
+	off    float64
+}
+
+// levels adds what lies between the changes of a run.
+func (m *Metric) levels(t *Trend, r run, steps []stats.Step) (out []residual) {
+	for _, b := range boundsOf(r, steps) {
+		centre := stats.Median(r.y[b[0]:b[1]])
+		for i := b[0]; i < b[1]; i++ {
+			out = append(out, residual{t.Sessions[r.at[i]].Commit.ID, r.y[i] - centre})
+		}
+		m.Levels = append(m.Levels, Level{First: r.at[b[0]], Last: r.at[b[1]-1], Value: gpuprof.Number(m.back(centre)), N: b[1] - b[0]})
+	}
+	return out
+}
+
+// back is a level in the metric's unit.
+func (m *Metric) back(centre float64) float64 {
+	if m.Exact {
+		return centre
+	}
+	return stats.Significant(math.Exp(centre), stats.StoredDigits)
+}
+
+// boundsOf are the beginnings and ends of the levels of a run.
+func boundsOf(r run, steps []stats.Step) (out [][2]int) {
+	from := 0
+	for _, s := range steps {
+		out = append(out, [2]int{from, s.At})
+		from = s.At
+	}
+	return append(out, [2]int{from, len(r.y)})
+}
+
+// changes adds those of a run.
+func (m *Metric) changes(t *Trend, r run, steps []stats.Step, moved []sentinelChange) {
+	bounds := boundsOf(r, steps)
+	for i, s := range steps {
+		before, after := r.y[bounds[i][0]:bounds[i][1]], r.y[bounds[i+1][0]:bounds[i+1][1]]
+		at := r.at[s.At]
+		c := Change{
+			At: at, Before: t.Sessions[r.at[s.At-1]].Commit, After: t.Sessions[at].Commit, P: gpuprof.Number(s.P), Sentinel: gpuprof.Number(math.NaN()),
+			Old: gpuprof.Number(m.back(stats.Median(before))), New: gpuprof.Number(m.back(stats.Median(after))),
+			SessionsBefore: len(before), SessionsAfter: len(after),
+		}
+		c.Ratio, c.CI95 = m.ratio(r, before, after)
+		c.Worse = (c.New > c.Old) != m.HigherIsBetter
+		for k := s.First; k <= s.Last; k++ {
+			if id := t.Sessions[r.at[k]].Commit.Short(); !slices.Contains(c.Commits, id) {
+				c.Commits = append(c.Commits, id)
+			}
+		}
+		c.explain(t, m, moved)
+		m.Changes = append(m.Changes, c)
+	}
+}
+
+// ratio is the later level over the earlier, with Student's t interval from the errors
+// of both medians (stats.MedianError), widened where neighbours are alike: the variance
+// of a mean of an autoregression is (1+rho)/(1-rho) times that of independent values.
+func (m *Metric) ratio(r run, before, after []float64) (ratio gpuprof.Number, ci [2]gpuprof.Number) {
+	none := gpuprof.Number(math.NaN())
+	if m.Exact {
+		if old := stats.Median(before); old != 0 {
+			return gpuprof.Number(stats.Median(after) / old), [2]gpuprof.Number{none, none}
+		}
+		return none, [2]gpuprof.Number{none, none}
+	}
+	rho := stats.Neighbourly(r.y)
+	a, b := stats.MedianError(before), stats.MedianError(after)
+	e := stats.Effect{
+		Theta: stats.Median(after) - stats.Median(before), Nu: float64(len(before) + len(after) - 2),
+		SE: math.Sqrt((a*a + b*b) * (1 + rho) / (1 - rho)),
+	}
+	number := func(log float64) gpuprof.Number {
+		return gpuprof.Number(stats.Significant(math.Exp(log), stats.StoredDigits))
+	}
+	return number(e.Theta), [2]gpuprof.Number{number(e.Lower(0.975)), number(e.Upper(0.975))}
+}
+
+// sentinelChange is where the sentinel moved, and how far: a logarithm, above 0 where
+// it became worse.
+type sentinelChange struct {
+	at    int
+	worse float64
+}
+
+// sentinelChanges analyses the sentinel like any metric.
+func (t *Trend) sentinelChanges(o Options) (out []sentinelChange) {
+	m := &t.Sentinel
+	if len(m.Values) == 0 {
+		return nil
+	}
+	for _, class := range t.classes() {
+		r, why := t.runOf(m, class)
+		if len(r.at) == 0 {
+			continue
+		}
+		var steps []stats.Step
+		if why == "" {
+			steps = t.steps(m, class, r, o, showAlpha, showDraws)
+		}
+		m.levels(t, r, steps)
+		before := len(m.Changes)
+		m.changes(t, r, steps, nil)
+		for _, c := range m.Changes[before:] {
+			out = append(out, sentinelChange{c.At, m.worse(float64(c.Ratio))})
+		}
+	}
+	return out
+}
+
+// worse is the logarithm of a ratio, above 0 where it is worse.
+func (m *Metric) worse(ratio float64) float64 {
+	if m.HigherIsBetter {
+		return -math.Log(ratio)
+	}
+	return math.Log(ratio)
+}
+
+// explain says where a change comes from: a machine moves the sentinel too, at the same
+// place, in the same direction, and half as much at least.
+func (c *Change) explain(t *Trend, m *Metric, moved []sentinelChange) {
+	switch {
+	case m.Exact:
+		c.Cause = FromCounter
+		return
+	case !t.watchedBySentinel(c.At):
+		c.Cause = Unknown
+		return
+	}
+	c.Cause = FromCode
+	by := m.worse(float64(c.Ratio))
+	for _, s := range moved {
+		near := max(s.at-c.At, c.At-s.at) <= besideSentinel
+		if near && s.worse*by > 0 && math.Abs(by) <= sentinelTimes*math.Abs(s.worse)+math.Log1p(sentinelMore) {
+			c.Cause = FromMachine
+			ratio := math.Exp(s.worse)
+			if t.Sentinel.HigherIsBetter {
+				ratio = 1 / ratio
+			}
+			c.Sentinel = gpuprof.Number(stats.Significant(ratio, stats.StoredDigits))
+			return
+		}
+	}
+}
+
+// watchedBySentinel says that there are enough figures of the sentinel on either side of
+// a session to see it move.
+func (t *Trend) watchedBySentinel(at int) bool {
+	sides := [2]int{}
+	for i, v := range t.Sentinel.Values {
+		if s := &t.Sessions[i]; s.Class == t.Sessions[at].Class && s.LeftOut == "" && !math.IsNaN(float64(v)) {
+			side := 0
+			if i >= at {
+				side = 1
+			}
+			sides[side]++
+		}
+	}
+	return sides[0] >= LeastSessions/2 && sides[1] >= LeastSessions/2
+}
+
+// spreads are the standard deviation of sessions about their levels, and the part of it
+// that sessions of one commit do not show among themselves; NaN where unknown. Robust,
+// so that the few sessions that are far slow do not count: 1.4826 times the median
+// distance, over the degrees of freedom that the medians leave.
+func spreads(all []residual) (spread, scatter gpuprof.Number) {
+	nan := gpuprof.Number(math.NaN())
+	if len(all) < compare.MinSessions {
+		return nan, nan
+	}
+	offs := make([]float64, len(all))
+	byCommit := map[string][]float64{}
+	for i, r := range all {
+		offs[i] = math.Abs(r.off)
+		byCommit[r.commit] = append(byCommit[r.commit], r.off)
+	}
+	const toSigma = 1.4826
+	sigma := toSigma * stats.Median(offs)
+	// Two sessions of one commit are apart by sqrt(2) times the spread without what
+	// commits differ by.
+	var apart []float64
+	for _, r := range all {
+		same := byCommit[r.commit]
+		if len(same) < 2 {
+			continue
+		}
+		for i := 1; i < len(same); i++ {
+			apart = append(apart, math.Abs(same[i]-same[i-1])/math.Sqrt2)
+		}
+		byCommit[r.commit] = nil
+	}
+	if len(apart) < LeastSessions/2 {
+		return gpuprof.Number(sigma), nan
+	}
+	slices.Sort(apart)
+	within := toSigma * stats.Median(apart)
+	return gpuprof.Number(sigma), gpuprof.Number(math.Sqrt(math.Max(0, sigma*sigma-within*within)))
+}
+
+// Scatter is what commits of a metric differ by for no reason, a standard deviation as
+// a share: the spread of sessions between changes, less that of repeated sessions of
+// one commit. ok is false where too few commits were repeated to tell.
+func Scatter(m *Metric) (share float64, ok bool) {
+	v := float64(m.Scatter)
+	return v, !math.IsNaN(v)
+}

@@ -1,0 +1,341 @@
+package history
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+func text(t testing.TB, r *Report) string {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// trendOf is a trend of one metric, with a sentinel where there is one.
+func trendOf(values, sentinel []float64) Trend {
+	t := Trend{Project: "demo", Benchmark: "b", Classes: []Span{{Class: "c", Last: len(values) - 1}}}
+	number := func(vs []float64) []gpuprof.Number {
+		out := make([]gpuprof.Number, len(vs))
+		for i, v := range vs {
+			out[i] = gpuprof.Number(v)
+		}
+		return out
+	}
+	for i := range values {
+		t.Sessions = append(t.Sessions, At{Commit: commitAt(i), Class: "c"})
+	}
+	t.Metrics = []Metric{{Name: "step", Unit: "s", Values: number(values)}}
+	t.Sentinel = Metric{Name: "step", Unit: "s", Values: number(sentinel)}
+	return t
+}
+
+// noisy is made-up session medians: noise with correlated neighbours, one in 33 slow.
+func noisy(rng *rand.Rand, n int, noise, rho float64) []float64 {
+	out := make([]float64, n)
+	e := noise * rng.NormFloat64()
+	for i := range out {
+		out[i] = e
+		e = rho*e + math.Sqrt(1-rho*rho)*noise*rng.NormFloat64()
+		if rng.Float64() < 0.03 {
+			out[i] += math.Log(1.1 + 0.9*rng.Float64())
+		}
+		out[i] = math.Exp(out[i])
+	}
+	return out
+}
+
+func stepped(values []float64, at int, by float64) []float64 {
+	out := slices.Clone(values)
+	for i := at; i < len(out); i++ {
+		out[i] *= by
+	}
+	return out
+}
+
+// TestSentinelScenarios: the rates of the design in fewer series: a step of the machine
+// is named so, one of the code is not, and one of the code after one of the machine.
+func TestSentinelScenarios(t *testing.T) {
+	const series = 30
+	var machine, wrongly, later, named int
+	for i := range series {
+		rng := rand.New(rand.NewPCG(uint64(i), 11))
+		size := 0.04 + 0.02*rng.Float64()
+		answer := 1 + size*(0.5+rng.Float64())
+		bench, sentinel := noisy(rng, 80, 0.01, 0.3), noisy(rng, 80, 0.01, 0.3)
+
+		cause := func(values, sentinel []float64, at int) Cause {
+			tr := trendOf(values, sentinel)
+			tr.analyse(Options{}.full())
+			for _, c := range tr.Metrics[0].Changes {
+				if max(c.At-at, at-c.At) <= 5 {
+					return c.Cause
+				}
+			}
+			return ""
+		}
+		if cause(stepped(bench, 40, answer), stepped(sentinel, 40, 1+size), 40) != FromCode {
+			machine++
+		}
+		if cause(stepped(bench, 40, 1.05), sentinel, 40) == FromMachine {
+			wrongly++
+		}
+		switch cause(stepped(stepped(bench, 30, 1.05), 50, 1.05), stepped(sentinel, 30, 1.05), 50) {
+		case FromCode:
+			named++
+			later++
+		case FromMachine:
+			later++
+		}
+	}
+	if machine < series*9/10 || wrongly > 0 || later < series*8/10 || named < later {
+		t.Errorf("of %d: machine %d, wrongly machine %d, later code found %d, named %d", series, machine, wrongly, later, named)
+	}
+}
+
+// alarmsIn looks after each session from the 20th on, and is where the first alarm comes.
+func alarmsIn(values []float64) int {
+	o := Options{Watch: true}.full()
+	for n := 20; n <= len(values); n++ {
+		tr := trendOf(values[:n], nil)
+		tr.analyse(o)
+		if len(tr.Metrics[0].Alarms) > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// TestAlarmsAsDesigned: 60 looks at series without a change give hardly ever an alarm,
+// and a step of 10 % gives one within some sessions.
+func TestAlarmsAsDesigned(t *testing.T) {
+	const series = 12
+	falsely, found := 0, 0
+	for i := range series {
+		rng := rand.New(rand.NewPCG(uint64(i), 12))
+		values := noisy(rng, 60, 0.02, 0.3)
+		if alarmsIn(values) > 0 {
+			falsely++
+		}
+		if n := alarmsIn(stepped(values, 40, 1.10)); n >= 41 {
+			found++
+		}
+	}
+	if falsely > 1 || found < series-2 {
+		t.Errorf("of %d: %d false alarms, %d steps found", series, falsely, found)
+	}
+}
+
+// BenchmarkAlarmTable gives the table of the design: 60 series, 81 looks each.
+func BenchmarkAlarmTable(b *testing.B) {
+	for range b.N {
+		for _, c := range [][2]float64{{0.01, 0}, {0.02, 0.3}, {0.03, 0.3}, {0.02, 0.6}} {
+			falsely := 0
+			var waits []int
+			for i := range 60 {
+				values := noisy(rand.New(rand.NewPCG(uint64(i), 13)), 100, c[0], c[1])
+				if alarmsIn(values) > 0 {
+					falsely++
+				}
+				if n := alarmsIn(stepped(values, 60, 1.10)); n > 60 {
+					waits = append(waits, n-60)
+				}
+			}
+			slices.Sort(waits)
+			b.Logf("noise %g rho %g: false %d of 60; 10 %% found %d, median after %d, 90th after %d sessions", c[0], c[1], falsely, len(waits), waits[len(waits)/2], waits[len(waits)*9/10])
+		}
+	}
+}
+
+// TestSlowLeak: three steps of 2.5 % each pass a threshold of 5 %, and are an alarm
+// together; back at the old level there is none.
+func TestSlowLeak(t *testing.T) {
+	values := make([]float64, 80)
+	for i := range values {
+		values[i] = math.Pow(1.025, float64(min(i/20, 3))) * (1 + 0.0005*float64(i%3))
+	}
+	tr := trendOf(values, nil)
+	tr.analyse(Options{Watch: true}.full())
+	m := tr.Metrics[0]
+	if len(m.Changes) != 3 || len(m.Alarms) == 0 || float64(m.Alarms[0].Ratio) < 1.07 {
+		t.Fatalf("changes %+v, alarms %+v", m.Changes, m.Alarms)
+	}
+	tr = trendOf(slices.Concat(values, values[:20]), nil)
+	tr.analyse(Options{Watch: true}.full())
+	if m := tr.Metrics[0]; len(m.Alarms) != 0 {
+		t.Errorf("alarms after it was repaired: %+v", m.Alarms)
+	}
+	tr = trendOf(values, nil)
+	tr.analyse(Options{Watch: true, Since: commitAt(70).ID}.full())
+	if m := tr.Metrics[0]; len(m.Alarms) != 0 {
+		t.Errorf("alarms about what is known: %+v", m.Alarms)
+	}
+}
+
+func TestCountersChangeExactly(t *testing.T) {
+	values := []float64{40, 40, 40, 41, 41, 41, 41, 41, 41, 41}
+	tr := trendOf(values, nil)
+	tr.Metrics[0].Exact, tr.Metrics[0].Unit = true, "count"
+	tr.analyse(Options{Watch: true, Threshold: 0.02}.full())
+	m := tr.Metrics[0]
+	if len(m.Changes) != 1 || m.Changes[0].At != 3 || m.Changes[0].Cause != FromCounter || !m.Changes[0].Worse || len(m.Alarms) != 1 {
+		t.Fatalf("%+v %+v", m.Changes, m.Alarms)
+	}
+}
+
+// TestClassIsABoundary: another driver is no change, however different its times.
+func TestClassIsABoundary(t *testing.T) {
+	s, _ := filled(t, 0)
+	for i := range 30 {
+		r := made(i, 0.010)
+		if i >= 15 {
+			r = made(i, 0.013)
+			r.Env["driver"] = "560.2"
+		}
+		one, err := NewSession(r, nil, Origin{Project: "demo", Commit: commitAt(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Add(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep := reported(t, s, Options{})
+	if len(rep.Trends) != 1 || len(rep.Trends[0].Classes) != 2 {
+		t.Fatalf("%d trends, classes %+v", len(rep.Trends), rep.Trends[0].Classes)
+	}
+	for _, m := range rep.Trends[0].Metrics {
+		if len(m.Changes) > 0 {
+			t.Errorf("%s changed: %+v", m.Name, m.Changes)
+		}
+	}
+	// Two machines by turns are two trends.
+	for i := 30; i < 40; i++ {
+		r := made(i, 0.010)
+		one, err := NewSession(r, nil, Origin{Project: "demo", Commit: commitAt(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Add(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rep = reported(t, s, Options{}); len(rep.Trends) != 2 {
+		t.Errorf("%d trends of two machines by turns", len(rep.Trends))
+	}
+}
+
+// TestOrderOfObjects: in whatever order sessions come in, and whichever writer adds
+// them, the report has the same bytes.
+func TestOrderOfObjects(t *testing.T) {
+	var want string
+	rapid.Check(t, func(rt *rapid.T) {
+		order := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).Draw(rt, "order")
+		b := newMemory()
+		writers := []*Store{NewStore(b, ""), NewStore(b, "")}
+		for _, i := range order {
+			seconds := 0.01
+			if i > 6 {
+				seconds = 0.012
+			}
+			if _, err := writers[i%2].Add(t.Context(), madeSession(t, i, seconds)); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		r := reported(t, NewStore(b, ""), Options{})
+		got := text(t, r)
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			rt.Fatalf("%s\nand\n%s", got, want)
+		}
+	})
+}
+
+// TestBranchOrder: commits on the branch come in its order however wrong clocks are, and
+// others behind those that are not younger.
+func TestBranchOrder(t *testing.T) {
+	o := NewOrder([]string{strings.Repeat("c", 40), strings.Repeat("b", 40), strings.Repeat("a", 40)})
+	at := func(commit string, hours int) placed {
+		return placed{commit: commit, at: commitAt(hours).Time, started: commitAt(hours).Time, hash: commit}
+	}
+	all := []placed{at("cccccccccccc", 3), at("aaaaaaaaaaaa", 9), at("bbbbbbbbbbbb", 2), at("rewritten", 1), at("gone", 4)}
+	var got []string
+	for _, i := range o.sorted(all) {
+		got = append(got, all[i].commit)
+	}
+	if want := []string{"rewritten", "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc", "gone"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestRefusedResults(t *testing.T) {
+	for name, edit := range map[string]func(*compare.Result){
+		"partial":   func(r *compare.Result) { r.Status = gpuprof.Partial },
+		"simulated": func(r *compare.Result) { r.Env["simulated"] = "true" },
+		"failed":    func(r *compare.Result) { r.Failed = []string{"b: crashed"} },
+		"empty":     func(r *compare.Result) { r.Metrics = nil },
+	} {
+		r := made(0, 0.01)
+		edit(r)
+		if _, err := NewSession(r, nil, Origin{}); err == nil {
+			t.Errorf("a result that is %s is taken", name)
+		}
+	}
+}
+
+// TestScatter: what commits differ by for no reason is told from what repeating one shows.
+func TestScatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	var values []float64
+	for range 60 {
+		commit := 0.01 * rng.NormFloat64()
+		for range 2 {
+			values = append(values, math.Exp(commit+0.003*rng.NormFloat64()))
+		}
+	}
+	tr := trendOf(values, nil)
+	for i := range tr.Sessions {
+		tr.Sessions[i].Commit = commitAt(i / 2)
+	}
+	tr.analyse(Options{}.full())
+	if got, ok := Scatter(&tr.Metrics[0]); !ok || got < 0.006 || got > 0.014 {
+		t.Errorf("scatter %g, %v; planted 0.01", got, ok)
+	}
+	tr = trendOf(values, nil)
+	tr.analyse(Options{}.full())
+	if _, ok := Scatter(&tr.Metrics[0]); ok {
+		t.Error("a scatter without a repeated commit")
+	}
+}
+
+// FuzzSession: whatever bytes an object holds, it is a session or an error.
+func FuzzSession(f *testing.F) {
+	s, err := NewSession(made(0, 0.01), nil, Origin{Project: "demo", Commit: commitAt(0)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, text, err := s.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"kind":"session","schema_version":"1.0.0","tool":{"name":"gpuprof"},"session":{"metrics":[{"runs":[[],null]}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if s, err := decodeSession(text, "object"); err == nil {
+			pointOf(s)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Order is the place of commits on the branch of a checkout, by their first twelve
+// digits.
+type Order map[string]int
+
+// NewOrder is the order of a list of commits, the latest first, as git rev-list
+// --first-parent gives it.
+func NewOrder(commits []string) Order {
+	out := make(Order, len(commits))
+	for i, c := range commits {
+		out[Commit{ID: c}.Short()] = len(commits) - i
+	}
+	return out
+}
+
+// placed is where a session goes.
+type placed struct {
+	commit  string    // short
+	at      time.Time // of the commit, else of the measurement
+	started time.Time
+	hash    string
+}
+
+// sorted puts sessions in order: those whose commits are on the branch by it, then by
+// when they were measured. Any other comes behind the latest commit of the branch that
+// is not younger than its own.
+func (o Order) sorted(all []placed) []int {
+	type known struct {
+		at   time.Time
+		rank int
+	}
+	var on []known
+	for _, p := range all {
+		if rank, ok := o[p.commit]; ok {
+			on = append(on, known{p.at, rank})
+		}
+	}
+	slices.SortFunc(on, func(a, b known) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.rank, b.rank)) })
+	for i := 1; i < len(on); i++ {
+		on[i].rank = max(on[i].rank, on[i-1].rank)
+	}
+	type key struct {
+		rank, off int
+		at        time.Time
+	}
+	keys, out := make([]key, len(all)), make([]int, len(all))
+	for i, p := range all {
+		out[i] = i
+		if rank, ok := o[p.commit]; ok {
+			keys[i] = key{rank: rank}
+			continue
+		}
+		keys[i] = key{off: 1, at: p.at}
+		if n := sort.Search(len(on), func(k int) bool { return on[k].at.After(p.at) }); n > 0 {
+			keys[i].rank = on[n-1].rank
+		}
+	}
+	slices.SortStableFunc(out, func(i, j int) int {
+		a, b := keys[i], keys[j]
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.off, b.off), a.at.Compare(b.at), all[i].started.Compare(all[j].started), cmp.Compare(all[i].hash, all[j].hash))
+	})
+	return out
+}

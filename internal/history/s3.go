@@ -1,0 +1,139 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The environment variables of the AWS command line that say where a bucket is.
+const (
+	endpointVariable = "AWS_ENDPOINT_URL_S3"
+	anyEndpoint      = "AWS_ENDPOINT_URL"
+	regionVariable   = "AWS_REGION"
+	defaultRegion    = "AWS_DEFAULT_REGION"
+	amazon           = "s3.amazonaws.com"
+)
+
+// s3 is a Bucket below a prefix of one in an object store.
+type s3 struct {
+	client         *minio.Client
+	bucket, prefix string
+}
+
+// openS3 is the bucket of "bucket/prefix". Keys come from the environment, the files of
+// the AWS command line and of MinIO's, a web identity or the machine's role, in that order.
+func openS3(name string, getenv func(string) string) (*s3, error) {
+	bucket, prefix, _ := strings.Cut(name, "/")
+	refuse := func(cause error) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening the store s3://%s: %w", name, cause).WithFix("give s3://bucket/prefix, and the address of a service that is not Amazon's in %s", endpointVariable)
+	}
+	if bucket == "" {
+		return nil, refuse(errors.New("it names no bucket"))
+	}
+	host, secure := amazon, true
+	for _, v := range []string{getenv(anyEndpoint), getenv(endpointVariable)} {
+		if v != "" {
+			host, secure = strings.CutPrefix(v, "https://")
+			host = strings.TrimSuffix(strings.TrimPrefix(host, "http://"), "/")
+			secure = secure || !strings.HasPrefix(v, "http://")
+		}
+	}
+	region := getenv(defaultRegion)
+	if r := getenv(regionVariable); r != "" {
+		region = r
+	}
+	client, err := minio.New(host, &minio.Options{Creds: keys(), Secure: secure, Region: region})
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return &s3{client: client, bucket: bucket, prefix: strings.Trim(prefix, "/")}, nil
+}
+
+// keys are looked for where the AWS command line looks for them.
+func keys() *credentials.Credentials {
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.FileMinioClient{},
+		&credentials.IAM{Client: &http.Client{Transport: http.DefaultTransport}},
+	})
+}
+
+// String implements Bucket.
+func (s *s3) String() string { return "s3://" + path.Join(s.bucket, s.prefix) }
+
+func (s *s3) key(name string) string { return path.Join(s.prefix, name) }
+
+// failed words an answer of the service; call is the request that was refused.
+func (s *s3) failed(doing, call string, err error) error {
+	answer := minio.ToErrorResponse(err)
+	switch answer.Code {
+	case "NoSuchKey":
+		return fs.ErrNotExist
+	case "AccessDenied", "Forbidden":
+		return gpuprof.Errorf(gpuprof.ErrInput, "%s the store %s: %s is not permitted: %w", doing, s, call, err).WithFix("grant these keys s3:ListBucket, s3:GetObject and s3:PutObject, and s3:DeleteObject for prune")
+	case "NoSuchBucket":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s the store %s: there is no such bucket: %w", doing, s, err).WithFix("make it, or give another with --store")
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "%s the store %s: %s: %w", doing, s, call, err).WithFix("check the network, the keys and %s, and repeat the command; stored objects stay", endpointVariable)
+}
+
+// List implements Bucket.
+func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
+	under := s.prefix
+	if under != "" {
+		under += "/"
+	}
+	below := under
+	if folder != "" {
+		below = s.key(folder) + "/"
+	}
+	var out []string
+	for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: below, Recursive: true}) {
+		if o.Err != nil {
+			return nil, s.failed("listing", "ListObjectsV2", o.Err)
+		}
+		out = append(out, strings.TrimPrefix(o.Key, under))
+	}
+	return out, nil
+}
+
+// Get implements Bucket.
+func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
+	o, err := s.client.GetObject(ctx, s.bucket, s.key(name), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, s.failed("reading "+name+" of", "GetObject", err)
+	}
+	defer o.Close()
+	content, err := readBounded(io.Reader(o))
+	if err != nil {
+		return nil, s.failed("reading "+name+" of", "GetObject", err)
+	}
+	return content, nil
+}
+
+// Put implements Bucket.
+func (s *s3) Put(ctx context.Context, name string, content []byte) error {
+	_, err := s.client.PutObject(ctx, s.bucket, s.key(name), bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{ContentType: "application/zstd"})
+	if err != nil {
+		return s.failed("writing "+name+" to", "PutObject", err)
+	}
+	return nil
+}
+
+// Remove implements Bucket.
+func (s *s3) Remove(ctx context.Context, name string) error {
+	if err := s.client.RemoveObject(ctx, s.bucket, s.key(name), minio.RemoveObjectOptions{}); err != nil {
+		return s.failed("removing "+name+" of", "DeleteObject", err)
+	}
+	return nil
+}

@@ -1,0 +1,465 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+)
+
+// began is the start of the first made-up session.
+func began() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+// made is a result of a step that takes seconds, measured i hours after the first.
+func made(i int, seconds float64) *compare.Result {
+	start := float64(began().Add(time.Duration(i) * time.Hour).Unix())
+	return &compare.Result{
+		Source: "made.json", Tool: "gpuprof", Status: gpuprof.Complete, Workload: "e3nn", Preset: "small",
+		Env:     map[string]string{"device": "Example GPU", "driver": "550.1"},
+		Facts:   map[string]string{"kernel": "6.1"},
+		Code:    map[string]string{"version": "v1"},
+		Knobs:   map[string]compare.Knob{"batch": {Value: "4", Model: true}, "impl": {Value: "csr"}},
+		RunInfo: []compare.RunInfo{{StartS: start}, {StartS: start + 10}},
+		Metrics: []compare.MetricData{
+			{Metric: compare.Metric{Name: "step", Unit: "s"}, Runs: [][]float64{{seconds, seconds * 1.001}, {seconds * 1.002}}},
+			{Metric: compare.Metric{Name: "launches", Unit: "count", Exact: true}, Runs: [][]float64{{40}}},
+		},
+		Total: "step",
+	}
+}
+
+// commitAt is the i-th made-up commit.
+func commitAt(i int) Commit {
+	return Commit{ID: fmt.Sprintf("%012x%028d", i+1, 0), Time: began().Add(time.Duration(i) * time.Hour), Branch: "main"}
+}
+
+func madeSession(t testing.TB, i int, seconds float64) *Session {
+	t.Helper()
+	s, err := NewSession(made(i, seconds), nil, Origin{Project: "demo", Commit: commitAt(i)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// unflushed is a folder whose writes do not wait for the disk.
+func unflushed(dir string) *folder {
+	f := newFolder(dir)
+	f.flush = func(*os.File) error { return nil }
+	return f
+}
+
+// memory is a Bucket in this process, for laws that are tried many times.
+type memory struct {
+	mu  sync.Mutex
+	all map[string][]byte
+}
+
+func newMemory() *memory { return &memory{all: map[string][]byte{}} }
+
+func (m *memory) String() string { return "memory" }
+
+func (m *memory) List(context.Context, string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.all)), nil
+}
+
+func (m *memory) Get(_ context.Context, name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if content, ok := m.all[name]; ok {
+		return content, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (m *memory) Put(_ context.Context, name string, content []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all[name] = content
+	return nil
+}
+
+func (m *memory) Remove(_ context.Context, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, name)
+	return nil
+}
+
+// counting counts what a bucket is asked for.
+type counting struct {
+	Bucket
+	mu   sync.Mutex
+	gets int
+}
+
+func (c *counting) Get(ctx context.Context, name string) ([]byte, error) {
+	c.mu.Lock()
+	c.gets++
+	c.mu.Unlock()
+	return c.Bucket.Get(ctx, name)
+}
+
+func filled(t testing.TB, n int) (*Store, *folder) {
+	t.Helper()
+	b := unflushed(t.TempDir())
+	s := NewStore(b, filepath.Join(t.TempDir(), "cache"))
+	for i := range n {
+		seconds := 0.010 * (1 + 0.001*float64(i%5))
+		if i >= 2*n/3 {
+			seconds *= 1.1
+		}
+		if _, err := s.Add(t.Context(), madeSession(t, i, seconds)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, b
+}
+
+func reported(t testing.TB, s *Store, o Options) *Report {
+	t.Helper()
+	r, err := s.Report(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAddTwiceChangesNothing(t *testing.T) {
+	s, b := filled(t, 1)
+	before, err := b.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := s.Add(t.Context(), madeSession(t, 0, 0.011))
+	if err != nil || !added.Known {
+		t.Fatalf("added again: %+v, %v", added, err)
+	}
+	after, err := b.List(t.Context(), "")
+	if err != nil || !slices.Equal(before, after) || len(after) != 2 {
+		t.Fatalf("%v, then %v (%v)", before, after, err)
+	}
+	slices.Sort(after)
+	want := "v1/demo/e3nn-small/"
+	if !strings.HasPrefix(after[0], want) || !strings.Contains(after[0], "/2026/01/20260101T120000Z-000000000001-") || !strings.HasSuffix(after[1], classFile) {
+		t.Fatalf("objects are called %v", after)
+	}
+}
+
+// TestWritersLoseNothing: eight writers at once, each with a thousand sessions, half of
+// which another writer adds too. It takes longer than other tests, since the number is
+// the promise.
+func TestWritersLoseNothing(t *testing.T) {
+	const writers, each = 8, 1000
+	dir := t.TempDir()
+	var wait sync.WaitGroup
+	errs := make([]error, writers)
+	template := madeSession(t, 0, 0.01)
+	for w := range writers {
+		wait.Go(func() {
+			s := NewStore(unflushed(dir), "")
+			for i := range each {
+				one := *template
+				one.Commit = commitAt(w/2*each*2 + w%2*each/2 + i)
+				one.Session.Started = one.Commit.Time
+				if _, err := s.Add(t.Context(), &one); err != nil {
+					errs[w] = err
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := NewStore(newFolder(dir), "")
+	in, err := s.list(t.Context(), Filter{}, s.newCaches())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := writers / 2 * each * 3 / 2; len(in.refs) != want || len(in.skipped) > 0 {
+		t.Fatalf("%d sessions, want %d; %d skipped", len(in.refs), want, len(in.skipped))
+	}
+	entries := 0
+	for name := range in.loose {
+		if strings.Contains(name, temporary) {
+			t.Errorf("%s was left", name)
+		}
+		entries++
+	}
+	if entries != len(in.refs) {
+		t.Errorf("%d objects of %d sessions", entries, len(in.refs))
+	}
+}
+
+// TestTornObjects: whatever a writer that was killed, a copy that broke off or another
+// program leaves, the rest is read and what is not is named.
+func TestTornObjects(t *testing.T) {
+	s, b := filled(t, 12)
+	names, err := b.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	change := func(name string, edit func([]byte) []byte) {
+		content, err := os.ReadFile(b.file(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b.file(name), edit(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(names[0], func(c []byte) []byte { return c[:len(c)/2] })
+	change(names[1], func([]byte) []byte { return nil })
+	change(names[2], func([]byte) []byte { return []byte("not zstd") })
+	newer := madeSession(t, 50, 0.01)
+	newer.Version = "9.0.0"
+	if _, err := s.Add(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	// A writer that was killed leaves a temporary file; another program a file of its own.
+	for _, extra := range []string{".123.tmp", "README.md"} {
+		if err := os.WriteFile(filepath.Join(b.dir, filepath.Dir(names[0]), extra), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := reported(t, s, Options{})
+	if got := len(r.Trends[0].Sessions); got != 9 {
+		t.Errorf("%d sessions are read, want 9", got)
+	}
+	if len(r.Skipped) != 4 || len(r.Warnings) != 1 {
+		t.Fatalf("skipped: %+v, warnings %v", r.Skipped, r.Warnings)
+	}
+	why := ""
+	for _, x := range r.Skipped {
+		why += x.Why + "\n"
+	}
+	if !strings.Contains(why, "newer") {
+		t.Errorf("the newer object is not called so: %s", why)
+	}
+}
+
+func TestNothingReadable(t *testing.T) {
+	s, b := filled(t, 1)
+	names, _ := b.List(t.Context(), "")
+	slices.Sort(names)
+	if err := os.WriteFile(b.file(names[0]), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Report(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "none of its 1 objects can be used") {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(b.dir, "v1"), filepath.Join(b.dir, "v7")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Report(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "its layout is v7") {
+		t.Fatal(err)
+	}
+}
+
+// TestCacheSparesReading: what was read once is not fetched again.
+func TestCacheSparesReading(t *testing.T) {
+	s, b := filled(t, 30)
+	c := &counting{Bucket: b}
+	s.bucket = c
+	first := reported(t, s, Options{Last: 20})
+	if c.gets != 21 { // the sessions asked for, and their class
+		t.Errorf("%d objects are fetched at first", c.gets)
+	}
+	c.gets = 0
+	second := reported(t, s, Options{Last: 20})
+	if c.gets != 0 {
+		t.Errorf("%d objects are fetched again", c.gets)
+	}
+	if text(t, first) != text(t, second) {
+		t.Error("what was read from the cache is another report")
+	}
+}
+
+// TestPackedReadsTheSame: packing changes no report, packing again writes nothing, and
+// what is pruned then is read from the packs.
+func TestPackedReadsTheSame(t *testing.T) {
+	s, b := filled(t, 40)
+	before := text(t, reported(t, s, Options{}))
+	now := began().AddDate(0, 6, 0)
+	packed, skipped, err := s.Pack(t.Context(), Filter{}, now)
+	if err != nil || len(packed) != 1 || packed[0].Sessions != 40 || len(skipped) > 0 {
+		t.Fatalf("%+v %v %v", packed, skipped, err)
+	}
+	if again, _, err := s.Pack(t.Context(), Filter{}, now); err != nil || len(again) > 0 {
+		t.Fatalf("packed again: %+v %v", again, err)
+	}
+	listed, _, err := s.Prune(t.Context(), Options{}, 400*24*time.Hour, now, false)
+	if err != nil || len(listed) != 40 {
+		t.Fatalf("%d objects are listed: %v", len(listed), err)
+	}
+	if names, _ := b.List(t.Context(), ""); len(names) != 42 {
+		t.Fatalf("listing removed some: %d are left", len(names))
+	}
+	if _, _, err := s.Prune(t.Context(), Options{}, 400*24*time.Hour, now, true); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := b.List(t.Context(), ""); len(names) != 2 {
+		t.Fatalf("%d objects are left", len(names))
+	}
+	s.cache = t.TempDir() // nothing is known from before
+	if after := text(t, reported(t, s, Options{})); after != before {
+		t.Errorf("after packing:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// TestPruneLaws: whatever is pruned, every commit keeps a session, all that lie near a
+// change stay, and an object that no pack holds is never removed.
+func TestPruneLaws(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := NewStore(newMemory(), "")
+		n := rapid.IntRange(1, 40).Draw(rt, "sessions")
+		commits := map[string]bool{}
+		step := rapid.IntRange(0, n).Draw(rt, "step")
+		for i := range n {
+			seconds := 0.01
+			if i >= step {
+				seconds = 0.012
+			}
+			one := madeSession(t, i, seconds)
+			one.Commit = commitAt(i / rapid.IntRange(1, 4).Draw(rt, "repeats"))
+			if _, err := s.Add(t.Context(), one); err != nil {
+				rt.Fatal(err)
+			}
+			commits[one.Commit.Short()] = true
+		}
+		now := began().AddDate(2, 0, 0)
+		if rapid.Bool().Draw(rt, "packed") {
+			if _, _, err := s.Pack(t.Context(), Filter{}, now); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if rapid.Bool().Draw(rt, "one more") {
+			if _, err := s.Add(t.Context(), madeSession(t, 100, 0.01)); err != nil {
+				rt.Fatal(err)
+			}
+			commits[commitAt(100).Short()] = true
+		}
+		before := reported(t, s, Options{Last: 1000})
+		near := map[string]bool{}
+		for _, m := range before.Trends[0].Metrics {
+			for _, c := range m.Changes {
+				for k := max(0, c.At-besideChange); k < min(len(before.Trends[0].Sessions), c.At+besideChange); k++ {
+					near[before.Trends[0].Sessions[k].Object] = true
+				}
+			}
+		}
+		in, _ := s.list(t.Context(), Filter{}, s.newCaches())
+		held := map[string]bool{}
+		for _, r := range in.refs {
+			held[r.name] = r.pack != ""
+		}
+		pruned, _, err := s.Prune(t.Context(), Options{}, 24*time.Hour, now, true)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, p := range pruned {
+			if !held[p.Name] {
+				rt.Fatalf("%s was removed and no pack held it", p.Name)
+			}
+		}
+		left, err := s.list(t.Context(), Filter{}, s.newCaches())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		stays := map[string]bool{}
+		for _, r := range left.refs {
+			delete(commits, r.commit)
+			stays[r.name] = true
+		}
+		if len(commits) > 0 {
+			rt.Fatalf("commits without a session: %v", slices.Collect(maps.Keys(commits)))
+		}
+		for name := range near {
+			if !stays[name] {
+				rt.Fatalf("%s is near a change and was removed", name)
+			}
+		}
+	})
+}
+
+// TestDamagedPack: of a pack that cannot be read the objects beside it are read.
+func TestDamagedPack(t *testing.T) {
+	s, b := filled(t, 12)
+	packed, _, err := s.Pack(t.Context(), Filter{}, began().AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.file(packed[0].Name), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, cache := range []string{s.cache, ""} {
+		s.cache = cache
+		r := reported(t, s, Options{})
+		if len(r.Trends[0].Sessions) != 12 {
+			t.Errorf("%d sessions are read", len(r.Trends[0].Sessions))
+		}
+	}
+	listed, _, err := s.Prune(t.Context(), Options{}, 0, began().AddDate(1, 0, 0), true)
+	if err != nil || len(listed) != 0 {
+		t.Errorf("%v %v", listed, err)
+	}
+}
+
+func TestBucketFolder(t *testing.T) { bucketLaws(t, newFolder(t.TempDir())) }
+
+// bucketLaws are what every bucket does.
+func bucketLaws(t *testing.T, b Bucket) {
+	t.Helper()
+	ctx := t.Context()
+	if names, err := b.List(ctx, ""); err != nil || len(names) != 0 {
+		t.Fatalf("an empty one lists %v (%v)", names, err)
+	}
+	if _, err := b.Get(ctx, "v1/a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("what is not there: %v", err)
+	}
+	for _, name := range []string{"v1/a/x", "v1/b/x", "v1/a/y"} {
+		for range 2 {
+			if err := b.Put(ctx, name, []byte(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	names, err := b.List(ctx, "")
+	slices.Sort(names)
+	if err != nil || !slices.Equal(names, []string{"v1/a/x", "v1/a/y", "v1/b/x"}) {
+		t.Fatalf("%v (%v)", names, err)
+	}
+	if names, err = b.List(ctx, "v1/b"); err != nil || !slices.Equal(names, []string{"v1/b/x"}) {
+		t.Fatalf("%v (%v)", names, err)
+	}
+	if got, err := b.Get(ctx, "v1/a/y"); err != nil || string(got) != "v1/a/y" {
+		t.Fatalf("%q (%v)", got, err)
+	}
+	for range 2 {
+		if err := b.Remove(ctx, "v1/a/y"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, err = b.List(ctx, "v1"); err != nil || len(names) != 2 {
+		t.Fatalf("%v (%v)", names, err)
+	}
+}

@@ -1,0 +1,216 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// mostTrends are drawn in one picture; pages have a picture for each.
+const mostTrends = 8
+
+// Trends is the metrics of a history one below the other: those that changed, then the
+// totals.
+func Trends(r *history.Report) *Figure {
+	f := &Figure{ID: "trend", Title: "Performance over commits", Subject: view.Cut(r.Store, 60), Tool: r.Tool.Version,
+		Desc: "For each benchmark the figure of every session in the order of commits, the level between changes, and the changes."}
+	type drawn struct {
+		t  *history.Trend
+		m  *history.Metric
+		by float64
+	}
+	var all []drawn
+	for i := range r.Trends {
+		t := &r.Trends[i]
+		for k := range t.Metrics {
+			m := &t.Metrics[k]
+			if d := (drawn{t, m, lastChange(m)}); m.Total || d.by > 0 || k == 0 {
+				all = append(all, d)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b drawn) int { return cmp.Compare(b.by, a.by) })
+	for i, d := range all {
+		if i == mostTrends {
+			f.note(fmt.Sprintf("not drawn, but in the data: %d more", len(all)-mostTrends))
+			break
+		}
+		f.trend(d.t, d.m)
+	}
+	if len(f.Panels) == 0 {
+		return f.without("the store holds no session that can be drawn")
+	}
+	return f
+}
+
+// lastChange is how far the latest change went, a logarithm; 0 without any.
+func lastChange(m *history.Metric) float64 {
+	if len(m.Changes) == 0 {
+		return 0
+	}
+	by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio)))
+	if !view.Finite(by) {
+		return math.MaxFloat64
+	}
+	return by
+}
+
+// Trend is one metric of a history over its sessions, and the sentinel below it.
+func Trend(t *history.Trend, m *history.Metric) *Figure {
+	f := &Figure{ID: "trend", Title: view.Cut(t.Benchmark+", "+m.Name, 80),
+		Desc: "The figure of every session in the order of commits, the level between changes, and the changes."}
+	f.trend(t, m)
+	if len(f.Panels) == 0 {
+		return f.without("no session has this metric")
+	}
+	return f
+}
+
+// trend adds the panel of a metric, and that of the sentinel where there is one.
+func (f *Figure) trend(t *history.Trend, m *history.Metric) {
+	p, ok := f.trendPanel(t, m)
+	if !ok {
+		return
+	}
+	p.Title = view.Cut(t.Benchmark+", "+m.Name, 80)
+	f.Panels = append(f.Panels, p)
+	if len(t.Sentinel.Values) > 0 && !m.Exact {
+		if s, ok := f.trendPanel(t, &t.Sentinel); ok {
+			s.Title, s.Height = "sentinel of "+view.Cut(t.Benchmark, 60)+": its code never changes", 70
+			f.Panels = append(f.Panels, s)
+		}
+	}
+}
+
+func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
+	lo, hi, ok := valueRange(m)
+	if !ok {
+		return p, false
+	}
+	n := len(m.Values)
+	p = Panel{Height: 150, X: Axis{Min: -0.5, Max: float64(n) - 0.5, Label: "sessions, in the order of commits", Ticks: commitTicks(t)}, Y: axisOf([]float64{lo, hi}, false, 0.15)}
+	unit, name := 1.0, m.Unit
+	switch m.Unit {
+	case "s":
+		unit, name = view.Scale(hi)
+	case "count":
+		name = ""
+	}
+	p.Y.Unit, p.Y.Label = unit, m.Name
+	if name != "" {
+		p.Y.Label += " (" + name + ")"
+	}
+	p.Marks = append(p.Marks, f.classMarks(t)...)
+	p.Marks = append(p.Marks, f.sessionMarks(t, m, p.Y)...)
+	p.Marks = append(p.Marks, f.changeMarks(m)...)
+	return p, true
+}
+
+// valueRange is from the 2nd to the 98th percentile, and holds every level.
+func valueRange(m *history.Metric) (lo, hi float64, ok bool) {
+	var all []float64
+	for _, v := range m.Values {
+		if view.Finite(float64(v)) {
+			all = append(all, float64(v))
+		}
+	}
+	if len(all) == 0 {
+		return 0, 0, false
+	}
+	slices.Sort(all)
+	lo, hi = stat.Quantile(0.02, stat.Empirical, all, nil), stat.Quantile(0.98, stat.Empirical, all, nil)
+	for _, l := range m.Levels {
+		lo, hi = min(lo, float64(l.Value)), max(hi, float64(l.Value))
+	}
+	return lo, hi, true
+}
+
+// commitTicks name up to six sessions by their commits.
+func commitTicks(t *history.Trend) []Tick {
+	const most, digits = 6, 8
+	step := max(1, (len(t.Sessions)+most-1)/most)
+	var out []Tick
+	for i := 0; i < len(t.Sessions); i += step {
+		id := t.Sessions[i].Commit.Short()
+		out = append(out, Tick{float64(i), id[:min(len(id), digits)]})
+	}
+	return out
+}
+
+// legend adds an entry once.
+func (f *Figure) legend(e Entry) {
+	if !slices.Contains(f.Legend, e) {
+		f.Legend = append(f.Legend, e)
+	}
+}
+
+// classMarks are the boundaries of classes.
+func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
+	for _, c := range t.Classes[min(1, len(t.Classes)):] {
+		out = append(out, Mark{Kind: Rule, X0: float64(c.First) - 0.5, Tone: Soft, Form: Hair, Tip: "another class: " + c.Class + " " + view.Cut(c.Device, 60)})
+		f.legend(Entry{Text: "another machine or setting", Tone: Soft, Form: Outline})
+	}
+	return out
+}
+
+// sessionMarks are the sessions, those that are not analysed apart, and the levels.
+func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
+	used := Mark{Kind: Samples, Tone: "p0", Form: Points}
+	left := Mark{Kind: Samples, Tone: Soft, Form: Points}
+	outside := Mark{Kind: Flags, Tone: Slower, Form: Whisker}
+	for i, v := range m.Values {
+		at := [2]float64{float64(i), float64(v)}
+		switch {
+		case !view.Finite(at[1]):
+		case at[1] < y.Min || at[1] > y.Max:
+			outside.Points = append(outside.Points, at)
+		case t.Sessions[i].LeftOut != "":
+			left.Points = append(left.Points, at)
+		default:
+			used.Points = append(used.Points, at)
+		}
+	}
+	var out []Mark
+	for _, s := range []struct {
+		m    Mark
+		text string
+	}{{used, "session"}, {left, "session that is not analysed: its commit is unknown"}, {outside, "session outside the picture"}} {
+		if len(s.m.Points) > 0 {
+			out = append(out, s.m)
+			f.legend(Entry{Text: s.text, Tone: s.m.Tone, Dot: true})
+		}
+	}
+	for _, l := range m.Levels {
+		v := float64(l.Value)
+		out = append(out, Mark{Kind: Line, Tone: "t0", Form: Stroke, Points: [][2]float64{{float64(l.First) - 0.4, v}, {float64(l.Last) + 0.4, v}}, Tip: "level of " + view.Plural(l.N, "session")})
+		f.legend(Entry{Text: "level: the median between changes", Tone: "t0", Form: Stroke})
+	}
+	return out
+}
+
+// changeMarks are the changes, each with its size and commit.
+func (f *Figure) changeMarks(m *history.Metric) (out []Mark) {
+	for _, c := range m.Changes {
+		tone, text := Faster, "change for the better"
+		switch {
+		case c.Cause == history.FromMachine:
+			tone, text = Soft, "change of the machine"
+		case c.Worse:
+			tone, text = Slower, "change for the worse"
+		}
+		size := gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
+		if r := float64(c.Ratio); view.Finite(r) && r > 0 {
+			size = fmt.Sprintf("%+.1f %%", 100*(r-1))
+		}
+		out = append(out, Mark{Kind: Rule, X0: float64(c.At) - 0.5, Tone: tone, Form: Dashed, Tip: size + " at " + c.After.Short() + " (" + string(c.Cause) + ")"})
+		f.legend(Entry{Text: text, Tone: tone, Form: Dashed})
+	}
+	return out
+}

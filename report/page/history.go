@@ -1,0 +1,279 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// History is a program over its commits: a row for each benchmark and metric with its
+// trend, the changes, and what comes next.
+func History(r *history.Report) (*Page, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a history")
+	}
+	all := seriesOf(r)
+	p := &Page{Title: "History of " + view.Cut(r.Store, 60), Badge: historyBadge(r), Tool: toolText(r.Tool), Data: jsonData("history.json", r),
+		Meta:   []string{view.Plural(len(r.Trends), "trend"), view.Plural(sessionsIn(r), "session")},
+		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
+	p.Sections = []Section{
+		{Blocks: []Block{Text{S: p.Badge.Headline, As: Lead, Tone: p.Badge.Tone, In: HTML}, trendTable(all)}},
+		changeSection(all),
+		alarmSection(r),
+		leftOutSection(r),
+	}
+	for i, s := range all {
+		if s.m.Total || len(s.m.Changes) > 0 {
+			p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("trend%d", i), Heading: s.name(), In: HTML, Blocks: []Block{
+				Chart{ID: fmt.Sprintf("t%d", i), Figure: func() *figure.Figure { return figure.Trend(s.t, s.m) }}}})
+		}
+	}
+	p.Sections = append(p.Sections, warnings(r.Warnings))
+	return p, nil
+}
+
+// series is a metric of a trend.
+type series struct {
+	t *history.Trend
+	m *history.Metric
+}
+
+// seriesOf lists those of all trends, what changed most first.
+func seriesOf(r *history.Report) []series {
+	var out []series
+	for i := range r.Trends {
+		for k := range r.Trends[i].Metrics {
+			out = append(out, series{&r.Trends[i], &r.Trends[i].Metrics[k]})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b series) int {
+		return cmp.Or(cmp.Compare(b.changed(), a.changed()), cmp.Compare(a.t.Project, b.t.Project), cmp.Compare(a.t.Benchmark, b.t.Benchmark))
+	})
+	return out
+}
+
+// changed is how far the latest change went, a logarithm; 0 without any.
+func (s series) changed() float64 {
+	if len(s.m.Changes) == 0 {
+		return 0
+	}
+	if by := math.Abs(math.Log(float64(s.m.Changes[len(s.m.Changes)-1].Ratio))); view.Finite(by) {
+		return by
+	}
+	return math.MaxFloat64 // from zero, or to it
+}
+
+func (s series) name() string {
+	return view.Cut(s.t.Benchmark, 60) + " " + view.Cut(s.m.Name, 60)
+}
+
+// now is the level of the latest sessions.
+func (s series) now() Cell {
+	if n := len(s.m.Levels); n > 0 {
+		v := float64(s.m.Levels[n-1].Value)
+		return amount(quantity(v, s.m.Unit), v, s.m.Unit)
+	}
+	return Cell{Text: view.None}
+}
+
+// quantity is a figure in the unit of its metric.
+func quantity(v float64, unit string) string {
+	switch {
+	case !view.Finite(v):
+		return view.None
+	case unit == "count" || unit == "":
+		return gpuprof.Significant(v, 9)
+	case unit == "B":
+		return gpuprof.FormatBytes(v)
+	}
+	return view.SI(v, unit)
+}
+
+func sessionsIn(r *history.Report) (n int) {
+	for i := range r.Trends {
+		n += len(r.Trends[i].Sessions)
+	}
+	return n
+}
+
+func historyBadge(r *history.Report) Badge {
+	alarms := len(r.Alarms())
+	names, _ := r.Unjudged()
+	switch {
+	case alarms > 0:
+		return Badge{Text: "worse", Tone: Bad, Headline: fmt.Sprintf("WORSE: %s by %.2g %% or more", view.Plural(alarms, "change"), 100*r.Threshold)}
+	case len(r.Trends) == 0:
+		return Badge{Text: "empty", Tone: Unsure, Headline: "EMPTY: the store holds no session; add one with gpuprof history add RESULT"}
+	case len(names) == len(r.Trends):
+		return Badge{Text: "too few", Tone: Unsure, Headline: fmt.Sprintf("TOO FEW SESSIONS: a verdict needs %d of one class", history.LeastSessions)}
+	case r.Watched:
+		return Badge{Text: "no alarm", Tone: Good, Headline: fmt.Sprintf("NO ALARM: no present level is worse by %.2g %% or more", 100*r.Threshold)}
+	}
+	return Badge{}
+}
+
+// trendTable is a row for each metric; those that are no total and did not change are
+// for -v.
+func trendTable(all []series) Table {
+	t := Table{Name: "Table of trends", Noun: "series", Columns: []Column{
+		{Title: "benchmark", Left: true, Most: 34, Least: 12}, {Title: "metric", Left: true, Most: 24, Least: 8}, {Title: "now"}, {Title: "trend", Left: true},
+		{Title: "sessions", Drop: 1}, {Title: "last change", Left: true}, {Title: "at", Left: true, Drop: 3}, {Title: "cause", Left: true, Drop: 2}, {Title: "session spread", Drop: 4, Wide: true},
+	}}
+	for _, s := range all {
+		row := Row{Cells: []Cell{{Text: view.Cut(s.t.Benchmark, 60)}, {Text: view.Cut(s.m.Name, 60)}, s.now(), {Text: trendLine(s.t, s.m)},
+			{Text: fmt.Sprint(len(s.t.Sessions)), Value: float64(len(s.t.Sessions)), Unit: "1"}, {Text: view.None}, {Text: view.None}, {Text: view.None}, spreadCell(s.m)}}
+		if n := len(s.m.Changes); n > 0 {
+			c := &s.m.Changes[n-1]
+			row.Cells[5] = Cell{Text: changedBy(c), Value: float64(c.Ratio), Unit: "1", Tone: changeTone(c)}
+			row.Cells[6], row.Cells[7] = words(c.After.Short()), words(string(c.Cause))
+			row.Keep = true
+		} else {
+			if !s.m.Total && !onlyMetric(s.t) {
+				row.In = Verbose
+			}
+			if s.m.Unjudged != "" {
+				row.Cells[5] = Cell{Text: view.Cut(s.m.Unjudged, 60), Tone: Faint}
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// spreadCell is how far sessions scatter about their level, and how much of that lies
+// between commits, where some were measured again.
+func spreadCell(m *history.Metric) Cell {
+	v := float64(m.Spread)
+	if !view.Finite(v) {
+		return Cell{Text: view.None}
+	}
+	text := fmt.Sprintf("%.2g %%", 100*v)
+	if scatter, ok := history.Scatter(m); ok {
+		text += fmt.Sprintf(" (%.2g %% between commits)", 100*scatter)
+	}
+	return amount(text, v, "1")
+}
+
+// onlyMetric says that no metric of a trend is the total of others: all are shown.
+func onlyMetric(t *history.Trend) bool {
+	return !slices.ContainsFunc(t.Metrics, func(m history.Metric) bool { return m.Total })
+}
+
+func changeTone(c *history.Change) Tone {
+	switch {
+	case c.Cause == history.FromMachine:
+		return Faint
+	case c.Worse:
+		return Bad
+	}
+	return Good
+}
+
+// changedBy is how far a change went: "+5.2 %", or both values of a counter that was 0.
+func changedBy(c *history.Change) string {
+	ratio := float64(c.Ratio)
+	if !view.Finite(ratio) || !(ratio > 0) {
+		return gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
+	}
+	return signedPercent(ratio)
+}
+
+func signedPercent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
+
+// changeSection is every change, with what is known of it.
+func changeSection(all []series) Section {
+	list := List{Label: "change", Noun: "change", Max: 10}
+	for _, s := range all {
+		for i := range slices.Backward(s.m.Changes) {
+			list.Items = append(list.Items, changeItem(s, &s.m.Changes[i]))
+		}
+	}
+	return Section{ID: "changes", Heading: "Changes", Blocks: []Block{list}}
+}
+
+func changeItem(s series, c *history.Change) Item {
+	text := fmt.Sprintf("%s %s at %s", s.name(), changedBy(c), c.After.Short())
+	if !c.After.Time.IsZero() {
+		text += " of " + c.After.Time.UTC().Format("2006-01-02")
+	}
+	var facts []string
+	if view.Finite(float64(c.CI95[0])) && view.Finite(float64(c.CI95[1])) {
+		facts = append(facts, fmt.Sprintf("95 %% %s to %s", signedPercent(float64(c.CI95[0])), signedPercent(float64(c.CI95[1]))))
+	}
+	if p := float64(c.P); !math.IsNaN(p) {
+		facts = append(facts, fmt.Sprintf("p %.2g", p))
+	}
+	facts = append(facts, fmt.Sprintf("%s before, %d after", view.Plural(c.SessionsBefore, "session"), c.SessionsAfter))
+	if n := len(c.Commits) - 1; n > 0 {
+		facts = append(facts, fmt.Sprintf("place: this commit or one of %d", n))
+	}
+	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "levels", Value: quantity(float64(c.Old), s.m.Unit) + " -> " + quantity(float64(c.New), s.m.Unit)}, {Label: "cause", Value: causeText(c)}}}
+	if c.Before.ID != "" && c.Cause != history.FromMachine {
+		it.Lines = append(it.Lines, Line{Label: "next", Value: nextOf(c), Code: true})
+	}
+	return it
+}
+
+// nextOf is the command that finds the commit of a change on fresh data.
+func nextOf(c *history.Change) string {
+	return "gpuprof bisect " + c.Before.Short() + ".." + c.After.Short() + " -- COMMAND"
+}
+
+func causeText(c *history.Change) string {
+	switch c.Cause {
+	case history.FromCode:
+		return "code: the sentinel did not move"
+	case history.FromMachine:
+		return "machine: the sentinel moved with it, by " + signedPercent(float64(c.Sentinel))
+	case history.FromCounter:
+		return "code: the program does other work"
+	}
+	return "code or machine: no sentinel ran beside it (history add --sentinel)"
+}
+
+// alarmSection is what a build should fail for.
+func alarmSection(r *history.Report) Section {
+	list := List{Label: "alarm", Noun: "alarm"}
+	for _, a := range r.Alarms() {
+		by := quantity(float64(a.Alarm.Old), a.Metric.Unit) + " -> " + quantity(float64(a.Alarm.Now), a.Metric.Unit)
+		if ratio := float64(a.Alarm.Ratio); view.Finite(ratio) {
+			by += " (" + signedPercent(ratio) + ")"
+		}
+		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.name(), a.Alarm.After.Short(), by), Tone: Bad})
+	}
+	return Section{ID: "alarms", Heading: "Alarms", Blocks: []Block{list}}
+}
+
+// leftOutSection says which sessions are shown and not analysed.
+func leftOutSection(r *history.Report) Section {
+	count := map[string]int{}
+	for i := range r.Trends {
+		for _, s := range r.Trends[i].Sessions {
+			if s.LeftOut != "" {
+				count[s.LeftOut]++
+			}
+			if s.OffBranch {
+				count["their commits are not on this branch, so that they are placed by time"]++
+			}
+		}
+	}
+	list := List{Label: "note", Noun: "note"}
+	for _, why := range slices.Sorted(maps.Keys(count)) {
+		text := view.Plural(count[why], "session")
+		if strings.HasPrefix(why, "their") {
+			text += ": " + why
+		} else {
+			text += " shown and not analysed: " + why
+		}
+		list.Items = append(list.Items, Item{Text: text, Tone: Faint})
+	}
+	return Section{Blocks: []Block{list}}
+}

@@ -1,0 +1,109 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// SiteData is the file with the data of a site.
+const SiteData = "data.json"
+
+// SitePage is a page of a site and its file.
+type SitePage struct {
+	Name string
+	Page *Page
+}
+
+// HistorySite is a history as pages without scripts: an index, what changed most first,
+// and a page for each benchmark.
+func HistorySite(r *history.Report) ([]SitePage, error) {
+	index, err := History(r)
+	if err != nil {
+		return nil, err
+	}
+	index.Static, index.Data = true, Data{Name: SiteData}
+	all := seriesOf(r)
+	table := trendTable(all)
+	for i, s := range all {
+		table.Rows[i].Cells[0].Link = siteName(s.t)
+	}
+	index.Sections = []Section{
+		{Blocks: []Block{Text{S: index.Badge.Headline, As: Lead, Tone: index.Badge.Tone}, table}},
+		{ID: "largest", Heading: "Largest changes", Blocks: []Block{Chart{ID: "trends", Figure: func() *figure.Figure { return figure.Trends(r) }}}},
+		alarmSection(r), leftOutSection(r), warnings(r.Warnings),
+	}
+	out := []SitePage{{"index.html", index}}
+	for _, part := range byBenchmark(r) {
+		p, err := History(part)
+		if err != nil {
+			return nil, err
+		}
+		t := &part.Trends[0]
+		p.Title = "History of " + view.Cut(t.Benchmark, 60)
+		p.Meta = []string{view.Cut(t.Project, 60), view.Plural(sessionsIn(part), "session")}
+		p.Static, p.Data = true, Data{Name: SiteData}
+		p.Sections = append(p.Sections, sessionSection(part))
+		out = append(out, SitePage{siteName(t), p})
+	}
+	return out, nil
+}
+
+// siteName is the file of a trend's benchmark. Neither name holds two dashes running.
+func siteName(t *history.Trend) string { return t.Project + "--" + t.Benchmark + ".html" }
+
+// byBenchmark are reports of one benchmark each.
+func byBenchmark(r *history.Report) []*history.Report {
+	var out []*history.Report
+	at := map[string]int{}
+	for _, t := range r.Trends {
+		i, ok := at[siteName(&t)]
+		if !ok {
+			part := *r
+			part.Trends, part.Warnings, part.Skipped = nil, nil, nil
+			i = len(out)
+			at[siteName(&t)] = i
+			out = append(out, &part)
+		}
+		out[i].Trends = append(out[i].Trends, t)
+	}
+	return out
+}
+
+// mostSessions is how many sessions a page lists, the latest.
+const mostSessions = 100
+
+// sessionSection is the latest sessions of each trend.
+func sessionSection(r *history.Report) Section {
+	out := Section{ID: "sessions", Heading: "Sessions"}
+	for i := range r.Trends {
+		t := &r.Trends[i]
+		table := Table{Name: fmt.Sprintf("Table of sessions %d", i+1), Noun: "session", Folded: "Latest sessions", Columns: wordColumns("commit", "committed", "measured", "class", "machine", "remark")}
+		for k := len(t.Sessions) - 1; k >= max(0, len(t.Sessions)-mostSessions); k-- {
+			s := &t.Sessions[k]
+			committed := view.None
+			if !s.Commit.Time.IsZero() {
+				committed = s.Commit.Time.UTC().Format("2006-01-02 15:04")
+			}
+			remark := s.LeftOut
+			if s.OffBranch && remark == "" {
+				remark = "its commit is not on this branch"
+			}
+			table.Rows = append(table.Rows, texts(s.Commit.Short(), committed, s.Started.UTC().Format("2006-01-02 15:04"), s.Class, deviceAt(t, k), remark))
+		}
+		out.Blocks = append(out.Blocks, table)
+	}
+	return out
+}
+
+// deviceAt is the device of a session.
+func deviceAt(t *history.Trend, session int) string {
+	for _, c := range t.Classes {
+		if session >= c.First && session <= c.Last {
+			return view.Cut(c.Device, 60)
+		}
+	}
+	return view.None
+}

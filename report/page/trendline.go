@@ -1,0 +1,95 @@
+package page
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Signs of a trend line beside its bars.
+const (
+	changeSign  = '|'
+	classSign   = '¦'
+	outsideSign = '!'
+)
+
+// trendColumns is how many columns a trend line takes, the signs not counted.
+const trendColumns = 32
+
+// trendLine draws the latest sessions of a metric as bars, from the 2nd to the 98th
+// percentile; of more sessions than columns a bar is the median of several. A sign
+// marks a change, a boundary of class, and a bar that lies outside by more than half
+// of the range.
+func trendLine(t *history.Trend, m *history.Metric) string {
+	per := (len(m.Values) + trendColumns - 1) / trendColumns
+	lo, hi, ok := trendRange(m)
+	if !ok {
+		return view.None
+	}
+	signs := map[int]rune{}
+	for _, c := range t.Classes[1:] {
+		signs[c.First] = classSign
+	}
+	for _, c := range m.Changes {
+		signs[c.At] = changeSign
+	}
+	bars := []rune(sparkBars)
+	var out []rune
+	for from := 0; from < len(m.Values); from += per {
+		to := min(from+per, len(m.Values))
+		var part []float64
+		for i := from; i < to; i++ {
+			if s, is := signs[i]; is {
+				out = append(out, s)
+			}
+			if v := float64(m.Values[i]); view.Finite(v) {
+				part = append(part, v)
+			}
+		}
+		out = append(out, barOf(part, lo, hi, bars))
+	}
+	return string(out)
+}
+
+// barOf is the bar of some values; a blank without any.
+func barOf(values []float64, lo, hi float64, bars []rune) rune {
+	if len(values) == 0 {
+		return ' '
+	}
+	slices.Sort(values)
+	v := values[len(values)/2]
+	room := (hi - lo) / 2
+	switch {
+	case hi == lo:
+		return bars[len(bars)/2]
+	case v > hi+room || v < lo-room:
+		return outsideSign
+	}
+	return bars[min(int((min(max(v, lo), hi)-lo)/(hi-lo)*float64(len(bars))), len(bars)-1)]
+}
+
+// trendRange is from the 2nd to the 98th percentile of the values, without those that
+// lie far outside: beyond the 10th and 90th percentile by half as much again as from one
+// to the other.
+func trendRange(m *history.Metric) (lo, hi float64, ok bool) {
+	var all []float64
+	for _, v := range m.Values {
+		if view.Finite(float64(v)) {
+			all = append(all, float64(v))
+		}
+	}
+	if len(all) == 0 {
+		return 0, 0, false
+	}
+	slices.Sort(all)
+	at := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, all, nil) }
+	low, high := at(0.1), at(0.9)
+	room := 1.5 * (high - low)
+	all = slices.DeleteFunc(all, func(v float64) bool { return v < low-room || v > high+room })
+	lo, hi = at(0.02), at(0.98)
+	return lo, hi, !math.IsNaN(hi - lo)
+}
