@@ -216,21 +216,44 @@ func tracesIn(dir string) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		name := e.Name()
+		// JAX and TensorFlow leave the same recording twice, the other time with less.
+		if stem, ok := strings.CutSuffix(name, ".trace.json.gz"); ok && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == stem+".xplane.pb" }) {
+			continue
+		}
 		// gpuprof's own results lie beside the traces they were made from.
 		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
 			continue
 		}
-		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite"} {
+		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", ".xplane.pb"} {
 			if strings.HasSuffix(name, ext) {
 				out = append(out, filepath.Join(dir, name))
 				break
 			}
 		}
 	}
+	if run := lastProfile(dir); len(out) == 0 && run != "" {
+		return tracesIn(run)
+	}
 	if len(out) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz or .sqlite", dir).WithFix("name the folder that the profiler wrote to")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite or .xplane.pb", dir).WithFix("name the folder that the profiler wrote to")
 	}
 	return out, nil
+}
+
+// lastProfile is the newest recording in a folder that was given to
+// jax.profiler.trace, "" none: the folders are named by their time.
+func lastProfile(dir string) string {
+	profiles := filepath.Join(dir, "plugins", "profile")
+	entries, err := os.ReadDir(profiles)
+	if err != nil {
+		return ""
+	}
+	for _, e := range slices.Backward(entries) {
+		if e.IsDir() {
+			return filepath.Join(profiles, e.Name())
+		}
+	}
+	return ""
 }
 
 // encodeStudy is the versioned JSON of either.

@@ -80,6 +80,9 @@ func Rules(x *Index, l *Ledger) []Found {
 	for _, r := range ruleTable() {
 		c.rule = r
 		for _, f := range r.find(c) {
+			if x.T.Format == XLA {
+				f.PyTorch = jaxKnob(f.Rule)
+			}
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
