@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Step times of gpuprof analyze against the device period of public traces.
+
+public_traces.py [--gpuprof BIN] [--from DIR | --cache DIR] [--tolerance 0.02]
+
+The traces are fetched from public GitHub repositories at a fixed commit and are
+not part of this repository. The period is computed here from the JSON text
+alone: from the last device operation that step n-1 launched to the last one that
+step n launched. Each step that gpuprof counts is compared. --from reads a folder
+of traces and fetches nothing. Exit code 1: a step differs by more than the
+tolerance, or gpuprof failed; 3: no trace was compared.
+"""
+
+import argparse
+import collections
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+RAW = "https://raw.githubusercontent.com"
+# repository, commit, path
+HTA = ("facebookresearch/HolisticTraceAnalysis", "f4d0062c382f42bd8a74838bcdad1916c7d5d2da")
+TRACELENS = ("AMD-AGI/TraceLens", "171dd74721ca1ec45709e5805b68ae1f65e27811")
+SOURCES = [
+    (*HTA, "tests/data/df_index_resolver/df_index_resolver.json.gz"),
+    (*HTA, "tests/data/nccl_parser_config/nccl_data.json.gz"),
+    (*HTA, "tests/data/negative_queue_length_values_check/rank0.json.gz"),
+    (*HTA, "tests/data/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"),
+    (*HTA, "tests/data/trace_diff/control/control.json.gz"),
+    (*HTA, "tests/data/trace_diff/test/test.json.gz"),
+    (*HTA, "tests/data/trace_filter/sampled_rank-0.json.gz"),
+    (*HTA, "tests/data/trace_filter/sampled_rank-1.json.gz"),
+    (*TRACELENS, "tests/traces/mi300/resnet_act_checkpoint.json.gz"),
+    (*TRACELENS, "tests/traces/perf_model/normalization/normalization_layer_test.json.gz"),
+    ("pytorch/kineto", "be239c044d2f4b62982e1ff64144097acd69f59a", "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"),
+    ("pytorch/kineto", "c6e5fe205a8be11181aac547f88424cb3a28c8f8", "tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"),
+]
+DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+LAUNCH = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"}
+ATTEMPTS = 3
+REFUSED = 4  # gpuprof's exit code for a file that is no trace
+
+
+def fetch(repo, commit, path, into):
+    """The local file of a source, or a sentence saying why there is none."""
+    local = os.path.join(into, repo.replace("/", "+"), os.path.basename(path))
+    if os.path.exists(local):
+        return local, ""
+    os.makedirs(os.path.dirname(local), exist_ok=True)
+    url = "%s/%s/%s/%s" % (RAW, repo, commit, urllib.parse.quote(path))
+    for attempt in range(ATTEMPTS):
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer, open(local + ".part", "wb") as f:
+                while block := answer.read(1 << 20):
+                    f.write(block)
+            os.replace(local + ".part", local)
+            return local, ""
+        except OSError as e:
+            why = str(e)
+            if attempt + 1 < ATTEMPTS:
+                time.sleep(2 * (attempt + 1))
+    return "", "fetching %s failed %d times: %s" % (url, ATTEMPTS, why)
+
+
+def load(path):
+    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as f:
+        text = f.read().decode("utf-8", "replace")
+    # Numbers with a fraction stay text: a double holds no nanoseconds since 1970.
+    data = json.loads(text, strict=False, parse_float=str)
+    return data["traceEvents"] if isinstance(data, dict) else data
+
+
+def ns(value):
+    """Microseconds as JSON has them, in whole nanoseconds."""
+    whole, _, part = str(value).partition(".")
+    if "e" in part.lower():
+        return round(float(value) * 1000)
+    sign = -1 if whole.startswith("-") else 1
+    return int(whole or 0) * 1000 + sign * int((part + "000")[:3])
+
+
+def periods(events):
+    """The device period of each step by name, ns, or a sentence saying why there is none."""
+    steps, launches, ends = [], {}, collections.defaultdict(int)
+    for e in events:
+        if not isinstance(e, dict) or e.get("ph") != "X" or "ts" not in e:
+            continue
+        name, kind = str(e.get("name", "")), str(e.get("cat", "")).lower()
+        args = e.get("args") or {}
+        if name.startswith("ProfilerStep#") and not kind.startswith("gpu_"):
+            steps.append((ns(e["ts"]), ns(e.get("dur", 0)), name))
+        elif kind in LAUNCH and "correlation" in args:
+            launches[args["correlation"]] = ns(e["ts"])
+        elif kind in DEVICE and "correlation" in args:
+            ends[args["correlation"]] = max(ends[args["correlation"]], ns(e["ts"]) + ns(e.get("dur", 0)))
+    steps.sort()
+    if len({name for _, _, name in steps}) != len(steps):
+        return {}, "several threads or processes name the same step"
+    if len(steps) < 2:
+        return {}, "fewer than two steps"
+    last = [0] * len(steps)
+    for correlation, end in ends.items():
+        at = launches.get(correlation)
+        for i, (start, length, _) in enumerate(steps):
+            if at is not None and start <= at < start + length:
+                last[i] = max(last[i], end)
+    out = {}
+    for i in range(1, len(steps)):
+        if last[i] > last[i - 1] > 0:
+            out[steps[i][2]] = last[i] - last[i - 1]
+    return out, "" if out else "no step launched device operations"
+
+
+def analyze(gpuprof, path):
+    done = subprocess.run([gpuprof, "analyze", "--format", "json", path], capture_output=True, text=True, timeout=600)
+    try:
+        return json.loads(done.stdout), ""
+    except ValueError:
+        return None, done.stderr.strip()[-200:] if done.returncode == REFUSED else "FAIL gpuprof exited with %d: %s" % (done.returncode, done.stderr.strip()[-200:])
+
+
+def compare(gpuprof, path):
+    """(steps compared, worst difference, mean period ns, mean step ns, reason)."""
+    try:
+        truth, why = periods(load(path))
+    except (ValueError, KeyError, OSError, EOFError) as e:
+        truth, why = {}, "not read here: %s" % str(e)[:80]
+    doc, failed = analyze(gpuprof, path)
+    if failed:
+        return 0, 0, 0, 0, failed, failed.startswith("FAIL")
+    pairs = [(truth[s["name"]], s["dur_ns"]) for s in doc.get("steps", []) if not s.get("dropped") and s["name"] in truth]
+    if not pairs:
+        return 0, 0, 0, 0, why or "gpuprof counts no step of those", False
+    worst = max(abs(got - want) / want for want, got in pairs)
+    n = len(pairs)
+    return n, worst, sum(w for w, _ in pairs) / n, sum(g for _, g in pairs) / n, "", False
+
+
+def files_of(folder):
+    return sorted(os.path.join(d, f) for d, _, names in os.walk(folder) for f in names if f.endswith((".json", ".json.gz")) and f != "index.json")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--gpuprof", default="bin/gpuprof")
+    p.add_argument("--from", dest="folder", help="a folder of traces, in place of fetching")
+    p.add_argument("--cache", default=".bin/public-traces")
+    p.add_argument("--tolerance", type=float, default=0.02)
+    o = p.parse_args()
+    missing = []
+    if o.folder:
+        paths = files_of(o.folder)
+    else:
+        got = [fetch(*source, o.cache) for source in SOURCES]
+        paths, missing = [path for path, _ in got if path], [why for _, why in got if why]
+    compared, bad = 0, 0
+    print("%-58s %5s %12s %12s %8s" % ("trace", "steps", "period us", "step us", "worst"))
+    for path in paths:
+        n, worst, want, got, why, failed = compare(o.gpuprof, path)
+        name = os.path.basename(path)[-58:]
+        if n == 0:
+            print("%-58s - %s" % (name, why), flush=True)
+        else:
+            print("%-58s %5d %12.1f %12.1f %7.2f%%%s" % (name, n, want / 1e3, got / 1e3, 100 * worst, "  FAIL" if worst > o.tolerance else ""), flush=True)
+        compared += n > 0
+        bad += failed or worst > o.tolerance
+    for why in missing:
+        print("missing: " + why)
+    print("%d traces compared, %d failed, %d could not be fetched" % (compared, bad, len(missing)))
+    return 1 if bad else 3 if compared == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

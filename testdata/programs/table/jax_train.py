@@ -1,0 +1,12 @@
+# JAX.
+# needs: jax
+# exit: 0
+# says: never imported torch, so there is no trace, only wall time.*JAX
+import jax
+import jax.numpy as jnp
+
+f = jax.jit(jax.grad(lambda w: (w * w).sum()))
+w = jnp.ones(8)
+for _ in range(30):
+    w = w - 0.01 * f(w)
+print('done')
