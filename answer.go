@@ -35,6 +35,7 @@ const (
 	UseLibrary                       // matrix products by the vendor's library
 	UseThreads                       // let kernels of the host device have every CPU
 	GrowBatch                        // more work a step
+	CopyLess                         // copy to the host only what is looked at
 )
 
 // Answer says that a knob has a remedy, and from where to where it is turned.
@@ -50,6 +51,8 @@ type Answer struct {
 	// Targets are the parts of the step that the remedy shortens, the one to
 	// name first; needed by AllowAnyOrder, SkipFill and Fuse.
 	Targets []Target
+	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
+	Keeps func(set Settings) float64
 	// Limit is the key of Session.Input that bounds the value of GrowBatch.
 	Limit string
 	// PyTorch replaces the knob's Advice for this problem.

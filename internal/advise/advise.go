@@ -48,7 +48,7 @@ func ruleTable() []rule {
 		{gpuprof.RuleBlockingCopy, (*scene).blockingCopies},
 		{gpuprof.RuleExplicitSync, (*scene).syncs},
 		{gpuprof.RulePageableH2D, (*scene).pageable},
-		{gpuprof.RuleExposedCopy, (*scene).transfers},
+		{gpuprof.RuleExposedCopy, (*scene).exposedCopies},
 		{gpuprof.RuleCollateBound, (*scene).collateBound},
 		{gpuprof.RuleDataloaderStall, (*scene).starved},
 		{gpuprof.RuleLaunchBound, (*scene).launchBound},

@@ -106,6 +106,6 @@ func ruleOfRemedy(r gpuprof.Remedy, to string) string {
 		gpuprof.PinMemory: gpuprof.RulePageableH2D, gpuprof.PinOnce: gpuprof.RulePinEveryBatch, gpuprof.CopyBeside: gpuprof.RuleExposedCopy, gpuprof.CollateFaster: gpuprof.RuleCollateBound,
 		gpuprof.AddWorkers: gpuprof.RuleDataloaderStall, gpuprof.KeepWorkers: gpuprof.RuleDataloaderStall, gpuprof.FeedWorkers: gpuprof.RuleDataloaderStall, gpuprof.CaptureGraph: gpuprof.RuleLaunchBound,
 		gpuprof.AllowAnyOrder: gpuprof.RuleDeterministic, gpuprof.SkipFill: gpuprof.RuleDeterministicFill, gpuprof.LowerPrecision: ruleOfPrecision(to), gpuprof.Fuse: gpuprof.RuleFarFromRoofline,
-		gpuprof.UseLibrary: gpuprof.RuleFarFromRoofline, gpuprof.UseThreads: gpuprof.RuleFewThreads, gpuprof.GrowBatch: gpuprof.RuleSmallBatch,
+		gpuprof.UseLibrary: gpuprof.RuleFarFromRoofline, gpuprof.UseThreads: gpuprof.RuleFewThreads, gpuprof.GrowBatch: gpuprof.RuleSmallBatch, gpuprof.CopyLess: gpuprof.RuleExposedCopy,
 	}[r]
 }

@@ -2,6 +2,10 @@ package advise
 
 import "github.com/gpuprof/gpuprof"
 
+// exposedCopies: copies to the device that could be hidden, and copies to the host that
+// need not be made.
+func (s *scene) exposedCopies() []gpuprof.Finding { return append(s.transfers(), s.unseen()...) }
+
 // transfers: copies to the device stand in line with the kernels. On a stream
 // of their own they run beside them, as far as there are kernels to hide behind.
 func (s *scene) transfers() []gpuprof.Finding {

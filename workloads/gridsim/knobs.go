@@ -134,6 +134,13 @@ func imagePath() []string {
 func viewWhenKnob() gpuprof.Knob {
 	k := gpuprof.Choice("view_when", "maps of the state: lazy (only for a frame that is shown) or eager (made and copied every step, dropped if not shown)", whenLazy, whenEager)
 	k.Acts = imagePath()
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyLess, To: whenLazy, When: set{"view_when": whenEager, "graph": "off"},
+		Targets: []gpuprof.Target{{Stage: "view"}, {Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
+			if every := s.Every("live"); every > 0 {
+				return 1 / float64(every)
+			}
+			return 0
+		}}}
 	k.Advice = lines{whenLazy: "make and copy the maps only in the steps whose frame is drawn"}
 	k.PyTorch = lines{whenLazy: "if step % every == 0: frame = maps(psi).cpu()", whenEager: "frame = maps(psi).cpu()  # every step"}
 	return k
@@ -142,6 +149,12 @@ func viewWhenKnob() gpuprof.Knob {
 func viewCopyKnob() gpuprof.Knob {
 	k := gpuprof.Choice("view_copy", "copy of a frame: packed (all maps at once, without a wait) or each (a copy per map, each waited for, as .cpu() in a loop)", copyPacked, copyEach)
 	k.Acts = imagePath()
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyUnwaited, To: copyPacked, When: set{"view_copy": copyEach}, Waits: func(s set, _ map[string]float64) float64 {
+		if s["view_copy"] == copyEach {
+			return framesPerStep(s) * float64(s.Int("maps"))
+		}
+		return 0
+	}}}
 	k.Advice = lines{copyPacked: "frame = torch.stack(maps).to('cpu', non_blocking=True) into pinned memory, not a .cpu() per map"}
 	k.PyTorch = lines{copyPacked: "buffer.copy_(torch.stack(maps), non_blocking=True)", copyEach: "frame = [m.cpu() for m in maps]"}
 	return k
@@ -161,6 +174,10 @@ func framesPerStep(s set) float64 {
 func poolWhereKnob() gpuprof.Knob {
 	k := gpuprof.Choice("pool_where", "averaging of cells to pixels: device (before the copy) or host (full maps are copied)", "device", whereHost)
 	k.Acts = imagePath()
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyLess, To: "device", When: set{"pool_where": whereHost}, Unless: set{"scale": "1"},
+		Targets: []gpuprof.Target{{Stage: loop.D2H}, {Stage: "reduce"}}, Keeps: func(s set) float64 {
+			return 1 / float64(max(s.Int("scale"), 1)*max(s.Int("scale"), 1))
+		}}}
 	k.Advice = lines{"device": "F.avg_pool2d(maps, scale) on the device, then copy the small result"}
 	k.PyTorch = lines{"device": "frame = F.avg_pool2d(maps, scale).cpu()", whereHost: "frame = F.avg_pool2d(maps.cpu(), scale)"}
 	return k
