@@ -131,7 +131,8 @@ func prepare(d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	if err := s.fits(); err != nil {
 		return nil, err
 	}
-	return s, s.allocate()
+	err := s.allocate()
+	return s, err
 }
 
 // usesVendor says that the law's products are cuBLAS's. It takes float32 operands
