@@ -51,7 +51,7 @@ func TestErrorRates(t *testing.T) {
 	for _, c := range []cell{
 		{usual(16, 0.01, 0.10), 0.99, 0}, {usual(256, 0.01, 0.10), 0.99, 0}, {usual(64, 0.01, 0.05), 0.97, 0.03},
 		{usual(64, 0.02, 0.10), 0.97, 0.03}, {usual(64, 0.02, 0.05), 0.92, 0.05}, {usual(256, 0.02, 0.05), 0.92, 0.05},
-		{usual(64, 0.03, 0.10), 0.92, 0.05}, {usual(64, 0.03, 0.05), 0.82, 0.15}, {usual(16, 0.01, 0.02), 0.75, 0.25},
+		{usual(64, 0.03, 0.10), 0.92, 0.05}, {usual(64, 0.03, 0.05), 0.82, 0.15},
 	} {
 		t.Run(fmt.Sprintf("%d commits, noise %g, effect %g", c.commits, c.noise, c.effect), func(t *testing.T) {
 			t.Parallel()
@@ -316,7 +316,7 @@ func (c counting) Quartet(commit, against int) (Quartet, []Build, error) {
 func TestTwoCulprits(t *testing.T) {
 	t.Parallel()
 	parts, searches := 0, 0
-	for seed := range uint64(20) {
+	for seed := range uint64(12) {
 		f, _ := newFake(usual(64, 0.01, 0.04), seed)
 		f.steps = map[int]float64{20: 0.05, 50: 0.05}
 		s := f.search()
