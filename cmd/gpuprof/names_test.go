@@ -21,7 +21,7 @@ func general() map[string][]string {
 		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
 		"fill": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
 		// The verb, and a class of style.
-		"history": {"cmd"}, "grid": {"report"},
+		"history": {"cmd", "report"}, "grid": {"report"},
 		// The rule of this name, and rows of waits (below).
 		"sync": {"internal/advise", "report"},
 		// States and directions of a recorded program, and counters of any run.

@@ -36,6 +36,9 @@ func TestOutputTable(t *testing.T) {
 	for f := range table.explanation.writers {
 		add("explanation", f)
 	}
+	for f := range table.bisect.writers {
+		add("bisect", f)
+	}
 	for f := range table.history.writers {
 		add("history", f)
 	}
