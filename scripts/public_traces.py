@@ -36,7 +36,6 @@ SOURCES = [
     (*HTA, "tests/data/trace_filter/sampled_rank-0.json.gz"),
     (*HTA, "tests/data/trace_filter/sampled_rank-1.json.gz"),
     (*TRACELENS, "tests/traces/mi300/resnet_act_checkpoint.json.gz"),
-    (*TRACELENS, "tests/traces/perf_model/normalization/normalization_layer_test.json.gz"),
     ("pytorch/kineto", "be239c044d2f4b62982e1ff64144097acd69f59a", "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"),
     ("pytorch/kineto", "c6e5fe205a8be11181aac547f88424cb3a28c8f8", "tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"),
 ]

@@ -67,6 +67,11 @@ func explainProcess(o *Options, r *Result, p *Process) {
 		r.warn("ended-early", who+" was ended while it was recorded, before its trace could be written", "")
 	}
 	explainAside(o, r, p, who)
+	explainSteps(o, r, p, who)
+}
+
+// explainSteps tells what the recorded steps are, and why they are no more.
+func explainSteps(o *Options, r *Result, p *Process, who string) {
 	explainBounded(o, r, p, who)
 	if p.File != "" && !p.Complete && !p.Bounded && p.Kind != "window" && p.Recorded < o.Steps {
 		r.warn("few-steps", fmt.Sprintf("%s ended after %d of %d steps to record", who, p.Recorded, o.Steps), fmt.Sprintf("a lower --skip (%d now) leaves room for more", o.Skip))

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +26,7 @@ func TestFindingsOfJAX(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr, err := kineto.Read(t.Context(), f, path, 0)
-		if err = f.Close(); err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
 		tr.Format = trace.XLA
