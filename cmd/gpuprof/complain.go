@@ -51,7 +51,7 @@ func (a *app) complainJSON(err error, code int) {
 func innermost(err error) error {
 	for {
 		under := errors.Unwrap(err)
-		if e, ok := err.(*gpuprof.Error); ok {
+		if e, ok := errors.AsType[*gpuprof.Error](err); ok {
 			under = e.Err
 		}
 		if under == nil {

@@ -29,13 +29,14 @@ func (p *program) watch(h *record.Hook, ended <-chan struct{}) record.Watched {
 		return record.WatchEnough
 	case <-time.After(wait):
 	}
-	if now := record.ReadHook(p.dir); !now.Settled() {
+	now := record.ReadHook(p.dir)
+	switch {
+	case !now.Settled():
 		return record.WatchOn
-	} else if p.StopAfter {
+	case p.StopAfter:
 		return record.WatchStop
-	} else {
-		p.tellEarly(&now, ended)
 	}
+	p.tellEarly(&now, ended)
 	return record.WatchEnough
 }
 
