@@ -18,7 +18,7 @@ type bisectCmd struct {
 	Metric     string        `placeholder:"NAME" help:"The metric to search with; without it the one that is slower with the least doubt."`
 	Threshold  *share        `placeholder:"PERCENT" help:"Slowdown that must be found between GOOD and BAD (5%)."`
 	Confidence *share        `placeholder:"PERCENT" help:"Probability from which on a commit is named (95%)."`
-	Scatter    *share        `placeholder:"PERCENT" help:"By how much builds of equal code differ (0.3%)."`
+	Scatter    *share        `placeholder:"PERCENT" help:"By how much builds of equal code differ; without it as the store of GPUPROF_STORE shows it, or 0.3%."`
 	Budget     time.Duration `placeholder:"TIME" help:"Time for the search, with its builds (1h)."`
 	Skip       []string      `sep:"none" placeholder:"REF" help:"Leave out this commit; may be repeated."`
 	Path       []string      `sep:"none" placeholder:"PATH" help:"Search among the commits that change this path; may be repeated."`
@@ -205,7 +205,7 @@ func orShare(s *share, otherwise float64) float64 {
 	return float64(*s)
 }
 
-// Scatter is by how much builds of equal code differ, and how that is known.
+// scatter is by how much builds of equal code differ, and how that is known.
 func (c *bisectCmd) scatter() (value float64, from string) {
 	if c.Scatter != nil {
 		return float64(*c.Scatter), "given"

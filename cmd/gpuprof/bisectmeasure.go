@@ -192,6 +192,9 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 			blocks[i].A, blocks[i].B, blocks[i].BFirst = b.B, b.A, !b.BFirst
 		}
 	}
+	if m != nil && len(blocks) > 0 {
+		c.learnScatter(r, blocks[0].B, m.Name)
+	}
 	return c.begin(s, m, verdict, blocks, r.trees.clock().Sub(g.began).Seconds(), r.trees.clock().Unix())
 }
 

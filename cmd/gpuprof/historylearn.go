@@ -28,3 +28,23 @@ func (j *judging) learn(a *app, now *compare.Result, o *compare.Options) error {
 	}
 	return err
 }
+
+// learnScatter takes from the store of the environment by how much builds of equal code
+// differ, where commits of this class were measured more than once.
+func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric string) {
+	if c.Scatter != nil || os.Getenv(storeVariable) == "" {
+		return
+	}
+	store, err := openHistory("")
+	var learned compare.Learned
+	if err == nil {
+		learned, err = store.Learn(r.run.app.ctx, of, r.run.order())
+	}
+	if err != nil {
+		r.run.app.note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
+		return
+	}
+	if v, ok := learned.Scatter[metric]; ok {
+		r.s.Options.Scatter, r.s.Options.ScatterFrom = v, "history"
+	}
+}

@@ -8,6 +8,8 @@ type Learned struct {
 	From string // "41 sessions of s3://perf/gpuprof"
 	// Spread is a standard deviation by metric, a share; what is not in it is assumed.
 	Spread map[string]float64
+	// Scatter is the part of it by which commits differ for no reason, where that is known.
+	Scatter map[string]float64
 }
 
 // spreadOf is the standard deviation between sessions of a metric, and whether it is

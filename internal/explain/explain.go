@@ -134,20 +134,6 @@ func (e *Entry) fill(fields map[string]string) error {
 	return nil
 }
 
-// Of is the entry of a kind with a name, its other names included; nil for none.
-func Of(kind Kind, name string) *Entry {
-	all, err := All(kind)
-	if err != nil {
-		return nil // the tests read every text
-	}
-	for i := range all {
-		if all[i].called(name) {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
 // Find are the entries with a name, of whatever kind: some warnings have the name of
 // a rule. Names of rules in earlier versions are found as well. Without one the
 // error names the nearest.

@@ -13,7 +13,8 @@ import (
 // for each metric their robust standard deviation about its levels, the changes taken
 // out. It is widened as an estimate from n of them must be, by the 95 % point of
 // Student's t with n-1 degrees of freedom over that of the normal distribution. Metrics
-// with fewer than ten sessions are not in it.
+// with fewer than ten sessions are not in it. Beside it is what commits differ by
+// (Scatter), where commits were measured again.
 func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (compare.Learned, error) {
 	sample, err := NewSession(r, nil, Origin{})
 	if err != nil {
@@ -29,12 +30,15 @@ func (s *Store) Learn(ctx context.Context, r *compare.Result, order Order) (comp
 			t = &report.Trends[i]
 		}
 	}
-	out := compare.Learned{From: fmt.Sprintf("%d sessions of %s", len(t.Sessions), s), Spread: map[string]float64{}}
+	out := compare.Learned{From: fmt.Sprintf("%d sessions of %s", len(t.Sessions), s), Spread: map[string]float64{}, Scatter: map[string]float64{}}
 	const z = 1.959964
 	for i := range t.Metrics {
 		m := &t.Metrics[i]
 		if v := float64(m.Spread); v > 0 && !math.IsInf(v, 0) && m.Judged >= compare.MinSessions {
 			out.Spread[m.Name] = v * stats.TQuantile(float64(m.Judged-1), 0.975) / z
+		}
+		if v, ok := Scatter(m); ok {
+			out.Scatter[m.Name] = v
 		}
 	}
 	return out, nil

@@ -79,16 +79,17 @@ func (f *Figure) trend(t *history.Trend, m *history.Metric) {
 	if !ok {
 		return
 	}
-	p.Title = view.Cut(t.Benchmark+", "+m.Name, 80)
+	p.Title = view.Cut(t.Benchmark+", "+m.Name, 80) + p.Title
 	f.Panels = append(f.Panels, p)
 	if len(t.Sentinel.Values) > 0 && !m.Exact {
 		if s, ok := f.trendPanel(t, &t.Sentinel); ok {
-			s.Title, s.Height = "sentinel of "+view.Cut(t.Benchmark, 60)+": its code never changes", 70
+			s.Title, s.Height = "sentinel of "+view.Cut(t.Benchmark, 60)+": its code never changes"+s.Title, 70
 			f.Panels = append(f.Panels, s)
 		}
 	}
 }
 
+// trendPanel has the unit as the end of a title.
 func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
 	lo, hi, ok := valueRange(m)
 	if !ok {
@@ -103,9 +104,9 @@ func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bo
 	case "count":
 		name = ""
 	}
-	p.Y.Unit, p.Y.Label = unit, m.Name
+	p.Y.Unit = unit
 	if name != "" {
-		p.Y.Label += " (" + name + ")"
+		p.Title = " (" + name + ")"
 	}
 	p.Marks = append(p.Marks, f.classMarks(t)...)
 	p.Marks = append(p.Marks, f.sessionMarks(t, m, p.Y)...)

@@ -33,7 +33,7 @@ func History(r *history.Report) (*Page, error) {
 	for i, s := range all {
 		if s.m.Total || len(s.m.Changes) > 0 {
 			p.Sections = append(p.Sections, Section{ID: fmt.Sprintf("trend%d", i), Heading: s.name(), In: HTML, Blocks: []Block{
-				Chart{ID: fmt.Sprintf("t%d", i), Figure: func() *figure.Figure { return figure.Trend(s.t, s.m) }}}})
+				Chart{ID: fmt.Sprintf("t%d", i), Narrow: true, Figure: func() *figure.Figure { return figure.Trend(s.t, s.m) }}}})
 		}
 	}
 	p.Sections = append(p.Sections, warnings(r.Warnings))

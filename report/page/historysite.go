@@ -32,7 +32,7 @@ func HistorySite(r *history.Report) ([]SitePage, error) {
 	}
 	index.Sections = []Section{
 		{Blocks: []Block{Text{S: index.Badge.Headline, As: Lead, Tone: index.Badge.Tone}, table}},
-		{ID: "largest", Heading: "Largest changes", Blocks: []Block{Chart{ID: "trends", Figure: func() *figure.Figure { return figure.Trends(r) }}}},
+		{ID: "largest", Heading: "Largest changes", Blocks: []Block{Chart{ID: "trends", Narrow: true, Figure: func() *figure.Figure { return figure.Trends(r) }}}},
 		alarmSection(r), leftOutSection(r), warnings(r.Warnings),
 	}
 	out := []SitePage{{"index.html", index}}
