@@ -179,7 +179,7 @@ func simulated(lib string, i int) func() (gpuprof.Device, error) {
 func TestRunOnTheSimulatedDriver(t *testing.T) {
 	lib := sim.Library(t)
 	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", sim.Libraries(lib))
-	sim.Configure(t, lib, "devices=2;attr.38=65536") // a small cache, because copies go past it
+	sim.Configure(t, lib, "devices=2;cc=8.0;attr.38=65536") // a small cache, because copies go past it; cuBLAS works in 4 MiB there
 	cards := Run(t.Context(), []Target{{Device: "cuda:0", Open: simulated(lib, 0)}, {Device: "cuda:1", Open: simulated(lib, 1)}}, small())
 	for i := range cards {
 		c := &cards[i]

@@ -211,8 +211,9 @@ func (p *printer) leftOut() string {
 		return ""
 	}
 	text := "left out: " + strings.Join(nouns, ", ") + "; add -v, or -o report.html"
-	if p.hint != "" {
-		text += "; " + p.hint
+	// The hint takes no line from the answer.
+	if more := text + "; " + p.hint; p.hint != "" && len(fold(more, p.o.width())) == len(fold(text, p.o.width())) {
+		return more
 	}
 	return text
 }

@@ -152,7 +152,7 @@ func refuseGraph(_ gpuprof.Info, set gpuprof.Settings) error {
 	if !set.On("graph") {
 		return nil
 	}
-	for _, v := range []struct{ knob, only string }{{"pool_trim", never}, {"roi", "off"}, {"allocator", allocArena}, {"tape", "off"}, {"keep", keepDevice}} {
+	for _, v := range captured() {
 		if set[v.knob] != v.only {
 			return refused("use graph=off, or "+v.knob+"="+v.only, "setting graph=on with %s=%s: a captured graph holds on to its memory", v.knob, set[v.knob])
 		}

@@ -35,7 +35,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.PrecisionKnob("rounding of the inputs of matrix products: fp32 (none), tf32, bf16, fp16; sums and state stay float32",
 			set{"library": "off"}, "law", "graph"),
 		loop.LibraryKnob("matrix products of gemm and split: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", "law", "graph"),
-		loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay"),
+		graphKnob(),
 		loop.AutotuneKnob("search for the fastest tile of the law's kernels when the workload opens; the cost is reported"),
 		allocatorKnob(), trim,
 		trimSyncKnob(), maxSplitKnob(),
@@ -221,4 +221,18 @@ func statsKnob() gpuprof.Knob {
 	k.Advice = lines{"step": "read torch.cuda.memory_allocated() without torch.cuda.synchronize(): the counter is the host's", "off": "read memory counters outside the loop"}
 	k.PyTorch = lines{"off": "# no counters in the loop", "step": "torch.cuda.memory_allocated(); torch.cuda.memory_reserved()", statsSync: "torch.cuda.synchronize(); torch.cuda.memory_allocated()"}
 	return k
+}
+
+// graphKnob answers launches one by one where refuseGraph lets a step be captured.
+func graphKnob() gpuprof.Knob {
+	k := loop.GraphKnob("launch the kernels of law and view one by one, or capture them once and replay")
+	for _, v := range captured() {
+		k.Answers[0].When[v.knob] = v.only
+	}
+	return k
+}
+
+// captured are the settings without which a step cannot be captured.
+func captured() []struct{ knob, only string } {
+	return []struct{ knob, only string }{{"pool_trim", never}, {"roi", "off"}, {"allocator", allocArena}, {"tape", "off"}, {"keep", keepDevice}}
 }
