@@ -19,8 +19,8 @@ func (s *session) tune(ctx context.Context) error {
 		}
 		s.tile = tile
 		s.bindLaw()
-		if s.err != nil {
-			return s.err
+		if s.Err != nil {
+			return s.Err
 		}
 		t, err := s.timeLaw()
 		if err != nil {
@@ -33,7 +33,7 @@ func (s *session) tune(ctx context.Context) error {
 	s.tile = best
 	s.bindLaw()
 	s.tuned = time.Since(began).Seconds()
-	return s.err
+	return s.Err
 }
 
 // timeLaw is the shortest of three steps of the law, after one to warm up.
@@ -41,26 +41,17 @@ func (s *session) timeLaw() (time.Duration, error) {
 	timed := s.timed
 	s.timed = false // there are no stages yet
 	defer func() { s.timed = timed }()
-	best := time.Duration(math.MaxInt64)
-	for pass := range 4 {
-		began := time.Now()
+	return loop.Shortest(func() error {
 		for i := range s.ops {
 			if err := s.operate(&s.ops[i], loop.Silent{}); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		if err := s.Compute.Sync(); err != nil {
-			return 0, err
-		}
-		if pass > 0 {
-			best = min(best, time.Since(began))
-		}
+		return s.Compute.Sync()
+	}, func() error {
 		if err := s.endTape(loop.Silent{}); err != nil {
-			return 0, err
+			return err
 		}
-		if err := s.memory.give(s.blocks[bNext]); err != nil {
-			return 0, err
-		}
-	}
-	return best, nil
+		return s.memory.give(s.blocks[bNext])
+	})
 }

@@ -103,8 +103,8 @@ func network(t testing.TB, s *session, w weights) {
 		t.Fatal(err)
 	}
 	s.bindLaw()
-	if s.err != nil {
-		t.Fatal(s.err)
+	if s.Err != nil {
+		t.Fatal(s.Err)
 	}
 }
 
@@ -230,9 +230,9 @@ func same(t testing.TB, got, want []float32) {
 func TestLaunches(t *testing.T) {
 	for impl, want := range map[string]int{"fused": 1, "gemm": 5, "split": 10} {
 		s := openSession(t, tinyGrid("live=off,impl="+impl)...)
-		before := s.dev.Meter()
+		before := s.Dev.Meter()
 		run(t, s, 3)
-		if got := s.dev.Meter().Sub(before).Launches; got != int64(3*want) {
+		if got := s.Dev.Meter().Sub(before).Launches; got != int64(3*want) {
 			t.Errorf("%s: %d launches in 3 steps, want %d", impl, got, 3*want)
 		}
 		if impl != "split" {
@@ -322,13 +322,13 @@ func TestFrames(t *testing.T) {
 	} {
 		t.Run(tt.set, func(t *testing.T) {
 			s := openSession(t, tinyGrid(tt.set)...)
-			before := s.dev.Meter()
+			before := s.Dev.Meter()
 			for i := range 10 {
 				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			m := s.dev.Meter().Sub(before)
+			m := s.Dev.Meter().Sub(before)
 			if m.CopiesD2H != tt.copies || m.BytesD2H != tt.bytes || m.SyncPoints != tt.syncs {
 				t.Errorf("%d copies, %d bytes, %d waits; want %+v", m.CopiesD2H, m.BytesD2H, m.SyncPoints, tt)
 			}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // operation is one launch of the law with the blocks that it takes before and
@@ -57,63 +58,27 @@ type (
 		id  blockID
 		add int
 	}
-	view struct { // the same of a buffer
-		buf gpuprof.Buffer
-		at  int
-	}
 )
 
-// bind makes a launch of kern over n items. Arguments are checked against its
-// signature: a buffer or block is b, an int, bool or atOf is i, a float32 is f.
+// bind makes a launch of kern over n items. Beside the arguments of loop.Binder a block
+// or addressOf is b, an atOf is i.
 func (s *session) bind(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
-	l := launch{kernel: kern.Name, n: n, cost: cost, fn: s.load(kern)}
-	sig := make([]byte, len(args))
-	for i, arg := range args {
+	l := launch{kernel: kern.Name, n: n, cost: cost}
+	l.fn = s.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
-		case gpuprof.Buffer:
-			l.args.SetBuf(i, v)
-			sig[i] = 'b'
-		case view:
-			l.args.SetBuf(i, v.buf)
-			l.args.Bits[i] += 4 * uint64(v.at)
-			sig[i] = 'b'
 		case blockID:
 			l.uses = append(l.uses, use{i, v, useBuffer, 0})
-			sig[i] = 'b'
 		case addressOf:
 			l.uses = append(l.uses, use{i, v.id, useAddress, v.add})
-			sig[i] = 'b'
 		case atOf:
 			l.uses = append(l.uses, use{i, v.id, useAt, v.add})
-			sig[i] = 'i'
-		case int:
-			l.args.SetInt(i, v)
-			sig[i] = 'i'
-		case bool:
-			if v {
-				l.args.SetInt(i, 1)
-			}
-			sig[i] = 'i'
-		case float32:
-			l.args.SetF32(i, v)
-			sig[i] = 'f'
+			return 'i'
 		default:
-			sig[i] = '?'
+			return 0
 		}
-	}
-	if string(sig) != kern.Sig && s.err == nil {
-		s.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
-	}
+		return 'b'
+	}, args...)
 	return l
-}
-
-func (s *session) load(kern *gpuprof.Kernel) gpuprof.Func {
-	fn, ok := s.funcs[kern]
-	if !ok && s.err == nil {
-		fn, s.err = s.dev.Load(kern)
-		s.funcs[kern] = fn
-	}
-	return fn
 }
 
 // enqueue fills in where the blocks lie and launches.
@@ -278,9 +243,9 @@ func (p part) product(name string, from, to blockID, k, m, wAt, wTAt int) operat
 	kernel := vendorKernels[s.set["precision"]]
 	switch {
 	case s.vendor && sh.hwc:
-		o.launch = s.bind(kernel, p.cells, cost, addressOf{from, 0}, view{s.weights, wTAt}, addressOf{to, 0}, k, m, float32(1))
+		o.launch = s.bind(kernel, p.cells, cost, addressOf{from, 0}, loop.View{Buf: s.weights, At: wTAt}, addressOf{to, 0}, k, m, float32(1))
 	case s.vendor:
-		o.launch = s.bind(kernel, m, cost, view{s.weights, wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
+		o.launch = s.bind(kernel, m, cost, loop.View{Buf: s.weights, At: wAt}, addressOf{from, 0}, addressOf{to, 0}, k, p.cells, float32(1))
 	default:
 		if sh.hwc {
 			wAt = wTAt

@@ -29,12 +29,10 @@ type session struct {
 	spill bool // earlier states are copied to the host
 
 	loop.Pace // Compute and Copies are one stream
-	dev       gpuprof.Device
-	mem       op.Arena // what stays from step to step, beside blocks
-	memory    memory
-	timed     bool // blocks are taken and given in the step
-	funcs     map[*gpuprof.Kernel]gpuprof.Func
-	err       error // the first error of binding
+	loop.Binder
+	mem    op.Arena // what stays from step to step, beside blocks
+	memory memory
+	timed  bool // blocks are taken and given in the step
 
 	weights   gpuprof.Buffer
 	params    weights
@@ -53,6 +51,7 @@ type session struct {
 	history  int
 	saved    []block // tape=saved: intermediate blocks of this step
 	tape     tape
+	roi      bool
 	regions  []block // roi: a ring
 	rng      *rand.Rand
 	steps    int // since the first state
@@ -66,7 +65,10 @@ type session struct {
 	graphs []gpuprof.Op    // without and with a frame, by which buffer holds the state
 	phase  int             // index into graphs
 	watch  watch
+	stats  string // off, step or sync
 	read   counts // as knob stats read them
+
+	trimSync bool
 }
 
 // framing is how a frame is made.
@@ -119,11 +121,11 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 func prepare(d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	k := c.Knobs
 	s := &session{
-		set: k, seed: c.Seed, shape: shapeOf(k), dev: d, mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
+		set: k, seed: c.Seed, shape: shapeOf(k), mem: op.Arena{Dev: d}, Pace: loop.PaceOf(k), history: k.Int("history"),
 		frame: framing{every: k.Every("live"), maps: k.Int("maps"), scale: k.Int("scale"), eager: k["view_when"] == whenEager,
 			each: k["view_copy"] == copyEach, onHost: k["pool_where"] == whereHost},
-		funcs: map[*gpuprof.Kernel]gpuprof.Func{}, tile: tiles[0], precision: slices.Index(precisions, k["precision"]),
-		timed: k["allocator"] != allocArena, rng: rand.New(rand.NewPCG(c.Seed, 4)),
+		Binder: loop.Binder{Dev: d}, tile: tiles[0], precision: slices.Index(precisions, k["precision"]),
+		timed: k["allocator"] != allocArena, stats: k["stats"], roi: k.On("roi"), trimSync: k.On("trim_sync"), rng: rand.New(rand.NewPCG(c.Seed, 4)),
 	}
 	s.packed, s.tape.level = packedOf(s.shape.C, s.shape.H), k["tape"]
 	s.spill = s.spills()
@@ -150,7 +152,7 @@ func (s *session) spills() bool {
 }
 
 // tiled reports whether launches are cut in blocks of threads.
-func (s *session) tiled() bool { return s.dev.Info().Kind != "host" }
+func (s *session) tiled() bool { return s.Dev.Info().Kind != "host" }
 
 // held is how many states the device holds between steps.
 func (s *session) held() int {
@@ -174,7 +176,7 @@ func (s *session) need() (words [blockCount]int64, count [blockCount]int) {
 			}
 		}
 	}
-	if s.set.On("roi") {
+	if s.roi {
 		words[bRegion], count[bRegion] = s.shape.stateWords(), regions+1
 	}
 	return words, count
@@ -196,10 +198,10 @@ func (s *session) fits() error {
 	if s.set["impl"] != implFused {
 		need += int64(3*sh.C+2*sh.H) * int64(rows) * int64(sh.N)
 	}
-	if s.set.On("roi") {
+	if s.roi {
 		need += regions * sh.stateWords()
 	}
-	left := s.dev.Memory().Available
+	left := s.Dev.Memory().Available
 	if 4*need > left {
 		return gpuprof.Errorf(gpuprof.ErrMemory, "a grid of %d x %d cells with %d channels and %d hidden units needs %s, and the device has %s left",
 			sh.N, sh.N, sh.C, sh.H, gpuprof.FormatBytes(float64(4*need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set grid, hidden or history, or chunk with impl=split or gemm")
@@ -211,7 +213,7 @@ func (s *session) fits() error {
 func (s *session) allocate() error {
 	one := maps.Clone(s.set)
 	one["streams"] = "1" // a frame is copied when its step is done
-	if err := s.Open(s.dev, one); err != nil {
+	if err := s.Open(s.Dev, one); err != nil {
 		return err
 	}
 	s.Pool = pools{s}
@@ -226,7 +228,7 @@ func (s *session) allocate() error {
 		if s.mem.Err != nil {
 			return s.mem.Err
 		}
-		if err := sl.Open(s.dev); err != nil {
+		if err := sl.Open(s.Dev); err != nil {
 			return err
 		}
 		pixels := s.shape.N / s.frame.scale
@@ -246,8 +248,8 @@ func (s *session) allocate() error {
 // bindAll binds the step, takes the block of the first state and describes the stages.
 func (s *session) bindAll() (err error) {
 	s.bindLaw()
-	if s.err != nil {
-		return s.err
+	if s.Err != nil {
+		return s.Err
 	}
 	if s.memory, err = s.newMemory(); err != nil {
 		return err
@@ -289,12 +291,12 @@ func (s *session) bindLaw() {
 func (s *session) newMemory() (memory, error) {
 	switch s.set["allocator"] {
 	case allocPool:
-		return newPooled(s.dev, int64(s.set.Int("max_split"))<<20), nil
+		return newPooled(s.Dev, int64(s.set.Int("max_split"))<<20), nil
 	case allocDriver:
-		return &direct{dev: s.dev}, nil
+		return &direct{dev: s.Dev}, nil
 	}
 	words, count := s.need()
-	return newArena(s.dev, words, count)
+	return newArena(s.Dev, words, count)
 }
 
 // restore puts the first state where the next step starts, and forgets earlier ones.
@@ -319,7 +321,7 @@ func (s *session) restore() error {
 
 // send copies values to a block, and receive back. Both wait.
 func (s *session) send(b block, v []float32) error {
-	src, err := s.dev.Alloc(4*len(v), gpuprof.Pageable)
+	src, err := s.Dev.Alloc(4*len(v), gpuprof.Pageable)
 	if err != nil {
 		return err
 	}
@@ -332,7 +334,7 @@ func (s *session) send(b block, v []float32) error {
 }
 
 func (s *session) receive(b block, words int64) ([]float32, error) {
-	return op.Receive(s.dev, s.Compute, b.buf, b.at, int(words))
+	return op.Receive(s.Dev, s.Compute, b.buf, b.at, int(words))
 }
 
 // Main implements gpuprof.Session.
@@ -370,7 +372,7 @@ func (s *session) Input() map[string]any {
 	switch {
 	case s.shape.law != lawMLP:
 	case s.vendor:
-		in["products"] = "cuBLAS " + s.dev.Info().Facts["cublas"]
+		in["products"] = "cuBLAS " + s.Dev.Info().Facts["cublas"]
 	default:
 		in["products"] = "own kernels"
 	}

@@ -56,7 +56,7 @@ func (s *session) describeStages() {
 		view.Parts = append(view.Parts, gpuprof.Part{Kernel: s.view.kernel, Cost: cost})
 		view.Minimum = view.Minimum.Add(portion(frameCost(sh, f.maps, f.scale), frames))
 	}
-	if s.set.On("roi") {
+	if s.roi {
 		view.MaxSpans++
 		side := int64(sh.N) * 9 / 16 // the mean of N/8 … N
 		cost := gpuprof.Cost{BytesRead: 4 * int64(sh.C) * side * side, BytesWritten: 4 * int64(sh.C) * side * side, Launches: 1}

@@ -66,7 +66,7 @@ func (s *session) compute(frame bool, p gpuprof.Probe) error {
 			return err
 		}
 	}
-	if s.regions != nil || s.set.On("roi") {
+	if s.roi {
 		return s.cutRegion(p)
 	}
 	return nil
@@ -298,18 +298,17 @@ func reduce(out, full []float32, maps, n, scale int) {
 
 // readCounters is the knob stats.
 func (s *session) readCounters(p gpuprof.Probe) error {
-	how := s.set["stats"]
-	if how == "off" {
+	if s.stats == "off" {
 		return nil
 	}
-	if how == statsSync {
+	if s.stats == statsSync {
 		if err := s.Sync(s.Compute, p); err != nil {
 			return err
 		}
 	}
 	sp := p.Begin(s.index[stStats], nil)
 	s.read = s.memory.counts()
-	s.read.peakInUse = max(s.read.peakInUse, s.dev.Memory().Peak)
+	s.read.peakInUse = max(s.read.peakInUse, s.Dev.Memory().Peak)
 	p.End(sp)
 	return nil
 }
@@ -327,7 +326,7 @@ func (s *session) capture() error {
 	var graphs []gpuprof.Op // of the session once all are there: until then steps are launches
 	for range s.history + 2 {
 		for _, frame := range []bool{false, true} {
-			g, err := s.dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
+			g, err := s.Dev.Capture(s.Compute, func() error { return s.compute(frame, loop.Silent{}) })
 			if err != nil {
 				return err
 			}
@@ -371,7 +370,7 @@ type pools struct{ s *session }
 // ResetPeak implements gpuprof.Pool: all counters begin anew.
 func (p pools) ResetPeak() error {
 	p.s.memory.resetPeak()
-	if below, ok := p.s.dev.(gpuprof.Pool); ok {
+	if below, ok := p.s.Dev.(gpuprof.Pool); ok {
 		return below.ResetPeak()
 	}
 	return nil
@@ -385,7 +384,7 @@ func (p pools) TrimPool() error {
 	if err := p.s.memory.trim(); err != nil {
 		return err
 	}
-	if p.s.set.On("trim_sync") {
+	if p.s.trimSync {
 		return p.s.Compute.Sync()
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // tuning is what a search for the fastest tile found out.
@@ -52,23 +54,15 @@ func (s *session) tune(ctx context.Context) error {
 // timeGRU is the shortest of three forward passes, after one to warm up.
 func (s *session) timeGRU() (time.Duration, error) {
 	groups := s.net.groups(s.slots[0].x)
-	if s.err != nil {
-		return 0, s.err
+	if s.Err != nil {
+		return 0, s.Err
 	}
-	best := time.Duration(math.MaxInt64)
-	for pass := range 4 {
-		began := time.Now()
+	return loop.Shortest(func() error {
 		for i := range groups {
 			if err := s.run(&groups[i]); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		if err := s.stream.Sync(); err != nil {
-			return 0, err
-		}
-		if pass > 0 {
-			best = min(best, time.Since(began))
-		}
-	}
-	return best, nil
+		return s.stream.Sync()
+	}, nil)
 }

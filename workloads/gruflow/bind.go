@@ -36,8 +36,8 @@ func (s *session) bind() error {
 		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
 		sl.groups = append(sl.groups, s.flowGroup(sl.net), s.metricsGroup(sl.net))
 	}
-	if s.err != nil {
-		return s.err
+	if s.Err != nil {
+		return s.Err
 	}
 	if err := s.warm(s.slots[0].groups); err != nil {
 		return err

@@ -49,7 +49,7 @@ func NewForward(dev gpuprof.Device, c ForwardConfig) (*Forward, error) {
 	err = f.mem.Err
 	if err == nil {
 		f.groups = f.net.groups(f.x)
-		err = f.err
+		err = f.Err
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

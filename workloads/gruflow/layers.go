@@ -2,6 +2,7 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -166,7 +167,7 @@ func (g *gru) gemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p
 	if g.vendor {
 		left := in.arg
 		if b, ok := left.(gpuprof.Buffer); ok {
-			left = view{b, in.at}
+			left = loop.View{Buf: b, At: in.at}
 		}
 		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), left, w, out, k, n, float32(1))
 	}

@@ -65,13 +65,13 @@ func (g *gru) libraryGroup(x gpuprof.Buffer) group {
 		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), lib.to16, to, state, int(g.prec)))
 		x, from, to = lib.x16, lib.from16, lib.to16
 	}
-	if g.err != nil {
+	if g.Err != nil {
 		return gr
 	}
 	spec := gpuprof.GRUSpec{Input: s.I, Hidden: s.H, Layers: s.L, Batch: s.B, Steps: s.T, Precision: lib.name}
 	var err error
 	if gr.lib, err = lib.maker.BindGRU(spec, x, from, lib.weights, lib.y, to); err != nil {
-		g.err = fmt.Errorf("setting impl=%s: %w", implCuDNN, err)
+		g.Err = fmt.Errorf("setting impl=%s: %w", implCuDNN, err)
 	}
 	return gr
 }

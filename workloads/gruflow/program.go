@@ -5,12 +5,13 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // program is a list of launches over buffers of one device. Some arguments
 // are scratch memory that a group takes from the pool when it runs.
 type program struct {
-	dev     gpuprof.Device
+	loop.Binder
 	stream  gpuprof.Stream
 	pool    pool
 	scratch []scratchBlock
@@ -18,8 +19,6 @@ type program struct {
 	// for a check, uncounted.
 	fill, poison bool
 	filler       launch
-	funcs        map[*gpuprof.Kernel]gpuprof.Func
-	err          error // the first error of binding
 }
 
 type scratchBlock struct {
@@ -33,13 +32,6 @@ type scratchRef int
 
 // walking is an integer argument that moves by stride with every time step.
 type walking struct{ base, stride int }
-
-// view is a buffer from an element on, for a vendor's routine, which takes no
-// offset: it is given the address, as a CUDA device passes it on.
-type view struct {
-	buf gpuprof.Buffer
-	at  int
-}
 
 // launch is one kernel with its arguments.
 type launch struct {
@@ -74,7 +66,7 @@ type group struct {
 }
 
 func newProgram(dev gpuprof.Device, stream gpuprof.Stream) *program {
-	p := &program{dev: dev, stream: stream, pool: pool{dev: dev}, funcs: map[*gpuprof.Kernel]gpuprof.Func{}}
+	p := &program{stream: stream, pool: pool{dev: dev}, Binder: loop.Binder{Dev: dev}}
 	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, scratchRef(0), 0, float32(math.NaN()))
 	return p
 }
@@ -85,51 +77,23 @@ func (p *program) need(what string, n int64) scratchRef {
 	return scratchRef(len(p.scratch) - 1)
 }
 
-// launch makes a launch of kern over n items. Arguments are checked against
-// its signature: a buffer or scratchRef is b, an int or walking is i, a
-// float32 is f.
+// launch makes a launch of kern over n items. Beside the arguments of loop.Binder a
+// scratchRef is b, a walking is i.
 func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	cost.Launches = 1
-	l := launch{kernel: kern.Name, n: n, cost: cost, fn: p.load(kern)}
-	sig := make([]byte, len(args))
-	for i, arg := range args {
+	l := launch{kernel: kern.Name, n: n, cost: cost}
+	l.fn = p.Bind(kern, &l.args, func(i int, arg any) byte {
 		switch v := arg.(type) {
-		case gpuprof.Buffer:
-			l.args.SetBuf(i, v)
-			sig[i] = 'b'
-		case view:
-			l.args.SetBuf(i, v.buf)
-			l.args.Bits[i] += 4 * uint64(v.at)
-			sig[i] = 'b'
 		case scratchRef:
 			l.uses = append(l.uses, use{i, v})
-			sig[i] = 'b'
-		case int:
-			l.args.SetInt(i, v)
-			sig[i] = 'i'
+			return 'b'
 		case walking:
 			l.walks = append(l.walks, walkArg{i, v})
-			sig[i] = 'i'
-		case float32:
-			l.args.SetF32(i, v)
-			sig[i] = 'f'
-		default:
-			sig[i] = '?'
+			return 'i'
 		}
-	}
-	if string(sig) != kern.Sig && p.err == nil {
-		p.err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
-	}
+		return 0
+	}, args...)
 	return l
-}
-
-func (p *program) load(kern *gpuprof.Kernel) gpuprof.Func {
-	fn, ok := p.funcs[kern]
-	if !ok && p.err == nil {
-		fn, p.err = p.dev.Load(kern)
-		p.funcs[kern] = fn
-	}
-	return fn
 }
 
 // run takes a group's scratch memory, enqueues its launches and gives back

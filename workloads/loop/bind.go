@@ -1,0 +1,94 @@
+package loop
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Binder loads a workload's kernels, each once, and binds their arguments. After the
+// first failure, which Err keeps, it does nothing.
+type Binder struct {
+	Dev gpuprof.Device
+	Err error
+
+	funcs map[*gpuprof.Kernel]gpuprof.Func
+}
+
+// View is a buffer from element At on, for a vendor's routine, which takes no offset:
+// it is given the address, as a CUDA device passes it on.
+type View struct {
+	Buf gpuprof.Buffer
+	At  int
+}
+
+// Bind loads kern and puts args into to. They are checked against its signature: a
+// Buffer or View is b, an int or bool is i, a float32 is f. own gives the letter of an
+// argument of the workload's own kind, 0 where it is none.
+func (b *Binder) Bind(kern *gpuprof.Kernel, to *gpuprof.Args, own func(i int, arg any) byte, args ...any) gpuprof.Func {
+	sig := make([]byte, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case gpuprof.Buffer:
+			to.SetBuf(i, v)
+			sig[i] = 'b'
+		case View:
+			to.SetBuf(i, v.Buf)
+			to.Bits[i] += 4 * uint64(v.At)
+			sig[i] = 'b'
+		case int:
+			to.SetInt(i, v)
+			sig[i] = 'i'
+		case bool:
+			if v {
+				to.SetInt(i, 1)
+			}
+			sig[i] = 'i'
+		case float32:
+			to.SetF32(i, v)
+			sig[i] = 'f'
+		default:
+			if sig[i] = own(i, arg); sig[i] == 0 {
+				sig[i] = '?'
+			}
+		}
+	}
+	fn := b.load(kern)
+	if string(sig) != kern.Sig && b.Err == nil {
+		b.Err = gpuprof.Errorf(gpuprof.ErrDevice, "binding kernel %s: its signature is %q but the arguments are %q", kern.Name, kern.Sig, sig).WithFix("report it as a defect of the workload")
+	}
+	return fn
+}
+
+func (b *Binder) load(kern *gpuprof.Kernel) gpuprof.Func {
+	fn, ok := b.funcs[kern]
+	if !ok && b.Err == nil {
+		if fn, b.Err = b.Dev.Load(kern); b.funcs == nil {
+			b.funcs = map[*gpuprof.Kernel]gpuprof.Func{}
+		}
+		b.funcs[kern] = fn
+	}
+	return fn
+}
+
+// Shortest is the least time of three passes, after one to warm up. A pass waits for
+// the device; between ends it, outside the time, and may be nil.
+func Shortest(pass, between func() error) (time.Duration, error) {
+	best := time.Duration(math.MaxInt64)
+	for i := range 4 {
+		began := time.Now()
+		if err := pass(); err != nil {
+			return 0, err
+		}
+		if i > 0 {
+			best = min(best, time.Since(began))
+		}
+		if between != nil {
+			if err := between(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return best, nil
+}
