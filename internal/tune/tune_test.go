@@ -330,8 +330,8 @@ func TestPeers(t *testing.T) {
 		preset   string
 		want     string
 	}{
-		{"NVIDIA H200", gruflow.New(), "energyflow", "torch.nn.GRU 0.003 s, run/gruflow-energyflow/gru 0.001"},
-		{"NVIDIA H200", e3nn.New(), "deepaw", "e3nn 0.02 s, tensor_product/deepaw/csr 0.001"},
+		{"NVIDIA H200", gruflow.New(), "energyflow", "torch.nn.GRU 0.003 s, run/gruflow-energyflow/gru 0.001; torch.nn.GRU 0.0007 s, run/gruflow-energyflow/tf32/gru 0.001"},
+		{"NVIDIA H200", e3nn.New(), "deepaw", "OpenEquivariance 0.005 s, tensor_product/deepaw/csr 0.001; e3nn 0.02 s, tensor_product/deepaw/csr 0.001"},
 		{"NVIDIA H200", collate.New(), "deepaw", ""},
 		{"NVIDIA H200", e3nn.New(), "small", ""},
 		{"another GPU", e3nn.New(), "deepaw", ""},
