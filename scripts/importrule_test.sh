@@ -76,6 +76,10 @@ allow workloads/gruflow/a.go             workloads/op
 deny  workloads/gruflow/a.go             workloads/collate
 deny  workloads/collate/a.go             workloads/gruflow
 allow workloads/gridsim/a.go             internal/pool
+allow workloads/gridsim/a_test.go        workloads/workloadtest
+deny  workloads/gridsim/a.go             workloads/workloadtest
+allow internal/history/a.go              internal/atomicfile
+deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
 allow internal/measure/a.go              probes/events
 allow internal/measure/a.go              internal/stats

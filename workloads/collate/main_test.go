@@ -3,11 +3,11 @@ package collate
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // The test program serves as its own worker processes.
@@ -22,33 +22,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func openHost(t testing.TB, limit int64) gpuprof.Device {
+func openHost(t testing.TB, limit int64) *host.Device {
 	t.Helper()
-	d, err := host.Open(host.Options{MemoryLimit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	return workloadtest.Host(t, host.Options{MemoryLimit: limit})
 }
 
 // resolve makes a config from "knob=value" strings.
 func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
 	t.Helper()
-	s := gpuprof.Settings{}
-	for _, kv := range set {
-		k, v, _ := strings.Cut(kv, "=")
-		s[k] = v
-	}
-	knobs, err := gpuprof.Resolve(New(), preset, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+	return workloadtest.Config(t, New(), preset, set...)
 }
 
 func openSession(t testing.TB, preset string, set ...string) *session {

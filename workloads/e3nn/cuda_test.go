@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // simulated is the simulated GPU. Without libraries it hides its cuBLAS: a
@@ -38,32 +39,10 @@ func (d simulated) Info() gpuprof.Info {
 	return i
 }
 
-// openSimulated opens the simulated driver, with its cuBLAS if libraries is
-// set, once a test. When the test ends nothing may be left behind, used wrongly
-// or used in no order.
+// openSimulated opens the simulated driver, with its libraries if they are asked for.
 func openSimulated(t *testing.T, libraries bool) simulated {
 	t.Helper()
-	lib := sim.Library(t)
-	folder := t.TempDir() // empty
-	if libraries {
-		folder = sim.Libraries(lib)
-	}
-	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
-	sim.Configure(t, lib, "order=shuffle:7")
-	t.Cleanup(func() { sim.Check(t, lib) })
-	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if libraries && d.Libraries()["cublas"] == "" {
-		t.Fatal("the simulated cuBLAS was not found")
-	}
-	return simulated{d, libraries}
+	return simulated{workloadtest.Simulated(t, libraries, "cublas"), libraries}
 }
 
 // openOn opens a session in mode hot, whose one batch a simulator can afford.

@@ -8,34 +8,13 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
-// openSimulated opens the simulated driver, with its cuBLAS if libraries is set.
-// When the test ends nothing may be left behind, used wrongly or used in no order.
+// openSimulated opens the simulated driver, with its libraries if they are asked for.
 func openSimulated(t *testing.T, libraries bool) *cuda.Device {
 	t.Helper()
-	lib := sim.Library(t)
-	folder := t.TempDir() // empty
-	if libraries {
-		folder = sim.Libraries(lib)
-	}
-	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
-	sim.Configure(t, lib, "order=shuffle:7")
-	t.Cleanup(func() { sim.Check(t, lib) })
-	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if libraries && d.Libraries()["cublas"] == "" {
-		t.Fatal("the simulated cuBLAS was not found")
-	}
-	return d
+	return workloadtest.Simulated(t, libraries, "cublas")
 }
 
 // Every variant of a step on the CUDA device: checked kernel by kernel, then run

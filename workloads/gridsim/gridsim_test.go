@@ -9,35 +9,18 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
-func openHost(t testing.TB, o host.Options) gpuprof.Device {
+func openHost(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
-	d, err := host.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	return workloadtest.Host(t, o)
 }
 
 // resolve makes a config from "knob=value" strings.
 func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
 	t.Helper()
-	s := gpuprof.Settings{}
-	for _, kv := range set {
-		k, v, _ := strings.Cut(kv, "=")
-		s[k] = v
-	}
-	knobs, err := gpuprof.Resolve(New(), preset, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+	return workloadtest.Config(t, New(), preset, set...)
 }
 
 func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {

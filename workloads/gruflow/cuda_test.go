@@ -11,40 +11,15 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda"
-	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
-// openSimulated opens the simulated driver, with its cuBLAS and cuDNN if
-// libraries is set. When the test ends nothing may be left behind, used
-// wrongly or used in no order.
+// openSimulated opens the simulated driver, with its libraries if they are asked for.
 func openSimulated(t *testing.T, libraries bool) *cuda.Device {
 	t.Helper()
-	lib := sim.Library(t)
-	folder := t.TempDir() // empty
-	if libraries {
-		folder = sim.Libraries(lib)
-	}
-	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
-	sim.Configure(t, lib, "order=shuffle:7")
-	t.Cleanup(func() { sim.Check(t, lib) })
-	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if libraries {
-		found := d.Libraries()
-		if found["cublas"] == "" || found["cudnn"] == "" {
-			t.Fatalf("the simulated libraries were not found: %v", found)
-		}
-	}
-	return d
+	return workloadtest.Simulated(t, libraries, "cublas", "cudnn")
 }
 
 func openOn(t *testing.T, d gpuprof.Device, preset string, set ...string) *session {

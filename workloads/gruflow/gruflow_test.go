@@ -12,50 +12,23 @@ import (
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
-func openHost(t testing.TB, o host.Options) gpuprof.Device {
+func openHost(t testing.TB, o host.Options) *host.Device {
 	t.Helper()
-	d, err := host.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	return workloadtest.Host(t, o)
 }
 
 // resolve makes a config from "knob=value" strings.
 func resolve(t testing.TB, preset string, set ...string) gpuprof.Config {
 	t.Helper()
-	s := gpuprof.Settings{}
-	for _, kv := range set {
-		k, v, _ := strings.Cut(kv, "=")
-		s[k] = v
-	}
-	knobs, err := gpuprof.Resolve(New(), preset, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
-}
-
-// smallCache is the host device with a cache that a few batches fill: a
-// machine's own takes thousands, each of them drawn anew.
-type smallCache struct{ *host.Device }
-
-func (d smallCache) Info() gpuprof.Info {
-	i := d.Device.Info()
-	i.CacheBytes = 1 << 20
-	return i
+	return workloadtest.Config(t, New(), preset, set...)
 }
 
 func openSession(t testing.TB, preset string, set ...string) *session {
 	t.Helper()
-	s, err := open(context.Background(), smallCache{openHost(t, host.Options{}).(*host.Device)}, resolve(t, preset, set...))
+	s, err := open(context.Background(), workloadtest.SmallCache{Device: openHost(t, host.Options{})}, resolve(t, preset, set...))
 	if err != nil {
 		t.Fatal(err)
 	}

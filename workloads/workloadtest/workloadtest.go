@@ -1,0 +1,88 @@
+// Package workloadtest has what the tests of every workload begin with: devices that
+// the test closes, and settings written as on the command line.
+package workloadtest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/internal/host"
+)
+
+// Host opens the host device for as long as the test runs.
+func Host(t testing.TB, o host.Options) *host.Device {
+	t.Helper()
+	d, err := host.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closing(t, d)
+}
+
+// SmallCache is the host device with a cache that a few batches fill: a machine's own
+// takes hundreds or thousands of the smallest, each of them drawn anew.
+type SmallCache struct{ *host.Device }
+
+// Info implements gpuprof.Device.
+func (d SmallCache) Info() gpuprof.Info {
+	i := d.Device.Info()
+	i.CacheBytes = 1 << 20
+	return i
+}
+
+// Simulated opens the simulated driver, with its cuBLAS and cuDNN if libraries is set,
+// once a test. When the test ends nothing may be left behind, used wrongly or used in
+// no order. needs are libraries that must have been found: "cublas", "cudnn".
+func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
+	t.Helper()
+	lib := sim.Library(t)
+	folder := t.TempDir() // empty
+	if libraries {
+		folder = sim.Libraries(lib)
+	}
+	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", folder)
+	sim.Configure(t, lib, "order=shuffle:7")
+	t.Cleanup(func() { sim.Check(t, lib) })
+	d, err := cuda.Open(cuda.Options{Library: lib, AllowSimulated: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, d)
+	if libraries {
+		found := d.Libraries()
+		for _, n := range needs {
+			if found[n] == "" {
+				t.Fatalf("the simulated %s was not found among %v", n, found)
+			}
+		}
+	}
+	return d
+}
+
+// closing has the test close a device at its end.
+func closing[D gpuprof.Device](t testing.TB, d D) D {
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// Config is a workload's configuration from "knob=value" texts, in mode steady.
+func Config(t testing.TB, w gpuprof.Workload, preset string, set ...string) gpuprof.Config {
+	t.Helper()
+	s := gpuprof.Settings{}
+	for _, kv := range set {
+		k, v, _ := strings.Cut(kv, "=")
+		s[k] = v
+	}
+	knobs, err := gpuprof.Resolve(w, preset, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+}
