@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -117,19 +118,7 @@ func (k *keeper) save(s *bisectState) error {
 	if err := errors.Join(err, err2); err != nil {
 		return gpuprof.Errorf(nil, "keeping the search in %s: %w", k.path, err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(k.path), ".gpuprof-bisect-")
-	if err != nil {
-		return k.cannotWrite(err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(append(text, '\n'))
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), k.path)
-	}
-	if err != nil {
+	if err := (atomicfile.Options{Flush: (*os.File).Sync}).Write(k.path, append(text, '\n')); err != nil {
 		return k.cannotWrite(err)
 	}
 	return nil

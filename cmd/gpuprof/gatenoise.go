@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -158,27 +159,14 @@ func keepNoise(n *compare.MachineNoise) error {
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
-	var tmp *os.File
 	if err == nil {
-		tmp, err = os.CreateTemp(filepath.Dir(path), ".noise-")
+		err = atomicfile.Options{}.Write(path, text)
 	}
 	if err != nil {
-		return cannotKeep(path, err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(text)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return cannotKeep(path, err)
+		const set = "set XDG_CACHE_HOME to a folder that can be written"
+		return gpuprof.Unwritable("keeping the noise for gate --plan in "+path, err, set, set)
 	}
 	return nil
-}
-
-func cannotKeep(path string, err error) error {
-	const set = "set XDG_CACHE_HOME to a folder that can be written"
-	return gpuprof.Unwritable("keeping the noise for gate --plan in "+path, err, set, set)
 }
 
 // keptNoise reads it; ErrUsage where there is none that can be read.

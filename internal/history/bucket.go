@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
@@ -77,7 +78,7 @@ func (f *folder) List(ctx context.Context, below string) ([]string, error) {
 			return ctx.Err()
 		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != f.file(below):
 			return fs.SkipDir
-		case d.IsDir() || strings.HasSuffix(d.Name(), temporary):
+		case d.IsDir() || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			return nil
 		}
 		rel, err := filepath.Rel(f.dir, file)
@@ -119,27 +120,12 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// temporary ends the names of files that are being written.
-const temporary = ".tmp"
-
 // Put implements Bucket.
 func (f *folder) Put(_ context.Context, name string, content []byte) error {
 	file := f.file(name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return f.cannot("writing to", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".*"+temporary)
-	if err != nil {
-		return f.cannot("writing to", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Chmod(0o644))
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
 	if err == nil {
-		err = f.flush(tmp)
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), file)
+		err = atomicfile.Options{Mode: 0o644, Flush: f.flush}.Write(file, content)
 	}
 	if err != nil {
 		return f.cannot("writing to", err)

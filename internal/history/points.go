@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
@@ -172,16 +173,7 @@ func writeCache(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".*"+temporary)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
-	_, err = tmp.Write(content)
-	if err := errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return atomicfile.Options{}.Write(file, content)
 }
 
 // readers is how many objects are fetched at once: a store in the network answers

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -199,7 +200,7 @@ func TestWritersLoseNothing(t *testing.T) {
 	}
 	entries := 0
 	for name := range in.loose {
-		if strings.Contains(name, temporary) {
+		if strings.Contains(name, atomicfile.Temporary) {
 			t.Errorf("%s was left", name)
 		}
 		entries++

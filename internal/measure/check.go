@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 )
 
 // Check opens the plan's workload on dev and compares every stage with its
@@ -125,12 +126,5 @@ func writeCache(path string, checks []gpuprof.Check) {
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "check-*")
-	if err != nil {
-		return
-	}
-	_, err = tmp.Write(b)
-	if e := tmp.Close(); err != nil || e != nil || os.Rename(tmp.Name(), path) != nil {
-		_ = os.Remove(tmp.Name())
-	}
+	_ = atomicfile.Options{}.Write(path, b)
 }
