@@ -1,15 +1,11 @@
 package main
 
 import (
-	"encoding/csv"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
@@ -188,42 +184,4 @@ func writeSite(a *app, dir string, r *history.Report, force bool) error {
 type siteFile struct {
 	name  string
 	write func(io.Writer) error
-}
-
-// writeHistoryCSV writes a row for each session and metric.
-func writeHistoryCSV(w io.Writer, r *history.Report, _ screen) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{{"project", "benchmark", "class", "commit", "committed", "started", "metric", "unit", "value", "analysed", "change"}}
-	when := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.UTC().Format(time.RFC3339)
-	}
-	number := func(v gpuprof.Number) string {
-		if math.IsNaN(float64(v)) {
-			return ""
-		}
-		return strconv.FormatFloat(float64(v), 'g', -1, 64)
-	}
-	for i := range r.Trends {
-		t := &r.Trends[i]
-		for k := range t.Metrics {
-			m := &t.Metrics[k]
-			changed := map[int]string{}
-			for _, c := range m.Changes {
-				changed[c.At] = number(c.Ratio)
-			}
-			for at, v := range m.Values {
-				s := &t.Sessions[at]
-				if number(v) != "" {
-					rows = append(rows, []string{t.Project, t.Benchmark, s.Class, s.Commit.ID, when(s.Commit.Time), when(s.Started), m.Name, m.Unit, number(v), strconv.FormatBool(s.LeftOut == ""), changed[at]})
-				}
-			}
-		}
-	}
-	if err := out.WriteAll(rows); err != nil {
-		return gpuprof.Errorf(nil, "writing the history as CSV: %w", err).WithFix("check where it goes")
-	}
-	return nil
 }

@@ -113,21 +113,5 @@ func readResults(a *app, path string) ([]*compare.Result, error) {
 		return nil, results.Failed(path, err)
 	}
 	defer in.Close()
-	if !in.isTrace {
-		text, err := in.document()
-		if err != nil {
-			return nil, results.Failed(path, err)
-		}
-		if found, _, err := results.Parse(text, path, results.OS); err == nil {
-			for _, r := range found {
-				r.Source = document.CleanText(shownPath(path))
-			}
-			return found, nil
-		}
-	}
-	r, err := in.counted(a)
-	if err != nil {
-		return nil, err
-	}
-	return []*compare.Result{r}, nil
+	return in.results(a)
 }

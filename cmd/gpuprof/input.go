@@ -92,11 +92,23 @@ func (in *input) reader() io.Reader {
 // counted is the result that the file holds, or the counters and step times of a
 // trace.
 func (in *input) counted(a *app) (*compare.Result, error) {
+	found, err := in.results(a)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one", in.path, len(found)).WithFix("write one point to a file of its own with gpuprof run --set")
+	}
+	return found[0], nil
+}
+
+// results are those of every run in the file, or the counters and step times of a trace.
+func (in *input) results(a *app) ([]*compare.Result, error) {
 	var err error
 	if !in.isTrace {
-		var r *compare.Result
-		if r, err = in.result(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
-			return r, err
+		var found []*compare.Result
+		if found, err = in.parsed(); err == nil || errors.Is(err, gpuprof.ErrUsage) {
+			return found, err
 		}
 		if _, large := errors.AsType[*outside.TooLarge](err); large {
 			return nil, err
@@ -114,24 +126,20 @@ func (in *input) counted(a *app) (*compare.Result, error) {
 		return nil, err
 	}
 	r.Source = document.CleanText(shownPath(in.path))
-	return r, nil
+	return []*compare.Result{r}, nil
 }
 
-// result reads one result; a sweep has to be told apart first.
-func (in *input) result() (*compare.Result, error) {
+// parsed are the results of a file that is no trace.
+func (in *input) parsed() ([]*compare.Result, error) {
 	text, err := in.document()
 	if err != nil {
 		return nil, results.Failed(in.path, err)
 	}
 	found, _, err := results.Parse(text, in.path, results.OS)
-	if err != nil {
-		return nil, err
+	for _, r := range found {
+		r.Source = document.CleanText(shownPath(in.path))
 	}
-	if len(found) > 1 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it holds %d runs of a sweep and a comparison takes one", in.path, len(found)).WithFix("write one point to a file of its own with gpuprof run --set")
-	}
-	found[0].Source = document.CleanText(shownPath(in.path))
-	return found[0], nil
+	return found, err
 }
 
 // run is the one run that the file holds.

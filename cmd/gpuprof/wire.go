@@ -207,7 +207,7 @@ func outputTable() documents {
 		})},
 		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, map[string]writer[*history.Report]{
 			"json": func(w io.Writer, r *history.Report, _ screen) error { return writeJSON(w, r) },
-			"csv":  writeHistoryCSV,
+			"csv":  func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
 			"png":  picture("png", figure.OfHistory),
 			"svg":  picture("svg", figure.OfHistory),
 		})},

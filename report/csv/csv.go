@@ -1,5 +1,6 @@
-// Package csv writes runs as rows of comma-separated values, for spreadsheets and data
-// frames: one row for each metric of the step and of each stage, its unit beside it.
+// Package csv writes runs and histories as rows of comma-separated values, for spreadsheets
+// and data frames. A run has one row for each metric of the step and of each stage, its
+// unit beside it.
 // Figures are in base units and carry every digit.
 package csv
 
@@ -116,15 +117,17 @@ func (t *rows) counters(stage string, all map[string]float64) {
 	}
 }
 
-func (t *rows) row(cells ...string) {
-	row := slices.Concat(t.first, cells)
+func (t *rows) row(cells ...string) { t.all = append(t.all, plain(slices.Concat(t.first, cells))) }
+
+// plain marks the texts of a row that a spreadsheet would take for a formula; figures
+// begin with a digit or a minus.
+func plain(row []string) []string {
 	for i, c := range row {
-		// A spreadsheet takes these for a formula; figures begin with a digit or a minus.
 		if _, err := strconv.ParseFloat(c, 64); err != nil && c != "" && strings.ContainsRune("=+-@\t\r", rune(c[0])) {
 			row[i] = "'" + c
 		}
 	}
-	t.all = append(t.all, row)
+	return row
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

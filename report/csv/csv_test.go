@@ -5,15 +5,18 @@ import (
 	stdcsv "encoding/csv"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/report/csv"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 )
@@ -69,5 +72,28 @@ func TestEveryRun(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A row for each figure of a history, and none where a session has no such metric; names
+// that came from a store are no formulas.
+func TestHistory(t *testing.T) {
+	at := time.Date(2026, 11, 3, 9, 0, 0, 0, time.FixedZone("", 3600))
+	r := &history.Report{Trends: []history.Trend{{
+		Project: "=1+1", Benchmark: "@b",
+		Sessions: []history.At{{Class: "+c", Started: at}, {Class: "c", Commit: history.Commit{ID: "-x", Time: at}, LeftOut: "warm"}},
+		Metrics:  []history.Metric{{Name: "Step", Unit: "s", Values: []gpuprof.Number{0.5, 0.25}, Changes: []history.Change{{At: 1, Ratio: 0.5}}}, {Name: "Peak", Unit: "B", Values: []gpuprof.Number{gpuprof.Number(math.NaN()), 8}}},
+	}}}
+	var b bytes.Buffer
+	if err := csv.History(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	const want = `project,benchmark,class,commit,committed,started,metric,unit,value,analysed,change
+'=1+1,'@b,'+c,,,2026-11-03T08:00:00Z,Step,s,0.5,true,
+'=1+1,'@b,c,'-x,2026-11-03T08:00:00Z,,Step,s,0.25,false,0.5
+'=1+1,'@b,c,'-x,2026-11-03T08:00:00Z,,Peak,B,8,false,
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -17,8 +17,12 @@ import (
 // Marker is the text of the mark where a format has comments.
 const Marker = "written by gpuprof"
 
-// CSVMark is the title of the first column, by which a .csv is known again.
-const CSVMark = "gpuprof_run"
+// CSVMark is the title of the first column of runs, CSVHistoryMark are the first titles of
+// a history: a .csv is known again by them.
+const (
+	CSVMark        = "gpuprof_run"
+	CSVHistoryMark = "project,benchmark,class,commit,committed,started,metric"
+)
 
 // textMarker is the first line that Write puts into the text formats; the
 // renderers leave it out because they also print to terminals.
@@ -66,7 +70,7 @@ func writtenByUs(path string, f Format) (bool, error) {
 	}
 	switch f.Name {
 	case "csv":
-		return bytes.HasPrefix(head, []byte(CSVMark+",")), nil
+		return bytes.HasPrefix(head, []byte(CSVMark+",")) || bytes.HasPrefix(head, []byte(CSVHistoryMark+",")), nil
 	case "html":
 		return ourHTML(head), nil
 	case "png":

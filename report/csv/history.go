@@ -1,0 +1,53 @@
+package csv
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/report/runfile"
+)
+
+// History writes a row for each session and metric of a history, by trend and session.
+// The last two columns say whether the session was analysed, and by which ratio the
+// metric changed there, empty for no change.
+func History(w io.Writer, r *history.Report) error {
+	rows := [][]string{append(strings.Split(runfile.CSVHistoryMark, ","), "unit", "value", "analysed", "change")}
+	for i := range r.Trends {
+		t := &r.Trends[i]
+		for k := range t.Metrics {
+			m := &t.Metrics[k]
+			changed := map[int]string{}
+			for _, c := range m.Changes {
+				changed[c.At] = known(c.Ratio)
+			}
+			for at, v := range m.Values {
+				s := &t.Sessions[at]
+				if value := known(v); value != "" {
+					rows = append(rows, plain([]string{t.Project, t.Benchmark, s.Class, s.Commit.ID, when(s.Commit.Time), when(s.Started), m.Name, m.Unit, value, strconv.FormatBool(s.LeftOut == ""), changed[at]}))
+				}
+			}
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows) // flushes
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// known is a number, "" where it is none.
+func known(v gpuprof.Number) string {
+	if math.IsNaN(float64(v)) {
+		return ""
+	}
+	return number(float64(v))
+}
