@@ -136,15 +136,15 @@ func (a *artifacts) evict(newest string) {
 	}
 }
 
-// sizeOf is how many bytes the files below a folder hold.
+// sizeOf is how many bytes the files below a folder hold; an entry that is just being
+// removed counts nothing.
 func sizeOf(dir string) int64 {
 	sum := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // an entry that is just being removed counts nothing
-		if err != nil {
-			return nil //nolint:nilerr // as above
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			sum += info.Size()
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, gone := d.Info(); gone == nil {
+				sum += info.Size()
+			}
 		}
 		return nil
 	})

@@ -22,35 +22,27 @@ type repository struct {
 // openRepository finds the checkout of the present folder.
 func openRepository(run children) (*repository, error) {
 	r := &repository{run: run}
-	for _, ask := range []struct {
-		flag string
-		into *string
-	}{{"--show-toplevel", &r.top}, {"--show-prefix", &r.prefix}, {"--git-common-dir", &r.git}} {
-		out, err := run.capture("", "git", "rev-parse", ask.flag)
-		if errors.Is(err, errInterrupted) {
-			return nil, err
-		}
-		if err != nil {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout to search: %w", err).WithFix("run gpuprof bisect inside one")
-		}
-		*ask.into = strings.TrimSuffix(string(out), "\n")
+	var err error
+	if r.top, r.prefix, err = run.checkout(); err == nil {
+		r.git, err = run.gitFolder("--git-common-dir")
 	}
-	full, err := filepath.Abs(r.git)
-	if err != nil {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil, err
+	case err != nil:
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "finding the git checkout to search: %w", err).WithFix("run gpuprof bisect inside one")
+	}
+	if r.git, err = filepath.Abs(r.git); err != nil {
 		return nil, gpuprof.Errorf(nil, "finding the current folder: %w", err).WithFix("change into one that exists")
 	}
-	r.git = full
 	return r, nil
 }
 
 // commit is the full name of the commit that a revision is.
 func (r *repository) commit(ref string) (string, error) {
-	out, err := r.run.capture(r.top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
-	switch {
-	case errors.Is(err, errInterrupted):
-		return "", err
-	case err == nil:
-		return strings.TrimSpace(string(out)), nil
+	id, err := r.run.revision(r.top, ref)
+	if err == nil || errors.Is(err, errInterrupted) {
+		return id, err
 	}
 	fix := "give a branch, tag or commit"
 	if shallow, err := r.run.capture(r.top, "git", "rev-parse", "--is-shallow-repository"); err == nil && strings.TrimSpace(string(shallow)) == "true" {
@@ -71,9 +63,6 @@ func (c *bisectCmd) between(r *repository, text string) (out commitRange, err er
 	ends := strings.SplitN(text, "..", 2)
 	var ids [2]string
 	for i, ref := range ends {
-		if strings.HasPrefix(ref, "-") { // git would take that for a flag
-			return out, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: %s is no git revision", ref).WithFix("give GOOD..BAD")
-		}
 		if ids[i], err = r.commit(ref); err != nil {
 			return out, err
 		}
@@ -142,9 +131,6 @@ func (r *repository) log(args ...string) ([]bisect.Commit, error) {
 // leaveOut notes the commits of --skip.
 func (c *bisectCmd) leaveOut(r *repository, out *commitRange) error {
 	for _, ref := range c.Skip {
-		if strings.HasPrefix(ref, "-") {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %s: it is no git revision", ref).WithFix("give a commit of the range")
-		}
 		id, err := r.commit(ref)
 		if err != nil {
 			return err

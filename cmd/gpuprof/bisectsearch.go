@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -18,8 +17,6 @@ const (
 	pauseS        = 24 * 3600.0
 	pauseQuartets = 2
 )
-
-func joinWords(words []string) string { return strings.Join(words, " ") }
 
 // search begins a search or goes on with the one that is kept. The state is nil where
 // there is nothing to report.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
@@ -140,8 +142,8 @@ func (c *bisectCmd) fitsKept(run children, state *bisectState) error {
 		return refuse("range", state.Range, c.Args[0])
 	case workload != "" && workload != state.Again.Workload:
 		return refuse("workload", orUnknown(state.Again.Workload), workload)
-	case len(words) > 0 && joinWords(words) != joinWords(state.Command):
-		return refuse("command", joinWords(state.Command), joinWords(words))
+	case len(words) > 0 && !slices.Equal(words, state.Command):
+		return refuse("command", strings.Join(state.Command, " "), strings.Join(words, " "))
 	case machine != state.Machine:
 		return refuse("machine", state.Machine, machine)
 	case len(state.Again.Command) == 0 && state.Again.Workload == "":

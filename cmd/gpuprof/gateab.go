@@ -65,9 +65,12 @@ func (c *gateCmd) sides(run children) (out [2]side, done func(), err error) {
 		out, err = c.binarySides(run, binary, here, scratch)
 		return out, done, err
 	}
-	top, prefix, err := run.gitTop(c.Against)
-	if err != nil {
+	top, prefix, err := run.checkout()
+	switch {
+	case errors.Is(err, errInterrupted):
 		return out, done, err
+	case err != nil:
+		return out, done, noRevision(c.Against, "", err)
 	}
 	tree := filepath.Join(scratch, "tree")
 	if err := run.worktree(room, top, c.Against, tree); err != nil {

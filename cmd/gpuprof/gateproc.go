@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -88,91 +86,4 @@ func withWords(err error, words string) error {
 		text = "… " + text[len(text)-400:]
 	}
 	return fmt.Errorf("%w: %s", err, text)
-}
-
-// gitTop is the present checkout, and where in it the present folder is. (git
-// knows that also where a symbolic link led here.) Each is asked for alone: a
-// folder's name may hold a line break. ref is what is looked for in it.
-func (c children) gitTop(ref string) (top, prefix string, err error) {
-	for _, ask := range []struct {
-		flag string
-		into *string
-	}{{"--show-toplevel", &top}, {"--show-prefix", &prefix}} {
-		out, err := c.capture("", "git", "rev-parse", ask.flag)
-		if errors.Is(err, errInterrupted) {
-			return "", "", err
-		}
-		if err != nil {
-			return "", "", noRevision(ref, "", err)
-		}
-		*ask.into = strings.TrimSuffix(string(out), "\n")
-	}
-	return top, prefix, nil
-}
-
-// unchanged says that the checkout at top is at a revision and differs from it
-// in no file that git knows.
-func (c children) unchanged(top, ref string) bool {
-	at, err := c.capture(top, "git", "rev-parse", "HEAD", ref+"^{commit}")
-	if err != nil {
-		return false
-	}
-	if head, commit, _ := strings.Cut(strings.TrimSpace(string(at)), "\n"); head != commit {
-		return false
-	}
-	changes, err := c.capture(top, "git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
-	return err == nil && len(changes) == 0
-}
-
-// worktree checks a revision of the repository at top out into dir, which is in
-// the scratch folder, whose end removes it.
-func (c children) worktree(scratch *child.Scratch, top, ref, dir string) error {
-	if strings.HasPrefix(ref, "-") { // git would take that for a flag
-		return noRevision(ref, top, nil)
-	}
-	commit, err := c.capture(top, "git", "rev-parse", "--verify", "--quiet", ref+"^{commit}")
-	if errors.Is(err, errInterrupted) {
-		return err
-	}
-	if err != nil {
-		return noRevision(ref, top, err)
-	}
-	if err := scratch.Tree(top, dir); err != nil {
-		return gpuprof.Errorf(nil, "noting the checkout %s: %w", dir, err).WithFix("check TMPDIR")
-	}
-	if err := c.command(top, "git", "worktree", "add", "--detach", "--force", dir, strings.TrimSpace(string(commit))); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "checking out %s: %w", ref, err).WithFix("see git worktree list")
-	}
-	return c.submodules(top, dir)
-}
-
-// submodules fills the checkout's submodules from those of the present one, as they
-// were at the checkout's revision. What is not there now stays empty in both.
-func (c children) submodules(top, tree string) error {
-	list, err := c.capture(tree, "git", "ls-files", "-z", "--stage")
-	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrInput, "listing the submodules of %s: %w", tree, err)
-	}
-	for entry := range strings.SplitSeq(string(list), "\x00") {
-		about, path, _ := strings.Cut(entry, "\t")
-		f := strings.Fields(about)
-		if len(f) != 3 || f[0] != "160000" {
-			continue
-		}
-		from, to := filepath.Join(top, path), filepath.Join(tree, path)
-		if _, err := os.Lstat(filepath.Join(from, ".git")); err != nil {
-			continue
-		}
-		err := c.command(top, "git", "clone", "--quiet", "--shared", "--no-checkout", "--", from, to)
-		if err == nil {
-			err = c.command(to, "git", "checkout", "--quiet", "--detach", f[1])
-		}
-		if err != nil {
-			return gpuprof.Errorf(gpuprof.ErrInput, "checking out the submodule %s at %.12s: %w", path, f[1], err).WithFix("fetch that commit with git -C %s fetch", path)
-		}
-		if err := c.submodules(from, to); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -29,14 +29,8 @@ var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // commitOf is the commit of a revision. Outside the checkout that has it, only digits
 // name one.
 func (c children) commitOf(revision string) (string, error) {
-	if !strings.HasPrefix(revision, "-") { // git would take that for a flag
-		out, err := c.capture("", "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}")
-		if errors.Is(err, errInterrupted) {
-			return "", err
-		}
-		if err == nil {
-			return strings.TrimSpace(string(out)), nil
-		}
+	if id, err := c.revision("", revision); err == nil || errors.Is(err, errInterrupted) {
+		return id, err
 	}
 	if hexCommit.MatchString(revision) {
 		return revision, nil
@@ -48,16 +42,14 @@ func (c children) commitOf(revision string) (string, error) {
 // out here, with whether files differ from it.
 func (c children) measuredCommit(given string) (out history.Commit, err error) {
 	if given == "" {
-		head, err := c.capture("", "git", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+		out.ID, err = c.revision("", "HEAD")
 		if errors.Is(err, errInterrupted) {
 			return out, err
 		}
 		if err != nil {
-			return out, nil // no checkout, or one without a commit
+			return history.Commit{}, nil // no checkout, or one without a commit
 		}
-		out.ID = strings.TrimSpace(string(head))
-		changes, err := c.capture("", "git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
-		out.Dirty = err != nil || len(changes) > 0
+		out.Dirty = c.differs("")
 		if branch, err := c.capture("", "git", "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
 			out.Branch = strings.TrimSpace(string(branch))
 		}
@@ -80,8 +72,8 @@ func (c children) projectName() string {
 			return name[strings.LastIndexByte(name, ':')+1:]
 		}
 	}
-	if out, err := c.capture("", "git", "rev-parse", "--show-toplevel"); err == nil {
-		return filepath.Base(strings.TrimSuffix(string(out), "\n"))
+	if top, _, err := c.checkout(); err == nil {
+		return filepath.Base(top)
 	}
 	return "default"
 }

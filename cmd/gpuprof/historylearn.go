@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/history"
 )
 
 // learn takes the spread between sessions from the store that is named, where it holds
@@ -13,20 +14,27 @@ func (j *judging) learn(a *app, now *compare.Result, o *compare.Options) error {
 	if j.Store == "" && os.Getenv(storeVariable) == "" || j.SessionSpread != nil {
 		return nil
 	}
-	store, err := openHistory(j.Store)
-	if err == nil {
-		run, done := newChildren(a)
-		defer done()
-		o.Learned, err = store.Learn(a.ctx, now, run.order())
-	}
+	run, done := newChildren(a)
+	defer done()
+	learned, store, err := run.learned(j.Store, now)
 	switch {
 	case err != nil && j.Store == "":
 		a.note("warning: the spread between sessions is assumed, since the store of %s cannot be used: %v", storeVariable, err)
 		return nil
-	case err == nil && len(o.Learned.Spread) == 0:
+	case err == nil && len(learned.Spread) == 0:
 		a.note("the store %s holds fewer than %d sessions of this machine and these settings, so that the spread between sessions is not learned from it", store, compare.MinSessions)
 	}
+	o.Learned = learned
 	return err
+}
+
+// learned is what a store, "" for that of the environment, teaches about results like
+// one, and the store.
+func (c children) learned(from string, like *compare.Result) (out compare.Learned, store *history.Store, err error) {
+	if store, err = openHistory(from); err == nil {
+		out, err = store.Learn(c.app.ctx, like, c.order())
+	}
+	return out, store, err
 }
 
 // learnScatter takes from the store of the environment by how much builds of equal code
@@ -35,11 +43,7 @@ func (c *bisectCmd) learnScatter(r *bisectRunner, of *compare.Result, metric str
 	if c.Scatter != nil || os.Getenv(storeVariable) == "" {
 		return
 	}
-	store, err := openHistory("")
-	var learned compare.Learned
-	if err == nil {
-		learned, err = store.Learn(r.run.app.ctx, of, r.run.order())
-	}
+	learned, _, err := r.run.learned("", of)
 	if err != nil {
 		r.run.app.note("warning: the scatter between builds is assumed, since the store of %s cannot be used: %v", storeVariable, err)
 		return

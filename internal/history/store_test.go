@@ -211,7 +211,7 @@ func TestWritersLoseNothing(t *testing.T) {
 }
 
 // TestTornObjects: whatever a writer that was killed, a copy that broke off or another
-// program leaves, the rest is read and what is not is named.
+// program leaves, the other objects are read and the unreadable ones are named.
 func TestTornObjects(t *testing.T) {
 	s, b := filled(t, 12)
 	names, err := b.List(t.Context(), "")

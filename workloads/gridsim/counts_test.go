@@ -68,14 +68,14 @@ func TestPoolCounts(t *testing.T) {
 				t.Errorf("peaks %g and %g MiB, want %g and %g", u, r, tt.inUse, tt.reserved)
 			}
 			if math.Abs(idle/mib-tt.idle) > tt.idleWithin || math.Abs(calls-tt.calls) > tt.within {
-				t.Errorf("mean idle %g MiB and %g calls a step, want %g and %g", idle/mib, calls, tt.idle, tt.calls)
+				t.Errorf("mean idle %g MiB and %g calls per step, want %g and %g", idle/mib, calls, tt.idle, tt.calls)
 			}
 		})
 	}
 }
 
 // counted runs steps and returns the counters, mean idle bytes at the end of steps,
-// and the driver's calls a step.
+// and the driver's calls per step.
 func counted(t testing.TB, d gpuprof.Device, c gpuprof.Config, steps int) (last counts, idle, calls float64) {
 	t.Helper()
 	s, err := prepare(d, c) // without a first state: nothing here looks at values

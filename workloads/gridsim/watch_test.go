@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The allocator's series have a value for every step, and what is idle is what is
+// The allocator's series have a value for every step. Idle bytes are those that are
 // reserved and not in use.
 func TestObserved(t *testing.T) {
 	s := openSession(t, append(tinyGrid("impl=split,allocator=pool,pool_trim=every:3,roi=on"), "live=every:2")...)
