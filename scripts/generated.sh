@@ -22,6 +22,15 @@ snapshot() {
   done | xargs -0 -r sha256sum | LC_ALL=C sort -u
 }
 
+# A file this large is something built, such as the program itself, that was added by mistake.
+large=$(files | while IFS= read -r -d '' file; do
+  if [ -f "$file" ] && [ "$(stat -c %s "$file" 2>/dev/null || stat -f %z "$file")" -gt 2097152 ]; then printf '  %s\n' "$file"; fi
+done)
+if [ -n "$large" ]; then
+  printf 'generated: these files are larger than 2 MiB; remove them, or name them in .gitignore:\n%s\n' "$large" >&2
+  exit 1
+fi
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
