@@ -81,31 +81,53 @@ func (c *bisectCmd) between(r *repository, text string) (out commitRange, err er
 		return out, err
 	}
 	out.good = good[0]
-	if out.commits, err = c.listed(r, ids); err != nil {
+	if out.commits, err = c.listed(r, ids, c.Path); err != nil {
+		return out, err
+	}
+	if len(out.commits) == 0 {
+		return out, noCommits("--path", c.Path, r)
+	}
+	if err := c.expect(r, ids, out.commits); err != nil {
 		return out, err
 	}
 	err = c.leaveOut(r, &out)
 	return out, err
 }
 
-// listed are the commits after the first and up to the second.
-func (c *bisectCmd) listed(r *repository, ids [2]string) ([]bisect.Commit, error) {
+// expect marks the commits that change a path of --prior.
+func (c *bisectCmd) expect(r *repository, ids [2]string, commits []bisect.Commit) error {
+	if len(c.Prior) == 0 {
+		return nil
+	}
+	likely, err := c.listed(r, ids, c.Prior)
+	if err != nil {
+		return err
+	}
+	if len(likely) == 0 {
+		return noCommits("--prior", c.Prior, r)
+	}
+	for i := range commits {
+		commits[i].Likely = slices.ContainsFunc(likely, func(x bisect.Commit) bool { return x.ID == commits[i].ID })
+	}
+	return nil
+}
+
+func noCommits(flag string, paths []string, r *repository) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(paths, ", ")).WithFix("check %s, which is read from %s", flag, r.top)
+}
+
+// listed are the commits after the first and up to the second that change one of the
+// paths, all without any.
+func (c *bisectCmd) listed(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
 	args := []string{"--reverse", "--first-parent"}
 	if c.AllParents {
 		args = []string{"--reverse", "--topo-order", "--ancestry-path"}
 	}
 	args = append(args, ids[0]+".."+ids[1])
-	if len(c.Path) > 0 {
-		args = append(append(args, "--"), c.Path...)
+	if len(paths) > 0 {
+		args = append(append(args, "--"), paths...)
 	}
-	commits, err := r.log(args...)
-	if err != nil {
-		return nil, err
-	}
-	if len(commits) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing the range of commits: no commit of the range changes %s", strings.Join(c.Path, ", ")).WithFix("check --path, which is read from %s", r.top)
-	}
-	return commits, nil
+	return r.log(args...)
 }
 
 // log reads commits.

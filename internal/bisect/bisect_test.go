@@ -25,6 +25,10 @@ func simulate(c planted, searches int) (right1, wrong, open, builds, quartets fl
 	for i := range searches {
 		f, culprits := newFake(c, uint64(i+1))
 		s := f.search()
+		for k := range c.likely { // spread over the range, one of them the culprit
+			m := 1 + (culprits[0]-1+k*c.commits/c.likely)%c.commits
+			s.Commits[m-1].Likely = k > 0 || !c.misled
+		}
 		o := f.found(s)
 		switch {
 		case o.Found == Open:
@@ -89,6 +93,23 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// A right --prior saves builds; a wrong one costs some, and leads to no other commit.
+func TestPrior(t *testing.T) {
+	t.Parallel()
+	p := usual(64, 0.02, 0.05)
+	_, _, _, builds, _ := simulate(p, 40)
+	p.likely = 6
+	right, wrong, _, fewer, _ := simulate(p, 40)
+	if fewer > builds-0.5 || right < 0.92 || wrong > 0.05 {
+		t.Errorf("%.1f builds, %.1f with the culprit among 6 likely commits; right %.3f, wrong %.3f", builds, fewer, right, wrong)
+	}
+	p.misled = true
+	right, wrong, _, more, _ := simulate(p, 40)
+	if more > builds+2 || right < 0.92 || wrong > 0.05 {
+		t.Errorf("%.1f builds, %.1f with 6 other likely commits; right %.3f, wrong %.3f", builds, more, right, wrong)
+	}
+}
+
 // BenchmarkErrorRates is the whole table: go test -bench ErrorRates -benchtime 1x ./internal/bisect
 func BenchmarkErrorRates(b *testing.B) {
 	for _, noise := range []float64{0.01, 0.02, 0.03} {
@@ -139,6 +160,9 @@ func TestPosteriorIsBruteForce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		s := measured(rand.New(rand.NewPCG(seed, 1)))
+		for i := range s.Commits {
+			s.Commits[i].Likely = seed%2 == 1 && (uint64(i)*seed)%3 == 0
+		}
 		m := s.model()
 		want := make([]float64, 10)
 		sum := 0.0
@@ -147,6 +171,9 @@ func TestPosteriorIsBruteForce(t *testing.T) {
 				z := 2.2 * (float64(i) - 4) / 4
 				theta := max(m.theta+z*m.error, 0.3*m.theta)
 				like := math.Exp(-z * z / 2)
+				if s.At(h).Likely {
+					like *= 3
+				}
 				for commit := 1; commit <= 9; commit++ {
 					for against := 0; against < commit; against++ {
 						mu := 0.0

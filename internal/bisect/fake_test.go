@@ -36,6 +36,8 @@ type planted struct {
 	drift, scatter, build float64
 	broken                float64
 	two                   bool
+	likely                int  // commits that change a path of --prior
+	misled                bool // the culprit is none of them
 }
 
 func newFake(p planted, seed uint64) (*fake, []int) {

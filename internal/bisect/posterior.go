@@ -18,6 +18,10 @@ const (
 	// with heavy tails that there are (normal: pi/2 for many, 1 for two).
 	medianError = 1.3
 
+	// LikelyTimes is how much more probable a likely commit is than another, before anything
+	// is measured.
+	LikelyTimes = 3
+
 	// normal95 is the half-width of a 95 % interval in standard errors: the spread is that of
 	// all quartets, so a commit with few has no wider one.
 	normal95 = 1.96
@@ -144,7 +148,8 @@ func (s *Search) pairs() []pair {
 }
 
 // Posterior is the probability that the change came with a commit. It is constant
-// between the commits that were measured: part i ends at commit ends[i].
+// between the commits that were measured or are as likely as each other beforehand: part
+// i ends at commit ends[i].
 type Posterior struct {
 	ends []int
 	mass []float64 // of the part
@@ -162,6 +167,11 @@ func (s *Search) Posterior() Posterior {
 			p.ends = append(p.ends, pr.against)
 		}
 	}
+	for m := 1; m < s.N(); m++ {
+		if s.At(m).Likely != s.At(m+1).Likely {
+			p.ends = append(p.ends, m)
+		}
+	}
 	slices.Sort(p.ends)
 	p.ends = slices.Compact(p.ends)
 	same, slower := make([]float64, len(pairs)), make([][thetas]float64, len(pairs))
@@ -174,8 +184,12 @@ func (s *Search) Posterior() Posterior {
 	logs := make([][thetas]float64, len(p.ends))
 	top, last := math.Inf(-1), 0
 	for i, end := range p.ends {
+		prior := math.Log(float64(end - last))
+		if s.At(end).Likely {
+			prior += math.Log(LikelyTimes)
+		}
 		for k := range theta {
-			log := weight[k] + math.Log(float64(end-last))
+			log := weight[k] + prior
 			for j, pr := range pairs {
 				// Both commits lie on one side of the change, or it lies between them.
 				if end <= pr.commit && end > pr.against {

@@ -57,6 +57,9 @@ type Commit struct {
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
 	Merge   bool   `json:"merge,omitempty"`
+	// Likely commits change a path of --prior: before anything is measured each of them has
+	// LikelyTimes the probability of another.
+	Likely bool `json:"likely,omitempty"`
 }
 
 // Short is the beginning of its name.
@@ -77,6 +80,8 @@ type Options struct {
 	// Keeps says that what was built once is not built again.
 	Keeps bool `json:"keeps_builds,omitempty"`
 	All   bool `json:"all,omitempty"`
+	// Prior are the paths whose commits are likely ones.
+	Prior []string `json:"prior,omitempty"`
 }
 
 // Quartet is four processes: the older commit, the newer, the newer, the older. A
