@@ -5,6 +5,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -22,6 +23,9 @@ func (c *reportCmd) reportDocument(a *app, kind gpuprof.DocumentKind, text []byt
 	case document.Bisect:
 		s, err := bisect.Decode(text, path)
 		return reportOf(c, a, outputTable().bisect.called(what), s, err)
+	case document.History:
+		r, err := history.Decode(text, path)
+		return reportOf(c, a, outputTable().history.called(what), r, err)
 	}
 	s, err := decodeStudy(text, path, kind)
 	// Two formats show the trace itself, which is not in the file.

@@ -188,9 +188,8 @@ func (m *Metric) changes(t *Trend, r run, steps []stats.Step, moved []sentinelCh
 	}
 }
 
-// ratio is the later level over the earlier, with Student's t interval from the errors
-// of both medians (stats.MedianError), widened where neighbours are alike: the variance
-// of a mean of an autoregression is (1+rho)/(1-rho) times that of independent values.
+// ratio is the later level over the earlier, with Student's t interval
+// (stats.LevelChange).
 func (m *Metric) ratio(r run, before, after []float64) (ratio gpuprof.Number, ci [2]gpuprof.Number) {
 	none := gpuprof.Number(math.NaN())
 	if m.Exact {
@@ -199,12 +198,7 @@ func (m *Metric) ratio(r run, before, after []float64) (ratio gpuprof.Number, ci
 		}
 		return none, [2]gpuprof.Number{none, none}
 	}
-	rho := stats.Neighbourly(r.y)
-	a, b := stats.MedianError(before), stats.MedianError(after)
-	e := stats.Effect{
-		Theta: stats.Median(after) - stats.Median(before), Nu: float64(len(before) + len(after) - 2),
-		SE: math.Sqrt((a*a + b*b) * (1 + rho) / (1 - rho)),
-	}
+	e := stats.LevelChange(before, after, stats.Neighbourly(r.y))
 	number := func(log float64) gpuprof.Number {
 		return gpuprof.Number(stats.Significant(math.Exp(log), stats.StoredDigits))
 	}

@@ -213,7 +213,7 @@ func changeItem(s series, c *history.Change) Item {
 	}
 	facts = append(facts, fmt.Sprintf("%s before, %d after", view.Plural(c.SessionsBefore, "session"), c.SessionsAfter))
 	if n := len(c.Commits) - 1; n > 0 {
-		facts = append(facts, fmt.Sprintf("place: this commit or one of %d", n))
+		facts = append(facts, fmt.Sprintf("place: one of %d commits", n+1))
 	}
 	it := Item{Text: text + " (" + strings.Join(facts, ", ") + ")", Tone: changeTone(c), Lines: []Line{{Label: "levels", Value: quantity(float64(c.Old), s.m.Unit) + " -> " + quantity(float64(c.New), s.m.Unit)}, {Label: "cause", Value: causeText(c)}}}
 	if c.Before.ID != "" && c.Cause != history.FromMachine {
