@@ -163,8 +163,12 @@ func (f *Figure) classMarks(t *history.Trend) (out []Mark) {
 
 // sessionMarks are the sessions, those that are not analysed apart, and the levels.
 func (f *Figure) sessionMarks(t *history.Trend, m *history.Metric, y Axis) []Mark {
-	used := Mark{Kind: Samples, Tone: "p0", Form: Points}
-	left := Mark{Kind: Samples, Tone: Soft, Form: Points}
+	const few = 120
+	form := Points
+	if len(m.Values) <= few {
+		form = Dots
+	}
+	used, left := Mark{Kind: Samples, Tone: "p0", Form: form}, Mark{Kind: Samples, Tone: Soft, Form: form}
 	outside := Mark{Kind: Flags, Tone: Slower, Form: Whisker}
 	for i, v := range m.Values {
 		at := [2]float64{float64(i), float64(v)}

@@ -92,6 +92,7 @@ const (
 	Hair    Form = "hair" // axes and rules
 	Dashed  Form = "dash"
 	Points  Form = "sample"
+	Dots    Form = "dot" // larger points, where there are few
 )
 
 // manner is what a form does with its tone.
@@ -107,7 +108,7 @@ func manners() []manner {
 	return []manner{
 		{"", 0, 0, 1, false}, {Pale, 0, 0, 0.3, false}, {Behind, 0, 0, 0.26, false}, {Filled, 0, 0, 0.35, false},
 		{Stroke, 2, 0, 1, false}, {Outline, 1.4, 0, 1, false}, {Whisker, 1.5, 0, 1, false}, {Hair, 1, 0, 1, false},
-		{Dashed, 1, 4, 1, false}, {Points, 2.6, 0, 0.65, true},
+		{Dashed, 1, 4, 1, false}, {Points, 2.6, 0, 0.65, true}, {Dots, 6, 0, 0.65, true},
 	}
 }
 

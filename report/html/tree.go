@@ -61,6 +61,7 @@ type rowView struct {
 type cellView struct {
 	page.Cell
 	Remark bool
+	Left   bool   // words in a table of figures
 	Full   string // of a name that may be cut
 	Sort   string // the figure that a table is sorted by, "" for the text
 }
@@ -198,7 +199,7 @@ func tableOf(b page.Table) *tableView {
 			row.Class = "failed"
 		}
 		for i, c := range r.Cells {
-			cell := cellView{Cell: c, Remark: columns[i].Remark}
+			cell := cellView{Cell: c, Remark: columns[i].Remark, Left: columns[i].Left && !words}
 			if c.Unit != "" && !math.IsNaN(c.Value) && !math.IsInf(c.Value, 0) {
 				cell.Sort = strconv.FormatFloat(c.Value, 'g', 6, 64)
 			}
