@@ -78,7 +78,9 @@ deny  workloads/collate/a.go             workloads/gruflow
 allow workloads/gridsim/a.go             internal/pool
 allow workloads/gridsim/a_test.go        workloads/workloadtest
 deny  workloads/gridsim/a.go             workloads/workloadtest
-allow internal/history/a.go              internal/atomicfile
+allow internal/history/a.go              internal/bucket
+allow internal/bucket/a.go               internal/atomicfile
+deny  internal/bucket/a.go               internal/document
 deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
 allow internal/measure/a.go              probes/events

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -43,7 +44,10 @@ func openHistory(name string) (*history.Store, error) {
 	if name == "" {
 		name = os.Getenv(storeVariable)
 	}
-	b, err := history.OpenBucket(name, os.Getenv)
+	if name == "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set %s", storeVariable)
+	}
+	b, err := bucket.Open(name, bucket.Words{What: "store", Give: "with --store"}, os.Getenv)
 	if err != nil {
 		return nil, err
 	}

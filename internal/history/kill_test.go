@@ -32,7 +32,7 @@ func TestKilledWriter(t *testing.T) {
 			t.Fatalf("the writer was not killed in write %d: %s", in, out)
 		}
 		stored += strings.Count(string(out), "stored\n")
-		r := reported(t, NewStore(newFolder(dir), ""), Options{Margin: 0.02})
+		r := reported(t, NewStore(unflushed(dir), ""), Options{Margin: 0.02})
 		n := 0
 		for i := range r.Trends {
 			n += len(r.Trends[i].Sessions)
@@ -53,8 +53,8 @@ func writeUntilKilled(t *testing.T, how []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, writes := newFolder(how[0]), 0
-	folder.flush = func(f *os.File) error {
+	folder, writes := unflushed(how[0]), 0
+	folder.Flush = func(f *os.File) error {
 		if writes++; strconv.Itoa(writes) != how[2] {
 			return nil
 		}

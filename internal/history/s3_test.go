@@ -4,11 +4,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/gpuprof/gpuprof/internal/bucket"
 )
 
 // fakeS3 is an object store in this process with a bucket called perf, and the
@@ -24,22 +25,14 @@ func fakeS3(t *testing.T) func(string) string {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv(endpointVariable, server.URL)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
 	return os.Getenv
-}
-
-func TestBucketS3(t *testing.T) {
-	b, err := OpenBucket("s3://perf/team/gpuprof", fakeS3(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucketLaws(t, b)
 }
 
 // TestStoreS3: a store in a bucket gives the report that one in a folder gives, packed
 // and pruned too.
 func TestStoreS3(t *testing.T) {
-	b, err := OpenBucket("s3://perf", fakeS3(t))
+	b, err := bucket.Open("s3://perf", bucket.Words{What: "store"}, fakeS3(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,19 +64,5 @@ func TestStoreS3(t *testing.T) {
 	}
 	if look(far) != look(near) {
 		t.Error("a packed bucket gives another report")
-	}
-}
-
-// TestS3Refusals: what the service refuses is named with the request.
-func TestS3Refusals(t *testing.T) {
-	getenv := fakeS3(t)
-	for name, want := range map[string]string{"s3://": "names no bucket", "s3://other": "other"} {
-		b, err := OpenBucket(name, getenv)
-		if err == nil {
-			_, err = b.List(t.Context(), "")
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

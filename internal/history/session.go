@@ -21,8 +21,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
@@ -196,16 +194,6 @@ func (s *Session) encode() (name string, text []byte, err error) {
 func hashOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:shortDigits]
-}
-
-// newCompressor is zstd at its default level, for texts of some kilobytes to megabytes.
-// It is costly to make, and may compress several texts at once.
-func newCompressor() (*zstd.Encoder, error) {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, fmt.Errorf("compressing: %w", err)
-	}
-	return z, nil
 }
 
 // decodeSession reads the text of an object; name is its own, for errors.

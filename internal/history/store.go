@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -18,9 +17,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
-	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // Store is a bucket of sessions:
@@ -30,15 +29,15 @@ import (
 // An object never changes, and its name holds the hash of what it holds: adding
 // twice changes nothing, and writers need no lock.
 type Store struct {
-	bucket Bucket
+	bucket bucket.Bucket
 	// cache is a folder for what was read once, "" for none.
 	cache      string
 	compressor func() (*zstd.Encoder, error)
 }
 
 // NewStore is the store in a bucket. cache is a folder of this user's, "" for none.
-func NewStore(b Bucket, cache string) *Store {
-	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(newCompressor)}
+func NewStore(b bucket.Bucket, cache string) *Store {
+	return &Store{bucket: b, cache: cache, compressor: sync.OnceValues(bucket.NewCompressor)}
 }
 
 // compress is zstd.
@@ -93,17 +92,7 @@ func (s *Store) addClass(ctx context.Context, session *Session) error {
 
 // text is what an object holds, unfolded; fs.ErrNotExist where there is none.
 func (s *Store) text(ctx context.Context, name string) ([]byte, error) {
-	content, err := s.bucket.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	t := outside.Unfold(bytes.NewReader(content), outside.Document())
-	defer t.Close()
-	text, err := io.ReadAll(t)
-	if err != nil {
-		return nil, gpuprof.Unreadable("reading "+name, err, "add its result again")
-	}
-	return text, nil
+	return bucket.Text(ctx, s.bucket, name, "add its result again")
 }
 
 // ref is a session as its name describes it.

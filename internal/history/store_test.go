@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
+	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/compare"
 )
 
@@ -57,13 +57,16 @@ func madeSession(t testing.TB, i int, seconds float64) *Session {
 }
 
 // unflushed is a folder whose writes do not wait for the disk.
-func unflushed(dir string) *folder {
-	f := newFolder(dir)
-	f.flush = func(*os.File) error { return nil }
-	return f
+func unflushed(dir string) *bucket.Folder {
+	return &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
 }
 
-// memory is a Bucket in this process, for laws that are tried many times.
+// fileOf is where a folder keeps an object.
+func fileOf(b *bucket.Folder, name string) string {
+	return filepath.Join(b.Dir, filepath.FromSlash(name))
+}
+
+// memory is a bucket in this process, for laws that are tried many times.
 type memory struct {
 	mu  sync.Mutex
 	all map[string][]byte
@@ -104,7 +107,7 @@ func (m *memory) Remove(_ context.Context, name string) error {
 
 // counting counts what a bucket is asked for.
 type counting struct {
-	Bucket
+	bucket.Bucket
 	mu   sync.Mutex
 	gets int
 }
@@ -116,7 +119,7 @@ func (c *counting) Get(ctx context.Context, name string) ([]byte, error) {
 	return c.Bucket.Get(ctx, name)
 }
 
-func filled(t testing.TB, n int) (*Store, *folder) {
+func filled(t testing.TB, n int) (*Store, *bucket.Folder) {
 	t.Helper()
 	b := unflushed(t.TempDir())
 	s := NewStore(b, filepath.Join(t.TempDir(), "cache"))
@@ -190,7 +193,7 @@ func TestWritersLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := NewStore(newFolder(dir), "")
+	s := NewStore(unflushed(dir), "")
 	in, err := s.list(t.Context(), Filter{}, s.newCaches())
 	if err != nil {
 		t.Fatal(err)
@@ -220,11 +223,11 @@ func TestTornObjects(t *testing.T) {
 	}
 	slices.Sort(names)
 	change := func(name string, edit func([]byte) []byte) {
-		content, err := os.ReadFile(b.file(name))
+		content, err := os.ReadFile(fileOf(b, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(b.file(name), edit(content), 0o600); err != nil {
+		if err := os.WriteFile(fileOf(b, name), edit(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -238,7 +241,7 @@ func TestTornObjects(t *testing.T) {
 	}
 	// A writer that was killed leaves a temporary file; another program a file of its own.
 	for _, extra := range []string{".123.tmp", "README.md"} {
-		if err := os.WriteFile(filepath.Join(b.dir, filepath.Dir(names[0]), extra), []byte("x"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(b.Dir, filepath.Dir(names[0]), extra), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -262,13 +265,13 @@ func TestNothingReadable(t *testing.T) {
 	s, b := filled(t, 1)
 	names, _ := b.List(t.Context(), "")
 	slices.Sort(names)
-	if err := os.WriteFile(b.file(names[0]), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(fileOf(b, names[0]), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Report(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "none of its 1 objects can be used") {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(b.dir, "v1"), filepath.Join(b.dir, "v7")); err != nil {
+	if err := os.Rename(filepath.Join(b.Dir, "v1"), filepath.Join(b.Dir, "v7")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Report(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "its layout is v7") {
@@ -409,7 +412,7 @@ func TestDamagedPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(b.file(packed[0].Name), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(fileOf(b, packed[0].Name), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, cache := range []string{s.cache, ""} {
@@ -422,45 +425,5 @@ func TestDamagedPack(t *testing.T) {
 	listed, _, err := s.Prune(t.Context(), Options{}, 0, began().AddDate(1, 0, 0), true)
 	if err != nil || len(listed) != 0 {
 		t.Errorf("%v %v", listed, err)
-	}
-}
-
-func TestBucketFolder(t *testing.T) { bucketLaws(t, newFolder(t.TempDir())) }
-
-// bucketLaws are what every bucket does.
-func bucketLaws(t *testing.T, b Bucket) {
-	t.Helper()
-	ctx := t.Context()
-	if names, err := b.List(ctx, ""); err != nil || len(names) != 0 {
-		t.Fatalf("an empty one lists %v (%v)", names, err)
-	}
-	if _, err := b.Get(ctx, "v1/a"); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("what is not there: %v", err)
-	}
-	for _, name := range []string{"v1/a/x", "v1/b/x", "v1/a/y"} {
-		for range 2 {
-			if err := b.Put(ctx, name, []byte(name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	names, err := b.List(ctx, "")
-	slices.Sort(names)
-	if err != nil || !slices.Equal(names, []string{"v1/a/x", "v1/a/y", "v1/b/x"}) {
-		t.Fatalf("%v (%v)", names, err)
-	}
-	if names, err = b.List(ctx, "v1/b"); err != nil || !slices.Equal(names, []string{"v1/b/x"}) {
-		t.Fatalf("%v (%v)", names, err)
-	}
-	if got, err := b.Get(ctx, "v1/a/y"); err != nil || string(got) != "v1/a/y" {
-		t.Fatalf("%q (%v)", got, err)
-	}
-	for range 2 {
-		if err := b.Remove(ctx, "v1/a/y"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if names, err = b.List(ctx, "v1"); err != nil || len(names) != 2 {
-		t.Fatalf("%v (%v)", names, err)
 	}
 }

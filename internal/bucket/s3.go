@@ -1,4 +1,4 @@
-package history
+package bucket
 
 import (
 	"bytes"
@@ -29,14 +29,15 @@ const (
 type s3 struct {
 	client         *minio.Client
 	bucket, prefix string
+	words          Words
 }
 
 // openS3 is the bucket of "bucket/prefix". Keys come from the environment, the files of
 // the AWS command line and of MinIO's, a web identity or the machine's role, in that order.
-func openS3(name string, getenv func(string) string) (*s3, error) {
+func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	refuse := func(cause error) error {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "opening the store s3://%s: %w", name, cause).WithFix("give s3://bucket/prefix, and the address of a service that is not Amazon's in %s", endpointVariable)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "opening the %s s3://%s: %w", w.What, name, cause).WithFix("give s3://bucket/prefix, and the address of a service that is not Amazon's in %s", endpointVariable)
 	}
 	if bucket == "" {
 		return nil, refuse(errors.New("it names no bucket"))
@@ -57,7 +58,7 @@ func openS3(name string, getenv func(string) string) (*s3, error) {
 	if err != nil {
 		return nil, refuse(err)
 	}
-	return &s3{client: client, bucket: bucket, prefix: strings.Trim(prefix, "/")}, nil
+	return &s3{client: client, bucket: bucket, prefix: strings.Trim(prefix, "/"), words: w}, nil
 }
 
 // keys are looked for where the AWS command line looks for them.
@@ -80,11 +81,11 @@ func (s *s3) failed(doing, call string, err error) error {
 	case "NoSuchKey":
 		return fs.ErrNotExist
 	case "AccessDenied", "Forbidden":
-		return gpuprof.Errorf(gpuprof.ErrInput, "%s the store %s: %s is not permitted: %w", doing, s, call, err).WithFix("grant these keys s3:ListBucket, s3:GetObject and s3:PutObject, and s3:DeleteObject for prune")
+		return gpuprof.Errorf(gpuprof.ErrInput, "%s the %s %s: %s is not permitted: %w", doing, s.words.What, s, call, err).WithFix("grant these keys s3:ListBucket, s3:GetObject and s3:PutObject, and s3:DeleteObject for prune")
 	case "NoSuchBucket":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%s the store %s: there is no such bucket: %w", doing, s, err).WithFix("make it, or give another with --store")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "%s the %s %s: there is no such bucket: %w", doing, s.words.What, s, err).WithFix("make it, or give another %s", s.words.Give)
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "%s the store %s: %s: %w", doing, s, call, err).WithFix("check the network, the keys and %s, and repeat the command; stored objects stay", endpointVariable)
+	return gpuprof.Errorf(gpuprof.ErrInput, "%s the %s %s: %s: %w", doing, s.words.What, s, call, err).WithFix("check the network, the keys and %s, and repeat the command; stored objects stay", endpointVariable)
 }
 
 // List implements Bucket.

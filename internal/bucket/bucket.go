@@ -1,13 +1,19 @@
-package history
+// Package bucket keeps objects by name in a folder or an S3 bucket: written whole or
+// not at all, from any number of processes at once. A history and a fleet are kept in one.
+package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/atomicfile"
@@ -29,44 +35,45 @@ type Bucket interface {
 	String() string
 }
 
-// OpenBucket is the bucket that a name stands for: s3://bucket/prefix, or a folder,
+// Words are how errors speak of a bucket.
+type Words struct {
+	What string // "store"
+	Give string // how one is given: "with --store"
+}
+
+// Open is the bucket that a name stands for: s3://bucket/prefix, or a folder,
 // which need not be there yet. getenv is os.Getenv.
-func OpenBucket(name string, getenv func(string) string) (Bucket, error) {
+func Open(name string, w Words, getenv func(string) string) (Bucket, error) {
 	scheme, rest, is := strings.Cut(name, "://")
 	switch {
 	case is && scheme == "s3":
-		return openS3(rest, getenv)
+		return openS3(rest, w, getenv)
 	case is && scheme == "file":
 		name = rest
 	case is:
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store %s: stores are folders and s3://bucket/prefix", name).WithFix("give one of them; a bucket elsewhere can be mounted as a folder")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the %s %s: it is neither a folder nor s3://bucket/prefix", w.What, name).WithFix("give one of them; a bucket elsewhere can be mounted as a folder")
 	}
-	if name == "" {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set GPUPROF_STORE")
-	}
-	return newFolder(name), nil
+	return &Folder{Dir: name, Words: w}, nil
 }
 
-// folder is a Bucket of files.
-type folder struct {
-	dir   string
-	flush func(*os.File) error // to the disk
+// Folder is a Bucket of files.
+type Folder struct {
+	Dir   string
+	Words Words
+	Flush func(*os.File) error // to the disk; nil for the system's
 }
-
-func newFolder(dir string) *folder { return &folder{dir: dir, flush: (*os.File).Sync} }
 
 // String implements Bucket.
-func (f *folder) String() string { return f.dir }
+func (f *Folder) String() string { return f.Dir }
 
-func (f *folder) file(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+func (f *Folder) file(name string) string { return filepath.Join(f.Dir, filepath.FromSlash(name)) }
 
-func (f *folder) cannot(doing string, err error) error {
-	const choose = "give another folder with --store"
-	return gpuprof.Unwritable(doing+" the store "+f.dir, err, choose, "give a folder that is readable and writable with --store")
+func (f *Folder) cannot(doing string, err error) error {
+	return gpuprof.Unwritable(doing+" the "+f.Words.What+" "+f.Dir, err, "give another folder "+f.Words.Give, "give a folder that is readable and writable "+f.Words.Give)
 }
 
 // List implements Bucket.
-func (f *folder) List(ctx context.Context, below string) ([]string, error) {
+func (f *Folder) List(ctx context.Context, below string) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(f.file(below), func(file string, d fs.DirEntry, err error) error {
 		switch {
@@ -81,7 +88,7 @@ func (f *folder) List(ctx context.Context, below string) ([]string, error) {
 		case d.IsDir() || strings.HasSuffix(d.Name(), atomicfile.Temporary):
 			return nil
 		}
-		rel, err := filepath.Rel(f.dir, file)
+		rel, err := filepath.Rel(f.Dir, file)
 		if err != nil {
 			return err
 		}
@@ -95,7 +102,7 @@ func (f *folder) List(ctx context.Context, below string) ([]string, error) {
 }
 
 // Get implements Bucket.
-func (f *folder) Get(_ context.Context, name string) ([]byte, error) {
+func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
 	file, err := os.Open(f.file(name))
 	if err == nil {
 		defer file.Close()
@@ -120,12 +127,41 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
+// Text is what an object holds, unfolded; fs.ErrNotExist where there is none. fix is
+// what helps where it is damaged.
+func Text(ctx context.Context, b Bucket, name, fix string) ([]byte, error) {
+	content, err := b.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	t := outside.Unfold(bytes.NewReader(content), outside.Document())
+	defer t.Close()
+	text, err := io.ReadAll(t)
+	if err != nil {
+		return nil, gpuprof.Unreadable("reading "+name, err, fix)
+	}
+	return text, nil
+}
+
+// NewCompressor compresses what Text unfolds, in little memory.
+func NewCompressor() (*zstd.Encoder, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("compressing: %w", err)
+	}
+	return z, nil
+}
+
 // Put implements Bucket.
-func (f *folder) Put(_ context.Context, name string, content []byte) error {
+func (f *Folder) Put(_ context.Context, name string, content []byte) error {
 	file := f.file(name)
 	err := os.MkdirAll(filepath.Dir(file), 0o755)
 	if err == nil {
-		err = atomicfile.Options{Mode: 0o644, Flush: f.flush}.Write(file, content)
+		flush := f.Flush
+		if flush == nil {
+			flush = (*os.File).Sync
+		}
+		err = atomicfile.Options{Mode: 0o644, Flush: flush}.Write(file, content)
 	}
 	if err != nil {
 		return f.cannot("writing to", err)
@@ -134,7 +170,7 @@ func (f *folder) Put(_ context.Context, name string, content []byte) error {
 }
 
 // Remove implements Bucket.
-func (f *folder) Remove(_ context.Context, name string) error {
+func (f *Folder) Remove(_ context.Context, name string) error {
 	if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return f.cannot("removing "+name+" of", err)
 	}

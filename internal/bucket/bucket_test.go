@@ -1,0 +1,96 @@
+package bucket
+
+import (
+	"errors"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+// store is what the buckets of these tests are called.
+func store() Words { return Words{What: "store", Give: "with --store"} }
+
+func TestBucketFolder(t *testing.T) { bucketLaws(t, &Folder{Dir: t.TempDir(), Words: store()}) }
+
+// bucketLaws are what every bucket does.
+func bucketLaws(t *testing.T, b Bucket) {
+	t.Helper()
+	ctx := t.Context()
+	if names, err := b.List(ctx, ""); err != nil || len(names) != 0 {
+		t.Fatalf("an empty one lists %v (%v)", names, err)
+	}
+	if _, err := b.Get(ctx, "v1/a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("what is not there: %v", err)
+	}
+	for _, name := range []string{"v1/a/x", "v1/b/x", "v1/a/y"} {
+		for range 2 {
+			if err := b.Put(ctx, name, []byte(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	names, err := b.List(ctx, "")
+	slices.Sort(names)
+	if err != nil || !slices.Equal(names, []string{"v1/a/x", "v1/a/y", "v1/b/x"}) {
+		t.Fatalf("%v (%v)", names, err)
+	}
+	if names, err = b.List(ctx, "v1/b"); err != nil || !slices.Equal(names, []string{"v1/b/x"}) {
+		t.Fatalf("%v (%v)", names, err)
+	}
+	if got, err := b.Get(ctx, "v1/a/y"); err != nil || string(got) != "v1/a/y" {
+		t.Fatalf("%q (%v)", got, err)
+	}
+	for range 2 {
+		if err := b.Remove(ctx, "v1/a/y"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, err = b.List(ctx, "v1"); err != nil || len(names) != 2 {
+		t.Fatalf("%v (%v)", names, err)
+	}
+}
+
+// fakeS3 is an object store in this process with a bucket called perf, and the
+// environment that leads to it.
+func fakeS3(t *testing.T) func(string) string {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("perf"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv(endpointVariable, server.URL)
+	return os.Getenv
+}
+
+func TestBucketS3(t *testing.T) {
+	b, err := Open("s3://perf/team/gpuprof", store(), fakeS3(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucketLaws(t, b)
+}
+
+// TestS3Refusals: what the service refuses is named with the request.
+func TestS3Refusals(t *testing.T) {
+	getenv := fakeS3(t)
+	for name, want := range map[string]string{"s3://": "names no bucket", "s3://other": "there is no such bucket", "gs://perf": "neither a folder"} {
+		b, err := Open(name, store(), getenv)
+		if err == nil {
+			_, err = b.List(t.Context(), "")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "store") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
