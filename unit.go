@@ -112,13 +112,21 @@ func Rounded(v float64, n int) float64 {
 // The readers of what people type: a time, a size, a share. Each refuses in a sentence
 // that names the fix, and takes nothing that is not above 0 or not finite.
 
-// ParseTime reads a time such as "2s", "500ms" or "1m30s".
+// ParseTime reads a time such as "2s", "500ms", "1m30s" or "400d".
 func ParseTime(text string) (time.Duration, error) {
+	const day, mostDays = 24 * float64(time.Hour), 36500
 	text = strings.TrimSpace(text)
 	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
 		return 0, Errorf(ErrUsage, "%s has no unit", text).WithFix("give a time such as %ss", strings.TrimLeft(text, "+-"))
 	}
 	d, err := time.ParseDuration(text)
+	if number, is := strings.CutSuffix(text, "d"); is {
+		var days float64
+		if days, err = strconv.ParseFloat(number, 64); err == nil && !(math.Abs(days) <= mostDays) {
+			return 0, Errorf(ErrUsage, "%s is more than a hundred years", text).WithFix("give a time such as 2s, 1m30s or 400d")
+		}
+		d = time.Duration(days * day)
+	}
 	switch {
 	case err != nil:
 		return 0, Errorf(ErrUsage, "%q is not a time", text).WithFix("give a time such as 2s, 500ms or 1m30s")

@@ -11,7 +11,7 @@ import (
 
 // What people type is read, or refused in a sentence with a fix; ErrUsage.
 func TestParse(t *testing.T) {
-	for text, want := range map[string]time.Duration{"2s": 2 * time.Second, "500ms": 500 * time.Millisecond, "1m30s": 90 * time.Second, "1.5h": 90 * time.Minute} {
+	for text, want := range map[string]time.Duration{"2s": 2 * time.Second, "500ms": 500 * time.Millisecond, "1m30s": 90 * time.Second, "1.5h": 90 * time.Minute, "400d": 9600 * time.Hour, "0.5d": 12 * time.Hour} {
 		if got, err := gpuprof.ParseTime(text); err != nil || got != want {
 			t.Errorf("time %q: %v, %v", text, got, err)
 		}
@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		"share": func(s string) error { _, err := gpuprof.ParseShare(s); return err },
 	}
 	for kind, refused := range map[string]string{
-		"time": "0s|0|-3s|-3|5|1GB||s|2 weeks|NaN|inf|1e400s", "size": "0|-1|0s|1GBx||GB|NaN|inf|1e30GiB|-1GB", "share": "5|1|-5%|-1|NaN|inf||%|5%%|2s",
+		"time": "0s|0|-3s|-3|5|1GB||s|d|2 weeks|NaN|inf|1e400s|-2d|0d|NaNd|infd|1e9d|1d12h", "size": "0|-1|0s|1GBx||GB|NaN|inf|1e30GiB|-1GB", "share": "5|1|-5%|-1|NaN|inf||%|5%%|2s",
 	} {
 		for text := range strings.SplitSeq(refused, "|") {
 			err := parsers[kind](text)

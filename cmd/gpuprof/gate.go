@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -188,8 +189,15 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 	for _, t := range texts {
 		name, text, ok := cutLast(t)
 		v, err := strconv.ParseFloat(text, 64)
+		if err != nil && strings.Contains(name, "bytes") {
+			var n int64
+			if n, err = gpuprof.ParseBytes(text); err != nil {
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: %w", t, err)
+			}
+			v = float64(n)
+		}
 		if !ok || err != nil || !(v >= 0 && v <= math.MaxFloat64) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: give a counter and its limit, for example --max sync_points=3", t)
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: it is no counter with a limit of 0 or more", t).WithFix("give for example --max sync_points=3 or --max bytes_h2d=2MB")
 		}
 		out = append(out, compare.Budget{Name: name, Max: v})
 	}

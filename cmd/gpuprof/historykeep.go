@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
 )
 
@@ -42,8 +39,8 @@ func (a *app) tellSkipped(skipped []history.Skipped) {
 }
 
 type historyPruneCmd struct {
-	Keep days `default:"400d" placeholder:"DAYS" help:"Keep every session of so many days (400d); of older ones in packs one a commit, and those near a change."`
-	Yes  bool `help:"Remove what is listed."`
+	Keep time.Duration `default:"400d" placeholder:"TIME" help:"Keep every session of so many days (400d); of older ones in packs one a commit, and those near a change."`
+	Yes  bool          `help:"Remove what is listed."`
 }
 
 // Help implements kong.HelpProvider.
@@ -63,7 +60,7 @@ func (c *historyPruneCmd) Run(a *app, h *historyCmd) error {
 	run, done := newChildren(a)
 	defer done()
 	o := history.Options{Filter: history.Filter{Project: h.Project}, Order: run.order()}
-	pruned, skipped, err := store.Prune(a.ctx, o, time.Duration(c.Keep), time.Now(), c.Yes)
+	pruned, skipped, err := store.Prune(a.ctx, o, c.Keep, time.Now(), c.Yes)
 	for _, p := range pruned {
 		fmt.Fprintf(a.stdout, "%s: %s\n", p.Name, p.Why)
 	}
@@ -78,25 +75,4 @@ func (c *historyPruneCmd) Run(a *app, h *historyCmd) error {
 		a.note("there is nothing to remove")
 	}
 	return err
-}
-
-// days is a time as flags take it: "400d", or as Go writes one.
-type days time.Duration
-
-// UnmarshalText implements encoding.TextUnmarshaler, for kong.
-func (d *days) UnmarshalText(text []byte) error {
-	if number, is := strings.CutSuffix(string(text), "d"); is {
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(n >= 0 && n < 36500) {
-			return fmt.Errorf("%q is no number of days", text)
-		}
-		*d = days(n * 24 * float64(time.Hour))
-		return nil
-	}
-	v, err := time.ParseDuration(string(text))
-	if err != nil || v < 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "%q is no time such as 400d", text)
-	}
-	*d = days(v)
-	return nil
 }

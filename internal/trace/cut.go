@@ -50,17 +50,23 @@ type Range struct {
 
 // ParseSteps reads "5..9", "5..", "..9" or "5"; ErrUsage.
 func ParseSteps(text string) (Range, error) {
-	return parseRange("steps", text, "5..9", func(s string) (int64, bool) {
+	return parseRange("steps", text, "5..9", func(s string) (int64, error) {
 		n, err := strconv.ParseInt(s, 10, 64)
-		return n, err == nil && n >= 0
+		if err != nil || n < 0 {
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "%q is no number of a step", s).WithFix("give the first and the last, such as --steps 5..9")
+		}
+		return n, nil
 	})
 }
 
 // ParseWindow reads "10s..12s" with units of time, ns in the Range; ErrUsage.
 func ParseWindow(text string) (Range, error) {
-	r, err := parseRange("window", text, "10s..12s", func(s string) (int64, bool) {
-		d, err := time.ParseDuration(s)
-		return d.Nanoseconds(), err == nil && d >= 0
+	r, err := parseRange("window", text, "10s..12s", func(s string) (int64, error) {
+		if d, err := time.ParseDuration(s); err == nil && d == 0 {
+			return 0, nil // the beginning of the recording
+		}
+		d, err := gpuprof.ParseTime(s)
+		return d.Nanoseconds(), err
 	})
 	if err == nil && (r.from == r.to || !strings.Contains(text, "..")) {
 		err = gpuprof.Errorf(gpuprof.ErrUsage, "reading --window %s: it is no stretch of time", text).WithFix("give two times, such as --window 10s..12s")
@@ -68,21 +74,22 @@ func ParseWindow(text string) (Range, error) {
 	return r, err
 }
 
-func parseRange(flag, text, example string, number func(string) (int64, bool)) (Range, error) {
-	r := Range{text, 0, math.MaxInt64}
+func parseRange(flag, text, example string, number func(string) (int64, error)) (r Range, err error) {
+	r = Range{text, 0, math.MaxInt64}
 	first, last, two := strings.Cut(text, "..")
 	if !two {
 		last = first
 	}
-	okFirst, okLast := first == "" && two, last == "" && two
-	if !okFirst {
-		r.from, okFirst = number(strings.TrimSpace(first))
+	if first != "" || !two {
+		r.from, err = number(strings.TrimSpace(first))
 	}
-	if !okLast {
-		r.to, okLast = number(strings.TrimSpace(last))
+	if last != "" && err == nil {
+		r.to, err = number(strings.TrimSpace(last))
 	}
 	switch {
-	case !okFirst || !okLast || first+last == "":
+	case err != nil:
+		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: %w", flag, text, err)
+	case first+last == "":
 		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it is no range", flag, text).WithFix("give the first and the last, such as --%s %s", flag, example)
 	case r.from > r.to:
 		return r, gpuprof.Errorf(gpuprof.ErrUsage, "reading --%s %s: it ends before it begins", flag, text).WithFix("give the first before the last, such as --%s %s", flag, example)

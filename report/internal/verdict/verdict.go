@@ -150,6 +150,9 @@ func count(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
+	if a := math.Abs(v); a >= 1000 && a < 1e15 { // a mean of counts
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
 	return plain(v)
 }
 
