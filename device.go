@@ -1,8 +1,11 @@
 package gpuprof
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"math"
+	"strings"
 	"unsafe"
 )
 
@@ -97,12 +100,28 @@ type Kernel struct {
 	Serial bool
 	Grain  int // fewest items worth a goroutine; 0 means 1
 
-	PTX, Entry  string // the same computation for CUDA
+	PTX, Entry  string // the same computation for CUDA: text, or text compressed with gzip
 	Lib         string // or the vendor library's routine
 	Threads     int    // CUDA threads per block
 	PerBlock    int    // items a block; blocks = ceil(n/PerBlock)
 	SharedBytes int
 	Cooperative bool
+}
+
+// Source is the text of the kernel's PTX. It fails where compressed PTX is damaged.
+func (k *Kernel) Source() (string, error) {
+	if !strings.HasPrefix(k.PTX, "\x1f\x8b") {
+		return k.PTX, nil
+	}
+	unpack, err := gzip.NewReader(strings.NewReader(k.PTX))
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(unpack)
+	}
+	if err != nil {
+		return "", Errorf(nil, "unpacking the PTX of kernel %s: %w", k.Name, err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	return string(text), nil
 }
 
 // Func is a kernel that one device has made ready to launch.

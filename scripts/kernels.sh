@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles every .cu under workloads/ and internal/ to the PTX beside it, with
+# Compiles every .cu under workloads/ and internal/ to the PTX beside it, compressed, with
 # clang alone: no CUDA SDK, byte-identical from run to run and from checkout to
 # checkout. What the simulated driver tests itself with never becomes PTX.
 #
@@ -58,9 +58,10 @@ compile() {
     } >"$scratch/out.ptx"
   )
   # Replace only what changed, so that file times stay useful to whoever watches them.
-  if ! cmp -s "$scratch/out.ptx" "$dir/$base.ptx"; then
-    cp "$scratch/out.ptx" "$dir/$base.ptx"
-    echo "kernels: wrote $dir/$base.ptx"
+  # What is compared is the text: gzip's bytes differ between its versions.
+  if ! gzip -dc "$dir/$base.ptx.gz" 2>/dev/null | cmp -s "$scratch/out.ptx"; then
+    gzip -n -9 <"$scratch/out.ptx" >"$dir/$base.ptx.gz"
+    echo "kernels: wrote $dir/$base.ptx.gz"
   fi
 }
 

@@ -56,7 +56,7 @@ roots=()
 for root in workloads internal; do
   if [ -d "$root" ]; then roots+=("$root"); fi
 done
-mapfile -t files < <(find "${roots[@]}" -name '*.ptx' -not -path '*/testdata/*' | LC_ALL=C sort)
+mapfile -t files < <(find "${roots[@]}" -name '*.ptx.gz' -not -path '*/testdata/*' | LC_ALL=C sort)
 if [ "${#files[@]}" -eq 0 ]; then
   echo 'ptxas: no PTX'
   exit 0
@@ -87,7 +87,8 @@ trap 'rm -rf "$scratch"' EXIT
 status=0
 for arch in $archs; do
   for file in "${files[@]}"; do
-    if ! "$ptxas" -v -arch "$arch" -o "$scratch/out.cubin" "$file" >"$scratch/report" 2>&1; then
+    gzip -dc "$file" >"$scratch/in.ptx"
+    if ! "$ptxas" -v -arch "$arch" -o "$scratch/out.cubin" "$scratch/in.ptx" >"$scratch/report" 2>&1; then
       echo "ptxas: $file does not assemble for $arch:" >&2
       cat "$scratch/report" >&2
       status=1

@@ -12,8 +12,17 @@ import (
 	"github.com/gpuprof/gpuprof/internal/devicetest"
 )
 
-//go:embed devicetest.ptx
-var devicetestPTX string
+//go:embed devicetest.ptx.gz
+var devicetestCode string
+
+// devicetestPTX is its text, which tests change.
+var devicetestPTX = func() string {
+	text, err := (&gpuprof.Kernel{Name: "devicetest", PTX: devicetestCode}).Source()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}()
 
 // openSim opens the simulated device. When the test ends, the device is closed
 // and nothing may be left behind, used wrongly or used in no order.

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed null.ptx
+//go:embed null.ptx.gz
 var nullPTX string
 
-//go:embed spin.ptx
+//go:embed spin.ptx.gz
 var spinPTX string
 
-//go:embed flush.ptx
+//go:embed flush.ptx.gz
 var flushPTX string
 
-//go:embed ceilings.ptx
+//go:embed ceilings.ptx.gz
 var ceilingsPTX string
 
 const flushThreads, flushBlockItems = 256, 4096

@@ -138,6 +138,17 @@ func checkKernel(k *gpuprof.Kernel) error {
 	return nil
 }
 
+// source is the text of k's PTX, unpacked once.
+func (d *Device) source(k *gpuprof.Kernel) (text string, err error) {
+	text, known := d.sources[k.PTX]
+	if !known {
+		if text, err = k.Source(); err == nil {
+			d.sources[k.PTX] = text
+		}
+	}
+	return text, err
+}
+
 // loadPTX compiles k's PTX, once a text, and finds its entry.
 func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	doing := "loading kernel " + k.Name + " on CUDA"
@@ -151,13 +162,17 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	if k.Threads < 1 || k.Threads > int(d.maxThreads) || k.PerBlock < 1 || k.SharedBytes < 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s: %d threads per block for %d items with %d bytes of shared memory", doing, k.Threads, k.PerBlock, k.SharedBytes).WithFix("give 1 to %d threads, 1 or more items and 0 or more bytes", d.maxThreads)
 	}
-	if err := checkPTX(k.PTX, entry, k.Sig); err != nil {
+	ptx, err := d.source(k)
+	if err == nil {
+		err = checkPTX(ptx, entry, k.Sig)
+	}
+	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
 	}
-	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); targetOf(k.PTX) > sm {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, targetOf(k.PTX), d.is.Arch).WithFix("use a newer GPU or another implementation of it")
+	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); targetOf(ptx) > sm {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, targetOf(ptx), d.is.Arch).WithFix("use a newer GPU or another implementation of it")
 	}
-	m, err := d.module(k.PTX, doing)
+	m, err := d.module(ptx, doing)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // TestPTXIsFresh compares every PTX file here with the sources it says it was
@@ -15,14 +17,16 @@ func TestPTXIsFresh(t *testing.T) {
 	sources, err := filepath.Glob("*.cu")
 	ok(t, err)
 	for _, source := range sources {
-		name := strings.TrimSuffix(source, ".cu") + ".ptx"
-		ptx, err := os.ReadFile(name)
+		name := strings.TrimSuffix(source, ".cu") + ".ptx.gz"
+		packed, err := os.ReadFile(name)
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
 			continue
 		}
+		ptx, err := (&gpuprof.Kernel{Name: name, PTX: string(packed)}).Source()
+		ok(t, err)
 		seen := false
-		for line := range strings.Lines(string(ptx)) {
+		for line := range strings.Lines(ptx) {
 			f := strings.Fields(line)
 			if len(f) != 4 || f[1] != "sha256" {
 				continue

@@ -24,7 +24,7 @@ type Tracer struct {
 	lost  int
 
 	touched bool
-	code    map[[sha256.Size]byte]struct{} // of the PTX texts loaded
+	code    map[string]digest // of the texts of PTX, by what kernels carry
 }
 
 type launchRecord struct {
@@ -69,6 +69,8 @@ func (t *Tracer) Enable(n int) error {
 	return nil
 }
 
+type digest = [sha256.Size]byte
+
 // Disable stops tracing.
 func (t *Tracer) Disable() { t.on = false }
 
@@ -81,11 +83,13 @@ func (t *Tracer) Alloc(n int, p gpuprof.Place) (gpuprof.Buffer, error) {
 // Load implements gpuprof.Device.
 func (t *Tracer) Load(k *gpuprof.Kernel) (gpuprof.Func, error) {
 	t.touched = true
-	if k != nil && k.PTX != "" {
+	if k != nil && k.PTX != "" && t.code[k.PTX] == (digest{}) {
 		if t.code == nil {
-			t.code = map[[sha256.Size]byte]struct{}{}
+			t.code = map[string]digest{}
 		}
-		t.code[sha256.Sum256([]byte(k.PTX))] = struct{}{}
+		if text, err := k.Source(); err == nil { // else the device refuses it
+			t.code[k.PTX] = sha256.Sum256([]byte(text))
+		}
 	}
 	return t.Device.Load(k)
 }
@@ -101,7 +105,7 @@ func (t *Tracer) CodeHash() string {
 	if len(t.code) == 0 || t.Info().Kind == "host" {
 		return ""
 	}
-	sums := slices.SortedFunc(maps.Keys(t.code), func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	sums := slices.SortedFunc(maps.Values(t.code), func(a, b digest) int { return bytes.Compare(a[:], b[:]) })
 	h := sha256.New()
 	for _, sum := range sums {
 		h.Write(sum[:])

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed fused.ptx
+//go:embed fused.ptx.gz
 var fusedPTX string
 
-//go:embed product.ptx
+//go:embed product.ptx.gz
 var productPTX string
 
 // fusedKernel is a step of mlp in one launch. Arguments: psi, weights, out, psiAt,

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed round.ptx
+//go:embed round.ptx.gz
 var roundPTX string
 
 // precision is what the inputs of a matrix product are rounded to; products

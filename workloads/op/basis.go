@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed basis.ptx
+//go:embed basis.ptx.gz
 var basisPTX string
 
 // Basis expands edge lengths r = |vec| in N radial functions:

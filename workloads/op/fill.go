@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed fill.ptx
+//go:embed fill.ptx.gz
 var fillPTX string
 
 // Fill sets every element of a float32 array: zero before atomic sums, NaN to

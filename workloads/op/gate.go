@@ -7,7 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
-//go:embed gate.ptx
+//go:embed gate.ptx.gz
 var gatePTX string
 
 // Gate applies activations to scalars and multiplies the other features by

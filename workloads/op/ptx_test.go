@@ -70,6 +70,16 @@ func entriesOf(ptx string) map[string]entry {
 	return found
 }
 
+// textOf is the PTX of a kernel.
+func textOf(t *testing.T, k *gpuprof.Kernel) string {
+	t.Helper()
+	text, err := k.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // Every kernel has PTX with its entry, whose parameters are those of the
 // signature and then the number of items, and a launch shape that fits it.
 func TestKernelLiterals(t *testing.T) {
@@ -83,7 +93,7 @@ func TestKernelLiterals(t *testing.T) {
 		if len(k.Sig) >= gpuprof.MaxArgs {
 			t.Errorf("%s: %d parameters leave no room for the number of items", k.Name, len(k.Sig))
 		}
-		e, ok := entriesOf(k.PTX)[entryOf(k)]
+		e, ok := entriesOf(textOf(t, k))[entryOf(k)]
 		if !ok {
 			t.Errorf("%s: its PTX has no entry %s", k.Name, entryOf(k))
 			continue
@@ -109,7 +119,7 @@ func TestKernelLiterals(t *testing.T) {
 		}
 	}
 	for impl, k := range map[string]*gpuprof.Kernel{ImplCSR: &tpCSRKernel, ImplFused: &tpFusedKernel, ImplCSRMLP: &tpCSRMLPKernel} {
-		if got, want := entriesOf(k.PTX)[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
+		if got, want := entriesOf(textOf(t, k))[k.Name].threads, (TensorProduct{Impl: impl}).mostThreads(); got != want {
 			t.Errorf("%s is compiled for %d threads, the binding allows %d", k.Name, got, want)
 		}
 	}
@@ -169,12 +179,13 @@ func TestPTXIsFresh(t *testing.T) {
 	}
 	registered := regexp.MustCompile(`(?m)^GPUPROF_KERNEL\((\w+)\)`)
 	for _, source := range sources {
-		ptx, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx")
+		packed, err := os.ReadFile(strings.TrimSuffix(source, ".cu") + ".ptx.gz")
+		ptx := textOf(t, &gpuprof.Kernel{Name: source, PTX: string(packed)})
 		if err != nil {
 			t.Errorf("%v; run make kernels", err)
 			continue
 		}
-		hashes := hashPattern.FindAllStringSubmatch(string(ptx), -1)
+		hashes := hashPattern.FindAllStringSubmatch(ptx, -1)
 		if len(hashes) < 2 || hashes[0][2] != source {
 			t.Errorf("%s: the PTX does not name its sources; run make kernels", source)
 			continue
@@ -191,7 +202,7 @@ func TestPTXIsFresh(t *testing.T) {
 			// A checkout may have turned line ends.
 			sum := sha256.Sum256([]byte(strings.ReplaceAll(string(text), "\r\n", "\n")))
 			if hex.EncodeToString(sum[:]) != h[1] {
-				t.Errorf("%s is older than %s; run make kernels", strings.TrimSuffix(source, ".cu")+".ptx", h[2])
+				t.Errorf("%s is older than %s; run make kernels", strings.TrimSuffix(source, ".cu")+".ptx.gz", h[2])
 			}
 		}
 		text, err := os.ReadFile(source)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed scatter.ptx
+//go:embed scatter.ptx.gz
 var scatterPTX string
 
 // ScatterAdd sums the rows of src by destination and scales the sums:

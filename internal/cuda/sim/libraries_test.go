@@ -15,6 +15,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 )
 
@@ -26,20 +27,24 @@ func TestEveryKernelHasItsTwin(t *testing.T) {
 	root, files, entries := filepath.Join("..", "..", ".."), 0, 0
 	for _, top := range []string{"workloads", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(path) != ".ptx" {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ptx.gz") {
 				return err
 			}
-			source, err := os.ReadFile(path)
+			packed, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			source, err := (&gpuprof.Kernel{Name: path, PTX: string(packed)}).Source()
 			if err != nil {
 				return err
 			}
 			files++
-			m, code, log := c.load(string(source))
+			m, code, log := c.load(source)
 			if code != 0 {
 				t.Errorf("%s: %d: %s", path, code, log)
 				return nil
 			}
-			for _, e := range entry.FindAllStringSubmatch(string(source), -1) {
+			for _, e := range entry.FindAllStringSubmatch(source, -1) {
 				entries++
 				name := text(e[1])
 				if code := c.call("cuModuleGetFunction", at(out()), m, addr(name)); code != 0 {
