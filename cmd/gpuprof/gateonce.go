@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -22,7 +23,7 @@ const leastLimit = 10 * time.Second
 // limitOf is how long the next process may take: the rest of the budget, or three
 // times what one took so far.
 func limitOf(budget, spent, longest time.Duration) time.Duration {
-	return max(budget-spent, 3*longest, leastLimit)
+	return max(budget-spent, 3*longest, cmp.Or(testLimit, leastLimit))
 }
 
 // bounded runs a program of a side for what it prints.

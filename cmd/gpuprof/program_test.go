@@ -67,7 +67,8 @@ var plainProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	exe := filepath.Join(dir, "gpuprof")
-	build := exec.Command("go", "test", "-c", "-race=false", "-o", exe, "github.com/gpuprof/gpuprof/cmd/gpuprof")
+	// Tables of symbols take most of the linker's time.
+	build := exec.Command("go", "test", "-c", "-race=false", "-ldflags=-s -w", "-o", exe, "github.com/gpuprof/gpuprof/cmd/gpuprof")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building gpuprof without the race detector: %w\n%s", err, out)
 	}

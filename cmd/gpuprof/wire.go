@@ -100,6 +100,10 @@ var testClock func() time.Time
 // of the hundreds of runs that they start each would write half a GiB. 0 elsewhere.
 var testCopy int64
 
+// testLimit stands for leastLimit in gpuprof's own tests, which no machine may be too
+// slow for; 0 elsewhere.
+var testLimit time.Duration
+
 func cudaOptions() cuda.Options {
 	return cuda.Options{Library: simulatedDriver, AllowSimulated: simulatedDriver != ""}
 }
