@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,8 +74,9 @@ func grouped(blocks [][]float64) [][]float64 {
 
 // drawable gives the median of blocks that were drawn.
 type drawable struct {
-	blocks  [][]float64
-	scratch []float64
+	sorted []sampleOf // the samples of all blocks, where they are few
+	sizes  []int      // how many samples each block has
+	times  []int      // how often each block was drawn
 	// With many samples: values are quantiles of all of them, from the least to
 	// the largest, and counts how many samples of each block are at most each.
 	values []float64
@@ -82,9 +84,16 @@ type drawable struct {
 }
 
 func newDrawable(blocks [][]float64) *drawable {
-	d := &drawable{blocks: blocks}
+	d := &drawable{times: make([]int, len(blocks))}
 	all := slices.Concat(blocks...)
 	if len(all) <= exactSamples {
+		for i, b := range blocks {
+			d.sizes = append(d.sizes, len(b))
+			for _, v := range b {
+				d.sorted = append(d.sorted, sampleOf{v, i})
+			}
+		}
+		slices.SortFunc(d.sorted, func(x, y sampleOf) int { return cmp.Compare(x.value, y.value) })
 		return d
 	}
 	slices.Sort(all)
@@ -108,11 +117,7 @@ func newDrawable(blocks [][]float64) *drawable {
 // median of the picked blocks' samples, taken together.
 func (d *drawable) median(picks []int) float64 {
 	if d.values == nil {
-		d.scratch = d.scratch[:0]
-		for _, i := range picks {
-			d.scratch = append(d.scratch, d.blocks[i]...)
-		}
-		return medianOf(d.scratch)
+		return d.exact(picks)
 	}
 	at := func(g int) (n int) {
 		for _, i := range picks {
@@ -131,4 +136,36 @@ func (d *drawable) median(picks []int) float64 {
 		return d.values[g]
 	}
 	return d.values[g-1] + (d.values[g]-d.values[g-1])*(middle-below)/(upTo-below)
+}
+
+// sampleOf is a sample and the index of its block.
+type sampleOf struct {
+	value float64
+	block int
+}
+
+// exact is the median of the picked blocks' few samples. They are sorted once, for all
+// draws: a draw counts each as often as its block was drawn, up to the middle.
+func (d *drawable) exact(picks []int) float64 {
+	clear(d.times)
+	n := 0
+	for _, i := range picks {
+		d.times[i]++
+		n += d.sizes[i]
+	}
+	seen, lower := 0, math.NaN() // lower is the last of the first half of an even number
+	for _, s := range d.sorted {
+		before := seen
+		seen += d.times[s.block]
+		if n%2 == 0 && before < n/2 && seen >= n/2 {
+			lower = s.value
+		}
+		if seen > n/2 {
+			if n%2 == 1 {
+				return s.value
+			}
+			return (lower + s.value) / 2
+		}
+	}
+	return math.NaN()
 }
