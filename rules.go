@@ -36,13 +36,25 @@ const (
 	RuleThrottled         = "throttled"
 	RuleNoise             = "noise"
 	RuleTraceQuality      = "trace-quality"
+
+	RuleOutOfMemory        = "oom-cause"
+	RuleLeak               = "leak"
+	RuleGradientHeld       = "gradient-held"
+	RulePeakActivation     = "peak-activation"
+	RuleLargeTemporary     = "large-temporary"
+	RuleOptimizerState     = "optimizer-state"
+	RuleOptimizerTemporary = "optimizer-temporary"
+	RuleFragmentation      = "fragmentation"
+	RuleCachedUnused       = "cached-unused"
+	RuleEmptyCache         = "empty-cache-churn"
 )
 
 // Rule is one entry of the vocabulary of findings.
 type Rule struct {
 	ID           string
 	Runs, Traces bool   // where it is looked for
-	Cause        string // that makes the step longer; no other rule has it
+	Memory       bool   // it is looked for in memory snapshots
+	Cause        string // that makes the step longer, or the peak higher; no other rule has it
 	Was          []FormerRule
 }
 
@@ -52,11 +64,12 @@ type FormerRule struct {
 	To string // the setting that the finding suggests; empty: any
 }
 
-// Rules is the vocabulary of findings, of runs and of traces.
+// Rules is the vocabulary of findings, of runs, of traces and of memory snapshots.
 func Rules() []Rule {
 	runs := func(id, cause string, was ...FormerRule) Rule {
 		return Rule{ID: id, Runs: true, Cause: cause, Was: was}
 	}
+	memory := func(id, cause string) Rule { return Rule{ID: id, Memory: true, Cause: cause} }
 	traces := func(id, cause string) Rule { return Rule{ID: id, Traces: true, Cause: cause} }
 	both := func(id, cause string, was ...FormerRule) Rule {
 		return Rule{ID: id, Runs: true, Traces: true, Cause: cause, Was: was}
@@ -98,6 +111,17 @@ func Rules() []Rule {
 		traces(RuleExposedComm, "collectives run while no kernel does"),
 		traces(RuleStreamWait, "kernels of one stream wait for another stream"),
 		traces(RuleTraceQuality, "the trace is incomplete"),
+
+		memory(RuleOutOfMemory, "a request for device memory failed"),
+		memory(RuleLeak, "a line of the program holds more memory after each step"),
+		memory(RuleGradientHeld, "gradients of the step before are held during the forward pass"),
+		memory(RulePeakActivation, "activations make most of the peak"),
+		memory(RuleLargeTemporary, "one short-lived block makes the peak"),
+		memory(RuleOptimizerState, "the state of the optimizer takes a large part of the peak"),
+		memory(RuleOptimizerTemporary, "temporaries of the optimizer make the peak"),
+		memory(RuleFragmentation, "the allocator reserves more than live tensors ever take"),
+		memory(RuleCachedUnused, "memory stays reserved that a step does not use"),
+		memory(RuleEmptyCache, "the cache of the allocator is emptied in steps"),
 	}
 }
 

@@ -81,6 +81,10 @@ deny  workloads/gridsim/a.go             workloads/workloadtest
 allow internal/history/a.go              internal/bucket
 allow internal/bucket/a.go               internal/atomicfile
 deny  internal/bucket/a.go               internal/document
+allow internal/memsnap/a.go              internal/pool
+deny  internal/memsnap/a.go              internal/trace
+allow internal/compare/a.go              internal/memsnap
+deny  internal/memsnap/a.go              internal/compare
 deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
 allow internal/measure/a.go              probes/events

@@ -24,6 +24,7 @@ const (
 	Timeline        gpuprof.DocumentKind = "timeline"  // for ui.perfetto.dev
 	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
 	Bisect          gpuprof.DocumentKind = "bisect"
+	Memory          gpuprof.DocumentKind = "memory" // what analyze found in memory snapshots
 )
 
 // kind is what is known of one kind of document.
@@ -73,6 +74,7 @@ func kinds() []kind {
 		{Recording, "1.2.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
+		{Memory, "1.0.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 	}
 }

@@ -1,0 +1,144 @@
+package memsnap
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Analysis is the document of one or several snapshots, which are the ranks of one job.
+type Analysis struct {
+	gpuprof.Head
+	Inputs   []Input           `json:"inputs"`
+	Devices  []Device          `json:"devices"` // the largest peak first
+	Findings []Finding         `json:"findings"`
+	Warnings []gpuprof.Warning `json:"warnings"`
+	Before   *Before           `json:"before,omitempty"` // of a comparison
+}
+
+// Before is what a comparison has of the other snapshot, and what changed at the peaks.
+type Before struct {
+	Inputs       []Input  `json:"inputs"`
+	Peak         int64    `json:"peak_bytes"` // requested
+	PeakReserved int64    `json:"peak_reserved_bytes"`
+	Changes      []Change `json:"changes"` // the largest first
+}
+
+// Change is what one line held at the peak before and after.
+type Change struct {
+	Where    string `json:"where"` // of the snapshot after, if it has the line
+	Category string `json:"category"`
+	Before   int64  `json:"before_bytes"`
+	After    int64  `json:"after_bytes"`
+}
+
+// Input is one file.
+type Input struct {
+	Path     string `json:"path"`
+	Opens    string `json:"opens,omitempty"` // as a command on this machine can open it
+	Kind     string `json:"kind"`            // "torch-memory"
+	Protocol int    `json:"protocol"`        // of the pickle
+	Bytes    int64  `json:"bytes"`           // of its text
+	Events   int    `json:"events"`
+	Host     int    `json:"host_events"` // of pinned memory, which are not replayed
+	// Settings is PYTORCH_CUDA_ALLOC_CONF; Known says that the file has the settings.
+	Settings string `json:"settings"`
+	Known    bool   `json:"settings_known"`
+}
+
+// Device is what one device of one file held.
+type Device struct {
+	Input  int `json:"input"` // index into the inputs
+	ID     int `json:"id"`
+	Events int `json:"events"`
+	// Complete: nothing was held before the first event. Inferred: the file marks no
+	// steps of an optimizer, so kinds of memory are not told apart.
+	Complete bool   `json:"complete"`
+	Inferred bool   `json:"kinds_unknown"`
+	Moved    int    `json:"contradictions"` // between the events and the segments
+	Peak     Moment `json:"peak"`           // the most requested bytes
+	// PeakReserved is the most that was reserved, and PeakRounded the most that the
+	// allocator's sizes of live tensors took, each at its own time; bytes.
+	PeakReserved int64    `json:"peak_reserved_bytes"`
+	PeakRounded  int64    `json:"peak_rounded_bytes"`
+	End          Moment   `json:"end"`
+	OOMs         []Outage `json:"ooms"`
+	MoreOOMs     int      `json:"more_ooms"` // that are not listed
+	Steps        []Step   `json:"steps"`
+	Growth       []Growth `json:"growth"` // lines that hold more after each step
+	Series       Series   `json:"series"`
+	Replay       *Replay  `json:"-"`
+}
+
+// Outage is an out-of-memory error.
+type Outage struct {
+	Moment
+	Request    int64  `json:"request_bytes"`     // that could not be served, rounded
+	DeviceFree int64  `json:"device_free_bytes"` // which the driver had left
+	Cause      string `json:"cause"`             // "live", "fragmented", "limit"
+}
+
+// Step is one step of the program.
+type Step struct {
+	Name string `json:"name"`
+	Peak int64  `json:"peak_bytes"` // requested
+	End  int64  `json:"end_bytes"`
+}
+
+// Growth is a line that holds more after each step.
+type Growth struct {
+	Where   string  `json:"where"`
+	PerStep float64 `json:"bytes_per_step"` // the median slope
+	First   int64   `json:"first_bytes"`    // after the second step
+	Last    int64   `json:"last_bytes"`
+	Steps   int     `json:"steps"` // that this was seen over
+}
+
+// Series are the levels over the recording, of columns with about as many events each.
+type Series struct {
+	Event     []int      `json:"event"` // with the column's most requested bytes
+	TimeUS    []int64    `json:"time_us"`
+	Requested []int64    `json:"requested_bytes"` // the most
+	Least     []int64    `json:"least_bytes"`     // the least requested
+	Reserved  []int64    `json:"reserved_bytes"`  // the most
+	Kinds     []KindLine `json:"categories"`      // at the event
+}
+
+// KindLine are the bytes of one category in each column.
+type KindLine struct {
+	Category string  `json:"category"`
+	Bytes    []int64 `json:"bytes"`
+}
+
+// mostOOMs is how many out-of-memory errors are looked into: a program that goes on
+// after one may have thousands.
+const mostOOMs = 8
+
+// Analyze replays snapshots, which are the ranks of one job.
+func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool) (*Analysis, error) {
+	a := &Analysis{Head: document.NewHead(document.Memory, tool), Devices: []Device{}, Findings: []Finding{}, Warnings: []gpuprof.Warning{}}
+	for i, s := range all {
+		a.Inputs = append(a.Inputs, Input{Path: s.Path, Opens: s.Opens, Kind: "torch-memory", Protocol: s.Protocol, Bytes: s.Bytes, Events: s.Events() - s.hosts, Host: s.hosts, Settings: s.Settings.Text, Known: s.Settings.Known})
+		for id := range s.Devices() {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("replaying %s: %w", s.Path, err)
+			}
+			r := NewReplay(s, id)
+			if r.Events() == 0 && len(r.spans) == 0 {
+				continue
+			}
+			d := newDevice(r)
+			d.Input = i
+			a.Devices = append(a.Devices, *d)
+		}
+	}
+	if len(a.Devices) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "analysing %s: it has no event and no segment, so nothing was held", all[0].Path).WithFix("call torch.cuda.memory._record_memory_history() before the model is built, and dump after the steps (docs/memory.md)")
+	}
+	a.order()
+	a.warn(all)
+	a.find()
+	return a, nil
+}

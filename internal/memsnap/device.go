@@ -1,0 +1,260 @@
+package memsnap
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// mostColumns is how finely the levels are kept over the recording.
+const mostColumns = 400
+
+// newDevice replays one device.
+func newDevice(r *Replay) *Device {
+	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, Replay: r}
+	a := newAccount(r)
+	d.Inferred = a.kinds.inferred
+	kinds := a.kinds.all()
+	tops := d.levels(r)
+	d.sweep(r, kinds, tops.columns)
+	d.Peak = a.at(tops.peak, tops.level, tops.micros)
+	for _, o := range tops.ooms {
+		d.OOMs = append(d.OOMs, r.outage(a.at(o.event, o.level, o.micros)))
+	}
+	d.End = a.at(r.Events()-1, r.End(), tops.last)
+	d.Growth = r.growth(a)
+	return d
+}
+
+// top is one moment that is looked into.
+type top struct {
+	event  int
+	level  Level
+	micros int64
+}
+
+// tops are what one pass over the levels finds.
+type tops struct {
+	peak    int
+	level   Level
+	micros  int64
+	last    int64 // time of the last event
+	ooms    []top
+	columns []int // the event of each column's peak
+}
+
+// levels finds the peaks, the steps and the series.
+func (d *Device) levels(r *Replay) *tops {
+	t := &tops{peak: -1, level: r.Start}
+	n := r.Events()
+	cols := min(n, mostColumns)
+	rounded := r.startRounded()
+	d.PeakReserved, d.PeakRounded = r.Start.Reserved, rounded
+	for _, p := range r.phases {
+		d.Steps = append(d.Steps, Step{Name: p.Name})
+	}
+	s := &d.Series
+	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
+	step := 0
+	r.Levels(func(event int, act Action, l Level, micros int64) {
+		if l.Requested > t.level.Requested {
+			t.peak, t.level, t.micros = event, l, micros
+		}
+		d.PeakReserved = max(d.PeakReserved, l.Reserved)
+		switch _, row := r.word(event); act {
+		case Alloc:
+			rounded += int64(r.S.Settings.rounded(row.size))
+			d.PeakRounded = max(d.PeakRounded, rounded)
+		case FreeCompleted:
+			rounded -= int64(r.S.Settings.rounded(row.size))
+		case OOM:
+			if len(t.ooms) == mostOOMs {
+				d.MoreOOMs++
+			} else {
+				t.ooms = append(t.ooms, top{event, l, micros})
+			}
+		}
+		for step < len(d.Steps) && event >= int(r.phases[step].Last) {
+			step++
+		}
+		if step < len(d.Steps) {
+			d.Steps[step].Peak = max(d.Steps[step].Peak, l.Requested)
+			d.Steps[step].End = l.Requested
+		}
+		s.add(event*cols/n, event, l, micros)
+		t.last = micros
+	})
+	t.columns = s.Event
+	return t
+}
+
+// add puts a level into a column, which is the last one or a new one.
+func (s *Series) add(column, event int, l Level, micros int64) {
+	if column == len(s.Event) {
+		s.Event, s.TimeUS = append(s.Event, event), append(s.TimeUS, micros)
+		s.Requested, s.Least, s.Reserved = append(s.Requested, l.Requested), append(s.Least, l.Requested), append(s.Reserved, l.Reserved)
+		return
+	}
+	k := len(s.Event) - 1
+	if l.Requested > s.Requested[k] {
+		s.Event[k], s.TimeUS[k], s.Requested[k] = event, micros, l.Requested
+	}
+	s.Least[k] = min(s.Least[k], l.Requested)
+	s.Reserved[k] = max(s.Reserved[k], l.Reserved)
+}
+
+// startRounded is the allocator's size of what was there before the first event.
+func (r *Replay) startRounded() (bytes int64) {
+	r.rows(func(a *allocation) {
+		if a.born == never {
+			bytes += int64(r.S.Settings.rounded(a.size))
+		}
+	})
+	return bytes
+}
+
+// sweep sums the categories at the event of each column.
+func (d *Device) sweep(r *Replay, kinds []Category, columns []int) {
+	var now [categories]int64
+	r.rows(func(a *allocation) {
+		if a.born == never {
+			now[BeforeRecording] += int64(a.size)
+		}
+	})
+	lines := make([][]int64, categories)
+	seen := [categories]bool{}
+	k := 0
+	for i := range r.Events() {
+		w := *r.S.events.at(r.part.first + i)
+		row := int(w & allocMask)
+		a := r.S.allocs.at(r.part.allocs + row)
+		switch kind := kinds[row]; Action(w >> actionShift) {
+		case Alloc:
+			now[kind] += int64(a.size)
+		case FreeCompleted:
+			now[kind] -= int64(a.size)
+		}
+		for ; k < len(columns) && columns[k] == i; k++ {
+			for c := range lines {
+				lines[c] = append(lines[c], now[c])
+				seen[c] = seen[c] || now[c] != 0
+			}
+		}
+	}
+	for _, c := range Categories() {
+		if seen[c] {
+			d.Series.Kinds = append(d.Series.Kinds, KindLine{Category: c.String(), Bytes: lines[c]})
+		}
+	}
+}
+
+// Causes of an out-of-memory error.
+const (
+	CauseLive       = "live"
+	CauseFragmented = "fragmented"
+	CauseLimit      = "limit"
+)
+
+// outage says why a request could not be served.
+func (r *Replay) outage(m Moment) Outage {
+	_, row := r.word(m.Event)
+	o := Outage{Moment: m, Request: int64(row.size), DeviceFree: int64(row.addr)}
+	free := m.Reserved - m.Rounded
+	switch {
+	case o.Request > o.DeviceFree+free:
+		o.Cause = CauseLive
+	case o.Request > o.DeviceFree:
+		o.Cause = CauseFragmented
+	default:
+		o.Cause = CauseLimit
+	}
+	return o
+}
+
+// What growth is: over at least so many steps, and rising in so large a part of them.
+const (
+	leastSteps = 4
+	risingPart = 0.8
+	mostSteps  = 1 << 12
+)
+
+// growth finds lines that hold more after each step, from the second step on: the first
+// builds what stays.
+func (r *Replay) growth(a *account) []Growth {
+	ends := r.ends()
+	if len(ends) < leastSteps || len(ends) > mostSteps {
+		return []Growth{}
+	}
+	now, series := map[string]int64{}, map[string][]int64{}
+	k := 0
+	visit := func(event int) {
+		for ; k < len(ends) && ends[k] <= event; k++ {
+			for where, bytes := range now {
+				if v := series[where]; v != nil || bytes != 0 {
+					series[where] = append(v, make([]int64, k-len(v))...)
+					series[where] = append(series[where], bytes)
+				}
+			}
+		}
+	}
+	for i := range r.Events() {
+		visit(i)
+		act, row := r.word(i)
+		if row.born == never {
+			continue
+		}
+		switch act {
+		case Alloc:
+			now[a.traits[row.stack].site] += int64(row.size)
+		case FreeCompleted:
+			now[a.traits[row.stack].site] -= int64(row.size)
+		}
+	}
+	visit(r.Events())
+	out := []Growth{}
+	for where, v := range series {
+		if g, ok := rising(where, v); ok {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(x, y Growth) int {
+		return cmp.Or(cmp.Compare(y.Last-y.First, x.Last-x.First), cmp.Compare(x.Where, y.Where))
+	})
+	return out
+}
+
+// ends are the events at which steps have ended, but the first.
+func (r *Replay) ends() []int {
+	var out []int
+	for i, p := range r.phases {
+		if i > 0 {
+			out = append(out, int(p.Last))
+		}
+	}
+	return out
+}
+
+// rising says that a line never holds less after a step, and mostly more.
+func rising(where string, v []int64) (Growth, bool) {
+	if len(v) < leastSteps {
+		return Growth{}, false
+	}
+	up := 0
+	var slopes []float64
+	for i := 1; i < len(v); i++ {
+		if v[i] < v[i-1] {
+			return Growth{}, false
+		}
+		if v[i] > v[i-1] {
+			up++
+		}
+		slopes = append(slopes, float64(v[i]-v[i-1]))
+	}
+	if float64(up) < risingPart*float64(len(v)-1) {
+		return Growth{}, false
+	}
+	sort.Float64s(slopes)
+	return Growth{Where: where, PerStep: stats.Median(slopes), First: v[0], Last: v[len(v)-1], Steps: len(v)}, true
+}

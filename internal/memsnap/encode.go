@@ -1,0 +1,46 @@
+package memsnap
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Encode writes an analysis as JSON.
+func Encode(w io.Writer, a *Analysis) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(a); err != nil {
+		return fmt.Errorf("writing the analysis of memory as JSON: %w", err)
+	}
+	return nil
+}
+
+// Decode reads an analysis as Encode writes it. name is the file's, for errors, which are
+// ErrInput.
+func Decode(text []byte, name string) (*Analysis, error) {
+	a := &Analysis{}
+	if err := document.Decode(text, name, a, document.Memory); err != nil {
+		return nil, err
+	}
+	ok := len(a.Devices) > 0
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		s := &d.Series
+		n := len(s.Event)
+		ok = ok && d.Input >= 0 && d.Input < len(a.Inputs) && len(s.TimeUS) == n && len(s.Requested) == n && len(s.Least) == n && len(s.Reserved) == n
+		for _, k := range s.Kinds {
+			ok = ok && len(k.Bytes) == n
+		}
+	}
+	for _, f := range a.Findings {
+		ok = ok && f.Device >= 0 && f.Device < len(a.Devices)
+	}
+	if !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: its devices, series and findings do not fit together", name).WithFix("analyse the snapshot again with gpuprof analyze")
+	}
+	return a, nil
+}

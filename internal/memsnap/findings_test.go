@@ -1,0 +1,232 @@
+package memsnap
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+	"github.com/gpuprof/gpuprof/internal/pool"
+)
+
+// training is a program of six steps with what can be wrong in one.
+type training struct {
+	parameters, activations, state int64 // bytes each, of 4 layers
+	keepGradients                  bool  // until after the forward pass
+	leak                           bool
+	temporary                      int64 // bytes of one block in the middle of the peak
+	optimizerTemporary             int64
+	empty                          bool
+	cached                         int64 // bytes that only the second step uses
+	limit                          int64
+	odd                            bool // sizes that grow, which pieces of before do not fit
+}
+
+const layers = 4
+
+// line is a stack of one line of the program; of autograd's threads there is none.
+func line1(n int, function string) *memtest.List {
+	return memtest.Of(memtest.Frame(function, "/home/u/train.py", n))
+}
+
+// run records it. Sizes are multiples of 2 MiB from 12 MiB on, so that a clean program
+// leaves next to nothing of its segments free.
+func (p training) run(t *testing.T) *Analysis {
+	t.Helper()
+	r := memtest.New(2, 15)
+	r.Limit = p.limit
+	var weights, grads, state []*pool.Block
+	for i := range layers {
+		weights = append(weights, r.Alloc(p.parameters, line1(10+i, "build")))
+	}
+	free := func(all []*pool.Block, by *memtest.List) []*pool.Block {
+		for _, b := range all {
+			if b != nil {
+				r.Free(b, by)
+			}
+		}
+		return nil
+	}
+	zero, auto := line1(30, "zero_grad"), &memtest.List{}
+	for step := range 6 {
+		var acts []*pool.Block
+		if step == 1 && p.cached > 0 {
+			r.Free(r.Alloc(p.cached, line1(5, "warm")), line1(5, "warm"))
+		}
+		for i := range layers {
+			size := p.activations
+			if p.odd {
+				size += int64(step) * (6 << 20)
+			}
+			acts = append(acts, r.Alloc(size, line1(20, "forward")))
+			for range 30 { // small work, so that steps have many events
+				r.Free(r.Alloc(512, line1(21, "small")), line1(21, "small"))
+			}
+			_ = i
+		}
+		if p.temporary > 0 {
+			r.Free(r.Alloc(p.temporary, line1(25, "loss")), line1(25, "loss"))
+		}
+		if p.keepGradients {
+			grads = free(grads, zero)
+		}
+		for i := range layers {
+			grads = append(grads, r.Alloc(p.parameters, auto))
+			if acts[layers-1-i] != nil {
+				r.Free(acts[layers-1-i], auto)
+			}
+		}
+		if p.leak {
+			r.Alloc(12<<20, line1(40, "log"))
+		}
+		r.Step(func() {
+			r.Free(r.Alloc(512, line1(31, "step")), line1(31, "step")) // marks fall between events
+			for range layers {
+				if p.state > 0 && step == 0 {
+					state = append(state, r.Alloc(p.state, line1(31, "step")))
+				}
+			}
+			if p.optimizerTemporary > 0 {
+				r.Free(r.Alloc(p.optimizerTemporary, line1(32, "foreach")), line1(32, "foreach"))
+			}
+		})
+		if !p.keepGradients {
+			grads = free(grads, zero)
+		}
+		if p.empty {
+			if err := r.Empty(memtest.Of(memtest.Frame("empty_cache", "/usr/lib/site-packages/torch/cuda/memory.py", 280))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = weights
+	_ = state
+	return analyzed(t, mustRead(t, memtest.Python(r.Snapshot(), 4)))
+}
+
+func (p training) found(t *testing.T, rule string) *Finding {
+	t.Helper()
+	a := p.run(t)
+	if i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Rule == rule }); i >= 0 {
+		return &a.Findings[i]
+	}
+	return nil
+}
+
+const mib = 1 << 20
+
+// Each rule finds its problem, claims what the clean program has less, at most, and finds
+// nothing in the clean program.
+func TestEachRuleFindsItsProblem(t *testing.T) {
+	clean := training{parameters: 20 * mib, activations: 20 * mib}
+	with := func(change func(p *training)) training {
+		p := clean
+		change(&p)
+		return p
+	}
+	for _, tt := range []struct {
+		rule       string
+		bad, clean training
+		least      int64 // that is claimed, bytes
+		reserved   bool  // the claim is of reserved bytes
+	}{
+		{gpuprof.RuleGradientHeld, with(func(p *training) { p.keepGradients = true }), clean, 60 * mib, false},
+		{gpuprof.RuleLeak, with(func(p *training) { p.leak = true }), clean, 40 * mib, false},
+		{gpuprof.RulePeakActivation, with(func(p *training) { p.activations = 100 * mib }), with(func(p *training) { p.activations = 12 * mib }), 300 * mib, false},
+		{gpuprof.RuleLargeTemporary, with(func(p *training) { p.temporary = 60 * mib }), clean, 40 * mib, false},
+		{gpuprof.RuleOptimizerState, with(func(p *training) { p.state = 40 * mib }), with(func(p *training) { p.state = 2 * mib }), 80 * mib, false},
+		{gpuprof.RuleOptimizerTemporary, with(func(p *training) { p.optimizerTemporary = 90 * mib }), clean, 60 * mib, false},
+		{gpuprof.RuleCachedUnused, with(func(p *training) { p.cached = 400 * mib }), clean, 100 * mib, true},
+		{gpuprof.RuleFragmentation, with(func(p *training) { p.odd = true }), clean, 20 * mib, true},
+		{gpuprof.RuleEmptyCache, with(func(p *training) { p.empty = true }), clean, 0, true},
+		{gpuprof.RuleOutOfMemory, with(func(p *training) { p.limit = 150 * mib }), clean, 10 * mib, true},
+	} {
+		f := tt.bad.found(t, tt.rule)
+		if f == nil {
+			t.Errorf("%s is not found", tt.rule)
+			continue
+		}
+		if c := tt.clean.found(t, tt.rule); c != nil {
+			t.Errorf("%s is found in the clean program: %+v", tt.rule, c)
+		}
+		if f.ClaimBytes < tt.least || f.Title == "" || f.PyTorch == "" || (f.Of == ofReserved) != tt.reserved || f.Share > 1 {
+			t.Errorf("%s: %+v; at least %d bytes are to be claimed", tt.rule, f, tt.least)
+		}
+	}
+}
+
+// No claim is above what the program really has less without the problem.
+func TestClaimsAreBounds(t *testing.T) {
+	clean := training{parameters: 20 * mib, activations: 20 * mib}
+	for rule, change := range map[string]func(p *training){
+		gpuprof.RuleGradientHeld:       func(p *training) { p.keepGradients = true },
+		gpuprof.RuleLargeTemporary:     func(p *training) { p.temporary = 60 * mib },
+		gpuprof.RuleOptimizerTemporary: func(p *training) { p.optimizerTemporary = 90 * mib },
+		gpuprof.RuleLeak:               func(p *training) { p.leak = true },
+	} {
+		bad := clean
+		change(&bad)
+		f := bad.found(t, rule)
+		saved := bad.run(t).Devices[0].Peak.Requested - clean.run(t).Devices[0].Peak.Requested
+		if f == nil || f.ClaimBytes < saved*9/10 || f.ClaimBytes > saved*11/10 {
+			t.Errorf("%s claims %+v, and the program without it has %d bytes less", rule, f, saved)
+		}
+	}
+}
+
+// The categories of a training add up to what the program allocated for each.
+func TestCategories(t *testing.T) {
+	p := training{parameters: 20 * mib, activations: 30 * mib, state: 40 * mib}
+	got := map[string]int64{}
+	for _, c := range p.run(t).Devices[0].Peak.Categories {
+		got[c.Category] = c.Bytes
+	}
+	for kind, want := range map[string]int64{"persistent": layers * p.parameters, "optimizer state": layers * p.state} {
+		if d := got[kind] - want; d < 0 || d > 8192 {
+			t.Errorf("%s: %d bytes, not %d; all: %v", kind, got[kind], want, got)
+		}
+	}
+	if got["activation"]+got["gradient"] < 100*mib || got["other"] > 8192 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Two snapshots are compared by function, so that lines which only moved are no change.
+func TestAgainst(t *testing.T) {
+	before := training{parameters: 20 * mib, activations: 30 * mib}.run(t)
+	after := training{parameters: 20 * mib, activations: 40 * mib}.run(t)
+	after.Against(before)
+	c := after.Before.Changes
+	if len(c) == 0 || c[0].Where != "/home/u/train.py:20 in forward" || c[0].After-c[0].Before != 40*mib || after.Before.Peak != before.Devices[0].Peak.Requested {
+		t.Errorf("%+v", after.Before)
+	}
+	for _, x := range c {
+		if x.Where == "/home/u/train.py:10 in build" {
+			t.Errorf("%+v did not change", x)
+		}
+	}
+}
+
+// The problems that were planted into PyTorch's own recordings are found at their lines.
+func TestRecordedProblems(t *testing.T) {
+	rule := func(name, rule string) *Finding {
+		a := analyzed(t, fixture(t, name))
+		for i := range a.Findings {
+			if a.Findings[i].Rule == rule {
+				return &a.Findings[i]
+			}
+		}
+		return nil
+	}
+	for name, id := range map[string]string{"leak": gpuprof.RuleLeak, "empty-cache": gpuprof.RuleEmptyCache, "oom": gpuprof.RuleOutOfMemory} {
+		if rule(name, id) == nil {
+			t.Errorf("%s: %s is not found", name, id)
+		}
+		if f := rule("clean", id); f != nil {
+			t.Errorf("clean: %+v", f)
+		}
+	}
+	if rule("expandable", gpuprof.RuleFragmentation) != nil || rule("clean", gpuprof.RuleFragmentation) == nil {
+		t.Error("expandable segments are the change for fragmentation")
+	}
+}

@@ -1,0 +1,230 @@
+package memsnap
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Moment is what was held after one event.
+type Moment struct {
+	Event  int   `json:"event"` // -1: before the first
+	TimeUS int64 `json:"time_us,omitempty"`
+	Step   int   `json:"step"` // from 1 on; 0: the file marks none
+	// Requested is what live tensors asked for, Rounded the same in the allocator's
+	// sizes, at least, and Reserved what it holds from the driver; bytes.
+	Requested int64 `json:"requested_bytes"`
+	Rounded   int64 `json:"rounded_bytes"`
+	Reserved  int64 `json:"reserved_bytes"`
+	// The rest of Reserved: in segments that hold a live block, and in whole ones, which
+	// empty_cache would return; the largest piece of both.
+	FreeSplit   int64       `json:"free_split_bytes"`
+	FreeWhole   int64       `json:"free_whole_bytes"`
+	FreeLargest int64       `json:"free_largest_bytes"`
+	Categories  []Part      `json:"categories"` // by bytes
+	Sites       []SiteBytes `json:"sites"`      // by bytes, the largest
+	MoreSites   int         `json:"more_sites"` // that are not listed
+	Stacks      []Held      `json:"-"`          // every stack, by bytes
+}
+
+// Part is one category.
+type Part struct {
+	Category string `json:"category"`
+	Bytes    int64  `json:"bytes"`
+	Blocks   int    `json:"blocks"`
+}
+
+// SiteBytes is what one line of the program holds.
+type SiteBytes struct {
+	Where    string   `json:"where"` // "/home/u/train.py:12 in forward"
+	Category string   `json:"category"`
+	Bytes    int64    `json:"bytes"`
+	Blocks   int      `json:"blocks"`
+	Step     int      `json:"first_step"`      // that allocated one of the blocks; 0 unknown
+	Stack    []string `json:"stack,omitempty"` // of the largest part, the innermost frame first
+}
+
+// Held is what one stack holds of one category.
+type Held struct {
+	Stack    uint32
+	Category Category
+	Bytes    int64
+	Blocks   int
+}
+
+// What a document lists of each moment.
+const (
+	mostSites = 100
+	mostStack = 40
+)
+
+// account tells what was held after an event.
+type account struct {
+	r      *Replay
+	traits []traits
+	kinds  *sorter
+}
+
+func newAccount(r *Replay) *account {
+	t := r.S.traits()
+	return &account{r: r, traits: t, kinds: r.newSorter(t)}
+}
+
+// stepOf is the step of an event, from 1 on; 0 where there are none.
+func (r *Replay) stepOf(event int) int {
+	if len(r.phases) == 0 || event < 0 {
+		return 0
+	}
+	k, _ := slices.BinarySearchFunc(r.phases, event, func(p Phase, e int) int { return cmp.Compare(int(p.Last), e+1) })
+	return min(k, len(r.phases)-1) + 1
+}
+
+// at is the moment after an event.
+func (a *account) at(event int, l Level, micros int64) Moment {
+	m := Moment{Event: event, TimeUS: micros, Step: a.r.stepOf(event), Requested: l.Requested, Reserved: l.Reserved}
+	type cell struct {
+		stack uint32
+		kind  Category
+	}
+	held := map[cell]*Held{}
+	first := map[cell]int{}
+	var live []allocation
+	a.r.rows(func(row *allocation) {
+		if !row.liveAt(event) {
+			return
+		}
+		live = append(live, *row)
+		c := cell{row.stack, a.kinds.of(row)}
+		h := held[c]
+		if h == nil {
+			h = &Held{Stack: row.stack, Category: c.kind}
+			held[c] = h
+		}
+		h.Bytes += int64(row.size)
+		h.Blocks++
+		if row.born != never {
+			if s := a.r.stepOf(int(row.born)); first[c] == 0 || s < first[c] {
+				first[c] = s
+			}
+		}
+	})
+	a.free(&m, live)
+	for c, h := range held {
+		m.Stacks = append(m.Stacks, *h)
+		_ = c
+	}
+	slices.SortFunc(m.Stacks, func(x, y Held) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Category, y.Category))
+	})
+	a.sum(&m, func(h Held) int { return first[cell{h.Stack, h.Category}] })
+	return m
+}
+
+// sum puts the stacks of a moment together by category and by line.
+func (a *account) sum(m *Moment, first func(Held) int) {
+	parts := map[Category]*Part{}
+	type key struct {
+		where string
+		kind  Category
+	}
+	sites := map[key]*SiteBytes{}
+	var order []*SiteBytes
+	for _, h := range m.Stacks {
+		p := parts[h.Category]
+		if p == nil {
+			p = &Part{Category: h.Category.String()}
+			parts[h.Category] = p
+		}
+		p.Bytes += h.Bytes
+		p.Blocks += h.Blocks
+		where := a.siteOf(h)
+		s := sites[key{where, h.Category}]
+		if s == nil {
+			s = &SiteBytes{Where: where, Category: h.Category.String(), Stack: a.stackText(h.Stack)}
+			sites[key{where, h.Category}] = s
+			order = append(order, s)
+		}
+		s.Bytes += h.Bytes
+		s.Blocks += h.Blocks
+		if k := first(h); s.Step == 0 || k > 0 && k < s.Step {
+			s.Step = k
+		}
+	}
+	for _, c := range Categories() {
+		if p := parts[c]; p != nil {
+			m.Categories = append(m.Categories, *p)
+		}
+	}
+	slices.SortStableFunc(m.Categories, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	slices.SortStableFunc(order, func(x, y *SiteBytes) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	m.MoreSites = max(0, len(order)-mostSites)
+	m.Sites = []SiteBytes{}
+	for _, s := range order[:len(order)-m.MoreSites] {
+		m.Sites = append(m.Sites, *s)
+	}
+}
+
+// siteOf is the line of a stack; what was there before the recording mostly has none.
+func (a *account) siteOf(h Held) string {
+	if h.Category == BeforeRecording && h.Stack == 0 {
+		return beforeRecording
+	}
+	return a.traits[h.Stack].site
+}
+
+// stackText are the frames of a stack, without those of recording and calling.
+func (a *account) stackText(id uint32) []string {
+	out := []string{}
+	for _, f := range a.r.S.Stack(id) {
+		if f.Machinery() {
+			continue
+		}
+		if len(out) == mostStack {
+			return append(out, "…")
+		}
+		out = append(out, f.where())
+	}
+	return out
+}
+
+// free finds what is reserved and not in use.
+func (a *account) free(m *Moment, live []allocation) {
+	slices.SortFunc(live, func(x, y allocation) int { return compare(x.addr, y.addr) })
+	k := 0
+	for i := range live {
+		m.Rounded += int64(a.r.S.Settings.rounded(live[i].size))
+	}
+	for _, g := range joined(a.r.spansAt(m.Event)) {
+		at, used := g.lo, uint64(0)
+		for k < len(live) && live[k].addr < g.lo {
+			k++ // in no segment, as the events contradict each other
+		}
+		for ; k < len(live) && live[k].addr < g.hi; k++ {
+			size := min(a.r.S.Settings.rounded(live[k].size), g.hi-live[k].addr)
+			if live[k].addr > at {
+				m.FreeLargest = max(m.FreeLargest, int64(live[k].addr-at))
+			}
+			at = max(at, live[k].addr+size)
+			used += size
+		}
+		rest := int64(g.hi - g.lo - min(used, g.hi-g.lo))
+		m.FreeLargest = max(m.FreeLargest, int64(g.hi-min(at, g.hi)))
+		if used == 0 {
+			m.FreeWhole += rest
+		} else {
+			m.FreeSplit += rest
+		}
+	}
+}
+
+// joined makes neighbouring pages of expandable segments one range: blocks cross them.
+func joined(in []span) []span {
+	var out []span
+	for _, g := range in {
+		if n := len(out); n > 0 && g.exp && out[n-1].exp && out[n-1].hi == g.lo {
+			out[n-1].hi = g.hi
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}

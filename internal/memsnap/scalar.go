@@ -1,0 +1,149 @@
+package memsnap
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// sizes are how many bytes follow an opcode, or its length.
+func sizes(op byte) (n int, known bool) {
+	switch op {
+	case opTrue, opFalse, 'N', opMemoize:
+		return 0, true
+	case opProto, 'K', opText1, opLong1, 'q', 'h':
+		return 1, true
+	case 'M':
+		return 2, true
+	case 'J', 'X', opLong4, 'r', 'j':
+		return 4, true
+	case opFrame, opFraction, opText8:
+		return 8, true
+	}
+	return 0, false
+}
+
+// scalar does the opcodes of values without parts.
+func (m *machine) scalar(op byte) error {
+	n, known := sizes(op)
+	if !known {
+		return refused(op)
+	}
+	b, err := m.in.need(n)
+	if err != nil {
+		return err
+	}
+	m.in.p += n
+	var whole [8]byte
+	copy(whole[:], b)
+	x := binary.LittleEndian.Uint64(whole[:])
+	switch op {
+	case opProto:
+		if x < 2 || x > 5 {
+			return fmt.Errorf("the pickle has protocol %d, and snapshots have 2 to 5", x)
+		}
+		m.s.Protocol = int(x)
+	case opFrame: // its length does not matter
+	case 'N':
+		m.push(vNone, 0)
+	case opTrue, opFalse:
+		m.push(vTruth, uint64(opFalse-op))
+	case 'K', 'M':
+		m.push(vNumber, x)
+	case 'J':
+		m.push(vNumber, uint64(int64(int32(uint32(x)))))
+	case opFraction:
+		m.push(vFraction, binary.BigEndian.Uint64(whole[:]))
+	case opLong1, opLong4:
+		return m.long(x)
+	default:
+		return m.string(x)
+	}
+	return nil
+}
+
+// long reads an integer of n bytes; of nine the last is the sign of an address.
+func (m *machine) long(n uint64) error {
+	if n > longestWhole {
+		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
+	}
+	b, err := m.in.need(int(n))
+	if err != nil {
+		return err
+	}
+	m.in.p += int(n)
+	var x uint64
+	for i := 0; i < min(len(b), 8); i++ {
+		x |= uint64(b[i]) << (8 * i)
+	}
+	if 0 < n && n < 8 && b[n-1]&0x80 != 0 {
+		x |= math.MaxUint64 << (8 * n)
+	}
+	m.push(vNumber, x)
+	return nil
+}
+
+func (m *machine) string(n uint64) error {
+	if n > longestText {
+		return fmt.Errorf("a string has %d bytes, and no name or path has more than %d", n, longestText)
+	}
+	b, err := m.in.need(int(n))
+	if err != nil {
+		return err
+	}
+	m.in.p += int(n)
+	id, err := m.text(b)
+	m.push(vText, uint64(id))
+	return err
+}
+
+// refer does the opcodes about numbered values.
+func (m *machine) refer(op byte) error {
+	n, _ := sizes(op)
+	b, err := m.in.need(n)
+	if err != nil {
+		return err
+	}
+	m.in.p += n
+	at := uint64(b[0])
+	if n == 4 {
+		at = uint64(binary.LittleEndian.Uint32(b))
+	}
+	if op == 'q' || op == 'r' {
+		return m.put(at)
+	}
+	return m.get(at)
+}
+
+// refused names an opcode that no snapshot has.
+func refused(op byte) error {
+	if name := running()[op]; name != "" {
+		return fmt.Errorf("the opcode %s makes a pickle run code, which no snapshot does, and nothing of it was run", name)
+	}
+	return fmt.Errorf("the opcode %#02x is none that snapshots consist of", op)
+}
+
+// running are the opcodes by which a pickle runs code when others read it.
+func running() map[byte]string {
+	return map[byte]string{
+		'c': "GLOBAL", 0x93: "STACK_GLOBAL", 'i': "INST", 'R': "REDUCE", 'b': "BUILD", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", 'o': "OBJ",
+		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 'P': "PERSID", 'Q': "BINPERSID",
+	}
+}
+
+// text interns a string.
+func (m *machine) text(b []byte) (uint32, error) {
+	if id, ok := m.ids[string(b)]; ok {
+		return id, nil
+	}
+	id := uint32(len(m.s.texts))
+	if id >= mostIDs {
+		return 0, errors.New("it has too many different strings")
+	}
+	s := string(b)
+	m.ids[s] = id
+	m.s.texts = append(m.s.texts, s)
+	m.key = append(m.key, keyOf(s))
+	return id, m.take(len(s) + 80)
+}

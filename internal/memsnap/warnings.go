@@ -1,0 +1,47 @@
+package memsnap
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// order puts the devices with the largest peaks first.
+func (a *Analysis) order() {
+	slices.SortStableFunc(a.Devices, func(x, y Device) int { return cmp.Compare(y.Peak.Requested, x.Peak.Requested) })
+}
+
+// warn says what limits the answers.
+func (a *Analysis) warn(all []*Snapshot) {
+	add := func(w gpuprof.Warning) {
+		if !slices.Contains(a.Warnings, w) {
+			a.Warnings = append(a.Warnings, w)
+		}
+	}
+	for _, s := range all {
+		if s.Truncated {
+			add(gpuprof.Warning{Code: "truncated", Text: "the file ends early: only the state at its end is known, and no event", Fix: "record or copy it again"})
+		}
+	}
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		r := d.Replay
+		switch {
+		case d.Events == 0 && !all[d.Input].Truncated:
+			add(gpuprof.Warning{Code: "no-events", Text: "the file has no events: it shows the end of the recording, and no peak", Fix: "call torch.cuda.memory._record_memory_history() before the model is built"})
+		case d.Events > 0 && !d.Complete:
+			add(gpuprof.Warning{Code: "recorded-late", Text: fmt.Sprintf("the recording began with %s live: their lines are not known, and an earlier peak is not either", bytesText(r.Start.Requested)), Fix: "call torch.cuda.memory._record_memory_history() before the model is built, with max_entries for the whole recording"})
+		}
+		if d.Events > 0 && !r.Stacks {
+			add(gpuprof.Warning{Code: "no-stacks", Text: "no allocation has a stack, so memory has no lines", Fix: "record with torch.cuda.memory._record_memory_history(context=\"all\")"})
+		}
+		if d.Moved > 0 {
+			add(gpuprof.Warning{Code: "snapshot-moved", Text: fmt.Sprintf("%d blocks at the end contradict the events: another thread allocated while the snapshot was taken", d.Moved), Fix: "take it while nothing else allocates, or read sums as good to those blocks"})
+		}
+		if d.Events > 0 && r.Stacks && d.Inferred {
+			add(gpuprof.Warning{Code: "kinds-unknown", Text: "the file marks no steps of an optimizer, so gradients, activations and states are not told apart", Fix: "record with PyTorch 2.5 or newer, and whole training steps"})
+		}
+	}
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Records the memory snapshots of testdata/memory: small trainings, clean and with one planted problem each.
+
+    python3 scripts/record_memory.py testdata/memory
+
+Needs PyTorch 2.5 or newer and something that it takes for a CUDA device: a GPU, or a CUDA runtime that hands out
+numbers as memory and runs no kernels, since a snapshot holds addresses, sizes and stacks alone. Beside each file
+stands what torch.cuda.memory_stats() counted, which the replay is tested against. Each recording is a process of
+its own.
+"""
+
+import gzip
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+SCENARIOS = ["clean", "leak", "empty-cache", "late", "expandable", "oom", "two-streams", "stacks-all"]
+
+
+def model(torch, width, layers, vocabulary):
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(width)
+            self.up = nn.Linear(width, 4 * width)
+            self.down = nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(vocabulary, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.head = nn.Linear(width, vocabulary)
+
+        def forward(self, x):
+            h = self.embedding(x)
+            for block in self.blocks:
+                h = block(h)
+            return self.head(h)
+
+    return Model()
+
+
+def record(scenario, out):
+    if scenario == "expandable":
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    import torch
+
+    start = lambda **more: torch.cuda.memory._record_memory_history(stacks="all" if scenario == "stacks-all" else "python", **{"max_entries": 100000, **more})
+    if scenario != "late":
+        start()
+    width, vocabulary, batch, length = 256, 2000, 8, 128
+    net = model(torch, width, 3, vocabulary).cuda()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=True)
+    kept = []
+    side = torch.cuda.Stream() if scenario == "two-streams" else None
+    for step in range(6):
+        if scenario == "late" and step == 3:
+            start()
+        x = torch.zeros(batch, length, dtype=torch.long).cuda()
+        y = torch.zeros(batch, length, dtype=torch.long).cuda()
+        loss = torch.nn.functional.cross_entropy(net(x).view(-1, vocabulary), y.view(-1))
+        loss.backward()
+        optimizer.step()
+        if scenario == "leak":
+            kept.append(net.head(net.embedding(x[:1])))
+        optimizer.zero_grad(set_to_none=True)
+        if scenario == "empty-cache":
+            torch.cuda.empty_cache()
+        if side is not None:
+            with torch.cuda.stream(side):
+                kept = [torch.empty(3 << 20, device="cuda")]
+    if scenario == "oom":
+        blocks = []
+        try:
+            while True:
+                blocks.append(torch.empty(64 << 20, device="cuda"))
+        except torch.cuda.OutOfMemoryError:
+            pass
+    stats = torch.cuda.memory_stats()
+    torch.cuda.memory._dump_snapshot(out)
+    with open(out + ".stats.json", "w") as f:
+        keys = ["requested_bytes.all.peak", "requested_bytes.all.current", "reserved_bytes.all.peak", "reserved_bytes.all.current", "active_bytes.all.peak", "num_ooms"]
+        json.dump({k: stats[k] for k in keys}, f, indent=1)
+        f.write("\n")
+
+
+def shortened(value, prefixes):
+    """Paths without the folders of the machine that recorded."""
+    if isinstance(value, str):
+        for old, new in prefixes:
+            value = value.replace(old, new)
+        return sys.intern(value)
+    if isinstance(value, dict):
+        for k in value:
+            value[k] = shortened(value[k], prefixes)
+    elif isinstance(value, list):
+        for i, v in enumerate(value):
+            value[i] = shortened(v, prefixes)
+    return value
+
+
+def main(folder):
+    import torch
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    prefixes = [(os.path.dirname(os.path.dirname(torch.__file__)), "/usr/lib/python3/site-packages"), (here, "/home/user"), (sys.prefix, "/usr")]
+    for scenario in SCENARIOS:
+        path = os.path.join(folder, scenario + ".pickle")
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--one", scenario, path], check=True)
+        with open(path, "rb") as f:
+            snapshot = shortened(pickle.load(f), prefixes)
+        os.remove(path)
+        with gzip.GzipFile(path + ".gz", "wb", mtime=0) as f:
+            pickle.dump(snapshot, f)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--one":
+        record(sys.argv[2], sys.argv[3])
+    else:
+        main(sys.argv[1])
