@@ -21,7 +21,7 @@ import (
 )
 
 type analyzeCmd struct {
-	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, JAX .xplane.pb or .trace.json.gz) or folders of them; several are the ranks of one job."`
+	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, JAX .xplane.pb or .trace.json.gz) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
@@ -33,12 +33,13 @@ type analyzeCmd struct {
 
 // Help implements kong.HelpProvider.
 func (analyzeCmd) Help() string {
-	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace.\n\n" + examples(
+	return "Reads a profiler's recording of a program and reports which setting to change. docs/analyze.md has the ten lines that record a trace. Of a memory snapshot of PyTorch it reports which lines hold the memory (docs/memory.md).\n\n" + examples(
 		"gpuprof analyze trace.json.gz",
 		"gpuprof analyze trace.json.gz -o report.html -o stacks.pb.gz",
 		"gpuprof analyze rank0.json.gz rank1.json.gz --format json",
 		"gpuprof analyze before.json.gz after.json.gz --compare",
 		"gpuprof analyze trace.json.gz --steps 1..2 -o part.json.gz",
+		"gpuprof analyze snapshot.pickle -o memory.html -o memory.pb.gz",
 	)
 }
 
@@ -60,6 +61,13 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err := c.checkCut(); err != nil {
 		return err
 	}
+	first := c.openFirst()
+	if first != nil {
+		defer first.Close()
+		if first.memory {
+			return c.runMemory(a, first)
+		}
+	}
 	analysis := outputTable().analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
 		analysis = analysis.called("a comparison").without("pprof", "perfetto")
@@ -71,7 +79,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.study(a, slices.ContainsFunc(outs, output.showsTraces))
+	s, err := c.study(a, first, slices.ContainsFunc(outs, output.showsTraces))
 	if err != nil {
 		return err
 	}
@@ -86,16 +94,16 @@ func (o output) showsTraces() bool {
 }
 
 // study analyses what was given; keep says whether the traces of a comparison, which may
-// be large, are needed after that.
-func (c *analyzeCmd) study(a *app, keep bool) (*study, error) {
+// be large, are needed after that. first is the first file, where it is open.
+func (c *analyzeCmd) study(a *app, first *input, keep bool) (*study, error) {
 	if c.cuts() {
 		return c.cutStudy(a)
 	}
 	if !c.Compare {
-		analysis, indexes, err := analyzeTraces(a, c.Traces, nil)
+		analysis, indexes, err := analyzeOpened(a, c.Traces, first, nil)
 		return &study{analysis: analysis, indexes: indexes}, err
 	}
-	old, before, err := analyzeTraces(a, c.Traces[:1], nil)
+	old, before, err := analyzeOpened(a, c.Traces[:1], first, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +124,21 @@ type caveats func(a *trace.Analysis, f gpuprof.Finding) string
 // that cannot be read ends the command: an analysis of some of the ranks would
 // pass for one of all.
 func analyzeTraces(a *app, paths []string, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
+	return analyzeOpened(a, paths, nil, caveat)
+}
+
+// analyzeOpened is analyzeTraces; first is the first file, where it is open.
+func analyzeOpened(a *app, paths []string, first *input, caveat caveats) (*trace.Analysis, []*trace.Index, error) {
 	files, err := traceFiles(paths)
 	if err != nil {
 		return nil, nil, err
 	}
 	var ins []*input
-	for _, path := range files {
+	for i, path := range files {
 		ins = append(ins, &input{path: path})
+		if i == 0 && first != nil {
+			ins[0] = first
+		}
 	}
 	return analyzeInputs(a, ins, caveat)
 }

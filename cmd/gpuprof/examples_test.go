@@ -51,7 +51,7 @@ func TestHelpExamples(t *testing.T) {
 	// What the examples name is there; a plain file under a compressed name
 	// is read as what it is.
 	for name, from := range map[string]string{
-		"vectors.json": "e3nn/vectors.json", "trace.json.gz": "traces/item-fires.json",
+		"vectors.json": "e3nn/vectors.json", "snapshot.pickle": "memory/clean.pickle.gz", "trace.json.gz": "traces/item-fires.json",
 		"rank0.json.gz": "traces/exposed-comm-fires.json", "rank1.json.gz": "traces/exposed-comm-quiet.json",
 		"search.json": "gallery/bisect.json", "before.json.gz": "traces/dataloader-stall-fires.json", "after.json.gz": "traces/dataloader-stall-quiet.json",
 	} {

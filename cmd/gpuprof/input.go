@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
@@ -35,7 +36,8 @@ type input struct {
 	file     *outside.File // nil until it is opened
 	database bool          // it begins as an SQLite database does
 	xla      bool          // it begins as the traces of JAX do
-	isTrace  bool          // it is one, or begins as a JSON trace does
+	memory   bool          // it begins as the pickles of memory snapshots do
+	isTrace  bool          // it is a trace or a snapshot, or begins as a JSON trace does
 	text     []byte        // the whole of a document, once it was asked for
 	whole    bool
 	err      error // of reading it
@@ -65,7 +67,8 @@ func (in *input) open() (err error) {
 	}
 	in.database = nsys.Sniff(head)
 	in.xla = !in.database && xla.IsTrace(in.file.Text().Peek(headText))
-	in.isTrace = in.database || in.xla || kineto.IsTrace(in.file.Text().Peek(headText))
+	in.memory = !in.database && !in.xla && memsnap.IsPickle(in.file.Text().Peek(headText))
+	in.isTrace = in.database || in.xla || in.memory || kineto.IsTrace(in.file.Text().Peek(headText))
 	return nil
 }
 
@@ -114,6 +117,13 @@ func (in *input) results(a *app) ([]*compare.Result, error) {
 			return nil, err
 		}
 	}
+	if in.memory {
+		found, err := analyzeMemory(a, []*input{in})
+		if err != nil {
+			return nil, err
+		}
+		return []*compare.Result{results.FromMemory(found)}, nil
+	}
 	analysis, indexes, traceErr := analyzeInputs(a, []*input{in}, nil)
 	switch {
 	case traceErr != nil && err != nil:
@@ -145,7 +155,7 @@ func (in *input) parsed() ([]*compare.Result, error) {
 // run is the one run that the file holds.
 func (in *input) run() (*gpuprof.Run, error) {
 	if in.isTrace {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a trace, and baselines are of runs", in.path).WithFix("give a file written by gpuprof run")
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "finding the baseline of %s: it is a recording, and baselines are of runs", in.path).WithFix("give a file written by gpuprof run")
 	}
 	text, err := in.document()
 	if err != nil {

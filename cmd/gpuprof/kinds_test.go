@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -33,6 +34,7 @@ func documentFiles(t *testing.T, dir string) map[gpuprof.DocumentKind]string {
 		document.Noise:           compare.MachineNoise{Head: document.NewHead(document.Noise, by)},
 		document.Recording:       struct{ gpuprof.Head }{document.NewHead(document.Recording, by)},
 		document.Baseline:        struct{ gpuprof.Head }{document.NewHead(document.Baseline, by)},
+		document.Memory:          &memsnap.Analysis{Head: document.NewHead(document.Memory, by), Inputs: []memsnap.Input{{Path: "x.pickle"}}, Devices: make([]memsnap.Device, 1)},
 		document.Bisect:          &bisect.Search{Head: document.NewHead(document.Bisect, by), Commits: []bisect.Commit{{ID: "abc"}}},
 	} {
 		text, err := json.Marshal(doc)
@@ -65,7 +67,7 @@ func TestWrongAndNewerDocuments(t *testing.T) {
 		args  []string // FILE is the document
 		takes map[gpuprof.DocumentKind]bool
 	}{
-		{[]string{"report", "FILE"}, takes(document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect)},
+		{[]string{"report", "FILE"}, takes(document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.Memory)},
 		{[]string{"compare", csr, "FILE"}, takes(document.Analysis)},
 		{[]string{"compare", "FILE", csr}, takes(document.Analysis, document.Baseline)},
 		{[]string{"gate", "FILE", "--max", "sync_points=9"}, takes(document.Analysis)},

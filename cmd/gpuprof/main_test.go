@@ -73,6 +73,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("VECTORS", vectors)
 			e.Setenv("TRACES", traces)
+			e.Setenv("MEMORY", filepath.Join(filepath.Dir(traces), "memory"))
 			e.Setenv("DRIVER", driver)
 			e.Setenv("DRIVER_LIBRARIES", filepath.Dir(driver)) // its cuBLAS and cuDNN
 			e.Setenv("GORACE", os.Getenv("GORACE"))

@@ -42,6 +42,9 @@ func TestOutputTable(t *testing.T) {
 	for f := range table.history.writers {
 		add("history", f)
 	}
+	for f := range table.memory.writers {
+		add("memory", f)
+	}
 	prints, files := table.formats()
 	for kind, formats := range prints {
 		for _, f := range formats {

@@ -38,7 +38,7 @@ func (c *reportCmd) Run(a *app) error {
 	for _, path := range c.Runs {
 		text, err := runfile.Text(path)
 		switch kind := document.HeadOf(text).Kind; kind {
-		case document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.History:
+		case document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.History, document.Memory:
 			if len(c.Runs) > 1 { // only runs go together
 				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}

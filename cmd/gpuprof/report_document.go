@@ -6,6 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
@@ -26,6 +27,9 @@ func (c *reportCmd) reportDocument(a *app, kind gpuprof.DocumentKind, text []byt
 	case document.History:
 		r, err := history.Decode(text, path)
 		return reportOf(c, a, outputTable().history.called(what), r, err)
+	case document.Memory:
+		m, err := memsnap.Decode(text, path)
+		return reportOf(c, a, outputTable().memory.called(what).without("pprof"), m, err) // the stacks are not in the file
 	}
 	s, err := decodeStudy(text, path, kind)
 	// Two formats show the trace itself, which is not in the file.

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
@@ -21,7 +22,7 @@ import (
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect,history" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json) or history (history --format json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect,history,memory" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json) or memory (analyze SNAPSHOT --format json)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -54,6 +55,8 @@ func (c *schemaCmd) Run(a *app) error {
 		b, err = derived[history.Report](document.History)
 	case "recording":
 		b, err = derived[record.Result](document.Recording)
+	case "memory":
+		b, err = derived[memsnap.Analysis](document.Memory)
 	case "bisect":
 		b, err = derived[bisect.Search](document.Bisect)
 	default:

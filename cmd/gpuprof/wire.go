@@ -16,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/probes/machine"
 	"github.com/gpuprof/gpuprof/report/benchfmt"
@@ -170,6 +171,7 @@ type documents struct {
 	explanation kind[[]explain.Entry]
 	bisect      kind[*bisect.Search]
 	history     kind[*history.Report]
+	memory      kind[*memsnap.Analysis]
 }
 
 func outputTable() documents {
@@ -209,6 +211,12 @@ func outputTable() documents {
 			"png":  picture("png", figure.OfBisect),
 			"svg":  picture("svg", figure.OfBisect),
 		})},
+		memory: kind[*memsnap.Analysis]{"an analysis of memory", []string{"table", "json", "markdown"}, withPages(page.Memory, 0, map[string]writer[*memsnap.Analysis]{
+			"json":  func(w io.Writer, a *memsnap.Analysis, _ screen) error { return memsnap.Encode(w, a) },
+			"png":   picture("png", figure.OfMemory),
+			"svg":   picture("svg", figure.OfMemory),
+			"pprof": func(w io.Writer, a *memsnap.Analysis, _ screen) error { return pprof.WriteMemory(w, a, tool().Version) },
+		})},
 		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, map[string]writer[*history.Report]{
 			"json": func(w io.Writer, r *history.Report, _ screen) error { return writeJSON(w, r) },
 			"csv":  func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
@@ -231,8 +239,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes

@@ -47,8 +47,8 @@ type Part struct {
 
 // titles are the fields of the text files in the order of a page.
 var titles = [...]struct{ field, title string }{
-	{"also", ""}, {"meaning", "meaning"}, {"cause", "cause"}, {"source", "source"}, {"runs", "in a run"}, {"traces", "in a trace"},
-	{"change", "change"}, {"claims", "bound, run"}, {"bound", "bound"},
+	{"also", ""}, {"meaning", "meaning"}, {"cause", "cause"}, {"source", "source"}, {"runs", "in a run"}, {"traces", "in a trace"}, {"memory", "in a memory snapshot"},
+	{"change", "change"}, {"claims", "bound, run"}, {"bound", "bound"}, {"saves", "bound, memory"},
 }
 
 // All are the entries of some kinds, of every kind if none is named, in the order of

@@ -52,7 +52,7 @@ func TestRules(t *testing.T) {
 		for _, p := range found[0].Parts {
 			titles = append(titles, p.Title)
 		}
-		for title, want := range map[string]bool{"in a run": r.Runs, "bound, run": r.Runs, "in a trace": r.Traces, "bound, trace": r.Traces, "change": true} {
+		for title, want := range map[string]bool{"in a run": r.Runs, "bound, run": r.Runs, "in a trace": r.Traces, "bound, trace": r.Traces, "in a memory snapshot": r.Memory, "bound, memory": r.Memory, "change": true} {
 			if slices.Contains(titles, title) != want {
 				t.Errorf("rule %s has the parts %q", r.ID, titles)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -66,6 +67,10 @@ func ofTraces() []kind[sides] {
 
 func ofBisect() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
 
+func ofMemories() []kind[*memsnap.Analysis] {
+	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}}
+}
+
 // document is a kind of document with its figures, and how to come by one.
 type document struct {
 	what, command string // the command takes -o
@@ -79,6 +84,7 @@ func documents() []document {
 		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
 		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
 		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
+		{"an analysis of memory", "gpuprof analyze SNAPSHOT --plot NAME -o NAME.png", namesOf(ofMemories())},
 		{"a history", "gpuprof history -o NAME.png", namesOf(ofHistory())},
 	}
 }
@@ -191,6 +197,14 @@ func OfBisect(s *bisect.Search, want string) (*Figure, error) {
 		return nil, view.ErrNoRun("a picture")
 	}
 	return pick("a bisection", ofBisect(), s, want)
+}
+
+// OfMemory is OfRuns for an analysis of memory: the memory over time.
+func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
+	if a == nil {
+		return nil, view.ErrNoRun("a picture")
+	}
+	return pick("an analysis of memory", ofMemories(), a, want)
 }
 
 // OfHistory is OfRuns for a history: its trends.

@@ -29,7 +29,7 @@ func foreigners() []foreign {
 		{extension(".ncu-rep"), "an Nsight Compute report, which measures single kernels", "record the program with: nsys profile --trace=cuda,nvtx, or with torch.profiler (docs/analyze.md)"},
 		{extension(".pftrace", ".perfetto-trace"), "a Perfetto trace in protocol buffers", "give the JSON trace of torch.profiler; rocprofv3 records no operators, torch.profiler records ROCm with them (docs/analyze.md)"},
 		{isEventFile, "a TensorBoard event file, which holds scalars and summaries", "give the trace of a profiler, such as torch.profiler and export_chrome_trace (docs/analyze.md)"},
-		{isPickle, "a Python pickle, as torch.cuda.memory._dump_snapshot writes for memory snapshots; it has allocations and no times of kernels", "open it at pytorch.org/memory_viz, and for a program's time " + giveTrace},
+		{isPickle, "a Python pickle and no trace; gpuprof analyze takes those of torch.cuda.memory._dump_snapshot alone", "give memory snapshots to a gpuprof analyze of their own (docs/memory.md), and for a program's time " + giveTrace},
 		{begins("<"), "an HTML or XML page, as export_memory_timeline writes, or a server in place of a file", "look at it in a browser, and for a program's time " + giveTrace},
 		{isMemoryTimeline, "a memory timeline of PyTorch (export_memory_timeline), which has no times of kernels", giveTrace},
 		{isExecutionTrace, "an execution trace of PyTorch (ExecutionTraceObserver), which has operators and no times of the device", giveTrace},

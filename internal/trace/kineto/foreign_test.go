@@ -33,7 +33,7 @@ func TestForeign(t *testing.T) {
 	for _, c := range []struct{ name, text, what, fix string }{
 		{"ranks.tar.gz", archive.String(), "tar archive", "tar xf ranks.tar.gz"},
 		{"t.zip", "PK\x03\x04rest", "zip archive", "unzip"},
-		{"s.pickle", "\x80\x04\x95\x00", "pickle", "memory_viz"},
+		{"s.pickle", "\x80\x04\x95\x00", "pickle", "docs/memory.md"},
 		{"m.html", "<!DOCTYPE html><html>", "HTML", "browser"},
 		{"m.json", `[[1, 2, 3], [[0, 1], [2, 3]]]`, "memory timeline", "export_chrome_trace"},
 		{"m.raw.json", `[[17, 1, 512, 3], [18, 2, 512, 3]]`, "memory timeline", "export_chrome_trace"},

@@ -1,0 +1,120 @@
+package figure
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// ofMemory is a figure about the device with the largest peak.
+func ofMemory(id, title, desc string, a *memsnap.Analysis) *Figure {
+	f := &Figure{ID: id, Title: title, Desc: desc, Tool: a.Tool.Version}
+	if len(a.Devices) > 0 {
+		d := &a.Devices[0]
+		f.Subject = "memory of " + view.CutPlace(a.Inputs[d.Input].Path, 60)
+		f.Context = []string{fmt.Sprintf("device %d", d.ID), view.Plural(d.Events, "event")}
+	}
+	return f
+}
+
+// bytesAxis is an axis of bytes from zero.
+func bytesAxis(label string, most float64) Axis {
+	unit, name := 1.0, "bytes"
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if most >= u.size {
+			unit, name = u.size, u.name
+			break
+		}
+	}
+	return Axis{Max: max(most, 1), Unit: unit, Label: label + " (" + name + ")"}
+}
+
+// MemoryOverTime is the memory of live tensors by category, and what is reserved, over
+// the events of the recording.
+func MemoryOverTime(a *memsnap.Analysis) *Figure {
+	f := ofMemory("memory", "Memory over time", "The bytes of live tensors by category and the reserved bytes over the events of the recording.", a)
+	if len(a.Devices) == 0 || len(a.Devices[0].Series.Event) == 0 {
+		return f.without("the snapshot has no events")
+	}
+	d := &a.Devices[0]
+	s := &d.Series
+	most := slices.Max(append(slices.Clone(s.Requested), s.Reserved...))
+	p := Panel{Height: 260, X: Axis{Max: float64(max(d.Events, 1)), Label: "event of the allocator"}, Y: bytesAxis("bytes", 1.05*float64(most))}
+	at := func(column int) float64 { return float64(column*d.Events) / float64(len(s.Event)) }
+	floor := make([]float64, len(s.Event))
+	for i, k := range s.Kinds {
+		m := Mark{Kind: Boxes, Tone: toneOf(i)}
+		for c, bytes := range k.Bytes {
+			top := floor[c] + float64(bytes)
+			if bytes > 0 {
+				m.Points = append(m.Points, [2]float64{at(c), floor[c]}, [2]float64{at(c + 1), top})
+			}
+			floor[c] = top
+		}
+		p.Marks = append(p.Marks, m)
+		f.Legend = append(f.Legend, Entry{Text: k.Category, Tone: toneOf(i)})
+	}
+	reserved := Mark{Kind: Line, Tone: Ink, Form: Outline}
+	for c, bytes := range s.Reserved {
+		reserved.Points = append(reserved.Points, [2]float64{at(c), float64(bytes)}, [2]float64{at(c + 1), float64(bytes)})
+	}
+	p.Marks = append(p.Marks, reserved, Mark{Kind: Dot, Small: true, X0: float64(max(d.Peak.Event, 0)), Y0: float64(d.Peak.Requested), Tone: Ink, Text: "peak " + gpuprof.FormatBytes(float64(d.Peak.Requested)), Place: Near,
+		Tip: fmt.Sprintf("peak: %s of live tensors at event %d, %s reserved", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.Peak.Event, gpuprof.FormatBytes(float64(d.Peak.Reserved)))})
+	f.Legend = append(f.Legend, Entry{Text: "reserved", Tone: Ink, Form: Stroke})
+	for i, o := range d.OOMs {
+		p.Marks = append(p.Marks, Mark{Kind: Rule, X0: float64(o.Event), Tone: Starved, Form: Dashed})
+		if i == 0 {
+			f.Legend = append(f.Legend, Entry{Text: "out of memory", Tone: Starved, Form: Stroke})
+		}
+	}
+	f.Panels = []Panel{p}
+	return f
+}
+
+// mostMemorySites is how many lines a chart names.
+const mostMemorySites = 16
+
+// MemorySites is what each line of the program holds at the peak.
+func MemorySites(a *memsnap.Analysis) *Figure {
+	f := ofMemory("sites", "Memory at the peak by line", "For each line of the program the bytes that its tensors hold at the peak, by category.", a)
+	if len(a.Devices) == 0 || len(a.Devices[0].Peak.Sites) == 0 {
+		return f.without("nothing was live at the peak")
+	}
+	d := &a.Devices[0]
+	tones := map[string]Tone{}
+	for i, k := range d.Series.Kinds {
+		tones[k.Category] = toneOf(i)
+	}
+	var names []string
+	p := Panel{}
+	most := 0.0
+	shown := d.Peak.Sites[:min(len(d.Peak.Sites), mostMemorySites)]
+	for i, s := range shown {
+		names = append(names, view.CutPlace(s.Where, 44))
+		tone, ok := tones[s.Category]
+		if !ok {
+			tone = Rest
+		}
+		text := gpuprof.FormatBytes(float64(s.Bytes))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: float64(s.Bytes), Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: tone, Text: text, Place: After,
+			Tip: fmt.Sprintf("%s: %s in %s, %s", view.CutPlace(s.Where, 100), text, view.Plural(s.Blocks, "block"), s.Category)})
+		most = max(most, float64(s.Bytes))
+		if !slices.ContainsFunc(f.Legend, func(e Entry) bool { return e.Text == s.Category }) {
+			f.Legend = append(f.Legend, Entry{Text: s.Category, Tone: tone})
+		}
+	}
+	p.Y = rows(names)
+	p.X = bytesAxis("bytes at the peak", most)
+	p.Height = 22 * float64(len(names))
+	f.Panels = []Panel{p}
+	if more := len(d.Peak.Sites) + d.Peak.MoreSites - len(shown); more > 0 {
+		f.note(fmt.Sprintf("not drawn: %s", view.Plural(more, "other line")))
+	}
+	return f
+}

@@ -1,0 +1,223 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+const memoryFooter = "Claims are upper bounds from the replay of the snapshot, each by itself: they are not a sum."
+
+// Memory is what memory snapshots say: the lines that hold the memory at the peak, or at
+// an out-of-memory error, and what to change.
+func Memory(a *memsnap.Analysis) (*Page, error) {
+	if a == nil || len(a.Devices) == 0 {
+		return nil, view.ErrNoRun("an analysis of memory")
+	}
+	d := &a.Devices[0]
+	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
+	moment, when := &d.Peak, "the peak"
+	if len(d.OOMs) > 0 {
+		moment, when = &d.OOMs[0].Moment, "the out-of-memory error"
+	}
+	p.Sections = []Section{
+		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
+		{ID: "levels", Heading: "Levels", HeadingIn: HTML, Blocks: []Block{Lines{Lines: memoryLevels(a, d, moment, when)}}},
+		{ID: "time", Heading: "Memory over time", In: HTML, Blocks: []Block{Chart{ID: "memory-chart", Figure: func() *figure.Figure { return figure.MemoryOverTime(a) }}}},
+		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
+		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
+		memoryChanges(a),
+		warnings(a.Warnings),
+		{ID: "steps", Heading: "Steps", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memorySteps(d)}},
+		{ID: "devices", Heading: "Devices", HeadingIn: Markdown | HTML, Blocks: []Block{memoryDevices(a)}},
+		{ID: "stacks", Heading: "Stacks", In: HTML, Folded: true, Brief: []string{when}, Blocks: []Block{memoryStacks(moment)}},
+	}
+	return p.explained()
+}
+
+// bytesText prints bytes with binary prefixes, as PyTorch's own messages do.
+func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }
+
+func bytesCell(n int64) Cell {
+	if n == 0 {
+		return Cell{Text: view.None}
+	}
+	return amount(bytesText(n), float64(n), "B")
+}
+
+func memoryInput(a *memsnap.Analysis, i int) string {
+	name := view.CutPlace(filepath.Base(a.Inputs[i].Path), 60)
+	if more := len(a.Inputs) - 1; more > 0 {
+		name += " and " + view.Plural(more, "other file")
+	}
+	return name
+}
+
+func memoryMeta(a *memsnap.Analysis, d *memsnap.Device) []string {
+	out := []string{fmt.Sprintf("device %d", d.ID), view.Plural(d.Events, "event")}
+	if n := len(d.Steps); n > 0 {
+		out = append(out, view.Plural(n, "step"))
+	}
+	return append(out, "peak "+bytesText(d.Peak.Requested)+" of tensors, "+bytesText(d.PeakReserved)+" reserved")
+}
+
+// memoryLevels are the bytes of one moment, from what tensors asked for to what is reserved.
+func memoryLevels(a *memsnap.Analysis, d *memsnap.Device, m *memsnap.Moment, when string) []Line {
+	at := "at " + when
+	if m.Step > 0 {
+		at += fmt.Sprintf(", step %d of %d", m.Step, len(d.Steps))
+	}
+	lines := []Line{
+		{Label: "tensors", Value: bytesText(m.Requested), Note: at},
+		{Label: "rounding", Value: bytesText(m.Rounded - m.Requested), Note: "at least", Spare: true},
+		{Label: "reserved", Value: bytesText(m.Reserved), Note: fmt.Sprintf("%s free beside live blocks, %s in whole segments, the largest piece %s", bytesText(m.FreeSplit), bytesText(m.FreeWhole), bytesText(m.FreeLargest))},
+		{Label: "end", Value: bytesText(d.End.Requested), Note: bytesText(d.End.Reserved) + " reserved"},
+	}
+	if len(d.OOMs) > 0 {
+		o := &d.OOMs[0]
+		lines = append(lines, Line{Label: "request", Value: bytesText(o.Request), Note: "failed; the device had " + bytesText(o.DeviceFree) + " free", Tone: Bad})
+	}
+	if a.Before != nil {
+		lines = append(lines, Line{Label: "before", Value: bytesText(a.Before.Peak), Note: "peak of tensors; " + bytesText(a.Before.PeakReserved) + " reserved"})
+	}
+	return append(lines, filled(Line{Label: "settings", Value: view.Cut(a.Inputs[d.Input].Settings, 200), Spare: true})...)
+}
+
+func memoryFindings(a *memsnap.Analysis) []Block {
+	if len(a.Findings) == 0 {
+		return []Block{Text{S: "No rule found a change that lowers the peak.", As: Lead}}
+	}
+	list := List{Ordered: true, Noun: "finding", Max: traceFindings}
+	claims := 0
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		if f.ClaimBytes > 0 {
+			claims++
+		}
+		list.Items = append(list.Items, memoryFinding(a, f))
+	}
+	lead := "The findings claim no bytes."
+	if claims > 0 {
+		lead = view.Plural(claims, "change") + " could lower a peak, each by at most what it says. They are not a sum."
+	}
+	return []Block{Text{S: lead, As: Lead, In: HTML}, list}
+}
+
+func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
+	item := Item{Badge: Badge{Text: string(f.Severity), Tone: severityTone(f.Severity)}, Label: view.Cut(f.Rule, 60), Text: view.Cut(f.Title, 600), About: aboutRule(f.Rule)}
+	if len(a.Devices) > 1 {
+		item.Text += fmt.Sprintf(" (%s, device %d)", memoryInput(a, a.Devices[f.Device].Input), a.Devices[f.Device].ID)
+	}
+	claim := ""
+	if f.ClaimBytes > 0 {
+		claim = fmt.Sprintf("%s of the peak of %s bytes (%s)", bytesText(f.ClaimBytes), view.Cut(f.Of, 20), view.Percent(f.Share))
+	}
+	item.Lines = filled(Line{Label: "at most", Value: claim}, Line{Label: "change", Value: view.Cut(f.PyTorch, 300), Code: true}, Line{Label: "but", Value: view.Cut(strings.Join(f.Caveats, "; "), 600), In: Markdown | HTML})
+	var lines []Line
+	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
+		label, text := evidenceOf(key, f.Evidence[key])
+		if v, ok := number(f.Evidence[key]); ok && strings.HasSuffix(key, "_bytes") {
+			text = bytesText(int64(v))
+		}
+		lines = append(lines, Line{Label: label, Value: text})
+	}
+	item.More, item.MoreText = []Block{Lines{Lines: lines}}, "evidence"
+	if len(f.Sites) > 0 {
+		item.More, item.MoreText = append(item.More, siteTable("Lines", f.Sites, 0)), "evidence and lines"
+	}
+	return item
+}
+
+func memoryCategories(m *memsnap.Moment, when string) Table {
+	t := Table{Name: "Memory by category at " + when, Noun: "category", Columns: numbers("category", "bytes", "share", "blocks")}
+	for _, c := range m.Categories {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Category, 40)}, bytesCell(c.Bytes), shareOf(c.Bytes, m.Requested), countCell(c.Blocks)}})
+	}
+	return t
+}
+
+func memorySites(m *memsnap.Moment, when string) Table {
+	t := siteTable("Memory by line at "+when, m.Sites, m.Requested)
+	t.Noun, t.Max = "line", [3]int{10, 20, 100}
+	if m.MoreSites > 0 {
+		t.Caption = fmt.Sprintf("%s; %s hold less", t.Name, view.Plural(m.MoreSites, "other line"))
+	}
+	return t
+}
+
+// siteTable is a row for each line of the program; whole is what shares are of, 0 none.
+func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
+	t := Table{Name: name, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
+	for _, s := range sites {
+		step := Cell{Text: view.None}
+		if s.Step > 0 {
+			step = countCell(s.Step)
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(s.Where), bytesCell(s.Bytes), shareOf(s.Bytes, whole), countCell(s.Blocks), step, {Text: view.Cut(s.Category, 40)}}})
+	}
+	return t
+}
+
+// whereCell is a line of the program; where room is scarce without its folders.
+func whereCell(where string) Cell {
+	return Cell{Text: view.CutPlace(where, 100), Narrow: view.CutPlace(filepath.Base(where), 60)}
+}
+
+func memoryChanges(a *memsnap.Analysis) Section {
+	t := Table{Name: "Changes at the peak by line", Noun: "line", Max: [3]int{10, 20, 100}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "before"}, {Title: "after"}, {Title: "change"}, {Title: "category", Left: true, Drop: 1}}}
+	if a.Before != nil {
+		for _, c := range a.Before.Changes {
+			change := amount(signedBytes(c.After-c.Before), float64(c.After-c.Before), "B")
+			t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(c.Where), bytesCell(c.Before), bytesCell(c.After), change, {Text: view.Cut(c.Category, 40)}}})
+		}
+	}
+	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
+}
+
+func signedBytes(n int64) string {
+	if n < 0 {
+		return "-" + bytesText(-n)
+	}
+	return "+" + bytesText(n)
+}
+
+func memorySteps(d *memsnap.Device) Table {
+	t := Table{Name: "Memory of each step", Noun: "step", Max: [3]int{10, 20, 400}, Columns: numbers("step", "peak", "end", "name")}
+	t.Columns[3].Left = true
+	for i, s := range d.Steps {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(i + 1)}, bytesCell(s.Peak), bytesCell(s.End), {Text: view.Cut(s.Name, 60)}}})
+	}
+	return t
+}
+
+// memoryDevices is a row for each device, where there are several.
+func memoryDevices(a *memsnap.Analysis) Table {
+	t := Table{Name: "Devices", Noun: "device", Max: [3]int{8, 16, 0}, Columns: []Column{{Title: "file", Left: true, Most: 40}, {Title: "device"}, {Title: "peak"}, {Title: "reserved"}, {Title: "end"}, {Title: "events", Drop: 1}}}
+	if len(a.Devices) < 2 {
+		return t
+	}
+	for _, d := range a.Devices {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.CutPlace(a.Inputs[d.Input].Path, 80)}, countCell(d.ID), bytesCell(d.Peak.Requested), bytesCell(d.PeakReserved), bytesCell(d.End.Requested), countCell(d.Events)}})
+	}
+	return t
+}
+
+// memoryStacks are the largest lines with the calls that led there.
+func memoryStacks(m *memsnap.Moment) List {
+	l := List{Noun: "stack"}
+	for _, s := range m.Sites[:min(len(m.Sites), 20)] {
+		var lines []Line
+		for i, f := range s.Stack {
+			lines = append(lines, Line{Label: fmt.Sprint(i + 1), Value: view.CutPlace(f, 160)})
+		}
+		l.Items = append(l.Items, Item{Label: bytesText(s.Bytes), Text: view.CutPlace(s.Where, 100), More: []Block{Lines{Lines: lines}}, MoreText: "stack of the largest part, innermost first"})
+	}
+	return l
+}
