@@ -85,6 +85,9 @@ allow internal/memsnap/a.go              internal/pool
 deny  internal/memsnap/a.go              internal/trace
 allow internal/compare/a.go              internal/memsnap
 deny  internal/memsnap/a.go              internal/compare
+allow internal/fleet/a.go                internal/bucket
+deny  internal/fleet/a.go                internal/trace
+deny  internal/launch/a.go               internal/document
 deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
 allow internal/measure/a.go              probes/events

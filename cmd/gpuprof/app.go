@@ -40,6 +40,7 @@ type cli struct {
 	Bisect     bisectCmd     `cmd:"" help:"Find the commit that made a program slower."`
 	Baseline   baselineCmd   `cmd:"" help:"Keep sessions of a workload to judge later ones against."`
 	History    historyCmd    `cmd:"" help:"Show performance over commits, and the change that slipped through."`
+	Fleet      fleetCmd      `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
 	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
 	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`

@@ -13,6 +13,9 @@ import (
 type doctorCmd struct {
 	Format string   `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
 	Bench  bool     `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
+	Rounds int      `default:"1" placeholder:"N" help:"With --bench, measure N times, begun a minute apart or more, and take the best of each figure (1)."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"DIR/" help:"With --bench, as a rank of a job, write an object for gpuprof fleet into DIR/ or s3://bucket/prefix; or write FILE: ${healthFiles}."`
+	Force  bool     `help:"Replace files that gpuprof did not write."`
 	Device []string `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
 
@@ -32,8 +35,14 @@ func (c *doctorCmd) Run(a *app) error {
 	if slices.Contains(c.Device, "") {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: a --device is empty").WithFix("give CUDA's index, a UUID or a MIG instance's name, or leave it out")
 	}
+	if c.Rounds < 1 || c.Rounds > 1 && !c.Bench {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --rounds %d is for --bench and at least 1", c.Rounds).WithFix("give --bench --rounds 3")
+	}
 	if c.Bench {
 		return c.bench(a)
+	}
+	if len(c.Output) > 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: -o %s is for what --bench measures", c.Output[0]).WithFix("add --bench, or leave -o out")
 	}
 	if len(c.Device) > 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures", c.Device[0]).WithFix("add --bench, or leave --device out")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -23,20 +25,48 @@ func (c *doctorCmd) bench(a *app) error {
 	if err != nil {
 		return err
 	}
-	sight, err := lookAtGPUs()
+	sink, files, err := a.rankOutput(c.Output)
 	if err != nil {
 		return err
+	}
+	outs, err := outputTable().health.outputs(files, c.Force)
+	if err != nil {
+		return err
+	}
+	var cards []health.Card
+	for round := range c.Rounds {
+		started := time.Now()
+		found, err := c.measureOnce(a)
+		if err != nil {
+			return err
+		}
+		cards = health.Best(cards, found)
+		if round+1 < c.Rounds && pause(a.ctx, betweenRounds-time.Since(started)) != nil {
+			return errInterrupted
+		}
+	}
+	return c.conclude(a, cards, ranges, outs, sink)
+}
+
+// betweenRounds is the time from one round to the next: what disturbs a GPU lasts.
+const betweenRounds = time.Minute
+
+// measureOnce measures every GPU that was chosen.
+func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
+	sight, err := lookAtGPUs()
+	if err != nil {
+		return nil, err
 	}
 	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
 	here, away, err := chooseGPUs(sight, c.Device)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var targets []health.Target
 	for _, i := range here {
 		t, err := sight.target(i)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		targets = append(targets, t)
 	}
@@ -52,20 +82,24 @@ func (c *doctorCmd) bench(a *app) error {
 	}
 	bar.close()
 	if a.ctx.Err() != nil {
-		return errInterrupted
+		return nil, errInterrupted
 	}
-	return c.conclude(a, cards, ranges)
+	return cards, nil
 }
 
 // conclude judges, prints and turns the verdict into an exit code.
-func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges) error {
+func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges, outs []output, sink *rankSink) error {
 	report, err := health.Judge(cards, ranges, tool())
 	if err != nil {
 		return err
 	}
 	document.CleanStrings(report)
-	err = outputTable().health.show(a, c.Format, report)
+	text, err := json.Marshal(report)
 	if err != nil {
+		return gpuprof.Errorf(nil, "encoding the health report: %w", err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	doc := outputTable().health
+	if err := errors.Join(doc.show(a, c.Format, report), doc.save(a, outs, report, "", c.Force), sink.leave(document.Health, text)); err != nil {
 		return err
 	}
 	switch report.Verdict {

@@ -141,7 +141,7 @@ func TestBenchVerdicts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, c.cards, ranges)
+				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, c.cards, ranges, nil, nil)
 				if got := exitCode(err); got != c.code || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")) {
 					t.Errorf("exit code %d, want %d; %v", got, c.code, err)
 				}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/advise"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -31,7 +33,7 @@ type runCmd struct {
 
 	Format    string   `default:"table" formats:"run" placeholder:"FORMAT" help:"Format to print: ${runFormats}."`
 	NoClobber bool     `name:"no-clobber" help:"Refuse to replace a file; without it the run.json of the run before becomes run.previous.json."`
-	Output    []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Write FILE, in the format of its extension: ${runFiles}; may be repeated. Without it: run.json and report.html."`
+	Output    []string `short:"o" sep:"none" complete:"file" placeholder:"FILE|DIR/" help:"Write FILE, in the format of its extension: ${runFiles}; or, as a rank of a job, an object for gpuprof fleet into DIR/ or s3://bucket/prefix; may be repeated. Without it: run.json and report.html."`
 	Force     bool     `help:"Replace files that gpuprof did not write."`
 
 	// ProcessOut makes this process one of --runs: it writes its run there
@@ -84,6 +86,7 @@ type session struct {
 	aim   *aim
 	plans []measure.Plan // one a point of the sweep
 	outs  []output
+	sink  *rankSink  // where the object of this rank goes; nil for none
 	keeps bool       // the run.json of the run before becomes run.previous.json
 	olds  []*oldSide // what --baseline names, for each of them; nil for none
 	of    []int      // the plan of each run there is
@@ -130,7 +133,19 @@ func (s *session) finish() error {
 	if s.keeps && slices.ContainsFunc(s.outs, func(o output) bool { return o.path == ownRun }) {
 		err = errors.Join(err, keepPrevious(s.app))
 	}
-	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force))
+	return errors.Join(err, outputTable().run.save(s.app, s.outs, runs, "", s.Force), s.leave(runs))
+}
+
+// leave writes the object of this rank.
+func (s *session) leave(runs []*gpuprof.Run) error {
+	if s.sink == nil {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := document.EncodeRuns(&text, runs...); err != nil {
+		return err
+	}
+	return s.sink.leave(document.Run, text.Bytes())
 }
 
 // advise gives the runs with what their figures say about their knobs.
@@ -170,8 +185,17 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		c.Output = []string{ownRun, "report.html"}
 		s.keeps = !c.NoClobber
 	}
-	if s.outs, err = outputTable().run.outputs(c.Output, c.Force); err != nil {
+	files := c.Output
+	if !c.BlocksOnStdin {
+		if s.sink, files, err = a.rankOutput(c.Output); err != nil {
+			return nil, err
+		}
+	}
+	if s.outs, err = outputTable().run.outputs(files, c.Force); err != nil {
 		return nil, err
+	}
+	if s.sink != nil && len(s.aim.knobs) > 1 {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.bucket).WithFix("give every knob one value")
 	}
 	if c.NoClobber {
 		if err := unclobbered(s.outs); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
@@ -22,7 +23,7 @@ import (
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect,history,memory" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json) or memory (analyze SNAPSHOT --format json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect,history,memory,fleet" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json) or fleet (fleet --format json)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -51,6 +52,8 @@ func (c *schemaCmd) Run(a *app) error {
 		b, err = derived[baseline.Baseline](document.Baseline)
 	case "noise":
 		b, err = derived[compare.MachineNoise](document.Noise)
+	case "fleet":
+		b, err = derived[fleet.Report](document.Fleet)
 	case "history":
 		b, err = derived[history.Report](document.History)
 	case "recording":

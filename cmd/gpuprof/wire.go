@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/explain"
+	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/host"
@@ -172,6 +173,7 @@ type documents struct {
 	bisect      kind[*bisect.Search]
 	history     kind[*history.Report]
 	memory      kind[*memsnap.Analysis]
+	fleet       kind[*fleet.Report]
 }
 
 func outputTable() documents {
@@ -223,6 +225,9 @@ func outputTable() documents {
 			"png":  picture("png", figure.OfHistory),
 			"svg":  picture("svg", figure.OfHistory),
 		})},
+		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, map[string]writer[*fleet.Report]{
+			"json": func(w io.Writer, r *fleet.Report, _ screen) error { return writeJSON(w, r) },
+		})},
 		// However wide the table is: every one of many GPUs has to be in it.
 		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
 			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
@@ -239,8 +244,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes

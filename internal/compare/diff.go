@@ -18,6 +18,10 @@ const (
 	kindCode        = "code"
 )
 
+// Differences lists what is not the same about two results: knobs first, then what must
+// agree of their machines.
+func Differences(old, new *Result) []Difference { return differences(old, new, Options{}) }
+
 // differences lists what is not the same on both sides: knobs first, hard
 // fields before the others.
 func differences(old, new *Result, o Options) []Difference {

@@ -25,6 +25,8 @@ const (
 	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
 	Bisect          gpuprof.DocumentKind = "bisect"
 	Memory          gpuprof.DocumentKind = "memory" // what analyze found in memory snapshots
+	Rank            gpuprof.DocumentKind = "rank"   // what one process of a job leaves
+	Fleet           gpuprof.DocumentKind = "fleet"
 )
 
 // kind is what is known of one kind of document.
@@ -76,6 +78,8 @@ func kinds() []kind {
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
 		{Memory, "1.0.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
+		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
+		{Fleet, "1.0.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which no verb reads"},
 	}
 }
 

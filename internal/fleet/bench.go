@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+)
+
+// gpu is one device of one rank.
+type gpu struct {
+	from *Object
+	card *health.Card
+}
+
+// health brings the health reports of the nodes to the report: each GPU's figures
+// beside those of all its siblings in the fleet, and what a GPU says of itself.
+func (r *Report) health(job *Job) {
+	gpus := r.gpus(job)
+	var values []value
+	for i, g := range gpus {
+		for _, s := range health.Scores(g.card) {
+			values = append(values, value{of: i, group: g.card.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack})
+		}
+	}
+	all := judge(values)
+	r.GPUs = len(gpus)
+	for _, name := range health.Names() {
+		if row, ok := gpuMetric(name, all, gpus); ok {
+			r.Metrics = append(r.Metrics, row)
+		}
+	}
+	var off []Off
+	for _, j := range all {
+		r.compared = max(r.compared, j.siblings)
+		if !j.off {
+			continue
+		}
+		g := gpus[j.of]
+		m, _ := g.card.Metric(j.metric)
+		cause, evidence, fix := health.Explain(g.card, j.metric)
+		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,
+			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix})
+	}
+	r.Off = append(r.Off, byNode(off, gpus)...)
+}
+
+// gpus are the devices of all health reports, each once. What a report says of a device
+// alone is taken over.
+func (r *Report) gpus(job *Job) []gpu {
+	var out []gpu
+	seen := map[string]gpu{}
+	for _, obj := range job.of(document.Health) {
+		var rep health.Report
+		if err := document.Decode(obj.Payload, obj.name, &rep, document.Health); err != nil {
+			r.leaveOut(obj, err.Error())
+			continue
+		}
+		r.judged = r.judged || rep.Verdict == health.Healthy || rep.Verdict == health.Unhealthy
+		for i := range rep.Devices {
+			g := gpu{obj, &rep.Devices[i]}
+			if g.card.Error != "" {
+				r.leaveOut(obj, fmt.Sprintf("rank %d, %s: %s", obj.Rank, g.card.Device, g.card.Error))
+			}
+			if twin, twice := seen[g.card.UUID]; g.card.UUID != "" && twice {
+				r.leaveOut(obj, fmt.Sprintf("ranks %d and %d measured the same GPU (%s), so that each disturbed the other; start one process per node with --ntasks-per-node=1", twin.from.Rank, obj.Rank, g.card.UUID))
+				continue
+			}
+			seen[g.card.UUID] = g
+			out = append(out, g)
+		}
+		for _, o := range rep.Off {
+			if o.Against != "siblings" {
+				r.Off = append(r.Off, Off{Rank: obj.Rank, Node: obj.Node, Device: o.Device, Metric: o.Metric, Unit: o.Unit, Value: o.Value, Worse: o.Worse,
+					Cause: o.Cause, Evidence: o.Evidence, Fix: o.Fix})
+			}
+		}
+	}
+	return out
+}
+
+// gpuMetric is the row of a metric over all GPUs.
+func gpuMetric(name string, all []judged, gpus []gpu) (Metric, bool) {
+	t := tally{nodes: map[string][]float64{}}
+	for _, j := range all {
+		if j.metric == name {
+			g := gpus[j.of]
+			m, _ := g.card.Metric(name)
+			t.add(&j, RankValue{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Value: m.Value})
+		}
+	}
+	return t.row(name, health.Unit(name))
+}
+
+// byNode makes one finding of those of one metric about half of a node's GPUs or more:
+// then the node is slow.
+func byNode(off []Off, gpus []gpu) []Off {
+	on := map[int]int{} // GPUs by rank
+	for _, g := range gpus {
+		on[g.from.Rank]++
+	}
+	type key struct {
+		rank   int
+		metric string
+	}
+	count, worst := map[key]int{}, map[key]Off{}
+	for _, o := range off {
+		k := key{o.Rank, o.Metric}
+		if count[k]++; count[k] == 1 || o.Worse > worst[k].Worse {
+			worst[k] = o
+		}
+	}
+	var out []Off
+	for _, o := range off {
+		k := key{o.Rank, o.Metric}
+		switch n := count[k]; {
+		case n < 2 || 2*n < on[o.Rank]:
+			out = append(out, o)
+		case o == worst[k]:
+			o.Device = fmt.Sprintf("%d of %d GPUs", n, on[o.Rank])
+			out = append(out, o)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Off) int { return cmp.Compare(a.Rank, b.Rank) })
+	return out
+}

@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bucket"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/launch"
+)
+
+// suffix is the end of every object's name.
+const suffix = ".json.zst"
+
+// Object is what one rank leaves in the folder of its job.
+type Object struct {
+	gpuprof.Head
+	launch.Place
+	Of      gpuprof.DocumentKind `json:"of"` // the kind of the payload: run or health
+	Started time.Time            `json:"started"`
+	Payload json.RawMessage      `json:"payload"`
+
+	name string // in the bucket that it was read from
+}
+
+// New is the object of a rank with a document as its payload. node is the host's name,
+// which counts where the launcher told none.
+func New(p launch.Place, node string, of gpuprof.DocumentKind, started time.Time, by gpuprof.Tool, payload []byte) *Object {
+	if p.Node == "" {
+		p.Node = node
+	}
+	return &Object{Head: document.NewHead(document.Rank, by), Place: p, Of: of, Started: started.UTC(), Payload: payload}
+}
+
+// Write puts the object into a bucket. Its name holds the hash of the content, so that a
+// write that is repeated changes nothing. It returns the name.
+func (o *Object) Write(ctx context.Context, b bucket.Bucket) (string, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return "", gpuprof.Errorf(nil, "encoding the object of rank %d: %w", o.Rank, err).WithFix("this is a fault in gpuprof, please report it")
+	}
+	z, err := bucket.NewCompressor()
+	if err != nil {
+		return "", err
+	}
+	defer z.Close()
+	sum := sha256.Sum256(text)
+	name := fmt.Sprintf("%s/%06d-%d-%s%s", o.Of, o.Rank, o.Attempt, hex.EncodeToString(sum[:6]), suffix)
+	return name, b.Put(ctx, name, z.EncodeAll(text, nil))
+}
+
+// Probe reports whether this rank can write to a bucket, before it measures for nothing.
+// An error is ErrUsage or ErrInput.
+func Probe(ctx context.Context, b bucket.Bucket, rank int) error {
+	if _, files := b.(*bucket.Folder); !files {
+		_, err := b.List(ctx, "none") // a bucket may allow this rank to write and not to remove
+		return err
+	}
+	name := fmt.Sprintf(".gpuprof-probe-%d", rank)
+	if err := b.Put(ctx, name, nil); err != nil {
+		return err
+	}
+	return b.Remove(ctx, name)
+}

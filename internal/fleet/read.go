@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/bucket"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Job is what a bucket holds of one job.
+type Job struct {
+	World   int       // processes of the job: what they were told, or as many as the highest rank implies
+	Told    bool      // some rank was told the number
+	Objects []*Object // the latest attempt of each rank and kind, by kind and rank
+	Missing []int     // ranks without an object
+	// Problems are objects that were left out, each a sentence that names it.
+	Problems []string
+	Notes    []string
+}
+
+// poll is the time between two looks at a bucket that is not complete.
+const poll = 500 * time.Millisecond
+
+// Gather reads a bucket of objects. It waits until all ranks have left one, wait at
+// most; pause is the clock. Objects that cannot be used are named in Problems: an
+// error is one of the bucket.
+func Gather(ctx context.Context, b bucket.Bucket, wait time.Duration, pause func(context.Context, time.Duration) error) (*Job, error) {
+	known := map[string]*Object{}
+	for {
+		job, err := gather(ctx, b, known)
+		if err != nil || wait <= 0 || len(job.Missing) == 0 && job.Told {
+			return job, err
+		}
+		if err := pause(ctx, min(poll, wait)); err != nil {
+			return nil, err
+		}
+		wait -= poll
+	}
+}
+
+// gather reads what is not known yet: objects never change.
+func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Job, error) {
+	names, err := b.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	job := &Job{}
+	for _, name := range names {
+		if !strings.HasSuffix(name, suffix) {
+			continue
+		}
+		o := known[name]
+		if o == nil {
+			if o, err = read(ctx, b, name); err != nil {
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				job.Problems = append(job.Problems, document.CleanText(err.Error()))
+				continue
+			}
+			known[name] = o
+		}
+		job.Objects = append(job.Objects, o)
+	}
+	job.settle()
+	return job, nil
+}
+
+// read is one object of a bucket.
+func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
+	const again = "it was cut off or changed: have this rank measure again"
+	text, err := bucket.Text(ctx, b, name, again)
+	if err != nil {
+		return nil, err
+	}
+	o := &Object{name: name}
+	if err := document.Decode(text, name, o, document.Rank); err != nil {
+		return nil, err
+	}
+	if o.Rank < 0 || o.World < 0 || o.World > 0 && o.Rank >= o.World || o.Rank > mostRanks || o.World > mostRanks {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: there is no rank %d of %d", name, o.Rank, o.World).WithFix(again)
+	}
+	return o, nil
+}
+
+// mostRanks bounds what a damaged object can make of the list of missing ranks.
+const mostRanks = 1 << 20
+
+// settle keeps the latest attempt of each rank, and finds the ranks that are missing.
+func (j *Job) settle() {
+	slices.SortStableFunc(j.Objects, func(a, b *Object) int {
+		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Attempt, a.Attempt), b.Started.Compare(a.Started), cmp.Compare(a.name, b.name))
+	})
+	var twice []int
+	j.Objects = slices.CompactFunc(j.Objects, func(a, b *Object) bool {
+		same := a.Of == b.Of && a.Rank == b.Rank
+		if same && a.Attempt == b.Attempt {
+			twice = append(twice, a.Rank)
+		}
+		return same
+	})
+	if twice = slices.Compact(twice); len(twice) > 0 {
+		j.Notes = append(j.Notes, fmt.Sprintf("more than one object of one attempt was found for %s: the one that was started last is used", ranksText(twice)))
+	}
+	worlds, here, jobs := map[gpuprof.DocumentKind]int{}, map[gpuprof.DocumentKind]map[int]bool{}, []string{}
+	for _, o := range j.Objects {
+		if here[o.Of] == nil {
+			here[o.Of] = map[int]bool{}
+		}
+		here[o.Of][o.Rank] = true
+		worlds[o.Of], j.Told = max(worlds[o.Of], o.World, o.Rank+1), j.Told || o.World > 0
+		if o.Job != "" && !slices.Contains(jobs, o.Job) {
+			jobs = append(jobs, o.Job)
+		}
+	}
+	if len(jobs) > 1 {
+		slices.Sort(jobs)
+		j.Notes = append(j.Notes, fmt.Sprintf("the objects are of %d jobs (%s): give every job a folder of its own", len(jobs), strings.Join(jobs[:min(len(jobs), 5)], ", ")))
+	}
+	for kind, world := range worlds {
+		j.World = max(j.World, world)
+		for r := range world {
+			if !here[kind][r] {
+				j.Missing = append(j.Missing, r)
+			}
+		}
+	}
+	slices.Sort(j.Missing)
+	j.Missing = slices.Compact(j.Missing)
+}
+
+// ranksText names ranks, the first of many: "rank 3", "ranks 1, 2, 3 and 5 more".
+func ranksText(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprint("rank ", ranks[0])
+	}
+	const most = 8
+	var names []string
+	for _, r := range ranks[:min(len(ranks), most)] {
+		names = append(names, fmt.Sprint(r))
+	}
+	text := "ranks " + strings.Join(names, ", ")
+	if more := len(ranks) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Verdict is the outcome for a job.
+type Verdict string
+
+// The verdicts.
+const (
+	Even   Verdict = "even"    // no rank is off
+	Uneven Verdict = "uneven"  // at least one is
+	TooFew Verdict = "too-few" // nothing to compare with
+	Broken Verdict = "broken"  // a rank failed or is missing
+)
+
+// ExitCode is the code that gpuprof fleet ends with.
+func (v Verdict) ExitCode() int {
+	switch v {
+	case Even:
+		return 0
+	case Uneven:
+		return 1
+	case TooFew:
+		return 3
+	}
+	return 4
+}
+
+// Off is a figure of one rank that is not as its siblings'.
+type Off struct {
+	Rank     int            `json:"rank"`
+	Node     string         `json:"node,omitempty"`
+	Device   string         `json:"device,omitempty"`
+	Metric   string         `json:"metric"`
+	Unit     string         `json:"unit"`
+	Value    gpuprof.Number `json:"value"`
+	Worse    gpuprof.Number `json:"worse_by"` // share of the siblings' median
+	P        gpuprof.Number `json:"p"`        // of being so low by chance; 1 where no rate of errors is promised, 0 for a fault by the GPU's own account
+	Siblings int            `json:"siblings"` // 0 for a fault by the GPU's own account, and for one beside the shipped range
+	Cause    string         `json:"cause"`
+	Evidence bool           `json:"evidence"` // the cause was seen there
+	Fix      string         `json:"fix"`
+}
+
+// Report is the document of gpuprof fleet.
+type Report struct {
+	gpuprof.Head
+	Verdict  Verdict  `json:"verdict"`
+	ExitCode int      `json:"exit_code"`
+	Reason   string   `json:"reason"` // one sentence
+	World    int      `json:"world"`  // ranks of the job
+	Launcher string   `json:"launcher"`
+	Nodes    []string `json:"nodes"`
+	GPUs     int      `json:"gpus"` // with a health report
+	Workload string   `json:"workload,omitempty"`
+	Metrics  []Metric `json:"metrics"`
+	Off      []Off    `json:"off"` // the worst first
+	Missing  []int    `json:"missing_ranks"`
+	Failed   []int    `json:"failed_ranks"`
+	Problems []string `json:"problems"` // what was left out and why
+	Notes    []string `json:"notes"`
+
+	compared int  // the most siblings that any figure had
+	judged   bool // a health report has a verdict of its own
+}
+
+// Options say how a job is judged.
+type Options struct {
+	AllowMismatch []string // fields that may differ between ranks
+	AllowMissing  bool     // a missing rank is no failure
+	Tool          gpuprof.Tool
+}
+
+// Merge judges what a bucket holds. The error, ErrInput, is for one without an object
+// that can be read. where is the bucket, for errors.
+func Merge(job *Job, where string, o Options) (*Report, error) {
+	if len(job.Objects) == 0 {
+		why := "it holds no object of a rank"
+		if len(job.Problems) > 0 {
+			why = job.Problems[0]
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", where, why).WithFix("give the folder that every rank wrote to with -o FOLDER/")
+	}
+	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Launcher: job.Objects[0].Launcher, Nodes: []string{},
+		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...)}
+	for _, obj := range job.Objects {
+		if obj.Node != "" {
+			r.Nodes = append(r.Nodes, obj.Node)
+		}
+		if obj.Of != document.Run && obj.Of != document.Health {
+			r.leaveOut(obj, fmt.Sprintf("reading %s: it holds %q, which this gpuprof does not merge; update gpuprof", obj.name, obj.Of))
+		}
+	}
+	slices.Sort(r.Nodes)
+	r.Nodes = slices.Compact(r.Nodes)
+	r.runs(job, o)
+	r.health(job)
+	r.conclude(o)
+	document.CleanStrings(r)
+	return r, nil
+}
+
+// of are the objects of one kind, by rank.
+func (j *Job) of(kind gpuprof.DocumentKind) []*Object {
+	var out []*Object
+	for _, o := range j.Objects {
+		if o.Of == kind {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// leaveOut notes why an object, or a part of it, is not used.
+func (r *Report) leaveOut(o *Object, why string) {
+	r.Problems = append(r.Problems, why)
+	if !slices.Contains(r.Failed, o.Rank) {
+		r.Failed = append(r.Failed, o.Rank)
+	}
+}
+
+// conclude takes the worst of all ranks.
+func (r *Report) conclude(o Options) {
+	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
+	slices.Sort(r.Failed)
+	if r.compared > 1 && r.compared < LeastSiblings {
+		r.Notes = append(r.Notes, fmt.Sprintf("with %d siblings no rate of false alarms is promised: that takes %d", r.compared, LeastSiblings))
+	}
+	var off []int
+	for _, f := range r.Off {
+		if !slices.Contains(off, f.Rank) {
+			off = append(off, f.Rank)
+		}
+	}
+	slices.Sort(off)
+	switch unused := max(len(r.Failed), len(r.Problems)); {
+	case len(r.Missing) > 0 && !o.AllowMissing:
+		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left no object: %s", len(r.Missing), r.World, ranksText(r.Missing))
+	case unused > 0:
+		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d objects could not be used", unused, max(r.World, unused))
+	case len(off) > 0:
+		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d ranks slower than their siblings or faulty: %s", len(off), r.World, ranksText(off))
+	case r.compared < 2 && !r.judged:
+		r.Verdict, r.Reason = TooFew, "there is nothing to compare a rank with"
+	default:
+		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
+	}
+	r.ExitCode = r.Verdict.ExitCode()
+}

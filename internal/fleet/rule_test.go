@@ -1,0 +1,163 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// simulated is a fleet as the table of docs/fleet.md has it: spreads of chips and nodes,
+// the noise of a measurement and the part of measurements that is disturbed by 3 to 25 %.
+type simulated struct {
+	name                 string
+	nodes                int
+	chip, node, noise    float64
+	disturbed            float64
+	falseChecks          int // most of healthy checks, in percent, with a false flag
+	fdr, found8, found15 float64
+}
+
+func fleets() []simulated {
+	return []simulated{
+		{"chips 0.8 %, noise 0.5 %", 128, .008, 0, .005, 0, 0, 0.005, 0.98, 1},
+		{"chips 1.5 %, nodes 1 %, noise 1 %", 128, .015, .01, .01, 0, 5, 0.01, 0.7, 0.99},
+		{"the same, 5 % disturbed", 128, .015, .01, .01, .05, 13, 0.04, 0.7, 0.99},
+		{"16 GPUs, the same", 2, .015, .01, .01, 0, 10, 0.03, 0.7, 0.99},
+	}
+}
+
+const (
+	simPerNode = 8
+	simMetrics = 12
+	simCompute = 6 // of them share the chip's factor; 3 more are of the link
+	simRounds  = 3
+)
+
+// check is one check of a simulated fleet: the values, which of them are truly more than
+// 5 % slow beside the median of the truth, and what was planted (8 and 15 %).
+func (s *simulated) check(rng *rand.Rand, plant bool) (values []value, truly []bool, planted [2]map[int]bool) {
+	gpus := s.nodes * simPerNode
+	truth := make([][simMetrics]float64, gpus)
+	for n := range s.nodes {
+		node := s.node * rng.NormFloat64()
+		for i := n * simPerNode; i < (n+1)*simPerNode; i++ {
+			chip := s.chip * rng.NormFloat64()
+			for m := range simMetrics {
+				if m < simCompute {
+					truth[i][m] = node + chip
+				} else {
+					truth[i][m] = s.chip / 2 * rng.NormFloat64()
+				}
+			}
+		}
+	}
+	for k, kind := range []struct {
+		by     float64
+		lo, hi int
+	}{{0.08, 0, simCompute}, {0.15, simCompute, simCompute + 3}} {
+		planted[k] = map[int]bool{}
+		for plant && len(planted[k]) < max(1, gpus/100) {
+			i := rng.IntN(gpus)
+			if !planted[k][i] {
+				planted[k][i] = true
+				for m := kind.lo; m < kind.hi; m++ {
+					truth[i][m] += math.Log1p(-kind.by)
+				}
+			}
+		}
+	}
+	for i := range truth {
+		best := [simMetrics]float64{}
+		for round := range simRounds {
+			slower := 0.0
+			if rng.Float64() < s.disturbed {
+				slower = math.Log1p(-0.03 - 0.22*rng.Float64())
+			}
+			for m := range simMetrics {
+				if y := truth[i][m] + s.noise*rng.NormFloat64() + slower; round == 0 || y > best[m] {
+					best[m] = y
+				}
+			}
+		}
+		for m := range simMetrics {
+			values = append(values, value{of: i, metric: fmt.Sprint(m), log: best[m], more: true, slack: 0.05})
+			// The medians of the truth are 0 but for a part of its spread.
+			truly = append(truly, truth[i][m] < math.Log1p(-0.05))
+		}
+	}
+	return values, truly, planted
+}
+
+// rates are what n checks of a healthy fleet and n of one with slow GPUs come to.
+func (s *simulated) rates(n int) (falseChecks int, fdr, found8, found15 float64) {
+	rng := rand.New(rand.NewPCG(1, 27))
+	found, all := [2]float64{}, [2]float64{}
+	for range n {
+		values, truly, _ := s.check(rng, false)
+		wrong := false
+		for i, j := range judge(values) {
+			wrong = wrong || j.off && !truly[i]
+		}
+		if wrong {
+			falseChecks++
+		}
+		values, truly, planted := s.check(rng, true)
+		named, false1, hit := 0.0, 0.0, [2]map[int]bool{{}, {}}
+		for i, j := range judge(values) {
+			if !j.off {
+				continue
+			}
+			named++
+			if !truly[i] {
+				false1++
+			}
+			if m := i % simMetrics; m < simCompute {
+				hit[0][j.of] = true
+			} else if m < simCompute+3 {
+				hit[1][j.of] = true
+			}
+		}
+		fdr += false1 / max(1, named) / float64(n)
+		for k := range planted {
+			for i := range planted[k] {
+				all[k]++
+				if hit[k][i] {
+					found[k]++
+				}
+			}
+		}
+	}
+	return falseChecks, fdr, found[0] / all[0], found[1] / all[1]
+}
+
+// TestErrorRates: the rule keeps its rates of false alarms and finds what is planted.
+func TestErrorRates(t *testing.T) {
+	for _, s := range fleets() {
+		n := 8 // 1,024 GPUs take most of a tenth of a second each
+		if s.nodes == 2 {
+			n = 100
+		}
+		wrong, fdr, found8, found15 := s.rates(n)
+		t.Logf("%s: %d of %d healthy checks with a false flag, FDR %.4f, found 8 %%: %.2f, 15 %%: %.2f", s.name, wrong, n, fdr, found8, found15)
+		if 100*wrong > s.falseChecks*n || fdr > s.fdr || found8 < s.found8 || found15 < s.found15 {
+			t.Errorf("%s: %d of %d healthy checks with a false flag, FDR %.4f, found 8 %%: %.2f, 15 %%: %.2f", s.name, wrong, n, fdr, found8, found15)
+		}
+	}
+}
+
+// BenchmarkErrorRates is the whole table: 100 checks of each fleet.
+func BenchmarkErrorRates(b *testing.B) {
+	for _, s := range append(fleets(), simulated{name: "chips 2.5 %, nodes 1 %, noise 1 %, 5 % disturbed", nodes: 128, chip: .025, node: .01, noise: .01, disturbed: .05},
+		simulated{name: "16 GPUs, 5 % disturbed", nodes: 2, chip: .015, node: .01, noise: .01, disturbed: .05}) {
+		b.Run(s.name, func(b *testing.B) {
+			for b.Loop() {
+				wrong, fdr, found8, found15 := s.rates(100)
+				b.ReportMetric(float64(wrong), "%false")
+				b.ReportMetric(fdr, "fdr")
+				b.ReportMetric(found8, "found8")
+				b.ReportMetric(found15, "found15")
+			}
+		})
+	}
+}

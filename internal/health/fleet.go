@@ -1,0 +1,62 @@
+package health
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Score is a judged figure of a device as a fleet compares it.
+type Score struct {
+	Metric string
+	Log    float64 // natural logarithm, larger is better
+	More   bool    // more of the figure is better; false of times
+	Slack  float64 // share by which it may be worse than the siblings' median
+}
+
+// Best joins a further measurement of the same devices, in the same order, to what was
+// found before: of each figure that is judged the better one. What else a card says is
+// the further one's, and an error of either stays.
+func Best(before, further []Card) []Card {
+	for i := range further {
+		if i >= len(before) || before[i].Device != further[i].Device {
+			continue
+		}
+		c, old := &further[i], &before[i]
+		if c.Error == "" {
+			c.Error, c.Err = old.Error, old.Err
+		}
+		for k := range c.Metrics {
+			m := &c.Metrics[k]
+			had, ok := old.Metric(m.Name)
+			if better := rules[m.Name].better; ok && better != 0 && (!m.known() || float64(better)*float64(had.Value-m.Value) > 0) {
+				*m = had
+			}
+		}
+	}
+	return further
+}
+
+// Scores are the figures of a device that are judged and known.
+func Scores(c *Card) []Score {
+	var out []Score
+	for _, name := range judged() {
+		if m, ok := c.Metric(name); ok {
+			r := rules[name]
+			out = append(out, Score{name, float64(r.better) * math.Log(float64(m.Value)), r.better > 0, r.slack})
+		}
+	}
+	return out
+}
+
+// Explain says why a figure of a device is off, by what was seen on the device alone;
+// evidence is false where the cause is only what usually explains it.
+func Explain(c *Card, metric string) (cause string, evidence bool, fix string) {
+	return explain(c, metric, nil)
+}
+
+// Siblings is the same text for devices that can be compared: of one name, driver, power
+// limit and MIG state.
+func (c *Card) Siblings() string {
+	return strings.Join([]string{c.Name, c.Facts["driver"], fmt.Sprint(c.Condition.PowerLimitW), fmt.Sprint(c.Condition.MIG)}, "\x00")
+}

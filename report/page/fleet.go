@@ -1,0 +1,106 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Fleet is what the ranks of a job came to: what is off and why, a row for each figure
+// over all of them, and what was left out.
+func Fleet(r *fleet.Report) (*Page, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a fleet report")
+	}
+	tone := map[fleet.Verdict]Tone{fleet.Even: Good, fleet.TooFew: Unsure}[r.Verdict]
+	if r.Verdict == fleet.Uneven || r.Verdict == fleet.Broken {
+		tone = Bad
+	}
+	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(r.Workload, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
+		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
+		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all ranks and metrics.", fleet.LeastSiblings)}
+	off := List{Label: "off", Noun: "figure", Max: maxListed}
+	for _, o := range r.Off {
+		off.Items = append(off.Items, Item{Text: fleetOff(o), Tone: Bad, Lines: filled(
+			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: seenThere(o)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
+	}
+	p.Sections = []Section{
+		{ID: "verdict", Heading: "Result", HeadingIn: HTML, Blocks: []Block{statusBanner(p.Badge)}},
+		{ID: "off", Heading: "Slow or faulty", Blocks: []Block{off}},
+		{ID: "problems", Heading: "Left out", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "left out", Noun: "problem", Max: maxListed}, r.Problems)}},
+		{ID: "metrics", Heading: "Figures over all ranks", HeadingIn: Markdown | HTML, Blocks: []Block{fleetMetrics(r)}},
+		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
+	}
+	return p, nil
+}
+
+func fleetMeta(r *fleet.Report) []string {
+	out := []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}
+	if r.GPUs > 0 {
+		out = append(out, view.Plural(r.GPUs, "GPU"))
+	}
+	return append(out, view.Cut(r.Launcher, 30))
+}
+
+// seenThere says of a cause that it was not seen.
+func seenThere(o fleet.Off) string {
+	if o.Evidence {
+		return ""
+	}
+	return "not seen there"
+}
+
+// fleetOff is what is off, where, by how much, and how rarely chance does that.
+func fleetOff(o fleet.Off) string {
+	text := o.Metric + " of " + fleetPlace(o.Rank, o.Node, o.Device)
+	if !view.Finite(float64(o.Value)) {
+		return text
+	}
+	text += fmt.Sprintf(": %s, %.1f %% worse than ", healthFigure(float64(o.Value), o.Unit), 100*float64(o.Worse))
+	switch {
+	case o.Siblings == 0:
+		return text + "it should be"
+	case o.Siblings < fleet.LeastSiblings:
+		return text + fmt.Sprintf("the median of %d siblings", o.Siblings)
+	}
+	return text + fmt.Sprintf("the median of %d siblings (p %.1g)", o.Siblings, float64(o.P))
+}
+
+// fleetPlace is a rank, or a GPU of it, by the names that help to find it.
+func fleetPlace(rank int, node, device string) string {
+	text := fmt.Sprint("rank ", rank)
+	if device != "" {
+		text = device + " of " + text
+	}
+	if node != "" {
+		text += " on " + view.Cut(node, 40)
+	}
+	return text
+}
+
+// fleetMetrics is a row for each figure.
+func fleetMetrics(r *fleet.Report) Table {
+	t := Table{Name: "Table of figures over all ranks", Noun: "figure", Max: [3]int{12, 40, 0}, Columns: []Column{
+		{Title: "figure", Left: true}, {Title: "of"}, {Title: "median"}, {Title: "within nodes", Drop: 2}, {Title: "between nodes", Drop: 1}, {Title: "slowest", Left: true, Most: 60}}}
+	for _, m := range r.Metrics {
+		var worst Cell
+		if len(m.Slowest) > 0 {
+			s := m.Slowest[0]
+			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(s.Rank, s.Node, s.Device), 100*float64(s.Worse))}
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: healthFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
+			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})
+	}
+	return t
+}
+
+// shareCell is a standard deviation as a share.
+func shareCell(s gpuprof.Number) Cell {
+	if !view.Finite(float64(s)) {
+		return Cell{Text: view.None}
+	}
+	return Cell{Text: fmt.Sprintf("%.1f %%", 100*float64(s)), Value: float64(s), Unit: "1"}
+}
