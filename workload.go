@@ -198,6 +198,32 @@ type Check struct {
 	Rows          string  `json:"rows,omitempty"` // "all 512" or "66 of 3000"
 }
 
+// CheckReport is what gpuprof check says of a workload on a device: cases where vectors of
+// another program were given, the stages otherwise.
+type CheckReport struct {
+	Head
+	Workload string       `json:"workload"`
+	Preset   string       `json:"preset,omitempty"`
+	Device   string       `json:"device"`
+	Cases    []CaseResult `json:"cases,omitempty"`
+	Stages   []Check      `json:"stages,omitempty"`
+}
+
+// Failed is how many of the comparisons disagree with the reference, and of how many.
+func (r *CheckReport) Failed() (failed, all int) {
+	for _, c := range r.Cases {
+		if !c.Pass {
+			failed++
+		}
+	}
+	for _, c := range r.Stages {
+		if !c.Pass {
+			failed++
+		}
+	}
+	return failed, len(r.Cases) + len(r.Stages)
+}
+
 // VectorChecker is a workload that can compare its implementation with
 // vectors made by another program.
 type VectorChecker interface {

@@ -2,11 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"math"
-	"slices"
-	"strconv"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -16,8 +11,10 @@ import (
 
 type checkCmd struct {
 	target  `embed:""`
-	Vectors string `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`
-	Format  string `default:"table" choices:"table,json" placeholder:"FORMAT" help:"Format to print: table or json."`
+	Vectors string   `complete:"file" placeholder:"FILE.json" help:"Compare with the vectors of this file instead of the workload's own reference."`
+	Format  string   `default:"table" formats:"check" placeholder:"FORMAT" help:"Format to print: ${checkFormats}."`
+	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${checkFiles}; may be repeated."`
+	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
 
 // Help implements kong.HelpProvider.
@@ -26,15 +23,8 @@ func (checkCmd) Help() string {
 		"gpuprof check e3nn",
 		"gpuprof check e3nn --set impl=csr --seed 7 --format json",
 		"gpuprof check e3nn --vectors vectors.json",
+		"gpuprof check e3nn -o check.html",
 	)
-}
-
-// checkDocument is what check prints as JSON: cases with --vectors, the
-// stages otherwise.
-type checkDocument struct {
-	gpuprof.Head
-	Cases  []gpuprof.CaseResult `json:"cases,omitempty"`
-	Stages []gpuprof.Check      `json:"stages,omitempty"`
 }
 
 // Run implements the verb.
@@ -45,6 +35,10 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	if len(t.knobs) > 1 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: check takes one setting, not a sweep", t.workload.Name()).WithFix("give each knob one value")
+	}
+	outs, err := outputTable().check.outputs(c.Output, c.Force)
+	if err != nil {
+		return err
 	}
 	vectors, err := c.readVectors()
 	if err != nil {
@@ -57,10 +51,14 @@ func (c *checkCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	var r *gpuprof.CheckReport
 	if c.Vectors != "" {
-		err = c.checkVectors(a, t, dev, vectors)
+		r, err = c.checkVectors(a, t, dev, vectors)
 	} else {
-		err = c.checkStages(a, t, dev)
+		r, err = c.checkStages(a, t, dev)
+	}
+	if r != nil && len(r.Cases)+len(r.Stages) > 0 {
+		err = errors.Join(err, c.tell(a, r, outs))
 	}
 	if a.ctx.Err() != nil {
 		err = gpuprof.Errorf(nil, "checking %s: %w", t.workload.Name(), errInterrupted).WithFix("run it again")
@@ -79,121 +77,44 @@ func (c *checkCmd) readVectors() ([]byte, error) {
 	return b, nil
 }
 
-func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) error {
-	checks, err := measure.Check(a.ctx, dev, measure.Plan{Workload: t.workload, Preset: t.preset, Knobs: t.knobs[0],
-		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool()})
-	if err != nil && len(checks) == 0 {
-		return err
-	}
-	document.CleanStrings(&checks)
-	if c.Format == "json" {
-		err = errors.Join(err, writeJSON(a.stdout, checkDocument{Head: document.NewHead(document.Check, tool()), Stages: checks}))
-	} else {
-		err = errors.Join(err, printStages(a.stdout, checks))
-	}
-	if err != nil {
-		return err
-	}
-	failed := 0
-	for _, ch := range checks {
-		if !ch.Pass {
-			failed++
-		}
-	}
-	return failure(t.workload.Name(), failed, len(checks), "stages")
+// report is an empty one of the workload on the device.
+func (t *aim) report(dev gpuprof.Device) *gpuprof.CheckReport {
+	return &gpuprof.CheckReport{Head: document.NewHead(document.Check, tool()), Workload: t.workload.Name(), Preset: t.preset, Device: dev.Info().Name}
 }
 
-func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte) error {
+func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) (r *gpuprof.CheckReport, err error) {
+	r = t.report(dev)
+	r.Stages, err = measure.Check(a.ctx, dev, measure.Plan{Workload: t.workload, Preset: t.preset, Knobs: t.knobs[0],
+		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool()})
+	return r, err
+}
+
+func (c *checkCmd) checkVectors(a *app, t *aim, dev gpuprof.Device, file []byte) (r *gpuprof.CheckReport, err error) {
 	vc, ok := t.workload.(gpuprof.VectorChecker)
 	if !ok {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.workload.Name()).WithFix("leave --vectors out")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "checking %s: this workload takes no vectors", t.workload.Name()).WithFix("leave --vectors out")
 	}
-	cases, err := vc.CheckVectors(a.ctx, dev, file, c.Vectors)
-	if err != nil {
-		return err
-	}
-	document.CleanStrings(&cases) // their kinds are the file's words
-	if c.Format == "json" {
-		err = writeJSON(a.stdout, checkDocument{Head: document.NewHead(document.Check, tool()), Cases: cases})
-	} else {
-		err = printCases(a.stdout, cases)
-	}
-	if err != nil {
-		return err
-	}
-	failed := 0
-	for _, r := range cases {
-		if !r.Pass {
-			failed++
-		}
-	}
-	return failure(t.workload.Name(), failed, len(cases), "comparisons")
+	r = t.report(dev)
+	r.Preset = ""
+	r.Cases, err = vc.CheckVectors(a.ctx, dev, file, c.Vectors)
+	return r, err
 }
 
-// failure is the verdict: nil when nothing failed.
-func failure(name string, failed, total int, what string) error {
+// tell prints and writes what was compared; the error is that of a comparison that failed.
+func (c *checkCmd) tell(a *app, r *gpuprof.CheckReport, outs []output) error {
+	document.CleanStrings(r) // kinds of cases are the file's words
+	a.verbose = true         // a failed case is not left out
+	k := outputTable().check
+	if err := errors.Join(k.show(a, c.Format, r), k.save(a, outs, r, "", c.Force)); err != nil {
+		return err
+	}
+	failed, all := r.Failed()
 	if failed == 0 {
 		return nil
 	}
-	return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: %d of %d %s disagree with the reference", name, failed, total, what).WithFix("do not trust times of this build with these settings")
-}
-
-func printStages(w io.Writer, checks []gpuprof.Check) error {
-	rows := [][]string{{"STAGE", "RELATIVE ERROR", "TOLERANCE", "ROWS", "RESULT"}}
-	for _, c := range checks {
-		rows = append(rows, []string{c.Stage, scientific(float64(c.RelativeError)), scientific(c.Tolerance), c.Rows, passed(c.Pass)})
+	what := "stages"
+	if len(r.Cases) > 0 {
+		what = "comparisons"
 	}
-	return columns(w, rows)
-}
-
-// printCases prints a row for each kind, precision and tolerance, then every case that
-// failed.
-func printCases(w io.Writer, cases []gpuprof.CaseResult) error {
-	type key struct {
-		kind, precision string
-		tolerance       float64
-	}
-	type sum struct {
-		n, failed int
-		worst     gpuprof.Number
-	}
-	var order []key
-	sums := map[key]*sum{}
-	var failed [][]string
-	for _, c := range cases {
-		k := key{c.Kind, c.Precision, c.Tolerance}
-		if !slices.Contains(order, k) {
-			order = append(order, k)
-			sums[k] = &sum{}
-		}
-		s := sums[k]
-		s.n++
-		// A NaN is the worst there is, and nothing is greater than it.
-		if c.RelativeError > s.worst || math.IsNaN(float64(c.RelativeError)) {
-			s.worst = c.RelativeError
-		}
-		if !c.Pass {
-			s.failed++
-			failed = append(failed, []string{c.Kind, strconv.Itoa(c.Index), c.Precision, scientific(float64(c.RelativeError)), scientific(c.Tolerance)})
-		}
-	}
-	rows := [][]string{{"KIND", "PRECISION", "CASES", "FAILED", "WORST ERROR", "TOLERANCE", "RESULT"}}
-	for _, k := range order {
-		s := sums[k]
-		rows = append(rows, []string{k.kind, k.precision, strconv.Itoa(s.n), strconv.Itoa(s.failed), scientific(float64(s.worst)), scientific(k.tolerance), passed(s.failed == 0)})
-	}
-	if err := columns(w, rows); err != nil || len(failed) == 0 {
-		return err
-	}
-	fmt.Fprintln(w)
-	return columns(w, append([][]string{{"FAILED KIND", "CASE", "PRECISION", "ERROR", "TOLERANCE"}}, failed...))
-}
-
-func scientific(v float64) string { return strconv.FormatFloat(v, 'e', 2, 64) }
-
-func passed(ok bool) string {
-	if ok {
-		return "pass"
-	}
-	return "FAIL"
+	return gpuprof.Errorf(gpuprof.ErrCheck, "checking %s: %d of %d %s disagree with the reference", r.Workload, failed, all, what).WithFix("do not trust times of this build with these settings")
 }

@@ -30,7 +30,7 @@ func documentFiles(t *testing.T, dir string) map[gpuprof.DocumentKind]string {
 		document.Analysis:        &trace.Analysis{Head: document.NewHead(document.Analysis, by)},
 		document.TraceComparison: &trace.Comparison{Head: document.NewHead(document.TraceComparison, by), Old: &trace.Analysis{}, New: &trace.Analysis{}},
 		document.Health:          struct{ gpuprof.Head }{document.NewHead(document.Health, by)},
-		document.Check:           checkDocument{Head: document.NewHead(document.Check, by)},
+		document.Check:           gpuprof.CheckReport{Head: document.NewHead(document.Check, by)},
 		document.Noise:           compare.MachineNoise{Head: document.NewHead(document.Noise, by)},
 		document.Recording:       struct{ gpuprof.Head }{document.NewHead(document.Recording, by)},
 		document.Baseline:        struct{ gpuprof.Head }{document.NewHead(document.Baseline, by)},

@@ -37,7 +37,7 @@ func (c *schemaCmd) Run(a *app) error {
 	var err error
 	switch c.Name {
 	case "check":
-		b, err = derived[checkDocument](document.Check)
+		b, err = derived[gpuprof.CheckReport](document.Check)
 	case "analysis":
 		b, err = derived[trace.Analysis](document.Analysis)
 	case "trace-comparison":

@@ -174,6 +174,7 @@ type documents struct {
 	history     kind[*history.Report]
 	memory      kind[*memsnap.Analysis]
 	fleet       kind[*fleet.Report]
+	check       kind[*gpuprof.CheckReport]
 }
 
 func outputTable() documents {
@@ -236,6 +237,9 @@ func outputTable() documents {
 				return withPages(page.Health, 0, map[string]writer[*health.Report]{})["table"](w, r, o)
 			},
 		}},
+		check: kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, map[string]writer[*gpuprof.CheckReport]{
+			"json": func(w io.Writer, r *gpuprof.CheckReport, _ screen) error { return writeJSON(w, r) },
+		})},
 		explanation: kind[[]explain.Entry]{"an explanation", []string{"table", "json"}, withPages(page.Explanation, 0, map[string]writer[[]explain.Entry]{
 			"json": func(w io.Writer, all []explain.Entry, _ screen) error { return writeJSON(w, all) },
 		})},
@@ -244,8 +248,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints, "check": d.check.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions(), "check": d.check.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes

@@ -70,7 +70,8 @@ func kinds() []kind {
 		{Session, "1.0.0", "a stored session", "gpuprof history add", "an object of the store, or add its result again", "which gpuprof history reads from its store"},
 		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
-		{Check, "1.1.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which no verb reads"},
+		// 1.2.0: workload, preset and device.
+		{Check, "1.2.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which no verb reads"},
 		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.
 		{Recording, "1.2.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},

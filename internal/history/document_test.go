@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(r, again, cmpopts.IgnoreUnexported(Trend{}, Metric{}), cmp.Comparer(func(a, b gpuprof.Number) bool { return a == b || a != a && b != b })); diff != "" {
+	if diff := cmp.Diff(r, again, cmpopts.IgnoreUnexported(Trend{}, Metric{}), cmp.Comparer(func(a, b gpuprof.Number) bool { return a == b || math.IsNaN(float64(a)) && math.IsNaN(float64(b)) })); diff != "" {
 		t.Error(diff)
 	}
 	for name, harm := range map[string]func(*Trend){

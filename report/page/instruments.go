@@ -38,16 +38,7 @@ func checksOf(r *gpuprof.Run, id string) Section {
 		s.Blocks = []Block{Text{S: checkSummary(r) + "."}}
 		return s
 	}
-	t := Table{Name: "Table of checks", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
-		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
-	for _, c := range r.Checks {
-		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), amount(fmt.Sprintf("%.2g", c.Tolerance), c.Tolerance, "1"), words(view.Cut(c.Rows, 40)), words("passed")}}
-		if !c.Pass {
-			row.Tone, row.Cells[4].Text = Bad, "FAILED"
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	s.Blocks = []Block{t}
+	s.Blocks = []Block{checkTable(r.Checks)}
 	return s
 }
 

@@ -1,0 +1,109 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Check is the page of gpuprof check: a row for each stage; with vectors a row for each
+// kind, precision and tolerance, and every case that failed.
+func Check(r *gpuprof.CheckReport) (*Page, error) {
+	if r == nil {
+		return nil, view.ErrNoRun("a check")
+	}
+	failed, all := r.Failed()
+	p := &Page{Title: "Check of " + view.Cut(r.Workload, 60), Tool: toolText(r.Tool), Data: jsonData("check.json", r), Footer: "A relative error is ||out - ref|| / ||ref|| in float64."}
+	for _, text := range []string{r.Preset, r.Device} {
+		if text != "" {
+			p.Meta = append(p.Meta, view.Cut(text, 80))
+		}
+	}
+	lead := Text{S: fmt.Sprintf("%d of %d agree with the reference", all-failed, all), As: Lead, Tone: Good}
+	p.Badge = Badge{Text: "passed", Tone: Good}
+	if failed > 0 {
+		lead.S, lead.Tone = fmt.Sprintf("%d of %d DISAGREE with the reference", failed, all), Bad
+		p.Badge = Badge{Text: "failed", Tone: Bad}
+	}
+	p.Sections = []Section{{Blocks: []Block{lead}}}
+	if len(r.Stages) > 0 {
+		p.Sections = append(p.Sections, Section{ID: "stages", Blocks: []Block{checkTable(r.Stages)}})
+	}
+	if len(r.Cases) > 0 {
+		p.Sections = append(p.Sections, Section{ID: "cases", Blocks: []Block{kindTable(r.Cases)}}, Section{ID: "failed", Blocks: []Block{failedCases(r.Cases)}})
+	}
+	return p, nil
+}
+
+// checkTable is a row for each stage.
+func checkTable(checks []gpuprof.Check) Table {
+	t := Table{Name: "Table of checks", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
+		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
+	for _, c := range checks {
+		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance), words(view.Cut(c.Rows, 40)), words("passed")}}
+		if !c.Pass {
+			row.Tone, row.Keep, row.Cells[4].Text = Bad, true, "FAILED"
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func tolerance(v float64) Cell { return amount(fmt.Sprintf("%.2g", v), v, "1") }
+
+// kindTable is a row for each kind, precision and tolerance of cases.
+func kindTable(cases []gpuprof.CaseResult) Table {
+	type key struct {
+		kind, precision string
+		tolerance       float64
+	}
+	type sum struct {
+		n, failed int
+		worst     gpuprof.Number
+	}
+	var order []key
+	sums := map[key]*sum{}
+	for _, c := range cases {
+		k := key{c.Kind, c.Precision, c.Tolerance}
+		if !slices.Contains(order, k) {
+			order = append(order, k)
+			sums[k] = &sum{}
+		}
+		s := sums[k]
+		s.n++
+		// A NaN is the worst there is, and nothing is greater than it.
+		if c.RelativeError > s.worst || math.IsNaN(float64(c.RelativeError)) {
+			s.worst = c.RelativeError
+		}
+		if !c.Pass {
+			s.failed++
+		}
+	}
+	t := Table{Name: "Table of vectors", Columns: []Column{{Title: "kind", Left: true}, {Title: "precision", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
+	for _, k := range order {
+		s := sums[k]
+		row := Row{Cells: []Cell{words(view.Cut(k.kind, 60)), words(view.Cut(k.precision, 20)), whole(s.n), whole(s.failed), amount(errorText(s.worst), float64(s.worst), "1"), tolerance(k.tolerance), words("passed")}}
+		if s.failed > 0 {
+			row.Tone, row.Keep, row.Cells[6].Text = Bad, true, "FAILED"
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// failedCases is a row for each case that disagrees.
+func failedCases(cases []gpuprof.CaseResult) Table {
+	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "precision", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
+	for _, c := range cases {
+		if !c.Pass {
+			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{words(view.Cut(c.Kind, 60)), words(strconv.Itoa(c.Index)), words(view.Cut(c.Precision, 20)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance)}})
+		}
+	}
+	return t
+}
+
+func whole(n int) Cell { return amount(strconv.Itoa(n), float64(n), "1") }
