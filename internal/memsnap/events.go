@@ -13,7 +13,7 @@ func (m *machine) event(d *members) (value, error) {
 	}
 	s := m.s
 	t := &s.traces[len(s.traces)-1]
-	act := m.actions[s.texts[d.id(kAction, vText)]]
+	act := m.action[d.id(kAction, vText)]
 	at := uint32(t.last - t.first)
 	row, err := m.row(act, d, at)
 	if err != nil {

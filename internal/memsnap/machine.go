@@ -69,7 +69,9 @@ type machine struct {
 	own   int // where the dictionary stands that is being completed
 
 	ids      map[string]uint32
-	key      []key // by string
+	key      []key    // by string
+	action   []Action // by string
+	set      members  // of the dictionary that is being completed
 	frames   map[frame]uint32
 	stacks   map[uint64][]uint32
 	pairs    map[[2]uint64]uint32

@@ -232,3 +232,19 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The long snapshots of the benchmark are read as a whole.
+func TestReadsLongSnapshots(t *testing.T) {
+	var b bytes.Buffer
+	events, err := memtest.Long(&b, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustRead(t, b.Bytes())
+	if s.Events() != events || events < 1000 {
+		t.Errorf("%d of %d events", s.Events(), events)
+	}
+	if r := NewReplay(s, 0); !r.Complete || r.Moved != 0 {
+		t.Errorf("complete %v, %d contradictions", r.Complete, r.Moved)
+	}
+}

@@ -145,5 +145,6 @@ func (m *machine) text(b []byte) (uint32, error) {
 	m.ids[s] = id
 	m.s.texts = append(m.s.texts, s)
 	m.key = append(m.key, keyOf(s))
+	m.action = append(m.action, m.actions[s])
 	return id, m.take(len(s) + 80)
 }

@@ -151,7 +151,8 @@ func (d *members) id(k key, kind kindOf) uint32 {
 // dictionary is what a complete dictionary is by its keys. A member that is a list is
 // complete with it.
 func (m *machine) dictionary(items []value) (value, error) {
-	d := members{}
+	d := &m.set // what it has of the dictionary before is not among has
+	d.has = 0
 	for i := 0; i < len(items); i += 2 {
 		if items[i].k != vText {
 			return value{}, errors.New("a key of a dictionary is no string")
@@ -170,21 +171,21 @@ func (m *machine) dictionary(items []value) (value, error) {
 	}
 	switch {
 	case d.all(kName, kFile, kLine):
-		return m.frame(&d)
+		return m.frame(d)
 	case d.all(kAction):
-		return m.event(&d)
+		return m.event(d)
 	case d.all(kBlocks, kTotal):
-		return m.segment(&d)
+		return m.segment(d)
 	case d.all(kSize, kState):
-		return m.block(&d)
+		return m.block(d)
 	case d.all(kRealSize, kAddr): // an entry of a block's history in PyTorch 2.0
 		return value{vStack, uint64(d.id(kFrames, vStack))}, nil
 	case d.all(kStage, kName):
-		return m.note(&d), m.take(64)
+		return m.note(d), m.take(64)
 	case d.all(kSegments):
-		return m.snapshot(&d)
+		return m.snapshot(d)
 	case d.all(kMaxSplit):
-		return m.settings(&d), nil
+		return m.settings(d), nil
 	}
 	return m.numbered(items), nil
 }
@@ -372,12 +373,12 @@ func (m *machine) settings(d *members) value {
 	if s.MaxSplit < 0 || s.MaxSplit == math.MaxInt64 {
 		s.MaxSplit = -1
 	}
-	if v := d.of[kCollection]; v.k == vFraction {
+	if v := d.of[kCollection]; d.all(kCollection) && v.k == vFraction {
 		if f := math.Float64frombits(v.v); f >= 0 && f <= 1 {
 			s.Collection = f
 		}
 	}
-	if d.of[kRoundup].k == vRound {
+	if d.all(kRoundup) && d.of[kRoundup].k == vRound {
 		s.Roundup = m.rounding
 	}
 	return value{k: vSettings}
