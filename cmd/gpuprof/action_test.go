@@ -117,3 +117,25 @@ func TestActionsAreByHash(t *testing.T) {
 		}
 	}
 }
+
+// TestActionsPinned: a workflow takes actions by their commit, which cannot be moved
+// to other code, and the version stands beside it.
+func TestActionsPinned(t *testing.T) {
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	uses := regexp.MustCompile(`(?m)^[ -]*uses: .*$`)
+	pinned := regexp.MustCompile(`uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, file := range append(files, "../../action.yml") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range uses.FindAllString(string(text), -1) {
+			if !pinned.MatchString(line) {
+				t.Errorf("%s: %s", file, line)
+			}
+		}
+	}
+}
