@@ -1,17 +1,17 @@
 package bucket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 
-	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -27,9 +27,9 @@ const (
 
 // s3 is a Bucket below a prefix of one in an object store.
 type s3 struct {
-	client         *minio.Client
-	bucket, prefix string
-	words          Words
+	client *client
+	prefix string
+	words  Words
 }
 
 // openS3 is the bucket of "bucket/prefix". Keys come from the environment, the files of
@@ -42,23 +42,39 @@ func openS3(name string, w Words, getenv func(string) string) (*s3, error) {
 	if bucket == "" {
 		return nil, refuse(errors.New("it names no bucket"))
 	}
-	host, secure := amazon, true
-	for _, v := range []string{getenv(anyEndpoint), getenv(endpointVariable)} {
-		if v != "" {
-			host, secure = strings.CutPrefix(v, "https://")
-			host = strings.TrimSuffix(strings.TrimPrefix(host, "http://"), "/")
-			secure = secure || !strings.HasPrefix(v, "http://")
-		}
+	if err := s3utils.CheckValidBucketName(bucket); err != nil {
+		return nil, refuse(err)
+	}
+	service, err := endpoint(getenv)
+	if err != nil {
+		return nil, refuse(err)
 	}
 	region := getenv(defaultRegion)
 	if r := getenv(regionVariable); r != "" {
 		region = r
 	}
-	client, err := minio.New(host, &minio.Options{Creds: keys(), Secure: secure, Region: region})
-	if err != nil {
-		return nil, refuse(err)
+	return &s3{client: newClient(service, bucket, region, keys()), prefix: strings.Trim(prefix, "/"), words: w}, nil
+}
+
+// endpoint is the address of the service.
+func endpoint(getenv func(string) string) (*url.URL, error) {
+	address := amazon
+	for _, v := range []string{getenv(anyEndpoint), getenv(endpointVariable)} {
+		if v != "" {
+			address = v
+		}
 	}
-	return &s3{client: client, bucket: bucket, prefix: strings.Trim(prefix, "/"), words: w}, nil
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
+		return nil, errors.New(address + " is not the address of a service: scheme, host and port, no path")
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
 // keys are looked for where the AWS command line looks for them.
@@ -70,14 +86,15 @@ func keys() *credentials.Credentials {
 }
 
 // String implements Bucket.
-func (s *s3) String() string { return "s3://" + path.Join(s.bucket, s.prefix) }
+func (s *s3) String() string { return "s3://" + path.Join(s.client.bucket, s.prefix) }
 
 func (s *s3) key(name string) string { return path.Join(s.prefix, name) }
 
 // failed words an answer of the service; call is the request that was refused.
 func (s *s3) failed(doing, call string, err error) error {
-	answer := minio.ToErrorResponse(err)
-	switch answer.Code {
+	var answer *refusal
+	errors.As(err, &answer)
+	switch answer.code() {
 	case "NoSuchKey":
 		return fs.ErrNotExist
 	case "AccessDenied", "Forbidden":
@@ -98,24 +115,23 @@ func (s *s3) List(ctx context.Context, folder string) ([]string, error) {
 	if folder != "" {
 		below = s.key(folder) + "/"
 	}
-	var out []string
-	for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: below, Recursive: true}) {
-		if o.Err != nil {
-			return nil, s.failed("listing", "ListObjectsV2", o.Err)
-		}
-		out = append(out, strings.TrimPrefix(o.Key, under))
+	keys, err := s.client.list(ctx, below)
+	if err != nil {
+		return nil, s.failed("listing", "ListObjectsV2", err)
 	}
-	return out, nil
+	for i, k := range keys {
+		keys[i] = strings.TrimPrefix(k, under)
+	}
+	return keys, nil
 }
 
 // Get implements Bucket.
 func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
-	o, err := s.client.GetObject(ctx, s.bucket, s.key(name), minio.GetObjectOptions{})
-	if err != nil {
-		return nil, s.failed("reading "+name+" of", "GetObject", err)
-	}
-	defer o.Close()
-	content, err := readBounded(io.Reader(o))
+	var content []byte
+	err := s.client.do(ctx, request{method: http.MethodGet, key: s.key(name)}, func(body io.Reader) (err error) {
+		content, err = readBounded(body)
+		return err
+	})
 	if err != nil {
 		return nil, s.failed("reading "+name+" of", "GetObject", err)
 	}
@@ -124,8 +140,7 @@ func (s *s3) Get(ctx context.Context, name string) ([]byte, error) {
 
 // Put implements Bucket.
 func (s *s3) Put(ctx context.Context, name string, content []byte) error {
-	_, err := s.client.PutObject(ctx, s.bucket, s.key(name), bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{ContentType: "application/zstd"})
-	if err != nil {
+	if err := s.client.do(ctx, request{method: http.MethodPut, key: s.key(name), content: content}, nil); err != nil {
 		return s.failed("writing "+name+" to", "PutObject", err)
 	}
 	return nil
@@ -133,8 +148,12 @@ func (s *s3) Put(ctx context.Context, name string, content []byte) error {
 
 // Remove implements Bucket.
 func (s *s3) Remove(ctx context.Context, name string) error {
-	if err := s.client.RemoveObject(ctx, s.bucket, s.key(name), minio.RemoveObjectOptions{}); err != nil {
-		return s.failed("removing "+name+" of", "DeleteObject", err)
+	err := s.client.do(ctx, request{method: http.MethodDelete, key: s.key(name)}, nil)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if err = s.failed("removing "+name+" of", "DeleteObject", err); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,138 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// served is a client of a service that the handler plays; it never waits.
+func served(t *testing.T, handler http.HandlerFunc) *client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(u, "perf", "", credentials.NewStaticV4("key", "secret", "token"))
+	c.pause = func(context.Context, int) error { return nil }
+	return c
+}
+
+// TestS3Region: a bucket in another region is asked for there, as the service says where.
+func TestS3Region(t *testing.T) {
+	var seen []string
+	c := served(t, func(w http.ResponseWriter, r *http.Request) {
+		scope := strings.Split(r.Header.Get("Authorization"), "/")
+		seen = append(seen, scope[2])
+		if r.Header.Get("X-Amz-Security-Token") != "token" {
+			t.Error("the session's token is not sent")
+		}
+		if scope[2] != "eu-west-3" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region></Error>`)
+		}
+	})
+	for range 2 {
+		if err := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("x")}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(seen, []string{"us-east-1", "eu-west-3", "eu-west-3"}) {
+		t.Errorf("regions %v", seen)
+	}
+}
+
+// TestS3Retries: a service that is busy is asked again with the same content, one that
+// refuses is not, and one that stays busy is given up.
+func TestS3Retries(t *testing.T) {
+	for _, test := range []struct {
+		status, fails, want int
+		failed              bool
+	}{
+		{http.StatusServiceUnavailable, 3, 4, false},
+		{http.StatusServiceUnavailable, 100, attempts, true},
+		{http.StatusTooManyRequests, 1, 2, false},
+		{http.StatusForbidden, 1, 1, true},
+		{http.StatusNotFound, 1, 1, true},
+		{http.StatusOK, 0, 1, false},
+	} {
+		asked := 0
+		c := served(t, func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			if content, err := io.ReadAll(r.Body); err != nil || string(content) != "content" {
+				t.Errorf("attempt %d brings %q (%v)", asked, content, err)
+			}
+			if asked <= test.fails {
+				w.WriteHeader(test.status)
+			}
+		})
+		err := c.do(t.Context(), request{method: http.MethodPut, key: "a", content: []byte("content")}, nil)
+		if asked != test.want || err != nil != test.failed {
+			t.Errorf("status %d, %d times: asked %d times, %v", test.status, test.fails, asked, err)
+		}
+	}
+}
+
+// TestS3Pages: a list of several pages is read whole, with names as they are, and one
+// whose pages repeat ends in an error.
+func TestS3Pages(t *testing.T) {
+	loop := false
+	c := served(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case loop || r.URL.Query().Get("continuation-token") == "":
+			fmt.Fprint(w, `<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextContinuationToken>n+1/=</NextContinuationToken><Contents><Key>a%2Bb</Key></Contents></ListBucketResult>`)
+		case r.URL.Query().Get("continuation-token") == "n+1/=":
+			fmt.Fprint(w, `<ListBucketResult><Contents><Key>c%2B</Key></Contents></ListBucketResult>`)
+		}
+	})
+	keys, err := c.list(t.Context(), "")
+	if err != nil || !slices.Equal(keys, []string{"a+b", "c%2B"}) {
+		t.Errorf("%q (%v)", keys, err)
+	}
+	loop = true
+	if _, err := c.list(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "does not end") {
+		t.Error(err)
+	}
+}
+
+// TestS3Address: where each service wants the name of the bucket.
+func TestS3Address(t *testing.T) {
+	for _, test := range []struct{ endpoint, bucket, region, want string }{
+		{"", "perf", "", "https://perf.s3.us-east-1.amazonaws.com/a%20b/%2Bc"},
+		{"", "perf", "eu-west-3", "https://perf.s3.eu-west-3.amazonaws.com/a%20b/%2Bc"},
+		{"", "my.perf", "eu-west-3", "https://s3.eu-west-3.amazonaws.com/my.perf/a%20b/%2Bc"},
+		{"", "perf", "cn-north-1", "https://perf.s3.cn-north-1.amazonaws.com.cn/a%20b/%2Bc"},
+		{"http://localhost:9000/", "perf", "", "http://localhost:9000/perf/a%20b/%2Bc"},
+		{"https://s3.eu-west-3.amazonaws.com", "perf", "", "https://perf.s3.eu-west-3.amazonaws.com/a%20b/%2Bc"},
+		{"minio.lan", "perf", "", "https://minio.lan/perf/a%20b/%2Bc"},
+	} {
+		u, err := endpoint(func(v string) string {
+			if v == endpointVariable {
+				return test.endpoint
+			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(u, test.bucket, test.region, nil)
+		if got := c.address(*c.region.Load(), request{key: "a b/+c"}).String(); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+	for _, address := range []string{"ftp://a", "http://a/b", "http://", "http://[::1"} {
+		if u, err := endpoint(func(string) string { return address }); err == nil {
+			t.Errorf("%s is read as %s", address, u)
+		}
+	}
+}
