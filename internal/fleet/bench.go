@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -41,11 +42,22 @@ func (r *Report) health(job *Job) {
 		}
 		g := gpus[j.of]
 		m, _ := g.card.Metric(j.metric)
-		cause, evidence, fix := health.Explain(g.card, j.metric)
+		cause, evidence, fix := health.Explain(g.card, j.metric, typical(&j, all, gpus))
 		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,
 			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix})
 	}
 	r.Off = append(r.Off, byNode(off, gpus)...)
+}
+
+// typical is the sibling of a value whose figure is nearest to the median.
+func typical(of *judged, all []judged, gpus []gpu) *health.Card {
+	nearest, at := math.Inf(1), of.of
+	for _, j := range all {
+		if far := math.Abs(j.log - of.median); j.of != of.of && j.group == of.group && j.metric == of.metric && far < nearest {
+			nearest, at = far, j.of
+		}
+	}
+	return gpus[at].card
 }
 
 // gpus are the devices of all health reports, each once. What a report says of a device

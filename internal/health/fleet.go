@@ -49,10 +49,11 @@ func Scores(c *Card) []Score {
 	return out
 }
 
-// Explain says why a figure of a device is off, by what was seen on the device alone;
-// evidence is false where the cause is only what usually explains it.
-func Explain(c *Card, metric string) (cause string, evidence bool, fix string) {
-	return explain(c, metric, nil)
+// Explain says why a figure of a device is off beside a typical sibling, which shows what
+// explains nothing because both have it; evidence is false where the cause is only what
+// usually explains such a figure.
+func Explain(c *Card, metric string, typical *Card) (cause string, evidence bool, fix string) {
+	return explain(c, metric, []Condition{typical.Condition})
 }
 
 // Siblings is the same text for devices that can be compared: of one name, driver, power

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -66,7 +67,15 @@ func fleetOff(o fleet.Off) string {
 	case o.Siblings < fleet.LeastSiblings:
 		return text + fmt.Sprintf("the median of %d siblings", o.Siblings)
 	}
-	return text + fmt.Sprintf("the median of %d siblings (p %.1g)", o.Siblings, float64(o.P))
+	return text + fmt.Sprintf("the median of %d siblings (p %s)", o.Siblings, smallP(float64(o.P)))
+}
+
+// smallP prints a probability of chance, which no model knows below one in a million.
+func smallP(p float64) string {
+	if p < 1e-6 {
+		return "<1e-6"
+	}
+	return fmt.Sprintf("%.1g", p)
 }
 
 // fleetPlace is a rank, or a GPU of it, by the names that help to find it.
@@ -89,12 +98,20 @@ func fleetMetrics(r *fleet.Report) Table {
 		var worst Cell
 		if len(m.Slowest) > 0 {
 			s := m.Slowest[0]
-			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(s.Rank, s.Node, s.Device), 100*float64(s.Worse))}
+			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(s.Rank, s.Node, s.Device), 100*notBelow(float64(s.Worse)))}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: healthFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})
 	}
 	return t
+}
+
+// notBelow is a share, 0 where rounding has it a little below.
+func notBelow(share float64) float64 {
+	if math.Abs(share) < 0.0005 {
+		return 0
+	}
+	return share
 }
 
 // shareCell is a standard deviation as a share.
