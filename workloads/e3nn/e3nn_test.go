@@ -111,7 +111,7 @@ func TestDeepawWork(t *testing.T) {
 // GPUs their full widths on a few dozen edges.
 func TestChecksPass(t *testing.T) {
 	settings := [][]string{
-		{"small"},
+		{"small", "batch=96"}, // more points than are sampled
 		{"small", "impl=fused", "batch=24"},
 		{"small", "impl=unfused", "batch=24"},
 		{"small", "impl=unfused", "deterministic=on", "layout=mul_ir", "batch=24"},
