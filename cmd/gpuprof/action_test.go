@@ -97,27 +97,6 @@ func TestActionScript(t *testing.T) {
 	}
 }
 
-// TestActionsAreByHash: what runs in a workflow is a commit, which nobody can move, with
-// its version beside it.
-func TestActionsAreByHash(t *testing.T) {
-	files, err := filepath.Glob("../../.github/workflows/*.yml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	pinned := regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
-	for _, file := range append(files, "../../action.yml") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`(?m)^\s*(?:- )?uses:\s*(.*)$`).FindAllStringSubmatch(string(text), -1) {
-			if !strings.HasPrefix(m[1], "./") && !pinned.MatchString(m[1]) {
-				t.Errorf("%s uses %s, which is no commit with its version", file, m[1])
-			}
-		}
-	}
-}
-
 // TestActionsPinned: a workflow takes actions by their commit, which cannot be moved
 // to other code, and the version stands beside it.
 func TestActionsPinned(t *testing.T) {
