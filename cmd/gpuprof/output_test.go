@@ -45,6 +45,9 @@ func TestOutputTable(t *testing.T) {
 	for f := range table.memory.writers {
 		add("memory", f)
 	}
+	for f := range table.check.writers {
+		add("check", f)
+	}
 	for f := range table.fleet.writers {
 		add("fleet", f)
 	}

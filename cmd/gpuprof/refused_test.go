@@ -46,10 +46,10 @@ func TestMisspeltCounters(t *testing.T) {
 		{[]string{"gate", old, slow, "--max", "A:alloc/op=3"}, `did you mean "A:allocs/op"`},
 		{[]string{"gate", one, "--max", "A:allocs/ops=3", "--inconclusive", "fail"}, `did you mean "A:allocs/op"`},
 		{[]string{"gate", old, failed, "--max", "A:alocs/op=3"}, `did you mean "A:allocs/op"`},
-		{[]string{"gate", csr, "--max", "sync_points=NaN"}, "give a counter and its limit"},
-		{[]string{"gate", csr, "--max", "sync_points=1e999"}, "give a counter and its limit"},
-		{[]string{"gate", csr, "--max", "sync_points=-1"}, "give a counter and its limit"},
-		{[]string{"gate", csr, "--max", "=3"}, "give a counter and its limit"},
+		{[]string{"gate", csr, "--max", "sync_points=NaN"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
+		{[]string{"gate", csr, "--max", "sync_points=1e999"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
+		{[]string{"gate", csr, "--max", "sync_points=-1"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
+		{[]string{"gate", csr, "--max", "=3"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
 	} {
 		var out, stderr strings.Builder
 		if code := gpuprofRan(t, &out, &stderr, c.args...); code != exitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {

@@ -83,7 +83,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 			s.failed++
 		}
 	}
-	t := Table{Name: "Table of vectors", Columns: []Column{{Title: "kind", Left: true}, {Title: "precision", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
+	t := Table{Name: "Table of vectors", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
 	for _, k := range order {
 		s := sums[k]
 		row := Row{Cells: []Cell{words(view.Cut(k.kind, 60)), words(view.Cut(k.precision, 20)), whole(s.n), whole(s.failed), amount(errorText(s.worst), float64(s.worst), "1"), tolerance(k.tolerance), words("passed")}}
@@ -97,7 +97,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 
 // failedCases is a row for each case that disagrees.
 func failedCases(cases []gpuprof.CaseResult) Table {
-	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "precision", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
+	t := Table{Name: "Table of failed cases", Noun: "case", Columns: []Column{{Title: "failed kind", Left: true}, {Title: "case"}, {Title: "arithmetic", Left: true}, {Title: "error"}, {Title: "tolerance"}}}
 	for _, c := range cases {
 		if !c.Pass {
 			t.Rows = append(t.Rows, Row{Keep: true, Cells: []Cell{words(view.Cut(c.Kind, 60)), words(strconv.Itoa(c.Index)), words(view.Cut(c.Precision, 20)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance)}})

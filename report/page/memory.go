@@ -136,7 +136,7 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 }
 
 func memoryCategories(m *memsnap.Moment, when string) Table {
-	t := Table{Name: "Memory by category at " + when, Noun: "category", Columns: numbers("category", "bytes", "share", "blocks")}
+	t := Table{Name: "Memory by category at " + when, Noun: "kind", Columns: numbers("category", "bytes", "share", "blocks")}
 	for _, c := range m.Categories {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(c.Category, 40)}, bytesCell(c.Bytes), shareOf(c.Bytes, m.Requested), countCell(c.Blocks)}})
 	}

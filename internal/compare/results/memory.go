@@ -16,7 +16,7 @@ func FromMemory(a *memsnap.Analysis) *compare.Result {
 	for _, in := range a.Inputs {
 		paths = append(paths, in.Path)
 		if in.Settings != "" {
-			join(r.Facts, "allocator", in.Settings)
+			join(r.Facts, "allocator settings", in.Settings)
 		}
 	}
 	r.Source = strings.Join(paths, ", ")
