@@ -214,7 +214,7 @@ func TestPTXIsFresh(t *testing.T) {
 			names = append(names, m[1])
 		}
 		var entries []string
-		for name := range entriesOf(string(ptx)) {
+		for name := range entriesOf(ptx) {
 			entries = append(entries, name)
 		}
 		slices.Sort(names)
