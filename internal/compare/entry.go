@@ -112,7 +112,7 @@ func stageFloor(old, new *Result) float64 {
 	if a == nil || b == nil || old.Total == "" {
 		return 0
 	}
-	if f := defaultFloor * math.Min(centre(a.Runs), centre(b.Runs)); f > 0 && !math.IsInf(f, 0) {
+	if f := StageFloor * math.Min(centre(a.Runs), centre(b.Runs)); f > 0 && !math.IsInf(f, 0) {
 		return f
 	}
 	return 0
@@ -208,9 +208,9 @@ func (e *entry) applyFloor(floor float64) {
 	e.floored, e.raised = low[0] && low[1], low[0] || low[1]
 	switch {
 	case e.floored:
-		e.result.Reason = fmt.Sprintf("less than %.0f %% of the step on both sides: too little to judge", 100*defaultFloor)
+		e.result.Reason = fmt.Sprintf("less than %.0f %% of the step on both sides: too little to judge", 100*StageFloor)
 	case e.raised:
-		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the step (%s) up", 100*defaultFloor, gpuprof.FormatSeconds(floor))
+		e.result.Reason = fmt.Sprintf("judged from %.0f %% of the step (%s) up", 100*StageFloor, gpuprof.FormatSeconds(floor))
 	}
 	e.old, e.new = raise(e.old, floor), raise(e.new, floor)
 	e.zero = false

@@ -27,11 +27,13 @@ const (
 	// between sessions; with fewer it is assumed.
 	MinSessions = 10
 
+	// StageFloor is a share of the step: a stage that takes less is noise of the clock.
+	StageFloor = 0.05
+
 	defaultThreshold = 0.05
 	// equivalenceShare of the threshold is a change nobody minds: 2 % of 5 %.
 	equivalenceShare = 0.4
 	defaultSpread    = 0.01
-	defaultFloor     = 0.05
 	alpha            = 0.05  // of REGRESSED and IMPROVED, over all metrics together
 	escalateAlpha    = 0.10  // stage 1
 	earlyAlpha       = 0.001 // of REGRESSED at stage 1, besides alpha

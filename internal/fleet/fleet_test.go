@@ -273,3 +273,27 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
+
+// TestShortStage: a stage far below 5 % of the step is not judged, and one that grows
+// beyond that is.
+func TestShortStage(t *testing.T) {
+	for _, c := range []struct {
+		sph  float64 // seconds of the stage on rank 3; 3 us elsewhere
+		want Verdict
+	}{{5e-6, Even}, {2e-3, Uneven}} {
+		b := folder(t)
+		for rank := range 8 {
+			leave(t, b, place(rank, 8), document.Run, runOf(0.01, func(r *gpuprof.Run) {
+				took := 3e-6
+				if rank == 3 {
+					took = c.sph
+				}
+				samples := [][]float64{{took, took * 1.01, took * 0.99}}
+				r.Stages = []gpuprof.StageResult{{Name: "sph", Parent: "step", Exposed: &gpuprof.Series{Unit: "s", Runs: samples}}}
+			}))
+		}
+		if r := merged(t, b, Options{}); r.Verdict != c.want {
+			t.Errorf("sph takes %g s on one rank: %s, %+v", c.sph, r.Verdict, r.Off)
+		}
+	}
+}

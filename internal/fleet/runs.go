@@ -81,11 +81,15 @@ func (r *Report) runs(job *Job, o Options) {
 		return
 	}
 	var values []value
+	floor := stageFloor(results)
 	for i, res := range results {
 		for _, m := range res.Metrics {
 			v := middleOf(&m)
 			if m.Exact || !(v > 0) {
 				continue
+			}
+			if slices.Contains(res.Stages, m.Name) {
+				v = math.Max(v, floor)
 			}
 			log := -math.Log(v)
 			if m.HigherIsBetter {
@@ -109,6 +113,23 @@ func (r *Report) runs(job *Job, o Options) {
 		}
 	}
 	r.offRanks(all, results)
+}
+
+// stageFloor is the time that stages are raised to, so that one below it everywhere is
+// equal everywhere: a share of the median step, 0 where that is unknown.
+func stageFloor(results []ran) float64 {
+	var steps []float64
+	for _, res := range results {
+		if m := res.Metric(res.Total); m != nil {
+			if v := middleOf(m); v > 0 {
+				steps = append(steps, v)
+			}
+		}
+	}
+	if len(steps) == 0 {
+		return 0
+	}
+	return compare.StageFloor * stats.Median(steps)
 }
 
 // results are those of the runs that can be used.

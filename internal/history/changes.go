@@ -27,7 +27,6 @@ const (
 	besideSentinel = 3
 	sentinelTimes  = 2
 	sentinelMore   = 0.02
-	stageFloor     = 0.05 // of the total: a smaller stage is noise of the clock, as in a gate
 )
 
 // run is the sessions of one class that are analysed for one metric.
@@ -82,7 +81,7 @@ func (t *Trend) classes() []string {
 func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
 	floor := 0.0
 	if m.stage && len(t.totals) > 0 {
-		floor = stageFloor * stats.Median(t.totals)
+		floor = compare.StageFloor * stats.Median(t.totals)
 	}
 	low := true
 	for i, v := range m.Values {
@@ -101,7 +100,7 @@ func (t *Trend) runOf(m *Metric, class string) (r run, why string) {
 	}
 	switch {
 	case !m.Exact && floor > 0 && low:
-		why = fmt.Sprintf("less than %.0f %% of the step: too little to judge", 100*stageFloor)
+		why = fmt.Sprintf("less than %.0f %% of the step: too little to judge", 100*compare.StageFloor)
 	case len(r.at) < LeastSessions:
 		why = fmt.Sprintf("%d sessions of this class that can be analysed; %d are needed", len(r.at), LeastSessions)
 	}
