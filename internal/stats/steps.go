@@ -38,7 +38,8 @@ type Step struct {
 // not refuse it. Blocks of values are shuffled where neighbours are alike (see
 // Neighbourly). At last changes below the margin are taken out, the smallest first.
 func FindSteps(y []float64, r StepRule) []Step {
-	s := &stepper{y: y, rule: r, block: blockLength(Neighbourly(y))}
+	rho := Neighbourly(y)
+	s := &stepper{y: y, rule: r, rho: rho, block: blockLength(rho)}
 	if s.rule.Least == 0 {
 		s.rule.Least = leastBeside
 	}
@@ -113,6 +114,7 @@ type stepper struct {
 	y      []float64
 	rule   StepRule
 	rng    *rand.Rand
+	rho    float64 // of neighbours in y
 	block  int
 	bounds []int // where segments begin, and the end
 }
@@ -208,16 +210,17 @@ func (s *stepper) test(q float64) float64 {
 // orders look like it, 1 in 248 of 12 and 1 in 14 of 8.
 const leastBlocks = 16
 
-// fewBlocks is the p of a change in a segment of too few blocks, 1 in one of more: the
-// larger one of a permutation test with blocks that are short enough, which finds too
-// much where neighbours are alike, and of Student's test, which is widened for that and
-// does not know that the largest change was taken.
+// fewBlocks is the p of a change in a segment of too few blocks, 1 in one whose blocks
+// are not to be shorter: the larger one of a permutation test with shorter blocks, which
+// finds too much where neighbours are alike, and of Student's test, which is widened for
+// that and does not know that the largest change was taken.
 func (s *stepper) fewBlocks(at int, q float64) float64 {
 	lo, hi := s.beside(at)
-	if hi-lo >= leastBlocks*s.block {
+	short := max(1, (hi-lo)/leastBlocks)
+	if short >= s.block {
 		return 1
 	}
-	e := LevelChange(s.y[lo:at], s.y[at:hi], Neighbourly(s.y))
+	e := LevelChange(s.y[lo:at], s.y[at:hi], s.rho)
 	if e.Theta < 0 {
 		e.Theta = -e.Theta
 	}
@@ -225,11 +228,9 @@ func (s *stepper) fewBlocks(at int, q float64) float64 {
 	if p > s.rule.Alpha {
 		return p
 	}
-	block := s.block
-	s.block = max(1, (hi-lo)/leastBlocks)
-	p = max(p, s.test(q))
-	s.block = block
-	return p
+	shorter := *s
+	shorter.block = short
+	return max(p, shorter.test(q))
 }
 
 // LevelChange is by how much the median of after lies above that of before, with the errors
