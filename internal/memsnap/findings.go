@@ -358,7 +358,7 @@ func (r *Replay) idleSince(event int) (bytes int64) {
 		if a.done != never && int(a.done) <= event {
 			return
 		}
-		k, found := slices.BinarySearchFunc(r.spans, a.addr, func(g span, at uint64) int { return compare(g.lo, at) })
+		k, found := slices.BinarySearchFunc(r.spans, a.addr, func(g span, at uint64) int { return cmp.Compare(g.lo, at) })
 		if !found {
 			k--
 		}

@@ -37,6 +37,15 @@ func (w *window) need(n int) ([]byte, error) {
 	return w.buf[w.p : w.p+n], nil
 }
 
+// take returns the next n bytes, like need, and goes on behind them.
+func (w *window) take(n int) ([]byte, error) {
+	b, err := w.need(n)
+	if err == nil {
+		w.p += n
+	}
+	return b, err
+}
+
 func (w *window) fill(n int) error {
 	to := w.buf
 	if n > len(to) {

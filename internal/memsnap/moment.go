@@ -188,7 +188,7 @@ func (a *account) stackText(id uint32) []string {
 
 // free finds what is reserved and not in use.
 func (a *account) free(m *Moment, live []allocation) {
-	slices.SortFunc(live, func(x, y allocation) int { return compare(x.addr, y.addr) })
+	slices.SortFunc(live, func(x, y allocation) int { return cmp.Compare(x.addr, y.addr) })
 	k := 0
 	for i := range live {
 		m.Rounded += int64(a.r.S.Settings.rounded(live[i].size))

@@ -1,6 +1,7 @@
 package memsnap
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -100,7 +101,7 @@ func (r *Replay) match() {
 			}
 		}
 	}
-	slices.SortFunc(r.spans, func(a, b span) int { return compare(a.lo, b.lo) })
+	slices.SortFunc(r.spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	for i := r.part.lastAlloc - 1; i >= r.part.allocs; i-- {
 		a := r.S.allocs.at(i)
 		if a.done != never || !r.isAlloc(a) {
@@ -121,17 +122,7 @@ func (r *Replay) match() {
 	for _, b := range held {
 		r.before = append(r.before, allocation{addr: b.Address, size: b.Requested, stack: b.stack, born: never, asked: never, done: never})
 	}
-	slices.SortFunc(r.before, func(a, b allocation) int { return compare(a.addr, b.addr) })
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	slices.SortFunc(r.before, func(a, b allocation) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // begin finds the state before the first event: that of the end, every event undone.

@@ -96,7 +96,7 @@ func TestReplayEqualsTheAllocatorsCounters(t *testing.T) {
 	}
 }
 
-// checkMoments: every live byte has one category, and what is reserved is live or free.
+// checkMoments: every live byte has one category; the reserved bytes are the live and the free ones.
 func checkMoments(t testing.TB, name string, d *Device) {
 	t.Helper()
 	for _, m := range []Moment{d.Peak, d.End} {

@@ -30,11 +30,10 @@ func (m *machine) scalar(op byte) error {
 	if !known {
 		return refused(op)
 	}
-	b, err := m.in.need(n)
+	b, err := m.in.take(n)
 	if err != nil {
 		return err
 	}
-	m.in.p += n
 	var whole [8]byte
 	copy(whole[:], b)
 	x := binary.LittleEndian.Uint64(whole[:])
@@ -68,11 +67,10 @@ func (m *machine) long(n uint64) error {
 	if n > longestWhole {
 		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
 	}
-	b, err := m.in.need(int(n))
+	b, err := m.in.take(int(n))
 	if err != nil {
 		return err
 	}
-	m.in.p += int(n)
 	var x uint64
 	for i := 0; i < min(len(b), 8); i++ {
 		x |= uint64(b[i]) << (8 * i)
@@ -88,11 +86,10 @@ func (m *machine) string(n uint64) error {
 	if n > longestText {
 		return fmt.Errorf("a string has %d bytes, and no name or path has more than %d", n, longestText)
 	}
-	b, err := m.in.need(int(n))
+	b, err := m.in.take(int(n))
 	if err != nil {
 		return err
 	}
-	m.in.p += int(n)
 	id, err := m.text(b)
 	m.push(vText, uint64(id))
 	return err
@@ -101,11 +98,10 @@ func (m *machine) string(n uint64) error {
 // refer does the opcodes about numbered values.
 func (m *machine) refer(op byte) error {
 	n, _ := sizes(op)
-	b, err := m.in.need(n)
+	b, err := m.in.take(n)
 	if err != nil {
 		return err
 	}
-	m.in.p += n
 	at := uint64(b[0])
 	if n == 4 {
 		at = uint64(binary.LittleEndian.Uint32(b))
