@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bucket"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/launch"
 )
 
 // Job is what a bucket holds of one job.
@@ -84,14 +85,11 @@ func read(ctx context.Context, b bucket.Bucket, name string) (*Object, error) {
 	if err := document.Decode(text, name, o, document.Rank); err != nil {
 		return nil, err
 	}
-	if o.Rank < 0 || o.World < 0 || o.World > 0 && o.Rank >= o.World || o.Rank > mostRanks || o.World > mostRanks {
+	if o.Rank < 0 || o.World < 0 || o.World > 0 && o.Rank >= o.World || o.Rank > launch.MostRanks || o.World > launch.MostRanks {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading %s: there is no rank %d of %d", name, o.Rank, o.World).WithFix(again)
 	}
 	return o, nil
 }
-
-// mostRanks bounds what a damaged object can make of the list of missing ranks.
-const mostRanks = 1 << 20
 
 // settle keeps the latest attempt of each rank, and finds the ranks that are missing.
 func (j *Job) settle() {

@@ -113,13 +113,14 @@ func text(get func(string) string, names []string) string {
 	return ""
 }
 
-// mostRanks is more processes than any job has; a larger number is none of a rank.
-const mostRanks = 1 << 24
+// MostRanks is more processes than any job has; a larger number is none of a rank. It also
+// bounds what a damaged object can make of the list of missing ranks.
+const MostRanks = 1 << 20
 
 // number is the first of the variables that is set, where it is a count.
 func number(get func(string) string, names []string) (int, bool) {
 	v, err := strconv.ParseUint(text(get, names), 10, 32)
-	if err != nil || v > mostRanks {
+	if err != nil || v > MostRanks {
 		return 0, false
 	}
 	return int(v), true
