@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/atomicfile"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/probes/events"
 )
@@ -104,8 +105,7 @@ func appendHistory(path string, notes []processNote, note processNote) {
 				kept = append(append(kept, b...), '\n')
 			}
 		}
-		fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-		if os.WriteFile(fresh, kept, 0o644) != nil || os.Rename(fresh, path) != nil {
+		if (atomicfile.Options{Mode: 0o644}).Write(path, kept) != nil {
 			return
 		}
 	}
