@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,17 +16,26 @@ import (
 // process of its own: MB/s of JSON text from start to exit, and the peak of
 // its resident memory.
 func BenchmarkAnalyze1GB(b *testing.B) {
-	const size = 1_000_000_000
-	path := filepath.Join(b.TempDir(), "trace.json")
+	analyzedAlone(b, "trace.json", func(f *os.File) (int, error) {
+		stats, err := tracetest.Write(f, tracetest.Options{Bytes: gigabyte, Seed: 1})
+		return stats.Events, err
+	})
+}
+
+const gigabyte = 1_000_000_000
+
+// analyzedAlone has gpuprof analyze read a file that write fills, in a process of its own.
+// It reports MB/s of the file from start to exit, the peak of the resident memory, and the
+// events that write returns; the peak is returned too, in bytes for each of them.
+func analyzedAlone(b *testing.B, name string, write func(*os.File) (events int, err error)) (perEvent float64) {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), name)
 	f, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	stats, err := tracetest.Write(f, tracetest.Options{Bytes: size, Seed: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
+	events, err := write(f)
+	if err := errors.Join(err, f.Close()); err != nil {
 		b.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -51,5 +61,6 @@ func BenchmarkAnalyze1GB(b *testing.B) {
 	}
 	b.ReportMetric(float64(peak)/1e6, "peak-MB")
 	b.ReportMetric(float64(info.Size())/1e6/best.Seconds(), "best-MB/s")
-	b.ReportMetric(float64(stats.Events), "events")
+	b.ReportMetric(float64(events), "events")
+	return float64(peak) / float64(events)
 }

@@ -3,14 +3,11 @@ package bucket
 import (
 	"errors"
 	"io/fs"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/gpuprof/gpuprof/internal/bucket/buckettest"
 )
 
 // store is what the buckets of these tests are called.
@@ -56,25 +53,8 @@ func bucketLaws(t *testing.T, b Bucket) {
 	}
 }
 
-// fakeS3 is an object store in this process with a bucket called perf, and the
-// environment that leads to it.
-func fakeS3(t *testing.T) func(string) string {
-	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("perf"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(server.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv(endpointVariable, server.URL)
-	return os.Getenv
-}
-
 func TestBucketS3(t *testing.T) {
-	b, err := Open("s3://perf/team/gpuprof", store(), fakeS3(t))
+	b, err := Open("s3://perf/team/gpuprof", store(), buckettest.S3(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +63,7 @@ func TestBucketS3(t *testing.T) {
 
 // TestS3Refusals: what the service refuses is named with the request.
 func TestS3Refusals(t *testing.T) {
-	getenv := fakeS3(t)
+	getenv := buckettest.S3(t)
 	for name, want := range map[string]string{"s3://": "names no bucket", "s3://other": "there is no such bucket", "gs://perf": "neither a folder"} {
 		b, err := Open(name, store(), getenv)
 		if err == nil {

@@ -1,38 +1,17 @@
 package history
 
 import (
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
 	"github.com/gpuprof/gpuprof/internal/bucket"
+	"github.com/gpuprof/gpuprof/internal/bucket/buckettest"
 )
-
-// fakeS3 is an object store in this process with a bucket called perf, and the
-// environment that leads to it.
-func fakeS3(t *testing.T) func(string) string {
-	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("perf"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(server.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
-	return os.Getenv
-}
 
 // TestStoreS3: a store in a bucket gives the report that one in a folder gives, packed
 // and pruned too.
 func TestStoreS3(t *testing.T) {
-	b, err := bucket.Open("s3://perf", bucket.Words{What: "store"}, fakeS3(t))
+	b, err := bucket.Open("s3://perf", bucket.Words{What: "store"}, buckettest.S3(t))
 	if err != nil {
 		t.Fatal(err)
 	}
