@@ -81,6 +81,22 @@ type CheckLine struct {
 	Vital  bool       `json:"vital"`  // without it nothing can be measured
 }
 
+// Diagnosis is what gpuprof doctor found out about the machine and its devices.
+type Diagnosis struct {
+	Head
+	Checks []CheckLine `json:"checks"`
+}
+
+// Vital is the first thing without which nothing can be measured and which is missing.
+func (d *Diagnosis) Vital() (missing CheckLine, any bool) {
+	for _, l := range d.Checks {
+		if l.Vital && l.State == Missing {
+			return l, true
+		}
+	}
+	return CheckLine{}, false
+}
+
 // FailedCheck is the line of a thing that is missing because of a failure.
 func FailedCheck(name string, err error) CheckLine {
 	reason, fix := FixOf(err)

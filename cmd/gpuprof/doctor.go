@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -14,7 +14,7 @@ type doctorCmd struct {
 	Format string   `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
 	Bench  bool     `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
 	Rounds int      `default:"1" placeholder:"N" help:"With --bench, measure N times, begun a minute apart or more, and take the best of each figure (1)."`
-	Output []string `short:"o" sep:"none" complete:"file" placeholder:"DIR/" help:"With --bench, as a rank of a job, write an object for gpuprof fleet into DIR/ or s3://bucket/prefix; or write FILE: ${healthFiles}."`
+	Output []string `short:"o" sep:"none" complete:"file" placeholder:"DIR/" help:"Also write FILE, in the format of its extension: ${healthFiles}; may be repeated. With --bench, as a rank of a job, write an object for gpuprof fleet into DIR/ or s3://bucket/prefix."`
 	Force  bool     `help:"Replace files that gpuprof did not write."`
 	Device []string `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
@@ -27,7 +27,7 @@ With --bench it ends with 0 when every GPU is healthy, 1 when one is not, 3 when
 there is nothing to compare a GPU with (no equal one in the machine, no shipped
 range), and 4 when one could not be measured: usable as a scheduler's node check.
 
-` + examples("gpuprof doctor", "gpuprof doctor --format json")
+` + examples("gpuprof doctor", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
 // Run implements the verb.
@@ -41,27 +41,29 @@ func (c *doctorCmd) Run(a *app) error {
 	if c.Bench {
 		return c.bench(a)
 	}
-	if len(c.Output) > 0 {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: -o %s is for what --bench measures", c.Output[0]).WithFix("add --bench, or leave -o out")
-	}
 	if len(c.Device) > 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: --device %s chooses what --bench measures", c.Device[0]).WithFix("add --bench, or leave --device out")
 	}
-	lines := diagnose()
-	document.CleanStrings(&lines)
-	var err error
-	if c.Format == "json" {
-		err = writeJSON(a.stdout, map[string]any{"checks": lines})
-	} else {
-		err = printDiagnosis(a.stdout, lines)
+	return c.look(a)
+}
+
+// look says what this machine can measure; the error is that nothing can be.
+func (c *doctorCmd) look(a *app) error {
+	k := outputTable().diagnosis
+	if i := slices.IndexFunc(c.Output, isRankFolder); i >= 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: the folder %s is for what --bench measures", c.Output[i]).WithFix("add --bench, or give -o a file")
 	}
+	outs, err := k.outputs(c.Output, c.Force)
 	if err != nil {
 		return err
 	}
-	for _, l := range lines {
-		if l.Vital && l.State == gpuprof.Missing {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "examining this machine: %s: %s", l.Name, l.Reason).WithFix("%s", l.Fix)
-		}
+	d := &gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, tool()), Checks: diagnose()}
+	document.CleanStrings(d)
+	if err := errors.Join(k.show(a, c.Format, d), k.save(a, outs, d, "", c.Force)); err != nil {
+		return err
+	}
+	if l, bad := d.Vital(); bad {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "examining this machine: %s: %s", l.Name, l.Reason).WithFix("%s", l.Fix)
 	}
 	return nil
 }
@@ -97,18 +99,4 @@ func examineDevice(k deviceKind) gpuprof.CheckLine {
 	}
 	l.Found = fmt.Sprintf("%s, %s, %d %s, %s available", info.Name, info.Arch, info.Cores, units, gpuprof.FormatBytes(float64(d.Memory().Available)))
 	return l
-}
-
-func printDiagnosis(w io.Writer, lines []gpuprof.CheckLine) error {
-	rows := [][]string{{"WHAT", "STATE", "FOUND"}}
-	for _, l := range lines {
-		rows = append(rows, []string{l.Name, string(l.State), l.Found})
-		if l.Reason != "" {
-			rows = append(rows, []string{"", "", "why: " + l.Reason})
-		}
-		if l.Fix != "" {
-			rows = append(rows, []string{"", "", "fix: " + l.Fix})
-		}
-	}
-	return columns(w, rows)
 }

@@ -31,6 +31,7 @@ func documentFiles(t *testing.T, dir string) map[gpuprof.DocumentKind]string {
 		document.TraceComparison: &trace.Comparison{Head: document.NewHead(document.TraceComparison, by), Old: &trace.Analysis{}, New: &trace.Analysis{}},
 		document.Health:          struct{ gpuprof.Head }{document.NewHead(document.Health, by)},
 		document.Check:           gpuprof.CheckReport{Head: document.NewHead(document.Check, by)},
+		document.Diagnosis:       gpuprof.Diagnosis{Head: document.NewHead(document.Diagnosis, by)},
 		document.Noise:           compare.MachineNoise{Head: document.NewHead(document.Noise, by)},
 		document.Recording:       struct{ gpuprof.Head }{document.NewHead(document.Recording, by)},
 		document.Baseline:        struct{ gpuprof.Head }{document.NewHead(document.Baseline, by)},

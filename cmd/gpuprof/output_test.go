@@ -48,6 +48,9 @@ func TestOutputTable(t *testing.T) {
 	for f := range table.check.writers {
 		add("check", f)
 	}
+	for f := range table.diagnosis.writers {
+		add("diagnosis", f)
+	}
 	for f := range table.fleet.writers {
 		add("fleet", f)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 type schemaCmd struct {
-	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,baseline,noise,recording,bisect,history,memory,fleet" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json) or fleet (fleet --format json)."`
+	Name string `arg:"" optional:"" default:"run" choices:"run,check,analysis,trace-comparison,comparison,tune,health,diagnosis,baseline,noise,recording,bisect,history,memory,fleet" help:"run (run.json), check (check --format json), analysis (analyze --format json), trace-comparison (analyze --compare --format json), comparison (compare and gate --format json), tune (what tune writes), health (doctor --bench --format json), diagnosis (doctor --format json), baseline (a stored baseline), noise (gate --aa --format json), recording (telemetry.json), bisect (bisect -o FILE.json), history (history --format json), memory (analyze SNAPSHOT --format json) or fleet (fleet --format json)."`
 }
 
 // Help implements kong.HelpProvider.
@@ -48,6 +48,8 @@ func (c *schemaCmd) Run(a *app) error {
 		b, err = derived[tune.Result](document.Tune, document.Claims)
 	case "health":
 		b, err = derived[health.Report](document.Health)
+	case "diagnosis":
+		b, err = derived[gpuprof.Diagnosis](document.Diagnosis)
 	case "baseline":
 		b, err = derived[baseline.Baseline](document.Baseline)
 	case "noise":

@@ -175,6 +175,7 @@ type documents struct {
 	memory      kind[*memsnap.Analysis]
 	fleet       kind[*fleet.Report]
 	check       kind[*gpuprof.CheckReport]
+	diagnosis   kind[*gpuprof.Diagnosis]
 }
 
 func outputTable() documents {
@@ -229,14 +230,13 @@ func outputTable() documents {
 		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, map[string]writer[*fleet.Report]{
 			"json": func(w io.Writer, r *fleet.Report, _ screen) error { return writeJSON(w, r) },
 		})},
-		// However wide the table is: every one of many GPUs has to be in it.
-		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json"}, map[string]writer[*health.Report]{
+		// Both are of doctor, so they have the same formats.
+		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, map[string]writer[*health.Report]{
 			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
-			"table": func(w io.Writer, r *health.Report, o screen) error {
-				o.width, o.lines = 1<<16, 0
-				return withPages(page.Health, 0, map[string]writer[*health.Report]{})["table"](w, r, o)
-			},
-		}},
+		}))},
+		diagnosis: kind[*gpuprof.Diagnosis]{"a diagnosis", []string{"table", "json", "markdown"}, whole(withPages(page.Diagnosis, 0, map[string]writer[*gpuprof.Diagnosis]{
+			"json": func(w io.Writer, d *gpuprof.Diagnosis, _ screen) error { return writeJSON(w, d) },
+		}))},
 		check: kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, map[string]writer[*gpuprof.CheckReport]{
 			"json": func(w io.Writer, r *gpuprof.CheckReport, _ screen) error { return writeJSON(w, r) },
 		})},
@@ -248,8 +248,8 @@ func outputTable() documents {
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints, "check": d.check.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions(), "check": d.check.extensions()}
+	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints, "check": d.check.prints, "diagnosis": d.diagnosis.prints},
+		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions(), "check": d.check.extensions(), "diagnosis": d.diagnosis.extensions()}
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes
@@ -271,6 +271,17 @@ func withPages[D any](build func(D) (*page.Page, error), limit int, others map[s
 		}
 	}
 	return others
+}
+
+// whole prints tables in full, however wide and long they are: each of many GPUs and each
+// thing that is missing has to be seen.
+func whole[D any](formats map[string]writer[D]) map[string]writer[D] {
+	write := formats["table"]
+	formats["table"] = func(w io.Writer, doc D, o screen) error {
+		o.width, o.lines = 1<<16, 0
+		return write(w, doc, o)
+	}
+	return formats
 }
 
 // siteOf is a history as static pages: an index, a page for each benchmark, and the data.

@@ -12,7 +12,8 @@ const (
 	Analysis        gpuprof.DocumentKind = "analysis"
 	TraceComparison gpuprof.DocumentKind = "trace-comparison"
 	Health          gpuprof.DocumentKind = "health"
-	Ranges          gpuprof.DocumentKind = "ranges" // what healthy devices reach
+	Diagnosis       gpuprof.DocumentKind = "diagnosis" // what doctor says of a machine
+	Ranges          gpuprof.DocumentKind = "ranges"    // what healthy devices reach
 	Baseline        gpuprof.DocumentKind = "baseline"
 	History         gpuprof.DocumentKind = "history" // trends and changes of a store
 	Session         gpuprof.DocumentKind = "session" // an object of a store
@@ -63,6 +64,7 @@ func kinds() []kind {
 		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		{Health, "1.1.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which no verb reads"},
+		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which no verb reads"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times.
 		{Baseline, "1.1.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
