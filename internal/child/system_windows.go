@@ -1,10 +1,11 @@
 package child
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 const (
@@ -15,7 +16,7 @@ const (
 
 // errWindows is what every use of this package ends with: a program and all it
 // started are ended by their process group, which Windows does not have.
-var errWindows = errors.New("not supported on windows: a program cannot be ended together with all it started; use Linux, macOS or WSL")
+var errWindows = gpuprof.Errorf(nil, "not supported on windows: a program cannot be ended together with all it started").WithFix("use Linux, macOS or WSL")
 
 func supported() error { return errWindows }
 

@@ -348,7 +348,7 @@ func counts(o *Outcome) string {
 	}
 	for _, k := range slices.Sorted(maps.Keys(o.OneTime)) {
 		if v := o.OneTime[k]; v > leastOnce && k != "setup_s" {
-			parts = append(parts, fmt.Sprintf("%s %.2g s once", strings.ReplaceAll(strings.TrimSuffix(k, "_s"), "_", " "), v))
+			parts = append(parts, fmt.Sprintf("%s %s once", strings.ReplaceAll(strings.TrimSuffix(k, "_s"), "_", " "), gpuprof.FormatSeconds(v)))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -353,41 +352,19 @@ func TestTelemetryLeavesOutTheUnreadable(t *testing.T) {
 	}
 }
 
-func TestTelemetryEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	tel := This().Start(ctx, time.Millisecond)
-	cancel()
-	<-tel.done
-	n := len(tel.times)
-	time.Sleep(5 * time.Millisecond)
-	if len(tel.times) != n {
-		t.Error("it went on sampling after its context ended")
-	}
-	if len(tel.Stop()) == 0 {
-		t.Error("what was sampled is lost")
-	}
-}
-
-func TestTelemetryThinsWhenFull(t *testing.T) {
-	tel := This().Start(t.Context(), time.Hour)
-	for len(tel.times) < capacity {
-		tel.sample()
-	}
-	tel.thin()
-	if len(tel.times) != capacity/2 || cap(tel.times) != capacity {
-		t.Errorf("%d readings with room for %d after thinning", len(tel.times), cap(tel.times))
-	}
-	for _, tr := range tel.Stop() {
-		if len(tr.Value) != len(tr.TimeS) {
-			t.Errorf("%d values at %d times", len(tr.Value), len(tr.TimeS))
+func TestReadingAllocatesNothing(t *testing.T) {
+	tel := This().telemetry()
+	defer func() {
+		for _, f := range tel.files {
+			f.Close()
 		}
+	}()
+	if len(tel.quantities) < 5 {
+		t.Fatalf("%d quantities of this machine", len(tel.quantities))
 	}
-}
-
-func TestSampleAllocatesNothing(t *testing.T) {
-	tel := This().Start(t.Context(), time.Hour)
-	defer tel.Stop()
-	if n := testing.AllocsPerRun(100, tel.sample); n > 0 {
-		t.Errorf("a reading allocates %g times", n)
+	for _, q := range tel.quantities {
+		if n := testing.AllocsPerRun(100, func() { q.Read() }); n > 0 {
+			t.Errorf("a reading of %s allocates %g times", q.Name, n)
+		}
 	}
 }

@@ -10,47 +10,34 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-// capacity is how many readings a track holds: two minutes at 10 Hz. A longer
-// run keeps every second reading and goes on at half the rate.
-const capacity = 1200
-
-// track is one quantity while it is sampled. read must not allocate: a
-// sampler that wakes the garbage collector disturbs what it watches.
-type track struct {
-	name, unit string
-	read       func() (float64, bool)
-	total      bool // count from the start of the sampling
-	first      float64
-	ok         bool // every reading so far worked
-	values     []gpuprof.Number
-}
-
-// Telemetry samples the process and the machine in a goroutine of its own.
+// Telemetry samples the process and the machine.
 type Telemetry struct {
-	tracks []*track
-	times  []float64
-	files  []io.Closer
-	start  time.Time
-	stop   context.CancelFunc
-	done   chan struct{}
-	usage  usage
+	quantities []sampler.Quantity
+	files      []io.Closer
+	usage      usage
+	sampler    *sampler.Sampler
 }
 
 // Start samples this process until Stop, or until ctx ends, reading machine m's files.
 func (m Machine) Start(ctx context.Context, interval time.Duration) *Telemetry {
-	t := &Telemetry{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, capacity)}
+	t := m.telemetry()
+	t.sampler = sampler.Start(ctx, interval, t.quantities)
+	return t
+}
+
+// telemetry has the quantities of this process and of machine m.
+func (m Machine) telemetry() *Telemetry {
+	t := &Telemetry{}
 	t.addUsage()
 	t.addFiles(m)
-	t.sample()
-	ctx, t.stop = context.WithCancel(ctx)
-	go t.loop(ctx, interval)
 	return t
 }
 
 func (t *Telemetry) add(name, unit string, total bool, read func() (float64, bool)) {
-	t.tracks = append(t.tracks, &track{name: name, unit: unit, read: read, total: total, ok: true, values: make([]gpuprof.Number, 0, capacity)})
+	t.quantities = append(t.quantities, sampler.Quantity{Name: name, Unit: unit, Total: total, Read: read})
 }
 
 // addFiles adds what is read from files that stay open.
@@ -157,74 +144,12 @@ func firstInteger(b []byte, unit float64) (float64, bool) {
 	return n * unit, i > 0
 }
 
-func (t *Telemetry) loop(ctx context.Context, interval time.Duration) {
-	defer close(t.done)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if len(t.times) == capacity {
-			t.thin()
-			interval *= 2
-			tick.Reset(interval)
-		}
-		t.sample()
-	}
-}
-
-// sample takes one reading of every track.
-func (t *Telemetry) sample() {
-	usageOK := t.usage.read()
-	first := len(t.times) == 0
-	t.times = append(t.times, time.Since(t.start).Seconds())
-	for _, tr := range t.tracks {
-		v, ok := tr.read()
-		tr.ok = tr.ok && ok && usageOK
-		if first {
-			tr.first = v
-		}
-		if tr.total {
-			v -= tr.first
-		}
-		tr.values = append(tr.values, gpuprof.Number(v))
-	}
-}
-
-// thin keeps every second reading, in place.
-func (t *Telemetry) thin() {
-	half := len(t.times) / 2
-	for i := range half {
-		t.times[i] = t.times[2*i]
-		for _, tr := range t.tracks {
-			tr.values[i] = tr.values[2*i]
-		}
-	}
-	t.times = t.times[:half]
-	for _, tr := range t.tracks {
-		tr.values = tr.values[:half]
-	}
-}
-
-// Stop ends the sampling, takes a last reading and returns the tracks by
-// name. A quantity that could not be read throughout is absent. Call it once.
+// Stop ends the sampling, takes a last reading and returns the tracks by name,
+// as sampler.Sampler does. Call it once.
 func (t *Telemetry) Stop() map[string]gpuprof.Track {
-	t.stop()
-	<-t.done
-	if len(t.times) < capacity {
-		t.sample()
-	}
+	tracks := t.sampler.Stop()
 	for _, f := range t.files {
 		_ = f.Close() // only read
 	}
-	out := map[string]gpuprof.Track{}
-	for _, tr := range t.tracks {
-		if tr.ok {
-			out[tr.name] = gpuprof.Track{Unit: tr.unit, TimeS: t.times, Value: tr.values}
-		}
-	}
-	return out
+	return tracks
 }

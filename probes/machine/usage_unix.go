@@ -5,21 +5,22 @@ package machine
 import "syscall"
 
 // usage is what the system has counted of this process.
-type usage struct{ syscall.Rusage }
+type usage struct {
+	syscall.Rusage
+	ok bool // it was read
+}
 
-// read counts anew.
-func (u *usage) read() bool { return syscall.Getrusage(syscall.RUSAGE_SELF, &u.Rusage) == nil }
-
-// addUsage adds what getrusage counts; sample calls it once a reading.
+// addUsage adds what getrusage counts; the first reads for all.
 func (t *Telemetry) addUsage() {
 	u := &t.usage
 	t.add("process_cpu_time", "s", true, func() (float64, bool) {
-		return seconds(u.Utime) + seconds(u.Stime), true
+		u.ok = syscall.Getrusage(syscall.RUSAGE_SELF, &u.Rusage) == nil
+		return seconds(u.Utime) + seconds(u.Stime), u.ok
 	})
-	t.add("page_faults", "1", true, func() (float64, bool) { return float64(u.Minflt), true })
-	t.add("major_page_faults", "1", true, func() (float64, bool) { return float64(u.Majflt), true })
-	t.add("context_switches", "1", true, func() (float64, bool) { return float64(u.Nvcsw), true })
-	t.add("preemptions", "1", true, func() (float64, bool) { return float64(u.Nivcsw), true })
+	t.add("page_faults", "1", true, func() (float64, bool) { return float64(u.Minflt), u.ok })
+	t.add("major_page_faults", "1", true, func() (float64, bool) { return float64(u.Majflt), u.ok })
+	t.add("context_switches", "1", true, func() (float64, bool) { return float64(u.Nvcsw), u.ok })
+	t.add("preemptions", "1", true, func() (float64, bool) { return float64(u.Nivcsw), u.ok })
 }
 
 func seconds(v syscall.Timeval) float64 { return float64(v.Sec) + 1e-6*float64(v.Usec) }

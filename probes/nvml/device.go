@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
 // Device is the telemetry of one GPU or one MIG instance, see Library.Device; of
@@ -28,9 +30,7 @@ type Device struct {
 	throttle []field
 	zero     []field // throttle when the device was chosen
 
-	pause   sync.Mutex // held while a reading is under way, and while paused
-	paused  bool
-	sampler *sampler
+	sampler *sampler.Sampler // nil where nothing is sampled
 }
 
 // throttleReasons name the cumulative counters, in ns each.

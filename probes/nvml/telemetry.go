@@ -2,63 +2,37 @@ package nvml
 
 import (
 	"context"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/probes/sampler"
 )
 
-const (
-	// capacity is how many readings a track holds: two minutes at 10 Hz. A
-	// longer run keeps every second reading and goes on at half the rate.
-	capacity = 1200
-	// processEvery is how often the process list is read: walking /proc is
-	// dearer than all other readings together.
-	processEvery = time.Second
-)
-
-// track is one quantity while it is sampled.
-type track struct {
-	name, unit string
-	read       func() (float64, bool)
-	total      bool    // count from the first reading that worked
-	first      float64 // NaN until then
-	values     []gpuprof.Number
-}
-
-// sampler is one Start to Stop.
-type sampler struct {
-	tracks []*track
-	times  []float64
-	start  time.Time
-	stop   context.CancelFunc
-	done   chan struct{}
-}
+// processEvery is how often the process list is read: walking /proc is
+// dearer than all other readings together.
+const processEvery = time.Second
 
 // Start samples the device in a goroutine of its own until Stop, or until ctx
 // ends. While it samples, a second Start does nothing.
 func (d *Device) Start(ctx context.Context, every time.Duration) {
-	if d.sampler != nil {
-		return
+	if d.sampler == nil {
+		d.sampler = sampler.Start(ctx, every, d.quantities())
 	}
-	s := &sampler{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, capacity)}
-	d.sampler = s
-	s.tracks = d.tracks(s)
-	d.sample()
-	ctx, s.stop = context.WithCancel(ctx)
-	go d.loop(ctx, s, max(every, time.Millisecond))
 }
 
 // Pause ends a reading under way and takes none until Resume. It costs a lock.
-func (d *Device) Pause() { d.setPaused(true) }
+func (d *Device) Pause() {
+	if d.sampler != nil {
+		d.sampler.Pause()
+	}
+}
 
 // Resume goes on after Pause.
-func (d *Device) Resume() { d.setPaused(false) }
-
-func (d *Device) setPaused(v bool) {
-	d.pause.Lock()
-	d.paused = v
-	d.pause.Unlock()
+func (d *Device) Resume() {
+	if d.sampler != nil {
+		d.sampler.Resume()
+	}
 }
 
 // Stop ends the sampling, takes a last reading and returns the tracks by name:
@@ -79,41 +53,19 @@ func (d *Device) setPaused(v bool) {
 // A quantity that is never known is absent; where single readings failed they
 // are NaN. Without a Start it returns nil.
 func (d *Device) Stop() map[string]gpuprof.Track {
-	s := d.sampler
-	if s == nil {
+	if d.sampler == nil {
 		return nil
 	}
-	s.stop()
-	<-s.done
-	if len(s.times) < capacity {
-		d.sample()
-	}
-	d.sampler = nil
-	out := map[string]gpuprof.Track{}
-	for _, tr := range s.tracks {
-		if tr.known() {
-			out[tr.name] = gpuprof.Track{Unit: tr.unit, TimeS: s.times, Value: tr.values}
-		}
-	}
-	return out
+	defer func() { d.sampler = nil }()
+	return d.sampler.Stop()
 }
 
-func (t *track) known() bool {
-	for _, v := range t.values {
-		if Known(v) {
-			return true
-		}
-	}
-	return false
-}
-
-// tracks lists what can be read when the sampling starts: the loop does not ask
+// quantities lists what can be read when the sampling starts: the loop does not ask
 // again and again for what there is not.
-func (d *Device) tracks(s *sampler) []*track {
-	var out []*track
+func (d *Device) quantities() []sampler.Quantity {
+	var out []sampler.Quantity
 	add := func(name, unit string, total bool, read func() (float64, bool)) {
-		out = append(out, &track{name: name, unit: unit, total: total, read: read,
-			first: math.NaN(), values: make([]gpuprof.Number, 0, capacity)})
+		out = append(out, sampler.Quantity{Name: name, Unit: unit, Total: total, Read: read})
 	}
 	number := func(name, unit string, total bool, q quantity) {
 		add(name, unit, total, func() (float64, bool) { return d.number(q) })
@@ -134,14 +86,10 @@ func (d *Device) tracks(s *sampler) []*track {
 	// Last: NVML counts 20 ms for each of the two before it answers.
 	number("gpu_pcie_rx", "B/s", false, pcieRX)
 	number("gpu_pcie_tx", "B/s", false, pcieTX)
-	kept := out[:0]
-	for _, tr := range out {
-		if _, ok := tr.read(); ok {
-			kept = append(kept, tr)
-		}
-	}
-	s.start = time.Now() // not before the answers to the first round
-	return kept
+	return slices.DeleteFunc(out, func(q sampler.Quantity) bool {
+		_, ok := q.Read()
+		return !ok
+	})
 }
 
 // addThrottles adds the counters that are known; the first of them reads for
@@ -184,62 +132,4 @@ func (d *Device) addProcesses(add func(name, unit string, total bool, read func(
 		return float64(len(list)), known
 	})
 	add("gpu_foreign", "1", false, func() (float64, bool) { return float64(foreign(list)), known })
-}
-
-func (d *Device) loop(ctx context.Context, s *sampler, interval time.Duration) {
-	defer close(s.done)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if len(s.times) == capacity {
-			s.thin()
-			interval *= 2
-			tick.Reset(interval)
-		}
-		d.sample()
-	}
-}
-
-// sample takes one reading of every track, unless paused.
-func (d *Device) sample() {
-	d.pause.Lock()
-	defer d.pause.Unlock()
-	if d.paused {
-		return
-	}
-	s := d.sampler
-	s.times = append(s.times, time.Since(s.start).Seconds())
-	for _, tr := range s.tracks {
-		v, ok := tr.read()
-		switch {
-		case !ok:
-			v = math.NaN()
-		case tr.total:
-			if math.IsNaN(tr.first) {
-				tr.first = v
-			}
-			v -= tr.first
-		}
-		tr.values = append(tr.values, gpuprof.Number(v))
-	}
-}
-
-// thin keeps every second reading, in place.
-func (s *sampler) thin() {
-	half := len(s.times) / 2
-	for i := range half {
-		s.times[i] = s.times[2*i]
-		for _, tr := range s.tracks {
-			tr.values[i] = tr.values[2*i]
-		}
-	}
-	s.times = s.times[:half]
-	for _, tr := range s.tracks {
-		tr.values = tr.values[:half]
-	}
 }

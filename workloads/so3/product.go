@@ -113,7 +113,7 @@ func (tp TensorProduct) checkInstruction(ins Instruction) error {
 	return checkMode(ins, a.Mul, b.Mul, c.Mul)
 }
 
-var errNeedsWeight = errors.New("the mode uvw needs a weight; set HasWeight")
+var errNeedsWeight = gpuprof.Errorf(nil, "the mode uvw needs a weight").WithFix("set HasWeight")
 
 func checkMode(ins Instruction, m1, m2, mo int) error {
 	same := func(what string, a, b int) error {

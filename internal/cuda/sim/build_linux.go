@@ -50,7 +50,7 @@ type part struct {
 const compiler = "g++"
 
 // errNoCompiler is what a machine without g++ is told.
-var errNoCompiler = errors.New("building the simulated CUDA driver: g++ not found; install it (Debian: apt-get install g++)")
+var errNoCompiler = gpuprof.Errorf(nil, "building the simulated CUDA driver: g++ not found").WithFix("install it (Debian: apt-get install g++)")
 
 func newBuilder(asan bool, missing []string) (*builder, error) {
 	b := &builder{asan: asan, missing: slices.Sorted(slices.Values(missing))}

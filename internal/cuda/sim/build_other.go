@@ -2,9 +2,9 @@
 
 package sim
 
-import "errors"
+import "github.com/gpuprof/gpuprof"
 
-var errNotHere = errors.New("building the simulated CUDA driver: it needs Linux; run this test there")
+var errNotHere = gpuprof.Errorf(nil, "building the simulated CUDA driver: it needs Linux").WithFix("run this test there")
 
 type builder struct{}
 

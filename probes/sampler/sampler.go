@@ -1,0 +1,146 @@
+// Package sampler reads quantities at an interval while something else is
+// measured: the one loop behind the telemetry of the machine and of the GPU.
+package sampler
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Capacity is how many readings a track holds: two minutes at 10 Hz. A longer
+// run keeps every second reading and goes on at half the rate.
+const Capacity = 1200
+
+// Quantity is one thing that is read. Read must not allocate: a sampler that
+// wakes the garbage collector disturbs what it watches. Those of a Sampler are
+// read in their order, so that the first can read for others.
+type Quantity struct {
+	Name, Unit string
+	Total      bool // count from the first reading that worked
+	Read       func() (v float64, ok bool)
+}
+
+type track struct {
+	Quantity
+	first  float64 // NaN until a reading worked
+	values []gpuprof.Number
+}
+
+// Sampler is one Start to Stop.
+type Sampler struct {
+	tracks []*track
+	times  []float64
+	start  time.Time
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	reading sync.Mutex // held while a reading is under way
+	paused  bool
+}
+
+// Start reads every quantity at once, and then in a goroutine of its own until
+// Stop, or until ctx ends.
+func Start(ctx context.Context, every time.Duration, quantities []Quantity) *Sampler {
+	s := &Sampler{start: time.Now(), done: make(chan struct{}), times: make([]float64, 0, Capacity)}
+	for _, q := range quantities {
+		s.tracks = append(s.tracks, &track{Quantity: q, first: math.NaN(), values: make([]gpuprof.Number, 0, Capacity)})
+	}
+	s.sample()
+	ctx, s.stop = context.WithCancel(ctx)
+	go s.loop(ctx, max(every, time.Millisecond))
+	return s
+}
+
+// Pause ends a reading under way and takes none until Resume. It costs a lock.
+func (s *Sampler) Pause() { s.setPaused(true) }
+
+// Resume goes on after Pause.
+func (s *Sampler) Resume() { s.setPaused(false) }
+
+func (s *Sampler) setPaused(v bool) {
+	s.reading.Lock()
+	s.paused = v
+	s.reading.Unlock()
+}
+
+func (s *Sampler) loop(ctx context.Context, interval time.Duration) {
+	defer close(s.done)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if len(s.times) == Capacity {
+			s.thin()
+			interval *= 2
+			tick.Reset(interval)
+		}
+		s.sample()
+	}
+}
+
+// sample takes one reading of every quantity, unless paused.
+func (s *Sampler) sample() {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.paused {
+		return
+	}
+	s.times = append(s.times, time.Since(s.start).Seconds())
+	for _, t := range s.tracks {
+		v, ok := t.Read()
+		switch {
+		case !ok:
+			v = math.NaN()
+		case t.Total:
+			if math.IsNaN(t.first) {
+				t.first = v
+			}
+			v -= t.first
+		}
+		t.values = append(t.values, gpuprof.Number(v))
+	}
+}
+
+// thin keeps every second reading, in place.
+func (s *Sampler) thin() {
+	half := len(s.times) / 2
+	for i := range half {
+		s.times[i] = s.times[2*i]
+		for _, t := range s.tracks {
+			t.values[i] = t.values[2*i]
+		}
+	}
+	s.times = s.times[:half]
+	for _, t := range s.tracks {
+		t.values = t.values[:half]
+	}
+}
+
+// Stop ends the sampling, takes a last reading and returns the tracks by name.
+// A quantity that was never known is absent; single readings that failed are
+// NaN. Call it once.
+func (s *Sampler) Stop() map[string]gpuprof.Track {
+	s.stop()
+	<-s.done
+	if len(s.times) < Capacity {
+		s.sample()
+	}
+	out := map[string]gpuprof.Track{}
+	for _, t := range s.tracks {
+		for _, v := range t.values {
+			if !math.IsNaN(float64(v)) {
+				out[t.Name] = gpuprof.Track{Unit: t.Unit, TimeS: s.times, Value: t.values}
+				break
+			}
+		}
+	}
+	return out
+}
