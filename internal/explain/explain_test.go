@@ -116,6 +116,14 @@ func titles(t *testing.T) map[string]bool {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if called(n.Type) == "Page" { // a page's title is no column's
+					for _, e := range n.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok && called(kv.Key) == "Title" {
+							kv.Value = &ast.BadExpr{}
+						}
+					}
+				}
 			case *ast.KeyValueExpr:
 				if key := called(n.Key); key == "Title" || key == "Narrow" {
 					add(n.Value)
