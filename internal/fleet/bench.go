@@ -24,7 +24,7 @@ func (r *Report) health(job *Job) {
 	var values []value
 	for i, g := range gpus {
 		for _, s := range health.Scores(g.card) {
-			values = append(values, value{of: i, group: g.card.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack})
+			values = append(values, value{of: i, group: g.card.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart})
 		}
 	}
 	all := judge(values)
@@ -37,10 +37,13 @@ func (r *Report) health(job *Job) {
 	var off []Off
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
+		g := gpus[j.of]
 		if !j.off {
+			if worse := j.worse(j.median); worse > j.slack && j.unsteady > 0 {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of %s of rank %d is %.1f %% worse than its siblings, but its two best rounds differ by %.1f %%, so it is not called off: measure it again", j.metric, g.card.Device, g.from.Rank, 100*worse, 100*math.Expm1(j.unsteady)))
+			}
 			continue
 		}
-		g := gpus[j.of]
 		m, _ := g.card.Metric(j.metric)
 		cause, evidence, fix := health.Explain(g.card, j.metric, typical(&j, all, gpus))
 		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,

@@ -16,6 +16,10 @@ const (
 	// leastSpread is the least spread between siblings, of the logarithm: figures are not
 	// known better.
 	leastSpread = 0.002
+	// unsteadyAt is how many times as far apart as the siblings' two best rounds those of
+	// a figure are before it counts as unsteady: the noise of healthy GPUs reaches three
+	// times its median in about 6 % of them.
+	unsteadyAt = 3
 	// LeastSiblings is the number of siblings from which a rate of errors is promised.
 	LeastSiblings = 8
 )
@@ -28,6 +32,7 @@ type value struct {
 	log    float64 // natural logarithm, larger is better
 	more   bool    // of a rate; false of a time, whose logarithm has its sign changed
 	slack  float64 // share by which it may be worse than its siblings' median
+	apart  float64 // of the logarithms of its two best rounds; 0 of one round
 }
 
 // worse is the share by which a value is worse than a median of logarithms; negative
@@ -43,14 +48,17 @@ func (v *value) worse(median float64) float64 {
 type judged struct {
 	value
 	siblings int     // all that have the metric, itself included
-	median   float64 // of the siblings' logarithms
+	median   float64 // of the siblings' logarithms; of fewer than LeastSiblings of the others'
 	p        float64 // of being so low by chance; 1 where it was not tested
+	unsteady float64 // apart where that is more than usual, else 0
 	off      bool
 }
 
 // judge finds the values that are off, by chance one in a hundred of those named over
 // all of them, and worse than the median by more than the slack. With fewer than
-// LeastSiblings the slack alone decides. The result has the order of the values.
+// LeastSiblings the slack alone decides. A figure whose two best rounds differ more than
+// is usual is not known better than they agree: a disturbance of all rounds seldom slows
+// two of them alike, a slow GPU is slow by the same in each. The result has the order of the values.
 func judge(values []value) []judged {
 	type key struct{ group, metric string }
 	by := map[key][]int{}
@@ -60,19 +68,24 @@ func judge(values []value) []judged {
 	out := make([]judged, len(values))
 	var tested []int
 	for _, group := range by {
-		logs := make([]float64, len(group))
+		logs, aparts := make([]float64, len(group)), make([]float64, len(group))
 		for k, i := range group {
-			logs[k] = values[i].log
+			logs[k], aparts[k] = values[i].log, values[i].apart
 		}
+		usual := stats.Median(aparts)
 		c := stats.Median(logs)
 		s := max(robust(logs), leastSpread)
 		for _, i := range group {
 			j := judged{value: values[i], siblings: len(group), median: c, p: 1}
+			if j.apart > unsteadyAt*usual {
+				j.unsteady = j.apart
+			}
 			if len(group) >= LeastSiblings {
-				j.p = math.Erfc((c-values[i].log)/s/math.Sqrt2) / 2 // the normal distribution's lower tail
+				j.p = math.Erfc((c-j.log)/math.Hypot(s, j.unsteady)/math.Sqrt2) / 2 // the normal distribution's lower tail
 				tested = append(tested, i)
 			} else if len(group) > 1 {
-				j.off = j.worse(medianWithout(logs, values[i].log)) > j.slack
+				j.median = medianWithout(logs, j.log)
+				j.off = j.worse(j.median) > j.slack && j.median-j.log > j.unsteady
 			}
 			out[i] = j
 		}

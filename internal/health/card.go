@@ -12,6 +12,8 @@ type Metric struct {
 	Unit  string         `json:"unit"`
 	Value gpuprof.Number `json:"value"` // base units; null when it was not measured
 	Why   string         `json:"why,omitempty"`
+	// Second is the second best of several rounds; 0 of one.
+	Second gpuprof.Number `json:"second,omitempty"`
 }
 
 // known reports whether the metric has a usable value.

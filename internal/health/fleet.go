@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // Score is a judged figure of a device as a fleet compares it.
@@ -12,10 +14,11 @@ type Score struct {
 	Log    float64 // natural logarithm, larger is better
 	More   bool    // more of the figure is better; false of times
 	Slack  float64 // share by which it may be worse than the siblings' median
+	Apart  float64 // how far the logarithms of the two best rounds lie apart; 0 of one round
 }
 
 // Best joins a further measurement of the same devices, in the same order, to what was
-// found before: of each figure that is judged the better one. What else a card says is
+// found before: of each figure that is judged the two best. What else a card says is
 // the further one's, and an error of either stays.
 func Best(before, further []Card) []Card {
 	for i := range further {
@@ -29,8 +32,17 @@ func Best(before, further []Card) []Card {
 		for k := range c.Metrics {
 			m := &c.Metrics[k]
 			had, ok := old.Metric(m.Name)
-			if better := rules[m.Name].better; ok && better != 0 && (!m.known() || float64(better)*float64(had.Value-m.Value) > 0) {
+			switch better := gpuprof.Number(rules[m.Name].better); {
+			case !ok || better == 0:
+			case !m.known():
 				*m = had
+			case better*(had.Value-m.Value) > 0:
+				if had.Second == 0 || better*(m.Value-had.Second) > 0 {
+					had.Second = m.Value
+				}
+				*m = had
+			default:
+				m.Second = had.Value
 			}
 		}
 	}
@@ -43,7 +55,11 @@ func Scores(c *Card) []Score {
 	for _, name := range judged() {
 		if m, ok := c.Metric(name); ok {
 			r := rules[name]
-			out = append(out, Score{name, float64(r.better) * math.Log(float64(m.Value)), r.better > 0, r.slack})
+			s := Score{Metric: name, Log: float64(r.better) * math.Log(float64(m.Value)), More: r.better > 0, Slack: r.slack}
+			if m.Second > 0 {
+				s.Apart = math.Abs(math.Log(float64(m.Second / m.Value)))
+			}
+			out = append(out, s)
 		}
 	}
 	return out

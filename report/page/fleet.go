@@ -64,8 +64,10 @@ func fleetOff(o fleet.Off) string {
 	switch {
 	case o.Siblings == 0:
 		return text + "it should be"
+	case o.Siblings == 2:
+		return text + "its only sibling"
 	case o.Siblings < fleet.LeastSiblings:
-		return text + fmt.Sprintf("the median of %d siblings", o.Siblings)
+		return text + fmt.Sprintf("the median of the other %d", o.Siblings-1)
 	}
 	return text + fmt.Sprintf("the median of %d siblings (p %s)", o.Siblings, smallP(float64(o.P)))
 }
