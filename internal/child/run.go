@@ -226,6 +226,7 @@ func (p *Process) End() error {
 		}
 	}
 	<-p.Ended
+	p.drain(p.heard) // its last words may still be in the pipe
 	_, _ = p.Stdout.Close(), p.said.Close()
 	<-p.heard
 	return p.err

@@ -87,6 +87,30 @@ func TestLastDeed(t *testing.T) {
 	}
 }
 
+// The last words of a program that is gone are whole, however late they are read.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	c := sh(`echo first >&2; echo "the reason" >&2; exit 3`)
+	c.Drain = atLast
+	p, err := c.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.words.mu.Lock() // the reader gets no further than the first it reads
+	<-p.Ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.End()
+	}()
+	time.Sleep(20 * time.Millisecond) // End goes as far as it goes without the words
+	p.words.mu.Unlock()
+	<-ended
+	if p.Words() != "first\nthe reason\n" {
+		t.Errorf("the last words are %q", p.Words())
+	}
+}
+
 // A program that does not end is ended, with all it started, however it clings.
 func TestLimit(t *testing.T) {
 	t.Parallel()
