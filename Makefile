@@ -46,10 +46,10 @@ BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
 
-nocgo: ## build and vet everything without cgo, the static build too; telemetry against NVIDIA's binding
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gpuprof
-	CGO_ENABLED=0 go build -tags nodlopen -o /dev/null ./cmd/gpuprof
+# Both programs without cgo are linked, and run, by dist-test.
+nocgo: ## compile and vet everything without cgo, the static build too; telemetry against NVIDIA's binding
 	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go vet -tags nodlopen ./cmd/gpuprof
 	CGO_ENABLED=0 go test -count=1 ./probes/nvml ./internal/dynlib
 	CGO_ENABLED=0 go test -count=1 -tags nodlopen ./probes/nvml ./internal/dynlib
 	go test -count=1 -tags gonvml ./probes/nvml
@@ -134,7 +134,7 @@ gpu-bundle: ## everything a GPU machine without Go needs, in gpu-bundle/
 dist: ## binaries for every system, archives, Debian packages, wheels and an image's folders, in dist/ (TARGETS="host linux-amd64-static")
 	VERSION='$(VERSION)' COMMIT='$(COMMIT)' python3 scripts/dist/dist.py $(if $(TARGETS),--targets '$(TARGETS)')
 
-dist-test: ## install what dist makes for this machine into clean roots and do the main job there
+dist-test: ## install what dist makes for this machine into clean roots and do the main job there (needs groff, dpkg, pip's venv)
 	scripts/dist_test.sh
 
 gallery: ## make the outputs in docs/gallery.md and README.md again, and the pictures

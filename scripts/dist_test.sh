@@ -15,6 +15,10 @@ fail() {
   exit 1
 }
 
+for tool in groff col dpkg dpkg-deb; do
+  PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || fail "$tool is not installed; apt-get install groff-base bsdextrautils dpkg"
+done
+
 arch=$(go env GOARCH)
 dist=${1:-}
 if [ -z "$dist" ]; then

@@ -124,9 +124,11 @@ class Release:
 
     def make(self):
         stamp = f"-X main.version={self.version} -X main.commit={self.commit}"
-        for target in dict.fromkeys([host(), *self.targets]):  # the host's prints help and completion
+        # A program that runs here prints help and completion.
+        runs = next((t for t in self.targets if t.removesuffix("-static") == host()), host())
+        for target in dict.fromkeys([runs, *self.targets]):
             build(target, self.scratch / target, stamp)
-        program = str(self.scratch / host())
+        program = str(self.scratch / runs)
         self.man = manpage.page(program, self.version, self.epoch).encode()
         self.completion = {shell: manpage.ask(program, "completion", shell).encode() for shell in ("bash", "zsh", "fish")}
         for shell, text in self.completion.items():
