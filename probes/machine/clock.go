@@ -36,11 +36,14 @@ func MeasureClock() Clock {
 	return Clock{ReadS: costs[batches/2], TickS: tick.Seconds()}
 }
 
-func clockLine(c Clock) gpuprof.CheckLine {
+func (m Machine) clockLine(c Clock) gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "clock", State: gpuprof.OK, Found: "reads in " + gpuprof.FormatSeconds(c.ReadS) + ", steps of " + gpuprof.FormatSeconds(c.TickS)}
 	if c.ReadS > 500e-9 || c.TickS > 1e-6 {
 		l.State, l.Reason = gpuprof.Limited, "stages shorter than about a hundred clock reads cannot be told apart from the clock"
-		l.Fix = "choose the tsc clock source (/sys/devices/system/clocksource/clocksource0/current_clocksource), or larger stages"
+		l.Fix = "choose a larger preset, whose stages are longer"
+		if m.system == "linux" {
+			l.Fix = "choose the tsc clock source (/sys/devices/system/clocksource/clocksource0/current_clocksource), or larger stages"
+		}
 	}
 	return l
 }

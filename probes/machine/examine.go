@@ -12,11 +12,21 @@ import (
 // came of loading the GPU's driver, noGPU says why no GPU is used; nil when one is.
 func (m Machine) Examine(d Driver, noGPU error) []gpuprof.CheckLine {
 	g := m.FindGPU(d)
-	return []gpuprof.CheckLine{
+	lines := []gpuprof.CheckLine{
 		m.cpuLine(), m.quotaLine(), m.frequencyLine(), m.memoryLine(), m.loadLine(),
-		clockLine(MeasureClock()), sleepLine(MeasureSleep()),
-		driverLine(g), nodeLine(g), gpuLine(noGPU, g), m.raplLine(), m.perfLine(),
+		m.clockLine(MeasureClock()), sleepLine(MeasureSleep()), driverLine(g),
 	}
+	if g.linux() {
+		lines = append(lines, nodeLine(g))
+	}
+	lines = append(lines, gpuLine(noGPU, g), m.raplLine(), m.perfLine())
+	for i, l := range lines {
+		// Windows may have a driver: driverLine knows.
+		if other, ok := elsewhere(m.system, l.Name); ok && l.Name != driverName {
+			lines[i] = other
+		}
+	}
+	return lines
 }
 
 func (m Machine) cpuLine() gpuprof.CheckLine {

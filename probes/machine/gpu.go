@@ -22,11 +22,15 @@ type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
 	Version string   // of the kernel module; empty when it is not loaded
+	System  string   // as runtime.GOOS names it
 }
+
+// linux says whether the driver's library and the device nodes are those of Linux.
+func (g GPU) linux() bool { return g.System == "linux" }
 
 // FindGPU looks for the GPU's device nodes and its kernel module.
 func (m Machine) FindGPU(d Driver) GPU {
-	g := GPU{Driver: d, Nodes: m.glob("dev/nvidia[0-9]*")}
+	g := GPU{Driver: d, Nodes: m.glob("dev/nvidia[0-9]*"), System: m.system}
 	if s, err := m.text("proc/driver/nvidia/version"); err == nil {
 		for _, f := range strings.Fields(s) {
 			if strings.Count(f, ".") >= 1 && f[0] >= '0' && f[0] <= '9' {
@@ -42,13 +46,15 @@ func (m Machine) FindGPU(d Driver) GPU {
 // driver and a device are both there.
 func (g GPU) Why() string {
 	switch {
+	case g.Driver.Absent && !g.linux():
+		return driverLine(g).Reason
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "no NVIDIA GPU was found (no libcuda.so.1 in the loader's path, no /dev/nvidia0)"
 	case g.Driver.Absent:
 		return "an NVIDIA device node exists, but the driver library libcuda.so.1 is not in the loader's path"
 	case g.Driver.Err != nil:
 		return g.refusal().Reason
-	case len(g.Nodes) == 0:
+	case len(g.Nodes) == 0 && g.linux():
 		return "the driver library libcuda.so.1 is installed, but there is no device node /dev/nvidia0"
 	}
 	return ""
@@ -57,25 +63,33 @@ func (g GPU) Why() string {
 // Fix is what to do about Why.
 func (g GPU) Fix() string {
 	switch {
+	case g.Driver.Absent && !g.linux():
+		return driverLine(g).Fix
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "run on a machine with an NVIDIA GPU; in a container, start it with --gpus all"
 	case g.Driver.Absent:
 		return "install the NVIDIA driver's user libraries, or add their folder to LD_LIBRARY_PATH"
 	case g.Driver.Err != nil:
 		return g.refusal().Fix
-	case len(g.Nodes) == 0:
+	case len(g.Nodes) == 0 && g.linux():
 		return "load the kernel module with nvidia-modprobe; in a container, start it with --gpus all"
 	}
 	return ""
 }
 
 // refusal is the driver's own account of why it is of no use.
-func (g GPU) refusal() gpuprof.CheckLine { return gpuprof.FailedCheck("gpu driver", g.Driver.Err) }
+func (g GPU) refusal() gpuprof.CheckLine { return gpuprof.FailedCheck(driverName, g.Driver.Err) }
+
+// driverName is the name of driverLine.
+const driverName = "gpu driver"
 
 // driverLine says whether the driver's library loads.
 func driverLine(g GPU) gpuprof.CheckLine {
-	l := gpuprof.CheckLine{Name: "gpu driver", State: gpuprof.OK, Found: g.Driver.Path}
+	l := gpuprof.CheckLine{Name: driverName, State: gpuprof.OK, Found: g.Driver.Path}
 	switch {
+	case g.Driver.Absent && !g.linux():
+		l, _ = elsewhere(g.System, l.Name)
+		return l
 	case g.Driver.Absent:
 		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1",
 			Reason: "it is neither in LD_LIBRARY_PATH nor in the loader's folders",

@@ -25,7 +25,7 @@ func machine(files map[string]string) Machine {
 	for name, text := range files {
 		m[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return Machine{m}
+	return Machine{m, "linux"}
 }
 
 var serverFiles = map[string]string{
@@ -227,10 +227,10 @@ func TestGPULine(t *testing.T) {
 }
 
 func TestClockLines(t *testing.T) {
-	if l := clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != gpuprof.OK {
+	if l := machine(nil).clockLine(Clock{ReadS: 30e-9, TickS: 20e-9}); l.State != gpuprof.OK {
 		t.Errorf("a good clock is %+v", l)
 	}
-	if l := clockLine(Clock{ReadS: 900e-9, TickS: 20e-9}); l.State != gpuprof.Limited || l.Fix == "" {
+	if l := machine(nil).clockLine(Clock{ReadS: 900e-9, TickS: 20e-9}); l.State != gpuprof.Limited || l.Fix == "" {
 		t.Errorf("a slow clock is %+v", l)
 	}
 	if l := sleepLine(4e-3); l.State != gpuprof.Limited || l.Fix == "" {

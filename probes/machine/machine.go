@@ -8,16 +8,20 @@ package machine
 import (
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 )
 
 // Machine is the file tree that the probes read: the root of the file system,
-// or a made-up one in tests.
-type Machine struct{ fsys fs.FS }
+// or a made-up one in tests; and the system that has it, as runtime.GOOS names it.
+type Machine struct {
+	fsys   fs.FS
+	system string
+}
 
 // This is the machine that the process runs on.
-func This() Machine { return Machine{os.DirFS("/")} }
+func This() Machine { return Machine{os.DirFS("/"), runtime.GOOS} }
 
 // text reads a small file as trimmed text; name has no leading slash.
 func (m Machine) text(name string) (string, error) {
