@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Step times of gpuprof analyze against the device period of public traces.
+"""Step times and findings of gpuprof analyze on public traces.
 
 public_traces.py [--gpuprof BIN] [--from DIR | --cache DIR] [--tolerance 0.02]
 
 The traces are fetched from public GitHub repositories at a fixed commit and are
 not part of this repository. The period is computed here from the JSON text
 alone: from the last device operation that step n-1 launched to the last one that
-step n launched. Each step that gpuprof counts is compared. --from reads a folder
-of traces and fetches nothing. Exit code 1: a step differs by more than the
-tolerance, or gpuprof failed; 3: no trace was compared.
+step n launched. Each step that gpuprof counts is compared. A device that is idle
+for more than 15 % of the step needs a finding, no finding may claim less than
+0.5 % of the step, and the first finding of a model is the same on an NVIDIA and
+on an AMD GPU. --from reads a folder of traces and fetches nothing. Exit code 1: a
+step differs by more than the tolerance, a finding is missing or too small, or
+gpuprof failed; 3: no trace was compared.
 """
 
 import argparse
@@ -39,6 +42,12 @@ SOURCES = [
     ("pytorch/kineto", "be239c044d2f4b62982e1ff64144097acd69f59a", "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"),
     ("pytorch/kineto", "c6e5fe205a8be11181aac547f88424cb3a28c8f8", "tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"),
 ]
+# The same models on both: tests/traces/{h100,mi300}/MODEL.json.gz of TraceLens.
+TWINS = ["Falconsai_nsfw_image_detection__1016002", "Qwen_Qwen1.5-0.5B-Chat__1016005", "facebook_timesformer-base-finetuned-k400__1016002",
+         "gaunernst_bert-small-uncased__1016001", "google_owlv2-large-patch14-ensemble__1016001"]
+SOURCES += [(*TRACELENS, "tests/traces/%s/%s.json.gz" % (gpu, model)) for model in TWINS for gpu in ("h100", "mi300")]
+IDLE = 0.15  # of the step, above which a finding has to say why
+LEAST = 0.005  # of the step, below which a claim is no finding
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 LAUNCH = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"}
 ATTEMPTS = 3
@@ -47,7 +56,7 @@ REFUSED = 4  # gpuprof's exit code for a file that is no trace
 
 def fetch(repo, commit, path, into):
     """The local file of a source, or a sentence saying why there is none."""
-    local = os.path.join(into, repo.replace("/", "+"), os.path.basename(path))
+    local = os.path.join(into, repo.replace("/", "+"), path)  # twins have one name in two folders
     if os.path.exists(local):
         return local, ""
     os.makedirs(os.path.dirname(local), exist_ok=True)
@@ -123,8 +132,18 @@ def analyze(gpuprof, path):
         return None, done.stderr.strip()[-200:] if done.returncode == REFUSED else "FAIL gpuprof exited with %d: %s" % (done.returncode, done.stderr.strip()[-200:])
 
 
-def compare(gpuprof, path):
-    """(steps compared, worst difference, mean period ns, mean step ns, reason)."""
+def silent(doc):
+    """What is wrong with the findings of an analysis, or ""."""
+    step = doc["step"]
+    idle = sum(step[part] for part in ("starved_ns", "queued_ns", "unknown_ns", "outside_ns"))
+    if doc["devices"] and idle > IDLE * step["ns"] and not doc["findings"]:
+        return "the device is idle for %.0f %% of the step without a finding" % (100 * idle / step["ns"])
+    small = [f["rule"] for f in doc["findings"] if 0 < f.get("claim_step_ns", 0) < LEAST * step["ns"]]
+    return "%s claims less than %.1f %% of the step" % (small[0], 100 * LEAST) if small else ""
+
+
+def compare(gpuprof, path, firsts):
+    """(steps compared, worst difference, mean period ns, mean step ns, reason, failed)."""
     try:
         truth, why = periods(load(path))
     except (ValueError, KeyError, OSError, EOFError) as e:
@@ -132,6 +151,9 @@ def compare(gpuprof, path):
     doc, failed = analyze(gpuprof, path)
     if failed:
         return 0, 0, 0, 0, failed, failed.startswith("FAIL")
+    firsts[path] = doc["findings"][0]["rule"] if doc["findings"] else ""
+    if wrong := silent(doc):
+        return 0, 0, 0, 0, "FAIL " + wrong, True
     pairs = [(truth[s["name"]], s["dur_ns"]) for s in doc.get("steps", []) if not s.get("dropped") and s["name"] in truth]
     if not pairs:
         return 0, 0, 0, 0, why or "gpuprof counts no step of those", False
@@ -157,10 +179,10 @@ def main():
     else:
         got = [fetch(*source, o.cache) for source in SOURCES]
         paths, missing = [path for path, _ in got if path], [why for _, why in got if why]
-    compared, bad = 0, 0
+    compared, bad, firsts = 0, 0, {}
     print("%-58s %5s %12s %12s %8s" % ("trace", "steps", "period us", "step us", "worst"))
     for path in paths:
-        n, worst, want, got, why, failed = compare(o.gpuprof, path)
+        n, worst, want, got, why, failed = compare(o.gpuprof, path, firsts)
         name = os.path.basename(path)[-58:]
         if n == 0:
             print("%-58s - %s" % (name, why), flush=True)
@@ -168,6 +190,12 @@ def main():
             print("%-58s %5d %12.1f %12.1f %7.2f%%%s" % (name, n, want / 1e3, got / 1e3, 100 * worst, "  FAIL" if worst > o.tolerance else ""), flush=True)
         compared += n > 0
         bad += failed or worst > o.tolerance
+    for model in TWINS:
+        rules = {os.path.basename(os.path.dirname(path)): rule for path, rule in firsts.items() if os.path.basename(path).startswith(model)}
+        if len(rules) == 2:
+            differ = len(set(rules.values())) > 1
+            bad += differ
+            print("first finding of %-50s %s%s" % (model[:50], ", ".join("%s: %s" % r for r in sorted(rules.items())), "  FAIL" if differ else ""))
     for why in missing:
         print("missing: " + why)
     print("%d traces compared, %d failed, %d could not be fetched" % (compared, bad, len(missing)))

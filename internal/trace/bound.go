@@ -41,7 +41,11 @@ func (a *Analysis) bound(found []Found) {
 	if a.Step.Count == 0 {
 		whole = "the recording window"
 	}
-	if b.Nothing {
+	switch {
+	case !b.Nothing:
+	case len(a.Devices) == 0:
+		b.Text = "No device was recorded, so nothing can be said of a GPU."
+	default:
 		b.Text = fmt.Sprintf("Nothing above %.1f %% of %s: no finding claims as much.", 100*LeastShare, whole)
 	}
 	if len(a.Devices) == 0 || a.Step.NS <= 0 {

@@ -53,7 +53,7 @@ func (c *ruleContext) pageableH2D() []Found {
 		})
 	}
 	c.copyNS = cl.ns
-	f := c.finding(cl, fmt.Sprintf("%s from pageable memory to the device take %s", plural(copies, "copy", "copies"), c.perStep(c.under(pick))))
+	f := c.finding(cl, fmt.Sprintf("copying from pageable memory to the device takes %s (%s)", c.perStep(c.under(pick)), plural(copies, "copy", "copies")))
 	f.Evidence["copies"] = copies
 	f.Evidence["bytes"] = bytes
 	f.Evidence["gpu_ns"] = gpu

@@ -140,13 +140,14 @@ func (p *partSums) add(o *partSums, weight float64) {
 	}
 }
 
-// over divides by n and rounds so that the parts add up to the rounded whole.
+// over divides by n and rounds so that the parts add up to the rounded whole. The sum is
+// divided and not the parts: a half is then rounded as the quotient of the whole is.
 func (p *partSums) over(n float64) Parts {
 	out := Parts{Classes: map[Class]int64{}}
 	sum, given := 0.0, int64(0)
 	next := func(v float64) int64 {
-		sum += v / n
-		ns := int64(math.Round(sum)) - given
+		sum += v
+		ns := int64(math.Round(sum/n)) - given
 		given += ns
 		return ns
 	}
@@ -185,7 +186,6 @@ func (x *Index) steadyParts(d *DeviceTime) *partSums {
 // recording window where none has.
 func meanStep(indexes []*Index) StepMean {
 	var m StepMean
-	var total float64
 	var sums partSums
 	windows := 0
 	for _, stepped := range []bool{true, false} {
@@ -194,7 +194,6 @@ func meanStep(indexes []*Index) StepMean {
 				continue
 			}
 			windows++
-			total += float64(x.Steady.Total())
 			if stepped {
 				m.countSteps(x)
 			}
@@ -213,7 +212,8 @@ func meanStep(indexes []*Index) StepMean {
 	if m.Count == 0 {
 		n = float64(max(windows, 1))
 	}
-	m.NS, m.Parts = int64(math.Round(total/n)), sums.over(n)
+	m.Parts = sums.over(n)
+	m.NS = m.Parts.Total() // means over devices are not whole: their sum may be rounded otherwise than the steps'
 	if m.Count == 0 {
 		m.MinNS, m.MaxNS = m.NS, m.NS
 	}

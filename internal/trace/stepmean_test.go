@@ -43,6 +43,27 @@ func TestStepIsThePace(t *testing.T) {
 	}
 }
 
+// TestHalvesAreRoundedOnce: whole times of one device, divided by the steps, add up to the
+// rounded whole, a half like any other; those of several devices to within one.
+func TestHalvesAreRoundedOnce(t *testing.T) {
+	for whole := range int64(60) {
+		for first := range whole {
+			for n := int64(1); n < 15; n++ {
+				for devices := int64(1); devices < 4; devices++ {
+					var sums partSums
+					for range devices {
+						sums.add(&partSums{starved: float64(first / 2), unknown: float64(first - first/2), queued: float64(whole - first)}, 1/float64(devices))
+					}
+					parts, want := sums.over(float64(n)), (whole+n/2)/n
+					if off := parts.Total() - want; devices == 1 && off != 0 || off*off > 1 {
+						t.Fatalf("%d of %d devices in %d steps: %+v, want %d in all", whole, devices, n, parts, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestPartsAddUp: over random traces, several of them too, the parts of every
 // step, of every device's mean step and of the mean step add up, and the mean
 // is that of the steps.
