@@ -62,6 +62,8 @@ func (p *program) stateOf(h *record.Hook) string {
 			return "the steps are recorded"
 		case q.Began && q.Kind == "window":
 			state = fmt.Sprintf("recording %s of time", p.TimeWindow)
+		case q.Began && q.Recorded > 0:
+			state = fmt.Sprintf("recording step %d of %d", min(q.Recorded+1, p.Steps), p.Steps)
 		case q.Began:
 			state = fmt.Sprintf("recording %s", plural(p.Steps, "step"))
 		case state == "" && q.Aside == "":

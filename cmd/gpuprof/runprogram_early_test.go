@@ -15,6 +15,7 @@ func TestStateOfRecording(t *testing.T) {
 		"waiting for the program to import torch": nil,
 		"waiting for step 11":                     {{PID: 1}},
 		"recording 5 steps":                       {{PID: 1}, {PID: 2, Began: true, Kind: "optimizer"}},
+		"recording step 3 of 5":                   {{PID: 2, Began: true, Kind: "optimizer", Recorded: 2}},
 		"recording 2s of time":                    {{PID: 1, Began: true, Kind: "window"}},
 		"the steps are recorded":                  {{PID: 1, Began: true, Kind: "optimizer", File: "trace-1.json"}, {PID: 2}},
 	} {

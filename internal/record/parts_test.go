@@ -30,7 +30,10 @@ func TestReadStatus(t *testing.T) {
 		`{"event": "times", "pid": 7, "before": [1, 2], "during": [3], "after": [4, 5]}`,
 		`{"event": "exit", "pid": 7, "kind": "module", "steps": 31}`,
 		`{"event": "begin", "pid": 9, "kind": "window", "after": 0}`,
+		`{"event": "step", "pid": 9, "recorded": 2}`,
 		`{"event": "empty", "pid": 9}`,
+		`{"event": "begin", "pid": 11, "kind": "optimizer", "after": 10}`,
+		`{"event": "step", "pid": 11, "recorded": 3}`,
 		`{"event": "nested", "pid": 10}`,
 		`{"event": "tr`,
 	}
@@ -43,6 +46,7 @@ func TestReadStatus(t *testing.T) {
 			{PID: 7, Torch: "2.4.0", Rank: 1, Kind: "module", Steps: 31, After: 10, Recorded: 5, Began: true, Complete: true,
 				File: "trace-rank1.json", Bytes: 5, Whole: true, Before: []float64{1, 2}, During: []float64{3}, Later: []float64{4, 5}},
 			{PID: 9, Torch: "2.4.0", Rank: -1},
+			{PID: 11, Torch: "2.4.0", Rank: -1, Kind: "optimizer", After: 10, Recorded: 3, Began: true},
 		},
 	}
 	if diff := cmp.Diff(want, readStatus(path)); diff != "" {

@@ -18,7 +18,7 @@ type Process struct {
 	Kind     string `json:"kind"`
 	Steps    int    `json:"steps"`    // completed, as far as they were counted
 	After    int    `json:"after"`    // completed before the recording began
-	Recorded int    `json:"recorded"` // steps in the trace
+	Recorded int    `json:"recorded"` // steps in the trace, or so far in the one that is recorded
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
 	// Bounded says that the recording ended because it took too long.
@@ -152,8 +152,10 @@ func (p *Process) take(l *statusLine) {
 		if n, ok := l.After.(float64); ok {
 			p.After = int(n)
 		}
+	case "step":
+		p.Recorded = l.Recorded
 	case "empty":
-		p.Began, p.Kind = false, ""
+		p.Began, p.Kind, p.Recorded = false, "", 0
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
 		p.Bounded = l.Bounded

@@ -36,6 +36,8 @@ SILENCE = 10
 # A recording ends within a step when that takes so many times the longest time
 # that whole steps may take.
 WITHIN = 10
+# How far the recording is, is told at most so often: the telling is a part of a step.
+TELL_S = 0.5
 # What Kineto writes to standard error, past its own log level, when it is first
 # started in a thread that did not import torch.
 KINETO_LINE = b"ERROR: External init callback must run in same thread as registerClient"
@@ -290,6 +292,7 @@ class Hook:
         self.recorded = 0
         self.during, self.after = [], []
         self.since = 0.0  # the first recorded step began
+        self.told = 0.0  # how far the recording is
         self.bounded = False  # the recording took too long
         self.window_trace = None
         self.window_thread = None  # that records a window now
@@ -393,7 +396,7 @@ class Hook:
         elif self.phase == "record":
             if self.warm > 0:
                 self.warm -= 1
-                self.since = now
+                self.since = self.told = now
             else:
                 self.recorded += 1
                 if dt is not None:
@@ -404,6 +407,9 @@ class Hook:
             self.bounded = not whole and self.recorded > 0 and now - self.since + (dt or 0) > self.config["longest_s"]
             if whole or self.bounded:
                 self.finish(complete=whole)
+            elif now - self.told >= TELL_S:
+                self.told = now
+                self.tell("step", recorded=self.recorded)
         elif self.phase == "after":
             if dt is not None:
                 self.after.append(dt)
@@ -540,7 +546,7 @@ class Hook:
             without_line(KINETO_LINE, lambda: self.call(self.profiler.start))
         self.source = s
         self.phase = "record"
-        self.since = clock()
+        self.since = self.told = clock()
         if s is not None:
             self.thread = get_ident()
             self.start_timer()

@@ -152,6 +152,36 @@ class TestTouch(unittest.TestCase):
         del held
 
 
+class TestTold(unittest.TestCase):
+    def test_how_far_the_recording_is(self):
+        """Seldom, since a step pays for it, and not for the last step, which has its trace."""
+        real, now = hook.clock, [100.0]
+        hook.clock = lambda: now[0]
+        self.addCleanup(setattr, hook, "clock", real)
+
+        class Recorder:
+            phase, warm, recorded, steps, told, since, bounded = "record", 1, 0, 9, 100.0, 100.0, False
+            config = {"longest_s": 1000}
+            profiler = types.SimpleNamespace(step=lambda: None)
+            during, lines, finished = [], [], []
+
+            def call(self, f):
+                f()
+
+            def finish(self, complete):
+                self.finished.append(complete)
+
+            def tell(self, event, **fields):
+                self.lines.append((event, fields))
+
+        r, s = Recorder(), types.SimpleNamespace(last=None)
+        for _ in range(10):  # the first is the profiler's warm-up
+            now[0] += 0.2
+            hook.Hook.border(r, s)
+        self.assertEqual(r.lines, [("step", {"recorded": 3}), ("step", {"recorded": 6})])
+        self.assertEqual(r.finished, [True])
+
+
 class TestImporting(unittest.TestCase):
     def test_the_stack(self):
         self.assertFalse(hook.importing(sys._getframe()))
