@@ -110,7 +110,7 @@ func Rounded(v float64, n int) float64 {
 }
 
 // The readers of what people type: a time, a size, a share. Each refuses in a sentence
-// that names the fix, and takes nothing that is not above 0 or not finite.
+// that names the fix, and takes nothing that is not finite; a time and a size are above 0.
 
 // ParseTime reads a time such as "2s", "500ms", "1m30s" or "400d".
 func ParseTime(text string) (time.Duration, error) {
@@ -141,6 +141,36 @@ const mostBytes = 1 << 60
 
 // ParseBytes reads a size such as "512MiB", "1GB", "2g" (binary) or a number of bytes.
 func ParseBytes(text string) (int64, error) {
+	v, err := sizeIn(text)
+	const fix = "give bytes, or a size such as 512MiB or 2GB"
+	switch {
+	case err != nil || math.IsNaN(v):
+		return 0, Errorf(ErrUsage, "%q is not a size", text).WithFix(fix)
+	case v < 1:
+		return 0, Errorf(ErrUsage, "%s is less than a byte", text).WithFix(fix)
+	case v > mostBytes:
+		return 0, Errorf(ErrUsage, "%s is more than any memory has", text).WithFix(fix)
+	}
+	return int64(v), nil
+}
+
+// ParseLimit reads the limit on a counter: a number of 0 or more; of bytes also a size,
+// as ParseBytes takes it.
+func ParseLimit(text string, bytes bool) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	fix := "give a number of 0 or more, such as 3"
+	if bytes {
+		v, err = sizeIn(text)
+		fix = "give bytes, 0 or more, or a size such as 512MiB or 2GB"
+	}
+	if err != nil || !(v >= 0 && v <= math.MaxFloat64) {
+		return 0, Errorf(ErrUsage, "%q is no limit of 0 or more", text).WithFix("%s", fix)
+	}
+	return v, nil
+}
+
+// sizeIn is a size in bytes, whatever it is.
+func sizeIn(text string) (float64, error) {
 	lower, unit := strings.ToLower(strings.TrimSpace(text)), 1.0
 	for _, u := range []struct {
 		name string
@@ -152,16 +182,7 @@ func ParseBytes(text string) (int64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(lower, 64)
-	const fix = "give bytes, or a size such as 512MiB or 2GB"
-	switch v *= unit; {
-	case err != nil || math.IsNaN(v):
-		return 0, Errorf(ErrUsage, "%q is not a size", text).WithFix(fix)
-	case v < 1:
-		return 0, Errorf(ErrUsage, "%s is less than a byte", text).WithFix(fix)
-	case v > mostBytes:
-		return 0, Errorf(ErrUsage, "%s is more than any memory has", text).WithFix(fix)
-	}
-	return int64(v), nil
+	return v * unit, err
 }
 
 // ParseShare reads a part of a whole: "5%" or "0.05". A bare number of 1 or more is

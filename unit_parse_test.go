@@ -26,12 +26,25 @@ func TestParse(t *testing.T) {
 			t.Errorf("share %q: %v, %v", text, got, err)
 		}
 	}
+	for text, want := range map[string]float64{"0": 0, "3": 3, "2.5": 2.5, "1e3": 1000} {
+		for _, bytes := range []bool{false, true} {
+			if got, err := gpuprof.ParseLimit(text, bytes); err != nil || got != want {
+				t.Errorf("limit %q: %v, %v", text, got, err)
+			}
+		}
+	}
+	if got, err := gpuprof.ParseLimit("2MB", true); err != nil || got != 2e6 {
+		t.Errorf("limit of bytes: %v, %v", got, err)
+	}
 	parsers := map[string]func(string) error{
-		"time":  func(s string) error { _, err := gpuprof.ParseTime(s); return err },
-		"size":  func(s string) error { _, err := gpuprof.ParseBytes(s); return err },
-		"share": func(s string) error { _, err := gpuprof.ParseShare(s); return err },
+		"limit":          func(s string) error { _, err := gpuprof.ParseLimit(s, false); return err },
+		"limit of bytes": func(s string) error { _, err := gpuprof.ParseLimit(s, true); return err },
+		"time":           func(s string) error { _, err := gpuprof.ParseTime(s); return err },
+		"size":           func(s string) error { _, err := gpuprof.ParseBytes(s); return err },
+		"share":          func(s string) error { _, err := gpuprof.ParseShare(s); return err },
 	}
 	for kind, refused := range map[string]string{
+		"limit": "-1|NaN|inf|1e999||2MB|3x", "limit of bytes": "-1|-1MB|NaN|inf|1e999||2MBx|GB",
 		"time": "0s|0|-3s|-3|5|1GB||s|d|2 weeks|NaN|inf|1e400s|-2d|0d|NaNd|infd|1e9d|1d12h", "size": "0|-1|0s|1GBx||GB|NaN|inf|1e30GiB|-1GB", "share": "5|1|-5%|-1|NaN|inf||%|5%%|2s",
 	} {
 		for text := range strings.SplitSeq(refused, "|") {

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,23 +99,46 @@ func TestActionScript(t *testing.T) {
 }
 
 // TestActionsPinned: a workflow takes actions by their commit, which cannot be moved
-// to other code, and the version stands beside it.
+// to other code, and the version stands beside it; so do the examples in the docs, all
+// of one version.
 func TestActionsPinned(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	docs, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal(docs, err)
+	}
 	uses := regexp.MustCompile(`(?m)^[ -]*uses: .*$`)
-	pinned := regexp.MustCompile(`uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
-	for _, file := range append(files, "../../action.yml") {
+	pinned := regexp.MustCompile(`uses: ([\w-]+/[\w-]+)@([0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	at := map[string]string{}
+	examples := 0
+	for _, file := range slices.Concat(files, docs, []string{"../../action.yml", "../../README.md"}) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range uses.FindAllString(string(text), -1) {
-			if !pinned.MatchString(line) {
+			if strings.Contains(line, "uses: gpuprof/gpuprof@") {
+				continue // this repository's own
+			}
+			m := pinned.FindStringSubmatch(line)
+			switch {
+			case m == nil:
 				t.Errorf("%s: %s", file, line)
+				continue
+			case at[m[1]] == "":
+				at[m[1]] = m[2]
+			case at[m[1]] != m[2]:
+				t.Errorf("%s: %s at %s, elsewhere at %s", file, m[1], m[2], at[m[1]])
+			}
+			if strings.HasSuffix(file, ".md") {
+				examples++
 			}
 		}
+	}
+	if examples == 0 {
+		t.Error("no example was found in the docs")
 	}
 }

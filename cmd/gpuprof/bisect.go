@@ -173,7 +173,7 @@ func (c *bisectCmd) fitsHow(command, kept bool) error {
 	if c.Artifact != "" && c.Build == "" {
 		return refuse("--artifact", "is left by --build, which is not given")
 	}
-	return nil
+	return oneSetting(c.Set)
 }
 
 func (c *bisectCmd) fitsShares() error {

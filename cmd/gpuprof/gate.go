@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -188,16 +186,12 @@ func readBudgets(texts []string) ([]compare.Budget, error) {
 	var out []compare.Budget
 	for _, t := range texts {
 		name, text, ok := cutLast(t)
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil && strings.Contains(name, "bytes") {
-			var n int64
-			if n, err = gpuprof.ParseBytes(text); err != nil {
-				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: %w", t, err)
-			}
-			v = float64(n)
+		if !ok {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: it is no counter with a limit", t).WithFix("give for example --max sync_points=3 or --max bytes_h2d=2MB")
 		}
-		if !ok || err != nil || !(v >= 0 && v <= math.MaxFloat64) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: it is no counter with a limit of 0 or more", t).WithFix("give for example --max sync_points=3 or --max bytes_h2d=2MB")
+		v, err := gpuprof.ParseLimit(text, strings.Contains(name, "bytes"))
+		if err != nil {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: %w", t, err)
 		}
 		out = append(out, compare.Budget{Name: name, Max: v})
 	}
@@ -219,6 +213,9 @@ func (c *gateCmd) measurable(rest []string) error {
 		case len(c.Args) != 1:
 			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: %s takes one workload, or a command after --", way).WithFix("give for example gpuprof gate e3nn %s", example)
 		}
+	}
+	if err := oneSetting(c.Set); err != nil {
+		return err
 	}
 	// What an earlier process left there is removed before each measurement.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {

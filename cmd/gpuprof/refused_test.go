@@ -46,10 +46,13 @@ func TestMisspeltCounters(t *testing.T) {
 		{[]string{"gate", old, slow, "--max", "A:alloc/op=3"}, `did you mean "A:allocs/op"`},
 		{[]string{"gate", one, "--max", "A:allocs/ops=3", "--inconclusive", "fail"}, `did you mean "A:allocs/op"`},
 		{[]string{"gate", old, failed, "--max", "A:alocs/op=3"}, `did you mean "A:allocs/op"`},
-		{[]string{"gate", csr, "--max", "sync_points=NaN"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
-		{[]string{"gate", csr, "--max", "sync_points=1e999"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
-		{[]string{"gate", csr, "--max", "sync_points=-1"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
-		{[]string{"gate", csr, "--max", "=3"}, "it is no counter with a limit of 0 or more; give for example --max sync_points=3"},
+		{[]string{"gate", csr, "--max", "sync_points=NaN"}, "\"NaN\" is no limit of 0 or more; give a number of 0 or more, such as 3"},
+		{[]string{"gate", csr, "--max", "sync_points=1e999"}, "is no limit of 0 or more; give a number of 0 or more"},
+		{[]string{"gate", csr, "--max", "sync_points=-1"}, "is no limit of 0 or more; give a number of 0 or more"},
+		{[]string{"gate", csr, "--max", "=3"}, "it is no counter with a limit; give for example --max sync_points=3"},
+		{[]string{"gate", "e3nn", "--against", "main", "--set", "edges=4,8"}, "reading --set edges=4,8: builds are compared at one setting, and this is a sweep; give one value, --set edges=4"},
+		{[]string{"gate", "e3nn", "--aa", "--set", "edges=4,8"}, "this is a sweep; give one value"},
+		{[]string{"bisect", "HEAD~1..HEAD", "e3nn", "--set", "edges=4,8"}, "this is a sweep; give one value"},
 	} {
 		var out, stderr strings.Builder
 		if code := gpuprofRan(t, &out, &stderr, c.args...); code != exitUsage || !strings.Contains(stderr.String(), c.near) || out.Len() > 0 {

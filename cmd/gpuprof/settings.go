@@ -35,6 +35,21 @@ func parseSets(flags []string) ([]axis, error) {
 	return axes, nil
 }
 
+// oneSetting refuses a sweep where two builds are compared at one setting.
+func oneSetting(flags []string) error {
+	axes, err := parseSets(flags)
+	if err != nil {
+		return err
+	}
+	for _, ax := range axes {
+		if len(ax.values) > 1 {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --set %s=%s: builds are compared at one setting, and this is a sweep", ax.knob, strings.Join(ax.values, ",")).
+				WithFix("give one value, --set %s=%s", ax.knob, ax.values[0])
+		}
+	}
+	return nil
+}
+
 // product lists every combination, the last flag varying fastest.
 func product(axes []axis) []gpuprof.Settings {
 	points := []gpuprof.Settings{{}}
