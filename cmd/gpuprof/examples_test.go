@@ -1,3 +1,8 @@
+//go:build !race
+
+// The race detector sees nothing of a process that it is not built into, and built into it
+// a process takes ten times as long: TestProcesses starts those whose goroutines are main's.
+
 package main
 
 import (
@@ -109,17 +114,6 @@ func sixProcesses(t *testing.T, dir string) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-}
-
-// selfCommand is gpuprof in a process of its own, working in dir.
-func selfCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), selfPath(t), args...)
-	cmd.Args[0] = "gpuprof"
-	cmd.Dir = dir
-	// A browser that does nothing, and a home of its own.
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "BROWSER=true")
-	return cmd
 }
 
 var pagesAddress = regexp.MustCompile(`http://\S+`)

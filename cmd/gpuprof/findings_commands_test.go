@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector one goroutine that judges recorded runs takes ten times as long.
+
 package main
 
 import (

@@ -1,3 +1,8 @@
+//go:build !race
+
+// Under the race detector one goroutine that reads files, writes pages and looks through them
+// takes ten times as long; what reads in goroutines is tested there in packages of its own.
+
 package main
 
 import (

@@ -1,3 +1,8 @@
+//go:build !race
+
+// The race detector sees nothing of a process that it is not built into, and built into it
+// a process takes ten times as long: TestProcesses starts those whose goroutines are main's.
+
 package main
 
 import (
@@ -9,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A terminal sends Ctrl-C to gpuprof and to all it started. A second one, while
@@ -76,21 +80,4 @@ func TestGateInterruptedTwice(t *testing.T) {
 	if err := holds.Close(); err != nil { // what still reads it ends
 		t.Error(err)
 	}
-}
-
-// pipe is a named one, with both ends held so that no opening of it waits.
-func pipe(t *testing.T, path string) *os.File {
-	t.Helper()
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	if err := f.SetReadDeadline(time.Now().Add(giveUp)); err != nil {
-		t.Fatal(err)
-	}
-	return f
 }

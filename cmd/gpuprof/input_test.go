@@ -1,9 +1,13 @@
+//go:build !race
+
+// The race detector sees nothing of a process that it is not built into, and built into it
+// a process takes ten times as long: TestProcesses starts those whose goroutines are main's.
+
 package main
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -138,28 +142,5 @@ func TestPeakMemory(t *testing.T) {
 				t.Errorf("exit code %s, want %d: %s", code, c.code, words[len(words)-1])
 			}
 		})
-	}
-}
-
-// What cannot be waited for is left when the program is asked to end.
-func TestUnlessEnded(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	begun, never := make(chan struct{}), make(chan struct{})
-	defer close(never)
-	go func() {
-		<-begun
-		cancel()
-	}()
-	err := unlessEnded(ctx, func() error {
-		close(begun)
-		<-never
-		return nil
-	})
-	if exitCode(err) != exitInterrupted {
-		t.Errorf("%v", err)
-	}
-	if err := unlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
 	}
 }

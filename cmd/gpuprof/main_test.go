@@ -22,8 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The race detector otherwise sleeps a second at every process's end, and
-	// the scripts start some two hundred.
+	// The race detector otherwise sleeps a second at every process's end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 		testLimit = d
 	}
 	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
-	testscript.Main(withoutProgram{m}, map[string]func(){"gpuprof": main})
+	testscript.Main(m, map[string]func(){"gpuprof": main})
 }
 
 // tickingClock goes on by a tick whenever it is read, so that a budget is a number of
@@ -55,8 +54,15 @@ func tickingClock(tick string) func() time.Time {
 	return func() time.Time { return began.Add(time.Duration(reads.Add(1)) * d) }
 }
 
-func TestScripts(t *testing.T) {
+// TestProcesses starts processes that are built as the test is, with the race detector where
+// it has it: in them package main itself starts goroutines, passes signals on and waits.
+func TestProcesses(t *testing.T) {
 	t.Parallel() // like the help's examples: both mostly wait for processes
+	runScripts(t, "testdata/processes")
+}
+
+func runScripts(t *testing.T, folder string) {
+	t.Helper()
 	vectors, err := filepath.Abs("../../testdata/e3nn/vectors.json")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +73,7 @@ func TestScripts(t *testing.T) {
 	}
 	driver := sim.Library(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 folder,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
@@ -77,9 +83,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DRIVER", driver)
 			e.Setenv("DRIVER_LIBRARIES", filepath.Dir(driver)) // its cuBLAS and cuDNN
 			e.Setenv("GORACE", os.Getenv("GORACE"))
-			if raceDetector && !detected(strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
-				e.Setenv("PATH", filepath.Dir(selfPath(t))+string(filepath.ListSeparator)+e.Getenv("PATH"))
-			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

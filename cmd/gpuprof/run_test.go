@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,5 +166,28 @@ func TestMergeProcessesKeepsWhatWasMeasured(t *testing.T) {
 	}
 	if run.Status != gpuprof.Complete {
 		t.Error("the measured run was changed")
+	}
+}
+
+// What cannot be waited for is left when the program is asked to end.
+func TestUnlessEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, never := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	go func() {
+		<-begun
+		cancel()
+	}()
+	err := unlessEnded(ctx, func() error {
+		close(begun)
+		<-never
+		return nil
+	})
+	if exitCode(err) != exitInterrupted {
+		t.Errorf("%v", err)
+	}
+	if err := unlessEnded(t.Context(), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
 	}
 }

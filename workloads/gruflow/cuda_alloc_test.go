@@ -1,5 +1,7 @@
 //go:build !race
 
+// The race detector allocates on its own account: counts hold for normal builds only.
+
 package gruflow
 
 import (
