@@ -245,7 +245,7 @@ func TestWhatPicturesSay(t *testing.T) {
 		"telemetry":    {"power (W)", "SM clock (MHz)", ">1980<", "throttled", "flagged sample: power-capped", "time since the run began (s)"},
 	} {
 		r := fixture.Three()
-		watched(r)
+		fixture.Watch(r)
 		says(t, kind, svg(t, kind, r), want...)
 	}
 	says(t, "scaling", svg(t, "scaling", fixture.Sweep()...), "batch", "throughput (probes/s)", "2026-03-14")
@@ -274,11 +274,11 @@ func TestWhatComparisonsSay(t *testing.T) {
 }
 
 func TestWhatTuningSays(t *testing.T) {
-	f, err := figure.OfTuning(tuned(), "")
+	f, err := figure.OfTuning(fixture.Tuned(), "")
 	says(t, "effects", svgOf(t, f, err), "tuning of e3nn small", "a CPU [host]", "2026-03-14", "recommended: batch=1024", "in 3 fresh processes", "batch: 512 to 1024", "x0.800 (0.780 to 0.820), faster", "below 1 is better", "refused: its error")
-	f, err = figure.OfTuning(tuned(), "scaling")
+	f, err = figure.OfTuning(fixture.Tuned(), "scaling")
 	says(t, "scaling", svgOf(t, f, err), "cost per probe (us)", "knee at 512", "over batch")
-	f, err = figure.OfTuning(claimed(), "")
+	f, err = figure.OfTuning(fixture.Claimed(), "")
 	says(t, "claims", svgOf(t, f, err), "claims of tuning guides", "ph-async", "x1.250 (1.200 to 1.300), guide: 20-30 %", "x2 is twice as fast", "1 claim without a speedup")
 }
 
@@ -311,12 +311,12 @@ func TestRefusals(t *testing.T) {
 		"one scaling":  {drawn("png", one, "scaling", 0, 0), "gpuprof run e3nn --set KNOB=A,B,C -o sweep.json; a run like this one has --plot stages, timeline, distribution, roofline, telemetry"},
 		"no spans":     {drawn("png", []*gpuprof.Run{bare}, "timeline", 0, 0), "drawing timeline: the run holds no example step; a run like this one has --plot stages, distribution, roofline"},
 		"no telemetry": {drawn("png", []*gpuprof.Run{bare}, "telemetry", 0, 0), "no telemetry was recorded; a run like this one has"},
-		"of a run":     {drawn("png", one, "waterfall", 0, 0), "a run has none, it shows a comparison; write one with gpuprof compare OLD NEW -o waterfall.png; a run like this one has --plot stages"},
+		"of a run":     {drawn("png", one, "waterfall", 0, 0), "a run has none, it shows a comparison or a comparison of traces; write one with gpuprof compare OLD NEW -o waterfall.png; a run like this one has --plot stages"},
 		"comparison":   {drop(figure.OfComparison(fixture.GateRegressed(), "roofline")), "a comparison has none, it shows a run; write one with gpuprof run WORKLOAD -o run.json; a comparison like this one has --plot waterfall, effects"},
 		"no causes":    {drop(figure.OfComparison(fixture.GatePassed(), "waterfall")), "was not attributed to stages, because it is too small or only one side has stages; a comparison like this one has --plot effects"},
 		"no samples":   {drop(figure.OfComparison(fixture.GatePassed(), "distribution")), "the comparison holds no samples"},
-		"tuning":       {drop(figure.OfTuning(tuned(), "stages")), "a tuning result like this one has --plot effects, scaling"},
-		"no curve":     {drop(figure.OfTuning(claimed(), "scaling")), "a tuning result like this one has --plot effects"},
+		"tuning":       {drop(figure.OfTuning(fixture.Tuned(), "stages")), "a tuning result like this one has --plot effects, scaling"},
+		"no curve":     {drop(figure.OfTuning(fixture.Claimed(), "scaling")), "a tuning result like this one has --plot effects"},
 		"analysis":     {drop(figure.OfAnalysis(a, nil, "effects")), "an analysis like this one has --plot stages, timeline"},
 	} {
 		if !errors.Is(c.err, gpuprof.ErrUsage) || !strings.Contains(c.err.Error(), c.want) {

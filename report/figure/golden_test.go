@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
@@ -100,27 +99,22 @@ func TestGoldenToleranceBites(t *testing.T) {
 func goldens(t *testing.T) map[string]func() (*figure.Figure, error) {
 	t.Helper()
 	r := fixture.Three()
-	watched(r)
+	fixture.Watch(r)
 	out := map[string]func() (*figure.Figure, error){}
 	for _, kind := range []string{"stages", "timeline", "distribution", "roofline", "telemetry", "shares"} {
 		out[kind] = func() (*figure.Figure, error) { return figure.OfRuns([]*gpuprof.Run{r}, kind) }
 	}
 	a, xs := fixture.Study(t, "dataloader-stall-fires.json")
 	after, _ := fixture.Study(t, "dataloader-stall-quiet.json")
-	sampled := fixture.GateRegressed()
-	for i := range 3 {
-		m := &sampled.Metrics[i]
-		v := float64(m.Old)
-		m.Samples = &compare.SideSamples{Old: compare.Samples{{v, 1.01 * v, 1.02 * v}, {0.99 * v, math.NaN()}}, New: compare.Samples{{1.1 * v, 1.12 * v, 1.13 * v}, {1.2 * v}}}
-	}
+	sampled := fixture.GateSampled()
 	out["scaling"] = func() (*figure.Figure, error) { return figure.OfRuns(fixture.Sweep(), "") }
 	out["invalid"] = func() (*figure.Figure, error) { return figure.OfRuns([]*gpuprof.Run{fixture.Invalid()}, "") }
 	for name, kind := range map[string]string{"waterfall": "", "metrics": "effects", "overlay": "distribution"} {
 		out[name] = func() (*figure.Figure, error) { return figure.OfComparison(sampled, kind) }
 	}
-	out["effects"] = func() (*figure.Figure, error) { return figure.OfTuning(tuned(), "") }
-	out["tune-scaling"] = func() (*figure.Figure, error) { return figure.OfTuning(tuned(), "scaling") }
-	out["claims"] = func() (*figure.Figure, error) { return figure.OfTuning(claimed(), "") }
+	out["effects"] = func() (*figure.Figure, error) { return figure.OfTuning(fixture.Tuned(), "") }
+	out["tune-scaling"] = func() (*figure.Figure, error) { return figure.OfTuning(fixture.Tuned(), "scaling") }
+	out["claims"] = func() (*figure.Figure, error) { return figure.OfTuning(fixture.Claimed(), "") }
 	out["analysis"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "") }
 	out["analysis-steps"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "timeline") }
 	out["analysis-overview"] = func() (*figure.Figure, error) { return figure.OfAnalysis(a, xs, "overview") }

@@ -83,6 +83,7 @@ func documents() []document {
 		{"a comparison", "gpuprof compare OLD NEW -o NAME.png", namesOf(ofComparison())},
 		{"a tuning result", "gpuprof tune WORKLOAD -o NAME.png", namesOf(ofTuning())},
 		{"an analysis", "gpuprof analyze TRACE --plot NAME -o NAME.png", namesOf(ofAnalysis())},
+		{"a comparison of traces", "gpuprof analyze --compare OLD NEW --plot NAME -o NAME.png", namesOf(ofTraces())},
 		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
 		{"an analysis of memory", "gpuprof analyze SNAPSHOT --plot NAME -o NAME.png", namesOf(ofMemories())},
 		{"a history", "gpuprof history -o NAME.png", namesOf(ofHistory())},

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -17,64 +16,6 @@ import (
 )
 
 var evil = document.CleanText(strings.Repeat("</svg><script>alert(1)</script>\x00\u202e\xff", 300)) // 10 kB
-
-// watched gives a made-up run the telemetry of a made-up GPU, which throttles
-// and has one reading missing.
-func watched(r *gpuprof.Run) {
-	track := func(unit string, f func(i int) float64) gpuprof.Track {
-		t := gpuprof.Track{Unit: unit}
-		for i := range 60 {
-			t.TimeS, t.Value = append(t.TimeS, 0.02*float64(i)), append(t.Value, gpuprof.Number(f(i)))
-		}
-		return t
-	}
-	r.Telemetry = map[string]gpuprof.Track{
-		"gpu_power": track("W", func(i int) float64 {
-			if i == 30 {
-				return math.NaN()
-			}
-			return 300 + 100*math.Sin(float64(i)/8)
-		}),
-		"gpu_sm_clock":        track("Hz", func(i int) float64 { return 1.98e9 - 3e6*float64(i) }),
-		"gpu_temperature":     track("C", func(i int) float64 { return 50 + float64(i)/4 }),
-		"gpu_memory_used":     track("B", func(int) float64 { return 3 << 30 }),
-		"process_cpu_time":    track("s", func(i int) float64 { return 0.03 * float64(i) }),
-		"rss":                 track("B", func(i int) float64 { return float64(i) * (1 << 22) }),
-		"page_faults":         track("1", func(i int) float64 { return float64(i * i) }),
-		"gpu_throttled_power": track("s", func(i int) float64 { return 0.02 * float64(max(i-40, 0)) }),
-	}
-	r.Order, r.Flags = nil, nil
-	for i := range 90 {
-		r.Order, r.Flags = append(r.Order, gpuprof.Order{Block: i / 10, Side: i / 10 % 2, StartS: 0.1 + 0.011*float64(i)}), append(r.Flags, nil)
-		if i%7 == 3 {
-			r.Flags[i] = []string{"power-capped"}
-		}
-	}
-}
-
-func tuned() *tune.Result {
-	return &tune.Result{Head: document.NewHead(document.Tune, gpuprof.Tool{Name: "gpuprof", Version: "v0-test"}), Workload: "e3nn", Preset: "small", Device: "host", DeviceDoc: "a CPU", Goal: tune.Time,
-		Unit: "s per probe", Status: gpuprof.Complete, Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
-		Recommended: &tune.Recommended{Knobs: gpuprof.Settings{"batch": "1024"}, Command: "gpuprof run e3nn --set batch=1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Processes: 3, Confirmed: true},
-		Effects: []tune.Effect{
-			{Knob: "batch", From: "512", To: "256", Ratio: 1.5, CI95: [2]float64{1.4, 1.6}, Verdict: tune.Slower},
-			{Knob: "batch", From: "512", To: "1024", Ratio: 0.8, CI95: [2]float64{0.78, 0.82}, Verdict: tune.Faster},
-			{Knob: "sync", From: "never", To: "step", Ratio: 1.002, CI95: [2]float64{0.995, 1.009}, Verdict: tune.None},
-			{Knob: "item_reads", From: "packed", To: "16", Ratio: 1.1, CI95: [2]float64{0.2, 9}, Verdict: tune.Inconclusive},
-			{Knob: "precision", From: "fp32", To: "bf16", Verdict: tune.Refused, Reason: "its error against float64, 0.05, is above --max-error 0.01"}},
-		Curves: []tune.Curve{{Knob: "batch", Unit: "s per probe", Knee: "512", Points: []tune.CurvePoint{
-			{Value: "256", Median: 3e-6, CI95: [2]float64{2.8e-6, 3.2e-6}}, {Value: "512", Median: 2e-6, CI95: [2]float64{1.9e-6, 2.1e-6}}, {Value: "1024", Median: 1.6e-6, CI95: [2]float64{1.5e-6, 1.7e-6}}}}}}
-}
-
-func claimed() *tune.Result {
-	r := tuned()
-	r.Workload, r.Preset, r.Effects, r.Curves, r.Recommended = "", "", nil, nil, nil
-	r.Claims = []tune.ClaimRow{
-		{ID: "ph-async", Claim: "non_blocking copies", Figure: "20-30 %", Measured: 1.25, CI95: [2]float64{1.2, 1.3}, Verdict: "holds"},
-		{ID: "a/a", Claim: "nothing is changed", Figure: "x1", Measured: 1.001, CI95: [2]float64{0.99, 1.01}, Verdict: "none"},
-		{ID: "dp-split", Measured: 0.5, CI95: [2]float64{0.49, 0.51}, What: "share of tp", Verdict: "smaller"}}
-	return r
-}
 
 // hostileRuns are the fixtures and what a stranger's file may hold.
 func hostileRuns() map[string]*gpuprof.Run {
@@ -91,7 +32,7 @@ func hostileRuns() map[string]*gpuprof.Run {
 	}
 	out["10,000 stages"] = many
 	long := fixture.One()
-	watched(long)
+	fixture.Watch(long)
 	long.Workload, long.Preset, long.Device.Name = evil, evil, evil
 	for i := range long.Stages {
 		long.Stages[i].Name += evil
@@ -128,13 +69,13 @@ func TestHostileDocuments(t *testing.T) {
 			check("comparison "+name+" "+kind, f, err)
 		}
 	}
-	wild := tuned()
+	wild := fixture.Tuned()
 	wild.Workload, wild.Device, wild.DeviceDoc, wild.Reason, wild.Status, wild.Recommended.Command = evil, evil, evil, evil, gpuprof.Partial, evil
 	for _, v := range []float64{0, -1, math.NaN(), math.Inf(1), 1e300, 1e-300} {
 		wild.Effects = append(wild.Effects, tune.Effect{Knob: evil, From: evil, To: evil, Ratio: v, CI95: [2]float64{v, -v}, Verdict: tune.Verdict(evil)}, tune.Effect{Ratio: 1, CI95: [2]float64{1 / v, v}})
 		wild.Curves[0].Points = append(wild.Curves[0].Points, tune.CurvePoint{Value: evil, Median: v, CI95: [2]float64{v, v}})
 	}
-	for name, r := range map[string]*tune.Result{"wild": wild, "claims": claimed(), "empty": {}} {
+	for name, r := range map[string]*tune.Result{"wild": wild, "claims": fixture.Claimed(), "empty": {}} {
 		for _, kind := range append(figure.Kinds(), "") {
 			f, err := figure.OfTuning(r, kind)
 			check("tuning "+name+" "+kind, f, err)

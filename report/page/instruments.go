@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,9 +197,10 @@ func counter(name string, v float64) string {
 	return text
 }
 
-// grouped prints a number with thin gaps between thousands.
+// grouped prints a number with thin gaps between thousands, rounded to three digits
+// behind the point.
 func grouped(v float64) string {
-	s := strconv.FormatFloat(v, 'f', -1, 64)
+	s := strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 	whole, frac, has := strings.Cut(s, ".")
 	sign := ""
 	if strings.HasPrefix(whole, "-") {
@@ -212,7 +214,7 @@ func grouped(v float64) string {
 		b.WriteRune(c)
 	}
 	if has {
-		b.WriteString("." + frac[:min(len(frac), 3)])
+		b.WriteString("." + frac)
 	}
 	return sign + b.String()
 }
