@@ -111,10 +111,11 @@ func TestSentinelScenarios(t *testing.T) {
 	}
 }
 
-// alarmsIn looks after each session from the 20th on, and is where the first alarm comes.
-func alarmsIn(values []float64) int {
-	o := Options{Watch: true}.full()
-	for n := 20; n <= len(values); n++ {
+// alarmsIn looks after each session from one on, and is where the first alarm comes; 0
+// where there is none. Changes below 2 % are no alarm.
+func alarmsIn(values []float64, from int) int {
+	o := Options{Watch: true, Threshold: 0.02}.full()
+	for n := from; n <= len(values); n++ {
 		tr := trendOf(values[:n], nil)
 		tr.analyse(o)
 		if len(tr.Metrics[0].Alarms) > 0 {
@@ -132,10 +133,10 @@ func TestAlarmsAsDesigned(t *testing.T) {
 	for i := range series {
 		rng := rand.New(rand.NewPCG(uint64(i), 12))
 		values := noisy(rng, 60, 0.02, 0.3)
-		if alarmsIn(values) > 0 {
+		if alarmsIn(values, 20) > 0 {
 			falsely++
 		}
-		if n := alarmsIn(stepped(values, 40, 1.10)); n >= 41 {
+		if n := alarmsIn(stepped(values, 40, 1.10), 20); n >= 41 {
 			found++
 		}
 	}
@@ -162,13 +163,13 @@ func BenchmarkAlarmTable(b *testing.B) {
 			waits := map[float64][]int{}
 			for i := range 60 {
 				values := noisy(rand.New(rand.NewPCG(uint64(i), 13)), 100, c[0], c[1])
-				if alarmsIn(values) > 0 {
+				if alarmsIn(values, 20) > 0 {
 					falsely++
 				}
 				for _, by := range []float64{1.05, 1.10} {
-					n := alarmsIn(stepped(values, 60, by))
-					if n <= 60 {
-						n = 1000 // not found, or an alarm before it
+					n := alarmsIn(stepped(values, 60, by), 61)
+					if n == 0 {
+						n = 1000 // not found
 					}
 					waits[by] = append(waits[by], n-60)
 				}

@@ -37,6 +37,9 @@ func foreigners() []foreign {
 		{has(`"viztracer_metadata"|"cat"\s*:\s*"FEE"`), "a VizTracer trace, which holds Python calls of the host alone", "record the device too: " + giveTrace},
 		{has(`"rocprofiler-sdk-tool"|"BeginNs"\s*:|CPU HIP API|"Kernel_?Name"\s*,|^"?Index"?\s*,\s*"?KernelName`), "output of rocprof, which has kernels without the operators and steps of the program", "record with torch.profiler, which records ROCm as well (docs/analyze.md)"},
 		{has(`"name"\s*:\s*"/job:[^"]*(Compute|Tensors)|"cat"\s*:\s*"Op"\s*,\s*"name"`), "a timeline of a TensorFlow session", "record with tf.profiler.experimental.start, and give the file that ends in .xplane.pb or .trace.json.gz"},
+		{has(`(?s)^(\x48.{1,10})?\x0a[\x02-\x08]\x08[\x00-\x7f]\x10`), "a pprof profile, which has sums of samples and no times", "look at it with go tool pprof, and for a program's time " + giveTrace},
+		{isModel, "a model and no recording of a program", "run it under torch.profiler, or with gpuprof run -- python PROGRAM (docs/analyze.md)"},
+		{extension(".pb"), "a file of protocol buffers that the profiler of TensorFlow and JAX did not write", "give the file that ends in .xplane.pb (docs/analyze.md)"},
 		{isStacks, "a list of stacks (export_stacks), which has sums for flame graphs and no times", giveTrace},
 	}
 }
@@ -105,6 +108,16 @@ func isTar(head []byte, _ string) bool {
 func isPickle(head []byte, _ string) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5
 }
+
+// isModel knows ONNX, which begins with its version and its producer, and TensorFlow's
+// SavedModel and frozen graph, which have fixed names.
+func isModel(head []byte, name string) bool {
+	binary := len(head) > 0 && head[0] != '{' && head[0] != '['
+	return binary && (strings.HasSuffix(name, ".onnx") || name == "saved_model.pb" || strings.HasPrefix(name, "frozen_") && strings.HasSuffix(name, ".pb")) ||
+		onnx.Match(head)
+}
+
+var onnx = regexp.MustCompile(`^\x08[\x01-\x20]\x12[\x01-\x7f][a-zA-Z][a-zA-Z0-9._ -]+[\x1a\x22\x28\x32\x3a]`)
 
 func isEventFile(head []byte, name string) bool {
 	return strings.Contains(name, "tfevents") && !bytes.HasPrefix(head, []byte("{"))

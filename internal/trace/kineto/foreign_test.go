@@ -45,6 +45,13 @@ func TestForeign(t *testing.T) {
 		{"r3.csv", `"Kind","Agent_Id","Queue_Id","Kernel_Name","Start_Timestamp"`, "rocprof", "torch.profiler"},
 		{"tl.json", `{"traceEvents": [{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "/job:localhost/replica:0/task:0/device:GPU:0 Compute"}}`, "TensorFlow", "xplane.pb"},
 		{"events.out.tfevents.17.host", "\x18\x00\x00\x00", "TensorBoard", "profiler"},
+		{"cpu.pb.gz", "\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04", "pprof profile", "go tool pprof"},
+		{"go.prof", "\x48\xfc\xae\xbb\x87\xbf\xc2\xb3\xf5\x18\x0a\x04\x08\x01\x10\x02", "pprof profile", "go tool pprof"}, // its time comes first
+		{"m.onnx", "\x08\x08\x12\x07pytorch\x1a\x062.15.0", "a model", "gpuprof run --"},
+		{"m.pb", "\x08\x08\x12\x07pytorch\x1a\x062.15.0", "a model", "gpuprof run --"},
+		{"saved_model.pb", "\x08\x01\x12\x20\x0a\x10", "a model", "gpuprof run --"},
+		{"frozen_graph.pb", "\x0a\x14\x0a\x05input\x12\x0bPlaceholder", "a model", "gpuprof run --"},
+		{"other.pb", "\x0a\x14\x0a\x05input\x12\x0bPlaceholder", "protocol buffers", ".xplane.pb"},
 		{"k.ncu-rep", "NVR\x00", "Nsight Compute", "nsys profile"},
 		{"p.pftrace", "\x0a\x10", "Perfetto", "torch.profiler"},
 		{"stacks.txt", "a.py(1): f;b.py(2): g;aten::mm 120\na.py(1): f;b.py(3): h 7\n", "stacks", "export_chrome_trace"},
