@@ -14,7 +14,7 @@ import (
 )
 
 type bisectCmd struct {
-	Args       []string      `arg:"" optional:"" name:"arg" sep:"none" help:"GOOD..BAD, two git revisions, then a WORKLOAD of gpuprof's own checkout; or a command follows --."`
+	Args       []string      `arg:"" optional:"" name:"arg" sep:"none" complete:"range" help:"GOOD..BAD, two git revisions, then a WORKLOAD of gpuprof's own checkout; or a command follows --."`
 	Metric     string        `placeholder:"NAME" help:"The metric to search with; without it the one that is slower with the least doubt."`
 	Threshold  *share        `placeholder:"PERCENT" help:"Slowdown that must be found between GOOD and BAD (5%)."`
 	Confidence *share        `placeholder:"PERCENT" help:"Probability from which on a commit is named (95%)."`
@@ -134,12 +134,12 @@ func (c *bisectCmd) fits(rest []string) error {
 		return refuse(fmt.Sprintf("%s is one word too many", c.Args[2]), "give GOOD..BAD and a workload, or GOOD..BAD and a command after --")
 	case rest != nil && len(rest) == 0:
 		return refuse("no command follows --", "give the one that writes a result")
+	case len(c.Args) > 0 && !twoEnds(c.Args[0]):
+		return refuse(c.Args[0]+" is no range of commits", "give GOOD..BAD, for example v1.4..main")
 	case !kept && len(c.Args) == 1 && len(rest) == 0:
 		return refuse("nothing to measure is given", "add -- and a command that writes a result, or the name of a workload")
 	case len(c.Args) == 2 && len(rest) > 0:
 		return refuse(c.Args[1]+" is a workload, and a command to be measured follows --", "leave one out")
-	case len(c.Args) > 0 && !twoEnds(c.Args[0]):
-		return refuse(c.Args[0]+" is no range of commits", "give GOOD..BAD, for example v1.4..main")
 	}
 	if err := c.fitsHow(len(rest) > 0, kept); err != nil {
 		return err

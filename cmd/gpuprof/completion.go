@@ -235,6 +235,10 @@ func valuesOf(v *kong.Value, words []string, current string) []candidate {
 		return deviceCandidates()
 	case "workload":
 		return workloadCandidates()
+	case "range": // of commits, and then a workload
+		if slices.ContainsFunc(words, twoEnds) {
+			return workloadCandidates()
+		}
 	case "explain":
 		return explainNames()
 	case "list":
