@@ -252,7 +252,11 @@ func FindPreset(w Workload, name string) (Preset, error) {
 // DidYouMean suggests the valid name nearest to what was typed, as
 // ` (did you mean "csr"?)`, or nothing when none is near.
 func DidYouMean(typed string, valid []string) string {
-	best, bestDist := "", len([]rune(typed))/2+2
+	n := len([]rune(typed))
+	if n < 2 {
+		return "" // one letter is near to every short name
+	}
+	best, bestDist := "", max(3, n/2+1)
 	for _, v := range valid {
 		if d := editDistance(strings.ToLower(typed), strings.ToLower(v)); d < bestDist {
 			best, bestDist = v, d

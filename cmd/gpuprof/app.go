@@ -209,8 +209,14 @@ func parseError(parser *kong.Kong, args []string, err error) error {
 	if node.Type == kong.ApplicationNode {
 		return verbError(node, args)
 	}
+	if name := missingArgument.FindStringSubmatch(err.Error()); name != nil {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: no %s was given", title(node), name[1]).WithFix("see %s --help", title(node))
+	}
 	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of %s: %w", title(node), err).WithFix("see %s --help", title(node))
 }
+
+// missingArgument is kong's error about one, with its name.
+var missingArgument = regexp.MustCompile(`^expected "<([a-z]+)>(?: \.\.\.)?`)
 
 func flagInError(err error) (string, bool) {
 	m := unknownFlag.FindStringSubmatch(err.Error())

@@ -59,7 +59,7 @@ func (p *program) stateOf(h *record.Hook) string {
 	for i := range h.Processes {
 		switch q := &h.Processes[i]; {
 		case q.File != "":
-			return "the steps are recorded"
+			return "the steps are recorded in " + p.dir
 		case q.Began && q.Kind == "window":
 			state = fmt.Sprintf("recording %s of time", p.TimeWindow)
 		case q.Began && q.Recorded > 0:

@@ -120,6 +120,9 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 		return h, nil
 	}
 	first := of(want[0])
+	if strings.TrimSpace(string(text)) == "" {
+		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: the file is empty", first.noun(), name).WithFix("give %s", first.give)
+	}
 	if err := syntaxOf(text); err != nil {
 		return h, first.damaged(name, err)
 	}

@@ -93,7 +93,8 @@ func TestEarlyFiles(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                           "the file is damaged or not JSON",
+		``:                           "the file is empty; give",
+		" \n":                        "the file is empty; give",
 		`{"schema_version":"1.0`:     "the file is damaged or not JSON",
 		`no JSON`:                    "the file is damaged or not JSON",
 		`{}`:                         "it has no schema_version and was not written by gpuprof tune; give",

@@ -44,7 +44,7 @@ func TestDecodeRefusals(t *testing.T) {
 		`[]`:                         "holds no run",
 		`{"schema_version":"1.0.0","workload":"w","order":[[1]]`:  "damaged",
 		`{"schema_version":"1.0.0","workload":"w","step":"slow"}`: "damaged",
-		``: "damaged",
+		``: "the file is empty",
 	} {
 		if _, err := document.Runs([]byte(text), "x.json"); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want input error with %q", text, err, want)

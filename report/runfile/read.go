@@ -37,7 +37,7 @@ func Text(path string) ([]byte, error) {
 	if err == nil {
 		defer f.Close()
 	}
-	if err != nil || f.Plain() { // a pipe has no extension
+	if err == nil && f.Plain() { // a pipe has no extension
 		if err := holdsRuns(path); err != nil {
 			return nil, err
 		}
@@ -47,16 +47,19 @@ func Text(path string) ([]byte, error) {
 		text, err = f.Bytes(l)
 	}
 	if err != nil {
-		return nil, outside.Failed("reading run "+path, err, "write one with gpuprof run WORKLOAD -o "+path, "the file is damaged: write it again with gpuprof run")
+		name := path
+		if holdsRuns(path) != nil {
+			name = "run.json"
+		}
+		return nil, outside.Failed("reading run "+path, err, "write one with gpuprof run WORKLOAD -o "+name, "the file is damaged: write it again with gpuprof run")
 	}
 	return text, nil
 }
 
 // holdsRuns refuses a name that is no run's.
 func holdsRuns(path string) error {
-	f, err := FormatOf(path)
-	if err == nil && !readable(f) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: runs are kept as .json, .json.gz or .json.zst, not %s", path, f.Ext).WithFix("give the file written by gpuprof run -o RUN.json")
+	if f, err := FormatOf(path); err == nil && readable(f) {
+		return nil
 	}
-	return err
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading run %s: runs are kept as .json, .json.gz or .json.zst", path).WithFix("give the file written by gpuprof run -o RUN.json")
 }
