@@ -158,15 +158,31 @@ func shared(texts []string) (string, []string) {
 	for _, w := range words {
 		tail = max(0, min(tail, len(w)-head))
 	}
-	if head+tail < 4 {
-		return "", texts // nothing in common worth a line
+	const least = 4 // words in common that are worth a line
+	if head+tail < least {
+		return "", texts
 	}
-	// A unit goes with its number.
+	// A unit goes with its number, and a bracket or quote is closed where it is opened.
 	mark := ""
-	for tail > 0 && !strings.ContainsFunc(first[len(first)-tail], unicode.IsLetter) {
+	if tail > 0 && !strings.ContainsFunc(first[len(first)-tail], isWord) {
 		word := first[len(first)-tail]
 		mark = word[len(strings.TrimRight(word, ";,.:")):]
 		tail--
+	}
+	from, to, whole := head, tail, true
+	parted := func(half func([]string) bool) bool {
+		return slices.ContainsFunc(words, func(w []string) bool { return half(w[from : len(w)-to]) })
+	}
+	for to > 0 && parted(unclosed) {
+		to, whole = to-1, false
+	}
+	for from > 0 && parted(unopened) {
+		from--
+	}
+	if from+to >= least { // else no bracket closes it
+		if head, tail = from, to; !whole {
+			mark = ""
+		}
 	}
 	parts := make([]string, len(words))
 	for i, w := range words {
@@ -174,6 +190,33 @@ func shared(texts []string) (string, []string) {
 	}
 	shared := slices.Concat(first[:head], []string{"…" + mark}, first[len(first)-tail:])
 	return strings.Join(shared, " "), parts
+}
+
+func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
+
+// brackets come in pairs; a quote of either kind ends itself.
+const brackets, quotes = "()[]{}", "\"`"
+
+// unclosed says whether words open a bracket or a quote that others behind them close.
+func unclosed(words []string) bool {
+	text := strings.Join(words, " ")
+	for i := 0; i < len(brackets); i += 2 {
+		if strings.Count(text, brackets[i:i+1]) > strings.Count(text, brackets[i+1:i+2]) {
+			return true
+		}
+	}
+	return strings.Count(text, quotes[:1])%2+strings.Count(text, quotes[1:])%2 > 0
+}
+
+// unopened says whether words close a bracket that others before them opened.
+func unopened(words []string) bool {
+	text := strings.Join(words, " ")
+	for i := 0; i < len(brackets); i += 2 {
+		if strings.Count(text, brackets[i:i+1]) < strings.Count(text, brackets[i+1:i+2]) {
+			return true
+		}
+	}
+	return false
 }
 
 // common counts the words that a and b share at the front, or at the back.

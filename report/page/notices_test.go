@@ -20,6 +20,24 @@ func warned(batch string, processes int, ws ...gpuprof.Warning) *gpuprof.Run {
 	return r
 }
 
+// unsettled is what measure says of a warm-up that did not settle.
+func unsettled(process int, spread, allowed string) gpuprof.Warning {
+	return gpuprof.Warning{Code: "not-settled", Fix: "wait",
+		Text: fmt.Sprintf("process %d: after 10.3 s of warm-up the step of the last 5 windows still differs by %s %% (%s %% allowed)", process, spread, allowed)}
+}
+
+// balanced says whether every bracket of some words is closed in them.
+func balanced(words []string) bool {
+	text := strings.Join(words, " ")
+	for _, pair := range []string{"()", "[]", `""`} {
+		opened, closed := strings.Count(text, pair[:1]), strings.Count(text, pair[1:])
+		if opened != closed || pair == `""` && opened%2 > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func TestNoticesGroup(t *testing.T) {
 	uncertain := func(prefix, lo, hi string) gpuprof.Warning {
 		return gpuprof.Warning{Code: "uncertain", Text: prefix + "the overhead is only known to lie between " + lo + " % and " + hi + " %; the limit is 0.5 %", Fix: "run longer"}
@@ -38,6 +56,15 @@ func TestNoticesGroup(t *testing.T) {
 			[]notice{{Code: "busy", Where: "2 of 3 runs (batch=64, 128)", Text: busy.Text, Fix: "wait"}}},
 		"processes": {[]*gpuprof.Run{warned("64", 3, uncertain("process 1: ", "-1", "2"), uncertain("process 3: ", "-3", "4"))},
 			[]notice{{Code: "uncertain", Where: "2 of 3 processes", Text: shared, Fix: "run longer", Each: []string{"process 1: -1 % and 2 %", "process 3: -3 % and 4 %"}}}},
+		"a bracket that opens in what differs": {[]*gpuprof.Run{warned("64", 2, unsettled(1, "5.0", "1.0"), unsettled(2, "7.5", "2.0"))},
+			[]notice{{Code: "not-settled", Where: "2 of 2 processes", Fix: "wait", Text: "after 10.3 s of warm-up the step of the last 5 windows still differs by …",
+				Each: []string{"process 1: 5.0 % (1.0 % allowed)", "process 2: 7.5 % (2.0 % allowed)"}}}},
+		"a bracket that differs": {[]*gpuprof.Run{warned("64", 2, unsettled(1, "5.0", "1.0"), unsettled(2, "5.0", "2.0"))},
+			[]notice{{Code: "not-settled", Where: "2 of 2 processes", Fix: "wait", Text: "after 10.3 s of warm-up the step of the last 5 windows still differs by 5.0 % …",
+				Each: []string{"process 1: (1.0 % allowed)", "process 2: (2.0 % allowed)"}}}},
+		"a bracket behind what differs": {[]*gpuprof.Run{warned("64", 2, unsettled(1, "5.0", "1.0"), unsettled(2, "7.5", "1.0"))},
+			[]notice{{Code: "not-settled", Where: "2 of 2 processes", Fix: "wait", Text: "after 10.3 s of warm-up the step of the last 5 windows still differs by … (1.0 % allowed)",
+				Each: []string{"process 1: 5.0 %", "process 2: 7.5 %"}}}},
 		"nothing in common": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: "one thing"}), warned("128", 1, gpuprof.Warning{Code: "a", Text: "another matter"})},
 			[]notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
 	} {
@@ -50,7 +77,7 @@ func TestNoticesGroup(t *testing.T) {
 // TestNoticesLoseNoText: putting each part back in the place of the ellipsis
 // gives what the run said.
 func TestNoticesLoseNoText(t *testing.T) {
-	word := rapid.SampledFrom([]string{"the", "step", "took", "1.5", "%;", "ms,", "2.25", "more", "-"})
+	word := rapid.SampledFrom([]string{"the", "step", "took", "1.5", "%;", "ms,", "2.25", "more", "-", "(1.0", "% allowed)", "[a]", "/x/y.py:3", "\"so", "it\""})
 	rapid.Check(t, func(t *rapid.T) {
 		var runs []*gpuprof.Run
 		var said []string
@@ -68,6 +95,9 @@ func TestNoticesLoseNoText(t *testing.T) {
 		}
 		for i, each := range n.Each {
 			_, part, _ := strings.Cut(each, ": ")
+			if whole := strings.Fields(said[i]); balanced(whole) && !balanced(strings.Fields(part)) {
+				t.Fatalf("%q of %q has half a bracket", part, said[i])
+			}
 			if got := strings.Replace(n.Text, "…", part, 1); strings.Join(strings.Fields(got), " ") != said[i] {
 				t.Fatalf("%q + %q, want %q", n.Text, part, said[i])
 			}
