@@ -1,9 +1,11 @@
 package history
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Report is what a store says about a program over its commits.
@@ -170,4 +172,21 @@ func (r *Report) Unjudged() (names, reasons []string) {
 		}
 	}
 	return names, reasons
+}
+
+// Range holds the values of most sessions and every level: from the 2nd to the 98th
+// percentile, without values beyond the 10th and 90th by one and a half times what lies
+// between these. False without a value.
+func (m *Metric) Range() (lo, hi float64, ok bool) {
+	var all []float64
+	for _, v := range m.Values {
+		all = append(all, float64(v))
+	}
+	low, high, ok := stats.Between(0.1, 0.9, all)
+	room := 1.5 * (high - low)
+	lo, hi, _ = stats.Between(0.02, 0.98, slices.DeleteFunc(all, func(v float64) bool { return v < low-room || v > high+room }))
+	for _, l := range m.Levels {
+		lo, hi = min(lo, float64(l.Value)), max(hi, float64(l.Value))
+	}
+	return lo, hi, ok
 }

@@ -96,11 +96,8 @@ func median(s *gpuprof.Series, p int) (v float64, ok bool) {
 	if s == nil || p >= len(s.Runs) {
 		return 0, false
 	}
-	one := view.Samples(&gpuprof.Series{Runs: s.Runs[p : p+1]})
-	if len(one) == 0 {
-		return 0, false
-	}
-	return stats.Median(one[0]), true
+	v = stats.Medians(s.Runs[p])[0]
+	return v, view.Finite(v)
 }
 
 func newResult(r *gpuprof.Run, stage string, iters int) *benchfmt.Result {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -86,22 +87,9 @@ func sides(c *compare.Comparison, m *compare.MetricResult) []*benchfmt.Result {
 		runs compare.Samples
 	}{{"old", m.Samples.Old}, {"new", m.Samples.New}} {
 		name := strings.Join(append(parts[:len(parts):len(parts)], "side="+side.name), "/")
-		for _, run := range side.runs {
-			kept := finite(run)
-			if len(kept) == 0 {
-				continue
-			}
-			out = append(out, &benchfmt.Result{Name: benchfmt.Name(name), Iters: len(kept), Values: []benchfmt.Value{{Value: stats.Median(kept), Unit: metricUnit(m)}}})
-		}
-	}
-	return out
-}
-
-func finite(run []float64) []float64 {
-	var out []float64
-	for _, v := range run {
-		if view.Finite(v) {
-			out = append(out, v)
+		runs := view.Samples(&gpuprof.Series{Runs: side.runs})
+		for i, v := range stats.Medians(runs...) {
+			out = append(out, &benchfmt.Result{Name: benchfmt.Name(name), Iters: len(runs[i]), Values: []benchfmt.Value{{Value: v, Unit: metricUnit(m)}}})
 		}
 	}
 	return out

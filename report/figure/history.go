@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/report/internal/view"
@@ -91,7 +89,7 @@ func (f *Figure) trend(t *history.Trend, m *history.Metric) {
 
 // trendPanel has the unit as the end of a title.
 func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bool) {
-	lo, hi, ok := valueRange(m)
+	lo, hi, ok := m.Range()
 	if !ok {
 		return p, false
 	}
@@ -112,25 +110,6 @@ func (f *Figure) trendPanel(t *history.Trend, m *history.Metric) (p Panel, ok bo
 	p.Marks = append(p.Marks, f.sessionMarks(t, m, p.Y)...)
 	p.Marks = append(p.Marks, f.changeMarks(m)...)
 	return p, true
-}
-
-// valueRange is from the 2nd to the 98th percentile, and holds every level.
-func valueRange(m *history.Metric) (lo, hi float64, ok bool) {
-	var all []float64
-	for _, v := range m.Values {
-		if view.Finite(float64(v)) {
-			all = append(all, float64(v))
-		}
-	}
-	if len(all) == 0 {
-		return 0, 0, false
-	}
-	slices.Sort(all)
-	lo, hi = stat.Quantile(0.02, stat.Empirical, all, nil), stat.Quantile(0.98, stat.Empirical, all, nil)
-	for _, l := range m.Levels {
-		lo, hi = min(lo, float64(l.Value)), max(hi, float64(l.Value))
-	}
-	return lo, hi, true
 }
 
 // commitTicks name up to six sessions by their commits.

@@ -3,9 +3,8 @@ package page
 import (
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -18,23 +17,15 @@ const sparkBars = "▁▂▃▄▅▆▇█"
 // bins. None without samples that differ, and with too few to have a shape.
 func spark(s *gpuprof.Series, bins int) string {
 	const fewest = 5
-	var all []float64
-	for _, run := range view.Samples(s) {
-		all = append(all, run...)
-	}
+	all := slices.Concat(view.Samples(s)...)
 	if len(all) < fewest {
 		return view.None
 	}
-	slices.Sort(all)
-	lo, hi := stat.Quantile(0.02, stat.Empirical, all, nil), stat.Quantile(0.98, stat.Empirical, all, nil)
+	lo, hi, _ := stats.Between(0.02, 0.98, all)
 	if !(hi > lo) || !view.Finite(hi-lo) {
 		return view.None
 	}
-	counts := make([]int, bins)
-	for _, v := range all {
-		at := int((min(max(v, lo), hi) - lo) / (hi - lo) * float64(bins))
-		counts[min(at, bins-1)]++
-	}
+	counts := view.Histogram(all, lo, hi, bins, true)
 	bars, most := []rune(sparkBars), slices.Max(counts)
 	out := make([]rune, bins)
 	for i, n := range counts {

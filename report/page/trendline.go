@@ -1,12 +1,8 @@
 package page
 
 import (
-	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof/internal/history"
+	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -26,7 +22,7 @@ const trendColumns = 32
 // of the range.
 func trendLine(t *history.Trend, m *history.Metric) string {
 	per := (len(m.Values) + trendColumns - 1) / trendColumns
-	lo, hi, ok := trendRange(m)
+	lo, hi, ok := m.Range()
 	if !ok {
 		return view.None
 	}
@@ -60,8 +56,7 @@ func barOf(values []float64, lo, hi float64, bars []rune) rune {
 	if len(values) == 0 {
 		return ' '
 	}
-	slices.Sort(values)
-	v := values[len(values)/2]
+	v := stats.Medians(values)[0]
 	room := (hi - lo) / 2
 	switch {
 	case hi == lo:
@@ -70,26 +65,4 @@ func barOf(values []float64, lo, hi float64, bars []rune) rune {
 		return outsideSign
 	}
 	return bars[min(int((min(max(v, lo), hi)-lo)/(hi-lo)*float64(len(bars))), len(bars)-1)]
-}
-
-// trendRange is from the 2nd to the 98th percentile of the values, without those that
-// lie far outside: beyond the 10th and 90th percentile by half as much again as from one
-// to the other.
-func trendRange(m *history.Metric) (lo, hi float64, ok bool) {
-	var all []float64
-	for _, v := range m.Values {
-		if view.Finite(float64(v)) {
-			all = append(all, float64(v))
-		}
-	}
-	if len(all) == 0 {
-		return 0, 0, false
-	}
-	slices.Sort(all)
-	at := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, all, nil) }
-	low, high := at(0.1), at(0.9)
-	room := 1.5 * (high - low)
-	all = slices.DeleteFunc(all, func(v float64) bool { return v < low-room || v > high+room })
-	lo, hi = at(0.02), at(0.98)
-	return lo, hi, !math.IsNaN(hi - lo)
 }

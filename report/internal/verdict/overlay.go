@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -51,9 +49,9 @@ func Overlays(c *compare.Comparison) []Overlay {
 func samples(s compare.Samples) [][]float64 { return view.Samples(&gpuprof.Series{Runs: s}) }
 
 func sideOf(runs [][]float64, lo, hi float64) OverlaySide {
-	s := OverlaySide{Bins: view.Histogram(slices.Concat(runs...), lo, hi, overlayBins, false)}
+	s := OverlaySide{Bins: view.Histogram(slices.Concat(runs...), lo, hi, overlayBins, false), Medians: stats.Medians(runs...)}
 	for _, run := range runs {
-		s.Medians, s.Counts = append(s.Medians, stats.Median(run)), append(s.Counts, len(run))
+		s.Counts = append(s.Counts, len(run))
 	}
 	return s
 }
@@ -61,19 +59,15 @@ func sideOf(runs [][]float64, lo, hi float64) OverlaySide {
 func overlayRange(old, now [][]float64) (lo, hi float64, ok bool) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, side := range [][][]float64{old, now} {
-		all := slices.Concat(side...)
-		if len(all) == 0 {
-			continue
+		if from, to, ok := stats.Between(0.01, 0.95, side...); ok {
+			lo, hi = min(lo, from), max(hi, to)
 		}
-		slices.Sort(all)
-		lo = min(lo, stat.Quantile(0.01, stat.Empirical, all, nil))
-		hi = max(hi, stat.Quantile(0.95, stat.Empirical, all, nil))
 	}
 	if lo > hi {
 		return 0, 0, false
 	}
-	for _, run := range slices.Concat(old, now) { // what the verdict is drawn from is always in sight
-		lo, hi = min(lo, stats.Median(run)), max(hi, stats.Median(run))
+	for _, m := range stats.Medians(slices.Concat(old, now)...) { // what the verdict is drawn from is always in sight
+		lo, hi = min(lo, m), max(hi, m)
 	}
 	pad := max((hi-lo)*0.06, math.Abs(hi)*0.005, 1e-300)
 	return lo - pad, hi + pad, true

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -51,10 +52,10 @@ func Timeline(r *gpuprof.Run, limit int) (lanes []Lane, from, to float64, left i
 	}
 	spans = slices.DeleteFunc(spans, func(s gpuprof.Span) bool { return s.StartS >= to || s.StartS+s.DurS <= from })
 	if len(spans) > limit {
-		slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return compare(b.DurS, a.DurS) })
+		slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return cmp.Compare(b.DurS, a.DurS) })
 		left, spans = len(spans)-limit, spans[:limit]
 	}
-	slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return compare(a.StartS, b.StartS) })
+	slices.SortStableFunc(spans, func(a, b gpuprof.Span) int { return cmp.Compare(a.StartS, b.StartS) })
 	index := map[string]int{}
 	for _, s := range spans {
 		name := Cut(s.Lane, 20)
@@ -103,16 +104,6 @@ func (s Span) Label() string {
 		return fmt.Sprintf("%d x %s", s.Count, s.Name)
 	}
 	return s.Name
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // laneKey orders lanes: the host, the main stream, the others by name.
@@ -264,7 +255,7 @@ func Scaling(runs []*gpuprof.Run) (knob string, numeric bool, curves []Curve, ok
 		c.Points = append(c.Points, p)
 	}
 	for _, c := range curves {
-		slices.SortStableFunc(c.Points, func(a, b CurvePoint) int { return compare(a.X, b.X) })
+		slices.SortStableFunc(c.Points, func(a, b CurvePoint) int { return cmp.Compare(a.X, b.X) })
 	}
 	return knob, numeric, curves, len(curves) > 0
 }

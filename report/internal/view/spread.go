@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -60,15 +58,12 @@ func Spreads(r *gpuprof.Run, limit int) (out []Spread) {
 
 // count finds the range of a row and counts its samples.
 func (sp *Spread) count() {
-	all := slices.Concat(sp.Process...)
-	slices.Sort(all)
-	lo, hi := stat.Quantile(0.03, stat.Empirical, all, nil), stat.Quantile(0.97, stat.Empirical, all, nil)
-	for _, run := range sp.Process { // a process that is apart as a whole stays in sight
-		lo, hi = min(lo, stats.Median(run)), max(hi, stats.Median(run))
-	}
+	lo, hi, _ := stats.Between(0.03, 0.97, sp.Process...)
+	medians := stats.Medians(sp.Process...) // a process that is apart as a whole stays in sight
+	lo, hi = min(lo, slices.Min(medians)), max(hi, slices.Max(medians))
 	room := max(0.25*(hi-lo), 0.005)
 	sp.Lo, sp.Hi = max(min(lo-room, 0), -1), max(hi+room, 0)
-	sp.Slowest = (all[len(all)-1] + 1) * sp.Series.Median
+	sp.Slowest = (slices.Max(slices.Concat(sp.Process...)) + 1) * sp.Series.Median
 	for _, run := range sp.Process {
 		for _, v := range run {
 			if v < sp.Lo || v > sp.Hi {

@@ -1,0 +1,36 @@
+package stats
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// What reports show of samples beside the summaries of a document: they draw and print it,
+// and compute none of it themselves.
+
+// Medians is the median of each run's finite samples; NaN for a run without any.
+func Medians(runs ...[]float64) []float64 {
+	out := make([]float64, len(runs))
+	for i, run := range runs {
+		out[i] = medianOf(finite(run))
+	}
+	return out
+}
+
+// Between is the range from one quantile to another of all finite samples, by the empirical
+// distribution; false without a sample.
+func Between(p, q float64, runs ...[]float64) (lo, hi float64, ok bool) {
+	all := finite(slices.Concat(runs...))
+	if len(all) == 0 {
+		return 0, 0, false
+	}
+	slices.Sort(all)
+	return stat.Quantile(p, stat.Empirical, all, nil), stat.Quantile(q, stat.Empirical, all, nil), true
+}
+
+// finite are the values that are numbers, in a new list.
+func finite(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
