@@ -84,17 +84,36 @@ table() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-status=0
+
+# assemble N ARCH FILE: its table goes to $scratch/N, what is wrong to $scratch/N.wrong.
+assemble() {
+  local out=$scratch/$1 arch=$2 file=$3
+  gzip -dc "$file" >"$out.ptx"
+  if "$ptxas" -v -arch "$arch" -o "$out.cubin" "$out.ptx" >"$out.report" 2>&1; then
+    table "$file" "$arch" <"$out.report" >"$out" 2>"$out.wrong" || [ -s "$out.wrong" ]
+  else
+    { echo "ptxas: $file does not assemble for $arch:" && cat "$out.report"; } >"$out.wrong"
+  fi
+}
+export -f assemble table
+export scratch ptxas HOT ROOM
+
+# One assembler a processor: each takes one core for up to some seconds.
+n=100 jobs=()
 for arch in $archs; do
   for file in "${files[@]}"; do
-    gzip -dc "$file" >"$scratch/in.ptx"
-    if ! "$ptxas" -v -arch "$arch" -o "$scratch/out.cubin" "$scratch/in.ptx" >"$scratch/report" 2>&1; then
-      echo "ptxas: $file does not assemble for $arch:" >&2
-      cat "$scratch/report" >&2
-      status=1
-      continue
-    fi
-    table "$file" "$arch" <"$scratch/report" || status=1
+    n=$((n + 1)) jobs+=("$n" "$arch" "$file")
   done
+done
+# shellcheck disable=SC2016 # the inner bash expands them
+printf '%s\0' "${jobs[@]}" | xargs -0 -n 3 -P "$(getconf _NPROCESSORS_ONLN)" bash -euo pipefail -c 'assemble "$@"' assemble
+
+status=0
+for ((i = 101; i <= n; i++)); do
+  if [ -e "$scratch/$i" ]; then cat "$scratch/$i"; fi
+  if [ -s "$scratch/$i.wrong" ]; then
+    cat "$scratch/$i.wrong" >&2
+    status=1
+  fi
 done
 exit "$status"
