@@ -266,7 +266,11 @@ func (in *input) foreign() error {
 	if nsys.IsReport(head, in.path) {
 		return nsys.ReportError(in.path)
 	}
-	return kineto.Foreign(in.file.Text().Peek(headText), in.path)
+	text := in.file.Text().Peek(headText)
+	if h := document.HeadOf(text); h.Kind != "" && h.Version != "" {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: it is a file that gpuprof wrote, and no trace", in.path).WithFix("gpuprof report %s shows it", gpuprof.ShellWord(in.path))
+	}
+	return kineto.Foreign(text, in.path)
 }
 
 // readPiped reads a database that comes through a pipe: SQLite reads here and there,

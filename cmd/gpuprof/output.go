@@ -60,6 +60,9 @@ func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 	for _, p := range paths {
 		f, err := runfile.FormatOf(p)
 		if err != nil {
+			if isDir(p) || strings.HasSuffix(p, "/") {
+				return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: it is a folder", p).WithFix("name a file in it, with one of %s", strings.Join(k.extensions(), " "))
+			}
 			why, _ := gpuprof.FixOf(err)
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s", why).WithFix("use one of %s", strings.Join(k.extensions(), " "))
 		}

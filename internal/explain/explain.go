@@ -151,8 +151,12 @@ func Find(name string) ([]Entry, error) {
 		names = append(append(names, e.Name), e.Also...)
 	}
 	if len(out) == 0 {
+		meant := gpuprof.DidYouMean(name, names)
+		if i := slices.IndexFunc(names, func(n string) bool { return len(name) > 2 && strings.Contains(n, strings.ToLower(name)) }); i >= 0 {
+			meant = fmt.Sprintf(" (did you mean %q?)", names[i])
+		}
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "explaining %q: there is no rule, warning, column or term of this name", name).
-			WithFix("gpuprof list rules, warnings, columns or terms lists them%s", gpuprof.DidYouMean(name, names))
+			WithFix("gpuprof list rules, warnings, columns or terms lists them%s", meant)
 	}
 	return out, nil
 }

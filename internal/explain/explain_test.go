@@ -182,6 +182,9 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s is found as %v, not %v", name, got, kinds)
 		}
 	}
+	if _, err := explain.Find("TF32"); err == nil || !strings.Contains(err.Error(), `did you mean "no-tf32"?`) {
+		t.Errorf("a part of a name: %v", err)
+	}
 	if _, err := explain.Find("explicitsink"); err == nil || !strings.Contains(err.Error(), `did you mean "explicit-sync"?`) {
 		t.Errorf("a misspelt name gives: %v", err)
 	}

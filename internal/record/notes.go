@@ -18,6 +18,9 @@ func explain(o *Options, r *Result) {
 	case h.Loaded == 0 && len(h.Processes) == 0:
 		explainNoPython(o, r)
 		return
+	case len(h.Processes) == 0 && r.ExitCode != 0:
+		r.warn("no-torch", "the program failed before it imported torch, so there is no trace", "see its own error above")
+		return
 	case len(h.Processes) == 0:
 		fix := "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		if nsysThere() {
