@@ -70,6 +70,9 @@ type Device struct {
 	Growth       []Growth `json:"growth"` // lines that hold more after each step
 	Series       Series   `json:"series"`
 	Replay       *Replay  `json:"-"`
+
+	account *account
+	kinds   []Category // by row of the trace
 }
 
 // Outage is an out-of-memory error.

@@ -16,9 +16,9 @@ func newDevice(r *Replay) *Device {
 	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, Replay: r}
 	a := newAccount(r)
 	d.Inferred = a.kinds.inferred
-	kinds := a.kinds.all()
+	d.account, d.kinds = a, a.kinds.all()
 	tops := d.levels(r)
-	d.sweep(r, kinds, tops.columns)
+	d.sweep(r, d.kinds, tops.columns)
 	d.Peak = a.at(tops.peak, tops.level, tops.micros)
 	for _, o := range tops.ooms {
 		d.OOMs = append(d.OOMs, r.outage(a.at(o.event, o.level, o.micros)))

@@ -37,8 +37,7 @@ const (
 func (a *Analysis) find() {
 	for i := range a.Devices {
 		d := &a.Devices[i]
-		c := &caseOf{Device: d, r: d.Replay, a: newAccount(d.Replay)}
-		c.kinds = c.a.kinds.all()
+		c := &caseOf{Device: d, r: d.Replay, a: d.account, kinds: d.kinds}
 		for _, rule := range rules() {
 			if f, ok := rule(c); ok {
 				f.Device = i
@@ -121,6 +120,9 @@ func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
 			change[int(a.done)] += int64(a.size)
 		}
 	})
+	if len(change) == 0 {
+		return 0
+	}
 	peak, by := start, int64(0)
 	c.r.Levels(func(event int, _ Action, l Level, _ int64) {
 		by += change[event]

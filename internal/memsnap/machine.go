@@ -125,12 +125,16 @@ const (
 // run reads up to the end of the pickle.
 func (m *machine) run() error {
 	for {
-		b, err := m.in.need(1)
-		if err != nil {
-			return err
+		if m.in.p == m.in.e {
+			if err := m.in.fill(1); err != nil {
+				return err
+			}
 		}
-		at, op := m.in.at(), b[0]
+		at, op := m.in.at(), m.in.buf[m.in.p]
 		m.in.p++
+		if op == 'h' && m.again() {
+			continue
+		}
 		if op == '.' {
 			return m.stop()
 		}
@@ -159,7 +163,11 @@ func (m *machine) step(op byte) error {
 	case 's':
 		return m.setFrom(len(m.stack) - 2)
 	case 'u':
-		return m.toMark(m.setFrom)
+		from, err := m.mark()
+		if err != nil {
+			return err
+		}
+		return m.setFrom(from)
 	case 'a':
 		return m.appendFrom(len(m.stack) - 1)
 	case 'e':
@@ -203,15 +211,23 @@ func (m *machine) begin(dict bool) error {
 
 // toMark does what needs the values after the last mark.
 func (m *machine) toMark(do func(from int) error) error {
-	if len(m.marks) == 0 {
-		return errors.New("it takes values from a mark that is not there")
+	from, err := m.mark()
+	if err != nil {
+		return err
 	}
-	from := m.marks[len(m.marks)-1]
-	if from > len(m.stack) {
-		return errors.New("it takes values from before a mark")
+	return do(from)
+}
+
+// mark takes the last mark: the values after it are from there on.
+func (m *machine) mark() (from int, err error) {
+	if len(m.marks) == 0 {
+		return 0, errors.New("it takes values from a mark that is not there")
+	}
+	if from = m.marks[len(m.marks)-1]; from > len(m.stack) {
+		return 0, errors.New("it takes values from before a mark")
 	}
 	m.marks = m.marks[:len(m.marks)-1]
-	return do(from)
+	return from, nil
 }
 
 // bottom is the first place of the stack that the values after the last mark have.

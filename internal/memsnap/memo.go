@@ -53,6 +53,25 @@ func (m *machine) get(at uint64) error {
 	return nil
 }
 
+// again puts a text or a stack that was numbered on the stack, if that is what the file
+// refers to next: three of five opcodes do nothing else. All other cases are get's.
+func (m *machine) again() bool {
+	if m.in.p == m.in.e {
+		return false
+	}
+	at := int(m.in.buf[m.in.p])
+	if at >= m.memo.n {
+		return false
+	}
+	w := m.memo.chunks[0][at]
+	if k := kindOf(w >> actionShift); k == vText || k == vStack {
+		m.in.p++
+		m.stack = append(m.stack, value{k, uint64(w & allocMask)})
+		return true
+	}
+	return false
+}
+
 // settleAt completes an open container that stands on the stack.
 func (m *machine) settleAt(at int, v value) (value, error) {
 	if at >= len(m.stack) || m.stack[at] != v {

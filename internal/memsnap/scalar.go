@@ -1,10 +1,10 @@
 package memsnap
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // sizes are how many bytes follow an opcode, or its length.
@@ -30,13 +30,10 @@ func (m *machine) scalar(op byte) error {
 	if !known {
 		return refused(op)
 	}
-	b, err := m.in.take(n)
+	x, err := m.in.number(n)
 	if err != nil {
 		return err
 	}
-	var whole [8]byte
-	copy(whole[:], b)
-	x := binary.LittleEndian.Uint64(whole[:])
 	switch op {
 	case opProto:
 		if x < 2 || x > 5 {
@@ -53,7 +50,7 @@ func (m *machine) scalar(op byte) error {
 	case 'J':
 		m.push(vNumber, uint64(int64(int32(uint32(x)))))
 	case opFraction:
-		m.push(vFraction, binary.BigEndian.Uint64(whole[:]))
+		m.push(vFraction, bits.ReverseBytes64(x))
 	case opLong1, opLong4:
 		return m.long(x)
 	default:
@@ -67,15 +64,14 @@ func (m *machine) long(n uint64) error {
 	if n > longestWhole {
 		return fmt.Errorf("an integer has %d bytes, and no address or size has more than %d", n, longestWhole)
 	}
-	b, err := m.in.take(int(n))
+	x, err := m.in.number(int(min(n, 8)))
+	if err == nil && n > 8 {
+		_, err = m.in.number(1)
+	}
 	if err != nil {
 		return err
 	}
-	var x uint64
-	for i := 0; i < min(len(b), 8); i++ {
-		x |= uint64(b[i]) << (8 * i)
-	}
-	if 0 < n && n < 8 && b[n-1]&0x80 != 0 {
+	if 0 < n && n < 8 && x>>(8*n-1) != 0 {
 		x |= math.MaxUint64 << (8 * n)
 	}
 	m.push(vNumber, x)
@@ -97,14 +93,13 @@ func (m *machine) string(n uint64) error {
 
 // refer does the opcodes about numbered values.
 func (m *machine) refer(op byte) error {
-	n, _ := sizes(op)
-	b, err := m.in.take(n)
+	n := 1
+	if op == 'r' || op == 'j' {
+		n = 4
+	}
+	at, err := m.in.number(n)
 	if err != nil {
 		return err
-	}
-	at := uint64(b[0])
-	if n == 4 {
-		at = uint64(binary.LittleEndian.Uint32(b))
 	}
 	if op == 'q' || op == 'r' {
 		return m.put(at)

@@ -169,10 +169,11 @@ func (m *machine) dictionary(items []value) (value, error) {
 		d.has |= 1 << k
 		d.of[k] = v
 	}
+	const frame = 1<<kName | 1<<kFile | 1<<kLine
 	switch {
-	case d.all(kName, kFile, kLine):
+	case d.has&frame == frame:
 		return m.frame(d)
-	case d.all(kAction):
+	case d.has&(1<<kAction) != 0:
 		return m.event(d)
 	case d.all(kBlocks, kTotal):
 		return m.segment(d)

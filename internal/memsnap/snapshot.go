@@ -201,4 +201,4 @@ func (c *column[T]) push(x T) (grown bool) {
 	return grown
 }
 
-func (c *column[T]) at(i int) *T { return &c.chunks[i/chunk][i%chunk] }
+func (c *column[T]) at(i int) *T { return &c.chunks[uint(i)/chunk][uint(i)%chunk] }

@@ -1,0 +1,45 @@
+package memsnap
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap/memtest"
+)
+
+// BenchmarkRead reads a generated snapshot, and counts what is kept of each event.
+func BenchmarkRead(b *testing.B) {
+	var text bytes.Buffer
+	events, err := memtest.Long(&text, 64<<20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	var kept int64
+	for b.Loop() {
+		m := newMachine(context.Background(), bytes.NewReader(text.Bytes()), 1<<40)
+		if err := m.run(); err != nil {
+			b.Fatal(err)
+		}
+		kept = m.all - m.room
+	}
+	b.ReportMetric(float64(kept)/float64(events), "B/event")
+}
+
+// BenchmarkAnalyze replays a generated snapshot that was read.
+func BenchmarkAnalyze(b *testing.B) {
+	var text bytes.Buffer
+	if _, err := memtest.Long(&text, 64<<20); err != nil {
+		b.Fatal(err)
+	}
+	s := mustRead(b, text.Bytes())
+	b.SetBytes(int64(text.Len()))
+	for b.Loop() {
+		if _, err := Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
