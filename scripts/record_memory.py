@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records the memory snapshots of testdata/memory: small trainings, clean and with one planted problem each.
 
-    python3 scripts/record_memory.py testdata/memory
+    python3 scripts/record_memory.py testdata/memory [NAME...]
 
 Needs PyTorch 2.5 or newer and something that it takes for a CUDA device: a GPU, or a CUDA runtime that hands out
 numbers as memory and runs no kernels, since a snapshot holds addresses, sizes and stacks alone. Beside each file
@@ -13,10 +13,20 @@ import gzip
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
 
 SCENARIOS = ["clean", "leak", "empty-cache", "late", "expandable", "oom", "two-streams", "stacks-all"]
+
+# The same training with inputs of varying length under several settings: what a replay of the first says of a
+# setting is compared with the recording under it.
+SETTINGS = {
+    "lengths": "",
+    "lengths-expandable": "expandable_segments:True",
+    "lengths-split": "max_split_size_mb:32",
+    "lengths-roundup": "roundup_power2_divisions:4",
+}
 
 
 def model(torch, width, layers, vocabulary):
@@ -49,8 +59,8 @@ def model(torch, width, layers, vocabulary):
 
 
 def record(scenario, out):
-    if scenario == "expandable":
-        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    lengths = random.Random(1) if scenario.startswith("lengths") else None
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True" if scenario == "expandable" else SETTINGS.get(scenario, "")
     import torch
 
     start = lambda **more: torch.cuda.memory._record_memory_history(stacks="all" if scenario == "stacks-all" else "python", **{"max_entries": 100000, **more})
@@ -62,6 +72,8 @@ def record(scenario, out):
     kept = []
     side = torch.cuda.Stream() if scenario == "two-streams" else None
     for step in range(6):
+        if lengths is not None:
+            length = lengths.randrange(64, 400)
         if scenario == "late" and step == 3:
             start()
         x = torch.zeros(batch, length, dtype=torch.long).cuda()
@@ -87,7 +99,8 @@ def record(scenario, out):
     stats = torch.cuda.memory_stats()
     torch.cuda.memory._dump_snapshot(out)
     with open(out + ".stats.json", "w") as f:
-        keys = ["requested_bytes.all.peak", "requested_bytes.all.current", "reserved_bytes.all.peak", "reserved_bytes.all.current", "active_bytes.all.peak", "num_ooms"]
+        counts = ["num_device_alloc", "num_device_free"] if lengths is not None else []
+        keys = counts + ["requested_bytes.all.peak", "requested_bytes.all.current", "reserved_bytes.all.peak", "reserved_bytes.all.current", "active_bytes.all.peak", "num_ooms"]
         json.dump({k: stats[k] for k in keys}, f, indent=1)
         f.write("\n")
 
@@ -107,12 +120,12 @@ def shortened(value, prefixes):
     return value
 
 
-def main(folder):
+def main(folder, names):
     import torch
 
     here = os.path.dirname(os.path.abspath(__file__))
     prefixes = [(os.path.dirname(os.path.dirname(torch.__file__)), "/usr/lib/python3/site-packages"), (here, "/home/user"), (sys.prefix, "/usr")]
-    for scenario in SCENARIOS:
+    for scenario in names or [*SCENARIOS, *SETTINGS]:
         path = os.path.join(folder, scenario + ".pickle")
         subprocess.run([sys.executable, os.path.abspath(__file__), "--one", scenario, path], check=True)
         with open(path, "rb") as f:
@@ -126,4 +139,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "--one":
         record(sys.argv[2], sys.argv[3])
     else:
-        main(sys.argv[1])
+        main(sys.argv[1], sys.argv[2:])

@@ -56,7 +56,7 @@ func numbers() []number {
 		{explain.Rule, "large-temporary", "internal/memsnap/findings.go", "temporaryLife", 100, "less than %v %% of the events"},
 		{explain.Rule, "optimizer-state", "internal/memsnap/findings.go", "highPart", 100, "at least %v %% of the peak"},
 		{explain.Rule, "optimizer-temporary", "internal/memsnap/findings.go", "mediumPart", 100, "lower by %v %%"},
-		{explain.Rule, "fragmentation", "internal/memsnap/findings.go", "leastLoss", 100, "at least %v %% of the peak of reserved"},
+		{explain.Rule, "fragmentation", "internal/memsnap/settings.go", "leastLoss", 100, "at least %v %% of the peak of reserved"},
 		{explain.Rule, "cached-unused", "internal/memsnap/findings.go", "highPart", 100, "at least %v %% of reserved"},
 		{explain.Warning, "different-operators", "internal/trace/compare.go", "differentOps", 100, "more than %v %%"},
 		{explain.Warning, "flagged-samples", "internal/compare/options.go", "flaggedLimit", 100, "more than %v %% of the samples"},

@@ -69,6 +69,8 @@ type Device struct {
 	Steps        []Step   `json:"steps"`
 	Growth       []Growth `json:"growth"` // lines that hold more after each step
 	Series       Series   `json:"series"`
+	Check        Check    `json:"check"`
+	WhatIf       []WhatIf `json:"what_if"` // the settings as recorded first; none without Check.Passed
 	Replay       *Replay  `json:"-"`
 
 	account *account

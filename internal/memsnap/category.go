@@ -1,6 +1,10 @@
 package memsnap
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/gpuprof/gpuprof/internal/pool"
+)
 
 // Category is what memory is for, as far as when it lived and which stack allocated it tell.
 type Category uint8
@@ -115,31 +119,8 @@ func (s *sorter) all() []Category {
 	return out
 }
 
-// rounded is what the allocator takes for a request, at least: round_size of PyTorch's
-// c10/cuda/CUDACachingAllocator.cpp. A large block can be up to 1 MiB larger.
+// rounded is what the allocator takes for a request, at least.
 func (s *Settings) rounded(size uint64) uint64 {
-	const grain = 512
-	if size < grain {
-		return grain
-	}
-	power := 0
-	for size>>(power+1) != 0 {
-		power++
-	}
-	d := s.Roundup[min(max(power-20, 0), 15)]
-	if d > 1 && size > grain*d {
-		if size == 1<<power {
-			return size
-		}
-		fine := 0
-		for d>>(fine+1) != 0 {
-			fine++
-		}
-		if fine > power {
-			return 1 << (power + 1)
-		}
-		part := uint64(1) << (power - fine)
-		return (size + part - 1) / part * part
-	}
-	return (size + grain - 1) / grain * grain
+	set := pool.Settings{Roundup: s.Roundup}
+	return uint64(set.Round(int64(min(size, 1<<62))))
 }

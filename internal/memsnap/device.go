@@ -13,7 +13,7 @@ const mostColumns = 400
 
 // newDevice replays one device.
 func newDevice(r *Replay) *Device {
-	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, Replay: r}
+	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, WhatIf: []WhatIf{}, Replay: r}
 	a := newAccount(r)
 	d.Inferred = a.kinds.inferred
 	d.account, d.kinds = a, a.kinds.all()
@@ -25,6 +25,10 @@ func newDevice(r *Replay) *Device {
 	}
 	d.End = a.at(r.Events()-1, r.End(), tops.last)
 	d.Growth = r.growth(a)
+	var checked *model
+	if d.Check, checked = r.check(a.traits); d.Check.Passed {
+		d.WhatIf = r.whatIf(checked, d.OOMs, d.PeakReserved)
+	}
 	return d
 }
 

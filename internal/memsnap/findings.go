@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -158,9 +157,6 @@ func (c *caseOf) atPeak(kind Category) (sites []SiteBytes, bytes int64) {
 
 func bytesText(n int64) string { return gpuprof.FormatBytes(float64(n)) }
 
-// expandable is the setting by which PyTorch needs no large pieces in one.
-const expandable = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-
 func outOfMemory(c *caseOf) (Finding, bool) {
 	if len(c.OOMs) == 0 {
 		return Finding{}, false
@@ -185,6 +181,7 @@ func outOfMemory(c *caseOf) (Finding, bool) {
 		f.Title = fmt.Sprintf("A request of %s failed though %s were reserved and free: the largest piece has %s.", bytesText(o.Request), bytesText(free), bytesText(o.FreeLargest))
 		f.PyTorch = expandable
 		f.Caveats = []string{"free memory of another stream or of a private pool cannot serve a request"}
+		c.served(&f)
 	default:
 		f.Title = fmt.Sprintf("A request of %s failed though the device had %s free: a limit of the process, such as set_per_process_memory_fraction, was reached.", bytesText(o.Request), bytesText(o.DeviceFree))
 		f.PyTorch = "torch.cuda.set_per_process_memory_fraction(1.0)"
@@ -318,24 +315,6 @@ func optimizerTemporary(c *caseOf) (Finding, bool) {
 		Title:    fmt.Sprintf("The peak is inside the optimizer's step, where %s are temporary.", bytesText(held)),
 		Evidence: map[string]any{"temporary_bytes_at_peak": held},
 		PyTorch:  "torch.optim.AdamW(params, fused=True)  # or foreach=False"}, true
-}
-
-// leastLoss is the part of the peak of reserved memory from which on packing is worth a finding.
-const leastLoss = 0.05
-
-func fragmentation(c *caseOf) (Finding, bool) {
-	loss := c.PeakReserved - c.PeakRounded
-	if c.PeakReserved == 0 || float64(loss) < leastLoss*float64(c.PeakReserved) || c.r.S.Settings.Expandable || c.Events == 0 {
-		return Finding{}, false
-	}
-	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
-		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
-		Evidence: map[string]any{"peak_reserved_bytes": c.PeakReserved, "peak_live_bytes": c.PeakRounded},
-		PyTorch:  expandable, Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
-	if strings.Contains(c.r.S.Settings.Text, "backend:cudaMallocAsync") {
-		return f, false
-	}
-	return f, true
 }
 
 func cachedUnused(c *caseOf) (Finding, bool) {

@@ -6,31 +6,23 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
-
-// The sizes of PyTorch's CUDACachingAllocator, in bytes.
-const (
-	grain       = 512      // sizes are rounded up to it
-	smallMost   = 1 << 20  // the largest small request
-	smallWhole  = 2 << 20  // a segment of small blocks
-	mediumMost  = 10 << 20 // from here on a request has a segment of its own
-	mediumWhole = 20 << 20 // a segment of requests below that
-	largeGrain  = 2 << 20  // segments of one request are rounded up to it
-	oversize    = 20 << 20 // with MaxSplit: by so much a block is too large for a large request
-)
-
-// Settings are the allocator's options.
-type Settings struct {
-	MaxSplit int64 // bytes: a block of at least so many is never cut; 0: none
-}
 
 // Driver has the memory. Map makes a segment of bytes bytes under a number, Unmap
 // returns it; it waits for work in flight where the device does.
 type Driver interface {
 	Map(segment int, bytes int64) error
 	Unmap(segment int) error
+}
+
+// Pager has the memory of expandable segments: Grow backs a part of a segment, Shrink
+// returns it. Both are whole pages of it, bytes.
+type Pager interface {
+	Grow(segment int, offset, bytes int64) error
+	Shrink(segment int, offset, bytes int64) error
 }
 
 // Block is memory that was taken: Size bytes of a segment from Offset on, of which
@@ -41,7 +33,8 @@ type Block struct {
 	Stream                  int
 
 	small, idle bool
-	whole       int64  // bytes of the segment
+	hole        bool   // of an expandable segment: address space without memory
+	whole       int64  // bytes of the segment; 0: it is expandable
 	prev, next  *Block // neighbours in the segment
 }
 
@@ -51,6 +44,7 @@ type Stats struct {
 	PeakInUse, PeakReserved    int64
 	LargestIdle                int64
 	DriverAllocs, DriverFrees  int
+	Retries                    int // requests for which cached memory was returned first
 }
 
 // Pool is one allocator. It is called by one goroutine.
@@ -58,6 +52,7 @@ type Pool struct {
 	set    Settings
 	driver Driver
 	idle   []*Block // by list (large, small), stream, size, segment and offset
+	holes  []*Block // by list, stream, segment and offset
 	next   int      // the number of the next segment
 	stats  Stats
 }
@@ -70,7 +65,7 @@ func New(s Settings, d Driver) *Pool { return &Pool{set: s, driver: d} }
 // driver refuses one, idle segments are returned and it is asked once more; its second
 // error is the caller's.
 func (p *Pool) Take(bytes int64, stream int) (*Block, error) {
-	size := (max(bytes, 1) + grain - 1) / grain * grain
+	size := p.set.Round(bytes)
 	b, err := p.find(size, stream)
 	if err != nil {
 		return nil, err
@@ -87,8 +82,13 @@ func (p *Pool) Take(bytes int64, stream int) (*Block, error) {
 func (p *Pool) find(size int64, stream int) (*Block, error) {
 	want := &Block{Size: size, Stream: stream, small: size <= smallMost, Segment: -1}
 	at, _ := slices.BinarySearchFunc(p.idle, want, order)
-	if at < len(p.idle) {
-		if b := p.idle[at]; b.small == want.small && b.Stream == stream && p.fits(b.Size, size) {
+	if same := func(at int) bool {
+		return at < len(p.idle) && p.idle[at].small == want.small && p.idle[at].Stream == stream
+	}; same(at) {
+		for p.set.Pages != nil && same(at+1) && p.idle[at+1].reach() < p.idle[at].reach() {
+			at++
+		}
+		if b := p.idle[at]; p.set.fits(b.Size, size) {
 			p.idle = slices.Delete(p.idle, at, at+1)
 			return b, nil
 		}
@@ -96,56 +96,71 @@ func (p *Pool) find(size int64, stream int) (*Block, error) {
 	return p.grow(want)
 }
 
-// fits says that MaxSplit lets a request have a block.
-func (p *Pool) fits(block, size int64) bool {
-	switch {
-	case p.set.MaxSplit == 0:
-		return true
-	case size < p.set.MaxSplit:
-		return block < p.set.MaxSplit
-	}
-	return block < size+oversize
-}
-
-// grow makes a segment for want, which becomes its block.
+// grow makes memory for want: it, or a block that it was made in, is returned.
 func (p *Pool) grow(want *Block) (*Block, error) {
-	switch {
-	case want.small:
-		want.whole = smallWhole
-	case want.Size < mediumMost:
-		want.whole = mediumWhole
-	default:
-		want.whole = (want.Size + largeGrain - 1) / largeGrain * largeGrain
+	whole := segmentFor(want.Size)
+	b, err := p.more(want, whole)
+	if err != nil && p.set.MaxSplit > 0 {
+		var freed bool
+		if freed, err = p.makeRoom(want); err != nil {
+			return nil, err
+		}
+		if err = errNoRoom; freed {
+			b, err = p.more(want, whole)
+		}
 	}
-	err := p.driver.Map(p.next, want.whole)
 	if err != nil {
+		p.stats.Retries++
 		if e := p.Trim(); e != nil {
 			return nil, e
 		}
-		if err = p.driver.Map(p.next, want.whole); err != nil {
-			return nil, fmt.Errorf("reserving a segment of %d bytes beside %d: %w", want.whole, p.stats.Reserved, err)
-		}
+		b, err = p.more(want, whole)
 	}
-	want.Segment, want.Size = p.next, want.whole
+	if err != nil {
+		return nil, fmt.Errorf("reserving a segment of %d bytes beside %d: %w", whole, p.stats.Reserved, err)
+	}
+	return b, nil
+}
+
+// more asks the driver once.
+func (p *Pool) more(want *Block, whole int64) (*Block, error) {
+	if p.set.Pages != nil {
+		return p.expand(want)
+	}
+	if err := p.driver.Map(p.next, whole); err != nil {
+		return nil, err //nolint:wrapcheck // grow says what was asked for
+	}
+	b := *want
+	b.Segment, b.Size, b.whole = p.next, whole, whole
 	p.next++
+	p.reserve(whole)
+	return &b, nil
+}
+
+// reserve counts a call that made memory.
+func (p *Pool) reserve(bytes int64) {
 	p.stats.DriverAllocs++
-	p.stats.Reserved += want.whole
+	p.stats.Reserved += bytes
 	p.stats.PeakReserved = max(p.stats.PeakReserved, p.stats.Reserved)
-	return want, nil
 }
 
 // cut makes the rest of a block beyond size idle, where it is worth it.
 func (p *Pool) cut(b *Block, size int64) {
-	rest := b.Size - size
-	if b.small && rest < grain || !b.small && (rest <= smallMost || p.set.MaxSplit > 0 && size >= p.set.MaxSplit) {
+	if !p.set.worthCutting(b, size) {
 		return
 	}
-	r := &Block{Segment: b.Segment, Offset: b.Offset + size, Size: rest, Stream: b.Stream, small: b.small, whole: b.whole, prev: b, next: b.next}
+	p.put(b.split(size))
+}
+
+// split cuts a block; the rest is linked behind it.
+func (b *Block) split(size int64) (rest *Block) {
+	r := *b
+	r.Offset, r.Size, r.prev = b.Offset+size, b.Size-size, b
 	if r.next != nil {
-		r.next.prev = r
+		r.next.prev = &r
 	}
-	b.next, b.Size = r, size
-	p.put(r)
+	b.next, b.Size = &r, size
+	return &r
 }
 
 // put adds a block to the idle ones.
@@ -163,29 +178,21 @@ func (p *Pool) drop(b *Block) {
 
 // order sorts idle blocks: best fit is the first that is large enough.
 func order(a, b *Block) int {
+	if c := lists(a, b); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Offset, b.Offset))
+}
+
+// lists sorts by list and stream.
+func lists(a, b *Block) int {
 	switch {
 	case a.small != b.small && a.small:
 		return 1
 	case a.small != b.small:
 		return -1
-	case a.Stream != b.Stream:
-		return a.Stream - b.Stream
-	case a.Size != b.Size:
-		return sign(a.Size - b.Size)
-	case a.Segment != b.Segment:
-		return a.Segment - b.Segment
 	}
-	return sign(a.Offset - b.Offset)
-}
-
-func sign(d int64) int {
-	switch {
-	case d < 0:
-		return -1
-	case d > 0:
-		return 1
-	}
-	return 0
+	return cmp.Compare(a.Stream, b.Stream)
 }
 
 // Give makes a block idle and joins it with idle neighbours of its segment. It must
@@ -193,26 +200,37 @@ func sign(d int64) int {
 func (p *Pool) Give(b *Block) {
 	p.stats.InUse -= b.Size
 	p.stats.Requested -= b.Requested
+	p.put(p.join(b))
+}
+
+// join joins a block, which is in no list, with idle neighbours.
+func (p *Pool) join(b *Block) *Block {
 	if n := b.next; n != nil && n.idle {
 		p.drop(n)
-		b.Size += n.Size
-		if b.next = n.next; b.next != nil {
-			b.next.prev = b
-		}
+		b.swallow()
 	}
 	if v := b.prev; v != nil && v.idle {
 		p.drop(v)
-		v.Size += b.Size
-		if v.next = b.next; v.next != nil {
-			v.next.prev = v
-		}
+		v.swallow()
 		b = v
 	}
-	p.put(b)
+	return b
 }
 
-// Trim returns every segment that is one idle block to the driver.
+// swallow joins a block with the one behind it.
+func (b *Block) swallow() {
+	b.Size += b.next.Size
+	if b.next = b.next.next; b.next != nil {
+		b.next.prev = b
+	}
+}
+
+// Trim returns every segment that is one idle block to the driver, and of expandable
+// ones every idle page.
 func (p *Pool) Trim() error {
+	if p.set.Pages != nil {
+		return p.trimPages()
+	}
 	kept := p.idle[:0]
 	var failed error
 	for _, b := range p.idle {
@@ -220,17 +238,23 @@ func (p *Pool) Trim() error {
 			kept = append(kept, b)
 			continue
 		}
-		if err := p.driver.Unmap(b.Segment); err != nil {
-			failed = fmt.Errorf("returning a segment of %d bytes: %w", b.whole, err)
+		if failed = p.release(b); failed != nil {
 			kept = append(kept, b)
-			continue
 		}
-		p.stats.DriverFrees++
-		p.stats.Reserved -= b.whole
 	}
 	clear(p.idle[len(kept):])
 	p.idle = kept
 	return failed
+}
+
+// release returns the segment of a block, which is whole.
+func (p *Pool) release(b *Block) error {
+	if err := p.driver.Unmap(b.Segment); err != nil {
+		return fmt.Errorf("returning a segment of %d bytes: %w", b.whole, err)
+	}
+	p.stats.DriverFrees++
+	p.stats.Reserved -= b.whole
+	return nil
 }
 
 // Stats returns the counters.

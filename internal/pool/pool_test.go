@@ -187,3 +187,109 @@ func checkLaws(t *rapid.T, p *Pool, d *segments, held []*Block) {
 		t.Fatalf("%+v; blocks have %d in use, %d requested, %d reserved", s, inUse, requested, reserved)
 	}
 }
+
+// pages is a Pager that knows which pages have memory and refuses beyond room.
+type pages struct {
+	t      testing.TB
+	backed map[[2]int64]bool
+	room   int
+}
+
+func (p *pages) each(segment int, offset, bytes int64, do func(at [2]int64)) {
+	if bytes <= 0 || offset%(2*mib) != 0 || bytes%(2*mib) != 0 {
+		p.t.Errorf("pages from %d of %d bytes", offset, bytes)
+	}
+	for at := offset; at < offset+bytes; at += 2 * mib {
+		do([2]int64{int64(segment), at})
+	}
+}
+
+func (p *pages) Grow(segment int, offset, bytes int64) error {
+	if p.room > 0 && len(p.backed)+int(bytes/(2*mib)) > p.room {
+		return errors.New("out of memory")
+	}
+	p.each(segment, offset, bytes, func(at [2]int64) {
+		if p.backed[at] {
+			p.t.Errorf("page %v was backed twice", at)
+		}
+		p.backed[at] = true
+	})
+	return nil
+}
+
+func (p *pages) Shrink(segment int, offset, bytes int64) error {
+	p.each(segment, offset, bytes, func(at [2]int64) {
+		if !p.backed[at] {
+			p.t.Errorf("page %v was not backed", at)
+		}
+		delete(p.backed, at)
+	})
+	return nil
+}
+
+// Expandable segments: every block has memory, no two overlap, what is reserved is what is
+// backed, and without blocks everything can be returned.
+func TestExpandableLaws(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mem := &pages{t: t, backed: map[[2]int64]bool{}, room: 200}
+		p := New(Settings{Pages: mem}, nil)
+		var live []*Block
+		for range rapid.IntRange(1, 80).Draw(rt, "operations") {
+			switch op := rapid.IntRange(0, 9).Draw(rt, "operation"); {
+			case op < 6:
+				size := rapid.OneOf(rapid.Int64Range(1, mib), rapid.Int64Range(mib, 60*mib)).Draw(rt, "size")
+				b, err := p.Take(size, rapid.IntRange(0, 1).Draw(rt, "stream"))
+				if err == nil {
+					live = append(live, b)
+				}
+			case op < 9 && len(live) > 0:
+				i := rapid.IntRange(0, len(live)-1).Draw(rt, "block")
+				p.Give(live[i])
+				live = append(live[:i], live[i+1:]...)
+			case op == 9:
+				if err := p.Trim(); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			for i, b := range live {
+				for at := b.Offset / (2 * mib) * 2 * mib; at < b.Offset+b.Size; at += 2 * mib {
+					if !mem.backed[[2]int64{int64(b.Segment), at}] {
+						rt.Fatalf("block %+v has no memory at %d", b, at)
+					}
+				}
+				for _, c := range live[:i] {
+					if b.Segment == c.Segment && b.Offset < c.Offset+c.Size && c.Offset < b.Offset+b.Size {
+						rt.Fatalf("blocks %+v and %+v overlap", b, c)
+					}
+				}
+			}
+			if s := p.Stats(); s.Reserved != int64(len(mem.backed))*2*mib || s.InUse > s.Reserved {
+				rt.Fatalf("%d pages are backed, the pool counts %+v", len(mem.backed), s)
+			}
+		}
+		for _, b := range live {
+			p.Give(b)
+		}
+		if err := p.Trim(); err != nil || len(mem.backed) > 0 || p.Stats().Reserved != 0 || p.Stats().InUse != 0 {
+			rt.Fatalf("%v: %d pages are left, %+v", err, len(mem.backed), p.Stats())
+		}
+	})
+}
+
+// With MaxSplit a large request that finds no memory gets that of cached segments which it
+// cannot use itself, and small segments stay.
+func TestMaxSplitMakesRoom(t *testing.T) {
+	d := &segments{t: t, room: 122 * mib}
+	p := New(Settings{MaxSplit: 30 * mib}, d)
+	kept := take(t, p, 1000)
+	a, b := take(t, p, 40*mib), take(t, p, 60*mib)
+	cached := take(t, p, 20*mib)
+	p.Give(a)
+	p.Give(b)
+	p.Give(cached)
+	take(t, p, 100*mib) // 60 and 40 MiB are returned for it, the 20 MiB stay
+	if s := p.Stats(); s.Reserved != 122*mib || s.DriverFrees != 2 || s.Retries != 0 {
+		t.Errorf("%+v", s)
+	}
+	p.Give(kept)
+}

@@ -1,0 +1,98 @@
+package memsnap
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The model does what PyTorch's allocator did, in every recording that begins with it:
+// every call of the driver and every address.
+func TestModelEqualsTheRecordings(t *testing.T) {
+	for _, name := range fixtures(t) {
+		d := &analyzed(t, fixture(t, name)).Devices[0]
+		want := Check{Passed: true, FailedAt: -1}
+		if name == "late" {
+			want = Check{FailedAt: -1, Reason: reasonLate}
+		}
+		if d.Check != want {
+			t.Errorf("%s: %+v of %d events", name, d.Check, d.Events)
+			continue
+		}
+		if name == "late" {
+			continue
+		}
+		own := d.WhatIf[0]
+		if peak := d.reservedUntilOOM(); own.PeakReserved != peak || (own.OOM != nil) != (len(d.OOMs) > 0) || own.OOM != nil && !*own.OOM {
+			t.Errorf("%s: with its own settings %+v; it reserved %d, %d errors", name, own, peak, len(d.OOMs))
+		}
+		if want, counted := counters(t, name)["active_bytes.all.peak"]; counted && own.PeakLive != want {
+			t.Errorf("%s: live blocks take %d, the allocator counted %d", name, own.PeakLive, want)
+		}
+	}
+}
+
+// reservedUntilOOM is the peak up to the first error, where the replay stops.
+func (d *Device) reservedUntilOOM() (peak int64) {
+	last := d.Events
+	if len(d.OOMs) > 0 {
+		last = d.OOMs[0].Event
+	}
+	d.Replay.Levels(func(event int, _ Action, l Level, _ int64) {
+		if event <= last {
+			peak = max(peak, l.Reserved)
+		}
+	})
+	return peak
+}
+
+// counters are what PyTorch's allocator counted; none of a made recording.
+func counters(t testing.TB, name string) map[string]int64 {
+	t.Helper()
+	var out map[string]int64
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "memory", name+".pickle.stats.json"))
+	if strings.HasPrefix(name, "made-") && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What a replay says of a setting is what PyTorch's allocator did under it, to the byte:
+// the peaks and the calls of the driver.
+func TestWhatIfEqualsRecordingsUnderTheSetting(t *testing.T) {
+	for _, pair := range []struct{ from, setting, to string }{
+		{"clean", "expandable_segments:True", "expandable"},
+		{"expandable", "expandable_segments:False", "clean"},
+		{"lengths", "expandable_segments:True", "lengths-expandable"},
+		{"lengths-expandable", "expandable_segments:False", "lengths"},
+		{"lengths", "max_split_size_mb:32", "lengths-split"},
+		{"lengths-split", "without max_split_size_mb", "lengths"},
+		{"lengths", "roundup_power2_divisions:4", "lengths-roundup"},
+		{"lengths-roundup", "without roundup_power2_divisions", "lengths"},
+	} {
+		d := &analyzed(t, fixture(t, pair.from)).Devices[0]
+		i := slices.IndexFunc(d.WhatIf, func(w WhatIf) bool { return w.Setting == pair.setting })
+		if i < 0 {
+			t.Errorf("%s: %q was not tried", pair.from, pair.setting)
+			continue
+		}
+		w, want := d.WhatIf[i], counters(t, pair.to)
+		if w.PeakReserved != want["reserved_bytes.all.peak"] || w.PeakLive != want["active_bytes.all.peak"] {
+			t.Errorf("%s with %s: %+v; under it the allocator counted %v", pair.from, pair.setting, w, want)
+		}
+		if calls, counted := want["num_device_alloc"]; counted && (int64(w.DriverAllocs) != calls || int64(w.DriverFrees) != want["num_device_free"]) {
+			t.Errorf("%s with %s: %+v; under it the allocator counted %v", pair.from, pair.setting, w, want)
+		}
+	}
+}

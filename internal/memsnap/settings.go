@@ -1,0 +1,90 @@
+package memsnap
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// allocConf is the variable with the settings of PyTorch's allocator.
+const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
+
+// expandable is the setting by which PyTorch needs no large pieces in one.
+const expandable = allocConf + "expandable_segments:True"
+
+// best is the setting with the lowest peak of reserved memory; nil where none was replayed
+// or none is lower than as recorded. What the program would change itself is no setting.
+func (d *Device) best() *WhatIf {
+	var best *WhatIf
+	for i := range d.WhatIf {
+		w := &d.WhatIf[i]
+		if w.PeakReserved < d.WhatIf[0].PeakReserved && w.Setting != noEmptyCache && (best == nil || w.PeakReserved < best.PeakReserved) {
+			best = w
+		}
+	}
+	return best
+}
+
+// line is what to change for a setting. The settings of the file stay beside it.
+func (w *WhatIf) line(s *Settings) string {
+	if name, without := strings.CutPrefix(w.Setting, "without "); without {
+		return allocConf + s.Text + "  # without " + name
+	}
+	if s.Text != "" {
+		return allocConf + w.Setting + "," + s.Text
+	}
+	return allocConf + w.Setting
+}
+
+// leastLoss is the part of the peak of reserved memory from which on packing is worth a finding.
+const leastLoss = 0.05
+
+func fragmentation(c *caseOf) (Finding, bool) {
+	set := &c.r.S.Settings
+	loss := c.PeakReserved - c.PeakRounded
+	if c.PeakReserved == 0 || float64(loss) < leastLoss*float64(c.PeakReserved) || set.Expandable || c.Events == 0 || strings.Contains(set.Text, "backend:cudaMallocAsync") {
+		return Finding{}, false
+	}
+	f := Finding{Rule: gpuprof.RuleFragmentation, Of: ofReserved, ClaimBytes: loss,
+		Title:    fmt.Sprintf("The allocator reserved %s at most, and live tensors never took more than %s of it.", bytesText(c.PeakReserved), bytesText(c.PeakRounded)),
+		Evidence: map[string]any{"peak_reserved_bytes": c.PeakReserved, "peak_live_bytes": c.PeakRounded},
+		PyTorch:  expandable, Caveats: []string{"no allocator with the same sizes of blocks could save more; the setting mostly saves a part of it"}}
+	if !c.Check.Passed {
+		return f, true
+	}
+	best := c.best()
+	if best == nil {
+		return Finding{}, false
+	}
+	f.ClaimBytes = c.WhatIf[0].PeakReserved - best.PeakReserved
+	f.Title += fmt.Sprintf(" With %s it reserves %s for the same requests.", best.Setting, bytesText(best.PeakReserved))
+	f.Evidence["setting"], f.Evidence["predicted_reserved_bytes"] = best.Setting, best.PeakReserved
+	f.Evidence["driver_allocs"], f.Evidence["predicted_driver_allocs"] = c.WhatIf[0].DriverAllocs, best.DriverAllocs
+	f.PyTorch = best.line(set)
+	f.Caveats = []string{"the replay has the same requests in the same order; a library that asks how much is free can ask for other sizes"}
+	return f, true
+}
+
+// served adds to an out-of-memory error which settings would have avoided it.
+func (c *caseOf) served(f *Finding) {
+	if len(c.WhatIf) == 0 || c.WhatIf[0].OOM == nil {
+		return
+	}
+	var names []string
+	for i := range c.WhatIf {
+		w := &c.WhatIf[i]
+		if *w.OOM || w.Setting == noEmptyCache {
+			continue
+		}
+		if names = append(names, w.Setting); len(names) == 1 {
+			f.PyTorch = w.line(&c.r.S.Settings)
+		}
+	}
+	if len(names) == 0 {
+		f.Caveats = append(f.Caveats, "with no setting that was replayed the request would have been served")
+		return
+	}
+	f.Title += " It is served with " + names[0] + "."
+	f.Evidence["served_with"] = strings.Join(names, ", ")
+}
