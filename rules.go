@@ -47,6 +47,7 @@ const (
 	RuleFragmentation      = "fragmentation"
 	RuleCachedUnused       = "cached-unused"
 	RuleEmptyCache         = "empty-cache-churn"
+	RuleSettingInert       = "setting-inert"
 )
 
 // Rule is one entry of the vocabulary of findings.
@@ -122,6 +123,7 @@ func Rules() []Rule {
 		memory(RuleFragmentation, "the allocator reserves more than live tensors ever take"),
 		memory(RuleCachedUnused, "memory stays reserved that a step does not use"),
 		memory(RuleEmptyCache, "the cache of the allocator is emptied in steps"),
+		memory(RuleSettingInert, "a setting of the allocator changes nothing"),
 	}
 }
 

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 """Records the memory snapshots of testdata/memory: small trainings, clean and with one planted problem each.
 
-    python3 scripts/record_memory.py testdata/memory [NAME...]
+    python3 scripts/record_memory.py [--without-gpu] testdata/memory [NAME...]
 
-Needs PyTorch 2.5 or newer and something that it takes for a CUDA device: a GPU, or a CUDA runtime that hands out
-numbers as memory and runs no kernels, since a snapshot holds addresses, sizes and stacks alone. Beside each file
+Needs a CUDA build of PyTorch 2.5 or newer and a GPU, or without one the stand-in runtime of scripts/standin.py, which
+hands out numbers as memory and runs no kernels: a snapshot holds addresses, sizes and stacks alone. Beside each file
 stands what torch.cuda.memory_stats() counted, which the replay is tested against. Each recording is a process of
 its own.
 """
 
 import gzip
+import importlib.util
 import json
 import os
 import pickle
 import random
 import subprocess
 import sys
+import tempfile
 
 SCENARIOS = ["clean", "leak", "empty-cache", "late", "expandable", "oom", "two-streams", "stacks-all"]
 
@@ -26,6 +28,7 @@ SETTINGS = {
     "lengths-expandable": "expandable_segments:True",
     "lengths-split": "max_split_size_mb:32",
     "lengths-roundup": "roundup_power2_divisions:4",
+    "lengths-inert": "max_split_size_mb:512,garbage_collection_threshold:0.8",
 }
 
 
@@ -120,14 +123,13 @@ def shortened(value, prefixes):
     return value
 
 
-def main(folder, names):
-    import torch
-
+def main(folder, names, env):
+    torch = importlib.util.find_spec("torch").origin
     here = os.path.dirname(os.path.abspath(__file__))
-    prefixes = [(os.path.dirname(os.path.dirname(torch.__file__)), "/usr/lib/python3/site-packages"), (here, "/home/user"), (sys.prefix, "/usr")]
+    prefixes = [(os.path.dirname(os.path.dirname(torch)), "/usr/lib/python3/site-packages"), (here, "/home/user"), (sys.prefix, "/usr")]
     for scenario in names or [*SCENARIOS, *SETTINGS]:
         path = os.path.join(folder, scenario + ".pickle")
-        subprocess.run([sys.executable, os.path.abspath(__file__), "--one", scenario, path], check=True)
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--one", scenario, path], check=True, env=env)
         with open(path, "rb") as f:
             snapshot = shortened(pickle.load(f), prefixes)
         os.remove(path)
@@ -136,7 +138,13 @@ def main(folder, names):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--one":
-        record(sys.argv[2], sys.argv[3])
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--one"]:
+        record(arguments[1], arguments[2])
+    elif arguments[:1] == ["--without-gpu"]:
+        import standin
+
+        with tempfile.TemporaryDirectory() as built:
+            main(arguments[1], arguments[2:], {**standin.build(built), "STANDIN_TOTAL": "3000000000"})
     else:
-        main(sys.argv[1], sys.argv[2:])
+        main(arguments[0], arguments[1:], None)

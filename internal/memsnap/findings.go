@@ -91,7 +91,7 @@ type caseOf struct {
 
 // rules are the rules in the order in which they are looked for.
 func rules() []func(*caseOf) (Finding, bool) {
-	return []func(*caseOf) (Finding, bool){outOfMemory, leak, gradientHeld, peakActivation, largeTemporary, optimizerState, optimizerTemporary, fragmentation, cachedUnused, emptyCache}
+	return []func(*caseOf) (Finding, bool){outOfMemory, leak, gradientHeld, peakActivation, largeTemporary, optimizerState, optimizerTemporary, fragmentation, cachedUnused, emptyCache, settingInert}
 }
 
 // kind is the category of an allocation of the trace or from before it.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // The model does what PyTorch's allocator did, in every recording that begins with it:
@@ -78,6 +80,7 @@ func TestWhatIfEqualsRecordingsUnderTheSetting(t *testing.T) {
 		{"lengths-expandable", "expandable_segments:False", "lengths"},
 		{"lengths", "max_split_size_mb:32", "lengths-split"},
 		{"lengths-split", "without max_split_size_mb", "lengths"},
+		{"lengths-inert", "without max_split_size_mb", "lengths"},
 		{"lengths", "roundup_power2_divisions:4", "lengths-roundup"},
 		{"lengths-roundup", "without roundup_power2_divisions", "lengths"},
 	} {
@@ -93,6 +96,24 @@ func TestWhatIfEqualsRecordingsUnderTheSetting(t *testing.T) {
 		}
 		if calls, counted := want["num_device_alloc"]; counted && (int64(w.DriverAllocs) != calls || int64(w.DriverFrees) != want["num_device_free"]) {
 			t.Errorf("%s with %s: %+v; under it the allocator counted %v", pair.from, pair.setting, w, want)
+		}
+	}
+}
+
+// Settings that changed nothing in PyTorch's own allocator are named, and no others.
+func TestInertSettings(t *testing.T) {
+	for name, want := range map[string]string{
+		"lengths": "", "lengths-split": "", "lengths-roundup": "", "lengths-expandable": "",
+		"lengths-inert": "max_split_size_mb and garbage_collection_threshold change nothing",
+	} {
+		title := ""
+		for _, f := range analyzed(t, fixture(t, name)).Findings {
+			if f.Rule == gpuprof.RuleSettingInert {
+				title = f.Title
+			}
+		}
+		if (title != "") != (want != "") || !strings.HasPrefix(title, want) {
+			t.Errorf("%s: %q; want %q", name, title, want)
 		}
 	}
 }

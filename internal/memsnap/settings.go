@@ -88,3 +88,36 @@ func (c *caseOf) served(f *Finding) {
 	f.Title += " It is served with " + names[0] + "."
 	f.Evidence["served_with"] = strings.Join(names, ", ")
 }
+
+// settingInert finds settings without which the allocator makes the same calls of the
+// driver. The check passes without the rules of garbage_collection_threshold, so it
+// returned nothing.
+func settingInert(c *caseOf) (Finding, bool) {
+	if !c.Check.Passed || len(c.WhatIf) == 0 {
+		return Finding{}, false
+	}
+	var names []string
+	own := c.WhatIf[0]
+	for _, w := range c.WhatIf[1:] {
+		name, without := strings.CutPrefix(w.Setting, "without ")
+		w.Setting, w.OOM, w.PeakLive = own.Setting, own.OOM, own.PeakLive
+		if without && w == own {
+			names = append(names, name)
+		}
+	}
+	if c.r.S.Settings.Collection > 0 {
+		names = append(names, "garbage_collection_threshold")
+	}
+	if len(names) == 0 {
+		return Finding{}, false
+	}
+	verb := "changes"
+	if len(names) > 1 {
+		verb = "change"
+	}
+	return Finding{Rule: gpuprof.RuleSettingInert, Of: ofReserved,
+		Title:    fmt.Sprintf("%s %s nothing: without it the allocator makes the same calls of the driver.", strings.Join(names, " and "), verb),
+		Evidence: map[string]any{"settings": c.r.S.Settings.Text, "driver_allocs": own.DriverAllocs, "driver_frees": own.DriverFrees},
+		PyTorch:  allocConf + "  # without " + strings.Join(names, ", "),
+		Caveats:  []string{"garbage_collection_threshold acts only beside torch.cuda.set_per_process_memory_fraction"}}, true
+}
