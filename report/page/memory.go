@@ -124,8 +124,8 @@ func memoryFinding(a *memsnap.Analysis, f *memsnap.Finding) Item {
 	var lines []Line
 	for _, key := range slices.Sorted(maps.Keys(f.Evidence)) {
 		label, text := evidenceOf(key, f.Evidence[key])
-		if v, ok := number(f.Evidence[key]); ok && strings.HasSuffix(key, "_bytes") {
-			text = bytesText(int64(v))
+		if v, ok := number(f.Evidence[key]); ok && slices.Contains(strings.Split(key, "_"), "bytes") {
+			label, text = strings.ReplaceAll(label, "bytes ", ""), bytesText(int64(v))
 		}
 		lines = append(lines, Line{Label: label, Value: text})
 	}
