@@ -21,7 +21,7 @@ import (
 )
 
 type analyzeCmd struct {
-	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, JAX .xplane.pb or .trace.json.gz) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
+	Traces  []string `arg:"" name:"trace" sep:"none" complete:"file" help:"Trace files (PyTorch profiler JSON, Nsight Systems SQLite, rocprofv3 _results.db, JAX .xplane.pb or .trace.json.gz) or folders of them, or memory snapshots of PyTorch; several are the ranks of one job."`
 	Compare bool     `help:"Compare two: before and after a change."`
 	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
@@ -240,7 +240,7 @@ func tracesIn(dir string) ([]string, error) {
 		if slices.Contains([]string{"analysis.json", "run.json", "telemetry.json"}, name) || e.IsDir() {
 			continue
 		}
-		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", ".xplane.pb"} {
+		for _, ext := range []string{".json", ".json.gz", ".json.zst", ".sqlite", "_results.db", ".xplane.pb"} {
 			if strings.HasSuffix(name, ext) {
 				out = append(out, filepath.Join(dir, name))
 				break
@@ -251,7 +251,7 @@ func tracesIn(dir string) ([]string, error) {
 		return tracesIn(run)
 	}
 	if len(out) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite or .xplane.pb", dir).WithFix("name the folder that the profiler wrote to")
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db or .xplane.pb", dir).WithFix("name the folder that the profiler wrote to")
 	}
 	return out, nil
 }

@@ -93,6 +93,7 @@ func runScripts(t *testing.T, folder string) {
 			"verdict":   anyVerdict,
 			"fits":      fits,
 			"journal":   journal,
+			"rocpd":     rocpd,
 		},
 	})
 }

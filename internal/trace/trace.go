@@ -1,7 +1,7 @@
 // Package trace reads the account a profiler kept of somebody else's program
 // and says where its time went.
 //
-// A reader (trace/kineto, trace/nsys) turns a file into a Trace: compact
+// A reader (trace/kineto, trace/nsys, trace/xla) turns a file into a Trace: compact
 // tables of what the host did and what the devices did, in integer
 // nanoseconds. Index works out once what the rules ask for: which launch a
 // kernel came from, which operator that launch sat in, which steps there are
@@ -176,6 +176,7 @@ type Format string
 const (
 	Kineto Format = "kineto" // PyTorch profiler, Chrome trace JSON
 	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
+	Rocpd  Format = "rocpd"  // rocprofv3 of ROCm 7, SQLite
 	XLA    Format = "xla"    // profiler of XLA (JAX, TensorFlow), XSpace or Chrome trace JSON
 )
 

@@ -49,7 +49,6 @@ type database struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	table map[string]columns // by name
-	rocpd bool               // it has tables of ROCm's profilers
 }
 
 // columns are a table's columns by lower-case name, quoted for a query.
@@ -111,10 +110,14 @@ func (d *database) close() {
 }
 
 func damaged(f file, err error) error {
-	if f.short() {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read", f.path, f.size, f.expected, err).WithFix("copy it again, or export the report again with: %s report.nsys-rep", export)
+	again := "export the report again with: " + export + " report.nsys-rep"
+	if f.rocpd {
+		again = "record again with: " + rocprof
 	}
-	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w)", f.path, err).WithFix("export the report again with: %s report.nsys-rep", export)
+	if f.short() {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the file ends at byte %d of %d (%w), and the rest cannot be read", f.path, f.size, f.expected, err).WithFix("copy it again, or %s", again)
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the database is damaged (%w)", f.path, err).WithFix("%s", again)
 }
 
 func cancelled(ctx context.Context, f file) error {
@@ -134,8 +137,8 @@ func (d *database) schema(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if !wanted(name) {
-			d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
+		d.rocpd = d.rocpd || strings.HasPrefix(name, "rocpd_")
+		if _, _, ok := rocpdTable(name); !ok && !wanted(name) {
 			continue
 		}
 		cols := columns{}

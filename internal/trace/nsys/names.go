@@ -138,7 +138,7 @@ func plainCall(s string) string {
 		if i := strings.LastIndex(cut, "_v"); i > 0 && i+2 < len(cut) && strings.Trim(cut[i+2:], "0123456789") == "" {
 			cut = cut[:i]
 		}
-		cut = strings.TrimSuffix(strings.TrimSuffix(cut, "_ptsz"), "_ptds")
+		cut = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(cut, "_ptsz"), "_ptds"), "_spt")
 		if cut == s {
 			return s
 		}

@@ -1,5 +1,5 @@
-// Package nsys reads the SQLite export of an Nsight Systems report into a
-// trace.Trace.
+// Package nsys reads SQLite databases of profilers into a trace.Trace: the export
+// of an Nsight Systems report, and what rocprofv3 of ROCm writes (rocpd.go).
 //
 // The export's schema changes between versions of Nsight Systems: tables
 // without rows are left out, columns come and go, and what a number means is
@@ -72,7 +72,11 @@ func Read(ctx context.Context, at, path string, room int64) (*trace.Trace, error
 	}
 	defer db.close()
 	r := newReader(db, trace.NewRoom(room))
-	if err := r.tables(ctx); err != nil {
+	read := r.tables
+	if r.rocpd && r.nsysTables() == 0 {
+		read = r.rocpdTables
+	}
+	if err := read(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.finish(ctx); err != nil {
@@ -86,6 +90,7 @@ type file struct {
 	path     string // the file's own
 	at       string // where its bytes are
 	wal      bool   // written in WAL mode
+	rocpd    bool   // it has tables of ROCm's profilers
 	size     int64
 	expected int64 // bytes by the header's page count; 0 when it does not say
 }

@@ -512,7 +512,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// A database of rocprofv3 or rpd is called by its name.
+// A rocpd database of another schema, as that of rpd, is refused by its name.
 func TestRocpd(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.db")
@@ -526,7 +526,7 @@ func TestRocpd(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(t.Context(), path, path, 0); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "rocpd database") {
+	if _, err := Read(t.Context(), path, path, 0); !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "rocpd database of a schema that is not known") {
 		t.Fatal(err)
 	}
 }

@@ -91,12 +91,21 @@ func (r *reader) tables(ctx context.Context) error {
 	return nil
 }
 
-// recognise refuses a database that nsys did not write.
-func (r *reader) recognise() error {
+// nsysTables counts the tables of events that nsys writes.
+func (r *reader) nsysTables() int {
+	n := 0
 	for _, t := range []string{tKernel, tMemcpy, tMemset, tGraph, tRuntime, tDriver, tNVTX} {
 		if _, ok := r.table[t]; ok {
-			return nil
+			n++
 		}
+	}
+	return n
+}
+
+// recognise refuses a database that nsys did not write.
+func (r *reader) recognise() error {
+	if r.nsysTables() > 0 {
+		return nil
 	}
 	if r.short() {
 		return damaged(r.file, fmt.Errorf("no event table is left"))
@@ -107,9 +116,6 @@ func (r *reader) recognise() error {
 	if _, ok := r.table[tStrings]; ok {
 		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: the export holds neither CUDA nor NVTX events (no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("record with: nsys profile --trace=cuda,nvtx")
 	}
-	if r.rocpd {
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this is a rocpd database of rocprofv3 or rpd, which has kernels without the operators and steps of the program", r.path).WithFix("record with torch.profiler, which records ROCm as well (docs/analyze.md)")
-	}
 	return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: this database is no Nsight Systems export (it has no table %s, %s or %s)", r.path, tKernel, tRuntime, tNVTX).WithFix("make one with: %s report.nsys-rep", export)
 }
 
@@ -119,7 +125,7 @@ func (r *reader) finish(ctx context.Context) error {
 		if r.t.Truncated {
 			return damaged(r.file, fmt.Errorf("no event could be read"))
 		}
-		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events", r.path).WithFix("record with nsys profile --trace=cuda,nvtx while the program works, and check that nsys profile printed no error")
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading trace %s: its tables hold no events", r.path).WithFix("%s while the program works, and check that the profiler printed no error", r.advice().record)
 	}
 	if ctx.Err() != nil {
 		return cancelled(ctx, r.file)
@@ -161,22 +167,25 @@ func (r *reader) events(ctx context.Context, table string, c columns, where stri
 		return nil
 	}
 	q := `SELECT ` + strings.Join(append([]string{c.column("start"), c.column("end")}, selected...), ", ") + ` FROM ` + quote(table, '"') + where
-	return r.scan(ctx, q, 2+len(selected), leastEvent, func(v []any) {
-		r.t.Events++
-		start, ok := integer(v[0])
-		if !ok || start > math.MaxInt64/4 || start < math.MinInt64/4 {
-			r.backwards++
-			return
-		}
-		if !r.keeps(start) {
-			return
-		}
-		end, ok := integer(v[1])
-		if !ok || end > math.MaxInt64/4 {
-			end = -1
-		}
-		row(start, end, v[2:])
-	})
+	return r.scan(ctx, q, 2+len(selected), leastEvent, func(v []any) { r.timed(v, row) })
+}
+
+// timed sorts out start and end of a row and calls row for an event that is kept.
+func (r *reader) timed(v []any, row func(start, end int64, v []any)) {
+	r.t.Events++
+	start, ok := integer(v[0])
+	if !ok || start > math.MaxInt64/4 || start < math.MinInt64/4 {
+		r.backwards++
+		return
+	}
+	if !r.keeps(start) {
+		return
+	}
+	end, ok := integer(v[1])
+	if !ok || end > math.MaxInt64/4 {
+		end = -1
+	}
+	row(start, end, v[2:])
 }
 
 // span mends an event that ends before it starts.
@@ -254,20 +263,31 @@ func (r *reader) closeRanges() {
 	}
 }
 
+// advice is how to record what a database lacks.
+type advice struct{ calls, ranges, record, emit, names string }
+
+func (r *reader) advice() advice {
+	if r.t.Format == trace.Rocpd {
+		return advice{"HIP", "ROCTx", "record with " + rocprof,
+			"run the loop inside torch.autograd.profiler.emit_nvtx(), which makes ROCTx ranges on ROCm", pdString + " or " + pdSymbol}
+	}
+	return advice{"CUDA", "NVTX", "record with nsys profile --trace=cuda,nvtx", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()", tStrings}
+}
+
 // report warns of what limits the analysis.
 func (r *reader) report() {
-	t := r.t
+	t, to := r.t, r.advice()
 	kinds := map[trace.Kind]int{}
 	for i := range t.Host {
 		kinds[t.Host[i].Kind]++
 	}
 	if len(t.GPU) == 0 {
-		t.Warn("no-device", "no device operation was recorded", "record with nsys profile --trace=cuda,nvtx, and let the recording cover work on the GPU")
+		t.Warn("no-device", "no device operation was recorded", to.record+", and let the recording cover work on the GPU")
 	} else if kinds[trace.API] == 0 {
-		t.Warn("no-launches", "no CUDA call was recorded, so no operation's launch is known and idle time cannot be told apart", "record with nsys profile --trace=cuda,nvtx")
+		t.Warn("no-launches", "no "+to.calls+" call was recorded, so no operation's launch is known and idle time cannot be told apart", to.record)
 	}
 	if kinds[trace.Op]+kinds[trace.Annotation]+kinds[trace.Step] == 0 {
-		t.Warn("no-nvtx", "no NVTX range was recorded, so there are no steps and no operators", "record with --trace=cuda,nvtx and run the loop inside torch.autograd.profiler.emit_nvtx()")
+		t.Warn("no-nvtx", "no "+to.ranges+" range was recorded, so there are no steps and no operators", to.emit)
 	}
 	if n := r.launchers(); r.noProcess > 0 && n > 1 {
 		t.Warn("no-process", fmt.Sprintf("%d device operations do not say which of %d processes launched them; if processes share a correlation id, the launch is unknown", r.noProcess, n), "")
@@ -276,7 +296,7 @@ func (r *reader) report() {
 		t.Warn("bad-times", fmt.Sprintf("%d events have no valid time or end before they start; they count as having no length", r.backwards), "")
 	}
 	if r.open > 0 {
-		t.Warn("open-ranges", fmt.Sprintf("%d NVTX ranges were still open when the recording ended; they are taken to end with it", r.open), "")
+		t.Warn("open-ranges", fmt.Sprintf("%d "+to.ranges+" ranges were still open when the recording ended; they are taken to end with it", r.open), "")
 	}
 	if r.dropped > 0 {
 		t.Truncated = true
@@ -284,6 +304,6 @@ func (r *reader) report() {
 			"set "+outside.MemoryVariable+" higher, or record a shorter part of the run")
 	}
 	if n := r.names.missing; n > 0 {
-		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and have no class", tStrings, n), "")
+		t.Warn("missing-names", fmt.Sprintf("table %s lacks the text of %d names; they are shown by number and have no class", to.names, n), "")
 	}
 }

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+)
+
+// rocpd runs `rocpd TRACE DATABASE`: the trace as rocprofv3 would have recorded it.
+func rocpd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: rocpd TRACE DATABASE")
+	}
+	tr, err := kineto.Read(context.Background(), bytes.NewReader([]byte(ts.ReadFile(args[0]))), args[0], 0)
+	ts.Check(err)
+	db, err := sql.Open("sqlite", ts.MkAbs(args[1]))
+	ts.Check(err)
+	ts.Check(tracetest.Rocpd(db, tr, "_0000a1b2", false))
+	ts.Check(db.Close())
+}

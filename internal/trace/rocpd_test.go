@@ -1,0 +1,88 @@
+package trace_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/nsys"
+	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
+)
+
+// rocpdLacks is why a fixture of a rule has other findings when rocprofv3 recorded it.
+var rocpdLacks = map[string]string{
+	"hidden-sync-fires":  "a copy does not tell pageable from pinned memory: the wait is a part of host-bound",
+	"pageable-h2d-fires": "a copy does not tell pageable from pinned memory: the copy is exposed-copy's alone",
+	"no-amp-fires":       "a GPU has no compute capability of CUDA, which the rules about precision ask for",
+	"no-tf32-fires":      "as no-amp-fires",
+	"no-tf32-quiet":      "as no-amp-fires",
+	"tensor-cores-fires": "as no-amp-fires, and no shapes are recorded",
+}
+
+// TestRocpdFindings gives every trace of the rules to the analysis a second time, as
+// rocprofv3 would have recorded it: the findings and what they claim are the same.
+func TestRocpdFindings(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "traces", "*.json"))
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d traces, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			in := recorded(t, file)
+			want, _ := analyse(t, in)
+			got, _ := analyse(t, asRocpd(t, in))
+			d := cmp.Diff(claimed(want), claimed(got))
+			why := rocpdLacks[name]
+			if d != "" && why == "" {
+				t.Errorf("findings (-Kineto +rocpd):\n%s", d)
+			}
+			if d == "" && why != "" {
+				t.Errorf("the findings are the same, so the list is wrong: %s", why)
+			}
+			if len(want.Steps) == 0 || len(want.Steps) != len(got.Steps) {
+				t.Errorf("%d steps, from Kineto %d", len(got.Steps), len(want.Steps))
+			}
+		})
+	}
+}
+
+type claim struct {
+	Rule   string
+	StepNS int64
+}
+
+func claimed(a *trace.Analysis) []claim {
+	var out []claim
+	for _, f := range a.Findings {
+		out = append(out, claim{f.Rule, f.StepNS})
+	}
+	slices.SortFunc(out, func(a, b claim) int { return strings.Compare(a.Rule, b.Rule) })
+	return out
+}
+
+// asRocpd is a trace as rocprofv3 would have recorded it.
+func asRocpd(t *testing.T, in *trace.Trace) *trace.Trace {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "1_results.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracetest.Rocpd(db, in, "_ab", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := nsys.Read(t.Context(), path, path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
