@@ -332,3 +332,20 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// However low its rows are, a distribution says the median of each.
+func TestMediansHaveRoom(t *testing.T) {
+	r := fixture.Three()
+	f := figure.Distribution(r, figure.MostSamples)
+	for _, size := range [][2]int{{0, 0}, {1200, 800}, {900, 500}} {
+		var b bytes.Buffer
+		if err := f.Write(&b, "svg", size[0], size[1]); err != nil {
+			t.Fatal(err)
+		}
+		for i := range f.Panels {
+			if want := ">" + f.Panels[i].Right[0] + "</text>"; strings.Contains(b.String(), ">"+f.Panels[i].Name+"</text>") && !strings.Contains(b.String(), want) {
+				t.Errorf("%v: the median of %s, %s, is missing", size, f.Panels[i].Name, f.Panels[i].Right[0])
+			}
+		}
+	}
+}

@@ -339,12 +339,14 @@ func (d *drawing) place(p *Panel, room besides, x0, left, right, top, bottom flo
 		d.text(x0, y, -1, Ink, "", d.clip(p.Name, textSize, room.names))
 		d.text(x0, y+lineRoom, -1, Soft, "", d.clip(p.Sub, textSize, room.names))
 	}
-	for i, l := range p.Right {
+	over, under := p.around() // more lines would take the room of the next panel's first, which says the most
+	beside := p.Right[:min(len(p.Right), max(1, int((bottom-top+over+under)/lineRoom)))]
+	for i, l := range beside {
 		tone := Soft
 		if i == 0 {
 			tone = Ink
 		}
-		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(p.Right)-1)/2), -1, tone, "", d.clip(l, textSize, room.right-12))
+		d.text(right+12, mid+4+lineRoom*(float64(i)-float64(len(beside)-1)/2), -1, tone, "", d.clip(l, textSize, room.right-12))
 	}
 	at := p.Y.at(bottom, top)
 	for i, l := range p.RowNotes {
