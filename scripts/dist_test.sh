@@ -42,6 +42,12 @@ in_root() {
   env -i "${enter[@]}" "$@"
 }
 
+# A container without user namespaces allows no clean root, which is nobody's fault there.
+if ! in_root / /bin/true 2>"$scratch/chroot.txt"; then
+  echo "dist: NOT CHECKED: this machine allows no chroot, neither as root nor in a user namespace ($(head -1 "$scratch/chroot.txt")): the artefacts were made and nothing was installed" >&2
+  exit 0
+fi
+
 # job COMMAND…: what every installed gpuprof has to do, in /data of its root or here.
 job() {
   "$@" version >"$scratch/version.txt"
