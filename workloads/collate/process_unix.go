@@ -20,8 +20,9 @@ import (
 // workerVariable, set in the environment, makes the program a worker.
 const workerVariable = "GPUPROF_COLLATE_WORKER"
 
-// helloWait is how long a started program may take to say hello.
-const helloWait = 20 * time.Second
+// helloWait is how long a started program may take to say hello. On a busy machine many
+// programs start at once; only one that never answers is waited for so long.
+const helloWait = 2 * time.Minute
 
 func refuseProcesses() error {
 	if os.Getenv(workerVariable) != "" {
