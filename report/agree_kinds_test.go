@@ -44,7 +44,7 @@ type guarded struct {
 // elsewhere are the formats whose numbers other tests compare with the document's: both are
 // binary, or of another document than a page shows.
 var elsewhere = map[string]string{
-	"pprof":    "TestWeightsAddUp and the tests beside it read the profile back",
+	"pprof":    "TestStagesAreTheTablesFigures and the tests beside it read the profile back",
 	"perfetto": "report/perfetto reads its own traces back",
 }
 

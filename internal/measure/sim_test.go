@@ -118,32 +118,6 @@ func settingsToRun(w gpuprof.Workload) []string {
 	return out
 }
 
-// The whole path of run through the simulated driver, every workload at every
-// value of every tuning knob: a complete result whose times add up.
-func TestEveryKnobOnCUDA(t *testing.T) {
-	for _, w := range workloadsByName() {
-		for _, set := range settingsToRun(w) {
-			t.Run(w.Name()+","+set, func(t *testing.T) {
-				var sets []string
-				if set != "" {
-					sets = []string{set}
-				}
-				d, lib := simulated(t, set != "library=off")
-				run, err := measured(quick{d}, planOf(t, w, sets...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if run.Status != gpuprof.Complete || run.Step.N() != 10 || run.Counters["launches"] == 0 {
-					t.Errorf("status %s, %d samples, counters %v", run.Status, run.Step.N(), run.Counters)
-				}
-				simulatedRun(t, run)
-				addsUp(t, run)
-				closes(t, d, lib)
-			})
-		}
-	}
-}
-
 // simulatedRun wants a result that no baseline takes.
 func simulatedRun(t *testing.T, run *gpuprof.Run) {
 	t.Helper()

@@ -70,25 +70,6 @@ func simulated(series int, noise, rho float64) (r stepRates) {
 	return r
 }
 
-// TestStepsAsDesigned: the rates of the design, of 300 series each, in fewer. The
-// bounds leave three standard errors of 60 series.
-func TestStepsAsDesigned(t *testing.T) {
-	for _, c := range []struct {
-		noise, rho          float64
-		mostFalse           float64
-		leastFive, leastTen float64
-	}{
-		{0.01, 0, 0.04, 0.95, 0.98},
-		{0.02, 0.3, 0.06, 0.90, 0.98},
-		{0.03, 0.3, 0.08, 0.66, 0.96},
-		{0.02, 0.6, 0.08, 0.78, 0.97},
-	} {
-		if r := simulated(60, c.noise, c.rho); r.falsely > c.mostFalse || r.five < c.leastFive || r.ten < c.leastTen {
-			t.Errorf("noise %g, rho %g: %+v", c.noise, c.rho, r)
-		}
-	}
-}
-
 // BenchmarkStepsTable gives the whole table of the design, 300 series a row.
 func BenchmarkStepsTable(b *testing.B) {
 	for range b.N {

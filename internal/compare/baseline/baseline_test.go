@@ -313,7 +313,7 @@ func TestBrokenFiles(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"future":  {strings.Replace(string(good), `"schema_version": "1.`, `"schema_version": "2.`, 1), "is newer than this gpuprof's"},
 		"cut":     {string(good[:len(good)/2]), "unexpected end"},
-		"empty":   {"", "unexpected end"},
+		"empty":   {"", "the file is empty"},
 		"other":   {`{"schema_version":"1.0.0","workload":"e3nn"}`, "it is a run"},
 		"no-kind": {`{}`, "was not written by gpuprof baseline add"},
 		"bare":    {`{"schema_version":"1.0.0","kind":"baseline","sessions":[]}`, "holds no session"},
