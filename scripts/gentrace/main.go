@@ -1,20 +1,33 @@
 // Command gentrace writes a generated PyTorch profiler trace, for comparing
-// gpuprof analyze with other readers of such files.
+// gpuprof analyze with other readers of such files. A file that ends in .db is the
+// database that rocprofv3 would have written of the same program.
 package main
 
 import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
 )
 
 func main() {
-	size := flag.Int64("bytes", 100_000_000, "size of the JSON text")
+	size := flag.Int64("bytes", 100_000_000, "size of the JSON text, also of what a .db is made from")
 	path := flag.String("o", "trace.json", "file to write")
 	flag.Parse()
-	if err := write(*path, *size); err != nil {
+	do := write
+	if strings.HasSuffix(*path, ".db") {
+		do = database
+	}
+	if err := do(*path, *size); err != nil {
 		fmt.Fprintf(os.Stderr, "gentrace: %v\n", err)
 		os.Exit(1)
 	}
@@ -29,4 +42,21 @@ func write(path string, size int64) error {
 		return err
 	}
 	return f.Close()
+}
+
+// database writes a rocpd database; path must not exist.
+func database(path string, size int64) error {
+	var text bytes.Buffer
+	if _, err := tracetest.Write(&text, tracetest.Options{Bytes: size, Seed: 1}); err != nil {
+		return err
+	}
+	t, err := kineto.Read(context.Background(), &text, path, 0)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(tracetest.Rocpd(db, t, "_0000", false), db.Close())
 }
