@@ -82,15 +82,18 @@ async function run(tab, r, file, expect) {
   }
   expect((await tab.locator(".stages tr.kernel").count()) === r.stages.length - stages.length, "the kernels are not the run's");
 
-  // The bars of the stack are as wide as the stages' shares of all exposed time.
+  // Each bar of the stack begins where the shares of all exposed time before it end: a bar
+  // itself is drawn at least as wide as can be seen.
   const sum = (s) => (s.exposed?.runs ?? []).flat().reduce((a, v) => a + Math.max(v, 0), 0);
   const total = stages.reduce((a, s) => a + sum(s), 0);
-  const bars = await tab.locator('svg[aria-labelledby^="stack-t"] rect').evaluateAll((all) => all.filter((b) => b.querySelector("title")).map((b) => [b.querySelector("title").textContent, Number(b.getAttribute("width"))]));
-  const whole = bars.reduce((a, b) => a + b[1] + 0.6, 0);
-  for (const [what, width] of bars) {
+  const bars = await tab.locator('svg[aria-labelledby^="stack-t"] rect').evaluateAll((all) => all.filter((b) => b.querySelector("title")).map((b) => [b.querySelector("title").textContent, Number(b.getAttribute("x")), Number(b.getAttribute("width"))]));
+  const end = bars.length ? bars.at(-1)[1] + bars.at(-1)[2] + 0.6 : 0;
+  const whole = end - (bars[0]?.[1] ?? 0);
+  for (const [i, [what, x]] of bars.entries()) {
+    const width = (bars[i + 1]?.[1] ?? end) - x;
     const s = stages.find((x) => what.startsWith(x.name + ":"));
     if (what.startsWith("stages below")) continue;
-    if (!/thinned/.test(JSON.stringify(r.warnings))) expect(s && Math.abs((width + 0.6) / whole - sum(s) / total) < 0.003, `the bar of ${what} is ${width} wide, its share is ${sum(s) / total}`);
+    if (!/thinned/.test(JSON.stringify(r.warnings))) expect(s && Math.abs(width / whole - sum(s) / total) < 0.003, `the bar of ${what} is ${width} wide, its share is ${sum(s) / total}`);
   }
   expect(bars.length > 0, "there is no bar of stages");
 
