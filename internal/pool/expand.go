@@ -137,16 +137,8 @@ func (p *Pool) trimPages() error {
 // bury makes a block a hole and joins it with holes beside it; a segment that is one hole
 // is given up.
 func (p *Pool) bury(b *Block) {
-	b.idle = false
-	if n := b.next; n != nil && n.hole {
-		p.fill(n)
-		b.swallow()
-	}
-	if v := b.prev; v != nil && v.hole {
-		p.fill(v)
-		v.swallow()
-		b = v
-	}
+	b.idle, b.hole = false, true
+	b = p.join(b)
 	if b.prev != nil || b.next != nil {
 		p.dig(b)
 	}

@@ -203,18 +203,32 @@ func (p *Pool) Give(b *Block) {
 	p.put(p.join(b))
 }
 
-// join joins a block, which is in no list, with idle neighbours.
+// join joins a block, which is in no list, with its neighbours that are idle, and a hole
+// with those that are holes.
 func (p *Pool) join(b *Block) *Block {
-	if n := b.next; n != nil && n.idle {
-		p.drop(n)
+	if n := b.next; p.taken(n, b.hole) {
 		b.swallow()
 	}
-	if v := b.prev; v != nil && v.idle {
-		p.drop(v)
+	if v := b.prev; p.taken(v, b.hole) {
 		v.swallow()
 		b = v
 	}
 	return b
+}
+
+// taken removes a neighbour from its list, if it is a hole or idle as asked.
+func (p *Pool) taken(b *Block, hole bool) bool {
+	switch {
+	case b == nil || b.hole != hole:
+		return false
+	case hole:
+		p.fill(b)
+	case b.idle:
+		p.drop(b)
+	default:
+		return false
+	}
+	return true
 }
 
 // swallow joins a block with the one behind it.

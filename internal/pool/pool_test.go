@@ -227,8 +227,8 @@ func (p *pages) Shrink(segment int, offset, bytes int64) error {
 	return nil
 }
 
-// Expandable segments: every block has memory, no two overlap, what is reserved is what is
-// backed, and without blocks everything can be returned.
+// In expandable segments every block has memory and no two blocks overlap. The reserved
+// bytes are those with memory, and all of it can be returned when no block is left.
 func TestExpandableLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mem := &pages{t: t, backed: map[[2]int64]bool{}, room: 200}
