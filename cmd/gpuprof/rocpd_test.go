@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -18,8 +17,5 @@ func rocpd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	tr, err := kineto.Read(context.Background(), bytes.NewReader([]byte(ts.ReadFile(args[0]))), args[0], 0)
 	ts.Check(err)
-	db, err := sql.Open("sqlite", ts.MkAbs(args[1]))
-	ts.Check(err)
-	ts.Check(tracetest.Rocpd(db, tr, "_0000a1b2", false))
-	ts.Check(db.Close())
+	ts.Check(tracetest.Rocpd(ts.MkAbs(args[1]), tr, "_0000a1b2", false))
 }

@@ -1,7 +1,6 @@
 package trace_test
 
 import (
-	"database/sql"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ var rocpdLacks = map[string]string{
 }
 
 // TestRocpdFindings gives every trace of the rules to the analysis a second time, as
-// rocprofv3 would have recorded it: the findings and what they claim are the same.
+// rocprofv3 would have recorded it. Its findings and their claims are the same.
 func TestRocpdFindings(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "traces", "*.json"))
 	if err != nil || len(files) < 40 {
@@ -70,14 +69,7 @@ func claimed(a *trace.Analysis) []claim {
 func asRocpd(t *testing.T, in *trace.Trace) *trace.Trace {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "1_results.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tracetest.Rocpd(db, in, "_ab", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
+	if err := tracetest.Rocpd(path, in, "_ab", false); err != nil {
 		t.Fatal(err)
 	}
 	out, err := nsys.Read(t.Context(), path, path, 0)

@@ -6,14 +6,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/tracetest"
@@ -54,9 +50,5 @@ func database(path string, size int64) error {
 	if err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(tracetest.Rocpd(db, t, "_0000", false), db.Close())
+	return tracetest.Rocpd(path, t, "_0000", false)
 }

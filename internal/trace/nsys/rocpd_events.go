@@ -44,21 +44,19 @@ func (r *reader) rocpdRows(ctx context.Context, p *part, table string, c columns
 	} else {
 		event = nil
 	}
-	sel := times
-	for _, name := range rocpdEvent {
-		col := "NULL"
-		if c.has(name) {
-			col = "x." + c.column(name)
-		} else if track.has(name) {
-			col = "k." + track.column(name)
-		}
-		sel = append(sel, col)
-	}
 	of := func(alias string, c columns, name string) string {
 		if c.has(name) {
 			return alias + "." + c.column(name)
 		}
 		return "NULL"
+	}
+	sel := times
+	for _, name := range rocpdEvent {
+		if c.has(name) {
+			sel = append(sel, of("x", c, name))
+		} else {
+			sel = append(sel, of("k", track, name))
+		}
 	}
 	sel = append(sel, of("v", event, "stack_id"))
 	for _, name := range own {

@@ -3,8 +3,11 @@ package tracetest
 import (
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
@@ -79,10 +82,19 @@ func (w *rocpdWriter) row(table, category, extdata string, start, end, stack int
 	w.exec(`INSERT INTO "`+table+`SUFFIX" (`+columns+`, event_id, `+own+`) VALUES (?`+strings.Repeat(", ?", len(values)-1)+`)`, values...)
 }
 
-// Rocpd writes a trace as rocprofv3 would have recorded it, in tables with a suffix.
-// Of calls it keeps those of HIP; operators and annotations become ROCTx ranges. spine
+// Rocpd writes a trace into a database as rocprofv3 would have recorded it, in tables with
+// a suffix. The file is made where there is none; further suffixes make a merged one. Of calls it keeps those of HIP; operators and annotations become ROCTx ranges. spine
 // is the later layout, whose times and places are rows of their own tables.
-func Rocpd(db *sql.DB, tr *trace.Trace, suffix string, spine bool) error {
+func Rocpd(path string, tr *trace.Trace, suffix string, spine bool) error {
+	// Nothing else reads the file meanwhile, and it is written again after a crash.
+	db, err := sql.Open("sqlite", path+"?_pragma=synchronous(0)&_pragma=journal_mode(off)")
+	if err != nil {
+		return err
+	}
+	return errors.Join(rocpd(db, tr, suffix, spine), db.Close())
+}
+
+func rocpd(db *sql.DB, tr *trace.Trace, suffix string, spine bool) error {
 	tx, err := db.Begin()
 	if err != nil {
 		return err
