@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -120,7 +121,7 @@ func Accept(text []byte, name string, want ...gpuprof.DocumentKind) (gpuprof.Hea
 		return h, nil
 	}
 	first := of(want[0])
-	if strings.TrimSpace(string(text)) == "" {
+	if len(bytes.TrimSpace(text)) == 0 {
 		return h, gpuprof.Errorf(gpuprof.ErrInput, "reading %s %s: the file is empty", first.noun(), name).WithFix("give %s", first.give)
 	}
 	if err := syntaxOf(text); err != nil {

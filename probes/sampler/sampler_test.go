@@ -80,6 +80,6 @@ func TestEndsWithItsContext(t *testing.T) {
 	cancel()
 	<-s.done
 	if n := len(s.Stop()["n"].Value); n < 3 {
-		t.Errorf("%d readings: what was sampled is lost", n)
+		t.Errorf("%d readings are left, want at least the 3 that were taken", n)
 	}
 }
