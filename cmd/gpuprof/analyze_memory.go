@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -15,6 +16,7 @@ import (
 // that is a folder or cannot be opened, which reading it explains. A part is cut from
 // plain files alone, so that a pipe stays as it is.
 func (c *analyzeCmd) openFirst() *input {
+	c.Traces = withSnapshots(c.Traces, c.Compare)
 	info, err := os.Stat(c.Traces[0])
 	if err != nil || info.IsDir() || c.cuts() && !info.Mode().IsRegular() {
 		return nil
@@ -24,6 +26,20 @@ func (c *analyzeCmd) openFirst() *input {
 		return nil
 	}
 	return in
+}
+
+// withSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
+// of a comparison those that hold one.
+func withSnapshots(paths []string, compared bool) []string {
+	var out []string
+	for _, path := range paths {
+		found, _ := filepath.Glob(filepath.Join(path, "snapshot-*.pickle")) // the folder's name can be no pattern
+		if len(found) == 0 || compared && len(found) > 1 {
+			found = []string{path}
+		}
+		out = append(out, found...)
+	}
+	return out
 }
 
 // runMemory analyses memory snapshots, of which the first is open.

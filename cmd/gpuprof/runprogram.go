@@ -42,6 +42,7 @@ type runProgramCmd struct {
 	Skip        int           `default:"10" placeholder:"N" help:"Leave out the first N steps (10)."`
 	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
 	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
+	Memory      bool          `help:"Record a snapshot of PyTorch's memory in place of a trace, from the first use of a GPU to the last recorded step."`
 	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
 	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
 	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH."`
@@ -57,6 +58,7 @@ func (runProgramCmd) Help() string {
 	return "Runs the command behind -- as it is, records a few steps of it, prints findings on standard error and leaves a folder gpuprof-TIME. Its exit code is the command's.\n\n" + examples(
 		"gpuprof run -- python train.py",
 		"gpuprof run --skip 20 --steps 10 -- torchrun --nproc-per-node 4 train.py",
+		"gpuprof run --memory -- python train.py",
 		"gpuprof run --stacks -o profile -o report.html -- python train.py",
 	)
 }
@@ -106,7 +108,7 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	}
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
-		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks,
+		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
 		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
 	}
 	if c.Nsys != nil {
@@ -133,6 +135,8 @@ func (c *runProgramCmd) checkNumbers() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
 	case c.Skip < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", c.Skip).WithFix("give --skip 0 to record from the start")
+	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
 	}
 	return nil
 }
@@ -185,7 +189,12 @@ func (p *program) place() error {
 
 // useFiles checks the files that -o names.
 func (p *program) useFiles(files []string) (err error) {
-	if p.files, err = outputTable().analysis.outputs(files, p.Force); err != nil {
+	if p.Memory {
+		p.files, err = outputTable().memory.outputs(files, p.Force)
+	} else {
+		p.files, err = outputTable().analysis.outputs(files, p.Force)
+	}
+	if err != nil {
 		return err
 	}
 	for _, o := range p.files {
@@ -203,7 +212,7 @@ func (p *program) useFiles(files []string) (err error) {
 // the analysis. Some file systems do not tell upper from lower case.
 func ofRecording(name string) bool {
 	name = strings.ToLower(name)
-	return name == "telemetry.json" || strings.HasPrefix(name, "trace-")
+	return name == "telemetry.json" || strings.HasPrefix(name, "trace-") || strings.HasPrefix(name, "snapshot-")
 }
 
 // sameFile says whether two paths lead to one file or folder that is there.
@@ -248,10 +257,10 @@ func (p *program) openDir() error {
 	return nil
 }
 
-// clearDir removes an earlier recording's traces, which would pass for ranks of
+// clearDir removes an earlier recording's files, which would pass for ranks of
 // this one, and sees that the folder takes files.
 func (p *program) clearDir() error {
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "hook.jsonl"} {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
 		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
 		for _, f := range old {
 			if err := os.Remove(f); err != nil {

@@ -99,12 +99,11 @@ func (p *program) tellEarly(h *record.Hook, ended <-chan struct{}) {
 	}
 	inner := *p.app
 	inner.ctx = ctx
-	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r), inflated(r.Overhead))
+	write, err := p.answer(&inner, r)
 	if err != nil {
 		return // said at the program's end
 	}
-	s := &study{analysis: analysis, indexes: indexes}
-	if p.keep(s) != nil || outputTable().analysis.write(p.app.stderr, "table", s, p.screen()) != nil {
+	if p.keep(write) != nil || write(p.app.stderr, "table", p.screen()) != nil {
 		return // tried again at the program's end
 	}
 	p.app.note("the whole answer is in %s, and is written again when the program ends", filepath.Join(p.dir, "report.html"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (p *program) summarise(r *record.Result) {
 		p.sayRecorded(r.Hook)
 	}
 	if o := r.Overhead; o != nil {
-		a.note("%s", overheadSentence(o))
+		a.note("%s", p.overheadSentence(o))
 	}
 	for _, w := range r.Warnings {
 		a.note("%s", w.Sentence())
@@ -67,7 +68,7 @@ func (p *program) sayRecorded(h *record.Hook) {
 	recorded := 0
 	var first *record.Process
 	for i := range h.Processes {
-		if q := &h.Processes[i]; q.File != "" {
+		if q := &h.Processes[i]; cmp.Or(q.File, q.OOMFile) != "" {
 			recorded++
 			if first == nil || q.Rank == 0 {
 				first = q
@@ -75,6 +76,10 @@ func (p *program) sayRecorded(h *record.Hook) {
 		}
 	}
 	if first == nil {
+		return
+	}
+	if p.Memory {
+		p.sayRemembered(first, recorded)
 		return
 	}
 	what := fmt.Sprintf("recorded %d %s from number %d on", first.Recorded, markNames[first.Kind], first.After+1)
@@ -88,9 +93,25 @@ func (p *program) sayRecorded(h *record.Hook) {
 	p.app.note("%s (torch %s%s)", what, first.Torch, where)
 }
 
+// sayRemembered says what a snapshot holds.
+func (p *program) sayRemembered(first *record.Process, recorded int) {
+	until := "its end"
+	switch n := first.After + first.Recorded; {
+	case first.File == "":
+		until = "an out-of-memory error"
+	case n > 0:
+		until = fmt.Sprintf("the end of number %d of its %s", n, markNames[first.Kind])
+	}
+	where := ""
+	if recorded > 1 {
+		where = fmt.Sprintf(", in each of %d processes", recorded)
+	}
+	p.app.note("recorded the memory of the program from its first use of a GPU to %s (torch %s%s)", until, first.Torch, where)
+}
+
 // overheadSentence says what recording cost, as ratios: the hook's step times
 // are medians on the host, and the analysis below speaks of mean steps.
-func overheadSentence(o *record.Overhead) string {
+func (p *program) overheadSentence(o *record.Overhead) string {
 	var text string
 	switch {
 	case o.Uneven:
@@ -101,38 +122,60 @@ func overheadSentence(o *record.Overhead) string {
 		text = "too few steps were timed to measure the cost of recording"
 	}
 	if o.ExportS > 0 {
-		text += fmt.Sprintf("; writing the trace took %s once", gpuprof.FormatSeconds(o.ExportS))
+		what := "trace"
+		if p.Memory {
+			what = "snapshot"
+		}
+		text += fmt.Sprintf("; writing the %s took %s once", what, gpuprof.FormatSeconds(o.ExportS))
 	}
 	return text
 }
 
-// analyze reads the traces and hands out what they say.
+// answer analyses what was recorded; write shows it in a format.
+func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, format string, s screen) error, err error) {
+	files := chosenTraces(r)
+	if p.Memory {
+		var ins []*input
+		for _, path := range files {
+			ins = append(ins, &input{path: path})
+		}
+		found, err := analyzeMemory(a, ins)
+		return func(w io.Writer, format string, s screen) error {
+			return outputTable().memory.write(w, format, found, s)
+		}, err
+	}
+	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
+	s := &study{analysis: analysis, indexes: indexes}
+	return func(w io.Writer, format string, on screen) error {
+		return outputTable().analysis.write(w, format, s, on)
+	}, err
+}
+
+// analyze reads what was recorded and hands out what it says.
 func (p *program) analyze(ctx context.Context, r *record.Result) error {
 	inner := *p.app
 	inner.ctx = ctx
-	analysis, indexes, err := analyzeTraces(&inner, chosenTraces(r), inflated(r.Overhead))
+	show, err := p.answer(&inner, r)
 	if err != nil {
-		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse the traces again with gpuprof analyze %s", p.dir)
+		return gpuprof.Errorf(nil, "analysing the recording: %w", err).WithFix("analyse it again with gpuprof analyze %s", p.dir)
 	}
-	s := &study{analysis: analysis, indexes: indexes}
-	outputs := outputTable().analysis
-	errs := []error{outputs.write(p.app.stderr, "table", s, p.screen()), p.keep(s)}
+	errs := []error{show(p.app.stderr, "table", p.screen()), p.keep(show)}
 	p.app.pages = append(p.app.pages, filepath.Join(p.dir, "report.html"))
 	for _, o := range p.files {
 		write := runfile.Write
 		if sameFile(filepath.Dir(o.path), p.dir) {
 			write = runfile.WritePrivate
 		}
-		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return outputs.write(w, o.format.Name, s, screen{}) }))
+		errs = append(errs, write(o.path, p.Force, func(w io.Writer) error { return show(w, o.format.Name, screen{}) }))
 	}
 	return errors.Join(errs...)
 }
 
 // keep writes an analysis into the folder of the recording.
-func (p *program) keep(s *study) error {
+func (p *program) keep(show func(w io.Writer, format string, s screen) error) error {
 	var errs []error
 	for _, own := range []struct{ name, format string }{{"analysis.json", "json"}, {"report.html", "html"}} {
-		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return outputTable().analysis.write(w, own.format, s, screen{}) }))
+		errs = append(errs, runfile.WritePrivate(filepath.Join(p.dir, own.name), p.Force, func(w io.Writer) error { return show(w, own.format, screen{}) }))
 	}
 	return errors.Join(errs...)
 }
@@ -142,7 +185,7 @@ func (p *program) keep(s *study) error {
 func chosenTraces(r *record.Result) []string {
 	var ranks []string
 	for _, t := range r.Traces {
-		if strings.HasPrefix(filepath.Base(t), "trace-rank") {
+		if strings.Contains(filepath.Base(t), "-rank") {
 			ranks = append(ranks, t)
 		}
 	}

@@ -45,8 +45,16 @@ func (a *Analysis) find() {
 		}
 	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
+		// An out-of-memory error comes first, whatever could be saved beside it.
+		return cmp.Or(cmp.Compare(notOOM(x), notOOM(y)), cmp.Compare(severityRank(x.Severity), severityRank(y.Severity)), cmp.Compare(y.ClaimBytes, x.ClaimBytes))
 	})
+}
+
+func notOOM(f Finding) int {
+	if f.Rule == gpuprof.RuleOutOfMemory {
+		return 0
+	}
+	return 1
 }
 
 func severityRank(s gpuprof.Severity) int {

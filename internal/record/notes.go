@@ -19,7 +19,10 @@ func explain(o *Options, r *Result) {
 		explainNoPython(o, r)
 		return
 	case len(h.Processes) == 0 && r.ExitCode != 0:
-		r.warn("no-torch", "the program failed before it imported torch, so there is no trace", "see its own error above")
+		r.warn("no-torch", "the program failed before it imported torch, so there is no "+o.product(), "see its own error above")
+		return
+	case len(h.Processes) == 0 && o.Memory:
+		r.warn("no-torch", "the program never imported torch, so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
 		return
 	case len(h.Processes) == 0:
 		fix := "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
@@ -40,17 +43,28 @@ func explain(o *Options, r *Result) {
 	}
 }
 
+// product is what a recording gives.
+func (o *Options) product() string {
+	if o.Memory {
+		return "snapshot"
+	}
+	return "trace"
+}
+
 func noRanks(h *Hook) bool {
 	return !slices.ContainsFunc(h.Processes, func(p Process) bool { return p.Rank >= 0 })
 }
 
 func explainNoPython(o *Options, r *Result) {
 	if looksPython(o.Args) {
-		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no trace", "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
+		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.product(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
 		return
 	}
 	fix := "install Nsight Systems (nsys) to record its CUDA calls and kernels"
-	if nsysThere() {
+	switch {
+	case o.Memory:
+		fix = "leave out --memory: snapshots are of PyTorch's allocator"
+	case nsysThere():
 		fix = "leave out --no-nsys to record it with Nsight Systems"
 	}
 	r.warn("no-python", "this is no Python program, so there is only wall time, memory and processor time", fix)
@@ -64,13 +78,15 @@ func explainProcess(o *Options, r *Result, p *Process) {
 	}
 	explainErrors(o, r, p, who)
 	if p.File != "" && !p.Whole && len(p.Errors) == 0 {
-		r.warn("trace-cut", fmt.Sprintf("the trace of %s breaks off after %d bytes", who, p.Bytes), "is there space left in "+o.Dir+"?")
+		r.warn("trace-cut", fmt.Sprintf("the %s of %s breaks off after %d bytes", o.product(), who, p.Bytes), "is there space left in "+o.Dir+"?")
 	}
 	if p.File == "" && p.Began && p.Recorded == 0 && p.Aside == "" && len(p.Errors) == 0 {
-		r.warn("ended-early", who+" was ended while it was recorded, before its trace could be written", "")
+		r.warn("ended-early", who+" was ended while it was recorded, before its "+o.product()+" could be written", "")
 	}
 	explainAside(o, r, p, who)
-	explainSteps(o, r, p, who)
+	if !o.Memory { // a snapshot has every step up to its end
+		explainSteps(o, r, p, who)
+	}
 }
 
 // explainSteps tells what the recorded steps are, and why they are no more.
@@ -115,8 +131,14 @@ func explainAside(o *Options, r *Result, p *Process, who string) {
 		r.warn("forked", who+" was forked while its parent was recorded, so it was not recorded itself", "gpuprof records processes that are forked before or after the recorded steps")
 	case "nsys":
 		r.warn("under-nsys", who+" runs under Nsight Systems, so gpuprof stood back", "")
+	case "no-device":
+		if len(r.Traces) == 0 {
+			r.warn("no-device", who+" used no GPU, so there is no memory of one to record", "move the model and its inputs to a GPU (.to(\"cuda\")), or leave out --memory")
+		}
+	case "own-history":
+		r.warn("own-history", who+" records the history of its memory itself, so gpuprof stood back", "give the snapshot it writes to gpuprof analyze, or take _record_memory_history out")
 	case "many-processes":
-		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds traces of enough processes", who, o.Dir), "")
+		r.warn("many-processes", fmt.Sprintf("%s was not recorded: %s holds %ss of enough processes", who, o.Dir, o.product()), "")
 	}
 }
 
@@ -127,9 +149,9 @@ func explainErrors(o *Options, r *Result, p *Process, who string) {
 	for _, e := range p.Errors {
 		switch what, ok := strings.CutPrefix(e, "export: "); {
 		case ok && p.File == "":
-			r.warn("no-space", fmt.Sprintf("%s could not write its trace (%s), and the program went on", who, what), fix)
+			r.warn("no-space", fmt.Sprintf("%s could not write its %s (%s), and the program went on", who, o.product(), what), fix)
 		case ok:
-			r.warn("no-space", fmt.Sprintf("%s wrote only part of its trace (%s)", who, what), fix)
+			r.warn("no-space", fmt.Sprintf("%s wrote only part of its %s (%s)", who, o.product(), what), fix)
 		default:
 			r.warn("hook-failed", fmt.Sprintf("the hook gave up in %s (%s), and the program was not touched", who, e), "")
 		}

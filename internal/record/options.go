@@ -54,7 +54,10 @@ type Options struct {
 	Steps  int      // steps to record
 	Skip   int      // steps to leave out before that
 	Shapes bool     // record operators' shapes
-	Stacks bool     // record Python stacks
+	Stacks bool     // record Python stacks; with Memory those of C++ too
+	// Memory records the history of PyTorch's allocator, from the first use of a device
+	// to the last recorded step, in place of a trace. Nsight Systems has no part in it.
+	Memory bool
 	// Window is recorded once WindowAfter has gone by in a program that shows
 	// no step.
 	Window, WindowAfter time.Duration

@@ -31,10 +31,10 @@ func nsysThere() bool {
 // useNsys decides for Nsight Systems: on demand, or for what is no Python
 // program, or one whose script imports JAX or the like and not torch.
 func useNsys(o *Options) bool {
-	switch o.Nsys {
-	case NsysAlways:
+	switch {
+	case o.Nsys == NsysAlways:
 		return true
-	case NsysNever:
+	case o.Nsys == NsysNever || o.Memory:
 		return false
 	}
 	// Under an outer nsys there is nothing to start.

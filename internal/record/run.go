@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -128,8 +129,8 @@ func (r *Result) takeHook(o *Options, h *Hook) {
 	r.Hook = h
 	for i := range h.Processes {
 		p := &h.Processes[i]
-		if p.File != "" {
-			r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
+		if file := cmp.Or(p.File, p.OOMFile); file != "" {
+			r.Traces = append(r.Traces, filepath.Join(o.Dir, file))
 		}
 		if r.Overhead == nil || p.Rank == 0 {
 			if v := overheadOf(p); v != nil {
@@ -156,9 +157,11 @@ func existing(paths []string) []string {
 // sweep takes away traces that a killed process left half written, under the
 // hook's name for them or Kineto's.
 func sweep(dir string) {
-	parts, _ := filepath.Glob(filepath.Join(dir, "trace-*.json.part*"))
-	for _, p := range parts {
-		_ = os.Remove(p) // a leftover is only untidy
+	for _, pattern := range []string{"trace-*.json.part*", "snapshot-*.pickle.part*"} {
+		parts, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, p := range parts {
+			_ = os.Remove(p) // a leftover is only untidy
+		}
 	}
 }
 

@@ -33,12 +33,14 @@ type Process struct {
 	OtherThreads int `json:"other_threads,omitempty"`
 	// File is the trace's name in the folder, "" none; Bytes its size, and
 	// Whole is false for a trace that broke off.
+	// OOMFile is the snapshot that was written at the first out-of-memory error.
 	File    string  `json:"file,omitempty"`
+	OOMFile string  `json:"oom_file,omitempty"`
 	Bytes   int64   `json:"bytes,omitempty"`
 	Whole   bool    `json:"whole,omitempty"`
 	ExportS float64 `json:"export_s,omitempty"` // what writing it took, s
 	// Aside is why nothing was recorded: own-profiler, forked, nsys,
-	// many-processes.
+	// many-processes, no-device, own-history.
 	Aside  string    `json:"aside,omitempty"`
 	Errors []string  `json:"errors,omitempty"`
 	Before []float64 `json:"before_s,omitempty"` // step times, s
@@ -159,6 +161,11 @@ func (p *Process) take(l *statusLine) {
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
 		p.Bounded = l.Bounded
+		if l.Error != "" {
+			p.Errors = append(p.Errors, "export: "+l.Error)
+		}
+	case "oom":
+		p.OOMFile = l.File
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}

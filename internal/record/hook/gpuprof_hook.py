@@ -264,6 +264,9 @@ class Hook:
         self.ticking = None
         self.forking = False
         self.inherited = False  # the parent was recorded when this process was forked
+        self.memory = None
+        if self.config["memory"]:
+            self.memory = part(here, "gpuprof_memory").Memory(self)
         self.fresh()
 
     def fresh(self):
@@ -299,6 +302,8 @@ class Hook:
         self.reason = ""
         self.quiet = Quiet(self.config["window_after_s"], clock(), len(sys.modules))
         self.touch = Touch(self.torch, len(sys.modules))
+        if self.memory is not None:
+            self.memory.on = False
 
     # -- what is told ------------------------------------------------------
 
@@ -516,6 +521,8 @@ class Hook:
         if self.worker():
             self.leave()
             return False
+        if self.memory is not None:
+            return self.begin_memory(s)
         if self.already_profiled():
             self.stand_back("forked" if self.inherited else "own-profiler")
             return False
@@ -544,6 +551,11 @@ class Hook:
             self.call(self.profiler.start)
         else:
             without_line(KINETO_LINE, lambda: self.call(self.profiler.start))
+        self.begun(s)
+        return True
+
+    def begun(self, s):
+        """The recording has begun."""
         self.source = s
         self.phase = "record"
         self.since = self.told = clock()
@@ -554,8 +566,41 @@ class Hook:
         self.at_exit_of_workers()
         name = s.name if s is not None else "window"
         self.tell("begin", kind=name, after=s.completed() + self.warm if s is not None else 0, rank=self.rank(),
-                  cuda=len(kinds) > 1, optimizer=self.sources["optimizer"].name_of() if name == "optimizer" else "")
+                  optimizer=self.sources["optimizer"].name_of() if name == "optimizer" else "")
+
+    # -- the history of memory -------------------------------------------------
+
+    def begin_memory(self, s):
+        """The steps to record begin; the history is on since the first use of a device."""
+        if self.profiler is None:
+            self.stand_back("no-device")
+            return False
+        self.warm = 1 if s.completed() < self.skip else 0
+        self.begun(s)
         return True
+
+    @safe
+    def on_device(self):
+        """The program has used a device."""
+        if self.profiler is not None or self.phase != "wait" or self.worker():
+            return
+        self.profiler = self.memory
+        self.catch_signals()
+        self.at_exit_of_workers()
+        self.call(self.memory.start)
+
+    @safe
+    def on_out_of_memory(self):
+        """Keep what there is, in the file that the end writes again."""
+        self.export(self.memory.write, False, clock(), True, "oom")
+
+    def on_history(self):
+        """The program switches the history on or off itself: it is the program's then."""
+        if self.own or getattr(self.here, "inside", False):
+            return
+        self.memory.on, self.profiler = False, None
+        self.release_signals()
+        self.stand_back("own-history")
 
     def already_profiled(self):
         enabled = getattr(self.torch.autograd, "_profiler_enabled", None)
@@ -572,15 +617,20 @@ class Hook:
         self.phase, self.window_thread = "after", None
         started = clock()
         try:
+            if p is self.memory and not p.used():
+                self.tell("aside", reason="no-device")
+                return
+            if p is self.memory:
+                self.export(p.write, complete, started, window)
+                return
             self.call(p.stop)
-            if window and not self.anything(p):
+            if (window or self.recorded == 0) and not self.anything(p):
                 self.tell("empty")
                 return
-            if not window and self.recorded == 0 and not self.anything(p):
-                self.tell("empty")
-                return
-            self.export(p, complete, started, window)
+            self.export(p.export_chrome_trace, complete, started, window)
         finally:
+            if p is self.memory:
+                self.call(p.stop)
             self.release_signals()
 
     def anything(self, p):
@@ -591,18 +641,19 @@ class Hook:
         except Exception:
             return True
 
-    def export(self, p, complete, started, window):
+    def export(self, write, complete, started, window, event="trace"):
         rank = self.rank()
-        name = "trace-%d" % self.pid if rank is None else "trace-rank%d" % rank
-        path = os.path.join(self.out, name + ".json")
+        what, ending = ("trace", ".json") if self.memory is None else ("snapshot", ".pickle")
+        name = "%s-%d" % (what, self.pid) if rank is None else "%s-rank%d" % (what, rank)
+        path = os.path.join(self.out, name + ending)
         if os.path.exists(path) and path != self.window_trace:
-            path = os.path.join(self.out, "%s-%d.json" % (name, self.pid))
+            path = os.path.join(self.out, "%s-%d%s" % (name, self.pid, ending))
         part = path + ".part"
         size, whole, text = 0, False, ""
         try:
-            self.call(p.export_chrome_trace, part)
-            if not complete and not window:
-                rename_step(part, getattr(p, "step_num", -1))
+            self.call(write, part)
+            if not complete and not window and self.memory is None:
+                rename_step(part, getattr(write.__self__, "step_num", -1))
             size, whole = measure(part)
             os.replace(part, path)
         except Exception as e:
@@ -630,7 +681,7 @@ class Hook:
             except OSError:
                 pass
         kind = "window" if window else self.source.name
-        self.tell("trace", file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
+        self.tell(event, file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
                   steps=self.recorded, complete=complete, bounded=self.bounded, export_s=clock() - started)
 
     def drop_window(self):
@@ -665,7 +716,8 @@ class Hook:
     def times(self):
         s = self.source
         if s is not None:
-            self.tell("times", kind=s.name, before=round_all(s.before), during=round_all(self.during), after=round_all(self.after))
+            before = [] if self.memory else s.before  # the history was on in those too
+            self.tell("times", kind=s.name, before=round_all(before), during=round_all(self.during), after=round_all(self.after))
 
     def flush(self):
         """The process ends: keep what there is."""
@@ -674,8 +726,10 @@ class Hook:
         try:
             if self.phase == "record":
                 self.settle_at_exit()
-            if self.phase == "record":
+            if self.phase == "record" or self.profiler is not None:
                 self.finish(complete=False)
+            elif self.phase == "wait" and self.memory is not None:
+                self.tell("aside", reason="no-device")
             kind, count = self.best()
             if self.phase == "after":
                 self.times()
@@ -762,7 +816,10 @@ class Hook:
             self.patch(optimizer.Optimizer, "__init__", self.on_optimizer)
         self.hook_modules()
         self.patch(torch, "compile", None, self.on_compile)
-        self.watch_profilers()
+        if self.memory is None:
+            self.watch_profilers()
+        else:
+            self.memory.install()
         if "torch.utils.data.dataloader" in sys.modules:
             self.hook_loader(sys.modules["torch.utils.data.dataloader"])
         else:
@@ -770,7 +827,8 @@ class Hook:
         atexit.register(self.flush)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.before_fork, after_in_parent=self.after_fork, after_in_child=self.in_child)
-        self.start_timer()
+        if self.memory is None:
+            self.start_timer()
 
     def wait_for(self, name, then):
         self.waiter.then[name] = then
@@ -1067,6 +1125,16 @@ class Hook:
         self.phase = "wait"
 
 
+def part(here, name):
+    """A module of the hook that is loaded on request."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("_" + name, os.path.join(here, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def importing(frame):
     """Whether a frame runs below an import."""
     while frame is not None:
@@ -1110,12 +1178,12 @@ def ignore(*_args, **_kwargs):
 
 
 def measure(path):
-    """Size of a trace, and whether it ends as one."""
+    """Size of a trace or a snapshot, and whether it ends as one."""
     size = os.path.getsize(path)
     with open(path, "rb") as f:
         f.seek(max(0, size - 64))
         end = f.read().rstrip()
-    return size, end.endswith((b"}", b"]"))
+    return size, end.endswith((b"}", b"]", b"."))
 
 
 def rename_step(path, n):

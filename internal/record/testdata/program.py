@@ -330,6 +330,32 @@ def nothing_changed(n):
     print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
 
 
+def on_device(n, oom=0, end=None, own=False, touch=True):
+    """Trains on a device; `oom` is the step at which a request fails, which the program copes with or ends by."""
+    import torch
+    from torch import _cuda
+
+    if own:
+        torch.cuda.memory._record_memory_history()
+    if touch:
+        _cuda.use()
+
+    def after(i):
+        if i == oom:
+            try:
+                _cuda.fail()
+            except _cuda.OutOfMemoryError:
+                if end is None:
+                    raise
+                end()
+
+    try:
+        steps_of(n, after)
+    finally:
+        wrapped = [hasattr(f, "__wrapped__") for f in (torch.cuda._lazy_init, torch.cuda.memory._record_memory_history)]
+        print("history", _cuda.state["calls"], wrapped)
+
+
 def no_torch():
     print("plain")
     sys.stderr.write("plain error\n")
@@ -371,6 +397,12 @@ def main():
         "late-end": lambda: late_end(number),
         "two-threads": lambda: two_threads(number),
         "unchanged": lambda: nothing_changed(number),
+        "device": lambda: on_device(number),
+        "device-oom": lambda: on_device(number + 10, number),
+        "device-oom-copes": lambda: on_device(30, number, lambda: None),
+        "device-oom-exits": lambda: on_device(30, number, lambda: os._exit(9)),
+        "device-own": lambda: on_device(number, own=True),
+        "device-none": lambda: on_device(number, touch=False),
         "no-torch": no_torch,
     }
     ways[way]()
