@@ -48,6 +48,11 @@ const (
 	RuleCachedUnused       = "cached-unused"
 	RuleEmptyCache         = "empty-cache-churn"
 	RuleSettingInert       = "setting-inert"
+	RuleAllocRetry         = "alloc-retry"
+	RuleRounding           = "rounding"
+	RuleWorkspace          = "workspace"
+	RulePendingFree        = "pending-free"
+	RulePrivatePool        = "private-pool"
 )
 
 // Rule is one entry of the vocabulary of findings.
@@ -124,6 +129,11 @@ func Rules() []Rule {
 		memory(RuleCachedUnused, "memory stays reserved that a step does not use"),
 		memory(RuleEmptyCache, "the cache of the allocator is emptied in steps"),
 		memory(RuleSettingInert, "a setting of the allocator changes nothing"),
+		memory(RuleAllocRetry, "requests wait until cached memory is returned to the driver"),
+		memory(RuleRounding, "the allocator's sizes of blocks are larger than the tensors"),
+		memory(RuleWorkspace, "libraries hold scratch memory at the peak"),
+		memory(RulePendingFree, "freed memory waits for work of another stream"),
+		memory(RulePrivatePool, "memory is free in private pools and serves no other"),
 	}
 }
 

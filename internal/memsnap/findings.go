@@ -99,7 +99,7 @@ type caseOf struct {
 
 // rules are the rules in the order in which they are looked for.
 func rules() []func(*caseOf) (Finding, bool) {
-	return []func(*caseOf) (Finding, bool){outOfMemory, leak, gradientHeld, peakActivation, largeTemporary, optimizerState, optimizerTemporary, fragmentation, cachedUnused, emptyCache, settingInert}
+	return []func(*caseOf) (Finding, bool){outOfMemory, leak, gradientHeld, peakActivation, largeTemporary, optimizerState, optimizerTemporary, fragmentation, rounding, workspace, pendingFree, privatePool, cachedUnused, emptyCache, allocRetry, settingInert}
 }
 
 // kind is the category of an allocation of the trace or from before it.
@@ -270,7 +270,7 @@ func largeTemporary(c *caseOf) (Finding, bool) {
 	step := float64(c.r.phases[len(c.r.phases)-1].Last) / float64(len(c.r.phases))
 	var largest *allocation
 	c.r.rows(func(a *allocation) {
-		short := a.born != never && a.done != never && float64(a.done-a.born) < temporaryLife*step
+		short := c.kind(a) != Workspace && a.born != never && a.done != never && float64(a.done-a.born) < temporaryLife*step
 		if short && a.liveAt(c.Peak.Event) && float64(a.size) >= temporaryPart*float64(c.Peak.Requested) && (largest == nil || a.size > largest.size) {
 			largest = a
 		}

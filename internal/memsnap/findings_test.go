@@ -20,6 +20,11 @@ type training struct {
 	cached                         int64 // bytes that only the second step uses
 	limit                          int64
 	odd                            bool // sizes that grow, which pieces of before do not fit
+	small                          int  // tensors of 16 bytes
+	roundup                        uint64
+	workspace                      int64 // that a library holds
+	pending                        int64 // freed before the forward pass, and returned after it
+	pools                          bool  // each segment is of a private pool
 }
 
 const layers = 4
@@ -34,7 +39,10 @@ func line1(n int, function string) *memtest.List {
 func (p training) run(t *testing.T) *Analysis {
 	t.Helper()
 	r := memtest.New(2, 15)
-	r.Limit = p.limit
+	r.Limit, r.Roundup, r.Pools = p.limit, p.roundup, p.pools
+	if p.roundup > 0 {
+		r.Config = "roundup_power2_divisions:2"
+	}
 	var weights, grads, state []*pool.Block
 	for i := range layers {
 		weights = append(weights, r.Alloc(p.parameters, line1(10+i, "build")))
@@ -48,8 +56,19 @@ func (p training) run(t *testing.T) *Analysis {
 		return nil
 	}
 	zero, auto := line1(30, "zero_grad"), &memtest.List{}
+	for range p.small {
+		r.Alloc(16, line1(15, "scalars"))
+	}
+	if p.workspace > 0 {
+		r.Alloc(p.workspace, memtest.Of(memtest.Frame("at::cuda::getCurrentCUDABlasHandle()", "CublasHandlePool.cpp", 0)))
+	}
 	for step := range 6 {
 		var acts []*pool.Block
+		var late *pool.Block
+		if p.pending > 0 {
+			late = r.Alloc(p.pending, line1(8, "prefetch"))
+			r.Ask(late, line1(9, "used"))
+		}
 		if step == 1 && p.cached > 0 {
 			r.Free(r.Alloc(p.cached, line1(5, "warm")), line1(5, "warm"))
 		}
@@ -63,6 +82,9 @@ func (p training) run(t *testing.T) *Analysis {
 				r.Free(r.Alloc(512, line1(21, "small")), line1(21, "small"))
 			}
 			_ = i
+		}
+		if late != nil {
+			r.Complete(late, line1(9, "used"))
 		}
 		if p.temporary > 0 {
 			r.Free(r.Alloc(p.temporary, line1(25, "loss")), line1(25, "loss"))
@@ -140,6 +162,12 @@ func TestEachRuleFindsItsProblem(t *testing.T) {
 		{gpuprof.RuleFragmentation, with(func(p *training) { p.odd = true }), clean, 20 * mib, true},
 		{gpuprof.RuleEmptyCache, with(func(p *training) { p.empty = true }), clean, 0, true},
 		{gpuprof.RuleOutOfMemory, with(func(p *training) { p.limit = 150 * mib }), clean, 10 * mib, true},
+		{gpuprof.RuleAllocRetry, with(func(p *training) { p.odd, p.limit = true, 340*mib }), with(func(p *training) { p.odd = true }), 0, true},
+		{gpuprof.RuleRounding, with(func(p *training) { p.small = 40_000 }), clean, 18 * mib, true},
+		{gpuprof.RuleRounding, with(func(p *training) { p.roundup, p.parameters, p.activations = 2, 24*mib, 26*mib }), with(func(p *training) { p.roundup, p.parameters, p.activations = 2, 24*mib, 24*mib }), 10 * mib, true},
+		{gpuprof.RuleWorkspace, with(func(p *training) { p.workspace = 32 * mib }), clean, 32 * mib, false},
+		{gpuprof.RulePendingFree, with(func(p *training) { p.pending = 100 * mib }), clean, 18 * mib, false},
+		{gpuprof.RulePrivatePool, with(func(p *training) { p.pools = true }), clean, 60 * mib, true},
 	} {
 		f := tt.bad.found(t, tt.rule)
 		if f == nil {
@@ -163,6 +191,8 @@ func TestClaimsAreBounds(t *testing.T) {
 		gpuprof.RuleLargeTemporary:     func(p *training) { p.temporary = 60 * mib },
 		gpuprof.RuleOptimizerTemporary: func(p *training) { p.optimizerTemporary = 90 * mib },
 		gpuprof.RuleLeak:               func(p *training) { p.leak = true },
+		gpuprof.RuleWorkspace:          func(p *training) { p.workspace = 32 * mib },
+		gpuprof.RulePendingFree:        func(p *training) { p.pending = 100 * mib },
 	} {
 		bad := clean
 		change(&bad)
@@ -218,13 +248,17 @@ func TestRecordedProblems(t *testing.T) {
 		}
 		return nil
 	}
-	for name, id := range map[string]string{"leak": gpuprof.RuleLeak, "empty-cache": gpuprof.RuleEmptyCache, "oom": gpuprof.RuleOutOfMemory} {
+	for name, id := range map[string]string{"leak": gpuprof.RuleLeak, "empty-cache": gpuprof.RuleEmptyCache, "oom": gpuprof.RuleOutOfMemory, "stacks-all": gpuprof.RuleWorkspace, "lengths-roundup": gpuprof.RuleRounding} {
 		if rule(name, id) == nil {
 			t.Errorf("%s: %s is not found", name, id)
 		}
 		if f := rule("clean", id); f != nil {
 			t.Errorf("clean: %+v", f)
 		}
+	}
+	saved := counters(t, "lengths-roundup")["reserved_bytes.all.peak"] - counters(t, "lengths")["reserved_bytes.all.peak"]
+	if f := rule("lengths-roundup", gpuprof.RuleRounding); f != nil && f.ClaimBytes != saved {
+		t.Errorf("without the setting the allocator reserved %d bytes less: %+v", saved, f)
 	}
 	if rule("expandable", gpuprof.RuleFragmentation) != nil || rule("clean", gpuprof.RuleFragmentation) == nil {
 		t.Error("expandable segments are the change for fragmentation")

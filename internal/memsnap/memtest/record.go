@@ -16,6 +16,8 @@ type Recorder struct {
 	Notes   *List
 	Limit   int64 // bytes that the driver has, 0 any
 	Config  string
+	Roundup uint64 // roundup_power2_divisions of every size; set before the first Alloc
+	Pools   bool   // each segment is of a private pool of its own
 
 	pool   *pool.Pool
 	driver segments
@@ -102,6 +104,13 @@ func (r *Recorder) event(action string, addr uint64, bytes int64, stack *List) {
 // Alloc takes memory by a stack, the innermost frame first; nil where there is none.
 func (r *Recorder) Alloc(bytes int64, stack *List) *pool.Block {
 	r.stack = stack
+	if r.Roundup > 0 && len(r.Events) == 0 {
+		set := pool.Settings{}
+		for i := range set.Roundup {
+			set.Roundup[i] = r.Roundup
+		}
+		r.pool = pool.New(set, &r.driver)
+	}
 	b, err := r.pool.Take(bytes, 0)
 	if err != nil {
 		r.event("oom", 0, (bytes+511)/512*512, stack)
@@ -118,9 +127,18 @@ func (r *Recorder) address(b *pool.Block) uint64 {
 
 // Free gives memory back, by a stack of its own.
 func (r *Recorder) Free(b *pool.Block, stack *List) {
-	at := r.address(b)
-	r.event("free_requested", at, b.Requested, stack)
-	r.event("free_completed", at, b.Requested, stack)
+	r.Ask(b, stack)
+	r.Complete(b, stack)
+}
+
+// Ask frees a block that work of another stream still uses, until Complete.
+func (r *Recorder) Ask(b *pool.Block, stack *List) {
+	r.event("free_requested", r.address(b), b.Requested, stack)
+}
+
+// Complete ends the life of a block.
+func (r *Recorder) Complete(b *pool.Block, stack *List) {
+	r.event("free_completed", r.address(b), b.Requested, stack)
 	delete(r.blocks, b)
 	r.pool.Give(b)
 }
@@ -201,7 +219,11 @@ func (r *Recorder) segment(n int) *Dict {
 	if r.since(1) {
 		d.Set("requested_size", int(asked))
 	}
-	return d.Set("stream", 0).Set("segment_type", kind).Set("segment_pool_id", Tuple{}).Set("is_expandable", false).Set("frames", &List{}).Set("blocks", blocks)
+	id := Tuple{}
+	if r.Pools {
+		id[1] = n + 1
+	}
+	return d.Set("stream", 0).Set("segment_type", kind).Set("segment_pool_id", id).Set("is_expandable", false).Set("frames", &List{}).Set("blocks", blocks)
 }
 
 // Snapshot is the recording as the root of a file.
@@ -218,7 +240,7 @@ func (r *Recorder) Snapshot() *Dict {
 	if r.since(3) {
 		round := &Dict{}
 		for i := range 16 {
-			round.Set(fmt.Sprint(1<<i), 0)
+			round.Set(fmt.Sprint(1<<i), int(r.Roundup))
 		}
 		root.Set("allocator_settings", (&Dict{}).Set("PYTORCH_CUDA_ALLOC_CONF", r.Config).Set("max_split_size", -1).Set("garbage_collection_threshold", 0.0).Set("expandable_segments", false).Set("roundup_power2_divisions", round))
 	}

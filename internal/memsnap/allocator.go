@@ -1,0 +1,194 @@
+package memsnap
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// leastRetries is how often cached memory is returned before it is worth a finding: once
+// is how a program first meets the limit of its device.
+const leastRetries = 2
+
+// allocRetry finds requests before which cached memory was returned to the driver: each
+// of these waits for the device.
+func allocRetry(c *caseOf) (Finding, bool) {
+	retries, steps := 0, map[int]bool{}
+	var returned, burst int64
+	var first *allocation // that was returned before a request
+	grew := false
+	for i := range c.r.Events() {
+		act, row := c.r.word(i)
+		switch {
+		case act == SegmentFree || act == SegmentUnmap:
+			if first == nil || grew { // what a request returns comes before what it gets
+				first, burst, grew = row, 0, false
+			}
+			burst += int64(row.size)
+			continue
+		case act.ofSegments():
+			grew = true
+			continue
+		case act == Alloc && first != nil && grew && first.stack == row.stack && !c.a.traits[first.stack].empty:
+			retries++
+			returned += burst
+			steps[c.r.stepOf(i)] = true
+		}
+		first, grew = nil, false
+	}
+	if retries < leastRetries {
+		return Finding{}, false
+	}
+	f := Finding{Rule: gpuprof.RuleAllocRetry, Of: ofReserved,
+		Title:    fmt.Sprintf("%d requests found no memory until cached segments, %s in all, were returned to the driver, for which each waited for the device.", retries, bytesText(returned)),
+		Evidence: map[string]any{"retries": retries, "returned_bytes": returned},
+		PyTorch:  expandable,
+		Caveats:  []string{"time is claimed by no snapshot; gpuprof run without --memory shows it"}}
+	delete(steps, 0)
+	if len(steps) > 0 {
+		f.Evidence["steps"] = len(steps)
+	}
+	set := &c.r.S.Settings
+	if best := c.best(); best != nil {
+		f.PyTorch = best.line(set)
+	} else if set.Expandable {
+		f.PyTorch = "a smaller batch, or torch.utils.checkpoint around the layers that hold most"
+	}
+	return f, true
+}
+
+// leastSlack is the part of live memory from which on rounding is worth a finding.
+const leastSlack = 0.05
+
+// rounding finds what the allocator's sizes add to those that were asked for.
+func rounding(c *caseOf) (Finding, bool) {
+	set := c.r.S.Settings
+	plain := Settings{}
+	var asked, taken, least int64
+	c.r.rows(func(a *allocation) {
+		if a.liveAt(c.Peak.Event) {
+			asked += int64(a.size)
+			taken += int64(set.rounded(a.size))
+			least += int64(plain.rounded(a.size))
+		}
+	})
+	f := Finding{Rule: gpuprof.RuleRounding, Of: ofReserved, Evidence: map[string]any{"requested_bytes": asked, "rounded_bytes": taken, "rounded_to_512_bytes": least}}
+	switch {
+	case float64(taken-least) >= leastSlack*float64(taken):
+		f.ClaimBytes = min(taken-least, c.PeakReserved)
+		f.Title = fmt.Sprintf("roundup_power2_divisions adds %s to the %s of live tensors at the peak.", bytesText(taken-least), bytesText(asked))
+		f.PyTorch = allocConf + set.Text + "  # without roundup_power2_divisions"
+		f.Caveats = []string{"fewer sizes let blocks serve again; without the setting more segments can be needed"}
+		if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == "without roundup_power2_divisions" }); i >= 0 {
+			f.ClaimBytes = c.WhatIf[0].PeakReserved - c.WhatIf[i].PeakReserved
+			f.Evidence["predicted_reserved_bytes"] = c.WhatIf[i].PeakReserved
+			f.Caveats = nil
+		}
+		return f, f.ClaimBytes > 0
+	case float64(least-asked) >= leastSlack*float64(taken):
+		f.ClaimBytes = min(least-asked, c.PeakReserved)
+		f.Title = fmt.Sprintf("%d live tensors at the peak take %s, and asked for %s: the allocator's blocks are multiples of 512 bytes.", c.blocks(), bytesText(taken), bytesText(asked))
+		f.PyTorch = "torch.cat of many small tensors into one, with views of it  # for states: optimizers with foreach=True keep their own"
+		return f, true
+	}
+	return Finding{}, false
+}
+
+// blocks is how many are live at the peak.
+func (c *caseOf) blocks() (n int) {
+	for _, p := range c.Peak.Categories {
+		n += p.Blocks
+	}
+	return n
+}
+
+// workspace finds the scratch memory of libraries.
+func workspace(c *caseOf) (Finding, bool) {
+	sites, held := c.atPeak(Workspace)
+	claim := c.claim(func(a *allocation, kind Category) uint32 {
+		if kind == Workspace {
+			return a.born
+		}
+		return never
+	})
+	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
+		return Finding{}, false
+	}
+	return Finding{Rule: gpuprof.RuleWorkspace, Of: ofRequested, ClaimBytes: claim, Sites: sites,
+		Title:    fmt.Sprintf("Workspaces of libraries hold %s at the peak of %s.", bytesText(held), bytesText(c.Peak.Requested)),
+		Evidence: map[string]any{"workspace_bytes_at_peak": held},
+		PyTorch:  "CUBLAS_WORKSPACE_CONFIG=:4096:2  # 8 MiB for each handle and stream, in place of the default",
+		Caveats:  []string{"with a smaller workspace a library can choose slower kernels: measure the step too"}}, true
+}
+
+// pendingFree finds freed memory that work of another stream still uses.
+func pendingFree(c *caseOf) (Finding, bool) {
+	var pending int64
+	lines := map[string]*SiteBytes{}
+	c.r.rows(func(a *allocation) {
+		if a.asked == never || int(a.asked) > c.Peak.Event || !a.liveAt(c.Peak.Event) {
+			return
+		}
+		pending += int64(a.size)
+		where := c.a.traits[a.stack].site
+		if lines[where] == nil {
+			lines[where] = &SiteBytes{Where: where, Category: c.kind(a).String(), Step: c.r.stepOf(int(a.born))}
+		}
+		lines[where].Bytes += int64(a.size)
+		lines[where].Blocks++
+	})
+	claim := c.claim(func(a *allocation, _ Category) uint32 { return a.asked })
+	if pending == 0 || float64(claim) < mediumPart*float64(c.Peak.Requested) {
+		return Finding{}, false
+	}
+	f := Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim,
+		Title:    fmt.Sprintf("%s at the peak were freed and wait for work of another stream (record_stream).", bytesText(pending)),
+		Evidence: map[string]any{"pending_bytes_at_peak": pending},
+		PyTorch:  "torch.cuda.current_stream().wait_stream(side)  # before the tensor is freed, in place of tensor.record_stream(side)",
+		Caveats:  []string{"the stream that waits can take longer"}}
+	for _, s := range lines {
+		f.Sites = append(f.Sites, *s)
+	}
+	slices.SortFunc(f.Sites, func(x, y SiteBytes) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Where, y.Where))
+	})
+	f.Sites = f.Sites[:min(len(f.Sites), 5)]
+	return f, true
+}
+
+// privatePool finds free memory that is locked in several private pools, as of CUDA
+// graphs. One pool in place of them needs as much as the largest at least.
+func privatePool(c *caseOf) (Finding, bool) {
+	type held struct{ total, live int64 }
+	pools := map[[2]uint64]*held{}
+	for i := range c.r.S.Segments {
+		g := &c.r.S.Segments[i]
+		if g.Device != c.r.Device || g.Pool == [2]uint64{} {
+			continue
+		}
+		if pools[g.Pool] == nil {
+			pools[g.Pool] = &held{}
+		}
+		pools[g.Pool].total += int64(g.Total)
+		for _, b := range c.r.S.Blocks(g) {
+			if b.State != Inactive {
+				pools[g.Pool].live += int64(b.Size)
+			}
+		}
+	}
+	var total, free, largest int64
+	for _, h := range pools {
+		total, free, largest = total+h.total, free+h.total-h.live, max(largest, h.total)
+	}
+	claim := min(free, total-largest)
+	if float64(claim) < mediumPart*float64(c.End.Reserved) || claim <= 0 {
+		return Finding{}, false
+	}
+	return Finding{Rule: gpuprof.RulePrivatePool, Of: ofReserved, ClaimBytes: min(claim, c.PeakReserved),
+		Title:    fmt.Sprintf("%d private pools, as of CUDA graphs, reserve %s, of which %s are free and serve no other pool.", len(pools), bytesText(total), bytesText(free)),
+		Evidence: map[string]any{"pools": len(pools), "pool_reserved_bytes": total, "pool_free_bytes": free, "largest_pool_bytes": largest},
+		PyTorch:  "torch.cuda.graph(second, pool=first.pool())  # graphs that are replayed in the order of their capture",
+		Caveats:  []string{"counted at the end of the recording; graphs that run at once cannot share a pool"}}, true
+}
