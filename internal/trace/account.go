@@ -2,6 +2,7 @@ package trace
 
 import (
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -62,12 +63,7 @@ func (d *DeviceTime) ClassesIn(w Span) map[Class]int64 {
 }
 
 func (d *DeviceTime) addClasses(sum *[32]int64, w Span) {
-	lo, _ := slices.BinarySearchFunc(d.segments, w.Start, func(s segment, at int64) int {
-		if s.End <= at {
-			return -1
-		}
-		return 1
-	})
+	lo := sort.Search(len(d.segments), func(i int) bool { return d.segments[i].End > w.Start })
 	for _, s := range d.segments[lo:] {
 		if s.Start >= w.End {
 			break

@@ -6,11 +6,11 @@ import "slices"
 // It is not safe for use by several goroutines: rules run in order.
 type Ledger struct {
 	x       *Index
-	steady  map[int]*room
+	steady  map[int]room
 	claimed map[int]Spans
 }
 
-// room is what can be claimed of a device.
+// room is what can be claimed of a device; of one that is not known, nothing.
 type room struct {
 	starved, busy Spans
 	queued        Spans // of the whole device: little of it is ever claimed
@@ -18,9 +18,9 @@ type room struct {
 
 // NewLedger is a ledger with nothing claimed.
 func (x *Index) NewLedger() *Ledger {
-	l := &Ledger{x: x, steady: map[int]*room{}, claimed: map[int]Spans{}}
+	l := &Ledger{x: x, steady: map[int]room{}, claimed: map[int]Spans{}}
 	for _, d := range x.Devices {
-		l.steady[d.Device] = &room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
+		l.steady[d.Device] = room{d.Starved.And(x.Steady), d.Busy.And(x.Steady), d.Queued}
 	}
 	return l
 }
@@ -29,33 +29,21 @@ func (x *Index) NewLedger() *Ledger {
 // the device was starved, in the steady part, not yet claimed. It returns what
 // was granted.
 func (l *Ledger) ClaimHost(device int, want Spans) Spans {
-	r := l.steady[device]
-	if r == nil {
-		return nil
-	}
-	return l.grant(device, want, r.starved)
+	return l.grant(device, want, l.steady[device].starved)
 }
 
 // ClaimGPU claims time in which the device worked: the part of want that is
 // busy, in the steady part and not yet claimed. That no other operation
 // overlaps it is for the caller to see to.
 func (l *Ledger) ClaimGPU(device int, want Spans) Spans {
-	r := l.steady[device]
-	if r == nil {
-		return nil
-	}
-	return l.grant(device, want, r.busy)
+	return l.grant(device, want, l.steady[device].busy)
 }
 
 // ClaimQueued claims time in which the device had an operation and had not begun
 // it: the part of want in which that is so, in the steady part and not yet
 // claimed.
 func (l *Ledger) ClaimQueued(device int, want Spans) Spans {
-	r := l.steady[device]
-	if r == nil {
-		return nil
-	}
-	return l.grant(device, want.And(l.x.Steady), r.queued)
+	return l.grant(device, want.And(l.x.Steady), l.steady[device].queued)
 }
 
 // Claimed is what has been granted of a device.
@@ -63,11 +51,7 @@ func (l *Ledger) Claimed(device int) Spans { return l.claimed[device] }
 
 // Free is what ClaimHost could still grant of a device.
 func (l *Ledger) Free(device int) Spans {
-	r := l.steady[device]
-	if r == nil {
-		return nil
-	}
-	return r.starved.Minus(l.claimed[device])
+	return l.steady[device].starved.Minus(l.claimed[device])
 }
 
 // grant looks only at the neighbourhood of want, so that many small claims
@@ -83,12 +67,7 @@ func (l *Ledger) grant(device int, want, of Spans) Spans {
 		return nil
 	}
 	// What lies in the hull is replaced by its union with the grant.
-	lo, _ := slices.BinarySearchFunc(claimed, hull.Start, func(s Span, at int64) int {
-		if s.End < at {
-			return -1
-		}
-		return 1
-	})
+	lo := claimed.from(hull.Start - 1)
 	hi := lo
 	for hi < len(claimed) && claimed[hi].Start <= hull.End {
 		hi++

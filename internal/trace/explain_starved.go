@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // outermost is a call or operator of a thread that lies in no other.
@@ -63,12 +64,7 @@ func (x *Index) starvedWaits(d *DeviceTime) waitSums {
 
 // hostDid divides a stretch of time of a thread by what it did.
 func (x *Index) hostDid(v []outermost, s Span, out waitSums) {
-	i, _ := slices.BinarySearchFunc(v, s.Start, func(o outermost, at int64) int {
-		if o.End <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(v), func(i int) bool { return v[i].End > s.Start })
 	free := s.Len()
 	for ; i < len(v) && v[i].Start < s.End; i++ {
 		n := min(v[i].End, s.End) - max(v[i].Start, s.Start)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -141,12 +142,7 @@ func sortOrder(order []int32, less func(a, b int32) bool) {
 // part of the first that moves.
 func mergeRuns(v []int32, mid int, tmp []int32, less func(a, b int32) bool) []int32 {
 	// What comes before all of the second run stays.
-	lo, _ := slices.BinarySearchFunc(v[:mid], v[mid], func(e, first int32) int {
-		if less(first, e) {
-			return 1
-		}
-		return -1
-	})
+	lo := sort.Search(mid, func(i int) bool { return less(v[mid], v[i]) })
 	tmp = append(tmp[:0], v[lo:mid]...)
 	i, j, k := 0, mid, lo
 	for i < len(tmp) && j < len(v) {
@@ -266,12 +262,7 @@ func (p *picker) best(at int, g *GPU) int32 {
 			process = own
 		}
 	}
-	i, _ := slices.BinarySearchFunc(v, g.Start, func(h int32, start int64) int {
-		if p.t.Host[h].Start <= start {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(v), func(i int) bool { return p.t.Host[v[i]].Start > g.Start })
 	return v[max(i-1, 0)]
 }
 

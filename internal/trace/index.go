@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
@@ -197,15 +198,7 @@ func gallop(n int, same func(int) bool) int {
 		step *= 2
 	}
 	lo, hi := step/2, min(step, n)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if same(mid) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return lo + sort.Search(hi-lo, func(i int) bool { return !same(lo + i) })
 }
 
 // wholeSpan is the first start to the last end of anything recorded.

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // laneAt is the part of T.Host that belongs to a lane.
@@ -19,12 +20,7 @@ func (x *Index) laneAt(lane uint32) laneRange {
 // none) and the time; it returns false to end the walk.
 func (x *Index) walk(lane uint32, s Span, did func(in, next int32, ns int64) bool) {
 	host, r := x.T.Host, x.laneAt(lane)
-	found, _ := slices.BinarySearchFunc(host[r.lo:r.hi], s.Start, func(h Host, at int64) int {
-		if h.Start <= at {
-			return -1
-		}
-		return 1
-	})
+	found := sort.Search(int(r.hi-r.lo), func(i int) bool { return host[r.lo+int32(i)].Start > s.Start })
 	next, in, at := r.lo+int32(found), int32(-1), s.Start
 	if next > r.lo {
 		in = next - 1

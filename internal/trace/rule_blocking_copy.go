@@ -23,11 +23,7 @@ func (c *ruleContext) blockingCopy() []Found {
 	}
 	names, last := map[string]int{}, int32(-1)
 	s := c.newSites()
-	for i := range c.stalls {
-		w := &c.stalls[i]
-		if !own(w) {
-			continue
-		}
+	for w := range c.stallsOf(own) {
 		if w.copy >= 0 {
 			bytes += c.t.GPU[w.copy].Bytes
 		}

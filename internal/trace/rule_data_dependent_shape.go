@@ -12,27 +12,21 @@ import (
 // It claims the starved time the wait causes (see lead).
 func (c *ruleContext) dataDependentShape() []Found {
 	own := func(s *stall) bool { return s.by == ownedByShape }
-	count, last := 0, int32(-1)
+	owners := c.owners(ownedByShape)
+	if len(owners) == 0 {
+		return nil
+	}
 	ops := map[string]int{}
 	sites := c.newSites()
-	for i := range c.stalls {
-		s := &c.stalls[i]
-		if !own(s) || s.owner == last {
-			continue
-		}
-		last = s.owner
-		count++
-		ops[c.t.Name(c.t.Host[s.owner].Name)]++
-		sites.host(s.owner, c.t.Host[s.owner].Dur())
-	}
-	if count == 0 {
-		return nil
+	for _, op := range owners {
+		ops[c.t.Name(c.t.Host[op].Name)]++
+		sites.host(op, c.t.Host[op].Dur())
 	}
 	_, host, when := c.hostTime(own)
 	cl := c.claimHost(c.goneWith(own))
 	names := slices.Sorted(maps.Keys(ops))
-	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(count, "operator", "operators"), strings.Join(names, ", "), c.perStep(when)))
-	f.Evidence["operators"] = count
+	f := c.finding(cl, fmt.Sprintf("%s with a result whose size depends on the data (%s) make the program wait %s", plural(len(owners), "operator", "operators"), strings.Join(names, ", "), c.perStep(when)))
+	f.Evidence["operators"] = len(owners)
 	f.Evidence["host_ns"] = host
 	for n, k := range ops {
 		f.Evidence["count_"+strings.TrimLeft(strings.TrimPrefix(n, "aten::"), "_")] = k

@@ -21,10 +21,7 @@ func (c *ruleContext) ddpBuffers() []Found {
 	}
 	kernels, copies := 0, 0
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if !pick(g) {
-			return
-		}
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *GPU) {
 		kernels++
 		if c.x.Class(g) == Copy {
 			copies++

@@ -49,10 +49,7 @@ func (c *ruleContext) suspect(pick func(g int32) bool, what string) (Found, bool
 	kernels, ns := 0, int64(0)
 	ops := map[string]int{}
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if !pick(g) {
-			return
-		}
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *GPU) {
 		kernels++
 		ns += op.Dur()
 		s.gpu(g, op.Dur())

@@ -56,11 +56,9 @@ func (c *ruleContext) elementwiseChain() []Found {
 	}
 	ns := int64(0)
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if members[g] {
-			ns += op.Dur()
-			s.gpu(g, op.Dur())
-		}
+	c.steadyOps(chosen(members), func(_ *ruleDevice, g int32, op *GPU) {
+		ns += op.Dur()
+		s.gpu(g, op.Dur())
 	})
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
 	f := c.finding(cl, fmt.Sprintf("%s in %s could each be one (%s)", plural(kernels, "elementwise or copying kernel", "elementwise and copying kernels"),

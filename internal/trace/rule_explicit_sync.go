@@ -17,11 +17,7 @@ func (c *ruleContext) explicitSync() []Found {
 	var owned, inCopies, free int
 	byName := map[string]int{}
 	sites := c.newSites()
-	for i := range c.stalls {
-		s := &c.stalls[i]
-		if !isSync(s) {
-			continue
-		}
+	for s := range c.stallsOf(isSync) {
 		byName[apiSuffix.ReplaceAllString(c.t.Name(c.t.Host[s.host].Name), "")]++
 		if s.owner >= 0 {
 			owned++

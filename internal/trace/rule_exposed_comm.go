@@ -11,24 +11,19 @@ import (
 // exposedComm: communication kernels while the device computes nothing. It
 // claims that time, and advises by the collective that takes most of it.
 func (c *ruleContext) exposedComm() []Found {
-	isComm := func(g int32) bool {
-		return c.t.GPU[g].Kind == Kernel && c.x.Class(g) == Communication
-	}
 	kernels, ns := 0, int64(0)
 	by := map[collective]int64{}
 	s := c.newSites()
-	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
-		if isComm(g) {
-			kernels++
-			ns += op.Dur()
-			by[c.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
-			s.add(shortName(c.t.Name(op.Name)), op.Dur())
-		}
+	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *GPU) {
+		kernels++
+		ns += op.Dur()
+		by[c.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
+		s.add(shortName(c.t.Name(op.Name)), op.Dur())
 	})
 	if kernels == 0 {
 		return nil
 	}
-	exposed := c.exclusives(isComm)
+	exposed := c.exclusives(c.isComm)
 	alone := longest(exposed)
 	if alone.Total() == 0 {
 		return nil
@@ -48,6 +43,11 @@ func (c *ruleContext) exposedComm() []Found {
 	f.PyTorch = c.collectiveKnob(most)
 	f.Caveats = append(f.Caveats, "a communication kernel also waits for the slowest rank: the traces of all ranks show the one that the others wait for")
 	return []Found{f}
+}
+
+// isComm says whether an operation is a kernel that communicates.
+func (c *ruleContext) isComm(g int32) bool {
+	return c.t.GPU[g].Kind == Kernel && c.x.Class(g) == Communication
 }
 
 // collective is a kind of communication, in words.
@@ -132,10 +132,8 @@ func (c *ruleContext) dataParallel() bool {
 		return false
 	}
 	var forward, backward int
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if op.Kind != Kernel || c.x.Class(g) != Communication || op.Launch < 0 {
-			return
-		}
+	launched := func(g int32) bool { return c.isComm(g) && c.t.GPU[g].Launch >= 0 }
+	c.steadyOps(launched, func(_ *ruleDevice, _ int32, op *GPU) {
 		if c.x.inBackward(op.Launch) || c.x.inOptimizer(op.Launch) {
 			backward++
 		} else {

@@ -20,16 +20,11 @@ func (c *ruleContext) exposedCopy() []Found {
 	if worst.Total() == 0 {
 		return nil
 	}
-	cl := c.claimGPU(func(d *ruleDevice) Spans {
-		return alone[d.Device]
-	})
+	cl := c.claimGPU(func(d *ruleDevice) Spans { return alone[d.Device] })
 	copies, total := 0, int64(0)
 	byDir, bytes := map[Direction]int64{}, map[Direction]int64{}
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if op.Kind != Memcpy {
-			return
-		}
+	c.steadyOps(isCopy, func(_ *ruleDevice, g int32, op *GPU) {
 		copies++
 		total += op.Dur()
 		byDir[op.Dir] += op.Dur()

@@ -13,11 +13,7 @@ func (c *ruleContext) hiddenSync() []Found {
 	var copies, inItem, inShape int
 	var bytes, gpu int64
 	all, mine := c.newSites(), c.newSites()
-	for i := range c.stalls {
-		s := &c.stalls[i]
-		if !pageable(s) {
-			continue
-		}
+	for s := range c.stallsOf(pageable) {
 		op := &c.t.GPU[s.copy]
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
 		all.host(s.host, c.t.Host[s.host].Dur())

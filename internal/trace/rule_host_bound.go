@@ -81,23 +81,19 @@ func (c *ruleContext) hostMaybe(d *ruleDevice, when Spans) Found {
 // mostUnknown is the device that is idle longest before work whose launch is not
 // in the trace, and when.
 func (c *ruleContext) mostUnknown() (*ruleDevice, Spans) {
-	var best *ruleDevice
-	var most Spans
-	for _, d := range c.devices {
-		if u := d.Unknown.And(c.x.Steady); u.Total() > most.Total() {
-			best, most = d, u
-		}
-	}
-	return best, most
+	return c.mostOf(func(d *ruleDevice) Spans { return d.Unknown.And(c.x.Steady) })
 }
 
 // mostStarved is the device that starves most, and when, less what is claimed.
 func (c *ruleContext) mostStarved() (*ruleDevice, Spans) {
-	var best *ruleDevice
-	var most Spans
+	return c.mostOf(func(d *ruleDevice) Spans { return d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)) })
+}
+
+// mostOf is the device with the most time in a set that of gives, and the set.
+func (c *ruleContext) mostOf(of func(*ruleDevice) Spans) (best *ruleDevice, most Spans) {
 	for _, d := range c.devices {
-		if free := d.Starved.And(c.x.Steady).Minus(c.l.Claimed(d.Device)); free.Total() > most.Total() {
-			best, most = d, free
+		if s := of(d); s.Total() > most.Total() {
+			best, most = d, s
 		}
 	}
 	return best, most

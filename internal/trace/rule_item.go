@@ -8,19 +8,14 @@ import "fmt"
 // the starved time the wait causes (see lead).
 func (c *ruleContext) item() []Found {
 	own := func(s *stall) bool { return s.by == ownedByItem }
-	reads, last := 0, int32(-1)
-	sites := c.newSites()
-	for i := range c.stalls {
-		s := &c.stalls[i]
-		if !own(s) || s.owner == last {
-			continue
-		}
-		last = s.owner
-		reads++
-		sites.host(s.owner, c.t.Host[s.owner].Dur())
-	}
+	owners := c.owners(ownedByItem)
+	reads := len(owners)
 	if reads == 0 {
 		return nil
+	}
+	sites := c.newSites()
+	for _, op := range owners {
+		sites.host(op, c.t.Host[op].Dur())
 	}
 	all := 0
 	for i := range c.t.Host {

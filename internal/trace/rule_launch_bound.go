@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -175,16 +176,7 @@ func (c *ruleContext) look(d *ruleDevice, s Span, least int) *window {
 
 // firstOp is the index of the first operation that begins at or after an instant.
 func firstOp(t *Trace, ops []int32, at int64) int {
-	lo, hi := 0, len(ops)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if t.GPU[ops[mid]].Start < at {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return sort.Search(len(ops), func(i int) bool { return t.GPU[ops[i]].Start >= at })
 }
 
 // launchSites are the operators that start most kernels in the windows, with

@@ -17,10 +17,8 @@ func (c *ruleContext) pageableH2D() []Found {
 	copies, bytes, gpu, host := 0, int64(0), int64(0), int64(0)
 	byDevice, calls := map[int]int64{}, map[int][]Span{}
 	s := c.newSites()
-	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
-		if !largePageable(op) {
-			return
-		}
+	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
+	c.steadyOps(pick, func(d *ruleDevice, g int32, op *GPU) {
 		copies, bytes, gpu = copies+1, bytes+op.Bytes, gpu+op.Dur()
 		byDevice[d.Device] += op.Bytes
 		if op.Launch >= 0 {
@@ -33,7 +31,6 @@ func (c *ruleContext) pageableH2D() []Found {
 	if copies == 0 {
 		return nil
 	}
-	pick := func(g int32) bool { return largePageable(&c.t.GPU[g]) }
 	exposed := c.exclusives(pick)
 	rate, pinned := c.pinnedRate()
 	if rate == 0 && float64(most(exposed)) < LeastShare*float64(c.span) {

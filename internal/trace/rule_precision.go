@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -28,7 +29,7 @@ type products struct {
 func (c *ruleContext) products(ok func(*ruleDevice) bool) products {
 	p := products{map[matmul]int64{}, map[precision]int{}}
 	ns, count := make([]int64, len(c.names)), make([]int, len(c.names))
-	c.steadyOps(func(d *ruleDevice, _ int32, op *GPU) {
+	c.steadyOps(anyOp, func(d *ruleDevice, _ int32, op *GPU) {
 		if m := c.matmul(op); m.kind != notMatmul && ok(d) {
 			ns[op.Name] += op.Dur()
 			count[op.Name]++
@@ -58,15 +59,7 @@ func (p *products) of(prec precision) int64 {
 // one of the precisions.
 func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 	m := c.matmul(&c.t.GPU[g])
-	if m.kind != matmulGEMM && m.kind != matmulConv {
-		return false
-	}
-	for _, p := range precs {
-		if m.prec == p {
-			return true
-		}
-	}
-	return false
+	return (m.kind == matmulGEMM || m.kind == matmulConv) && slices.Contains(precs, m.prec)
 }
 
 // noTF32: FP32 products on the ordinary cores of a device that has TF32
@@ -163,10 +156,6 @@ func (c *ruleContext) hasHalf() bool {
 // gpuSites are the places that launch what pick chooses.
 func (c *ruleContext) gpuSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if pick(g) {
-			s.gpu(g, op.Dur())
-		}
-	})
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *GPU) { s.gpu(g, op.Dur()) })
 	return s.top()
 }

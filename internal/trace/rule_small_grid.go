@@ -14,7 +14,7 @@ func (c *ruleContext) smallGrid() []Found {
 	}
 	by := map[*ruleDevice]*load{}
 	s := c.newSites()
-	c.steadyOps(func(d *ruleDevice, g int32, op *GPU) {
+	c.steadyOps(anyOp, func(d *ruleDevice, g int32, op *GPU) {
 		if op.Kind != Kernel || op.Blocks <= 0 || d.props.SMs <= 0 || c.x.Class(g) == Communication {
 			return
 		}

@@ -48,11 +48,7 @@ func (c *ruleContext) tensorCores() []Found {
 // of their operands where the profiler recorded them.
 func (c *ruleContext) productSites(pick func(g int32) bool) []gpuprof.Site {
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if pick(g) {
-			s.gpuAs(g, c.shapesOf(g), op.Dur())
-		}
-	})
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *GPU) { s.gpuAs(g, c.shapesOf(g), op.Dur()) })
 	return s.top()
 }
 

@@ -71,11 +71,8 @@ func (c *ruleContext) judge() traceQuality {
 			q.unknown, q.span = u, s
 		}
 	}
-	c.steadyOps(func(_ *ruleDevice, _ int32, op *GPU) {
-		if c.ofGraph(op) {
-			q.graphKernels++
-		}
-	})
+	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
+	c.steadyOps(ofGraph, func(*ruleDevice, int32, *GPU) { q.graphKernels++ })
 	q.linksBroken = len(c.devices) > 0 && q.dropped*droppedLimit > q.launches
 	return q
 }
@@ -92,20 +89,6 @@ func (d *ruleDevice) doubtAfter(at int64) {
 	for _, t := range [...]int64{at, end - 1} {
 		d.doubt = append(d.doubt, d.Starved.around(t)...)
 	}
-}
-
-// around is the span of a set that holds an instant.
-func (a Spans) around(at int64) Spans {
-	i, _ := slices.BinarySearchFunc(a, at, func(s Span, t int64) int {
-		if s.End <= t {
-			return -1
-		}
-		return 1
-	})
-	if i < len(a) && a[i].Start <= at {
-		return a[i : i+1]
-	}
-	return nil
 }
 
 // traceQuality: reasons to trust the other findings less. It runs last and

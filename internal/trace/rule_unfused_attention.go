@@ -40,15 +40,12 @@ func (c *ruleContext) unfusedAttention() []Found {
 	}
 	ns := int64(0)
 	s := c.newSites()
-	c.steadyOps(func(_ *ruleDevice, g int32, op *GPU) {
-		if !scores[g] {
-			return
-		}
+	pick := chosen(scores)
+	c.steadyOps(pick, func(_ *ruleDevice, g int32, op *GPU) {
 		kernels, ns = kernels+1, ns+op.Dur()
 		s.gpu(g, op.Dur())
 		plain = plain || c.underAttention(g)
 	})
-	pick := chosen(scores)
 	exposed := c.exclusives(pick)
 	cl := c.claimOps(pick, func(d *ruleDevice) Spans { return exposed[d.Device] })
 	f := c.finding(cl, fmt.Sprintf("attention runs as single operators: %s between batched products write the scores to memory (%s)",

@@ -85,14 +85,9 @@ func (c *ruleContext) named(m nameMark) bool {
 // way, on the device where that is longest.
 func (c *ruleContext) under(pick func(g int32) bool) Spans {
 	by := map[int]Spans{}
-	for _, d := range c.devices {
-		var v []Span
-		for i, g := range d.Ops {
-			if d.mine[i] && pick(g) {
-				v = append(v, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
-			}
-		}
-		by[d.Device] = UnionOf(v).And(c.x.Steady)
+	c.steadyOps(pick, func(d *ruleDevice, _ int32, op *GPU) { by[d.Device] = append(by[d.Device], Span{op.Start, op.End}) })
+	for device, v := range by {
+		by[device] = UnionOf(v).And(c.x.Steady)
 	}
 	return longest(by)
 }
@@ -120,16 +115,19 @@ func longest(by map[int]Spans) Spans {
 // most is the total of the longest of sets of spans by device.
 func most(by map[int]Spans) int64 { return longest(by).Total() }
 
-// steadyOps calls f for every operation of the steady steps.
-func (c *ruleContext) steadyOps(f func(d *ruleDevice, g int32, op *GPU)) {
+// steadyOps calls f for every operation of the steady steps that pick chooses.
+func (c *ruleContext) steadyOps(pick func(g int32) bool, f func(d *ruleDevice, g int32, op *GPU)) {
 	for _, d := range c.devices {
 		for i, g := range d.Ops {
-			if d.mine[i] {
+			if d.mine[i] && pick(g) {
 				f(d, g, &c.t.GPU[g])
 			}
 		}
 	}
 }
+
+// anyOp picks every operation.
+func anyOp(int32) bool { return true }
 
 // first is the part of a set up to a total length.
 func (a Spans) first(ns int64) Spans {
@@ -147,11 +145,8 @@ func (a Spans) first(ns int64) Spans {
 
 // median of a list, which it sorts; 0 for none.
 func median(v []int64) int64 {
-	if len(v) == 0 {
-		return 0
-	}
 	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return middle(v)
 }
 
 // ofGraph says whether an operation was started by a graph launch: one call

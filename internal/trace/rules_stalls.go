@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -280,13 +281,34 @@ func (c *ruleContext) findBlockers() []blocker {
 	return out
 }
 
+// stallsOf are the waits of the steady part that ok picks, in the order of their calls.
+func (c *ruleContext) stallsOf(ok func(*stall) bool) iter.Seq[*stall] {
+	return func(yield func(*stall) bool) {
+		for i := range c.stalls {
+			if s := &c.stalls[i]; ok(s) && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// owners are the operators that the waits of one owner belong to, each once.
+func (c *ruleContext) owners(by stallOwner) (out []int32) {
+	for s := range c.stallsOf(func(s *stall) bool { return s.by == by }) {
+		if len(out) == 0 || out[len(out)-1] != s.owner {
+			out = append(out, s.owner)
+		}
+	}
+	return out
+}
+
 // hostTime is the time of the calls of the waits that ok picks, each call once,
 // and when any of them was under way.
 func (c *ruleContext) hostTime(ok func(*stall) bool) (calls int, ns int64, when Spans) {
 	last := int32(-1)
 	var v []Span
-	for i := range c.stalls {
-		if s := &c.stalls[i]; ok(s) && s.host != last {
+	for s := range c.stallsOf(ok) {
+		if s.host != last {
 			h := &c.t.Host[s.host]
 			calls, ns, last = calls+1, ns+h.Dur(), s.host
 			v = append(v, Span{h.Start, h.End})

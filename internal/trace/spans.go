@@ -1,6 +1,10 @@
 package trace
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // Span is a stretch of time [Start, End) in ns.
 type Span struct {
@@ -17,15 +21,7 @@ type Spans []Span
 
 // UnionOf makes a set of any spans, in any order; it sorts and reuses v.
 func UnionOf(v []Span) Spans {
-	slices.SortFunc(v, func(a, b Span) int {
-		switch {
-		case a.Start < b.Start:
-			return -1
-		case a.Start > b.Start:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(v, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 	out := v[:0]
 	for _, s := range v {
 		if s.End <= s.Start {
@@ -95,14 +91,8 @@ func (a Spans) Or(b Spans) Spans {
 
 // Within is the part of a inside w.
 func (a Spans) Within(w Span) Spans {
-	lo, _ := slices.BinarySearchFunc(a, w.Start, func(s Span, t int64) int {
-		if s.End <= t {
-			return -1
-		}
-		return 1
-	})
 	var out Spans
-	for _, s := range a[lo:] {
+	for _, s := range a[a.from(w.Start):] {
 		if s.Start >= w.End {
 			break
 		}
@@ -114,27 +104,25 @@ func (a Spans) Within(w Span) Spans {
 }
 
 // Contains says whether an instant is in the set.
-func (a Spans) Contains(at int64) bool {
-	i, found := slices.BinarySearchFunc(a, at, func(s Span, t int64) int {
-		switch {
-		case s.End <= t:
-			return -1
-		case s.Start > t:
-			return 1
-		}
-		return 0
-	})
-	return found && i < len(a)
+func (a Spans) Contains(at int64) bool { return len(a.around(at)) > 0 }
+
+// around is the span of a set that holds an instant.
+func (a Spans) around(at int64) Spans {
+	i := a.from(at)
+	if i < len(a) && a[i].Start <= at {
+		return a[i : i+1]
+	}
+	return nil
+}
+
+// from is the place of the first span that ends after an instant.
+func (a Spans) from(at int64) int {
+	return sort.Search(len(a), func(i int) bool { return a[i].End > at })
 }
 
 // before is the end of the last piece that ends at or before an instant, 0 none.
 func (a Spans) before(at int64) int64 {
-	i, _ := slices.BinarySearchFunc(a, at, func(s Span, t int64) int {
-		if s.End <= t {
-			return -1
-		}
-		return 1
-	})
+	i := a.from(at)
 	if i == 0 {
 		return 0
 	}
@@ -144,14 +132,8 @@ func (a Spans) before(at int64) int64 {
 // TotalIn is the length in ns of the part of the set inside w. It allocates
 // nothing.
 func (a Spans) TotalIn(w Span) int64 {
-	lo, _ := slices.BinarySearchFunc(a, w.Start, func(s Span, t int64) int {
-		if s.End <= t {
-			return -1
-		}
-		return 1
-	})
 	var n int64
-	for _, s := range a[lo:] {
+	for _, s := range a[a.from(w.Start):] {
 		if s.Start >= w.End {
 			break
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -367,12 +367,7 @@ func (x *Index) extendSteps() {
 
 // stepAt is the step on the host an instant lies in, -1 none.
 func (x *Index) stepAt(at int64) int {
-	i, _ := slices.BinarySearchFunc(x.Steps, at, func(s StepSpan, t int64) int {
-		if s.Host.Start <= t {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(x.Steps), func(i int) bool { return x.Steps[i].Host.Start > at })
 	if i--; i < 0 || x.Steps[i].Host.End <= at {
 		return -1
 	}

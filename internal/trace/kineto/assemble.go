@@ -86,20 +86,14 @@ func (m *merger) shift() int64 {
 		return 0
 	}
 	last := int64(math.MinInt64)
-	for _, chunk := range m.host.chunks {
-		for i := range chunk {
-			last = max(last, chunk[i].End)
-		}
+	for h := range m.host.rows() {
+		last = max(last, h.End)
 	}
-	for _, chunk := range m.gpu.chunks {
-		for i := range chunk {
-			last = max(last, chunk[i].End)
-		}
+	for g := range m.gpu.rows() {
+		last = max(last, g.End)
 	}
-	for _, chunk := range m.memory.chunks {
-		for i := range chunk {
-			last = max(last, chunk[i].At)
-		}
+	for e := range m.memory.rows() {
+		last = max(last, e.At)
 	}
 	if last >= base {
 		return 0
@@ -111,10 +105,8 @@ func (m *merger) shift() int64 {
 // tids become negative numbers, from -2 down.
 func (m *merger) number() {
 	used := slices.Clone(m.perLane)
-	for _, chunk := range m.memory.chunks {
-		for i := range chunk {
-			used[chunk[i].Lane]++
-		}
+	for e := range m.memory.rows() {
+		used[e.Lane]++
 	}
 	texts := map[string]int64{}
 	number := func(text string) int64 {

@@ -48,20 +48,14 @@ func (m *merger) starts() []int64 {
 		}
 		i++
 	}
-	for _, chunk := range m.host.chunks {
-		for k := range chunk {
-			add(chunk[k].Start)
-		}
+	for h := range m.host.rows() {
+		add(h.Start)
 	}
-	for _, chunk := range m.gpu.chunks {
-		for k := range chunk {
-			add(chunk[k].Start)
-		}
+	for g := range m.gpu.rows() {
+		add(g.Start)
 	}
-	for _, chunk := range m.memory.chunks {
-		for k := range chunk {
-			add(chunk[k].At)
-		}
+	for e := range m.memory.rows() {
+		add(e.At)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package kineto
 
 import (
+	"iter"
 	"math"
 
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -77,6 +78,19 @@ func (c *table[T]) add(v T) {
 	last := &c.chunks[len(c.chunks)-1]
 	*last = append(*last, v)
 	c.n++
+}
+
+// rows are all rows, in the order in which they were added.
+func (c *table[T]) rows() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, chunk := range c.chunks {
+			for i := range chunk {
+				if !yield(&chunk[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func newMerger(path string, parsers int) *merger {

@@ -22,21 +22,16 @@ func (m *merger) linkFlows() {
 	}
 	m.flows = nil
 	if len(starts) > 0 {
-		for _, chunk := range m.host.chunks {
-			for i := range chunk {
-				if h := &chunk[i]; h.Kind == trace.API {
-					k := m.keys[h.Lane]
-					h.Corr = starts[arrow{k.pid, k.tid, h.Start}]
-				}
+		for h := range m.host.rows() {
+			if h.Kind == trace.API {
+				k := m.keys[h.Lane]
+				h.Corr = starts[arrow{k.pid, k.tid, h.Start}]
 			}
 		}
 	}
 	if len(ends) > 0 {
-		for _, chunk := range m.gpu.chunks {
-			for i := range chunk {
-				g := &chunk[i]
-				g.Corr = ends[arrow{int64(m.devices[g.Device]), g.Stream, g.Start}]
-			}
+		for g := range m.gpu.rows() {
+			g.Corr = ends[arrow{int64(m.devices[g.Device]), g.Stream, g.Start}]
 		}
 	}
 }

@@ -2,6 +2,7 @@ package kineto
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -97,8 +98,6 @@ func outermostFirst(s string) string {
 			out = append(out, f)
 		}
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return strings.Join(out, ";")
 }
