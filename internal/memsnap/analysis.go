@@ -134,7 +134,10 @@ func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool) (*Analysis
 			if r.Events() == 0 && len(r.spans) == 0 {
 				continue
 			}
-			d := newDevice(r)
+			d, err := newDevice(ctx, r)
+			if err != nil {
+				return nil, fmt.Errorf("replaying %s: %w", s.Path, err)
+			}
 			d.Input = i
 			a.Devices = append(a.Devices, *d)
 		}

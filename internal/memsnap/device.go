@@ -2,6 +2,7 @@ package memsnap
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sort"
 
@@ -12,7 +13,7 @@ import (
 const mostColumns = 400
 
 // newDevice replays one device.
-func newDevice(r *Replay) *Device {
+func newDevice(ctx context.Context, r *Replay) (*Device, error) {
 	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, WhatIf: []WhatIf{}, Replay: r}
 	a := newAccount(r)
 	d.Inferred = a.kinds.inferred
@@ -25,11 +26,16 @@ func newDevice(r *Replay) *Device {
 	}
 	d.End = a.at(r.Events()-1, r.End(), tops.last)
 	d.Growth = r.growth(a)
+	b := &budget{ctx: ctx, left: mostWork}
 	var checked *model
-	if d.Check, checked = r.check(a.traits); d.Check.Passed {
-		d.WhatIf = r.whatIf(checked, d.OOMs, d.PeakReserved)
+	var err error
+	if d.Check, checked, err = r.check(b, a.traits); err == nil && d.Check.Passed {
+		var whole bool
+		if d.WhatIf, whole, err = r.whatIf(b, checked, d.OOMs, d.PeakReserved); !whole {
+			d.Check = Check{FailedAt: -1, Reason: reasonWork}
+		}
 	}
-	return d
+	return d, err
 }
 
 // top is one moment that is looked into.
@@ -182,6 +188,7 @@ const (
 	leastSteps = 4
 	risingPart = 0.8
 	mostSteps  = 1 << 12
+	mostGrowth = 1 << 24 // lines times steps that are looked at; programs have hundreds of lines
 )
 
 // growth finds lines that hold more after each step, from the second step on: the first
@@ -193,8 +200,12 @@ func (r *Replay) growth(a *account) []Growth {
 	}
 	now, series := map[string]int64{}, map[string][]int64{}
 	k := 0
+	work := 0
 	visit := func(event int) {
 		for ; k < len(ends) && ends[k] <= event; k++ {
+			if work += len(now); work > mostGrowth {
+				continue
+			}
 			for where, bytes := range now {
 				if v := series[where]; v != nil || bytes != 0 {
 					series[where] = append(v, make([]int64, k-len(v))...)
@@ -217,6 +228,9 @@ func (r *Replay) growth(a *account) []Growth {
 		}
 	}
 	visit(r.Events())
+	if work > mostGrowth {
+		return []Growth{}
+	}
 	out := []Growth{}
 	for where, v := range series {
 		if g, ok := rising(where, v); ok {

@@ -1,6 +1,7 @@
 package memsnap
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -10,6 +11,31 @@ import (
 // mostModelled is the longest recording, in events, that is replayed through the model of
 // the allocator.
 const mostModelled = 1 << 20
+
+// mostWork is how many entries of the model's lists are looked at or moved, in the check
+// and in all settings together: a list that holds hundreds of thousands of free blocks
+// makes each event cost that many. PyTorch's own recordings need under 100 for each event
+// and setting (TestWorkOfRecordings).
+const mostWork = 1 << 32
+
+// budget is the work that the models of one device may do.
+type budget struct {
+	ctx  context.Context
+	left int64
+	at   int // events since the context was looked at
+}
+
+// spend takes what a model has done since it was last asked; err is the context's, and ok
+// is false when nothing is left.
+func (b *budget) spend(m *model) (ok bool, err error) {
+	done := m.p.Work()
+	b.left -= done - m.spent + 1
+	m.spent = done
+	if b.at++; b.at%1024 == 0 {
+		err = b.ctx.Err()
+	}
+	return b.left > 0, err
+}
 
 // Check says whether the model of the allocator does what the recording says: the same
 // calls of the driver and the same places, event by event. Without that nothing is
@@ -27,6 +53,7 @@ const (
 	reasonSetting = "the allocator has a setting that is not modelled"
 	reasonPools   = "the program has private pools, as of CUDA graphs"
 	reasonDiffers = "the allocator did something else than the model"
+	reasonWork    = "the recording has too many free blocks at once to be replayed"
 )
 
 // poolSettings are the file's for the model; ok is false where it has others.
@@ -50,6 +77,7 @@ type model struct {
 	p     *pool.Pool
 	live  map[*allocation]*pool.Block
 	trims map[int]bool // before which events the program emptied the cache
+	spent int64        // of the budget
 }
 
 // tape is a driver that does what the recording says, and notes what is asked otherwise.
@@ -121,28 +149,33 @@ func (t *tape) Shrink(segment int, offset, bytes int64) error {
 }
 
 // check runs the model against the recording; the model tells where the cache was emptied.
-func (r *Replay) check(traits []traits) (Check, *model) {
+func (r *Replay) check(b *budget, traits []traits) (Check, *model, error) {
 	m := &model{r: r, live: map[*allocation]*pool.Block{}, trims: map[int]bool{}}
 	t := &tape{model: m, base: map[int]uint64{}}
 	set, known := r.S.Settings.poolSettings(t)
 	switch {
 	case !r.Complete || r.Moved > 0:
-		return Check{FailedAt: -1, Reason: reasonLate}, m
+		return Check{FailedAt: -1, Reason: reasonLate}, m, nil
 	case r.Events() == 0 || r.Events() > mostModelled:
-		return Check{FailedAt: -1, Reason: reasonEvents}, m
+		return Check{FailedAt: -1, Reason: reasonEvents}, m, nil
 	case !known:
-		return Check{FailedAt: -1, Reason: reasonSetting}, m
+		return Check{FailedAt: -1, Reason: reasonSetting}, m, nil
 	case r.privatePools():
-		return Check{FailedAt: -1, Reason: reasonPools}, m
+		return Check{FailedAt: -1, Reason: reasonPools}, m, nil
 	}
 	m.p = pool.New(set, t)
 	for t.at < r.Events() && !t.differs {
 		t.one(traits)
+		if ok, err := b.spend(m); err != nil {
+			return Check{}, m, err
+		} else if !ok {
+			return Check{FailedAt: min(t.at, r.Events()-1), Reason: reasonWork}, m, nil
+		}
 	}
 	if t.differs {
-		return Check{FailedAt: min(t.at, r.Events()-1), Reason: reasonDiffers}, m
+		return Check{FailedAt: min(t.at, r.Events()-1), Reason: reasonDiffers}, m, nil
 	}
-	return Check{Passed: true, FailedAt: -1}, m
+	return Check{Passed: true, FailedAt: -1}, m, nil
 }
 
 // privatePools says that memory is of other pools than the default one.

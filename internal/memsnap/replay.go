@@ -3,7 +3,6 @@ package memsnap
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // Replay is what one device did, from the first event to the state at the end.
@@ -210,36 +209,62 @@ func (a *allocation) liveAt(event int) bool {
 }
 
 // spansAt are the reserved ranges after an event: those of the end, later events undone.
+// Segments come and go as a whole; of expandable ones pages do, which are summed up.
 func (r *Replay) spansAt(event int) []span {
-	out := slices.Clone(r.spans)
-	for i := r.Events() - 1; i > event; i-- {
-		act, a := r.word(i)
-		switch act {
-		case SegmentAlloc, SegmentMap:
-			out = without(out, a.addr, a.addr+a.size)
-		case SegmentFree, SegmentUnmap:
-			at := sort.Search(len(out), func(k int) bool { return out[k].lo > a.addr })
-			out = slices.Insert(out, at, span{a.addr, a.addr + a.size, act == SegmentUnmap})
+	whole := map[uint64]uint64{}
+	var edges []edge
+	pages := func(lo, hi uint64, by int) { edges = append(edges, edge{lo, by}, edge{hi, -by}) }
+	for _, g := range r.spans {
+		if g.exp {
+			pages(g.lo, g.hi, 1)
+		} else {
+			whole[g.lo] = g.hi
 		}
 	}
+	for i := r.Events() - 1; i > event; i-- {
+		switch act, a := r.word(i); act {
+		case SegmentAlloc:
+			delete(whole, a.addr)
+		case SegmentFree:
+			whole[a.addr] = a.addr + a.size
+		case SegmentMap:
+			pages(a.addr, a.addr+a.size, -1)
+		case SegmentUnmap:
+			pages(a.addr, a.addr+a.size, 1)
+		}
+	}
+	var out []span
+	for lo, hi := range whole {
+		out = append(out, span{lo, hi, false})
+	}
+	out = append(out, covered(edges)...)
+	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	return out
 }
 
-// without cuts a range out of ranges that are in order.
-func without(in []span, lo, hi uint64) []span {
-	first := sort.Search(len(in), func(k int) bool { return in[k].hi > lo })
-	last := first
-	var rest []span
-	for ; last < len(in) && in[last].lo < hi; last++ {
-		g := in[last]
-		if g.lo < lo {
-			rest = append(rest, span{g.lo, lo, g.exp})
+// edge is where ranges begin, or end where by is below 0.
+type edge struct {
+	at uint64
+	by int
+}
+
+// covered are the pages that more ranges begin before than end.
+func covered(edges []edge) (out []span) {
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	depth := 0
+	for i := 0; i < len(edges); {
+		at, was := edges[i].at, depth
+		for ; i < len(edges) && edges[i].at == at; i++ {
+			depth += edges[i].by
 		}
-		if g.hi > hi {
-			rest = append(rest, span{hi, g.hi, g.exp})
+		switch {
+		case was <= 0 && depth > 0:
+			out = append(out, span{lo: at, exp: true})
+		case was > 0 && depth <= 0:
+			out[len(out)-1].hi = at
 		}
 	}
-	return slices.Replace(in, first, last, rest...)
+	return out
 }
 
 // steps finds the steps of the program by the marks of the file: each ends with an

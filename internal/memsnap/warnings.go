@@ -40,6 +40,9 @@ func (a *Analysis) warn(all []*Snapshot) {
 		if d.Moved > 0 {
 			add(gpuprof.Warning{Code: "snapshot-moved", Text: fmt.Sprintf("%d blocks at the end contradict the events: another thread allocated while the snapshot was taken", d.Moved), Fix: "take it while nothing else allocates, or read sums as good to those blocks"})
 		}
+		if d.Check.Reason == reasonWork {
+			add(gpuprof.Warning{Code: "replay-stopped", Text: "the recording has too many free blocks at once, so other settings of the allocator were not replayed", Fix: "record fewer steps: the rest of the analysis has all events"})
+		}
 		if d.Events > 0 && r.Stacks && d.Inferred {
 			add(gpuprof.Warning{Code: "kinds-unknown", Text: "the file marks no steps of an optimizer, so gradients, activations and states are not told apart", Fix: "record with PyTorch 2.5 or newer, and whole training steps"})
 		}

@@ -95,8 +95,11 @@ func (r *Replay) alternatives(m *model, l *ledger) []alternative {
 // whatIf replays the requests with every setting; the first is the file's own. Reserved is
 // the recorded peak. An out-of-memory error tells how much the driver had, unless a limit
 // of the process was the cause.
-func (r *Replay) whatIf(checked *model, ooms []Outage, reserved int64) []WhatIf {
-	out := []WhatIf{}
+//
+// Where the budget ends there are no settings at all: those that came first would pass for
+// the best.
+func (r *Replay) whatIf(b *budget, checked *model, ooms []Outage, reserved int64) (out []WhatIf, whole bool, err error) {
+	out = []WhatIf{}
 	last, limit := r.Events(), int64(0)
 	if checked.p.Stats().Retries > 0 { // the driver had no more than was reserved, or little
 		limit = reserved
@@ -112,7 +115,10 @@ func (r *Replay) whatIf(checked *model, ooms []Outage, reserved int64) []WhatIf 
 	for _, a := range r.alternatives(checked, l) {
 		*l = ledger{limit: limit, sizes: map[int]int64{}}
 		m := &model{r: r, p: pool.New(a.set, l), live: map[*allocation]*pool.Block{}}
-		failed := m.replay(a.trim, checked.trims, last)
+		failed, whole, err := m.replay(b, a.trim, checked.trims, last)
+		if err != nil || !whole {
+			return []WhatIf{}, false, err
+		}
 		s := m.p.Stats()
 		w := WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries}
 		if known {
@@ -120,12 +126,16 @@ func (r *Replay) whatIf(checked *model, ooms []Outage, reserved int64) []WhatIf 
 		}
 		out = append(out, w)
 	}
-	return out
+	return out, true, nil
 }
 
-// replay makes the requests up to and with an event; failed says that one was refused.
-func (m *model) replay(trim bool, trims map[int]bool, last int) (failed bool) {
+// replay makes the requests up to and with an event; failed says that one was refused, and
+// whole that the budget sufficed.
+func (m *model) replay(b *budget, trim bool, trims map[int]bool, last int) (failed, whole bool, err error) {
 	for i := 0; i < m.r.Events() && i <= last; i++ {
+		if ok, err := b.spend(m); err != nil || !ok {
+			return false, false, err
+		}
 		if trim && trims[i] {
 			_ = m.p.Trim() // the ledger takes everything back
 		}
@@ -135,10 +145,10 @@ func (m *model) replay(trim bool, trims map[int]bool, last int) (failed bool) {
 		case Alloc, OOM:
 			b, err := m.p.Take(int64(min(row.size, 1<<62)), int(row.place))
 			if err != nil {
-				return true
+				return true, true, nil
 			}
 			m.live[row] = b
 		}
 	}
-	return false
+	return false, true, nil
 }

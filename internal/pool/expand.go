@@ -63,6 +63,7 @@ func (p *Pool) room(want *Block) *Block {
 	first.Segment, first.Offset = -1, -1
 	at, _ := slices.BinarySearchFunc(p.holes, &first, byPlace)
 	for ; at < len(p.holes) && lists(p.holes[at], want) == 0; at++ {
+		p.work++
 		from := p.holes[at]
 		if from.prev != nil && from.prev.idle {
 			from = from.prev
@@ -70,6 +71,7 @@ func (p *Pool) room(want *Block) *Block {
 		free := int64(0)
 		for b := from; b != nil && (b.idle || b.hole) && free < want.Size; b = b.next {
 			free += b.Size
+			p.work++
 		}
 		if free >= want.Size {
 			return from
@@ -100,16 +102,17 @@ func (p *Pool) back(b *Block, bytes int64) (*Block, error) {
 func (p *Pool) dig(b *Block) {
 	b.hole, b.idle = true, false
 	at, _ := slices.BinarySearchFunc(p.holes, b, byPlace)
-	p.holes = slices.Insert(p.holes, at, b)
+	p.insert(&p.holes, at, b)
 }
 
 func (p *Pool) fill(b *Block) {
 	at, _ := slices.BinarySearchFunc(p.holes, b, byPlace)
-	p.holes = slices.Delete(p.holes, at, at+1)
+	p.remove(&p.holes, at)
 }
 
 // trimPages returns the idle pages of expandable segments.
 func (p *Pool) trimPages() error {
+	p.work += int64(len(p.idle))
 	for _, b := range slices.Clone(p.idle) {
 		lo, hi := up(b.Offset, b.page()), (b.Offset+b.Size)/b.page()*b.page()
 		if lo >= hi {
@@ -168,6 +171,6 @@ func (p *Pool) returned(at int) error {
 	if b.Size != b.whole {
 		return nil
 	}
-	p.idle = slices.Delete(p.idle, at, at+1)
+	p.remove(&p.idle, at)
 	return p.release(b)
 }

@@ -55,6 +55,22 @@ type Pool struct {
 	holes  []*Block // by list, stream, segment and offset
 	next   int      // the number of the next segment
 	stats  Stats
+	work   int64
+}
+
+// Work is how many entries of its lists the pool has looked at or moved: a list of n
+// blocks costs up to n for each change of it.
+func (p *Pool) Work() int64 { return p.work }
+
+// insert and remove change a list at a place.
+func (p *Pool) insert(list *[]*Block, at int, b *Block) {
+	p.work += int64(len(*list) - at)
+	*list = slices.Insert(*list, at, b)
+}
+
+func (p *Pool) remove(list *[]*Block, at int) {
+	p.work += int64(len(*list) - at)
+	*list = slices.Delete(*list, at, at+1)
 }
 
 // New returns an empty pool.
@@ -87,9 +103,10 @@ func (p *Pool) find(size int64, stream int) (*Block, error) {
 	}; same(at) {
 		for p.set.Pages != nil && same(at+1) && p.idle[at+1].reach() < p.idle[at].reach() {
 			at++
+			p.work++
 		}
 		if b := p.idle[at]; p.set.fits(b.Size, size) {
-			p.idle = slices.Delete(p.idle, at, at+1)
+			p.remove(&p.idle, at)
 			return b, nil
 		}
 	}
@@ -167,13 +184,13 @@ func (b *Block) split(size int64) (rest *Block) {
 func (p *Pool) put(b *Block) {
 	b.idle = true
 	at, _ := slices.BinarySearchFunc(p.idle, b, order)
-	p.idle = slices.Insert(p.idle, at, b)
+	p.insert(&p.idle, at, b)
 }
 
 // drop removes a block from the idle ones.
 func (p *Pool) drop(b *Block) {
 	at, _ := slices.BinarySearchFunc(p.idle, b, order)
-	p.idle = slices.Delete(p.idle, at, at+1)
+	p.remove(&p.idle, at)
 }
 
 // order sorts idle blocks: best fit is the first that is large enough.
@@ -245,6 +262,7 @@ func (p *Pool) Trim() error {
 	if p.set.Pages != nil {
 		return p.trimPages()
 	}
+	p.work += int64(len(p.idle))
 	kept := p.idle[:0]
 	var failed error
 	for _, b := range p.idle {
