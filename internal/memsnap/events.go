@@ -132,6 +132,7 @@ func (m *machine) inTrace() error {
 
 // snapshot is the root: it says which list of events is of which device.
 func (m *machine) snapshot(d *members) (value, error) {
+	m.s.numbered = d.all(kHosts)
 	if err := m.segments(d.of[kSegments]); err != nil {
 		return value{}, err
 	}

@@ -50,7 +50,7 @@ type Check struct {
 const (
 	reasonLate    = "the recording begins after the first allocation"
 	reasonEvents  = "the recording has too few or too many events"
-	reasonSetting = "the allocator has a setting that is not modelled"
+	reasonSetting = "the allocator has a setting that the model lacks, such as backend:cudaMallocAsync"
 	reasonPools   = "the program has private pools, as of CUDA graphs"
 	reasonDiffers = "the allocator did something else than the model"
 	reasonWork    = "the recording has too many free blocks at once to be replayed"

@@ -42,6 +42,7 @@ const (
 	kExpandableSetting
 	kRoundup
 	kConf
+	kHosts
 	keys
 )
 
@@ -113,6 +114,8 @@ func rareKey(s string) key {
 		return kRoundup
 	case "PYTORCH_CUDA_ALLOC_CONF":
 		return kConf
+	case "host_segments":
+		return kHosts
 	}
 	return kNone
 }

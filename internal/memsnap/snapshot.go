@@ -130,7 +130,10 @@ type Snapshot struct {
 	stackAt []uint32 // stack i is stackIDs[stackAt[i]:stackAt[i+1]]
 	stackID []uint32
 	hasTime bool
-	hosts   int // events of pinned memory, which are not replayed
+	// numbered: PyTorch is 2.14 or newer, so that among free blocks of equal size the one of
+	// the oldest segment serves (2.13 does too, and its files do not tell).
+	numbered bool
+	hosts    int // events of pinned memory, which are not replayed
 }
 
 // escape is the time difference of an event whose time stands in Snapshot.times.

@@ -96,6 +96,9 @@ func (r *Replay) alternatives(m *model, l *ledger) []alternative {
 // the recorded peak. An out-of-memory error tells how much the driver had, unless a limit
 // of the process was the cause.
 //
+// A setting under which the direction of the driver's addresses matters is left out where
+// PyTorch may be older than 2.13: the replay cannot know them.
+//
 // Where the budget ends there are no settings at all: those that came first would pass for
 // the best.
 func (r *Replay) whatIf(b *budget, checked *model, ooms []Outage, reserved int64) (out []WhatIf, whole bool, err error) {
@@ -113,14 +116,26 @@ func (r *Replay) whatIf(b *budget, checked *model, ooms []Outage, reserved int64
 	}
 	l := &ledger{}
 	for _, a := range r.alternatives(checked, l) {
-		*l = ledger{limit: limit, sizes: map[int]int64{}}
-		m := &model{r: r, p: pool.New(a.set, l), live: map[*allocation]*pool.Block{}}
-		failed, whole, err := m.replay(b, a.trim, checked.trims, last)
+		try := func(set pool.Settings) (w WhatIf, failed bool, err error) {
+			*l = ledger{limit: limit, sizes: map[int]int64{}}
+			m := &model{r: r, p: pool.New(set, l), live: map[*allocation]*pool.Block{}}
+			failed, whole, err = m.replay(b, a.trim, checked.trims, last)
+			s := m.p.Stats()
+			return WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries}, failed, err
+		}
+		w, failed, err := try(a.set)
 		if err != nil || !whole {
 			return []WhatIf{}, false, err
 		}
-		s := m.p.Stats()
-		w := WhatIf{Setting: a.name, PeakReserved: s.PeakReserved, PeakLive: s.PeakInUse, DriverAllocs: s.DriverAllocs, DriverFrees: s.DriverFrees, Retries: s.Retries}
+		if a.set.Descending = true; !r.S.numbered && a.set.Pages == nil && len(out) > 0 {
+			other, fails, err := try(a.set)
+			if err != nil || !whole {
+				return []WhatIf{}, false, err
+			}
+			if other != w || fails != failed {
+				continue
+			}
+		}
 		if known {
 			w.OOM = &failed
 		}

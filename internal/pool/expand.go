@@ -150,8 +150,8 @@ func (p *Pool) bury(b *Block) {
 // makeRoom returns idle segments of at least MaxSplit, so that a request of that size
 // gets memory: the smallest that is large enough, else the largest ones until they are.
 func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
-	key := &Block{Size: max(want.Size, p.set.MaxSplit), Stream: want.Stream, small: want.small, Segment: -1}
-	at, _ := slices.BinarySearchFunc(p.idle, key, order)
+	key := &Block{Size: max(want.Size, p.set.MaxSplit), Stream: want.Stream, small: want.small, Segment: p.set.before()}
+	at, _ := slices.BinarySearchFunc(p.idle, key, p.set.order)
 	if at < len(p.idle) && lists(p.idle[at], key) == 0 {
 		return true, p.returned(at)
 	}

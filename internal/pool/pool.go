@@ -96,8 +96,8 @@ func (p *Pool) Take(bytes int64, stream int) (*Block, error) {
 
 // find takes a block of at least size from the idle ones or of a new segment.
 func (p *Pool) find(size int64, stream int) (*Block, error) {
-	want := &Block{Size: size, Stream: stream, small: size <= smallMost, Segment: -1}
-	at, _ := slices.BinarySearchFunc(p.idle, want, order)
+	want := &Block{Size: size, Stream: stream, small: size <= smallMost, Segment: p.set.before()}
+	at, _ := slices.BinarySearchFunc(p.idle, want, p.set.order)
 	if same := func(at int) bool {
 		return at < len(p.idle) && p.idle[at].small == want.small && p.idle[at].Stream == stream
 	}; same(at) {
@@ -183,22 +183,14 @@ func (b *Block) split(size int64) (rest *Block) {
 // put adds a block to the idle ones.
 func (p *Pool) put(b *Block) {
 	b.idle = true
-	at, _ := slices.BinarySearchFunc(p.idle, b, order)
+	at, _ := slices.BinarySearchFunc(p.idle, b, p.set.order)
 	p.insert(&p.idle, at, b)
 }
 
 // drop removes a block from the idle ones.
 func (p *Pool) drop(b *Block) {
-	at, _ := slices.BinarySearchFunc(p.idle, b, order)
+	at, _ := slices.BinarySearchFunc(p.idle, b, p.set.order)
 	p.remove(&p.idle, at)
-}
-
-// order sorts idle blocks: best fit is the first that is large enough.
-func order(a, b *Block) int {
-	if c := lists(a, b); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Offset, b.Offset))
 }
 
 // lists sorts by list and stream.

@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
+	"math"
 	"math/bits"
 )
 
@@ -24,6 +26,10 @@ type Settings struct {
 	MaxSplit int64      // max_split_size_mb, bytes: a block of at least so many is never cut
 	Roundup  [16]uint64 // roundup_power2_divisions: of the powers of two from 1 MiB on
 	Pages    Pager      // expandable_segments: who has their memory
+	// Descending takes the last segment among idle blocks of equal size, not the first.
+	// PyTorch before 2.13 takes the lowest address, and a driver hands addresses out in
+	// either direction.
+	Descending bool
 }
 
 // Round is what a request takes: round_size of c10/cuda/CUDACachingAllocator.cpp. A large
@@ -58,6 +64,26 @@ func segmentFor(size int64) int64 {
 		return mediumWhole
 	}
 	return up(size, largeGrain)
+}
+
+// order sorts idle blocks: best fit is the first that is large enough.
+func (s *Settings) order(a, b *Block) int {
+	if c := lists(a, b); c != 0 {
+		return c
+	}
+	bySegment := cmp.Compare(a.Segment, b.Segment)
+	if s.Descending {
+		bySegment = -bySegment
+	}
+	return cmp.Or(cmp.Compare(a.Size, b.Size), bySegment, cmp.Compare(a.Offset, b.Offset))
+}
+
+// before is the segment of a block that comes before all of its size.
+func (s *Settings) before() int {
+	if s.Descending {
+		return math.MaxInt
+	}
+	return -1
 }
 
 // fits says that MaxSplit lets a request have a block.

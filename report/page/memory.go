@@ -33,7 +33,7 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "time", Heading: "Memory over time", In: HTML, Blocks: []Block{Chart{ID: "memory-chart", Figure: func() *figure.Figure { return figure.MemoryOverTime(a) }}}},
 		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
 		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
-		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: []Block{memoryWhatIf(d)}},
+		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},
 		memoryChanges(a),
 		warnings(a.Warnings),
 		{ID: "steps", Heading: "Steps", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memorySteps(d)}},
@@ -182,8 +182,16 @@ func memoryChanges(a *memsnap.Analysis) Section {
 	return Section{ID: "changes", Heading: "Changes at the peak", HeadingIn: Markdown | HTML, Blocks: []Block{t}}
 }
 
-// memoryWhatIf is a row for each setting that the requests were replayed with.
-func memoryWhatIf(d *memsnap.Device) Table {
+// memoryWhatIf is a row for each setting that the requests were replayed with, or why
+// they were not.
+func memoryWhatIf(d *memsnap.Device) []Block {
+	if c := &d.Check; !c.Passed && c.Reason != "" && d.Events > 0 {
+		text := "Other settings of the allocator were not replayed: " + view.Cut(c.Reason, 200)
+		if c.FailedAt >= 0 {
+			text += fmt.Sprintf(" (event %d)", c.FailedAt)
+		}
+		return []Block{Text{S: text + ".", In: Verbose | Markdown | HTML}}
+	}
 	t := Table{Name: "Replayed with other settings of the allocator", Noun: "setting", Max: [3]int{12, 12, 0}, Columns: []Column{{Title: "setting", Left: true, Most: 40}, {Title: "reserved"}, {Title: "change"}, {Title: "driver calls", Drop: 1}, {Title: "out of memory", Drop: 2}}}
 	for _, w := range d.WhatIf {
 		oom, change := Cell{Text: view.None}, w.PeakReserved-d.WhatIf[0].PeakReserved
@@ -192,7 +200,7 @@ func memoryWhatIf(d *memsnap.Device) Table {
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(w.Setting, 60)}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}})
 	}
-	return t
+	return []Block{t}
 }
 
 func signedBytes(n int64) string {
