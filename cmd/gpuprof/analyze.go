@@ -26,6 +26,7 @@ type analyzeCmd struct {
 	Format  string   `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
+	At      string   `placeholder:"MOMENT" help:"Of a memory snapshot: show this moment in place of the peak: peak, end, oom, step:N, event:N, or a time such as 1.5s."`
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
@@ -71,6 +72,9 @@ func (c *analyzeCmd) Run(a *app) error {
 	analysis := outputTable().analysis
 	if c.Compare { // of two programs there are no stacks and no one timeline
 		analysis = analysis.called("a comparison").without("pprof", "perfetto")
+	}
+	if c.At != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: %s is no memory snapshot, and only those have moments", c.At, c.Traces[0]).WithFix("give --steps or --window for a part of a trace")
 	}
 	outs, err := analysis.outputs(c.Output, c.Force)
 	if err == nil {

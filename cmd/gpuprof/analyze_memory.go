@@ -71,6 +71,9 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 	} else {
 		found, err = analyzeMemory(a, ins)
 	}
+	if err == nil && c.At != "" {
+		err = found.Look(c.At)
+	}
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type Device struct {
 	PeakReserved int64    `json:"peak_reserved_bytes"`
 	PeakRounded  int64    `json:"peak_rounded_bytes"`
 	End          Moment   `json:"end"`
+	At           *At      `json:"at,omitempty"` // the moment that was asked for
 	OOMs         []Outage `json:"ooms"`
 	MoreOOMs     int      `json:"more_ooms"` // that are not listed
 	Steps        []Step   `json:"steps"`

@@ -23,7 +23,9 @@ type Moment struct {
 	Categories  []Part      `json:"categories"` // by bytes
 	Sites       []SiteBytes `json:"sites"`      // by bytes, the largest
 	MoreSites   int         `json:"more_sites"` // that are not listed
-	Stacks      []Held      `json:"-"`          // every stack, by bytes
+	// Blocks are the largest live blocks. None in files of schema 1.0.
+	Blocks []BlockBytes `json:"blocks"`
+	Stacks []Held       `json:"-"` // every stack, by bytes
 }
 
 // Part is one category.
@@ -108,6 +110,7 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 		}
 	})
 	a.free(&m, live)
+	m.Blocks = a.largest(live)
 	for c, h := range held {
 		m.Stacks = append(m.Stacks, *h)
 		_ = c

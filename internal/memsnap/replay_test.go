@@ -93,7 +93,11 @@ func TestReplayEqualsTheAllocatorsCounters(t *testing.T) {
 // checkMoments: every live byte has one category; the reserved bytes are the live and the free ones.
 func checkMoments(t testing.TB, name string, d *Device) {
 	t.Helper()
-	for _, m := range []Moment{d.Peak, d.End} {
+	moments := []Moment{d.Peak, d.End}
+	if d.At != nil {
+		moments = append(moments, d.At.Moment)
+	}
+	for _, m := range moments {
 		var bytes, sites int64
 		for _, c := range m.Categories {
 			bytes += c.Bytes

@@ -83,10 +83,18 @@ const mostMemorySites = 16
 // MemorySites is what each line of the program holds at the peak.
 func MemorySites(a *memsnap.Analysis) *Figure {
 	f := ofMemory("sites", "Memory at the peak by line", "For each line of the program the bytes that its tensors hold at the peak, by category.", a)
-	if len(a.Devices) == 0 || len(a.Devices[0].Peak.Sites) == 0 {
+	if len(a.Devices) == 0 {
 		return f.without("nothing was live at the peak")
 	}
 	d := &a.Devices[0]
+	m := &d.Peak
+	if d.At != nil {
+		m = &d.At.Moment
+		f.Title = "Memory by line at " + view.Cut(d.At.Name, 60)
+	}
+	if len(m.Sites) == 0 {
+		return f.without("nothing was live at the peak")
+	}
 	tones := map[string]Tone{}
 	for i, k := range d.Series.Kinds {
 		tones[k.Category] = toneOf(i)
@@ -94,7 +102,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 	var names []string
 	p := Panel{}
 	most := 0.0
-	shown := d.Peak.Sites[:min(len(d.Peak.Sites), mostMemorySites)]
+	shown := m.Sites[:min(len(m.Sites), mostMemorySites)]
 	for i, s := range shown {
 		names = append(names, view.CutPlace(s.Where, 44))
 		tone, ok := tones[s.Category]
@@ -113,7 +121,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 	p.X = bytesAxis("bytes at the peak", most)
 	p.Height = 22 * float64(len(names))
 	f.Panels = []Panel{p}
-	if more := len(d.Peak.Sites) + d.Peak.MoreSites - len(shown); more > 0 {
+	if more := len(m.Sites) + m.MoreSites - len(shown); more > 0 {
 		f.note(fmt.Sprintf("not drawn: %s", view.Plural(more, "other line")))
 	}
 	return f

@@ -23,16 +23,14 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 	}
 	d := &a.Devices[0]
 	p := &Page{Title: "memory of " + memoryInput(a, d.Input), Meta: memoryMeta(a, d), Footer: memoryFooter, Tool: toolText(a.Tool), Data: jsonData("memory.json", a)}
-	moment, when := &d.Peak, "the peak"
-	if len(d.OOMs) > 0 {
-		moment, when = &d.OOMs[0].Moment, "the out-of-memory error"
-	}
+	moment, when := d.Shown()
 	p.Sections = []Section{
 		{ID: "findings", Heading: "Suggested changes", HeadingIn: HTML, Blocks: memoryFindings(a)},
 		{ID: "levels", Heading: "Levels", HeadingIn: HTML, Blocks: []Block{Lines{Lines: memoryLevels(a, d, moment, when)}}},
 		{ID: "time", Heading: "Memory over time", In: HTML, Blocks: []Block{Chart{ID: "memory-chart", Figure: func() *figure.Figure { return figure.MemoryOverTime(a) }}}},
 		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
 		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
+		{ID: "blocks", Heading: "Largest blocks", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memoryBlocks(moment, when)}},
 		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},
 		memoryChanges(a),
 		warnings(a.Warnings),
@@ -153,6 +151,22 @@ func memorySites(m *memsnap.Moment, when string) Table {
 	return t
 }
 
+// memoryBlocks is a row for each of the largest live blocks.
+func memoryBlocks(m *memsnap.Moment, when string) Table {
+	t := Table{Name: "Largest blocks at " + when, Noun: "block", Max: [3]int{10, 20, 20}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "from step", Drop: 2}, {Title: "events", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
+	for _, b := range m.Blocks {
+		life, step := Cell{Text: view.None}, Cell{Text: view.None}
+		if b.Events > 0 {
+			life = countCell(b.Events)
+		}
+		if b.Step > 0 {
+			step = countCell(b.Step)
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(b.Where), bytesCell(b.Bytes), step, life, {Text: view.Cut(b.Category, 40)}}})
+	}
+	return t
+}
+
 // siteTable is a row for each line of the program; whole is what shares are of, 0 none.
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
 	t := Table{Name: name, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
@@ -190,7 +204,7 @@ func memoryWhatIf(d *memsnap.Device) []Block {
 		if c.FailedAt >= 0 {
 			text += fmt.Sprintf(" (event %d)", c.FailedAt)
 		}
-		return []Block{Text{S: text + ".", In: Verbose | Markdown | HTML}}
+		return []Block{Text{S: text + ".", In: Verbose}}
 	}
 	t := Table{Name: "Replayed with other settings of the allocator", Noun: "setting", Max: [3]int{12, 12, 0}, Columns: []Column{{Title: "setting", Left: true, Most: 40}, {Title: "reserved"}, {Title: "change"}, {Title: "driver calls", Drop: 1}, {Title: "out of memory", Drop: 2}}}
 	for _, w := range d.WhatIf {

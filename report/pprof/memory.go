@@ -13,7 +13,7 @@ import (
 )
 
 // WriteMemory writes a gzip-compressed profile.proto of what was live at each device's
-// peak, by the stack that allocated it: inuse_space in bytes and inuse_objects. Labels
+// peak, or at the moment that was asked for, by the stack that allocated it: inuse_space in bytes and inuse_objects. Labels
 // have the category, and the device where there are several. tool is the version of
 // gpuprof that writes.
 func WriteMemory(w io.Writer, a *memsnap.Analysis, tool string) error {
@@ -41,7 +41,11 @@ type memoryBuilder struct {
 }
 
 func (b *memoryBuilder) add(d *memsnap.Device, several bool) {
-	for _, h := range d.Peak.Stacks {
+	m := &d.Peak
+	if d.At != nil {
+		m = &d.At.Moment
+	}
+	for _, h := range m.Stacks {
 		s := &profile.Sample{Value: []int64{int64(h.Blocks), h.Bytes}, Label: map[string][]string{"category": {h.Category.String()}}}
 		if several {
 			s.Label["device"] = []string{fmt.Sprintf("%d of file %d", d.ID, d.Input+1)}

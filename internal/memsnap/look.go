@@ -1,0 +1,164 @@
+package memsnap
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// At is a moment that was asked for, beside the peak.
+type At struct {
+	Name string `json:"name"` // "step 3", "event 120", "1.5s", "the end"
+	Moment
+}
+
+// fixAt names the moments that can be asked for.
+const fixAt = "give peak, end, oom, step:N, event:N, or a time from the first event on such as 1.5s"
+
+// Look adds the state at a moment to each device that has it: "peak", "end", "oom" (the
+// first), "step:N" (where the step holds most), "event:N", or a time from the first event
+// on. The error is ErrUsage where the text is none of these, or no device has it.
+func (a *Analysis) Look(text string) error {
+	kind, number, _ := strings.Cut(text, ":")
+	n, err := strconv.Atoi(number)
+	after, timeErr := time.ParseDuration(text)
+	switch {
+	case slices.Contains([]string{"peak", "end", "oom"}, text):
+	case (kind == "step" || kind == "event") && err == nil:
+	case timeErr == nil && after >= 0:
+		kind = "time"
+	default:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: it is no moment", text).WithFix(fixAt)
+	}
+	found := false
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		if d.At = d.look(kind, n, after); d.At != nil {
+			found = true
+		}
+	}
+	if !found {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "showing the memory at %s: the recording has no such moment", text).WithFix("%s", a.has())
+	}
+	return nil
+}
+
+// has says which moments there are.
+func (a *Analysis) has() string {
+	d := &a.Devices[0]
+	return fmt.Sprintf("it has %d events (from 0), %d steps (from 1), %d out-of-memory errors", d.Events, len(d.Steps), len(d.OOMs)+d.MoreOOMs)
+}
+
+// look is the moment of a device, nil where it has none.
+func (d *Device) look(kind string, n int, after time.Duration) *At {
+	switch {
+	case kind == "peak":
+		return &At{"the peak", d.Peak}
+	case kind == "end":
+		return &At{"the end", d.End}
+	case kind == "oom" && len(d.OOMs) > 0:
+		return &At{"the out-of-memory error", d.OOMs[0].Moment}
+	case kind == "event" && n >= 0 && n < d.Events:
+		return d.find(fmt.Sprintf("event %d", n), func(event int, _ int64, _ Level) bool { return event == n })
+	case kind == "step" && n >= 1 && n <= len(d.Replay.phases):
+		most, p := int64(-1), d.Replay.phases[n-1]
+		return d.find(fmt.Sprintf("the most of step %d", n), func(event int, _ int64, l Level) bool {
+			if event < int(p.First) || event >= int(p.Last) || l.Requested <= most {
+				return false
+			}
+			most = l.Requested
+			return true
+		})
+	case kind == "time" && d.Replay.S.hasTime:
+		first, last := int64(-1), after.Microseconds()
+		at := d.find(after.String(), func(_ int, micros int64, _ Level) bool {
+			if first < 0 {
+				first = micros
+			}
+			return micros-first <= last
+		})
+		if d.Events > 0 && d.took() >= last {
+			return at
+		}
+	}
+	return nil
+}
+
+// took is how long the recording is, microseconds.
+func (d *Device) took() int64 {
+	first, last := int64(-1), int64(0)
+	d.Replay.Levels(func(_ int, _ Action, _ Level, micros int64) {
+		if first < 0 {
+			first = micros
+		}
+		last = micros
+	})
+	return last - first
+}
+
+// find is the moment after the last event that is wanted.
+func (d *Device) find(name string, wanted func(event int, micros int64, l Level) bool) *At {
+	t := top{event: -1}
+	d.Replay.Levels(func(event int, _ Action, l Level, micros int64) {
+		if wanted(event, micros, l) {
+			t = top{event, l, micros}
+		}
+	})
+	return &At{name, d.account.at(t.event, t.level, t.micros)}
+}
+
+// Shown is the moment that a report is about: the one that was asked for, else the first
+// out-of-memory error, else the peak.
+func (d *Device) Shown() (m *Moment, when string) {
+	switch {
+	case d.At != nil:
+		return &d.At.Moment, d.At.Name
+	case len(d.OOMs) > 0:
+		return &d.OOMs[0].Moment, "the out-of-memory error"
+	}
+	return &d.Peak, "the peak"
+}
+
+// BlockBytes is one live block.
+type BlockBytes struct {
+	Where    string `json:"where"`
+	Category string `json:"category"`
+	Bytes    int64  `json:"bytes"` // requested
+	Step     int    `json:"step"`  // that allocated it; 0 unknown
+	// Events is how many the block lives for; 0: it was there before the recording, or lives on.
+	Events int `json:"events"`
+}
+
+const mostBlocks = 20
+
+// largest are the largest of the live blocks.
+func (a *account) largest(live []allocation) []BlockBytes {
+	byBytes := func(x, y *allocation) int { return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.addr, y.addr)) }
+	var top []*allocation // in order, the largest first
+	for i := range live {
+		if n := len(top); n == mostBlocks && byBytes(top[n-1], &live[i]) < 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(top, &live[i], byBytes)
+		top = slices.Insert(top, at, &live[i])
+		top = top[:min(len(top), mostBlocks)]
+	}
+	out := []BlockBytes{}
+	for _, b := range top {
+		kind := a.kinds.of(b)
+		o := BlockBytes{Where: a.siteOf(Held{Stack: b.stack, Category: kind}), Category: kind.String(), Bytes: int64(b.size)}
+		if b.born != never {
+			o.Step = a.r.stepOf(int(b.born))
+		}
+		if b.born != never && b.done != never {
+			o.Events = int(b.done - b.born)
+		}
+		out = append(out, o)
+	}
+	return out
+}
