@@ -124,13 +124,15 @@ func (d *Device) Shown() (m *Moment, when string) {
 	return &d.Peak, "the peak"
 }
 
-// BlockBytes is one live block.
+// BlockBytes are live blocks of one size that a line holds.
 type BlockBytes struct {
 	Where    string `json:"where"`
 	Category string `json:"category"`
-	Bytes    int64  `json:"bytes"` // requested
-	Step     int    `json:"step"`  // that allocated it; 0 unknown
-	// Events is how many the block lives for; 0: it was there before the recording, or lives on.
+	Bytes    int64  `json:"bytes"` // requested, of each
+	Blocks   int    `json:"blocks"`
+	Step     int    `json:"first_step"` // that allocated one of them; 0 unknown
+	// Events is how many the longest of them lives for; 0: it was there before the
+	// recording, or lives on.
 	Events int `json:"events"`
 }
 
@@ -138,27 +140,35 @@ const mostBlocks = 20
 
 // largest are the largest of the live blocks.
 func (a *account) largest(live []allocation) []BlockBytes {
-	byBytes := func(x, y *allocation) int { return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.addr, y.addr)) }
-	var top []*allocation // in order, the largest first
+	type same struct {
+		where string
+		kind  Category
+		size  uint64
+	}
+	at := map[same]int{}
+	all := []BlockBytes{}
 	for i := range live {
-		if n := len(top); n == mostBlocks && byBytes(top[n-1], &live[i]) < 0 {
+		b := &live[i]
+		kind := a.kinds.of(b)
+		key := same{a.siteOf(Held{Stack: b.stack, Category: kind}), kind, b.size}
+		k, ok := at[key]
+		if !ok {
+			k = len(all)
+			at[key] = k
+			all = append(all, BlockBytes{Where: key.where, Category: kind.String(), Bytes: int64(b.size)})
+		}
+		o := &all[k]
+		o.Blocks++
+		if b.born == never {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(top, &live[i], byBytes)
-		top = slices.Insert(top, at, &live[i])
-		top = top[:min(len(top), mostBlocks)]
-	}
-	out := []BlockBytes{}
-	for _, b := range top {
-		kind := a.kinds.of(b)
-		o := BlockBytes{Where: a.siteOf(Held{Stack: b.stack, Category: kind}), Category: kind.String(), Bytes: int64(b.size)}
-		if b.born != never {
-			o.Step = a.r.stepOf(int(b.born))
+		if step := a.r.stepOf(int(b.born)); o.Step == 0 || step < o.Step {
+			o.Step = step
 		}
-		if b.born != never && b.done != never {
-			o.Events = int(b.done - b.born)
+		if b.done != never {
+			o.Events = max(o.Events, int(b.done-b.born))
 		}
-		out = append(out, o)
 	}
-	return out
+	slices.SortStableFunc(all, func(x, y BlockBytes) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	return all[:min(len(all), mostBlocks)]
 }

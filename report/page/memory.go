@@ -153,7 +153,7 @@ func memorySites(m *memsnap.Moment, when string) Table {
 
 // memoryBlocks is a row for each of the largest live blocks.
 func memoryBlocks(m *memsnap.Moment, when string) Table {
-	t := Table{Name: "Largest blocks at " + when, Noun: "block", Max: [3]int{10, 20, 20}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "from step", Drop: 2}, {Title: "events", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
+	t := Table{Name: "Largest blocks at " + when, Noun: "block", Max: [3]int{10, 20, 20}, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "events", Drop: 4}, {Title: "category", Left: true, Drop: 1}}}
 	for _, b := range m.Blocks {
 		life, step := Cell{Text: view.None}, Cell{Text: view.None}
 		if b.Events > 0 {
@@ -162,7 +162,7 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 		if b.Step > 0 {
 			step = countCell(b.Step)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(b.Where), bytesCell(b.Bytes), step, life, {Text: view.Cut(b.Category, 40)}}})
+		t.Rows = append(t.Rows, Row{Cells: []Cell{whereCell(b.Where), bytesCell(b.Bytes), countCell(b.Blocks), step, life, {Text: view.Cut(b.Category, 40)}}})
 	}
 	return t
 }
