@@ -19,7 +19,7 @@ import (
 
 // TestAnalysisMatchesItsSchema: every trace of testdata, printed as JSON.
 func TestAnalysisMatchesItsSchema(t *testing.T) {
-	b, err := derived[trace.Analysis]("analysis")
+	b, err := schemas()["analysis"]()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 	for {
 		over, err := c.oneSearch(r, k, state)
 		if err != nil || over {
-			return c.ended(k, state, err)
+			return c.ended(state, err)
 		}
 		if !c.narrow(state) {
 			return state, nil
@@ -157,7 +157,7 @@ func (c *bisectCmd) narrow(state *bisectState) bool {
 }
 
 // ended is how a search that was cut short is left behind.
-func (c *bisectCmd) ended(k *keeper, state *bisectState, err error) (*bisectState, error) {
+func (c *bisectCmd) ended(state *bisectState, err error) (*bisectState, error) {
 	switch {
 	case err == nil && c.Plan && state.Outcome == nil:
 		return nil, nil

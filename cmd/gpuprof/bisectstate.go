@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -141,7 +142,7 @@ func (c *bisectCmd) fitsKept(run children, state *bisectState) error {
 	case len(c.Args) > 0 && c.Args[0] != state.Range:
 		return refuse("range", state.Range, c.Args[0])
 	case workload != "" && workload != state.Again.Workload:
-		return refuse("workload", orUnknown(state.Again.Workload), workload)
+		return refuse("workload", cmp.Or(state.Again.Workload, "unknown"), workload)
 	case len(words) > 0 && !slices.Equal(words, state.Command):
 		return refuse("command", strings.Join(state.Command, " "), strings.Join(words, " "))
 	case machine != state.Machine:

@@ -24,7 +24,7 @@ import (
 
 func comparisonSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	b, err := derived[compare.Comparison]("comparison")
+	b, err := schemas()["comparison"]()
 	if err != nil {
 		t.Fatal(err)
 	}

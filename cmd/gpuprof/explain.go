@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 
 	"github.com/gpuprof/gpuprof/internal/explain"
@@ -53,14 +52,14 @@ func explained(what string) (explain.Kind, bool) {
 	return "", false
 }
 
-// printExplained prints a line for each entry.
-func printExplained(w io.Writer, entries []explain.Entry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	rows := [][]string{{strings.ToUpper(string(entries[0].Kind)), "IN SHORT (gpuprof explain NAME HAS MORE)"}}
-	for _, e := range entries {
+// explainedRows are a head and a line for each entry, none without entries.
+func explainedRows(entries []explain.Entry) [][]string {
+	var rows [][]string
+	for i, e := range entries {
+		if i == 0 {
+			rows = [][]string{{strings.ToUpper(string(e.Kind)), "IN SHORT (gpuprof explain NAME HAS MORE)"}}
+		}
 		rows = append(rows, []string{e.Name, explain.Plain(e.Brief())})
 	}
-	return columns(w, rows)
+	return rows
 }

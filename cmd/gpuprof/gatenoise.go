@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -91,7 +92,7 @@ func (c *gateCmd) planGate(a *app, o compare.Options) error {
 // on it. A workload's device is the one that was asked for.
 func (c *gateCmd) runner(a *app) (machine, command string) {
 	defer func() { machine, command = document.CleanText(machine), document.CleanText(command) }()
-	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", orUnknown(cpuModel()), runtime.NumCPU()))
+	machine = strings.TrimSpace(fmt.Sprintf("%s, %d CPUs", cmp.Or(cpuModel(), "unknown"), runtime.NumCPU()))
 	if len(a.rest) > 0 {
 		return machine, strings.Join(document.MaskCommand(a.rest), " ")
 	}

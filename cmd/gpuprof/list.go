@@ -101,9 +101,7 @@ func (l *listing) explained() map[explain.Kind]*[]explain.Entry {
 	return map[explain.Kind]*[]explain.Entry{explain.Rule: &l.Rules, explain.Warning: &l.Warnings, explain.Column: &l.Columns, explain.Term: &l.Terms}
 }
 
-func isWorkload(name string) bool {
-	return slices.ContainsFunc(workloads(), func(w gpuprof.Workload) bool { return w.Name() == name })
-}
+func isWorkload(name string) bool { return workloadNamed(name) != nil }
 
 // collect gathers one list; what "" is a workload's presets and knobs.
 func collect(what string, chosen []gpuprof.Workload) (listing, error) {
@@ -171,55 +169,43 @@ func describeKnob(w gpuprof.Workload, k gpuprof.Knob) knobEntry {
 	return e
 }
 
+// print prints a table for each list that is there.
 func (l listing) print(w io.Writer) error {
-	var parts []func() error
-	if l.Workloads != nil {
-		parts = append(parts, func() error { return l.printWorkloads(w) })
-	}
-	if l.Presets != nil {
-		parts = append(parts, func() error { return l.printPresets(w) })
-	}
-	if l.Knobs != nil {
-		parts = append(parts, func() error { return l.printKnobs(w) })
-	}
-	if l.Devices != nil {
-		parts = append(parts, func() error { return l.printDevices(w) })
-	}
+	tables := [][][]string{l.workloadRows(), l.presetRows(), l.knobRows(), l.deviceRows()}
 	for _, k := range explain.Kinds() {
-		if entries := *l.explained()[k]; entries != nil {
-			parts = append(parts, func() error { return printExplained(w, entries) })
-		}
+		tables = append(tables, explainedRows(*l.explained()[k]))
 	}
-	for i, p := range parts {
+	tables = slices.DeleteFunc(tables, func(rows [][]string) bool { return len(rows) < 2 })
+	for i, rows := range tables {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := p(); err != nil {
+		if err := columns(w, rows); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l listing) printWorkloads(w io.Writer) error {
+func (l listing) workloadRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "PRESETS", "WHAT IT IS"}}
 	for _, e := range l.Workloads {
 		rows = append(rows, []string{e.Name, strings.Join(e.Presets, " "), e.Doc})
 	}
-	return columns(w, rows)
+	return rows
 }
 
-func (l listing) printPresets(w io.Writer) error {
+func (l listing) presetRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "PRESET", "WHAT IT IS"}}
 	for _, e := range l.Presets {
 		rows = append(rows, []string{e.Workload, e.Name, e.Doc})
 	}
-	return columns(w, rows)
+	return rows
 }
 
-// printKnobs gives a knob several lines, since what it accepts and does would
+// knobRows gives a knob several lines, since what it accepts and does would
 // not fit beside each other.
-func (l listing) printKnobs(w io.Writer) error {
+func (l listing) knobRows() [][]string {
 	rows := [][]string{{"WORKLOAD", "KNOB", "DEFAULT", "KIND", "ACCEPTS, WHAT IT DOES, IN PRESETS"}}
 	for _, e := range l.Knobs {
 		rows = append(rows, []string{e.Workload, e.Name, e.Default, e.Kind, e.Accepts}, []string{"", "", "", "", "  " + e.Doc})
@@ -227,15 +213,15 @@ func (l listing) printKnobs(w io.Writer) error {
 			rows = append(rows, []string{"", "", "", "", "  in presets: " + describe(e.Presets)})
 		}
 	}
-	return columns(w, rows)
+	return rows
 }
 
-func (l listing) printDevices(w io.Writer) error {
+func (l listing) deviceRows() [][]string {
 	rows := [][]string{{"DEVICE", "WHAT IT IS"}}
 	for _, e := range l.Devices {
 		rows = append(rows, []string{e.Name, e.Doc})
 	}
-	return columns(w, rows)
+	return rows
 }
 
 // columns prints rows in aligned columns; the first row is the head.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -31,58 +32,43 @@ func (schemaCmd) Help() string {
 	return examples("gpuprof schema", "gpuprof schema check", "gpuprof schema analysis", "gpuprof schema comparison", "gpuprof schema tune", "gpuprof schema health")
 }
 
+// schemas make the schema of each output.
+func schemas() map[string]func() ([]byte, error) {
+	return map[string]func() ([]byte, error){
+		"run":              func() ([]byte, error) { return schema.Run(), nil },
+		"check":            derived[gpuprof.CheckReport](document.Check),
+		"analysis":         derived[trace.Analysis](document.Analysis),
+		"trace-comparison": derived[trace.Comparison](document.TraceComparison),
+		"comparison":       derived[compare.Comparison](document.Comparison, document.Gate),
+		"tune":             derived[tune.Result](document.Tune, document.Claims),
+		"health":           derived[health.Report](document.Health),
+		"diagnosis":        derived[gpuprof.Diagnosis](document.Diagnosis),
+		"baseline":         derived[baseline.Baseline](document.Baseline),
+		"noise":            derived[compare.MachineNoise](document.Noise),
+		"fleet":            derived[fleet.Report](document.Fleet),
+		"history":          derived[history.Report](document.History),
+		"recording":        derived[record.Result](document.Recording),
+		"memory":           derived[memsnap.Analysis](document.Memory),
+		"bisect":           derived[bisect.Search](document.Bisect),
+	}
+}
+
 // Run implements the verb.
 func (c *schemaCmd) Run(a *app) error {
-	var b []byte
-	var err error
-	switch c.Name {
-	case "check":
-		b, err = derived[gpuprof.CheckReport](document.Check)
-	case "analysis":
-		b, err = derived[trace.Analysis](document.Analysis)
-	case "trace-comparison":
-		b, err = derived[trace.Comparison](document.TraceComparison)
-	case "comparison":
-		b, err = derived[compare.Comparison](document.Comparison, document.Gate)
-	case "tune":
-		b, err = derived[tune.Result](document.Tune, document.Claims)
-	case "health":
-		b, err = derived[health.Report](document.Health)
-	case "diagnosis":
-		b, err = derived[gpuprof.Diagnosis](document.Diagnosis)
-	case "baseline":
-		b, err = derived[baseline.Baseline](document.Baseline)
-	case "noise":
-		b, err = derived[compare.MachineNoise](document.Noise)
-	case "fleet":
-		b, err = derived[fleet.Report](document.Fleet)
-	case "history":
-		b, err = derived[history.Report](document.History)
-	case "recording":
-		b, err = derived[record.Result](document.Recording)
-	case "memory":
-		b, err = derived[memsnap.Analysis](document.Memory)
-	case "bisect":
-		b, err = derived[bisect.Search](document.Bisect)
-	default:
-		b = schema.Run()
-	}
+	b, err := schemas()[c.Name]()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", trimNewline(b))
+	_, err = fmt.Fprintf(a.stdout, "%s\n", bytes.TrimRight(b, "\n"))
 	return err
 }
 
-func trimNewline(b []byte) []byte {
-	for len(b) > 0 && b[len(b)-1] == '\n' {
-		b = b[:len(b)-1]
-	}
-	return b
+// derived is made from the type that is printed, so it cannot differ.
+func derived[T any](kinds ...gpuprof.DocumentKind) func() ([]byte, error) {
+	return func() ([]byte, error) { return schemaOf[T](kinds) }
 }
 
-// derived is made from the type that is printed, so it cannot differ.
-func derived[T any](kinds ...gpuprof.DocumentKind) ([]byte, error) {
+func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
 	title := fmt.Sprint(kinds[0], " ", document.Version(kinds[0]))
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[gpuprof.Number]():   {Types: []string{"null", "number"}, Description: "null when it is not a number"},

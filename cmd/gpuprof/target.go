@@ -82,11 +82,11 @@ func (t *aim) refuse(a *app) error {
 }
 
 func findWorkload(name, verb string) (gpuprof.Workload, error) {
+	if w := workloadNamed(name); w != nil {
+		return w, nil
+	}
 	var names []string
 	for _, w := range workloads() {
-		if w.Name() == name {
-			return w, nil
-		}
 		names = append(names, w.Name())
 	}
 	valid := strings.Join(names, ", ")
@@ -94,6 +94,16 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
+}
+
+// workloadNamed is the workload of a name, nil for none.
+func workloadNamed(name string) gpuprof.Workload {
+	for _, w := range workloads() {
+		if w.Name() == name {
+			return w
+		}
+	}
+	return nil
 }
 
 // chooseDevice finds the device behind a --device value and says, where auto

@@ -305,12 +305,3 @@ func cachedState() (string, error) {
 	}
 	return filepath.Join(dir, time.Now().UTC().Format("20060102-150405")+fmt.Sprintf("-%d.json", os.Getpid())), nil
 }
-
-func workloadNamed(name string) gpuprof.Workload {
-	for _, w := range workloads() {
-		if w.Name() == name {
-			return w
-		}
-	}
-	return nil
-}

@@ -60,7 +60,7 @@ func tuneResult() *tune.Result {
 // The schema takes what tune writes and fields of later versions, and not what
 // tune never writes.
 func TestTuneSchema(t *testing.T) {
-	b, err := derived[tune.Result]("tune")
+	b, err := schemas()["tune"]()
 	if err != nil {
 		t.Fatal(err)
 	}

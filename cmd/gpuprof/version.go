@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -44,15 +45,8 @@ func (c *versionCmd) Run(a *app) error {
 			"schemas": map[string]string{"run": document.Version(document.Run), "check": document.Version(document.Check)},
 		})
 	}
-	_, err := fmt.Fprintf(a.stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, orUnknown(t.Commit), runtime.Version(), document.Version(document.Run))
+	_, err := fmt.Fprintf(a.stdout, "gpuprof %s (commit %s, %s, run schema %s)\n", t.Version, cmp.Or(t.Commit, "unknown"), runtime.Version(), document.Version(document.Run))
 	return err
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 // tool says which gpuprof this is: the linker's word, else what the Go tool

@@ -180,53 +180,39 @@ type documents struct {
 
 func outputTable() documents {
 	return documents{
-		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "csv", "bench", "markdown"}, withPages(page.Runs, 0, map[string]writer[[]*gpuprof.Run]{
+		run: kind[[]*gpuprof.Run]{"a run", []string{"table", "json", "csv", "bench", "markdown"}, withPages(page.Runs, 0, withPictures(figure.OfRuns, map[string]writer[[]*gpuprof.Run]{
 			"json":     func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return document.EncodeRuns(w, runs...) },
-			"png":      picture("png", figure.OfRuns),
-			"svg":      picture("svg", figure.OfRuns),
 			"pprof":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return pprof.Write(w, runs) },
 			"perfetto": func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return perfetto.Write(w, runs) },
 			"csv":      func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return csv.Write(w, runs) },
 			"bench":    func(w io.Writer, runs []*gpuprof.Run, _ screen) error { return benchfmt.Write(w, runs) },
-		})},
-		comparison: kind[*compare.Comparison]{"a comparison", []string{"table", "json", "markdown", "bench"}, withPages(page.Comparison, markdown.CommentLimit, map[string]writer[*compare.Comparison]{
+		}))},
+		comparison: kind[*compare.Comparison]{"a comparison", []string{"table", "json", "markdown", "bench"}, withPages(page.Comparison, markdown.CommentLimit, withPictures(figure.OfComparison, map[string]writer[*compare.Comparison]{
 			"json": encodeVerdict,
-			"png":  picture("png", figure.OfComparison),
-			"svg":  picture("svg", figure.OfComparison),
 			"junit": func(w io.Writer, c *compare.Comparison, _ screen) error {
 				return junit.Write(w, c, junit.Options{Started: startedAt(c)})
 			},
 			"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
-		})},
-		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, map[string]writer[*tune.Result]{
+		}))},
+		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, withPictures(figure.OfTuning, map[string]writer[*tune.Result]{
 			"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
-			"png":  picture("png", figure.OfTuning),
-			"svg":  picture("svg", figure.OfTuning),
-		})},
-		analysis: kind[*study]{"an analysis", []string{"table", "json", "markdown"}, withPages(pageOfStudy, 0, map[string]writer[*study]{
+		}))},
+		analysis: kind[*study]{"an analysis", []string{"table", "json", "markdown"}, withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]writer[*study]{
 			"json":     encodeStudy,
-			"png":      picture("png", figureOfStudy),
-			"svg":      picture("svg", figureOfStudy),
 			"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
 			"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
-		})},
-		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, map[string]writer[*bisect.Search]{
+		}))},
+		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, withPictures(figure.OfBisect, map[string]writer[*bisect.Search]{
 			"json": func(w io.Writer, s *bisect.Search, _ screen) error { return bisect.Encode(w, s) },
-			"png":  picture("png", figure.OfBisect),
-			"svg":  picture("svg", figure.OfBisect),
-		})},
-		memory: kind[*memsnap.Analysis]{"an analysis of memory", []string{"table", "json", "markdown"}, withPages(page.Memory, 0, map[string]writer[*memsnap.Analysis]{
+		}))},
+		memory: kind[*memsnap.Analysis]{"an analysis of memory", []string{"table", "json", "markdown"}, withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]writer[*memsnap.Analysis]{
 			"json":  func(w io.Writer, a *memsnap.Analysis, _ screen) error { return memsnap.Encode(w, a) },
-			"png":   picture("png", figure.OfMemory),
-			"svg":   picture("svg", figure.OfMemory),
 			"pprof": func(w io.Writer, a *memsnap.Analysis, _ screen) error { return pprof.WriteMemory(w, a, tool().Version) },
-		})},
-		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, map[string]writer[*history.Report]{
+		}))},
+		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]writer[*history.Report]{
 			"json": func(w io.Writer, r *history.Report, _ screen) error { return writeJSON(w, r) },
 			"csv":  func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
-			"png":  picture("png", figure.OfHistory),
-			"svg":  picture("svg", figure.OfHistory),
-		})},
+		}))},
 		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, map[string]writer[*fleet.Report]{
 			"json": func(w io.Writer, r *fleet.Report, _ screen) error { return writeJSON(w, r) },
 		})},
@@ -250,6 +236,20 @@ func outputTable() documents {
 func (d documents) formats() (prints, files map[string][]string) {
 	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints, "check": d.check.prints, "diagnosis": d.diagnosis.prints},
 		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions(), "check": d.check.extensions(), "diagnosis": d.diagnosis.extensions()}
+}
+
+// withPictures adds the formats that draw a document's figure.
+func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]writer[D]) map[string]writer[D] {
+	for _, format := range []string{"png", "svg"} {
+		others[format] = func(w io.Writer, doc D, o screen) error {
+			f, err := draw(doc, o.plot)
+			if err != nil {
+				return err
+			}
+			return f.Write(w, format, 0, 0)
+		}
+	}
+	return others
 }
 
 // withPages adds the formats of what a page is built of; limit is how many bytes
@@ -295,17 +295,6 @@ func siteOf(r *history.Report) ([]siteFile, error) {
 		out = append(out, siteFile{p.Name, func(w io.Writer) error { return html.Write(w, p.Page) }})
 	}
 	return append(out, siteFile{page.SiteData, func(w io.Writer) error { return writeJSON(w, r) }}), nil
-}
-
-// picture draws a document's figure as "png" or "svg".
-func picture[D any](format string, draw func(doc D, plot string) (*figure.Figure, error)) writer[D] {
-	return func(w io.Writer, doc D, o screen) error {
-		f, err := draw(doc, o.plot)
-		if err != nil {
-			return err
-		}
-		return f.Write(w, format, 0, 0)
-	}
 }
 
 func pageOfStudy(s *study) (*page.Page, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -82,7 +83,7 @@ func examineTelemetry() (l gpuprof.CheckLine, lib *nvml.Library) {
 	list := lib.Devices()
 	l = gpuprof.CheckLine{Name: "gpu telemetry", State: gpuprof.OK, Found: fmt.Sprintf("NVML, %d GPUs", len(list))}
 	if len(list) > 0 {
-		l.Found += fmt.Sprintf(", driver %s, CUDA %s", orUnknown(list[0].Driver), orUnknown(list[0].CUDA))
+		l.Found += fmt.Sprintf(", driver %s, CUDA %s", cmp.Or(list[0].Driver, "unknown"), cmp.Or(list[0].CUDA, "unknown"))
 	}
 	return l, lib
 }

@@ -42,11 +42,11 @@ func ruleTable() []rule {
 	return []rule{
 		{gpuprof.RuleMeasured, (*scene).measured},
 		{gpuprof.RulePinEveryBatch, (*scene).repinned},
-		{gpuprof.RuleItem, (*scene).itemReads},
-		{gpuprof.RuleResetStats, (*scene).resetStats},
-		{gpuprof.RuleAllocatorChurn, (*scene).poolTrim},
+		{gpuprof.RuleItem, waits(gpuprof.ReadTogether)},       // results are read four bytes at a time, and the caller waits for each
+		{gpuprof.RuleResetStats, waits(gpuprof.LeavePeak)},    // before it resets a counter that is the host's own
+		{gpuprof.RuleAllocatorChurn, waits(gpuprof.KeepPool)}, // cached memory goes back to the driver, and the next step asks for it anew
 		{gpuprof.RuleBlockingCopy, (*scene).blockingCopies},
-		{gpuprof.RuleExplicitSync, (*scene).syncs},
+		{gpuprof.RuleExplicitSync, waits(gpuprof.SkipSync)}, // every step or every few, and nothing is launched meanwhile
 		{gpuprof.RulePageableH2D, (*scene).pageable},
 		{gpuprof.RuleExposedCopy, (*scene).exposedCopies},
 		{gpuprof.RuleCollateBound, (*scene).collateBound},
@@ -62,6 +62,11 @@ func ruleTable() []rule {
 		{gpuprof.RuleThrottled, (*scene).throttled},
 		{gpuprof.RuleNoise, (*scene).noise},
 	}
+}
+
+// waits is the rule about a knob that makes the caller wait for the device.
+func waits(remedy gpuprof.Remedy) func(*scene) []gpuprof.Finding {
+	return func(s *scene) []gpuprof.Finding { return s.stalled(remedy) }
 }
 
 // Findings looks at one run or the runs of a sweep and returns the findings of

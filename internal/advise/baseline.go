@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -131,7 +132,7 @@ func describe(kind string, named []compare.Difference, stage string, share float
 	case "knob":
 		var words []string
 		for _, d := range named {
-			words = append(words, d.Field+" is "+orUnknown(d.New)+" here and "+orUnknown(d.Old)+" in the baseline")
+			words = append(words, d.Field+" is "+cmp.Or(d.New, "unknown")+" here and "+cmp.Or(d.Old, "unknown")+" in the baseline")
 		}
 		return strings.Join(words, ", or ") + "; " + part
 	case "environment", "code":
@@ -143,16 +144,9 @@ func describe(kind string, named []compare.Difference, stage string, share float
 func fields(diffs []compare.Difference) []string {
 	out := make([]string, len(diffs))
 	for i, d := range diffs {
-		out[i] = d.Field + " " + orUnknown(d.Old) + " -> " + orUnknown(d.New)
+		out[i] = d.Field + " " + cmp.Or(d.Old, "unknown") + " -> " + cmp.Or(d.New, "unknown")
 	}
 	return out
-}
-
-func orUnknown(v string) string {
-	if v == "" {
-		return "unknown"
-	}
-	return v
 }
 
 func percent(share float64) string { return text(int(math.Round(100*share))) + " %" }

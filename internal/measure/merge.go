@@ -25,7 +25,7 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	runs = withoutWarmUp(runs)
 	out := *runs[0]
 	for _, r := range runs[1:] {
-		if r.Workload != out.Workload || r.Preset != out.Preset || !sameKnobs(r.Knobs, out.Knobs) {
+		if r.Workload != out.Workload || r.Preset != out.Preset || !maps.Equal(r.Knobs, out.Knobs) {
 			return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: %s/%s and %s/%s were not run with the same settings", out.Workload, out.Preset, r.Workload, r.Preset)
 		}
 	}
@@ -111,18 +111,6 @@ func mergeProbed(runs []*gpuprof.Run) *gpuprof.Series {
 		}
 		return r.Step
 	})
-}
-
-func sameKnobs(a, b gpuprof.Settings) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if b[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 func mergeSeries(runs []*gpuprof.Run, f func(*gpuprof.Run) *gpuprof.Series) *gpuprof.Series {
