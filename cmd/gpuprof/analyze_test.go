@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // TestAnalysisMatchesItsSchema: every trace of testdata, printed as JSON.

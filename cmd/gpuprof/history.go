@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -41,9 +42,7 @@ func (historyCmd) Help() string {
 func (h *historyCmd) open() (*history.Store, error) { return openHistory(h.Store) }
 
 func openHistory(name string) (*history.Store, error) {
-	if name == "" {
-		name = os.Getenv(storeVariable)
-	}
+	name = cmp.Or(name, os.Getenv(storeVariable))
 	if name == "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "opening the store: none was named").WithFix("give --store FOLDER or --store s3://bucket/prefix, or set %s", storeVariable)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -66,9 +67,7 @@ func listKinds() []string {
 // Run implements the verb.
 func (c *listCmd) Run(a *app) error {
 	what, only := c.What, c.Workload
-	if what == "" {
-		what = "workloads"
-	}
+	what = cmp.Or(what, "workloads")
 	if isWorkload(what) && only == "" {
 		what, only = "", what
 	} else if !slices.Contains(listKinds(), what) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,9 +131,7 @@ func processError(err error, text string) error {
 	if !errors.As(err, &exit) {
 		return gpuprof.Errorf(nil, "starting gpuprof again: %w", err).WithFix("use --runs 1")
 	}
-	if text == "" {
-		text = fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState)
-	}
+	text = cmp.Or(text, fmt.Sprintf("ended with %s; try --runs 1 to see why", exit.ProcessState))
 	switch exit.ExitCode() {
 	case exitUsage:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "%s", text)

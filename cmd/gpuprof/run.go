@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func (c *runCmd) completeTimes(w measure.Warmup, device string) {
 	default:
 		c.MaxTime = max(budget, 2*c.MinTime) + w.Time
 	}
-	if c.MinTime == 0 {
-		c.MinTime = min(defaultMinTime, c.MaxTime)
-	}
+	c.MinTime = cmp.Or(c.MinTime, min(defaultMinTime, c.MaxTime))
 }
 
 // session is one run command with everything checked.

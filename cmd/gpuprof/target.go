@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -40,9 +41,7 @@ func (t *target) resolve(verb string) (*aim, error) {
 	if out.device, out.choice, err = chooseDevice(t.Device, noGPU()); err != nil {
 		return nil, err
 	}
-	if out.preset == "" {
-		out.preset = gpuprof.DefaultPreset(w, out.device.kind())
-	}
+	out.preset = cmp.Or(out.preset, gpuprof.DefaultPreset(w, out.device.kind()))
 	if _, err := gpuprof.FindPreset(w, out.preset); err != nil {
 		return nil, err
 	}

@@ -186,9 +186,7 @@ const (
 )
 
 func (c *tuneCmd) checkTune() error {
-	if c.Goal == "" {
-		c.Goal = string(tune.Time)
-	}
+	c.Goal = cmp.Or(c.Goal, string(tune.Time))
 	if c.MaxError == nil {
 		c.MaxError = new(share)
 		*c.MaxError = tuneMaxError

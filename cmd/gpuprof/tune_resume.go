@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,9 +38,7 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 			return nil, fmt.Errorf("resuming %s, which holds claims: %w", c.Resume, err)
 		}
 	}
-	if c.Workload == "" {
-		c.Workload = old.Workload
-	}
+	c.Workload = cmp.Or(c.Workload, old.Workload)
 	if c.Workload != old.Workload {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its workload was %q and is now %q", old.Workload, c.Workload).WithFix("give the same, or start a new file with -o")
 	}
@@ -50,12 +49,8 @@ func (c *tuneCmd) earlier() (*tune.Result, error) {
 // takeOver fills in what the command line leaves open. What it gives and what
 // differs is refused when the search begins.
 func (c *tuneCmd) takeOver(old *tune.Result) {
-	if c.Preset == "" {
-		c.Preset = old.Preset
-	}
-	if c.Goal == "" {
-		c.Goal = string(old.Goal)
-	}
+	c.Preset = cmp.Or(c.Preset, old.Preset)
+	c.Goal = cmp.Or(c.Goal, string(old.Goal))
 	if c.Device == "auto" {
 		c.Device = old.Device
 	}

@@ -57,15 +57,8 @@ func tool() gpuprof.Tool {
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	if t.Version == "" {
-		t.Version = info.Main.Version
-	}
-	if t.Version == "" {
-		t.Version = "(devel)"
-	}
-	if t.Commit == "" {
-		t.Commit = revision(info.Settings)
-	}
+	t.Version = cmp.Or(t.Version, info.Main.Version, "(devel)")
+	t.Commit = cmp.Or(t.Commit, revision(info.Settings))
 	return t
 }
 

@@ -1,6 +1,8 @@
 package advise
 
 import (
+	"slices"
+
 	"github.com/gpuprof/gpuprof"
 )
 
@@ -32,12 +34,7 @@ func (p *program) stage(role gpuprof.StageRole) string { return p.named[role] }
 
 // isOneOf says that a stage has one of these roles.
 func (p *program) isOneOf(stage string, roles ...gpuprof.StageRole) bool {
-	for _, r := range roles {
-		if p.named[r] == stage && stage != "" {
-			return true
-		}
-	}
-	return false
+	return stage != "" && slices.ContainsFunc(roles, func(r gpuprof.StageRole) bool { return p.named[r] == stage })
 }
 
 func (p *program) knob(name string) gpuprof.Knob {

@@ -66,10 +66,7 @@ func (s *scene) measuredGain(knob string, other *gpuprof.Run) []gpuprof.Finding 
 	defer func() { s.rule = rule }()
 	s.settled[knob] = true
 	s.promised += got
-	line := s.adviceFor(knob, to)
-	if line == "" {
-		line = "against the usual advice, as measured here: the equivalent of " + knob + "=" + to + " stands for"
-	}
+	line := cmp.Or(s.adviceFor(knob, to), "against the usual advice, as measured here: the equivalent of "+knob+"="+to+" stands for")
 	return []gpuprof.Finding{s.finding(advice{stage: stage, knob: knob, to: to, pytorch: line, evidence: map[string]any{
 		"measured_gain_s": gain, "throughput": here.Median, "throughput_there": there.Median, "ratio": there.Median / here.Median,
 		"ratio_at_least": there.CI95[0] / here.CI95[1],

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"math"
@@ -86,10 +87,7 @@ func newScene(r *gpuprof.Run, all []*gpuprof.Run, o Options) *scene {
 
 // collectRows lists the exposed times by sample.
 func (s *scene) collectRows() {
-	periods := s.run.Step
-	if s.run.ProbedStep != nil {
-		periods = s.run.ProbedStep
-	}
+	periods := cmp.Or(s.run.ProbedStep, s.run.Step)
 	var series []*gpuprof.Series
 	for i := range s.run.Stages {
 		st := &s.run.Stages[i]

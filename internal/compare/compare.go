@@ -59,9 +59,9 @@ type Knob struct {
 
 // RunInfo says when and how well one run was measured.
 type RunInfo struct {
-	StartS  float64  // Unix time in seconds of the first sample; 0 when unknown
-	Flagged float64  // share of the samples that carry a flag, 0 to 1
-	Codes   []string // the reason codes of those flags, sorted, once each
+	StartS  float64  `json:"start_s"`         // Unix time in seconds of the first sample; 0 when unknown
+	Flagged float64  `json:"flagged"`         // share of the samples that carry a flag, 0 to 1
+	Codes   []string `json:"codes,omitempty"` // the reason codes of those flags, sorted, once each
 }
 
 // Result is what one side brings to a comparison: a gpuprof run (FromRun), or

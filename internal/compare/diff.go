@@ -68,10 +68,7 @@ func kindRank(d Difference) int {
 
 // keys are those of both maps, sorted.
 func keys(a, b map[string]string) []string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := maps.Collect(maps.All(a))
 	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }
@@ -126,17 +123,11 @@ func refusal(diffs []Difference) string {
 
 // String is "driver 550.1 -> 560.2".
 func (d Difference) String() string {
-	show := func(v string) string {
-		if v == "" {
-			return "unknown"
-		}
-		return v
-	}
 	name := d.Field
 	if d.Kind == kindKnob {
 		name = "knob " + name
 	}
-	return fmt.Sprintf("%s %s -> %s", name, show(d.Old), show(d.New))
+	return fmt.Sprintf("%s %s -> %s", name, cmp.Or(d.Old, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
 // joined makes one Result of several of the same side: the processes of a
@@ -220,9 +211,7 @@ func merged(parts []*Result, fields func(*Result) map[string]string) map[string]
 func overall(infos []RunInfo) RunInfo {
 	var out RunInfo
 	for _, i := range infos {
-		if out.StartS == 0 {
-			out.StartS = i.StartS
-		}
+		out.StartS = cmp.Or(out.StartS, i.StartS)
 		out.Flagged += i.Flagged / float64(len(infos))
 		out.Codes = append(out.Codes, i.Codes...)
 	}

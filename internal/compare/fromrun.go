@@ -35,9 +35,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 		Workload: r.Workload, Preset: r.Preset, Warnings: slices.Clone(r.Warnings),
 		Knobs: map[string]Knob{},
 	}
-	if out.Status == "" {
-		out.Status = gpuprof.Complete
-	}
+	out.Status = cmp.Or(out.Status, gpuprof.Complete)
 	for name, value := range r.Knobs {
 		out.Knobs[name] = Knob{Value: value, Model: slices.Contains(r.ModelKnobs, name)}
 	}
@@ -69,10 +67,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 		out.Failed = append(out.Failed, invalidReason(r))
 	}
 	if len(out.Metrics) == 0 && len(out.Failed) == 0 {
-		why := r.Reason
-		if why == "" {
-			why = "it was stopped before the first sample"
-		}
+		why := cmp.Or(r.Reason, "it was stopped before the first sample")
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "comparing run %s/%s: it holds no samples (%s)", r.Workload, r.Preset, why).WithFix("run it again")
 	}
 	out.RunInfo = runInfo(r)

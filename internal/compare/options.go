@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -113,12 +114,8 @@ func bad(share float64) bool { return !(share >= 0 && share <= 10) }
 
 // full replaces what is not set.
 func (m Margins) full() Margins {
-	if m.Threshold == 0 {
-		m.Threshold = defaultThreshold
-	}
-	if m.Equivalence == 0 {
-		m.Equivalence = equivalenceShare * m.Threshold
-	}
+	m.Threshold = cmp.Or(m.Threshold, defaultThreshold)
+	m.Equivalence = cmp.Or(m.Equivalence, equivalenceShare*m.Threshold)
 	return m
 }
 

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,9 +180,7 @@ func (c *jsonCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
 		if f.Anonymous && name == "" || !f.IsExported() || name == "-" {
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		fields[strings.ToLower(name)] = f.Type
 	}
 	c.fields[t] = fields

@@ -1,6 +1,9 @@
 package trace
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // words is one line of a table: a name that contains any of these, and none
 // of the others, is of the class.
@@ -12,17 +15,8 @@ type words struct {
 }
 
 func (w *words) match(name string) bool {
-	for _, s := range w.none {
-		if strings.Contains(name, s) {
-			return false
-		}
-	}
-	for _, s := range w.any {
-		if strings.Contains(name, s) {
-			return true
-		}
-	}
-	return false
+	holds := func(s string) bool { return strings.Contains(name, s) }
+	return slices.ContainsFunc(w.any, holds) && !slices.ContainsFunc(w.none, holds)
 }
 
 // opTable reads names of operators, lower case, first match. `aten::` and

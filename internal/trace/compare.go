@@ -297,10 +297,7 @@ func hasWarning(a *Analysis, code string) bool {
 func deviceNames(a *Analysis) string {
 	n := map[string]int{}
 	for i := range a.Devices {
-		name := a.Devices[i].Name
-		if name == "" {
-			name = "unknown device"
-		}
+		name := cmp.Or(a.Devices[i].Name, "unknown device")
 		n[name]++
 	}
 	var out []string

@@ -95,9 +95,7 @@ func (s *sites) gpuAs(g int32, words string, ns int64) {
 			where = s.c.where(h)
 		}
 	}
-	if where == "" {
-		where = shortName(s.c.t.Name(op.Name))
-	}
+	where = cmp.Or(where, shortName(s.c.t.Name(op.Name)))
 	s.add(where+words, ns)
 }
 

@@ -131,12 +131,7 @@ func (w *rangeWalk) count(i int32) {
 
 // within says whether a range of the name is open: time inside it counts once.
 func (w *rangeWalk) within(name NameID) bool {
-	for _, o := range w.stack {
-		if w.x.T.Host[o.host].Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.stack, func(o openRange) bool { return w.x.T.Host[o.host].Name == name })
 }
 
 // manyNames is how many names that differ in numbers only are shown one by

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -373,11 +374,7 @@ func abText(ab guides.AB) string {
 	for k, v := range ab.EnvB {
 		b += k + "=" + v
 	}
-	if a == "" {
-		a = "as preset"
-	}
-	if b == "" {
-		b = "as preset"
-	}
+	a = cmp.Or(a, "as preset")
+	b = cmp.Or(b, "as preset")
 	return fmt.Sprintf("%s %s: %s -> %s", ab.Workload, ab.Preset, a, b)
 }

@@ -112,10 +112,7 @@ func (o *Outcome) shares(r *gpuprof.Run, guide []guides.StageShare) {
 	}
 	sum := stats.Summarise("", ratios)
 	o.B, o.Unit = [][]float64{{sum.Median, sum.CI95[0], sum.CI95[1]}}, "share of "+want
-	period := r.Step
-	if r.ProbedStep != nil {
-		period = r.ProbedStep
-	}
+	period := cmp.Or(r.ProbedStep, r.Step)
 	o.Reason = fmt.Sprintf("%s; they add up to %.1f %% of the step's wall clock", besideGuide(means, total, guide), 100*total/mean(period.Runs[0]))
 }
 

@@ -134,12 +134,7 @@ func seen(bs *stats.Bootstrap, o *Outcome) drawn {
 
 // single says that every block has one figure.
 func single(blocks [][]float64) bool {
-	for _, b := range blocks {
-		if len(b) != 1 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(blocks, func(b []float64) bool { return len(b) != 1 })
 }
 
 func exact(runs [][]float64) bool {

@@ -101,10 +101,7 @@ func middle(blocks [][]float64) float64 {
 // command is the line that runs a setting.
 func (e *engine) command(set gpuprof.Settings) string {
 	parts := []string{"gpuprof run", e.Workload.Name(), "--device", e.Device, "--preset", e.Preset}
-	all := maps.Clone(e.Set)
-	if all == nil {
-		all = gpuprof.Settings{}
-	}
+	all := maps.Collect(maps.All(e.Set))
 	maps.Copy(all, set)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		parts = append(parts, "--set", gpuprof.ShellWord(k+"="+all[k]))

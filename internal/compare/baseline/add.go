@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,9 +41,7 @@ func (s *Store) Add(runs []*gpuprof.Run, p Provenance, keep int) ([]Added, []gpu
 	if keep < 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "adding to the baselines: %d sessions cannot be kept", keep).WithFix("give 1 or more")
 	}
-	if keep == 0 {
-		keep = DefaultKeep
-	}
+	keep = cmp.Or(keep, DefaultKeep)
 	if len(runs) == 0 {
 		return nil, nil, gpuprof.Errorf(gpuprof.ErrInput, "adding to the baselines: there is no run").WithFix("give a file written by gpuprof run")
 	}

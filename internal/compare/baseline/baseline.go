@@ -86,28 +86,15 @@ type Session struct {
 	// stored with, 0 for all.
 	ExactDigits int `json:"exact_digits,omitempty"`
 
-	Env   map[string]string `json:"env"`   // must agree
-	Facts map[string]string `json:"facts"` // may explain a change
-	Code  map[string]string `json:"code"`
-	Knobs map[string]Knob   `json:"knobs"`
-	Runs  []RunInfo         `json:"runs"` // by process; empty when unknown
+	Env   map[string]string       `json:"env"`   // must agree
+	Facts map[string]string       `json:"facts"` // may explain a change
+	Code  map[string]string       `json:"code"`
+	Knobs map[string]compare.Knob `json:"knobs"`
+	Runs  []compare.RunInfo       `json:"runs"` // by process; empty when unknown
 
 	Metrics []Metric `json:"metrics"`
 	Stages  []string `json:"stages"` // the metrics that add up to Total
 	Total   string   `json:"total"`
-}
-
-// Knob is a setting.
-type Knob struct {
-	Value string `json:"value"`
-	Model bool   `json:"model,omitempty"` // changes what is computed
-}
-
-// RunInfo is when and how well one process was measured.
-type RunInfo struct {
-	StartS  float64  `json:"start_s"`
-	Flagged float64  `json:"flagged"` // share of the samples
-	Codes   []string `json:"codes,omitempty"`
 }
 
 // Metric is a quantity with up to eleven samples a process.
@@ -210,14 +197,8 @@ func newSession(r *gpuprof.Run, p Provenance) (Session, error) {
 // Samples are those of the metric that has the most.
 func SessionOf(res *compare.Result) Session {
 	s := Session{
-		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: map[string]Knob{}, Runs: []RunInfo{},
+		Env: res.Env, Facts: res.Facts, Code: res.Code, Knobs: maps.Collect(maps.All(res.Knobs)), Runs: append([]compare.RunInfo{}, res.RunInfo...),
 		Stages: append([]string{}, res.Stages...), Total: res.Total,
-	}
-	for k, v := range res.Knobs {
-		s.Knobs[k] = Knob(v)
-	}
-	for _, i := range res.RunInfo {
-		s.Runs = append(s.Runs, RunInfo(i))
 	}
 	for _, m := range res.Metrics {
 		kept := Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}
@@ -271,14 +252,9 @@ func thin(samples []float64) []float64 {
 func (s *Session) Result(name string) *compare.Result {
 	r := &compare.Result{
 		Source: name, Tool: "gpuprof", Status: gpuprof.Complete, Workload: s.Env["workload"], Preset: s.Env["preset"],
-		Env: maps.Clone(s.Env), Facts: maps.Clone(s.Facts), Code: maps.Clone(s.Code), Knobs: map[string]compare.Knob{},
-		Stages: slices.Clone(s.Stages), Total: s.Total,
-	}
-	for k, v := range s.Knobs {
-		r.Knobs[k] = compare.Knob(v)
-	}
-	for _, i := range s.Runs {
-		r.RunInfo = append(r.RunInfo, compare.RunInfo(i))
+		Env: maps.Clone(s.Env), Facts: maps.Clone(s.Facts), Code: maps.Clone(s.Code), Knobs: maps.Collect(maps.All(s.Knobs)),
+		RunInfo: append([]compare.RunInfo(nil), s.Runs...),
+		Stages:  slices.Clone(s.Stages), Total: s.Total,
 	}
 	for _, m := range s.Metrics {
 		data := compare.MetricData{Metric: compare.Metric{Name: m.Name, Unit: m.Unit, HigherIsBetter: m.HigherIsBetter, Exact: m.Exact}, Runs: m.Runs}

@@ -60,10 +60,7 @@ func readHyperfine(d jsonValue) (*parsed, error) {
 			continue
 		}
 		if len(r.Times) == 0 {
-			one := r.Median
-			if !one.set {
-				one = r.Mean
-			}
+			one := cmp.Or(r.Median, r.Mean)
 			if !one.set {
 				return nil, fmt.Errorf("command %q has no times", name)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,12 +23,7 @@ type jsonValue struct {
 }
 
 func (d jsonValue) has(names ...string) bool {
-	for _, n := range names {
-		if _, ok := d.member[n]; !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(n string) bool { return d.member[n] == nil })
 }
 
 // What a document and each of its members take while they are listed, bytes.

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -39,15 +38,9 @@ func Merge(rs ...*compare.Result) (*compare.Result, error) {
 	out.Failed, out.Warnings, out.RunInfo = nil, nil, nil
 	at, total, timed := map[string]int{}, 0, true
 	for _, r := range rs {
-		for k := range maps.Keys(r.Env) {
-			join(out.Env, k, r.Env[k])
-		}
-		for k := range maps.Keys(r.Facts) {
-			join(out.Facts, k, r.Facts[k])
-		}
-		for k := range maps.Keys(r.Code) {
-			join(out.Code, k, r.Code[k])
-		}
+		joinAll(out.Env, r.Env)
+		joinAll(out.Facts, r.Facts)
+		joinAll(out.Code, r.Code)
 		runs := processes(r)
 		for _, m := range r.Metrics {
 			i, ok := at[m.Name]

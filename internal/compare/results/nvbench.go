@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -146,9 +147,7 @@ func nvbenchName(bench string, st *nvbenchState, several bool) string {
 	if several && st.Device != nil {
 		parts = append(parts, "device="+strconv.Itoa(*st.Device))
 	}
-	if bench == "" {
-		bench = "benchmark"
-	}
+	bench = cmp.Or(bench, "benchmark")
 	if len(parts) == 0 {
 		return bench
 	}

@@ -1,8 +1,8 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -72,6 +72,13 @@ func join(m map[string]string, key, value string) {
 	}
 }
 
+// joinAll sets the fields of another map.
+func joinAll(m, others map[string]string) {
+	for k, v := range others {
+		join(m, k, v)
+	}
+}
+
 func (p *parsed) note(code, text, fix string) {
 	if w := (gpuprof.Warning{Code: code, Text: text, Fix: fix}); !p.noted[w] {
 		p.noted[w] = true
@@ -80,9 +87,7 @@ func (p *parsed) note(code, text, fix string) {
 }
 
 func (p *parsed) fail(name, why string) {
-	if why == "" {
-		why = "it gave no reason"
-	}
+	why = cmp.Or(why, "it gave no reason")
 	p.failed = append(p.failed, name+": "+why)
 }
 
@@ -98,19 +103,13 @@ func (p *parsed) merge(o *parsed) {
 		into.higher, into.exact, into.counts = s.higher, s.exact, s.counts
 		into.runs = append(into.runs, s.runs...)
 	}
-	for _, k := range slices.Sorted(maps.Keys(o.env)) {
-		p.hard(k, o.env[k])
-	}
-	for _, k := range slices.Sorted(maps.Keys(o.facts)) {
-		p.soft(k, o.facts[k])
-	}
+	joinAll(p.env, o.env)
+	joinAll(p.facts, o.facts)
 	for _, n := range o.notes {
 		p.note(n.Code, n.Text, n.Fix)
 	}
 	p.failed = append(p.failed, o.failed...)
-	if p.tool == "" {
-		p.tool = o.tool
-	}
+	p.tool = cmp.Or(p.tool, o.tool)
 }
 
 // settle decides, once every run is read, which counts compare exactly.
@@ -124,18 +123,8 @@ func (p *parsed) settle() {
 // steady is one whole value wherever it was read. What is an average that
 // happens to be rounded, as allocs/op is, need not be.
 func (s *series) steady() bool {
-	first := math.NaN()
-	for _, r := range s.runs {
-		for _, v := range r {
-			if math.IsNaN(first) {
-				first = v
-			}
-			if v != first || v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-				return false
-			}
-		}
-	}
-	return !math.IsNaN(first)
+	all := slices.Concat(s.runs...)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(v float64) bool { return v != all[0] || v != math.Trunc(v) || math.Abs(v) > 1<<53 })
 }
 
 // higherUnit says of a quantity whose direction nobody declared whether its

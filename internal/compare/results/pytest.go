@@ -1,6 +1,9 @@
 package results
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // pytest-benchmark --benchmark-json, or a file of --benchmark-save: times in
 // seconds a round, an average over the round's iterations. stats.data holds
@@ -41,10 +44,7 @@ func readPytest(d jsonValue) (*parsed, error) {
 	p.hard("arch", f.Machine.Machine)
 	p.soft("python", f.Machine.Python+" "+f.Machine.Version)
 	for i, b := range f.Benchmarks {
-		name := b.FullName
-		if name == "" {
-			name = b.Name
-		}
+		name := cmp.Or(b.FullName, b.Name)
 		if name == "" {
 			return nil, fmt.Errorf("benchmark %d has no name", i+1)
 		}
@@ -57,10 +57,7 @@ func readPytest(d jsonValue) (*parsed, error) {
 		}
 		data := b.Stats.Data
 		if len(data) == 0 {
-			one := b.Stats.Median
-			if !one.set {
-				one = b.Stats.Mean
-			}
+			one := cmp.Or(b.Stats.Median, b.Stats.Mean)
 			if !one.set {
 				return nil, fmt.Errorf("benchmark %s has neither rounds nor a median", name)
 			}

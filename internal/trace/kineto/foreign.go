@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -147,10 +148,5 @@ func isStacks(head []byte, _ string) bool {
 	if len(lines) > 1 && len(head) > 1<<15 {
 		lines = lines[:len(lines)-1] // the last one may be cut
 	}
-	for _, l := range lines[:min(len(lines), 8)] {
-		if !stackLine.MatchString(strings.TrimRight(l, "\r")) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lines[:min(len(lines), 8)], func(l string) bool { return !stackLine.MatchString(strings.TrimRight(l, "\r")) })
 }

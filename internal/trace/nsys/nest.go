@@ -54,10 +54,7 @@ func (r *reader) nest() {
 				break
 			}
 			from := r.t.Lanes[th.loose[0].Lane]
-			name := from.Name
-			if name == "" {
-				name = fmt.Sprintf("thread %d", from.Thread)
-			}
+			name := cmp.Or(from.Name, fmt.Sprintf("thread %d", from.Thread))
 			lane = uint32(len(r.t.Lanes))
 			r.t.Lanes = append(r.t.Lanes, trace.Lane{Process: from.Process, Thread: from.Thread, Name: fmt.Sprintf("%s, ranges %d", name, n)})
 			placed, rest = place(nil, rest)
