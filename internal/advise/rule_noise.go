@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -51,9 +52,7 @@ func (s *scene) noise() []gpuprof.Finding {
 	if len(evidence) == 0 {
 		return nil
 	}
-	for code, text := range also {
-		evidence[code] = text
-	}
+	maps.Copy(evidence, also)
 	return []gpuprof.Finding{s.finding(advice{
 		evidence: evidence, command: s.sweep() + " --runs 6",
 		pytorch: "measure several processes of the program, each past its warm-up, on an idle machine",

@@ -2,8 +2,6 @@ package measure
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,12 +90,11 @@ func cachePath(info gpuprof.Info, plan Plan, code string) string {
 			return ""
 		}
 	}
-	key, err := json.Marshal([]any{plan.Build, info, code, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode})
-	if err != nil {
+	key := hashed(16, plan.Build, info, code, plan.Workload.Name(), plan.Preset, plan.Knobs, plan.Seed, plan.Mode)
+	if key == "" {
 		return ""
 	}
-	sum := sha256.Sum256(key)
-	return filepath.Join(plan.CacheDir, "checks", hex.EncodeToString(sum[:16])+".json")
+	return filepath.Join(plan.CacheDir, "checks", key+".json")
 }
 
 func readCache(path string) ([]gpuprof.Check, bool) {

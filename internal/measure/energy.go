@@ -47,9 +47,7 @@ func watchEnergy(in Instruments) (*wattmeter, bool) {
 		return nil, false
 	}
 	w := &wattmeter{begin: time.Now(), last: first, stop: make(chan struct{})}
-	w.done.Add(1)
-	go func() {
-		defer w.done.Done()
+	w.done.Go(func() {
 		tick := time.NewTicker(energyPoll)
 		defer tick.Stop()
 		for i := 0; ; i++ {
@@ -60,7 +58,7 @@ func watchEnergy(in Instruments) (*wattmeter, bool) {
 			}
 			w.poll(in, i%powerPolls == 0)
 		}
-	}()
+	})
 	return w, true
 }
 

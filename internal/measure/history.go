@@ -57,20 +57,22 @@ func (r *runner) note() processNote {
 	d := &r.run.Device
 	host, _ := os.Hostname() // a home folder may be shared by machines
 	return processNote{
-		Machine: hashed(host, d.Kind, d.Name, d.Arch, d.CPU, d.CPUCores, d.CPUQuota, d.DeviceInfo["uuid_hash"], d.DeviceInfo["driver"]),
-		Program: hashed(r.plan.Workload.Name(), r.plan.Preset, r.plan.Knobs, r.plan.Mode, r.plan.Build),
+		Machine: hashed(8, host, d.Kind, d.Name, d.Arch, d.CPU, d.CPUCores, d.CPUQuota, d.DeviceInfo["uuid_hash"], d.DeviceInfo["driver"]),
+		Program: hashed(8, r.plan.Workload.Name(), r.plan.Preset, r.plan.Knobs, r.plan.Mode, r.plan.Build),
 		Process: fmt.Sprintf("%d-%d", os.Getpid(), events.Began().Unix()),
 		At:      r.started.Unix(), MedianS: r.run.Step.Median,
 	}
 }
 
-func hashed(what ...any) string {
+// hashed is a name for what was given, of 2n letters; empty for what JSON cannot
+// hold, such as NaN.
+func hashed(n int, what ...any) string {
 	b, err := json.Marshal(what)
 	if err != nil {
 		return ""
 	}
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:n])
 }
 
 // readHistory reads what is there; lines that cannot be read are left out: the

@@ -189,9 +189,7 @@ func watchSensor(in Instruments) *sensor {
 		return nil
 	}
 	s := &sensor{stop: make(chan struct{})}
-	s.done.Add(1)
-	go func() {
-		defer s.done.Done()
+	s.done.Go(func() {
 		tick := time.NewTicker(sensorEvery)
 		defer tick.Stop()
 		for {
@@ -207,7 +205,7 @@ func watchSensor(in Instruments) *sensor {
 			case <-tick.C:
 			}
 		}
-	}()
+	})
 	return s
 }
 

@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -73,12 +71,11 @@ func peaksFolder(info gpuprof.Info, plan Plan, code string) string {
 	if plan.CacheDir == "" || plan.Build == "" {
 		return ""
 	}
-	key, err := json.Marshal([]any{plan.Build, info, code})
-	if err != nil {
+	key := hashed(16, plan.Build, info, code)
+	if key == "" {
 		return ""
 	}
-	sum := sha256.Sum256(key)
-	return filepath.Join(plan.CacheDir, "peaks", hex.EncodeToString(sum[:16]))
+	return filepath.Join(plan.CacheDir, "peaks", key)
 }
 
 // sharePeaks returns the best of c and of what folder holds, and leaves that

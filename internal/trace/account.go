@@ -45,16 +45,6 @@ type segment struct {
 	class uint8
 }
 
-// NextLaunch is the start of the first launch to the device at or after an
-// instant.
-func (d *DeviceTime) NextLaunch(at int64) (int64, bool) {
-	i, _ := slices.BinarySearch(d.Launches, at)
-	if i == len(d.Launches) {
-		return 0, false
-	}
-	return d.Launches[i], true
-}
-
 // ClassesIn is the device's busy time in a span by class, each nanosecond once.
 func (d *DeviceTime) ClassesIn(w Span) map[Class]int64 {
 	var sum [32]int64

@@ -183,41 +183,31 @@ func (f *FindingChange) wasTried() bool {
 func (f *FindingChange) judge(c *Comparison, tried, noise int64) {
 	claim, saved := f.OldNS, f.SavedNS
 	unit, saving := perStepWord(c.Old.Step.Count > 0), savingText(c, saved)
+	say := func(cameTrue, format string, args ...any) {
+		f.CameTrue, f.Statement = cameTrue, f.Rule+fmt.Sprintf(format, args...)
+	}
 	switch {
 	case f.Outcome == "new":
-		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is new and claims up to %s %s", f.Rule, gpuprof.FormatNS(f.NewNS), perStepWord(c.New.Step.Count > 0))
-		return
+		say("not tried", " is new and claims up to %s %s", gpuprof.FormatNS(f.NewNS), perStepWord(c.New.Step.Count > 0))
 	case claim == 0:
-		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is %s; it had claimed no time", f.Rule, f.Outcome)
-		return
+		say("not tried", " is %s; it had claimed no time", f.Outcome)
 	case !f.wasTried():
-		f.CameTrue = "not tried"
-		f.Statement = fmt.Sprintf("%s is %s, so its claim was not tested: up to %s %s before, %s now", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(f.NewNS))
-		return
+		say("not tried", " is %s, so its claim was not tested: up to %s %s before, %s now", f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(f.NewNS))
 	case !c.Comparable():
-		f.CameTrue = "unknown"
-		f.Statement = fmt.Sprintf("%s is %s; whether its claim of up to %s %s came true is unknown: one side has no steps", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit)
-		return
+		say("unknown", " is %s; whether its claim of up to %s %s came true is unknown: one side has no steps", f.Outcome, gpuprof.FormatNS(claim), unit)
 	case saved <= noise:
-		f.CameTrue = "no"
-		f.Statement = fmt.Sprintf("%s is %s but its claim of up to %s %s did not come true: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
+		say("no", " is %s but its claim of up to %s %s did not come true: %s", f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 		if abs(saved) <= noise && saved != 0 {
 			f.Statement += fmt.Sprintf(", within the %s by which the mean moves from recording to recording", gpuprof.FormatNS(noise))
 		}
 	case float64(saved)*claimSlack < float64(claim):
-		f.CameTrue = "partly"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true in part: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
+		say("partly", " is %s and its claim of up to %s %s came true in part: %s", f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 	case saved <= claim+noise:
-		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, saving)
+		say("yes", " is %s and its claim of up to %s %s came true: %s", f.Outcome, gpuprof.FormatNS(claim), unit, saving)
 	case saved <= tried+noise:
-		f.CameTrue = "yes"
-		f.Statement = fmt.Sprintf("%s is %s and its claim of up to %s %s came true together with others that claimed %s in all: %s", f.Rule, f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(tried), saving)
+		say("yes", " is %s and its claim of up to %s %s came true together with others that claimed %s in all: %s", f.Outcome, gpuprof.FormatNS(claim), unit, gpuprof.FormatNS(tried), saving)
 	default:
-		f.CameTrue = "partly"
-		f.Statement = fmt.Sprintf("%s is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Rule, f.Outcome, saving, gpuprof.FormatNS(tried))
+		say("partly", " is %s, but %s, more than the %s that the findings acted on had claimed: something else changed as well", f.Outcome, saving, gpuprof.FormatNS(tried))
 	}
 }
 

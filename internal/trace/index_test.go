@@ -44,7 +44,7 @@ func TestTree(t *testing.T) {
 		{"operator of an operator", name(x.Op(addmm)), "aten::addmm"},
 		{"operator of a frame", name(x.Op(x.find(t, "nn.Module: Net_0"))), ""},
 		{"module", x.Module(call), "Net_0"},
-		{"module event", name(x.ModuleEvent(call)), "nn.Module: Net_0"},
+		{"module event", name(x.moduleOf(call)), "nn.Module: Net_0"},
 		{"site", x.Site(call), "model.py(41): forward"},
 	} {
 		if c.got != c.want {

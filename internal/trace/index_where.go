@@ -90,9 +90,6 @@ func (x *Index) Module(host int32) string {
 	return x.moduleName(m)
 }
 
-// ModuleEvent is the host event Module names, -1 none.
-func (x *Index) ModuleEvent(host int32) int32 { return x.moduleOf(host) }
-
 func (x *Index) moduleName(m int32) string { return trimModule(x.T.Name(x.T.Host[m].Name)) }
 
 func trimModule(name string) string { return strings.TrimPrefix(name, modulePrefix) }

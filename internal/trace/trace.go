@@ -140,12 +140,11 @@ type Lane struct {
 // Device is a GPU as the profiler described it.
 type Device struct {
 	ID         int
-	Name       string  // "" unknown
-	Major      int     // compute capability; 0 unknown
-	Minor      int     //
-	SMs        int     // multiprocessors; 0 unknown
-	TotalBytes int64   // memory; 0 unknown
-	PeakFlops  float64 // 0 unknown
+	Name       string // "" unknown
+	Major      int    // compute capability; 0 unknown
+	Minor      int    //
+	SMs        int    // multiprocessors; 0 unknown
+	TotalBytes int64  // memory; 0 unknown
 	// PeakBytesPerS is the memory bandwidth; 0 unknown.
 	PeakBytesPerS float64
 }

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -98,10 +99,7 @@ func values(k gpuprof.Knob, from string) []string {
 
 // With is s with the changes made.
 func With(s gpuprof.Settings, changes ...Change) gpuprof.Settings {
-	out := gpuprof.Settings{}
-	for k, v := range s {
-		out[k] = v
-	}
+	out := maps.Collect(maps.All(s))
 	for _, c := range changes {
 		out[c.Knob] = c.To
 	}

@@ -56,13 +56,9 @@ func (r *reader) tables(ctx context.Context) error {
 	if err := r.recognise(); err != nil {
 		return err
 	}
-	leftovers(r.t)
+	r.incomplete("copy or export the file again")
 	r.t.GPU = make([]trace.GPU, 0, r.room.AtMost(r.guess(ctx, tKernel, tMemcpy, tMemset, tGraph), trace.GPUBytes))
 	r.t.Host = make([]trace.Host, 0, r.room.AtMost(r.guess(ctx, tRuntime, tDriver, tNVTX), trace.HostBytes))
-	if r.short() {
-		r.t.Truncated = true
-		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected), "copy or export the file again")
-	}
 	for _, step := range []struct {
 		table string
 		read  func(context.Context, string, columns) error
@@ -76,19 +72,40 @@ func (r *reader) tables(ctx context.Context) error {
 		{tMemory, r.memory}, {tCallchain, r.callchains}, {tThreads, r.threads},
 		{tStrings, r.strings}, {tProcesses, r.processes}, {tDiag, r.diagnostics},
 	} {
-		cols, ok := r.table[step.table]
-		if !ok {
-			continue
-		}
-		if err := step.read(ctx, step.table, cols); err != nil {
-			if ctx.Err() != nil {
-				return cancelled(ctx, r.file)
-			}
-			r.t.Truncated = true
-			r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", step.table, err, r.t.Events), "copy or export the file again")
+		read := func(cols columns) error { return step.read(ctx, step.table, cols) }
+		if err := r.each(ctx, step.table, "copy or export the file again", read); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// each reads a table where there is one. Of one that breaks off what was read is
+// kept, with a warning that says what to do again; only an end of the context is
+// an error.
+func (r *reader) each(ctx context.Context, table, again string, read func(columns) error) error {
+	cols, ok := r.table[table]
+	if !ok {
+		return nil
+	}
+	if err := read(cols); err != nil {
+		if ctx.Err() != nil {
+			return cancelled(ctx, r.file)
+		}
+		r.t.Truncated = true
+		r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", table, err, r.t.Events), again)
+	}
+	return nil
+}
+
+// incomplete warns of a journal beside the file and of pages that are missing at
+// its end.
+func (r *reader) incomplete(again string) {
+	leftovers(r.t)
+	if r.short() {
+		r.t.Truncated = true
+		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected), again)
+	}
 }
 
 // nsysTables counts the tables of events that nsys writes.

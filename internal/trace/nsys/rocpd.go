@@ -95,11 +95,7 @@ func (r *reader) rocpdTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	leftovers(r.t)
-	if r.short() {
-		r.t.Truncated = true
-		r.t.Warn("truncated", fmt.Sprintf("the file ends at byte %d of %d: tables or parts of tables are missing", r.size, r.expected), "copy the file again")
-	}
+	r.incomplete("copy the file again")
 	machines := map[string]bool{}
 	for _, p := range parts {
 		for _, step := range []struct {
@@ -115,16 +111,10 @@ func (r *reader) rocpdTables(ctx context.Context) error {
 			{pdThread, r.rocpdIDs(func(p *part) map[int64]int64 { return p.tids }, "tid")},
 			{pdAgent, r.rocpdAgents}, {pdRegion, r.rocpdRegions}, {pdKernel, r.rocpdKernels}, {pdCopy, r.rocpdCopies},
 		} {
-			c, ok := r.table[step.table+p.suffix]
-			if !ok {
-				continue
-			}
-			if err := step.read(ctx, p, quote(step.table+p.suffix, '"'), c); err != nil {
-				if ctx.Err() != nil {
-					return cancelled(ctx, r.file)
-				}
-				r.t.Truncated = true
-				r.t.Warn("damaged-table", fmt.Sprintf("table %s could not be read to its end (%v): %d events were read so far", step.table+p.suffix, err, r.t.Events), "copy the file again")
+			table := step.table + p.suffix
+			read := func(cols columns) error { return step.read(ctx, p, quote(table, '"'), cols) }
+			if err := r.each(ctx, table, "copy the file again", read); err != nil {
+				return err
 			}
 		}
 		// GPUs of two machines have the same numbers.
