@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 const (
@@ -201,7 +202,7 @@ func (b *bench) oneSided() {
 		}
 		share := ""
 		if total := r.Metric(r.Total); total != nil {
-			share = fmt.Sprintf(", %.2g %% of its step", 100*float64(value)/centre(total.Runs))
+			share = fmt.Sprintf(", %.2g %% of its step", 100*float64(value)/stats.MedianOfRuns(total.Runs))
 		}
 		e.blocked, e.blame = "", blameNone
 		e.result.Reason = fmt.Sprintf("only on the %s side%s; explained by %s", side, share, explain(b.diffs))

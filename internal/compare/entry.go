@@ -112,21 +112,10 @@ func stageFloor(old, new *Result) float64 {
 	if a == nil || b == nil || old.Total == "" {
 		return 0
 	}
-	if f := StageFloor * math.Min(centre(a.Runs), centre(b.Runs)); f > 0 && !math.IsInf(f, 0) {
+	if f := StageFloor * math.Min(stats.MedianOfRuns(a.Runs), stats.MedianOfRuns(b.Runs)); f > 0 && !math.IsInf(f, 0) {
 		return f
 	}
 	return 0
-}
-
-// centre is the median of the run medians; NaN of nothing.
-func centre(runs [][]float64) float64 {
-	var medians []float64
-	for _, r := range runs {
-		if len(r) > 0 {
-			medians = append(medians, stats.Median(r))
-		}
-	}
-	return stats.Median(medians)
 }
 
 // fill notes the figures and whatever forbids to test them. In paired data a
@@ -160,9 +149,9 @@ func (e *entry) fill(paired bool) {
 		}
 		e.result.Runs[s] = len(kept)
 		if s == 0 {
-			e.old, e.result.Old = kept, gpuprof.Number(centre(kept))
+			e.old, e.result.Old = kept, gpuprof.Number(stats.MedianOfRuns(kept))
 		} else {
-			e.new, e.result.New = kept, gpuprof.Number(centre(kept))
+			e.new, e.result.New = kept, gpuprof.Number(stats.MedianOfRuns(kept))
 		}
 	}
 	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !guessed(a, b)) {

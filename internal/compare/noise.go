@@ -50,7 +50,7 @@ func MeasureNoise(blocks []Block, o Options) (*MachineNoise, error) {
 	for _, e := range b.testable() {
 		if e.ok {
 			out.Metrics = append(out.Metrics, MetricNoise{
-				Name: e.Name, Unit: e.Unit, Median: gpuprof.Number(centre(slices.Concat(e.old, e.new))),
+				Name: e.Name, Unit: e.Unit, Median: gpuprof.Number(stats.MedianOfRuns(slices.Concat(e.old, e.new))),
 				Spread: e.noise.Spread, SlowShare: e.noise.Slow, Estimator: e.noise.Rule,
 			})
 		}

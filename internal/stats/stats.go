@@ -70,6 +70,18 @@ func Median(xs []float64) float64 {
 	return medianOf(slices.Clone(xs))
 }
 
+// MedianOfRuns is the median of the medians of the runs that have samples; NaN of
+// none.
+func MedianOfRuns(runs [][]float64) float64 {
+	var medians []float64
+	for _, r := range runs {
+		if len(r) > 0 {
+			medians = append(medians, Median(r))
+		}
+	}
+	return Median(medians)
+}
+
 // medianOf sorts s.
 func medianOf(s []float64) float64 {
 	if len(s) == 0 {

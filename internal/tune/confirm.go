@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Processes of the confirmation, and how long one runs. Each compares both
@@ -220,8 +221,8 @@ func (e *engine) known(k int, set gpuprof.Settings) bool {
 // take adds what one process measured: each is one block.
 func (o *Outcome) take(p *Outcome) {
 	o.Unit, o.WorkA, o.WorkB = p.Unit, p.WorkA, p.WorkB
-	o.A, o.B = append(o.A, []float64{middle(p.A)}), append(o.B, []float64{middle(p.B)})
-	o.TimeA, o.TimeB = append(o.TimeA, []float64{middle(p.TimeA)}), append(o.TimeB, []float64{middle(p.TimeB)})
+	o.A, o.B = append(o.A, []float64{stats.MedianOfRuns(p.A)}), append(o.B, []float64{stats.MedianOfRuns(p.B)})
+	o.TimeA, o.TimeB = append(o.TimeA, []float64{stats.MedianOfRuns(p.TimeA)}), append(o.TimeB, []float64{stats.MedianOfRuns(p.TimeB)})
 	o.MemoryA, o.MemoryB, o.Error = max(o.MemoryA, p.MemoryA), max(o.MemoryB, p.MemoryB), max(o.Error, p.Error)
 	o.OneTime = p.OneTime
 }

@@ -57,7 +57,7 @@ func payback(once map[string]float64, o *Outcome) float64 {
 			paid += v
 		}
 	}
-	saved := (middle(o.TimeA) - middle(o.TimeB)) * o.WorkB
+	saved := (stats.MedianOfRuns(o.TimeA) - stats.MedianOfRuns(o.TimeB)) * o.WorkB
 	if paid <= 0 || saved <= 0 || math.IsNaN(saved) {
 		return 0
 	}
@@ -85,17 +85,6 @@ func (r *Recommended) OneTimeText() string {
 		text += fmt.Sprintf("; saved again after %.0f steps", r.PaybackSteps)
 	}
 	return text
-}
-
-// middle is the median of block medians.
-func middle(blocks [][]float64) float64 {
-	var m []float64
-	for _, b := range blocks {
-		if len(b) > 0 {
-			m = append(m, stats.Median(b))
-		}
-	}
-	return stats.Median(m)
 }
 
 // command is the line that runs a setting.
