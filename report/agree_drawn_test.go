@@ -205,6 +205,10 @@ func (g *guarded) coordinates(name string, p *figure.Panel, m *figure.Mark) (out
 	case figure.Boxes:
 		for i := 0; i+1 < len(m.Points); i += 2 {
 			add(0, m.Points[i+1][1]-m.Points[i][1])
+			if name == "map" { // places in a segment
+				add(m.Points[i][0], 0)
+				add(m.Points[i+1][0], 0)
+			}
 		}
 	case figure.Line, figure.Area, figure.Samples, figure.Flags:
 		if name == "waterfall" { // it leads from bar to bar

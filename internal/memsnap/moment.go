@@ -23,9 +23,14 @@ type Moment struct {
 	Categories  []Part      `json:"categories"` // by bytes
 	Sites       []SiteBytes `json:"sites"`      // by bytes, the largest
 	MoreSites   int         `json:"more_sites"` // that are not listed
-	// Blocks are the largest live blocks. None in files of schema 1.0.
+	// Blocks are the largest live blocks. Files of schema 1.0 have none of this.
 	Blocks []BlockBytes `json:"blocks"`
-	Stacks []Held       `json:"-"` // every stack, by bytes
+	// Calls are the frames of the stacks, and Segments the largest segments with what is
+	// live in them, for charts.
+	Calls        []Call        `json:"calls"`
+	Segments     []SegmentPart `json:"segments"`
+	MoreSegments int           `json:"more_segments"` // that are not listed
+	Stacks       []Held        `json:"-"`             // every stack, by bytes
 }
 
 // Part is one category.
@@ -118,6 +123,7 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 	slices.SortFunc(m.Stacks, func(x, y Held) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Category, y.Category))
 	})
+	m.Calls = a.calls(m.Stacks)
 	a.sum(&m, func(h Held) int { return first[cell{h.Stack, h.Category}] })
 	return m
 }
@@ -196,7 +202,9 @@ func (a *account) free(m *Moment, live []allocation) {
 	for i := range live {
 		m.Rounded += int64(a.r.S.Settings.rounded(live[i].size))
 	}
-	for _, g := range joined(a.r.spansAt(m.Event)) {
+	spans := joined(a.r.spansAt(m.Event))
+	m.Segments, m.MoreSegments = a.segments(spans, live)
+	for _, g := range spans {
 		at, used := g.lo, uint64(0)
 		for k < len(live) && live[k].addr < g.lo {
 			k++ // in no segment, as the events contradict each other

@@ -68,7 +68,7 @@ func ofTraces() []kind[sides] {
 func ofBisect() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
 
 func ofMemories() []kind[*memsnap.Analysis] {
-	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}}
+	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
 
 // document is a kind of document with its figures, and how to come by one.

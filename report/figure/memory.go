@@ -95,10 +95,7 @@ func MemorySites(a *memsnap.Analysis) *Figure {
 	if len(m.Sites) == 0 {
 		return f.without("nothing was live at the peak")
 	}
-	tones := map[string]Tone{}
-	for i, k := range d.Series.Kinds {
-		tones[k.Category] = toneOf(i)
-	}
+	tones := kindTones(d)
 	var names []string
 	p := Panel{}
 	most := 0.0

@@ -36,8 +36,20 @@ func TestMemoryFigures(t *testing.T) {
 	if err != nil || !strings.Contains(f.Words(), "/home/u/train.py:12 in forward: 20.0 MiB in 3 blocks, activation") {
 		t.Errorf("%+v, %v", f, err)
 	}
+	a := held()
+	a.Devices[0].OOMs[0].Calls = []memsnap.Call{{Where: "train.py:9 in main", To: 30 << 20}, {Where: "train.py:12 in forward", Depth: 1, To: 20 << 20}}
+	a.Devices[0].OOMs[0].Segments = []memsnap.SegmentPart{{Bytes: 20 << 20, Live: 5 << 20, Pieces: []memsnap.Piece{{From: 1 << 20, To: 6 << 20, Category: "activation"}}}}
+	a.Devices[0].OOMs[0].MoreSegments = 3
+	f, err = OfMemory(a, "calls")
+	if m := f.Panels[0].Marks; err != nil || len(m) != 2 || m[1].X1 != 20<<20 || m[1].Y0 < 1 || f.Title != "Memory by call at the out-of-memory error" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	f, err = OfMemory(a, "map")
+	if m := f.Panels[0].Marks; err != nil || len(m) != 2 || m[1].Points[0][0] != 1<<20 || m[1].Points[1][0] != 6<<20 || m[1].Tone != toneOf(1) || f.Notes[0] != "not drawn: 3 smaller segments" {
+		t.Errorf("%+v, %v", f, err)
+	}
 	for _, x := range []*memsnap.Analysis{{}, {Inputs: []memsnap.Input{{}}, Devices: make([]memsnap.Device, 1)}} {
-		if MemoryOverTime(x).Lacks == "" || MemorySites(x).Lacks == "" {
+		if MemoryOverTime(x).Lacks == "" || MemorySites(x).Lacks == "" || MemoryCalls(x).Lacks == "" || MemoryMap(x).Lacks == "" {
 			t.Error("an analysis without events has figures")
 		}
 	}

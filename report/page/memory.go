@@ -30,6 +30,8 @@ func Memory(a *memsnap.Analysis) (*Page, error) {
 		{ID: "time", Heading: "Memory over time", In: HTML, Blocks: []Block{Chart{ID: "memory-chart", Figure: func() *figure.Figure { return figure.MemoryOverTime(a) }}}},
 		{ID: "kinds", Heading: "Memory by category", HeadingIn: HTML, Blocks: []Block{memoryCategories(moment, when)}},
 		{ID: "lines", Heading: "Memory by line", HeadingIn: HTML, Blocks: []Block{Chart{ID: "sites-chart", Figure: func() *figure.Figure { return figure.MemorySites(a) }}, memorySites(moment, when)}},
+		{ID: "calls", Heading: "Memory by call", In: HTML, Blocks: []Block{Chart{ID: "calls-chart", Figure: func() *figure.Figure { return figure.MemoryCalls(a) }}}},
+		{ID: "segments", Heading: "Segments", In: HTML, Blocks: []Block{Chart{ID: "map-chart", Figure: func() *figure.Figure { return figure.MemoryMap(a) }}}},
 		{ID: "blocks", Heading: "Largest blocks", HeadingIn: Markdown | HTML, In: Verbose, Blocks: []Block{memoryBlocks(moment, when)}},
 		{ID: "what-if", Heading: "Other settings", HeadingIn: Markdown | HTML, Blocks: memoryWhatIf(d)},
 		memoryChanges(a),

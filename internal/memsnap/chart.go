@@ -1,0 +1,131 @@
+package memsnap
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Call is a frame of the stacks that hold memory, from the outermost inwards: it holds the
+// bytes between From and To, within those of the frame above it.
+type Call struct {
+	Where string `json:"where"`
+	Depth int    `json:"depth"` // from 0 on
+	From  int64  `json:"from_bytes"`
+	To    int64  `json:"to_bytes"`
+}
+
+// What a document keeps of the stacks and segments of a moment, for charts.
+const (
+	deepestCall  = 20
+	mostCalled   = 4096 // stacks that are looked at, the largest first
+	leastCalled  = 200  // a frame below this part of all bytes is left out
+	mostSegments = 32
+	finest       = 600 // a piece below this part of the segments is drawn with the one before it
+)
+
+// called is a frame with the bytes of the stacks through it.
+type called struct {
+	where string
+	bytes int64
+	in    map[string]*called
+}
+
+func (c *called) to(where string) *called {
+	next := c.in[where]
+	if next == nil {
+		next = &called{where: where, in: map[string]*called{}}
+		c.in[where] = next
+	}
+	return next
+}
+
+// calls are the frames that hold memory, each after the one that calls it.
+func (a *account) calls(stacks []Held) []Call {
+	root := &called{in: map[string]*called{}}
+	for _, h := range stacks[:min(len(stacks), mostCalled)] {
+		root.bytes += h.Bytes
+		path := a.stackText(h.Stack)
+		slices.Reverse(path)
+		if len(path) == 0 {
+			path = []string{a.siteOf(h)}
+		}
+		at := root
+		for _, where := range path[:min(len(path), deepestCall)] {
+			at = at.to(where)
+			at.bytes += h.Bytes
+		}
+	}
+	out := []Call{}
+	var add func(c *called, depth int, from int64)
+	add = func(c *called, depth int, from int64) {
+		var inner []*called
+		for _, k := range c.in {
+			inner = append(inner, k)
+		}
+		slices.SortFunc(inner, func(x, y *called) int {
+			return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.where, y.where))
+		})
+		for _, k := range inner {
+			if k.bytes == 0 || k.bytes < root.bytes/leastCalled {
+				return
+			}
+			out = append(out, Call{k.where, depth, from, from + k.bytes})
+			add(k, depth+1, from)
+			from += k.bytes
+		}
+	}
+	add(root, 0, 0)
+	return out
+}
+
+// SegmentPart is a segment with what is live in it.
+type SegmentPart struct {
+	Bytes  int64   `json:"bytes"`
+	Live   int64   `json:"live_bytes"` // in the allocator's sizes, at least
+	Pieces []Piece `json:"pieces"`
+}
+
+// Piece is a live part of a segment, from and to an offset in it. Small neighbours are one
+// piece, of the category of the first.
+type Piece struct {
+	From     int64  `json:"from_bytes"`
+	To       int64  `json:"to_bytes"`
+	Category string `json:"category"`
+}
+
+// segments are the largest of the reserved ranges; live is in the order of addresses.
+func (a *account) segments(spans []span, live []allocation) (out []SegmentPart, more int) {
+	spans = slices.Clone(spans)
+	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(y.hi-y.lo, x.hi-x.lo) })
+	more = max(0, len(spans)-mostSegments)
+	spans = spans[:len(spans)-more]
+	var all uint64
+	for _, g := range spans {
+		all += g.hi - g.lo
+	}
+	out = []SegmentPart{}
+	for _, g := range spans {
+		m := SegmentPart{Bytes: int64(g.hi - g.lo), Pieces: []Piece{}}
+		k, _ := slices.BinarySearchFunc(live, g.lo, func(b allocation, lo uint64) int { return cmp.Compare(b.addr, lo) })
+		for ; k < len(live) && live[k].addr < g.hi; k++ {
+			size := min(a.r.S.Settings.rounded(live[k].size), g.hi-live[k].addr)
+			m.add(Piece{int64(live[k].addr - g.lo), int64(live[k].addr - g.lo + size), a.kinds.of(&live[k]).String()}, int64(all/finest))
+		}
+		out = append(out, m)
+	}
+	return out, more
+}
+
+// add puts a live block behind those before it.
+func (m *SegmentPart) add(p Piece, least int64) {
+	m.Live += p.To - p.From
+	if n := len(m.Pieces); n > 0 {
+		last := &m.Pieces[n-1]
+		gap, same := p.From-last.To, last.Category == p.Category
+		if same && gap == 0 || gap < least && (p.To-p.From < least || same) {
+			last.To = max(last.To, p.To)
+			return
+		}
+	}
+	m.Pieces = append(m.Pieces, p)
+}

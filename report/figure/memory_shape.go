@@ -1,0 +1,94 @@
+package figure
+
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// kindTones are the tones of the categories, the same in every figure of a device.
+func kindTones(d *memsnap.Device) map[string]Tone {
+	tones := map[string]Tone{}
+	for i, k := range d.Series.Kinds {
+		tones[k.Category] = toneOf(i)
+	}
+	return tones
+}
+
+// MemoryCalls is an icicle of the stacks that hold memory at the moment of the report,
+// the outermost frame at the top.
+func MemoryCalls(a *memsnap.Analysis) *Figure {
+	f := ofMemory("calls", "Memory by call", "The frames of the stacks that hold memory, the outermost at the top: each is as wide as the bytes that it and its callees allocated.", a)
+	if len(a.Devices) == 0 {
+		return f.without("nothing was live")
+	}
+	m, when := a.Devices[0].Shown()
+	if len(m.Calls) == 0 {
+		return f.without("no live memory has a stack")
+	}
+	f.Title = "Memory by call at " + view.Cut(when, 60)
+	p := Panel{}
+	deepest, most := 0, int64(0)
+	for _, c := range m.Calls {
+		deepest, most = max(deepest, c.Depth), max(most, c.To)
+		bytes := gpuprof.FormatBytes(float64(c.To - c.From))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.From), X1: float64(c.To), Y0: float64(c.Depth) + 0.05, Y1: float64(c.Depth) + 0.95, Tone: toneOf(c.Depth % 2),
+			Text: view.CutPlace(c.Where, 60), Brief: view.CutPlace(c.Where, 24), Tip: view.CutPlace(c.Where, 100) + ": " + bytes})
+	}
+	p.X = bytesAxis("bytes", float64(most))
+	p.Y = rows(make([]string, deepest+1))
+	p.Y.Bare = true
+	p.Height = 22 * float64(deepest+1)
+	f.Panels = []Panel{p}
+	return f
+}
+
+// MemoryMap is the largest segments with what is live in each.
+func MemoryMap(a *memsnap.Analysis) *Figure {
+	f := ofMemory("map", "Segments", "The largest segments that the allocator holds, a row for each: live memory by category, and free memory between it.", a)
+	if len(a.Devices) == 0 {
+		return f.without("nothing was reserved")
+	}
+	d := &a.Devices[0]
+	m, when := d.Shown()
+	if len(m.Segments) == 0 {
+		return f.without("nothing was reserved")
+	}
+	f.Title = "Segments at " + view.Cut(when, 60)
+	tones := kindTones(d)
+	p := Panel{X: bytesAxis("bytes from the start of the segment", float64(m.Segments[0].Bytes)), Height: 18 * float64(len(m.Segments))}
+	byKind := map[string]*Mark{}
+	var kinds, names []string
+	for i, g := range m.Segments {
+		names = append(names, gpuprof.FormatBytes(float64(g.Bytes)))
+		p.Marks = append(p.Marks, Mark{Kind: Bar, X1: float64(g.Bytes), Y0: float64(i) + 0.1, Y1: float64(i) + 0.9, Tone: Rest,
+			Tip: "segment of " + gpuprof.FormatBytes(float64(g.Bytes))})
+		p.RowNotes = append(p.RowNotes, gpuprof.FormatBytes(float64(g.Live))+" live")
+		for _, piece := range g.Pieces {
+			b := byKind[piece.Category]
+			if b == nil {
+				tone, ok := tones[piece.Category]
+				if !ok {
+					tone = Rest
+				}
+				b = &Mark{Kind: Boxes, Tone: tone}
+				byKind[piece.Category], kinds = b, append(kinds, piece.Category)
+			}
+			b.Points = append(b.Points, [2]float64{float64(piece.From), float64(i) + 0.1}, [2]float64{float64(piece.To), float64(i) + 0.9})
+		}
+	}
+	slices.Sort(kinds)
+	for _, k := range kinds {
+		p.Marks = append(p.Marks, *byKind[k])
+		f.Legend = append(f.Legend, Entry{Text: k, Tone: byKind[k].Tone})
+	}
+	f.Legend = append(f.Legend, Entry{Text: "free", Tone: Rest})
+	p.Y = rows(names)
+	f.Panels = []Panel{p}
+	if m.MoreSegments > 0 {
+		f.note("not drawn: " + view.Plural(m.MoreSegments, "smaller segment"))
+	}
+	return f
+}
