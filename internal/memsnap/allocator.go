@@ -139,8 +139,13 @@ func pendingFree(c *caseOf) (Finding, bool) {
 		lines[where].Bytes += int64(a.size)
 		lines[where].Blocks++
 	})
+	// The claim is no more than what is pending. To look first spares a long recording the
+	// lives of all its blocks.
+	if pending == 0 || float64(pending) < mediumPart*float64(c.Peak.Requested) {
+		return Finding{}, false
+	}
 	claim := c.claim(func(a *allocation, _ Category) uint32 { return a.asked })
-	if pending == 0 || float64(claim) < mediumPart*float64(c.Peak.Requested) {
+	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
 		return Finding{}, false
 	}
 	f := Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim,
