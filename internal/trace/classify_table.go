@@ -108,7 +108,7 @@ var kernelTable = []words{
 		"multi_tensor_apply", "multitensorapply", "fusedadam", "fused_adam", "adamfunctor", "lambstage", "fused_sgd", "adagrad",
 	}, none: []string{"foreach_norm", "lpnorm", "embedding_backward"}},
 	{class: cReduction, any: []string{"lpnormfunctor", "lp_norm", "multi_tensor_apply"}},
-	{class: cAttention, any: []string{"flash", "fmha", "sdpa", "attention", "mem_eff", "mha_"}},
+	{class: cAttention, any: []string{"flash", "fmha", "sdpa", "attention", "mem_eff", "mha_", "attn_fwd", "attn_bwd", "bwd_kernel_dk_dv", "bwd_kernel_dq"}},
 	{class: cRNN, any: []string{"lstm", "gru_", "_gru", "rnncell", "rnn_", "persistrnn", "elemwisernn", "elementwisernn"}},
 	{class: cScatter, any: []string{
 		"scatter", "index_add", "indexadd", "indexfunclarge", "indexfuncsmall", "index_put", "indexing_backward",
@@ -124,6 +124,7 @@ var kernelTable = []words{
 		"convolve", "convolution", "conv1d", "conv2d", "conv3d", "conv_", "_conv", "::conv", "dgrad", "wgrad", "fprop",
 		"winograd", "implicit_gemm", "scudnn", "cudnn_infer", "cudnn_train", "cask_cudnn", "computeoffsetskernel", "nchwtonhwc",
 		"nhwctonchw", "im2col", "col2im", "depthwise", "miopenconv", "igemm_fwd", "igemm_bwd", "igemm_wrw", "first_layer_",
+		"im2d2col", "col2im2d", "bwd_weight", "bwd_data",
 	}, none: []string{"convert", "attention"}},
 	{class: cGEMM, any: []string{
 		"gemm", "cutlass", "xmma", "nvjet", "gemv", "splitk", "cijk_", "matmul", "bmm", "dot_kernel", "dot_1rows", "ampere_",
@@ -135,11 +136,12 @@ var kernelTable = []words{
 	}, none: []string{"fillfunctor"}},
 	{class: cCopy, any: []string{
 		"copy_kernel", "catarraybatchedcopy", "cat_array", "direct_copy", "memcpy", "memset", "transpose", "permute",
-		"copykernel", "bulk_copy",
+		"copykernel", "bulk_copy", "amd_rocclr_", // the runtime's kernels for copies and fills
 	}},
 	{class: cElementwise, any: []string{
 		"elementwise", "vectorized", "pointwise", "fill", "distribution", "dropout", "where", "index_select", "indexselect", "embedding",
 		"gather", "indexing", "arange", "triu", "tril", "activation", "unrolled", "gelu", "silu", "relu", "sigmoid", "tanh",
+		"subtensorop", "optensor", "dtensorlite", "dtensorgeneric",
 	}},
 }
 

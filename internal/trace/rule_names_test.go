@@ -66,10 +66,23 @@ func TestMatmulOf(t *testing.T) {
 		"void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_64x64_16x4_nt_align1>": gemm(precFP64),
 		"ampere_igemm_int8_128x128_ldg4_nn":                                        gemm(precInt8),
 		// Unknown stays unknown.
-		"triton_tem_fused_mm_0":                                none,
-		"nvjet_sss_128x128_64x4_2x1_v_bz_TNT":                  gemm(precUnknown),
-		"Cijk_Ailk_Bljk_SB_MT128x128x16_MI16x16x4x1_SN_1LDSB0": none,
-		"void cutlass::device_kernel<MyKernel<int>>(MyKernel)": gemm(precUnknown),
+		"triton_tem_fused_mm_0":               none,
+		"nvjet_sss_128x128_64x4_2x1_v_bz_TNT": gemm(precUnknown),
+		// rocBLAS, hipBLASLt, MIOpen and composable kernels, in public traces of an MI300X.
+		"Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN_LDSB1":                 gemm(precFP32),
+		"Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x32_MI16x16x1_SN_LDSB1":            gemm(precHalf),
+		"Cijk_Ailk_Bjlk_BBS_BH_MT32x32x64_MI16x16x16x1_SN_1LDSB0_APM1":                             gemm(precHalf),
+		"igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2":                     conv(precHalf),
+		"_ZN2ck16tensor_operation6device37kernel_batched_gemm_xdlops_bwd_weightINS_47GridwiseGemm": gemm(precUnknown),
+		// Made up after the naming of the same libraries: no recording of these was at hand.
+		"Cijk_Ailk_Bljk_SB_MT128x128x16_MI16x16x4x1_SN_1LDSB0":                   gemm(precFP32),
+		"Cijk_Alik_Bljk_S_MX_B_Bias_HA_S_SAV_UserArgs_MT128x128x32_MI16x16x1_SN": gemm(precTF32),
+		"Cijk_Ailk_Bljk_HHS_BH_MT64x64x16_SE_K1":                                 gemm(precHalfSIMT),
+		"Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN":                            gemm(precFP64),
+		"Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x128_MI16x16x1":  gemm(precFP8),
+		"Cijk_Alik_Bljk_I8II_BH_MT128x128x64_MI32x32x8x1":                        gemm(precInt8),
+		"igemm_wrw_gtc_fp32_bt128x128x16_ws1":                                    conv(precFP32),
+		"void cutlass::device_kernel<MyKernel<int>>(MyKernel)":                   gemm(precUnknown),
 		// Not products: layout, set-up, splits, vectors, and things that only sound like it.
 		"void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, false, false, false>(cublasLt::cublasSplitKParams<float>)": none,
 		"void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 2, 2, false, false>":                                             none,

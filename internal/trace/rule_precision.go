@@ -2,7 +2,9 @@ package trace
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -17,8 +19,46 @@ const (
 	halfGain = 2
 )
 
-// capability of a device as one number: 8.0 is 80.
-func (d *ruleDevice) capability() int { return d.props.Major*10 + d.props.Minor }
+// capability of an NVIDIA device as one number, 8.0 is 80; 0 for AMD's, whose
+// traces have the number of the architecture there (9.4 for gfx942).
+func (c *ruleContext) capability(d *ruleDevice) int {
+	if c.amd(d) {
+		return 0
+	}
+	return d.props.Major*10 + d.props.Minor
+}
+
+// amd says whether a device is one of AMD's: by its name, else by the calls of
+// HIP's runtime, since some recordings have no name.
+func (c *ruleContext) amd(d *ruleDevice) bool {
+	if n := d.props.Name; n != "" {
+		return strings.Contains(n, "AMD") || strings.Contains(n, "Instinct") || strings.Contains(n, "Radeon")
+	}
+	for i, f := range c.names {
+		if f.what&(markLaunch|markSync) != 0 && strings.HasPrefix(c.t.Names[i], "hip") {
+			return true
+		}
+	}
+	return false
+}
+
+var instinct = regexp.MustCompile(`MI([1-9]\d\d)`)
+
+// halfRate is how many times the rate of FP32 products those in 16 bits have at
+// most; 0 unknown, or none. AMD's data sheets have for the matrix cores 1307
+// against 163 TF/s (MI300X), 383 against 96 (MI250X) and 185 against 46 (MI100).
+func (c *ruleContext) halfRate(d *ruleDevice) int64 {
+	m := instinct.FindStringSubmatch(d.props.Name)
+	switch {
+	case c.capability(d) >= 70:
+		return tensorGain
+	case m == nil || !c.amd(d):
+		return 0
+	case m[1] >= "300":
+		return tensorGain
+	}
+	return 4
+}
 
 // products adds up the matrix products of the steady part on devices ok takes.
 type products struct {
@@ -66,7 +106,7 @@ func (c *ruleContext) isProduct(g int32, precs ...precision) bool {
 // (compute capability 8.0). It claims at most seven eighths of the time no
 // other operation overlaps.
 func (c *ruleContext) noTF32() []Found {
-	able := func(d *ruleDevice) bool { return d.capability() >= 80 }
+	able := func(d *ruleDevice) bool { return c.capability(d) >= 80 }
 	p := c.products(able)
 	if p.of(precFP32) == 0 {
 		return nil
@@ -97,15 +137,19 @@ func (c *ruleContext) noTF32() []Found {
 }
 
 // noAMP: FP32 products and none in 16 bits on tensor cores, on a device that
-// has them (compute capability 7.0). It claims at most seven eighths of the
-// time of products on the ordinary cores and half of those in TF32, less what
-// no-tf32 took.
+// has them (compute capability 7.0, or AMD Instinct MI100 and later). It claims at
+// most seven eighths (MI100 and MI200: three quarters) of the time of products on
+// the ordinary cores and half of those in TF32, less what no-tf32 took.
 func (c *ruleContext) noAMP() []Found {
-	able := func(d *ruleDevice) bool { return d.capability() >= 70 }
+	able := func(d *ruleDevice) bool { return c.halfRate(d) > 0 }
 	p := c.products(able)
 	fp32, tf := p.of(precFP32), p.of(precTF32)
 	if fp32+tf == 0 || c.hasHalf() {
 		return nil
+	}
+	amd := slices.ContainsFunc(c.devices, c.amd)
+	if amd && p.of(precUnknown) > 0 {
+		return nil // composable kernels name no type: those may be in 16 bits
 	}
 	onFP32 := func(g int32) bool { return c.isProduct(g, precFP32) }
 	either := func(g int32) bool { return c.isProduct(g, precFP32, precTF32) }
@@ -115,7 +159,8 @@ func (c *ruleContext) noAMP() []Found {
 			return nil
 		}
 		slow, all := plain[d.Device], both[d.Device]
-		limit := slow.Total()*(tensorGain-1)/tensorGain + (all.Total()-slow.Total())*(halfGain-1)/halfGain
+		rate := c.halfRate(d)
+		limit := slow.Total()*(rate-1)/rate + (all.Total()-slow.Total())*(halfGain-1)/halfGain
 		taken := all.And(c.l.Claimed(d.Device))
 		return all.Minus(taken).first(limit - taken.Total())
 	})
@@ -134,6 +179,10 @@ func (c *ruleContext) noAMP() []Found {
 	check := "result"
 	if c.training() {
 		f.PyTorch, check = `with torch.autocast("cuda", dtype=torch.bfloat16): (before Ampere dtype=torch.float16 with torch.amp.GradScaler)`, "loss"
+	}
+	if amd {
+		f.PyTorch = strings.Replace(f.PyTorch, " (before Ampere dtype=torch.float16 with torch.amp.GradScaler)", "", 1)
+		f.PyTorch = strings.Replace(f.PyTorch, " (before Ampere dtype=torch.float16)", "", 1)
 	}
 	if cl.ns == 0 && c.tf32NS > 0 {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")

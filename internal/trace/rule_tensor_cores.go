@@ -13,7 +13,7 @@ import (
 // claims at most seven eighths of those that nothing else overlaps, less what the
 // rules before took.
 func (c *ruleContext) tensorCores() []Found {
-	able := func(d *ruleDevice) bool { return d.capability() >= 70 }
+	able := func(d *ruleDevice) bool { return c.capability(d) >= 70 } // the names of AMD's kernels do not tell which cores compute FP32
 	p := c.products(able)
 	half, odd, full := p.of(precHalf)+p.of(precFP8), p.of(precHalfSIMT), p.of(precFP32)
 	if half+odd == 0 || odd+full == 0 {

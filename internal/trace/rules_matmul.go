@@ -44,6 +44,10 @@ const (
 //	         cutlass_80_wmma_tensorop_bf16_s161616gemm_…, cutlass3x_sm90_tensorop_s64x128x16gemm_f16_…
 //	cuDNN    volta_scudnn_…, turing_h1688cudnn_…, implicit_convolve_sgemm<float, …,
 //	         dgrad_engine<float, …, sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_…
+//	Tensile  (rocBLAS, hipBLASLt) Cijk_Ailk_Bljk_SB_… (FP32), …_HHS_BH_…, …_BBS_BH_…, …_DB_…, newer
+//	         …_S_B_…, …_S_MX_B_… (XF32, never seen), …_H_HS_BH_…, …_B_BS_BH_…, …_F8BS_BH_…; _MI16x16x16_ is the
+//	         instruction of the matrix cores
+//	MIOpen   igemm_fwd_gtcx3_nhwc_bf16_…, igemm_wrw_gtc_fp32_…
 //
 // The digits of s1688 and the like are the shape of one tensor-core
 // instruction: depth 16 exists for 16-bit types only; depth 8 on Ampere and
@@ -63,6 +67,8 @@ var (
 	mmaShort = regexp.MustCompile(`s1688|s161608`)
 	oldTensr = regexp.MustCompile(`volta|turing|cutlass_7\d|sm7\d`)
 	tensor   = regexp.MustCompile(`tensorop|wgmma|hmma|xmma|nvjet|wmma`)
+	tensile  = regexp.MustCompile(`^cijk_[a-z]+_[a-z]+_(4x)?(i8|[fb]8|[a-z])`)
+	implicit = regexp.MustCompile(`^igemm_(?:fwd|bwd|wrw)_gtc.*?_(fp32|fp16|bf16)_`)
 	simtFP32 = regexp.MustCompile(`sgemm|ffma|f32f32_f32f32_f32`)
 	fp32Conv = regexp.MustCompile(`scudnn|_engine<float,|engine_float|convolve_sgemm<float`)
 )
@@ -70,6 +76,15 @@ var (
 // matmulOf reads a kernel's name.
 func matmulOf(name string) matmul {
 	s := strings.ToLower(name)
+	if t := tensile.FindStringSubmatch(s); t != nil {
+		return matmul{matmulGEMM, tensilePrecision(t[2], s)}
+	}
+	if t := implicit.FindStringSubmatch(s); t != nil {
+		if t[1] == "fp32" {
+			return matmul{matmulConv, precFP32}
+		}
+		return matmul{matmulConv, precHalf}
+	}
 	m := matmul{kind: kindOfMatmul(s)}
 	if m.kind == notMatmul {
 		return matmul{}
@@ -134,6 +149,29 @@ func precisionOf(s string) precision {
 		return precFP64
 	case simtFP32.MatchString(s), fp32Conv.MatchString(s):
 		return precFP32
+	}
+	return precUnknown
+}
+
+// tensilePrecision reads the type of the operands of a kernel of Tensile.
+func tensilePrecision(operands, name string) precision {
+	switch operands {
+	case "i8":
+		return precInt8
+	case "f8", "b8":
+		return precFP8
+	case "s":
+		if strings.Contains(name, "_mx_") {
+			return precTF32
+		}
+		return precFP32
+	case "h", "b":
+		if strings.Contains(name, "_mi") {
+			return precHalf
+		}
+		return precHalfSIMT
+	case "d", "c", "z":
+		return precFP64
 	}
 	return precUnknown
 }
