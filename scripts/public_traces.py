@@ -17,6 +17,8 @@ gpuprof failed; 3: no trace was compared.
 import argparse
 import collections
 import gzip
+import hashlib
+import http.client
 import json
 import os
 import subprocess
@@ -26,52 +28,72 @@ import urllib.parse
 import urllib.request
 
 RAW = "https://raw.githubusercontent.com"
-# repository, commit, path
+# repository, commit, path, and the blob: git's own hash of the content
 HTA = ("facebookresearch/HolisticTraceAnalysis", "f4d0062c382f42bd8a74838bcdad1916c7d5d2da")
 TRACELENS = ("AMD-AGI/TraceLens", "171dd74721ca1ec45709e5805b68ae1f65e27811")
 SOURCES = [
-    (*HTA, "tests/data/df_index_resolver/df_index_resolver.json.gz"),
-    (*HTA, "tests/data/nccl_parser_config/nccl_data.json.gz"),
-    (*HTA, "tests/data/negative_queue_length_values_check/rank0.json.gz"),
-    (*HTA, "tests/data/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"),
-    (*HTA, "tests/data/trace_diff/control/control.json.gz"),
-    (*HTA, "tests/data/trace_diff/test/test.json.gz"),
-    (*HTA, "tests/data/trace_filter/sampled_rank-0.json.gz"),
-    (*HTA, "tests/data/trace_filter/sampled_rank-1.json.gz"),
-    (*TRACELENS, "tests/traces/mi300/resnet_act_checkpoint.json.gz"),
-    ("pytorch/kineto", "be239c044d2f4b62982e1ff64144097acd69f59a", "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"),
-    ("pytorch/kineto", "c6e5fe205a8be11181aac547f88424cb3a28c8f8", "tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"),
+    (*HTA, "tests/data/df_index_resolver/df_index_resolver.json.gz", "07019a1e8e6d026c4b834477b5691c2505badc1e"),
+    (*HTA, "tests/data/nccl_parser_config/nccl_data.json.gz", "b4b6dcef87858f3ca2b9ca78646c09d4d4565518"),
+    (*HTA, "tests/data/negative_queue_length_values_check/rank0.json.gz", "d71a78d5110a7da32087ae47ff33eefc9c9a7886"),
+    (*HTA, "tests/data/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz", "e8fe4d1b5b476f171cabf97d933c27ab4aadbbe5"),
+    (*HTA, "tests/data/trace_diff/control/control.json.gz", "b1ceb4c08168dccf9cd6edac595d6764cc347b08"),
+    (*HTA, "tests/data/trace_diff/test/test.json.gz", "949c3c47e47ceadc0e18eb90be043d8f512432d8"),
+    (*HTA, "tests/data/trace_filter/sampled_rank-0.json.gz", "c56feed5f481f51e3c81f973bcbb830dfa7ae084"),
+    (*HTA, "tests/data/trace_filter/sampled_rank-1.json.gz", "5dbc949e4018dba4343dee56f51d579eb2e70d44"),
+    (*TRACELENS, "tests/traces/mi300/resnet_act_checkpoint.json.gz", "02488a344e426897a6d4590a90d5df9e0cbbc0c1"),
+    ("pytorch/kineto", "be239c044d2f4b62982e1ff64144097acd69f59a", "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz", "769c3eb7843639ac114d183e07304b6d44931452"),
+    ("pytorch/kineto", "c6e5fe205a8be11181aac547f88424cb3a28c8f8", "tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz", "234cf25df597fb99765ee2a49978f5f3c4bbbaf9"),
 ]
-# The same models on both: tests/traces/{h100,mi300}/MODEL.json.gz of TraceLens.
-TWINS = ["Falconsai_nsfw_image_detection__1016002", "Qwen_Qwen1.5-0.5B-Chat__1016005", "facebook_timesformer-base-finetuned-k400__1016002",
-         "gaunernst_bert-small-uncased__1016001", "google_owlv2-large-patch14-ensemble__1016001"]
-SOURCES += [(*TRACELENS, "tests/traces/%s/%s.json.gz" % (gpu, model)) for model in TWINS for gpu in ("h100", "mi300")]
+# The same models on both, with their blobs: tests/traces/{h100,mi300}/MODEL.json.gz of TraceLens.
+TWINS = [
+    ("Falconsai_nsfw_image_detection__1016002", "0702619a7179d6a29cd69f57b6fcbd9ad230afd3", "fa7c06f9bfd8699fb06b9fdda132fd0e51127ad1"),
+    ("Qwen_Qwen1.5-0.5B-Chat__1016005", "6f3f5884fc029cd2f138312bc27ff66a9d9c901f", "7a9929e0f5943a9b0f4755bd6ec5fb9ec1ad75e2"),
+    ("facebook_timesformer-base-finetuned-k400__1016002", "5e8c10d7d641998eb21d09aef686db4fa4adcdbd", "361029787d8781a8a44bcbc475ba7450a2bbcc4e"),
+    ("gaunernst_bert-small-uncased__1016001", "737b43a141b87d833869ac00a466a7fbec3598a1", "ec4563ad7fe1324a835ee8df9e15df6c24ef6546"),
+    ("google_owlv2-large-patch14-ensemble__1016001", "64cc6ea98f8e399e2537e5db3d11b3cce1738afb", "684f2ab9b5b2f397f67238377099067dae26b83a"),
+]
+SOURCES += [(*TRACELENS, "tests/traces/%s/%s.json.gz" % (gpu, model), blob) for model, *blobs in TWINS for gpu, blob in zip(("h100", "mi300"), blobs)]
 IDLE = 0.15  # of the step, above which a finding has to say why
 LEAST = 0.005  # of the step, below which a claim is no finding
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 LAUNCH = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"}
 ATTEMPTS = 3
+PAUSE_S = 2  # before the second attempt, twice as long before the third
 REFUSED = 4  # gpuprof's exit code for a file that is no trace
 
 
-def fetch(repo, commit, path, into):
-    """The local file of a source, or a sentence saying why there is none."""
+def blob_of(path):
+    """The hash by which git names a file's content."""
+    h = hashlib.sha1(b"blob %d\0" % os.path.getsize(path))
+    with open(path, "rb") as f:
+        while block := f.read(1 << 20):
+            h.update(block)
+    return h.hexdigest()
+
+
+def fetch(repo, commit, path, blob, into):
+    """The local file of a source, or a sentence saying why there is none. What was cut
+    short or changed on the way, or is so in the cache, is fetched again."""
     local = os.path.join(into, repo.replace("/", "+"), path)  # twins have one name in two folders
-    if os.path.exists(local):
+    if os.path.exists(local) and blob_of(local) == blob:
         return local, ""
     os.makedirs(os.path.dirname(local), exist_ok=True)
     url = "%s/%s/%s/%s" % (RAW, repo, commit, urllib.parse.quote(path))
     for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE_S * attempt)
         try:
             with urllib.request.urlopen(url, timeout=60) as answer, open(local + ".part", "wb") as f:
                 while block := answer.read(1 << 20):
                     f.write(block)
+                size, length = f.tell(), answer.headers.get("Content-Length")
+        except (OSError, http.client.HTTPException) as e:  # a broken answer is no OSError
+            why = "%s: %s" % (type(e).__name__, e)
+            continue
+        if blob_of(local + ".part") == blob:
             os.replace(local + ".part", local)
             return local, ""
-        except OSError as e:
-            why = str(e)
-            if attempt + 1 < ATTEMPTS:
-                time.sleep(2 * (attempt + 1))
+        short = length is not None and size != int(length)
+        why = "%d of %s bytes came" % (size, length) if short else "its %d bytes are not blob %s" % (size, blob)
     return "", "fetching %s failed %d times: %s" % (url, ATTEMPTS, why)
 
 
@@ -190,7 +212,7 @@ def main():
             print("%-58s %5d %12.1f %12.1f %7.2f%%%s" % (name, n, want / 1e3, got / 1e3, 100 * worst, "  FAIL" if worst > o.tolerance else ""), flush=True)
         compared += n > 0
         bad += failed or worst > o.tolerance
-    for model in TWINS:
+    for model, *_ in TWINS:
         rules = {os.path.basename(os.path.dirname(path)): rule for path, rule in firsts.items() if os.path.basename(path).startswith(model)}
         if len(rules) == 2:
             differ = len(set(rules.values())) > 1
