@@ -281,9 +281,9 @@ func readPiped(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 		return nil, gpuprof.Errorf(nil, "making a folder for a copy of %s: %w", in.path, err).WithFix("check TMPDIR")
 	}
 	defer scratch.Close()
-	stored := filepath.Join(scratch.Dir, "trace.sqlite")
+	stored := filepath.Join(scratch.Dir, "trace.db")
 	if err := in.file.CopyTo(stored); err != nil {
-		return nil, gpuprof.Unreadable("reading trace "+in.path, err, "give the .sqlite file itself, or a TMPDIR with room for it")
+		return nil, gpuprof.Unreadable("reading trace "+in.path, err, "give the database itself, or a TMPDIR with room for it")
 	}
 	return nsys.Read(ctx, stored, in.path, room)
 }
