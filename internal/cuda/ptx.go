@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -8,9 +9,11 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// The first two are tried where their word stands: a search by them through the text
+// took most of the time of a load.
 var (
-	ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)`)
-	ptxEntry  = regexp.MustCompile(`\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
+	ptxTarget = regexp.MustCompile(`^\.target\s+sm_(\d+)`)
+	ptxEntry  = regexp.MustCompile(`^\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?`)
 	ptxType   = regexp.MustCompile(`^\.param\s+(?:\.align\s+\d+\s+)?\.([bsuf])(\d+)\b`)
 	cName     = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 )
@@ -21,7 +24,11 @@ var (
 // and then the number of items.
 func checkPTX(ptx, entry, sig string) error {
 	var all []string
-	for _, m := range ptxEntry.FindAllStringSubmatch(ptx, -1) {
+	for at := range places(ptx, ".entry") {
+		m := ptxEntry.FindStringSubmatch(ptx[at:])
+		if m == nil {
+			continue
+		}
 		if m[1] == entry {
 			return checkParams(m[2], entry, sig)
 		}
@@ -78,15 +85,27 @@ func wantText(letter byte) string {
 	return "a float32"
 }
 
+// places yields where a word begins in a text.
+func places(text, word string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for at := 0; ; at += len(word) {
+			i := strings.Index(text[at:], word)
+			if i < 0 || !yield(at+i) {
+				return
+			}
+			at += i
+		}
+	}
+}
+
 // targetOf is the compute capability the PTX was made for, 75, or 0.
 func targetOf(ptx string) int {
-	m := ptxTarget.FindStringSubmatch(ptx)
-	if m == nil {
-		return 0
+	for at := range places(ptx, ".target") {
+		line := ptx[strings.LastIndexByte(ptx[:at], '\n')+1 : at]
+		if m := ptxTarget.FindStringSubmatch(ptx[at:]); m != nil && strings.TrimSpace(line) == "" {
+			v, _ := strconv.Atoi(m[1]) // what is no number that fits is 0
+			return v
+		}
 	}
-	v, err := strconv.Atoi(m[1])
-	if err != nil {
-		return 0
-	}
-	return v
+	return 0
 }

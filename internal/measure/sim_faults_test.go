@@ -1,3 +1,8 @@
+//go:build !race
+
+// Under the race detector these runs take three times as long. What measures in goroutines runs into faults there in
+// TestFaultsOnCUDA, of every workload.
+
 package measure
 
 import (

@@ -54,7 +54,7 @@ func RunClaims(ctx context.Context, o Options, find func(name string) gpuprof.Wo
 	if err != nil {
 		e.out.Status, e.out.Reason = gpuprof.Partial, reasonOf(err)
 	}
-	return e.out, errors.Join(err, e.save())
+	return e.done(err)
 }
 
 type claimRunner struct {

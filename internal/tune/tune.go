@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		err = e.search(inOrder(o.Workload, changes, e.out.Findings, e.base))
 	}
 	e.finish(err)
-	return e.out, errors.Join(err, e.save())
+	return e.done(err)
 }
 
 func newEngine(ctx context.Context, o Options) (*engine, error) {
@@ -210,12 +210,19 @@ func (e *engine) left(share float64) time.Duration {
 	return time.Duration((share*e.Budget.Seconds() - e.spent()) * float64(time.Second))
 }
 
+// done saves the result for the last time and returns it, with err.
+func (e *engine) done(err error) (*Result, error) {
+	err = errors.Join(err, e.save())
+	document.CleanStrings(e.out) // also where nothing is saved
+	return e.out, err
+}
+
 func (e *engine) save() error {
 	e.out.SpentS = e.spent()
-	document.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
 	if e.Save == nil {
 		return nil
 	}
+	document.CleanStrings(e.out) // a device, another program's record and a failed process had words in it
 	return e.Save(e.out)
 }
 

@@ -55,21 +55,6 @@ func TestPNGHasPictureAndMark(t *testing.T) {
 	}
 }
 
-// TestSVGNeverBreaks draws every kind of every run, hostile ones too, and
-// parses the result. What a run cannot give is refused with what it can.
-func TestSVGNeverBreaks(t *testing.T) {
-	for name, r := range hostileRuns() {
-		for _, kind := range append(figure.Kinds(), "") {
-			f, err := figure.OfRuns([]*gpuprof.Run{r, nil, fixture.One()}, kind)
-			if err != nil {
-				checkSVG(t, name+" "+kind, "", err)
-				continue
-			}
-			checkAll(t, name+" "+kind, f)
-		}
-	}
-}
-
 // checkAll wants a figure whole in a page and as files of several sizes, and no text
 // over another or beyond the edge.
 func checkAll(t *testing.T, name string, f *figure.Figure) {

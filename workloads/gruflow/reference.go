@@ -12,6 +12,9 @@ import "math"
 //
 // wi is [3H,K], wh [3H,H], bi and bh [3H] or empty for no bias; out [H]
 // may be h itself only when H is 1.
+// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+//
+//go:norace
 func refCell[F float32 | float64](x, h []float64, wi, wh, bi, bh []F, out []float64) {
 	n := len(h)
 	row := func(w, b []F, i int, v []float64) float64 {

@@ -1,6 +1,10 @@
 package op
 
 // RefGemm computes one row, out [N] from a [K] and b [K,N].
+// The reference computes in memory of its caller, in one goroutine: the race detector, under
+// which the tests run, would take most of their time here.
+//
+//go:norace
 func RefGemm(g Gemm, a, b, out []float64) error {
 	act, c, err := findActivation(g.Act, g.Normalisation)
 	if err != nil {

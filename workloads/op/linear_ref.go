@@ -4,6 +4,9 @@ import "math"
 
 // RefLinear computes one row in l.Layout; out holds the values to add to when
 // l.Accumulate is set.
+// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+//
+//go:norace
 func RefLinear(l Linear, x, w, out []float64) {
 	flat := make([]float64, l.In.Dim())
 	FromLayout(l.Layout, l.In, flat, x)

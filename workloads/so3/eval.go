@@ -108,6 +108,9 @@ type path struct {
 
 // accumulate adds the path to out: for each pair (u, v) that the mode couples,
 // z = coefficient * C(x_u, y_v), then out_o += w * z for each o it feeds.
+// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+//
+//go:norace
 func (p path) accumulate() {
 	d1, d2, d3 := 2*p.cg.L1+1, 2*p.cg.L2+1, 2*p.cg.L3+1
 	var buf [2*MaxL + 1]float64

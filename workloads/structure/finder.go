@@ -201,6 +201,9 @@ func (f *Finder) slice(k int, at float64) int {
 // BruteForce finds the same edges as Append, in the same order, by trying every
 // atom with every shift that could matter and no data structure: the oracle the
 // finder is checked against. It returns nil where NewFinder would fail.
+// One goroutine computes here, so the race detector would only take time (see op.RefGemm).
+//
+//go:norace
 func BruteForce(c *Crystal, cutoff float64, p [3]float64, skipSelf bool) *Edges {
 	if checkSearch(c, cutoff) != nil {
 		return nil
