@@ -169,21 +169,14 @@ func shared(texts []string) (string, []string) {
 		mark = word[len(strings.TrimRight(word, ";,.:")):]
 		tail--
 	}
-	from, to, whole := head, tail, true
-	parted := func(half func([]string) bool) bool {
-		return slices.ContainsFunc(words, func(w []string) bool { return half(w[from : len(w)-to]) })
+	from, to, ok := closing(words, head, tail, least)
+	if !ok {
+		return "", texts
 	}
-	for to > 0 && parted(unclosed) {
-		to, whole = to-1, false
+	if to < tail {
+		mark = ""
 	}
-	for from > 0 && parted(unopened) {
-		from--
-	}
-	if from+to >= least { // else no bracket closes it
-		if head, tail = from, to; !whole {
-			mark = ""
-		}
-	}
+	head, tail = from, to
 	parts := make([]string, len(words))
 	for i, w := range words {
 		parts[i] = strings.TrimSuffix(strings.Join(w[head:len(w)-tail], " "), mark)
@@ -197,26 +190,32 @@ func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 // brackets come in pairs; a quote of either kind ends itself.
 const brackets, quotes = "()[]{}", "\"`"
 
-// unclosed says whether words open a bracket or a quote that others behind them close.
-func unclosed(words []string) bool {
+// closing takes as few words as possible from what all share, head in front and tail
+// behind, those behind first, until no part has half a pair. A text that has one as a
+// whole does not count. It is not ok when fewer than least words would be left.
+func closing(words [][]string, head, tail, least int) (from, to int, ok bool) {
+	words = slices.DeleteFunc(slices.Clone(words), halved)
+	for cut := 0; cut == 0 || cut <= head+tail-least; cut++ {
+		for back := min(cut, tail); back >= max(0, cut-head); back-- {
+			from, to = head-(cut-back), tail-back
+			if !slices.ContainsFunc(words, func(w []string) bool { return halved(w[from : len(w)-to]) }) {
+				return from, to, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// halved says whether words have half a pair: brackets of one kind that are not as many
+// as those that close them, or an odd number of quotes of one kind.
+func halved(words []string) bool {
 	text := strings.Join(words, " ")
 	for i := 0; i < len(brackets); i += 2 {
-		if strings.Count(text, brackets[i:i+1]) > strings.Count(text, brackets[i+1:i+2]) {
+		if strings.Count(text, brackets[i:i+1]) != strings.Count(text, brackets[i+1:i+2]) {
 			return true
 		}
 	}
 	return strings.Count(text, quotes[:1])%2+strings.Count(text, quotes[1:])%2 > 0
-}
-
-// unopened says whether words close a bracket that others before them opened.
-func unopened(words []string) bool {
-	text := strings.Join(words, " ")
-	for i := 0; i < len(brackets); i += 2 {
-		if strings.Count(text, brackets[i:i+1]) < strings.Count(text, brackets[i+1:i+2]) {
-			return true
-		}
-	}
-	return false
 }
 
 // common counts the words that a and b share at the front, or at the back.

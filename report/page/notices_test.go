@@ -65,6 +65,8 @@ func TestNoticesGroup(t *testing.T) {
 		"a bracket behind what differs": {[]*gpuprof.Run{warned("64", 2, unsettled(1, "5.0", "1.0"), unsettled(2, "7.5", "1.0"))},
 			[]notice{{Code: "not-settled", Where: "2 of 2 processes", Fix: "wait", Text: "after 10.3 s of warm-up the step of the last 5 windows still differs by … (1.0 % allowed)",
 				Each: []string{"process 1: 5.0 %", "process 2: 7.5 %"}}}},
+		"half a quote as a whole": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: `the step took it" at last`}), warned("128", 1, gpuprof.Warning{Code: "a", Text: `the step took it" it" at last`})},
+			[]notice{{Code: "a", Where: "2 of 2 runs", Text: "the step took … at last", Each: []string{`batch=64: it"`, `batch=128: it" it"`}}}},
 		"nothing in common": {[]*gpuprof.Run{warned("64", 1, gpuprof.Warning{Code: "a", Text: "one thing"}), warned("128", 1, gpuprof.Warning{Code: "a", Text: "another matter"})},
 			[]notice{{Code: "a", Where: "2 of 2 runs", Each: []string{"batch=64: one thing", "batch=128: another matter"}}}},
 	} {
@@ -97,6 +99,9 @@ func TestNoticesLoseNoText(t *testing.T) {
 			_, part, _ := strings.Cut(each, ": ")
 			if whole := strings.Fields(said[i]); balanced(whole) && !balanced(strings.Fields(part)) {
 				t.Fatalf("%q of %q has half a bracket", part, said[i])
+			}
+			if n.Text == "" && part == said[i] {
+				continue // too little would be left to share
 			}
 			if got := strings.Replace(n.Text, "…", part, 1); strings.Join(strings.Fields(got), " ") != said[i] {
 				t.Fatalf("%q + %q, want %q", n.Text, part, said[i])
