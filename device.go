@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -108,10 +109,17 @@ type Kernel struct {
 	Cooperative bool
 }
 
+// unpacked are texts of PTX by what kernels carry. What hashes the code and each device
+// ask for the same text, which takes milliseconds to unpack.
+var unpacked sync.Map
+
 // Source is the text of the kernel's PTX. It fails where compressed PTX is damaged.
 func (k *Kernel) Source() (string, error) {
 	if !strings.HasPrefix(k.PTX, "\x1f\x8b") {
 		return k.PTX, nil
+	}
+	if text, known := unpacked.Load(k.PTX); known {
+		return text.(string), nil
 	}
 	unpack, err := gzip.NewReader(strings.NewReader(k.PTX))
 	var text []byte
@@ -121,7 +129,8 @@ func (k *Kernel) Source() (string, error) {
 	if err != nil {
 		return "", Errorf(nil, "unpacking the PTX of kernel %s: %w", k.Name, err).WithFix("this is a fault in gpuprof, please report it")
 	}
-	return string(text), nil
+	kept, _ := unpacked.LoadOrStore(k.PTX, string(text))
+	return kept.(string), nil
 }
 
 // Func is a kernel that one device has made ready to launch.

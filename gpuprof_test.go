@@ -182,6 +182,10 @@ func TestKernelSource(t *testing.T) {
 			t.Errorf("%q: %q, %v", ptx, text, err)
 		}
 	}
+	k := &gpuprof.Kernel{Name: "k", PTX: packed.String()} // whoever asks again gets the same text
+	if n := testing.AllocsPerRun(10, func() { _, _ = k.Source() }); n > 1 {
+		t.Errorf("%v allocations: the code is unpacked again", n)
+	}
 	if _, err := (&gpuprof.Kernel{Name: "k", PTX: packed.String()[:12]}).Source(); err == nil || !strings.Contains(err.Error(), "kernel k") {
 		t.Errorf("%v", err)
 	}

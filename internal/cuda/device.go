@@ -35,8 +35,8 @@ type Device struct {
 	events     []*Event
 	spare      []eventHandle // replaced in an event, see Stream.Record
 	buffers    map[*Buffer]struct{}
-	modules    map[string]*module // by PTX
-	sources    map[string]string  // texts of PTX by what kernels carry
+	modules    map[string]*module  // by PTX
+	sources    map[string]*ptxText // by what kernels carry
 	funcs      []*kernelFunc
 	graphs     []*captured
 	closers    []func() error // vendor handles and workspaces, latest first
@@ -95,7 +95,7 @@ func Open(o Options) (d *Device, err error) {
 func start(drv *driver, is DeviceInfo, o Options) (*Device, error) {
 	d := &Device{
 		drv: drv, is: is, frame: newLaunch(), ms: new(float32), base: time.Now(),
-		buffers: make(map[*Buffer]struct{}), modules: make(map[string]*module), sources: make(map[string]string),
+		buffers: make(map[*Buffer]struct{}), modules: make(map[string]*module), sources: make(map[string]*ptxText),
 		maxThreads:     drv.attribute(attrMaxThreads, is.handle),
 		sharedPerBlock: drv.attribute(attrSharedPerBlock, is.handle),
 		sharedOptin:    drv.attribute(attrSharedOptin, is.handle),

@@ -99,11 +99,11 @@ func TestCheckPTX(t *testing.T) {
 		{".param .u64 k_param_0, .param .u64 k_param_1", "b", false},
 		{"", "", false},
 	} {
-		if err := checkPTX(ptx(c.params), "k", c.sig); (err == nil) != c.fits {
+		if err := readPTX(ptx(c.params)).check("k", c.sig); (err == nil) != c.fits {
 			t.Errorf("%q for %q: %v", c.params, c.sig, err)
 		}
 	}
-	if err := checkPTX(".entry main\n{ ret; }", "main", ""); err == nil || !strings.Contains(err.Error(), "0 parameters") {
+	if err := readPTX(".entry main\n{ ret; }").check("main", ""); err == nil || !strings.Contains(err.Error(), "0 parameters") {
 		t.Errorf("no list: %v", err)
 	}
 }

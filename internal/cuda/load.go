@@ -138,15 +138,18 @@ func checkKernel(k *gpuprof.Kernel) error {
 	return nil
 }
 
-// source is the text of k's PTX, unpacked once.
-func (d *Device) source(k *gpuprof.Kernel) (text string, err error) {
-	text, known := d.sources[k.PTX]
-	if !known {
-		if text, err = k.Source(); err == nil {
-			d.sources[k.PTX] = text
-		}
+// source is k's PTX, read once.
+func (d *Device) source(k *gpuprof.Kernel) (*ptxText, error) {
+	if p := d.sources[k.PTX]; p != nil {
+		return p, nil
 	}
-	return text, err
+	text, err := k.Source()
+	if err != nil {
+		return nil, err
+	}
+	p := readPTX(text)
+	d.sources[k.PTX] = p
+	return p, nil
 }
 
 // loadPTX compiles k's PTX, once a text, and finds its entry.
@@ -164,15 +167,15 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	}
 	ptx, err := d.source(k)
 	if err == nil {
-		err = checkPTX(ptx, entry, k.Sig)
+		err = ptx.check(entry, k.Sig)
 	}
 	if err != nil {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: %w", doing, err)
 	}
-	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); targetOf(ptx) > sm {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, targetOf(ptx), d.is.Arch).WithFix("use a newer GPU or another implementation of it")
+	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); ptx.target > sm {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, ptx.target, d.is.Arch).WithFix("use a newer GPU or another implementation of it")
 	}
-	m, err := d.module(ptx, doing)
+	m, err := d.module(ptx.text, doing)
 	if err != nil {
 		return err
 	}

@@ -18,26 +18,40 @@ var (
 	cName     = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 )
 
-// checkPTX compares an entry's parameter list with a signature, before the
-// driver gets to see either: a launch with one parameter too few or too narrow
-// reads whatever lies behind them. The entry has to take the parameters of sig
-// and then the number of items.
-func checkPTX(ptx, entry, sig string) error {
-	var all []string
-	for at := range places(ptx, ".entry") {
-		m := ptxEntry.FindStringSubmatch(ptx[at:])
+// ptxText is PTX with what loads of its kernels look for, which is found once.
+type ptxText struct {
+	text    string
+	target  int               // the compute capability it was made for, 75, or 0
+	entries []string          // in the order of the text
+	params  map[string]string // parameter lists by entry
+}
+
+func readPTX(text string) *ptxText {
+	p := &ptxText{text: text, target: targetOf(text), params: map[string]string{}}
+	for at := range places(text, ".entry") {
+		m := ptxEntry.FindStringSubmatch(text[at:])
 		if m == nil {
 			continue
 		}
-		if m[1] == entry {
-			return checkParams(m[2], entry, sig)
+		if _, known := p.params[m[1]]; !known {
+			p.entries, p.params[m[1]] = append(p.entries, m[1]), m[2]
 		}
-		all = append(all, m[1])
 	}
-	if len(all) == 0 {
+	return p
+}
+
+// check compares an entry's parameter list with a signature, before the
+// driver gets to see either: a launch with one parameter too few or too narrow
+// reads whatever lies behind them. The entry has to take the parameters of sig
+// and then the number of items.
+func (p *ptxText) check(entry, sig string) error {
+	if list, found := p.params[entry]; found {
+		return checkParams(list, entry, sig)
+	}
+	if len(p.entries) == 0 {
 		return gpuprof.Errorf(nil, "the PTX has no entry").WithFix("regenerate it with make kernels")
 	}
-	return gpuprof.Errorf(nil, "the PTX has no entry %s, only %s", entry, strings.Join(all, ", ")).WithFix("correct Entry")
+	return gpuprof.Errorf(nil, "the PTX has no entry %s, only %s", entry, strings.Join(p.entries, ", ")).WithFix("correct Entry")
 }
 
 func checkParams(list, entry, sig string) error {
