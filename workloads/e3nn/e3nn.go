@@ -45,7 +45,7 @@ func (Workload) Presets() []gpuprof.Preset {
 }
 
 func atomPreset(mul, lmax string) gpuprof.Settings {
-	return gpuprof.Settings{"structure": "diamond", "points": "atoms", "batch": "1000", "cutoff": "6", "basis": "bessel", "mul": mul, "lmax": lmax}
+	return gpuprof.Settings{"structure": diamond, "points": "atoms", "batch": "1000", "cutoff": "6", "basis": "bessel", "mul": mul, "lmax": lmax}
 }
 
 // Stages implements gpuprof.Workload.

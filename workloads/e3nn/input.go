@@ -4,14 +4,20 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
 // gridSize is the probe grid over the cell: 512,000 points.
 const gridSize = 80
+
+// The built-in crystals.
+const (
+	hafnia  = "hfo2"
+	diamond = "diamond"
+)
 
 // input is the crystal, its points and the batches the steps rotate through.
 type input struct {
@@ -30,9 +36,9 @@ type input struct {
 
 func openCrystal(name string) (*structure.Crystal, error) {
 	switch name {
-	case "hfo2":
+	case hafnia:
 		return structure.HfO2(), nil
-	case "diamond":
+	case diamond:
 		return structure.Diamond(5, 5, 5, 3.567), nil
 	}
 	c, err := structure.ReadFile(name)
@@ -55,7 +61,7 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	finder, err := structure.NewFinder(c, set.Float("cutoff"))
+	finder, err := search{set["structure"], set.Float("cutoff")}.of(c)
 	if err != nil {
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "%w", err)
 	}
@@ -70,31 +76,45 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	if in.atoms {
 		in.order = upTo(in.points())
 	} else {
-		in.order = shuffled.draw(in.points(), seed)
+		order := shuffle{in.points(), seed}
+		if in.order, err = shuffled.Of(order, order.draw); err != nil {
+			return nil, err
+		}
 	}
 	return in, nil
 }
 
-// shuffled is the last order of the grid's points that was drawn: half a
-// million draws, the same in every session of a seed.
-var shuffled lastOrder
+// What sessions of the same points have in common: half a million draws, and the neighbour
+// search of a built-in crystal.
+var (
+	shuffled = loop.Kept[shuffle, []int32]{Most: 1}
+	searches = loop.Kept[search, *structure.Finder]{Most: 8}
+)
 
-type lastOrder struct {
-	mu    sync.Mutex
-	seed  uint64
-	order []int32 // read by the sessions, never written once it is drawn
+type shuffle struct {
+	points int
+	seed   uint64
 }
 
-func (l *lastOrder) draw(n int, seed uint64) []int32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.order) != n || l.seed != seed {
-		l.seed, l.order = seed, upTo(n)
-		order := l.order
-		rng := rand.New(rand.NewPCG(seed, 1))
-		rng.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+// draw is the order in which the points of a seed are taken.
+func (s shuffle) draw() ([]int32, error) {
+	order := upTo(s.points)
+	rng := rand.New(rand.NewPCG(s.seed, 1))
+	rng.Shuffle(s.points, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order, nil
+}
+
+type search struct {
+	crystal string
+	cutoff  float64
+}
+
+// of is the search of a crystal. A file may have changed since it was read.
+func (s search) of(c *structure.Crystal) (*structure.Finder, error) {
+	if s.crystal != hafnia && s.crystal != diamond {
+		return structure.NewFinder(c, s.cutoff)
 	}
-	return l.order
+	return searches.Of(s, func() (*structure.Finder, error) { return structure.NewFinder(c, s.cutoff) })
 }
 
 // upTo is 0 to n-1.

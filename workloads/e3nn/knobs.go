@@ -33,7 +33,7 @@ const (
 func (Workload) Knobs() []gpuprof.Knob {
 	return []gpuprof.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
-			Default: "hfo2", Values: []string{"hfo2", "diamond"}, Accept: "a structure file", Parse: existingFile, NamesFile: true, Model: true},
+			Default: hafnia, Values: []string{hafnia, diamond}, Accept: "a structure file", Parse: existingFile, NamesFile: true, Model: true},
 		gpuprof.Choice("points", "destination of messages: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
 		gpuprof.FloatKnob("cutoff", "neighbour radius in angstrom; 4.083 gives HfO2 a mean degree of 24.75", 4.083, 0, 1000).AsModel(),
 		gpuprof.Choice("basis", "radial functions: gaussian, or bessel with a polynomial envelope (10 either way)", "gaussian", "bessel").AsModel(),

@@ -1,0 +1,134 @@
+package collate
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// Units: what the rows of a field are.
+const (
+	uSample = iota
+	uAtom
+	uEdge  // between atoms
+	uProbe // probe points
+	uReach // from atoms to probes
+	unitCount
+)
+
+var unitNames = [unitCount]string{"samples", "atoms", "atom_edges", "probes", "probe_edges"}
+
+// sizes are rows of each unit.
+type sizes [unitCount]int
+
+// survey is what set-up knows about the batches to come: the mean, and the
+// most rows of each unit that a batch needs.
+type survey struct {
+	mean  [unitCount]float64
+	most  sizes
+	exact bool // most is a bound; else an estimate that batches may pass
+}
+
+// countDrawn counts every sample of the built-in set.
+func (r *recipe) countDrawn(ctx context.Context, s *source) (survey, error) {
+	rows, err := counted.Of(r.drawn(), func() ([]sizes, error) { return r.countRows(ctx, s) })
+	if err != nil {
+		return survey{}, err
+	}
+	out := survey{exact: true}
+	for u := range unitCount {
+		column := make([]int, len(rows))
+		sum := 0
+		for i := range rows {
+			column[i] = rows[i][u]
+			sum += column[i]
+		}
+		out.mean[u] = float64(sum) / float64(len(rows)) * float64(r.Batch)
+		if r.Padded {
+			out.most[u] = r.Batch * slices.Max(column)
+		} else {
+			out.most[u] = largestWindow(column, r.Batch)
+		}
+	}
+	if out.most[uReach] == 0 {
+		return out, gpuprof.Errorf(gpuprof.ErrInput, "finding neighbours in %s: no atom lies within the cutoff of %g angstrom of any of %d probes", s.crystal.Name, r.Cutoff, r.Batch*r.Probes).WithFix("use a larger --set cutoff")
+	}
+	return out, nil
+}
+
+// countRows are the rows of every sample of the built-in set.
+func (r *recipe) countRows(ctx context.Context, s *source) ([]sizes, error) {
+	var g atomGraph
+	if err := g.make(s, math.MaxInt); err != nil { // look has estimated it
+		return nil, err
+	}
+	d := newDrawer()
+	rows := make([]sizes, r.Items)
+	for i := range rows {
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		n := d.start(r, i)
+		rows[i] = sizes{1, len(g.species), len(g.dst), n, 0}
+		for range n {
+			rows[i][uReach] += s.finder.Count(d.probe(s.grid), false)
+		}
+	}
+	return rows, nil
+}
+
+// drawn is what the samples of a built-in set depend on.
+type drawn struct {
+	seed                  uint64
+	items, probes, spread int
+	cutoff                float64
+}
+
+func (r *recipe) drawn() drawn { return drawn{r.Seed, r.Items, r.Probes, r.Spread, r.Cutoff} }
+
+// counted are the rows of built-in sets, up to 80 KB each: counting takes up to a tenth of
+// a second, and sessions that draw the same samples have the same.
+var counted = loop.Kept[drawn, []sizes]{Most: 32}
+
+// largestWindow is the largest sum of n neighbours on a ring.
+func largestWindow(ring []int, n int) int {
+	total, sum := 0, 0
+	for _, v := range ring {
+		total += v
+	}
+	rest := n % len(ring)
+	for _, v := range ring[:rest] {
+		sum += v
+	}
+	best := sum
+	for i := range ring {
+		sum += ring[(i+rest)%len(ring)] - ring[i]
+		best = max(best, sum)
+	}
+	return n/len(ring)*total + best
+}
+
+// guess estimates a batch from a first look at the structure s: the bound on
+// memory before anything is counted, and all that is known of a folder.
+func (r *recipe) guess(s *source) survey {
+	d := newDrawer()
+	d.start(r, 0)
+	edges, own := 0, 0
+	for _, p := range s.crystal.Positions {
+		own += s.finder.Count(p, true)
+	}
+	const looks = 64
+	for range looks {
+		edges += s.finder.Count(d.probe(s.grid), false)
+	}
+	var out survey
+	out.mean = [unitCount]float64{1, float64(len(s.crystal.Positions)), float64(own), float64(r.Probes), float64(edges) / looks * float64(r.Probes)}
+	for u := range out.mean {
+		out.mean[u] *= float64(r.Batch)
+		out.most[u] = max(int(math.Ceil(out.mean[u])), 16)
+	}
+	return out
+}
