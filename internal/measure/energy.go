@@ -143,7 +143,7 @@ func (r *runner) energyPass() error {
 	if in == nil {
 		return nil
 	}
-	r.plan.report("energy", 0, energyTime.Seconds(), "")
+	r.plan.report("energy", 0, r.energyFor.Seconds(), "")
 	if err := r.sess.Main().Sync(); err != nil {
 		return fmt.Errorf("waiting for the device before the energy pass: %w", err)
 	}
@@ -152,7 +152,7 @@ func (r *runner) energyPass() error {
 	if !ok {
 		return nil
 	}
-	for !w.enough(idleTime, idleCap, idleUpdates) && r.ctx.Err() == nil {
+	for !w.enough(r.idleFor, idleCap, idleUpdates) && r.ctx.Err() == nil {
 		r.pause(10 * time.Millisecond)
 	}
 	w.end()
@@ -191,7 +191,7 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 	}
 	t0, n := events.Now(), 0
 	var err error
-	for err == nil && r.ctx.Err() == nil && !w.enough(energyTime, energyCap, energyUpdates) {
+	for err == nil && r.ctx.Err() == nil && !w.enough(r.energyFor, energyCap, energyUpdates) {
 		var done int
 		done, err = r.steps(max(1, int(int64(20*time.Millisecond)/max(r.stepNS, 1))))
 		n += done

@@ -36,3 +36,12 @@ func TestEveryKnobOnCUDA(t *testing.T) {
 		}
 	}
 }
+
+// Every mode in which inputs or clocks differ, on every workload; the cold one is TestOnDevice's.
+func TestEveryModeOnCUDA(t *testing.T) {
+	for _, w := range workloadsByName() {
+		for _, mode := range []gpuprof.Mode{gpuprof.Hot, gpuprof.HostClock} {
+			runsInMode(t, w, mode)
+		}
+	}
+}

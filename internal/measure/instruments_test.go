@@ -76,12 +76,15 @@ func (m *meters) Facts() map[string]string {
 
 func (m *meters) set(f func()) { m.mu.Lock(); f(); m.mu.Unlock() }
 
-// A run with instruments has their telemetry, facts, latency and energy.
+// A run with instruments has their telemetry, facts, latency and energy. The counter is
+// watched until it has moved often enough: that takes a second.
 func TestRunWithInstruments(t *testing.T) {
 	m := newMeters()
 	p := fake{spin: time.Millisecond}.plan()
 	p.Instruments, p.Samples = m, 20
-	r, err := Run(context.Background(), openHost(t), p)
+	run := newRunner(context.Background(), openHost(t), p)
+	run.idleFor, run.energyFor = 0, 0
+	r, err := run.execute()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +114,28 @@ func TestNoEnergy(t *testing.T) {
 	r, err := Run(context.Background(), openHost(t), p)
 	if err != nil || r.Energy != nil || r.EnergyStep != nil {
 		t.Errorf("energy %v, %v", r.Energy, err)
+	}
+}
+
+// The counter is watched for a time and for so many moves, or until the most time has passed.
+func TestEnergyIsWatchedLongEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		began time.Duration // ago
+		moves int
+		want  bool
+	}{
+		"moves too soon":  {energyTime / 2, 2 * energyUpdates, false},
+		"too few moves":   {2 * energyTime, energyUpdates, false},
+		"enough of both":  {2 * energyTime, energyUpdates + 1, true},
+		"it moves rarely": {energyCap + time.Second, 1, true},
+	} {
+		w := &wattmeter{begin: time.Now().Add(-c.began), moves: make([]reading, c.moves)}
+		if got := w.enough(energyTime, energyCap, energyUpdates); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if r := newRunner(context.Background(), openHost(t), fake{}.plan()); r.idleFor != idleTime || r.energyFor != energyTime {
+		t.Errorf("a run watches for %v and %v", r.idleFor, r.energyFor)
 	}
 }
 

@@ -50,6 +50,8 @@ type runner struct {
 
 	ladderFor time.Duration // the ladder starts no further round after it
 	shortFor  time.Duration // no further short kernel is replayed after it
+	idleFor   time.Duration // the energy counter is watched for so long at least, before steps run
+	energyFor time.Duration // and while they run
 
 	least int           // samples of a block whose steps are not long
 	long  time.Duration // past it, blocks shrink to single steps
@@ -89,7 +91,8 @@ func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {
 	return &runner{
 		ctx: ctx, plan: plan, dev: events.NewTracer(dev), machine: machine.This(), started: time.Now(), startNS: events.Now(),
-		ladderFor: min(ladderBudget, plan.MaxTime/6), shortFor: min(shortBudget, plan.MaxTime/4), least: minBlockSteps, long: longStep,
+		ladderFor: min(ladderBudget, plan.MaxTime/6), shortFor: min(shortBudget, plan.MaxTime/4),
+		idleFor: idleTime, energyFor: energyTime, least: minBlockSteps, long: longStep,
 	}
 }
 

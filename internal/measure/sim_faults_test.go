@@ -1,7 +1,7 @@
 //go:build !race
 
 // Under the race detector these runs take three times as long. What measures in goroutines runs into faults there in
-// TestFaultsOnCUDA, of every workload.
+// TestFaultsOnCUDA: each fault on one workload, every workload into faults of set-up and sampling and into a lost device.
 
 package measure
 
@@ -59,5 +59,16 @@ func TestFaultsOfSettingsOnCUDA(t *testing.T) {
 				t.Errorf("%q does not say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Each injected fault, on every workload.
+func TestEveryFaultOnCUDA(t *testing.T) {
+	for _, w := range workloadsByName() {
+		for name, f := range faults {
+			t.Run(w.Name()+", "+name, func(t *testing.T) {
+				_ = runsInto(t, w, f, false) // which looks at the error itself
+			})
+		}
 	}
 }

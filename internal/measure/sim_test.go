@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,34 +149,34 @@ func TestThreadsAreRefusedOnCUDA(t *testing.T) {
 	}
 }
 
-// Every mode, on every workload; the cold one is TestOnDevice's, but for once with
-// ceilings that are measured.
+// Every mode, each on one workload: TestEveryModeOnCUDA has the others. The cold one is
+// TestOnDevice's, but for once with ceilings that are measured.
 func TestModesOnCUDA(t *testing.T) {
-	for _, w := range workloadsByName() {
-		for _, mode := range []gpuprof.Mode{gpuprof.Cold, gpuprof.Hot, gpuprof.HostClock} {
-			if mode == gpuprof.Cold && w.Name() != "gruflow" {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s, %s", w.Name(), mode), func(t *testing.T) {
-				d, lib := simulated(t, true)
-				p := planOf(t, w)
-				p.Mode = mode
-				var dev gpuprof.Device = quick{d}
-				if mode == gpuprof.Cold {
-					dev = d
-				}
-				run, err := Run(context.Background(), dev, p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if run.Status != gpuprof.Complete || run.Step.N() != 10 || run.Mode != mode {
-					t.Errorf("status %s, mode %s, %d samples", run.Status, run.Mode, run.Step.N())
-				}
-				addsUp(t, run)
-				closes(t, d, lib)
-			})
-		}
+	for mode, w := range map[gpuprof.Mode]gpuprof.Workload{gpuprof.Cold: gruflow.New(), gpuprof.Hot: e3nn.New(), gpuprof.HostClock: collate.New()} {
+		runsInMode(t, w, mode)
 	}
+}
+
+// runsInMode measures a workload in a mode, to the end.
+func runsInMode(t *testing.T, w gpuprof.Workload, mode gpuprof.Mode) {
+	t.Run(fmt.Sprintf("%s, %s", w.Name(), mode), func(t *testing.T) {
+		d, lib := simulated(t, true)
+		p := planOf(t, w)
+		p.Mode = mode
+		var dev gpuprof.Device = quick{d}
+		if mode == gpuprof.Cold {
+			dev = d
+		}
+		run, err := Run(context.Background(), dev, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Status != gpuprof.Complete || run.Step.N() != 10 || run.Mode != mode {
+			t.Errorf("status %s, mode %s, %d samples", run.Status, run.Mode, run.Step.N())
+		}
+		addsUp(t, run)
+		closes(t, d, lib)
+	})
 }
 
 // fault is something that goes wrong with the simulated driver, and what the
@@ -207,15 +209,16 @@ var faults = map[string]fault{
 	"lost at the very end": {"lost=200", "kernels", gpuprof.ErrDevice, true},
 }
 
-// Each injected fault, on every workload, gives a partial result with what was
-// measured until then, an error that says what was being done, and no leak.
+// Each injected fault gives a partial result with what was measured until then, an
+// error that says what was being done, and no leak: here on one workload in turn,
+// TestEveryFaultOnCUDA has them on every one.
 func TestFaultsOnCUDA(t *testing.T) {
-	for _, w := range workloadsByName() {
-		for name, f := range faults {
-			t.Run(w.Name()+", "+name, func(t *testing.T) {
-				_ = runsInto(t, w, f, false) // which looks at the error itself
-			})
-		}
+	all := workloadsByName()
+	for i, name := range slices.Sorted(maps.Keys(faults)) {
+		w := all[i%len(all)]
+		t.Run(w.Name()+", "+name, func(t *testing.T) {
+			_ = runsInto(t, w, faults[name], false) // which looks at the error itself
+		})
 	}
 }
 
