@@ -1,11 +1,10 @@
+//go:build !race
+
+// One goroutine replays, which takes ten times as long under the race detector.
+
 package memsnap
 
 import (
-	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,23 +50,6 @@ func (d *Device) reservedUntilOOM() (peak int64) {
 		}
 	})
 	return peak
-}
-
-// counters are what PyTorch's allocator counted; none of a made recording.
-func counters(t testing.TB, name string) map[string]int64 {
-	t.Helper()
-	var out map[string]int64
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "memory", name+".pickle.stats.json"))
-	if strings.HasPrefix(name, "made-") && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &out)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // What a replay says of a setting is what PyTorch's allocator did under it, to the byte:

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -18,6 +20,23 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the made snapshots again; scripts/export_memory_vectors.py follows")
+
+// counters are what PyTorch's allocator counted; none of a made recording.
+func counters(t testing.TB, name string) map[string]int64 {
+	t.Helper()
+	var out map[string]int64
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "memory", name+".pickle.stats.json"))
+	if strings.HasPrefix(name, "made-") && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
 
 // vector is what PyTorch's memory_viz says of a snapshot.
 type vector struct {
