@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
+	if worked() {
+		return // this process was started as a worker of a workload that is measured here
+	}
 	// A script that names a simulated driver gets it in every process it starts.
 	simulatedDriver = os.Getenv("GPUPROF_TEST_DRIVER")
 	if os.Getenv("GPUPROF_TEST_WORKLOAD") != "" {
