@@ -198,6 +198,47 @@ func (m Meter) Sub(o Meter) Meter {
 // Add returns m + o, field by field.
 func (m Meter) Add(o Meter) Meter { return m.Sub(Meter{}.Sub(o)) }
 
+// CountCopy counts one copy of n bytes. The pageable counts are part of, not beside, the
+// bytes of their direction.
+func (m *Meter) CountCopy(dst, src Place, n int64) {
+	switch {
+	case dst == OnDevice && src == OnDevice:
+		m.CopiesD2D++
+		m.BytesD2D += n
+	case dst == OnDevice:
+		m.CopiesH2D++
+		m.BytesH2D += n
+		if src == Pageable {
+			m.BytesH2DPageable += n
+		}
+	default:
+		m.CopiesD2H++
+		m.BytesD2H += n
+		if dst == Pageable {
+			m.BytesD2HPageable += n
+		}
+	}
+}
+
+// CheckCopy is the error, ErrUsage, of a copy on a named stream that does not fit its
+// buffers or lies between two of host memory.
+func CheckCopy(stream string, dst Buffer, dstOff int, src Buffer, srcOff, n int) error {
+	for _, end := range []struct {
+		name string
+		b    Buffer
+		off  int
+	}{{"destination", dst, dstOff}, {"source", src, srcOff}} {
+		if n < 0 || end.off < 0 || end.off > end.b.Len()-n { // no sum that can overflow
+			return Errorf(ErrUsage, "copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, stream, n, end.off, end.name, end.b, end.b.Len()).
+				WithFix("correct the offset or the size")
+		}
+	}
+	if dst.Place() != OnDevice && src.Place() != OnDevice {
+		return Errorf(ErrUsage, "copying %d bytes on stream %s: both %s and %s are host memory", n, stream, dst, src).WithFix("copy between their Bytes instead")
+	}
+	return nil
+}
+
 // Memory is a device's own account of its allocations, in bytes.
 type Memory struct {
 	InUse     int64

@@ -53,6 +53,16 @@ func Errorf(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
+// Unfit says why a call cannot use an argument, and what to do about it; the zero value
+// is nothing.
+type Unfit struct{ Why, Fix string }
+
+// Of is the error, ErrUsage, of such a call. The format, as fmt.Errorf's, ends where the
+// reason follows: "copying %d bytes: the source".
+func (u Unfit) Of(format string, args ...any) error {
+	return &Error{Kind: ErrUsage, Err: fmt.Errorf(format+" %s", append(args, u.Why)...), Fix: u.Fix}
+}
+
 // FixOf is what to do about a failure, by the outermost error that says it, and
 // the failure's text without it. fix is empty where none says it.
 func FixOf(err error) (reason, fix string) {

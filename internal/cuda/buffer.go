@@ -187,17 +187,17 @@ func (d *Device) release(b *Buffer) error {
 }
 
 // buffer checks that b is a live buffer of d.
-func (d *Device) buffer(b gpuprof.Buffer) (*Buffer, string) {
+func (d *Device) buffer(b gpuprof.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
 	case b == nil || ok && mine == nil:
-		return nil, "is not set; give it a buffer"
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "give it a buffer"}
 	case !ok || mine.dev != d:
-		return nil, "belongs to another device; allocate it on this one"
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "allocate it on this one"}
 	case mine.state == freed:
-		return nil, "is " + mine.String() + ", which is freed; free it after its last use"
+		return nil, gpuprof.Unfit{Why: "is " + mine.String() + ", which is freed", Fix: "free it after its last use"}
 	}
-	return mine, ""
+	return mine, gpuprof.Unfit{}
 }
 
 // usage is the bytes allocated at present and the most there ever were.

@@ -122,7 +122,7 @@ func (c *captured) sum(it *item) {
 		c.total.Launches++
 		c.parts = append(c.parts, gpuprof.Part{Kernel: it.fn.kernel.Name, Cost: gpuprof.Cost{Launches: 1}})
 	case itemCopy:
-		countCopy(&c.total, it.dst.place, it.src.place, int64(it.n))
+		c.total.CountCopy(it.dst.place, it.src.place, int64(it.n))
 	case itemLayer:
 		c.total.Launches++
 		c.parts = append(c.parts, it.layer.parts...)
@@ -259,14 +259,14 @@ func (it *item) alive() error {
 	switch it.kind {
 	case itemLaunch:
 		for _, i := range it.fn.bufs {
-			if _, fault := it.fn.dev.buffer(it.args.Bufs[i]); fault != "" {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s: argument %d %s", it.fn.kernel.Name, i, fault)
+			if _, fault := it.fn.dev.buffer(it.args.Bufs[i]); fault != (gpuprof.Unfit{}) {
+				return fault.Of("launching kernel %s: argument %d", it.fn.kernel.Name, i)
 			}
 		}
 	case itemCopy:
 		for _, b := range []*Buffer{it.dst, it.src} {
-			if _, fault := b.dev.buffer(b); fault != "" {
-				return gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes: one side %s", it.n, fault)
+			if _, fault := b.dev.buffer(b); fault != (gpuprof.Unfit{}) {
+				return fault.Of("copying %d bytes: one side", it.n)
 			}
 		}
 	case itemLayer:

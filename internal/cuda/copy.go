@@ -26,7 +26,7 @@ func (s *Stream) Copy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff
 			}
 		}
 	}
-	countCopy(&s.dev.meter, to.place, from.place, int64(n))
+	s.dev.meter.CountCopy(to.place, from.place, int64(n))
 	return nil
 }
 
@@ -77,50 +77,12 @@ func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, s
 		return nil, nil, s.usable("copying on stream " + s.name)
 	}
 	to, fault := s.dev.buffer(dst)
-	if fault != "" {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the destination %s", n, s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return nil, nil, fault.Of("copying %d bytes on stream %s: the destination", n, s.name)
 	}
 	from, fault = s.dev.buffer(src)
-	if fault != "" {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the source %s", n, s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return nil, nil, fault.Of("copying %d bytes on stream %s: the source", n, s.name)
 	}
-	// Written so that no sum can overflow.
-	if n < 0 || dstOff < 0 || dstOff > to.size-n {
-		return nil, nil, outOfBounds(s, n, "destination", to, dstOff)
-	}
-	if srcOff < 0 || srcOff > from.size-n {
-		return nil, nil, outOfBounds(s, n, "source", from, srcOff)
-	}
-	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"copying %d bytes on stream %s: both %s and %s are host memory", n, s.name, to, from).WithFix("copy between their Bytes instead")
-	}
-	return to, from, nil
-}
-
-func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage,
-		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, s.name, n, off, end, b, b.size).WithFix("correct the offset or the size")
-}
-
-// countCopy adds one copy to a meter. The pageable counts are part of, not
-// beside, the bytes of their direction.
-func countCopy(m *gpuprof.Meter, dst, src gpuprof.Place, n int64) {
-	switch {
-	case dst == gpuprof.OnDevice && src == gpuprof.OnDevice:
-		m.CopiesD2D++
-		m.BytesD2D += n
-	case dst == gpuprof.OnDevice:
-		m.CopiesH2D++
-		m.BytesH2D += n
-		if src == gpuprof.Pageable {
-			m.BytesH2DPageable += n
-		}
-	default:
-		m.CopiesD2H++
-		m.BytesD2H += n
-		if dst == gpuprof.Pageable {
-			m.BytesD2HPageable += n
-		}
-	}
+	return to, from, gpuprof.CheckCopy(s.name, to, dstOff, from, srcOff, n)
 }

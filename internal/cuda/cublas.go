@@ -267,8 +267,8 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 		return errLibrary
 	}
 	inner, width := a.Int(3), a.Int(4)
-	if fault := g.misfit(n, inner, width, a); fault != "" {
-		g.b.dev.libFault = gpuprof.Errorf(gpuprof.ErrDevice, "%s", fault)
+	if err := g.misfit(n, inner, width, a); err != nil {
+		g.b.dev.libFault = err
 		return errLibrary
 	}
 	g.factors[0], g.factors[1] = a.F32(5), 0
@@ -285,17 +285,17 @@ func (g *gemm) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
 	return success
 }
 
-// misfit is why the buffers cannot hold the product, or "": a library writes
+// misfit is why the buffers cannot hold the product: a library writes
 // past their end without a word.
-func (g *gemm) misfit(n, inner, width int, a *gpuprof.Args) string {
+func (g *gemm) misfit(n, inner, width int, a *gpuprof.Args) error {
 	if inner < 1 || width < 1 {
-		return fmt.Sprintf("%s of %d x %d by %d x %d; give sides of 1 or more", g.name, n, inner, inner, width)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d", g.name, n, inner, inner, width).WithFix("give sides of 1 or more")
 	}
 	for i, need := range [3]int{n * inner * g.bytes, inner * width * g.bytes, n * width * 4} {
 		if b := a.Bufs[i]; b != nil && b.Len() < need {
-			return fmt.Sprintf("%s of %d x %d by %d x %d: argument %d has %d bytes and needs %d; allocate it for the product",
-				g.name, n, inner, inner, width, i, b.Len(), need)
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s of %d x %d by %d x %d: argument %d has %d bytes and needs %d",
+				g.name, n, inner, inner, width, i, b.Len(), need).WithFix("allocate it for the product")
 		}
 	}
-	return ""
+	return nil
 }

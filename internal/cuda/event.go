@@ -157,7 +157,7 @@ func (d *Device) stamped(ev gpuprof.Event, which string) (*Event, error) {
 	e, ok := ev.(*Event)
 	if !ok || e == nil || e.dev != d {
 		_, fault := d.event(ev)
-		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "time between events on CUDA: the %s event %s", which, fault)
+		return nil, fault.Of("time between events on CUDA: the %s event", which)
 	}
 	if d.closed || d.lost != nil || e.stream == nil {
 		return nil, e.recorded("time between events:")
@@ -166,13 +166,13 @@ func (d *Device) stamped(ev gpuprof.Event, which string) (*Event, error) {
 }
 
 // event checks that e is an event of d.
-func (d *Device) event(e gpuprof.Event) (*Event, string) {
+func (d *Device) event(e gpuprof.Event) (*Event, gpuprof.Unfit) {
 	mine, ok := e.(*Event)
 	switch {
 	case e == nil || ok && mine == nil:
-		return nil, "is not set; make it with NewEvent"
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "make it with NewEvent"}
 	case !ok || mine.dev != d:
-		return nil, "belongs to another device; make it on this one"
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "make it on this one"}
 	}
-	return mine, ""
+	return mine, gpuprof.Unfit{}
 }

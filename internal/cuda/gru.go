@@ -107,8 +107,8 @@ func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 	for i, n := range gruSizes(s) {
 		name := [...]string{"x", "h0", "weights", "y", "hn"}[i]
 		b, fault := l.dev.buffer(bufs[i])
-		if fault != "" {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: buffer %s %s", doing, name, fault)
+		if fault != (gpuprof.Unfit{}) {
+			return nil, fault.Of("%s: buffer %s", doing, name)
 		}
 		if b.place != gpuprof.OnDevice || b.size < n*kind.bytes {
 			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: buffer %s is %s and has to be device memory of %d bytes", doing, name, b, n*kind.bytes)

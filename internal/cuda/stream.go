@@ -121,10 +121,10 @@ func (s *Stream) launchFault(f gpuprof.Func, n int) error {
 
 func (s *Stream) argumentFault(fn *kernelFunc, i int, b gpuprof.Buffer) error {
 	mine, fault := s.dev.buffer(b)
-	if fault == "" {
-		fault = "is " + mine.String() + ", which a GPU cannot see; use device or pinned memory"
+	if fault == (gpuprof.Unfit{}) {
+		fault = gpuprof.Unfit{Why: "is " + mine.String() + ", which a GPU cannot see", Fix: "use device or pinned memory"}
 	}
-	return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: argument %d %s", fn.kernel.Name, s.name, i, fault)
+	return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 }
 
 // Record implements gpuprof.Stream. The GPU stamps the event when the stream
@@ -157,7 +157,7 @@ func (s *Stream) eventFault(doing string, ev gpuprof.Event) error {
 		return err
 	}
 	_, fault := s.dev.event(ev)
-	return gpuprof.Errorf(gpuprof.ErrUsage, "%s: the event %s", doing, fault)
+	return fault.Of("%s: the event", doing)
 }
 
 // WaitFor implements gpuprof.Stream: the stream waits for the event's latest

@@ -120,15 +120,15 @@ func (d *Device) HostMemory() gpuprof.Memory {
 
 // own checks that b is a live buffer of d. what and part name the caller's
 // work for the message and are put together only on failure.
-func (d *Device) own(b gpuprof.Buffer) (*Buffer, string) {
+func (d *Device) own(b gpuprof.Buffer) (*Buffer, gpuprof.Unfit) {
 	mine, ok := b.(*Buffer)
 	switch {
 	case b == nil || ok && mine == nil:
-		return nil, "is not set; give it a buffer"
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "give it a buffer"}
 	case !ok || mine.dev != d:
-		return nil, "belongs to another device; allocate it on this one"
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "allocate it on this one"}
 	case mine.mem == nil:
-		return nil, "is " + mine.String() + ", which is freed; free it after its last use"
+		return nil, gpuprof.Unfit{Why: "is " + mine.String() + ", which is freed", Fix: "free it after its last use"}
 	}
-	return mine, ""
+	return mine, gpuprof.Unfit{}
 }

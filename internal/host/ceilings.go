@@ -218,7 +218,7 @@ func (d *Device) launchTime(ctx context.Context, c *gpuprof.Ceilings) error {
 				return fmt.Errorf("measuring the time of a launch: %w", err)
 			}
 		}
-		if s := float64(max(1, d.now()-start)) / 1e9 / launchRow; c.LaunchS == 0 || s < c.LaunchS {
+		if s := gpuprof.Seconds(max(1, d.now()-start)) / launchRow; c.LaunchS == 0 || s < c.LaunchS {
 			c.LaunchS = s
 		}
 	}
@@ -266,5 +266,5 @@ func (d *Device) bestTime(ctx context.Context, k *gpuprof.Kernel, n int) (float6
 			break
 		}
 	}
-	return float64(best) / 1e9, nil
+	return gpuprof.Seconds(best), nil
 }

@@ -96,8 +96,8 @@ func (d *Device) ElapsedNS(from, to gpuprof.Event) (int64, error) {
 
 func (d *Device) stampOf(e gpuprof.Event, which string) (int64, error) {
 	mine, fault := d.ownEvent(e)
-	if fault != "" {
-		return 0, gpuprof.Errorf(gpuprof.ErrUsage, "time between events on host: the %s event %s", which, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return 0, fault.Of("time between events on host: the %s event", which)
 	}
 	done, err := mine.Done()
 	if err != nil {
@@ -112,13 +112,13 @@ func (d *Device) stampOf(e gpuprof.Event, which string) (int64, error) {
 	return mine.ns, nil
 }
 
-func (d *Device) ownEvent(e gpuprof.Event) (*Event, string) {
+func (d *Device) ownEvent(e gpuprof.Event) (*Event, gpuprof.Unfit) {
 	mine, ok := e.(*Event)
 	switch {
 	case e == nil || ok && mine == nil:
-		return nil, "is not set; make it with NewEvent"
+		return nil, gpuprof.Unfit{Why: "is not set", Fix: "make it with NewEvent"}
 	case !ok || mine.dev != d:
-		return nil, "belongs to another device; make it on this one"
+		return nil, gpuprof.Unfit{Why: "belongs to another device", Fix: "make it on this one"}
 	}
-	return mine, ""
+	return mine, gpuprof.Unfit{}
 }

@@ -62,7 +62,7 @@ func (s *Stream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 	for _, i := range fn.bufs {
 		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
 			_, fault := s.dev.own(a.Bufs[i])
-			return gpuprof.Errorf(gpuprof.ErrUsage, "launching kernel %s on stream %s: argument %d %s", fn.kernel.Name, s.name, i, fault)
+			return fault.Of("launching kernel %s on stream %s: argument %d", fn.kernel.Name, s.name, i)
 		}
 	}
 	if s.rec != nil {
@@ -105,7 +105,7 @@ func (s *Stream) Copy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, srcOff
 	it := s.slot()
 	it.kind, it.dst, it.dstOff, it.src, it.srcOff, it.n = itemCopy, to, dstOff, from, srcOff, n
 	s.publish()
-	s.dev.countCopy(to.place, from.place, int64(n))
+	s.dev.meter.CountCopy(to.place, from.place, int64(n))
 	return nil
 }
 
@@ -114,53 +114,14 @@ func (s *Stream) checkCopy(dst gpuprof.Buffer, dstOff int, src gpuprof.Buffer, s
 		return nil, nil, s.usable("copying")
 	}
 	to, fault := s.dev.own(dst)
-	if fault != "" {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the destination %s", n, s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return nil, nil, fault.Of("copying %d bytes on stream %s: the destination", n, s.name)
 	}
 	from, fault = s.dev.own(src)
-	if fault != "" {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "copying %d bytes on stream %s: the source %s", n, s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return nil, nil, fault.Of("copying %d bytes on stream %s: the source", n, s.name)
 	}
-	// Written so that no sum can overflow.
-	if n < 0 || dstOff < 0 || dstOff > to.size-n {
-		return nil, nil, outOfBounds(s, n, "destination", to, dstOff)
-	}
-	if srcOff < 0 || srcOff > from.size-n {
-		return nil, nil, outOfBounds(s, n, "source", from, srcOff)
-	}
-	if to.place != gpuprof.OnDevice && from.place != gpuprof.OnDevice {
-		return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage,
-			"copying %d bytes on stream %s: both %s and %s are host memory", n, s.name, to, from).WithFix("copy between their Bytes instead")
-	}
-	return to, from, nil
-}
-
-func outOfBounds(s *Stream, n int, end string, b *Buffer, off int) error {
-	return gpuprof.Errorf(gpuprof.ErrUsage,
-		"copying %d bytes on stream %s: %d bytes from offset %d do not fit the %s, %s of %d bytes", n, s.name, n, off, end, b, b.size).WithFix("correct the offset or the size")
-}
-
-// countCopy adds one copy to the meter. The pageable counts are part of, not
-// beside, the bytes of their direction.
-func (d *Device) countCopy(dst, src gpuprof.Place, n int64) {
-	m := &d.meter
-	switch {
-	case dst == gpuprof.OnDevice && src == gpuprof.OnDevice:
-		m.CopiesD2D++
-		m.BytesD2D += n
-	case dst == gpuprof.OnDevice:
-		m.CopiesH2D++
-		m.BytesH2D += n
-		if src == gpuprof.Pageable {
-			m.BytesH2DPageable += n
-		}
-	default:
-		m.CopiesD2H++
-		m.BytesD2H += n
-		if dst == gpuprof.Pageable {
-			m.BytesD2HPageable += n
-		}
-	}
+	return to, from, gpuprof.CheckCopy(s.name, to, dstOff, from, srcOff, n)
 }
 
 // Record implements gpuprof.Stream. The event is stamped when the stream
@@ -170,8 +131,8 @@ func (s *Stream) Record(ev gpuprof.Event) error {
 		return s.usable("recording an event")
 	}
 	e, fault := s.dev.ownEvent(ev)
-	if fault != "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "recording an event on stream %s: the event %s", s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return fault.Of("recording an event on stream %s: the event", s.name)
 	}
 	if s.rec != nil {
 		s.rec.items = append(s.rec.items, item{kind: itemRecord, event: e})
@@ -192,8 +153,8 @@ func (s *Stream) WaitFor(ev gpuprof.Event) error {
 		return s.usable("waiting for an event")
 	}
 	e, fault := s.dev.ownEvent(ev)
-	if fault != "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "making stream %s wait for an event: the event %s", s.name, fault)
+	if fault != (gpuprof.Unfit{}) {
+		return fault.Of("making stream %s wait for an event: the event", s.name)
 	}
 	if s.rec != nil {
 		return s.rec.spoil(gpuprof.Errorf(gpuprof.ErrUsage,
