@@ -87,7 +87,7 @@ func (c *checker) batch(i int) error {
 	if err := c.sameFields(stStage, sl, func(f int) ([]byte, error) { return l.from.bytes(f), nil }); err != nil {
 		return err
 	}
-	if err := c.poisonDevice(l); err != nil {
+	if err := op.Poison(s.dev, s.Compute, l.dev, l.out); err != nil {
 		return err
 	}
 	if err := s.send(l, loop.Silent{}); err != nil {
@@ -105,25 +105,6 @@ func (c *checker) batch(i int) error {
 		return err
 	}
 	return c.consumed(l, sl)
-}
-
-func (c *checker) poisonDevice(l *lane) error {
-	for _, b := range []gpuprof.Buffer{l.dev, l.out} {
-		fill, err := op.Fill{Value: float32(math.NaN())}.Bind(c.s.dev, b, b.Len()/4, 0, 0)
-		if err != nil {
-			return err
-		}
-		if err := fill.Enqueue(c.s.Compute); err != nil {
-			return err
-		}
-		if err := c.s.Compute.Sync(); err != nil {
-			return err
-		}
-		if err := fill.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sameFields compares every array of a batch with a copy of it, bit for bit.

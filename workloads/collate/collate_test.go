@@ -1,13 +1,12 @@
 package collate
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // Every way to make, stage and copy a batch passes the check of every stage.
@@ -35,22 +34,7 @@ func TestChecksPass(t *testing.T) {
 	for _, set := range settings {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, "small", append(slices.Clone(small), set...)...)
-			checks, err := s.Check(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for _, c := range checks {
-				names = append(names, c.Stage)
-				if !c.Pass {
-					t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-				}
-			}
-			for _, st := range s.Stages() {
-				if st.Kind != gpuprof.WaitStage && !slices.Contains(names, st.Name) {
-					t.Errorf("stage %s was not checked", st.Name)
-				}
-			}
+			workloadtest.PassesWhole(t, s)
 			for i := range 5 {
 				if err := s.Step(i, loop.Silent{}); err != nil {
 					t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time, in the
@@ -179,19 +180,10 @@ func TestBadInput(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := openHost(t, tt.limit)
-			before := d.Memory()
-			_, err := open(t.Context(), d, resolve(t, "small", tt.set...))
-			if !errors.Is(err, tt.kind) {
-				t.Fatalf("error %v, want kind %v", err, tt.kind)
-			}
-			for _, w := range tt.text {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("error %q lacks %q", err, w)
-				}
-			}
-			if after := d.Memory(); after.Peak != before.Peak {
-				t.Errorf("memory was allocated before the refusal: peak %d", after.Peak)
-			}
+			workloadtest.Refused(t, d, tt.kind, tt.text, func() error {
+				_, err := open(t.Context(), d, resolve(t, "small", tt.set...))
+				return err
+			})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // watch is the pipeline's own account: what only those who make and wait for
@@ -16,16 +17,9 @@ type watch struct {
 	cost    batchCost
 	waiting int64 // sum over steps of the batches that were ready
 
-	points [watchPoints]watchPoint
-	used   int
-	every  int // steps between points
-	seen   int // steps seen
+	points loop.Points[watchPoint]
 	last   int64
 }
-
-// watchPoints is how many points of a series are kept: when they are full,
-// every other one goes and the rest come half as often.
-const watchPoints = 2048
 
 type watchPoint struct {
 	at    time.Duration
@@ -46,18 +40,9 @@ func (w *watch) made(sl *slot) {
 	w.cost.Sample += sl.cost.Sample
 	w.cost.Collate += sl.cost.Collate
 	w.cost.Serialise += sl.cost.Serialise
-	w.every = max(w.every, 1)
-	if w.seen++; w.seen%w.every != 0 {
-		return
+	if w.points.Due() {
+		w.points.Keep(watchPoint{time.Since(w.began), w.last, w.bytes})
 	}
-	if w.used == watchPoints {
-		for i := range watchPoints / 2 {
-			w.points[i] = w.points[2*i+1]
-		}
-		w.used, w.every = watchPoints/2, 2*w.every
-	}
-	w.points[w.used] = watchPoint{time.Since(w.began), w.last, w.bytes}
-	w.used++
 }
 
 // Observed reports what the session saw of its own pipeline, over all steps
@@ -78,12 +63,12 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 	}
 	shift := w.began.Sub(since).Seconds()
 	depths, rates := gpuprof.Track{Unit: "batches"}, gpuprof.Track{Unit: "B/s"}
-	for i := range w.used {
-		p := w.points[i]
+	points, _ := w.points.All()
+	for i, p := range points {
 		at := shift + p.at.Seconds()
 		depths.TimeS, depths.Value = append(depths.TimeS, at), append(depths.Value, gpuprof.Number(p.ready))
-		if i > 0 && p.at > w.points[i-1].at {
-			rate := float64(p.bytes-w.points[i-1].bytes) / (p.at - w.points[i-1].at).Seconds()
+		if i > 0 && p.at > points[i-1].at {
+			rate := float64(p.bytes-points[i-1].bytes) / (p.at - points[i-1].at).Seconds()
 			rates.TimeS, rates.Value = append(rates.TimeS, at), append(rates.Value, gpuprof.Number(rate))
 		}
 	}

@@ -1,6 +1,7 @@
 package e3nn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -30,24 +31,13 @@ var tolerances = map[string]float64{op.FP32: fp32Tolerance, op.TF32: 2e-3, op.BF
 // as many rows as a second allows, the second over a sample.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	var out []gpuprof.Check
-	for k := range depth {
+	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]op.ErrorNorm, stageCount)}
-		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
-			return out, err
-		}
-		out = op.MergeChecks(out, c.checks())
-	}
-	return out, ctx.Err()
-}
-
-// referenceSeconds estimates the reference over a whole batch.
-func (s *session) referenceSeconds() float64 {
-	var flops int64
-	for _, st := range s.stages {
-		flops += st.Minimum.Flops
-	}
-	return float64(flops) / referenceRate
+		err := c.run(rng, k == 0 && whole)
+		return c.checks(), err
+	})
+	return out, cmp.Or(err, ctx.Err())
 }
 
 // checker runs one batch through the device stage by stage, each output
@@ -97,30 +87,14 @@ func (c *checker) poisonAll() error {
 	for _, l := range s.layers {
 		bufs = append(bufs, l.out)
 	}
-	for _, b := range bufs {
-		if err := c.poison(b); err != nil {
-			return err
-		}
+	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
+		return err
 	}
 	out := gpuprof.Floats(s.slots[c.slot].out)
 	for i := range out {
 		out[i] = float32(math.NaN())
 	}
 	return s.Compute.Sync()
-}
-
-func (c *checker) poison(b gpuprof.Buffer) error {
-	fill, err := op.Fill{Value: float32(math.NaN())}.Bind(c.s.dev, b, b.Len()/4, 0, 0)
-	if err != nil {
-		return err
-	}
-	if err := fill.Enqueue(c.s.Compute); err != nil {
-		return err
-	}
-	if err := c.s.Compute.Sync(); err != nil {
-		return err
-	}
-	return fill.Close()
 }
 
 // collateAndCopy checks the neighbour lists against brute force and the
@@ -137,7 +111,7 @@ func (c *checker) collateAndCopy(sl *slot) error {
 			c.errs[stCollate].Diff, c.errs[stCollate].Used = math.Inf(1), true
 			continue
 		}
-		c.errs[stCollate].Add(vec[3*lo:3*hi], floats64(want.Vec[:3*n]))
+		c.errs[stCollate].Add(vec[3*lo:3*hi], op.As[float64](want.Vec[:3*n]))
 	}
 	if err := s.send(sl, c.edges, loop.Silent{}); err != nil {
 		return err
@@ -205,11 +179,7 @@ func (c *checker) stage(so *stageOps) error {
 	}
 	// The next layer reuses the buffers: what it fails to write must show.
 	if so.stage == stLinearGate {
-		for _, b := range []gpuprof.Buffer{s.weights, s.mid, s.linear} {
-			if err := c.poison(b); err != nil {
-				return err
-			}
-		}
+		return op.Poison(s.dev, s.Compute, s.weights, s.mid, s.linear)
 	}
 	return nil
 }

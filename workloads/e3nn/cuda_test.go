@@ -135,7 +135,7 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	run(t, host, 4)
 	var e op.ErrorNorm
 	for k := range depth {
-		e.Add(gpuprof.Floats(s.slots[k].out), floats64(gpuprof.Floats(host.slots[k].out)))
+		e.Add(gpuprof.Floats(s.slots[k].out), op.As[float64](gpuprof.Floats(host.slots[k].out)))
 	}
 	if r := e.Relative(); !(r <= tolerances[s.set["precision"]]) || e.Ref == 0 {
 		t.Errorf("after four steps the result is %.3g from the host's", r)
@@ -336,7 +336,7 @@ func TestCUDAAutotuneKeepsBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := (&checker{s: s}).poison(s.mid); err != nil {
+			if err := op.Poison(s.dev, s.Compute, s.mid); err != nil {
 				t.Fatal(err)
 			}
 			b.SetEdges(s.in.edges[0])

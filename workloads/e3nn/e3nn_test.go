@@ -140,22 +140,7 @@ func TestChecksPass(t *testing.T) {
 	for _, set := range settings {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, set[0], set[1:]...)
-			checks, err := s.Check(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for _, c := range checks {
-				names = append(names, c.Stage)
-				if !c.Pass {
-					t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-				}
-			}
-			for _, st := range s.Stages() {
-				if st.Kind != gpuprof.WaitStage && !slices.Contains(names, st.Name) {
-					t.Errorf("stage %s was not checked", st.Name)
-				}
-			}
+			workloadtest.PassesWhole(t, s)
 		})
 	}
 }
@@ -177,14 +162,7 @@ func TestCheckCatches(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openSession(t, "small", "batch=24")
 			tt.spoil(s)
-			checks, err := s.Check(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == tt.stage })
-			if i < 0 || checks[i].Pass {
-				t.Errorf("stage %s passed: %+v", tt.stage, checks)
-			}
+			workloadtest.Fails(t, s, tt.stage)
 		})
 	}
 }
@@ -310,19 +288,10 @@ func TestBadInput(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := openHost(t, tt.limit)
-			before := d.Memory()
-			_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
-			if !errors.Is(err, tt.kind) {
-				t.Fatalf("error %v, want kind %v", err, tt.kind)
-			}
-			for _, w := range tt.text {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("error %q lacks %q", err, w)
-				}
-			}
-			if after := d.Memory(); after.Peak != before.Peak {
-				t.Errorf("memory was allocated before the refusal: peak %d", after.Peak)
-			}
+			workloadtest.Refused(t, d, tt.kind, tt.text, func() error {
+				_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
+				return err
+			})
 		})
 	}
 }

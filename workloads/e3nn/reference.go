@@ -30,7 +30,7 @@ type wide struct{ x, w1, w2, mix [][]float64 }
 func widen(p params) wide {
 	each := func(in [][]float32) (out [][]float64) {
 		for _, v := range in {
-			out = append(out, floats64(v))
+			out = append(out, op.As[float64](v))
 		}
 		return out
 	}
@@ -71,7 +71,7 @@ func (c *checker) reference(sl *slot) error {
 func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (rowReference, error) {
 	rowptr := gpuprof.Ints(sl.host.rowptr)
 	lo, hi := int(rowptr[row]), int(rowptr[row+1])
-	src, vec := gpuprof.Ints(sl.host.src)[lo:hi], floats64(gpuprof.Floats(sl.host.vec)[3*lo:3*hi])
+	src, vec := gpuprof.Ints(sl.host.src)[lo:hi], op.As[float64](gpuprof.Floats(sl.host.vec)[3*lo:3*hi])
 	n := hi - lo
 	sh := (s.model.LMax + 1) * (s.model.LMax + 1)
 	ref := rowReference{y: make([]float64, n*sh)}

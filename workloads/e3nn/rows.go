@@ -26,11 +26,3 @@ func pickRows(rng *rand.Rand, rowptr []int32, whole bool) []int {
 	slices.Sort(rows)
 	return slices.Compact(rows)
 }
-
-func floats64(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}

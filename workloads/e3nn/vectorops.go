@@ -30,7 +30,7 @@ func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	if err := wants("out", c.Out, len(got)); err != nil {
 		return nil, err
 	}
-	return []gpuprof.CaseResult{result64(got, c.Out), result32(narrow(got), c.Out)}, nil
+	return []gpuprof.CaseResult{result64(got, c.Out), result32(op.As[float32](got), c.Out)}, nil
 }
 
 func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
@@ -136,7 +136,7 @@ func (v *vectorRunner) runProduct(p op.TensorProduct, c *vectorCase, n int) ([]f
 	}
 	return v.launch(n*p.TP.Out.Dim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
 		ints := func(x []int32) gpuprof.Buffer { return a.Upload(v.stream, "indices", bits(x)) }
-		floats := func(x array) gpuprof.Buffer { return a.Upload(v.stream, "vectors", narrow(x)) }
+		floats := func(x array) gpuprof.Buffer { return a.Upload(v.stream, "vectors", op.As[float32](x)) }
 		b := op.TPBuffers{X: floats(c.X), Y: floats(c.Y), Src: ints(index[:n]), Dst: ints(index[:n]), RowPtr: ints(index), Out: out}
 		if p.Impl == op.ImplCSRMLP { // a hidden layer that picks the sample's own weights
 			b.H, b.W2 = floats(identity(n)), floats(c.W)
@@ -230,7 +230,7 @@ func (v *vectorRunner) gate(c *vectorCase) ([]gpuprof.CaseResult, error) {
 		}
 	}
 	got, err := v.launch(n*g.OutDim(), func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
-		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", narrow(x)), out, n)
+		b, err := g.Bind(v.dev, a.Upload(v.stream, "vectors", op.As[float32](x)), out, n)
 		return []*op.Bound{b}, err
 	})
 	if err != nil {

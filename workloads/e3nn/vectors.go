@@ -4,20 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
-)
-
-// Tolerances of vectors from outside: float64 arithmetic agrees to rounding,
-// float32 to a few units in its last place over a sum.
-const (
-	vectorTolerance64 = 1e-12
-	vectorTolerance32 = 1e-6
 )
 
 // vectorCase is one case of a vectors file; docs/vectors.md describes the
@@ -113,54 +105,13 @@ func (i *instruction) UnmarshalJSON(b []byte) error {
 
 // CheckVectors implements gpuprof.VectorChecker.
 func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
-	var doc struct {
-		Cases []json.RawMessage `json:"cases"`
-	}
-	err := document.Fits(nil, file, &doc)
-	if err == nil {
-		err = json.Unmarshal(file, &doc)
-	}
-	if err != nil {
-		return nil, gpuprof.Unreadable("reading vectors "+name, err, "the file must hold {\"cases\": [...]}")
-	}
-	if len(doc.Cases) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix("the file must hold {\"cases\": [...]}")
-	}
 	stream, err := d.NewStream("vectors")
 	if err != nil {
 		return nil, err
 	}
 	defer stream.Close()
 	v := &vectorRunner{dev: d, stream: stream}
-	var out []gpuprof.CaseResult
-	for i, raw := range doc.Cases {
-		if err := ctx.Err(); err != nil {
-			return out, err
-		}
-		var c vectorCase
-		err := document.Fits(nil, raw, &c)
-		if err == nil {
-			err = json.Unmarshal(raw, &c)
-		}
-		if err != nil {
-			return out, gpuprof.Unreadable(fmt.Sprintf("reading vectors %s: case %d", name, i), err, "see docs/vectors.md for its fields")
-		}
-		r, err := v.run(&c)
-		if err != nil {
-			err = fmt.Errorf("checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
-			if errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice) {
-				return out, err
-			}
-			// What an op calls wrong use is here the file's content.
-			return out, gpuprof.Errorf(gpuprof.ErrInput, "%s", err.Error())
-		}
-		for _, x := range r {
-			x.Kind, x.Index = c.Kind, i
-			x.Pass = float64(x.RelativeError) <= x.Tolerance
-			out = append(out, x)
-		}
-	}
-	return out, nil
+	return loop.Vectors(ctx, file, name, "docs/vectors.md", func(c *vectorCase) string { return c.Kind }, v.run)
 }
 
 func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
@@ -182,7 +133,7 @@ func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
 func result32(got []float32, want array) gpuprof.CaseResult {
 	var e op.ErrorNorm
 	e.Add(got, want)
-	return gpuprof.CaseResult{Precision: "float32", RelativeError: gpuprof.Number(e.Relative()), Tolerance: vectorTolerance32}
+	return gpuprof.CaseResult{Precision: "float32", RelativeError: gpuprof.Number(e.Relative()), Tolerance: loop.Tolerance32}
 }
 
 func result64(got []float64, want array) gpuprof.CaseResult {
@@ -191,7 +142,7 @@ func result64(got []float64, want array) gpuprof.CaseResult {
 		diff += (got[i] - w) * (got[i] - w)
 		ref += w * w
 	}
-	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: vectorTolerance64}
+	return gpuprof.CaseResult{Precision: "float64", RelativeError: gpuprof.Number(op.ErrorNorm{Diff: diff, Ref: ref}.Relative()), Tolerance: loop.Tolerance64}
 }
 
 // samples is how many rows of the given width an array holds.
@@ -210,14 +161,6 @@ func wants(what string, a array, n int) error {
 		return fmt.Errorf("%s has %d values, the case needs %d", what, len(a), n)
 	}
 	return nil
-}
-
-func narrow(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for i, v := range x {
-		out[i] = float32(v)
-	}
-	return out
 }
 
 func nan() float32 { return float32(math.NaN()) }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // advance is steps of the reference over a whole grid in planes.
@@ -124,11 +126,11 @@ func sum(x []float64) float64 {
 // compareWith runs both from the same state.
 func compareWith(t *testing.T, s *session, r reference, start []float64, steps int, tol float64) {
 	t.Helper()
-	first := floats32(start)
+	first := op.As[float32](start)
 	put(t, s, first)
 	run(t, s, steps)
-	want := r.advance(floats64(first), steps)
-	if d := largest(floats64(present(t, s)), want); !(d <= tol) {
+	want := r.advance(op.As[float64](first), steps)
+	if d := largest(op.As[float64](present(t, s)), want); !(d <= tol) {
 		t.Errorf("%v: %g off after %d steps", s.set["impl"], d, steps)
 	}
 }
@@ -162,9 +164,9 @@ func TestLinearMode(t *testing.T) {
 		s := openSession(t, append(tinyGrid(set), "grid=16", "channels=4", "hidden=6", "normalise=off")...)
 		s.shape.identity = true
 		network(t, s, w)
-		put(t, s, floats32(start))
+		put(t, s, op.As[float32](start))
 		run(t, s, 10)
-		if d := largest(floats64(present(t, s)), wave(n, kx, ky, want...)); !(d < 2e-6) {
+		if d := largest(op.As[float64](present(t, s)), wave(n, kx, ky, want...)); !(d < 2e-6) {
 			t.Errorf("%s: %g off", set, d)
 		}
 	}
@@ -202,10 +204,10 @@ func TestUniformState(t *testing.T) {
 			}
 			s := openSession(t, append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", norm)...)
 			network(t, s, twoByTwo())
-			put(t, s, floats32(uniform(.6, -.8)))
+			put(t, s, op.As[float32](uniform(.6, -.8)))
 			run(t, s, tt.steps)
 			got := present(t, s)
-			if d := largest(floats64(got), uniform(tt.a, tt.b)); !(d < 3e-7) {
+			if d := largest(op.As[float64](got), uniform(tt.a, tt.b)); !(d < 3e-7) {
 				t.Errorf("%s after %d steps: %g off", set, tt.steps, d)
 			}
 			for i := range n * n {
@@ -240,9 +242,9 @@ func TestPointSource(t *testing.T) {
 	for _, set := range ways() {
 		s := openSession(t, append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", "normalise=off")...)
 		network(t, s, twoByTwo())
-		put(t, s, floats32(start))
+		put(t, s, op.As[float32](start))
 		run(t, s, 1)
-		if d := largest(floats64(present(t, s)), want); !(d < 2e-7) {
+		if d := largest(op.As[float64](present(t, s)), want); !(d < 2e-7) {
 			t.Errorf("%s: %g off", set, d)
 		}
 	}
@@ -277,7 +279,7 @@ func TestShiftsAndSymmetries(t *testing.T) {
 	}
 	sh := shape{N: 9, C: 4, H: 5, law: lawMLP, normalise: true, tau: tau}
 	r := newReference(sh, drawWeights(sh, 3))
-	start := floats64(drawState(sh, 4))
+	start := op.As[float64](drawState(sh, 4))
 	for k := range 8 {
 		turn := func(y, x int) (int, int) {
 			if k&1 != 0 {

@@ -175,7 +175,7 @@ func (c *checker) operation(o *operation) error {
 	e := c.of(name, tol)
 	for _, i := range c.cells {
 		if i >= o.first && i < o.first+o.cells {
-			e.Add(floats32(out.cell(i)), c.expected(o, i))
+			e.Add(op.As[float32](out.cell(i)), c.expected(o, i))
 		}
 	}
 	for _, id := range o.give {
@@ -184,14 +184,6 @@ func (c *checker) operation(o *operation) error {
 		}
 	}
 	return nil
-}
-
-func floats32(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for i, v := range x {
-		out[i] = float32(v)
-	}
-	return out
 }
 
 // array reads a block: a whole state, or the operation's chunk.

@@ -1,13 +1,13 @@
 package gridsim
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
@@ -32,15 +32,7 @@ func TestCUDA(t *testing.T) {
 					settings = append(settings, "grid=12", "scale=4", "keep=host") // the simulator takes a second for 192
 				}
 				s := openOn(t, openSimulated(t, libraries), settings...)
-				checks, err := s.Check(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range checks {
-					if !c.Pass {
-						t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-					}
-				}
+				workloadtest.Passes(t, s)
 				run(t, s, 4)
 				host := openSession(t, settings...)
 				run(t, host, 4)
@@ -48,7 +40,7 @@ func TestCUDA(t *testing.T) {
 				if p := s.set["precision"]; p != "fp32" {
 					tol = toleranceOf[p]
 				}
-				if d := largest(floats64(present(t, s)), floats64(present(t, host))); !(d <= tol) {
+				if d := largest(op.As[float64](present(t, s)), op.As[float64](present(t, host))); !(d <= tol) {
 					t.Errorf("after four steps the state is %.3g from the host's", d)
 				}
 			})
@@ -65,15 +57,7 @@ func TestCUDAShapes(t *testing.T) {
 			}
 			t.Run(set+" "+way, func(t *testing.T) {
 				s := openOn(t, openSimulated(t, false), append(strings.Split(set, ","), strings.Split(way, ",")...)...)
-				checks, err := s.Check(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range checks {
-					if !c.Pass {
-						t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-					}
-				}
+				workloadtest.Passes(t, s)
 			})
 		}
 	}

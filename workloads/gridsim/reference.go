@@ -1,6 +1,10 @@
 package gridsim
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
 
 // reference is the law in float64, cell by cell, whatever the layout of the
 // device's arrays.
@@ -10,15 +14,7 @@ type reference struct {
 }
 
 func newReference(s shape, w weights) reference {
-	return reference{s, floats64(w.w1), floats64(w.b1), floats64(w.w2), floats64(w.b2)}
-}
-
-func floats64(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
+	return reference{s, op.As[float64](w.w1), op.As[float64](w.b1), op.As[float64](w.w2), op.As[float64](w.b2)}
 }
 
 // state reads channel c of cell i of a whole state.

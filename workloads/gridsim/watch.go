@@ -5,20 +5,14 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 )
 
 // watch is the allocator's account over time. Noting allocates nothing.
 type watch struct {
 	began  time.Time
-	points [watchPoints]watchPoint
-	used   int
-	every  int // steps between points
-	seen   int // steps seen
+	points loop.Points[watchPoint]
 }
-
-// watchPoints is how many points of a series are kept: when they are full, every
-// other one goes and the rest come half as often.
-const watchPoints = 2048
 
 // watchPoint is the end of a step.
 type watchPoint struct {
@@ -28,21 +22,9 @@ type watchPoint struct {
 
 // note keeps the counters at the end of a step.
 func (w *watch) note(m memory) {
-	w.every = max(w.every, 1)
-	if w.seen++; w.seen%w.every != 0 {
-		return
+	if w.points.Due() {
+		w.points.Keep(watchPoint{at: time.Since(w.began), counts: m.counts()})
 	}
-	if w.used == watchPoints {
-		for i := range watchPoints / 2 {
-			w.points[i] = w.points[2*i+1]
-		}
-		w.used, w.every = watchPoints/2, 2*w.every
-		if w.seen%w.every != 0 {
-			return
-		}
-	}
-	w.points[w.used] = watchPoint{at: time.Since(w.began), counts: m.counts()}
-	w.used++
 }
 
 // Observed implements gpuprof.Observer: the allocator's counters at the end of
@@ -56,6 +38,7 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		"memory_in_use_peak": last.peakInUse, "memory_reserved_peak": last.peakReserved,
 	}
 	tracks := map[string]gpuprof.Track{}
+	points, every := w.points.All()
 	shift := w.began.Sub(since).Seconds()
 	for _, q := range []struct {
 		name, unit string
@@ -68,26 +51,26 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 		{"driver_allocs", "1", func(p watchPoint) float64 { return float64(p.allocs) }},
 		{"driver_frees", "1", func(p watchPoint) float64 { return float64(p.frees) }},
 	} {
-		if w.used == 0 {
+		if len(points) == 0 {
 			continue
 		}
 		t := gpuprof.Track{Unit: q.unit}
 		sum, peak := 0.0, math.Inf(-1)
-		for _, p := range w.points[:w.used] {
+		for _, p := range points {
 			v := q.of(p)
 			sum, peak = sum+v, max(peak, v)
 			t.TimeS, t.Value = append(t.TimeS, shift+p.at.Seconds()), append(t.Value, gpuprof.Number(v))
 		}
 		tracks[q.name] = t
 		if q.unit == "B" {
-			figures[q.name+"_mean"] = sum / float64(w.used)
+			figures[q.name+"_mean"] = sum / float64(len(points))
 			if _, known := figures[q.name+"_peak"]; !known {
 				figures[q.name+"_peak"] = peak
 			}
 		}
 	}
-	if first, final := w.points[0], w.points[max(w.used-1, 0)]; w.used > 1 {
-		steps := float64((w.used - 1) * max(w.every, 1))
+	if n := len(points) - 1; n > 0 {
+		first, final, steps := points[0], points[n], float64(n*every)
 		figures["driver_calls_per_step"] = float64(final.allocs-first.allocs+final.frees-first.frees) / steps
 	}
 	return figures, tracks

@@ -35,21 +35,3 @@ func TestObserved(t *testing.T) {
 		t.Errorf("%v", figures)
 	}
 }
-
-// A long run keeps a bounded number of points, spread over all of it.
-func TestWatchThins(t *testing.T) {
-	var w watch
-	m := &direct{}
-	for i := range 3 * watchPoints {
-		m.c.inUse = int64(i)
-		w.note(m)
-	}
-	if w.used > watchPoints || w.used < watchPoints/2 || w.points[0].inUse > 8 || w.points[w.used-1].inUse < 3*watchPoints-8 {
-		t.Errorf("%d points from %d to %d", w.used, w.points[0].inUse, w.points[w.used-1].inUse)
-	}
-	for i := 1; i < w.used; i++ {
-		if d := w.points[i].inUse - w.points[i-1].inUse; d != int64(w.every) {
-			t.Fatalf("point %d is %d steps after the one before, every %d", i, d, w.every)
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package gruflow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -30,27 +31,16 @@ const (
 // were at the start.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
-	var out []gpuprof.Check
-	for k := range depth {
+	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
+	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		c := &checker{s: s, ctx: ctx, slot: k, batch: k % s.batches, errs: make([]op.ErrorNorm, stageCount)}
-		if err := c.run(rng, k == 0 && s.referenceSeconds() < 1); err != nil {
-			return out, err
-		}
-		out = op.MergeChecks(out, c.checks())
-	}
-	if err := s.restore(); err != nil {
+		err := c.run(rng, k == 0 && whole)
+		return c.checks(), err
+	})
+	if err != nil {
 		return out, err
 	}
-	return out, ctx.Err()
-}
-
-// referenceSeconds estimates the reference over all rows.
-func (s *session) referenceSeconds() float64 {
-	var flops int64
-	for _, st := range s.stages {
-		flops += st.Minimum.Flops
-	}
-	return float64(flops) / referenceRate
+	return out, cmp.Or(s.restore(), ctx.Err())
 }
 
 // checker runs one step through the device stage by stage, each output
@@ -244,7 +234,7 @@ func (c *checker) oneLayer(l int) error {
 				return err
 			}
 		}
-		refCell(floats64(x), floats64(before), p.wi, p.wh, p.bi, p.bh, ref)
+		refCell(op.As[float64](x), op.As[float64](before), p.wi, p.wh, p.bi, p.bh, ref)
 		got, err := c.outputs(l, row)
 		if err != nil {
 			return err
@@ -280,14 +270,14 @@ func (c *checker) chain() error {
 	for _, k := range c.carriersOf() {
 		h := make([][]float64, sh.L)
 		for l := range h {
-			h[l] = floats64(c.start.h[(l*sh.B+k)*sh.H:][:sh.H])
+			h[l] = op.As[float64](c.start.h[(l*sh.B+k)*sh.H:][:sh.H])
 		}
 		for t := range sh.T {
 			x, err := c.layerInput(0, t*sh.B+k)
 			if err != nil {
 				return err
 			}
-			in := floats64(x)
+			in := op.As[float64](x)
 			for l, p := range s.params.layers {
 				next := make([]float64, sh.H)
 				refCell(in, h[l], p.wi, p.wh, p.bi, p.bh, next)
@@ -346,7 +336,7 @@ func (c *checker) carriers() error {
 		k := row % sh.B
 		h := c.top[k*sh.H : (k+1)*sh.H]
 		before := carrier{energy: float64(c.start.energy[k]), level: int(c.start.level[k]), x: float64(c.start.place[2*k]), y: float64(c.start.place[2*k+1])}
-		next, record, leaves := refFlow(before, floats64(h), s.params.proj, s.params.bias, sh.D, float64(sources[k]))
+		next, record, leaves := refFlow(before, op.As[float64](h), s.params.proj, s.params.bias, sh.D, float64(sources[k]))
 		e.Add(now[s.flow.record][k*outputs:(k+1)*outputs], record[:])
 		e.Add(now[s.flow.energy][k:k+1], []float64{next.energy})
 		e.Add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
@@ -364,12 +354,4 @@ func (c *checker) carriers() error {
 		}
 	}
 	return nil
-}
-
-func floats64(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
 }

@@ -52,15 +52,7 @@ func TestCUDA(t *testing.T) {
 					settings = append(settings, strings.Split(set, ",")...)
 				}
 				s := openOn(t, openSimulated(t, libraries), "small", settings...)
-				checks, err := s.Check(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range checks {
-					if !c.Pass {
-						t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-					}
-				}
+				workloadtest.Passes(t, s)
 				compareWithHost(t, s, settings)
 				if err := s.Close(); err != nil {
 					t.Error(err)
@@ -108,9 +100,9 @@ func compareWithHost(t *testing.T, s *session, settings []string) {
 	host.batches = s.batches
 	run(t, host, 6)
 	var e op.ErrorNorm
-	e.Add(gpuprof.Floats(s.slots[1].out), floats64(gpuprof.Floats(host.slots[1].out)))
-	e.Add(contents(t, s, s.flow.metrics), floats64(contents(t, host, host.flow.metrics)))
-	e.Add(contents(t, s, s.slots[1].net.h), floats64(contents(t, host, host.net.h)))
+	e.Add(gpuprof.Floats(s.slots[1].out), op.As[float64](gpuprof.Floats(host.slots[1].out)))
+	e.Add(contents(t, s, s.flow.metrics), op.As[float64](contents(t, host, host.flow.metrics)))
+	e.Add(contents(t, s, s.slots[1].net.h), op.As[float64](contents(t, host, host.net.h)))
 	if r := e.Relative(); !(r <= 4*s.prec.tolerance()) {
 		t.Errorf("after six steps the result is %.3g from the host's", r)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -128,22 +127,7 @@ func TestChecksPass(t *testing.T) {
 	for _, set := range settings {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, set[0], set[1:]...)
-			checks, err := s.Check(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for _, c := range checks {
-				names = append(names, c.Stage)
-				if !c.Pass {
-					t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
-				}
-			}
-			for _, st := range s.Stages() {
-				if st.Kind != gpuprof.WaitStage && !slices.Contains(names, st.Name) {
-					t.Errorf("stage %s was not checked", st.Name)
-				}
-			}
+			checks := workloadtest.PassesWhole(t, s)
 			t.Log(fmt.Sprint(checks))
 		})
 	}

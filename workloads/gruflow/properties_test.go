@@ -15,6 +15,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // A check that cannot fail checks nothing: break one thing at a time and see
@@ -64,14 +65,7 @@ func TestCheckCatches(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := openSession(t, "small", append(tt.set, "flows=64")...)
 			tt.spoil(s)
-			checks, err := s.Check(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == tt.stage })
-			if i < 0 || checks[i].Pass {
-				t.Errorf("stage %s passed: %+v", tt.stage, checks)
-			}
+			workloadtest.Fails(t, s, tt.stage)
 		})
 	}
 }
@@ -94,21 +88,21 @@ func TestTrajectory(t *testing.T) {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, "small", append(set, "flows=13", "hidden=11", "depth=4", "input=5")...)
 			sh, st := s.shape, drawState(s.shape, s.seed)
-			h, sources := floats64(st.h), drawSources(s.shape, s.seed)
+			h, sources := op.As[float64](st.h), drawSources(s.shape, s.seed)
 			fleet := make([]carrier, sh.B)
 			for c := range fleet {
 				fleet[c] = carrier{float64(st.energy[c]), int(st.level[c]), float64(st.place[2*c]), float64(st.place[2*c+1])}
 			}
 			var layers []layer64
 			for _, p := range s.params.layers {
-				layers = append(layers, layer64{floats64(p.wi), floats64(p.wh), floats64(p.bi), floats64(p.bh)})
+				layers = append(layers, layer64{op.As[float64](p.wi), op.As[float64](p.wh), op.As[float64](p.bi), op.As[float64](p.bh)})
 			}
 			const n = 9
 			run(t, s, n)
 			var records []float64
 			for i := range n {
 				words := int(s.inputWords())
-				x := floats64(gpuprof.Floats(s.inputs)[i%s.batches*words:][:words])
+				x := op.As[float64](gpuprof.Floats(s.inputs)[i%s.batches*words:][:words])
 				for row := range sh.T * sh.B {
 					x[row*sh.I] = fleet[row%sh.B].energy
 				}
@@ -294,18 +288,10 @@ func TestBadInput(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := openHost(t, host.Options{MemoryLimit: tt.limit})
-			_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
-			if !errors.Is(err, tt.kind) {
-				t.Fatalf("error %v, want kind %v", err, tt.kind)
-			}
-			for _, w := range tt.text {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("error %q lacks %q", err, w)
-				}
-			}
-			if peak := d.Memory().Peak; peak != 0 {
-				t.Errorf("memory was allocated before the refusal: peak %d", peak)
-			}
+			workloadtest.Refused(t, d, tt.kind, tt.text, func() error {
+				_, err := open(context.Background(), d, resolve(t, "small", tt.set...))
+				return err
+			})
 		})
 	}
 }

@@ -10,18 +10,12 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// Limits of vectors from outside: float64 arithmetic agrees to rounding,
-// float32 to a few units in its last place over a sum.
-const (
-	vectorTolerance64 = 1e-12
-	vectorTolerance32 = 1e-6
-	// mostInCase bounds each size of a case; no array of that width fits a file.
-	mostInCase = 1 << 20
-)
+// mostInCase bounds each size of a case; no array of that width fits a file.
+const mostInCase = 1 << 20
 
 // vectorCase is one case of a vectors file: a torch.nn.GRU, what it was given
 // and what it returned. docs/gruflow.md describes the format.
@@ -70,48 +64,8 @@ func (c *vectorCase) UnmarshalJSON(b []byte) error {
 
 // CheckVectors implements gpuprof.VectorChecker.
 func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
-	var doc struct {
-		Cases []json.RawMessage `json:"cases"`
-	}
-	err := document.Fits(nil, file, &doc)
-	if err == nil {
-		err = json.Unmarshal(file, &doc)
-	}
-	if err != nil {
-		return nil, gpuprof.Unreadable("reading vectors "+name, err, "the file must hold {\"cases\": [...]} as JSON, which has no NaN and no Infinity")
-	}
-	if len(doc.Cases) == 0 {
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix("the file must hold {\"cases\": [...]}")
-	}
-	var out []gpuprof.CaseResult
-	for i, raw := range doc.Cases {
-		if err := ctx.Err(); err != nil {
-			return out, err
-		}
-		var c vectorCase
-		err := document.Fits(nil, raw, &c)
-		if err == nil {
-			err = json.Unmarshal(raw, &c)
-		}
-		if err != nil {
-			return out, gpuprof.Unreadable(fmt.Sprintf("reading vectors %s: case %d", name, i), err, "see docs/gruflow.md for its fields")
-		}
-		r, err := c.run(d)
-		if err != nil {
-			err = fmt.Errorf("checking vectors %s: case %d (%s): %w", name, i, c.Kind, err)
-			if errors.Is(err, gpuprof.ErrMemory) || errors.Is(err, gpuprof.ErrDevice) {
-				return out, err
-			}
-			// What the code calls wrong use is here the file's content.
-			return out, gpuprof.Errorf(gpuprof.ErrInput, "%s", err.Error())
-		}
-		for _, x := range r {
-			x.Kind, x.Index = c.Kind, i
-			x.Pass = float64(x.RelativeError) <= x.Tolerance
-			out = append(out, x)
-		}
-	}
-	return out, nil
+	return loop.Vectors(ctx, file, name, "docs/gruflow.md", func(c *vectorCase) string { return c.Kind },
+		func(c *vectorCase) ([]gpuprof.CaseResult, error) { return c.run(d) })
 }
 
 // run compares the case in float64, and in float32 with every implementation
@@ -135,18 +89,18 @@ func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 	want := c.timeMajor(s, c.Out.data, s.H)
 	out, hn := refForward(s, layers, x, h0)
 	wide := compare(out, hn, want, c.Hn.data)
-	wide.Precision, wide.Tolerance = "float64", vectorTolerance64
+	wide.Precision, wide.Tolerance = "float64", loop.Tolerance64
 	if c.single() { // torch's default: its own rounding is in the vectors
-		wide.Tolerance = vectorTolerance32
+		wide.Tolerance = loop.Tolerance32
 	}
 
-	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: vectorTolerance32}
+	worst := gpuprof.CaseResult{Precision: "float32", Tolerance: loop.Tolerance32}
 	for _, impl := range []string{implPlain, implFused, implPersistent} {
 		out, hn, err := c.forward(d, s, impl, layers, x, h0)
 		if err != nil {
 			return nil, err
 		}
-		r := compare(floats64(out), floats64(hn), want, c.Hn.data)
+		r := compare(op.As[float64](out), op.As[float64](hn), want, c.Hn.data)
 		if op.Worse(worst.RelativeError, r.RelativeError) {
 			worst.RelativeError = r.RelativeError
 		}
@@ -316,14 +270,14 @@ func (c *vectorCase) timeMajor(s shape, v []float64, width int) []float64 {
 func (c *vectorCase) forward(d gpuprof.Device, s shape, impl string, layers []layer64, x, h0 []float64) (out, hn []float32, err error) {
 	cfg := ForwardConfig{TimeSteps: s.T, Batch: s.B, Input: s.I, Hidden: s.H, Impl: impl, Precision: "fp32"}
 	for _, l := range layers {
-		cfg.Layers = append(cfg.Layers, Layer{narrow(l.wi), narrow(l.wh), narrow(l.bi), narrow(l.bh)})
+		cfg.Layers = append(cfg.Layers, Layer{op.As[float32](l.wi), op.As[float32](l.wh), op.As[float32](l.bi), op.As[float32](l.bh)})
 	}
 	f, err := NewForward(d, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.Set(narrow(x), narrow(h0)); err != nil {
+	if err := f.Set(op.As[float32](x), op.As[float32](h0)); err != nil {
 		return nil, nil, err
 	}
 	if err := f.Run(); err != nil {
@@ -364,12 +318,4 @@ func compare(out, hn, wantOut, wantHn []float64) gpuprof.CaseResult {
 		}
 	}
 	return gpuprof.CaseResult{RelativeError: worst}
-}
-
-func narrow(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for i, v := range x {
-		out[i] = float32(v)
-	}
-	return out
 }

@@ -61,3 +61,35 @@ func MergeChecks(a, b []gpuprof.Check) []gpuprof.Check {
 // Worse says that error b is larger than a. What is not a number is worse than
 // any number, and nothing is worse than it: it is not forgotten.
 func Worse(a, b gpuprof.Number) bool { return !math.IsNaN(float64(a)) && !(b <= a) }
+
+// As are the same numbers in the other precision, or copied in their own.
+func As[T, F float32 | float64](x []F) []T {
+	out := make([]T, len(x))
+	for i, v := range x {
+		out[i] = T(v)
+	}
+	return out
+}
+
+// EachSlot checks the slots of a session in turn and keeps the worse of two checks of a
+// stage. After an error it returns what was checked before.
+func EachSlot(slots int, check func(slot int) ([]gpuprof.Check, error)) (out []gpuprof.Check, err error) {
+	for k := range slots {
+		found, err := check(k)
+		if err != nil {
+			return out, err
+		}
+		out = MergeChecks(out, found)
+	}
+	return out, nil
+}
+
+// ReferenceSeconds estimates how long a reference takes for the work of all stages, at so
+// many counted flops per second.
+func ReferenceSeconds(stages []gpuprof.Stage, flopsPerS float64) float64 {
+	var flops int64
+	for _, st := range stages {
+		flops += st.Minimum.Flops
+	}
+	return float64(flops) / flopsPerS
+}

@@ -2,6 +2,7 @@ package op
 
 import (
 	_ "embed"
+	"math"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -26,6 +27,27 @@ func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeC
 	k.fill(out, fixed, perEdge, f.Value)
 	k.b.minimum = rate{fixed: move(0, 0, fixed), perEdge: move(0, 0, perEdge)}
 	return k.done()
+}
+
+// Poison fills buffers with NaN, one after the other, so that a check sees what was not
+// written.
+func Poison(dev gpuprof.Device, on gpuprof.Stream, bufs ...gpuprof.Buffer) error {
+	for _, b := range bufs {
+		fill, err := Fill{Value: float32(math.NaN())}.Bind(dev, b, b.Len()/4, 0, 0)
+		if err != nil {
+			return err
+		}
+		if err := fill.Enqueue(on); err != nil {
+			return err
+		}
+		if err := on.Sync(); err != nil {
+			return err
+		}
+		if err := fill.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *binder) fill(out gpuprof.Buffer, fixed, perEdge int, value float32) {

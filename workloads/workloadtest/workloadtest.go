@@ -3,6 +3,9 @@
 package workloadtest
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,4 +88,63 @@ func Config(t testing.TB, w gpuprof.Workload, preset string, set ...string) gpup
 		t.Fatal(err)
 	}
 	return gpuprof.Config{Preset: preset, Knobs: knobs, Seed: 1, Mode: gpuprof.Steady}
+}
+
+// Passes runs the checks of a session, of which each has to pass.
+func Passes(t testing.TB, s gpuprof.Session) []gpuprof.Check {
+	t.Helper()
+	checks, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.Pass {
+			t.Errorf("%s: relative error %.3g over %.3g", c.Stage, float64(c.RelativeError), c.Tolerance)
+		}
+	}
+	return checks
+}
+
+// PassesWhole wants a check of every stage that is no wait as well.
+func PassesWhole(t testing.TB, s gpuprof.Session) []gpuprof.Check {
+	t.Helper()
+	checks := Passes(t, s)
+	for _, st := range s.Stages() {
+		if st.Kind != gpuprof.WaitStage && !slices.ContainsFunc(checks, func(c gpuprof.Check) bool { return c.Stage == st.Name }) {
+			t.Errorf("stage %s was not checked", st.Name)
+		}
+	}
+	return checks
+}
+
+// Fails wants the check of one stage to fail.
+func Fails(t testing.TB, s gpuprof.Session, stage string) {
+	t.Helper()
+	checks, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(checks, func(c gpuprof.Check) bool { return c.Stage == stage })
+	if i < 0 || checks[i].Pass {
+		t.Errorf("stage %s passed: %+v", stage, checks)
+	}
+}
+
+// Refused wants open to fail with an error of a kind and all of some words, before the
+// device allocates anything.
+func Refused(t testing.TB, d gpuprof.Device, kind error, words []string, open func() error) {
+	t.Helper()
+	before := d.Memory().Peak
+	err := open()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v, want kind %v", err, kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q lacks %q", err, w)
+		}
+	}
+	if now := d.Memory().Peak; now != before {
+		t.Errorf("memory was allocated before the refusal: peak %d", now)
+	}
 }

@@ -1,0 +1,67 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+)
+
+// Tolerances of vectors from outside: float64 arithmetic agrees to rounding, float32 to
+// a few units in its last place over a sum.
+const (
+	Tolerance64 = 1e-12
+	Tolerance32 = 1e-6
+)
+
+// Vectors runs every case of a file of vectors, {"cases": [...]}, and marks those that
+// pass. C is a case with its fields as JSON has them; fields is the file that describes
+// them. run compares a case; its errors are ErrInput, since what the code calls wrong use
+// is here the file's content, but those of memory and of the device.
+func Vectors[C any](ctx context.Context, file []byte, name, fields string, kind func(*C) string, run func(*C) ([]gpuprof.CaseResult, error)) ([]gpuprof.CaseResult, error) {
+	const form = `the file must hold {"cases": [...]}`
+	var doc struct {
+		Cases []json.RawMessage `json:"cases"`
+	}
+	if err := decode(file, &doc); err != nil {
+		return nil, gpuprof.Unreadable("reading vectors "+name, err, form+" as JSON, which has no NaN and no Infinity")
+	}
+	if len(doc.Cases) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "reading vectors %s: it holds no cases", name).WithFix(form)
+	}
+	var out []gpuprof.CaseResult
+	for i, raw := range doc.Cases {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		c := new(C)
+		if err := decode(raw, c); err != nil {
+			return out, gpuprof.Unreadable(fmt.Sprintf("reading vectors %s: case %d", name, i), err, "see "+fields+" for its fields")
+		}
+		results, err := run(c)
+		if err != nil {
+			err = fmt.Errorf("checking vectors %s: case %d (%s): %w", name, i, kind(c), err)
+			if !errors.Is(err, gpuprof.ErrMemory) && !errors.Is(err, gpuprof.ErrDevice) {
+				err = gpuprof.Errorf(gpuprof.ErrInput, "%s", err.Error())
+			}
+			return out, err
+		}
+		for _, r := range results {
+			r.Kind, r.Index = kind(c), i
+			r.Pass = float64(r.RelativeError) <= r.Tolerance
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// decode reads JSON that fits the memory for a document.
+func decode(text []byte, v any) error {
+	if err := document.Fits(nil, text, v); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
