@@ -40,7 +40,7 @@ func (f *Finding) PerStepS() float64 {
 	return f.ClaimS
 }
 
-// Seconds is a time of a trace, in nanoseconds, as a run has it.
+// Seconds is a time of a trace or between two events, in nanoseconds, as a run has it.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // Severity orders findings for people, by the share of the step that they claim.

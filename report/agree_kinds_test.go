@@ -118,6 +118,7 @@ func everyDocument(t *testing.T) []*guarded {
 		guard(t, "fleet", "made up", "", fixture.Fleet(), page.Fleet, nil),
 		guard(t, "check", "made up", "", &gpuprof.CheckReport{Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()}, page.Check, nil),
 		guard(t, "diagnosis", "made up", "", fixture.Diagnosis(), page.Diagnosis, nil),
+		guard(t, "noise", "made up", "", fixture.Noise(), page.Noise, nil),
 		guard(t, "explanation", "all", "", texts[:12], page.Explanation, nil),
 	)
 }
@@ -191,7 +192,7 @@ func historyDocument(t *testing.T, name string, r *history.Report) *guarded {
 }
 
 // outputs are the formats by kind of document, as the command's table has them: every
-// element of the literal in outputTable, and the three that a page is written in.
+// element of the literal in outputTable, its JSON and the three that a page is written in.
 func outputs(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "cmd", "gpuprof", "wire.go"), nil, 0)
@@ -206,7 +207,7 @@ func outputs(t *testing.T) map[string][]string {
 		for _, e := range table.Elts {
 			kv := e.(*ast.KeyValueExpr)
 			kind := kv.Key.(*ast.Ident).Name
-			out[kind] = []string{"table", "markdown", "html"}
+			out[kind] = []string{"table", "json", "markdown", "html"}
 			ast.Inspect(kv.Value, func(n ast.Node) bool {
 				if kv, ok := n.(*ast.KeyValueExpr); ok {
 					if format, ok := kv.Key.(*ast.BasicLit); ok {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -274,18 +272,4 @@ func lastProfile(dir string) string {
 		}
 	}
 	return ""
-}
-
-// encodeStudy is the versioned JSON of either.
-func encodeStudy(w io.Writer, s *study, _ screen) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	var v any = s.analysis
-	if s.comparison != nil {
-		v = s.comparison
-	}
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("writing the analysis as JSON: %w", err)
-	}
-	return nil
 }

@@ -223,9 +223,9 @@ func notShown(shown []gpuName, name string, err error) error {
 // benchElsewhere measures a GPU or MIG instance in a process that sees nothing
 // else: CUDA shows a process one MIG instance at most, the one it was told.
 func benchElsewhere(ctx context.Context, uuid string) []health.Card {
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err != nil {
-		return failedCard(uuid, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("set CUDA_VISIBLE_DEVICES=%s and run it again", uuid))
+		return failedCard(uuid, err)
 	}
 	return benchBy(ctx, child.Command{Args: []string{exe, "doctor", "--bench", "--format", "json", "--device", "0", "--quiet"}, Name: os.Args[0]}, uuid)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,8 +104,8 @@ func (c *gateCmd) ofNoise(a *app, o compare.Options) error {
 		return refuse("--aa measures one build against itself and --against another")
 	case len(c.Max) > 0 || len(c.Output) > 0 || c.Inconclusive != "":
 		return refuse("--aa and --plan judge nothing, so --max, -o and --inconclusive have no effect")
-	case c.Format != "table" && c.Format != "json":
-		return refuse("--aa and --plan print a table or --format json")
+	case !slices.Contains(outputTable().noise.prints, c.Format):
+		return refuse("--aa and --plan print no --format " + c.Format)
 	}
 	if err := c.fits(len(a.rest) > 0); err != nil {
 		return err

@@ -103,9 +103,9 @@ func (c *gateCmd) binarySides(run children, binary, here, scratch string) (out [
 	if c.Build != "" {
 		return out, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof gate: --build has nothing to build, since both gpuprofs are there").WithFix("leave it out, or give --against a git revision")
 	}
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err != nil {
-		return out, fmt.Errorf("finding gpuprof's own program: %w", err)
+		return out, err
 	}
 	return c.workloadSides(binary, exe, scratch)
 }
@@ -184,11 +184,7 @@ func (c *gateCmd) buildIn(run children, dir string) error {
 // block implements blockSource.
 func (m *processPairs) block(bFirst bool) (compare.Block, error) {
 	got := [2]*compare.Result{}
-	turns := [2]int{0, 1}
-	if bFirst {
-		turns = [2]int{1, 0}
-	}
-	for _, i := range turns {
+	for _, i := range firstTo(bFirst) {
 		var err error
 		if got[i], err = m.once(m.sides[i]); err != nil {
 			return compare.Block{}, err

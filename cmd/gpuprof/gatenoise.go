@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -25,17 +24,6 @@ import (
 // noiseBlocks is how many pairs gate --aa measures where the budget allows: 48
 // processes show a share of slow ones to about 5 points.
 const noiseBlocks = 24
-
-// plannedFor are the slowdowns that gate --plan speaks of, besides --threshold.
-var plannedFor = [...]float64{0.02, 0.05, 0.10}
-
-// noisePlan is what gate --aa and gate --plan print as JSON.
-type noisePlan struct {
-	compare.MachineNoise
-	BudgetS  float64               `json:"budget_s"`
-	Smallest gpuprof.Number        `json:"smallest"` // the least slowdown, a share, that a gate finds within the budget
-	Plans    []compare.PlannedGate `json:"plans"`
-}
 
 // measureNoise is gate --aa: the program of this side against itself.
 func (c *gateCmd) measureNoise(a *app, o compare.Options) error {
@@ -127,7 +115,7 @@ func (c *gateCmd) sameSides(run children) (out [2]side, done func(), err error) 
 		return out, nil, gpuprof.Errorf(nil, "making a folder for the gate: %w", err).WithFix("check TMPDIR")
 	}
 	done = room.Close
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err == nil {
 		out, err = c.workloadSides(exe, exe, room.Dir)
 	}
@@ -195,47 +183,5 @@ func keptNoise(machine, command string) (*compare.MachineNoise, error) {
 
 // printNoise prints the noise and what it means for gates.
 func (c *gateCmd) printNoise(a *app, n *compare.MachineNoise, o compare.Options) error {
-	p := noisePlan{MachineNoise: *n, BudgetS: c.Budget.Seconds(), Smallest: gpuprof.Number(n.Smallest(c.Budget.Seconds()))}
-	asked := o.Threshold == 0
-	for _, t := range plannedFor {
-		if !asked && o.Threshold <= t {
-			if asked = true; o.Threshold < t {
-				p.Plans = append(p.Plans, n.Plan(o.Threshold))
-			}
-		}
-		p.Plans = append(p.Plans, n.Plan(t))
-	}
-	if !asked {
-		p.Plans = append(p.Plans, n.Plan(o.Threshold))
-	}
-	if c.Format == "json" {
-		return writeJSON(a.stdout, p)
-	}
-	_, err := fmt.Fprint(a.stdout, p.text())
-	return err
-}
-
-func (p *noisePlan) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "noise of %s\non %s: %d pairs of processes, %s per pair, measured %s\n\n", p.Command, p.Machine, p.Blocks, compare.Lasting(p.BlockSeconds), p.MeasuredAt)
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "metric\tspread between processes\tslow processes\testimated by")
-	for _, m := range p.Metrics {
-		fmt.Fprintf(w, "%s\t%.2g %%\t%.0f %%\t%s\n", m.Name, 100*m.Spread, 100*m.SlowShare, m.Estimator)
-	}
-	_ = w.Flush() // into memory
-	b.WriteString("\n")
-	fmt.Fprintln(w, "to find a slowdown of\tpairs\ttime")
-	for _, g := range p.Plans {
-		fmt.Fprintf(w, "%.3g %% (--threshold %.3g%%)\t%.0f\t%s\n", 100*g.Threshold, 100*g.Threshold, float64(g.Blocks), compare.Lasting(float64(g.Seconds)))
-	}
-	_ = w.Flush()
-	budget := compare.Lasting(p.BudgetS)
-	if s := float64(p.Smallest); s > 0 {
-		fmt.Fprintf(&b, "\nsmallest slowdown found within --budget %s: %.2g %%\n", budget, 100*s)
-	} else {
-		fmt.Fprintf(&b, "\nno slowdown is found within --budget %s: give it more time\n", budget)
-	}
-	b.WriteString("an unchanged program mostly takes 6 pairs, and a slowdown far beyond the threshold too\n")
-	return b.String()
+	return outputTable().noise.show(a, c.Format, n.Planned(c.Budget.Seconds(), o.Threshold))
 }

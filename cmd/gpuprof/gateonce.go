@@ -39,7 +39,7 @@ func (m *processPairs) failed(s side, err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
 	case errors.Is(err, errInterrupted):
-		return interruptedGate(s)
+		return interruptedGate(s.name)
 	case errors.Is(err, child.ErrLong):
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s: %w", s.name, s.args[0], err).WithFix("run it by itself to see why, or give more than --budget %s", m.budget)
 	case ended && s.own && exit.ExitCode() == exitUsage:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,9 @@ import (
 // that prints no result: the steps it recorded are the samples. ErrInput where the
 // program failed or no step was recorded.
 func (m *processPairs) record(s side) (*compare.Result, error) {
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err != nil {
-		return nil, fmt.Errorf("finding gpuprof's own program: %w", err)
+		return nil, err
 	}
 	scratch, err := child.NewScratch(m.run.app.ctx, "gate")
 	if err != nil {
@@ -54,8 +53,8 @@ func noSteps(s side) error {
 	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.name, s.args[0]).WithFix("name the file it writes with --result, or run gpuprof run -- %s to see why", s.args[0])
 }
 
-func interruptedGate(s side) error {
-	return gpuprof.Errorf(nil, "measuring %s: %w", s.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
+func interruptedGate(name string) error {
+	return gpuprof.Errorf(nil, "measuring %s: %w", name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
 }
 
 // announce says, once, that both sides are recorded from here on.

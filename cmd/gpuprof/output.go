@@ -93,6 +93,9 @@ func (k kind[D]) extensions() []string {
 	return out
 }
 
+// formats are the values of --format, and the extensions.
+func (k kind[D]) formats() (prints, extensions []string) { return k.prints, k.extensions() }
+
 // write writes one document into a file of a format.
 func (k kind[D]) write(w io.Writer, format string, doc D, o screen) error {
 	write := k.writers[format]

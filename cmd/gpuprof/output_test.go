@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -18,41 +19,24 @@ func TestOutputTable(t *testing.T) {
 		}
 		has[kind][format] = true
 	}
-	for f := range table.run.writers {
-		add("run", f)
-	}
-	for f := range table.comparison.writers {
-		add("comparison", f)
-	}
-	for f := range table.tuning.writers {
-		add("tuning", f)
-	}
-	for f := range table.analysis.writers {
-		add("analysis", f)
-	}
-	for f := range table.health.writers {
-		add("health", f)
-	}
-	for f := range table.explanation.writers {
-		add("explanation", f)
-	}
-	for f := range table.bisect.writers {
-		add("bisect", f)
-	}
-	for f := range table.history.writers {
-		add("history", f)
-	}
-	for f := range table.memory.writers {
-		add("memory", f)
-	}
-	for f := range table.check.writers {
-		add("check", f)
-	}
-	for f := range table.diagnosis.writers {
-		add("diagnosis", f)
-	}
-	for f := range table.fleet.writers {
-		add("fleet", f)
+	for kind, formats := range map[string][]string{
+		"run":         formatsOf(table.run),
+		"comparison":  formatsOf(table.comparison),
+		"tuning":      formatsOf(table.tuning),
+		"analysis":    formatsOf(table.analysis),
+		"health":      formatsOf(table.health),
+		"explanation": formatsOf(table.explanation),
+		"bisect":      formatsOf(table.bisect),
+		"history":     formatsOf(table.history),
+		"memory":      formatsOf(table.memory),
+		"check":       formatsOf(table.check),
+		"diagnosis":   formatsOf(table.diagnosis),
+		"fleet":       formatsOf(table.fleet),
+		"noise":       formatsOf(table.noise),
+	} {
+		for _, f := range formats {
+			add(kind, f)
+		}
 	}
 	prints, files := table.formats()
 	for kind, formats := range prints {
@@ -75,3 +59,5 @@ func TestOutputTable(t *testing.T) {
 		}
 	}
 }
+
+func formatsOf[D any](k kind[D]) []string { return slices.Collect(maps.Keys(k.writers)) }

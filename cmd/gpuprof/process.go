@@ -88,9 +88,9 @@ func mergeProcesses(runs []*gpuprof.Run, errs []error) (*gpuprof.Run, error) {
 
 // oneProcess runs this same program again for one run and reads its file.
 func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err != nil {
-		return nil, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("use --runs 1")
+		return nil, err
 	}
 	_, words, runErr := child.Command{Args: append([]string{exe}, s.processArgs(point, file)...), Name: os.Args[0]}.Run(s.app.ctx)
 	if s.app.ctx.Err() != nil {
@@ -106,6 +106,15 @@ func (s *session) oneProcess(point int, file string) (*gpuprof.Run, error) {
 		return nil, errors.Join(runErr, err)
 	}
 	return read[0], runErr
+}
+
+// ownProgram is the file of this program, which is to be run again.
+func ownProgram() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path")
+	}
+	return exe, nil
 }
 
 // processArgs repeats the command line for one process and one point.

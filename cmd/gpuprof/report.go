@@ -37,12 +37,12 @@ func (c *reportCmd) Run(a *app) error {
 	var errs []error
 	for _, path := range c.Runs {
 		text, err := runfile.Text(path)
-		switch kind := document.HeadOf(text).Kind; kind {
-		case document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.History, document.Memory:
+		kind := document.HeadOf(text).Kind
+		if report := reporters()[kind]; report != nil {
 			if len(c.Runs) > 1 { // only runs go together
 				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}
-			return c.reportDocument(a, kind, text)
+			return report(c, a, text, document.A(kind))
 		}
 		if err == nil {
 			var r []*gpuprof.Run
@@ -51,19 +51,5 @@ func (c *reportCmd) Run(a *app) error {
 		}
 		errs = append(errs, err)
 	}
-	run := outputTable().run
-	outs, err := run.outputs(c.Output, c.Force)
-	if err != nil {
-		return err
-	}
-	if err := checkPlot(c.Plot, outs); err != nil {
-		return err
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if len(outs) == 0 {
-		return run.show(a, c.Format, runs)
-	}
-	return run.save(a, outs, runs, c.Plot, c.Force)
+	return reportOf(c, a, outputTable().run, runs, errors.Join(errs...))
 }

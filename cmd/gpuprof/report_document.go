@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -11,59 +13,62 @@ import (
 	"github.com/gpuprof/gpuprof/internal/tune"
 )
 
-// reportDocument reports what is no run in the formats that it has.
-func (c *reportCmd) reportDocument(a *app, kind gpuprof.DocumentKind, text []byte) error {
-	path, what := c.Runs[0], document.A(kind)
-	switch kind {
-	case document.Comparison, document.Gate:
-		doc, err := compare.Decode(text, path)
-		return reportOf(c, a, outputTable().comparison.called(what), doc, err)
-	case document.Tune, document.Claims:
-		r, err := tune.Decode(text, path)
-		return reportOf(c, a, outputTable().tuning.called(what), r, err)
-	case document.Bisect:
-		s, err := bisect.Decode(text, path)
-		return reportOf(c, a, outputTable().bisect.called(what), s, err)
-	case document.History:
-		r, err := history.Decode(text, path)
-		return reportOf(c, a, outputTable().history.called(what), r, err)
-	case document.Memory:
-		m, err := memsnap.Decode(text, path)
-		return reportOf(c, a, outputTable().memory.called(what).without("pprof"), m, err) // the stacks are not in the file
+// reporter reports a document that is no run; what is its kind as errors call it.
+type reporter func(c *reportCmd, a *app, text []byte, what string) error
+
+// reporters are those of each kind of document that report takes beside runs.
+func reporters() map[gpuprof.DocumentKind]reporter {
+	t := outputTable()
+	comparison, tuning := reporterOf(t.comparison, compare.Decode), reporterOf(t.tuning, tune.Decode)
+	analysis := t.analysis.without("pprof", "perfetto") // they show the trace itself, which is not in the file
+	return map[gpuprof.DocumentKind]reporter{
+		document.Comparison: comparison, document.Gate: comparison, document.Tune: tuning, document.Claims: tuning,
+		document.Bisect: reporterOf(t.bisect, bisect.Decode), document.History: reporterOf(t.history, history.Decode),
+		document.Memory: reporterOf(t.memory.without("pprof"), memsnap.Decode), // the stacks are not in the file
+		document.Analysis: reporterOf(analysis, func(text []byte, path string) (*study, error) {
+			a, err := trace.Decode(text, path)
+			if err == nil {
+				err = withMeanStep(a.Head, path)
+			}
+			return &study{analysis: a}, err
+		}),
+		document.TraceComparison: reporterOf(analysis, func(text []byte, path string) (*study, error) {
+			c, err := trace.DecodeComparison(text, path)
+			if err == nil {
+				err = withMeanStep(c.Head, path)
+			}
+			return &study{comparison: c}, err
+		}),
 	}
-	s, err := decodeStudy(text, path, kind)
-	// Two formats show the trace itself, which is not in the file.
-	return reportOf(c, a, outputTable().analysis.called(what).without("pprof", "perfetto"), s, err)
 }
 
-// decodeStudy refuses an analysis from before steps had one kind of time: its
-// figures cannot be shown beside today's words.
-func decodeStudy(text []byte, path string, kind gpuprof.DocumentKind) (s *study, err error) {
-	s = &study{}
-	var head gpuprof.Head
-	if kind == document.TraceComparison {
-		s.comparison, err = trace.DecodeComparison(text, path)
-		head = s.comparison.Head
-	} else {
-		s.analysis, err = trace.Decode(text, path)
-		head = s.analysis.Head
+func reporterOf[D any](k kind[D], decode func(text []byte, path string) (D, error)) reporter {
+	return func(c *reportCmd, a *app, text []byte, what string) error {
+		doc, err := decode(text, c.Runs[0])
+		if err != nil {
+			return err
+		}
+		return reportOf(c, a, k.called(what), doc, nil)
 	}
-	if ours := document.Version(kind); err == nil && gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
-		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
-	}
-	return s, err
 }
 
-// reportOf prints or writes one document.
-func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, err error) error {
-	if err != nil {
-		return err
+// withMeanStep refuses an analysis from before steps had one kind of time: its figures
+// cannot be shown beside today's words.
+func withMeanStep(head gpuprof.Head, path string) error {
+	if ours := document.Version(head.Kind); gpuprof.MajorOf(head.Version) < gpuprof.MajorOf(ours) {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading %s: schema_version %s is older than this gpuprof's %s and has no mean step", path, head.Version, ours).WithFix("analyse the trace again with gpuprof analyze")
 	}
+	return nil
+}
+
+// reportOf prints or writes a document, unless an error is left of reading it; a wrong
+// output is said before that.
+func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, reading error) error {
 	outs, err := k.outputs(c.Output, c.Force)
-	if err != nil {
-		return err
+	if err == nil {
+		err = checkPlot(c.Plot, outs)
 	}
-	if err := checkPlot(c.Plot, outs); err != nil {
+	if err = cmp.Or(err, reading); err != nil {
 		return err
 	}
 	if len(outs) == 0 {

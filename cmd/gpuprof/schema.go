@@ -44,7 +44,7 @@ func schemas() map[string]func() ([]byte, error) {
 		"health":           derived[health.Report](document.Health),
 		"diagnosis":        derived[gpuprof.Diagnosis](document.Diagnosis),
 		"baseline":         derived[baseline.Baseline](document.Baseline),
-		"noise":            derived[compare.MachineNoise](document.Noise),
+		"noise":            derived[compare.NoisePlan](document.Noise),
 		"fleet":            derived[fleet.Report](document.Fleet),
 		"history":          derived[history.Report](document.History),
 		"recording":        derived[record.Result](document.Recording),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare/baseline"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/tune"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -285,7 +286,7 @@ func (t *tuning) files() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "keeping the search in %s: it must be a .json file", t.state).WithFix("give --resume FILE.json")
 	}
 	t.opts.Save = func(r *tune.Result) error {
-		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return tune.Encode(w, r) })
+		return runfile.Write(t.state, t.Force, func(w io.Writer) error { return document.Encode(w, r) })
 	}
 	return nil
 }

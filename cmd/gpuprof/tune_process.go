@@ -35,9 +35,9 @@ func inFolder(ctx context.Context, use func(dir string) error) error {
 // fresh compares two settings by paired blocks in a process of its own: this
 // program again.
 func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *tune.Outcome, err error) {
-	exe, err := os.Executable()
+	exe, err := ownProgram()
 	if err != nil {
-		return nil, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path")
+		return nil, err
 	}
 	err = inFolder(ctx, func(dir string) error {
 		file := filepath.Join(dir, "pair.json")

@@ -83,7 +83,7 @@ func TestTuneSchema(t *testing.T) {
 		"!ratio as text":    func(m map[string]any) { m["recommended"].(map[string]any)["ratio"] = "x2" },
 	} {
 		var text bytes.Buffer
-		if err := tune.Encode(&text, tuneResult()); err != nil {
+		if err := document.Encode(&text, tuneResult()); err != nil {
 			t.Fatal(err)
 		}
 		var m map[string]any

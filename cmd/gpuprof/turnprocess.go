@@ -85,7 +85,7 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 	}
 	select {
 	case <-p.run.app.ctx.Done():
-		return a, gpuprof.Errorf(nil, "measuring %s: %w", p.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
+		return a, interruptedGate(p.name)
 	case <-p.patience():
 		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole gate and was ended", p.name).WithFix("run %s by itself to see why, or give more --budget", p.path())
 	case line, ok := <-p.lines:
@@ -109,7 +109,7 @@ func (p *turnProcess) unexpected() error {
 func (p *turnProcess) gone() error {
 	p.bury()
 	if p.run.app.ctx.Err() != nil {
-		return gpuprof.Errorf(nil, "measuring %s: %w", p.name, errInterrupted).WithFix("run it again: an interrupted gate keeps no result")
+		return interruptedGate(p.name)
 	}
 	if p.err == nil {
 		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s ended before it had answered", p.name, p.path()).WithFix("run it by itself to see why")

@@ -176,6 +176,7 @@ type documents struct {
 	fleet       kind[*fleet.Report]
 	check       kind[*gpuprof.CheckReport]
 	diagnosis   kind[*gpuprof.Diagnosis]
+	noise       kind[*compare.NoisePlan]
 }
 
 func outputTable() documents {
@@ -194,52 +195,48 @@ func outputTable() documents {
 			},
 			"bench": func(w io.Writer, c *compare.Comparison, _ screen) error { return benchfmt.WriteComparison(w, c) },
 		}))},
-		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, withPictures(figure.OfTuning, map[string]writer[*tune.Result]{
-			"json": func(w io.Writer, r *tune.Result, _ screen) error { return tune.Encode(w, r) },
-		}))},
+		tuning: kind[*tune.Result]{"a tuning result", []string{"table", "json", "markdown"}, withPages(page.Tune, 0, withPictures(figure.OfTuning, nil))},
 		analysis: kind[*study]{"an analysis", []string{"table", "json", "markdown"}, withPages(pageOfStudy, 0, withPictures(figureOfStudy, map[string]writer[*study]{
-			"json":     encodeStudy,
+			"json":     func(w io.Writer, s *study, _ screen) error { return document.Encode(w, s.document()) },
 			"pprof":    func(w io.Writer, s *study, _ screen) error { return pprof.WriteTrace(w, s.indexes, tool().Version) },
 			"perfetto": func(w io.Writer, s *study, _ screen) error { return perfetto.WriteAnalysis(w, s.analysis, s.indexes) },
 		}))},
-		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, withPictures(figure.OfBisect, map[string]writer[*bisect.Search]{
-			"json": func(w io.Writer, s *bisect.Search, _ screen) error { return bisect.Encode(w, s) },
-		}))},
+		bisect: kind[*bisect.Search]{"a bisection", []string{"table", "json", "markdown"}, withPages(page.Bisect, 0, withPictures(figure.OfBisect, nil))},
 		memory: kind[*memsnap.Analysis]{"an analysis of memory", []string{"table", "json", "markdown"}, withPages(page.Memory, 0, withPictures(figure.OfMemory, map[string]writer[*memsnap.Analysis]{
-			"json":  func(w io.Writer, a *memsnap.Analysis, _ screen) error { return memsnap.Encode(w, a) },
 			"pprof": func(w io.Writer, a *memsnap.Analysis, _ screen) error { return pprof.WriteMemory(w, a, tool().Version) },
 		}))},
 		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]writer[*history.Report]{
-			"json": func(w io.Writer, r *history.Report, _ screen) error { return writeJSON(w, r) },
-			"csv":  func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
+			"csv": func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
 		}))},
-		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, map[string]writer[*fleet.Report]{
-			"json": func(w io.Writer, r *fleet.Report, _ screen) error { return writeJSON(w, r) },
-		})},
+		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, nil)},
 		// Both are of doctor, so they have the same formats.
-		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, map[string]writer[*health.Report]{
-			"json": func(w io.Writer, r *health.Report, _ screen) error { return writeJSON(w, r) },
-		}))},
-		diagnosis: kind[*gpuprof.Diagnosis]{"a diagnosis", []string{"table", "json", "markdown"}, whole(withPages(page.Diagnosis, 0, map[string]writer[*gpuprof.Diagnosis]{
-			"json": func(w io.Writer, d *gpuprof.Diagnosis, _ screen) error { return writeJSON(w, d) },
-		}))},
-		check: kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, map[string]writer[*gpuprof.CheckReport]{
-			"json": func(w io.Writer, r *gpuprof.CheckReport, _ screen) error { return writeJSON(w, r) },
-		})},
-		explanation: kind[[]explain.Entry]{"an explanation", []string{"table", "json"}, withPages(page.Explanation, 0, map[string]writer[[]explain.Entry]{
-			"json": func(w io.Writer, all []explain.Entry, _ screen) error { return writeJSON(w, all) },
-		})},
+		health:      kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, nil))},
+		diagnosis:   kind[*gpuprof.Diagnosis]{"a diagnosis", []string{"table", "json", "markdown"}, whole(withPages(page.Diagnosis, 0, nil))},
+		check:       kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, nil)},
+		noise:       kind[*compare.NoisePlan]{"a measurement of noise", []string{"table", "json", "markdown"}, withPages(page.Noise, 0, nil)},
+		explanation: kind[[]explain.Entry]{"an explanation", []string{"table", "json"}, withPages(page.Explanation, 0, nil)},
 	}
 }
 
 // formats are the values of --format by kind of document, and its extensions.
 func (d documents) formats() (prints, files map[string][]string) {
-	return map[string][]string{"run": d.run.prints, "comparison": d.comparison.prints, "tuning": d.tuning.prints, "analysis": d.analysis.prints, "health": d.health.prints, "explanation": d.explanation.prints, "bisect": d.bisect.prints, "history": d.history.prints, "memory": d.memory.prints, "fleet": d.fleet.prints, "check": d.check.prints, "diagnosis": d.diagnosis.prints},
-		map[string][]string{"run": d.run.extensions(), "comparison": d.comparison.extensions(), "tuning": d.tuning.extensions(), "analysis": d.analysis.extensions(), "bisect": d.bisect.extensions(), "history": d.history.extensions(), "memory": d.memory.extensions(), "fleet": d.fleet.extensions(), "health": d.health.extensions(), "check": d.check.extensions(), "diagnosis": d.diagnosis.extensions()}
+	prints, files = map[string][]string{}, map[string][]string{}
+	for name, k := range map[string]interface {
+		formats() (prints, files []string)
+	}{
+		"run": d.run, "comparison": d.comparison, "tuning": d.tuning, "analysis": d.analysis, "health": d.health, "explanation": d.explanation, "bisect": d.bisect,
+		"history": d.history, "memory": d.memory, "fleet": d.fleet, "check": d.check, "diagnosis": d.diagnosis, "noise": d.noise,
+	} {
+		prints[name], files[name] = k.formats()
+	}
+	return prints, files
 }
 
 // withPictures adds the formats that draw a document's figure.
 func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), others map[string]writer[D]) map[string]writer[D] {
+	if others == nil {
+		others = map[string]writer[D]{}
+	}
 	for _, format := range []string{"png", "svg"} {
 		others[format] = func(w io.Writer, doc D, o screen) error {
 			f, err := draw(doc, o.plot)
@@ -252,9 +249,15 @@ func withPictures[D any](draw func(doc D, plot string) (*figure.Figure, error), 
 	return others
 }
 
-// withPages adds the formats of what a page is built of; limit is how many bytes
-// Markdown may take, 0 any.
+// withPages adds the formats of what a page is built of, and the document's own JSON where
+// others has none; limit is how many bytes Markdown may take, 0 any.
 func withPages[D any](build func(D) (*page.Page, error), limit int, others map[string]writer[D]) map[string]writer[D] {
+	if others == nil {
+		others = map[string]writer[D]{}
+	}
+	if others["json"] == nil {
+		others["json"] = func(w io.Writer, doc D, _ screen) error { return document.Encode(w, doc) }
+	}
 	for format, write := range map[string]func(io.Writer, *page.Page, screen) error{
 		"table": func(w io.Writer, p *page.Page, o screen) error {
 			return table.Write(w, p, table.Options{Width: o.width, Color: o.color, Lines: o.lines, Quiet: o.quiet})
@@ -295,6 +298,14 @@ func siteOf(r *history.Report) ([]siteFile, error) {
 		out = append(out, siteFile{p.Name, func(w io.Writer) error { return html.Write(w, p.Page) }})
 	}
 	return append(out, siteFile{page.SiteData, func(w io.Writer) error { return writeJSON(w, r) }}), nil
+}
+
+// document is the versioned document of either.
+func (s *study) document() any {
+	if s.comparison != nil {
+		return s.comparison
+	}
+	return s.analysis
 }
 
 func pageOfStudy(s *study) (*page.Page, error) {

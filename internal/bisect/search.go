@@ -7,8 +7,6 @@
 package bisect
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"time"
 
@@ -192,13 +190,6 @@ func (s *Search) before(m int) int {
 	for m--; m > 0 && s.failed(m); m-- {
 	}
 	return m
-}
-
-// Encode writes the document.
-func Encode(w io.Writer, s *Search) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	return enc.Encode(s)
 }
 
 // Decode reads a search as gpuprof bisect writes it. name is the file's, for errors,

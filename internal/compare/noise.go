@@ -22,6 +22,31 @@ type MachineNoise struct {
 	Metrics      []MetricNoise `json:"metrics"`       // those that a gate judges
 }
 
+// NoisePlan is the noise of a machine with what it means for gates: what gate --aa and
+// gate --plan print.
+type NoisePlan struct {
+	MachineNoise
+	BudgetS  float64        `json:"budget_s"`
+	Smallest gpuprof.Number `json:"smallest"` // the least slowdown, a share, that a gate finds within the budget
+	Plans    []PlannedGate  `json:"plans"`
+}
+
+// plannedFor are the slowdowns that a plan speaks of, besides the threshold that is asked for.
+var plannedFor = [...]float64{0.02, 0.05, 0.10}
+
+// Planned is the plan for a budget, and for a threshold besides; 0 asks for none.
+func (m *MachineNoise) Planned(budgetS, threshold float64) *NoisePlan {
+	p := &NoisePlan{MachineNoise: *m, BudgetS: budgetS, Smallest: gpuprof.Number(m.Smallest(budgetS))}
+	thresholds := plannedFor[:]
+	if threshold != 0 && !slices.Contains(thresholds, threshold) {
+		thresholds = slices.Sorted(slices.Values(append(slices.Clone(thresholds), threshold)))
+	}
+	for _, t := range thresholds {
+		p.Plans = append(p.Plans, m.Plan(t))
+	}
+	return p
+}
+
 // MetricNoise is the noise of one metric.
 type MetricNoise struct {
 	Name   string         `json:"name"`

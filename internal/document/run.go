@@ -12,6 +12,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
+// Encode writes any document as indented JSON.
+func Encode(w io.Writer, doc any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if err := e.Encode(doc); err != nil {
+		return fmt.Errorf("encoding the result as JSON: %w", err)
+	}
+	return nil
+}
+
 // EncodeRuns writes one run as an object, several (a sweep) as an array.
 func EncodeRuns(w io.Writer, runs ...*gpuprof.Run) error {
 	var v any = runs

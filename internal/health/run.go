@@ -281,7 +281,7 @@ func (b *bench) best(enqueue func() error) (float64, error) {
 			return 0, err
 		}
 		// An event tick at least: a rate must not be infinite.
-		if s := max(float64(ns), 1) * 1e-9; try == 1 || try > 1 && s < least {
+		if s := gpuprof.Seconds(max(ns, 1)); try == 1 || try > 1 && s < least {
 			least = s
 		}
 	}

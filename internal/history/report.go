@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -172,6 +173,17 @@ func (r *Report) Unjudged() (names, reasons []string) {
 		}
 	}
 	return names, reasons
+}
+
+// LastChange is how far the latest change went, a logarithm; 0 without any.
+func (m *Metric) LastChange() float64 {
+	if len(m.Changes) == 0 {
+		return 0
+	}
+	if by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio))); !math.IsNaN(by) {
+		return min(by, math.MaxFloat64) // of one from zero, or to it
+	}
+	return math.MaxFloat64
 }
 
 // Range holds the values of most sessions and every level: from the 2nd to the 98th

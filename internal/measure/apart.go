@@ -155,5 +155,5 @@ func (r *runner) spanTime(s gpuprof.Stream) (float64, error) {
 		total += events.Now() - t0
 		spans += perStep
 	}
-	return sec(total) / float64(max(spans, 1)), firstError(r.rec.Finish(), r.sess.Main().Sync())
+	return gpuprof.Seconds(total) / float64(max(spans, 1)), firstError(r.rec.Finish(), r.sess.Main().Sync())
 }

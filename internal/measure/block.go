@@ -167,7 +167,7 @@ func (b *block) periods(mode gpuprof.Mode) []float64 {
 	var out []float64
 	edges, stride := b.edges(mode)
 	for i := b.first; i < b.last; i++ {
-		out = append(out, sec(edges[i*stride+1]-edges[i*stride]))
+		out = append(out, gpuprof.Seconds(edges[i*stride+1]-edges[i*stride]))
 	}
 	return out
 }

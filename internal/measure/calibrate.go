@@ -88,7 +88,7 @@ func itemRead(dev *events.Tracer, s gpuprof.Stream, n int) (_ float64, err error
 		if err := s.Sync(); err != nil {
 			return 0, err
 		}
-		took[i] = float64(events.Now()-h0) * 1e-9
+		took[i] = gpuprof.Seconds(events.Now() - h0)
 	}
 	slices.Sort(took)
 	return took[3*n/4], nil
@@ -104,7 +104,7 @@ func clockRead() float64 {
 		for range n {
 			events.Now()
 		}
-		rounds = append(rounds, sec(events.Now()-h0)/n)
+		rounds = append(rounds, gpuprof.Seconds(events.Now()-h0)/n)
 	}
 	return stats.Median(rounds)
 }
@@ -146,7 +146,7 @@ func eventPairs(dev *events.Tracer, s gpuprof.Stream, evs []gpuprof.Event, fn fu
 		if err := fn(); err != nil {
 			return nil, nil, err
 		}
-		caller = append(caller, float64(events.Now()-h0)*1e-9)
+		caller = append(caller, gpuprof.Seconds(events.Now()-h0))
 		if err := s.Record(evs[i+1]); err != nil {
 			return nil, nil, err
 		}
@@ -159,7 +159,7 @@ func eventPairs(dev *events.Tracer, s gpuprof.Stream, evs []gpuprof.Event, fn fu
 		if err != nil {
 			return nil, nil, err
 		}
-		device = append(device, float64(d)*1e-9)
+		device = append(device, gpuprof.Seconds(d))
 	}
 	return device, caller, nil
 }

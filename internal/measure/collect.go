@@ -57,7 +57,7 @@ func (s *samples) add(b *block, mode gpuprof.Mode, limit int, apart bool) {
 	}
 	edges, stride := b.edges(mode)
 	for i := range p {
-		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: float64(edges[(b.first+i)*stride]) * 1e-9})
+		s.order = append(s.order, gpuprof.Order{Block: s.blocks, Side: side, StartS: gpuprof.Seconds(edges[(b.first+i)*stride])})
 		s.flags = append(s.flags, flagsOf(b.causes))
 	}
 	for _, cause := range b.causes {
@@ -83,9 +83,9 @@ func (s *samples) addStages(b *block, mode gpuprof.Mode, n int) {
 	for k := range n {
 		i := b.first + k
 		for c := range rows[i*stride] {
-			s.exposed[c] = append(s.exposed[c], float64(rows[i*stride][c])*1e-9)
-			s.device[c] = append(s.device[c], float64(dev[i][c])*1e-9)
-			s.host[c] = append(s.host[c], float64(host[i][c])*1e-9)
+			s.exposed[c] = append(s.exposed[c], gpuprof.Seconds(rows[i*stride][c]))
+			s.device[c] = append(s.device[c], gpuprof.Seconds(dev[i][c]))
+			s.host[c] = append(s.host[c], gpuprof.Seconds(host[i][c]))
 		}
 	}
 }

@@ -205,7 +205,7 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 		return fmt.Errorf("energy pass: %w", err)
 	}
 	if n > 0 && r.ctx.Err() == nil {
-		r.addEnergy(w, idle, sec(t1-t0)/float64(n), n)
+		r.addEnergy(w, idle, gpuprof.Seconds(t1-t0)/float64(n), n)
 	}
 	return nil
 }

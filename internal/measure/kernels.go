@@ -124,7 +124,7 @@ func (r *runner) kernelsOf(b *block, stage int, st gpuprof.Stage) []gpuprof.Stag
 		if times[l.Kernel] == nil {
 			times[l.Kernel] = make([]float64, steps)
 		}
-		times[l.Kernel][i] += float64(l.End-l.Start) * 1e-9
+		times[l.Kernel][i] += gpuprof.Seconds(l.End - l.Start)
 	}
 	costs := map[string]gpuprof.Cost{}
 	for _, p := range st.Parts {

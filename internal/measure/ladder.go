@@ -161,7 +161,7 @@ func (r *runner) wall(g rung) (float64, error) {
 	if err := firstError(err, r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return 0, err
 	}
-	return sec(events.Now()-t0) / float64(max(done, 1)), nil
+	return gpuprof.Seconds(events.Now()-t0) / float64(max(done, 1)), nil
 }
 
 // launches bounds what one step launches and copies.

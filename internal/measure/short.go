@@ -121,7 +121,7 @@ func (r *runner) shortKernels() []shortKernel {
 			list = append(list, shortKernel{kernelKey: key})
 		}
 		list[i].launches = append(list[i].launches, l)
-		list[i].stepS += sec(l.End - l.Start)
+		list[i].stepS += gpuprof.Seconds(l.End - l.Start)
 	}
 	return slices.DeleteFunc(list, func(k shortKernel) bool {
 		n := len(k.launches)
@@ -192,7 +192,7 @@ func (r *runner) timeOp(op gpuprof.Op) (float64, error) {
 		return 0, err
 	}
 	ns, err := r.dev.ElapsedNS(r.pair[0], r.pair[1])
-	return sec(ns), err
+	return gpuprof.Seconds(ns), err
 }
 
 func (r *runner) nonLinearWarning() {

@@ -35,7 +35,7 @@ func (r *runner) summarise(err error) {
 		return
 	}
 	// How far device times may be off the caller's clock, at the worst.
-	r.run.Calibration["clock_anchor"] = sec(r.anchorSlack)
+	r.run.Calibration["clock_anchor"] = gpuprof.Seconds(r.anchorSlack)
 	if rate, uncertainty, ok := r.rec.Drift(); ok {
 		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
 	}
@@ -64,7 +64,7 @@ func (r *runner) summarise(err error) {
 // relative makes sample times count from the start of the run.
 func (r *runner) relative(order []gpuprof.Order) []gpuprof.Order {
 	for i := range order {
-		order[i].StartS -= float64(r.startNS) * 1e-9
+		order[i].StartS -= gpuprof.Seconds(r.startNS)
 	}
 	return order
 }
@@ -126,7 +126,7 @@ func (r *runner) exampleStep() []gpuprof.Span {
 		name, step := stages[sp.Stage].Name, sp.Step-mid
 		add := func(lane string, start, end int64) {
 			if start < t1 && (end > from || step == 0) {
-				out = append(out, gpuprof.Span{Stage: name, Lane: lane, Step: step, StartS: sec(start - t0), DurS: sec(end - start)})
+				out = append(out, gpuprof.Span{Stage: name, Lane: lane, Step: step, StartS: gpuprof.Seconds(start - t0), DurS: gpuprof.Seconds(end - start)})
 			}
 		}
 		if sp.OnDevice {
@@ -139,7 +139,7 @@ func (r *runner) exampleStep() []gpuprof.Span {
 		t0, t1 := k.rec.Begin[mid], k.rec.Begin[mid+1]
 		for _, l := range k.rec.Launches {
 			if l.Start >= t0 && l.Start < t1 {
-				out = append(out, gpuprof.Span{Stage: stages[l.Stage].Name, Kernel: l.Kernel, Lane: laneName(l.Stream), StartS: sec(l.Start - t0), DurS: sec(l.End - l.Start)})
+				out = append(out, gpuprof.Span{Stage: stages[l.Stage].Name, Kernel: l.Kernel, Lane: laneName(l.Stream), StartS: gpuprof.Seconds(l.Start - t0), DurS: gpuprof.Seconds(l.End - l.Start)})
 			}
 		}
 	}
@@ -169,8 +169,6 @@ func (b *block) typical() int {
 	}
 	return best
 }
-
-func sec(ns int64) float64 { return float64(ns) * 1e-9 }
 
 func laneName(s gpuprof.Stream) string {
 	if n, ok := s.(fmt.Stringer); ok {

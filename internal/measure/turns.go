@@ -108,7 +108,7 @@ func (r *runner) turn(target time.Duration) (Turn, error) {
 	if err := r.blocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
 		return Turn{}, err
 	}
-	return Turn{len(got.step) - steps, len(got.probed) - stages, len(got.rates) - rates, sec(events.Now() - began)}, nil
+	return Turn{len(got.step) - steps, len(got.probed) - stages, len(got.rates) - rates, gpuprof.Seconds(events.Now() - began)}, nil
 }
 
 // blocks measures blocks of a turn while there is time left, and samples, which have

@@ -1,25 +1,11 @@
 package memsnap
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
 )
 
-// Encode writes an analysis as JSON.
-func Encode(w io.Writer, a *Analysis) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(a); err != nil {
-		return fmt.Errorf("writing the analysis of memory as JSON: %w", err)
-	}
-	return nil
-}
-
-// Decode reads an analysis as Encode writes it. name is the file's, for errors, which are
+// Decode reads an analysis as document.Encode writes it. name is the file's, for errors, which are
 // ErrInput.
 func Decode(text []byte, name string) (*Analysis, error) {
 	a := &Analysis{}

@@ -68,7 +68,7 @@ func (s *bench) block(target time.Duration) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.stepS = float64(max(ns, 1)) / 1e9 / float64(n)
+	s.stepS = gpuprof.Seconds(max(ns, 1)) / float64(n)
 	return s.stepS, nil
 }
 

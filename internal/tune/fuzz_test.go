@@ -12,7 +12,7 @@ import (
 // FuzzDecode: whatever a file holds, it is a result or an input error.
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
-	if err := Encode(&b, &Result{Head: document.NewHead(document.Tune, gpuprof.Tool{})}); err != nil {
+	if err := document.Encode(&b, &Result{Head: document.NewHead(document.Tune, gpuprof.Tool{})}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

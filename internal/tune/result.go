@@ -13,9 +13,7 @@
 package tune
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -265,17 +263,7 @@ type Outcome struct {
 	Seconds float64 `json:"seconds"` // that the measurement took
 }
 
-// Encode writes the result as JSON.
-func Encode(w io.Writer, r *Result) error {
-	b, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return fmt.Errorf("encoding the tuning result: %w", err)
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
-}
-
-// Decode reads what Encode wrote. name is the file's, for errors, which are
+// Decode reads what document.Encode wrote. name is the file's, for errors, which are
 // ErrInput.
 func Decode(b []byte, name string) (*Result, error) {
 	r := &Result{}

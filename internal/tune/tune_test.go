@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/stats"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
@@ -153,7 +154,7 @@ func TestResumeLosesNothing(t *testing.T) {
 		}
 		o := fakeOptions(first, 1)
 		var saved bytes.Buffer
-		o.Save = func(r *Result) error { saved.Reset(); return Encode(&saved, r) }
+		o.Save = func(r *Result) error { saved.Reset(); return document.Encode(&saved, r) }
 		part, err := Run(ctx, o)
 		cancel()
 		if !errors.Is(err, context.Canceled) || part.Status != gpuprof.Partial || part.Reason != "interrupted" || len(part.Journal) != at-1 {

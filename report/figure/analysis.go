@@ -48,7 +48,7 @@ type part struct {
 	ns   int64
 }
 
-func (p part) seconds() float64 { return float64(p.ns) * 1e-9 }
+func (p part) seconds() float64 { return gpuprof.Seconds(p.ns) }
 
 // text is a part with its share of a whole: "1.50 ms, 48.0 %".
 func (p part) text(whole int64) string {
@@ -186,7 +186,7 @@ func Steps(a *trace.Analysis) *Figure {
 	for i := 0; i < len(all); i += stride {
 		longest, n = max(longest, all[i].DurNS), n+1
 	}
-	p := Panel{Height: 260, Y: seconds("step time", float64(longest)*1e-9*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
+	p := Panel{Height: 260, Y: seconds("step time", gpuprof.Seconds(longest)*1.05), X: Axis{Min: -0.7, Max: float64(n) - 0.3, Label: "step"}}
 	used := map[string]bool{}
 	for k := range n {
 		s := &all[k*stride]
@@ -298,7 +298,7 @@ func BothOverviews(c *trace.Comparison, old, now []*trace.Index) *Figure {
 
 // overviewPanel is a device's columns: for each part one mark of many boxes.
 func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64, tones map[trace.Class]int, used map[string]bool) Panel {
-	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", float64(longest)*1e-9)}
+	p := Panel{Height: 46, Y: Axis{Max: 1, Bare: true}, X: seconds("time", gpuprof.Seconds(longest))}
 	p.X.Bare = true
 	boxes := map[string]*Mark{}
 	var order []string
@@ -306,7 +306,7 @@ func overviewPanel(f *Figure, x *trace.Index, d *trace.DeviceTime, longest int64
 		win := trace.Span{Start: x.Span.Start + longest*k/overviewColumns, End: x.Span.Start + longest*(k+1)/overviewColumns}
 		idle := trace.Parts{StarvedNS: d.Starved.Within(win).Total(), QueuedNS: d.Queued.Within(win).Total(), UnknownNS: d.Unknown.Within(win).Total()}
 		at := 1.0
-		x0, x1 := float64(longest*k/overviewColumns)*1e-9, float64(longest*(k+1)/overviewColumns)*1e-9
+		x0, x1 := gpuprof.Seconds(longest*k/overviewColumns), gpuprof.Seconds(longest*(k+1)/overviewColumns)
 		for _, part := range parted(d.ClassesIn(win), idle.Idle(), tones) {
 			m := boxes[part.name]
 			if m == nil {
@@ -341,12 +341,12 @@ func ClassChanges(c *trace.Comparison) *Figure {
 	for _, ch := range c.Classes {
 		if d := ch.NewNS - ch.OldNS; d != 0 && len(bars) < maxRows-3 {
 			rest -= d
-			bars = append(bars, fall{strings.ReplaceAll(ch.Name, "_", " "), float64(d) * 1e-9, ""})
+			bars = append(bars, fall{strings.ReplaceAll(ch.Name, "_", " "), gpuprof.Seconds(d), ""})
 		}
 	}
 	if len(bars) == 0 {
 		return f.without("nothing changed")
 	}
-	f.falls("mean step time", float64(c.StepOldNS)*1e-9, float64(c.StepNewNS)*1e-9, bars, float64(rest)*1e-9)
+	f.falls("mean step time", gpuprof.Seconds(c.StepOldNS), gpuprof.Seconds(c.StepNewNS), bars, gpuprof.Seconds(rest))
 	return f
 }

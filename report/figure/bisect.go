@@ -15,9 +15,7 @@ const mostChances = 400
 func Chances(s *bisect.Search) *Figure {
 	f := &Figure{ID: "posterior", Title: "Probability that a commit is the cause", Desc: "The probability of each commit, and the change of the measured ones against the first.", Tool: s.Tool.Version, Subject: "bisect " + view.Cut(s.Range, 60)}
 	f.Context = []string{view.Cut(s.Machine, 60)}
-	if !s.Started.IsZero() {
-		f.Context = append(f.Context, date(s.Started))
-	}
+	f.dated(s.Started)
 	if len(s.Chances) == 0 {
 		return f.without("nothing was searched")
 	}
@@ -78,7 +76,7 @@ func levelPanel(s *bisect.Search) (Panel, bool) {
 		if view.Finite(float64(m.CI95[0])) {
 			p.Marks = append(p.Marks, Mark{Kind: Range, X0: at, X1: at, Y0: float64(m.CI95[0]), Y1: float64(m.CI95[1]), Tone: Ink})
 		}
-		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: at, Y0: float64(m.Ratio), Tone: "t1", Tip: fmt.Sprintf("%d, %s: %s in %s", m.Commit, s.At(m.Commit).Short(), signed(float64(m.Ratio)), view.Plural(m.Quartets, "quartet"))})
+		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: at, Y0: float64(m.Ratio), Tone: "t1", Tip: fmt.Sprintf("%d, %s: %s in %s", m.Commit, s.At(m.Commit).Short(), view.Change(float64(m.Ratio)), view.Plural(m.Quartets, "quartet"))})
 	}
 	if len(p.Marks) == 0 {
 		return p, false
@@ -88,6 +86,3 @@ func levelPanel(s *bisect.Search) (Panel, bool) {
 	p.Marks = append([]Mark{{Kind: Rule, Across: true, Y0: 0, Tone: Soft, Form: Stroke}, {Kind: Rule, Across: true, Y0: float64(whole.Ratio), Tone: Soft, Form: Dashed}}, p.Marks...)
 	return p, true
 }
-
-// signed prints a change: "+5.3 %".
-func signed(v float64) string { return fmt.Sprintf("%+.1f %%", 100*v) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof/internal/compare"
@@ -24,7 +25,7 @@ func compared(id, title, desc string, c *compare.Comparison) *Figure {
 		last = max(last, t.StartS)
 	}
 	if last > 0 && last < 1e11 {
-		f.Context = append(f.Context, date(time.Unix(int64(last), 0)))
+		f.dated(time.Unix(int64(last), 0))
 	}
 	f.Context = append(f.Context, verdict.Headline(c))
 	return f
@@ -66,7 +67,7 @@ func Waterfall(c *compare.Comparison) *Figure {
 		f.remark("explained by: " + view.Cut(why, 120))
 	}
 	f.remark(verdict.How(c))
-	f.remark(verdict.AttributionNote)
+	f.remark(strings.ToLower(verdict.AttributionNote[:1]) + strings.TrimSuffix(verdict.AttributionNote[1:], "."))
 	return f
 }
 

@@ -32,6 +32,9 @@ func Distribution(r *gpuprof.Run, limit int) *Figure {
 		kept, total = kept+s.Kept, total+s.Total
 	}
 	for i := range min(len(spreads[0].Process), 3) {
+		if len(spreads[0].Process) == 1 {
+			break // nothing to tell apart
+		}
 		text := fmt.Sprintf("process %d", i+1)
 		if n := len(spreads[0].Process); n > 3 && i == 0 {
 			f.Legend = []Entry{{Text: fmt.Sprintf("processes 1 to %d from left to right", n), Tone: processTone(0)}}

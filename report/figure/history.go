@@ -3,7 +3,6 @@ package figure
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpuprof/gpuprof"
@@ -29,7 +28,7 @@ func Trends(r *history.Report) *Figure {
 		t := &r.Trends[i]
 		for k := range t.Metrics {
 			m := &t.Metrics[k]
-			if d := (drawn{t, m, lastChange(m)}); m.Total || d.by > 0 || k == 0 {
+			if d := (drawn{t, m, m.LastChange()}); m.Total || d.by > 0 || k == 0 {
 				all = append(all, d)
 			}
 		}
@@ -46,18 +45,6 @@ func Trends(r *history.Report) *Figure {
 		return f.without("the store holds no session that can be drawn")
 	}
 	return f
-}
-
-// lastChange is how far the latest change went, a logarithm; 0 without any.
-func lastChange(m *history.Metric) float64 {
-	if len(m.Changes) == 0 {
-		return 0
-	}
-	by := math.Abs(math.Log(float64(m.Changes[len(m.Changes)-1].Ratio)))
-	if !view.Finite(by) {
-		return math.MaxFloat64
-	}
-	return by
 }
 
 // Trend is one metric of a history over its sessions, and the sentinel below it.
@@ -191,7 +178,7 @@ func (f *Figure) changeMarks(m *history.Metric) (out []Mark) {
 		}
 		size := gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
 		if r := float64(c.Ratio); view.Finite(r) && r > 0 {
-			size = fmt.Sprintf("%+.1f %%", 100*(r-1))
+			size = view.Change(r - 1)
 		}
 		out = append(out, Mark{Kind: Rule, X0: float64(c.At) - 0.5, Tone: tone, Form: Dashed, Tip: size + " at " + c.After.Short() + " (" + string(c.Cause) + ")"})
 		f.legend(Entry{Text: text, Tone: tone, Form: Dashed})

@@ -145,80 +145,61 @@ func owner(name string) string {
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
 	switch {
-	case len(runs) == 0:
-		return nil, view.ErrNoRun("a picture")
-	case want == "" && len(view.Vary(runs)) > 0:
+	case want != "" || len(runs) == 0:
+	case len(view.Vary(runs)) > 0:
 		want = "scaling"
-	case want == "": // what a run is comes first, even when it has no times
+	default: // what a run is comes first, even when it has no times
 		return Stages(runs[0]).oneOf(runs), nil
 	}
-	return pick("a run", ofRuns(), runs, want)
+	return pick("a run", ofRuns(), runs, len(runs) == 0, want)
 }
 
 // OfComparison is OfRuns for a comparison: the waterfall where the step's change
 // could be attributed, else the ratio of each metric.
 func OfComparison(c *compare.Comparison, want string) (*Figure, error) {
-	if c == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("a comparison", ofComparison(), c, want)
+	return pick("a comparison", ofComparison(), c, c == nil, want)
 }
 
 // OfTuning is OfRuns for a tuning result: the effect of each knob, or each claim.
 func OfTuning(r *tune.Result, want string) (*Figure, error) {
-	switch {
-	case r == nil:
-		return nil, view.ErrNoRun("a picture")
-	case len(r.Claims) > 0:
-		return pick("a tuning result", ofClaims(), r, want)
+	if r != nil && len(r.Claims) > 0 {
+		return pick("a tuning result", ofClaims(), r, false, want)
 	}
-	return pick("a tuning result", ofTuning(), r, want)
+	return pick("a tuning result", ofTuning(), r, r == nil, want)
 }
 
 // OfAnalysis is OfRuns for an analysis: where the devices' time went. xs may be
 // empty: then it has no overview.
 func OfAnalysis(a *trace.Analysis, xs []*trace.Index, want string) (*Figure, error) {
-	if a == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("an analysis", ofAnalysis(), Traces{Of: a, Xs: xs}, want)
+	return pick("an analysis", ofAnalysis(), Traces{Of: a, Xs: xs}, a == nil, want)
 }
 
 // OfTraces is OfRuns for a comparison of traces. Without the traces, old and now, it has no overview.
 func OfTraces(c *trace.Comparison, old, now []*trace.Index, want string) (*Figure, error) {
-	if c == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, want)
+	return pick("a comparison of traces", ofTraces(), sides{c, old, now}, c == nil, want)
 }
 
 // OfBisect is OfRuns for a search for a commit: the probability of each commit.
 func OfBisect(s *bisect.Search, want string) (*Figure, error) {
-	if s == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("a bisection", ofBisect(), s, want)
+	return pick("a bisection", ofBisect(), s, s == nil, want)
 }
 
 // OfMemory is OfRuns for an analysis of memory: the memory over time.
 func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
-	if a == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("an analysis of memory", ofMemories(), a, want)
+	return pick("an analysis of memory", ofMemories(), a, a == nil, want)
 }
 
 // OfHistory is OfRuns for a history: its trends.
 func OfHistory(r *history.Report, want string) (*Figure, error) {
-	if r == nil {
-		return nil, view.ErrNoRun("a picture")
-	}
-	return pick("a history", ofHistory(), r, want)
+	return pick("a history", ofHistory(), r, r == nil, want)
 }
 
 // pick draws the asked figure of a document that is called what ("a run"); "" is
-// the first that has something to show, else the first.
-func pick[D any](what string, kinds []kind[D], doc D, want string) (*Figure, error) {
+// the first that has something to show, else the first. none says that there is no document.
+func pick[D any](what string, kinds []kind[D], doc D, none bool, want string) (*Figure, error) {
+	if none {
+		return nil, view.ErrNoRun("a picture")
+	}
 	for _, k := range kinds {
 		if want != "" && k.name != want {
 			continue

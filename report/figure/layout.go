@@ -56,6 +56,7 @@ type drawing struct {
 	ems
 	w, h   float64
 	margin float64
+	slack  float64 // of the height that the panels could not fill
 	layers [4][]shape
 	taken  []box // by text
 }
@@ -127,7 +128,7 @@ func (f *Figure) layout(w, h float64, alone bool) *drawing {
 	case f.Notice != "" && alone:
 		d.notice(f.Notice, w/2, (top+bottom)/2, w*0.8)
 	case h > 0:
-		d.panels(f, panels, margin, w-margin, top, bottom)
+		d.slack = max(0, bottom-d.panels(f, panels, margin, w-margin, top, bottom))
 	default:
 		bottom = d.panels(f, panels, margin, w-margin, top, 0)
 		d.h = bottom + noteRow*float64(len(lines))

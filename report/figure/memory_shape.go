@@ -2,6 +2,7 @@ package figure
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
@@ -35,7 +36,7 @@ func MemoryCalls(a *memsnap.Analysis) *Figure {
 		deepest, most = max(deepest, c.Depth), max(most, c.To)
 		bytes := gpuprof.FormatBytes(float64(c.To - c.From))
 		p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(c.From), X1: float64(c.To), Y0: float64(c.Depth) + 0.05, Y1: float64(c.Depth) + 0.95, Tone: toneOf(c.Depth % 2),
-			Text: view.CutPlace(c.Where, 60), Brief: view.CutPlace(c.Where, 24), Tip: view.CutPlace(c.Where, 100) + ": " + bytes})
+			Text: view.CutPlace(c.Where, 60), Brief: calledIn(c.Where), Tip: view.CutPlace(c.Where, 100) + ": " + bytes})
 	}
 	p.X = bytesAxis("bytes", float64(most))
 	p.Y = rows(make([]string, deepest+1))
@@ -43,6 +44,14 @@ func MemoryCalls(a *memsnap.Analysis) *Figure {
 	p.Height = 22 * float64(deepest+1)
 	f.Panels = []Panel{p}
 	return f
+}
+
+// calledIn is the function of a frame, "forward" of "model.py:43 in forward".
+func calledIn(frame string) string {
+	if at := strings.LastIndex(frame, " in "); at >= 0 {
+		frame = frame[at+len(" in "):]
+	}
+	return view.CutPlace(frame, 24)
 }
 
 // MemoryMap is the largest segments with what is live in each.

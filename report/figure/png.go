@@ -18,7 +18,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
-// The default size of a picture in pixels.
+// The default size of a picture in pixels; one whose rows need less is not as high.
 const (
 	DefaultWidth  = 1200
 	DefaultHeight = 800
@@ -33,13 +33,17 @@ func (f *Figure) Write(w io.Writer, format string, width, height int) error {
 	if width == 0 {
 		width = DefaultWidth
 	}
-	if height == 0 {
+	asNeeded := height == 0
+	if asNeeded {
 		height = DefaultHeight
 	}
 	if width < 200 || height < 150 || width > 8000 || height > 8000 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "drawing a picture of %d x %d pixels: the size is out of range", width, height).WithFix("use 200 x 150 to 8000 x 8000")
 	}
 	x, y := float64(width)*vg.Inch.Points()/dpi, float64(height)*vg.Inch.Points()/dpi
+	if asNeeded {
+		y -= math.Floor(f.layout(x, y, true).slack*dpi/vg.Inch.Points()) * vg.Inch.Points() / dpi
+	}
 	if format == "svg" {
 		return f.svgFile(w, x, y)
 	}

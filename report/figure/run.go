@@ -21,16 +21,19 @@ func ofRun(id, title, desc string, r *gpuprof.Run) *Figure {
 	if how := view.HowMeasured(r); how != "" {
 		f.Context = append(f.Context, how)
 	}
-	if !r.Started.IsZero() {
-		f.Context = append(f.Context, date(r.Started))
-	}
+	f.dated(r.Started)
 	if r.Status != gpuprof.Complete {
 		f.Context = append(f.Context, strings.ToUpper(view.Status(r)))
 	}
 	return f
 }
 
-func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+// dated adds when the document was made, where that is known.
+func (f *Figure) dated(t time.Time) {
+	if d := view.Date(t); d != "" {
+		f.Context = append(f.Context, d)
+	}
+}
 
 // oneOf says which of several runs the figure is of.
 func (f *Figure) oneOf(runs []*gpuprof.Run) *Figure {
@@ -148,6 +151,9 @@ func Timeline(r *gpuprof.Run) *Figure {
 	tones, used, names := view.Tones(r), map[string]bool{}, []string{}
 	p := Panel{Height: 40 * float64(len(lanes)), X: seconds("time since the step began", to-from)}
 	p.X.Min, p.X.Max = from, to
+	if from > 0 && from < 0.02*to { // the first tick is 0
+		p.X.Min = 0
+	}
 	for i, l := range lanes {
 		names = append(names, l.Name)
 		for _, s := range l.Spans {

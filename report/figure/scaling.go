@@ -25,9 +25,7 @@ func Scaling(runs []*gpuprof.Run) *Figure {
 		f.Subject = head
 	}
 	f.Context = []string{where, view.Plural(len(runs), "run")}
-	if !runs[0].Started.IsZero() {
-		f.Context = append(f.Context, date(runs[0].Started))
-	}
+	f.dated(runs[0].Started)
 	if !ok {
 		return f.lacking(runs[0], "the runs do not differ in any setting, or none has times")
 	}
@@ -104,11 +102,12 @@ func curvePanel(knob, label, unit string, numeric bool, curves []curve) (p Panel
 	if p.Y.Scale == Linear {
 		p.Y.Min = 0
 	}
-	p.Y.Label = label + " (" + unit + ")"
 	if unit == "s" {
-		var name string
-		p.Y.Unit, name = view.Scale(slices.Max(ys))
-		p.Y.Label = label + " (" + name + ")"
+		p.Y.Unit, unit = view.Scale(slices.Max(ys))
+	}
+	p.Y.Label = label + " (" + unit + ")"
+	if p.Y.Scale == Log {
+		p.Y.Label += ", on a logarithmic axis"
 	}
 	seen := map[float64]bool{}
 	for _, c := range curves {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"codeberg.org/go-fonts/liberation/liberationsansbold"
 	"codeberg.org/go-fonts/liberation/liberationsansregular"
@@ -108,7 +109,7 @@ func (e ems) clip(s string, size, room float64) string {
 // tell what it was.
 func (e ems) fits(s string, room float64) string {
 	out := e.clip(s, textSize, room)
-	if out != s && (len(out) < 6 || 3*len(out) < 2*len(s)) {
+	if n := utf8.RuneCountInString(out); out != s && (n < 6 || 3*n < 2*utf8.RuneCountInString(s)) {
 		return ""
 	}
 	return out

@@ -22,9 +22,7 @@ func tuned(id, title, desc string, r *tune.Result) *Figure {
 		device += " [" + view.Cut(r.Device, 12) + "]"
 	}
 	f.Context = []string{device}
-	if !r.Started.IsZero() {
-		f.Context = append(f.Context, date(r.Started))
-	}
+	f.dated(r.Started)
 	if r.Status != gpuprof.Complete {
 		f.Context = append(f.Context, strings.ToUpper(view.Cut(string(r.Status), 20))+": "+view.Cut(r.Reason, 100))
 	}
@@ -92,15 +90,15 @@ func undrawn(r ratioRow) int {
 func confirmed(r *tune.Result) []ratioRow {
 	var out []ratioRow
 	for _, c := range r.Confirmations {
-		row := ratioRow{name: "not confirmed: " + settings(c.Knobs), ratio: c.Ratio, lo: c.Interval[0], hi: c.Interval[1], news: unsureNews}
+		row := ratioRow{name: "not confirmed: " + orDefault(c.Knobs), ratio: c.Ratio, lo: c.Interval[0], hi: c.Interval[1], news: unsureNews}
 		if c.Confirmed {
-			row.name, row.news = "confirmed: "+settings(c.Knobs), betterNews
+			row.name, row.news = "confirmed: "+orDefault(c.Knobs), betterNews
 		}
 		row.text = inProcesses(row, c.Processes)
 		out = append(out, row)
 	}
 	if rec := r.Recommended; out == nil && rec != nil && len(rec.Knobs) > 0 {
-		row := ratioRow{name: "recommended: " + settings(rec.Knobs), ratio: rec.Ratio, lo: rec.CI95[0], hi: rec.CI95[1], news: betterNews}
+		row := ratioRow{name: "recommended: " + orDefault(rec.Knobs), ratio: rec.Ratio, lo: rec.CI95[0], hi: rec.CI95[1], news: betterNews}
 		row.text = inProcesses(row, rec.Processes)
 		out = append(out, row)
 	}
@@ -115,30 +113,14 @@ func inProcesses(r ratioRow, n int) string {
 	return text
 }
 
-func settings(s gpuprof.Settings) string {
-	m := map[string]any{}
-	for k, v := range s {
-		m[k] = v
-	}
-	if len(m) == 0 {
-		return "the default"
-	}
-	return view.Cut(view.Pairs(m), 120)
-}
+func orDefault(s gpuprof.Settings) string { return cmp.Or(view.Cut(view.Pairs(s), 120), "the default") }
 
 // ratioText prints a ratio with its interval, three digits behind the point.
 func ratioText(r ratioRow) string {
 	if !r.ranged() {
-		return "x" + factor(r.ratio)
+		return "x" + view.Factor(r.ratio)
 	}
-	return "x" + factor(r.ratio) + " (" + factor(r.lo) + " to " + factor(r.hi) + ")"
-}
-
-func factor(v float64) string {
-	if v >= 1000 || v < 0.001 && v > 0 {
-		return fmt.Sprintf("%.3g", v)
-	}
-	return fmt.Sprintf("%.3f", v)
+	return "x" + view.Factor(r.ratio) + " (" + view.Factor(r.lo) + " to " + view.Factor(r.hi) + ")"
 }
 
 func effectNews(v tune.Verdict) news {

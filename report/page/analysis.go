@@ -65,7 +65,7 @@ func Analysis(a *trace.Analysis, xs []*trace.Index) (*Page, error) {
 }
 
 // span is a time of a trace as a cell.
-func span(v int64) Cell { return Cell{Text: gpuprof.FormatNS(v), Value: float64(v) * 1e-9, Unit: "s"} }
+func span(v int64) Cell { return Cell{Text: gpuprof.FormatNS(v), Value: gpuprof.Seconds(v), Unit: "s"} }
 
 func shareOf(part, whole int64) Cell {
 	if whole <= 0 || part == 0 {

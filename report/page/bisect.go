@@ -17,10 +17,7 @@ func Bisect(s *bisect.Search) (*Page, error) {
 	if s == nil {
 		return nil, view.ErrNoRun("a bisection")
 	}
-	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Badge: bisectBadge(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
-	if !s.Started.IsZero() {
-		p.Date = s.Started.UTC().Format("2006-01-02 15:04 UTC")
-	}
+	p := &Page{Title: "bisect " + view.Cut(s.Range, 80), Meta: bisectMeta(s), Date: view.Date(s.Started), Badge: bisectBadge(s), Footer: "Each measurement moves the probabilities of the commits; none of them decides alone.", Tool: toolText(s.Tool), Data: jsonData("bisect.json", s)}
 	p.Sections = []Section{
 		{ID: "commit", Heading: "Result", HeadingIn: HTML, Blocks: append([]Block{statusBanner(p.Badge)}, bisectResult(s)...)},
 		{ID: "probes", Heading: "Measured commits", HeadingIn: Markdown | HTML, Blocks: []Block{probes(s)}},
@@ -40,17 +37,9 @@ func bisectMeta(s *bisect.Search) []string {
 	return out
 }
 
-// percentChange prints a share as a change: "+5.3 %".
-func percentChange(ratio gpuprof.Number) string {
-	if !view.Finite(float64(ratio)) {
-		return view.None
-	}
-	return fmt.Sprintf("%+.1f %%", 100*float64(ratio))
-}
-
 // changeWith is a change with its interval, where it has one.
 func changeWith(ratio gpuprof.Number, ci [2]gpuprof.Number) string {
-	text := percentChange(ratio)
+	text := view.Change(float64(ratio))
 	if view.Finite(float64(ci[0])) && view.Finite(float64(ci[1])) {
 		text += fmt.Sprintf(" (%+.1f to %+.1f)", 100*float64(ci[0]), 100*float64(ci[1]))
 	}
@@ -141,7 +130,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
 	var lines []Line
 	if st := o.Stage; st != nil {
-		lines = append(lines, Line{Label: "stage", Value: fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), percentChange((st.New-st.Old)/st.Old))})
+		lines = append(lines, Line{Label: "stage", Value: fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), view.Change(float64((st.New-st.Old)/st.Old)))})
 	}
 	var counters []string
 	for _, c := range o.Also {

@@ -34,9 +34,9 @@ func Diagnosis(d *gpuprof.Diagnosis) (*Page, error) {
 	if v, bad := d.Vital(); bad {
 		badge = Badge{Text: "nothing", Tone: Bad, Headline: "nothing: " + v.Reason}
 	}
-	return &Page{Title: "What this machine can measure", Tool: toolText(d.Tool), Badge: badge, Data: jsonData("diagnosis.json", d), Sections: []Section{
+	return &Page{Title: "Diagnosis of this machine", Tool: toolText(d.Tool), Badge: badge, Data: jsonData("diagnosis.json", d), Sections: []Section{
 		{ID: "checks", Blocks: []Block{t}},
-		{ID: "why", Heading: "Why, and what to do", Blocks: []Block{why}},
+		{ID: "why", Heading: "Reasons and fixes", Blocks: []Block{why}},
 	}}, nil
 }
 

@@ -55,20 +55,9 @@ func seriesOf(r *history.Report) []series {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b series) int {
-		return cmp.Or(cmp.Compare(b.changed(), a.changed()), cmp.Compare(a.t.Project, b.t.Project), cmp.Compare(a.t.Benchmark, b.t.Benchmark))
+		return cmp.Or(cmp.Compare(b.m.LastChange(), a.m.LastChange()), cmp.Compare(a.t.Project, b.t.Project), cmp.Compare(a.t.Benchmark, b.t.Benchmark))
 	})
 	return out
-}
-
-// changed is how far the latest change went, a logarithm; 0 without any.
-func (s series) changed() float64 {
-	if len(s.m.Changes) == 0 {
-		return 0
-	}
-	if by := math.Abs(math.Log(float64(s.m.Changes[len(s.m.Changes)-1].Ratio))); view.Finite(by) {
-		return by
-	}
-	return math.MaxFloat64 // from zero, or to it
 }
 
 func (s series) name() string {
@@ -183,10 +172,8 @@ func changedBy(c *history.Change) string {
 	if !view.Finite(ratio) || !(ratio > 0) {
 		return gpuprof.Significant(float64(c.Old), 6) + " -> " + gpuprof.Significant(float64(c.New), 6)
 	}
-	return signedPercent(ratio)
+	return view.Change(ratio - 1)
 }
-
-func signedPercent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
 
 // changeSection is every change, with what is known of it.
 func changeSection(all []series) Section {
@@ -206,7 +193,7 @@ func changeItem(s series, c *history.Change) Item {
 	}
 	var facts []string
 	if view.Finite(float64(c.CI95[0])) && view.Finite(float64(c.CI95[1])) {
-		facts = append(facts, fmt.Sprintf("95 %% %s to %s", signedPercent(float64(c.CI95[0])), signedPercent(float64(c.CI95[1]))))
+		facts = append(facts, fmt.Sprintf("95 %% %s to %s", view.Change(float64(c.CI95[0])-1), view.Change(float64(c.CI95[1])-1)))
 	}
 	if p := float64(c.P); !math.IsNaN(p) {
 		facts = append(facts, fmt.Sprintf("p %.2g", p))
@@ -232,7 +219,7 @@ func causeText(c *history.Change) string {
 	case history.FromCode:
 		return "code: the sentinel did not move"
 	case history.FromMachine:
-		return "machine: the sentinel moved with it, by " + signedPercent(float64(c.Sentinel))
+		return "machine: the sentinel moved with it, by " + view.Change(float64(c.Sentinel)-1)
 	case history.FromCounter:
 		return "code: the program does other work"
 	}
@@ -245,7 +232,7 @@ func alarmSection(r *history.Report) Section {
 	for _, a := range r.Alarms() {
 		by := quantity(float64(a.Alarm.Old), a.Metric.Unit) + " -> " + quantity(float64(a.Alarm.Now), a.Metric.Unit)
 		if ratio := float64(a.Alarm.Ratio); view.Finite(ratio) {
-			by += " (" + signedPercent(ratio) + ")"
+			by += " (" + view.Change(ratio-1) + ")"
 		}
 		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.name(), a.Alarm.After.Short(), by), Tone: Bad})
 	}

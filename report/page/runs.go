@@ -19,7 +19,7 @@ func Runs(runs []*gpuprof.Run) (*Page, error) {
 	limit := pointLimit(runs)
 	if len(runs) == 1 {
 		r := runs[0]
-		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), dateOf(r), badgeOf(r)
+		p.Title, p.Meta, p.Date, p.Badge = view.Subject(r), metaOf(r), view.Date(r.Started), badgeOf(r)
 		p.Sections = runSections(r, "", limit)
 		return p.explained()
 	}
@@ -34,13 +34,6 @@ func metaOf(r *gpuprof.Run) []string {
 		meta = append(meta, how)
 	}
 	return meta
-}
-
-func dateOf(r *gpuprof.Run) string {
-	if r.Started.IsZero() {
-		return ""
-	}
-	return r.Started.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 func badgeOf(r *gpuprof.Run) Badge {

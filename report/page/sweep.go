@@ -198,7 +198,7 @@ func eachRun(runs []*gpuprof.Run, limit int) Section {
 			s.Brief = append(s.Brief, l.Label+" "+l.Value)
 		}
 		about := append([]string{view.Subject(r)}, metaOf(r)...)
-		if date := dateOf(r); date != "" {
+		if date := view.Date(r.Started); date != "" {
 			about = append(about, date)
 		}
 		s.Blocks = []Block{Text{S: strings.Join(append(about, view.Headline(r)), ", ") + ".", As: Remark}}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -17,10 +18,7 @@ func Tune(r *tune.Result) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a tuning result")
 	}
-	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Badge: tuneBadge(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
-	if !r.Started.IsZero() {
-		p.Date = r.Started.UTC().Format("2006-01-02 15:04 UTC")
-	}
+	p := &Page{Title: tuneTitle(r), Meta: tuneMeta(r), Date: view.Date(r.Started), Badge: tuneBadge(r), Footer: "A setting is recommended only if fresh processes confirmed it.", Tool: toolText(r.Tool), Data: jsonData("tune.json", r)}
 	if len(r.Claims) > 0 {
 		p.Sections = claimSections(r)
 	} else {
@@ -88,7 +86,7 @@ func conclusion(r *tune.Result) Section {
 			facts.Lines = append(facts.Lines, Line{Label: "in PyTorch", Value: view.Cut(l, 300), Code: true})
 		}
 		if rec.Ratio > 0 && view.Finite(rec.Ratio) {
-			lead.Lines = []Line{{Label: view.Cut(string(r.Goal), 20) + ", recommended over default", Value: "x" + factor(rec.Ratio),
+			lead.Lines = []Line{{Label: view.Cut(string(r.Goal), 20) + ", recommended over default", Value: "x" + view.Factor(rec.Ratio),
 				Note: "95 % " + factorSpan(rec.CI95) + "; paired blocks in " + view.Plural(rec.Processes, "fresh process")}}
 		}
 	}
@@ -123,25 +121,14 @@ func positive(v float64, format string) string {
 	return ""
 }
 
-// factor prints a ratio with three digits behind the point.
-func factor(v float64) string {
-	switch {
-	case !view.Finite(v):
-		return view.None
-	case v >= 1000 || v < 0.001 && v > 0:
-		return fmt.Sprintf("%.3g", v)
-	}
-	return fmt.Sprintf("%.3f", v)
-}
-
-func factorSpan(ci [2]float64) string { return view.Interval(ci, factor) }
+func factorSpan(ci [2]float64) string { return view.Interval(ci, view.Factor) }
 
 // ratioCells are a ratio and its interval.
 func ratioCells(ratio float64, ci [2]float64) [2]Cell {
 	if !(ratio > 0) || !view.Finite(ratio) {
 		return [2]Cell{{Text: view.None}, {Text: view.None}}
 	}
-	return [2]Cell{amount("x"+factor(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
+	return [2]Cell{amount("x"+view.Factor(ratio), ratio, "1"), intervalCell(factorSpan(ci))}
 }
 
 // intervalCell is an interval with both ends.
@@ -227,24 +214,9 @@ func curves(r *tune.Result) (out []Section) {
 func notUsable(r *tune.Result) Section {
 	out := List{Noun: "setting"}
 	for _, f := range r.Failed {
-		out.Items = append(out.Items, Item{Label: settingsText(f.Knobs), Text: view.Cut(f.Error, 600)})
+		out.Items = append(out.Items, Item{Label: cmp.Or(view.Cut(view.Pairs(f.Knobs), 120), "the default"), Text: view.Cut(f.Error, 600)})
 	}
 	return Section{ID: "failed", Heading: "Not usable here", HeadingIn: Terminal | Markdown | HTML, Blocks: []Block{out}}
-}
-
-func settingsText(s gpuprof.Settings) string {
-	if len(s) == 0 {
-		return "the default"
-	}
-	return view.Cut(view.Pairs(anyOf(s)), 120)
-}
-
-func anyOf(s gpuprof.Settings) map[string]any {
-	m := map[string]any{}
-	for k, v := range s {
-		m[k] = v
-	}
-	return m
 }
 
 // search says how the figures came about.
@@ -253,7 +225,7 @@ func search(r *tune.Result) Block {
 	if r.MaxMemory > 0 {
 		memory = gpuprof.FormatBytes(float64(r.MaxMemory))
 	}
-	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(anyOf(r.Set)), 300)},
+	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
 		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: positive(r.MaxError, "%.2g"), Note: "relative, against float64"},
 		Line{Label: "memory limit", Value: memory}, Line{Label: "seed", Value: fmt.Sprint(r.Seed)}, Line{Label: "measurements", Value: fmt.Sprint(len(r.Journal))})}
 }

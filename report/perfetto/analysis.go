@@ -186,10 +186,10 @@ func (d *drawing) steps() {
 			continue
 		}
 		m := &mark{Span: trace.Span{Start: s.StartNS, End: s.StartNS + max(s.DurNS, 0)}, name: view.Cut(s.Name, textLimit), args: []arg{
-			{"on the host", nsText(s.HostDurNS)}, {"busy", nsText(s.BusyNS)}, {"kernels", nsText(s.KernelNS)},
-			{"starved", nsText(s.StarvedNS)}, {"queued", nsText(s.QueuedNS)}, {"unknown", nsText(s.UnknownNS)}}}
+			{"on the host", gpuprof.FormatNS(s.HostDurNS)}, {"busy", gpuprof.FormatNS(s.BusyNS)}, {"kernels", gpuprof.FormatNS(s.KernelNS)},
+			{"starved", gpuprof.FormatNS(s.StarvedNS)}, {"queued", gpuprof.FormatNS(s.QueuedNS)}, {"unknown", gpuprof.FormatNS(s.UnknownNS)}}}
 		if s.LoaderNS > 0 {
-			m.args = append(m.args, arg{"waiting for data", nsText(s.LoaderNS)})
+			m.args = append(m.args, arg{"waiting for data", gpuprof.FormatNS(s.LoaderNS)})
 		}
 		if s.Dropped {
 			m.args = append(m.args, arg{"left out of findings", true})
@@ -198,8 +198,6 @@ func (d *drawing) steps() {
 	}
 	d.rowsOf(tidAnalysisSteps, "steps ("+view.Cut(d.a.StepSource, 80)+")", marks)
 }
-
-func nsText(ns int64) string { return view.Seconds(float64(ns) * 1e-9) }
 
 // device is the row of a device: what it was at every instant of its window.
 func (d *drawing) device(t *trace.DeviceTime) []*mark {
@@ -269,11 +267,11 @@ func (d *drawing) finding(tid int, f *gpuprof.Finding, spans []trace.Span) int {
 		first = append(first, arg{fmt.Sprintf("caveat %d", i+1), c})
 	}
 	for i, s := range f.Sites {
-		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %.0f times, %s", view.Cut(s.Where, textLimit), s.Count, nsText(s.NS))})
+		first = append(first, arg{fmt.Sprintf("site %d", i+1), fmt.Sprintf("%s: %.0f times, %s", view.Cut(s.Where, textLimit), s.Count, gpuprof.FormatNS(s.NS))})
 	}
 	name := view.Cut(f.Rule, 60)
 	if f.ClaimNS > 0 {
-		name += ": up to " + nsText(f.ClaimNS)
+		name += ": up to " + gpuprof.FormatNS(f.ClaimNS)
 	}
 	var marks []*mark
 	for i, s := range trace.UnionOf(slices.Clone(spans)) {

@@ -108,7 +108,7 @@ func (c *checker) report(format string, args ...any) {
 }
 
 // clause is a heading of a document or of a page that begins as a clause does.
-var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Nobody|How many)\b[^?\n]*$|\bHeading: +"(?:What|Where|Who|Nobody|How many)\b[^?"]*"`)
+var clause = regexp.MustCompile(`(?m)^#+ (?:What|Where|Who|Why|Nobody|How many)\b[^?\n]*$|\b(?:Heading|Title): +"(?:What|Where|Who|Why|Nobody|How many)\b[^?"]*"`)
 
 // headings reports headings that are no nouns; a question may stay.
 func (c *checker) headings(path string, source []byte) {

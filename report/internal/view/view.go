@@ -326,7 +326,7 @@ func Headline(r *gpuprof.Run) string {
 }
 
 // Pairs prints a map as "a=1, b=2" in the order of its keys.
-func Pairs(m map[string]any) string {
+func Pairs[V any](m map[string]V) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, Cut(k, 32)+"="+Value(m[k]))

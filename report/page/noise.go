@@ -1,0 +1,38 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Noise is how the processes of a machine scatter, and how many pairs of them a gate takes
+// to find a slowdown.
+func Noise(n *compare.NoisePlan) (*Page, error) {
+	if n == nil {
+		return nil, view.ErrNoRun("a measurement of noise")
+	}
+	spread := Table{Name: "Table of noise", Noun: "metric", Columns: append(numbers("metric", "spread between processes", "slow processes"), Column{Title: "estimated by", Left: true})}
+	for _, m := range n.Metrics {
+		spread.Rows = append(spread.Rows, Row{Cells: []Cell{words(view.Cut(m.Name, 60)), amount(fmt.Sprintf("%.2g %%", 100*m.Spread), m.Spread, "1"),
+			amount(fmt.Sprintf("%.0f %%", 100*m.SlowShare), m.SlowShare, "1"), words(string(m.Estimator))}})
+	}
+	plans := Table{Name: "Table of plans", Noun: "slowdown", Columns: numbers("slowdown", "pairs", "time")}
+	for _, g := range n.Plans {
+		plans.Rows = append(plans.Rows, Row{Cells: []Cell{words(fmt.Sprintf("%.3g %% (--threshold %.3g%%)", 100*g.Threshold, 100*g.Threshold)),
+			amount(fmt.Sprintf("%.0f", float64(g.Blocks)), float64(g.Blocks), "1"), words(compare.Lasting(float64(g.Seconds)))}})
+	}
+	budget := compare.Lasting(n.BudgetS)
+	found := Text{S: fmt.Sprintf("smallest slowdown found within --budget %s: %.2g %%", budget, 100*float64(n.Smallest))}
+	if !(n.Smallest > 0) {
+		found = Text{S: "no slowdown is found within --budget " + budget + ": give it more time", Tone: Unsure}
+	}
+	return &Page{Title: "noise of " + view.Cut(n.Command, 200), Tool: toolText(n.Tool), Data: jsonData("noise.json", n),
+		Meta: []string{view.Cut(n.Machine, 100), fmt.Sprintf("%s of processes, %s per pair", view.Plural(n.Blocks, "pair"), compare.Lasting(n.BlockSeconds)), "measured " + view.Cut(n.MeasuredAt, 40)},
+		Sections: []Section{
+			{ID: "noise", Heading: "Noise", HeadingIn: Markdown | HTML, Blocks: []Block{spread}},
+			{ID: "plans", Heading: "Length of a gate", HeadingIn: Markdown | HTML, Blocks: []Block{plans}},
+			{Blocks: []Block{found, Text{S: "an unchanged program mostly takes 6 pairs, and a slowdown far beyond the threshold too"}}},
+		}}, nil
+}
