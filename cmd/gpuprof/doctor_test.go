@@ -97,7 +97,7 @@ func TestChooseGPUs(t *testing.T) {
 		})
 	}
 	// Without telemetry what CUDA shows can still be named.
-	blind := fakeView{gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: NVML is not in this build; build it with")}
+	blind := fakeView{gpuprof.Errorf(gpuprof.ErrDevice, "NVML is not in this build; build it with")}
 	if here, _, err := chooseGPUs(blind, []string{"1"}); err != nil || len(here) != 1 {
 		t.Errorf("%v, %v", here, err)
 	}

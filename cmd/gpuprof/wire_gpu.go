@@ -227,7 +227,7 @@ func (s *gpuSight) shown() []gpuName {
 // elsewhere finds what a name means to NVML, as a UUID.
 func (s *gpuSight) elsewhere(name string) (string, error) {
 	if s.lib == nil {
-		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and to know of others takes %w", name, s.noTelemetry)
+		return "", fmt.Errorf("choosing device %s: CUDA shows this process no such GPU, and NVML, which knows of others, is not open: %w", name, s.noTelemetry)
 	}
 	at, err := nvml.Select(s.all, name)
 	if err != nil {

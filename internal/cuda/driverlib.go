@@ -30,5 +30,5 @@ func notLoaded(err error) *gpuprof.Error {
 	if runtime.GOOS == "windows" {
 		return e.WithFix("install the NVIDIA driver")
 	}
-	return e.WithFix("install the NVIDIA driver, or start the container with --gpus all")
+	return e.WithFix("install the NVIDIA driver (under WSL, on Windows), or start the container with --gpus all")
 }

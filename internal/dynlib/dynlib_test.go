@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,16 @@ func TestFirst(t *testing.T) {
 	}
 	if h != 0 || path != broken || err == nil || errors.Is(err, ErrAbsent) {
 		t.Errorf("a broken library is %d, %q, %v", h, path, err)
+	}
+}
+
+// Folders that sentences about a missing driver name (probes/machine): they are looked in.
+func TestPlaces(t *testing.T) {
+	if runtime.GOOS != "linux" || Unable != "" {
+		return
+	}
+	if places := Places("libcuda.so.1"); places[0] != "libcuda.so.1" || !slices.Contains(places, "/usr/lib/wsl/lib/libcuda.so.1") {
+		t.Errorf("the driver is looked for in %q", places)
 	}
 }
 

@@ -21,6 +21,7 @@ type Driver struct {
 type GPU struct {
 	Driver  Driver
 	Nodes   []string // /dev/nvidia0, …
+	Shared  string   // the node of WSL 2 for the GPUs of Windows, of any maker; empty where Nodes has one
 	Version string   // of the kernel module; empty when it is not loaded
 	System  string   // as runtime.GOOS names it
 }
@@ -31,6 +32,9 @@ func (g GPU) linux() bool { return g.System == "linux" }
 // FindGPU looks for the GPU's device nodes and its kernel module.
 func (m Machine) FindGPU(d Driver) GPU {
 	g := GPU{Driver: d, Nodes: m.glob("dev/nvidia[0-9]*"), System: m.system}
+	if shared := m.glob("dev/dxg"); len(g.Nodes) == 0 && len(shared) > 0 {
+		g.Shared = shared[0]
+	}
 	if s, err := m.text("proc/driver/nvidia/version"); err == nil {
 		for _, f := range strings.Fields(s) {
 			if strings.Count(f, ".") >= 1 && f[0] >= '0' && f[0] <= '9' {
@@ -42,19 +46,31 @@ func (m Machine) FindGPU(d Driver) GPU {
 	return g
 }
 
+// ofWindows says whether the GPU would be one that Windows shares with its subsystem for
+// Linux. Its driver is installed on Windows, and one installed inside would replace it.
+func (g GPU) ofWindows() bool { return g.linux() && g.Shared != "" }
+
+// Texts about such a GPU. dynlib.Places looks in the folder that they name.
+const (
+	whereWindowsPutsIt = "it is neither where the loader looks nor in /usr/lib/wsl/lib, where Windows puts it"
+	installOnWindows   = "if the GPU is NVIDIA's, install its driver on Windows and not inside WSL, then run wsl --shutdown there; in a container, start it with --gpus all"
+)
+
 // Why says in one clause what keeps a GPU from being used; empty when the
 // driver and a device are both there.
 func (g GPU) Why() string {
 	switch {
 	case g.Driver.Absent && !g.linux():
 		return driverLine(g).Reason
+	case g.Driver.Absent && g.ofWindows():
+		return "WSL 2 shows a GPU (" + g.Shared + "), but the driver library libcuda.so.1 is missing: " + whereWindowsPutsIt
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "no NVIDIA GPU was found (no libcuda.so.1 in the loader's path, no /dev/nvidia0)"
 	case g.Driver.Absent:
 		return "an NVIDIA device node exists, but the driver library libcuda.so.1 is not in the loader's path"
 	case g.Driver.Err != nil:
 		return g.refusal().Reason
-	case len(g.Nodes) == 0 && g.linux():
+	case len(g.Nodes) == 0 && g.linux() && !g.ofWindows():
 		return "the driver library libcuda.so.1 is installed, but there is no device node /dev/nvidia0"
 	}
 	return ""
@@ -65,13 +81,15 @@ func (g GPU) Fix() string {
 	switch {
 	case g.Driver.Absent && !g.linux():
 		return driverLine(g).Fix
+	case g.Driver.Absent && g.ofWindows():
+		return installOnWindows
 	case g.Driver.Absent && len(g.Nodes) == 0:
 		return "run on a machine with an NVIDIA GPU; in a container, start it with --gpus all"
 	case g.Driver.Absent:
 		return "install the NVIDIA driver's user libraries, or add their folder to LD_LIBRARY_PATH"
 	case g.Driver.Err != nil:
 		return g.refusal().Fix
-	case len(g.Nodes) == 0 && g.linux():
+	case len(g.Nodes) == 0 && g.linux() && !g.ofWindows():
 		return "load the kernel module with nvidia-modprobe; in a container, start it with --gpus all"
 	}
 	return ""
@@ -90,6 +108,8 @@ func driverLine(g GPU) gpuprof.CheckLine {
 	case g.Driver.Absent && !g.linux():
 		l, _ = elsewhere(g.System, l.Name)
 		return l
+	case g.Driver.Absent && g.ofWindows():
+		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1", Reason: whereWindowsPutsIt, Fix: installOnWindows}
 	case g.Driver.Absent:
 		return gpuprof.CheckLine{Name: l.Name, State: gpuprof.Missing, Found: "no libcuda.so.1",
 			Reason: "it is neither in LD_LIBRARY_PATH nor in the loader's folders",
@@ -111,6 +131,9 @@ func driverLine(g GPU) gpuprof.CheckLine {
 
 // nodeLine says whether the GPU's device nodes are there.
 func nodeLine(g GPU) gpuprof.CheckLine {
+	if g.ofWindows() {
+		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.OK, Found: g.Shared + ", which WSL 2 has for every GPU of Windows"}
+	}
 	if len(g.Nodes) == 0 {
 		return gpuprof.CheckLine{Name: "gpu nodes", State: gpuprof.Missing, Found: "no /dev/nvidia0",
 			Reason: "there is no NVIDIA GPU, its kernel module is not loaded, or the container was not given it",

@@ -162,6 +162,7 @@ var (
 
 func TestFindGPU(t *testing.T) {
 	node := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidia-uvm": ""}
+	wsl := map[string]string{"dev/dxg": "", "usr/lib/wsl/lib/libdxcore.so": ""}
 	for name, c := range map[string]struct {
 		driver Driver
 		files  map[string]string
@@ -174,6 +175,11 @@ func TestFindGPU(t *testing.T) {
 		"both":                 {loaded, serverFiles, 1, "", gpuprof.OK, "libcuda.so.1, CUDA 12.4, module 550.54.15"},
 		"node without library": {absent, node, 2, "is not in the loader's path", gpuprof.Missing, "no libcuda.so.1"},
 		"library alone":        {loaded, nil, 0, "no device node", gpuprof.OK, "libcuda.so.1, CUDA 12.4"},
+		// WSL 2 has one node for the GPUs of Windows, whoever made them.
+		"WSL 2":                         {Driver{Path: "/usr/lib/wsl/lib/libcuda.so.1", CUDA: "12.8"}, wsl, 0, "", gpuprof.OK, "/usr/lib/wsl/lib/libcuda.so.1, CUDA 12.8"},
+		"WSL 2 without the library":     {absent, wsl, 0, "WSL 2 shows a GPU (/dev/dxg)", gpuprof.Missing, "no libcuda.so.1"},
+		"WSL 2, does not load":          {broken, wsl, 0, "cannot be loaded: file too short", gpuprof.Missing, "none that loads"},
+		"a node of NVIDIA beside WSL's": {absent, map[string]string{"dev/dxg": "", "dev/nvidia0": ""}, 1, "an NVIDIA device node exists", gpuprof.Missing, "no libcuda.so.1"},
 		// The file lies where the loader finds it, and is no library.
 		"does not load": {broken, map[string]string{"dev/nvidia0": "", "etc/ld.so.cache": "x\x00libcuda.so.1\x00y", "usr/lib/libcuda.so.1": ""}, 1,
 			"cannot be loaded: file too short", gpuprof.Missing, "none that loads"},
@@ -190,6 +196,36 @@ func TestFindGPU(t *testing.T) {
 				t.Errorf("the driver's line is %+v", l)
 			}
 		})
+	}
+}
+
+// The driver of a GPU of WSL 2 is that of Windows: no sentence tells to install one inside
+// or to load a module, and none claims that the GPU is NVIDIA's, which /dev/dxg does not show.
+func TestSubsystemOfWindows(t *testing.T) {
+	m := machine(map[string]string{"dev/dxg": ""})
+	g := m.FindGPU(absent)
+	for _, l := range []gpuprof.CheckLine{driverLine(g), gpuLine(errors.New(g.Why()), g)} {
+		if l.State != gpuprof.Missing || !strings.Contains(l.Reason, "/usr/lib/wsl/lib") || !strings.HasPrefix(l.Fix, "if the GPU is NVIDIA's, install its driver on Windows") {
+			t.Errorf("without the library: %+v", l)
+		}
+		if strings.Contains(l.Fix, "modprobe") || strings.Contains(l.Reason, "NVIDIA") {
+			t.Errorf("said of a GPU of Windows: %+v", l)
+		}
+	}
+	for _, d := range []Driver{absent, loaded} {
+		if l := nodeLine(m.FindGPU(d)); l.State != gpuprof.OK || !strings.HasPrefix(l.Found, "/dev/dxg") {
+			t.Errorf("the node is %+v", l)
+		}
+	}
+	both := machine(map[string]string{"dev/dxg": "", "dev/nvidia0": ""}).FindGPU(loaded)
+	if l := nodeLine(both); l.Found != "/dev/nvidia0" {
+		t.Errorf("beside a node of NVIDIA: %+v", l)
+	}
+	// The node is a file of Linux.
+	other := m
+	other.system = "windows"
+	if l := driverLine(other.FindGPU(absent)); strings.Contains(l.Reason+l.Fix, "wsl") {
+		t.Errorf("on Windows itself: %+v", l)
 	}
 }
 

@@ -30,9 +30,9 @@ func openSystem(path string) (system, error) {
 	switch {
 	case errors.Is(err, dynlib.ErrAbsent):
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice,
-			"telemetry: the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver, or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+			"the driver's management library %s was not found", paths[0]).WithFix("install the NVIDIA driver (under WSL, on Windows), or start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 	case err != nil:
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "loading the driver's management library: %w", err).WithFix("reinstall the NVIDIA driver")
 	}
 	return start(t)
 }
@@ -42,11 +42,11 @@ func openSystem(path string) (system, error) {
 func unable() error {
 	switch {
 	case runtime.GOOS != "linux":
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on Linux only").WithFix("use it there, or go without")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "this build of gpuprof reads NVML on Linux only").WithFix("use it there, or go without")
 	case dynlib.Unable != "":
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: %s", dynlib.Unable).WithFix("install the build that is not static to read the GPU's clocks, power and throttling")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s", dynlib.Unable).WithFix("install the build that is not static to read the GPU's clocks, power and throttling")
 	case strconv.IntSize != 64:
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: this build of gpuprof reads NVML on 64-bit systems only").WithFix("use a 64-bit build, or go without")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "this build of gpuprof reads NVML on 64-bit systems only").WithFix("use a 64-bit build, or go without")
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func start(t *table) (system, error) {
 // not ask the library for its own words.
 func initFailure(r result) error {
 	says := func(cause, fix string) error {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: starting NVML: %s", cause).WithFix("%s", fix)
+		return gpuprof.Errorf(gpuprof.ErrDevice, "starting NVML: %s", cause).WithFix("%s", fix)
 	}
 	switch r {
 	case errorLibraryNotFound:

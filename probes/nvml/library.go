@@ -38,7 +38,7 @@ func openLibrary(sys system) (*Library, error) {
 	n, err := sys.count()
 	if err != nil {
 		_ = sys.shutdown() // the count's failure is the one to tell
-		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: counting GPUs: %w", err).WithFix("check that nvidia-smi works for this user")
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "counting GPUs: %w", err).WithFix("check that nvidia-smi works for this user")
 	}
 	for i := range n {
 		g, err := sys.gpu(i)
@@ -63,7 +63,7 @@ func (l *Library) Close() error {
 	err := l.sys.shutdown()
 	l.sys, l.gpus = nil, nil
 	if err != nil {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "telemetry: stopping NVML: %w", err).WithFix("nothing depends on it any more")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "stopping NVML: %w", err).WithFix("nothing depends on it any more")
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func TestInitFailures(t *testing.T) {
 		simulate(t, "init", int32(ret), 0)
 		_, err := start(&table{Init: tableWithout(t).Init})
 		isDevice(t, err)
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "telemetry: ") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "starting NVML: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v; want it to say %q", ret, err, says)
 		}
 	}
