@@ -67,7 +67,7 @@ func numbers() []number {
 		{explain.Warning, "energy-invalid", "internal/measure/energy.go", "energyUpdates", 1, "fewer than %v times"},
 		{explain.Warning, "energy-invalid", "internal/measure/energy.go", "energyApart", 100, "more than %v %%"},
 		{explain.Warning, "uneven-steps", "internal/measure/plan.go", "unevenSteps", 100, "more than %v %%"},
-		{explain.Warning, "clock-mismatch", "internal/measure/plan.go", "clockMismatch", 100, "by %v %% or more"},
+		{explain.Warning, "clock-mismatch", "internal/measure/plan.go", "clockMismatch", 100, "by more than %v %%"},
 		{explain.Term, "finding", "internal/advise/scene.go", "leastShare", 100, "a run needs %v %%"},
 		{explain.Term, "finding", "internal/trace/bound.go", "LeastShare", 100, "a trace %v %%"},
 		{explain.Term, "threshold", "internal/compare/options.go", "defaultThreshold", 100, "%v %% unless"},
@@ -86,20 +86,23 @@ func numbers() []number {
 		{explain.Rule, "small-batch", "internal/advise/rule_small_batch.go", "roomFor", 1, "%w times the memory"},
 		{explain.Rule, "throttled", "internal/advise/scene.go", "leastSamples", 1, "fewer than %w"},
 		{explain.Warning, "few-samples", "internal/measure/plan.go", "minSamples", 1, "fewer than %w samples"},
+		{explain.Warning, "few-samples", "internal/stats/within.go", "fewestSamples", 1, "of fewer than %w samples is their range"},
+		{explain.Warning, "throttled", "internal/compare/options.go", "flaggedApart", 100, "differ by more than %v %%"},
+		{explain.Warning, "replay-stopped", "internal/memsnap/model.go", "mostWork", 1e-9, "more than %.0f billion entries"},
 		{explain.Warning, "session-spread-assumed", "internal/compare/options.go", "MinSessions", 1, "fewer than %w sessions"},
 		{explain.Warning, "few-processes", "internal/compare/options.go", "MinRuns", 1, "fewer than %w processes"},
 		{explain.Term, "warm-up", "internal/measure/plan.go", "settleWindows", 1, "%w windows"},
 	}
 }
 
-// in is the number as its text has it: %w is a word, %p a part ("fifth", of 5 or 0.2), %s the
+// in is the number as its text has it: %.0f is a whole number, %w a word, %p a part ("fifth", of 5 or 0.2), %s the
 // share that one in so many is, in percent.
 func (n number) in(value float64) string {
 	words := map[float64]string{4: "four", 5: "five", 6: "six", 10: "ten"}
 	parts := map[float64]string{5: "fifth", 0.2: "fifth"}
-	number := fmt.Sprintf("%.6g", value*n.scale)
+	number, whole := fmt.Sprintf("%.6g", value*n.scale), fmt.Sprintf("%.0f", value*n.scale)
 	share := fmt.Sprintf("%.6g", 100/value)
-	return strings.NewReplacer("%v", number, "%w", words[value], "%p", parts[value*n.scale], "%s", share, "%%", "%").Replace(n.format)
+	return strings.NewReplacer("%v", number, "%.0f", whole, "%w", words[value], "%p", parts[value*n.scale], "%s", share, "%%", "%").Replace(n.format)
 }
 
 // A number in a text is that of the code: who changes the constant changes the text.
