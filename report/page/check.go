@@ -41,7 +41,7 @@ func Check(r *gpuprof.CheckReport) (*Page, error) {
 
 // checkTable is a row for each stage.
 func checkTable(checks []gpuprof.Check) Table {
-	t := Table{Name: "Table of checks", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
+	t := Table{Name: "Table of checks", Noun: "stage", Caption: "Each stage against a float64 reference, before any timing: ||out - ref|| / ||ref||.",
 		Columns: []Column{{Title: "stage", Left: true}, {Title: "relative error"}, {Title: "tolerance"}, {Title: "rows"}, {Title: "result"}}}
 	for _, c := range checks {
 		row := Row{Cells: []Cell{words(view.Cut(c.Stage, 60)), amount(errorText(c.RelativeError), float64(c.RelativeError), "1"), tolerance(c.Tolerance), words(view.Cut(c.Rows, 40)), words("passed")}}
@@ -83,7 +83,7 @@ func kindTable(cases []gpuprof.CaseResult) Table {
 			s.failed++
 		}
 	}
-	t := Table{Name: "Table of vectors", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
+	t := Table{Name: "Table of vectors", Noun: "kind", Columns: []Column{{Title: "kind", Left: true}, {Title: "arithmetic", Left: true}, {Title: "cases"}, {Title: "failed"}, {Title: "worst error"}, {Title: "tolerance"}, {Title: "result"}}}
 	for _, k := range order {
 		s := sums[k]
 		row := Row{Cells: []Cell{words(view.Cut(k.kind, 60)), words(view.Cut(k.precision, 20)), whole(s.n), whole(s.failed), amount(errorText(s.worst), float64(s.worst), "1"), tolerance(k.tolerance), words("passed")}}

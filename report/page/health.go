@@ -29,15 +29,15 @@ func Health(r *health.Report) (*Page, error) {
 		tone = Bad
 	}
 	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Data: jsonData("health.json", r), Sections: []Section{
-		{Blocks: append([]Block{t}, unknown...)},
+		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone, As: Lead}}},
 		{Blocks: []Block{off}},
+		{Blocks: append([]Block{t}, unknown...)},
 		{Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
-		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone}}},
 	}}, nil
 }
 
 func healthTable(r *health.Report) (t Table, unknown []Block) {
-	t = Table{Name: "Table of devices", Columns: []Column{{Title: "metric", Left: true}}}
+	t = Table{Name: "Table of devices", Noun: "metric", Columns: []Column{{Title: "metric", Left: true}}}
 	name := Row{Cells: []Cell{{Text: "device"}}}
 	for _, c := range r.Devices {
 		t.Columns = append(t.Columns, Column{Title: c.Device, Left: true})

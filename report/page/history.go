@@ -25,9 +25,10 @@ func History(r *history.Report) (*Page, error) {
 		Meta:   []string{view.Plural(len(r.Trends), "trend"), view.Plural(sessionsIn(r), "session")},
 		Footer: "A change is a proposal: gate --against or bisect decides on fresh data."}
 	p.Sections = []Section{
-		{Blocks: []Block{Text{S: p.Badge.Headline, As: Lead, Tone: p.Badge.Tone, In: HTML}, trendTable(all)}},
-		changeSection(all),
+		{Blocks: []Block{Text{S: p.Badge.Headline, As: Lead, Tone: p.Badge.Tone, In: HTML}}},
 		alarmSection(r),
+		changeSection(all),
+		{ID: "trends", Heading: "Trends", HeadingIn: Markdown | HTML, Blocks: []Block{trendTable(all)}},
 		leftOutSection(r),
 	}
 	for i, s := range all {
@@ -112,7 +113,7 @@ func historyBadge(r *history.Report) Badge {
 // trendTable is a row for each metric; those that are no total and did not change are
 // for -v.
 func trendTable(all []series) Table {
-	t := Table{Name: "Table of trends", Noun: "series", Columns: []Column{
+	t := Table{Name: "Table of trends", Noun: "trend", Columns: []Column{
 		{Title: "benchmark", Left: true, Most: 34, Least: 12}, {Title: "metric", Left: true, Most: 24, Least: 8}, {Title: "now"}, {Title: "trend", Left: true},
 		{Title: "sessions", Drop: 1}, {Title: "last change", Left: true}, {Title: "at", Left: true, Drop: 3}, {Title: "cause", Left: true, Drop: 2}, {Title: "session spread", Drop: 4, Wide: true},
 	}}
@@ -183,7 +184,7 @@ func changeSection(all []series) Section {
 			list.Items = append(list.Items, changeItem(s, &s.m.Changes[i]))
 		}
 	}
-	return Section{ID: "changes", Heading: "Changes", Blocks: []Block{list}}
+	return Section{ID: "changes", Heading: "Changes", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }
 
 func changeItem(s series, c *history.Change) Item {
@@ -236,7 +237,7 @@ func alarmSection(r *history.Report) Section {
 		}
 		list.Items = append(list.Items, Item{Text: fmt.Sprintf("%s is worse than before %s: %s", series{a.Trend, a.Metric}.name(), a.Alarm.After.Short(), by), Tone: Bad})
 	}
-	return Section{ID: "alarms", Heading: "Alarms", Blocks: []Block{list}}
+	return Section{ID: "alarms", Heading: "Alarms", HeadingIn: Markdown | HTML, Blocks: []Block{list}}
 }
 
 // leftOutSection says which sessions are shown and not analysed.

@@ -10,12 +10,14 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
-// tableOf is the table of a page's first section.
+// tableOf is the first table of a page.
 func tableOf(t *testing.T, p *page.Page) page.Table {
 	t.Helper()
-	for _, b := range p.Sections[0].Blocks {
-		if table, ok := b.(page.Table); ok {
-			return table
+	for _, s := range p.Sections {
+		for _, b := range s.Blocks {
+			if table, ok := b.(page.Table); ok {
+				return table
+			}
 		}
 	}
 	t.Fatal("the page has no table")

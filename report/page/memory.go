@@ -146,7 +146,7 @@ func memoryCategories(m *memsnap.Moment, when string) Table {
 
 func memorySites(m *memsnap.Moment, when string) Table {
 	t := siteTable("Memory by line at "+when, m.Sites, m.Requested)
-	t.Noun, t.Max = "line", [3]int{10, 20, 100}
+	t.Max = [3]int{10, 20, 100}
 	if m.MoreSites > 0 {
 		t.Caption = fmt.Sprintf("%s; %s hold less", t.Name, view.Plural(m.MoreSites, "other line"))
 	}
@@ -171,7 +171,7 @@ func memoryBlocks(m *memsnap.Moment, when string) Table {
 
 // siteTable is a row for each line of the program; whole is what shares are of, 0 none.
 func siteTable(name string, sites []memsnap.SiteBytes, whole int64) Table {
-	t := Table{Name: name, Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
+	t := Table{Name: name, Noun: "line", Columns: []Column{{Title: "line", Left: true, Most: 60, Least: 20}, {Title: "bytes"}, {Title: "share"}, {Title: "blocks", Drop: 2}, {Title: "from step", Drop: 3}, {Title: "category", Left: true, Drop: 1}}}
 	for _, s := range sites {
 		step := Cell{Text: view.None}
 		if s.Step > 0 {

@@ -60,7 +60,11 @@ func changeText(old, now int64) string {
 }
 
 func changeTable(title string, changes []trace.Change, rows int) Table {
-	t := Table{Name: "Times " + title, Noun: "row", Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
+	name := "Times " + title
+	if !strings.HasPrefix(title, "of ") {
+		name = "Times by " + title
+	}
+	t := Table{Name: name, Noun: "row", Columns: numbers(title, "before", "after", "change"), Max: [3]int{rows, max(rows, 20), traceRows}, More: "%d more in --format json"}
 	for _, c := range changes {
 		change := span(c.NewNS - c.OldNS)
 		if c.NewNS > c.OldNS {

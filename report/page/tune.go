@@ -142,6 +142,7 @@ func effects(r *tune.Result) Section {
 	t := Table{Name: "Table of effects", Noun: "setting", Caption: "Error is the largest relative error against float64, memory the peak over that of the default.",
 		Columns: append(numbers("knob", "from", "to", goal+" ratio", r.IntervalText()), Column{Title: "error", Drop: 2}, Column{Title: "memory", Drop: 3}, Column{Title: "verdict", Left: true},
 			Column{Title: "reason, or PyTorch line", Remark: true, Left: true, In: HTML})}
+	t.Columns[4].Narrow = "95 %"
 	var starved []string
 	for _, f := range r.Effects {
 		ratio := ratioCells(f.Ratio, f.CI95)
