@@ -136,9 +136,11 @@ echo '--> wheel, installed by pip into a fresh environment'
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/python" -m pip install -q --no-index --disable-pip-version-check --find-links "$dist" gpuprof-cli ||
   fail 'pip did not install the wheel'
+cmp "$scratch/venv/share/man/man1/gpuprof.1" "$scratch/archive/man/gpuprof.1" || fail 'the wheel has another manual page than the archive'
+cmp "$scratch/venv/share/bash-completion/completions/gpuprof" "$scratch/archive/completion/gpuprof.bash" || fail 'the wheel lacks the completion for bash'
 (cd "$scratch/here/data" && job env -i "$scratch/venv/bin/gpuprof" && program env PATH="$scratch/venv/bin:$PATH" gpuprof)
 "$scratch/venv/bin/python" -m pip uninstall -q -y gpuprof-cli
-[ ! -e "$scratch/venv/bin/gpuprof" ] || fail 'the wheel leaves its program behind'
+[ ! -e "$scratch/venv/bin/gpuprof" ] && [ ! -e "$scratch/venv/share/man/man1/gpuprof.1" ] || fail 'the wheel leaves files behind'
 
 echo '--> roots of the images'
 for kind in "$arch-static" "$arch"; do

@@ -52,11 +52,14 @@ def zipped(path, files, epoch):
             out.writestr(info, content, compresslevel=LEVEL)
 
 
-def wheel(folder, name, version, tags, program, content, documents, metadata, epoch):
-    """A wheel whose one content is the program, in the folder of scripts; its file name."""
+def wheel(folder, name, version, tags, program, content, shared, documents, metadata, epoch):
+    """A wheel of the program, in the folder of scripts, and of what pip puts below the
+    environment (shared: path -> bytes); its file name."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
     files = {f"{stem}.data/scripts/{program}": (content, 0o755)}
+    for path, text in shared.items():
+        files[f"{stem}.data/data/{path}"] = (text, 0o644)
     for doc, text in documents.items():
         files[f"{info}/licenses/{doc}"] = (text, 0o644)
     files[f"{info}/METADATA"] = (metadata.encode(), 0o644)

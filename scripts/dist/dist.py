@@ -24,6 +24,8 @@ import manpage
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = "gpuprof-cli"  # gpuprof is another project's name on PyPI
+# Where a shell looks for completion below /usr/share or below share of an environment's prefix.
+COMPLETIONS = {"bash": "bash-completion/completions/gpuprof", "zsh": "zsh/vendor-completions/_gpuprof", "fish": "fish/vendor_completions.d/gpuprof.fish"}
 BINARY_LIMIT, WHEEL_LIMIT = 40_000_000, 15_000_000  # bytes
 
 # What pip calls each target. purego's calls need glibc 2.17 and no version of its
@@ -160,8 +162,9 @@ class Release:
     def wheel(self, target):
         version = python_version(self.version, self.commit)
         metadata = METADATA.format(name=WHEEL, version=version, summary=SUMMARY)
-        program = "gpuprof.exe" if target.startswith("windows") else "gpuprof"
-        file = archives.wheel(self.out, WHEEL, version, TAGS[target], program, self.binary(target), self.documents, metadata, self.epoch)
+        windows = target.startswith("windows")
+        shared = {} if windows else {"share/man/man1/gpuprof.1": self.man, **{f"share/{COMPLETIONS[shell]}": text for shell, text in self.completion.items()}}
+        file = archives.wheel(self.out, WHEEL, version, TAGS[target], "gpuprof.exe" if windows else "gpuprof", self.binary(target), shared, self.documents, metadata, self.epoch)
         size = (self.out / file).stat().st_size
         if size >= WHEEL_LIMIT:
             raise SystemExit(f"dist: {file} is {size} bytes, the limit is {WHEEL_LIMIT}; see what grew with go tool nm -size -sort size")
@@ -174,9 +177,7 @@ class Release:
         tree = {
             "usr/bin/gpuprof": (self.binary(target), 0o755),
             "usr/share/man/man1/gpuprof.1.gz": (packed(self.man), 0o644),
-            "usr/share/bash-completion/completions/gpuprof": (self.completion["bash"], 0o644),
-            "usr/share/zsh/vendor-completions/_gpuprof": (self.completion["zsh"], 0o644),
-            "usr/share/fish/vendor_completions.d/gpuprof.fish": (self.completion["fish"], 0o644),
+            **{f"usr/share/{COMPLETIONS[shell]}": (text, 0o644) for shell, text in self.completion.items()},
             "usr/share/doc/gpuprof/copyright": (self.documents["LICENSE"], 0o644),
             "usr/share/doc/gpuprof/THIRD_PARTY_NOTICES.md.gz": (packed(self.documents["THIRD_PARTY_NOTICES.md"]), 0o644),
         }
