@@ -74,6 +74,8 @@ func explained(c *compare.Comparison, new *compare.Result, o Options, cause comp
 		}
 	case "environment":
 		f.Command = "gpuprof doctor"
+	case "seed": // no code, and no revision to measure against
+		f.Command = codeCommand(new, o, nil)
 	default:
 		f.Command = codeCommand(new, o, named)
 	}
@@ -92,7 +94,7 @@ func otherWay(causes []compare.Cause) float64 {
 
 // explainers are the differences that can have changed a stage, of the first
 // kind there is: knobs known to act on this stage, then knobs of which that is
-// not known, then the environment, then the code.
+// not known, then the environment, then the code, and the seed of the input last.
 func explainers(p *program, diffs []compare.Difference, stage string) (kind string, named []compare.Difference) {
 	var apt, general []compare.Difference
 	for _, d := range diffs {
@@ -122,6 +124,9 @@ func explainers(p *program, diffs []compare.Difference, stage string) (kind stri
 			return kind, named
 		}
 	}
+	if i := slices.IndexFunc(diffs, func(d compare.Difference) bool { return d.Field == "seed" }); i >= 0 {
+		return "seed", diffs[i : i+1]
+	}
 	return "", nil
 }
 
@@ -137,6 +142,9 @@ func describe(kind string, named []compare.Difference, stage string, share float
 		return strings.Join(words, ", or ") + "; " + part
 	case "environment", "code":
 		return kind + " differs (" + strings.Join(fields(named), ", ") + "); " + part
+	}
+	if kind == "seed" {
+		return "nothing recorded differs but the input (" + strings.Join(fields(named), ", ") + "); " + part
 	}
 	return "nothing recorded differs; " + part
 }

@@ -103,6 +103,7 @@ func TestBaselineExplains(t *testing.T) {
 			"", "", true, "code differs (commit aaa -> bbb)", "gpuprof gate e3nn --preset small --device host --set async_copy=on --set batch=512", false, false},
 		"a working tree is no revision": {side(t, fast, commit("aaa-dirty")), side(t, slow("batch", "512"), commit("bbb")),
 			"", "", true, "code differs (commit aaa-dirty -> bbb)", "--set threads=all --against aaa", false, false},
+		"another seed":     {side(t, fast, nil), side(t, slow("batch", "512"), func(r *gpuprof.Run) { r.Seed++ }), "", "", true, "nothing recorded differs but the input (seed ", "--set threads=all --runs 6", false, false},
 		"nothing recorded": {side(t, fast, nil), side(t, slow("batch", "512"), nil), "", "", true, "nothing recorded differs", "--set threads=all --runs 6", false, false},
 		"faster than the baseline": {side(t, slow("library", "off"), nil), side(t, fast, nil),
 			"library", "auto", false, "library is auto here and off in the baseline", "--set library=auto,off", true, false},
