@@ -7,6 +7,8 @@ import (
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -39,6 +41,19 @@ func reporters() map[gpuprof.DocumentKind]reporter {
 			}
 			return &study{comparison: c}, err
 		}),
+		document.Health: reporterOf(t.health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.fleet, decoded[fleet.Report](document.Fleet)),
+		document.Check: reporterOf(t.check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.diagnosis, decoded[gpuprof.Diagnosis](document.Diagnosis)),
+	}
+}
+
+// decoded reads a document of which no older form is known.
+func decoded[D any, P interface {
+	*D
+	document.Enveloped
+}](kind gpuprof.DocumentKind) func(text []byte, path string) (P, error) {
+	return func(text []byte, path string) (P, error) {
+		d := P(new(D))
+		return d, document.Decode(text, path, d, kind)
 	}
 }
 

@@ -64,8 +64,8 @@ func kinds() []kind {
 		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
 		// 1.2.0: the second best of several rounds.
-		{Health, "1.2.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which no verb reads"},
-		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which no verb reads"},
+		{Health, "1.2.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
+		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times.
 		{Baseline, "1.1.0", "a stored baseline", "gpuprof baseline add", "the file as it was stored, or remove it and add its runs again", "which stands for the old side only (gpuprof gate BASELINE NEW, gate auto NEW, run --baseline)"},
@@ -74,7 +74,7 @@ func kinds() []kind {
 		{Pack, "1.0.0", "a pack of sessions", "gpuprof history pack", "an object of the store", "which gpuprof history reads from its store"},
 		{Class, "1.0.0", "a class of sessions", "gpuprof history add", "an object of the store", "which gpuprof history reads from its store"},
 		// 1.2.0: workload, preset and device.
-		{Check, "1.2.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which no verb reads"},
+		{Check, "1.2.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
 		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.
 		{Recording, "1.2.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
@@ -83,7 +83,7 @@ func kinds() []kind {
 		{Memory, "1.1.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
-		{Fleet, "1.0.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which no verb reads"},
+		{Fleet, "1.0.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
 	}
 }
 
