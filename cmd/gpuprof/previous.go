@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // The file that a run leaves without -o, and what the one of the run before becomes.
@@ -25,6 +26,15 @@ func keepPrevious(a *app) error {
 	}
 	a.note("kept the run before as %s; gpuprof compare, without files, shows what changed since", previousRun)
 	return nil
+}
+
+// previousFree refuses a run.previous.json that gpuprof did not write where the run that is
+// there is to become it. It is asked before anything is measured.
+func previousFree(force bool) error {
+	if _, err := os.Lstat(ownRun); err != nil {
+		return nil
+	}
+	return runfile.Check(previousRun, force)
 }
 
 // unclobbered refuses outputs that would replace a file.

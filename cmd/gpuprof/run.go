@@ -197,9 +197,12 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: a sweep has several results", s.sink.bucket).WithFix("give every knob one value")
 	}
 	if c.NoClobber {
-		if err := unclobbered(s.outs); err != nil {
-			return nil, err
-		}
+		err = unclobbered(s.outs)
+	} else if s.keeps {
+		err = previousFree(c.Force)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := s.aim.refuse(a); err != nil {
 		return nil, err
