@@ -116,8 +116,12 @@ func Rounded(v float64, n int) float64 {
 func ParseTime(text string) (time.Duration, error) {
 	const day, mostDays = 24 * float64(time.Hour), 36500
 	text = strings.TrimSpace(text)
-	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
-		return 0, Errorf(ErrUsage, "%s has no unit", text).WithFix("give a time such as %ss", strings.TrimLeft(text, "+-"))
+	if inSeconds := strings.TrimLeft(text, "+-") + "s"; text != "0" {
+		_, err := strconv.ParseFloat(text, 64)
+		// Not every number is one of a time: NaN, 1e3.
+		if _, not := time.ParseDuration(inSeconds); err == nil && not == nil {
+			return 0, Errorf(ErrUsage, "%s has no unit", text).WithFix("give a time such as %s", inSeconds)
+		}
 	}
 	d, err := time.ParseDuration(text)
 	if number, is := strings.CutSuffix(text, "d"); is {

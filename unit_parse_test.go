@@ -45,10 +45,15 @@ func TestParse(t *testing.T) {
 	}
 	for kind, refused := range map[string]string{
 		"limit": "-1|NaN|inf|1e999||2MB|3x", "limit of bytes": "-1|-1MB|NaN|inf|1e999||2MBx|GB",
-		"time": "0s|0|-3s|-3|5|1GB||s|d|2 weeks|NaN|inf|1e400s|-2d|0d|NaNd|infd|1e9d|1d12h", "size": "0|-1|0s|1GBx||GB|NaN|inf|1e30GiB|-1GB", "share": "5|1|-5%|-1|NaN|inf||%|5%%|2s",
+		"time": "0s|0|-3s|-3|5|1e3|1GB||s|d|2 weeks|NaN|inf|1e400s|-2d|0d|NaNd|infd|1e9d|1d12h", "size": "0|-1|0s|1GBx||GB|NaN|inf|1e30GiB|-1GB", "share": "5|1|-5%|-1|NaN|inf||%|5%%|2s",
 	} {
 		for text := range strings.SplitSeq(refused, "|") {
 			err := parsers[kind](text)
+			if _, fix := gpuprof.FixOf(err); kind == "time" {
+				if _, example, ok := strings.Cut(fix, "such as "); !ok || parsers[kind](strings.FieldsFunc(example, func(c rune) bool { return c == ',' || c == ' ' })[0]) != nil {
+					t.Errorf("time %q: the example of %q is no time", text, fix)
+				}
+			}
 			if _, fix := gpuprof.FixOf(errors.Join(err)); err == nil || !errors.Is(err, gpuprof.ErrUsage) || fix == "" {
 				t.Errorf("%s %q: %v", kind, text, err)
 			}

@@ -76,7 +76,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	}
 	outs, err := analysis.outputs(c.Output, c.Force)
 	if err == nil {
-		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
+		err = checkPlot(c.Plot, outs)
 	}
 	if err != nil {
 		return err
@@ -251,6 +251,9 @@ func tracesIn(dir string) ([]string, error) {
 	}
 	if run := lastProfile(dir); len(out) == 0 && run != "" {
 		return tracesIn(run)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "telemetry.json")); len(out) == 0 && err == nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: it is a recording without a trace", dir).WithFix("the warnings in %s say why; record the program again with gpuprof run -- CMD", filepath.Join(dir, "telemetry.json"))
 	}
 	if len(out) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading traces in %s: no file in it ends in .json, .json.gz, .sqlite, _results.db or .xplane.pb", dir).WithFix("name the folder that the profiler wrote to")

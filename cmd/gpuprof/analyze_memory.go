@@ -50,7 +50,7 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 	}
 	outs, err := formats.outputs(c.Output, c.Force)
 	if err == nil {
-		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
+		err = checkPlot(c.Plot, outs)
 	}
 	if err != nil {
 		return err

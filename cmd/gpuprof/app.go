@@ -189,6 +189,9 @@ var unknownFlag = regexp.MustCompile(`^unknown flag (\S+?),? ?(did you mean.*)?$
 
 // parseError rewrites kong's errors as one sentence that names the fix.
 func parseError(parser *kong.Kong, args []string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "write" { // help that did not get out
+		return err
+	}
 	node := parser.Model.Node
 	var pe *kong.ParseError
 	if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {

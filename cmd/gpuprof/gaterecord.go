@@ -5,11 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/compare/results"
+	"github.com/gpuprof/gpuprof/internal/document"
 )
 
 // record runs one side in a process of its own under gpuprof run --, for a program
@@ -29,7 +31,7 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 	_, err = m.bounded(s, append([]string{exe, "run", "-o", into, "--"}, s.args...)...)
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ended:
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.name, s.args[0], exit.ExitCode()).WithFix("run gpuprof run -- %s to see why", s.args[0])
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s failed while it was recorded: exit code %d", s.name, s.args[0], exit.ExitCode()).WithFix("run %s to see why", s.recordedBy())
 	case err != nil:
 		return nil, m.failed(s, err)
 	}
@@ -50,7 +52,16 @@ func (m *processPairs) record(s side) (*compare.Result, error) {
 }
 
 func noSteps(s side) error {
-	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.name, s.args[0]).WithFix("name the file it writes with --result, or run gpuprof run -- %s to see why", s.args[0])
+	return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %s printed no result of a known format, and gpuprof run -- recorded no steps of it", s.name, s.args[0]).WithFix("name the file it writes with --result, or run %s to see why", s.recordedBy())
+}
+
+// recordedBy is the command that records the program by itself, to be typed.
+func (s side) recordedBy() string {
+	words := document.MaskCommand(s.args)
+	for i := range words {
+		words[i] = gpuprof.ShellWord(words[i])
+	}
+	return "gpuprof run -- " + strings.Join(words, " ")
 }
 
 func interruptedGate(name string) error {

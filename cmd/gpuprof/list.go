@@ -71,7 +71,7 @@ func (c *listCmd) Run(a *app) error {
 	if isWorkload(what) && only == "" {
 		what, only = "", what
 	} else if !slices.Contains(listKinds(), what) {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, listKinds()))
+		return gpuprof.Errorf(gpuprof.ErrUsage, "listing %s: there is no such list", what).WithFix("use %s or a workload's name%s", strings.Join(listKinds(), ", "), gpuprof.DidYouMean(what, append(listKinds(), workloadNames()...)))
 	}
 	chosen := workloads()
 	if only != "" {

@@ -58,6 +58,12 @@ func (k kind[D]) outputs(paths []string, force bool) ([]output, error) {
 	var outs []output
 	seen := map[string]bool{}
 	for _, p := range paths {
+		switch p {
+		case "":
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: the name of the file is empty", k.what).WithFix("give -o FILE with one of %s", strings.Join(k.extensions(), " "))
+		case "-":
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o writes files, and - is none", k.what).WithFix("leave it out: --format %s prints to standard output", gpuprof.WordList(k.prints, "or"))
+		}
 		f, err := runfile.FormatOf(p)
 		if err != nil {
 			if isDir(p) || strings.HasSuffix(p, "/") {
@@ -164,8 +170,11 @@ func realPath(p string) string {
 // isPicture reports whether an output shows a --plot.
 func isPicture(o output) bool { return o.format.Name == "png" || o.format.Name == "svg" }
 
-// checkPlot refuses a --plot that no output would show.
+// checkPlot refuses a --plot that is unknown, or that no output would show.
 func checkPlot(kind string, outs []output) error {
+	if err := knownPlot(kind); err != nil {
+		return err
+	}
 	if kind == "" || slices.ContainsFunc(outs, isPicture) {
 		return nil
 	}

@@ -84,15 +84,19 @@ func findWorkload(name, verb string) (gpuprof.Workload, error) {
 	if w := workloadNamed(name); w != nil {
 		return w, nil
 	}
-	var names []string
-	for _, w := range workloads() {
-		names = append(names, w.Name())
-	}
+	names := workloadNames()
 	valid := strings.Join(names, ", ")
 	if name == "" {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: no workload was named", verb).WithFix("give one of %s; a program of your own is run by gpuprof run -- CMD", valid)
 	}
 	return nil, gpuprof.Errorf(gpuprof.ErrUsage, "choosing workload %s: there is no such workload", name).WithFix("the workloads are %s%s", valid, gpuprof.DidYouMean(name, names))
+}
+
+func workloadNames() (names []string) {
+	for _, w := range workloads() {
+		names = append(names, w.Name())
+	}
+	return names
 }
 
 // workloadNamed is the workload of a name, nil for none.

@@ -103,7 +103,7 @@ func fewProcesses(runs []*gpuprof.Run) []gpuprof.Warning {
 		if n := processes(r.Step); n < compare.MinRuns {
 			out = append(out, gpuprof.Warning{
 				Code: "few-processes",
-				Text: fmt.Sprintf("the run of %s has %d processes; a verdict needs %d, because the samples of one process are not independent", FingerprintOf(r), n, compare.MinRuns),
+				Text: fmt.Sprintf("the run of %s has %d of the %d processes that a verdict needs, because the samples of one process are not independent", FingerprintOf(r), n, compare.MinRuns),
 				Fix:  fmt.Sprintf("measure with --runs %d", compare.MinRuns),
 			})
 		}
