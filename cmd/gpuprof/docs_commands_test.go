@@ -11,7 +11,12 @@ import (
 // documented is a command of README.md or of docs/, with the page it stands on.
 type documented struct{ page, command string }
 
-var inlineCommand = regexp.MustCompile("`(gpuprof [^`]+)`")
+// inlineCommand is a command between backquotes, behind a program that starts it or pipes into it.
+var inlineCommand = regexp.MustCompile("`(?:[^`]*[|(] ?)?(gpuprof [^`]+)`")
+
+// launched is what may stand before a command in a code block: a launcher of ranks, a
+// step of a workflow, a condition of a shell.
+var launched = regexp.MustCompile(`^(?:srun|mpirun|torchrun|run:|- run:|- if .*; then|-|source <\() ?(?:-\S+ (?:[0-9]+ )?)*(gpuprof [^;)]+)`)
 
 // documentedCommands are those of code blocks and those between backquotes.
 func documentedCommands(t *testing.T) (out []documented) {
@@ -34,6 +39,10 @@ func documentedCommands(t *testing.T) (out []documented) {
 				fenced = !fenced
 			case fenced && strings.HasPrefix(line, "gpuprof "):
 				found = []string{line}
+			case fenced:
+				if m := launched.FindStringSubmatch(line); m != nil {
+					found = []string{m[1]}
+				}
 			case !fenced:
 				for _, m := range inlineCommand.FindAllStringSubmatch(line, -1) {
 					found = append(found, m[1])
@@ -41,7 +50,7 @@ func documentedCommands(t *testing.T) (out []documented) {
 			}
 			for _, c := range found {
 				c, _, _ = strings.Cut(c, "  ") // an explanation beside it
-				c, _, _ = strings.Cut(c, " > ")
+				c, _, _ = strings.Cut(c, " >")
 				for part := range strings.SplitSeq(c, " && ") {
 					out = append(out, documented{filepath.Base(page), part})
 				}
@@ -56,6 +65,7 @@ func documentedCommands(t *testing.T) (out []documented) {
 var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--vectors vectors.json", "report FILE --plot KIND", "report run.json --plot stages", "VERB", "gate",
 	"TRACE", "trace.json.gz", "DIR", "profile", "explain RULE", "explain explicit-sync", "explain NAME", "explain explicit-sync", "compare OLD NEW", "compare trace.json.gz trace.json.gz", "gate OLD NEW", "gate old.json new.json", "-o NEW", "-o recorded", `"MIG 1g.10gb"`, "'MIG 1g.10gb'",
 	"\"THE MACHINE\"", "'a machine'", "\"gpu-record, part baselines\"", "'by hand'", "results/baselines/*.json.gz", "six.json", "profile/plugins/profile/*/*.xplane.pb", "jax.xplane.pb", "| source", "",
+	"/shared/", "", "bisect origin/main..HEAD", "bisect v1.4..main", `bisect "$CI_MERGE_REQUEST_DIFF_BASE_SHA..HEAD"`, "bisect v1.4..main",
 	"bisect GOOD..BAD -- CMD", "bisect v1.4..main --build ./build.sh -- ./bench", "bisect v1.4..main -- ./bench", "bisect v1.4..main --build ./build.sh -- ./bench")
 
 // verbAlone is a verb that a sentence speaks of, not a command to type.
