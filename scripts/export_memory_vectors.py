@@ -29,13 +29,21 @@ def load(path):
         return pickle.load(f)
 
 
-def described(mv, path):
+def sums(mv, snapshot):
+    """The sums of its segments, in whole bytes, where it prints a few digits."""
+    mv.Bytes = str
+    mv._report_free = lambda external, internal: f"{external} {internal}"
     out = {}
-    text = mv.segsum(load(path))
+    text = mv.segsum(snapshot)
     for key in ("segments", "total_reserved", "total_allocated"):
         out[key] = int(re.search(rf"^{key}: (\d+)$", text, re.M)[1])
     external, internal = re.search(r"^total_free: (\d+) (\d+)$", text, re.M).groups()
     out["free_external"], out["free_internal"] = int(external), int(internal)
+    return out
+
+
+def described(mv, path):
+    out = sums(mv, load(path))
     stacks = {}
     for line in mv.memory(load(path), format_flamegraph=lambda s: s).splitlines():
         stack, size = line.rsplit(" ", 1)
@@ -52,8 +60,6 @@ def described(mv, path):
 
 def main(to, *paths):
     mv = viz()
-    mv.Bytes = str  # whole numbers, where it prints a few digits
-    mv._report_free = lambda external, internal: f"{external} {internal}"
     vectors = {os.path.basename(p).removesuffix(".pickle.gz"): described(mv, p) for p in paths}
     with open(to, "w") as f:
         json.dump(vectors, f, indent=1, sort_keys=True)

@@ -5,7 +5,8 @@
 
 Builds scripts/standin.c and an empty library for each one of NVIDIA's that this PyTorch links to, once, into FOLDER.
 Needs gcc, nm and readelf, and in this Python: a CUDA build of torch (pip install --no-deps torch, without NVIDIA's
-libraries) and the headers of nvidia-cuda-runtime and nvidia-cuda-crt. Nothing is computed: values are garbage, but sizes,
+libraries) and the headers of nvidia-cuda-runtime and nvidia-cuda-crt (of CUDA 12: nvidia-cuda-runtime-cu12 and
+nvidia-cuda-nvcc-cu12). Nothing is computed: values are garbage, but sizes,
 stacks, annotations and out-of-memory errors are PyTorch's own.
 """
 
@@ -68,11 +69,11 @@ def build(folder):
             versions = {v: s for v, s in symbols.items() if v == name or v == "NVSHMEM" and "nvshmem_host" in name}
             plain = {"libcuda.so.1": [s for s in symbols[""] if re.match(r"cu[A-Z]", s) and not s.startswith("cuFile")], "libnccl.so.2": [s for s in symbols[""] if not re.match(r"cu[A-Z]", s) or s.startswith("cuFile")]}
             empty(folder, name, versions, plain.get(name, []))
-        include = glob.glob(os.path.join(site(), "nvidia", "*", "include", "cuda_runtime_api.h"))
-        if not include:
+        include = glob.glob(os.path.join(site(), "nvidia", "*", "include"))
+        if not any(os.path.exists(os.path.join(i, "cuda_runtime_api.h")) for i in include):
             sys.exit("standin: there is no cuda_runtime_api.h; pip install --no-deps nvidia-cuda-runtime nvidia-cuda-crt")
         for to, name in (runtime, "libstandin.so"), (nvml, "libnvidia-ml.so.1"):
-            subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", "-I" + os.path.dirname(include[0]), os.path.join(HERE, "standin.c"), f"-Wl,-soname,{name}", "-o", to, "-ldl", "-lpthread"], check=True)
+            subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", *["-I" + i for i in include], os.path.join(HERE, "standin.c"), f"-Wl,-soname,{name}", "-o", to, "-ldl", "-lpthread"], check=True)
     return {**os.environ, "LD_LIBRARY_PATH": folder, "LD_PRELOAD": runtime}
 
 

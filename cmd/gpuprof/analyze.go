@@ -25,6 +25,8 @@ type analyzeCmd struct {
 	Output  []string `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
 	Plot    string   `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${tracePlots}."`
 	At      string   `placeholder:"MOMENT" help:"Of a memory snapshot: show this moment in place of the peak: peak, end, oom, step:N, event:N, or a time such as 1.5s."`
+	WhatIf  []string `name:"what-if" sep:"none" placeholder:"SETTING" help:"Of a memory snapshot: replay it with this setting of PYTORCH_CUDA_ALLOC_CONF too, such as max_split_size_mb:64; may be repeated."`
+	Limit   size     `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
 	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
@@ -39,6 +41,7 @@ func (analyzeCmd) Help() string {
 		"gpuprof analyze before.json.gz after.json.gz --compare",
 		"gpuprof analyze trace.json.gz --steps 1..2 -o part.json.gz",
 		"gpuprof analyze snapshot.pickle -o memory.html -o memory.pb.gz",
+		"gpuprof analyze snapshot.pickle --what-if max_split_size_mb:64",
 	)
 }
 
@@ -71,8 +74,8 @@ func (c *analyzeCmd) Run(a *app) error {
 	if c.Compare { // of two programs there are no stacks and no one timeline
 		analysis = analysis.called("a comparison").without("pprof", "perfetto")
 	}
-	if c.At != "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: %s is no memory snapshot, and only those have moments", c.At, c.Traces[0]).WithFix("give --steps or --window for a part of a trace")
+	if err := c.memoryOnly(); err != nil {
+		return err
 	}
 	outs, err := analysis.outputs(c.Output, c.Force)
 	if err == nil {

@@ -28,6 +28,17 @@ func (c *analyzeCmd) openFirst() *input {
 	return in
 }
 
+// memoryOnly refuses what only memory snapshots have, for a trace.
+func (c *analyzeCmd) memoryOnly() error {
+	switch {
+	case c.At != "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --at %s: %s is no memory snapshot, and only those have moments", c.At, c.Traces[0]).WithFix("give --steps or --window for a part of a trace")
+	case len(c.WhatIf) > 0 || c.Limit != "":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --what-if and --memory-limit: %s is no memory snapshot, and only those are replayed with other settings", c.Traces[0]).WithFix("record one with gpuprof run --memory")
+	}
+	return nil
+}
+
 // withSnapshots replaces folders that gpuprof run --memory wrote by the snapshots in them;
 // of a comparison those that hold one.
 func withSnapshots(paths []string, compared bool) []string {
@@ -59,17 +70,21 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 	for _, path := range c.Traces[1:] {
 		ins = append(ins, &input{path: path})
 	}
+	o := memsnap.Options{Settings: c.WhatIf}
+	if c.Limit != "" {
+		o.Allowed = c.Limit.bytes()
+	}
 	var found *memsnap.Analysis
 	if c.Compare {
 		var old *memsnap.Analysis
-		if old, err = analyzeMemory(a, ins[:1]); err == nil {
-			found, err = analyzeMemory(a, ins[1:])
+		if old, err = analyzeMemory(a, ins[:1], o); err == nil {
+			found, err = analyzeMemory(a, ins[1:], o)
 		}
 		if err == nil {
 			found.Against(old)
 		}
 	} else {
-		found, err = analyzeMemory(a, ins)
+		found, err = analyzeMemory(a, ins, o)
 	}
 	if err == nil && c.At != "" {
 		err = found.Look(c.At)
@@ -82,7 +97,7 @@ func (c *analyzeCmd) runMemory(a *app, first *input) error {
 
 // analyzeMemory reads snapshots and replays them. One that cannot be read ends the
 // command, as with traces.
-func analyzeMemory(a *app, ins []*input) (*memsnap.Analysis, error) {
+func analyzeMemory(a *app, ins []*input, o memsnap.Options) (*memsnap.Analysis, error) {
 	var found *memsnap.Analysis
 	memory := outside.TraceMemory()
 	defer lean(memory)()
@@ -96,7 +111,7 @@ func analyzeMemory(a *app, ins []*input) (*memsnap.Analysis, error) {
 			all = append(all, s)
 		}
 		var err error
-		found, err = memsnap.Analyze(a.ctx, all, tool())
+		found, err = memsnap.Analyze(a.ctx, all, tool(), o)
 		return err
 	})
 	return found, err

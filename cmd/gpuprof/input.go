@@ -118,7 +118,7 @@ func (in *input) results(a *app) ([]*compare.Result, error) {
 		}
 	}
 	if in.memory {
-		found, err := analyzeMemory(a, []*input{in})
+		found, err := analyzeMemory(a, []*input{in}, memsnap.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
@@ -139,7 +140,7 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 		for _, path := range files {
 			ins = append(ins, &input{path: path})
 		}
-		found, err := analyzeMemory(a, ins)
+		found, err := analyzeMemory(a, ins, memsnap.Options{})
 		return func(w io.Writer, format string, s screen) error {
 			return outputTable().memory.write(w, format, found, s)
 		}, err

@@ -80,7 +80,8 @@ func kinds() []kind {
 		{Recording, "1.2.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
-		{Memory, "1.1.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
+		// 1.2.0: the least that other settings can reserve, which of them are exact, and ends of steps.
+		{Memory, "1.2.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		{Fleet, "1.0.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},

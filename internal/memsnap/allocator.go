@@ -79,10 +79,10 @@ func rounding(c *caseOf) (Finding, bool) {
 	case float64(taken-least) >= leastSlack*float64(taken):
 		f.ClaimBytes = min(taken-least, c.PeakReserved)
 		f.Title = fmt.Sprintf("roundup_power2_divisions adds %s to the %s of live tensors at the peak.", bytesText(taken-least), bytesText(asked))
-		f.PyTorch = allocConf + set.Text + "  # without roundup_power2_divisions"
+		f.PyTorch = allocConf + set.without(roundName) + "  # without " + roundName
 		f.Caveats = []string{"fewer sizes let blocks serve again; without the setting more segments can be needed"}
-		if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == "without roundup_power2_divisions" }); i >= 0 {
-			f.ClaimBytes = c.WhatIf[0].PeakReserved - c.WhatIf[i].PeakReserved
+		if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == withoutPrefix+roundName }); i >= 0 {
+			f.ClaimBytes = c.WhatIf[0].PeakReserved - c.WhatIf[i].LeastReserved
 			f.Evidence["predicted_reserved_bytes"] = c.WhatIf[i].PeakReserved
 			f.Caveats = nil
 		}

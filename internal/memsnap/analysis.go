@@ -75,6 +75,8 @@ type Device struct {
 	Replay       *Replay  `json:"-"`
 
 	account *account
+	trims   int        // calls of empty_cache that the model found
+	allowed int64      // Options.Allowed
 	kinds   []Category // by row of the trace
 }
 
@@ -91,6 +93,8 @@ type Step struct {
 	Name string `json:"name"`
 	Peak int64  `json:"peak_bytes"` // requested
 	End  int64  `json:"end_bytes"`
+	// Last is the event behind it. Files before schema 1.2 have 0.
+	Last int `json:"last_event"`
 }
 
 // Growth is a line that holds more after each step.
@@ -123,7 +127,12 @@ type KindLine struct {
 const mostOOMs = 8
 
 // Analyze replays snapshots, which are the ranks of one job.
-func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool) (*Analysis, error) {
+func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool, o Options) (*Analysis, error) {
+	for _, text := range o.Settings {
+		if _, err := parseSetting(text); err != nil {
+			return nil, err
+		}
+	}
 	a := &Analysis{Head: document.NewHead(document.Memory, tool), Devices: []Device{}, Findings: []Finding{}, Warnings: []gpuprof.Warning{}}
 	for i, s := range all {
 		a.Inputs = append(a.Inputs, Input{Path: s.Path, Opens: s.Opens, Kind: "torch-memory", Protocol: s.Protocol, Bytes: s.Bytes, Events: s.Events() - s.hosts, Host: s.hosts, Settings: s.Settings.Text, Known: s.Settings.Known})
@@ -135,7 +144,7 @@ func Analyze(ctx context.Context, all []*Snapshot, tool gpuprof.Tool) (*Analysis
 			if r.Events() == 0 && len(r.spans) == 0 {
 				continue
 			}
-			d, err := newDevice(ctx, r)
+			d, err := newDevice(ctx, r, o)
 			if err != nil {
 				return nil, fmt.Errorf("replaying %s: %w", s.Path, err)
 			}

@@ -38,7 +38,7 @@ func BenchmarkAnalyze(b *testing.B) {
 	s := mustRead(b, text.Bytes())
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		if _, err := Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{}); err != nil {
+		if _, err := Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{}, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

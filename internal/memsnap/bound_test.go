@@ -29,14 +29,29 @@ func scattered(t *testing.T, n int) *Snapshot {
 	return mustRead(t, memtest.Python(r.Snapshot(), 4))
 }
 
-// The work of a replay is bounded, whatever the file holds: without the bound this one
-// would look at more than a hundred times as many entries as are allowed here. What needs no
+// A recording with a hundred thousand free blocks at once is replayed with every setting:
+// an event looks at few of them.
+func TestManyFreeBlocks(t *testing.T) {
+	s := scattered(t, 200_000)
+	r := NewReplay(s, 0)
+	b := &budget{ctx: t.Context(), left: mostWork}
+	check, m, err := r.check(b, s.traits(), 0)
+	if err != nil || !check.Passed {
+		t.Fatalf("%+v, %v", check, err)
+	}
+	out, whole, err := r.whatIf(b, m, &Device{}, Options{})
+	if per := (mostWork - b.left) / int64(r.Events()*(1+len(out))); err != nil || !whole || per > 500 {
+		t.Errorf("%d entries for each event and setting, %v, %v", per, whole, err)
+	}
+}
+
+// The work of a replay is bounded, whatever the file holds. What needs no
 // replay is still said, and why there is none.
 func TestWorkIsBounded(t *testing.T) {
 	s := scattered(t, 40_000)
 	r := NewReplay(s, 0)
 	b := &budget{ctx: t.Context(), left: 1 << 20}
-	check, m, err := r.check(b, s.traits())
+	check, m, err := r.check(b, s.traits(), 0)
 	if err != nil || check.Passed || check.Reason != reasonWork {
 		t.Fatalf("%+v, %v", check, err)
 	}
@@ -45,12 +60,12 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 	// Enough for the check, and not for all settings.
 	b = &budget{ctx: t.Context(), left: mostWork}
-	check, m, err = r.check(b, s.traits())
-	if err != nil || !check.Passed || m.p.Work() < 100<<20 {
+	check, m, err = r.check(b, s.traits(), 0)
+	if err != nil || !check.Passed {
 		t.Fatalf("%+v after %d entries, %v", check, m.p.Work(), err)
 	}
 	b.left = 1 << 20
-	out, whole, err := r.whatIf(b, m, nil, 0)
+	out, whole, err := r.whatIf(b, m, &Device{}, Options{})
 	if err != nil || whole || len(out) > 0 {
 		t.Errorf("%d settings, whole %v, %v; a part of them would pass for all", len(out), whole, err)
 	}
@@ -78,7 +93,7 @@ func (e *ending) Err() error {
 func TestReplayIsCancelled(t *testing.T) {
 	s := scattered(t, 4_000)
 	ctx := &ending{Context: t.Context(), last: 3} // the first is asked for before the device
-	_, err := Analyze(ctx, []*Snapshot{s}, gpuprof.Tool{})
+	_, err := Analyze(ctx, []*Snapshot{s}, gpuprof.Tool{}, Options{})
 	if !errors.Is(err, context.Canceled) || ctx.asked != ctx.last {
 		t.Errorf("%v, asked %d times", err, ctx.asked)
 	}
@@ -90,15 +105,15 @@ func TestWorkOfRecordings(t *testing.T) {
 		s := fixture(t, name)
 		r := NewReplay(s, 0)
 		b := &budget{ctx: t.Context(), left: mostWork}
-		check, m, err := r.check(b, s.traits())
+		check, m, err := r.check(b, s.traits(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !check.Passed {
 			continue
 		}
-		out, whole, err := r.whatIf(b, m, nil, 0)
-		if per := float64(mostWork-b.left) / float64(r.Events()*(1+len(out))); err != nil || !whole || per > 100 {
+		out, whole, err := r.whatIf(b, m, &Device{}, Options{})
+		if per := float64(mostWork-b.left) / float64(r.Events()*(1+3*len(out))); err != nil || !whole || per > 100 {
 			t.Errorf("%s: %.1f entries for each event and setting, %v", name, per, err)
 		}
 	}

@@ -119,6 +119,12 @@ func (s *sorter) all() []Category {
 	return out
 }
 
+// segment is what the driver is asked for at most when a request finds no free block.
+func (s *Settings) segment(request int64) int64 {
+	set, _ := s.poolSettings(pages{})
+	return set.Segment(request)
+}
+
 // rounded is what the allocator takes for a request, at least.
 func (s *Settings) rounded(size uint64) uint64 {
 	set := pool.Settings{Roundup: s.Roundup}

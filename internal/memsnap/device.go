@@ -13,7 +13,7 @@ import (
 const mostColumns = 400
 
 // newDevice replays one device.
-func newDevice(ctx context.Context, r *Replay) (*Device, error) {
+func newDevice(ctx context.Context, r *Replay, o Options) (*Device, error) {
 	d := &Device{ID: r.Device, Events: r.Events(), Complete: r.Complete, Moved: r.Moved, OOMs: []Outage{}, Steps: []Step{}, Growth: []Growth{}, WhatIf: []WhatIf{}, Replay: r}
 	a := newAccount(r)
 	d.Inferred = a.kinds.inferred
@@ -29,9 +29,11 @@ func newDevice(ctx context.Context, r *Replay) (*Device, error) {
 	b := &budget{ctx: ctx, left: mostWork}
 	var checked *model
 	var err error
-	if d.Check, checked, err = r.check(b, a.traits); err == nil && d.Check.Passed {
+	d.allowed = o.Allowed
+	if d.Check, checked, err = r.check(b, a.traits, o.Allowed); err == nil && d.Check.Passed {
 		var whole bool
-		if d.WhatIf, whole, err = r.whatIf(b, checked, d.OOMs, d.PeakReserved); !whole {
+		d.trims = len(checked.trims)
+		if d.WhatIf, whole, err = r.whatIf(b, checked, d, o); !whole {
 			d.Check = Check{FailedAt: -1, Reason: reasonWork}
 		}
 	}
@@ -63,7 +65,7 @@ func (d *Device) levels(r *Replay) *tops {
 	rounded := r.startRounded()
 	d.PeakReserved, d.PeakRounded = r.Start.Reserved, rounded
 	for _, p := range r.phases {
-		d.Steps = append(d.Steps, Step{Name: p.Name})
+		d.Steps = append(d.Steps, Step{Name: p.Name, Last: int(p.Last)})
 	}
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
@@ -175,7 +177,7 @@ func (r *Replay) outage(m Moment) Outage {
 	switch {
 	case o.Request > o.DeviceFree+free:
 		o.Cause = CauseLive
-	case o.Request > o.DeviceFree:
+	case r.S.Settings.segment(o.Request) > o.DeviceFree:
 		o.Cause = CauseFragmented
 	default:
 		o.Cause = CauseLimit

@@ -17,6 +17,11 @@ func Decode(text []byte, name string) (*Analysis, error) {
 		d := &a.Devices[i]
 		s := &d.Series
 		n := len(s.Event)
+		for k := range d.WhatIf {
+			if w := &d.WhatIf[k]; w.LeastReserved == 0 { // before schema 1.2 all were exact
+				w.LeastReserved, w.Exact = w.PeakReserved, true
+			}
+		}
 		ok = ok && d.Input >= 0 && d.Input < len(a.Inputs) && len(s.TimeUS) == n && len(s.Requested) == n && len(s.Least) == n && len(s.Reserved) == n
 		for _, k := range s.Kinds {
 			ok = ok && len(k.Bytes) == n

@@ -58,18 +58,19 @@ func (m *machine) time(d *members) (err error) {
 func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 	s := m.s
 	addr, stack := d.number(kAddr), d.id(kFrames, vStack)
+	s.pooled = s.pooled || d.all(kPool)
 	t := &s.traces[len(s.traces)-1]
 	if act == FreeRequested || act == FreeCompleted {
-		i, ok := m.live[addr]
-		if ok {
-			a := s.allocs.at(t.allocs + int(i))
+		if slot, ok := m.live.find(addr); ok {
+			row := t.allocs + m.live.row(slot)
+			a := s.allocs.at(row)
 			if act == FreeRequested {
 				a.asked, a.freedBy = at, stack
 			} else {
 				a.done = at
-				delete(m.live, addr)
+				m.live.drop(slot)
 			}
-			return t.allocs + int(i), nil
+			return row, nil
 		}
 	}
 	a := allocation{addr: addr, size: d.number(kSize), stack: stack, place: m.placeOf(m.placeIn(d)), born: at, asked: never, done: never}
@@ -89,7 +90,7 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 		}
 	}
 	if act == Alloc || act == FreeRequested {
-		m.live[addr] = uint32(i - t.allocs)
+		m.live.set(addr, i-t.allocs)
 	}
 	return i, nil
 }
@@ -121,7 +122,7 @@ func (m *machine) inTrace() error {
 		}
 		s.traces = append(s.traces, tracePart{first: s.events.n, last: s.events.n, allocs: s.allocs.n, lastAlloc: s.allocs.n})
 		o.trace = len(s.traces)
-		clear(m.live)
+		m.live.reset()
 		m.last = 0
 	}
 	if o.trace != len(s.traces) {

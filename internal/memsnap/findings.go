@@ -114,25 +114,28 @@ func (c *caseOf) kind(a *allocation) Category {
 // claim is how much lower the peak of requested bytes would be at most if memory lived
 // until the events that cut gives, never later than it did.
 func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
-	change := map[int]int64{}
-	start := c.r.Start.Requested
-	c.r.rows(func(a *allocation) {
-		kind := c.kind(a)
-		to := cut(a, kind)
-		if to >= a.done || a.born == never {
-			return
+	change := map[int]int64{} // at the few events that are no allocation's own, as ends of steps
+	peak, by := c.r.Start.Requested, int64(0)
+	c.r.Levels(func(event int, act Action, l Level, _ int64) {
+		if _, a := c.r.word(event); act <= FreeCompleted && act != Unknown && a.born != never {
+			size := int64(a.size)
+			switch to := cut(a, c.kind(a)); {
+			case to >= a.done:
+			case act == Alloc:
+				if !c.r.freedAt(a) && a.done != never {
+					change[int(a.done)] += size
+				}
+				if to != a.asked {
+					change[int(to)] -= size
+				}
+			case act == FreeRequested && to == a.asked:
+				by -= size
+			case act == FreeCompleted:
+				by += size
+			}
 		}
-		change[int(to)] -= int64(a.size)
-		if a.done != never {
-			change[int(a.done)] += int64(a.size)
-		}
-	})
-	if len(change) == 0 {
-		return 0
-	}
-	peak, by := start, int64(0)
-	c.r.Levels(func(event int, _ Action, l Level, _ int64) {
 		by += change[event]
+		delete(change, event)
 		peak = max(peak, l.Requested+by)
 	})
 	return max(0, c.Peak.Requested-peak)
@@ -382,8 +385,14 @@ func emptyCache(c *caseOf) (Finding, bool) {
 	if len(steps) < 2 {
 		return Finding{}, false
 	}
-	return Finding{Rule: gpuprof.RuleEmptyCache, Of: ofReserved,
+	f := Finding{Rule: gpuprof.RuleEmptyCache, Of: ofReserved,
 		Title:    fmt.Sprintf("torch.cuda.empty_cache() returned memory in %d of %d steps, and the steps after had to ask the driver again.", len(steps), len(c.r.phases)),
 		Evidence: map[string]any{"calls_that_freed": calls, "returned_bytes": bytes, "steps": len(steps)},
-		PyTorch:  "remove torch.cuda.empty_cache() from the loop"}, true
+		PyTorch:  "remove torch.cuda.empty_cache() from the loop"}
+	if i := slices.IndexFunc(c.WhatIf, func(w WhatIf) bool { return w.Setting == noEmptyCache }); i >= 0 {
+		own, w := &c.WhatIf[0], &c.WhatIf[i]
+		f.Title += fmt.Sprintf(" Without it %s are reserved at most, in place of %s.", w.reserved(), own.reserved())
+		f.Evidence["predicted_reserved_bytes"], f.Evidence["driver_calls"], f.Evidence["predicted_driver_calls"] = w.PeakReserved, own.DriverAllocs+own.DriverFrees, w.DriverAllocs+w.DriverFrees
+	}
+	return f, true
 }

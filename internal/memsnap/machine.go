@@ -65,6 +65,7 @@ type machine struct {
 	open  []container
 	spare []int // free entries of open
 	memo  column[uint32]
+	spent []int // entries of each chunk of the memo that cannot be referred to again
 	root  bool
 	own   int // where the dictionary stands that is being completed
 
@@ -76,18 +77,20 @@ type machine struct {
 	stacks   map[uint64][]uint32
 	pairs    map[[2]uint64]uint32
 	pair     [][2]uint64
+	lastAt   place // the place that was asked for last, and its number
+	lastID   uint32
 	places   map[place]uint32
 	actions  map[string]Action
-	live     map[uint64]uint32 // of the trace that is read
-	last     int64             // its last time
-	blocks   int               // blocks that no segment has yet
+	live     liveRows // of the trace that is read
+	last     int64    // its last time
+	blocks   int      // blocks that no segment has yet
 	rounding [16]uint64
 }
 
 func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 	m := &machine{
 		s: &Snapshot{times: map[int]int64{}}, in: newWindow(ctx, r), room: room, all: room,
-		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, actions: actions(), live: map[uint64]uint32{},
+		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, actions: actions(),
 	}
 	// The text, the stack and the place of what has none. Memory is counted from then on.
 	_, _ = m.text(nil)
@@ -351,7 +354,7 @@ func (m *machine) dropFrom(from int) {
 func (m *machine) done(i int, v value) value {
 	o := &m.open[i]
 	if o.memo >= 0 {
-		*m.memo.at(o.memo) = packed(v)
+		m.renumber(o.memo, packed(v))
 		o.memo = -1
 	}
 	m.room += int64(16 * o.paid)

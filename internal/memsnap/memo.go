@@ -4,7 +4,7 @@ import "errors"
 
 // packed is a value as the memo keeps it.
 func packed(v value) uint32 {
-	if v.k > vSpent {
+	if v.k >= vSpent {
 		v = value{k: vSpent}
 	}
 	return uint32(v.k)<<actionShift | uint32(v.v)&allocMask
@@ -24,13 +24,66 @@ func (m *machine) put(at uint64) error {
 		m.open[t.v].memo = int(at)
 	}
 	if at < uint64(m.memo.n) {
-		*m.memo.at(int(at)) = packed(t)
+		m.renumber(int(at), packed(t))
 		return nil
 	}
-	if m.memo.push(packed(t)) {
+	w := packed(t)
+	grown := m.memo.push(w)
+	if grown {
+		m.spent = append(m.spent, 0)
+	}
+	if w == spentWord {
+		m.spend(len(m.spent) - 1)
+	}
+	if grown {
 		return m.take(4 * chunk)
 	}
 	return nil
+}
+
+// spend counts an entry of a chunk that nothing can refer to again.
+func (m *machine) spend(k int) {
+	if m.spent[k]++; m.spent[k] == chunk {
+		m.memo.chunks[k] = nil
+		m.room += 4 * chunk
+	}
+}
+
+// spentWord is the entry of what cannot be referred to again.
+const spentWord = uint32(vSpent) << actionShift
+
+// renumber changes what a number refers to. A chunk in which nothing can be referred to
+// again, as events and blocks never are, is given up: Python numbers each of them.
+func (m *machine) renumber(at int, w uint32) {
+	k := at / chunk
+	if m.memo.chunks[k] == nil {
+		if w == spentWord {
+			return
+		}
+		m.memo.chunks[k] = make([]uint32, chunk)
+		for i := range m.memo.chunks[k] {
+			m.memo.chunks[k][i] = spentWord
+		}
+		m.room -= 4 * chunk
+	}
+	old := m.memo.at(at)
+	if *old == w {
+		return
+	}
+	if *old == spentWord {
+		m.spent[k]--
+	}
+	if *old = w; w == spentWord {
+		m.spend(k)
+	}
+}
+
+// numberedAt is what a number refers to.
+func (m *machine) numberedAt(at int) uint32 {
+	if c := m.memo.chunks[at/chunk]; c != nil {
+		return c[at%chunk]
+	}
+	return spentWord
 }
 
 // get puts a value that was numbered on the stack again.
@@ -38,7 +91,7 @@ func (m *machine) get(at uint64) error {
 	if at >= uint64(m.memo.n) {
 		return errors.New("it refers to a value that comes later")
 	}
-	w := *m.memo.at(int(at))
+	w := m.numberedAt(int(at))
 	v := value{kindOf(w >> actionShift), uint64(w & allocMask)}
 	if v.k == vOpen { // complete, as nothing can be added to it from now on
 		var err error
@@ -63,7 +116,7 @@ func (m *machine) again() bool {
 	if at >= m.memo.n {
 		return false
 	}
-	w := m.memo.chunks[0][at]
+	w := m.numberedAt(at)
 	if k := kindOf(w >> actionShift); k == vText || k == vStack {
 		m.in.p++
 		m.stack = append(m.stack, value{k, uint64(w & allocMask)})

@@ -13,10 +13,12 @@ import (
 const mostModelled = 1 << 20
 
 // mostWork is how many entries of the model's lists are looked at or moved, in the check
-// and in all settings together: a list that holds hundreds of thousands of free blocks
-// makes each event cost that many. PyTorch's own recordings need under 100 for each event
+// and in all settings together. PyTorch's own recordings need under 100 for each event
 // and setting (TestWorkOfRecordings).
 const mostWork = 1 << 32
+
+// mostPools is more than a program has; each takes memory in the model.
+const mostPools = 1 << 12
 
 // budget is the work that the models of one device may do.
 type budget struct {
@@ -28,7 +30,7 @@ type budget struct {
 // spend takes what a model has done since it was last asked; err is the context's, and ok
 // is false when nothing is left.
 func (b *budget) spend(m *model) (ok bool, err error) {
-	done := m.p.Work()
+	done := m.p.Work() + m.work
 	b.left -= done - m.spent + 1
 	m.spent = done
 	if b.at++; b.at%1024 == 0 {
@@ -44,215 +46,164 @@ type Check struct {
 	Passed   bool   `json:"passed"`
 	FailedAt int    `json:"failed_at"` // the event that differs; -1 none
 	Reason   string `json:"reason,omitempty"`
+	// Order is what decides among free blocks of equal size in the file's version of
+	// PyTorch: "segment", "block" or "address".
+	Order string `json:"order,omitempty"`
+	// Unknown are blocks of a recording that begins late whose sizes nothing tells.
+	Unknown int `json:"unknown_blocks,omitempty"`
 }
 
 // Why the model is not tried.
 const (
-	reasonLate    = "the recording begins after the first allocation"
+	reasonMoved   = "the events and the segments contradict each other"
+	reasonPages   = "the recording begins after the first allocation, with expandable segments"
 	reasonEvents  = "the recording has too few or too many events"
 	reasonSetting = "the allocator has a setting that the model lacks, such as backend:cudaMallocAsync"
-	reasonPools   = "the program has private pools, as of CUDA graphs"
+	reasonPools   = "the recording has more private pools than any program"
 	reasonDiffers = "the allocator did something else than the model"
 	reasonWork    = "the recording has too many free blocks at once to be replayed"
 )
 
 // poolSettings are the file's for the model; ok is false where it has others.
 func (s *Settings) poolSettings(pages pool.Pager) (set pool.Settings, ok bool) {
-	for _, other := range []string{"large_segment_size", "max_non_split_rounding", "backend:cudaMallocAsync", "per_process_memory_fraction", "graph_capture_record_stream_reuse"} {
+	for _, other := range []string{"backend:cudaMallocAsync", "graph_capture_record_stream_reuse"} {
 		if strings.Contains(s.Text, other) {
 			return set, false
 		}
 	}
 	set.Roundup = s.Roundup
 	set.MaxSplit = max(s.MaxSplit, 0)
+	set.Collect = s.Collection
+	set.Medium = s.megabytes("large_segment_size_mb")
+	set.MaxRounding = s.megabytes("max_non_split_rounding_mb")
 	if s.Expandable {
 		set.Pages = pages
 	}
 	return set, true
 }
 
+// orders are what can decide among free blocks of equal size in the file's version.
+func (s *Snapshot) orders() []pool.Order {
+	switch {
+	case s.numbered:
+		return []pool.Order{pool.BySegment}
+	case s.pooled:
+		return []pool.Order{pool.BySegment, pool.ByBlock}
+	}
+	return []pool.Order{pool.ByAddress}
+}
+
 // model is the allocator with what the recording asked of it.
 type model struct {
-	r     *Replay
-	p     *pool.Pool
-	live  map[*allocation]*pool.Block
-	trims map[int]bool // before which events the program emptied the cache
-	spent int64        // of the budget
+	r        *Replay
+	p        *pool.Pool
+	live     []*pool.Block               // by row of the trace
+	older    map[*allocation]*pool.Block // from before the recording
+	trims    map[int]bool                // before which events the program emptied the cache
+	released []release                   // private pools whose graphs were gone
+	returns  map[int]int                 // private pools that returned their memory alone, by event
+	order    pool.Order
+	work     int64 // beside the pool's
+	spent    int64 // of the budget
 }
 
-// tape is a driver that does what the recording says, and notes what is asked otherwise.
-type tape struct {
-	*model
-	at      int // the next event
-	base    map[int]uint64
-	differs bool
-}
-
-var errRefused = errors.New("the recording has no such memory")
-
-// next is the next event if it is of a segment, with that size.
-func (t *tape) next(act Action, bytes int64) (addr uint64, ok bool) {
-	if t.at >= t.r.Events() {
-		return 0, false
-	}
-	have, row := t.r.word(t.at)
-	return row.addr, have == act && row.size == uint64(bytes)
-}
-
-// Map implements pool.Driver.
-func (t *tape) Map(segment int, bytes int64) error {
-	addr, ok := t.next(SegmentAlloc, bytes)
-	if !ok {
-		return errRefused
-	}
-	t.base[segment] = addr
-	t.at++
-	return nil
-}
-
-// Unmap implements pool.Driver.
-func (t *tape) Unmap(segment int) error {
-	act, row := t.r.word(min(t.at, t.r.Events()-1))
-	if t.at >= t.r.Events() || act != SegmentFree || row.addr != t.base[segment] {
-		t.differs = true
-		return errRefused
-	}
-	t.at++
-	return nil
-}
-
-// Grow implements pool.Pager.
-func (t *tape) Grow(segment int, offset, bytes int64) error {
-	addr, ok := t.next(SegmentMap, bytes)
-	if !ok {
-		return errRefused
-	}
-	base, known := t.base[segment]
-	if !known {
-		base = addr - uint64(offset)
-		t.base[segment] = base
-	}
-	t.differs = t.differs || addr != base+uint64(offset)
-	t.at++
-	return nil
-}
-
-// Shrink implements pool.Pager.
-func (t *tape) Shrink(segment int, offset, bytes int64) error {
-	addr, ok := t.next(SegmentUnmap, bytes)
-	if !ok || addr != t.base[segment]+uint64(offset) {
-		t.differs = true
-		return errRefused
-	}
-	t.at++
-	return nil
-}
+// release is a private pool that empty_cache returned memory of, first before an event.
+type release struct{ pool, event int }
 
 // check runs the model against the recording; the model tells where the cache was emptied.
-func (r *Replay) check(b *budget, traits []traits) (Check, *model, error) {
-	m := &model{r: r, live: map[*allocation]*pool.Block{}, trims: map[int]bool{}}
-	t := &tape{model: m, base: map[int]uint64{}}
-	set, known := r.S.Settings.poolSettings(t)
-	switch {
-	case !r.Complete || r.Moved > 0:
-		return Check{FailedAt: -1, Reason: reasonLate}, m, nil
-	case r.Events() == 0 || r.Events() > mostModelled:
-		return Check{FailedAt: -1, Reason: reasonEvents}, m, nil
-	case !known:
-		return Check{FailedAt: -1, Reason: reasonSetting}, m, nil
-	case r.privatePools():
-		return Check{FailedAt: -1, Reason: reasonPools}, m, nil
+// Of the orders that the version can have the one that goes furthest is reported.
+func (r *Replay) check(b *budget, traits []traits, allowed int64) (Check, *model, error) {
+	_, known := r.S.Settings.poolSettings(nil)
+	none := func(reason string) (Check, *model, error) {
+		return Check{FailedAt: -1, Reason: reason}, nil, nil
 	}
+	switch {
+	case r.Moved > 0:
+		return none(reasonMoved)
+	case !r.Complete && r.S.Settings.Expandable:
+		return none(reasonPages)
+	case r.Events() == 0 || r.Events() > mostModelled:
+		return none(reasonEvents)
+	case !known:
+		return none(reasonSetting)
+	case r.ranks.pools > mostPools:
+		return none(reasonPools)
+	}
+	var best Check
+	var of *model
+	for i, order := range r.S.orders() {
+		c, m, err := r.checkOrder(b, traits, allowed, order)
+		if err != nil || c.Passed {
+			return c, m, err
+		}
+		if i == 0 || c.FailedAt > best.FailedAt {
+			best, of = c, m
+		}
+	}
+	return best, of, nil
+}
+
+// checkOrder is check with one order.
+func (r *Replay) checkOrder(b *budget, traits []traits, allowed int64, order pool.Order) (Check, *model, error) {
+	m := newModel(r)
+	m.trims, m.returns, m.order = map[int]bool{}, map[int]int{}, order
+	t := &tape{model: m, base: map[int]uint64{}}
+	set, _ := r.S.Settings.poolSettings(t)
+	set.Order, set.Allowed = order, allowed
 	m.p = pool.New(set, t)
+	c := Check{Order: order.String()}
+	var whole bool
+	c.Unknown, whole = t.begin(func(n int, g held) { t.base[n] = g.lo })
+	t.differs = !whole
 	for t.at < r.Events() && !t.differs {
 		t.one(traits)
 		if ok, err := b.spend(m); err != nil {
 			return Check{}, m, err
 		} else if !ok {
-			return Check{FailedAt: min(t.at, r.Events()-1), Reason: reasonWork}, m, nil
+			c.FailedAt, c.Reason = min(t.at, r.Events()-1), reasonWork
+			return c, m, nil
 		}
 	}
 	if t.differs {
-		return Check{FailedAt: min(t.at, r.Events()-1), Reason: reasonDiffers}, m, nil
+		c.FailedAt, c.Reason = min(t.at, r.Events()-1), reasonDiffers
+		return c, m, nil
 	}
-	return Check{Passed: true, FailedAt: -1}, m, nil
-}
-
-// privatePools says that memory is of other pools than the default one.
-func (r *Replay) privatePools() bool {
-	for _, p := range r.S.places {
-		if p.pool != [2]uint64{} {
-			return true
-		}
-	}
-	return false
+	c.Passed, c.FailedAt = true, -1
+	return c, m, nil
 }
 
 // ofSegments says that an event is a call of the driver.
 func (act Action) ofSegments() bool { return act >= SegmentAlloc && act <= SegmentUnmap }
 
-// one does what the next events are about: a free, a request, or an emptied cache.
-func (t *tape) one(traits []traits) {
-	act, row := t.r.word(t.at)
-	switch {
-	case act == FreeCompleted:
-		t.give(row)
-		t.at++
-	case act != Alloc && act != OOM && !act.ofSegments():
-		t.at++
-	default:
-		to, grew := t.calls()
-		if to < t.r.Events() {
-			request, want := t.r.word(to)
-			// Memory that a request returns before it carries the request's stack.
-			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[row.stack].empty || row.stack != want.stack || request == Alloc && !grew)
-			if (request == Alloc || request == OOM) && !emptied {
-				t.request(to)
-				return
-			}
-		}
-		t.trims[t.at] = true
-		began := t.at
-		t.differs = t.p.Trim() != nil || t.at == began || t.differs
-	}
+// take makes the request of a row.
+func (m *model) take(a *allocation) (*pool.Block, error) {
+	stream, in := m.r.ranks.of(a.place)
+	return m.p.Take(int64(min(a.size, 1<<62)), stream, in) //nolint:wrapcheck // whether it fails is all that counts
 }
 
-// calls are the calls of the driver from the next event on: the event after them, and
-// whether one of them made memory.
-func (t *tape) calls() (to int, grew bool) {
-	for to = t.at; to < t.r.Events(); to++ {
-		a, _ := t.r.word(to)
-		if !a.ofSegments() {
-			break
-		}
-		grew = grew || a == SegmentAlloc || a == SegmentMap
-	}
-	return to, grew
+func newModel(r *Replay) *model {
+	return &model{r: r, live: make([]*pool.Block, r.part.lastAlloc-r.part.allocs), older: map[*allocation]*pool.Block{}}
 }
 
-// request makes the request of an event, to which the calls of the driver must lead.
-func (t *tape) request(to int) {
-	act, want := t.r.word(to)
-	b, err := t.p.Take(int64(min(want.size, 1<<62)), int(want.place))
-	if t.at != to {
-		t.differs = true
+// give returns the memory that an event frees.
+func (m *model) give(event int) {
+	_, row := m.r.row(event)
+	if b := m.live[row]; b != nil {
+		m.live[row] = nil
+		m.p.Give(b)
 		return
 	}
-	t.at++
-	switch {
-	case err != nil:
-		t.differs = t.differs || act != OOM
-	case act != Alloc || t.base[b.Segment]+uint64(b.Offset) != want.addr:
-		t.differs = true
-	default:
-		t.live[want] = b
+	_, a := m.r.word(event)
+	if b := m.older[a]; b != nil {
+		delete(m.older, a)
+		m.p.Give(b)
 	}
 }
 
-// give returns an allocation's memory.
-func (m *model) give(a *allocation) {
-	if b := m.live[a]; b != nil {
-		m.p.Give(b)
-		delete(m.live, a)
-	}
+// hold keeps the block of an event's request.
+func (m *model) hold(event int, b *pool.Block) {
+	_, row := m.r.row(event)
+	m.live[row] = b
 }
+
+var errRefused = errors.New("the recording has no such memory")

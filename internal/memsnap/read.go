@@ -101,6 +101,9 @@ func (m *machine) finish() error {
 		s.traces = nil
 		s.Notes = nil
 	}
+	if !s.pooled {
+		m.placePools()
+	}
 	s.stackAt = append(s.stackAt, uint32(len(s.stackID)))
 	s.Bytes = m.in.at()
 	return nil

@@ -232,7 +232,7 @@ func FuzzRead(f *testing.F) {
 			for i := range s.Segments {
 				_ = len(s.Blocks(&s.Segments[i]))
 			}
-			_, err = Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{})
+			_, err = Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{}, Options{})
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q", err.Error())

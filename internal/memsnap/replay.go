@@ -20,6 +20,7 @@ type Replay struct {
 	Stacks, Freed bool
 
 	part   tracePart
+	ranks  *ranks
 	before []allocation // live before the first event and to the end
 	spans  []span       // of the segments at the end
 	phases []Phase
@@ -43,7 +44,7 @@ type span struct {
 
 // NewReplay prepares the events of a device.
 func NewReplay(s *Snapshot, device int) *Replay {
-	r := &Replay{S: s, Device: device, part: s.part(device)}
+	r := &Replay{S: s, Device: device, part: s.part(device), ranks: ranked(s.places)}
 	r.match()
 	r.begin()
 	r.phases = r.steps()
@@ -60,6 +61,12 @@ func (r *Replay) Steps() []Phase { return r.phases }
 func (r *Replay) word(i int) (Action, *allocation) {
 	w := *r.S.events.at(r.part.first + i)
 	return Action(w >> actionShift), r.S.allocs.at(r.part.allocs + int(w&allocMask))
+}
+
+// row is the action of an event and the number of its row in the trace.
+func (r *Replay) row(i int) (Action, int) {
+	w := *r.S.events.at(r.part.first + i)
+	return Action(w >> actionShift), int(w & allocMask)
 }
 
 // rows visits every allocation: those that the events name, then those from before.

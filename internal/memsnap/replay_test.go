@@ -39,7 +39,7 @@ func fixture(t testing.TB, name string) *Snapshot {
 
 func analyzed(t testing.TB, s *Snapshot) *Analysis {
 	t.Helper()
-	a, err := Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{})
+	a, err := Analyze(context.Background(), []*Snapshot{s}, gpuprof.Tool{}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestReplayLaws(t *testing.T) {
 		if got := levels(part); !reflect.DeepEqual(got, all[len(all)-kept:]) {
 			rt.Fatalf("a ring of %d events has other levels: %v, not %v", kept, got, all[len(all)-kept:])
 		}
-		a, err := Analyze(context.Background(), []*Snapshot{late}, gpuprof.Tool{})
+		a, err := Analyze(context.Background(), []*Snapshot{late}, gpuprof.Tool{}, Options{})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -230,7 +230,7 @@ func (m *machine) settled(v value) (value, error) {
 		return m.done(i, value{vBlock, n}), nil
 	}
 	if o.memo >= 0 {
-		*m.memo.at(o.memo) = packed(value{k: vSpent})
+		m.renumber(o.memo, spentWord)
 		o.memo = -1
 	}
 	return value{vList, v.v}, nil
@@ -297,12 +297,17 @@ func (m *machine) sameStack(id uint32, items []value) bool {
 }
 
 func (m *machine) placeOf(p place) uint32 {
+	if p == m.lastAt && len(m.s.places) > 0 {
+		return m.lastID
+	}
 	id, ok := m.places[p]
 	if !ok {
 		id = uint32(len(m.s.places))
 		m.places[p] = id
 		m.s.places = append(m.s.places, p)
+		m.room -= 96 // the next take looks
 	}
+	m.lastAt, m.lastID = p, id
 	return id
 }
 
@@ -345,7 +350,7 @@ func (m *machine) segment(d *members) (value, error) {
 	if n != m.blocks {
 		return value{}, fmt.Errorf("a segment has %d blocks, and %d come before it", n, m.blocks)
 	}
-	g := Segment{Device: int(d.number(kDevice)), Address: d.number(kAddr), Total: d.number(kTotal), Stream: d.number(kStream), Pool: m.placeIn(d).pool, Expandable: d.number(kExpandable) != 0, first: len(m.s.blocks) - n, last: len(m.s.blocks)}
+	g := Segment{Device: int(d.number(kDevice)), Address: d.number(kAddr), Total: d.number(kTotal), Stream: d.number(kStream), Pool: m.placeIn(d).pool, Expandable: d.number(kExpandable) != 0, place: m.placeOf(m.placeIn(d)), first: len(m.s.blocks) - n, last: len(m.s.blocks)}
 	if g.Device < 0 || g.Device >= mostDevices {
 		return value{}, fmt.Errorf("a segment is of device %d", g.Device)
 	}

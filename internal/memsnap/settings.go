@@ -2,6 +2,8 @@ package memsnap
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -13,13 +15,13 @@ const allocConf = "PYTORCH_CUDA_ALLOC_CONF="
 // expandable is the setting by which PyTorch needs no large pieces in one.
 const expandable = allocConf + "expandable_segments:True"
 
-// best is the setting with the lowest peak of reserved memory; nil where none was replayed
-// or none is lower than as recorded. What the program would change itself is no setting.
+// best is the setting with the lowest peak of reserved memory, at the most that it can be;
+// nil where none was replayed or none is lower than as recorded. What the program would change itself is no setting.
 func (d *Device) best() *WhatIf {
 	var best *WhatIf
 	for i := range d.WhatIf {
 		w := &d.WhatIf[i]
-		if w.PeakReserved < d.WhatIf[0].PeakReserved && w.Setting != noEmptyCache && (best == nil || w.PeakReserved < best.PeakReserved) {
+		if w.advice && w.PeakReserved < d.WhatIf[0].PeakReserved && (best == nil || w.PeakReserved < best.PeakReserved) {
 			best = w
 		}
 	}
@@ -29,12 +31,37 @@ func (d *Device) best() *WhatIf {
 // line is what to change for a setting. The settings of the file stay beside it.
 func (w *WhatIf) line(s *Settings) string {
 	if name, without := strings.CutPrefix(w.Setting, "without "); without {
-		return allocConf + s.Text + "  # without " + name
+		return allocConf + s.without(name) + "  # without " + name
 	}
-	if s.Text != "" {
-		return allocConf + w.Setting + "," + s.Text
+	name, _, _ := strings.Cut(w.Setting, ":")
+	if rest := s.without(name); rest != "" {
+		return allocConf + w.Setting + "," + rest
 	}
 	return allocConf + w.Setting
+}
+
+// parts are the settings of a text, each with its name first; lists stand in brackets.
+var parts = regexp.MustCompile(`([A-Za-z0-9_]+):((?:\[[^\]]*\]|[^,\[])*)`)
+
+// without is the text of the settings without one.
+func (s *Settings) without(name string) string {
+	var kept []string
+	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
+		if m[1] != name {
+			kept = append(kept, m[0])
+		}
+	}
+	return strings.Join(kept, ",")
+}
+
+// megabytes is a setting that the file has in its text alone, bytes; 0 none.
+func (s *Settings) megabytes(name string) int64 {
+	for _, m := range parts.FindAllStringSubmatch(s.Text, -1) {
+		if n, err := strconv.ParseInt(strings.TrimSpace(m[2]), 10, 64); m[1] == name && err == nil && n > 0 && n <= mostMegabytes {
+			return n << 20
+		}
+	}
+	return 0
 }
 
 // leastLoss is the part of the peak of reserved memory from which on packing is worth a finding.
@@ -57,13 +84,24 @@ func fragmentation(c *caseOf) (Finding, bool) {
 	if best == nil {
 		return Finding{}, false
 	}
-	f.ClaimBytes = c.WhatIf[0].PeakReserved - best.PeakReserved
-	f.Title += fmt.Sprintf(" With %s it reserves %s for the same requests.", best.Setting, bytesText(best.PeakReserved))
+	f.ClaimBytes = c.WhatIf[0].PeakReserved - best.LeastReserved
+	f.Title += fmt.Sprintf(" With %s it reserves %s for the same requests.", best.Setting, best.reserved())
 	f.Evidence["setting"], f.Evidence["predicted_reserved_bytes"] = best.Setting, best.PeakReserved
 	f.Evidence["driver_allocs"], f.Evidence["predicted_driver_allocs"] = c.WhatIf[0].DriverAllocs, best.DriverAllocs
 	f.PyTorch = best.line(set)
 	f.Caveats = []string{"the replay has the same requests in the same order; a library that asks how much is free can ask for other sizes"}
+	if c.trims > 0 {
+		f.Caveats = append(f.Caveats, "calls of empty_cache that returned nothing are not in the file, and would return memory under another setting")
+	}
 	return f, true
+}
+
+// reserved is the peak of a setting in words, a range where the file does not tell it.
+func (w *WhatIf) reserved() string {
+	if w.LeastReserved == w.PeakReserved {
+		return bytesText(w.PeakReserved)
+	}
+	return bytesText(w.LeastReserved) + " to " + bytesText(w.PeakReserved)
 }
 
 // served adds to an out-of-memory error which settings would have avoided it.
@@ -74,7 +112,7 @@ func (c *caseOf) served(f *Finding) {
 	var names []string
 	for i := range c.WhatIf {
 		w := &c.WhatIf[i]
-		if *w.OOM || w.Setting == noEmptyCache {
+		if *w.OOM || !w.advice {
 			continue
 		}
 		if names = append(names, w.Setting); len(names) == 1 {
@@ -93,24 +131,29 @@ func (c *caseOf) served(f *Finding) {
 // driver. The check passes without the rules of garbage_collection_threshold, so it
 // returned nothing.
 func settingInert(c *caseOf) (Finding, bool) {
-	if !c.Check.Passed || len(c.WhatIf) == 0 {
+	if !c.Check.Passed || len(c.WhatIf) == 0 || !c.WhatIf[0].Exact {
 		return Finding{}, false
 	}
 	var names []string
 	own := c.WhatIf[0]
 	for _, w := range c.WhatIf[1:] {
-		name, without := strings.CutPrefix(w.Setting, "without ")
-		w.Setting, w.OOM, w.PeakLive = own.Setting, own.OOM, own.PeakLive
+		name, without := strings.CutPrefix(w.Setting, withoutPrefix)
+		w.Setting, w.OOM, w.PeakLive, w.advice = own.Setting, own.OOM, own.PeakLive, own.advice
 		if without && w == own {
 			names = append(names, name)
 		}
 	}
-	if c.r.S.Settings.Collection > 0 {
+	if c.r.S.Settings.Collection > 0 && c.allowed == 0 {
 		names = append(names, "garbage_collection_threshold")
 	}
 	if len(names) == 0 {
 		return Finding{}, false
 	}
+	left := c.r.S.Settings
+	for _, name := range names {
+		left.Text = left.without(name)
+	}
+	rest := left.Text
 	verb := "changes"
 	if len(names) > 1 {
 		verb = "change"
@@ -118,6 +161,6 @@ func settingInert(c *caseOf) (Finding, bool) {
 	return Finding{Rule: gpuprof.RuleSettingInert, Of: ofReserved,
 		Title:    fmt.Sprintf("%s %s nothing: without it the allocator makes the same calls of the driver.", strings.Join(names, " and "), verb),
 		Evidence: map[string]any{"settings": c.r.S.Settings.Text, "driver_allocs": own.DriverAllocs, "driver_frees": own.DriverFrees},
-		PyTorch:  allocConf + "  # without " + strings.Join(names, ", "),
+		PyTorch:  allocConf + rest + "  # without " + strings.Join(names, ", "),
 		Caveats:  []string{"garbage_collection_threshold acts only beside torch.cuda.set_per_process_memory_fraction"}}, true
 }

@@ -68,6 +68,7 @@ type Segment struct {
 	Stream         uint64
 	Pool           [2]uint64
 	Expandable     bool
+	place          uint32
 	first, last    int // its blocks
 }
 
@@ -133,7 +134,8 @@ type Snapshot struct {
 	// numbered: PyTorch is 2.14 or newer, so that among free blocks of equal size the one of
 	// the oldest segment serves (2.13 does too, and its files do not tell).
 	numbered bool
-	hosts    int // events of pinned memory, which are not replayed
+	pooled   bool // events have their pool: PyTorch is 2.12 or newer
+	hosts    int  // events of pinned memory, which are not replayed
 }
 
 // escape is the time difference of an event whose time stands in Snapshot.times.

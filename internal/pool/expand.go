@@ -1,22 +1,10 @@
 package pool
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // endless is the address space of an expandable segment, bytes: more than a device has.
 // PyTorch's is 1 1/8 of the device's memory, so that it too never needs a second one.
 const endless = 1 << 50
-
-// page is what an expandable segment grows by, bytes.
-func (b *Block) page() int64 {
-	if b.small {
-		return smallWhole
-	}
-	return mediumWhole
-}
 
 // reach is the size that an idle block can grow to where it stands.
 func (b *Block) reach() int64 {
@@ -26,20 +14,12 @@ func (b *Block) reach() int64 {
 	return b.Size
 }
 
-// byPlace sorts holes.
-func byPlace(a, b *Block) int {
-	if c := lists(a, b); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Offset, b.Offset))
-}
-
 // expand backs the first place of an expandable segment that has room for want: holes,
 // with the idle block before them.
 func (p *Pool) expand(want *Block) (*Block, error) {
 	b := p.room(want)
 	if b == nil {
-		b = &Block{Segment: p.next, Size: endless, Stream: want.Stream, small: want.small, hole: true}
+		b = &Block{Segment: p.next, Size: endless, Stream: want.Stream, of: want.of, hole: true, number: p.numbered()}
 		p.next++
 		p.dig(b)
 	}
@@ -53,18 +33,21 @@ func (p *Pool) expand(want *Block) (*Block, error) {
 			return nil, err
 		}
 	}
-	p.drop(b)
+	b.of.idle.drop(b)
 	return b, nil
 }
 
 // room is the first block from which on there is free space for want.
 func (p *Pool) room(want *Block) *Block {
+	holes := &want.of.holes
 	first := *want
 	first.Segment, first.Offset = -1, -1
-	at, _ := slices.BinarySearchFunc(p.holes, &first, byPlace)
-	for ; at < len(p.holes) && lists(p.holes[at], want) == 0; at++ {
+	for at := holes.find(&first); ; at = holes.next(at) {
 		p.work++
-		from := p.holes[at]
+		from := holes.get(at)
+		if from == nil || from.Stream != want.Stream {
+			return nil
+		}
 		if from.prev != nil && from.prev.idle {
 			from = from.prev
 		}
@@ -77,19 +60,20 @@ func (p *Pool) room(want *Block) *Block {
 			return from
 		}
 	}
-	return nil
 }
 
 // back gives the first pages of a hole memory for bytes; it returns the idle block that
 // they are in.
 func (p *Pool) back(b *Block, bytes int64) (*Block, error) {
-	bytes = up(bytes, b.page())
+	bytes = up(bytes, p.set.page(b.of.small))
 	if err := p.set.Pages.Grow(b.Segment, b.Offset, bytes); err != nil {
 		return nil, fmt.Errorf("growing a segment by %d bytes: %w", bytes, err)
 	}
-	p.fill(b)
+	b.of.holes.drop(b)
 	if bytes < b.Size {
-		p.dig(b.split(bytes))
+		rest := b.split(bytes)
+		rest.number = p.numbered()
+		p.dig(rest)
 	}
 	b.hole = false
 	p.reserve(bytes)
@@ -98,42 +82,40 @@ func (p *Pool) back(b *Block, bytes int64) (*Block, error) {
 	return b, nil
 }
 
-// dig adds a hole, and fill removes one.
+// dig adds a hole.
 func (p *Pool) dig(b *Block) {
 	b.hole, b.idle = true, false
-	at, _ := slices.BinarySearchFunc(p.holes, b, byPlace)
-	p.insert(&p.holes, at, b)
+	b.of.holes.insert(b)
 }
 
-func (p *Pool) fill(b *Block) {
-	at, _ := slices.BinarySearchFunc(p.holes, b, byPlace)
-	p.remove(&p.holes, at)
-}
-
-// trimPages returns the idle pages of expandable segments.
-func (p *Pool) trimPages() error {
-	p.work += int64(len(p.idle))
-	for _, b := range slices.Clone(p.idle) {
-		lo, hi := up(b.Offset, b.page()), (b.Offset+b.Size)/b.page()*b.page()
-		if lo >= hi {
-			continue
-		}
-		if err := p.set.Pages.Shrink(b.Segment, lo, hi-lo); err != nil {
-			return fmt.Errorf("returning %d bytes of a segment: %w", hi-lo, err)
-		}
-		p.drop(b)
-		if before := lo - b.Offset; before > 0 {
-			rest := b.split(before)
-			p.put(b)
-			b = rest
-		}
-		if b.Size > hi-lo {
-			p.put(b.split(hi - lo))
-		}
-		p.stats.DriverFrees++
-		p.stats.Reserved -= hi - lo
-		p.bury(b)
+// shrink returns the whole pages of an idle block of an expandable segment. The parts
+// beside them are new blocks.
+func (p *Pool) shrink(b *Block) error {
+	page := p.set.page(b.of.small)
+	lo, hi := up(b.Offset, page), (b.Offset+b.Size)/page*page
+	if lo >= hi {
+		return nil
 	}
+	if err := p.set.Pages.Shrink(b.Segment, lo, hi-lo); err != nil {
+		return fmt.Errorf("returning %d bytes of a segment: %w", hi-lo, err)
+	}
+	b.of.idle.drop(b)
+	number := b.number
+	if before := lo - b.Offset; before > 0 {
+		rest := b.split(before)
+		b.number = p.numbered()
+		p.put(b)
+		b = rest
+	}
+	if b.Size > hi-lo {
+		rest := b.split(hi - lo)
+		rest.number = p.numbered()
+		p.put(rest)
+	}
+	b.number = number
+	p.stats.DriverFrees++
+	p.stats.Reserved -= hi - lo
+	p.bury(b)
 	return nil
 }
 
@@ -145,32 +127,4 @@ func (p *Pool) bury(b *Block) {
 	if b.prev != nil || b.next != nil {
 		p.dig(b)
 	}
-}
-
-// makeRoom returns idle segments of at least MaxSplit, so that a request of that size
-// gets memory: the smallest that is large enough, else the largest ones until they are.
-func (p *Pool) makeRoom(want *Block) (freed bool, err error) {
-	key := &Block{Size: max(want.Size, p.set.MaxSplit), Stream: want.Stream, small: want.small, Segment: p.set.before()}
-	at, _ := slices.BinarySearchFunc(p.idle, key, p.set.order)
-	if at < len(p.idle) && lists(p.idle[at], key) == 0 {
-		return true, p.returned(at)
-	}
-	sum := int64(0)
-	for at--; at >= 0 && sum < key.Size && lists(p.idle[at], key) == 0 && p.idle[at].Size >= p.set.MaxSplit; at-- {
-		sum += p.idle[at].Size
-		if err := p.returned(at); err != nil {
-			return false, err
-		}
-	}
-	return sum >= key.Size, nil
-}
-
-// returned releases an idle block, which is never cut: it is a whole segment.
-func (p *Pool) returned(at int) error {
-	b := p.idle[at]
-	if b.Size != b.whole {
-		return nil
-	}
-	p.remove(&p.idle, at)
-	return p.release(b)
 }

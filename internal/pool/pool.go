@@ -1,15 +1,11 @@
 // Package pool is a caching allocator of device memory with the rules of PyTorch's:
 // freed blocks stay reserved and serve later requests, large ones are cut, free
 // neighbours are joined, and whole segments are returned on request. It counts; the
-// memory itself is the driver's. Places are numbers (segment, offset) and not
-// addresses, so that counts do not depend on a device.
+// memory itself is the driver's. Places are numbers (segment, offset), and addresses
+// matter only where Settings.Order says so.
 package pool
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Driver has the memory. Map makes a segment of bytes bytes under a number, Unmap
 // returns it; it waits for work in flight where the device does.
@@ -25,6 +21,18 @@ type Pager interface {
 	Shrink(segment int, offset, bytes int64) error
 }
 
+// Addresser is a Driver that knows where its segments begin, for Settings.Order ByAddress.
+type Addresser interface {
+	Base(segment int) uint64
+}
+
+// Releaser is a Driver whose pools other than 0 are returned by Trim as well: Released is
+// the next of them, once each in a Trim. Without it they keep their memory, as those of
+// CUDA graphs do while the graph exists.
+type Releaser interface {
+	Released() (pool int, ok bool)
+}
+
 // Block is memory that was taken: Size bytes of a segment from Offset on, of which
 // Requested were asked for.
 type Block struct {
@@ -32,10 +40,22 @@ type Block struct {
 	Offset, Size, Requested int64
 	Stream                  int
 
-	small, idle bool
-	hole        bool   // of an expandable segment: address space without memory
-	whole       int64  // bytes of the segment; 0: it is expandable
-	prev, next  *Block // neighbours in the segment
+	of         *shelf
+	idle, hole bool   // hole: of an expandable segment: address space without memory
+	whole      int64  // bytes of the segment; 0: it is expandable
+	base       uint64 // address of the segment
+	number     uint64 // of the block, for ByBlock
+	tie        uint64 // of an idle block, with others of its size
+	since      int    // of an idle block: the searches of its shelf before it was put there
+	prev, next *Block // neighbours in the segment
+}
+
+// shelf are the blocks of small or of large requests of one pool that are not in use.
+type shelf struct {
+	small       bool
+	pool        int
+	idle, holes list
+	searches    int
 }
 
 // Stats are the allocator's counters, in bytes and calls of the driver.
@@ -45,44 +65,50 @@ type Stats struct {
 	LargestIdle                int64
 	DriverAllocs, DriverFrees  int
 	Retries                    int // requests for which cached memory was returned first
+	// Ties are requests that a block of the same size would have served as well, as
+	// Settings.Order decides.
+	Ties int
 }
 
 // Pool is one allocator. It is called by one goroutine.
 type Pool struct {
-	set    Settings
-	driver Driver
-	idle   []*Block // by list (large, small), stream, size, segment and offset
-	holes  []*Block // by list, stream, segment and offset
-	next   int      // the number of the next segment
-	stats  Stats
-	work   int64
+	set     Settings
+	driver  Driver
+	shelves [][2]*shelf // of large and of small requests, by pool
+	next    int         // the number of the next segment
+	numbers uint64      // of blocks
+	stats   Stats
+	work    int64
 }
 
-// Work is how many entries of its lists the pool has looked at or moved: a list of n
-// blocks costs up to n for each change of it.
+// Work is how many entries of its lists the pool has looked at or moved.
 func (p *Pool) Work() int64 { return p.work }
-
-// insert and remove change a list at a place.
-func (p *Pool) insert(list *[]*Block, at int, b *Block) {
-	p.work += int64(len(*list) - at)
-	*list = slices.Insert(*list, at, b)
-}
-
-func (p *Pool) remove(list *[]*Block, at int) {
-	p.work += int64(len(*list) - at)
-	*list = slices.Delete(*list, at, at+1)
-}
 
 // New returns an empty pool.
 func New(s Settings, d Driver) *Pool { return &Pool{set: s, driver: d} }
 
-// Take returns a block of at least bytes that work of the stream may use. The block
-// is the smallest idle one that fits, cut to size, or else of a new segment. Where the
-// driver refuses one, idle segments are returned and it is asked once more; its second
-// error is the caller's.
-func (p *Pool) Take(bytes int64, stream int) (*Block, error) {
+// shelf is that of requests of a size in a pool.
+func (p *Pool) shelf(size int64, pool int) *shelf {
+	for len(p.shelves) <= pool {
+		var both [2]*shelf
+		for k := range both {
+			both[k] = &shelf{small: k == 1, pool: len(p.shelves), idle: list{order: bySize, work: &p.work}, holes: list{order: byPlace, work: &p.work}}
+		}
+		p.shelves = append(p.shelves, both)
+	}
+	if size <= smallMost {
+		return p.shelves[pool][1]
+	}
+	return p.shelves[pool][0]
+}
+
+// Take returns a block of at least bytes of a pool that work of the stream may use; 0 is
+// the pool of a program that has no other. The block is the smallest idle one that fits,
+// cut to size, or else of a new segment. Where the driver refuses one, idle segments are
+// returned and it is asked once more; its second error is the caller's.
+func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	size := p.set.Round(bytes)
-	b, err := p.find(size, stream)
+	b, err := p.find(&Block{Size: size, Stream: stream, of: p.shelf(size, pool), Offset: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -94,53 +120,75 @@ func (p *Pool) Take(bytes int64, stream int) (*Block, error) {
 	return b, nil
 }
 
-// find takes a block of at least size from the idle ones or of a new segment.
-func (p *Pool) find(size int64, stream int) (*Block, error) {
-	want := &Block{Size: size, Stream: stream, small: size <= smallMost, Segment: p.set.before()}
-	at, _ := slices.BinarySearchFunc(p.idle, want, p.set.order)
-	if same := func(at int) bool {
-		return at < len(p.idle) && p.idle[at].small == want.small && p.idle[at].Stream == stream
-	}; same(at) {
-		for p.set.Pages != nil && same(at+1) && p.idle[at+1].reach() < p.idle[at].reach() {
-			at++
-			p.work++
+// find takes a block of at least the size from the idle ones or of a new segment.
+func (p *Pool) find(want *Block) (*Block, error) {
+	want.of.searches++
+	idle := &want.of.idle
+	at := idle.find(want)
+	if b := p.serves(idle, at, want); b != nil {
+		if p.set.Pages != nil {
+			for to := idle.next(at); ; to = idle.next(to) {
+				other := p.serves(idle, to, want)
+				if other == nil || other.reach() >= b.reach() {
+					break
+				}
+				at, b = to, other
+				p.work++
+			}
 		}
-		if b := p.idle[at]; p.set.fits(b.Size, size) {
-			p.remove(&p.idle, at)
+		if p.set.fits(b.Size, want.Size) {
+			if other := p.serves(idle, idle.next(at), want); other != nil && other.Size == b.Size {
+				p.stats.Ties++
+			}
+			idle.remove(at)
 			return b, nil
 		}
 	}
 	return p.grow(want)
 }
 
+// serves is the block at a place, if it is of the stream.
+func (p *Pool) serves(idle *list, at place, want *Block) *Block {
+	if b := idle.get(at); b != nil && b.Stream == want.Stream {
+		return b
+	}
+	return nil
+}
+
 // grow makes memory for want: it, or a block that it was made in, is returned.
 func (p *Pool) grow(want *Block) (*Block, error) {
-	whole := segmentFor(want.Size)
-	b, err := p.more(want, whole)
+	if err := p.collect(); err != nil {
+		return nil, err
+	}
+	b, err := p.more(want)
 	if err != nil && p.set.MaxSplit > 0 {
 		var freed bool
 		if freed, err = p.makeRoom(want); err != nil {
 			return nil, err
 		}
 		if err = errNoRoom; freed {
-			b, err = p.more(want, whole)
+			b, err = p.more(want)
 		}
 	}
-	if err != nil {
+	if err != nil && want.of.pool == 0 { // while a graph is captured nothing is returned
 		p.stats.Retries++
 		if e := p.Trim(); e != nil {
 			return nil, e
 		}
-		b, err = p.more(want, whole)
+		b, err = p.more(want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reserving a segment of %d bytes beside %d: %w", whole, p.stats.Reserved, err)
+		return nil, fmt.Errorf("reserving a segment of %d bytes beside %d: %w", p.set.whole(want.Size), p.stats.Reserved, err)
 	}
 	return b, nil
 }
 
 // more asks the driver once.
-func (p *Pool) more(want *Block, whole int64) (*Block, error) {
+func (p *Pool) more(want *Block) (*Block, error) {
+	whole := p.set.whole(want.Size)
+	if p.set.Allowed > 0 && p.stats.Reserved+whole > p.set.Allowed {
+		return nil, errLimit
+	}
 	if p.set.Pages != nil {
 		return p.expand(want)
 	}
@@ -148,10 +196,20 @@ func (p *Pool) more(want *Block, whole int64) (*Block, error) {
 		return nil, err //nolint:wrapcheck // grow says what was asked for
 	}
 	b := *want
-	b.Segment, b.Size, b.whole = p.next, whole, whole
+	b.Segment, b.Offset, b.Size, b.whole = p.next, 0, whole, whole
+	if a, ok := p.driver.(Addresser); ok {
+		b.base = a.Base(b.Segment)
+	}
+	b.number = p.numbered()
 	p.next++
 	p.reserve(whole)
 	return &b, nil
+}
+
+// numbered is the number of a new block.
+func (p *Pool) numbered() uint64 {
+	p.numbers++
+	return p.numbers
 }
 
 // reserve counts a call that made memory.
@@ -161,12 +219,14 @@ func (p *Pool) reserve(bytes int64) {
 	p.stats.PeakReserved = max(p.stats.PeakReserved, p.stats.Reserved)
 }
 
-// cut makes the rest of a block beyond size idle, where it is worth it.
+// cut makes the rest of a block beyond size idle, where it is worth it. The rest keeps the
+// block's number.
 func (p *Pool) cut(b *Block, size int64) {
 	if !p.set.worthCutting(b, size) {
 		return
 	}
 	p.put(b.split(size))
+	b.number = p.numbered()
 }
 
 // split cuts a block; the rest is linked behind it.
@@ -182,26 +242,8 @@ func (b *Block) split(size int64) (rest *Block) {
 
 // put adds a block to the idle ones.
 func (p *Pool) put(b *Block) {
-	b.idle = true
-	at, _ := slices.BinarySearchFunc(p.idle, b, p.set.order)
-	p.insert(&p.idle, at, b)
-}
-
-// drop removes a block from the idle ones.
-func (p *Pool) drop(b *Block) {
-	at, _ := slices.BinarySearchFunc(p.idle, b, p.set.order)
-	p.remove(&p.idle, at)
-}
-
-// lists sorts by list and stream.
-func lists(a, b *Block) int {
-	switch {
-	case a.small != b.small && a.small:
-		return 1
-	case a.small != b.small:
-		return -1
-	}
-	return cmp.Compare(a.Stream, b.Stream)
+	b.idle, b.tie, b.since = true, p.set.tie(b), b.of.searches
+	b.of.idle.insert(b)
 }
 
 // Give makes a block idle and joins it with idle neighbours of its segment. It must
@@ -213,12 +255,13 @@ func (p *Pool) Give(b *Block) {
 }
 
 // join joins a block, which is in no list, with its neighbours that are idle, and a hole
-// with those that are holes.
+// with those that are holes. What they become has the block's number.
 func (p *Pool) join(b *Block) *Block {
-	if n := b.next; p.taken(n, b.hole) {
+	if n := b.next; taken(n, b.hole) {
 		b.swallow()
 	}
-	if v := b.prev; p.taken(v, b.hole) {
+	if v := b.prev; taken(v, b.hole) {
+		v.number = b.number
 		v.swallow()
 		b = v
 	}
@@ -226,14 +269,14 @@ func (p *Pool) join(b *Block) *Block {
 }
 
 // taken removes a neighbour from its list, if it is a hole or idle as asked.
-func (p *Pool) taken(b *Block, hole bool) bool {
+func taken(b *Block, hole bool) bool {
 	switch {
 	case b == nil || b.hole != hole:
 		return false
 	case hole:
-		p.fill(b)
+		b.of.holes.drop(b)
 	case b.idle:
-		p.drop(b)
+		b.of.idle.drop(b)
 	default:
 		return false
 	}
@@ -248,44 +291,17 @@ func (b *Block) swallow() {
 	}
 }
 
-// Trim returns every segment that is one idle block to the driver, and of expandable
-// ones every idle page.
-func (p *Pool) Trim() error {
-	if p.set.Pages != nil {
-		return p.trimPages()
-	}
-	p.work += int64(len(p.idle))
-	kept := p.idle[:0]
-	var failed error
-	for _, b := range p.idle {
-		if b.Size != b.whole || failed != nil {
-			kept = append(kept, b)
-			continue
-		}
-		if failed = p.release(b); failed != nil {
-			kept = append(kept, b)
-		}
-	}
-	clear(p.idle[len(kept):])
-	p.idle = kept
-	return failed
-}
-
-// release returns the segment of a block, which is whole.
-func (p *Pool) release(b *Block) error {
-	if err := p.driver.Unmap(b.Segment); err != nil {
-		return fmt.Errorf("returning a segment of %d bytes: %w", b.whole, err)
-	}
-	p.stats.DriverFrees++
-	p.stats.Reserved -= b.whole
-	return nil
-}
-
 // Stats returns the counters.
 func (p *Pool) Stats() Stats {
 	s := p.stats
-	for _, b := range p.idle {
-		s.LargestIdle = max(s.LargestIdle, b.Size)
+	for _, both := range p.shelves {
+		for _, of := range both {
+			for _, part := range of.idle.parts {
+				for _, b := range part {
+					s.LargestIdle = max(s.LargestIdle, b.Size)
+				}
+			}
+		}
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func (s *segments) Unmap(n int) error {
 
 func take(t testing.TB, p *Pool, bytes int64) *Block {
 	t.Helper()
-	b, err := p.Take(bytes, 0)
+	b, err := p.Take(bytes, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestTakeWhenFull(t *testing.T) {
 	p.Give(take(t, p, 60*mib))
 	take(t, p, 70*mib)
 	expect(t, p, 70*mib, 70*mib)
-	if _, err := p.Take(70*mib, 0); err == nil {
+	if _, err := p.Take(70*mib, 0, 0); err == nil {
 		t.Error("140 of 100 MiB were granted")
 	}
 	expect(t, p, 70*mib, 70*mib)
@@ -138,7 +138,7 @@ func TestLaws(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch k := rapid.IntRange(0, 9).Draw(t, "what"); {
 			case k < 5:
-				b, err := p.Take(rapid.Int64Range(1, 250*mib).Draw(t, "bytes")>>rapid.IntRange(0, 12).Draw(t, "smaller"), rapid.IntRange(0, 1).Draw(t, "stream"))
+				b, err := p.Take(rapid.Int64Range(1, 250*mib).Draw(t, "bytes")>>rapid.IntRange(0, 12).Draw(t, "smaller"), rapid.IntRange(0, 1).Draw(t, "stream"), rapid.IntRange(0, 1).Draw(t, "pool"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,7 +157,7 @@ func TestLaws(t *testing.T) {
 		for _, b := range held {
 			p.Give(b)
 		}
-		if err := p.Trim(); err != nil {
+		if err := errors.Join(p.Trim(), p.Return(1)); err != nil {
 			t.Fatal(err)
 		}
 		if s := p.Stats(); s.InUse != 0 || s.Requested != 0 || s.Reserved != 0 || len(d.mapped) != 0 || s.DriverAllocs != s.DriverFrees {
@@ -238,7 +238,7 @@ func TestExpandableLaws(t *testing.T) {
 			switch op := rapid.IntRange(0, 9).Draw(rt, "operation"); {
 			case op < 6:
 				size := rapid.OneOf(rapid.Int64Range(1, mib), rapid.Int64Range(mib, 60*mib)).Draw(rt, "size")
-				b, err := p.Take(size, rapid.IntRange(0, 1).Draw(rt, "stream"))
+				b, err := p.Take(size, rapid.IntRange(0, 1).Draw(rt, "stream"), 0)
 				if err == nil {
 					live = append(live, b)
 				}

@@ -67,14 +67,39 @@ func MemoryOverTime(a *memsnap.Analysis) *Figure {
 	p.Marks = append(p.Marks, reserved, Mark{Kind: Dot, Small: true, X0: float64(max(d.Peak.Event, 0)), Y0: float64(d.Peak.Requested), Tone: Ink, Text: "peak " + gpuprof.FormatBytes(float64(d.Peak.Requested)), Place: Near,
 		Tip: fmt.Sprintf("peak: %s of live tensors at event %d, %s reserved", gpuprof.FormatBytes(float64(d.Peak.Requested)), d.Peak.Event, gpuprof.FormatBytes(float64(d.Peak.Reserved)))})
 	f.Legend = append(f.Legend, Entry{Text: "reserved", Tone: Ink, Form: Stroke})
+	p.Marks = append(stepMarks(f, d), p.Marks...)
 	for i, o := range d.OOMs {
 		p.Marks = append(p.Marks, Mark{Kind: Rule, X0: float64(o.Event), Tone: Starved, Form: Dashed})
 		if i == 0 {
-			f.Legend = append(f.Legend, Entry{Text: "out of memory", Tone: Starved, Form: Stroke})
+			f.Legend = append(f.Legend, Entry{Text: "out of memory", Tone: Starved, Form: Dashed})
+			if limit := o.Reserved + o.DeviceFree; float64(limit) < 2*float64(most) {
+				p.Y.Max = max(p.Y.Max, 1.05*float64(limit))
+				p.Marks = append(p.Marks, Mark{Kind: Rule, Across: true, Y0: float64(limit), Tone: Ink, Form: Dashed})
+				f.Legend = append(f.Legend, Entry{Text: "limit " + gpuprof.FormatBytes(float64(limit)), Tone: Ink, Form: Dashed})
+			}
 		}
 	}
 	f.Panels = []Panel{p}
 	return f
+}
+
+// mostStepMarks is how many ends of steps a chart shows: more stand for nothing.
+const mostStepMarks = 60
+
+// stepMarks are lines at the ends of steps.
+func stepMarks(f *Figure, d *memsnap.Device) (out []Mark) {
+	if len(d.Steps) > mostStepMarks {
+		return nil
+	}
+	for i, s := range d.Steps {
+		if s.Last > 0 && s.Last < d.Events {
+			out = append(out, Mark{Kind: Rule, X0: float64(s.Last), Tone: Soft, Form: Dashed, Tip: fmt.Sprintf("end of step %d: %s of live tensors", i+1, gpuprof.FormatBytes(float64(s.End)))})
+		}
+	}
+	if len(out) > 0 {
+		f.Legend = append(f.Legend, Entry{Text: "end of a step", Tone: Soft, Form: Dashed})
+	}
+	return out
 }
 
 // mostMemorySites is how many lines a chart names.

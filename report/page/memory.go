@@ -209,12 +209,19 @@ func memoryWhatIf(d *memsnap.Device) []Block {
 		return []Block{Text{S: text + ".", In: Verbose}}
 	}
 	t := Table{Name: "Replayed with other settings of the allocator", Noun: "setting", Max: [3]int{12, 12, 0}, Columns: []Column{{Title: "setting", Left: true, Most: 40}, {Title: "reserved"}, {Title: "change"}, {Title: "driver calls", Drop: 1}, {Title: "out of memory", Drop: 2}}}
+	if ranged := slices.ContainsFunc(d.WhatIf, func(w memsnap.WhatIf) bool { return w.LeastReserved < w.PeakReserved }); ranged {
+		t.Columns = slices.Insert(t.Columns, 1, Column{Title: "at least"})
+	}
 	for _, w := range d.WhatIf {
 		oom, change := Cell{Text: view.None}, w.PeakReserved-d.WhatIf[0].PeakReserved
 		if w.OOM != nil {
 			oom.Text = map[bool]string{true: "yes", false: "no"}[*w.OOM]
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(w.Setting, 60)}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}})
+		cells := []Cell{{Text: view.Cut(w.Setting, 60)}, bytesCell(w.PeakReserved), amount(signedBytes(change), float64(change), "B"), countCell(w.DriverAllocs + w.DriverFrees), oom}
+		if len(t.Columns) > len(cells) {
+			cells = slices.Insert(cells, 1, bytesCell(w.LeastReserved))
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
 	return []Block{t}
 }

@@ -23,7 +23,7 @@ func TestWriteMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := memsnap.Analyze(context.Background(), []*memsnap.Snapshot{s}, gpuprof.Tool{})
+	a, err := memsnap.Analyze(context.Background(), []*memsnap.Snapshot{s}, gpuprof.Tool{}, memsnap.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

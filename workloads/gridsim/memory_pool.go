@@ -50,7 +50,7 @@ func newPooled(dev gpuprof.Device, maxSplit int64) *pooled {
 }
 
 func (p *pooled) take(id blockID, words int64) (block, error) {
-	b, err := p.pool.Take(4*words, 0)
+	b, err := p.pool.Take(4*words, 0, 0)
 	if err != nil {
 		return block{}, fmt.Errorf("%s: %w", blockNames[id], err)
 	}

@@ -1,6 +1,7 @@
 package memtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,19 +19,32 @@ type Recorder struct {
 	Config  string
 	Roundup uint64 // roundup_power2_divisions of every size; set before the first Alloc
 	Pools   bool   // each segment is of a private pool of its own
+	// Set are the allocator's other settings, set before the first Alloc. Lowest hands out
+	// the lowest free address, as drivers do; otherwise each is above all before it.
+	Set    pool.Settings
+	Lowest bool
 
 	pool   *pool.Pool
 	driver segments
 	stack  *List // of the request that runs
 	micros uint64
+	in     int // its private pool, 0 none
+	stream int
+	gone   []int                 // private pools whose graphs are gone
+	told   int                   // of them in this Trim
 	blocks map[*pool.Block]*List // live ones with their stacks
+	placed map[*pool.Block]place
 }
+
+// place is where a block was asked for.
+type place struct{ stream, in int }
 
 // segments is a driver whose memory is numbers.
 type segments struct {
 	r    *Recorder
 	base map[int]uint64
 	size map[int]int64
+	of   map[int]place
 	top  uint64
 	used int64
 }
@@ -40,8 +54,8 @@ const base = 0x7f0000000000
 
 // New begins a recording of a version of PyTorch: 2, 15.
 func New(major, minor int) *Recorder {
-	r := &Recorder{Version: [2]int{major, minor}, Notes: &List{}, micros: 1_700_000_000_000_000, blocks: map[*pool.Block]*List{}}
-	r.driver = segments{r: r, base: map[int]uint64{}, size: map[int]int64{}, top: base}
+	r := &Recorder{Version: [2]int{major, minor}, Notes: &List{}, micros: 1_700_000_000_000_000, blocks: map[*pool.Block]*List{}, placed: map[*pool.Block]place{}}
+	r.driver = segments{r: r, base: map[int]uint64{}, size: map[int]int64{}, of: map[int]place{}, top: base}
 	r.pool = pool.New(pool.Settings{}, &r.driver)
 	return r
 }
@@ -51,19 +65,52 @@ func (d *segments) Map(n int, bytes int64) error {
 	if d.r.Limit > 0 && d.used+bytes > d.r.Limit {
 		return errors.New("out of memory")
 	}
-	d.base[n], d.size[n] = d.top, bytes
-	d.top += uint64(bytes)
+	d.base[n], d.size[n], d.of[n] = d.place(uint64(bytes+granule-1)/granule*granule), bytes, place{d.r.stream, d.r.in}
 	d.used += bytes
 	d.r.event("segment_alloc", d.base[n], bytes, d.r.stack)
 	return nil
 }
 
+// granule is what a driver hands memory out in, bytes.
+const granule = 2 << 20
+
+// place is an address for a segment.
+func (d *segments) place(bytes uint64) uint64 {
+	at := uint64(base)
+	if !d.r.Lowest {
+		d.top += bytes
+		return d.top - bytes
+	}
+	for _, n := range slices.SortedFunc(maps.Keys(d.base), func(a, b int) int { return cmp.Compare(d.base[a], d.base[b]) }) {
+		if at+bytes <= d.base[n] {
+			break
+		}
+		at = d.base[n] + uint64(d.size[n]+granule-1)/granule*granule
+	}
+	return at
+}
+
+// Base implements pool.Addresser.
+func (d *segments) Base(n int) uint64 { return d.base[n] }
+
+// Released implements pool.Releaser.
+func (d *segments) Released() (in int, ok bool) {
+	if d.r.told < len(d.r.gone) {
+		d.r.told++
+		return d.r.gone[d.r.told-1], true
+	}
+	d.r.told = 0
+	return 0, false
+}
+
 // Unmap implements pool.Driver.
 func (d *segments) Unmap(n int) error {
+	d.r.stream, d.r.in = d.of[n].stream, d.of[n].in
 	d.r.event("segment_free", d.base[n], d.size[n], d.r.stack)
 	d.used -= d.size[n]
 	delete(d.base, n)
 	delete(d.size, n)
+	delete(d.of, n)
 	return nil
 }
 
@@ -82,7 +129,7 @@ func (r *Recorder) event(action string, addr uint64, bytes int64, stack *List) {
 	} else {
 		e.Set("addr", addr)
 	}
-	e.Set("size", int(bytes)).Set("stream", 0)
+	e.Set("size", int(bytes)).Set("stream", r.stream)
 	if r.since(2) {
 		e.Set("time_us", r.micros)
 	}
@@ -93,7 +140,7 @@ func (r *Recorder) event(action string, addr uint64, bytes int64, stack *List) {
 		e.Set("user_metadata", "")
 	}
 	if r.since(12) {
-		e.Set("pool_id", Tuple{})
+		e.Set("pool_id", Tuple{0, r.in})
 	}
 	if stack != nil {
 		e.Set("frames", stack)
@@ -102,24 +149,32 @@ func (r *Recorder) event(action string, addr uint64, bytes int64, stack *List) {
 }
 
 // Alloc takes memory by a stack, the innermost frame first; nil where there is none.
-func (r *Recorder) Alloc(bytes int64, stack *List) *pool.Block {
-	r.stack = stack
-	if r.Roundup > 0 && len(r.Events) == 0 {
-		set := pool.Settings{}
-		for i := range set.Roundup {
-			set.Roundup[i] = r.Roundup
+func (r *Recorder) Alloc(bytes int64, stack *List) *pool.Block { return r.AllocIn(bytes, 0, 0, stack) }
+
+// AllocIn is Alloc for a stream and a private pool, such as of a CUDA graph.
+func (r *Recorder) AllocIn(bytes int64, stream, in int, stack *List) *pool.Block {
+	r.stack, r.stream, r.in = stack, stream, in
+	if len(r.Events) == 0 {
+		if r.Roundup > 0 {
+			for i := range r.Set.Roundup {
+				r.Set.Roundup[i] = r.Roundup
+			}
 		}
-		r.pool = pool.New(set, &r.driver)
+		r.pool = pool.New(r.Set, &r.driver)
 	}
-	b, err := r.pool.Take(bytes, 0)
+	b, err := r.pool.Take(bytes, stream, in)
+	r.stream, r.in = stream, in // what it returned may be of others
 	if err != nil {
 		r.event("oom", 0, (bytes+511)/512*512, stack)
 		return nil
 	}
 	r.event("alloc", r.address(b), bytes, stack)
-	r.blocks[b] = stack
+	r.blocks[b], r.placed[b] = stack, place{stream, in}
 	return b
 }
+
+// Gone says that the graph of a private pool is gone: Empty returns its memory too.
+func (r *Recorder) Gone(in int) { r.gone = append(r.gone, in) }
 
 func (r *Recorder) address(b *pool.Block) uint64 {
 	return r.driver.base[b.Segment] + uint64(b.Offset)
@@ -133,13 +188,16 @@ func (r *Recorder) Free(b *pool.Block, stack *List) {
 
 // Ask frees a block that work of another stream still uses, until Complete.
 func (r *Recorder) Ask(b *pool.Block, stack *List) {
+	r.stream, r.in = r.placed[b].stream, r.placed[b].in
 	r.event("free_requested", r.address(b), b.Requested, stack)
 }
 
 // Complete ends the life of a block.
 func (r *Recorder) Complete(b *pool.Block, stack *List) {
+	r.stream, r.in = r.placed[b].stream, r.placed[b].in
 	r.event("free_completed", r.address(b), b.Requested, stack)
 	delete(r.blocks, b)
+	delete(r.placed, b)
 	r.pool.Give(b)
 }
 
@@ -219,11 +277,11 @@ func (r *Recorder) segment(n int) *Dict {
 	if r.since(1) {
 		d.Set("requested_size", int(asked))
 	}
-	id := Tuple{}
+	id := Tuple{0, r.driver.of[n].in}
 	if r.Pools {
 		id[1] = n + 1
 	}
-	return d.Set("stream", 0).Set("segment_type", kind).Set("segment_pool_id", id).Set("is_expandable", false).Set("frames", &List{}).Set("blocks", blocks)
+	return d.Set("stream", r.driver.of[n].stream).Set("segment_type", kind).Set("segment_pool_id", id).Set("is_expandable", false).Set("frames", &List{}).Set("blocks", blocks)
 }
 
 // Snapshot is the recording as the root of a file.
@@ -242,7 +300,7 @@ func (r *Recorder) Snapshot() *Dict {
 		for i := range 16 {
 			round.Set(fmt.Sprint(1<<i), int(r.Roundup))
 		}
-		root.Set("allocator_settings", (&Dict{}).Set("PYTORCH_CUDA_ALLOC_CONF", r.Config).Set("max_split_size", -1).Set("garbage_collection_threshold", 0.0).Set("expandable_segments", false).Set("roundup_power2_divisions", round))
+		root.Set("allocator_settings", (&Dict{}).Set("PYTORCH_CUDA_ALLOC_CONF", r.Config).Set("max_split_size", cmp.Or(int(r.Set.MaxSplit), -1)).Set("garbage_collection_threshold", r.Set.Collect).Set("expandable_segments", false).Set("roundup_power2_divisions", round))
 	}
 	if r.since(5) {
 		root.Set("external_annotations", r.Notes)

@@ -1,0 +1,65 @@
+package memsnap
+
+import (
+	"cmp"
+	"slices"
+)
+
+// placePools finds the pools of the allocations in a file whose events have none, as
+// PyTorch wrote them up to 2.11: the pool of an address is that of its segment at the end.
+// What was there before that segment was made is not told, and is taken for the pool of
+// programs without others; the check of the model shows where that is wrong.
+func (m *machine) placePools() {
+	s := m.s
+	var private []*Segment
+	for i := range s.Segments {
+		if g := &s.Segments[i]; g.Pool != [2]uint64{} {
+			private = append(private, g)
+		}
+	}
+	slices.SortFunc(private, func(a, b *Segment) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Address, b.Address))
+	})
+	for len(private) > 0 {
+		n := 0
+		for n < len(private) && private[n].Device == private[0].Device {
+			n++
+		}
+		m.placeRows(private[:n], s.part(private[0].Device))
+		private = private[n:]
+	}
+}
+
+// placeRows places the allocations of one device in the segments of its private pools,
+// which are in the order of their addresses.
+func (m *machine) placeRows(private []*Segment, t tracePart) {
+	s := m.s
+	of := func(addr uint64) int { // the segment with an address, -1 none
+		k, found := slices.BinarySearchFunc(private, addr, func(g *Segment, addr uint64) int { return cmp.Compare(g.Address, addr) })
+		if !found {
+			k--
+		}
+		if k < 0 || addr-private[k].Address >= private[k].Total {
+			return -1
+		}
+		return k
+	}
+	since := make([]uint32, len(private)) // the event that made it
+	for k := t.allocs; k < t.lastAlloc; k++ {
+		a := s.allocs.at(k)
+		if a.born == never || Action(*s.events.at(t.first + int(a.born))>>actionShift) != SegmentAlloc {
+			continue
+		}
+		if g := of(a.addr); g >= 0 && private[g].Address == a.addr {
+			since[g] = a.born
+		}
+	}
+	for k := t.allocs; k < t.lastAlloc; k++ {
+		a := s.allocs.at(k)
+		g := of(a.addr)
+		if g < 0 || a.born == never && since[g] > 0 || a.born != never && a.born < since[g] {
+			continue
+		}
+		a.place = m.placeOf(place{stream: s.places[a.place].stream, pool: private[g].Pool})
+	}
+}

@@ -1,0 +1,99 @@
+package pool
+
+import "slices"
+
+// widest is how many blocks a part of a list has before it is cut in two.
+const widest = 256
+
+// list keeps blocks in an order, in parts, so that a change of a long list moves few of
+// its entries.
+type list struct {
+	parts [][]*Block
+	order func(a, b *Block) int
+	n     int
+	work  *int64 // entries that were looked at or moved
+}
+
+// place is where a block stands in a list.
+type place struct{ part, at int }
+
+// find is the first place whose block does not come before the key.
+func (l *list) find(key *Block) place {
+	i, _ := slices.BinarySearchFunc(l.parts, key, func(part []*Block, key *Block) int { return l.order(part[len(part)-1], key) })
+	if i == len(l.parts) {
+		return place{i, 0}
+	}
+	at, _ := slices.BinarySearchFunc(l.parts[i], key, l.order)
+	return place{i, at}
+}
+
+// get is the block at a place, nil behind the last.
+func (l *list) get(p place) *Block {
+	if p.part >= len(l.parts) {
+		return nil
+	}
+	return l.parts[p.part][p.at]
+}
+
+// next is the place behind one.
+func (l *list) next(p place) place {
+	if p.at++; p.at >= len(l.parts[p.part]) {
+		return place{p.part + 1, 0}
+	}
+	return p
+}
+
+// before is the place before one; ok is false at the first.
+func (l *list) before(p place) (to place, ok bool) {
+	switch {
+	case p.at > 0:
+		return place{p.part, p.at - 1}, true
+	case p.part > 0:
+		return place{p.part - 1, len(l.parts[p.part-1]) - 1}, true
+	}
+	return p, false
+}
+
+// insert adds a block.
+func (l *list) insert(b *Block) {
+	l.n++
+	if len(l.parts) == 0 {
+		l.parts = append(l.parts, []*Block{b})
+		return
+	}
+	p := l.find(b)
+	if p.part == len(l.parts) {
+		p.part--
+		p.at = len(l.parts[p.part])
+	}
+	part := slices.Insert(l.parts[p.part], p.at, b)
+	*l.work += int64(len(part) - p.at)
+	l.parts[p.part] = part
+	if len(part) > widest {
+		half := slices.Clone(part[widest/2:])
+		clear(part[widest/2:])
+		l.parts[p.part] = part[:widest/2]
+		l.parts = slices.Insert(l.parts, p.part+1, half)
+		*l.work += int64(len(l.parts) - p.part)
+	}
+}
+
+// remove takes out the block at a place.
+func (l *list) remove(p place) {
+	l.n--
+	part := slices.Delete(l.parts[p.part], p.at, p.at+1)
+	*l.work += int64(len(part) - p.at + 1)
+	if l.parts[p.part] = part; len(part) == 0 {
+		l.parts = slices.Delete(l.parts, p.part, p.part+1)
+		*l.work += int64(len(l.parts) - p.part + 1)
+	}
+}
+
+// drop takes out a block.
+func (l *list) drop(b *Block) { l.remove(l.find(b)) }
+
+// all are the blocks in order.
+func (l *list) all() []*Block {
+	*l.work += int64(l.n)
+	return slices.Concat(l.parts...)
+}
