@@ -209,6 +209,10 @@ func origin(c *compare.Comparison, rows []verdict.Row) Section {
 	if len(list.Items) > 0 {
 		s.Blocks = []Block{Chart{ID: "waterfall", Figure: func() *figure.Figure { return figure.Waterfall(c) },
 			Note: "A bar for each stage that made at least 1 % of the change. " + verdict.AttributionNote}, list}
+		if a := c.Attribution; a != nil && view.Finite(float64(a.Old)) && view.Finite(float64(a.New)) {
+			// Where the chart is missing, the shares would seem to be of the medians below.
+			s.Blocks = append(s.Blocks, Text{S: fmt.Sprintf("step %s to %s, means over the middle half of the samples; the metrics are medians", view.Seconds(float64(a.Old)), view.Seconds(float64(a.New))), In: Terminal | Verbose | Markdown})
+		}
 		return s
 	}
 	timed := slices.ContainsFunc(rows, func(r verdict.Row) bool { return r.Name == "step" && !r.Of.Exact })
