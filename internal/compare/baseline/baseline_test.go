@@ -171,7 +171,7 @@ func TestRefused(t *testing.T) {
 
 func TestFewProcesses(t *testing.T) {
 	_, ws, err := Open(t.TempDir()).Add([]*gpuprof.Run{run(1, 30, 0), run(6, 30, 1)}, from, 0)
-	if err != nil || len(ws) != 1 || ws[0].Code != "few-processes" || !strings.Contains(ws[0].Text, "has 1 of the 6 processes") {
+	if err != nil || len(ws) != 1 || ws[0].Code != "few-processes" || !strings.Contains(ws[0].Text, "has 1 of the 6 processes that") {
 		t.Errorf("%v %v", ws, err)
 	}
 }
