@@ -36,16 +36,17 @@ func openOn(t *testing.T, d gpuprof.Device, preset string, set ...string) *sessi
 	return s
 }
 
-// Every variant of a step on the CUDA device: checked kernel by kernel, then
-// run, compared with the host device, and closed without a trace.
+// Each implementation and habit on the CUDA device; TestCUDASettings has every variant of a step.
 func TestCUDA(t *testing.T) {
+	onCUDA(t, "", "impl=persistent,steps=3,precision=fp16", "graph=on", "fill=on,pool_trim=every:1,reset_stats=sync,item_reads=2", "autotune=on", "impl=plain,graph=on")
+}
+
+// onCUDA looks at settings with and without the vendor's libraries: checked kernel by kernel, then
+// run, compared with the host device, and closed without a trace.
+func onCUDA(t *testing.T, sets ...string) {
+	t.Helper()
 	for _, libraries := range []bool{false, true} {
-		for _, set := range []string{
-			"", "impl=plain", "impl=persistent", "deterministic=off", "graph=on", "steps=3", "impl=plain,steps=2,precision=tf32",
-			"impl=persistent,steps=3,precision=fp16", "precision=bf16", "precision=fp16,steps=2", "precision=tf32", "layers=1,steps=4",
-			"fill=on,pool_trim=every:1,reset_stats=sync,item_reads=2", "autotune=on", "impl=fused,precision=bf16", "impl=fused,steps=2",
-			"impl=plain,graph=on", "layers=1,steps=3,precision=bf16",
-		} {
+		for _, set := range sets {
 			t.Run(fmt.Sprintf("libraries=%t,%s", libraries, set), func(t *testing.T) {
 				settings := []string{"flows=70", "hidden=24", "input=9", "depth=5", "layers=2"}
 				if set != "" {
