@@ -126,6 +126,9 @@ func (a *app) dispatch(args []string) error {
 	if dashed >= 0 && !takesRest(verb) {
 		return restError(verb.Name)
 	}
+	if err := noneEmpty(kctx); err != nil {
+		return err
+	}
 	if err := checkChoices(kctx); err != nil {
 		return err
 	}
@@ -256,6 +259,24 @@ func flagNames(n *kong.Node) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// noneEmpty refuses an argument without a letter, as a variable of the shell that is not set
+// leaves it; none may stand for an argument that was not given.
+func noneEmpty(kctx *kong.Context) error {
+	for _, p := range kctx.Path {
+		if p.Positional == nil {
+			continue
+		}
+		words, many := p.Positional.Target.Interface().([]string)
+		if one, ok := p.Positional.Target.Interface().(string); ok {
+			words, many = []string{one}, true
+		}
+		if many && slices.Contains(words, "") {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof %s: an argument (%s) is empty", kctx.Selected().Name, p.Positional.Name).WithFix("leave it out, or set the variable that it came from")
+		}
+	}
+	return nil
 }
 
 // checkChoices holds flags and arguments with a `choices` tag to it.
