@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/gpuprof/gpuprof"
@@ -27,6 +28,11 @@ func (reportCmd) Help() string {
 	)
 }
 
+// isChromeTrace says whether a text begins like a profiler's, which is no document of gpuprof.
+func isChromeTrace(text []byte) bool {
+	return document.HeadOf(text).Version == "" && bytes.Contains(text[:min(len(text), 1<<16)], []byte(`"traceEvents"`))
+}
+
 // Run implements the verb.
 func (c *reportCmd) Run(a *app) error {
 	defer lean(outside.DocumentMemory())()
@@ -43,6 +49,9 @@ func (c *reportCmd) Run(a *app) error {
 				return gpuprof.Errorf(gpuprof.ErrUsage, "reading %s: it is %s, and a report of several files takes runs", path, document.A(kind)).WithFix("give it alone")
 			}
 			return report(c, a, text, document.A(kind))
+		}
+		if err == nil && isChromeTrace(text) {
+			err = gpuprof.Errorf(gpuprof.ErrInput, "reading run %s: it is a trace", path).WithFix("gpuprof analyze %s shows it", gpuprof.ShellWord(path))
 		}
 		if err == nil {
 			var r []*gpuprof.Run

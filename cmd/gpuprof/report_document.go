@@ -42,7 +42,7 @@ func reporters() map[gpuprof.DocumentKind]reporter {
 			return &study{comparison: c}, err
 		}),
 		document.Health: reporterOf(t.health, decoded[health.Report](document.Health)), document.Fleet: reporterOf(t.fleet, decoded[fleet.Report](document.Fleet)),
-		document.Check: reporterOf(t.check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.diagnosis, decoded[gpuprof.Diagnosis](document.Diagnosis)),
+		document.Check: reporterOf(t.check, decoded[gpuprof.CheckReport](document.Check)), document.Diagnosis: reporterOf(t.diagnosis, diagnosisOf),
 	}
 }
 
@@ -55,6 +55,15 @@ func decoded[D any, P interface {
 		d := P(new(D))
 		return d, document.Decode(text, path, d, kind)
 	}
+}
+
+// diagnosisOf refuses a diagnosis of nothing, which has no page.
+func diagnosisOf(text []byte, path string) (*gpuprof.Diagnosis, error) {
+	d, err := decoded[gpuprof.Diagnosis](document.Diagnosis)(text, path)
+	if err == nil && len(d.Checks) == 0 {
+		err = gpuprof.Errorf(gpuprof.ErrInput, "reading %s: it is a diagnosis of nothing", path).WithFix("give what gpuprof doctor --format json prints")
+	}
+	return d, err
 }
 
 func reporterOf[D any](k kind[D], decode func(text []byte, path string) (D, error)) reporter {
