@@ -176,3 +176,13 @@ func nameless(t *testing.T, s page.Section) {
 		nameless(t, sub)
 	}
 }
+
+// TestEveryPageNamesItsTool: a page says which gpuprof made the document; of a text about a
+// rule there is none.
+func TestEveryPageNamesItsTool(t *testing.T) {
+	for _, g := range everyDocument(t) {
+		if g.kind != "explanation" && !strings.HasPrefix(g.page.Tool, "gpuprof") {
+			t.Errorf("%s: made by %q", g.name, g.page.Tool)
+		}
+	}
+}

@@ -28,11 +28,11 @@ func Health(r *health.Report) (*Page, error) {
 	if r.Verdict == health.Unhealthy || r.Verdict == health.Failed {
 		tone = Bad
 	}
-	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Data: jsonData("health.json", r), Sections: []Section{
+	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
 		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone, As: Lead}}},
-		{Blocks: []Block{off}},
-		{Blocks: append([]Block{t}, unknown...)},
-		{Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
+		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
+		{ID: "figures", Heading: "Figures", HeadingIn: Markdown | HTML, Blocks: append([]Block{t}, unknown...)},
+		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
 	}}, nil
 }
 
