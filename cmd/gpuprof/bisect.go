@@ -23,7 +23,7 @@ type bisectCmd struct {
 	Skip       []string      `sep:"none" placeholder:"REF" help:"Leave out this commit; may be repeated."`
 	Path       []string      `sep:"none" placeholder:"PATH" help:"Search among the commits that change this path; may be repeated."`
 	Prior      []string      `sep:"none" placeholder:"PATH" help:"Take the commits that change this path for three times as likely as others; may be repeated."`
-	AllParents bool          `help:"Search the commits of merged branches too, not only the merges."`
+	AllParents bool          `help:"If the commit is a merge, search the branch that it merged too."`
 	All        bool          `help:"Search for the rest too if the commit explains only a part of the change."`
 	Faster     bool          `help:"Find the commit that made the program faster."`
 	State      string        `complete:"file" placeholder:"FILE" help:"File that the search is kept in (gpuprof-bisect.json in the repository's .git)."`
@@ -235,7 +235,7 @@ func (c *bisectCmd) fresh(run children, repo *repository, span commitRange) *bis
 		Head: document.NewHead(document.Bisect, tool()), Started: time.Now().UTC().Truncate(time.Second), Status: gpuprof.Partial,
 		Range: document.CleanText(c.Args[0]), Good: span.good, Commits: span.commits, Command: document.MaskCommand(words), Machine: machine, Metric: c.Metric,
 		Options: bisect.Options{Threshold: orShare(c.Threshold, 0.05), Confidence: orShare(c.Confidence, 0.95), Scatter: scatter, ScatterFrom: from,
-			BudgetS: cmp.Or(c.Budget, bisectBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},
+			BudgetS: cmp.Or(c.Budget, bisectBudget).Seconds(), Seed: c.Seed, Faster: c.Faster, All: c.All, AllParents: c.AllParents, Prior: slices.Clone(c.Prior), Keeps: c.Artifact != ""},
 		Builds: []bisect.Build{}, Failed: []bisect.Failure{},
 	}
 	document.CleanStrings(&st.Search.Options)

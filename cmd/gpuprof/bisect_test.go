@@ -27,11 +27,13 @@ type plantedCommits struct {
 }
 
 // noisySteps prints a step time about the level that was built. Where KILLS is set, every
-// so many processes it interrupts gpuprof.
+// so many processes it interrupts gpuprof; where FAILS is, three running of every so many fail in a checkout in which one ran.
 const noisySteps = `#!/bin/sh
 n=$(($(cat "$COUNT" 2>/dev/null || echo 0) + 1))
 echo $n >"$COUNT"
 if [ -n "$KILLS" ] && [ $n -gt 36 ] && [ $((n % KILLS)) = 0 ]; then kill -INT $PPID; fi
+[ -n "$FAILS" ] && [ -e ran ] && [ $n -gt 36 ] && [ $((n % FAILS)) -lt 3 ] && exit 1
+[ -z "$FAILS" ] || echo >ran
 read level <built
 [ "$level" = silent ] && exit 0
 echo "BenchmarkStep 100 $((level + (n * 7919 + n * n * 31) % 1501 - 750)) ns/op"

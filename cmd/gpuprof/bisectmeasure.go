@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
@@ -83,10 +84,21 @@ func (r *bisectRunner) count(s side, commit int) (bisect.Quartet, error) {
 	return q, nil
 }
 
-// once runs one process, once more where it failed, and gives the metric's median.
+// A process that fails runs again: so often of a commit that never ran, and of one that
+// did, whose program then fails by chance.
+const (
+	newTries   = 2
+	knownTries = 6
+)
+
+// once runs one process, again where it failed, and gives the metric's median.
 func (r *bisectRunner) once(s side, commit int) (*compare.Result, float64, error) {
 	var last error
-	for range 2 {
+	tries := newTries
+	if r.s.Ran(commit) {
+		tries = knownTries
+	}
+	for range tries {
 		result, err := r.m.once(s)
 		if err == nil {
 			v, err := medianOf(result, r.s.Metric)
@@ -171,7 +183,7 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 		slices.Reverse(sides[:])
 	}
 	r.m.sides = sides
-	budget := max(r.m.budget-r.trees.clock().Sub(began), 0)
+	budget := max(time.Duration(s.Options.BudgetS*float64(time.Second))-r.trees.clock().Sub(began), 0)
 	g := &gateRun{app: r.run.app, source: r.m, clock: r.trees.clock, began: r.trees.clock(), budget: budget, most: laterPairs, check: func(b compare.Block) error { return couldWork(b, o, nil) }}
 	r.run.app.note("comparing GOOD %s with BAD %s", s.Good.Short(), s.At(s.N()).Short())
 	verdict, blocks, err := g.judge(o)
@@ -201,7 +213,11 @@ func (c *bisectCmd) checkEnds(r *bisectRunner, s *bisect.Search) (found bool, er
 // ended is the error of an interrupted comparison of the ends, of which nothing is kept.
 func (r *bisectRunner) ended(err error) error {
 	if errors.Is(err, errInterrupted) {
-		return gpuprof.Errorf(nil, "comparing GOOD with BAD: %w", errInterrupted).WithFix("begin again: a search is kept from the end of this comparison on")
+		fix := "begin again: a search is kept from the end of this comparison on"
+		if len(r.s.Before) > 0 {
+			fix = "go on with gpuprof bisect --resume"
+		}
+		return gpuprof.Errorf(nil, "comparing GOOD with BAD: %w", errInterrupted).WithFix("%s", fix)
 	}
 	return err
 }

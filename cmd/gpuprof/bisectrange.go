@@ -119,15 +119,35 @@ func noCommits(flag string, paths []string, r *repository) error {
 // listed are the commits after the first and up to the second that change one of the
 // paths, all without any.
 func (c *bisectCmd) listed(r *repository, ids [2]string, paths []string) ([]bisect.Commit, error) {
-	args := []string{"--reverse", "--first-parent"}
-	if c.AllParents {
-		args = []string{"--reverse", "--topo-order", "--ancestry-path"}
-	}
-	args = append(args, ids[0]+".."+ids[1])
+	args := []string{"--reverse", "--first-parent", ids[0] + ".." + ids[1]}
 	if len(paths) > 0 {
 		args = append(append(args, "--"), paths...)
 	}
 	return r.log(args...)
+}
+
+// merged are the commits of the branch that a merge merged, and the one that it began at;
+// none of a merge of more than two.
+func (r *repository) merged(merge string) (good bisect.Commit, commits []bisect.Commit, err error) {
+	if _, err := r.run.revision(r.top, merge+"^3"); err == nil || errors.Is(err, errInterrupted) {
+		return good, nil, err
+	}
+	base, err := r.run.capture(r.top, "git", "merge-base", merge+"^1", merge+"^2")
+	if err != nil {
+		if errors.Is(err, errInterrupted) {
+			return good, nil, err
+		}
+		return good, nil, nil // histories that have nothing in common
+	}
+	id := strings.TrimSpace(string(base))
+	began, err := r.log("-1", id)
+	if err == nil {
+		commits, err = r.log("--reverse", "--first-parent", id+".."+merge+"^2")
+	}
+	if err != nil || len(began) == 0 {
+		return good, nil, err
+	}
+	return began[0], commits, nil
 }
 
 // log reads commits.

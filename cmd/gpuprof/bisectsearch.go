@@ -50,8 +50,15 @@ func (c *bisectCmd) search(run children, repo *repository, k *keeper) (state *bi
 		if err != nil || over {
 			return c.ended(state, err)
 		}
-		if !c.narrow(state) {
+		more, err := c.intoMerge(repo, state)
+		if err != nil {
+			return c.ended(state, err)
+		}
+		if !more && !c.narrow(state) {
 			return state, nil
+		}
+		if err := k.save(state); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -141,12 +148,7 @@ func (c *bisectCmd) narrow(state *bisectState) bool {
 	if !state.Options.All || o == nil || o.Rest == nil || o.Found == bisect.Open {
 		return false
 	}
-	next := state.Search
-	next.Before = append(next.Before, bisect.Earlier{Commit: state.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
-	next.Good, next.Commits = state.At(o.Rest.From-1), state.Commits[o.Rest.From-1:o.Rest.To]
-	next.Options.BudgetS -= state.Spent()
-	next.Check, next.Quartet, next.After, next.Chances, next.Outcome, next.Pending = nil, nil, nil, nil, nil, nil
-	next.Builds, next.Failed, next.Status = []bisect.Build{}, []bisect.Failure{}, gpuprof.Partial
+	next := following(&state.Search, state.At(o.Rest.From-1), state.Commits[o.Rest.From-1:o.Rest.To])
 	for _, f := range state.Failed {
 		if f.Commit >= o.Rest.From && f.Commit < o.Rest.To {
 			next.Failed = append(next.Failed, bisect.Failure{Commit: f.Commit - o.Rest.From + 1, Why: f.Why})
@@ -154,6 +156,34 @@ func (c *bisectCmd) narrow(state *bisectState) bool {
 	}
 	state.Search = next
 	return true
+}
+
+// following is the search of other commits that comes after one that named a commit, in
+// the time that is left.
+func following(s *bisect.Search, good bisect.Commit, commits []bisect.Commit) bisect.Search {
+	next, o := *s, s.Outcome
+	next.Before = append(next.Before, bisect.Earlier{Commit: s.At(o.To), P: o.P, Effect: o.Effect, CI95: o.CI95})
+	next.Good, next.Commits = good, commits
+	next.Options.BudgetS -= s.Spent()
+	next.Check, next.Quartet, next.After, next.Chances, next.Outcome, next.Pending = nil, nil, nil, nil, nil, nil
+	next.Builds, next.Failed, next.Status = []bisect.Build{}, []bisect.Failure{}, gpuprof.Partial
+	return next
+}
+
+// intoMerge makes a search of the branch that a named merge merged, where --all-parents
+// asks for it. The branch is held against the commit that it began at: its commits lack
+// what the other branch got meanwhile, so the two cannot be one range.
+func (c *bisectCmd) intoMerge(r *repository, state *bisectState) (bool, error) {
+	o := state.Outcome
+	if !state.Options.AllParents || o == nil || o.Found != bisect.Culprit || !state.At(o.To).Merge {
+		return false, nil
+	}
+	good, commits, err := r.merged(state.At(o.To).ID)
+	if err != nil || len(commits) == 0 {
+		return false, err
+	}
+	state.Search = following(&state.Search, good, commits)
+	return true, nil
 }
 
 // ended is how a search that was cut short is left behind.
@@ -215,7 +245,11 @@ func (r *bisectRunner) unfit(commit int, took time.Duration, err error) error {
 		if commit > 0 {
 			name = "BAD"
 		}
-		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s, %s: %w", name, r.s.At(commit).Short(), err).WithFix("both ends of the range must build and run: correct --build or the command, or choose another range")
+		fix := "both ends of the range must build and run: correct --build or the command, or choose another range"
+		if len(r.s.Check) > 0 {
+			fix = "it ran before: see why it fails now, then go on with gpuprof bisect --resume"
+		}
+		return gpuprof.Errorf(gpuprof.ErrInput, "measuring %s, %s: %w", name, r.s.At(commit).Short(), err).WithFix("%s", fix)
 	}
 	return &bisect.Unfit{Commit: commit, Seconds: took.Seconds(), Cause: fmt.Errorf("%s", sentence(err))}
 }

@@ -23,6 +23,10 @@ const (
 // wholePart is the part of the change below which a commit is not all of it.
 const wholePart = 0.7
 
+// stagePart is the part of the change that a stage must have grown by to be named: some
+// stage has always changed most, by noise alone.
+const stagePart = 0.25
+
 // Outcome is what a search came to.
 type Outcome struct {
 	Found Found `json:"found"`
@@ -34,13 +38,16 @@ type Outcome struct {
 	Effect gpuprof.Number    `json:"effect"`
 	CI95   [2]gpuprof.Number `json:"ci95"`
 	// Part is the commit's part of the whole change; Rest holds what is left, where Part is small.
-	Part  gpuprof.Number `json:"part_of_change"`
-	Rest  *Span          `json:"rest,omitempty"`
-	Stage *Also          `json:"stage,omitempty"`    // that changed most
-	Also  []Also         `json:"counters,omitempty"` // that changed
-	Set   []Span         `json:"set,omitempty"`      // of an open search: the commits that hold the confidence
-	Drift gpuprof.Number `json:"drift,omitzero"`     // of GOOD over the search, as a share, where it is more than the change
-	Why   string         `json:"why,omitempty"`      // of an open search
+	Part gpuprof.Number `json:"part_of_change"`
+	Rest *Span          `json:"rest,omitempty"`
+	// Stage is the one that changed most, if that is a good part of the change; StagePart is
+	// its part of it, where both are in one unit.
+	Stage     *Also          `json:"stage,omitempty"`
+	StagePart gpuprof.Number `json:"stage_part_of_change,omitzero"`
+	Also      []Also         `json:"counters,omitempty"` // that changed
+	Set       []Span         `json:"set,omitempty"`      // of an open search: the commits that hold the confidence
+	Drift     gpuprof.Number `json:"drift,omitzero"`     // of GOOD over the search, as a share, where it is more than the change
+	Why       string         `json:"why,omitempty"`      // of an open search
 }
 
 // Conclude makes the outcome of the state as it is.
@@ -147,6 +154,7 @@ func (s *Search) also(o *Outcome, parent int) {
 			all[i].old, all[i].now = append(all[i].old, float64(a.Old)), append(all[i].now, float64(a.New))
 		}
 	}
+	whole := s.change(o.To, parent)
 	for _, x := range all {
 		a := x.Also
 		a.Old, a.New = gpuprof.Number(stats.Median(x.old)), gpuprof.Number(stats.Median(x.now))
@@ -157,7 +165,24 @@ func (s *Search) also(o *Outcome, parent int) {
 			o.Stage = &a
 		}
 	}
+	if st := o.Stage; st != nil && st.Unit == s.Unit { // a rate is no sum of its stages
+		if o.StagePart = gpuprof.Number(float64(st.New-st.Old) / whole); !(float64(o.StagePart) >= stagePart) {
+			o.Stage, o.StagePart = nil, 0
+		}
+	}
 	slices.SortFunc(o.Also, func(a, b Also) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// change is how much the metric of a commit differs from that of another.
+func (s *Search) change(commit, against int) float64 {
+	var old, now []float64
+	for _, q := range slices.Concat(s.Check, s.Quartet) {
+		if q.Commit == commit && q.Against == against {
+			old = append(old, float64(q.Values[0]), float64(q.Values[3]))
+			now = append(now, float64(q.Values[1]), float64(q.Values[2]))
+		}
+	}
+	return stats.Median(now) - stats.Median(old)
 }
 
 // stageWorse says that a stage's time changed the way that is looked for.

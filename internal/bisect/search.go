@@ -8,6 +8,7 @@ package bisect
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -78,6 +79,8 @@ type Options struct {
 	// Keeps says that what was built once is not built again.
 	Keeps bool `json:"keeps_builds,omitempty"`
 	All   bool `json:"all,omitempty"`
+	// AllParents searches the branch of a merge that was named.
+	AllParents bool `json:"all_parents,omitempty"`
 	// Prior are the paths whose commits are likely ones.
 	Prior []string `json:"prior,omitempty"`
 }
@@ -183,6 +186,14 @@ func (s *Search) failed(m int) bool {
 		}
 	}
 	return false
+}
+
+// Ran says that a commit's program gave results before; 0 is GOOD.
+func (s *Search) Ran(m int) bool {
+	if (m == 0 || m == s.N()) && len(s.Check) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Quartet, func(q Quartet) bool { return q.Commit == m || q.Against == m })
 }
 
 // before is the last commit before m that may be measured; 0 is GOOD.

@@ -90,7 +90,13 @@ func bisectResult(s *bisect.Search) []Block {
 	}
 	switch o.Found {
 	case bisect.Nothing:
-		return append(out, Text{S: "nothing to find: " + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
+		what := "nothing to find: "
+		if n := len(s.Before); n > 0 && s.Before[n-1].Commit.Merge {
+			what = "nothing to find in the merged branch alone: "
+		} else if n > 0 {
+			what = "nothing to find in the rest: "
+		}
+		return append(out, Text{S: what + view.Cut(o.Why, 600), As: Lead, Tone: Unsure})
 	case bisect.Open:
 		out = append(out, Text{S: fmt.Sprintf("open: %s; the smallest set of commits with %g %%: %s", o.Why, 100*s.Options.Confidence, spansText(s, o.Set)), As: Lead, Tone: Unsure})
 	default:
@@ -130,30 +136,36 @@ func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
 	var lines []Line
 	if st := o.Stage; st != nil {
-		lines = append(lines, Line{Label: "stage", Value: fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), view.Change(float64((st.New-st.Old)/st.Old)))})
+		text := fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), view.Change(float64((st.New-st.Old)/st.Old)))
+		if o.StagePart != 0 {
+			text += fmt.Sprintf(", %.0f %% of the change", 100*float64(o.StagePart))
+		}
+		lines = append(lines, Line{Label: "stage", Value: text})
 	}
 	var counters []string
 	for _, c := range o.Also {
 		counters = append(counters, fmt.Sprintf("%s %.10g -> %.10g", view.Cut(c.Name, 60), float64(c.Old), float64(c.New)))
 	}
 	lines = append(lines, filled(Line{Label: "counters", Value: view.Cut(strings.Join(counters, ", "), 300)})...)
-	lines = append(lines, Line{Label: "cost", Value: costText(s)})
 	if o.Drift != 0 {
 		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %+.1f %% over the search, more than the change that was looked for", 100*float64(o.Drift)), Tone: Unsure})
 	}
 	if o.Rest != nil {
 		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s..%s: %s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short(), view.Plural(o.Rest.To-o.Rest.From+1, "commit"))})
-		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect %s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short()), Code: true})
+		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect %s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short()), Code: true, Note: asBefore})
 	}
+	cost := Line{Label: "cost", Value: costText(s)} // last: where lines are few it goes first
 	if o.Found == bisect.Open {
-		return append(lines, Line{Label: "next", Value: "gpuprof bisect --resume --budget 4h", Code: true})
+		return append(lines, Line{Label: "next", Value: "gpuprof bisect --resume --budget 4h", Code: true}, cost)
 	}
-	lines = append(lines, Line{Label: "next", Value: "git show " + s.At(o.To).Short(), Code: true})
-	if s.At(o.To).Merge {
-		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect --all-parents %s^1..%s", s.At(o.To).Short(), s.At(o.To).Short()), Code: true, Note: "the commit is a merge"})
+	if m := s.At(o.To).Short(); s.At(o.To).Merge {
+		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect $(git merge-base %s^1 %s^2)..%s^2", m, m, m), Code: true, Note: "the commit is a merge, and this searches the merged branch, " + asBefore})
 	}
-	return lines
+	return append(lines, Line{Label: "next", Value: "git show " + s.At(o.To).Short(), Code: true}, cost)
 }
+
+// asBefore stands behind a command that is to be completed.
+const asBefore = "with the options and the command of this search"
 
 func costText(s *bisect.Search) string {
 	builds := 0

@@ -85,7 +85,7 @@ func TestBisectSaysWhatItCameTo(t *testing.T) {
 	}
 	s := searched()
 	holds(s, "bisect v1..main", "12 commits", "step +6.2 % (", `culprit 0000007 "change 7" (P >0.999)`, "its parent against it +6.2 %", ": all of the change",
-		"stage gemm +12.0 %", "launches 40 -> 41", "2 builds, 17 quartets", "not measurable: 1 (does not compile), 0 of them in the result", "git show 0000007", "--all-parents 0000007^1..0000007",
+		"stage gemm +12.0 %, 97 % of the change", "launches 40 -> 41", "2 builds, 17 quartets", "not measurable: 1 (does not compile), 0 of them in the result", "git show 0000007", "gpuprof bisect $(git merge-base 0000007^1 0000007^2)..0000007^2",
 		"0000007 on 0000006", "0000003: does not compile")
 
 	whole := *s.Outcome
