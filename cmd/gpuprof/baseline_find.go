@@ -81,7 +81,11 @@ func (s *session) againstOne(r *gpuprof.Run, old *oldSide) (*compare.Comparison,
 		return nil, err
 	}
 	now.Source, now.Warnings = "this run", nil // they stand above, with the run
-	return old.against(now, compare.Options{Seed: s.Seed, Tool: tool()})
+	o := compare.Options{Seed: s.Seed, Tool: tool()}
+	if err := (&judging{}).learn(s.app, now, &o); err != nil {
+		return nil, err
+	}
+	return old.against(now, o)
 }
 
 // withFindings gives the runs with what would close the gap among their findings,
