@@ -98,14 +98,30 @@ func TestDiffuseModes(t *testing.T) {
 	if d := largest(after, mode); d > 1e-11 {
 		t.Errorf("zero border: %g off", d)
 	}
-	for _, set := range []string{"layout=chw", "layout=hwc", "impl=split", "impl=split,chunk=9,layout=hwc"} {
-		for _, r := range []reference{r, zero} {
-			s := openSession(t, append(tinyGrid(set+",law=diffuse,grid=64,channels=2"), border(r.s))...)
-			s.shape.tau = 0.5
-			s.bindLaw()
-			compareWith(t, s, r, wave(n, 0.3, 0.5, 1, 0.5), 10, 1e-6)
+	onBoth(t, func(t *testing.T, open opener) {
+		for _, set := range []string{"layout=chw", "layout=hwc", "impl=split", "impl=split,chunk=9,layout=hwc"} {
+			for _, r := range []reference{r, zero} {
+				s := open(append(tinyGrid(set+",law=diffuse,grid=64,channels=2"), border(r.s))...)
+				s.shape.tau = 0.5
+				s.bindLaw()
+				compareWith(t, s, r, wave(n, 0.3, 0.5, 1, 0.5), 10, 1e-6)
+			}
 		}
-	}
+	})
+}
+
+type opener func(set ...string) *session
+
+// onBoth has a test of kernels run on the host and on the simulated CUDA device.
+func onBoth(t *testing.T, test func(t *testing.T, open opener)) {
+	t.Helper()
+	t.Run("host", func(t *testing.T) {
+		test(t, func(set ...string) *session { return openSession(t, set...) })
+	})
+	t.Run("cuda", func(t *testing.T) {
+		d := openSimulated(t, false)
+		test(t, func(set ...string) *session { return openOn(t, d, set...) })
+	})
 }
 
 func border(s shape) string {
@@ -160,16 +176,18 @@ func TestLinearMode(t *testing.T) {
 	if d := largest(r.advance(start, 10), wave(n, kx, ky, want...)); d > 5e-15 {
 		t.Errorf("the reference is %g off", d)
 	}
-	for _, set := range ways() {
-		s := openSession(t, append(tinyGrid(set), "grid=16", "channels=4", "hidden=6", "normalise=off")...)
-		s.shape.identity = true
-		network(t, s, w)
-		put(t, s, op.As[float32](start))
-		run(t, s, 10)
-		if d := largest(op.As[float64](present(t, s)), wave(n, kx, ky, want...)); !(d < 2e-6) {
-			t.Errorf("%s: %g off", set, d)
+	onBoth(t, func(t *testing.T, open opener) {
+		for _, set := range ways() {
+			s := open(append(tinyGrid(set), "grid=16", "channels=4", "hidden=6", "normalise=off")...)
+			s.shape.identity = true
+			network(t, s, w)
+			put(t, s, op.As[float32](start))
+			run(t, s, 10)
+			if d := largest(op.As[float64](present(t, s)), wave(n, kx, ky, want...)); !(d < 2e-6) {
+				t.Errorf("%s: %g off", set, d)
+			}
 		}
-	}
+	})
 }
 
 // twoByTwo is the network of known answers 4 and 5.
@@ -197,25 +215,27 @@ func TestUniformState(t *testing.T) {
 		if d := largest(newReference(sh, twoByTwo()).advance(uniform(.6, -.8), tt.steps), uniform(tt.a, tt.b)); d > 5e-8 {
 			t.Errorf("reference after %d steps: %g off", tt.steps, d)
 		}
-		for _, set := range ways() {
-			norm := "normalise=off"
-			if tt.normalise {
-				norm = "normalise=on"
-			}
-			s := openSession(t, append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", norm)...)
-			network(t, s, twoByTwo())
-			put(t, s, op.As[float32](uniform(.6, -.8)))
-			run(t, s, tt.steps)
-			got := present(t, s)
-			if d := largest(op.As[float64](got), uniform(tt.a, tt.b)); !(d < 3e-7) {
-				t.Errorf("%s after %d steps: %g off", set, tt.steps, d)
-			}
-			for i := range n * n {
-				if got[i] != got[0] || got[n*n+i] != got[n*n] {
-					t.Fatalf("%s: cell %d differs", set, i)
+		norm := "normalise=off"
+		if tt.normalise {
+			norm = "normalise=on"
+		}
+		onBoth(t, func(t *testing.T, open opener) {
+			for _, set := range ways() {
+				s := open(append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", norm)...)
+				network(t, s, twoByTwo())
+				put(t, s, op.As[float32](uniform(.6, -.8)))
+				run(t, s, tt.steps)
+				got := present(t, s)
+				if d := largest(op.As[float64](got), uniform(tt.a, tt.b)); !(d < 3e-7) {
+					t.Errorf("%s after %d steps: %g off", set, tt.steps, d)
+				}
+				for i := range n * n {
+					if got[i] != got[0] || got[n*n+i] != got[n*n] {
+						t.Fatalf("%s: cell %d differs", set, i)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -239,15 +259,17 @@ func TestPointSource(t *testing.T) {
 	if d := largest(newReference(sh, twoByTwo()).advance(start, 1), want); d > 5e-8 {
 		t.Errorf("reference: %g off", d)
 	}
-	for _, set := range ways() {
-		s := openSession(t, append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", "normalise=off")...)
-		network(t, s, twoByTwo())
-		put(t, s, op.As[float32](start))
-		run(t, s, 1)
-		if d := largest(op.As[float64](present(t, s)), want); !(d < 2e-7) {
-			t.Errorf("%s: %g off", set, d)
+	onBoth(t, func(t *testing.T, open opener) {
+		for _, set := range ways() {
+			s := open(append(tinyGrid(set), "grid=8", "channels=2", "hidden=2", "normalise=off")...)
+			network(t, s, twoByTwo())
+			put(t, s, op.As[float32](start))
+			run(t, s, 1)
+			if d := largest(op.As[float64](present(t, s)), want); !(d < 2e-7) {
+				t.Errorf("%s: %g off", set, d)
+			}
 		}
-	}
+	})
 }
 
 // moved is a state in planes with cell f(y,x) in cell (y,x).
@@ -264,19 +286,21 @@ func moved[T any](psi []T, n int, f func(y, x int) (int, int)) []T {
 // symmetries of the square.
 func TestShiftsAndSymmetries(t *testing.T) {
 	const n = 20
-	for _, set := range append(ways(), "law=diffuse", "law=diffuse,impl=split,layout=hwc", "law=walk", "law=walk,impl=split", "precision=bf16") {
-		s := openSession(t, append(tinyGrid(set), "grid=20", "scale=4")...)
-		start := s.shape.permuted(drawState(s.shape, 9), false)
-		for _, by := range [][2]int{{1, 0}, {0, 1}, {7, 13}} {
-			shift := func(y, x int) (int, int) { return y + by[0], x + by[1] }
-			put(t, s, start)
-			run(t, s, 3)
-			want := moved(present(t, s), n, shift)
-			put(t, s, moved(start, n, shift))
-			run(t, s, 3)
-			same(t, present(t, s), want)
+	onBoth(t, func(t *testing.T, open opener) {
+		for _, set := range append(ways(), "law=diffuse", "law=diffuse,impl=split,layout=hwc", "law=walk", "law=walk,impl=split", "precision=bf16") {
+			s := open(append(tinyGrid(set), "grid=20", "scale=4")...)
+			start := s.shape.permuted(drawState(s.shape, 9), false)
+			for _, by := range [][2]int{{1, 0}, {0, 1}, {7, 13}} {
+				shift := func(y, x int) (int, int) { return y + by[0], x + by[1] }
+				put(t, s, start)
+				run(t, s, 3)
+				want := moved(present(t, s), n, shift)
+				put(t, s, moved(start, n, shift))
+				run(t, s, 3)
+				same(t, present(t, s), want)
+			}
 		}
-	}
+	})
 	sh := shape{N: 9, C: 4, H: 5, law: lawMLP, normalise: true, tau: tau}
 	r := newReference(sh, drawWeights(sh, 3))
 	start := op.As[float64](drawState(sh, 4))
@@ -337,8 +361,10 @@ func TestWalk(t *testing.T) {
 	if d > 1e-13 {
 		t.Errorf("a mode is %g off its recurrence", d)
 	}
-	for _, set := range []string{"law=walk", "law=walk,impl=split", "law=walk,layout=hwc", "law=walk,impl=split,chunk=5,layout=hwc"} {
-		s := openSession(t, append(tinyGrid(set), "grid=16", "channels=4")...)
-		compareWith(t, s, reference{s: shape{N: 16, C: 4, law: lawWalk}}, psi, 10, 5e-6)
-	}
+	onBoth(t, func(t *testing.T, open opener) {
+		for _, set := range []string{"law=walk", "law=walk,impl=split", "law=walk,layout=hwc", "law=walk,impl=split,chunk=5,layout=hwc"} {
+			s := open(append(tinyGrid(set), "grid=16", "channels=4")...)
+			compareWith(t, s, reference{s: shape{N: 16, C: 4, law: lawWalk}}, psi, 10, 5e-6)
+		}
+	})
 }
