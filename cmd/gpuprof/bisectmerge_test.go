@@ -130,7 +130,7 @@ func TestBisectOfBranches(t *testing.T) {
 // commit given up that ran before.
 func TestBisectOfAProgramThatFailsNowAndThen(t *testing.T) {
 	t.Parallel()
-	p := plantedCommits{dir: t.TempDir(), commits: 64, culprit: 23}
+	p := plantedCommits{dir: t.TempDir(), commits: 64, culprit: 23, silent: -1}
 	s, _ := searchOf(t, p.make(t), []string{"FAILS=11"}, false)
 	if o := s.Outcome; o.Found != bisect.Culprit || o.To != 23 || len(s.Failed) > 0 {
 		t.Errorf("found %s, commits %d to %d; %v", o.Found, o.From, o.To, s.Failed)

@@ -22,6 +22,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// gpuprof starts itself by its file, to record a program for one: the file is this test,
+	// and under its own name it would run every test again, and in them again.
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		os.Args[0] = "gpuprof"
+	}
 	// The race detector otherwise sleeps a second at every process's end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)

@@ -134,7 +134,12 @@ func spansText(s *bisect.Search, spans []bisect.Span) string {
 // bisectFacts are the stage, the counters, the cost and the next commands.
 func bisectFacts(s *bisect.Search) []Line {
 	o := s.Outcome
-	var lines []Line
+	var lines []Line // where lines are few the last go first
+	if o.Rest != nil {
+		rest := fmt.Sprintf("%s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short())
+		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s: %s", rest, view.Plural(o.Rest.To-o.Rest.From+1, "commit"))},
+			Line{Label: "next", Value: "gpuprof bisect " + rest, Code: true, Note: asBefore})
+	}
 	if st := o.Stage; st != nil {
 		text := fmt.Sprintf("%s %s", view.Cut(st.Name[strings.LastIndex(st.Name, "/")+1:], 60), view.Change(float64((st.New-st.Old)/st.Old)))
 		if o.StagePart != 0 {
@@ -150,11 +155,7 @@ func bisectFacts(s *bisect.Search) []Line {
 	if o.Drift != 0 {
 		lines = append(lines, Line{Label: "drift", Value: fmt.Sprintf("GOOD itself drifted by %+.1f %% over the search, more than the change that was looked for", 100*float64(o.Drift)), Tone: Unsure})
 	}
-	if o.Rest != nil {
-		lines = append(lines, Line{Label: "rest", Value: fmt.Sprintf("the rest of the change lies in %s..%s: %s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short(), view.Plural(o.Rest.To-o.Rest.From+1, "commit"))})
-		lines = append(lines, Line{Label: "next", Value: fmt.Sprintf("gpuprof bisect %s..%s", s.At(o.Rest.From-1).Short(), s.At(o.Rest.To).Short()), Code: true, Note: asBefore})
-	}
-	cost := Line{Label: "cost", Value: costText(s)} // last: where lines are few it goes first
+	cost := Line{Label: "cost", Value: costText(s)}
 	if o.Found == bisect.Open {
 		return append(lines, Line{Label: "next", Value: "gpuprof bisect --resume --budget 4h", Code: true}, cost)
 	}

@@ -249,7 +249,7 @@ func leftOutSection(r *history.Report) Section {
 				count[s.LeftOut]++
 			}
 			if s.OffBranch {
-				count["their commits are not on this branch, so that they are placed by time"]++
+				count["their commits are not on this branch, or not in a shallow clone, so that they are placed by time"]++
 			}
 		}
 	}
