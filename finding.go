@@ -2,6 +2,9 @@ package gpuprof
 
 import "strings"
 
+// EvidenceSavedBytes is the key of a run's evidence for what a finding about memory saves.
+const EvidenceSavedBytes = "saved_bytes"
+
 // Finding is one thing to change, with what it rests on: of a measured run, or
 // of a trace. No finding claims more than the time it accounts for, and no time is
 // claimed twice. Fields that a document has no use for are left out of it.

@@ -125,7 +125,7 @@ func Rules() []Rule {
 		memory(RuleLargeTemporary, "one short-lived block makes the peak"),
 		memory(RuleOptimizerState, "the state of the optimizer takes a large part of the peak"),
 		memory(RuleOptimizerTemporary, "temporaries of the optimizer make the peak"),
-		memory(RuleFragmentation, "the allocator reserves more than live tensors ever take"),
+		{ID: RuleFragmentation, Runs: true, Memory: true, Cause: "the allocator reserves more than live tensors ever take"},
 		memory(RuleCachedUnused, "memory stays reserved that a step does not use"),
 		memory(RuleEmptyCache, "the cache of the allocator is emptied in steps"),
 		memory(RuleSettingInert, "a setting of the allocator changes nothing"),

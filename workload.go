@@ -74,6 +74,12 @@ const (
 	InputQueueDepth = "queue_depth_mean" // batches that wait for the caller
 	InputSampleS    = "make_sample_s"    // seconds of drawing a batch's samples, by the workers
 	InputCollateS   = "make_collate_s"   // seconds of assembling a batch, by the workers
+
+	// What the allocator reserves at the peak for the requests of the run, replayed: with the
+	// run's settings, and with the one setting (knob=value) of those tried that reserves least.
+	InputReplayedPeak = "replayed_peak_bytes"
+	InputBestSetting  = "replayed_setting"
+	InputBestPeak     = "replayed_setting_peak_bytes"
 )
 
 // Stage is one named part of a workload's step. The order of a session's

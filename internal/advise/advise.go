@@ -59,6 +59,7 @@ func ruleTable() []rule {
 		{gpuprof.RuleFarFromRoofline, (*scene).farFromRoofline},
 		{gpuprof.RuleFewThreads, (*scene).threads},
 		{gpuprof.RuleSmallBatch, (*scene).smallBatch},
+		{gpuprof.RuleFragmentation, (*scene).fragmented},
 		{gpuprof.RuleThrottled, (*scene).throttled},
 		{gpuprof.RuleNoise, (*scene).noise},
 	}

@@ -127,6 +127,9 @@ func plantedProblems() map[string]planted {
 			"far-from-roofline", "radial", "library", "auto", 1680, 1720, []string{"flops_per_s"}},
 		"one thread of two": {made{workload: "e3nn", knobs: e3nnKnobs(gpuprof.Settings{"threads": "1"}), parts: e3nnParts()},
 			func(r *gpuprof.Run) { r.Device.Cores = 1 }, "few-threads", "tensor_product", "threads", "all", 2150, 2250, []string{"cpus"}},
+		"memory that a replay does not reserve": {gpu(gpuprof.Settings{"pool_trim": "every:100"}, e3nnParts(), nil), func(r *gpuprof.Run) {
+			r.Input = map[string]any{"memory_reserved_peak": 210e6, "memory_in_use_peak": 160e6, gpuprof.InputReplayedPeak: 210e6, gpuprof.InputBestSetting: "pool_trim=never", gpuprof.InputBestPeak: 194e6}
+		}, "fragmentation", "", "pool_trim", "never", 0, 0, []string{"reserved_peak_bytes", "in_use_peak_bytes", gpuprof.EvidenceSavedBytes, "nothing_claimed"}},
 		"power capped half the time": {gpu(gpuprof.Settings{"precision": "tf32"}, e3nnParts(), nil), func(r *gpuprof.Run) {
 			for i := range r.Flags[:20] {
 				r.Flags[i] = []string{"power-capped"}

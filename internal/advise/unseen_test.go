@@ -47,3 +47,45 @@ func TestUnseenCopies(t *testing.T) {
 		}
 	}
 }
+
+// Memory that the pool reserves and does not use is found with the setting that reserves
+// less for the same requests, and nothing where no setting does, or by little.
+func TestFragmentedPool(t *testing.T) {
+	w := gridsim.New()
+	const mib = 1 << 20
+	for name, tt := range map[string]struct {
+		input map[string]any
+		found bool
+	}{
+		"a setting reserves less": {map[string]any{"memory_reserved_peak": 486. * mib, "memory_in_use_peak": 160. * mib, "memory_idle_mean": 250. * mib,
+			gpuprof.InputReplayedPeak: 486. * mib, gpuprof.InputBestSetting: "max_split=none", gpuprof.InputBestPeak: 390. * mib}, true},
+		"as Go has it": {map[string]any{"memory_reserved_peak": int64(486 * mib), "memory_in_use_peak": int64(160 * mib),
+			gpuprof.InputReplayedPeak: int64(486 * mib), gpuprof.InputBestSetting: "max_split=none", gpuprof.InputBestPeak: int64(390 * mib)}, true},
+		"by little": {map[string]any{"memory_reserved_peak": 486. * mib, "memory_in_use_peak": 160. * mib,
+			gpuprof.InputReplayedPeak: 486. * mib, gpuprof.InputBestSetting: "max_split=none", gpuprof.InputBestPeak: 470. * mib}, false},
+		"none does": {map[string]any{"memory_reserved_peak": 486. * mib, "memory_in_use_peak": 160. * mib, gpuprof.InputReplayedPeak: 486. * mib}, false},
+		"all is in use": {map[string]any{"memory_reserved_peak": 486. * mib, "memory_in_use_peak": 480. * mib,
+			gpuprof.InputReplayedPeak: 486. * mib, gpuprof.InputBestSetting: "max_split=none", gpuprof.InputBestPeak: 390. * mib}, false},
+		"another workload's": {map[string]any{"memory_reserved_peak": 486. * mib, "memory_in_use_peak": 160. * mib,
+			gpuprof.InputReplayedPeak: 486. * mib, gpuprof.InputBestSetting: "nothing=none", gpuprof.InputBestPeak: 390. * mib}, false},
+	} {
+		knobs, err := gpuprof.Resolve(w, "small", gpuprof.Settings{"allocator": "pool", "max_split": "128", "roi": "on"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := made{cuda: true, workload: w.Name(), knobs: knobs, seed: 3, work: 1000, parts: []part{{name: "law", exposed: 800, device: true, launches: 1, bound: 700}}}.run(t)
+		r.Input = tt.input
+		var found []gpuprof.Finding
+		for _, f := range advise.Findings([]*gpuprof.Run{r}, advise.Options{Workload: w, Base: knobs})[0] {
+			if f.Rule == gpuprof.RuleFragmentation {
+				found = append(found, f)
+			}
+		}
+		switch {
+		case len(found) > 1 || (len(found) == 1) != tt.found:
+			t.Errorf("%s: %+v", name, found)
+		case tt.found && (found[0].Knob != "max_split" || found[0].To != "none" || found[0].ClaimS != 0 || found[0].Evidence[gpuprof.EvidenceSavedBytes] != 96.*mib || found[0].PyTorch == ""):
+			t.Errorf("%s: %+v", name, found[0])
+		}
+	}
+}

@@ -57,6 +57,7 @@ func numbers() []number {
 		{explain.Rule, "optimizer-state", "internal/memsnap/findings.go", "highPart", 100, "at least %v %% of the peak"},
 		{explain.Rule, "optimizer-temporary", "internal/memsnap/findings.go", "mediumPart", 100, "lower by %v %%"},
 		{explain.Rule, "fragmentation", "internal/memsnap/settings.go", "leastLoss", 100, "at least %v %% of the peak of reserved"},
+		{explain.Rule, "fragmentation", "internal/advise/rule_fragmentation.go", "leastLoss", 100, "reserves at least %v %% less"},
 		{explain.Rule, "cached-unused", "internal/memsnap/findings.go", "highPart", 100, "at least %v %% of reserved"},
 		{explain.Warning, "different-operators", "internal/trace/compare.go", "differentOps", 100, "more than %v %%"},
 		{explain.Warning, "flagged-samples", "internal/compare/options.go", "flaggedLimit", 100, "more than %v %% of the samples"},

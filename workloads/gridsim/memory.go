@@ -39,6 +39,8 @@ type block struct {
 	words int64
 	id    blockID
 	lent  any // what the allocator knows it by
+
+	number int32 // of the request, where they are noted
 }
 
 // memory takes and gives the blocks of a step. A block may be taken again as soon

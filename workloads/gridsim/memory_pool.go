@@ -13,7 +13,8 @@ import (
 // pooled is a caching allocator over the device's own, with the rules of
 // PyTorch's.
 type pooled struct {
-	pool *pool.Pool
+	pool  *pool.Pool
+	asked requests
 	segments
 }
 
@@ -44,7 +45,7 @@ func (s *segments) Unmap(segment int) error {
 }
 
 func newPooled(dev gpuprof.Device, maxSplit int64) *pooled {
-	p := &pooled{segments: segments{dev: dev, bufs: map[int]gpuprof.Buffer{}}}
+	p := &pooled{asked: newRequests(), segments: segments{dev: dev, bufs: map[int]gpuprof.Buffer{}}}
 	p.pool = pool.New(pool.Settings{MaxSplit: maxSplit}, &p.segments)
 	return p
 }
@@ -54,15 +55,19 @@ func (p *pooled) take(id blockID, words int64) (block, error) {
 	if err != nil {
 		return block{}, fmt.Errorf("%s: %w", blockNames[id], err)
 	}
-	return block{buf: p.bufs[b.Segment], at: int(b.Offset / 4), words: words, id: id, lent: b}, nil
+	return block{buf: p.bufs[b.Segment], at: int(b.Offset / 4), words: words, id: id, lent: b, number: p.asked.take(4 * words)}, nil
 }
 
 func (p *pooled) give(b block) error {
+	p.asked.give(b.number)
 	p.pool.Give(b.lent.(*pool.Block))
 	return nil
 }
 
-func (p *pooled) trim() error { return p.pool.Trim() }
+func (p *pooled) trim() error {
+	p.asked.trim()
+	return p.pool.Trim()
+}
 
 func (p *pooled) counts() counts {
 	s := p.pool.Stats()

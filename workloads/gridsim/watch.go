@@ -69,6 +69,9 @@ func (s *session) Observed(since time.Time) (map[string]any, map[string]gpuprof.
 			}
 		}
 	}
+	if p, ok := s.memory.(*pooled); ok {
+		p.replayed(s.set, figures)
+	}
 	if n := len(points) - 1; n > 0 {
 		first, final, steps := points[0], points[n], float64(n*every)
 		figures["driver_calls_per_step"] = float64(final.allocs-first.allocs+final.frees-first.frees) / steps

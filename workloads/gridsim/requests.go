@@ -1,0 +1,104 @@
+package gridsim
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/pool"
+)
+
+// requests is what was asked of the pool, in order, for replays with other settings. Its
+// room is there from the start, so that noting allocates nothing; what comes when it is
+// full is not replayed.
+type requests struct {
+	list  []request
+	taken int32 // blocks
+}
+
+// request takes a block of bytes under a number; without bytes it gives the block of the
+// number, and of number -1 it trims.
+type request struct {
+	bytes  int64
+	number int32
+}
+
+// mostRequests are those of a few thousand steps, 1 MiB of them.
+const mostRequests = 1 << 16
+
+func newRequests() requests { return requests{list: make([]request, 0, mostRequests)} }
+
+func (r *requests) note(q request) {
+	if len(r.list) < cap(r.list) {
+		r.list = append(r.list, q)
+	}
+}
+
+// take notes a block and gives its number.
+func (r *requests) take(bytes int64) int32 {
+	r.taken++
+	r.note(request{bytes, r.taken})
+	return r.taken
+}
+
+func (r *requests) give(number int32) { r.note(request{0, number}) }
+func (r *requests) trim()             { r.note(request{0, -1}) }
+
+// nowhereToMap is memory of which only the size counts.
+type nowhereToMap struct{}
+
+func (nowhereToMap) Map(int, int64) error { return nil }
+func (nowhereToMap) Unmap(int) error      { return nil }
+
+// replay is what the same requests reserve at the peak with other settings; without trims
+// where trims is not set.
+func (r *requests) replay(set pool.Settings, trims bool) int64 {
+	p := pool.New(set, nowhereToMap{})
+	held := map[int32]*pool.Block{}
+	for _, q := range r.list {
+		switch b := held[q.number]; {
+		case q.bytes > 0:
+			held[q.number], _ = p.Take(q.bytes, 0, 0) // there is always room
+		case q.number < 0 && trims:
+			_ = p.Trim() // nothing is unmapped that could fail
+		case b != nil:
+			p.Give(b)
+			delete(held, q.number)
+		}
+	}
+	return p.Stats().PeakReserved
+}
+
+// otherSettings are the values of knobs that are replayed.
+func otherSettings(set gpuprof.Settings) []string {
+	out := []string{"max_split=none", "max_split=32", "max_split=64", "max_split=128", "max_split=256", "max_split=512"}
+	if set["pool_trim"] != never {
+		out = append(out, "pool_trim="+never)
+	}
+	return out
+}
+
+// replayed adds to figures which setting of a knob reserves least for the requests of
+// this session, if any reserves less than the present settings.
+func (p *pooled) replayed(set gpuprof.Settings, figures map[string]any) {
+	own := pool.Settings{MaxSplit: int64(set.Int("max_split")) << 20}
+	present := p.asked.replay(own, true)
+	figures[gpuprof.InputReplayedPeak] = present
+	least, best := present, ""
+	for _, setting := range otherSettings(set) {
+		other, trims := own, true
+		var mib string
+		if n, _ := fmt.Sscanf(setting, "max_split=%s", &mib); n == 1 {
+			v, _ := strconv.Atoi(mib) // none is 0
+			other.MaxSplit = int64(v) << 20
+		} else {
+			trims = false
+		}
+		if peak := p.asked.replay(other, trims); peak < least {
+			least, best = peak, setting
+		}
+	}
+	if best != "" {
+		figures[gpuprof.InputBestSetting], figures[gpuprof.InputBestPeak] = best, least
+	}
+}
