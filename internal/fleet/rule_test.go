@@ -1,3 +1,7 @@
+//go:build !race
+
+// One goroutine judges made-up fleets, which takes ten times as long under the race detector.
+
 package fleet
 
 import (

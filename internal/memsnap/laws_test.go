@@ -1,3 +1,7 @@
+//go:build !race
+
+// One goroutine replays, which takes ten times as long under the race detector.
+
 package memsnap
 
 import (
