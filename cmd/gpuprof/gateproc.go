@@ -28,14 +28,13 @@ func newChildren(a *app) (run children, done func()) {
 	signals, hurry, over := make(chan os.Signal, 8), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, endSignals()...)
 	go func() {
-		for range 2 {
+		endAtFirst(signals, over, func() {}, func() <-chan time.Time { return time.After(sameMoment) }, func() {
 			select {
 			case <-signals:
+				close(hurry)
 			case <-over:
-				return
 			}
-		}
-		close(hurry)
+		})
 	}()
 	return children{a, hurry}, func() {
 		signal.Stop(signals)

@@ -7,17 +7,44 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
 	if worked() {
 		return // this process was started as a worker of a workload
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
-	// The first signal asks for an orderly end; from then on the next one
-	// acts as it does on any program, at once (but see children).
-	context.AfterFunc(ctx, stop)
+	ctx, end := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, endSignals()...)
+	go endAtFirst(signals, nil, end, func() <-chan time.Time { return time.After(sameMoment) }, func() { signal.Stop(signals) })
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// sameMoment is the time within which several signals are one: timeout(1), for example, sends
+// its signal to the program and once more to the group that the program is in.
+const sameMoment = 250 * time.Millisecond
+
+// endAtFirst ends the program in order at the first signal. The next one acts as it does on
+// any program, at once (but see children), unless it comes in the same moment: release is
+// called when that is over, and not where done is closed before.
+func endAtFirst(signals <-chan os.Signal, done <-chan struct{}, end context.CancelFunc, moment func() <-chan time.Time, release func()) {
+	select {
+	case <-signals:
+		end()
+	case <-done:
+		return
+	}
+	for over := moment(); ; {
+		select {
+		case <-signals:
+		case <-over:
+			release()
+			return
+		case <-done:
+			return
+		}
+	}
 }
 
 // endSignals are those that ask a program to end.
