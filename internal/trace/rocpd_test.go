@@ -15,10 +15,6 @@ import (
 var rocpdLacks = map[string]string{
 	"hidden-sync-fires":  "a copy does not tell pageable from pinned memory: the wait is a part of host-bound",
 	"pageable-h2d-fires": "a copy does not tell pageable from pinned memory: the copy is exposed-copy's alone",
-	"no-amp-fires":       "a GPU has no compute capability of CUDA, which the rules about precision ask for",
-	"no-tf32-fires":      "as no-amp-fires",
-	"no-tf32-quiet":      "as no-amp-fires",
-	"tensor-cores-fires": "as no-amp-fires, and no shapes are recorded",
 }
 
 type claim struct {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -164,6 +165,43 @@ func TestMarksOf(t *testing.T) {
 	} {
 		if got := marksOf(name); got != want {
 			t.Errorf("%s has marks %b, want %b", name, got, want)
+		}
+	}
+}
+
+func TestArchOfNames(t *testing.T) {
+	for name, want := range map[string]int{
+		"ampere_sgemm_128x64_tn":                                               80,
+		"volta_sgemm_32x32_sliced1x4_nn":                                       70,
+		"turing_fp16_s1688gemm_fp16_ldg8":                                      75,
+		"nvjet_tst_128x256_64x4_1x2_h_bz":                                      90,
+		"sm80_xmma_gemm_bf16bf16_bf16f32_":                                     80,
+		"void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(x)": 80,
+		"cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32":                   90,
+		"sm100_xmma_gemm_f32":                                                  100,
+		"void at::native::vectorized_kernel":                                   0,
+		"Cijk_Ailk_Bljk_SB_MT64x64x32":                                         0,
+		"my_plasm80_kernel":                                                    0,
+		"sm8000_thing":                                                         0,
+	} {
+		if got := archOf(name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
+// A kernel in a sentence has its name alone, wherever C++ puts brackets.
+func TestShortNames(t *testing.T) {
+	long := strings.Repeat("Cijk_Ailk_", 20)
+	for name, want := range map[string]string{
+		"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)":     "at::native::vectorized_elementwise_kernel",
+		"void (anonymous namespace)::elementwise_kernel_with_index<int, f(c10::Scalar const&)>(int)": "elementwise_kernel_with_index",
+		"void at::native::(anonymous namespace)::max_pool_forward_nchw<float>(int, float const*)":    "at::native::max_pool_forward_nchw",
+		"ampere_sgemm_128x64_tn": "ampere_sgemm_128x64_tn",
+		long:                     long[:shortest-1] + "…",
+	} {
+		if got := shortName(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

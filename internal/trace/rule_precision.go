@@ -19,15 +19,6 @@ const (
 	halfGain = 2
 )
 
-// capability of an NVIDIA device as one number, 8.0 is 80; 0 for AMD's, whose
-// traces have the number of the architecture there (9.4 for gfx942).
-func (c *ruleContext) capability(d *ruleDevice) int {
-	if c.amd(d) {
-		return 0
-	}
-	return d.props.Major*10 + d.props.Minor
-}
-
 // amd says whether a device is one of AMD's: by its name, else by the calls of
 // HIP's runtime, since some recordings have no name.
 func (c *ruleContext) amd(d *ruleDevice) bool {
@@ -133,6 +124,7 @@ func (c *ruleContext) noTF32() []Found {
 	if p.of(precTF32) > 0 {
 		f.Caveats = append(f.Caveats, "other products of this trace use TF32 already: it is allowed, and for these shapes the library may still choose the ordinary cores")
 	}
+	f.Caveats = append(f.Caveats, c.archCaveat()...)
 	return []Found{f}
 }
 
@@ -188,6 +180,7 @@ func (c *ruleContext) noAMP() []Found {
 		f.Caveats = append(f.Caveats, "no-tf32 claims this time already; 16 bits are the other way to save it")
 	}
 	f.Caveats = append(f.Caveats, "check the "+check+": bf16 keeps 8 bits of the significand, fp16 11 and a narrow range; casts cost time, and products limited by memory gain at most twofold")
+	f.Caveats = append(f.Caveats, c.archCaveat()...)
 	return []Found{f}
 }
 

@@ -41,6 +41,7 @@ func (c *ruleContext) tensorCores() []Found {
 		f.PyTorch = `put the products named above inside torch.autocast("cuda", dtype=torch.bfloat16): they run in FP32`
 	}
 	f.Caveats = append(f.Caveats, "the bound is the ratio of peak rates (8): products limited by memory gain less, and padding computes more")
+	f.Caveats = append(f.Caveats, c.archCaveat()...)
 	return []Found{f}
 }
 

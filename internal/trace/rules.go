@@ -131,6 +131,7 @@ type ruleContext struct {
 type ruleDevice struct {
 	*DeviceTime
 	props  Device
+	arch   int            // the least compute capability that its kernels need, 0 unknown
 	steady Spans          // the steady part of its window
 	mine   []bool         // by place in Ops: part of the steady steps
 	procs  map[int32]bool // processes that launch on it
@@ -151,6 +152,9 @@ func newRuleContext(x *Index, l *Ledger) *ruleContext {
 		}
 		last := uint32(math.MaxUint32)
 		for _, g := range d.Ops {
+			if op := &x.T.GPU[g]; op.Kind == Kernel && int(op.Name) < len(c.names) {
+				rd.arch = max(rd.arch, c.names[op.Name].arch)
+			}
 			if h := x.T.GPU[g].Launch; h >= 0 && x.T.Host[h].Lane != last {
 				last = x.T.Host[h].Lane
 				rd.procs[x.T.processOf(last)] = true

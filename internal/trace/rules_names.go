@@ -8,6 +8,7 @@ import (
 // nameFacts is what the rules read from an event's name.
 type nameFacts struct {
 	matmul matmul
+	arch   int // see archOf
 	// what is a set of the marks below.
 	what nameMark
 }
@@ -60,7 +61,7 @@ var (
 func describeRuleNames(t *Trace) []nameFacts {
 	out := make([]nameFacts, len(t.Names))
 	for i, s := range t.Names {
-		out[i] = nameFacts{matmulOf(s), marksOf(s)}
+		out[i] = nameFacts{matmulOf(s), archOf(s), marksOf(s)}
 	}
 	return out
 }

@@ -143,11 +143,18 @@ func (c *ruleContext) outerOp(h int32) string {
 	return c.t.Name(c.t.Host[outer].Name)
 }
 
+// shortest is how much of a name stays in a sentence, in characters: Tensile and Triton
+// spell their settings out.
+const shortest = 80
+
 // shortName cuts a kernel's template arguments and parameters off.
 func shortName(s string) string {
-	s = strings.TrimPrefix(s, "void ")
+	s = strings.ReplaceAll(strings.TrimPrefix(s, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(s, "<("); i > 0 {
 		s = strings.TrimSpace(s[:i])
+	}
+	if r := []rune(s); len(r) > shortest {
+		s = string(r[:shortest-1]) + "…"
 	}
 	return s
 }

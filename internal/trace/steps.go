@@ -1,9 +1,9 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -33,8 +33,14 @@ type StepSpan struct {
 // profilerStep is the step source of the profiler's own ranges.
 const profilerStep = "ProfilerStep"
 
-// minRepeats is how often a range must occur to be taken for a step.
-const minRepeats = 3
+const (
+	// minRepeats is how often a range must occur to be taken for a step.
+	minRepeats = 3
+	// seamless: ranges that leave less than this part of their period between them follow one another.
+	seamless = 50
+	// restGap: a gap so many times the usual one, and longer than a step, is a rest.
+	restGap = 4
+)
 
 // findSteps finds the steps: the profiler's own, else the range that repeats
 // and covers most, else from one optimizer step to the next, else none.
@@ -205,9 +211,7 @@ type rangeGroup struct {
 	total  int64
 }
 
-// annotatedSteps takes the range that repeats most of the time. A range that
-// leaves more than half of the time between its repeats uncovered ("forward")
-// marks the borders of steps; they last from one to the next.
+// annotatedSteps takes the range that repeats most of the time.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
 	for _, g := range x.rangeGroups(func(h *Host) bool {
@@ -230,23 +234,34 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 		kind = "nvtx"
 	}
 	x.StepSource = fmt.Sprintf("%s %s", kind, best.name)
-	first, last := &x.T.Host[best.events[0]], &x.T.Host[best.events[len(best.events)-1]]
-	if best.total*2 >= last.End-first.Start {
-		x.takeSteps(best.events)
-		return true
+	x.takeSteps(best.events)
+	x.joinSteps()
+	return true
+}
+
+// joinSteps lets every step last to the start of the next one. The time between
+// two ranges is the program's too: it fetches a batch there, or trains the other half
+// of a GAN. How long the last step would have been is not known, so it is left out.
+// A gap many times as long as the others (an evaluation, a checkpoint) is in no step.
+func (x *Index) joinSteps() {
+	n := len(x.Steps) - 1
+	var gaps, periods []int64
+	for i := range n {
+		at := x.Steps[i].Host
+		next := x.Steps[i+1].Host.Start
+		gaps, periods = append(gaps, next-at.End), append(periods, next-at.Start)
+	}
+	gap, period := median(slices.Clone(gaps)), median(periods)
+	if n < 1 || gap*seamless <= period {
+		return
 	}
 	x.StepSource += ", from the start of one to the start of the next"
-	for k, i := range best.events {
-		h := &x.T.Host[i]
-		end := h.End
-		if k+1 < len(best.events) {
-			end = x.T.Host[best.events[k+1]].Start
-		} else if k > 0 { // how long the last one would have been is not known
-			break
+	for i := range n {
+		if gaps[i] <= max(restGap*gap, period) {
+			x.Steps[i].Host.End = x.Steps[i+1].Host.Start
 		}
-		x.Steps = append(x.Steps, StepSpan{Name: x.T.Name(h.Name), Host: Span{h.Start, end}, Lane: h.Lane})
 	}
-	return true
+	x.Steps = x.Steps[:n]
 }
 
 // sameOnBusierLane is the group of the same name on the lane that launches
@@ -318,31 +333,6 @@ func normalise(name string) string {
 		b.WriteRune(c)
 	}
 	return b.String()
-}
-
-// optimizerSteps takes the ends of optimizer steps as borders. What comes
-// before the first one is a step of its own, which is dropped.
-func (x *Index) optimizerSteps(launches map[uint32]int) bool {
-	var best *rangeGroup
-	for _, g := range x.rangeGroups(func(h *Host) bool { return x.info[h.Name].flags&nameOptimizer != 0 }) {
-		if len(g.events) < 2 {
-			continue
-		}
-		if best == nil || cmp.Or(cmp.Compare(len(g.events), len(best.events)), cmp.Compare(launches[g.lane], launches[best.lane])) > 0 {
-			best = g
-		}
-	}
-	if best == nil {
-		return false
-	}
-	x.StepSource = fmt.Sprintf("%s, from the end of one to the end of the next", x.T.Name(x.T.Host[best.events[0]].Name))
-	from := x.Span.Start
-	for k, i := range best.events {
-		end := x.T.Host[i].End
-		x.Steps = append(x.Steps, StepSpan{Name: fmt.Sprintf("optimizer step %d", k+1), Host: Span{from, end}, Lane: best.lane})
-		from = end
-	}
-	return true
 }
 
 // extendSteps extends every step to the end of the last device operation that

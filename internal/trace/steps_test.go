@@ -61,11 +61,25 @@ func TestSteps(t *testing.T) {
 		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 600, 600, true}, {"ProfilerStep#1", 1000, 1600, 1600, false}}, Spans{{1000, 1600}}, ""},
 		{"numbered annotations", func(b *builder) {
 			b.host(Annotation, "training", 0, 9000)
-			repeat(b, Annotation, "iteration %d", 4, 1000, 900)
+			repeat(b, Annotation, "iteration %d", 4, 1000, 990)
 			repeat(b, Annotation, "forward", 4, 1000, 300)
 		}, "annotation iteration #", []step{
-			{"iteration 0", 0, 900, 900, true}, {"iteration 1", 1000, 1900, 1900, false}, {"iteration 2", 2000, 2900, 2900, false}, {"iteration 3", 3000, 3900, 3900, false},
-		}, Spans{{1000, 1900}, {2000, 2900}, {3000, 3900}}, ""},
+			{"iteration 0", 0, 990, 990, true}, {"iteration 1", 1000, 1990, 1990, false}, {"iteration 2", 2000, 2990, 2990, false}, {"iteration 3", 3000, 3990, 3990, false},
+		}, Spans{{1000, 1990}, {2000, 2990}, {3000, 3990}}, ""},
+		{"batches are fetched between annotations", func(b *builder) {
+			repeat(b, Annotation, "iteration %d", 4, 1000, 700)
+		}, "annotation iteration #, from the start of one to the start of the next", []step{
+			{"iteration 0", 0, 1000, 1000, true}, {"iteration 1", 1000, 2000, 2000, false}, {"iteration 2", 2000, 3000, 3000, false},
+		}, Spans{{1000, 3000}}, ""},
+		{"an evaluation between annotations", func(b *builder) {
+			repeat(b, Annotation, "iteration %d", 3, 1000, 900)
+			for i := range int64(3) {
+				b.host(Annotation, "iteration 9", 7000+i*1000, 7900+i*1000)
+			}
+		}, "annotation iteration #, from the start of one to the start of the next", []step{
+			{"iteration 0", 0, 1000, 1000, true}, {"iteration 1", 1000, 2000, 2000, false}, {"iteration 2", 2000, 2900, 2900, false},
+			{"iteration 9", 7000, 8000, 8000, false}, {"iteration 9", 8000, 9000, 9000, false},
+		}, Spans{{1000, 2900}, {7000, 9000}}, ""},
 		{"a part of each step marks its border", func(b *builder) {
 			repeat(b, Annotation, "forward", 4, 1000, 300)
 		}, "annotation forward, from the start of one to the start of the next", []step{
@@ -84,6 +98,37 @@ func TestSteps(t *testing.T) {
 		}, "Optimizer.step#Adam.step, from the end of one to the end of the next", []step{
 			{"optimizer step 1", 0, 100, 100, true}, {"optimizer step 2", 100, 1100, 1100, false}, {"optimizer step 3", 1100, 2100, 2100, false},
 		}, Spans{{100, 2100}}, ""},
+		{"optimizers that take turns", func(b *builder) {
+			for i := range int64(4) { // two updates of the critic, then one of the generator
+				for k, name := range []string{"Adam", "Adam", "RMSprop"} {
+					at := i*3000 + int64(k)*1000
+					b.host(Annotation, "Optimizer.step#"+name+".step", at, at+100)
+				}
+			}
+		}, "Optimizer.step#RMSprop.step, from the end of one to the end of the next, of 2 optimizers that take turns", []step{
+			{"optimizer step 1", 0, 2100, 2100, true}, {"optimizer step 2", 2100, 5100, 5100, false}, {"optimizer step 3", 5100, 8100, 8100, false}, {"optimizer step 4", 8100, 11100, 11100, false},
+		}, Spans{{2100, 11100}}, ""},
+		{"optimizers of one kind that take turns", func(b *builder) {
+			for i := range int64(3) { // networks of other sizes
+				for k := range int64(2) {
+					at := i*2000 + k*1000
+					b.host(Annotation, "Optimizer.step#Adam.step", at, at+100)
+					for n := range k + 1 {
+						b.launch("multi_tensor_apply", at+10+n*10, 5, at+20+n*10, at+25+n*10)
+					}
+				}
+			}
+		}, "Optimizer.step#Adam.step, from the end of one to the end of the next, of 2 optimizers that take turns", []step{
+			{"optimizer step 1", 0, 100, 100, true}, {"optimizer step 2", 100, 2100, 2100, false}, {"optimizer step 3", 2100, 4100, 4100, false},
+		}, Spans{{100, 4100}}, ""},
+		{"an optimizer after another one", func(b *builder) {
+			repeat(b, Annotation, "Optimizer.step#SGD.step", 2, 1000, 100)
+			for i := range int64(4) {
+				b.host(Annotation, "Optimizer.step#Adam.step", 2000+i*1000, 2100+i*1000)
+			}
+		}, "Optimizer.step#Adam.step, from the end of one to the end of the next", []step{
+			{"optimizer step 1", 0, 2100, 2100, true}, {"optimizer step 2", 2100, 3100, 3100, false}, {"optimizer step 3", 3100, 4100, 4100, false}, {"optimizer step 4", 4100, 5100, 5100, false},
+		}, Spans{{2100, 5100}}, ""},
 		{"nothing", func(*builder) {}, "whole trace", nil, nil, "no-steps"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestOperators(t *testing.T) {
 func TestCountedRanges(t *testing.T) {
 	b := newBuilder()
 	for i := range int64(100) {
-		b.host(Annotation, fmt.Sprintf("iteration %d", i), i*100, i*100+90)
+		b.host(Annotation, fmt.Sprintf("iteration %d", i), i*100, i*100+99)
 	}
 	for i := range int64(3) {
 		b.host(Annotation, fmt.Sprintf("layer %d", i), 200+i*100, 200+i*100+50)

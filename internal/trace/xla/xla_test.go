@@ -134,7 +134,7 @@ func TestForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(x.Steps) != 4 || x.Steps[1].Window.Len() != 90_000 || x.Class(0) != "gemm" {
+	if len(x.Steps) != 3 || x.Steps[1].Window.Len() != 100_000 || x.Class(0) != "gemm" {
 		t.Errorf("steps %+v, class %s", x.Steps, x.Class(0))
 	}
 }
