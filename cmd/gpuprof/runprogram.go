@@ -39,7 +39,7 @@ func programVerb(args []string) []string {
 
 type runProgramCmd struct {
 	Steps       int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
-	Skip        int           `default:"10" placeholder:"N" help:"Leave out the first N steps (10)."`
+	Skip        *int          `placeholder:"N" help:"Leave out the first N steps (10, or as many as take a minute)."`
 	Shapes      bool          `help:"Record the shapes of operators' inputs. This slows the recorded steps down."`
 	Stacks      bool          `help:"Record Python stacks, so that findings name lines. This slows the recorded steps down."`
 	Memory      bool          `help:"Record a snapshot of PyTorch's memory in place of a trace, from the first use of a GPU to the last recorded step."`
@@ -108,8 +108,11 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	}
 	p := &program{runProgramCmd: c, app: a}
 	p.options = record.Options{
-		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: c.Skip, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
+		Tool: tool(), Args: a.rest, Steps: c.Steps, Skip: record.DefaultSkip, SkipExact: c.Skip != nil, Shapes: c.Shapes, Stacks: c.Stacks, Memory: c.Memory,
 		Window: c.TimeWindow, WindowAfter: c.WindowAfter, Stdin: os.Stdin, Stdout: cmp.Or(fileBehind(a.stdout), os.Stdout), Stderr: cmp.Or(fileBehind(a.stderr), os.Stderr),
+	}
+	if c.Skip != nil {
+		p.options.Skip = *c.Skip
 	}
 	if c.Nsys != nil {
 		p.options.Nsys = record.NsysNever
@@ -133,8 +136,8 @@ func (c *runProgramCmd) checkNumbers() error {
 	switch {
 	case c.Steps < 1:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
-	case c.Skip < 0:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", c.Skip).WithFix("give --skip 0 to record from the start")
+	case c.Skip != nil && *c.Skip < 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", *c.Skip).WithFix("give --skip 0 to record from the start")
 	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
 	}

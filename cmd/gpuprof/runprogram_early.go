@@ -67,7 +67,7 @@ func (p *program) stateOf(h *record.Hook) string {
 		case q.Began:
 			state = fmt.Sprintf("recording %s", plural(p.Steps, "step"))
 		case state == "" && q.Aside == "":
-			state = fmt.Sprintf("waiting for step %d", p.Skip+1)
+			state = fmt.Sprintf("waiting for step %d", p.options.Skip+1)
 		}
 	}
 	if state == "" {

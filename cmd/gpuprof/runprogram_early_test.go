@@ -10,7 +10,7 @@ import (
 // A line on a terminal says what a recording waits for.
 func TestStateOfRecording(t *testing.T) {
 	t.Parallel()
-	p := &program{runProgramCmd: &runProgramCmd{Steps: 5, Skip: 10, TimeWindow: 2 * time.Second}, dir: "profile"}
+	p := &program{runProgramCmd: &runProgramCmd{Steps: 5, TimeWindow: 2 * time.Second}, options: record.Options{Skip: 10}, dir: "profile"}
 	for want, processes := range map[string][]record.Process{
 		"waiting for the program to import torch": nil,
 		"waiting for step 11":                     {{PID: 1}},

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed hook/sitecustomize.py hook/gpuprof_hook.py hook/gpuprof_memory.py
+//go:embed hook/sitecustomize.py hook/gpuprof_hook.py hook/gpuprof_marks.py hook/gpuprof_memory.py
 var hookFiles embed.FS
 
 // statusName is the hook's account of what it did, one JSON object a line.
@@ -28,6 +28,7 @@ type hookConfig struct {
 	Status       string  `json:"status"`
 	Steps        int     `json:"steps"`
 	Skip         int     `json:"skip"`
+	SkipExact    bool    `json:"skip_exact"`
 	Shapes       bool    `json:"shapes"`
 	Stacks       bool    `json:"stacks"`
 	Memory       bool    `json:"memory"`
@@ -54,14 +55,14 @@ func writeHook(o *Options) (*hook, error) {
 	}
 	h := &hook{dir: dir, status: filepath.Join(out, statusName)}
 	config, err := json.Marshal(hookConfig{
-		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory,
+		Out: out, Status: h.status, Steps: o.Steps, Skip: o.Skip, SkipExact: o.SkipExact, Shapes: o.Shapes, Stacks: o.Stacks, Memory: o.Memory,
 		WindowS: o.Window.Seconds(), WindowAfterS: o.WindowAfter.Seconds(), LongestS: o.longest().Seconds(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, h.remove())
 	}
 	files := map[string][]byte{"config.json": config, "status": []byte(h.status)}
-	for _, name := range []string{"sitecustomize.py", "gpuprof_hook.py", "gpuprof_memory.py"} {
+	for _, name := range []string{"sitecustomize.py", "gpuprof_hook.py", "gpuprof_marks.py", "gpuprof_memory.py"} {
 		if files[name], err = hookFiles.ReadFile("hook/" + name); err != nil {
 			return nil, errors.Join(err, h.remove())
 		}

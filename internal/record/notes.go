@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // explain warns of parts that are missing from a recording, and says what to do.
@@ -111,10 +113,15 @@ func explainSteps(o *Options, r *Result, p *Process, who string) {
 	}
 }
 
-// explainBounded tells of a recording that ended by its time.
+// explainBounded tells of a recording that ended by its time, or by the memory it took.
 func explainBounded(o *Options, r *Result, p *Process, who string) {
+	memory := gpuprof.FormatBytes(float64(p.Grown))
 	switch {
 	case !p.Bounded || p.File == "":
+	case p.Recorded == 0 && p.Grown > 0:
+		r.warn("long-steps", fmt.Sprintf("the memory of %s grew by %s in the first step that was recorded, so the trace ends within it", who, memory), "")
+	case p.Grown > 0:
+		r.warn("long-steps", fmt.Sprintf("the recording of %s ended after %d of %d steps, since the memory of the process had grown by %s", who, p.Recorded, o.Steps, memory), "")
 	case p.Recorded == 0:
 		r.warn("long-steps", fmt.Sprintf("the first step that was recorded of %s took longer than %s, so the trace ends within it", who, within*o.longest()), "")
 	default:

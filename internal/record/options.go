@@ -47,14 +47,17 @@ const (
 
 // Options say what to run and what to record of it.
 type Options struct {
-	Tool   gpuprof.Tool
-	Args   []string // the command; Args[0] is looked up on PATH
-	Dir    string   // folder for the recordings; it exists and takes files
-	Env    []string // environment of the program; nil is this process's
-	Steps  int      // steps to record
-	Skip   int      // steps to leave out before that
-	Shapes bool     // record operators' shapes
-	Stacks bool     // record Python stacks; with Memory those of C++ too
+	Tool  gpuprof.Tool
+	Args  []string // the command; Args[0] is looked up on PATH
+	Dir   string   // folder for the recordings; it exists and takes files
+	Env   []string // environment of the program; nil is this process's
+	Steps int      // steps to record
+	Skip  int      // steps to leave out before that
+	// SkipExact leaves out all of Skip, however long they take. Otherwise no more
+	// are left out than Longest allows.
+	SkipExact bool
+	Shapes    bool // record operators' shapes
+	Stacks    bool // record Python stacks; with Memory those of C++ too
 	// Memory records the history of PyTorch's allocator, from the first use of a device
 	// to the last recorded step, in place of a trace. Nsight Systems has no part in it.
 	Memory bool

@@ -2,8 +2,9 @@ package record
 
 import "slices"
 
-// Overhead compares the step times around a recording. Times are medians in
-// seconds, 0 where there were no such steps.
+// Overhead compares the step times around a recording. Times are means in seconds
+// of all but the fifth at either end, 0 where there were no such steps: batches come
+// in bursts, and the median of long and short steps in turn is one or the other.
 type Overhead struct {
 	BeforeS float64 `json:"before_s"`
 	DuringS float64 `json:"during_s"`
@@ -17,7 +18,7 @@ type Overhead struct {
 	ExportS float64 `json:"export_s"` // the program stood still for so long
 }
 
-// fewest is how many steps a median is made of at least.
+// fewest is how many steps a mean is made of at least.
 const fewest = 3
 
 // pace is how much the steps before and after may differ and still stand for
@@ -29,12 +30,12 @@ func overheadOf(p *Process) *Overhead {
 	if len(p.During) == 0 {
 		return nil
 	}
-	o := &Overhead{BeforeS: median(settled(p.Before)), DuringS: median(settled(p.During)), AfterS: median(p.Later), ExportS: p.ExportS}
+	o := &Overhead{BeforeS: middle(settled(p.Before)), DuringS: middle(settled(p.During)), AfterS: middle(p.Later), ExportS: p.ExportS}
 	var bare []float64
 	bare = append(bare, settled(p.Before)...)
 	bare = append(bare, p.Later...)
 	o.Uneven = min(o.BeforeS, o.AfterS) > 0 && max(o.BeforeS, o.AfterS) > pace*min(o.BeforeS, o.AfterS)
-	if m := median(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
+	if m := middle(bare); len(p.During) >= fewest && len(bare) >= fewest && m > 0 && !o.Uneven {
 		o.Ratio = o.DuringS / m
 	}
 	return o
@@ -52,13 +53,16 @@ func settled(v []float64) []float64 {
 	return v
 }
 
-func median(v []float64) float64 {
+// middle is the mean without the fifth of the values at either end.
+func middle(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
 	s := slices.Sorted(slices.Values(v))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
+	s = s[len(s)/5 : len(s)-len(s)/5]
+	sum := 0.0
+	for _, x := range s {
+		sum += x
 	}
-	return s[len(s)/2]
+	return sum / float64(len(s))
 }

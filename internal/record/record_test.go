@@ -149,6 +149,7 @@ func TestWays(t *testing.T) {
 		{"train 8", 0, "", 0, 0, "ended after 8 steps, before the recording began (--skip 10); try gpuprof run --skip 2", "trained 8\n", ""},
 		{"gan 30", 0, "optimizer", 1, 5, "steps 2 optimizers, and each recorded step ends with number 1 of them to have stepped (SGD)", "trained 30\n", ""},
 		{"wgan 30", 0, "optimizer", 1, 5, "steps 2 optimizers, and each recorded step ends with number 2 of them to have stepped (Adam)", "trained 30\n", ""},
+		{"backward-optimizers 30", 0, "module", 1, 5, "", "trained 30\n", ""},
 		{"two-stages 30", 0, "optimizer", 1, 5, "number 2 of them to have stepped (SGD)", "", ""},
 		{"long-step", 0, "optimizer", 1, 0, "took longer than 10ms, so the trace ends within it", "trained 30\n", ""},
 		{"long-steps 30", 0, "optimizer", 1, 1, "ended after 1 of 5 steps, since more would have taken it beyond 1ns", "trained 30\n", ""},
@@ -191,7 +192,7 @@ func TestWays(t *testing.T) {
 			}
 			switch c.args {
 			case "long-step":
-				b.options.Longest = time.Millisecond
+				b.options.Longest, b.options.SkipExact = time.Millisecond, true
 			case "long-steps 30":
 				b.options.Longest = time.Nanosecond
 			}

@@ -21,8 +21,10 @@ type Process struct {
 	Recorded int    `json:"recorded"` // steps in the trace, or so far in the one that is recorded
 	Began    bool   `json:"began"`    // the profiler was started
 	Complete bool   `json:"complete"` // all steps that were asked for are in the trace
-	// Bounded says that the recording ended because it took too long.
-	Bounded bool `json:"bounded,omitempty"`
+	// Bounded says that the recording ended because it took too long, or, with
+	// Grown, because the process' memory had grown by so many bytes.
+	Bounded bool  `json:"bounded,omitempty"`
+	Grown   int64 `json:"grown,omitempty"`
 	// Optimizer is the class of the optimizer whose step ends a recorded step,
 	// which was number Place to step of the Optimizers that its thread uses.
 	Optimizer  string `json:"optimizer,omitempty"`
@@ -83,6 +85,7 @@ type statusLine struct {
 
 	OtherThreads int    `json:"other_threads"`
 	Bounded      bool   `json:"bounded"`
+	Grown        int64  `json:"grown"`
 	Optimizer    string `json:"optimizer"`
 	Place        int    `json:"place"`
 	Of           int    `json:"of"`
@@ -160,7 +163,7 @@ func (p *Process) take(l *statusLine) {
 		p.Began, p.Kind, p.Recorded = false, "", 0
 	case "trace":
 		p.Kind, p.Recorded, p.File, p.Bytes, p.Whole, p.Complete, p.ExportS = l.Kind, l.Steps, l.File, l.Bytes, l.Whole, l.Complete, l.ExportS
-		p.Bounded = l.Bounded
+		p.Bounded, p.Grown = l.Bounded, l.Grown
 		if l.Error != "" {
 			p.Errors = append(p.Errors, "export: "+l.Error)
 		}

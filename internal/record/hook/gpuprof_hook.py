@@ -13,7 +13,6 @@ import sys
 import time
 import warnings
 import weakref
-from collections import deque
 
 # How often something must come back before it is taken for the step's mark.
 OPTIMIZER_REPEATS = 2
@@ -25,17 +24,20 @@ TRAINING_PATIENCE = 100
 AFTER_STEPS = 10
 # Traces of processes that are no rank of a job; more say nothing new.
 MAX_TRACES = 64
-# The clock for a program without steps starts when it touches a tensor, a
-# module or a device, and after so many seconds in any case.
-PATIENCE = 120
-LOOK_S = 0.25  # between two looks at that
-MAX_WAIT_S = 600  # between two tries of a window
-# An optimizer has ended its part of the program when others have made twice its
-# longest gap of steps, and so many, without it.
-SILENCE = 10
+LOOK_S = 0.25  # between two looks at the clock of a program without steps
+# Steps that are made while a loader's stock falls are left out, but so many at most.
+MAX_FALL = 100
+# Where steps to leave out would take longer than the recording may, they are left out no
+# longer when so many were timed.
+FEWEST_BEFORE = 2
 # A recording ends within a step when that takes so many times the longest time
 # that whole steps may take.
 WITHIN = 10
+# How much memory of the process may grow within a recording before it ends: at the next
+# border, and at once. The events of a long step are kept in it until they are written.
+GROWN_BORDER = 1 << 30
+GROWN_MOST = 2 << 30
+GROWN_LOOK_S = 1.0
 # How far the recording is, is told at most so often: the telling is a part of a step.
 TELL_S = 0.5
 # What Kineto writes to standard error, past its own log level, when it is first
@@ -43,6 +45,20 @@ TELL_S = 0.5
 KINETO_LINE = b"ERROR: External init callback must run in same thread as registerClient"
 
 clock = time.perf_counter
+
+
+def part(here, name):
+    """Another module of the hook, by its file."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("_" + name, os.path.join(here, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+marks = part(os.path.dirname(os.path.abspath(__file__)), "gpuprof_marks")
+get_ident, MAX_WAIT_S = marks.get_ident, marks.MAX_WAIT_S
 
 
 def safe(f):
@@ -63,187 +79,6 @@ def safe(f):
             here.inside = False
 
     return call
-
-
-class Source:
-    """One way to see a step's border: the mark that comes back once per step."""
-
-    def __init__(self, name, repeats, ends):
-        self.name = name
-        self.repeats = repeats
-        self.ends = ends  # the mark ends a step; else it begins one
-        self.seen = {}
-        self.anchor = None
-        self.count = 0  # of the anchor
-        self.total = 0  # of anything
-        self.last = None
-        self.before = deque(maxlen=200)
-
-    def hit(self, obj, _free=True):
-        """Count a mark; true when it is the one that steps are counted by."""
-        self.total += 1
-        if self.anchor is not None:
-            held = self.anchor()
-            if held is obj:
-                self.count += 1
-                return True
-            if held is not None:
-                return False
-            self.reset()
-        key = id(obj)
-        ref, n = self.seen.get(key, (None, 0))
-        if ref is None or ref() is not obj:
-            ref, n = reference(obj), 0
-        n += 1
-        self.seen[key] = (ref, n)
-        if n < self.repeats:
-            return False
-        self.anchor, self.count, self.seen = ref, n, {}
-        return True
-
-    def reset(self):
-        self.anchor, self.count, self.seen, self.last = None, 0, {}, None
-        self.before.clear()
-
-    def completed(self):
-        return self.count if self.ends else self.count - 1
-
-    def most(self):
-        """How often the mark came back that did so most."""
-        return max(self.count, max((n for _, n in self.seen.values()), default=0))
-
-
-class Stepper:
-    """One optimizer: how often it has stepped, where, and among how many steps of others."""
-
-    def __init__(self, ref, place):
-        self.ref, self.place = ref, place  # 1 is the first that stepped
-        self.count, self.thread = 0, None
-        self.last, self.gap = 0, 0  # its last step, and the longest way to one, in steps of all
-        self.beside = (None, 0)  # the anchor at its last step, and the anchor's count
-
-
-class Optimizers(Source):
-    """Optimizer steps. Where several optimizers take turns, the rarest one ends a step: a
-    GAN's critic steps five times for each step of the generator, and both are one iteration."""
-
-    def __init__(self, repeats):
-        super().__init__("optimizer", repeats, True)
-        self.chosen = None  # the anchor's stepper
-
-    def hit(self, obj, free=True):
-        """`free` says that the anchor may still change."""
-        self.total += 1
-        s = self.stepper(obj)
-        s.count, s.thread = s.count + 1, get_ident()
-        if s.count > 1:
-            s.gap = max(s.gap, self.total - s.last)
-        s.last = self.total
-        if self.anchor is not None and self.anchor() is None:
-            self.anchor, self.chosen = None, None
-            self.before.clear()
-        anchor, (beside, n) = self.chosen, s.beside
-        if anchor is not None:
-            s.beside = (anchor, anchor.count)
-        if anchor is s:
-            self.count = s.count
-            return True
-        if s.count < self.repeats:
-            return False
-        if anchor is not None:
-            rarer = beside is anchor and s.thread == anchor.thread and anchor.count - n > 1
-            silent = self.total - anchor.last > 2 * anchor.gap + SILENCE
-            if not free or not (rarer or silent):
-                return False
-        self.anchor, self.chosen, self.count, self.last = s.ref, s, s.count, None
-        self.before.clear()
-        return True
-
-    def stepper(self, obj):
-        key = id(obj)
-        s = self.seen.get(key)
-        if s is None or s.ref() is not obj:
-            s = self.seen[key] = Stepper(reference(obj), len(self.seen) + 1)
-        return s
-
-    def expects(self):
-        """Whether an optimizer that has stepped once may be about to come back, and be the rarest."""
-        thread = self.chosen and self.chosen.thread
-        return any(s.count < self.repeats and s.thread == thread and self.total <= 2 * s.last + 1 and s.ref() is not None for s in self.seen.values())
-
-    def joined(self):
-        """How many optimizers step in the thread of the one that counts."""
-        return sum(s.thread == self.chosen.thread for s in self.seen.values()) if self.chosen else 0
-
-    def name_of(self):
-        """The class of the optimizer that ends a step."""
-        held = self.anchor() if self.anchor is not None else None
-        return "" if held is None else type(held).__name__
-
-    def reset(self):
-        super().reset()
-        self.chosen = None
-
-    def most(self):
-        return max(self.count, max((s.count for s in self.seen.values()), default=0))
-
-
-class Quiet:
-    """When a program that shows no step is recorded by the clock.
-
-    `wait` seconds after its first touch of a tensor, a module or a device, or
-    after PATIENCE, if no module was imported meanwhile.
-    """
-
-    def __init__(self, wait, now, modules):
-        self.wait, self.start, self.modules = wait, now, modules
-        self.since = None  # the clock runs from here
-        self.imported = now  # when the last module came
-
-    def look(self, now, modules, touched):
-        """Whether it is time; modules is how many there are."""
-        if modules != self.modules:
-            self.modules, self.imported = modules, now
-        if self.since is None and (touched or now - self.start >= PATIENCE):
-            self.since = now
-        return self.since is not None and now - max(self.since, self.imported) >= self.wait
-
-    def may_import(self, now):
-        """Whether an import that is on the stack is the program itself, run by one, and none of many."""
-        return now - self.imported >= PATIENCE
-
-    def again(self, now):
-        """A try was in vain, or a mark was seen: the clock starts afresh."""
-        self.since = now
-
-    def longer(self, now):
-        self.wait = min(2 * self.wait, max(self.wait, MAX_WAIT_S))
-        self.again(now)
-
-
-class Touch:
-    """Whether the program has made a tensor or a parameter, read off the reference
-    counts of their types: each object holds one, and so does what imports them."""
-
-    def __init__(self, torch, modules):
-        self.types = [t for t in (getattr(torch, "Tensor", None), getattr(torch.nn, "Parameter", None)) if t is not None]
-        self.modules, self.counts = modules, self.count()
-
-    def count(self):
-        return [sys.getrefcount(t) for t in self.types]
-
-    def seen(self, modules):
-        counts = self.count()
-        if modules != self.modules:
-            self.modules, self.counts = modules, counts
-        return counts != self.counts
-
-
-def reference(obj):
-    try:
-        return weakref.ref(obj)
-    except TypeError:  # a list as data set, say
-        return lambda: obj
 
 
 class Hook:
@@ -276,10 +111,10 @@ class Hook:
         self.phase = "wait"
         early = max(1, self.skip)  # who skips nothing wants the first that comes
         self.sources = {
-            "optimizer": Optimizers(min(OPTIMIZER_REPEATS, early)),
-            "zero_grad": Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
-            "module": Source("module", min(MODULE_REPEATS, early), False),
-            "loader": Source("loader", 1, False),
+            "optimizer": marks.Optimizers(min(OPTIMIZER_REPEATS, early)),
+            "zero_grad": marks.Source("zero_grad", min(OPTIMIZER_REPEATS, early), False),
+            "module": marks.Source("module", min(MODULE_REPEATS, early), False),
+            "loader": marks.Source("loader", 1, False),
         }
         self.source = None
         self.thread = None
@@ -291,17 +126,21 @@ class Hook:
         self.outer = lambda: None  # the outermost module being called
         self.profiler = None
         self.own = False  # a call into the profiler is ours
+        self.backward_steps = False  # an optimizer steps while gradients are computed
         self.warm = 0
         self.recorded = 0
         self.during, self.after = [], []
         self.since = 0.0  # the first recorded step began
         self.told = 0.0  # how far the recording is
-        self.bounded = False  # the recording took too long
+        self.bounded = False  # the recording took too long, or too much memory
+        self.held = 0  # memory of the process when the recording began, bytes
+        self.grown = 0  # by how much it has grown too much
         self.window_trace = None
         self.window_thread = None  # that records a window now
         self.reason = ""
-        self.quiet = Quiet(self.config["window_after_s"], clock(), len(sys.modules))
-        self.touch = Touch(self.torch, len(sys.modules))
+        self.quiet = marks.Quiet(self.config["window_after_s"], clock(), len(sys.modules))
+        self.touch = marks.Touch(self.torch, len(sys.modules))
+        self.stock = marks.Stock()
         if self.memory is not None:
             self.memory.on = False
 
@@ -349,7 +188,9 @@ class Hook:
 
     def eligible(self, s):
         """Whether recording may begin by this mark now."""
-        done, skip = s.completed(), self.skip
+        done, skip = s.completed(), self.skip_of(s)
+        if self.stock.falling() and self.stock.lasts(self.steps + 2) and done < skip + MAX_FALL:
+            return False
         training = self.sources["optimizer"].total > 0 or self.sources["zero_grad"].total > 0
         if s.name == "zero_grad" and self.sources["optimizer"].total > 0:
             return False
@@ -358,12 +199,20 @@ class Hook:
         if s.name == "module":
             if training:
                 return False
-            if self.optimizer_made or self.trains(s.anchor()):
+            patient = not self.backward_steps and sum(s.before) < MAX_WAIT_S
+            if patient and (self.optimizer_made or self.trains(s.anchor())):
                 skip += TRAINING_PATIENCE
         if s.name == "loader" and (training or self.optimizer_made or self.sources["module"].total > 0):
             return False
         # The last step before the recording is the profiler's warm-up.
         return done >= max(skip - 1, 0)
+
+    def skip_of(self, s):
+        """How many steps are left out: fewer where they are long, if the user named no number."""
+        done = s.completed()
+        if not self.config["skip_exact"] and len(s.before) >= FEWEST_BEFORE and min(s.before) * (self.skip - done) > self.config["longest_s"]:
+            return done
+        return self.skip
 
     def trains(self, module):
         return bool(getattr(module, "training", False)) and self.torch.is_grad_enabled()
@@ -394,13 +243,15 @@ class Hook:
         now = clock()
         dt = None if s.last is None else now - s.last
         if self.phase == "wait":
-            if dt is not None:
+            if self.stock.falling():
+                s.before.clear()  # those are not the pace of the program
+            elif dt is not None:
                 s.before.append(dt)
             if self.eligible(s):
                 self.begin(s)
         elif self.phase == "record":
             if self.warm > 0:
-                self.warm -= 1
+                self.warm_up(s)
                 self.since = self.told = now
             else:
                 self.recorded += 1
@@ -409,14 +260,14 @@ class Hook:
             self.call(self.profiler.step)
             whole = self.recorded >= self.steps
             # The next step would take the recording beyond its time.
-            self.bounded = not whole and self.recorded > 0 and now - self.since + (dt or 0) > self.config["longest_s"]
+            self.bounded = not whole and self.recorded > 0 and (self.grown > 0 or now - self.since + (dt or 0) > self.config["longest_s"])
             if whole or self.bounded:
                 self.finish(complete=whole)
             elif now - self.told >= TELL_S:
                 self.told = now
                 self.tell("step", recorded=self.recorded)
         elif self.phase == "after":
-            if dt is not None:
+            if dt is not None and not self.stock.over():
                 self.after.append(dt)
             if len(self.after) >= max(AFTER_STEPS, self.steps):
                 self.times()
@@ -424,10 +275,37 @@ class Hook:
                 return
         s.last = clock()
 
+    def warm_up(self, s):
+        """A step of the warm-up has ended; it lasts until a stock that grew while the profiler
+        started is used up, if the epoch has steps left to record then."""
+        if self.warm == 1 and self.stock.lasts(self.steps + 1) and self.stock.over():
+            return
+        self.warm -= 1
+        if self.warm == 0 and s.completed() != self.begins_after:
+            self.tell_begin(s)
+
+    def action(self, _step):
+        """The schedule of the profiler: its action in the step that begins."""
+        actions = self.torch.profiler.ProfilerAction
+        if self.warm > 0:
+            return actions.WARMUP
+        if self.recorded < self.steps - 1:
+            return actions.RECORD
+        return actions.RECORD_AND_SAVE if self.recorded < self.steps else actions.NONE
+
     # -- the marks -----------------------------------------------------------
+
+    def in_backward(self):
+        """Whether gradients are being computed in this thread."""
+        task = getattr(self.torch._C, "_current_graph_task_id", None)
+        return task is not None and task() != -1
 
     @safe
     def on_step(self, optimizer, *_):
+        if self.in_backward():
+            # An optimizer for each parameter, within the backward pass: no border of a step.
+            self.backward_steps = True
+            return
         me = get_ident()
         self.steppers[me] = self.steppers.get(me, 0) + 1
         anchor = self.sources["optimizer"].anchor
@@ -464,16 +342,19 @@ class Hook:
 
     @safe
     def on_zero_grad(self, optimizer):
+        if self.in_backward():
+            return
         self.settle()
         if self.sources["optimizer"].total == 0 and self.mark("zero_grad", optimizer):
             self.border(self.sources["zero_grad"])
 
     @safe
-    def on_loader(self, dataset):
+    def on_loader(self, it):
         if self.worker():
             return
+        self.stock.look(it)
         self.settle()
-        if self.mark("loader", dataset):
+        if self.mark("loader", getattr(it, "_dataset", None)):
             self.border(self.sources["loader"])
 
     @safe
@@ -542,9 +423,10 @@ class Hook:
         options = {"activities": kinds, "record_shapes": self.config["shapes"], "with_stack": self.config["stacks"]}
         if s is not None:
             # The step before the first that is recorded warms the profiler up.
-            # Where a mark shows itself too late for that, there is none.
-            self.warm = 1 if s.completed() < self.skip else 0
-            options["schedule"] = self.call(lambda: profiler.schedule(wait=0, warmup=self.warm, active=self.steps, repeat=1))
+            # Where a mark shows itself too late for that, there is none, if no stock may grow.
+            self.stock.pause()
+            self.warm = 1 if s.completed() < self.skip_of(s) or self.stock.usual is not None else 0
+            options["schedule"] = self.action
         self.profiler = self.call(lambda: profiler.profile(**options))
         self.catch_signals()
         if get_ident() == main_ident():
@@ -561,11 +443,16 @@ class Hook:
         self.since = self.told = clock()
         if s is not None:
             self.thread = get_ident()
+            self.held = resident()
             self.start_timer()
         self.window_thread = get_ident() if s is None else None
         self.at_exit_of_workers()
+        self.tell_begin(s)
+
+    def tell_begin(self, s):
         name = s.name if s is not None else "window"
-        self.tell("begin", kind=name, after=s.completed() + self.warm if s is not None else 0, rank=self.rank(),
+        self.begins_after = s.completed() + self.warm if s is not None else 0
+        self.tell("begin", kind=name, after=self.begins_after, rank=self.rank(),
                   optimizer=self.sources["optimizer"].name_of() if name == "optimizer" else "")
 
     # -- the history of memory -------------------------------------------------
@@ -615,6 +502,7 @@ class Hook:
         if not window:
             self.stop_timer()
         self.phase, self.window_thread = "after", None
+        self.stock.pause()
         started = clock()
         try:
             if p is self.memory and not p.used():
@@ -682,7 +570,7 @@ class Hook:
                 pass
         kind = "window" if window else self.source.name
         self.tell(event, file=os.path.basename(path) if size else "", bytes=size, whole=whole, error=text, rank=rank, kind=kind,
-                  steps=self.recorded, complete=complete, bounded=self.bounded, export_s=clock() - started)
+                  steps=self.recorded, complete=complete, bounded=self.bounded, grown=self.grown, export_s=clock() - started)
 
     def drop_window(self):
         """A step has shown itself: go back to waiting until the steps are steady."""
@@ -915,7 +803,7 @@ class Hook:
         def __next__(it):
             if self.phase == "done":
                 return original(it)
-            self.on_loader(getattr(it, "_dataset", None))
+            self.on_loader(it)
             here = self.here
             here.in_loader = True
             try:
@@ -1033,13 +921,16 @@ class Hook:
         return self.phase == "record" and self.window_thread is None
 
     def watch_steps(self, timer):
-        """End a recording that its first step keeps from ending."""
+        """End a recording that its first step keeps from ending, or that takes much memory."""
         longest = WITHIN * self.config["longest_s"]
         while self.in_steps():
             left = self.since + longest - clock()
-            if timer.acquire(timeout=min(max(left, LOOK_S), MAX_WAIT_S)):
+            if timer.acquire(timeout=min(max(left, LOOK_S), GROWN_LOOK_S)):
                 return
-            if self.warm == 0 and left <= 0:
+            grown = resident() - self.held if self.memory is None else 0
+            if grown > GROWN_BORDER:
+                self.grown = grown
+            if self.warm == 0 and (left <= 0 or grown > GROWN_MOST):
                 self.in_main(timer, self.cut_short)
                 return
 
@@ -1125,16 +1016,6 @@ class Hook:
         self.phase = "wait"
 
 
-def part(here, name):
-    """A module of the hook that is loaded on request."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("_" + name, os.path.join(here, name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def importing(frame):
     """Whether a frame runs below an import."""
     while frame is not None:
@@ -1169,6 +1050,15 @@ def without_line(start, f):
             rest = rest[os.write(2, rest) :]
 
 
+def resident():
+    """The memory of this process, bytes; 0 where the system does not tell it so."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def round_all(values):
     return [round(v, 7) for v in values]
 
@@ -1199,12 +1089,6 @@ def rename_step(path, n):
         while at >= 0:
             text[at : at + len(new)] = new
             at = text.find(old, at + len(new))
-
-
-def get_ident():
-    import _thread
-
-    return _thread.get_ident()
 
 
 def thread_local():

@@ -1,9 +1,10 @@
-"""Tests of the hook's parts with a clock of their own: hook_test.py HOOK_FOLDER."""
+"""Tests of the hook's parts with a clock of their own: hook_test.py HOOK_FOLDER STAND_IN_OF_TORCH."""
 
 import sys
 import types
 import unittest
 
+sys.path.insert(0, sys.argv.pop(1))
 sys.path.insert(0, sys.argv.pop(1))
 import gpuprof_hook as hook  # noqa: E402
 
@@ -14,33 +15,33 @@ class TestQuiet(unittest.TestCase):
         return next((t for t in range(until) if quiet.look(t, *script(t))), None)
 
     def test_from_the_first_touch(self):
-        self.assertEqual(self.due(hook.Quiet(20, 0, 5), lambda t: (5, t >= 33)), 53)
+        self.assertEqual(self.due(hook.marks.Quiet(20, 0, 5), lambda t: (5, t >= 33)), 53)
 
     def test_without_a_touch(self):
-        self.assertEqual(self.due(hook.Quiet(20, 0, 5), lambda t: (5, False)), 140)
+        self.assertEqual(self.due(hook.marks.Quiet(20, 0, 5), lambda t: (5, False)), 140)
 
     def test_not_while_imports_run(self):
         # Touched at once, as modules with constants do, and imports for 90 s.
-        self.assertEqual(self.due(hook.Quiet(20, 0, 0), lambda t: (min(t, 90), True)), 110)
+        self.assertEqual(self.due(hook.marks.Quiet(20, 0, 0), lambda t: (min(t, 90), True)), 110)
 
     def test_a_mark_starts_afresh(self):
-        q = hook.Quiet(20, 0, 5)
+        q = hook.marks.Quiet(20, 0, 5)
         q.look(1, 5, True)
         q.again(10)
         self.assertEqual(self.due(q, lambda t: (5, True)), 30)
 
     def test_never_gives_up(self):
-        q, tries, t = hook.Quiet(20, 0, 5), [], 0
+        q, tries, t = hook.marks.Quiet(20, 0, 5), [], 0
         for t in range(20000):
             if q.look(t, 5, True):
                 tries.append(t)
                 q.longer(t)
         self.assertEqual(tries[:3], [20, 60, 140])
-        self.assertLessEqual(max(b - a for a, b in zip(tries, tries[1:])), hook.MAX_WAIT_S)
+        self.assertLessEqual(max(b - a for a, b in zip(tries, tries[1:])), hook.marks.MAX_WAIT_S)
         self.assertGreater(len(tries), 20)
 
     def test_an_import_that_is_the_program(self):
-        q = hook.Quiet(20, 0, 5)
+        q = hook.marks.Quiet(20, 0, 5)
         q.look(7, 6, True)
         self.assertFalse(q.may_import(100))
         self.assertTrue(q.may_import(127))
@@ -99,7 +100,7 @@ class TestOptimizers(unittest.TestCase):
 
     def steps(self, pattern, repeats=2):
         """Feed steps by letter; returns the source, and the letters that counted."""
-        s, made = hook.Optimizers(repeats), {}
+        s, made = hook.marks.Optimizers(repeats), {}
         self.made = made
         return s, "".join(c for c in pattern if s.hit(made.setdefault(c, self.Opt())))
 
@@ -132,24 +133,211 @@ class TestTouch(unittest.TestCase):
         self.torch = types.SimpleNamespace(Tensor=type("Tensor", (), {}), nn=types.SimpleNamespace(Parameter=type("Parameter", (), {})))
 
     def test_a_tensor(self):
-        touch = hook.Touch(self.torch, 5)
+        touch = hook.marks.Touch(self.torch, 5)
         self.assertFalse(touch.seen(5))
         held = self.torch.Tensor()
         self.assertTrue(touch.seen(5))
         del held
 
     def test_a_parameter(self):
-        touch = hook.Touch(self.torch, 5)
+        touch = hook.marks.Touch(self.torch, 5)
         held = self.torch.nn.Parameter()
         self.assertTrue(touch.seen(5))
         del held
 
     def test_an_import_of_the_type(self):
-        touch = hook.Touch(self.torch, 5)
+        touch = hook.marks.Touch(self.torch, 5)
         held = self.torch.Tensor
         self.assertFalse(touch.seen(6))
         self.assertFalse(touch.seen(6))
         del held
+
+
+class Program:
+    """A program in time of its own: steps of an optimizer, and a data loader with workers."""
+
+    def __init__(self, test, **config):
+        import json
+        import os
+        import tempfile
+
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.now, self.paused, self.lines = 1000.0, 0, []
+        config = dict({"out": folder.name, "status": os.devnull, "steps": 5, "skip": 10, "skip_exact": False, "shapes": False, "stacks": False,
+                       "memory": False, "window_s": 2, "window_after_s": 1e6, "longest_s": 60}, **config)
+        with open(os.path.join(folder.name, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        real = hook.clock
+        hook.clock = lambda: self.now
+        test.addCleanup(setattr, hook, "clock", real)
+        import torch
+
+        self.hook = hook.Hook(torch, folder.name, None)
+        self.hook.leave = lambda: setattr(self.hook, "phase", "done")
+        self.hook.tell = lambda event, **fields: self.lines.append((event, fields))
+        call = self.hook.call
+
+        def calls(f, *args):
+            out = call(f, *args)
+            if getattr(f, "__name__", "") in ("start", "export_chrome_trace"):
+                self.advance(1.0)  # as CUPTI takes, and the writing of a trace
+            return out
+
+        self.hook.call = calls
+        self.opt = torch.optim.SGD([])
+        self.stock = self.most = 0
+        self.batch_s = 0.0
+        self.burst = 1  # batches that are done at once
+
+    def loader(self, workers, batch_s, length=None):
+        """Workers that make a batch every batch_s together, two ahead of each."""
+        self.most, self.batch_s, self.credit = 2 * workers, batch_s, 0.0
+        program = self
+
+        class Queue:
+            def qsize(self):
+                return program.stock
+
+        class Iterator:
+            _dataset, _num_workers, _prefetch_factor, _num_yielded = self, workers, 2, 0
+            _worker_result_queue = _data_queue = Queue()
+
+            if length is not None:
+                __len__ = lambda self: length  # noqa: E731
+
+        self.iterator = Iterator()
+
+    def advance(self, seconds):
+        self.now += seconds
+        if self.batch_s:
+            self.credit += seconds / self.batch_s
+            made = min(int(self.credit + 1e-9) // self.burst * self.burst, self.most - self.stock)
+            self.stock, self.credit = self.stock + made, self.credit - made
+            if self.stock == self.most:
+                self.credit = 0.0
+
+    def step(self, seconds):
+        if self.batch_s:
+            self.hook.on_loader(self.iterator)
+            if self.stock == 0:
+                self.advance((self.burst - self.credit) * self.batch_s)
+            self.stock -= 1
+            self.iterator._num_yielded += 1
+        self.advance(seconds)
+        self.hook.on_step(self.opt)
+        self.hook.on_zero_grad(self.opt)
+
+    def run(self, seconds, n=1000, first=2.0):
+        """Make steps until the hook leaves."""
+        self.step(first)
+        for _ in range(n):
+            if self.hook.phase == "done":
+                break
+            self.step(seconds)
+        return self
+
+    def told(self, event):
+        return [fields for e, fields in self.lines if e == event]
+
+
+class TestPace(unittest.TestCase):
+    def times(self, p):
+        return p.told("times")[-1]
+
+    def test_a_full_stock_is_used_up_first(self):
+        """A step of 5 ms waits for batches of 10 ms, when the stock of the standstill is gone."""
+        for batch_s in (0.010, 0.008, 0.015):
+            p = Program(self)
+            p.loader(4, batch_s)
+            p.run(0.005)
+            times = self.times(p)
+            self.assertLess(len(times["before"]), 3)  # too few for a ratio
+            # The first step after the recording may end with a batch that was half made.
+            for step in times["during"] + times["after"][1:]:
+                self.assertAlmostEqual(step, batch_s, delta=0.01 * batch_s, msg=(batch_s, times))
+            self.assertEqual(len(times["during"]), 5)
+            self.assertLess(p.told("begin")[-1]["after"], 60)
+
+    def test_a_device_that_is_slower_is_not_waited_for(self):
+        p = Program(self)
+        p.loader(4, 0.003)
+        p.run(0.005)
+        self.assertEqual([b["after"] for b in p.told("begin")], [10])
+
+    def test_bursts(self):
+        """Batches of two workers come in pairs: no step is left out of those that are timed for it."""
+        p = Program(self)
+        p.loader(2, 0.040)
+        p.burst = 2
+        p.run(0.005)
+        after = self.times(p)["after"]
+        self.assertEqual((min(after), max(after)), (0.005, 0.075), after)
+
+    def test_no_workers(self):
+        p = Program(self).run(0.005)
+        self.assertEqual([b["after"] for b in p.told("begin")], [10])
+
+    def test_the_end_of_the_epoch(self):
+        """The steps that are left are recorded, whatever their pace."""
+        p = Program(self)
+        p.loader(8, 0.010, length=30)
+        p.run(0.005, 29)
+        p.hook.flush()
+        self.assertEqual(p.told("trace")[-1]["steps"], 5)
+
+
+class TestLongSteps(unittest.TestCase):
+    def begun(self, seconds, **config):
+        p = Program(self, **config).run(seconds, 30)
+        return p.told("begin")[-1]["after"], p.told("trace")[-1]["steps"]
+
+    def test_of_minutes(self):
+        self.assertEqual(self.begun(180), (4, 1))
+
+    def test_of_seconds(self):
+        self.assertEqual(self.begun(12), (4, 5))
+
+    def test_short(self):
+        self.assertEqual(self.begun(1), (10, 5))
+
+    def test_the_number_that_was_asked_for(self):
+        self.assertEqual(self.begun(180, skip_exact=True), (10, 1))
+
+    def test_a_long_step_among_short_ones(self):
+        p = Program(self)
+        for seconds in (2, 100, 0.1, 100, 0.1) + (0.1,) * 30:
+            p.step(seconds)
+        self.assertEqual(p.told("begin")[-1]["after"], 10)
+
+
+class TestGrowth(unittest.TestCase):
+    def watched(self, sizes, warm=0):
+        """What becomes of a recording while the process has these sizes."""
+        real, left = hook.resident, list(sizes)
+        hook.resident = lambda: left.pop(0)
+        self.addCleanup(setattr, hook, "resident", real)
+        p = Program(self)
+        h, cuts = p.hook, []
+        h.phase, h.since, h.warm, h.held = "record", p.now, warm, 1 << 30
+        h.in_main = lambda _timer, f: cuts.append(f.__name__)
+        h.watch_steps(types.SimpleNamespace(acquire=lambda timeout: not left))
+        return h.grown, cuts
+
+    def test_memory(self):
+        gib = 1 << 30
+        self.assertEqual(self.watched([gib, 2 * gib]), (0, []))
+        self.assertEqual(self.watched([gib, gib + hook.GROWN_BORDER + 1]), (hook.GROWN_BORDER + 1, []))
+        self.assertEqual(self.watched([gib, gib + hook.GROWN_MOST + 1, gib]), (hook.GROWN_MOST + 1, ["cut_short"]))
+
+    def test_ends_at_the_next_border(self):
+        p = Program(self)
+        for _ in range(13):
+            p.step(1)
+        p.hook.grown = hook.GROWN_BORDER + 1
+        p.step(1)
+        trace = p.told("trace")[-1]
+        self.assertEqual((trace["bounded"], trace["steps"], trace["grown"]), (True, 4, hook.GROWN_BORDER + 1))
 
 
 class TestTold(unittest.TestCase):
@@ -160,13 +348,16 @@ class TestTold(unittest.TestCase):
         self.addCleanup(setattr, hook, "clock", real)
 
         class Recorder:
-            phase, warm, recorded, steps, told, since, bounded = "record", 1, 0, 9, 100.0, 100.0, False
+            phase, warm, recorded, steps, told, since, bounded, grown = "record", 1, 0, 9, 100.0, 100.0, False, 0
             config = {"longest_s": 1000}
             profiler = types.SimpleNamespace(step=lambda: None)
             during, lines, finished = [], [], []
 
             def call(self, f):
                 f()
+
+            def warm_up(self, _s):
+                self.warm -= 1
 
             def finish(self, complete):
                 self.finished.append(complete)

@@ -42,6 +42,22 @@ def wgan(n):
     print("trained", n)
 
 
+def backward_optimizers(n):
+    """An optimizer for each layer, which steps while the gradients are computed."""
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(), torch.nn.Linear())
+    optimizers = [torch.optim.SGD([]) for _ in range(2)]
+    for i in range(n):
+        model(i)
+        torch._C.graph_task = i
+        for opt in optimizers:
+            opt.step()
+            opt.zero_grad()
+        torch._C.graph_task = -1
+    print("trained", n)
+
+
 def two_stages(n):
     """A few steps of one optimizer, which stays, then n of another."""
     import torch
@@ -367,6 +383,7 @@ def main():
         "train": lambda: steps_of(number),
         "gan": lambda: steps_of(number, optimizers=2),
         "wgan": lambda: wgan(number),
+        "backward-optimizers": lambda: backward_optimizers(number),
         "two-stages": lambda: two_stages(number),
         "long-step": long_step,
         "long-steps": lambda: steps_of(number),

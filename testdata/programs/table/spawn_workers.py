@@ -1,7 +1,7 @@
 # A data loader with spawned workers.
 # needs: torch
 # exit: 0
-# says: recorded 5 optimizer steps from number 11 on
+# says: recorded 5 optimizer steps from number 1[1-9] on
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

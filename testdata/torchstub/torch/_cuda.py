@@ -17,6 +17,12 @@ class _C:
     def _cuda_attach_out_of_memory_observer(observer):
         state["observer"] = observer
 
+    graph_task = -1  # of the backward pass that runs, -1 none
+
+    @staticmethod
+    def _current_graph_task_id():
+        return _C.graph_task
+
 
 class memory:
     @staticmethod

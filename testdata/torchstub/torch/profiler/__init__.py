@@ -17,17 +17,24 @@ class ProfilerActivity(enum.Enum):
     CUDA = 1
 
 
+class ProfilerAction(enum.Enum):
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0):
     def action(step):
         step -= skip_first
         if step < 0 or (repeat and step >= repeat * (wait + warmup + active)):
-            return "none"
+            return ProfilerAction.NONE
         at = step % (wait + warmup + active)
         if at < wait:
-            return "none"
+            return ProfilerAction.NONE
         if at < wait + warmup:
-            return "warmup"
-        return "save" if at == wait + warmup + active - 1 else "record"
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD_AND_SAVE if at == wait + warmup + active - 1 else ProfilerAction.RECORD
 
     return action
 
@@ -36,7 +43,7 @@ class profile:
     exported = False  # any trace, by anyone: programs of the tests wait for it
 
     def __init__(self, *, activities=None, schedule=None, record_shapes=False, with_stack=False, on_trace_ready=None):
-        self.schedule = schedule or (lambda step: "record")
+        self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
         self.scheduled = schedule is not None
         self.ready = on_trace_ready
         self.options = {"record_shapes": int(record_shapes), "with_stack": int(with_stack)}
@@ -58,8 +65,8 @@ class profile:
         self.enter()
 
     def enter(self):
-        action = self.schedule(self.step_num)
-        if action in ("record", "save") and not self.running:
+        self.action = self.schedule(self.step_num)
+        if self.action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE) and not self.running:
             lower.begin(self)
             self.running = True
         if self.scheduled:
@@ -73,7 +80,7 @@ class profile:
 
     def step(self):
         self.leave()
-        if self.schedule(self.step_num) == "save":
+        if self.action == ProfilerAction.RECORD_AND_SAVE:
             self.end()
         self.step_num += 1
         self.enter()
