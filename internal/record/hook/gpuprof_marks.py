@@ -227,17 +227,16 @@ class Stock:
             self.iterator = reference(it)
             self.levels.clear()
             self.usual = None
-        self.most = getattr(it, "_num_workers", 0) * (getattr(it, "_prefetch_factor", 0) or 0)
-        if self.most == 0:
-            return
         try:
-            if it._num_yielded > 0:  # before that the workers have only begun
+            self.most = getattr(it, "_num_workers", 0) * (getattr(it, "_prefetch_factor", 0) or 0)
+            if self.most > 0 and it._num_yielded > 0:  # before that the workers have only begun
                 self.levels.append(self.ready(it))
-        except (AttributeError, NotImplementedError, OSError, ValueError):  # no such queue, macOS, a closed queue
+        except Exception:  # macOS counts no queue; a loader of another make has none; one may be closed
+            self.most = 0
             self.levels.clear()
         try:
             self.left = len(it) - it._num_yielded
-        except (AttributeError, TypeError):
+        except Exception:  # a stream of data has no length
             self.left = None
 
     @staticmethod

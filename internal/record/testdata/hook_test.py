@@ -274,6 +274,18 @@ class TestPace(unittest.TestCase):
         after = self.times(p)["after"]
         self.assertEqual((min(after), max(after)), (0.005, 0.075), after)
 
+    def test_queues_that_cannot_be_counted(self):
+        p = Program(self)
+        p.loader(4, 0.010)
+
+        def refuses(_queue):
+            raise NotImplementedError
+
+        type(p.iterator._data_queue).qsize = refuses
+        p.run(0.005)
+        self.assertEqual([b["after"] for b in p.told("begin")], [10])
+        self.assertEqual(p.told("error"), [])
+
     def test_no_workers(self):
         p = Program(self).run(0.005)
         self.assertEqual([b["after"] for b in p.told("begin")], [10])
