@@ -19,7 +19,16 @@ import tempfile
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(HERE, "testdata", "programs", "table")
 # The runtime of scripts/standin.py takes a CUDA build and the headers beside it.
-MODULES = {"plain": [], "torch-compile": ["torch"], "standin": ["torch", "nvidia"]}
+MODULES = {"plain": [], "torch-compile": ["torch"], "standin": ["torch", "nvidia", "nvidia-cuda-crt"]}
+# How to see whether a package is there that is no module: its header.
+HEADERS = {"nvidia-cuda-crt": "crt/host_defines.h"}
+LOOK = """
+import glob, importlib.util, sys
+spec = importlib.util.find_spec("nvidia" if %(header)r else %(module)r)
+if spec and %(header)r:
+    spec = any(glob.glob(path + "/**/" + %(header)r, recursive=True) for path in spec.submodule_search_locations)
+sys.exit(not spec)
+"""
 LIMIT_S = 300
 
 
@@ -44,7 +53,7 @@ def lacks(python, needs, known):
     for need in needs.split(","):
         for module in MODULES.get(need, [need]):
             if module not in known:
-                known[module] = subprocess.run([python, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec(%r) is None)" % module]).returncode == 0
+                known[module] = subprocess.run([python, "-c", LOOK % {"module": module, "header": HEADERS.get(module, "")}]).returncode == 0
             if not known[module]:
                 missing.append(module)
     return missing
