@@ -6,7 +6,7 @@
 Needs a CUDA build of PyTorch 2.5 or newer and a GPU, or without one the stand-in runtime of scripts/standin.py, which
 hands out numbers as memory and runs no kernels: a snapshot holds addresses, sizes and stacks alone. Beside each file
 stands what torch.cuda.memory_stats() counted, which the replay is tested against. Each recording is a process of
-its own.
+its own. clean-2.9 and clean-2.12 are clean of PyTorch 2.9.1 and 2.12.1.
 """
 
 import gzip
@@ -30,6 +30,10 @@ SETTINGS = {
     "lengths-roundup": "roundup_power2_divisions:4",
     "lengths-inert": "max_split_size_mb:512,garbage_collection_threshold:0.8",
 }
+
+# The same in a process that may reserve a part of the device, without and with a collection of what is unused.
+LIMITED = {"limit": "", "collection": "garbage_collection_threshold:0.5"}
+FRACTION = 0.11
 
 
 def model(torch, width, layers, vocabulary):
@@ -62,9 +66,12 @@ def model(torch, width, layers, vocabulary):
 
 
 def record(scenario, out):
-    lengths = random.Random(1) if scenario.startswith("lengths") else None
-    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True" if scenario == "expandable" else SETTINGS.get(scenario, "")
+    lengths = random.Random(1) if scenario.startswith("lengths") or scenario in LIMITED else None
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True" if scenario == "expandable" else {**SETTINGS, **LIMITED}.get(scenario, "")
     import torch
+
+    if scenario in LIMITED:
+        torch.cuda.set_per_process_memory_fraction(FRACTION)
 
     start = lambda **more: torch.cuda.memory._record_memory_history(stacks="all" if scenario == "stacks-all" else "python", **{"max_entries": 100000, **more})
     if scenario != "late":
@@ -104,7 +111,10 @@ def record(scenario, out):
     with open(out + ".stats.json", "w") as f:
         counts = ["num_device_alloc", "num_device_free"] if lengths is not None else []
         keys = counts + ["requested_bytes.all.peak", "requested_bytes.all.current", "reserved_bytes.all.peak", "reserved_bytes.all.current", "active_bytes.all.peak", "num_ooms"]
-        json.dump({k: stats[k] for k in keys}, f, indent=1)
+        told = {k: stats[k] for k in keys}
+        if scenario in LIMITED:
+            told["allowed_bytes"] = int(FRACTION * torch.cuda.mem_get_info()[1])
+        json.dump(told, f, indent=1)
         f.write("\n")
 
 
@@ -127,7 +137,7 @@ def main(folder, names, env):
     torch = importlib.util.find_spec("torch").origin
     here = os.path.dirname(os.path.abspath(__file__))
     prefixes = [(os.path.dirname(os.path.dirname(torch)), "/usr/lib/python3/site-packages"), (here, "/home/user"), (sys.prefix, "/usr")]
-    for scenario in names or [*SCENARIOS, *SETTINGS]:
+    for scenario in names or [*SCENARIOS, *SETTINGS, *LIMITED]:
         path = os.path.join(folder, scenario + ".pickle")
         subprocess.run([sys.executable, os.path.abspath(__file__), "--one", scenario, path], check=True, env=env)
         with open(path, "rb") as f:

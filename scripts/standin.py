@@ -43,13 +43,13 @@ def wanted(folder):
     return {name for name in libraries if NVIDIA.match(name) and not os.path.exists(os.path.join(folder, name))}, symbols
 
 
-def empty(folder, name, versions, unversioned):
-    """One library whose functions return 0."""
+def empty(folder, name, versions, unversioned, behind):
+    """One library whose functions return 0, with a library behind it that dlsym finds other functions in."""
     source, script = os.path.join(folder, name + ".c"), os.path.join(folder, name + ".map")
     with open(source, "w") as f:
         for symbol in sorted(set(unversioned).union(*versions.values())):
             f.write(f'__attribute__((visibility("default"))) int {symbol}() {{ return 0; }}\n')
-    command = ["gcc", "-shared", "-fPIC", "-w", "-fno-builtin", source, f"-Wl,-soname,{name}", "-o", os.path.join(folder, name)]
+    command = ["gcc", "-shared", "-fPIC", "-w", "-fno-builtin", source, f"-Wl,-soname,{name}", "-Wl,--no-as-needed", *behind, "-o", os.path.join(folder, name)]
     if versions:
         with open(script, "w") as f:
             for version, symbols in versions.items():
@@ -58,22 +58,27 @@ def empty(folder, name, versions, unversioned):
     subprocess.run(command, check=True)
 
 
+def compiled(to, name, include):
+    """standin.c as a library."""
+    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", *["-I" + i for i in include], os.path.join(HERE, "standin.c"), f"-Wl,-soname,{name}", "-o", to, "-ldl", "-lpthread"], check=True)
+
+
 def build(folder):
     """Builds what is missing, and returns the environment that a program needs."""
     folder = os.path.abspath(folder)
     runtime, nvml = os.path.join(folder, "libstandin.so"), os.path.join(folder, "libnvidia-ml.so.1")
     if not os.path.exists(nvml):
         os.makedirs(folder, exist_ok=True)
+        include = glob.glob(os.path.join(site(), "nvidia", "*", "include"))
+        if not any(os.path.exists(os.path.join(i, "cuda_runtime_api.h")) for i in include):
+            sys.exit("standin: there is no cuda_runtime_api.h; pip install --no-deps nvidia-cuda-runtime nvidia-cuda-crt")
+        compiled(runtime, "libstandin.so", include)
         libraries, symbols = wanted(os.path.join(site(), "torch", "lib"))
         for name in libraries:
             versions = {v: s for v, s in symbols.items() if v == name or v == "NVSHMEM" and "nvshmem_host" in name}
             plain = {"libcuda.so.1": [s for s in symbols[""] if re.match(r"cu[A-Z]", s) and not s.startswith("cuFile")], "libnccl.so.2": [s for s in symbols[""] if not re.match(r"cu[A-Z]", s) or s.startswith("cuFile")]}
-            empty(folder, name, versions, plain.get(name, []))
-        include = glob.glob(os.path.join(site(), "nvidia", "*", "include"))
-        if not any(os.path.exists(os.path.join(i, "cuda_runtime_api.h")) for i in include):
-            sys.exit("standin: there is no cuda_runtime_api.h; pip install --no-deps nvidia-cuda-runtime nvidia-cuda-crt")
-        for to, name in (runtime, "libstandin.so"), (nvml, "libnvidia-ml.so.1"):
-            subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", *["-I" + i for i in include], os.path.join(HERE, "standin.c"), f"-Wl,-soname,{name}", "-o", to, "-ldl", "-lpthread"], check=True)
+            empty(folder, name, versions, plain.get(name, []), [runtime] if name == "libcuda.so.1" else [])
+        compiled(nvml, "libnvidia-ml.so.1", include)
     return {**os.environ, "LD_LIBRARY_PATH": folder, "LD_PRELOAD": runtime}
 
 

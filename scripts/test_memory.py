@@ -10,6 +10,7 @@ what the allocator counted under it: equal where it says exact, else within its 
 stand-in runtime of scripts/standin.py, built into FOLDER.
 """
 
+import ctypes
 import json
 import os
 import random
@@ -95,10 +96,36 @@ def record(folder, kind, setting, seeds):
         stats = torch.cuda.memory_stats()
         path = os.path.join(folder, f"{kind}-{SETTINGS.index(setting)}-{seed}.pickle")
         torch.cuda.memory._dump_snapshot(path)
+        if kind == "plain" and seed == 0:
+            written_by_cpp(torch, path + ".cpp")
         torch.cuda.memory._record_memory_history(None)
         with open(path + ".json", "w") as f:
             json.dump({"stats": stats, "failed": failed, "allowed": allowed}, f)
         del live, own
+
+
+CPP = """
+#include <cstdio>
+#include <string>
+namespace torch { namespace cuda { std::string _memory_snapshot_pickled(); } }
+extern "C" int dump(const char *path) {
+  std::string text = torch::cuda::_memory_snapshot_pickled();
+  FILE *f = fopen(path, "wb");
+  return f && fwrite(text.data(), 1, text.size(), f) == text.size() && fclose(f) == 0 ? 0 : 1;
+}
+"""
+
+
+def written_by_cpp(torch, path):
+    """The same state by PyTorch's own writer, which no Python function calls."""
+    with open(path + ".cc", "w") as f:
+        f.write(CPP)
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    subprocess.run(["g++", "-shared", "-fPIC", abi, path + ".cc", "-o", path + ".so"], check=True)
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so"), mode=ctypes.RTLD_GLOBAL)
+    del library
+    if ctypes.CDLL(path + ".so").dump(path.encode()) != 0:
+        raise SystemExit("the snapshot of the C++ writer could not be written")
 
 
 def analysis(gpuprof, path, allowed):
@@ -179,6 +206,12 @@ def main(gpuprof, seeds, env):
                 if done.returncode != 0:
                     raise SystemExit(f"FAIL recording {kind}, {setting}: {done.stderr[-2000:]}")
         paths = compare(gpuprof, folder, kinds, SETTINGS, seeds, tally)
+        for path in [p for p in paths if os.path.exists(p + ".cpp")]:
+            python, cpp = analysis(gpuprof, path, 0), analysis(gpuprof, path + ".cpp", 0)
+            tally.check("protocol of the C++ writer", path, cpp["inputs"][0]["protocol"], 2)
+            for a in python, cpp:  # the second is taken later, with an event of the first
+                a["devices"] = [{k: v for k, v in d.items() if k in ("peak", "end", "what_if", "steps", "growth")} for d in a["devices"]]
+            tally.check("the analysis of the C++ writer's file", path, cpp["devices"], python["devices"])
         # What _memory_viz.py says, and what gpuprof says, of one recording of each kind.
         mv = export_memory_vectors.viz()
         version = version_of()

@@ -65,68 +65,102 @@ func (r *Replay) liveBefore() (live []*allocation, size map[*allocation]uint64) 
 	return live, size
 }
 
-// begin gives the model the segments that are there before the first event, with what is
-// held in them; made is told of each. Unknown are large blocks that are followed by free
-// memory and whose ends no later allocation shows; ok is false where the file contradicts
-// itself.
+// beginning is what is held before the first event, of a recording that begins late.
+type beginning struct {
+	segments []beginSegment
+	live     []*allocation // by address
+	unknown  int           // large blocks whose ends nothing shows
+	ok       bool          // the file does not contradict itself
+}
+
+// beginSegment is a segment with its parts; of are the allocations of those that are taken.
+type beginSegment struct {
+	held
+	parts []pool.Part
+	of    []*allocation
+}
+
+// beginning finds the beginning, once.
 //
 // A small block takes exactly its rounded size. A large one takes up to 1 MiB behind it as
 // well, which is not cut off. Where more is free, the first allocation that falls into it
 // while the block lives begins where the block ends.
-func (m *model) begin(made func(n int, g held)) (unknown int, ok bool) {
-	if m.r.Complete {
-		return 0, true
+func (r *Replay) beginning() *beginning {
+	if r.start != nil {
+		return r.start
 	}
-	const least = 1 << 20 // what is left of a large block is larger
-	live, size := m.r.liveBefore()
-	later := m.r.allocsByAddress()
+	b := &beginning{ok: true}
+	r.start = b
+	var size map[*allocation]uint64
+	b.live, size = r.liveBefore()
+	later := r.allocsByAddress()
 	k := 0
-	for _, g := range m.r.segmentsBefore() {
-		for k < len(live) && live[k].addr < g.lo {
+	for _, g := range r.segmentsBefore() {
+		for k < len(b.live) && b.live[k].addr < g.lo {
 			k++
 		}
-		var parts []pool.Part
-		var of []*allocation
-		at := g.lo
-		for ; k < len(live) && live[k].addr < g.hi; k++ {
-			a := live[k]
-			if a.addr < at {
-				return unknown, false
-			}
-			end := g.hi
-			if k+1 < len(live) {
-				end = min(end, live[k+1].addr)
-			}
-			takes := cmp.Or(size[a], m.r.S.Settings.rounded(a.size))
-			if gap := end - a.addr - min(takes, end-a.addr); size[a] == 0 && g.hi-g.lo > smallSegment && gap > 0 {
-				switch by, found := m.r.firstIn(later, a, a.addr+takes, end); {
-				case gap <= least:
-					takes += gap
-				case found && by-a.addr-takes <= least:
-					takes = by - a.addr
-				case !found:
-					unknown++
-				}
-			}
-			takes = min(takes, end-a.addr)
-			if a.addr > at {
-				parts = append(parts, pool.Part{Size: int64(a.addr - at)})
-			}
-			parts = append(parts, pool.Part{Size: int64(takes), Requested: int64(a.size), Taken: true})
-			of = append(of, a)
-			at = a.addr + takes
+		from := k
+		for k < len(b.live) && b.live[k].addr < g.hi {
+			k++
 		}
-		if at < g.hi {
-			parts = append(parts, pool.Part{Size: int64(g.hi - at)})
+		s, unknown, ok := r.partsOf(g, b.live[from:k], size, later)
+		if !ok {
+			b.ok = false
+			return b
 		}
-		stream, in := m.r.ranks.of(g.place)
-		n, blocks := m.p.Adopt(g.lo, stream, in, parts)
-		made(n, g)
-		for i, b := range blocks {
-			m.older[of[i]] = b
+		b.unknown += unknown
+		b.segments = append(b.segments, s)
+	}
+	return b
+}
+
+// partsOf are the parts of one segment in which allocations live.
+func (r *Replay) partsOf(g held, live []*allocation, size map[*allocation]uint64, later []*allocation) (s beginSegment, unknown int, ok bool) {
+	const least = 1 << 20 // what is left of a large block is larger
+	s = beginSegment{held: g, of: live}
+	at := g.lo
+	for k, a := range live {
+		if a.addr < at {
+			return s, unknown, false
+		}
+		end := g.hi
+		if k+1 < len(live) {
+			end = min(end, live[k+1].addr)
+		}
+		takes := cmp.Or(size[a], r.S.Settings.rounded(a.size))
+		if gap := end - a.addr - min(takes, end-a.addr); size[a] == 0 && g.hi-g.lo > smallSegment && gap > 0 {
+			switch by, found := r.firstIn(later, a, a.addr+takes, end); {
+			case gap <= least:
+				takes += gap
+			case found && by-a.addr-takes <= least:
+				takes = by - a.addr
+			case !found:
+				unknown++
+			}
+		}
+		takes = min(takes, end-a.addr)
+		if a.addr > at {
+			s.parts = append(s.parts, pool.Part{Size: int64(a.addr - at)})
+		}
+		s.parts = append(s.parts, pool.Part{Size: int64(takes), Requested: int64(a.size), Taken: true})
+		at = a.addr + takes
+	}
+	if at < g.hi {
+		s.parts = append(s.parts, pool.Part{Size: int64(g.hi - at)})
+	}
+	return s, unknown, true
+}
+
+// begin gives the model the segments of the beginning; made is told of each.
+func (m *model) begin(b *beginning, made func(n int, g held)) {
+	for _, s := range b.segments {
+		stream, in := m.r.ranks.of(s.place)
+		n, blocks := m.p.Adopt(s.lo, stream, in, s.parts)
+		made(n, s.held)
+		for i, block := range blocks {
+			m.older[s.of[i]] = block
 		}
 	}
-	return unknown, true
 }
 
 // smallSegment is the size of segments of small blocks, which no others have.

@@ -43,3 +43,23 @@ func BenchmarkAnalyze(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWhatIf replays the check and every setting; the rate is of events and settings.
+func BenchmarkWhatIf(b *testing.B) {
+	s := fixture(b, "lengths")
+	r := NewReplay(s, 0)
+	replays := 0
+	for b.Loop() {
+		budget := &budget{ctx: b.Context(), left: mostWork}
+		_, m, err := r.check(budget, s.traits(), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, whole, err := r.whatIf(budget, m, &Device{}, Options{})
+		if err != nil || !whole {
+			b.Fatal(err)
+		}
+		replays += 1 + len(out)
+	}
+	b.ReportMetric(float64(replays*r.Events())/b.Elapsed().Seconds()/1e6, "Mevents/s")
+}

@@ -152,9 +152,11 @@ func (r *Replay) checkOrder(b *budget, traits []traits, allowed int64, order poo
 	set.Order, set.Allowed = order, allowed
 	m.p = pool.New(set, t)
 	c := Check{Order: order.String()}
-	var whole bool
-	c.Unknown, whole = t.begin(func(n int, g held) { t.base[n] = g.lo })
-	t.differs = !whole
+	if !r.Complete {
+		from := r.beginning()
+		t.begin(from, func(n int, g held) { t.base[n] = g.lo })
+		c.Unknown, t.differs = from.unknown, !from.ok
+	}
 	for t.at < r.Events() && !t.differs {
 		t.one(traits)
 		if ok, err := b.spend(m); err != nil {

@@ -16,7 +16,7 @@ import (
 // every call of the driver and every address.
 func TestModelEqualsTheRecordings(t *testing.T) {
 	for _, name := range fixtures(t) {
-		d := &analyzed(t, fixture(t, name)).Devices[0]
+		d := &analyzedFixture(t, name).Devices[0]
 		if !d.Check.Passed || d.Check.FailedAt != -1 || d.Check.Reason != "" || d.Check.Unknown != 0 {
 			t.Errorf("%s: %+v of %d events", name, d.Check, d.Events)
 			continue
@@ -64,8 +64,10 @@ func TestWhatIfEqualsRecordingsUnderTheSetting(t *testing.T) {
 		{"lengths-inert", "without max_split_size_mb", "lengths"},
 		{"lengths", "roundup_power2_divisions:4", "lengths-roundup"},
 		{"lengths-roundup", "without roundup_power2_divisions", "lengths"},
+		{"limit", "garbage_collection_threshold:0.5", "collection"},
+		{"collection", "without garbage_collection_threshold", "limit"},
 	} {
-		d := &analyzed(t, fixture(t, pair.from)).Devices[0]
+		d := &askedFixture(t, pair.from, pair.setting).Devices[0]
 		i := slices.IndexFunc(d.WhatIf, func(w WhatIf) bool { return w.Setting == pair.setting })
 		if i < 0 {
 			t.Errorf("%s: %q was not tried", pair.from, pair.setting)

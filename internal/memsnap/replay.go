@@ -21,6 +21,7 @@ type Replay struct {
 
 	part   tracePart
 	ranks  *ranks
+	start  *beginning   // of a recording that begins late, once it was asked for
 	before []allocation // live before the first event and to the end
 	spans  []span       // of the segments at the end
 	phases []Phase

@@ -149,11 +149,10 @@ func (u *runs) one(a alternative, p policy, packed bool) (w WhatIf, failed bool,
 // with its live blocks packed.
 func (m *model) replay(b *budget, l *ledger, last int, packed bool) (failed, whole bool, err error) {
 	if !packed {
-		m.begin(l.adopt)
+		m.begin(m.r.beginning(), l.adopt)
 	}
 	if !m.r.Complete && packed {
-		live, _ := m.r.liveBefore()
-		for _, a := range live {
+		for _, a := range m.r.beginning().live {
 			if m.older[a], err = m.take(a); err != nil {
 				return true, true, nil
 			}
