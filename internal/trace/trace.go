@@ -177,6 +177,17 @@ const (
 	Nsys   Format = "nsys"   // Nsight Systems, SQLite export
 	Rocpd  Format = "rocpd"  // rocprofv3 of ROCm 7, SQLite
 	XLA    Format = "xla"    // profiler of XLA (JAX, TensorFlow), XSpace or Chrome trace JSON
+	CUDA   Format = "cuda"   // gpuprof's CUDA recorder
+)
+
+// Framework is what a program is made with, as far as a recording says.
+type Framework uint8
+
+// Frameworks; of several in one process the highest counts.
+const (
+	OtherFramework Framework = iota // CUDA itself, another one, or unknown
+	JAX
+	PyTorch
 )
 
 // Program is what `gpuprof run --` knows of the program it recorded.
@@ -216,7 +227,8 @@ type Trace struct {
 	First, Shift int64
 	Cut          *Cut // what a cut trace is of, nil for a whole one
 
-	Program Program // that was recorded, where the recording says
+	Program   Program   // that was recorded, where the recording says
+	Framework Framework // of a trace of CUDA; others are of one framework
 
 	Truncated bool // the file ended early; what was read is here
 	// Inflated says that the profiler recorded Python frames or its own

@@ -75,7 +75,7 @@ func (r *reader) copies(ctx context.Context, table string, c columns) error {
 			}
 		}
 		g.Graph = whole(v[6]) != 0
-		g.Name = r.names.text(copyName(g.Dir, src, dst))
+		g.Name = r.names.text(trace.CopyText(g.Dir, title(src), title(dst)))
 		r.addGPU(g)
 	})
 }
@@ -86,28 +86,6 @@ func (r *reader) memKind(v any) string {
 		return r.memKinds[n]
 	}
 	return ""
-}
-
-// copyName words a copy as PyTorch's profiler does, so that both kinds of
-// trace have the same rows in a kernel table.
-func copyName(d trace.Direction, src, dst string) string {
-	name := "Memcpy"
-	switch d {
-	case trace.H2D:
-		name = "Memcpy HtoD"
-	case trace.D2H:
-		name = "Memcpy DtoH"
-	case trace.D2D:
-		name = "Memcpy DtoD"
-	case trace.P2P:
-		name = "Memcpy PtoP"
-	case trace.H2H:
-		name = "Memcpy HtoH"
-	}
-	if src == "" || dst == "" {
-		return name
-	}
-	return name + " (" + title(src) + " -> " + title(dst) + ")"
 }
 
 func (r *reader) fills(ctx context.Context, table string, c columns) error {

@@ -115,35 +115,19 @@ func (n *names) of(v any, f form) trace.NameID {
 
 // nvtx is the id, sequence number and kind of a range by its text.
 func (n *names) nvtx(s string) (trace.NameID, int64, trace.Kind) {
-	name, seq, marked := splitNVTX(s)
-	return n.text(name), seq, rangeKind(name, seq != 0, marked)
+	name, seq, marked := trace.SplitNVTX(s)
+	return n.text(name), seq, trace.RangeKind(name, seq != 0, marked)
 }
 
 // shape turns a string into a name, by what it names.
 func shape(s string, f form) string {
 	if f == apiName {
-		s = plainCall(s)
+		s = trace.PlainCall(s)
 	}
 	if s == "" {
 		return "unnamed"
 	}
 	return s
-}
-
-// plainCall takes off what tells apart the versions of one entry point:
-// cudaLaunchKernel_ptsz_v7000 is cudaLaunchKernel.
-func plainCall(s string) string {
-	for {
-		cut := s
-		if i := strings.LastIndex(cut, "_v"); i > 0 && i+2 < len(cut) && strings.Trim(cut[i+2:], "0123456789") == "" {
-			cut = cut[:i]
-		}
-		cut = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(cut, "_ptsz"), "_ptds"), "_spt")
-		if cut == s {
-			return s
-		}
-		s = cut
-	}
 }
 
 // strings reads what is wanted of StringIds.

@@ -151,7 +151,7 @@ func (r *reader) finish(ctx context.Context) error {
 	r.resolve()
 	r.nameLanes()
 	r.closeRanges()
-	r.nest()
+	r.t.Nest(r.loose, r.addHost)
 	r.report()
 	r.t.Finish()
 	r.room.Finish(r.t, 0)

@@ -92,7 +92,7 @@ func (r *reader) rocpdRegions(ctx context.Context, p *part, table string, c colu
 		switch {
 		case strings.HasPrefix(category, "HIP_"), strings.HasPrefix(category, "HSA_"), category == "" && (strings.HasPrefix(name, "hip") || strings.HasPrefix(name, "hsa_")):
 			h.Kind, h.Corr, h.End = trace.API, whole(v[5]), r.span(start, end)
-			h.Name = r.names.text(plainCall(name))
+			h.Name = r.names.text(trace.PlainCall(name))
 			r.addHost(h)
 			return
 		case strings.HasPrefix(category, "MARKER"):
@@ -197,7 +197,7 @@ func (r *reader) rocpdCopies(ctx context.Context, p *part, table string, c colum
 		}
 		g.Device = r.rocpdDevice(p, g.Process, id)
 		g.Bytes = max(0, whole(v[3]))
-		g.Name = r.names.text(copyName(g.Dir, "", ""))
+		g.Name = r.names.text(trace.CopyText(g.Dir, "", ""))
 		r.addGPU(g)
 	})
 }

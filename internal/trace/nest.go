@@ -1,41 +1,39 @@
-package nsys
+package trace
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // maxRangeLanes bounds the lanes that crossing ranges of one thread take.
 const maxRangeLanes = 64
 
-// nest puts the loose events, start/end ranges and overhead, where they
-// belong: on their thread's lane if they nest with what is there, so that a
-// launch is found inside its range; else on further lanes of the same thread.
-func (r *reader) nest() {
-	if len(r.loose) == 0 {
+// Nest puts loose events, start/end ranges and overhead, where they belong: on
+// their thread's lane if they nest with what is there, so that a launch is
+// found inside its range; else on further lanes of the same thread. add keeps one.
+func (t *Trace) Nest(loose []Host, add func(Host)) {
+	if len(loose) == 0 {
 		return
 	}
 	type thread struct {
-		base  []trace.Host
-		loose []trace.Host
+		base  []Host
+		loose []Host
 	}
 	threads := map[uint32]*thread{}
-	for _, h := range r.loose {
+	for _, h := range loose {
 		if threads[h.Lane] == nil {
 			threads[h.Lane] = &thread{}
 		}
 		threads[h.Lane].loose = append(threads[h.Lane].loose, h)
 	}
-	for i := range r.t.Host {
-		if th := threads[r.t.Host[i].Lane]; th != nil {
-			th.base = append(th.base, r.t.Host[i])
+	for i := range t.Host {
+		if th := threads[t.Host[i].Lane]; th != nil {
+			th.base = append(th.base, t.Host[i])
 		}
 	}
 	lost := 0
-	for lane := range uint32(len(r.t.Lanes)) { // by index, so that equal files give equal traces
+	for lane := range uint32(len(t.Lanes)) { // by index, so that equal files give equal traces
 		th := threads[lane]
 		if th == nil {
 			continue
@@ -44,7 +42,7 @@ func (r *reader) nest() {
 		for n := 1; ; n++ {
 			for _, h := range placed {
 				h.Lane = lane
-				r.addHost(h)
+				add(h)
 			}
 			if len(rest) == 0 {
 				break
@@ -53,15 +51,15 @@ func (r *reader) nest() {
 				lost += len(rest)
 				break
 			}
-			from := r.t.Lanes[th.loose[0].Lane]
+			from := t.Lanes[th.loose[0].Lane]
 			name := cmp.Or(from.Name, fmt.Sprintf("thread %d", from.Thread))
-			lane = uint32(len(r.t.Lanes))
-			r.t.Lanes = append(r.t.Lanes, trace.Lane{Process: from.Process, Thread: from.Thread, Name: fmt.Sprintf("%s, ranges %d", name, n)})
+			lane = uint32(len(t.Lanes))
+			t.Lanes = append(t.Lanes, Lane{Process: from.Process, Thread: from.Thread, Name: fmt.Sprintf("%s, ranges %d", name, n)})
 			placed, rest = place(nil, rest)
 		}
 	}
 	if lost > 0 {
-		r.t.Warn("crossing-ranges", fmt.Sprintf("%d NVTX start/end ranges cross more than %d others at a time and were left out", lost, maxRangeLanes), "")
+		t.Warn("crossing-ranges", fmt.Sprintf("%d NVTX start/end ranges cross more than %d others at a time and were left out", lost, maxRangeLanes), "")
 	}
 }
 
@@ -73,8 +71,8 @@ type openEvent struct {
 
 // place sweeps over both lists and keeps of loose what crosses nothing. Where
 // two loose events cross, the one that began first stays.
-func place(base, loose []trace.Host) (placed, rest []trace.Host) {
-	order := func(a, b trace.Host) int {
+func place(base, loose []Host) (placed, rest []Host) {
+	order := func(a, b Host) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 	}
 	slices.SortStableFunc(base, order)

@@ -1,19 +1,17 @@
-package nsys
+package trace
 
 import (
 	"strconv"
 	"strings"
-
-	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // PyTorch's emit_nvtx names a range by its operator and appends what it knows
 // of the call: "aten::mm, seq = 12, op_id = 34, sizes = [[2, 3], [3, 4]]".
 // Without record_shapes and sequence number, older versions append nothing.
 
-// splitNVTX takes such a text apart: the name, the sequence number plus one
+// SplitNVTX takes such a text apart: the name, the sequence number plus one
 // (0 none), and whether PyTorch wrote it.
-func splitNVTX(s string) (name string, seq int64, marked bool) {
+func SplitNVTX(s string) (name string, seq int64, marked bool) {
 	cut := len(s)
 	for _, key := range []string{", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "} {
 		if i := strings.Index(s, key); i > 0 {
@@ -32,23 +30,23 @@ func splitNVTX(s string) (name string, seq int64, marked bool) {
 	return s[:cut], seq, marked
 }
 
-// rangeKind tells an operator from a range that a program or a library
+// RangeKind tells an operator from a range that a program or a library
 // named. The text does not say: record_function goes through emit_nvtx too.
 // An operator has a namespace or is one plain word with PyTorch's marks on it,
 // while names with blanks, brackets or a # ("Optimizer.step#Adam.step",
 // "FSDP::forward (layer1)") are record_function's.
-func rangeKind(name string, seq, marked bool) trace.Kind {
+func RangeKind(name string, seq, marked bool) Kind {
 	if strings.HasPrefix(name, "ProfilerStep#") {
-		return trace.Step
+		return Step
 	}
 	rest := strings.TrimPrefix(name, "autograd::engine::evaluate_function: ")
 	switch {
 	case strings.ContainsAny(rest, " #()"):
-		return trace.Annotation
+		return Annotation
 	case strings.Contains(rest, "::"), seq:
-		return trace.Op
+		return Op
 	case marked && !strings.ContainsAny(rest, ".:/"):
-		return trace.Op
+		return Op
 	}
-	return trace.Annotation
+	return Annotation
 }

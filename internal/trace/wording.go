@@ -1,0 +1,41 @@
+package trace
+
+import "strings"
+
+// PlainCall takes off what tells apart the versions of one entry point:
+// cudaLaunchKernel_ptsz_v7000 is cudaLaunchKernel.
+func PlainCall(s string) string {
+	for {
+		cut := s
+		if i := strings.LastIndex(cut, "_v"); i > 0 && i+2 < len(cut) && strings.Trim(cut[i+2:], "0123456789") == "" {
+			cut = cut[:i]
+		}
+		cut = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(cut, "_ptsz"), "_ptds"), "_spt")
+		if cut == s {
+			return s
+		}
+		s = cut
+	}
+}
+
+// CopyText words a copy as PyTorch's profiler does, so that traces of every kind have the same
+// rows in a kernel table. from and to are kinds of memory, "Pageable" say; "" unknown.
+func CopyText(d Direction, from, to string) string {
+	name := "Memcpy"
+	switch d {
+	case H2D:
+		name = "Memcpy HtoD"
+	case D2H:
+		name = "Memcpy DtoH"
+	case D2D:
+		name = "Memcpy DtoD"
+	case P2P:
+		name = "Memcpy PtoP"
+	case H2H:
+		name = "Memcpy HtoH"
+	}
+	if from == "" || to == "" {
+		return name
+	}
+	return name + " (" + from + " -> " + to + ")"
+}
