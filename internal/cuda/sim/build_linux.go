@@ -37,6 +37,7 @@ type unit struct {
 	path   string // relative to root
 	kernel bool   // CUDA source, wrapped
 	fast   bool   // worth optimising: it computes products
+	define string // -D of its own, "" none
 	object string
 }
 
@@ -201,6 +202,9 @@ func (b *builder) flags(u unit) []string {
 	}
 	if runtime.GOARCH == "amd64" && hasFMA() {
 		f = append(f, "-mavx2", "-mfma", "-mf16c")
+	}
+	if u.define != "" {
+		f = append(f, strings.Fields("-D"+u.define)...)
 	}
 	if b.asan {
 		f = append(f, "-fsanitize=address", "-fno-omit-frame-pointer", "-g1")

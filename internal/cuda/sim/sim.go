@@ -125,8 +125,9 @@ type Report struct {
 	Contexts, Streams, Events, Modules, Graphs, GraphExecs, Pools int
 	DeviceBuffers, PinnedBuffers, PoolBuffers                     int
 	DeviceBytes, PinnedBytes, PoolBytes                           int
-	// Asked for. Launches includes library calls; Ran is kernels that were run.
-	Calls, Allocations, Launches, Ran, Copies, CopiedBytes, Memsets, GraphLaunches int
+	// Asked for. Launches includes library calls; Ran is kernels that were run, LibraryRan
+	// those of the libraries.
+	Calls, Allocations, Launches, Ran, LibraryRan, Copies, CopiedBytes, Memsets, GraphLaunches int
 	// ViolationCount and RaceCount count also what the lists, of 64 lines, leave out.
 	ViolationCount, RaceCount int
 	// Violations are mistakes of the program; Races pairs of uses in no order;
@@ -179,7 +180,7 @@ func parseReport(text string) (Report, error) {
 		"graphs": &r.Graphs, "graph_execs": &r.GraphExecs, "pools": &r.Pools,
 		"device_buffers": &r.DeviceBuffers, "pinned_buffers": &r.PinnedBuffers, "pool_buffers": &r.PoolBuffers,
 		"device_bytes": &r.DeviceBytes, "pinned_bytes": &r.PinnedBytes, "pool_bytes": &r.PoolBytes,
-		"calls": &r.Calls, "allocations": &r.Allocations, "launches": &r.Launches, "kernels_run": &r.Ran,
+		"calls": &r.Calls, "allocations": &r.Allocations, "launches": &r.Launches, "kernels_run": &r.Ran, "library_run": &r.LibraryRan,
 		"copies": &r.Copies, "copied_bytes": &r.CopiedBytes, "memsets": &r.Memsets, "graph_launches": &r.GraphLaunches,
 		"violation_count": &r.ViolationCount, "race_count": &r.RaceCount,
 	}

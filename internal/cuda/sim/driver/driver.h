@@ -19,7 +19,11 @@ struct Call {
   std::unique_lock<std::mutex> hold;
   int code = OK;
   bool planted = false; // the code is a fault that was asked for under this function's name
+  const char *function;
+  uint32_t outer; // the call around this one, 0 none
+  int64_t began;
   Call(const char *function, Need);
+  ~Call();
   // error is the sticky error of the current context, 0 if none.
   int error() const { return current ? current->error.load() : OK; }
 };

@@ -30,7 +30,9 @@ static int inject(const char *function, bool *named) {
   return code;
 }
 
-Call::Call(const char *function, Need need) : hold(sim.mu) {
+Call::Call(const char *function, Need need) : function(function), outer(correlation), began(real_ns()) {
+  hold = std::unique_lock<std::mutex>(sim.mu);
+  correlation = next_correlation();
   sim.counts.calls++;
   if (current && !live(current)) current = nullptr;
   code = inject(function, &planted);
@@ -39,6 +41,13 @@ Call::Call(const char *function, Need need) : hold(sim.mu) {
   else if (need == Need::Init) return;
   else if (!current) code = INVALID_CONTEXT;
   else if (need == Need::Context) code = current->error;
+}
+
+Call::~Call() {
+  // Calls of the simulated libraries are none of CUDA's.
+  const gpuprof_sim_hooks *h = hooks;
+  if (h && function[0] == 'c' && function[1] == 'u' && function[2] >= 'A' && function[2] <= 'Z') h->call(function, (uint64_t)began, (uint64_t)real_ns(), correlation, code);
+  correlation = outer;
 }
 
 int no_handle(const void *h, const char *function, const char *kind) {
@@ -101,10 +110,14 @@ EXPORT CUresult cuInit(unsigned) {
     std::string twice = duplicate_kernels();
     if (!twice.empty()) sim.violation("kernels defined twice: " + twice);
   }
-  ENTER(cuInit, Nothing);
-  if (sim.config.init) return sim.config.init;
-  if (sim.config.devices == 0) return NO_DEVICE;
-  sim.initialised = true;
+  inject_profiler();
+  {
+    ENTER(cuInit, Nothing);
+    if (sim.config.init) return sim.config.init;
+    if (sim.config.devices == 0) return NO_DEVICE;
+    sim.initialised = true;
+  }
+  tell_init_finished();
   return OK;
 }
 
@@ -155,7 +168,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int n, int device) {
   return OK;
 }
 
-static void uuid(unsigned char *out, int device) {
+void uuid(unsigned char *out, int device) {
   memcpy(out, "gpuprof-sim-dev", 15);
   out[15] = (unsigned char)device;
 }

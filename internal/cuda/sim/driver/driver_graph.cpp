@@ -68,6 +68,7 @@ static int instantiate(CUgraphExec *out, CUgraph h, const char *function) {
   if (!g) return INVALID_HANDLE;
   auto x = std::make_unique<Graph>(*g);
   x->executable = true;
+  x->number = sim.next_graph++;
   *out = x.get();
   sim.dead_handles.erase(x.get());
   sim.graphs[x.get()] = std::move(x);
@@ -141,9 +142,9 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream sh) {
     }
   }
   sim.counts.graph_launches++;
-  w->run = [nodes = g->nodes](Stream &here) {
-    for (const WorkRef &node : nodes)
-      if (node->always || here.context->error == OK) node->run(here);
+  w->shown.kind = 51, w->shown.graph = g->number;
+  w->run = [nodes = g->nodes, number = g->number](Stream &here) {
+    for (const WorkRef &node : nodes) run_work(node, here, number);
   };
   submit(s, w);
   for (const WorkRef &node : g->nodes)

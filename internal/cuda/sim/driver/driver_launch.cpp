@@ -154,6 +154,8 @@ static int launch(CUfunction fh, Launch l, CUstream sh, void **params, void **ex
   l.order = sim.config.order;
   l.stop = &s->stop;
   l.watchdog_ms = sim.config.watchdog_ms;
+  w->shown.kind = 10, w->shown.name = w->what, w->shown.shared = (uint32_t)f->static_shared, w->shown.dynamic = l.shared;
+  for (int i = 0; i < 3; i++) w->shown.grid[i] = (&l.grid.x)[i], w->shown.block[i] = (&l.block.x)[i];
   sim.counts.launches++;
   // A graph's kernel counts whenever it runs, any other when it is asked for.
   bool captured = s->capture != nullptr;
@@ -242,6 +244,17 @@ EXPORT int gpuprof_sim_submit(CUstream h, const char *what, const gpuprof_sim_ra
     return INVALID_VALUE;
   }
   sim.counts.launches++;
-  w->run = [keep, run](Stream &) { run(keep.get()); };
-  return submit(s, w);
+  w->run = [keep, run](Stream &) {
+    sim.counts.library_run++;
+    run(keep.get());
+  };
+  // A library launches kernels as a program does; what it was asked for is no call of CUDA's.
+  w->shown.kind = 10, w->shown.name = what;
+  for (int i = 0; i < 3; i++) w->shown.grid[i] = w->shown.block[i] = 1;
+  correlation = next_correlation();
+  int64_t began = real_ns();
+  int code = submit(s, w);
+  if (const gpuprof_sim_hooks *told = hooks) told->call("cuLaunchKernel", (uint64_t)began, (uint64_t)real_ns(), correlation, code);
+  correlation = 0;
+  return code;
 }

@@ -304,6 +304,13 @@ static int copy(Call &call, const char *function, void *dst, bool dst_host, void
   if (int e = side(*w, dst, n, true, dst_host, &to_program, function)) return e;
   if (int e = side(*w, src, n, false, src_host, &from_program, function)) return e;
   if (s->capture && (from_program || to_program || wait)) return capture_spoil(s->capture, CAPTURE_UNSUPPORTED);
+  Place at[2] = {Place::Device, Place::Device}; // of both ends, where they are not the program's own memory
+  if (!from_program) at[0] = alloc_at(src)->place;
+  if (!to_program) at[1] = alloc_at(dst)->place;
+  bool host[2] = {from_program || at[0] == Place::Pinned, to_program || at[1] == Place::Pinned};
+  w->shown.kind = 1, w->shown.bytes = n;
+  w->shown.copy = host[0] ? (host[1] ? 9 : 1) : host[1] ? 2 : 8;
+  w->shown.from = from_program ? 1 : host[0] ? 2 : 3, w->shown.to = to_program ? 1 : host[1] ? 2 : 3;
   sim.counts.copies++;
   sim.counts.copied_bytes += n;
   // Pageable memory may be changed, moved or gone once the call has returned: what is read is staged now, and a
@@ -366,6 +373,7 @@ static int fill(CUdeviceptr p, unsigned v, size_t width, size_t n, CUstream h, c
   w->what = function;
   bool pageable = false;
   if (int e = side(*w, (void *)p, n * width, true, false, &pageable, function)) return e;
+  w->shown.kind = 2, w->shown.bytes = n * width, w->shown.value = v, w->shown.memory = 3;
   sim.counts.memsets++;
   w->run = [p, v, width, n](Stream &) {
     if (width == 1) {

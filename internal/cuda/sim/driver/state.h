@@ -20,6 +20,7 @@
 
 #include "config.h"
 #include "exec.h"
+#include "hooks.h"
 
 // Error numbers of cuda.h that are returned here.
 enum {
@@ -117,8 +118,15 @@ struct Work {
   std::function<void(Stream &)> run;
   bool always = false; // runs in a dead context, too: what others wait for
   EventRef records;    // the event a graph's node records
+  gpuprof_sim_operation shown{}; // what a profiler is told of it; of kind 0 nothing
 };
 using WorkRef = std::shared_ptr<Work>;
+
+// Queued is work in a stream, with the call that put it there.
+struct Queued {
+  WorkRef work;
+  uint32_t corr;
+};
 
 struct Capture {
   Stream *origin = nullptr;
@@ -142,7 +150,7 @@ struct Stream {
   std::thread worker;
   std::mutex mu;
   std::condition_variable cv;
-  std::deque<WorkRef> queue;
+  std::deque<Queued> queue;
   uint64_t queued = 0, done = 0;
   bool quit = false;
   std::atomic<bool> stop{false};
@@ -153,6 +161,7 @@ struct Graph {
   Context *context;
   std::vector<WorkRef> nodes;
   bool executable = false;
+  uint32_t number = 0; // by which a profiler knows it
 };
 
 struct Function {
@@ -180,7 +189,7 @@ struct Context {
 
 struct Counts {
   uint64_t calls = 0, allocations = 0, launches = 0, copies = 0, copied_bytes = 0, memsets = 0, graph_launches = 0;
-  std::atomic<uint64_t> kernels_run{0};
+  std::atomic<uint64_t> kernels_run{0}, library_run{0};
 };
 
 struct Sim {
@@ -202,6 +211,7 @@ struct Sim {
   std::map<Capture *, std::unique_ptr<Capture>> captures;
   std::set<void *> dead_handles; // destroyed and not reused since, for messages
   int next_stream = 1;
+  uint32_t next_graph = 1;
   Clock host;
   Counts counts;
   std::vector<std::string> violations, races, faults; // faults: what ended a kernel
@@ -215,6 +225,19 @@ struct Sim {
 extern Sim &sim;
 
 extern thread_local Context *current;
+
+// -- hooks.cpp: what a profiler is told ---------------------------------------
+
+extern std::atomic<const gpuprof_sim_hooks *> hooks; // null: there is none
+// The call that this thread is in, or that put the work there which it runs; 0 none.
+extern thread_local uint32_t correlation;
+uint32_t next_correlation();
+int64_t real_ns();
+// run_work runs work in the stream and tells of it; graph 0: it is in none.
+void run_work(const WorkRef &, Stream &, uint32_t graph);
+// inject_profiler loads what CUDA_INJECTION64_PATH names, as cuInit does; once a process.
+void inject_profiler();
+void tell_init_finished();
 
 // -- memory.cpp (hold Sim::mu) ---------------------------------------------
 

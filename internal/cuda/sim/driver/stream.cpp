@@ -29,16 +29,17 @@ int64_t now_ns() {
 
 static void work_loop(Stream *s) {
   for (;;) {
-    WorkRef w;
+    Queued q;
     {
       std::unique_lock<std::mutex> hold(s->mu);
       s->cv.wait(hold, [s] { return s->quit || !s->queue.empty(); });
       if (s->queue.empty()) break;
-      w = s->queue.front();
+      q = s->queue.front();
       s->queue.pop_front();
     }
-    if (w->always || s->context->error == 0) w->run(*s);
-    w.reset();
+    correlation = q.corr;
+    run_work(q.work, *s, 0);
+    q.work.reset();
     {
       std::lock_guard<std::mutex> hold(s->mu);
       s->done++;
@@ -74,7 +75,7 @@ int submit(Stream *s, WorkRef w) {
   }
   {
     std::lock_guard<std::mutex> hold(s->mu);
-    s->queue.push_back(std::move(w));
+    s->queue.push_back({std::move(w), correlation});
     s->queued++;
   }
   s->cv.notify_all();
@@ -174,6 +175,7 @@ void context_close(std::unique_lock<std::mutex> &hold, Context *c, bool report) 
     else ++i;
   hold.unlock();
   for (auto &s : streams) finish(s, report);
+  if (const gpuprof_sim_hooks *h = hooks) h->context_ends();
   hold.lock();
   c->null_stream.reset();
   std::vector<Alloc *> left;
@@ -212,7 +214,7 @@ void simulate_reset(std::unique_lock<std::mutex> &hold) {
   sim.violation_count = sim.race_count = 0;
   Counts &n = sim.counts;
   n.calls = n.allocations = n.launches = n.copies = n.copied_bytes = n.memsets = n.graph_launches = 0;
-  n.kernels_run = 0;
+  n.kernels_run = n.library_run = 0;
 }
 
 std::string simulate_report() {
@@ -234,7 +236,7 @@ std::string simulate_report() {
   line("streams", streams), line("events", sim.events.size()), line("modules", sim.modules.size());
   line("graphs", graphs), line("graph_execs", execs);
   const Counts &n = sim.counts;
-  line("calls", n.calls), line("allocations", n.allocations), line("launches", n.launches), line("kernels_run", n.kernels_run);
+  line("calls", n.calls), line("allocations", n.allocations), line("launches", n.launches), line("kernels_run", n.kernels_run), line("library_run", n.library_run);
   line("copies", n.copies), line("copied_bytes", n.copied_bytes), line("memsets", n.memsets), line("graph_launches", n.graph_launches);
   line("violation_count", sim.violation_count), line("race_count", sim.race_count);
   for (auto &v : sim.violations) out += "violation " + v + "\n";
