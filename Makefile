@@ -41,7 +41,7 @@ GOVULNCHECK_STAMP   := .bin/.govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env G
 # Packages that have benchmarks, found by reading: listing them through the test binaries would compile them all.
 BENCH_PKGS = $(shell grep -rlE --include='*_test.go' '^func Benchmark[A-Z]' . 2>/dev/null | xargs -r -n1 dirname | sort -u)
 
-.PHONY: browser browser-tools build dist dist-test nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated programs vulnerabilities vulnerabilities-tools smoke ci clean help
+.PHONY: browser browser-tools build dist dist-test nocgo cross test bench fuzz lint fmt lint-tools importrule-test tidy-check kernels inject ptxas sim-asan gorgonia test-torch gpu-bundle gallery generated programs vulnerabilities vulnerabilities-tools smoke ci clean help
 
 build: ## build the binary (BIN=bin/gpuprof)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/gpuprof
@@ -109,9 +109,13 @@ importrule-test: $(GOLANGCI_STAMP) ## plant forbidden imports in a scratch modul
 tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 	go mod tidy -diff
 
-kernels: ## regenerate everything generated: go generate, then PTX from every .cu
+kernels: ## regenerate everything generated: go generate, PTX from every .cu, the CUDA recorder
 	go generate ./...
 	scripts/kernels.sh
+	scripts/inject.sh
+
+inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)
+	scripts/inject.sh
 
 ptxas: ## assemble every PTX for each GPU generation (NVIDIA's assembler, from a Python wheel)
 	scripts/ptxas.sh

@@ -1,6 +1,7 @@
 // Package record runs somebody else's program as it is and records what it
-// does: a few steps of a PyTorch program through an embedded Python hook, a
-// whole program through Nsight Systems, and always its wall time, memory and
+// does: a few steps of a PyTorch program through an embedded Python hook, any
+// program's work on a GPU through a library that the CUDA driver loads into it,
+// a whole program through Nsight Systems, and always its wall time, memory and
 // processor time.
 //
 // # The program's own business

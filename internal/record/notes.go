@@ -27,9 +27,9 @@ func explain(o *Options, r *Result) {
 		r.warn("no-torch", "the program never imported torch, so there is no snapshot", "leave out --memory: snapshots are of PyTorch's allocator")
 		return
 	case len(h.Processes) == 0:
-		fix := "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
-		if nsysThere() {
-			fix = "record it with Nsight Systems: gpuprof run --nsys -- " + strings.Join(r.Command, " ")
+		fix := "record a JAX or CUDA program through CUPTI: gpuprof run --cuda -- " + strings.Join(r.Command, " ")
+		if !CanCUDA() {
+			fix = "install Nsight Systems (nsys) and give --nsys to record a JAX or CUDA program"
 		}
 		r.warn("no-torch", "the program never imported torch, so there is no trace, only wall time, memory and processor time", fix)
 		return
@@ -62,8 +62,10 @@ func explainNoPython(o *Options, r *Result) {
 		r.warn("no-hook", "the program's Python did not load gpuprof's hook, so there is no "+o.product(), "run it without -E, -I and -S, and keep PYTHONPATH in the environment of what it starts")
 		return
 	}
-	fix := "install Nsight Systems (nsys) to record its CUDA calls and kernels"
+	fix := "give --cuda to record its CUDA calls and kernels through CUPTI"
 	switch {
+	case !CanCUDA() && !nsysThere():
+		fix = "install Nsight Systems (nsys) to record its CUDA calls and kernels"
 	case o.Memory:
 		fix = "leave out --memory: snapshots are of PyTorch's allocator"
 	case nsysThere():

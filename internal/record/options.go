@@ -59,7 +59,7 @@ type Options struct {
 	Shapes    bool // record operators' shapes
 	Stacks    bool // record Python stacks; with Memory those of C++ too
 	// Memory records the history of PyTorch's allocator, from the first use of a device
-	// to the last recorded step, in place of a trace. Nsight Systems has no part in it.
+	// to the last recorded step, in place of a trace. Nsight Systems and the CUDA recorder have no part in it.
 	Memory bool
 	// Window is recorded once WindowAfter has gone by in a program that shows
 	// no step.
@@ -68,6 +68,21 @@ type Options struct {
 	// the next whole step; 0 is DefaultLongest. A single step may take ten times it.
 	Longest time.Duration
 	Nsys    NsysUse
+	// CUDA says when the CUDA recorder records the program, CUPTI with which libcupti: a
+	// path, ProgramsCUPTI, or "" for what FindCUPTI finds. Graphs is "whole" for one record a
+	// graph in place of one a node.
+	CUDA   CUDAUse
+	CUPTI  string
+	Graphs string
+	// DriverCUDA is the CUDA release of the driver, 1000 times the major number and 10 times
+	// the minor one; 0 unknown. AskCUPTI returns the version of a libcupti's interface, from a
+	// process of its own; nil asks none.
+	DriverCUDA int
+	AskCUPTI   func(path string) (int, error)
+	// RecorderConfig is put before the recorder's settings: lines of "name=number".
+	RecorderConfig string
+	// StopAfter ends the program once the CUDA recorder has ended. Watch does it for the hook.
+	StopAfter bool
 	// Stdin, Stdout and Stderr are the program's, handed on as they are.
 	Stdin, Stdout, Stderr *os.File
 	// Samplers by the prefix of their tracks' names.

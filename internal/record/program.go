@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/gpuprof/gpuprof"
 )
 
 // What a command is decides who records it, before it runs: running it twice
@@ -26,6 +28,75 @@ const headBytes = 64 << 10
 func nsysThere() bool {
 	_, err := exec.LookPath("nsys")
 	return err == nil
+}
+
+// checkCUDA says what stands in the way of the CUDA recorder where it is asked for.
+func checkCUDA(o *Options) error {
+	if o.CUDA != CUDAAlways {
+		return nil
+	}
+	if len(injectLibrary) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: the recorder is for Linux on x86-64 and arm64").WithFix("leave out --cuda")
+	}
+	if path := injectionTaken(environOf(o)); path != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: %s names %s, another tool that the driver is to load", envInjection, path).WithFix("unset it, or leave out --cuda")
+	}
+	if o.CUPTI != "" && o.CUPTI != ProgramsCUPTI {
+		if _, err := os.Stat(o.CUPTI); err != nil {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cupti %s: %w", o.CUPTI, unwrapPath(err)).WithFix("give the path of a libcupti.so, or program if the program brings one")
+		}
+		return nil
+	}
+	if found, searched := findCUPTI(o); len(found) == 0 && o.CUPTI != ProgramsCUPTI {
+		text, fix := noCUPTI(searched)
+		return gpuprof.Errorf(gpuprof.ErrUsage, "recording CUDA calls: %s", text).WithFix("%s", fix)
+	}
+	return nil
+}
+
+func environOf(o *Options) []string {
+	if o.Env != nil {
+		return o.Env
+	}
+	return os.Environ()
+}
+
+func findCUPTI(o *Options) ([]CUPTI, []string) {
+	return FindCUPTI(environOf(o), o.Args[0], o.DriverCUDA, o.AskCUPTI)
+}
+
+// useCUDA decides for the CUDA recorder: on demand, or for what is no Python program, or one
+// whose script imports JAX or the like and not torch, where a libcupti is found. cupti are
+// the libraries to try.
+func useCUDA(o *Options, r *Result) (cupti []string, use bool) {
+	auto := o.CUDA == CUDAAuto && o.Nsys != NsysAlways && len(injectLibrary) > 0 && (!looksPython(o.Args) || otherFramework(o.Args))
+	if o.Memory || o.CUDA != CUDAAlways && !auto {
+		return nil, false
+	}
+	switch o.CUPTI {
+	case ProgramsCUPTI:
+		return nil, true
+	case "":
+	default:
+		path, err := filepath.Abs(o.CUPTI)
+		if err != nil {
+			path = o.CUPTI
+		}
+		return []string{path}, true
+	}
+	if path := injectionTaken(o.Env); path != "" {
+		r.warn("injection-taken", envInjection+" names "+path+", another tool that the driver is to load, so the CUDA recorder was not used", "unset it to record with gpuprof")
+		return nil, false
+	}
+	found, searched := findCUPTI(o)
+	for _, c := range found {
+		cupti = append(cupti, c.Path)
+	}
+	if len(found) == 0 && o.CUDA == CUDAAuto && o.DriverCUDA > 0 && !nsysThere() {
+		text, fix := noCUPTI(searched)
+		r.warn("no-cupti", "the program was not recorded on the GPU: "+text, fix)
+	}
+	return cupti, len(found) > 0
 }
 
 // useNsys decides for Nsight Systems: on demand, or for what is no Python

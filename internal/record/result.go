@@ -33,6 +33,7 @@ type Result struct {
 	Recorder      string                   `json:"recorder"`
 	Traces        []string                 `json:"traces"` // files, in the folder of the recording
 	Hook          *Hook                    `json:"hook,omitempty"`
+	CUDA          []CUDAProcess            `json:"cuda,omitempty"` // what the CUDA recorder tells of each process
 	Overhead      *Overhead                `json:"overhead,omitempty"`
 	Telemetry     map[string]gpuprof.Track `json:"telemetry"`
 	Warnings      []gpuprof.Warning        `json:"warnings"` // of parts that are missing
@@ -42,6 +43,7 @@ type Result struct {
 const (
 	ByHook = "pytorch-hook"
 	ByNsys = "nsys"
+	ByCUDA = "cuda"
 )
 
 // Stored is the result as telemetry.json holds it: what lies in the folder dir is

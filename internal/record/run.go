@@ -40,6 +40,9 @@ func Check(o *Options) error {
 		}
 		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", o.Args[0], why).WithFix("%s", fix)
 	}
+	if err := checkCUDA(o); err != nil {
+		return err
+	}
 	if o.Nsys == NsysAlways {
 		if _, err := exec.LookPath("nsys"); err != nil {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "recording with Nsight Systems: nsys is not on PATH").WithFix("install Nsight Systems, or leave out --nsys")
@@ -62,13 +65,17 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	o.Stdin, o.Stdout, o.Stderr = fileOr(o.Stdin, os.Stdin), fileOr(o.Stdout, os.Stdout), fileOr(o.Stderr, os.Stderr)
 	ctx = context.WithoutCancel(ctx)
 	r := newResult(&o)
-	signals := catchSignals()
-	defer signals.stop()
+	caught := catchSignals()
+	defer caught.stop()
 	run := runHooked
-	if useNsys(&o) {
+	if cupti, ok := useCUDA(&o, r); ok {
+		run = func(ctx context.Context, o *Options, r *Result, s *signals) error {
+			return runCUDA(ctx, o, r, s, cupti)
+		}
+	} else if useNsys(&o) {
 		run = runNsys
 	}
-	err := run(ctx, &o, r, signals)
+	err := run(ctx, &o, r, caught)
 	files := slices.Clone(r.Traces)
 	document.CleanStrings(r)
 	r.Traces = files // to be opened

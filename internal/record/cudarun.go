@@ -1,0 +1,168 @@
+package record
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// runCUDA runs the program with the CUDA recorder in its environment. Where the recorder
+// cannot be written the program runs without it.
+func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []string) error {
+	r.Recorder = ByCUDA
+	in, err := writeInjection(o, cupti)
+	if err != nil {
+		r.warn("no-recorder", "the program ran without being recorded: "+err.Error(), "choose another folder with -o")
+		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
+	}
+	defer in.remove() //nolint:errcheck // leftovers are only untidy
+	f := follow(o, in, s)
+	err = runChild(ctx, o, r, s, o.Args, in.environment(o.Env), nil)
+	f.end()
+	if r.Stopped = s.stopped; err != nil {
+		return err
+	}
+	r.takeCUDA(o, in.dir)
+	explainCUDA(o, r)
+	return nil
+}
+
+// followEvery is the pause between two looks at what the recorder has written.
+const followEvery = 200 * time.Millisecond
+
+// follower decides, while the program runs, when enough is recorded.
+type follower struct {
+	done chan struct{}
+	wg   sync.WaitGroup
+}
+
+// follow asks for the end of the recording once WindowAfter and Window have gone by since the first kernel.
+func follow(o *Options, in *injection, s *signals) *follower {
+	f := &follower{done: make(chan struct{})}
+	f.wg.Go(func() {
+		var first time.Time
+		asked := false
+		for {
+			select {
+			case <-f.done:
+				return
+			case <-time.After(followEvery):
+			}
+			switch {
+			case asked:
+				if o.StopAfter && cudaSettled(readCUDA(in.dir)) {
+					s.end(f.done)
+					return
+				}
+			case first.IsZero():
+				if someKernel(in.dir) {
+					first = time.Now()
+				}
+			case time.Since(first) >= o.WindowAfter+o.Window:
+				asked = in.stop() == nil
+			}
+		}
+	})
+	return f
+}
+
+func (f *follower) end() {
+	close(f.done)
+	f.wg.Wait()
+}
+
+// Types of chunks in the recorder's files: see internal/trace/cuda.
+const (
+	chunkHead   = 24
+	chunkMark   = 0x68435047
+	fileHead    = 16
+	chunkKernel = 5
+	chunkNVTX   = 9
+	chunkGraph  = 15
+)
+
+// hasChunk reports whether a recording has a chunk of a type that is asked for. Heads alone are read.
+func hasChunk(path string, wanted func(kind uint16) bool) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [chunkHead]byte
+	for at := int64(fileHead); ; {
+		if _, err := f.ReadAt(head[:], at); err != nil {
+			return false
+		}
+		if binary.LittleEndian.Uint32(head[:]) != chunkMark {
+			return false
+		}
+		if wanted(binary.LittleEndian.Uint16(head[4:])) {
+			return true
+		}
+		at += chunkHead + int64(binary.LittleEndian.Uint32(head[12:]))
+	}
+}
+
+// someKernel says that a process has recorded work of a device.
+func someKernel(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "cuda-*.gpt")) // the pattern is well formed
+	for _, path := range files {
+		if hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph }) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeCUDA takes over what the recorder told and wrote. A file without an event is removed.
+func (r *Result) takeCUDA(o *Options, dir string) {
+	r.CUDA = readCUDA(dir)
+	for i := range r.CUDA {
+		p := &r.CUDA[i]
+		if p.File == "" {
+			continue
+		}
+		path := filepath.Join(o.Dir, p.File)
+		if !hasChunk(path, func(kind uint16) bool { return kind >= chunkKernel && kind <= chunkNVTX || kind == chunkGraph }) {
+			_ = os.Remove(path) // it says nothing
+			p.File = ""
+			continue
+		}
+		name := "trace-" + strings.TrimPrefix(p.File, "cuda-")
+		if rank := rankOf(path); rank != "" {
+			name = strings.TrimSuffix(name, ".gpt") + "-rank" + rank + ".gpt"
+		}
+		if os.Rename(path, filepath.Join(o.Dir, name)) == nil {
+			p.File = name
+		}
+		p.Bytes = sizeOf(filepath.Join(o.Dir, p.File))
+		r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
+	}
+}
+
+// rankOf is the rank that a recording says its process has, "" none.
+func rankOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, headBytes))
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(text), "\nrank=")
+	n := 0
+	if rank, _, ok := strings.Cut(after, "\n"); ok {
+		if _, err := fmt.Sscanf(rank, "%d", &n); err == nil && n >= 0 && rank == fmt.Sprint(n) {
+			return rank
+		}
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// CUPTI is a libcupti of the machine.
+type CUPTI struct {
+	Path string
+	// CUDA is the release that it belongs to, 1000 times the major and 10 times the minor
+	// number as the driver counts; 0 unknown.
+	CUDA int
+}
+
+// Release is the release in words, "12.8"; "" unknown.
+func (c CUPTI) Release() string {
+	if c.CUDA == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", c.CUDA/1000, c.CUDA%1000/10)
+}
+
+// releaseOf is the CUDA release of a version of CUPTI's interface: a number of its own up
+// to 12.9, the release itself from 13.0 on. Of releases with one interface it is the last.
+func releaseOf(version int) int {
+	switch v := version; {
+	case v >= 130000:
+		return v/10000*1000 + v/100%100*10
+	case v < 17:
+		return 0 // older than what the recorder knows
+	case v == 17:
+		return 11070
+	case v == 18:
+		return 12000
+	}
+	return map[int]int{19: 12010, 20: 12020, 21: 12030, 22: 12040, 23: 12050, 24: 12060, 25: 12070, 26: 12080, 27: 12090, 28: 12090}[version]
+}
+
+// ReleaseOf is the CUDA release in words of a version of CUPTI's interface, "" unknown.
+func ReleaseOf(version int) string { return CUPTI{CUDA: releaseOf(version)}.Release() }
+
+// CanCUDA says that the CUDA recorder is there for this system.
+func CanCUDA() bool { return len(injectLibrary) > 0 }
+
+// FindCUPTI looks for libcupti where CUDA and its Python packages put it, and asks each what it
+// is: ask loads it in a process of its own and returns the version of its interface; nil asks
+// none. Those come first that fit the driver (its CUDA release, 0 unknown) best: the newest that is not newer, then
+// older ones, then newer ones. searched are the folders that were looked in.
+func FindCUPTI(env []string, program string, driver int, ask func(path string) (version int, err error)) (found []CUPTI, searched []string) {
+	seen := map[string]bool{}
+	for _, dir := range cuptiFolders(env, program) {
+		if seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		searched = append(searched, dir)
+		for _, path := range cuptiIn(dir) {
+			real, err := filepath.EvalSymlinks(path)
+			if err != nil || seen[real] {
+				continue
+			}
+			seen[real] = true
+			c := CUPTI{Path: path}
+			if ask != nil {
+				version, err := ask(path)
+				if err != nil || releaseOf(version) == 0 {
+					continue
+				}
+				c.CUDA = releaseOf(version)
+			}
+			found = append(found, c)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b CUPTI) int {
+		newer := func(c CUPTI) bool { return driver > 0 && c.CUDA > driver }
+		switch {
+		case newer(a) != newer(b):
+			return map[bool]int{true: 1, false: -1}[newer(a)]
+		case newer(a): // the closest of those that are too new
+			return cmp.Compare(a.CUDA, b.CUDA)
+		}
+		return cmp.Compare(b.CUDA, a.CUDA)
+	})
+	return found, searched
+}
+
+// cuptiIn are the libraries in a folder, the newest name first.
+func cuptiIn(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "libcupti.so.*")) // the pattern is well formed
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(b, a)) })
+	return found
+}
+
+// cuptiFolders are where a libcupti may be.
+func cuptiFolders(env []string, program string) (out []string) {
+	each := func(patterns ...string) {
+		for _, p := range patterns {
+			dirs, _ := filepath.Glob(p) // a name of the environment that is no pattern matches nothing
+			slices.Reverse(dirs)        // the newest release first, as they are named
+			for _, dir := range dirs {
+				if isFolder(dir) {
+					out = append(out, dir)
+				}
+			}
+		}
+	}
+	toolkit := func(root string) {
+		each(filepath.Join(root, "extras/CUPTI/lib64"), filepath.Join(root, "targets/*/lib"), filepath.Join(root, "lib64"))
+	}
+	for _, name := range []string{"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"} {
+		if root := lookup(env, name); root != "" {
+			toolkit(root)
+		}
+	}
+	for _, python := range []string{program, "python", "python3"} {
+		if path, err := exec.LookPath(python); err == nil {
+			each(pythonFolders(path)...)
+		}
+	}
+	if root := lookup(env, "CONDA_PREFIX"); root != "" {
+		each(filepath.Join(root, "lib"))
+	}
+	for _, dir := range filepath.SplitList(lookup(env, "LD_LIBRARY_PATH")) {
+		each(dir)
+	}
+	toolkit("/usr/local/cuda*")
+	each("/opt/nvidia/hpc_sdk/Linux_*/*/cuda/*/extras/CUPTI/lib64", "/opt/cuda/extras/CUPTI/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
+	if home, err := os.UserHomeDir(); err == nil {
+		each(filepath.Join(home, ".julia/artifacts/*/lib"))
+	}
+	return out
+}
+
+// pythonFolders are the folders of NVIDIA's packages of the Python at a path.
+func pythonFolders(path string) (out []string) {
+	if !isPythonName(path) {
+		return nil
+	}
+	for _, root := range []string{path, func() string { real, _ := filepath.EvalSymlinks(path); return real }()} {
+		if root == "" {
+			continue
+		}
+		site := filepath.Join(filepath.Dir(filepath.Dir(root)), "lib/python3*/site-packages/nvidia")
+		out = append(out, filepath.Join(site, "cu13/lib"), filepath.Join(site, "cuda_cupti/lib"))
+	}
+	return out
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// noCUPTI is what a user reads where there is none; searched are the folders.
+func noCUPTI(searched []string) (text, fix string) {
+	where := "no folder of CUDA was there to look in"
+	if len(searched) > 0 {
+		const shown = 6
+		more := ""
+		if len(searched) > shown {
+			more = fmt.Sprintf(" and %d more folders", len(searched)-shown)
+		}
+		where = "looked in " + strings.Join(searched[:min(shown, len(searched))], ", ") + more
+	}
+	return "no libcupti was found (" + where + "): it comes with the CUDA toolkit (extras/CUPTI/lib64) and with pip install nvidia-cuda-cupti-cu12",
+		"name it with --cupti PATH, or give --cupti program if the program brings one"
+}

@@ -1,0 +1,8 @@
+//go:build linux
+
+package record
+
+import _ "embed"
+
+//go:embed inject/gpuprof-cuda-amd64.so
+var injectLibrary []byte

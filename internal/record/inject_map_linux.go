@@ -1,0 +1,22 @@
+package record
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mayMap reports whether programs may run code from a file there: not where the file
+// system is mounted noexec.
+func mayMap(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	return unix.Munmap(b)
+}
