@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/record"
 )
 
 type doctorCmd struct {
@@ -79,7 +80,11 @@ func diagnose() []gpuprof.CheckLine {
 	if self, err := os.Executable(); err == nil {
 		lines = append(lines, pathLine(self))
 	}
-	return append(append(lines, examineMachine()...), gpus...)
+	lines = append(lines, examineMachine()...)
+	if l, ok := examineCUPTI(); ok && record.CanCUDA() {
+		lines = append(lines, l)
+	}
+	return append(lines, gpus...)
 }
 
 func examineDevice(k deviceKind) gpuprof.CheckLine {

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/cuda"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
 	"github.com/gpuprof/gpuprof/internal/trace/nsys"
 	"github.com/gpuprof/gpuprof/internal/trace/xla"
@@ -36,6 +37,7 @@ type input struct {
 	file     *outside.File // nil until it is opened
 	database bool          // it begins as an SQLite database does
 	xla      bool          // it begins as the traces of JAX do
+	cuda     bool          // it begins as the recordings of the CUDA recorder do
 	memory   bool          // it begins as the pickles of memory snapshots do
 	isTrace  bool          // it is a trace or a snapshot, or begins as a JSON trace does
 	text     []byte        // the whole of a document, once it was asked for
@@ -66,9 +68,10 @@ func (in *input) open() (err error) {
 		return errors.Join(err, in.file.Close())
 	}
 	in.database = nsys.Sniff(head)
-	in.xla = !in.database && xla.IsTrace(in.file.Text().Peek(headText))
-	in.memory = !in.database && !in.xla && memsnap.IsPickle(in.file.Text().Peek(headText))
-	in.isTrace = in.database || in.xla || in.memory || kineto.IsTrace(in.file.Text().Peek(headText))
+	in.cuda = !in.database && cuda.Sniff(in.file.Text().Peek(headText))
+	in.xla = !in.database && !in.cuda && xla.IsTrace(in.file.Text().Peek(headText))
+	in.memory = !in.database && !in.cuda && !in.xla && memsnap.IsPickle(in.file.Text().Peek(headText))
+	in.isTrace = in.database || in.cuda || in.xla || in.memory || kineto.IsTrace(in.file.Text().Peek(headText))
 	return nil
 }
 
@@ -235,6 +238,8 @@ func readTrace(ctx context.Context, in *input, room int64) (*trace.Trace, error)
 		return nil, err
 	}
 	switch {
+	case in.cuda:
+		return cuda.Read(ctx, in.reader(), in.path, room)
 	case in.xla:
 		return readXLA(ctx, in, room)
 	case !in.database:
@@ -260,7 +265,7 @@ func readXLA(ctx context.Context, in *input, room int64) (*trace.Trace, error) {
 // foreign is the error of a file of another kind, which is called by its name.
 func (in *input) foreign() error {
 	head, err := in.file.Head(headStored)
-	if err != nil || in.whole || in.database || in.xla {
+	if err != nil || in.whole || in.database || in.cuda || in.xla {
 		return nil // reading it says what is wrong
 	}
 	if nsys.IsReport(head, in.path) {

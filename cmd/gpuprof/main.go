@@ -14,6 +14,9 @@ func main() {
 	if worked() {
 		return // this process was started as a worker of a workload
 	}
+	if answered(os.Getenv, os.Stdout) {
+		return // this process was started to ask a library what it is
+	}
 	ctx, end := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, endSignals()...)

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 	if d, err := time.ParseDuration(os.Getenv("GPUPROF_TEST_LIMIT")); err == nil {
 		testLimit = d
 	}
+	testRecorder = strings.ReplaceAll(os.Getenv("GPUPROF_TEST_RECORDER"), ",", "\n")
 	testClock = tickingClock(os.Getenv("GPUPROF_TEST_CLOCK"))
 	testscript.Main(m, map[string]func(){"gpuprof": main})
 }

@@ -45,7 +45,10 @@ type runProgramCmd struct {
 	Memory      bool          `help:"Record a snapshot of PyTorch's memory in place of a trace, from the first use of a GPU to the last recorded step."`
 	TimeWindow  time.Duration `default:"2s" placeholder:"TIME" help:"Record so long in a program that shows no steps (2s)."`
 	WindowAfter time.Duration `default:"20s" placeholder:"TIME" help:"Wait so long for a first step before that (20s)."`
-	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH."`
+	Nsys        *bool         `negatable:"" help:"Record with Nsight Systems, or never; without the flag: programs that are not PyTorch, if nsys is on PATH and no libcupti is found."`
+	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
+	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
+	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
 	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
@@ -60,6 +63,7 @@ func (runProgramCmd) Help() string {
 		"gpuprof run --skip 20 --steps 10 -- torchrun --nproc-per-node 4 train.py",
 		"gpuprof run --memory -- python train.py",
 		"gpuprof run --stacks -o profile -o report.html -- python train.py",
+		"gpuprof run --cuda -- ./simulation",
 	)
 }
 
@@ -114,6 +118,14 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	if c.Skip != nil {
 		p.options.Skip = *c.Skip
 	}
+	p.options.CUPTI, p.options.Graphs, p.options.StopAfter = c.Cupti, c.Graphs, c.StopAfter
+	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = driverCUDA(), asksCUPTI(), testRecorder
+	if c.Cuda != nil {
+		p.options.CUDA = record.CUDANever
+		if *c.Cuda {
+			p.options.CUDA = record.CUDAAlways
+		}
+	}
 	if c.Nsys != nil {
 		p.options.Nsys = record.NsysNever
 		if *c.Nsys {
@@ -140,6 +152,12 @@ func (c *runProgramCmd) checkNumbers() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", *c.Skip).WithFix("give --skip 0 to record from the start")
 	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
+	case c.Memory && c.Cuda != nil && *c.Cuda:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot is of PyTorch's allocator, and --cuda records none").WithFix("leave out one of the two")
+	case c.Cuda != nil && *c.Cuda && c.Nsys != nil && *c.Nsys:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cuda and --nsys: one recorder has the GPU at a time").WithFix("leave out one of the two")
+	case c.Cupti != "" && c.Cuda != nil && !*c.Cuda:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cupti %s: --no-cuda uses none", c.Cupti).WithFix("leave out one of the two")
 	}
 	return nil
 }
@@ -263,7 +281,7 @@ func (p *program) openDir() error {
 // clearDir removes an earlier recording's files, which would pass for ranks of
 // this one, and sees that the folder takes files.
 func (p *program) clearDir() error {
-	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
+	for _, pattern := range []string{"trace-*.json", "trace-*.json.part*", "trace-nsys.sqlite", "trace-*.gpt", "cuda-*.gpt", "cuda.jsonl", "cuda.control", "snapshot-*.pickle", "snapshot-*.pickle.part*", "hook.jsonl"} {
 		old, _ := filepath.Glob(filepath.Join(p.dir, pattern)) // the patterns are well formed
 		for _, f := range old {
 			if err := os.Remove(f); err != nil {
@@ -312,7 +330,7 @@ func (p *program) conclude(r *record.Result) error {
 	ctx, stop := p.interruptible()
 	defer stop()
 	p.summarise(r)
-	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl")}, r.Traces...) {
+	for _, t := range append([]string{filepath.Join(p.dir, "report.nsys-rep"), filepath.Join(p.dir, "hook.jsonl"), filepath.Join(p.dir, "cuda.jsonl")}, r.Traces...) {
 		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
 	}
 	errs := []error{p.keepTelemetry(r)}

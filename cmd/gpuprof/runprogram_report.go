@@ -52,6 +52,7 @@ func (p *program) summarise(r *record.Result) {
 	if r.Hook != nil {
 		p.sayRecorded(r.Hook)
 	}
+	p.sayCUDA(r)
 	if o := r.Overhead; o != nil {
 		a.note("%s", p.overheadSentence(o))
 	}

@@ -102,6 +102,10 @@ var testClock func() time.Time
 // of the hundreds of runs that they start each would write half a GiB. 0 elsewhere.
 var testCopy int64
 
+// testRecorder is put before the settings of the CUDA recorder in gpuprof's own tests, whose
+// machines may be too busy for its limits; only a test sets it.
+var testRecorder string
+
 // testLimit stands for leastLimit in gpuprof's own tests, which no machine may be too
 // slow for; 0 elsewhere.
 var testLimit time.Duration
