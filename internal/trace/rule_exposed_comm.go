@@ -17,7 +17,7 @@ func (c *ruleContext) exposedComm() []Found {
 	c.steadyOps(c.isComm, func(d *ruleDevice, g int32, op *GPU) {
 		kernels++
 		ns += op.Dur()
-		by[c.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
+		by[c.x.collectiveOf(g)] += op.Dur() - d.Compute.TotalIn(Span{op.Start, op.End}) + 1
 		s.add(shortName(c.t.Name(op.Name)), op.Dur())
 	})
 	if kernels == 0 {
@@ -60,27 +60,28 @@ const (
 	allToAllCalls      collective = "all-to-all"
 	sendReceiveCalls   collective = "send and receive"
 	broadcastCalls     collective = "broadcast"
+	barrierCalls       collective = "barrier"
 	otherCalls         collective = "communication of another kind"
 )
 
 // collectiveOf reads the operators around a kernel's launch, then its own name:
 // NCCL runs an all-to-all as sends and receives.
-func (c *ruleContext) collectiveOf(g int32) collective {
-	for h := c.x.EnclosingOp(g); h >= 0; h = c.x.opAbove(h) {
-		if k := collectiveNamed(c.t.Name(c.t.Host[h].Name)); k != otherCalls {
+func (x *Index) collectiveOf(g int32) collective {
+	for h := x.EnclosingOp(g); h >= 0; h = x.opAbove(h) {
+		if k := collectiveNamed(x.T.Name(x.T.Host[h].Name)); k != otherCalls {
 			return k
 		}
 	}
-	if l := c.t.GPU[g].Launch; l >= 0 {
-		for h := c.x.Parent(l); h >= 0; h = c.x.Parent(h) {
-			if e := &c.t.Host[h]; e.Kind == Annotation {
-				if k := collectiveNamed(c.t.Name(e.Name)); k != otherCalls {
+	if l := x.T.GPU[g].Launch; l >= 0 {
+		for h := x.Parent(l); h >= 0; h = x.Parent(h) {
+			if e := &x.T.Host[h]; e.Kind == Annotation {
+				if k := collectiveNamed(x.T.Name(e.Name)); k != otherCalls {
 					return k
 				}
 			}
 		}
 	}
-	return collectiveNamed(c.t.Name(c.t.GPU[g].Name))
+	return collectiveNamed(x.T.Name(x.T.GPU[g].Name))
 }
 
 func collectiveNamed(name string) collective {
@@ -92,6 +93,7 @@ func collectiveNamed(name string) collective {
 		{"alltoall", allToAllCalls}, {"a2a", allToAllCalls}, {"reducescatter", reduceScatterCalls}, {"allgather", allGatherCalls}, {"allreduce", allReduceCalls},
 		{"crossdevicereduce", allReduceCalls}, {"sendrecv", sendReceiveCalls}, {"nccl:send", sendReceiveCalls}, {"nccl:recv", sendReceiveCalls},
 		{"c10d::send", sendReceiveCalls}, {"c10d::recv", sendReceiveCalls}, {"broadcast", broadcastCalls},
+		{"barrier", barrierCalls},
 	} {
 		if strings.Contains(s, k.word) {
 			return k.kind

@@ -168,6 +168,19 @@ type StreamWait struct {
 	On     int64 // the stream that the event was recorded on, -1 unknown
 }
 
+// Collective is what the profiler tells of the communication behind a kernel (PyTorch
+// from 2.3 on). Names without a text are unknown.
+type Collective struct {
+	Corr    int64  // correlation id of the kernel
+	Name    NameID // "allreduce"
+	Group   NameID // the name of the group of ranks
+	Ranks   NameID // the ranks of the group, as a list that may be cut short
+	Element NameID // the type of an element: "Float"
+	Size    int32  // ranks of the group, 0 unknown
+	In, Out int64  // elements that the rank gives and gets
+	Seq     int64  // number in the group plus one, 0 unknown
+}
+
 // Format is a kind of trace file.
 type Format string
 
@@ -217,6 +230,8 @@ type Trace struct {
 	GPU    []GPU
 	Memory []MemoryEvent
 	Waits  []StreamWait // none where the profiler did not record them
+	// Collectives are what is told of communication kernels, in any order.
+	Collectives []Collective
 	// Stacks are call stacks that came with events, outermost frame first,
 	// frames separated by ';'. A matrix product or convolution that was recorded with
 	// its shapes and without a stack has those in its place, see ShapesOf.

@@ -45,26 +45,33 @@ func (p *parser) args(i int) int {
 
 // word packs up to eight bytes as load finds them.
 const (
-	wExternal  = 'E' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
-	wexternal  = 'e' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
-	wCorrelat  = 'c' | 'o'<<8 | 'r'<<16 | 'r'<<24 | 'e'<<32 | 'l'<<40 | 'a'<<48 | 't'<<56
-	wSequence  = 'S' | 'e'<<8 | 'q'<<16 | 'u'<<24 | 'e'<<32 | 'n'<<40 | 'c'<<48 | 'e'<<56
-	wCallStack = 'C' | 'a'<<8 | 'l'<<16 | 'l'<<24 | ' '<<32 | 's'<<40 | 't'<<48 | 'a'<<56
-	wInputDims = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 'D'<<48 | 'i'<<56
-	wGraphID   = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'i'<<48 | 'd'<<56
-	wGraphNode = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'n'<<48 | 'o'<<56
-	wTotalAllo = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'A'<<48 | 'l'<<56
-	wTotalRese = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'R'<<48 | 'e'<<56
-	wDeviceTyp = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'T'<<56
-	wDeviceID  = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'I'<<56
-	wDevice    = 'd' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | '"'<<48
-	wStream    = 's' | 't'<<8 | 'r'<<16 | 'e'<<24 | 'a'<<32 | 'm'<<40 | '"'<<48
-	wWaitOn    = 'w' | 'a'<<8 | 'i'<<16 | 't'<<24 | '_'<<32 | 'o'<<40 | 'n'<<48 | '_'<<56
-	wbytes     = 'b' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
-	wBytes     = 'B' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
-	wBlock     = 'b' | 'l'<<8 | 'o'<<16 | 'c'<<24 | 'k'<<32 | '"'<<40
-	wGrid      = 'g' | 'r'<<8 | 'i'<<16 | 'd'<<24 | '"'<<32
-	wName      = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24 | '"'<<32
+	wExternal   = 'E' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
+	wexternal   = 'e' | 'x'<<8 | 't'<<16 | 'e'<<24 | 'r'<<32 | 'n'<<40 | 'a'<<48 | 'l'<<56
+	wCorrelat   = 'c' | 'o'<<8 | 'r'<<16 | 'r'<<24 | 'e'<<32 | 'l'<<40 | 'a'<<48 | 't'<<56
+	wSequence   = 'S' | 'e'<<8 | 'q'<<16 | 'u'<<24 | 'e'<<32 | 'n'<<40 | 'c'<<48 | 'e'<<56
+	wCallStack  = 'C' | 'a'<<8 | 'l'<<16 | 'l'<<24 | ' '<<32 | 's'<<40 | 't'<<48 | 'a'<<56
+	wInputDims  = 'I' | 'n'<<8 | 'p'<<16 | 'u'<<24 | 't'<<32 | ' '<<40 | 'D'<<48 | 'i'<<56
+	wGraphID    = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'i'<<48 | 'd'<<56
+	wGraphNode  = 'g' | 'r'<<8 | 'a'<<16 | 'p'<<24 | 'h'<<32 | ' '<<40 | 'n'<<48 | 'o'<<56
+	wTotalAllo  = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'A'<<48 | 'l'<<56
+	wTotalRese  = 'T' | 'o'<<8 | 't'<<16 | 'a'<<24 | 'l'<<32 | ' '<<40 | 'R'<<48 | 'e'<<56
+	wDeviceTyp  = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'T'<<56
+	wDeviceID   = 'D' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | ' '<<48 | 'I'<<56
+	wDevice     = 'd' | 'e'<<8 | 'v'<<16 | 'i'<<24 | 'c'<<32 | 'e'<<40 | '"'<<48
+	wStream     = 's' | 't'<<8 | 'r'<<16 | 'e'<<24 | 'a'<<32 | 'm'<<40 | '"'<<48
+	wWaitOn     = 'w' | 'a'<<8 | 'i'<<16 | 't'<<24 | '_'<<32 | 'o'<<40 | 'n'<<48 | '_'<<56
+	wCollective = 'C' | 'o'<<8 | 'l'<<16 | 'l'<<24 | 'e'<<32 | 'c'<<40 | 't'<<48 | 'i'<<56
+	wProcess    = 'P' | 'r'<<8 | 'o'<<16 | 'c'<<24 | 'e'<<32 | 's'<<40 | 's'<<48 | ' '<<56
+	wGroupSize  = 'G' | 'r'<<8 | 'o'<<16 | 'u'<<24 | 'p'<<32 | ' '<<40 | 's'<<48 | 'i'<<56
+	wInMsg      = 'I' | 'n'<<8 | ' '<<16 | 'm'<<24 | 's'<<32 | 'g'<<40 | ' '<<48 | 'n'<<56
+	wOutMsg     = 'O' | 'u'<<8 | 't'<<16 | ' '<<24 | 'm'<<32 | 's'<<40 | 'g'<<48 | ' '<<56
+	wdtype      = 'd' | 't'<<8 | 'y'<<16 | 'p'<<24 | 'e'<<32 | '"'<<40
+	wSeq        = 'S' | 'e'<<8 | 'q'<<16 | '"'<<24
+	wbytes      = 'b' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
+	wBytes      = 'B' | 'y'<<8 | 't'<<16 | 'e'<<24 | 's'<<32 | '"'<<40
+	wBlock      = 'b' | 'l'<<8 | 'o'<<16 | 'c'<<24 | 'k'<<32 | '"'<<40
+	wGrid       = 'g' | 'r'<<8 | 'i'<<16 | 'd'<<24 | '"'<<32
+	wName       = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24 | '"'<<32
 )
 
 // argKey is eventKey for the keys of arguments.
@@ -98,6 +105,19 @@ func argKey(b []byte, i int) (field, int) {
 		return rest(b, i+8, `ype"`, fDeviceType)
 	case wDeviceID:
 		return rest(b, i+8, `d"`, fDeviceID)
+	case wCollective:
+		return rest(b, i+8, `ve name"`, fCollective)
+	case wProcess:
+		if f, j := rest(b, i+8, `Group Name"`, fGroupName); j > 0 {
+			return f, j
+		}
+		return rest(b, i+8, `Group Ranks"`, fGroupRanks)
+	case wGroupSize:
+		return rest(b, i+8, `ze"`, fGroupSize)
+	case wInMsg:
+		return rest(b, i+8, `elems"`, fInElements)
+	case wOutMsg:
+		return rest(b, i+8, `nelems"`, fOutElements)
 	}
 	return shortArgKey(b, i, w)
 }
@@ -105,7 +125,14 @@ func argKey(b []byte, i int) (field, int) {
 // shortArgKey is argKey for keys of fewer than eight bytes.
 func shortArgKey(b []byte, i int, w uint64) (field, int) {
 	switch b[i] {
+	case 'S':
+		if w&(1<<32-1) == wSeq {
+			return fCollectiveSeq, i + 4
+		}
 	case 'd', 's':
+		if w&(1<<48-1) == wdtype {
+			return fElement, i + 6
+		}
 		switch w & (1<<56 - 1) {
 		case wDevice:
 			return fDevice, i + 7
@@ -172,6 +199,22 @@ func (p *parser) arg(f field, i int) int {
 		return p.number(i, &e.deviceID, 0)
 	case fGraph:
 		return p.graph(i)
+	case fGroupSize:
+		return p.number(i, &e.groupSize, 0)
+	case fInElements:
+		return p.number(i, &e.inElements, 0)
+	case fOutElements:
+		return p.number(i, &e.outElements, 0)
+	case fCollectiveSeq:
+		return p.number(i, &e.collectiveSeq, hasCollectiveSeq)
+	case fCollective:
+		e.collective, i = p.text(i)
+	case fGroupName:
+		e.groupName, i = p.text(i)
+	case fGroupRanks:
+		e.groupRanks, i = p.text(i)
+	case fElement:
+		e.element, i = p.text(i)
 	case fGrid:
 		return p.product(i, &e.blocks)
 	case fBlock:

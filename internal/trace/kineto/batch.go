@@ -15,13 +15,14 @@ type batch struct {
 	stacks []string
 	lanes  []laneKey
 
-	host   []trace.Host
-	gpu    []trace.GPU // Launch holds the device's id until merged
-	memory []trace.MemoryEvent
-	flows  []flow
-	waits  []trace.StreamWait
-	pairs  []half
-	meta   []threadName
+	host        []trace.Host
+	gpu         []trace.GPU // Launch holds the device's id until merged
+	memory      []trace.MemoryEvent
+	flows       []flow
+	waits       []trace.StreamWait
+	collectives []trace.Collective
+	pairs       []half
+	meta        []threadName
 
 	events  int // elements of the array that are objects
 	phased  int // those that have a phase, as every event has
@@ -39,7 +40,7 @@ type batch struct {
 func (t *batch) reset(at int64) {
 	*t = batch{
 		parser: t.parser, names: t.names[:0], stacks: t.stacks[:0], lanes: t.lanes[:0],
-		host: t.host[:0], gpu: t.gpu[:0], memory: t.memory[:0], flows: t.flows[:0], waits: t.waits[:0], pairs: t.pairs[:0], meta: t.meta[:0],
+		host: t.host[:0], gpu: t.gpu[:0], memory: t.memory[:0], flows: t.flows[:0], waits: t.waits[:0], collectives: t.collectives[:0], pairs: t.pairs[:0], meta: t.meta[:0],
 		first: -1, at: at, least: math.MaxInt64,
 	}
 }

@@ -71,10 +71,25 @@ func (p *parser) complete(i int) {
 	if c.meaning.category == device {
 		t.gpu = append(t.gpu, trace.GPU{})
 		p.deviceEvent(&t.gpu[len(t.gpu)-1], c.meaning.kind)
+		p.communicates()
 		return
 	}
 	t.host = append(t.host, trace.Host{})
 	p.hostEvent(&t.host[len(t.host)-1], c.meaning.kind)
+}
+
+// communicates keeps what PyTorch tells of the collective behind a kernel.
+func (p *parser) communicates() {
+	e := &p.ev
+	if e.collective.to == e.collective.from || e.has&hasCorr == 0 {
+		return
+	}
+	c := trace.Collective{Corr: e.corr, Name: p.name(e.collective), Group: p.name(e.groupName), Ranks: p.name(e.groupRanks), Element: p.name(e.element),
+		Size: int32(min(max(e.groupSize, 0), math.MaxInt32)), In: max(e.inElements, 0), Out: max(e.outElements, 0)}
+	if e.has&hasCollectiveSeq != 0 && e.collectiveSeq >= 0 && e.collectiveSeq < math.MaxInt64 {
+		c.Seq = e.collectiveSeq + 1
+	}
+	p.out.collectives = append(p.out.collectives, c)
 }
 
 // streamWait keeps a stream's wait for an event; waits of threads are API calls

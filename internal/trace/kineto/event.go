@@ -18,6 +18,7 @@ const (
 	hasReserved
 	hasID
 	hasWait
+	hasCollectiveSeq
 )
 
 // actor is a pid or tid: a number, or a text.
@@ -42,8 +43,12 @@ type event struct {
 	bytes, allocated, reserved, memory    int64
 	deviceType, deviceID, blocks, threads int64
 	waitOn, waitRecord                    int64
+	groupSize, inElements, outElements    int64
+	collectiveSeq                         int64
 	graph                                 bool
 	stack, shapes, argName                tok
+	collective, groupName, groupRanks     tok
+	element                               tok
 }
 
 // field is a key that is read.
@@ -79,6 +84,14 @@ const (
 	fArgName
 	fWaitStream
 	fWaitRecord
+	fCollective
+	fGroupName
+	fGroupRanks
+	fGroupSize
+	fInElements
+	fOutElements
+	fElement
+	fCollectiveSeq
 )
 
 // object reads the event whose brace is at i into p.ev and returns the place

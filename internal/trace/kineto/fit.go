@@ -3,7 +3,7 @@ package kineto
 import "github.com/gpuprof/gpuprof/internal/trace"
 
 // What is kept beside the tables takes, bytes: a text in a parser's own list of them,
-// a begin event without its end, an arrow, a wait, a thread's name, a category.
+// a begin event without its end, an arrow, a wait or a collective, a thread's name, a category.
 const (
 	localBytes    = 128
 	halfBytes     = 320
@@ -20,7 +20,7 @@ func (m *merger) rows() int64 {
 
 // beside is the memory that everything else takes.
 func (m *merger) beside() int64 {
-	return m.texts + int64(m.halves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits))*waitBytes +
+	return m.texts + int64(m.halves)*halfBytes + int64(len(m.flows))*flowBytes + int64(len(m.t.Waits)+len(m.t.Collectives))*waitBytes +
 		int64(len(m.meta))*metaBytes + int64(len(m.unknown))*categoryBytes
 }
 

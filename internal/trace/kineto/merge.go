@@ -279,6 +279,10 @@ func (m *merger) take(t *batch) {
 	}
 	m.meta = append(m.meta, t.meta...)
 	m.t.Waits = append(m.t.Waits, t.waits...)
+	for _, c := range t.collectives {
+		c.Name, c.Group, c.Ranks, c.Element = m.name(l, c.Name), m.name(l, c.Group), m.name(l, c.Ranks), m.name(l, c.Element)
+		m.t.Collectives = append(m.t.Collectives, c)
+	}
 	defer m.fit()
 	for _, f := range t.flows {
 		if f.start && !m.seenAPI || !f.start && !m.seenGPU {

@@ -1,0 +1,188 @@
+package tracetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+)
+
+// Job is a data-parallel training job whose ranks are simulated together: forward and
+// backward layers on one stream, all-reduces of the gradients on another, an optimizer
+// that waits for the last of them, and a host that waits for the device at the end of a
+// step. It is the same for the same options, so that a job without its slow rank differs
+// from the one with it in nothing else.
+type Job struct {
+	Ranks, Steps    int
+	Layers, Buckets int
+	Seed            uint64
+	LayerNS         int64   // a layer forward; backward it takes twice that
+	ReduceNS        int64   // an all-reduce after its last rank has come
+	Noise           float64 // relative standard deviation of a kernel
+	EndJitterNS     int64   // ranks leave a collective up to so much apart
+	// Slow makes all kernels of a rank longer by a factor, Late lets its host stand still
+	// before each step, and Wander does that on one rank after the other.
+	Slow   map[int]float64
+	Late   map[int]int64
+	Wander int64
+	// Longer makes the kernels of the second half of the ranks, which then have a last
+	// layer of another kind, longer by a factor.
+	Longer float64
+	// Silent leaves out what PyTorch tells of collectives.
+	Silent bool
+	// Offset is what the clock of a rank is ahead by, ns.
+	Offset map[int]int64
+}
+
+const (
+	jobLaunch  = 6_000 // between launches of the host, ns
+	jobLatency = 4_000 // from a launch to its kernel
+)
+
+// jobKernel is a kernel of one rank.
+type jobKernel struct {
+	name          string
+	launch        int64
+	from, to      int64
+	stream        int64
+	elements, seq int64 // of a collective
+}
+
+// jobRank is the state of one rank.
+type jobRank struct {
+	host, compute, comm int64 // until when they are busy
+	kernels             []jobKernel
+	steps               [][2]int64 // of the host
+	syncs               [][2]int64
+	rng                 *rand.Rand
+}
+
+// Simulation is a job that has run.
+type Simulation struct {
+	job   Job
+	ranks []*jobRank
+	StepS float64 // mean over the steps from the second on, s
+}
+
+// Run simulates the job.
+func (j Job) Run() *Simulation {
+	s := &Simulation{job: j}
+	for r := range j.Ranks {
+		s.ranks = append(s.ranks, &jobRank{rng: rand.New(rand.NewPCG(j.Seed, uint64(r)))})
+	}
+	shared := rand.New(rand.NewPCG(j.Seed, 1<<40))
+	first := int64(0)
+	for n := range j.Steps {
+		s.step(n, shared)
+		if n == 0 {
+			first = s.latest()
+		}
+	}
+	s.StepS = float64(s.latest()-first) * 1e-9 / float64(max(j.Steps-1, 1))
+	return s
+}
+
+func (s *Simulation) latest() int64 {
+	var end int64
+	for _, r := range s.ranks {
+		end = max(end, r.host)
+	}
+	return end
+}
+
+// step is one step of all ranks, which meet in the collectives.
+func (s *Simulation) step(n int, shared *rand.Rand) {
+	j := &s.job
+	for i, r := range s.ranks {
+		r.steps = append(r.steps, [2]int64{r.host, 0})
+		r.host += 20_000 + j.Late[i]
+		if n%j.Ranks == i {
+			r.host += j.Wander
+		}
+		for range j.Layers {
+			r.work("ampere_sgemm_128x64_tn", s.takes(i, 1))
+		}
+	}
+	per := max(j.Layers/j.Buckets, 1)
+	for b := range j.Buckets {
+		starts := make([]int64, j.Ranks)
+		last := int64(0)
+		for i, r := range s.ranks {
+			for range per {
+				r.work("ampere_sgemm_128x64_nt", s.takes(i, 2))
+			}
+			if j.Longer > 0 && 2*i >= j.Ranks {
+				r.work("last_layer_gemm", s.takes(i, 1))
+			}
+			starts[i] = max(r.host+jobLatency, r.compute, r.comm)
+			last = max(last, starts[i])
+		}
+		end := last + int64(float64(j.ReduceNS)*(1+0.02*shared.Float64()))
+		for i, r := range s.ranks {
+			left := end
+			if j.EndJitterNS > 0 {
+				left += r.rng.Int64N(j.EndJitterNS)
+			}
+			r.kernels = append(r.kernels, jobKernel{"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", r.host, starts[i], left, 20, int64(1+b) << 20, int64(n*j.Buckets + b)})
+			r.comm, r.host = left, r.host+jobLaunch
+		}
+	}
+	for i, r := range s.ranks {
+		r.compute = max(r.compute, r.comm)
+		r.work("multi_tensor_apply_kernel", s.takes(i, 0.5))
+		begin := r.host
+		r.host = max(r.host, r.compute) + 5_000
+		r.syncs = append(r.syncs, [2]int64{begin, r.host})
+		r.steps[n][1] = r.host + 1_000
+		r.host += 2_000
+	}
+}
+
+// takes is the time of a kernel of so many layers on a rank.
+func (s *Simulation) takes(rank int, layers float64) int64 {
+	j := &s.job
+	factor := 1.0
+	if f := j.Slow[rank]; f > 0 {
+		factor = f
+	}
+	if j.Longer > 0 && 2*rank >= j.Ranks {
+		factor *= j.Longer
+	}
+	noise := 1 + j.Noise*s.ranks[rank].rng.NormFloat64()
+	return max(int64(float64(j.LayerNS)*layers*factor*max(noise, 0.2)), 1000)
+}
+
+// work launches a kernel of the compute stream.
+func (r *jobRank) work(name string, takes int64) {
+	from := max(r.host+jobLatency, r.compute)
+	r.kernels = append(r.kernels, jobKernel{name: name, launch: r.host, from: from, to: from + takes, stream: 7})
+	r.compute = from + takes
+	r.host += jobLaunch
+}
+
+// Write writes the trace of a rank, as PyTorch's profiler would have recorded it.
+func (s *Simulation) Write(w io.Writer, rank int) error {
+	r, base := s.ranks[rank], 1_700_000_000_000_000_000+s.job.Offset[rank]
+	us := func(ns int64) json.Number { return json.Number(fmt.Sprintf("%d.%03d", (base+ns)/1000, (base+ns)%1000)) }
+	length := func(ns int64) json.Number { return json.Number(fmt.Sprintf("%d.%03d", ns/1000, ns%1000)) }
+	var events []any
+	host := func(cat, name string, from, to int64, args map[string]any) {
+		events = append(events, map[string]any{"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": us(from), "dur": length(to - from), "args": args})
+	}
+	for n, span := range r.steps {
+		host("user_annotation", fmt.Sprint("ProfilerStep#", n+10), span[0], span[1], map[string]any{})
+		host("cuda_runtime", "cudaDeviceSynchronize", r.syncs[n][0], r.syncs[n][1], map[string]any{"correlation": 1_000_000 + n})
+	}
+	for n, k := range r.kernels {
+		host("cuda_runtime", "cudaLaunchKernel", k.launch, k.launch+3000, map[string]any{"correlation": n + 1})
+		args := map[string]any{"device": 0, "stream": k.stream, "correlation": n + 1, "grid": []int{108, 1, 1}, "block": []int{256, 1, 1}}
+		if k.elements > 0 && !s.job.Silent {
+			args["Collective name"], args["In msg nelems"], args["Out msg nelems"], args["dtype"] = "allreduce", k.elements, k.elements, "Float"
+			args["Group size"], args["Process Group Name"], args["Process Group Ranks"] = s.job.Ranks, "0", "[0, 1, 2, ...]"
+		}
+		events = append(events, map[string]any{"ph": "X", "cat": "kernel", "name": k.name, "pid": 0, "tid": k.stream, "ts": us(k.from), "dur": length(k.to - k.from), "args": args})
+	}
+	doc := map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": rank, "world_size": s.job.Ranks},
+		"deviceProperties": []any{map[string]any{"id": 0, "name": "NVIDIA A100-SXM4-80GB", "computeMajor": 8, "computeMinor": 0, "numSms": 108}}, "traceEvents": events}
+	return json.NewEncoder(w).Encode(doc)
+}
