@@ -37,6 +37,7 @@ var (
 	ErrLong    = errors.New("it had not ended in time and was ended")
 	ErrMuch    = errors.New("it printed too much and was ended")
 	ErrHurried = errors.New("it was killed")
+	ErrStuck   = errors.New("it had not ended in time, and the system could not kill it: it hangs in a driver")
 )
 
 // Command is a program and how to run it. It runs in a process group of its own,
@@ -51,6 +52,10 @@ type Command struct {
 	Most  int64           // bytes of standard output; 0 for MostOutput
 	Drain time.Duration   // how long output may come from what outlives the program; 0 for a second
 	Hurry <-chan struct{} // closed: kill, do not wait for an orderly end
+	// Leave, where set, has a program killed at its limit without an orderly end, and left
+	// to itself where it is still there so long after that: a process that hangs in a
+	// driver cannot be killed. 0 waits for its end.
+	Leave time.Duration
 }
 
 // Run runs a program to its end, gives what it printed and the last of what it
@@ -87,6 +92,10 @@ func (c Command) Run(ctx context.Context) (out []byte, words string, err error) 
 		defer func() { err = errors.Join(err, p.err) }() // how it ended says what it saved
 	case <-late:
 		err = ErrLong
+		if c.Leave > 0 {
+			err = p.abandon(read)
+			return printed.b.Bytes(), p.Words(), err
+		}
 	case <-printed.full:
 		err = ErrMuch
 	case <-c.Hurry:
@@ -230,6 +239,27 @@ func (p *Process) End() error {
 	_, _ = p.Stdout.Close(), p.said.Close()
 	<-p.heard
 	return p.err
+}
+
+// abandon kills a program and waits so long for its end as Command.Leave says. It returns
+// ErrLong, or ErrStuck where it is still there. What it printed and said is whole then.
+func (p *Process) abandon(read <-chan struct{}) error {
+	left := p.left()
+	left.signal(syscall.SIGKILL)
+	late := time.NewTimer(p.c.Leave)
+	defer late.Stop()
+	err := ErrLong
+	select {
+	case <-p.Ended:
+		p.left().signal(syscall.SIGKILL) // what it started just then
+	case <-late.C:
+		err = ErrStuck
+	}
+	// Nobody else may hold these up either.
+	_, _ = p.Stdout.Close(), p.said.Close()
+	<-read
+	<-p.heard
+	return err
 }
 
 // await waits until nothing is left, so long at most.

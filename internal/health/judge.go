@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -49,14 +50,16 @@ type Off struct {
 	Fix      string `json:"fix"`
 }
 
-// Report is the outcome of doctor --bench.
+// Report is the outcome of doctor --bench and of doctor --check.
 type Report struct {
 	gpuprof.Head
-	Verdict  Verdict `json:"verdict"`
-	ExitCode int     `json:"exit_code"`
-	Reason   string  `json:"reason"` // one sentence
-	Devices  []Card  `json:"devices"`
-	Off      []Off   `json:"off"`
+	Node     string    `json:"node,omitempty"` // the machine's name
+	Measured time.Time `json:"measured,omitzero"`
+	Verdict  Verdict   `json:"verdict"`
+	ExitCode int       `json:"exit_code"`
+	Reason   string    `json:"reason"` // one sentence
+	Devices  []Card    `json:"devices"`
+	Off      []Off     `json:"off"`
 	// Notes are what a reader must know and what is no fault.
 	Notes []string `json:"notes"`
 }
@@ -97,6 +100,28 @@ func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	}
 	r.conclude(compared)
 	return r, nil
+}
+
+// JudgeAccounts goes by what the devices and the system say of themselves, without a
+// measurement. by is what writes the report.
+func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
+	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
+	compared := make([]bool, len(cards))
+	for i := range cards {
+		compared[i] = true
+		r.Off = append(r.Off, itself(&cards[i])...)
+	}
+	r.conclude(compared)
+	if r.Verdict == Healthy {
+		r.Reason = "no device reports a fault, and nothing was measured"
+	}
+	return r
+}
+
+// Faulty reports whether a device is at fault by its own account or the system's, which
+// no comparison is needed for.
+func (r *Report) Faulty() bool {
+	return slices.ContainsFunc(r.Off, func(o Off) bool { return o.Against == "itself" })
 }
 
 // siblings is the median of a metric over the other devices of the same name,
@@ -170,6 +195,10 @@ func itself(c *Card) []Off {
 	if d.MemoryFault != "" {
 		out = append(out, Off{Device: c.Device, Metric: "memory_errors", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
 			Against: "itself", Cause: d.MemoryFault, Evidence: true, Fix: "stop the programs on the GPU and reset it; if the fault returns, take the GPU out of service"})
+	}
+	if d.Fault != "" {
+		out = append(out, Off{Device: c.Device, Metric: "xid", Unit: "1", Value: gpuprof.Number(math.NaN()), Expected: 0, Worse: gpuprof.Number(math.NaN()),
+			Against: "itself", Cause: d.Fault, Evidence: true, Fix: "drain the node and reset the GPU; if the error returns, take the GPU out of service"})
 	}
 	return out
 }

@@ -18,6 +18,9 @@ const (
 
 // together runs the load and reads what it did to the device.
 func (b *bench) together() error {
+	if b.o.Late() || b.load == nil {
+		return nil
+	}
 	b.o.Progress(b.target.Device, "load")
 	in := b.target.Instruments
 	var before map[string]float64

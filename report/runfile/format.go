@@ -14,7 +14,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit
+	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus
 	Doc  string
 }
 
@@ -33,6 +33,7 @@ func Formats() []Format {
 		{".csv", "csv", "a row for each metric of the step and of each stage"},
 		{".bench", "bench", "Go benchmark format for benchstat"},
 		{".xml", "junit", "verdict as JUnit XML"},
+		{".prom", "prometheus", "metrics for Prometheus's node exporter"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
 		{".perfetto.json", "perfetto", "the same, not compressed"},
 	}

@@ -30,7 +30,7 @@ func textMarker(f Format) string {
 	switch f.Name {
 	case "markdown":
 		return "<!-- " + Marker + " -->\n\n"
-	case "table", "bench":
+	case "table", "bench", "prometheus":
 		return "# " + Marker + "\n\n"
 	}
 	return ""

@@ -1,0 +1,106 @@
+// Package prometheus writes the health of GPUs in the text format that Prometheus's node
+// exporter reads from files (its textfile collector): base units, and no time stamps,
+// which that collector refuses.
+package prometheus
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// units are the last words of a metric's name by its unit, as Prometheus names them.
+var units = map[string]string{"B/s": "bytes_per_second", "flop/s": "flops_per_second", "s": "seconds", "Hz": "hertz", "W": "watts", "C": "celsius"}
+
+// family is one metric with its samples.
+type family struct {
+	name, help string
+	samples    []string
+}
+
+func (f *family) add(labels [][2]string, v float64) {
+	if !view.Finite(v) {
+		return
+	}
+	var parts []string
+	for _, l := range labels {
+		if l[1] != "" {
+			parts = append(parts, l[0]+`="`+escape(l[1])+`"`)
+		}
+	}
+	f.samples = append(f.samples, f.name+"{"+strings.Join(parts, ",")+"} "+strconv.FormatFloat(v, 'g', -1, 64))
+}
+
+// escape is a label's value as the format wants it.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
+}
+
+// Write writes a report.
+func Write(w io.Writer, r *health.Report) error {
+	if r == nil {
+		return view.ErrNoRun("a health report")
+	}
+	healthy := &family{name: "gpuprof_gpu_healthy", help: "1 if no figure of the GPU is off, 0 if one is or it could not be measured."}
+	off := &family{name: "gpuprof_gpu_off_ratio", help: "By which share of what is expected a figure is worse; 1 for a fault by the GPU's own account."}
+	all := []*family{healthy, off}
+	figures := map[string]*family{}
+	for _, name := range health.Names() {
+		f := &family{name: "gpuprof_gpu_" + name + "_" + units[health.Unit(name)], help: "Figure " + name + " of gpuprof doctor --bench."}
+		figures[name] = f
+		all = append(all, f)
+	}
+	for i := range r.Devices {
+		c := &r.Devices[i]
+		labels := [][2]string{{"node", r.Node}, {"gpu", c.Device}, {"uuid", c.UUID}}
+		good := 1.0
+		if c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device }) {
+			good = 0
+		}
+		healthy.add(labels, good)
+		for _, o := range r.Off {
+			if o.Device != c.Device {
+				continue
+			}
+			worse := float64(o.Worse)
+			if !view.Finite(worse) {
+				worse = 1
+			}
+			off.add(append(slices.Clone(labels), [2]string{"metric", o.Metric}), worse)
+		}
+		for _, name := range health.Names() {
+			if m, ok := c.Metric(name); ok {
+				figures[name].add(labels, float64(m.Value))
+			}
+		}
+	}
+	if !r.Measured.IsZero() {
+		f := &family{name: "gpuprof_check_timestamp_seconds", help: "When the check was made, seconds since 1970."}
+		f.add([][2]string{{"node", r.Node}}, float64(r.Measured.Unix()))
+		all = append(all, f)
+	}
+	return write(w, all)
+}
+
+func write(w io.Writer, all []*family) error {
+	out := bufio.NewWriter(w)
+	for _, f := range all {
+		if len(f.samples) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s gauge\n", f.name, f.help, f.name) // the error is Flush's
+		for _, s := range f.samples {
+			fmt.Fprintln(out, s)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing metrics for Prometheus: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package prometheus
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// made is two devices of which the second is slow and has a fault.
+func made() *health.Report {
+	return &health.Report{Node: `node "7"`, Measured: time.Unix(1_764_000_000, 0),
+		Devices: []health.Card{
+			{Device: "cuda:0", UUID: "GPU-1", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 4e12}, {Name: "launch", Unit: "s", Value: 5.25e-6}, {Name: "temperature", Unit: "C", Value: 61}, {Name: "gemm_bf16", Unit: "flop/s", Value: gpuprof.Number(math.NaN()), Why: "no time was left for it"}}},
+			{Device: "cuda:1", UUID: "GPU-2", Metrics: []health.Metric{{Name: "copy", Unit: "B/s", Value: 3e12}}},
+			{Device: "GPUs", Error: "device lost"},
+		},
+		Off: []health.Off{{Device: "cuda:1", Metric: "copy", Worse: 0.25}, {Device: "cuda:1", Metric: "memory_errors", Worse: gpuprof.Number(math.NaN())}},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	var out bytes.Buffer
+	if err := Write(&out, made()); err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/health.prom"
+	if *update {
+		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("%s differs (%v):\n%s", file, err, &out)
+	}
+}
+
+// TestFormat: each family has its help and type once and before its samples, in one block,
+// and no sample has a time stamp, which the textfile collector refuses.
+func TestFormat(t *testing.T) {
+	var out bytes.Buffer
+	if err := Write(&out, made()); err != nil {
+		t.Fatal(err)
+	}
+	seen, now := map[string]bool{}, ""
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "# HELP "); ok {
+			now, _, _ = strings.Cut(name, " ")
+			if seen[now] {
+				t.Errorf("%s stands in two places", now)
+			}
+			seen[now] = true
+			continue
+		}
+		if strings.HasPrefix(line, "# TYPE ") {
+			if line != "# TYPE "+now+" gauge" {
+				t.Errorf("%s under %s", line, now)
+			}
+			continue
+		}
+		head, value, _ := strings.Cut(line, "} ")
+		if !strings.HasPrefix(head, now+"{") || strings.Contains(value, " ") || value == "NaN" {
+			t.Errorf("sample %q under %s", line, now)
+		}
+	}
+}
