@@ -179,8 +179,7 @@ func (c *gateCmd) judgeFiles(a *app, o compare.Options, budgets []compare.Budget
 	if err != nil {
 		return nil, err
 	}
-	err = comparison.AddBudgets(now, budgets, o)
-	return comparison, err
+	return comparison.WithBudgets(now, budgets, o)
 }
 
 func readBudgets(texts []string) ([]compare.Budget, error) {

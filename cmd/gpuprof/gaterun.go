@@ -50,9 +50,7 @@ func (c *gateCmd) judgeAgainst(a *app, o compare.Options, budgets []compare.Budg
 	if err != nil {
 		return nil, err
 	}
-	comparison = comparison.With(nil, c.warnings)
-	err = comparison.AddBudgets(newSide(counted), budgets, o)
-	return comparison, err
+	return comparison.With(nil, c.warnings).WithBudgets(newSide(counted), budgets, o)
 }
 
 // couldWork looks at the first block: a metric or counter that was misspelt must
@@ -87,8 +85,7 @@ func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block
 		return nil, nil, err
 	}
 	if left := compare.Stage1Blocks - len(counted); left > 0 && comparison.Verdict != compare.Regressed {
-		comparison.Next = append([]string{m.noTimeFor(left)}, comparison.Next...)
-		return comparison, counted, nil
+		return comparison.WithFirst(m.noTimeFor(left)), counted, nil
 	}
 	for _, more := range []struct {
 		open  func() []string
@@ -104,7 +101,7 @@ func (m *gateRun) judge(o compare.Options) (*compare.Comparison, []compare.Block
 		}
 		n := m.fitting(g.Useful(), g.StagesLeft())
 		if n < compare.MinRuns {
-			comparison.Next = append([]string{m.noTimeFor(compare.MinRuns)}, comparison.Next...)
+			comparison = comparison.WithFirst(m.noTimeFor(compare.MinRuns))
 			break
 		}
 		m.app.note(more.why, plural(len(open), "metric"), strings.Join(open[:min(len(open), 3)], ", "), n, compare.Lasting(float64(n)*m.each().Seconds()))

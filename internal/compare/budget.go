@@ -33,18 +33,18 @@ func CheckBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 		Warnings: ofCounters(r), Next: []string{}, Fingerprints: Fingerprints{New: fingerprintOf(r)},
 	}
 	c.Failed = failedOf(r)
-	if err := c.AddBudgets(r, budgets, o); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c.WithBudgets(r, budgets, o)
 }
 
-// AddBudgets adds limits on counters of the new side to a comparison that is
-// there already, and draws its verdict and exit code again.
-func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
+// WithBudgets is the comparison with limits on counters of the new side, and with the
+// verdict and exit code that they make; the comparison itself stays as it is.
+func (c *Comparison) WithBudgets(r *Result, budgets []Budget, o Options) (*Comparison, error) {
 	if err := ValidateBudgets(r, budgets); err != nil {
-		return err
+		return nil, err
 	}
+	out := *c
+	c = &out
+	c.Next, c.Budgets = slices.Clip(c.Next), slices.Clip(c.Budgets)
 	by := byName(r)
 	for _, b := range budgets {
 		res := checkBudget(by[b.Name], b)
@@ -63,7 +63,7 @@ func (c *Comparison) AddBudgets(r *Result, budgets []Budget, o Options) error {
 	o.Judge = o.Judge || c.Sides != kindFiles
 	c.conclude(o)
 	document.CleanStrings(c)
-	return nil
+	return c, nil
 }
 
 // ValidateBudgets is ErrUsage for a limit that can never hold or fail on results

@@ -236,7 +236,11 @@ func TestBudgets(t *testing.T) {
 	if err != nil || g.ExitCode != 0 {
 		t.Fatal(err, g.ExitCode)
 	}
-	if err := g.AddBudgets(now, []compare.Budget{{Name: "launches", Max: 4}}, judged(compare.Options{})); err != nil || g.ExitCode != 1 || g.Verdict != compare.Regressed {
-		t.Errorf("a budget beside a comparison: %v, exit %d", err, g.ExitCode)
+	with, err := g.WithBudgets(now, []compare.Budget{{Name: "launches", Max: 4}}, judged(compare.Options{}))
+	if err != nil || with.ExitCode != 1 || with.Verdict != compare.Regressed {
+		t.Errorf("a budget beside a comparison: %v, %+v", err, with)
+	}
+	if g.ExitCode != 0 || g.Verdict != compare.Pass || len(g.Budgets) > 0 || len(g.WithFirst("x").Next) != len(g.Next)+1 {
+		t.Errorf("the comparison itself changed: %+v", g)
 	}
 }

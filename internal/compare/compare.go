@@ -187,6 +187,13 @@ func (c *Comparison) With(findings []gpuprof.Finding, warnings []gpuprof.Warning
 	return &out
 }
 
+// WithFirst is the comparison with a first next step; the comparison itself stays as it is.
+func (c *Comparison) WithFirst(next string) *Comparison {
+	out := *c
+	out.Next = append([]string{next}, c.Next...)
+	return &out
+}
+
 // Decode reads a comparison as compare and gate write it. name is the file's, for
 // errors, which are ErrInput.
 func Decode(text []byte, name string) (*Comparison, error) {
