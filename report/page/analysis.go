@@ -216,6 +216,7 @@ func totals(what string, columns ...Column) Table {
 
 func kernelTable(a *trace.Analysis) Table {
 	t := totals("kernels", append(numbers("name", "class", "count", "time", "share", "median"), Column{Title: "operator", Left: true})...)
+	t.Columns[1].Left = true
 	var whole int64
 	for _, k := range a.Kernels {
 		whole += k.NS
@@ -230,6 +231,7 @@ func kernelTable(a *trace.Analysis) Table {
 // stands in for the classes, by the host's own time.
 func operatorTable(a *trace.Analysis) Table {
 	t := totals("operators", append(numbers("operator", "self, "+a.PerStep()), onlyHTML(numbers("calls", "device", "host, self", "host", "call site"))...)...)
+	t.Columns[len(t.Columns)-1].Left = true
 	ops := a.Operators
 	if len(a.Devices) == 0 {
 		t.In, t.Max[0], t.Max[1], t.More = 0, operatorRows, operatorRows, "%d more operators in --format json"
@@ -243,6 +245,7 @@ func operatorTable(a *trace.Analysis) Table {
 
 func moduleTable(a *trace.Analysis) Table {
 	t := totals("modules", numbers("name", "calls", "device", "host, self", "host", "call site")...)
+	t.Columns[len(t.Columns)-1].Left = true
 	for _, o := range a.Modules {
 		t.Rows = append(t.Rows, Row{Cells: append([]Cell{{Text: view.Cut(o.Name, 70)}}, operatorCells(o)...)})
 	}
