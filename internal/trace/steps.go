@@ -28,6 +28,8 @@ type StepSpan struct {
 	Empty bool
 	// work is how many device operations it launches; operators, without a device.
 	work int
+	// device is when the last of them ends, 0 none.
+	device int64
 }
 
 // profilerStep is the step source of the profiler's own ranges.
@@ -70,6 +72,7 @@ func (x *Index) findSteps() {
 	x.extendSteps()
 	if part == nil {
 		x.dropFirst()
+		x.trimLast()
 	}
 	kept := func(s *StepSpan) bool { return !s.Dropped }
 	x.called = x.union(kept)
@@ -350,6 +353,7 @@ func (x *Index) extendSteps() {
 		l := &x.T.Host[g.Launch]
 		if k := x.stepAt(l.Start); k >= 0 && x.T.processOf(l.Lane) == process {
 			x.Steps[k].Full.End = max(x.Steps[k].Full.End, g.End)
+			x.Steps[k].device = max(x.Steps[k].device, g.End)
 			x.Steps[k].work++
 		}
 	}

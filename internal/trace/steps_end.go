@@ -31,6 +31,33 @@ func (x *Index) markEmpty() {
 	}
 }
 
+// longTail is how many times less than a step's time its last part on the host, behind its
+// device work, may be longer in the last step than in the others.
+const longTail = 20
+
+// trimLast takes from the last step the time in which the profiler ends the recording: some
+// releases close the step's range behind that. It ends as long after its device work as the
+// other steps do.
+func (x *Index) trimLast() {
+	n := len(x.Steps)
+	if x.StepSource != profilerStep || n < 3 || x.Steps[n-1].Empty || x.Steps[n-1].device == 0 {
+		return
+	}
+	var tails, lengths []int64
+	for i := range x.Steps[:n-1] {
+		s := &x.Steps[i]
+		if s.device == 0 {
+			return
+		}
+		tails, lengths = append(tails, max(0, s.Host.End-s.device)), append(lengths, s.Host.Len())
+	}
+	last := &x.Steps[n-1]
+	end := max(last.Host.Start, last.device+median(tails))
+	if (last.Host.End-end)*longTail > median(lengths) {
+		last.Host.End, last.Full.End = end, max(end, last.device)
+	}
+}
+
 // findTrailing finds the synchronisation with which the profiler ends a
 // recording: the last one of a whole device, after the last step, with no
 // device operation launched after it.

@@ -47,6 +47,13 @@ func TestSteps(t *testing.T) {
 			repeat(b, Step, "ProfilerStep#%d", 2, 1000, 500)
 			b.launch("a", 700, 5, 750, 800)
 		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 500, 500, true}, {"ProfilerStep#1", 1000, 1500, 1500, false}}, Spans{{1000, 1500}}, ""},
+		{"the profiler ends within the last step", func(b *builder) {
+			repeat(b, Step, "ProfilerStep#%d", 3, 1000, 990)
+			b.host(Step, "ProfilerStep#3", 3000, 4700)
+			b.launch("a", 900, 5, 950, 980).launch("b", 1900, 5, 1950, 1980).launch("c", 2900, 5, 2950, 2980).launch("d", 3900, 5, 3950, 3980)
+		}, "ProfilerStep", []step{
+			{"ProfilerStep#0", 0, 990, 990, true}, {"ProfilerStep#1", 1000, 1990, 1990, false}, {"ProfilerStep#2", 2000, 2990, 2990, false}, {"ProfilerStep#3", 3000, 3990, 3990, false},
+		}, Spans{{1000, 1990}, {2000, 2990}, {3000, 3990}}, ""},
 		{"one step", func(b *builder) {
 			repeat(b, Step, "ProfilerStep#%d", 1, 1000, 990)
 		}, "ProfilerStep", []step{{"ProfilerStep#0", 0, 990, 990, false}}, Spans{{0, 990}}, "one-step"},
