@@ -138,8 +138,7 @@ func (s *session) takePool() error {
 	if s.Trims == 0 && s.Reset == resetOff {
 		return nil
 	}
-	pool, ok := s.dev.(gpuprof.Pool)
-	if ok && pool.ResetPeak() == nil { // a device seen through another may only seem to have one
+	if pool := loop.DevicePool(s.dev); pool != nil {
 		s.Pool = pool
 		return nil
 	}

@@ -20,8 +20,9 @@ type pooled struct {
 
 // segments are the pool's memory on the device.
 type segments struct {
-	dev  gpuprof.Device
-	bufs map[int]gpuprof.Buffer
+	dev   gpuprof.Device
+	below gpuprof.Pool // the device's own, nil for none
+	bufs  map[int]gpuprof.Buffer
 }
 
 // Map implements pool.Driver.
@@ -38,14 +39,14 @@ func (s *segments) Map(segment int, bytes int64) error {
 func (s *segments) Unmap(segment int) error {
 	err := s.bufs[segment].Free()
 	delete(s.bufs, segment)
-	if p, ok := s.dev.(gpuprof.Pool); ok && err == nil {
-		err = p.TrimPool()
+	if s.below != nil && err == nil {
+		err = s.below.TrimPool()
 	}
 	return err
 }
 
-func newPooled(dev gpuprof.Device, maxSplit int64) *pooled {
-	p := &pooled{asked: newRequests(), segments: segments{dev: dev, bufs: map[int]gpuprof.Buffer{}}}
+func newPooled(dev gpuprof.Device, below gpuprof.Pool, maxSplit int64) *pooled {
+	p := &pooled{asked: newRequests(), segments: segments{dev: dev, below: below, bufs: map[int]gpuprof.Buffer{}}}
 	p.pool = pool.New(pool.Settings{MaxSplit: maxSplit}, &p.segments)
 	return p
 }

@@ -60,7 +60,7 @@ func TestRequestsEnd(t *testing.T) {
 	if len(r.list) != mostRequests || cap(r.list) != mostRequests {
 		t.Fatal(fmt.Sprint(len(r.list), " requests kept"))
 	}
-	p := newPooled(nil, 0)
+	p := newPooled(nil, nil, 0)
 	p.asked = r
 	figures := map[string]any{}
 	p.replayed(gpuprof.Settings{"max_split": "none", "pool_trim": "never"}, figures)

@@ -32,7 +32,8 @@ type session struct {
 	loop.Binder
 	mem    op.Arena // what stays from step to step, beside blocks
 	memory memory
-	timed  bool // blocks are taken and given in the step
+	below  gpuprof.Pool // the device's own pool, nil for none
+	timed  bool         // blocks are taken and given in the step
 
 	weights   gpuprof.Buffer
 	params    weights
@@ -251,6 +252,9 @@ func (s *session) bindAll() (err error) {
 	if s.Err != nil {
 		return s.Err
 	}
+	if s.set["allocator"] == allocPool || s.Reset != "off" {
+		s.below = loop.DevicePool(s.Dev)
+	}
 	if s.memory, err = s.newMemory(); err != nil {
 		return err
 	}
@@ -291,7 +295,7 @@ func (s *session) bindLaw() {
 func (s *session) newMemory() (memory, error) {
 	switch s.set["allocator"] {
 	case allocPool:
-		return newPooled(s.Dev, int64(s.set.Int("max_split"))<<20), nil
+		return newPooled(s.Dev, s.below, int64(s.set.Int("max_split"))<<20), nil
 	case allocDriver:
 		return &direct{dev: s.Dev}, nil
 	}

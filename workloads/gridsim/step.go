@@ -370,8 +370,8 @@ type pools struct{ s *session }
 // ResetPeak implements gpuprof.Pool: all counters begin anew.
 func (p pools) ResetPeak() error {
 	p.s.memory.resetPeak()
-	if below, ok := p.s.Dev.(gpuprof.Pool); ok {
-		return below.ResetPeak()
+	if p.s.below != nil {
+		return p.s.below.ResetPeak()
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 		return err
 	}
 	if s.Reset != "off" || s.Trims > 0 {
-		s.devPool = findPool(d)
+		s.devPool = loop.DevicePool(d)
 	}
 	if s.set.On("autotune") {
 		began := time.Now()
@@ -190,14 +190,6 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 		s.tuned.seconds = time.Since(began).Seconds()
 	}
 	return s.bind()
-}
-
-// findPool is the device's own pool, where it has one that works.
-func findPool(d gpuprof.Device) gpuprof.Pool {
-	if p, ok := d.(gpuprof.Pool); ok && p.ResetPeak() == nil {
-		return p
-	}
-	return nil
 }
 
 func (sl *slot) allocate(s *session) error {

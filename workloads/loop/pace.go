@@ -131,6 +131,15 @@ func (p *Pace) Sync(s gpuprof.Stream, probe gpuprof.Probe) error {
 	return err
 }
 
+// DevicePool is the device's own pool, nil where it has none that works: a device seen
+// through another may only seem to have one.
+func DevicePool(d gpuprof.Device) gpuprof.Pool {
+	if p, ok := d.(gpuprof.Pool); ok && p.ResetPeak() == nil {
+		return p
+	}
+	return nil
+}
+
 // Wait ends step i as the knobs item_reads, reset_stats, pool_trim and sync ask
 // for: the first words elements of result are read in turn.
 func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe) error {
