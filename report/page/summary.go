@@ -58,6 +58,7 @@ func summary(r *gpuprof.Run) []Line {
 	if r.PeakMemory > 0 {
 		add("peak memory", gpuprof.FormatBytes(float64(r.PeakMemory)), "")
 	}
+	detail(allocatorLine(r))
 	if v := r.DeviceClockHz; view.Finite(v) && v > 0 {
 		detail(Line{Label: "device clock", Value: view.SI(v, "Hz"), Note: "when the last sample was taken"}, true)
 	}

@@ -1,0 +1,28 @@
+package page
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// allocatorLine is what the workload's own allocator had reserved and in use, by its
+// series; false where it has none.
+func allocatorLine(r *gpuprof.Run) (Line, bool) {
+	figure := func(name string) (float64, bool) {
+		v, ok := number(r.Input[name])
+		return v, ok && view.Finite(v) && v >= 0
+	}
+	reserved, ok1 := figure("memory_reserved_peak")
+	inUse, ok2 := figure("memory_in_use_peak")
+	if !ok1 || !ok2 {
+		return Line{}, false
+	}
+	l := Line{Label: "allocator", Value: gpuprof.FormatBytes(reserved) + " reserved at most, " + gpuprof.FormatBytes(inUse) + " in use"}
+	if idle, ok := figure("memory_idle_mean"); ok {
+		l.Value += ", " + gpuprof.FormatBytes(idle) + " idle in the mean"
+	}
+	if calls, ok := figure("driver_calls_per_step"); ok {
+		l.Note = view.Value(calls) + " calls of the driver per step"
+	}
+	return l, true
+}
