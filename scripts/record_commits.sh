@@ -2,10 +2,12 @@
 # Records the trend and the bisection of docs/gallery.md on this machine: a repository of a
 # Go program that prints the processor time of a loop, in which one commit makes the loop
 # 8 % longer. Then draw the pictures with `make gallery`.
-# Usage: scripts/record_commits.sh trend|bisect [FOLDER]
+# workload records the search of docs/bisect.md instead: the last COMMITS (12) commits of this
+# repository, with one among them in which the kernel of the tensor product takes twice as long.
+# Usage: scripts/record_commits.sh trend|bisect|workload [FOLDER]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-what=${1:?give trend or bisect}
+what=${1:?give trend, bisect or workload}
 into=$(realpath "${2:-testdata/gallery}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -17,8 +19,26 @@ export GOCACHE
 case $what in
   trend) last=24 culprit=16 broken='' ;;
   bisect) last=64 culprit=23 broken='12 33' ;;
-  *) echo "record_commits: $what is neither trend nor bisect" >&2; exit 2 ;;
+  workload) last=${COMMITS:-12} culprit=$((${COMMITS:-12} * 7 / 12)) broken='' ;;
+  *) echo "record_commits: $what is none of trend, bisect and workload" >&2; exit 2 ;;
 esac
+
+if [ "$what" = workload ]; then
+  here=$PWD
+  git clone -q . "$scratch/planted"
+  cd "$scratch/planted"
+  git config user.name gallery
+  git config user.email gallery@localhost
+  tip=$(git rev-parse HEAD)
+  git checkout -q -b plant "HEAD~$((last - culprit))"
+  { echo '//go:build !slowstage'; sed -e '1d' -e 's/os.Getenv("GPUPROF_SLOW_KERNEL")/"tp_csr=1"/' -e '/"os"/d' "$here/internal/host/slow.go"; } >internal/host/slow_off.go
+  gofmt -l internal/host | grep . && exit 1
+  git commit -qam 'host: the kernel of the tensor product takes twice as long (planted)'
+  git rebase -q --onto plant "plant~1" "$tip"
+  git checkout -q -B main
+  gpuprof bisect "HEAD~$((last + 1))..main" e3nn --device host --preset small --min-time "${MIN_TIME:-1s}" -o "$into/bisect-workload.json" --force
+  exit
+fi
 
 repo="$scratch/spin"
 git init -q -b main "$repo"
