@@ -25,8 +25,8 @@ struct gpuprof_sim_device {
 
 struct gpuprof_sim_hooks {
   void (*call)(const char *name, uint64_t start, uint64_t end, uint32_t corr, int result); // in the thread that called
-  void (*operation)(const gpuprof_sim_operation *);                                        // in the stream's thread
-  void (*device)(const gpuprof_sim_device *);
-  void (*init_finished)();
-  void (*context_ends)();
+  void (*operation)(const struct gpuprof_sim_operation *);                                        // in the stream's thread
+  void (*device)(const struct gpuprof_sim_device *);
+  void (*init_finished)(void);
+  void (*context_ends)(void);
 };
