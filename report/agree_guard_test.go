@@ -194,6 +194,13 @@ func misfiled(t *truth, format, text string) (out []string) {
 				}
 			}
 		}
+	case "prometheus":
+		for line := range strings.Lines(text) {
+			_, value, sample := strings.Cut(strings.TrimSpace(line), "} ")
+			if v, err := strconv.ParseFloat(value, 64); sample && !strings.Contains(line, "_healthy{") && (err != nil || !t.has(v)) {
+				out = append(out, fmt.Sprintf("prometheus has %s in %s", value, line))
+			}
+		}
 	case "junit":
 		for line := range strings.Lines(suiteTime.ReplaceAllString(text, "")) {
 			for _, n := range t.unsaid(html.UnescapeString(line), nil) {

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/internal/fixture"
 	"github.com/gpuprof/gpuprof/report/junit"
 	"github.com/gpuprof/gpuprof/report/page"
+	"github.com/gpuprof/gpuprof/report/prometheus"
 )
 
 // guarded is a document with all that is written of it.
@@ -79,7 +80,7 @@ func plots(t *testing.T) map[string][]string {
 	out := map[string][]string{}
 	for _, part := range strings.Split(figure.KindsText(""), "; of ") {
 		part = strings.TrimPrefix(part, "of ")
-		for _, what := range []string{"a comparison of traces", "an analysis of memory", "a tuning result", "a comparison", "a bisection", "an analysis", "a history", "a run"} {
+		for _, what := range []string{"a comparison of traces", "an analysis of memory", "a tuning result", "a comparison", "a bisection", "an analysis", "a history", "a fleet report", "a run"} {
 			if names, ok := strings.CutPrefix(part, what+" "); ok {
 				out[what] = strings.Split(names, ", ")
 				part = ""
@@ -114,13 +115,20 @@ func everyDocument(t *testing.T) []*guarded {
 		guard(t, "memory", "leak", "an analysis of memory", fixture.Memory(t, "leak.pickle.gz"), page.Memory, figure.OfMemory),
 		historyDocument(t, "made up", fixture.History()),
 		historyDocument(t, "recorded", recorded),
-		guard(t, "health", "made up", "", report, page.Health, nil),
-		guard(t, "fleet", "made up", "", fixture.Fleet(), page.Fleet, nil),
+		healthDocument(t, report),
+		guard(t, "fleet", "made up", "a fleet report", fixture.Fleet(), page.Fleet, figure.OfFleet),
+		guard(t, "fleet", "straggling", "a fleet report", fixture.Straggling(), page.Fleet, figure.OfFleet),
 		guard(t, "check", "made up", "", &gpuprof.CheckReport{Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()}, page.Check, nil),
 		guard(t, "diagnosis", "made up", "", fixture.Diagnosis(), page.Diagnosis, nil),
 		guard(t, "noise", "made up", "", fixture.Noise(), page.Noise, nil),
 		guard(t, "explanation", "all", "", texts[:12], page.Explanation, nil),
 	)
+}
+
+func healthDocument(t *testing.T, r *health.Report) *guarded {
+	g := guard(t, "health", "made up", "", r, page.Health, nil)
+	g.files["prometheus"] = rendered(t, func(w io.Writer) error { return prometheus.Write(w, r) })
+	return g
 }
 
 func must(t *testing.T, err error) {

@@ -61,6 +61,8 @@ var numbersIn = map[string]*regexp.Regexp{
 	"csv":   regexp.MustCompile(`,(\d+\.\d+(?:e[-+]\d+)?)(?:,|\n)`),
 	"bench": regexp.MustCompile(`(?m)[ \t](\d+(?:\.\d+)?(?:e[-+]\d+)?) [A-Za-z]`),
 	"junit": regexp.MustCompile(`(?: |")(\d+\.\d+)`),
+
+	"prometheus": regexp.MustCompile(`\} (\d+(?:\.\d+)?(?:e[-+]\d+)?)`),
 }
 
 // TestTheGuardFindsAChangedNumber: of every kind of document and every format, a number that

@@ -3,9 +3,12 @@
 #
 # Under each launcher every rank runs a small workload and leaves its object. Rank 3 has
 # more work, and gpuprof fleet has to find all ranks under that launcher's name and to
-# name that rank. Needs root and Debian's
-# openmpi-bin, slurmctld, slurmd, slurm-client and munge. Slurm's daemons listen in
-# network and process namespaces of their own, and end with them.
+# name that rank. Then four ranks train with PyTorch and gloo (TORCH_PYTHON names a Python
+# that has torch; without it that part is left out, and so it is said). Rank 2 stands still
+# in every step: it has to be named as the one that the others wait for, and its cost has
+# to be at least what the step is shorter without it, and at most 1.35 times that. Needs
+# root and Debian's openmpi-bin, slurmctld, slurmd, slurm-client and munge. Slurm's daemons
+# listen in network and process namespaces of their own, and end with them.
 set -euo pipefail
 
 gpuprof=$(realpath "${1:?the gpuprof binary}")
@@ -87,4 +90,47 @@ mpirun --allow-run-as-root --oversubscribe -n 4 "$work/rank" "$work/mpirun/"
 expect mpirun 4 "mpirun (Open MPI)" 1
 cluster srun -n 8 --ntasks-per-node=2 "$work/rank" "$work/srun/"
 expect srun 8 srun 4
+# A prolog and a health check start without PATH and HOME. Without a GPU nothing is proven.
+env -i "$gpuprof" doctor --check --as prolog >/dev/null 2>"$work/prolog" || { echo "the prolog fails: $(cat "$work/prolog")" >&2; failed=1; }
+
+if [ -z "${TORCH_PYTHON:-}" ]; then
+	echo "TORCH_PYTHON names no Python: no program was run under the launchers"
+	exit "$failed"
+fi
+
+# train FOLDER MILLISECONDS: what every rank does; rank 2 stands still so long in each step.
+cat >"$work/train" <<'R'
+#!/usr/bin/env bash
+exec "$gpuprof" run --quiet --skip 8 --steps 12 -o "$1" -- "$TORCH_PYTHON" "$programs/ddp.py" --slow 2 --ms "$2" >/dev/null
+R
+chmod 755 "$work/train"
+programs=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../testdata/programs")
+export TORCH_PYTHON programs OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo
+
+# straggler JOB LAUNCHER: the job with its slow rank against the one without.
+straggler() {
+	for how in slow even; do
+		"$gpuprof" fleet "$work/$1-$how" --format json >"$work/$1-$how.json" || { echo "$1-$how: exit code $?" >&2; failed=1; }
+	done
+	python3 - "$work/$1-slow.json" "$work/$1-even.json" "$1" "$2" <<'P' || failed=1
+import json, sys
+slow, even = (json.load(open(f)) for f in sys.argv[1:3])
+named = slow["waiting"]["stragglers"]
+gain = slow["waiting"]["step_s"] - even["waiting"]["step_s"]
+first = named[0] if named else {"ranks": [], "cost_s": 0, "cause": ""}
+print(f"{sys.argv[3]}: {slow['world']} ranks by {slow['launcher']}; step {slow['waiting']['step_s'] * 1e3:.1f} ms, without the slow rank {even['waiting']['step_s'] * 1e3:.1f} ms; "
+      f"named: rank {first['ranks']}, up to {first['cost_s'] * 1e3:.1f} ms, {first['cost_s'] / gain:.2f} times the gain; {first['cause']} {slow['waiting'].get('unclaimed', '')}")
+sys.exit(not (slow["launcher"] == sys.argv[4] and first["ranks"] == [2] and 1 <= first["cost_s"] / gain <= 1.35 and slow["exit_code"] == 0))
+P
+}
+
+for ms in 200 0; do
+	how=$([ "$ms" = 0 ] && echo even || echo slow)
+	mpirun --allow-run-as-root --oversubscribe -x TORCH_PYTHON -x programs -x gpuprof -x OMP_NUM_THREADS -x GLOO_SOCKET_IFNAME -n 4 "$work/train" "$work/train-mpirun-$how/" "$ms"
+	"$TORCH_PYTHON" -m torch.distributed.run --nproc-per-node 4 --no-python "$work/train" "$work/train-torchrun-$how/" "$ms"
+	cluster srun -n 4 "$work/train" "$work/train-srun-$how/" "$ms"
+done
+straggler train-mpirun "mpirun (Open MPI)"
+straggler train-torchrun torchrun
+straggler train-srun srun
 exit "$failed"

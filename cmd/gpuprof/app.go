@@ -314,7 +314,7 @@ func choicesOf(tag *kong.Tag) []string {
 
 // helpVars are the lists that help texts name.
 func helpVars() kong.Vars {
-	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis")}
+	vars := kong.Vars{"plots": plotsText(""), "tracePlots": plotsText("an analysis"), "fleetPlots": plotsText("a fleet report")}
 	prints, files := outputTable().formats()
 	for k, list := range prints {
 		vars[k+"Formats"] = gpuprof.WordList(list, "or")

@@ -53,6 +53,14 @@ const betweenRounds = time.Minute
 
 // measureOnce measures every GPU that was chosen.
 func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
+	if c.apart() {
+		cards := c.lookApart(a.ctx)
+		if a.ctx.Err() != nil {
+			return nil, errInterrupted
+		}
+		return cards, nil
+	}
+	began := time.Now()
 	sight, err := lookAtGPUs()
 	if err != nil {
 		return nil, err
@@ -70,9 +78,19 @@ func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
 		}
 		targets = append(targets, t)
 	}
+	if c.As == "health" {
+		if used := usedBy(targets); used != nil {
+			return used, nil
+		}
+	}
 	bar := newBenchProgress(a, len(targets), len(away))
 	defer bar.close()
-	cards := health.Run(a.ctx, targets, health.Options{Progress: bar.phase})
+	var options health.Options
+	if late := func() bool { return time.Since(began) > c.Within-spare }; c.Quick {
+		options = health.Quick(late)
+	}
+	options.Progress = bar.phase
+	cards := health.Run(a.ctx, targets, options)
 	for _, uuid := range away {
 		if a.ctx.Err() != nil {
 			break
@@ -87,12 +105,42 @@ func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
 	return cards, nil
 }
 
+// usedBy are the cards of devices that other programs use, without a measurement; nil
+// where no program does.
+func usedBy(targets []health.Target) []health.Card {
+	var cards []health.Card
+	used := false
+	for _, t := range targets {
+		card := health.Card{Device: t.Device, UUID: t.UUID, Condition: t.Condition}
+		if t.Instruments != nil {
+			if n, ok := t.Instruments.Foreign(); ok {
+				card.Condition.Foreign = &n
+				used = used || n > 0
+			}
+		}
+		cards = append(cards, card)
+	}
+	if !used {
+		return nil
+	}
+	return cards
+}
+
 // conclude judges, prints and turns the verdict into an exit code.
 func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges, outs []output, sink *rankSink) error {
 	report, err := health.Judge(cards, ranges, tool())
 	if err != nil {
 		return err
 	}
+	return c.tell(a, report, outs, sink)
+}
+
+// tell prints and writes a report, and turns its verdict into an exit code.
+func (c *doctorCmd) tell(a *app, report *health.Report, outs []output, sink *rankSink) error {
+	if report.Node = nodeName(); report.Measured.IsZero() {
+		report.Measured = time.Now().UTC().Truncate(time.Second)
+	}
+	report.Notes = slices.DeleteFunc(report.Notes, func(n string) bool { return n == "" })
 	document.CleanStrings(report)
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -102,6 +150,11 @@ func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges,
 	if err := errors.Join(doc.show(a, c.Format, report), doc.save(a, outs, report, "", c.Force), sink.leave(document.Health, text)); err != nil {
 		return err
 	}
+	return c.asScheduler(a, report, verdictOf(report, sink))
+}
+
+// verdictOf is a report's verdict as an error.
+func verdictOf(report *health.Report, sink *rankSink) error {
 	switch report.Verdict {
 	case health.Healthy:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +18,10 @@ type fleetCmd struct {
 	Dir           string        `arg:"" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/."`
 	Wait          time.Duration `placeholder:"TIME" help:"Wait so long for the objects of all ranks (0)."`
 	Missing       string        `default:"fail" choices:"fail,pass" placeholder:"fail|pass" help:"Exit with 4 if a rank left no object (fail), or go by the others (pass)."`
+	Max           []string      `sep:"none" placeholder:"straggler=SHARE" help:"Exit with 1 if a rank that the others wait for costs more than this share of a step: straggler=5%."`
 	AllowMismatch []string      `sep:"none" placeholder:"FIELD" help:"Merge ranks that differ in this setting too: a knob, preset, mode, version or commit; may be repeated."`
 	Format        string        `default:"table" formats:"fleet" placeholder:"FORMAT" help:"Format to print: ${fleetFormats}."`
+	Plot          string        `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${fleetPlots}."`
 	Output        []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${fleetFiles}; may be repeated."`
 	Force         bool          `help:"Replace files that gpuprof did not write."`
 }
@@ -28,12 +31,14 @@ func (fleetCmd) Help() string {
 	return `The launcher of the job starts the same gpuprof as every rank, each with -o DIR/:
 
     srun gpuprof run e3nn -o /shared/job/
+    srun gpuprof run -o /shared/job/ -- python train.py
     srun --ntasks-per-node=1 gpuprof doctor --bench -o /shared/job/
 
 Exits 0 when no rank is slower than its siblings, 1 when one is, 3 when there is nothing
-to compare with, and 4 when a rank failed or left no object. See docs/fleet.md.
+to compare with, and 4 when a rank failed or left no object. A rank that the others wait
+for is named with what it costs per step; that is 0, and 1 with --max. See docs/fleet.md.
 
-` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html")
+` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --max straggler=5%")
 }
 
 // Run implements the verb.
@@ -41,6 +46,9 @@ func (c *fleetCmd) Run(a *app) error {
 	defer lean(outside.DocumentMemory())()
 	doc := outputTable().fleet
 	outs, err := doc.outputs(c.Output, c.Force)
+	if err == nil {
+		err = errors.Join(knownPlot(c.Plot), checkPlot(c.Plot, outs))
+	}
 	if err != nil {
 		return err
 	}
@@ -48,8 +56,8 @@ func (c *fleetCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(doc.show(a, c.Format, r), doc.save(a, outs, r, "", c.Force))
-	if err != nil || r.Verdict == fleet.Even {
+	err = errors.Join(doc.show(a, c.Format, r), doc.save(a, outs, r, c.Plot, c.Force))
+	if err != nil || r.ExitCode == exitOK {
 		return err
 	}
 	return verdict{code: r.ExitCode} // everything has been said
@@ -59,6 +67,10 @@ func (c *fleetCmd) Run(a *app) error {
 func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if c.Wait < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --wait %s: it is negative", c.Wait).WithFix("leave it out to wait for none")
+	}
+	most, err := c.mostWaiting()
+	if err != nil {
+		return nil, err
 	}
 	if !strings.Contains(c.Dir, "://") {
 		if info, err := os.Stat(c.Dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
@@ -73,7 +85,25 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", Tool: tool()})
+	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Tool: tool()})
+}
+
+// mostWaiting is the share of --max straggler=SHARE, 0 without the flag.
+func (c *fleetCmd) mostWaiting() (float64, error) {
+	most := 0.0
+	for _, v := range c.Max {
+		name, value, _ := strings.Cut(v, "=")
+		number, percent := strings.CutSuffix(strings.TrimSpace(value), "%")
+		share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if percent {
+			share /= 100
+		}
+		if name != "straggler" || err != nil || !(share > 0 && share <= 1) {
+			return 0, gpuprof.Errorf(gpuprof.ErrUsage, "reading --max %s: it is not straggler=SHARE with a share of the step", v).WithFix("give --max straggler=5%%")
+		}
+		most = share
+	}
+	return most, nil
 }
 
 // pause waits, or ends early with the context's error.

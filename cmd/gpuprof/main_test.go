@@ -103,6 +103,7 @@ func runScripts(t *testing.T, folder string) {
 			"fits":      fits,
 			"journal":   journal,
 			"rocpd":     rocpd,
+			"jobtraces": jobtraces,
 		},
 	})
 }

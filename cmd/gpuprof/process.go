@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -136,6 +137,14 @@ func (s *session) processArgs(point int, file string) []string {
 // the same kind.
 func processError(err error, text string) error {
 	text = strings.TrimPrefix(sentenceOf(text), "gpuprof: ")
+	// With --format json it is an object.
+	var said struct{ Error complaint }
+	if json.Unmarshal([]byte(text), &said) == nil && said.Error.Message != "" {
+		text = said.Error.Message
+		if said.Error.Fix != "" {
+			text += "; " + said.Error.Fix
+		}
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return gpuprof.Errorf(nil, "starting gpuprof again: %w", err).WithFix("use --runs 1")

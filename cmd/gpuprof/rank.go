@@ -25,9 +25,9 @@ type rankSink struct {
 }
 
 // isRankFolder reports whether an output is for the object of a rank.
-func isRankFolder(path string) bool {
-	return strings.HasSuffix(path, "/") || strings.HasPrefix(path, "s3://")
-}
+func isRankFolder(path string) bool { return strings.HasSuffix(path, "/") || isBucket(path) }
+
+func isBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
 
 // rankOutput takes the folder or bucket for the object of this rank out of the values
 // of -o; nil where there is none. Errors come before anything is measured: the launcher

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace"
 	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
@@ -52,7 +53,7 @@ type runProgramCmd struct {
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
 	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
-	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
+	Output      []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR|FILE" help:"Put everything into DIR instead of gpuprof-TIME, or also write FILE, in the format of its extension: ${analysisFiles}; may be repeated. As a rank of a job: DIR/ or s3://bucket/prefix of the job, for gpuprof fleet."`
 	Force       bool          `help:"Use a folder that holds something, and replace files that gpuprof did not write."`
 }
 
@@ -64,6 +65,7 @@ func (runProgramCmd) Help() string {
 		"gpuprof run --memory -- python train.py",
 		"gpuprof run --stacks -o profile -o report.html -- python train.py",
 		"gpuprof run --cuda -- ./simulation",
+		"srun gpuprof run -o /shared/job/ -- python train.py",
 	)
 }
 
@@ -76,6 +78,9 @@ type program struct {
 	dir     string   // as it is shown
 	lock    *os.File // the folder, held until this process ends; nil for a fresh one
 	state   string   // of the recording, as it was said last
+
+	sink        *rankSink // of a rank of a job; nil for a program alone
+	collectives []trace.Collectives
 }
 
 // Run implements the verb.
@@ -164,6 +169,9 @@ func (c *runProgramCmd) checkNumbers() error {
 
 // place sorts the -o values into one folder and files, and makes the folder.
 func (p *program) place() error {
+	if is, err := p.asRank(); is || err != nil {
+		return err
+	}
 	var files []string
 	for _, path := range p.Output {
 		if _, err := runfile.FormatOf(path); err == nil && !isDir(path) {
@@ -338,7 +346,7 @@ func (p *program) conclude(r *record.Result) error {
 		errs = append(errs, p.analyze(ctx, r))
 	}
 	p.app.note("everything is in %s", p.dir)
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.leave(r))...)
 }
 
 func (p *program) keepTelemetry(r *record.Result) error {

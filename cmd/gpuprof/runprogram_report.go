@@ -147,6 +147,9 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 		}, err
 	}
 	analysis, indexes, err := analyzeTraces(a, files, inflated(r.Overhead))
+	if p.sink != nil && err == nil {
+		p.collectives = trace.CollectivesOf(indexes)
+	}
 	s := &study{analysis: analysis, indexes: indexes}
 	return func(w io.Writer, format string, on screen) error {
 		return outputTable().analysis.write(w, format, s, on)

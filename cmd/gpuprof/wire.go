@@ -30,6 +30,7 @@ import (
 	"github.com/gpuprof/gpuprof/report/page"
 	"github.com/gpuprof/gpuprof/report/perfetto"
 	"github.com/gpuprof/gpuprof/report/pprof"
+	"github.com/gpuprof/gpuprof/report/prometheus"
 	"github.com/gpuprof/gpuprof/report/table"
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
@@ -212,9 +213,11 @@ func outputTable() documents {
 		history: kind[*history.Report]{"a history", []string{"table", "json", "markdown", "csv"}, withPages(page.History, markdown.CommentLimit, withPictures(figure.OfHistory, map[string]writer[*history.Report]{
 			"csv": func(w io.Writer, r *history.Report, _ screen) error { return csv.History(w, r) },
 		}))},
-		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, nil)},
+		fleet: kind[*fleet.Report]{"a fleet report", []string{"table", "json", "markdown"}, withPages(page.Fleet, 0, withPictures(figure.OfFleet, map[string]writer[*fleet.Report]{}))},
 		// Both are of doctor, so they have the same formats.
-		health:      kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, nil))},
+		health: kind[*health.Report]{"the health of GPUs", []string{"table", "json", "markdown"}, whole(withPages(page.Health, 0, map[string]writer[*health.Report]{
+			"prometheus": func(w io.Writer, r *health.Report, _ screen) error { return prometheus.Write(w, r) },
+		}))},
 		diagnosis:   kind[*gpuprof.Diagnosis]{"a diagnosis", []string{"table", "json", "markdown"}, whole(withPages(page.Diagnosis, 0, nil))},
 		check:       kind[*gpuprof.CheckReport]{"a check", []string{"table", "json", "markdown"}, withPages(page.Check, 0, nil)},
 		noise:       kind[*compare.NoisePlan]{"a measurement of noise", []string{"table", "json", "markdown"}, withPages(page.Noise, 0, nil)},

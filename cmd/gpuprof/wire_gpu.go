@@ -258,6 +258,34 @@ func (s *gpuSight) target(index int) (health.Target, error) {
 	return t, nil
 }
 
+// listedGPU is a GPU by NVML's account, without a measurement.
+type listedGPU struct {
+	card health.Card
+	pci  string
+}
+
+// listedGPUs are those that NVML lists.
+func listedGPUs() ([]listedGPU, error) {
+	lib, err := nvml.Open()
+	if err != nil {
+		return nil, err
+	}
+	var out []listedGPU
+	for _, d := range lib.Devices() {
+		// The link's width is not asked for: an idle link may be narrower than it will be.
+		c := condition(d, d.MIG == nvml.On)
+		c.LinkWidth = 0
+		out = append(out, listedGPU{health.Card{Device: fmt.Sprint("gpu", d.Index), Name: d.Name, UUID: d.UUID, Condition: c}, d.PCI})
+	}
+	if err := lib.Close(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "listing the GPUs: NVML lists none").WithFix("check that the driver of this machine sees its GPUs (nvidia-smi -L)")
+	}
+	return out, nil
+}
+
 // condition is what explains a GPU's speed.
 func condition(d nvml.DeviceInfo, mig bool) health.Condition {
 	whole := func(n gpuprof.Number) int {

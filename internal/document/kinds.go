@@ -25,8 +25,9 @@ const (
 	Timeline        gpuprof.DocumentKind = "timeline"  // for ui.perfetto.dev
 	GPUCheck        gpuprof.DocumentKind = "gpu-check" // the summary of scripts/gpucheck
 	Bisect          gpuprof.DocumentKind = "bisect"
-	Memory          gpuprof.DocumentKind = "memory" // what analyze found in memory snapshots
-	Rank            gpuprof.DocumentKind = "rank"   // what one process of a job leaves
+	Memory          gpuprof.DocumentKind = "memory"  // what analyze found in memory snapshots
+	Rank            gpuprof.DocumentKind = "rank"    // what one process of a job leaves
+	Program         gpuprof.DocumentKind = "program" // how a rank's program went, and its collectives
 	Fleet           gpuprof.DocumentKind = "fleet"
 )
 
@@ -63,8 +64,8 @@ func kinds() []kind {
 		// warnings carry their fix apart.
 		{Analysis, "2.1.0", "an analysis", "gpuprof analyze", "a file written by gpuprof analyze -o FILE.json", "which gpuprof report, compare and gate take"},
 		{TraceComparison, "2.1.0", "a comparison of traces", "gpuprof analyze --compare", "a file written by gpuprof analyze --compare -o FILE.json", "which gpuprof report takes"},
-		// 1.2.0: the second best of several rounds.
-		{Health, "1.2.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
+		// 1.2.0: the second best of several rounds. 1.3.0: node, time and XIDs.
+		{Health, "1.3.0", "a health report", "gpuprof doctor --bench", "what gpuprof doctor --bench --format json prints", "which gpuprof report takes"},
 		{Diagnosis, "1.0.0", "a diagnosis", "gpuprof doctor", "what gpuprof doctor --format json prints", "which gpuprof report takes"},
 		{Ranges, "1.0.0", "a table of ranges", "hand for gpuprof", "the file that came with this gpuprof", "which gpuprof doctor --bench takes"},
 		// 1.1.0 keeps every digit of what is compared exactly; 1.0.0 rounded it like the times.
@@ -84,7 +85,9 @@ func kinds() []kind {
 		{Memory, "1.2.0", "an analysis of memory", "gpuprof analyze", "a file written by gpuprof analyze SNAPSHOT -o FILE.json", "which gpuprof report takes"},
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
-		{Fleet, "1.0.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
+		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},
+		// 1.1.0: programs and stragglers.
+		{Fleet, "1.1.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
 	}
 }
 

@@ -54,7 +54,7 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 	slices.Sort(names)
 	job := &Job{}
 	for _, name := range names {
-		if !strings.HasSuffix(name, suffix) {
+		if !isObject(name) {
 			continue
 		}
 		o := known[name]
@@ -72,6 +72,12 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 	}
 	job.settle()
 	return job, nil
+}
+
+// isObject reports whether a name is that of an object: kind/name. The recordings of the
+// ranks lie deeper, and traces among them may end like an object.
+func isObject(name string) bool {
+	return strings.Count(name, "/") == 1 && strings.HasSuffix(name, suffix)
 }
 
 // read is one object of a bucket.

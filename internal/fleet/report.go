@@ -15,6 +15,7 @@ type Verdict string
 // The verdicts.
 const (
 	Even   Verdict = "even"    // no rank is off
+	Waited Verdict = "waiting" // the others wait for a rank, which is a finding and no fault
 	Uneven Verdict = "uneven"  // at least one is
 	TooFew Verdict = "too-few" // nothing to compare with
 	Broken Verdict = "broken"  // a rank failed or is missing
@@ -23,7 +24,7 @@ const (
 // ExitCode is the code that gpuprof fleet ends with.
 func (v Verdict) ExitCode() int {
 	switch v {
-	case Even:
+	case Even, Waited:
 		return 0
 	case Uneven:
 		return 1
@@ -60,12 +61,16 @@ type Report struct {
 	Nodes    []string `json:"nodes"`
 	GPUs     int      `json:"gpus"` // with a health report
 	Workload string   `json:"workload,omitempty"`
+	Command  []string `json:"command,omitempty"` // of the program that the ranks ran
 	Metrics  []Metric `json:"metrics"`
 	Off      []Off    `json:"off"` // the worst first
 	Missing  []int    `json:"missing_ranks"`
 	Failed   []int    `json:"failed_ranks"`
 	Problems []string `json:"problems"` // what was left out and why
 	Notes    []string `json:"notes"`
+
+	Recordings []Recording `json:"recordings,omitempty"` // of the program that the ranks ran
+	Waiting    *Waiting    `json:"waiting,omitempty"`    // of two ranks that communicate, or more
 
 	compared int  // the most siblings that any figure had
 	judged   bool // a health report has a verdict of its own
@@ -75,7 +80,9 @@ type Report struct {
 type Options struct {
 	AllowMismatch []string // fields that may differ between ranks
 	AllowMissing  bool     // a missing rank is no failure
-	Tool          gpuprof.Tool
+	// MostWaiting is the share of the step from which a straggler counts as off; 0: none does.
+	MostWaiting float64
+	Tool        gpuprof.Tool
 }
 
 // Merge judges what a bucket holds. The error, ErrInput, is for one without an object
@@ -94,7 +101,7 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 		if obj.Node != "" {
 			r.Nodes = append(r.Nodes, obj.Node)
 		}
-		if obj.Of != document.Run && obj.Of != document.Health {
+		if obj.Of != document.Run && obj.Of != document.Health && obj.Of != document.Program {
 			r.leaveOut(obj, fmt.Sprintf("reading %s: it holds %q, which this gpuprof does not merge; update gpuprof", obj.name, obj.Of))
 		}
 	}
@@ -102,6 +109,7 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 	r.Nodes = slices.Compact(r.Nodes)
 	r.runs(job, o)
 	r.health(job)
+	r.programs(job)
 	r.conclude(o)
 	document.CleanStrings(r)
 	return r, nil
@@ -147,10 +155,30 @@ func (r *Report) conclude(o Options) {
 		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d objects could not be used", unused, max(r.World, unused))
 	case len(off) > 0:
 		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d ranks slower than their siblings or faulty: %s", len(off), r.World, ranksText(off))
-	case r.compared < 2 && !r.judged:
+	case r.waitedFor() != "":
+		r.Verdict, r.Reason = Waited, r.waitedFor()
+		if s := r.Waiting.Stragglers[0]; o.MostWaiting > 0 && float64(s.Share) > o.MostWaiting {
+			r.Verdict = Uneven
+		}
+	case r.Waiting != nil && r.Waiting.Unclaimed != "" && r.compared < 2 && !r.judged:
+		r.Verdict, r.Reason = TooFew, "no rank can be called a straggler: "+r.Waiting.Unclaimed
+	case r.compared < 2 && !r.judged && r.Waiting == nil:
 		r.Verdict, r.Reason = TooFew, "there is nothing to compare a rank with"
 	default:
 		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
 	}
 	r.ExitCode = r.Verdict.ExitCode()
+}
+
+// waitedFor says which rank the others wait for, "" none.
+func (r *Report) waitedFor() string {
+	if r.Waiting == nil || len(r.Waiting.Stragglers) == 0 {
+		return ""
+	}
+	s := &r.Waiting.Stragglers[0]
+	who := ranksText(s.Ranks)
+	if len(s.Ranks) > 1 && s.Node != "" {
+		who = "node " + s.Node
+	}
+	return fmt.Sprintf("the others wait for %s, which costs up to %s per step (%.0f %%)", who, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 }

@@ -113,7 +113,7 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	}
 	r.conclude(compared)
 	if r.Verdict == Healthy {
-		r.Reason = "no device reports a fault, and nothing was measured"
+		r.Reason = "no device reports a fault (no figure was measured)"
 	}
 	return r
 }

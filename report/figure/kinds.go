@@ -7,6 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/bisect"
 	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/history"
 	"github.com/gpuprof/gpuprof/internal/memsnap"
 	"github.com/gpuprof/gpuprof/internal/trace"
@@ -67,6 +68,8 @@ func ofTraces() []kind[sides] {
 
 func ofBisect() []kind[*bisect.Search] { return []kind[*bisect.Search]{{"posterior", Chances}} }
 
+func ofFleet() []kind[*fleet.Report] { return []kind[*fleet.Report]{{"stragglers", RankTimes}} }
+
 func ofMemories() []kind[*memsnap.Analysis] {
 	return []kind[*memsnap.Analysis]{{"memory", MemoryOverTime}, {"sites", MemorySites}, {"calls", MemoryCalls}, {"map", MemoryMap}}
 }
@@ -87,6 +90,7 @@ func documents() []document {
 		{"a bisection", "gpuprof bisect GOOD..BAD -o NAME.png -- CMD", namesOf(ofBisect())},
 		{"an analysis of memory", "gpuprof analyze SNAPSHOT --plot NAME -o NAME.png", namesOf(ofMemories())},
 		{"a history", "gpuprof history -o NAME.png", namesOf(ofHistory())},
+		{"a fleet report", "gpuprof fleet DIR -o NAME.png", namesOf(ofFleet())},
 	}
 }
 
@@ -192,6 +196,11 @@ func OfMemory(a *memsnap.Analysis, want string) (*Figure, error) {
 // OfHistory is OfRuns for a history: its trends.
 func OfHistory(r *history.Report, want string) (*Figure, error) {
 	return pick("a history", ofHistory(), r, r == nil, want)
+}
+
+// OfFleet is OfRuns for what the ranks of a job left: what they wait for each other.
+func OfFleet(r *fleet.Report, want string) (*Figure, error) {
+	return pick("a fleet report", ofFleet(), r, r == nil, want)
 }
 
 // pick draws the asked figure of a document that is called what ("a run"); "" is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/report/figure"
 	"github.com/gpuprof/gpuprof/report/internal/view"
 )
 
@@ -16,21 +17,26 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	if r == nil {
 		return nil, view.ErrNoRun("a fleet report")
 	}
-	tone := map[fleet.Verdict]Tone{fleet.Even: Good, fleet.TooFew: Unsure}[r.Verdict]
+	tone := map[fleet.Verdict]Tone{fleet.Even: Good, fleet.TooFew: Unsure, fleet.Waited: Unsure}[r.Verdict]
 	if r.Verdict == fleet.Uneven || r.Verdict == fleet.Broken {
 		tone = Bad
 	}
-	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(r.Workload, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
+	about := r.Workload
+	if about == "" {
+		about = strings.Join(r.Command, " ")
+	}
+	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
 		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all ranks and metrics.", fleet.LeastSiblings)}
 	off := List{Label: "off", Noun: "figure", Max: maxListed}
 	for _, o := range r.Off {
 		off.Items = append(off.Items, Item{Text: fleetOff(o), Tone: Bad, Lines: filled(
-			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: seenThere(o)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
+			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
 	}
 	p.Sections = []Section{
 		{ID: "verdict", Heading: "Result", HeadingIn: HTML, Blocks: []Block{statusBanner(p.Badge)}},
 		{ID: "off", Heading: "Slow or faulty", Blocks: []Block{off}},
+		fleetStragglers(r),
 		{ID: "problems", Heading: "Left out", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "left out", Noun: "problem", Max: maxListed}, r.Problems)}},
 		{ID: "metrics", Heading: "Figures over all ranks", HeadingIn: Markdown | HTML, Blocks: []Block{fleetMetrics(r)}},
 		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
@@ -46,9 +52,9 @@ func fleetMeta(r *fleet.Report) []string {
 	return append(out, view.Cut(r.Launcher, 30))
 }
 
-// seenThere says of a cause that it was not seen.
-func seenThere(o fleet.Off) string {
-	if o.Evidence {
+// notSeen says of a cause that it was not seen.
+func notSeen(evidence bool) string {
+	if evidence {
 		return ""
 	}
 	return "not seen there"
@@ -90,6 +96,58 @@ func fleetPlace(rank int, node, device string) string {
 		text += " on " + view.Cut(node, 40)
 	}
 	return text
+}
+
+// fleetStragglers is which rank the others wait for, and where the step of each goes.
+func fleetStragglers(r *fleet.Report) Section {
+	w := r.Waiting
+	if w == nil {
+		return Section{}
+	}
+	list := List{Label: "straggler", Noun: "rank", Max: maxListed}
+	for i := range w.Stragglers {
+		s := &w.Stragglers[i]
+		list.Items = append(list.Items, Item{Text: stragglerText(s, w), Tone: Bad, Lines: filled(
+			Line{Label: "cause", Value: view.Cut(s.Cause, 400), Note: notSeen(s.Evidence)}, Line{Label: "fix", Value: view.Cut(s.Fix, 300)})})
+	}
+	blocks := []Block{list}
+	if w.Unclaimed != "" {
+		blocks = append(blocks, Text{S: "No rank is called a straggler: " + view.Cut(w.Unclaimed, 400) + "."})
+	} else {
+		blocks = append(blocks, Text{S: fmt.Sprintf("%s, %s and %s were matched. A replay of the recorded times gives a median step of %s; %s were recorded. Ranks that all took their siblings' median would make it up to %s shorter.",
+			view.Plural(w.Ranks, "rank"), view.Plural(w.Steps, "step"), view.Plural(w.Collectives, "collective"), gpuprof.FormatSeconds(float64(w.ReplayedS)), gpuprof.FormatSeconds(float64(w.StepS)), gpuprof.FormatSeconds(float64(w.EvenS)))})
+	}
+	blocks = append(blocks, waitTable(r), Chart{ID: "ranks", Narrow: true, Figure: func() *figure.Figure { return figure.RankTimes(r) }})
+	return Section{ID: "stragglers", Heading: "Ranks that others wait for", HeadingIn: Markdown | HTML, Blocks: blocks}
+}
+
+// stragglerText says who is waited for, at what cost, where and in how many steps.
+func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
+	who := fmt.Sprint("rank ", s.Ranks[0])
+	if len(s.Ranks) > 1 {
+		who = view.Plural(len(s.Ranks), "rank")
+	}
+	if s.Node != "" {
+		who += " on " + view.Cut(s.Node, 40)
+	}
+	text := fmt.Sprintf("%s costs up to %s per step (%.1f %%)", who, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
+	if s.Collective != "" {
+		text += fmt.Sprintf(": the others wait for it %s per step at the %s", gpuprof.FormatSeconds(float64(s.WaitS)), view.Cut(s.Collective, 120))
+	}
+	return text + fmt.Sprintf("; it takes more than the others in %.0f %% of %s", 100*float64(s.LastIn), view.Plural(w.Steps, "step"))
+}
+
+// waitTable is a row for each rank, those that wait least where there are many.
+func waitTable(r *fleet.Report) Table {
+	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: [3]int{12, 40, 0}, Columns: []Column{
+		{Title: "rank"}, {Title: "node", Left: true, Most: 40, Drop: 2}, {Title: "works"}, {Title: "does nothing"}, {Title: "waits for ranks"}, {Title: "more than siblings", Drop: 1}}}
+	time := func(v gpuprof.Number) Cell {
+		return Cell{Text: gpuprof.FormatSeconds(float64(v)), Value: float64(v), Unit: "s"}
+	}
+	for _, row := range r.Waiting.Rows {
+		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(row.Rank), Value: float64(row.Rank), Unit: "1"}, {Text: view.Cut(row.Node, 40)}, time(row.WorkS), time(row.IdleS), time(row.WaitS), time(row.MoreS)}})
+	}
+	return t
 }
 
 // fleetMetrics is a row for each figure.

@@ -3,14 +3,17 @@ package prometheus
 import (
 	"bytes"
 	"flag"
+	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -41,6 +44,22 @@ func TestGolden(t *testing.T) {
 	want, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(out.Bytes(), want) {
 		t.Errorf("%s differs (%v):\n%s", file, err, &out)
+	}
+}
+
+// TestWrittenTwice: the file is known again and replaced, and one of another's is not.
+func TestWrittenTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gpu.prom")
+	for range 2 {
+		if err := runfile.Write(path, false, func(w io.Writer) error { return Write(w, made()) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("node_load1 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := runfile.Check(path, false); err == nil {
+		t.Error("a file of another's would be replaced")
 	}
 }
 

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/health"
+	"github.com/gpuprof/gpuprof/internal/launch"
+)
+
+// Checks that end in time whatever the driver does: another process of gpuprof asks it, is
+// killed at its limit, and is left behind where not even that ends it. This process never
+// speaks to a driver.
+
+const (
+	quickWithin = 25 * time.Second // of --quick
+	checkWithin = 2 * time.Second  // of --check
+	// leaveAfter is how long a killed process may take to go.
+	leaveAfter = time.Second
+	// spare is what a check keeps of its time to end and to print.
+	spare = 5 * time.Second
+)
+
+// apart reports whether the GPUs are looked at by another process.
+func (c *doctorCmd) apart() bool { return !c.Here && (c.Quick || c.Check || c.Within > 0) }
+
+// limit is how long that process may take.
+func (c *doctorCmd) limit() time.Duration {
+	switch {
+	case c.Within > 0:
+		return c.Within
+	case c.Check:
+		return checkWithin
+	case c.Quick:
+		return quickWithin
+	}
+	return 0
+}
+
+// checkFlags refuses combinations that mean nothing.
+func (c *doctorCmd) checkFlags() error {
+	wrong := ""
+	switch {
+	case c.Bench && c.Check:
+		wrong = "--bench measures and --check does not"
+	case c.Quick && !c.Bench:
+		wrong = "--quick is of --bench"
+	case c.Quick && c.Rounds > 1:
+		wrong = "--rounds begin a minute apart, and --quick ends before"
+	case (c.Within != 0 || c.As != "") && !c.Bench && !c.Check:
+		wrong = "--within and --as are of --bench and --check"
+	case c.Within < 0:
+		wrong = "--within is below 0"
+	case c.As == "prolog" && !c.Check:
+		wrong = "a prolog has no time for a measurement"
+	}
+	if wrong == "" {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "reading the command line of gpuprof doctor: %s", wrong).WithFix("give --bench, --bench --quick or --check, and --as prolog with --check")
+}
+
+// lookApart is what another process finds; it always returns a card.
+func (c *doctorCmd) lookApart(ctx context.Context) []health.Card {
+	exe, err := os.Executable()
+	if err != nil {
+		return failedCard("GPUs", gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
+	}
+	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.limit().String()}
+	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
+		if on {
+			args = append(args, flag)
+		}
+	}
+	if c.As != "" {
+		args = append(args, "--as", c.As)
+	}
+	for _, d := range c.Device {
+		args = append(args, "--device", d)
+	}
+	return cardsWithin(ctx, child.Command{Args: args, Name: os.Args[0], Limit: c.limit(), Leave: leaveAfter})
+}
+
+// cardsWithin are the devices of the report that a command prints, or one that says why
+// there is none.
+func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
+	out, words, runErr := cmd.Run(ctx)
+	var r health.Report
+	if err := document.Decode(out, "the output", &r, document.Health); err == nil && len(r.Devices) > 0 {
+		for i := range r.Devices {
+			if text := r.Devices[i].Error; text != "" {
+				r.Devices[i].Err = errors.New(text)
+			}
+		}
+		return r.Devices
+	}
+	switch {
+	case errors.Is(runErr, child.ErrLong) || errors.Is(runErr, child.ErrStuck):
+		runErr = gpuprof.Errorf(gpuprof.ErrDevice, "looking at the GPUs for %s: %w", cmd.Limit, runErr).WithFix("look for the GPU in the kernel's log (dmesg), and reset it or restart the machine")
+	case runErr != nil:
+		runErr = processError(runErr, words)
+	default:
+		runErr = gpuprof.Errorf(nil, "looking at the GPUs: another process of gpuprof printed no report").WithFix("run gpuprof doctor to see why")
+	}
+	return failedCard("GPUs", runErr)
+}
+
+// check judges what devices and system say of themselves.
+func (c *doctorCmd) check(a *app) error {
+	outs, err := outputTable().health.outputs(c.Output, c.Force)
+	if err != nil {
+		return err
+	}
+	var cards []health.Card
+	if c.Here {
+		if cards, err = accounts(); err != nil {
+			return err
+		}
+	} else {
+		cards = c.lookApart(a.ctx)
+	}
+	r := health.JudgeAccounts(cards, tool())
+	for i := range cards {
+		r.Notes = append(r.Notes, cards[i].Facts["note"])
+		delete(cards[i].Facts, "note")
+	}
+	return c.tell(a, r, outs, nil)
+}
+
+// accounts is what NVML and the kernel's log say of every GPU.
+func accounts() ([]health.Card, error) {
+	all, err := listedGPUs()
+	if err != nil {
+		return nil, err
+	}
+	found, note := health.XIDs(""), ""
+	if log, err := kernelLog(); err == nil {
+		found = health.XIDs(log)
+	} else {
+		note = "the kernel's log could not be read, so XIDs since boot are unknown: " + err.Error()
+	}
+	var cards []health.Card
+	for _, g := range all {
+		card := g.card
+		if notes := card.Condition.Blame(g.pci, found); len(notes) > 0 {
+			note = strings.Join(append(notes, note), "; ")
+		}
+		if note != "" {
+			card.Facts = map[string]string{"note": card.Device + ": " + note}
+		}
+		cards = append(cards, card)
+	}
+	return cards, nil
+}
+
+// nodeName is the machine's name as its scheduler knows it.
+func nodeName() string {
+	if p, ok := launch.Find(os.Getenv); ok && p.Node != "" {
+		return document.CleanText(p.Node)
+	}
+	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
+		return document.CleanText(name)
+	}
+	name, _ := os.Hostname() // without a name it has none
+	return document.CleanText(name)
+}
+
+// inUse reports whether no device was measured because other programs use them.
+func inUse(r *health.Report) bool {
+	for i := range r.Devices {
+		c := &r.Devices[i]
+		if len(c.Metrics) > 0 || c.Error != "" || c.Condition.Foreign == nil || *c.Condition.Foreign == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// asScheduler is the verdict for what runs the check: a prolog that fails drains its node,
+// so it fails for a fault by the device's own account only.
+func (c *doctorCmd) asScheduler(a *app, r *health.Report, err error) error {
+	switch {
+	case c.Here || c.As == "":
+		return err
+	case c.As == "prolog" && !r.Faulty():
+		if err != nil {
+			a.note("%s; the job may start, since no GPU is proven to be at fault", sentence(err))
+		}
+		return nil
+	case c.As == "health" && inUse(r):
+		a.note("other programs use the GPUs, so nothing was measured")
+		return nil
+	case c.As == "health" && len(r.Off) > 0:
+		fmt.Fprintf(a.stdout, "scontrol update NodeName=%s State=DRAIN Reason=\"gpuprof: %s of %s\"\n", nodeName(), r.Off[0].Metric, r.Off[0].Device)
+	}
+	return err
+}

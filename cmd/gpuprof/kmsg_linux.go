@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	mostKernelLog = 16 << 20 // bytes of it that are read
+	kernelRecord  = 8 << 10  // the longest line of it
+)
+
+// kernelLog is the kernel's log since boot, as far as it is kept: a line each. It does not
+// wait for more.
+func kernelLog() (string, error) {
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("/dev/kmsg: %w", err)
+	}
+	defer unix.Close(fd)
+	var text strings.Builder
+	record := make([]byte, kernelRecord)
+	for text.Len() < mostKernelLog {
+		n, err := unix.Read(fd, record)
+		switch {
+		case errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR): // overwritten meanwhile: the next one
+			continue
+		case errors.Is(err, unix.EAGAIN) || err == nil && n == 0:
+			return text.String(), nil
+		case err != nil:
+			return text.String(), fmt.Errorf("/dev/kmsg: %w", err)
+		}
+		text.Write(record[:n])
+		text.WriteByte('\n')
+	}
+	return text.String(), nil
+}

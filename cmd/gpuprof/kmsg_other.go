@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+func kernelLog() (string, error) { return "", errors.New("it is read on Linux only") }

@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+const (
+	// partOfStep is the share of the step from which a part of it explains anything.
+	partOfStep = 0.02
+	// oneFactor is how far the factors of the kinds of kernels may lie apart, as a share,
+	// to be one factor.
+	oneFactor = 0.25
+)
+
+// cause says in what ranks differ most from their siblings; evidence is false where
+// nothing was seen.
+func (s *search) cause(lines []int) (string, bool) {
+	at := lines[0]
+	l := s.m.lines[at]
+	var others []*line
+	for i, o := range s.m.lines {
+		if s.e.family[i] == s.e.family[at] && !slices.Contains(lines, i) && s.set[i] == nil {
+			others = append(others, o)
+		}
+	}
+	if len(others) == 0 {
+		return "it takes longer than its siblings between collectives", false
+	}
+	middle := func(of func(*line) int64) float64 {
+		var v []float64
+		for _, o := range others {
+			v = append(v, float64(of(o))/float64(max(len(o.steps), 1)))
+		}
+		return stats.Median(v)
+	}
+	per := float64(max(len(l.steps), 1))
+	work := float64(l.work)/per - middle(func(o *line) int64 { return o.work })
+	idle := float64(l.idle)/per - middle(func(o *line) int64 { return o.idle })
+	least := partOfStep * s.step
+	switch {
+	case max(work, idle) < least:
+		return "no part of its step is much longer than its siblings' in the mean: single steps are", false
+	case idle > work && l.onHost:
+		return fmt.Sprintf("it does nothing for %s per step longer than its siblings: it waits for its data, for another process or sleeps", gpuprof.FormatNS(int64(idle))), true
+	case idle > work:
+		return idleCause(l, others, idle), true
+	case l.onHost:
+		return fmt.Sprintf("its operators take %s per step longer than its siblings': more work, or a slower or shared CPU", gpuprof.FormatNS(int64(work))), true
+	}
+	return kernelCause(l, others, work, leastCost*s.step), true
+}
+
+// idleCause is of a device that does nothing for longer.
+func idleCause(l *line, others []*line, idle float64) string {
+	var starved, queued []float64
+	for _, o := range others {
+		starved, queued = append(starved, float64(o.parts.StarvedNS)), append(queued, float64(o.parts.QueuedNS))
+	}
+	text := fmt.Sprintf("its device does nothing for %s per step longer than its siblings'", gpuprof.FormatNS(int64(idle)))
+	if float64(l.parts.StarvedNS)-stats.Median(starved) >= float64(l.parts.QueuedNS)-stats.Median(queued) {
+		return text + ": it waits for the host (its data loader, another process on the CPU, or a slower CPU)"
+	}
+	return text + ": work is launched and waits"
+}
+
+// kernelCause is of a device that computes for longer: all of its kernels by one factor,
+// or those of one class.
+func kernelCause(l *line, others []*line, work, least float64) string {
+	var most trace.Class
+	largest := 0.0
+	var factors []float64
+	for _, class := range slices.Sorted(maps.Keys(l.parts.Classes)) {
+		var v []float64
+		for _, o := range others {
+			v = append(v, float64(o.parts.Classes[class]))
+		}
+		usual, own := stats.Median(v), float64(l.parts.Classes[class])
+		if class == trace.Communication {
+			continue
+		}
+		if own-usual > largest {
+			largest, most = own-usual, class
+		}
+		if own > least && usual > 0 {
+			factors = append(factors, own/usual)
+		}
+	}
+	if len(factors) > 1 && slices.Min(factors) > 1 && slices.Max(factors)-1 <= (slices.Min(factors)-1)*(1+oneFactor)+0.01 {
+		return fmt.Sprintf("all its kernels take %.2f times as long as its siblings': its clocks are lower (power limit, heat), or its GPU is shared", math.Sqrt(slices.Min(factors)*slices.Max(factors)))
+	}
+	if most == "" {
+		return fmt.Sprintf("its device computes for %s per step longer than its siblings'", gpuprof.FormatNS(int64(work)))
+	}
+	return fmt.Sprintf("its %s kernels take %s per step longer than its siblings': more work, or one kind of work is slower there", most, gpuprof.FormatNS(int64(largest)))
+}

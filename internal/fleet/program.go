@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/trace"
+)
+
+// Program is what a rank leaves that ran a program of the user's: how it went, and of
+// its traces the collectives. The traces stay where they lie.
+type Program struct {
+	gpuprof.Head
+	Command  []string            `json:"command"` // with secrets masked
+	Started  time.Time           `json:"started"`
+	WallS    float64             `json:"wall_s"`
+	ExitCode int                 `json:"exit_code"`
+	Signal   string              `json:"signal,omitempty"`  // that ended it
+	Stopped  bool                `json:"stopped,omitempty"` // by gpuprof, as was asked for
+	Folder   string              `json:"folder"`            // of the recording
+	Warnings []gpuprof.Warning   `json:"warnings"`
+	Lacks    string              `json:"lacks,omitempty"` // why there are no collectives
+	Traces   []trace.Collectives `json:"traces"`          // of its ranks: one process may start several
+}
+
+// programs brings the programs of the ranks to the report.
+func (r *Report) programs(job *Job) {
+	var lines []*line
+	lacks := map[string][]int{}
+	for _, obj := range job.of(document.Program) {
+		var p Program
+		err := document.Decode(obj.Payload, obj.name, &p, document.Program)
+		obj.Payload = nil // a job of many ranks is large
+		if err != nil {
+			r.leaveOut(obj, err.Error())
+			continue
+		}
+		if r.Command == nil {
+			r.Command = p.Command
+		}
+		r.Recordings = append(r.Recordings, Recording{Rank: obj.Rank, Node: obj.Node, ExitCode: p.ExitCode, Signal: p.Signal, WallS: gpuprof.Number(p.WallS), Folder: p.Folder})
+		if p.ExitCode != 0 && !p.Stopped {
+			why := fmt.Sprintf("ended with exit code %d", p.ExitCode)
+			if p.Signal != "" {
+				why = "was ended by a signal (" + p.Signal + ")"
+			}
+			r.leaveOut(obj, fmt.Sprintf("rank %d: its program %s; its recording is in %s", obj.Rank, why, p.Folder))
+		}
+		if p.Lacks != "" {
+			lacks[p.Lacks] = append(lacks[p.Lacks], obj.Rank)
+		}
+		for i := range p.Traces {
+			c := &p.Traces[i]
+			rank := c.Rank
+			if rank < 0 && len(p.Traces) == 1 {
+				rank = obj.Rank
+			}
+			l, err := newLine(c, rank, obj.Node)
+			switch {
+			case err != nil:
+				r.leaveOut(obj, fmt.Sprintf("reading %s: %s", obj.name, err))
+			case rank < 0:
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not say which rank it is, so it is left out of the search for a straggler", c.Trace, obj.Rank))
+			case slices.ContainsFunc(lines, func(o *line) bool { return o.rank == rank }):
+				r.Notes = append(r.Notes, fmt.Sprintf("%s is another trace of rank %d: the first one is used", c.Trace, rank))
+			default:
+				lines = append(lines, l)
+			}
+		}
+	}
+	for why, ranks := range lacks {
+		r.Notes = append(r.Notes, fmt.Sprintf("nothing is known of the communication of %s: %s", ranksText(ranks), why))
+	}
+	slices.SortFunc(lines, func(a, b *line) int { return a.rank - b.rank })
+	r.straggle(lines)
+}

@@ -1,0 +1,77 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// mostRanks is how many ranks a chart has rows for.
+const mostRanks = 24
+
+// RankTimes is where the step of each rank goes between and in collectives, with what a
+// straggler costs.
+func RankTimes(r *fleet.Report) *Figure {
+	f := &Figure{ID: "stragglers", Title: "Own time and waits of each rank", Tool: r.Tool.Version, Subject: "fleet " + view.Cut(strings.Join(r.Command, " "), 60),
+		Desc:    "For each rank of the job the time per step in which it works, does nothing and waits for the other ranks. The rank that the others wait for waits least.",
+		Context: []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}}
+	w := r.Waiting
+	if w == nil || len(w.Rows) == 0 {
+		return f.without("no two ranks with collectives were recorded")
+	}
+	shown := shownRanks(w)
+	p := Panel{}
+	most := 0.0
+	var names []string
+	for i, row := range shown {
+		name := fmt.Sprint("rank ", row.Rank)
+		if row.Node != "" {
+			name += ", " + view.Cut(row.Node, 20)
+		}
+		names = append(names, name)
+		at := 0.0
+		for _, part := range []struct {
+			name  string
+			value float64
+			tone  Tone
+		}{{"works", float64(row.WorkS), "t0"}, {"does nothing", float64(row.IdleS), Starved}, {"waits for other ranks", float64(row.WaitS), "wait"}} {
+			if part.value > 0 {
+				p.Marks = append(p.Marks, Mark{Kind: Bar, X0: at, X1: at + part.value, Y0: float64(i) + 0.15, Y1: float64(i) + 0.85, Tone: part.tone,
+					Tip: fmt.Sprintf("%s %s for %s per step", name, part.name, gpuprof.FormatSeconds(part.value))})
+			}
+			at += part.value
+		}
+		for _, s := range w.Stragglers {
+			if slices.Contains(s.Ranks, row.Rank) && len(s.Ranks) == 1 {
+				p.Marks = append(p.Marks, Mark{Kind: Label, X0: at, Y0: float64(i) + 0.5, Place: After, Tone: Ink, Text: "costs up to " + gpuprof.FormatSeconds(float64(s.CostS))})
+			}
+		}
+		most = max(most, at)
+	}
+	p.Y, p.X = rows(names), seconds("time per step", most)
+	p.Height = 22 * float64(len(names))
+	f.Panels = []Panel{p}
+	f.Legend = []Entry{{Text: "works", Tone: "t0"}, {Text: "does nothing", Tone: Starved}, {Text: "waits for other ranks", Tone: "wait"}}
+	if more := w.Ranks - len(shown); more > 0 {
+		f.note(fmt.Sprintf("not drawn: %s", view.Plural(more, "other rank")))
+	}
+	return f
+}
+
+// shownRanks are the ranks that a chart has room for: those that wait least, in the order
+// of their numbers.
+func shownRanks(w *fleet.Waiting) []fleet.RankWait {
+	out := slices.Clone(w.Rows)
+	if len(out) <= mostRanks {
+		return out
+	}
+	slices.SortStableFunc(out, func(a, b fleet.RankWait) int { return cmp.Compare(a.WaitS, b.WaitS) })
+	out = out[:mostRanks]
+	slices.SortFunc(out, func(a, b fleet.RankWait) int { return a.Rank - b.Rank })
+	return out
+}
