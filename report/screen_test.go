@@ -159,7 +159,7 @@ func nameless(t *testing.T, s page.Section) {
 		return
 	}
 	for _, b := range s.Shown(page.Terminal) {
-		noun := ""
+		var noun string
 		switch b := b.(type) {
 		case page.Table:
 			noun = b.Noun

@@ -126,14 +126,10 @@ func (a *app) dispatch(args []string) error {
 	if dashed >= 0 && !takesRest(verb) {
 		return restError(verb.Name)
 	}
-	if err := noneEmpty(kctx); err != nil {
-		return err
-	}
-	if err := checkChoices(kctx); err != nil {
-		return err
-	}
-	if err := dashes(kctx); err != nil {
-		return err
+	for _, check := range []func(*kong.Context) error{noneEmpty, checkChoices, dashes} {
+		if err := check(kctx); err != nil {
+			return err
+		}
 	}
 	if err := outside.CheckMemorySetting(); err != nil {
 		return err

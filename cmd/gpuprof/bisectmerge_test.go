@@ -39,10 +39,9 @@ func branchy(t *testing.T, slow func(subject string) bool) string {
 		}
 	}
 	for i := range 12 {
-		switch {
-		case i == 7:
+		if i == 7 {
 			commit("main", 8, 7, 104, "merge")
-		default:
+		} else {
 			commit("main", i+1, i, 0, fmt.Sprint("main ", i))
 		}
 		if i == 6 { // the branch's commits are written late, and began early

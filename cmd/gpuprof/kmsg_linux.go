@@ -20,7 +20,7 @@ func kernelLog() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("/dev/kmsg: %w", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // it was only read
 	var text strings.Builder
 	record := make([]byte, kernelRecord)
 	for text.Len() < mostKernelLog {

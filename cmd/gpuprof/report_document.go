@@ -92,7 +92,7 @@ func reportOf[D any](c *reportCmd, a *app, k kind[D], doc D, reading error) erro
 	if err == nil {
 		err = checkPlot(c.Plot, outs)
 	}
-	if err = cmp.Or(err, reading); err != nil {
+	if err := cmp.Or(err, reading); err != nil {
 		return err
 	}
 	if len(outs) == 0 {

@@ -76,23 +76,32 @@ func newLine(c *trace.Collectives, rank int, node string) (*line, error) {
 		l.calls[i] = call
 	}
 	for i := range m {
-		o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
-		if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
-			return nil, errors.New("a time of it is negative")
+		o, err := momentOf(c, i)
+		if err != nil {
+			return nil, err
 		}
 		l.work, l.idle = l.work+c.Work[i], l.idle+c.Idle[i]
-		switch v := c.Moments[i]; {
-		case v < 0 && within(-1-v, len(c.Steps)):
-			o.kind, o.call = ends, int32(-1-v)
-		case within(v/2, n) && v >= 0:
-			o.kind, o.call = opKind(v%2), int32(v/2)
-		default:
-			return nil, errors.New("a moment of it names what is not there")
-		}
 		l.ops[i] = o
 	}
 	l.record()
 	return l, nil
+}
+
+// momentOf is the i-th moment of a rank.
+func momentOf(c *trace.Collectives, i int) (op, error) {
+	o := op{own: c.Work[i] + c.Idle[i], held: c.Held[i]}
+	if c.Work[i] < 0 || c.Idle[i] < 0 || o.held < 0 {
+		return o, errors.New("a time of it is negative")
+	}
+	switch v := c.Moments[i]; {
+	case v < 0 && within(-1-v, len(c.Steps)):
+		o.kind, o.call = ends, int32(-1-v)
+	case within(v/2, len(c.Kind)) && v >= 0:
+		o.kind, o.call = opKind(v%2), int32(v/2)
+	default:
+		return o, errors.New("a moment of it names what is not there")
+	}
+	return o, nil
 }
 
 func within(v int64, n int) bool { return v >= 0 && v < int64(n) }

@@ -124,7 +124,7 @@ func (m *matched) trim(l *line) {
 			o.own, o.held = 0, 0
 		}
 		o.own, carry = o.own+carry, 0
-		there := true
+		var there bool
 		if o.kind == ends {
 			step = o.call + 1
 			there = keeps(o.call)

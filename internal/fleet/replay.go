@@ -59,7 +59,7 @@ func (r *replay) goOn(i int32) {
 		n := r.next[i]
 		o := &l.ops[n]
 		own := o.own
-		if r.own != nil && r.own[i] != nil {
+		if len(r.own) > 0 && r.own[i] != nil {
 			own = r.own[i][n]
 		}
 		at := r.now[i] + own + o.held

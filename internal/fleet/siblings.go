@@ -14,7 +14,6 @@ type excess struct {
 	usual  [][]int64 // by line, its siblings' median before each call, and after the last one
 	more   [][]int64 // by line, what it takes more than that
 	family []int     // by line, the number of its family
-	sizes  []int     // by family
 }
 
 // stretches are the own times of a rank before each of its calls, and after the last one.
@@ -38,7 +37,6 @@ func (m *matched) excesses() *excess {
 		stretches[i] = l.stretches()
 	}
 	for n, family := range m.families() {
-		e.sizes = append(e.sizes, len(family))
 		for _, i := range family {
 			e.family[i] = n
 			e.usual[i], e.more[i] = make([]int64, len(stretches[i])), make([]int64, len(stretches[i]))

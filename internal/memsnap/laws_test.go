@@ -16,12 +16,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 )
 
-// paged is a Pager without a limit.
-type paged struct{}
-
-func (paged) Grow(int, int64, int64) error   { return nil }
-func (paged) Shrink(int, int64, int64) error { return nil }
-
 // op is one thing that a program does.
 type op struct {
 	bytes      int64 // to take; 0: none

@@ -111,7 +111,7 @@ func cuptiFolders(env []string, program string) (out []string) {
 		}
 	}
 	toolkit := func(root string) {
-		each(filepath.Join(root, "extras/CUPTI/lib64"), filepath.Join(root, "targets/*/lib"), filepath.Join(root, "lib64"))
+		each(filepath.Join(root, "extras", "CUPTI", "lib64"), filepath.Join(root, "targets", "*", "lib"), filepath.Join(root, "lib64"))
 	}
 	for _, name := range []string{"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"} {
 		if root := lookup(env, name); root != "" {
@@ -132,7 +132,7 @@ func cuptiFolders(env []string, program string) (out []string) {
 	toolkit("/usr/local/cuda*")
 	each("/opt/nvidia/hpc_sdk/Linux_*/*/cuda/*/extras/CUPTI/lib64", "/opt/cuda/extras/CUPTI/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
 	if home, err := os.UserHomeDir(); err == nil {
-		each(filepath.Join(home, ".julia/artifacts/*/lib"))
+		each(filepath.Join(home, ".julia", "artifacts", "*", "lib"))
 	}
 	return out
 }
@@ -146,8 +146,8 @@ func pythonFolders(path string) (out []string) {
 		if root == "" {
 			continue
 		}
-		site := filepath.Join(filepath.Dir(filepath.Dir(root)), "lib/python3*/site-packages/nvidia")
-		out = append(out, filepath.Join(site, "cu13/lib"), filepath.Join(site, "cuda_cupti/lib"))
+		site := filepath.Join(filepath.Dir(filepath.Dir(root)), "lib", "python3*", "site-packages", "nvidia")
+		out = append(out, filepath.Join(site, "cu13", "lib"), filepath.Join(site, "cuda_cupti", "lib"))
 	}
 	return out
 }

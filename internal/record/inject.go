@@ -20,7 +20,7 @@ const (
 	CUDANever
 )
 
-// ProgramsCUPTI, given for a path, says that the program brings a libcupti itself.
+// ProgramsCUPTI given for a path says that the program brings a libcupti itself.
 const ProgramsCUPTI = "program"
 
 // Names in the folder of a recording: what the recorder reads and writes there.

@@ -170,43 +170,12 @@ func rest(b []byte, i int, tail string, f field) (field, int) {
 // arg reads the value at i of a known argument and returns the place after it.
 func (p *parser) arg(f field, i int) int {
 	e := &p.ev
+	if to, has := e.number(f); to != nil {
+		return p.number(i, to, has)
+	}
 	switch f {
-	case fCorr:
-		return p.number(i, &e.corr, hasCorr)
-	case fExt:
-		return p.number(i, &e.ext, hasExt)
-	case fDevice:
-		return p.number(i, &e.device, hasDevice)
-	case fStream:
-		return p.number(i, &e.stream, hasStream)
-	case fWaitStream:
-		return p.number(i, &e.waitOn, hasWait)
-	case fWaitRecord:
-		return p.number(i, &e.waitRecord, 0)
-	case fSeq:
-		return p.number(i, &e.seq, hasSeq)
-	case fBytes:
-		return p.number(i, &e.bytes, 0)
-	case fMemory:
-		return p.number(i, &e.memory, 0)
-	case fAllocated:
-		return p.number(i, &e.allocated, hasAllocated)
-	case fReserved:
-		return p.number(i, &e.reserved, hasReserved)
-	case fDeviceType:
-		return p.number(i, &e.deviceType, 0)
-	case fDeviceID:
-		return p.number(i, &e.deviceID, 0)
 	case fGraph:
 		return p.graph(i)
-	case fGroupSize:
-		return p.number(i, &e.groupSize, 0)
-	case fInElements:
-		return p.number(i, &e.inElements, 0)
-	case fOutElements:
-		return p.number(i, &e.outElements, 0)
-	case fCollectiveSeq:
-		return p.number(i, &e.collectiveSeq, hasCollectiveSeq)
 	case fCollective:
 		e.collective, i = p.text(i)
 	case fGroupName:
@@ -229,6 +198,49 @@ func (p *parser) arg(f field, i int) int {
 		e.argName, i = p.text(i)
 	}
 	return i
+}
+
+// number is where the value of an argument that is a number goes, and what then is known;
+// nil for any other.
+func (e *event) number(f field) (*int64, uint32) {
+	switch f {
+	case fCorr:
+		return &e.corr, hasCorr
+	case fExt:
+		return &e.ext, hasExt
+	case fDevice:
+		return &e.device, hasDevice
+	case fStream:
+		return &e.stream, hasStream
+	case fWaitStream:
+		return &e.waitOn, hasWait
+	case fWaitRecord:
+		return &e.waitRecord, 0
+	case fSeq:
+		return &e.seq, hasSeq
+	case fBytes:
+		return &e.bytes, 0
+	case fMemory:
+		return &e.memory, 0
+	case fAllocated:
+		return &e.allocated, hasAllocated
+	case fReserved:
+		return &e.reserved, hasReserved
+	case fDeviceType:
+		return &e.deviceType, 0
+	case fDeviceID:
+		return &e.deviceID, 0
+	case fGroupSize:
+		return &e.groupSize, 0
+	case fInElements:
+		return &e.inElements, 0
+	case fOutElements:
+		return &e.outElements, 0
+	case fCollectiveSeq:
+		return &e.collectiveSeq, hasCollectiveSeq
+	default:
+		return nil, 0
+	}
 }
 
 func (p *parser) graph(i int) int {
