@@ -211,6 +211,8 @@ def main(gpuprof, seeds, env):
             tally.check("protocol of the C++ writer", path, cpp["inputs"][0]["protocol"], 2)
             for a in python, cpp:  # the second is taken later, with an event of the first
                 a["devices"] = [{k: v for k, v in d.items() if k in ("peak", "end", "what_if", "steps", "growth")} for d in a["devices"]]
+                for d in a["devices"]:
+                    d["end"] = {k: v for k, v in d["end"].items() if k not in ("event", "time_us")}
             tally.check("the analysis of the C++ writer's file", path, cpp["devices"], python["devices"])
         # What _memory_viz.py says, and what gpuprof says, of one recording of each kind.
         mv = export_memory_vectors.viz()

@@ -69,7 +69,7 @@ var placeholders = strings.NewReplacer("WORKLOAD", "e3nn", "--vectors FILE", "--
 	"bisect GOOD..BAD -- CMD", "bisect v1.4..main --build ./build.sh -- ./bench", "bisect v1.4..main -- ./bench", "bisect v1.4..main --build ./build.sh -- ./bench")
 
 // verbAlone is a verb that a sentence speaks of, not a command to type.
-var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --nsys -- …)?|analyze|gate|compare|report|check( \w+ --vectors)?|tune( --claims)?|baseline add|doctor)$`)
+var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --(nsys|cuda) -- …)?|analyze|gate|compare|report|check( \w+ --vectors)?|tune( --claims)?|baseline add|doctor)$`)
 
 // elsewhere are commands that no script runs as they stand, and where the same is tried.
 func elsewhere() map[string]string {
@@ -78,6 +78,7 @@ func elsewhere() map[string]string {
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m": inTurn,
 		"gpuprof bisect v1.4..main e3nn --device host":                "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
+		"gpuprof run --cuda -- ./simulation":                          "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
 		"gpuprof gate e3nn --aa --device host":                        "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }

@@ -17,7 +17,7 @@ func allocatorLine(r *gpuprof.Run) (Line, bool) {
 	if !ok1 || !ok2 {
 		return Line{}, false
 	}
-	l := Line{Label: "allocator", Value: gpuprof.FormatBytes(reserved) + " reserved at most, " + gpuprof.FormatBytes(inUse) + " in use"}
+	l := Line{Label: "memory pool", Value: gpuprof.FormatBytes(reserved) + " reserved at most, " + gpuprof.FormatBytes(inUse) + " in use"}
 	if idle, ok := figure("memory_idle_mean"); ok {
 		l.Value += ", " + gpuprof.FormatBytes(idle) + " idle in the mean"
 	}
