@@ -73,7 +73,7 @@ func TestWrongAndNewerDocuments(t *testing.T) {
 		args  []string // FILE is the document
 		takes map[gpuprof.DocumentKind]bool
 	}{
-		{[]string{"report", "FILE"}, takes(document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.Memory)},
+		{[]string{"report", "FILE"}, takes(document.Comparison, document.Gate, document.Tune, document.Claims, document.Analysis, document.TraceComparison, document.Bisect, document.Memory, document.Health, document.Check, document.Diagnosis)},
 		{[]string{"compare", csr, "FILE"}, takes(document.Analysis)},
 		{[]string{"compare", "FILE", csr}, takes(document.Analysis, document.Baseline)},
 		{[]string{"gate", "FILE", "--max", "sync_points=9"}, takes(document.Analysis)},
