@@ -86,7 +86,8 @@ deny  internal/memsnap/a.go              internal/trace
 allow internal/compare/a.go              internal/memsnap
 deny  internal/memsnap/a.go              internal/compare
 allow internal/fleet/a.go                internal/bucket
-deny  internal/fleet/a.go                internal/trace
+allow internal/fleet/a.go                internal/trace
+deny  internal/fleet/a.go                internal/tune
 deny  internal/launch/a.go               internal/document
 deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
