@@ -78,14 +78,20 @@ func (p plantedCommits) make(t *testing.T) string {
 		}
 	}
 	repo := filepath.Join(p.dir, "repo")
+	fastImport(t, repo, b.String())
+	return repo
+}
+
+// fastImport makes a repository of a stream of git fast-import, with main checked out.
+func fastImport(t *testing.T, repo, stream string) {
+	t.Helper()
 	for _, args := range [][]string{{"init", "-q", "-b", "main", repo}, {"-C", repo, "fast-import", "--quiet"}, {"-C", repo, "checkout", "-q", "main"}} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Stdin = strings.NewReader(b.String())
+		cmd.Stdin = strings.NewReader(stream)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	return repo
 }
 
 // searchOf runs gpuprof bisect until it is not interrupted any more, and reads what it wrote.

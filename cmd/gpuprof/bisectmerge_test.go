@@ -7,7 +7,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,13 +54,7 @@ func branchy(t *testing.T, slow func(subject string) bool) string {
 		}
 	}
 	repo := filepath.Join(t.TempDir(), "repo")
-	for _, args := range [][]string{{"init", "-q", "-b", "main", repo}, {"-C", repo, "fast-import", "--quiet"}, {"-C", repo, "checkout", "-q", "main"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Stdin = strings.NewReader(b.String())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	fastImport(t, repo, b.String())
 	return repo
 }
 

@@ -56,13 +56,7 @@ func (p plantedWorkload) make(t *testing.T, dir string) string {
 		}
 	}
 	repo := filepath.Join(dir, "repo")
-	for _, args := range [][]string{{"init", "-q", "-b", "main", repo}, {"-C", repo, "fast-import", "--quiet"}, {"-C", repo, "checkout", "-q", "main"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Stdin = strings.NewReader(b.String())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	fastImport(t, repo, b.String())
 	return repo
 }
 
