@@ -105,3 +105,15 @@ func meanOf8Generic(dst, up, mid, down []float32, d int) {
 		dst[i] = s * 0.125
 	}
 }
+
+func fillGeneric(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+func invSqrtGeneric(x []float32, add float32) {
+	for i, v := range x {
+		x[i] = 1 / float32(math.Sqrt(float64(v+add)))
+	}
+}

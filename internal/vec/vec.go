@@ -74,3 +74,14 @@ func MeanOf8(dst, up, mid, down []float32, d int) {
 		meanOf8(dst, up[:n+2*d], mid[:n+2*d], down[:n+2*d], d)
 	}
 }
+
+// Fill sets every value of x to v.
+func Fill(x []float32, v float32) {
+	fill(x, v)
+}
+
+// InvSqrt replaces every x by 1/sqrt(x+add); the sum, the root and the quotient
+// are rounded to float32 each.
+func InvSqrt(x []float32, add float32) {
+	invSqrt(x, add)
+}

@@ -21,11 +21,15 @@ func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cell
 //go:noescape
 func siluAVX2(x *float32, n int, c float32)
 
-// gemm6x16 adds alpha*a*b to six rows of sixteen columns of c. b is packed:
-// sixteen columns a row, k >= 1 rows.
+// gemm6x16 adds alpha*a*b to six rows of sixteen columns of c; b has k >= 1 rows.
 //
 //go:noescape
-func gemm6x16(k int, a *float32, lda int, b *float32, c *float32, ldc int, alpha float32)
+func gemm6x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
+
+// gemm4x16 is gemm6x16 of four rows.
+//
+//go:noescape
+func gemm4x16(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, alpha float32)
 
 // oneCell makes axpy a sweep of a single cell (0, 0).
 var oneCell [CellInts]int32
@@ -81,11 +85,14 @@ func silu(x []float32, c float32) {
 
 // A panel of b is kc x nr values, 16 KiB: it stays in the first-level cache
 // while every row passes over it. Packing it also keeps its rows from falling
-// into one cache set, as they do where ldb is a power of two.
+// into one cache set, as they do where ldb is a power of two. It does not pay
+// where few rows read few rows of b: below packRows and packDepth.
 const (
-	mr = 6
-	nr = 16
-	kc = 256
+	mr        = 6
+	nr        = 16
+	kc        = 256
+	packRows  = 64
+	packDepth = 32
 )
 
 func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
@@ -93,16 +100,24 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 		gemmGeneric(rows, n, k, alpha, a, lda, b, ldb, c, ldc)
 		return
 	}
+	whole := wholeRows(rows)
 	var panel [kc * nr]float32
 	for l := 0; l < k; l += kc {
 		depth := min(kc, k-l)
 		for j := 0; j < n; j += nr {
 			cols := min(nr, n-j)
-			pack(panel[:depth*nr], b[l*ldb+j:], ldb, cols)
+			from, stride := b[l*ldb+j:], ldb
+			if cols < nr || rows > packRows || depth > packDepth || whole < rows {
+				pack(panel[:depth*nr], from, ldb, cols)
+				from, stride = panel[:], nr
+			}
 			r := 0
 			if cols == nr {
-				for ; r+mr <= rows; r += mr {
-					gemm6x16(depth, &a[r*lda+l], lda, &panel[0], &c[r*ldc+j], ldc, alpha)
+				for ; whole-r >= mr && whole-r != 8; r += mr {
+					gemm6x16(depth, &a[r*lda+l], lda, &from[0], stride, &c[r*ldc+j], ldc, alpha)
+				}
+				for ; r < whole; r += 4 {
+					gemm4x16(depth, &a[r*lda+l], lda, &from[0], stride, &c[r*ldc+j], ldc, alpha)
 				}
 			}
 			for ; r < rows; r += mr {
@@ -112,10 +127,23 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 	}
 }
 
+// wholeRows is how many rows tiles of six and four cover. Where the rest of six
+// is odd, one padded tile is cheaper.
+func wholeRows(rows int) int {
+	if rows%2 == 0 && rows >= 4 {
+		return rows
+	}
+	return rows - rows%mr
+}
+
 // pack copies columns of b side by side, padded with zeros to sixteen.
 func pack(panel, b []float32, ldb, cols int) {
 	for l := 0; l*nr < len(panel); l++ {
 		row := panel[l*nr : (l+1)*nr]
+		if cols == nr {
+			*(*[nr]float32)(row) = *(*[nr]float32)(b[l*ldb:])
+			continue
+		}
 		copy(row, b[l*ldb:][:cols])
 		clear(row[cols:])
 	}
@@ -130,17 +158,47 @@ func gemmEdge(rows, cols, k int, alpha float32, a []float32, lda int, panel *[kc
 		copy(out[r*nr:], c[r*ldc:][:cols])
 	}
 	if rows == mr {
-		gemm6x16(k, &a[0], lda, &panel[0], &out[0], nr, alpha)
+		gemm6x16(k, &a[0], lda, &panel[0], nr, &out[0], nr, alpha)
 	} else {
 		var left [mr * kc]float32
 		for r := range rows {
 			copy(left[r*k:(r+1)*k], a[r*lda:][:k])
 		}
-		gemm6x16(k, &left[0], k, &panel[0], &out[0], nr, alpha)
+		gemm6x16(k, &left[0], k, &panel[0], nr, &out[0], nr, alpha)
 	}
 	for r := range rows {
 		copy(c[r*ldc:][:cols], out[r*nr:])
 	}
+}
+
+// fillAVX2 works on n values, a multiple of eight.
+//
+//go:noescape
+func fillAVX2(x *float32, n int, v float32)
+
+func fill(x []float32, v float32) {
+	whole := 0
+	if fast {
+		if whole = len(x) &^ 7; whole > 0 {
+			fillAVX2(&x[0], whole, v)
+		}
+	}
+	fillGeneric(x[whole:], v)
+}
+
+// invSqrtAVX2 works on n values, a multiple of eight.
+//
+//go:noescape
+func invSqrtAVX2(x *float32, n int, add float32)
+
+func invSqrt(x []float32, add float32) {
+	whole := 0
+	if fast {
+		if whole = len(x) &^ 7; whole > 0 {
+			invSqrtAVX2(&x[0], whole, add)
+		}
+	}
+	invSqrtGeneric(x[whole:], add)
 }
 
 // eluAVX2 works on n values, a multiple of eight.

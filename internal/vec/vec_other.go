@@ -17,3 +17,5 @@ func gemm(rows, n, k int, alpha float32, a []float32, lda int, b []float32, ldb 
 
 func elu(x []float32)                             { eluGeneric(x) }
 func meanOf8(dst, up, mid, down []float32, d int) { meanOf8Generic(dst, up, mid, down, d) }
+func fill(x []float32, v float32)                 { fillGeneric(x, v) }
+func invSqrt(x []float32, add float32)            { invSqrtGeneric(x, add) }

@@ -184,6 +184,59 @@ func TestGemm(t *testing.T) {
 	})
 }
 
+// A row's value does not depend on the rows beside it: it is computed alike by
+// tiles of six and of four rows, by the padded one, and whether b is packed.
+func TestGemmOfARow(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		const most, n = 80, 32
+		for _, k := range []int{1, 16, 32, 33, 300} {
+			a, b := random(rng, most*k), random(rng, k*n)
+			want := make([]float32, most*n)
+			for r := range most {
+				Gemm(1, n, k, 1, a[r*k:], k, b, n, want[r*n:], n)
+			}
+			for rows := 1; rows <= most; rows++ {
+				got := make([]float32, rows*n)
+				Gemm(rows, n, k, 1, a, k, b, n, got, n)
+				for i, v := range got {
+					if v != want[i] {
+						t.Fatalf("%d rows, depth %d, row %d: %v, alone %v", rows, k, i/n, v, want[i])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestFillAndInvSqrt(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(9, 9))
+		for n := range 70 {
+			x, intact := guarded(rng, t, n)
+			Fill(x, 2.5)
+			intact()
+			for i, v := range x {
+				if v != 2.5 {
+					t.Fatalf("fill %d of %d: %v", i, n, v)
+				}
+			}
+			copy(x, random(rng, n))
+			for i, v := range x {
+				x[i] = v * v
+			}
+			before := append([]float32(nil), x...)
+			InvSqrt(x, 1e-8)
+			intact()
+			for i, v := range before {
+				if want := 1 / float32(math.Sqrt(float64(v+1e-8))); x[i] != want {
+					t.Fatalf("1/sqrt(%v + 1e-8) = %v, want %v", v, x[i], want)
+				}
+			}
+		}
+	})
+}
+
 func TestNoAllocation(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))

@@ -135,9 +135,7 @@ func normalise(f field, lo, hi int) {
 	lengths := s.b
 	clear(lengths)
 	addSquares(f, lengths, lo, hi)
-	for i, v := range lengths {
-		lengths[i] = float32(1 / math.Sqrt(float64(v)+tiny))
-	}
+	vec.InvSqrt(lengths, tiny)
 	if f.hwc {
 		for i, v := range lengths {
 			row := f.v[(lo+i)*f.c:][:f.c]

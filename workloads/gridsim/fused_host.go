@@ -1,8 +1,6 @@
 package gridsim
 
 import (
-	"math"
-
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/vec"
 	"github.com/gpuprof/gpuprof/workloads/op"
@@ -80,12 +78,12 @@ func (l *law) planes(g, out grid, s *scratch, lo, hi int) {
 	g.means(p[l.c*m:], m, lo, hi)
 	op.RoundTo(l.precision, p)
 	for k := range l.h {
-		fill(hidden[k*m:(k+1)*m], l.w[l.at.b1+k])
+		vec.Fill(hidden[k*m:(k+1)*m], l.w[l.at.b1+k])
 	}
 	vec.Gemm(l.h, m, 2*l.c, 1, l.w[l.at.w1:], 2*l.c, p, m, hidden, m)
 	l.activate(hidden)
 	for k := range l.c {
-		fill(delta[k*m:(k+1)*m], l.w[l.at.b2+k])
+		vec.Fill(delta[k*m:(k+1)*m], l.w[l.at.b2+k])
 	}
 	vec.Gemm(l.c, m, l.h, 1, l.w[l.at.w2:], l.h, hidden, m, delta, m)
 	for k := range l.c {
@@ -97,9 +95,7 @@ func (l *law) planes(g, out grid, s *scratch, lo, hi int) {
 		lengths := hidden[:m]
 		clear(lengths)
 		addSquares(to, lengths, 0, m)
-		for i, v := range lengths {
-			lengths[i] = 1 / float32(math.Sqrt(float64(v+tiny)))
-		}
+		vec.InvSqrt(lengths, tiny)
 		for k := range l.c {
 			lane := to.lane(k, 0, m)
 			vec.Mul(lane, lane, lengths)
@@ -139,12 +135,6 @@ func (l *law) activate(hidden []float32) {
 		vec.Elu(hidden)
 	}
 	op.RoundTo(l.precision, hidden)
-}
-
-func fill(x []float32, v float32) {
-	for i := range x {
-		x[i] = v
-	}
 }
 
 func productHost(a *gpuprof.Args, lo, hi int) {
