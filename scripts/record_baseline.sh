@@ -14,7 +14,7 @@ machine=${1:?say what the machine is called: scripts/record_baseline.sh MACHINE}
 sessions=${2:-1}
 shift $(($# < 2 ? $# : 2))
 workloads=("$@")
-[ "${#workloads[@]}" -gt 0 ] || workloads=(e3nn gruflow collate)
+[ "${#workloads[@]}" -gt 0 ] || workloads=(e3nn gruflow collate gridsim)
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
