@@ -2,7 +2,7 @@
 # Records the trend and the bisection of docs/gallery.md on this machine: a repository of a
 # Go program that prints the processor time of a loop, in which one commit makes the loop
 # 8 % longer. Then draw the pictures with `make gallery`.
-# workload records the search of docs/bisect.md instead: the last COMMITS (12) commits of this
+# workload records the search of a workload instead: the last COMMITS (12) commits of this
 # repository, with one among them in which the kernel of the tensor product takes twice as long.
 # Usage: scripts/record_commits.sh trend|bisect|workload [FOLDER]
 set -euo pipefail
@@ -37,6 +37,7 @@ if [ "$what" = workload ]; then
   git rebase -q --onto plant "plant~1" "$tip"
   git checkout -q -B main
   gpuprof bisect "HEAD~$((last + 1))..main" e3nn --device host --preset small --min-time "${MIN_TIME:-1s}" -o "$into/bisect-workload.json" --force
+  gzip -nf9 "$into/bisect-workload.json"
   exit
 fi
 

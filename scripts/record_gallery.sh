@@ -54,5 +54,7 @@ mv "$scratch"/*.json.gz "$into/"
   echo '```'
   printf '%s\n' "${commands[@]}"
   echo '```'
+  echo
+  echo 'What is recorded of commits is described in [commits.md](commits.md).'
 } >"$into/README.md"
 du -ch "$into"/* | tail -n 1
