@@ -301,7 +301,7 @@ func unfounded(p *page.Page, t *truth) (out []string) {
 // madeUp are the numbers of the fixtures' pages that are made of several of the document's
 // when it is shown, and of what.
 var madeUp = map[string]string{
-	"19": "metrics less those with another verdict", "52.0": "share by which a step became shorter", "0.999": "bound of a probability",
+	"21": "metrics less those with another verdict", "0.044": "the calibrated cost of spans as a share of the step", "52.0": "share by which a step became shorter", "0.999": "bound of a probability",
 	"6.1": "the posterior's interval", "9.7": "the posterior's interval", "183": "seconds of builds and measurements",
 	"5721028": "a part of a commit's id", "1.55": "sum of the least bytes",
 }

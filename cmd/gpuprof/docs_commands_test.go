@@ -76,10 +76,12 @@ func elsewhere() map[string]string {
 	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
-		"gpuprof gate e3nn --against main --device host --budget 10m": inTurn,
-		"gpuprof bisect v1.4..main e3nn --device host":                "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
-		"gpuprof run --cuda -- ./simulation":                          "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
-		"gpuprof gate e3nn --aa --device host":                        "it measures for minutes; ci.txtar has --aa of a program",
+		"gpuprof gate e3nn --against main --device host --budget 10m":   inTurn,
+		"gpuprof bisect v1.4..main e3nn --device host":                  "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
+		"gpuprof bisect HEAD~13..main e3nn --device host":               "it builds seven commits; scripts/record_commits.sh workload recorded it",
+		"gpuprof tune gridsim --preset naive --device host --budget 8m": "it measures for minutes; tune.txtar searches within a counted budget",
+		"gpuprof run --cuda -- ./simulation":                            "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
+		"gpuprof gate e3nn --aa --device host":                          "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }
 

@@ -187,9 +187,10 @@ func TestStoredDigitsAreNoChange(t *testing.T) {
 		now := b.Sessions[len(b.Sessions)-1].Result("new")
 		for i := range now.Metrics {
 			m := &now.Metrics[i]
-			if m.Digits = 0; m.Exact {
+			if m.Digits > 0 { // counters of later sessions are stored as they were
 				m.Runs = [][]float64{{m.Runs[0][0] * (1 + 3e-11)}}
 			}
+			m.Digits = 0
 		}
 		c, err := compare.CompareStored(sessions, now, compare.Options{Judge: true})
 		if err != nil {

@@ -201,7 +201,8 @@ func budgets(c *compare.Comparison) []Block {
 
 // origin attributes the change of the step to its stages.
 func origin(c *compare.Comparison, rows []verdict.Row) Section {
-	s := Section{ID: "attribution", Heading: "Attribution", HeadingIn: Terminal | Markdown | HTML}
+	// The metrics below are medians, so the heading says of what these are shares.
+	s := Section{ID: "attribution", Heading: "Attribution of the mean step", HeadingIn: Terminal | Markdown | HTML}
 	list := List{Noun: "stage", Max: maxListed}
 	for _, cause := range c.Causes {
 		list.Items = append(list.Items, Item{Text: verdict.CauseText(cause)})
