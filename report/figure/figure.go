@@ -108,7 +108,7 @@ const (
 	Samples             // a small dot at each of Points
 	Dot                 // at X0, Y0
 	Range               // an interval from X0, Y0 to X1, Y1, one of them the same
-	Rule                // across the panel: at X0, or at Y0 where Across
+	Rule                // across the panel: at X0, with its text away from Y0, or at Y0 where Across
 	Band                // X0 to X1 over the whole height
 	Flags               // a short mark at the top at the X of each of Points
 	Label               // Text at X0, Y0

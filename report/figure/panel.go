@@ -279,9 +279,14 @@ func (f *frame) rule(m *Mark) {
 		line = []point{{f.x0, f.y(m.Y0)}, {f.x1, f.y(m.Y0)}}
 	}
 	f.add(rulers, shape{kind: pathShape, lines: [][]point{line}, tone: m.Tone, form: m.Form})
-	if m.Text != "" {
-		f.text(line[0].x+6, f.y0+12, -1, Ink, "", m.Text)
+	if m.Text == "" {
+		return
 	}
+	y := f.y0 + 12
+	if !m.Across && f.y(m.Y0) < (f.y0+f.y1)/2 { // what it points at is up there
+		y = f.y1 - 6
+	}
+	f.text(line[0].x+6, y, -1, Ink, "", m.Text)
 }
 
 func (d *drawing) band(m Mark, at func(float64) float64, left, right, top, bottom float64) {

@@ -224,14 +224,14 @@ func Curve(r *tune.Result, i int) *Figure {
 func knobPanel(c tune.Curve) (Panel, bool) {
 	out := curve{tone: "t0", joined: true}
 	var ticks []Tick
-	knee := -1.0
+	knee, cost := -1.0, 0.0
 	for i, pt := range c.Points {
 		ticks = append(ticks, Tick{float64(i), view.Cut(pt.Value, 16)})
 		if !view.Finite(pt.Median) || pt.Median <= 0 {
 			continue
 		}
 		if pt.Value == c.Knee {
-			knee = float64(i)
+			knee, cost = float64(i), pt.Median
 		}
 		text := view.Cost(pt.Median, c.Unit)
 		if pt.CI95 != [2]float64{} {
@@ -251,7 +251,7 @@ func knobPanel(c tune.Curve) (Panel, bool) {
 	p, ok := curvePanel(view.Cut(c.Knob, 40), label, unit, false, []curve{out})
 	p.X.Ticks, p.X.Max = ticks, max(p.X.Max, float64(len(c.Points)-1)+0.1)
 	if knee >= 0 {
-		p.Marks = append(p.Marks, Mark{Kind: Rule, X0: knee, Tone: Soft, Form: Dashed, Text: "knee at " + view.Cut(c.Knee, 16)})
+		p.Marks = append(p.Marks, Mark{Kind: Rule, X0: knee, Y0: cost, Tone: Soft, Form: Dashed, Text: "knee at " + view.Cut(c.Knee, 16)})
 	}
 	return p, ok
 }

@@ -22,7 +22,7 @@ func allocatorLine(r *gpuprof.Run) (Line, bool) {
 		l.Value += ", " + gpuprof.FormatBytes(idle) + " idle in the mean"
 	}
 	if calls, ok := figure("driver_calls_per_step"); ok {
-		l.Note = view.Value(calls) + " calls of the driver per step"
+		l.Note = gpuprof.Significant(calls, gpuprof.Digits) + " calls of the driver per step"
 	}
 	return l, true
 }
