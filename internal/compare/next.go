@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -177,7 +175,7 @@ func (b *bench) noise(e *entry) string {
 		if len(logs) < 2 {
 			continue
 		}
-		between += stat.Variance(logs, nil) / 2
+		between += stats.Variance(logs) / 2
 		for i, r := range side {
 			if se := stats.MedianError(r) / math.Exp(logs[i]); !math.IsNaN(se) {
 				within += se * se

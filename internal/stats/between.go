@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // leastFreedom is how many degrees of freedom a spread between processes needs
@@ -34,7 +32,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 			if len(s) == 0 {
 				continue
 			}
-			mean, size := stat.Mean(s, nil), float64(len(s))
+			mean, size := Mean(s), float64(len(s))
 			for _, x := range s {
 				within += (x - mean) * (x - mean)
 			}
@@ -45,7 +43,7 @@ func AnotherProcess(programs [][][]float64) (share float64, ok bool) {
 		}
 		for _, s := range sessions {
 			if len(s) > 0 {
-				d := stat.Mean(s, nil) - all/n
+				d := Mean(s) - all/n
 				between += float64(len(s)) * d * d
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Effect is an estimate of a logarithm of a ratio with what is known of its
@@ -76,11 +76,10 @@ func (e Effect) MDE(bound, alpha, power float64) float64 {
 // lies with probability p; nu = +Inf is the normal distribution.
 func TQuantile(nu, p float64) float64 {
 	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Quantile(p)
+		return mathext.NormalQuantile(p)
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: nu}
 	if nu != math.Trunc(nu) || nu > mostKept {
-		return t.Quantile(p)
+		return studentQuantile(nu, p)
 	}
 	// Inverting the distribution takes as long as a bootstrap's hundred draws,
 	// and thousands of metrics ask for the same few points.
@@ -88,7 +87,7 @@ func TQuantile(nu, p float64) float64 {
 	if q, ok := quantiles.Load(key); ok {
 		return q.(float64)
 	}
-	q := t.Quantile(p)
+	q := studentQuantile(nu, p)
 	quantiles.Store(key, q)
 	return q
 }
@@ -100,7 +99,7 @@ var quantiles sync.Map // of TQuantile, whole degrees of freedom only
 
 func survival(nu, t float64) float64 {
 	if math.IsInf(nu, 1) {
-		return distuv.UnitNormal.Survival(t)
+		return normalSurvival(t)
 	}
-	return distuv.StudentsT{Sigma: 1, Nu: nu}.Survival(t)
+	return studentSurvival(nu, t)
 }

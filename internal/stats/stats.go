@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpuprof/gpuprof"
 )
 
@@ -35,8 +33,8 @@ func Summarise(unit string, runs ...[]float64) *gpuprof.Series {
 		return nil
 	}
 	slices.Sort(all)
-	s.P05 = stat.Quantile(0.05, stat.Empirical, all, nil)
-	s.P95 = stat.Quantile(0.95, stat.Empirical, all, nil)
+	s.P05 = quantile(0.05, all)
+	s.P95 = quantile(0.95, all)
 	if len(medians) == 1 {
 		s.Median = medians[0]
 		s.CI95[0], s.CI95[1] = withinInterval(slices.Concat(runs...), all, s.Median)
@@ -99,7 +97,7 @@ func medianOf(s []float64) float64 {
 // Student's t with len(xs)-1 degrees of freedom (Student, Biometrika 6, 1908);
 // +Inf for fewer than two.
 func MeanInterval(xs []float64) (mean, half float64) {
-	mean, sd := stat.MeanStdDev(xs, nil)
+	mean, sd := Mean(xs), StdDev(xs)
 	if len(xs) < 2 {
 		return mean, math.Inf(1)
 	}

@@ -4,8 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Unpaired compares runs that were not measured side by side: a holds one list
@@ -27,7 +26,7 @@ func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
 		if len(s) == 0 {
 			continue
 		}
-		mean, n := stat.Mean(s, nil), float64(len(s))
+		mean, n := Mean(s), float64(len(s))
 		for _, x := range s {
 			squares += (x - mean) * (x - mean)
 		}
@@ -36,7 +35,7 @@ func Unpaired(a [][]float64, b []float64, sigma float64) (e Effect, ok bool) {
 	if nuA < 1 || len(b) < 2 {
 		return Effect{}, false
 	}
-	mb, vb := stat.MeanVariance(b, nil)
+	mb, vb := MeanVariance(b)
 	va := squares / nuA * inverse / (m * m)
 	vb /= float64(len(b))
 	total := va + vb + sigma*sigma*(1+1/m)
@@ -67,18 +66,18 @@ func MedianError(xs []float64) float64 {
 	}
 	s := slices.Sorted(slices.Values(xs))
 	c := max(1, int(math.Round(float64(n+1)/2-math.Sqrt(float64(n)))))
-	z := -distuv.UnitNormal.Quantile(distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(c - 1)))
+	z := -mathext.NormalQuantile(fairCoins(float64(n), float64(c-1)))
 	return (s[n-c] - s[c-1]) / (2 * z)
 }
 
 // SessionSpread is the sample standard deviation of sessions (logarithms of
-// session medians; gonum's) with its degrees of freedom; NaN with fewer than two
+// session medians) with its degrees of freedom; NaN with fewer than two
 // sessions.
 func SessionSpread(sessions []float64) (sigma, nu float64) {
 	if len(sessions) < 2 {
 		return math.NaN(), 0
 	}
-	return stat.StdDev(sessions, nil), float64(len(sessions) - 1)
+	return StdDev(sessions), float64(len(sessions) - 1)
 }
 
 // Predict compares one new session with a baseline of several: sessions and
@@ -94,7 +93,7 @@ func Predict(sessions []float64, next float64) (e Effect, ok bool) {
 	if n < 2 {
 		return Effect{}, false
 	}
-	mean, sd := stat.MeanStdDev(sessions, nil)
+	mean, sd := Mean(sessions), StdDev(sessions)
 	e = Effect{Theta: next - mean, SE: sd * math.Sqrt(1+1/n), Nu: n - 1}
 	return e, e.OK()
 }

@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 const (
@@ -100,7 +98,7 @@ func (w *within) use(k int) float64 {
 		}
 		shares[j] = below / float64(len(block))
 	}
-	variance := stat.Variance(shares, nil) / float64(k)
+	variance := Variance(shares) / float64(k)
 	if k >= rankBlocks {
 		w.rank = max(w.rank, studentT(float64(k-1))*math.Sqrt(variance))
 	}
