@@ -59,6 +59,9 @@ type Args struct {
 // SetBuf makes argument i a buffer.
 func (a *Args) SetBuf(i int, b Buffer) { a.Bufs[i], a.Bits[i] = b, b.Addr() }
 
+// SetBufAt makes argument i a buffer from byte at on.
+func (a *Args) SetBufAt(i int, b Buffer, at int64) { a.Bufs[i], a.Bits[i] = b, b.Addr()+uint64(at) }
+
 // SetInt makes argument i a 32-bit integer.
 func (a *Args) SetInt(i int, v int) { a.Bits[i] = uint64(uint32(int32(v))) }
 
@@ -72,21 +75,25 @@ func (a *Args) Int(i int) int { return int(int32(uint32(a.Bits[i]))) }
 func (a *Args) F32(i int) float32 { return math.Float32frombits(uint32(a.Bits[i])) }
 
 // Floats is argument i's memory as float32 values (host device only).
-func (a *Args) Floats(i int) []float32 { return Floats(a.Bufs[i]) }
+func (a *Args) Floats(i int) []float32 { return values[float32](a.Bytes(i)) }
 
 // Ints is argument i's memory as int32 values (host device only).
-func (a *Args) Ints(i int) []int32 { return Ints(a.Bufs[i]) }
+func (a *Args) Ints(i int) []int32 { return values[int32](a.Bytes(i)) }
 
-// Floats views a buffer the caller can see as float32 values; empty when it cannot.
-func Floats(b Buffer) []float32 {
-	v := b.Bytes()
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+// Bytes is argument i's memory (host device only).
+func (a *Args) Bytes(i int) []byte {
+	b := a.Bufs[i]
+	return b.Bytes()[a.Bits[i]-b.Addr():]
 }
 
+// Floats views a buffer the caller can see as float32 values; empty when it cannot.
+func Floats(b Buffer) []float32 { return values[float32](b.Bytes()) }
+
 // Ints views a buffer the caller can see as int32 values; empty when it cannot.
-func Ints(b Buffer) []int32 {
-	v := b.Bytes()
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
+func Ints(b Buffer) []int32 { return values[int32](b.Bytes()) }
+
+func values[T float32 | int32](v []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/4)
 }
 
 // Kernel is data: one computation written once for each kind of device. The

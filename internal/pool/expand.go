@@ -71,7 +71,7 @@ func (p *Pool) back(b *Block, bytes int64) (*Block, error) {
 	}
 	b.of.holes.drop(b)
 	if bytes < b.Size {
-		rest := b.split(bytes)
+		rest := p.split(b, bytes)
 		rest.number = p.numbered()
 		p.dig(rest)
 	}
@@ -102,13 +102,13 @@ func (p *Pool) shrink(b *Block) error {
 	b.of.idle.drop(b)
 	number := b.number
 	if before := lo - b.Offset; before > 0 {
-		rest := b.split(before)
+		rest := p.split(b, before)
 		b.number = p.numbered()
 		p.put(b)
 		b = rest
 	}
 	if b.Size > hi-lo {
-		rest := b.split(hi - lo)
+		rest := p.split(b, hi-lo)
 		rest.number = p.numbered()
 		p.put(rest)
 	}

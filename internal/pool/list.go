@@ -11,7 +11,8 @@ type list struct {
 	parts [][]*Block
 	order func(a, b *Block) int
 	n     int
-	work  *int64 // entries that were looked at or moved
+	work  *int64   // entries that were looked at or moved
+	spare []*Block // of a part that became empty
 }
 
 // place is where a block stands in a list.
@@ -58,7 +59,7 @@ func (l *list) before(p place) (to place, ok bool) {
 func (l *list) insert(b *Block) {
 	l.n++
 	if len(l.parts) == 0 {
-		l.parts = append(l.parts, []*Block{b})
+		l.parts, l.spare = append(l.parts, append(l.spare[:0], b)), nil
 		return
 	}
 	p := l.find(b)
@@ -84,6 +85,7 @@ func (l *list) remove(p place) {
 	part := slices.Delete(l.parts[p.part], p.at, p.at+1)
 	*l.work += int64(len(part) - p.at + 1)
 	if l.parts[p.part] = part; len(part) == 0 {
+		l.spare = part
 		l.parts = slices.Delete(l.parts, p.part, p.part+1)
 		*l.work += int64(len(l.parts) - p.part + 1)
 	}

@@ -79,6 +79,8 @@ type Pool struct {
 	numbers uint64      // of blocks
 	stats   Stats
 	work    int64
+	want    Block    // the request of the last Take
+	spare   []*Block // of blocks that were joined with others: a warm pool allocates nothing
 }
 
 // Work is how many entries of its lists the pool has looked at or moved.
@@ -108,7 +110,8 @@ func (p *Pool) shelf(size int64, pool int) *shelf {
 // returned and it is asked once more; its second error is the caller's.
 func (p *Pool) Take(bytes int64, stream, pool int) (*Block, error) {
 	size := p.set.Round(bytes)
-	b, err := p.find(&Block{Size: size, Stream: stream, of: p.shelf(size, pool), Offset: -1})
+	p.want = Block{Size: size, Stream: stream, of: p.shelf(size, pool), Offset: -1}
+	b, err := p.find(&p.want)
 	if err != nil {
 		return nil, err
 	}
@@ -225,19 +228,24 @@ func (p *Pool) cut(b *Block, size int64) {
 	if !p.set.worthCutting(b, size) {
 		return
 	}
-	p.put(b.split(size))
+	p.put(p.split(b, size))
 	b.number = p.numbered()
 }
 
 // split cuts a block; the rest is linked behind it.
-func (b *Block) split(size int64) (rest *Block) {
-	r := *b
-	r.Offset, r.Size, r.prev = b.Offset+size, b.Size-size, b
-	if r.next != nil {
-		r.next.prev = &r
+func (p *Pool) split(b *Block, size int64) (rest *Block) {
+	if last := len(p.spare) - 1; last >= 0 {
+		rest, p.spare = p.spare[last], p.spare[:last]
+	} else {
+		rest = new(Block)
 	}
-	b.next, b.Size = &r, size
-	return &r
+	*rest = *b
+	rest.Offset, rest.Size, rest.prev = b.Offset+size, b.Size-size, b
+	if rest.next != nil {
+		rest.next.prev = rest
+	}
+	b.next, b.Size = rest, size
+	return rest
 }
 
 // put adds a block to the idle ones.
@@ -247,7 +255,7 @@ func (p *Pool) put(b *Block) {
 }
 
 // Give makes a block idle and joins it with idle neighbours of its segment. It must
-// have been taken and not been given since.
+// have been taken and not been given since; afterwards it is the pool's and may be another.
 func (p *Pool) Give(b *Block) {
 	p.stats.InUse -= b.Size
 	p.stats.Requested -= b.Requested
@@ -258,11 +266,11 @@ func (p *Pool) Give(b *Block) {
 // with those that are holes. What they become has the block's number.
 func (p *Pool) join(b *Block) *Block {
 	if n := b.next; taken(n, b.hole) {
-		b.swallow()
+		p.swallow(b)
 	}
 	if v := b.prev; taken(v, b.hole) {
 		v.number = b.number
-		v.swallow()
+		p.swallow(v)
 		b = v
 	}
 	return b
@@ -284,11 +292,13 @@ func taken(b *Block, hole bool) bool {
 }
 
 // swallow joins a block with the one behind it.
-func (b *Block) swallow() {
-	b.Size += b.next.Size
-	if b.next = b.next.next; b.next != nil {
+func (p *Pool) swallow(b *Block) {
+	gone := b.next
+	b.Size += gone.Size
+	if b.next = gone.next; b.next != nil {
 		b.next.prev = b
 	}
+	p.spare = append(p.spare, gone)
 }
 
 // Stats returns the counters.

@@ -42,7 +42,7 @@ func (s *session) bind() error {
 	if err := s.warm(s.slots[0].groups); err != nil {
 		return err
 	}
-	s.pool.resetPeak()
+	s.memory.ResetPeak()
 	if s.set.On("graph") {
 		if err := s.capture(); err != nil {
 			return err

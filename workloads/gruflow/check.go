@@ -111,7 +111,7 @@ func (c *checker) begin() error {
 		return err
 	}
 	for _, b := range []gpuprof.Buffer{sl.x, s.flow.record, s.flow.metrics} {
-		if err := s.fillBuffer(b, b.Len()/4); err != nil {
+		if err := s.fillBuffer(b, 0, b.Len()/4); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,8 @@ func (c *checker) outputs(l, row int) ([]float32, error) {
 	case n.lib != nil:
 		return c.read(n.lib.y, row*h, h)
 	}
-	return c.read(c.s.scratch[n.seq[l]].buf, row*h, h)
+	seq := &c.s.scratch[n.seq[l]]
+	return c.read(seq.buf, int(seq.at/4)+row*h, h)
 }
 
 // readNarrow reads n 16-bit values from value at on.

@@ -85,11 +85,12 @@ func (f *Forward) Result() (out, hn []float32, err error) {
 	if f.net.seq == nil {
 		return hn[(s.L-1)*s.B*s.H:], hn, nil
 	}
-	out, err = op.Receive(f.mem.Dev, f.stream, f.scratch[f.net.seq[s.L-1]].buf, 0, s.T*s.B*s.H)
+	last := &f.scratch[f.net.seq[s.L-1]]
+	out, err = op.Receive(f.mem.Dev, f.stream, last.buf, int(last.at/4), s.T*s.B*s.H)
 	return out, hn, err
 }
 
 // Close waits for work in flight and frees the device memory.
 func (f *Forward) Close() error {
-	return errors.Join(f.stream.Sync(), f.stream.Close(), f.pool.close(), f.mem.Free())
+	return errors.Join(f.stream.Sync(), f.stream.Close(), f.segments.Free(), f.mem.Free())
 }

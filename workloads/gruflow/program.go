@@ -5,16 +5,19 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/pool"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // program is a list of launches over buffers of one device. Some arguments
 // are scratch memory that a group takes from the pool when it runs.
 type program struct {
 	loop.Binder
-	stream  gpuprof.Stream
-	pool    pool
-	scratch []scratchBlock
+	stream   gpuprof.Stream
+	memory   *pool.Pool // of the scratch memory, which is in segments
+	segments *op.Segments
+	scratch  []scratchBlock
 	// fill fills every block with NaN when it is taken. poison does the same
 	// for a check, uncounted.
 	fill, poison bool
@@ -24,7 +27,9 @@ type program struct {
 type scratchBlock struct {
 	what  string
 	bytes int64
-	buf   gpuprof.Buffer // while taken
+	buf   gpuprof.Buffer // in which it lies from byte at on, since it was taken last
+	at    int64
+	lent  *pool.Block
 }
 
 // scratchRef names a block of scratch memory as an argument.
@@ -66,7 +71,8 @@ type group struct {
 }
 
 func newProgram(dev gpuprof.Device, stream gpuprof.Stream) *program {
-	p := &program{stream: stream, pool: pool{dev: dev}, Binder: loop.Binder{Dev: dev}}
+	segments := op.NewSegments(dev, nil)
+	p := &program{stream: stream, memory: pool.New(pool.Settings{}, segments), segments: segments, Binder: loop.Binder{Dev: dev}}
 	p.filler = p.launch(&fillKernel, 0, gpuprof.Cost{}, scratchRef(0), 0, float32(math.NaN()))
 	return p
 }
@@ -128,33 +134,44 @@ func (p *program) run(g *group) error {
 		}
 	}
 	for _, ref := range g.give {
-		p.pool.give(p.scratch[ref].buf)
+		p.memory.Give(p.scratch[ref].lent)
 	}
 	return nil
 }
 
-func (p *program) takeBlock(ref scratchRef) error {
+// take takes a block of scratch memory. It may be one that was given while launches that
+// use it are enqueued: all are on one stream.
+func (p *program) take(ref scratchRef) error {
 	b := &p.scratch[ref]
-	var err error
-	if b.buf, err = p.pool.take(b.bytes); err != nil {
-		return fmt.Errorf("%s: %w", b.what, err)
+	lent, err := p.memory.Take(b.bytes, 0, 0)
+	if err != nil {
+		return fmt.Errorf("taking scratch memory for %s: %w", b.what, err)
+	}
+	b.lent, b.buf, b.at = lent, p.segments.Of(lent), lent.Offset
+	return nil
+}
+
+func (p *program) takeBlock(ref scratchRef) error {
+	if err := p.take(ref); err != nil {
+		return err
 	}
 	if !p.fill && !p.poison {
 		return nil
 	}
-	return p.fillBuffer(b.buf, int(b.bytes/4))
+	b := &p.scratch[ref]
+	return p.fillBuffer(b.buf, b.at, int(b.bytes/4))
 }
 
-// fillBuffer fills n floats with NaN.
-func (p *program) fillBuffer(b gpuprof.Buffer, n int) error {
-	p.filler.args.SetBuf(0, b)
+// fillBuffer fills n floats with NaN, from byte at on.
+func (p *program) fillBuffer(b gpuprof.Buffer, at int64, n int) error {
+	p.filler.args.SetBufAt(0, b, at)
 	p.filler.args.SetInt(1, n)
 	return p.stream.Launch(p.filler.fn, n, &p.filler.args)
 }
 
 func (p *program) enqueue(l *launch, t int) error {
 	for _, u := range l.uses {
-		l.args.SetBuf(u.arg, p.scratch[u.block].buf)
+		l.args.SetBufAt(u.arg, p.scratch[u.block].buf, p.scratch[u.block].at)
 	}
 	for _, w := range l.walks {
 		l.args.SetInt(w.arg, w.base+t*w.stride)
@@ -167,13 +184,12 @@ func (p *program) enqueue(l *launch, t int) error {
 func (p *program) warm(groups []group) error {
 	for i := range groups {
 		for _, ref := range groups[i].take {
-			var err error
-			if p.scratch[ref].buf, err = p.pool.take(p.scratch[ref].bytes); err != nil {
-				return fmt.Errorf("%s: %w", p.scratch[ref].what, err)
+			if err := p.take(ref); err != nil {
+				return err
 			}
 		}
 		for _, ref := range groups[i].give {
-			p.pool.give(p.scratch[ref].buf)
+			p.memory.Give(p.scratch[ref].lent)
 		}
 	}
 	return nil

@@ -216,12 +216,12 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	// reset_stats=on costs nothing that is counted: it begins a new peak.
 	s := openSession(t, "small", "reset_stats=on")
 	run(t, s, 2)
-	if s.pool.peak != s.pool.inUse {
-		t.Errorf("reset_stats=on left a peak of %d with %d in use", s.pool.peak, s.pool.inUse)
+	if now := s.memory.Stats(); now.PeakInUse != now.InUse {
+		t.Errorf("reset_stats=on left a peak of %d with %d in use", now.PeakInUse, now.InUse)
 	}
 	s = openSession(t, "small")
 	run(t, s, 2)
-	if s.pool.peak == s.pool.inUse {
+	if now := s.memory.Stats(); now.PeakInUse == now.InUse {
 		t.Error("without a reset there is no peak")
 	}
 }

@@ -125,7 +125,18 @@ func (s *session) scratchWords() int64 {
 	if s.impl != implCuDNN && sh.T > 1 {
 		n += 2 * rows * h
 	}
-	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())) + 16*poolGrain
+	return max(n, int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
+}
+
+// reserved is what the allocator reserves at most for words of scratch memory: requests of
+// up to 1 MiB share segments of 2 MiB, those of up to 10 MiB segments of 20 MiB, and larger
+// ones, of which a step has up to eight at a time, are rounded up to 2 MiB.
+func reserved(words int64) int64 {
+	const mib = 1 << 20
+	if 4*words <= mib {
+		return 4 * mib
+	}
+	return 4*words + (2+20+8*2)*mib
 }
 
 // libraryWords is what impl=cudnn allocates besides; cuDNN's own workspace is
@@ -152,7 +163,7 @@ func (s *session) fits(d gpuprof.Device) error {
 	}
 	input := int64(depth+s.batches) * s.inputWords()
 	out := depth * (outputs*int64(sh.B) + int64(sh.metrics()))
-	need := 4 * (input + out + s.parameterWords() + s.stateWords() + s.scratchWords() + s.libraryWords())
+	need := 4*(input+out+s.parameterWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
 	if left := d.Memory().Available; need > left {
 		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates"))
 	}
@@ -300,7 +311,7 @@ func (s *session) Input() map[string]any {
 		"parameters":         s.parameterWords(),
 		"leaving_per_step":   float64(s.shape.B) / float64(s.shape.D),
 		"metrics_per_step":   s.shape.metrics(),
-		"scratch_reserved_b": s.pool.mostReserved,
+		"scratch_reserved_b": s.memory.Stats().PeakReserved,
 		"impl":               s.net.impl, "products": s.products(),
 	}
 	if s.tuned != nil {
@@ -325,7 +336,7 @@ func (s *session) products() string {
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
 	if s.program != nil {
-		errs = append(errs, s.pool.close())
+		errs = append(errs, s.segments.Free())
 	}
 	return errors.Join(append(errs, s.mem.Free())...)
 }

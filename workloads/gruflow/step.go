@@ -87,7 +87,7 @@ type pools struct{ s *session }
 
 // ResetPeak implements gpuprof.Pool: both counters begin anew.
 func (p pools) ResetPeak() error {
-	p.s.pool.resetPeak()
+	p.s.memory.ResetPeak()
 	if p.s.devPool != nil {
 		return p.s.devPool.ResetPeak()
 	}
@@ -95,12 +95,12 @@ func (p pools) ResetPeak() error {
 }
 
 // Reserved implements gpuprof.Pool: what the workload's pool holds.
-func (p pools) Reserved() int64 { return p.s.pool.reserved }
+func (p pools) Reserved() int64 { return p.s.memory.Stats().Reserved }
 
 // TrimPool implements gpuprof.Pool: unused scratch memory goes back to the device,
 // and from its own pool, where it has one, to the system.
 func (p pools) TrimPool() error {
-	if err := p.s.pool.trim(); err != nil || p.s.devPool == nil {
+	if err := p.s.memory.Trim(); err != nil || p.s.devPool == nil {
 		return err
 	}
 	return p.s.devPool.TrimPool()

@@ -9,7 +9,7 @@ import (
 
 // halves is argument i's memory as 16-bit values.
 func halves(a *gpuprof.Args, i int) []uint16 {
-	v := a.Bufs[i].Bytes()
+	v := a.Bytes(i)
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
