@@ -92,7 +92,8 @@ func (s *said) blocks(all []page.Block, in page.Where, shown bool) {
 		case page.Chart:
 			s.add(false, b.Note)
 		case page.Timeline:
-			s.add(false, b.Note)
+			_, note := b.Draw()
+			s.add(false, note)
 		}
 	}
 }

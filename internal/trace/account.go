@@ -168,29 +168,30 @@ func (d *DeviceTime) merge(x *Index) {
 		}
 	}
 	d.worked = d.Window
-	d.Busy = d.union(t, func(int32) bool { return true })
+	d.Busy = d.union(t, func(int, int32) bool { return true })
 	d.Kernel, d.Compute = d.Busy, d.Busy
 	if other {
-		d.Kernel = d.union(t, func(i int32) bool { return t.GPU[i].Kind == Kernel })
-		d.Memcpy = d.union(t, func(i int32) bool { return t.GPU[i].Kind == Memcpy })
-		d.Memset = d.union(t, func(i int32) bool { return t.GPU[i].Kind == Memset })
+		d.Kernel = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel })
+		d.Memcpy = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memcpy })
+		d.Memset = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Memset })
 		d.Compute = d.Kernel
 	}
 	if communicates {
-		d.Compute = d.union(t, func(i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] != cCommunication })
-		d.Comm = d.union(t, func(i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] == cCommunication })
+		d.Compute = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] != cCommunication })
+		d.Comm = d.union(t, func(_ int, i int32) bool { return t.GPU[i].Kind == Kernel && x.class[i] == cCommunication })
 	}
 }
 
-// union is the time in which an operation that ok accepts was under way.
-func (d *DeviceTime) union(t *Trace, ok func(int32) bool) Spans {
+// union is the time in which an operation was under way that ok accepts, by its place in
+// Ops and its index.
+func (d *DeviceTime) union(t *Trace, ok func(k int, i int32) bool) Spans {
 	var s growing
 	for pass := range 2 {
 		if pass > 0 {
 			s = s.counted()
 		}
-		for _, i := range d.Ops {
-			if ok(i) {
+		for k, i := range d.Ops {
+			if ok(k, i) {
 				s.add(t.GPU[i].Start, t.GPU[i].End)
 			}
 		}

@@ -62,7 +62,7 @@ func (l *Ledger) grant(device int, want, of Spans) Spans {
 	}
 	hull := Span{want[0].Start, want[len(want)-1].End}
 	claimed := l.claimed[device]
-	got := want.And(of.Within(hull)).Minus(claimed.Within(hull))
+	got := want.And(of.near(hull)).Minus(claimed.near(hull))
 	if len(got) == 0 {
 		return nil
 	}

@@ -130,7 +130,7 @@ func (a *Analysis) explainPart(indexes []*Index, found []Found, part Part, large
 func claimedOf(found []Found, input int, d *DeviceTime, in Spans, by map[string]int64) {
 	for i := range found {
 		if f := &found[i]; f.Input == input && f.ClaimNS > 0 && f.device == d.Device {
-			by[f.Rule] += in.And(f.Spans).Total()
+			by[f.Rule] += in.TotalAnd(f.Spans)
 		}
 	}
 }
@@ -145,13 +145,13 @@ func (d *DeviceTime) partSpans(part string) Spans {
 	case "unknown":
 		return d.Unknown
 	}
-	var out []Span
-	for _, s := range d.segments {
-		if string(classList[s.class]) == part {
-			out = append(out, s.Span)
+	return gathered(func(f func(Span)) {
+		for _, s := range d.segments {
+			if string(classList[s.class]) == part {
+				f(s.Span)
+			}
 		}
-	}
-	return UnionOf(out)
+	})
 }
 
 // waitsOf is what a device waited for in an idle state, over the steps that

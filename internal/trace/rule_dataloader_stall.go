@@ -28,7 +28,7 @@ func (c *ruleContext) dataloaderStall() []Found {
 		byLane[lane] = UnionOf(v)
 		total = total.Or(byLane[lane])
 	}
-	ns := total.And(c.x.Steady).Total()
+	ns := total.TotalAnd(c.x.Steady)
 	if len(fetches) == 0 || ns*100 < c.span*loaderPercent {
 		return nil
 	}

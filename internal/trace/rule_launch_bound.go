@@ -39,7 +39,7 @@ func (c *ruleContext) launchBound() []Found {
 	var windows int
 	var total window
 	for _, d := range c.devices {
-		if d.Unknown.And(d.steady).Total()*unknownLimit > d.steady.Total() {
+		if d.Unknown.TotalAnd(d.steady)*unknownLimit > d.steady.Total() {
 			var lost Spans
 			for _, w := range c.boundWindows(d) {
 				lost = lost.Or(Spans{w.Span})

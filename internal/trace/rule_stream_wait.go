@@ -37,7 +37,7 @@ func (c *ruleContext) streamWait() []Found {
 		what += ", while the host is longest " + inPlace(places[0].Where)
 	}
 	f := c.finding(cl, what)
-	f.Evidence["queued_ns"] = d.Queued.And(c.x.Steady).Total()
+	f.Evidence["queued_ns"] = d.Queued.TotalAnd(c.x.Steady)
 	f.Evidence["waits"] = len(kinds)
 	f.Evidence["idle_percent"] = percent(c.idle(d), c.span)
 	for _, k := range kinds[:min(len(kinds), topSites-2)] {

@@ -66,7 +66,7 @@ func (c *ruleContext) judge() traceQuality {
 	}
 	for _, d := range c.devices {
 		d.doubt = UnionOf(d.doubt)
-		u, s := d.Unknown.And(d.steady).Total(), d.steady.Total()
+		u, s := d.Unknown.TotalAnd(d.steady), d.steady.Total()
 		if q.span == 0 || u*q.span > q.unknown*s {
 			q.unknown, q.span = u, s
 		}

@@ -202,7 +202,7 @@ func (c *ruleContext) claimLate(window func(*ruleDevice) Spans) claim {
 }
 
 // idle is the part of the steps that count in which a device does nothing.
-func (c *ruleContext) idle(d *ruleDevice) int64 { return c.span - d.Busy.And(c.x.Steady).Total() }
+func (c *ruleContext) idle(d *ruleDevice) int64 { return c.span - d.Busy.TotalAnd(c.x.Steady) }
 
 // mostIdle is the largest of idle over all devices.
 func (c *ruleContext) mostIdle() int64 {

@@ -32,23 +32,17 @@ func (c *ruleContext) findOwn(d *ruleDevice) {
 // exclusive is the steady time in which only operations of the steady steps
 // that pick chooses run on the device: no other operation overlaps it.
 func (d *ruleDevice) exclusive(c *ruleContext, pick func(g int32) bool) Spans {
-	var in []Span
 	picked := make([]bool, len(d.Ops))
+	some := false
 	for i, g := range d.Ops {
-		if picked[i] = d.mine[i] && pick(g); picked[i] {
-			in = append(in, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
-		}
+		picked[i] = d.mine[i] && pick(g)
+		some = some || picked[i]
 	}
-	if len(in) == 0 {
+	if !some {
 		return nil
 	}
-	out := make([]Span, 0, len(d.Ops)-len(in))
-	for i, g := range d.Ops {
-		if !picked[i] {
-			out = append(out, Span{c.t.GPU[g].Start, c.t.GPU[g].End})
-		}
-	}
-	return UnionOf(in).Minus(UnionOf(out)).And(d.steady)
+	in := d.union(c.t, func(k int, _ int32) bool { return picked[k] })
+	return in.Minus(d.union(c.t, func(k int, _ int32) bool { return !picked[k] })).And(d.steady)
 }
 
 // waits are the times in which a device does nothing because the next operation,
@@ -85,9 +79,8 @@ func (c *ruleContext) named(m nameMark) bool {
 // way, on the device where that is longest.
 func (c *ruleContext) under(pick func(g int32) bool) Spans {
 	by := map[int]Spans{}
-	c.steadyOps(pick, func(d *ruleDevice, _ int32, op *GPU) { by[d.Device] = append(by[d.Device], Span{op.Start, op.End}) })
-	for device, v := range by {
-		by[device] = UnionOf(v).And(c.x.Steady)
+	for _, d := range c.devices {
+		by[d.Device] = d.union(c.t, func(k int, g int32) bool { return d.mine[k] && pick(g) }).And(c.x.Steady)
 	}
 	return longest(by)
 }
@@ -131,16 +124,17 @@ func anyOp(int32) bool { return true }
 
 // first is the part of a set up to a total length.
 func (a Spans) first(ns int64) Spans {
-	var out Spans
-	for _, s := range a {
-		if ns <= 0 {
-			break
+	for i, s := range a {
+		if ns < s.Len() {
+			out := append(make(Spans, 0, i+1), a[:i]...)
+			if ns > 0 {
+				out = append(out, Span{s.Start, s.Start + ns})
+			}
+			return out
 		}
-		n := min(ns, s.Len())
-		out = append(out, Span{s.Start, s.Start + n})
-		ns -= n
+		ns -= s.Len()
 	}
-	return out
+	return a
 }
 
 // median of a list, which it sorts; 0 for none.

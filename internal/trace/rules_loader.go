@@ -41,7 +41,7 @@ func (c *ruleContext) workersNeeded(f fetching) int64 {
 func (c *ruleContext) restOfStep(f fetching) int64 {
 	rest := c.span/c.steps - f.step
 	for _, d := range c.devices {
-		rest = max(rest, d.Busy.And(c.x.Steady).Total()/c.steps)
+		rest = max(rest, d.Busy.TotalAnd(c.x.Steady)/c.steps)
 	}
 	return rest
 }

@@ -122,14 +122,20 @@ func (c *ruleContext) endsCopy(before, s *stall) bool {
 
 // findLaunches collects when each process starts work on a device.
 func (c *ruleContext) findLaunches() {
-	c.launches = map[int32][]int64{}
-	for i := range c.t.Host {
-		h := &c.t.Host[i]
-		if h.Kind == API && c.is(h.Name, markLaunch) {
-			p := c.t.processOf(h.Lane)
-			c.launches[p] = append(c.launches[p], h.Start)
+	n := map[int32]int{}
+	each := func(f func(process int32, at int64)) {
+		for i := range c.t.Host {
+			if h := &c.t.Host[i]; h.Kind == API && c.is(h.Name, markLaunch) {
+				f(c.t.processOf(h.Lane), h.Start)
+			}
 		}
 	}
+	each(func(p int32, _ int64) { n[p]++ })
+	c.launches = map[int32][]int64{}
+	for p := range n {
+		c.launches[p] = make([]int64, 0, n[p])
+	}
+	each(func(p int32, at int64) { c.launches[p] = append(c.launches[p], at) })
 	for p := range c.launches {
 		slices.Sort(c.launches[p])
 	}

@@ -13,12 +13,12 @@ import (
 // instants, not a sum of durations: what ran side by side counts once, so no
 // time per step is longer than the step.
 func (c *ruleContext) perStep(when Spans) string {
-	return gpuprof.FormatNS(when.And(c.x.Steady).Total()/c.steps) + " " + perStepWord(c.stepped())
+	return gpuprof.FormatNS(when.TotalAnd(c.x.Steady)/c.steps) + " " + perStepWord(c.stepped())
 }
 
 // share is the part of the step that instants take, in percent.
 func (c *ruleContext) share(when Spans) float64 {
-	return percent(when.And(c.x.Steady).Total(), c.span)
+	return percent(when.TotalAnd(c.x.Steady), c.span)
 }
 
 // whole is what shares are of.

@@ -174,10 +174,10 @@ func (x *Index) steadyParts(d *DeviceTime) *partSums {
 		p.classes[i] = float64(sum[i])
 		p.outside -= p.classes[i]
 	}
-	p.hidden = float64(d.Comm.And(x.Steady).And(d.Compute).Total())
-	p.starved = float64(d.Starved.And(x.Steady).Total())
-	p.queued = float64(d.Queued.And(x.Steady).Total())
-	p.unknown = float64(d.Unknown.And(x.Steady).Total())
+	p.hidden = float64(d.Comm.And(x.Steady).TotalAnd(d.Compute))
+	p.starved = float64(d.Starved.TotalAnd(x.Steady))
+	p.queued = float64(d.Queued.TotalAnd(x.Steady))
+	p.unknown = float64(d.Unknown.TotalAnd(x.Steady))
 	p.outside -= p.starved + p.queued + p.unknown
 	return p
 }

@@ -153,12 +153,13 @@ func (t *tree) block(b page.Block) (out blockView, ok bool) {
 		}
 		return blockView{Chart: template.HTML(chart), Note: b.Note}, chart != ""
 	case page.Timeline:
-		data, err := json.Marshal(b.Data) // escapes <, > and &, so no name can end the element
+		drawn, note := b.Draw()
+		data, err := json.Marshal(drawn) // escapes <, > and &, so no name can end the element
 		if err != nil {
 			t.err = err
 		}
 		t.timeline = template.JS(data)
-		return blockView{Timeline: true, Note: b.Note}, true
+		return blockView{Timeline: true, Note: note}, true
 	}
 	return blockView{}, false
 }

@@ -231,10 +231,10 @@ type Chart struct {
 }
 
 // Timeline is the picture of a trace that can be zoomed, HTML only and once in a
-// page. Data is what timeline.js reads.
+// page. Draw gives what timeline.js reads, and the note below the picture; it is called
+// where the picture is shown, as the boxes of a long trace take time and memory.
 type Timeline struct {
-	Data any
-	Note string
+	Draw func() (data any, note string)
 }
 
 // Shown implements Block.

@@ -2,6 +2,7 @@ package kineto
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -71,7 +72,15 @@ func (m *merger) gather(shift int64) {
 		}
 		m.memory.chunks[c] = nil
 	}
+	if m.host.n+m.gpu.n+m.memory.n > manyRows {
+		runtime.GC()
+	}
 }
+
+// manyRows is of how many rows the chunks are collected at once: left to itself the
+// collector lets the heap become twice as large as what is in use, and the chunks are as
+// large as the tables. One collection looks at no row, as rows hold no pointers.
+const manyRows = 1 << 19
 
 // shift is what is added to every time. Newer Kineto counts from
 // baseTimeNanoseconds; adding it makes the ranks of a job comparable. Times

@@ -1,0 +1,128 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// rowsOf are the rows of one input: steps, the host's ranges and calls, then
+// for each device its idle states and its streams, then what findings claim. Times are
+// from the start of the recording.
+func rowsOf(x *trace.Index, claims []claimed, prefix string, tones map[trace.Class]int) []boxRow {
+	origin := x.Span.Start
+	var out []boxRow
+	add := func(name string, r *rowBuilder) {
+		if row := r.row(prefix + name); len(row.boxes) > 0 {
+			out = append(out, row)
+		}
+	}
+	var steps rowBuilder
+	for _, s := range x.Steps {
+		steps.push(0, box{from: s.Host.Start - origin, to: s.Host.End - origin, tone: toneStep, name: s.Name, count: 1})
+	}
+	add("steps", &steps)
+	ranges, calls := hostRows(x, origin)
+	add("host", ranges)
+	add("host calls", calls)
+	for _, d := range x.Devices {
+		device := fmt.Sprintf("device %d", x.T.Devices[d.Device].ID)
+		add(device+" idle", idleRow(d, origin))
+		streams := streamRows(x, d, origin, tones)
+		for _, s := range slices.Sorted(maps.Keys(streams)) {
+			add(fmt.Sprintf("%s stream %d", device, s), streams[s])
+		}
+	}
+	for _, f := range claims {
+		var r rowBuilder
+		for _, s := range f.spans {
+			r.push(0, box{from: s.Start - origin, to: s.End - origin, tone: toneStarved, name: f.rule, count: 1})
+		}
+		add(f.rule, &r)
+	}
+	return out
+}
+
+// hostRows are the outermost operators and ranges of the main thread below
+// the step, and its calls of the driver.
+func hostRows(x *trace.Index, origin int64) (ranges, calls *rowBuilder) {
+	ranges, calls = &rowBuilder{}, &rowBuilder{}
+	for i := range x.T.Host {
+		h := &x.T.Host[i]
+		if h.Lane != x.Main || h.End <= h.Start {
+			continue
+		}
+		b := box{from: h.Start - origin, to: h.End - origin, name: x.T.Name(h.Name), count: 1, tone: toneHost}
+		switch h.Kind {
+		case trace.API:
+			if x.Call(int32(i)) == trace.CallSync {
+				b.tone = toneWait
+			}
+			calls.add(b)
+		case trace.Op, trace.Annotation:
+			if outermost(x, int32(i)) {
+				ranges.add(b)
+			}
+		}
+	}
+	return ranges, calls
+}
+
+// outermost says that a host event lies in no operator and no range.
+func outermost(x *trace.Index, host int32) bool {
+	return x.Up(host, func(o *trace.Host) bool { return o.Kind == trace.Op || o.Kind == trace.Annotation }) < 0
+}
+
+// drawsHost says whether hostRows has a box.
+func drawsHost(x *trace.Index) bool {
+	return slices.ContainsFunc(x.T.Host, func(h trace.Host) bool {
+		return h.Lane == x.Main && h.End > h.Start && (h.Kind == trace.API || h.Kind == trace.Op || h.Kind == trace.Annotation)
+	})
+}
+
+// idleRow is what a device does while it is idle. The states are disjoint, so the next
+// box is the earliest of the next of each.
+func idleRow(d *trace.DeviceTime, origin int64) *rowBuilder {
+	states := []struct {
+		spans trace.Spans
+		tone  int
+		name  string
+	}{{d.Starved, toneStarved, "starved"}, {d.Queued, toneQueued, "queued"}, {d.Unknown, toneUnknown, "unknown"}}
+	r := &rowBuilder{}
+	for {
+		next := -1
+		for i, s := range states {
+			if len(s.spans) > 0 && (next < 0 || s.spans[0].Start < states[next].spans[0].Start) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return r
+		}
+		s := &states[next]
+		r.add(box{from: s.spans[0].Start - origin, to: s.spans[0].End - origin, tone: s.tone, name: s.name, count: 1})
+		s.spans = s.spans[1:]
+	}
+}
+
+// streamRows are the operations of a device, by stream.
+func streamRows(x *trace.Index, d *trace.DeviceTime, origin int64, tones map[trace.Class]int) map[int64]*rowBuilder {
+	out := map[int64]*rowBuilder{}
+	for _, g := range d.Ops {
+		e := &x.T.GPU[g]
+		tone, ok := tones[x.Class(g)]
+		if !ok || tone >= view.MaxTones {
+			tone = toneRest
+		}
+		r := out[e.Stream]
+		if r == nil {
+			r = &rowBuilder{}
+			out[e.Stream] = r
+		}
+		r.add(box{from: e.Start - origin, to: e.End - origin, tone: tone, name: x.T.Name(e.Name), count: 1})
+	}
+	return out
+}
