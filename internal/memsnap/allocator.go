@@ -31,7 +31,7 @@ func allocRetry(c *caseOf) (Finding, bool) {
 		case act.ofSegments():
 			grew = true
 			continue
-		case act == Alloc && first != nil && grew && first.stack == row.stack && !c.a.traits[first.stack].empty:
+		case act == Alloc && first != nil && grew && c.r.S.origin(first).stack == c.r.S.origin(row).stack && !c.a.of(first).empty:
 			retries++
 			returned += burst
 			steps[c.r.stepOf(i)] = true
@@ -106,14 +106,8 @@ func (c *caseOf) blocks() (n int) {
 
 // workspace finds the scratch memory of libraries.
 func workspace(c *caseOf) (Finding, bool) {
-	sites, held := c.atPeak(Workspace)
-	claim := c.claim(func(a *allocation, kind Category) uint32 {
-		if kind == Workspace {
-			return a.born
-		}
-		return never
-	})
-	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
+	claim, held, sites := c.claimOf(Workspace, func(a *allocation) uint32 { return a.born })
+	if !c.matters(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleWorkspace, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -132,7 +126,7 @@ func pendingFree(c *caseOf) (Finding, bool) {
 			return
 		}
 		pending += int64(a.size)
-		where := c.a.traits[a.stack].site
+		where := c.a.of(a).site
 		if lines[where] == nil {
 			lines[where] = &SiteBytes{Where: where, Category: c.kind(a).String(), Step: c.r.stepOf(int(a.born))}
 		}
@@ -141,11 +135,11 @@ func pendingFree(c *caseOf) (Finding, bool) {
 	})
 	// The claim is no more than what is pending. To look first spares a long recording the
 	// lives of all its blocks.
-	if pending == 0 || float64(pending) < mediumPart*float64(c.Peak.Requested) {
+	if !c.matters(pending) {
 		return Finding{}, false
 	}
 	claim := c.claim(func(a *allocation, _ Category) uint32 { return a.asked })
-	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
+	if !c.matters(claim) {
 		return Finding{}, false
 	}
 	f := Finding{Rule: gpuprof.RulePendingFree, Of: ofRequested, ClaimBytes: claim,

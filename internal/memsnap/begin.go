@@ -27,7 +27,7 @@ func (r *Replay) segmentsBefore() []held {
 		case SegmentAlloc:
 			delete(at, a.addr)
 		case SegmentFree:
-			at[a.addr] = held{a.addr, a.addr + a.size, a.place}
+			at[a.addr] = held{a.addr, a.addr + a.size, r.S.origin(a).place}
 		}
 	}
 	out := make([]held, 0, len(at))

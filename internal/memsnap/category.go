@@ -71,7 +71,8 @@ func (r *Replay) newSorter(t []traits) *sorter {
 
 // of is the category of an allocation; the first that fits, in the order of the code.
 func (s *sorter) of(a *allocation) Category {
-	t := &s.traits[a.stack]
+	from := s.r.S.origin(a)
+	t := &s.traits[from.stack]
 	switch {
 	case a.born == never:
 		return BeforeRecording
@@ -98,7 +99,7 @@ func (s *sorter) of(a *allocation) Category {
 		return BackwardTemporary
 	case k+1 < len(steps) && outlives(a, steps[k+1].Last), k == 0 && a.asked == never:
 		return Persistent
-	case a.asked != never && s.r.Freed && s.traits[a.freedBy].autograd:
+	case a.asked != never && s.r.Freed && s.traits[from.freedBy].autograd:
 		return Activation
 	}
 	return Other
@@ -126,7 +127,10 @@ func (s *Settings) segment(request int64) int64 {
 }
 
 // rounded is what the allocator takes for a request, at least.
-func (s *Settings) rounded(size uint64) uint64 {
+func (s *Settings) rounded(size uint64) uint64 { return s.rounder()(size) }
+
+// rounder is rounded for many sizes.
+func (s *Settings) rounder() func(size uint64) uint64 {
 	set := pool.Settings{Roundup: s.Roundup}
-	return uint64(set.Round(int64(min(size, 1<<62))))
+	return func(size uint64) uint64 { return uint64(set.Round(int64(min(size, 1<<62)))) }
 }

@@ -62,7 +62,7 @@ func (d *Device) levels(r *Replay) *tops {
 	t := &tops{peak: -1, level: r.Start}
 	n := r.Events()
 	cols := min(n, mostColumns)
-	rounded := r.startRounded()
+	rounded, round := r.startRounded(), r.S.Settings.rounder()
 	d.PeakReserved, d.PeakRounded = r.Start.Reserved, rounded
 	for _, p := range r.phases {
 		d.Steps = append(d.Steps, Step{Name: p.Name, Last: int(p.Last)})
@@ -70,17 +70,17 @@ func (d *Device) levels(r *Replay) *tops {
 	s := &d.Series
 	*s = Series{Event: []int{}, TimeUS: []int64{}, Requested: []int64{}, Least: []int64{}, Reserved: []int64{}, Kinds: []KindLine{}}
 	step := 0
-	r.Levels(func(event int, act Action, l Level, micros int64) {
+	r.each(func(event int, act Action, row *allocation, l Level, micros int64) {
 		if l.Requested > t.level.Requested {
 			t.peak, t.level, t.micros = event, l, micros
 		}
 		d.PeakReserved = max(d.PeakReserved, l.Reserved)
-		switch _, row := r.word(event); act {
+		switch act {
 		case Alloc:
-			rounded += int64(r.S.Settings.rounded(row.size))
+			rounded += int64(round(row.size))
 			d.PeakRounded = max(d.PeakRounded, rounded)
 		case FreeCompleted:
-			rounded -= int64(r.S.Settings.rounded(row.size))
+			rounded -= int64(round(row.size))
 		case OOM:
 			if len(t.ooms) == mostOOMs {
 				d.MoreOOMs++
@@ -224,9 +224,9 @@ func (r *Replay) growth(a *account) []Growth {
 		}
 		switch act {
 		case Alloc:
-			now[a.traits[row.stack].site] += int64(row.size)
+			now[a.of(row).site] += int64(row.size)
 		case FreeCompleted:
-			now[a.traits[row.stack].site] -= int64(row.size)
+			now[a.of(row).site] -= int64(row.size)
 		}
 	}
 	visit(r.Events())

@@ -65,7 +65,9 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 			row := t.allocs + m.live.row(slot)
 			a := s.allocs.at(row)
 			if act == FreeRequested {
-				a.asked, a.freedBy = at, stack
+				o := s.origins[a.from]
+				o.freedBy = stack
+				a.asked, a.from = at, m.originOf(o, &m.freed[a.from])
 			} else {
 				a.done = at
 				m.live.drop(slot)
@@ -73,16 +75,21 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 			return row, nil
 		}
 	}
-	a := allocation{addr: addr, size: d.number(kSize), stack: stack, place: m.placeOf(m.placeIn(d)), born: at, asked: never, done: never}
+	o := origin{stack: stack, place: m.placeOf(m.placeIn(d))}
+	a := allocation{addr: addr, size: d.number(kSize), born: at, asked: never, done: never}
 	if d.all(kFree) && !d.all(kAddr) {
 		a.addr = d.number(kFree)
 	}
 	switch act {
 	case FreeRequested: // it was there before the recording began
-		a.born, a.asked, a.freedBy = never, at, stack
+		a.born, a.asked, o.freedBy = never, at, stack
 	case FreeCompleted:
 		a.born, a.done = never, at
 	}
+	for int(stack) >= len(m.made) {
+		m.made = append(m.made, 0)
+	}
+	a.from = m.originOf(o, &m.made[stack])
 	i := s.allocs.n
 	if s.allocs.push(a) {
 		if err := m.take(chunk * (int(unsafe.Sizeof(a)) + 24)); err != nil { // and its place among the live ones
@@ -93,6 +100,26 @@ func (m *machine) row(act Action, d *members, at uint32) (int, error) {
 		m.live.set(addr, i-t.allocs)
 	}
 	return i, nil
+}
+
+// originOf interns an origin. last is where the one is kept that was found last in the same
+// circumstances, which most often is this one.
+func (m *machine) originOf(o origin, last *uint32) uint32 {
+	s := m.s
+	if id := *last; int(id) < len(s.origins) && s.origins[id] == o {
+		return id
+	}
+	id, ok := m.origins[o]
+	if !ok {
+		id = uint32(len(s.origins))
+		m.origins[o], s.origins = id, append(s.origins, o)
+	}
+	*last = id
+	if !ok { // not before last was set, which can stand in freed
+		m.freed = append(m.freed, id)
+		m.room -= 96 // the next take looks
+	}
+	return id
 }
 
 // inTrace finds the list that an event is going to be in, and begins its trace with the

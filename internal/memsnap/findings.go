@@ -116,8 +116,8 @@ func (c *caseOf) kind(a *allocation) Category {
 func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
 	change := map[int]int64{} // at the few events that are no allocation's own, as ends of steps
 	peak, by := c.r.Start.Requested, int64(0)
-	c.r.Levels(func(event int, act Action, l Level, _ int64) {
-		if _, a := c.r.word(event); act <= FreeCompleted && act != Unknown && a.born != never {
+	c.r.each(func(event int, act Action, a *allocation, l Level, _ int64) {
+		if act <= FreeCompleted && act != Unknown && a.born != never {
 			size := int64(a.size)
 			switch to := cut(a, c.kind(a)); {
 			case to >= a.done:
@@ -139,6 +139,26 @@ func (c *caseOf) claim(cut func(a *allocation, kind Category) uint32) int64 {
 		peak = max(peak, l.Requested+by)
 	})
 	return max(0, c.Peak.Requested-peak)
+}
+
+// claimOf is claim for memory of one category, with what it holds at the peak. No claim is
+// more than that, so where that is little a long recording is not replayed.
+func (c *caseOf) claimOf(kind Category, cut func(a *allocation) uint32) (claim, held int64, sites []SiteBytes) {
+	sites, held = c.atPeak(kind)
+	if !c.matters(held) {
+		return 0, held, sites
+	}
+	return c.claim(func(a *allocation, of Category) uint32 {
+		if of != kind {
+			return never
+		}
+		return cut(a)
+	}), held, sites
+}
+
+// matters says that so many bytes of the peak are worth a finding.
+func (c *caseOf) matters(bytes int64) bool {
+	return bytes > 0 && float64(bytes) >= mediumPart*float64(c.Peak.Requested)
 }
 
 // endOfStep is the event with which the step of another event ends; never without steps.
@@ -210,7 +230,7 @@ func leak(c *caseOf) (Finding, bool) {
 	}
 	g := c.Growth[0]
 	claim := c.claim(func(a *allocation, _ Category) uint32 {
-		if a.born == never || c.a.traits[a.stack].site != g.Where {
+		if a.born == never || c.a.of(a).site != g.Where {
 			return never
 		}
 		return c.endOfStep(a.born)
@@ -223,14 +243,8 @@ func leak(c *caseOf) (Finding, bool) {
 }
 
 func gradientHeld(c *caseOf) (Finding, bool) {
-	sites, held := c.atPeak(Gradient)
-	claim := c.claim(func(a *allocation, kind Category) uint32 {
-		if kind != Gradient {
-			return never
-		}
-		return c.endOfStep(a.born)
-	})
-	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
+	claim, held, sites := c.claimOf(Gradient, func(a *allocation) uint32 { return c.endOfStep(a.born) })
+	if !c.matters(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleGradientHeld, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -248,7 +262,7 @@ func peakActivation(c *caseOf) (Finding, bool) {
 		return Finding{}, false
 	}
 	claim := c.claim(func(a *allocation, kind Category) uint32 {
-		if kind != Activation || c.a.traits[a.stack].site != sites[0].Where {
+		if kind != Activation || c.a.of(a).site != sites[0].Where {
 			return never
 		}
 		return a.born
@@ -281,9 +295,9 @@ func largeTemporary(c *caseOf) (Finding, bool) {
 	if largest == nil {
 		return Finding{}, false
 	}
-	where := c.a.traits[largest.stack].site
+	where, stack := c.a.of(largest).site, c.r.S.origin(largest).stack
 	claim := c.claim(func(a *allocation, _ Category) uint32 {
-		if a.stack == largest.stack && a.size == largest.size {
+		if c.r.S.origin(a).stack == stack && a.size == largest.size {
 			return a.born // the same one of other steps
 		}
 		return never
@@ -312,14 +326,8 @@ func optimizerState(c *caseOf) (Finding, bool) {
 }
 
 func optimizerTemporary(c *caseOf) (Finding, bool) {
-	sites, held := c.atPeak(OptimizerTemporary)
-	claim := c.claim(func(a *allocation, kind Category) uint32 {
-		if kind == OptimizerTemporary {
-			return a.born
-		}
-		return never
-	})
-	if float64(claim) < mediumPart*float64(c.Peak.Requested) {
+	claim, held, sites := c.claimOf(OptimizerTemporary, func(a *allocation) uint32 { return a.born })
+	if !c.matters(claim) {
 		return Finding{}, false
 	}
 	return Finding{Rule: gpuprof.RuleOptimizerTemporary, Of: ofRequested, ClaimBytes: claim, Sites: sites,
@@ -371,7 +379,7 @@ func emptyCache(c *caseOf) (Finding, bool) {
 	var bytes int64
 	for i := range c.r.Events() {
 		act, row := c.r.word(i)
-		if act != SegmentFree && act != SegmentUnmap || !c.a.traits[row.stack].empty {
+		if act != SegmentFree && act != SegmentUnmap || !c.a.of(row).empty {
 			continue
 		}
 		if last != i-1 {

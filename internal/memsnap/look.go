@@ -150,7 +150,7 @@ func (a *account) largest(live []allocation) []BlockBytes {
 	for i := range live {
 		b := &live[i]
 		kind := a.kinds.of(b)
-		key := same{a.siteOf(Held{Stack: b.stack, Category: kind}), kind, b.size}
+		key := same{a.siteOf(Held{Stack: a.r.S.origin(b).stack, Category: kind}), kind, b.size}
 		k, ok := at[key]
 		if !ok {
 			k = len(all)

@@ -80,6 +80,9 @@ type machine struct {
 	lastAt   place // the place that was asked for last, and its number
 	lastID   uint32
 	places   map[place]uint32
+	origins  map[origin]uint32
+	made     []uint32 // by stack: the origin of its last allocation
+	freed    []uint32 // by origin: the one that its last allocation had when it was freed
 	actions  map[string]Action
 	live     liveRows // of the trace that is read
 	last     int64    // its last time
@@ -90,12 +93,13 @@ type machine struct {
 func newMachine(ctx context.Context, r io.Reader, room int64) *machine {
 	m := &machine{
 		s: &Snapshot{times: map[int]int64{}}, in: newWindow(ctx, r), room: room, all: room,
-		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, actions: actions(),
+		ids: map[string]uint32{}, frames: map[frame]uint32{}, stacks: map[uint64][]uint32{}, pairs: map[[2]uint64]uint32{}, places: map[place]uint32{}, origins: map[origin]uint32{}, actions: actions(),
 	}
 	// The text, the stack and the place of what has none. Memory is counted from then on.
 	_, _ = m.text(nil)
 	_, _ = m.stackOf(nil)
 	m.placeOf(place{})
+	m.originOf(origin{}, new(uint32))
 	m.room = room
 	return m
 }

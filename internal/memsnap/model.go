@@ -179,7 +179,7 @@ func (act Action) ofSegments() bool { return act >= SegmentAlloc && act <= Segme
 
 // take makes the request of a row.
 func (m *model) take(a *allocation) (*pool.Block, error) {
-	stream, in := m.r.ranks.of(a.place)
+	stream, in := m.r.ranks.of(m.r.S.origin(a).place)
 	return m.p.Take(int64(min(a.size, 1<<62)), stream, in) //nolint:wrapcheck // whether it fails is all that counts
 }
 

@@ -76,6 +76,9 @@ func newAccount(r *Replay) *account {
 	return &account{r: r, traits: t, kinds: r.newSorter(t)}
 }
 
+// of are the traits of the stack that made an allocation.
+func (a *account) of(row *allocation) *traits { return &a.traits[a.r.S.origin(row).stack] }
+
 // stepOf is the step of an event, from 1 on; 0 where there are none.
 func (r *Replay) stepOf(event int) int {
 	if len(r.phases) == 0 || event < 0 {
@@ -100,10 +103,10 @@ func (a *account) at(event int, l Level, micros int64) Moment {
 			return
 		}
 		live = append(live, *row)
-		c := cell{row.stack, a.kinds.of(row)}
+		c := cell{a.r.S.origin(row).stack, a.kinds.of(row)}
 		h := held[c]
 		if h == nil {
-			h = &Held{Stack: row.stack, Category: c.kind}
+			h = &Held{Stack: c.stack, Category: c.kind}
 			held[c] = h
 		}
 		h.Bytes += int64(row.size)

@@ -54,12 +54,15 @@ func (m *machine) placeRows(private []*Segment, t tracePart) {
 			since[g] = a.born
 		}
 	}
+	last := uint32(0)
 	for k := t.allocs; k < t.lastAlloc; k++ {
 		a := s.allocs.at(k)
 		g := of(a.addr)
 		if g < 0 || a.born == never && since[g] > 0 || a.born != never && a.born < since[g] {
 			continue
 		}
-		a.place = m.placeOf(place{stream: s.places[a.place].stream, pool: private[g].Pool})
+		o := s.origins[a.from]
+		o.place = m.placeOf(place{stream: s.places[o.place].stream, pool: private[g].Pool})
+		a.from = m.originOf(o, &last)
 	}
 }

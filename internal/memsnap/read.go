@@ -104,6 +104,10 @@ func (m *machine) finish() error {
 	if !s.pooled {
 		m.placePools()
 	}
+	last := uint32(0)
+	for i := range s.blocks {
+		s.blocks[i].from = m.originOf(origin{stack: s.blocks[i].stack}, &last)
+	}
 	s.stackAt = append(s.stackAt, uint32(len(s.stackID)))
 	s.Bytes = m.in.at()
 	return nil

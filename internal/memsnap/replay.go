@@ -25,6 +25,7 @@ type Replay struct {
 	before []allocation // live before the first event and to the end
 	spans  []span       // of the segments at the end
 	phases []Phase
+	passes int // over the events
 }
 
 // Level are the bytes of one moment.
@@ -127,7 +128,7 @@ func (r *Replay) match() {
 		}
 	}
 	for _, b := range held {
-		r.before = append(r.before, allocation{addr: b.Address, size: b.Requested, stack: b.stack, born: never, asked: never, done: never})
+		r.before = append(r.before, allocation{addr: b.Address, size: b.Requested, from: b.from, born: never, asked: never, done: never})
 	}
 	slices.SortFunc(r.before, func(a, b allocation) int { return cmp.Compare(a.addr, b.addr) })
 }
@@ -138,7 +139,7 @@ func (r *Replay) begin() {
 		if a.done == never {
 			r.Start.Requested += int64(a.size)
 		}
-		r.Stacks = r.Stacks || a.stack != 0
+		r.Stacks = r.Stacks || r.S.origin(a).stack != 0
 	})
 	for _, g := range r.spans {
 		r.Start.Reserved += int64(g.hi - g.lo)
@@ -146,7 +147,10 @@ func (r *Replay) begin() {
 	for i := r.Events() - 1; i >= 0; i-- {
 		act, a := r.word(i)
 		r.Start.add(act, a, -1)
-		r.Freed = r.Freed || act == FreeRequested && a.born != never && a.freedBy != a.stack
+		if act == FreeRequested && a.born != never && !r.Freed {
+			from := r.S.origin(a)
+			r.Freed = from.freedBy != from.stack
+		}
 	}
 	// What was in doubt was counted neither at the end nor at its free.
 	r.rows(func(a *allocation) {
@@ -182,6 +186,12 @@ func (l *Level) add(act Action, a *allocation, by int64) {
 
 // Levels visits the level after each event, and its action and time in microseconds.
 func (r *Replay) Levels(visit func(event int, act Action, l Level, micros int64)) {
+	r.each(func(event int, act Action, _ *allocation, l Level, micros int64) { visit(event, act, l, micros) })
+}
+
+// each is Levels with what the event is about.
+func (r *Replay) each(visit func(event int, act Action, a *allocation, l Level, micros int64)) {
+	r.passes++
 	l, now := r.Start, int64(0)
 	for i := range r.Events() {
 		at := r.part.first + i
@@ -192,7 +202,7 @@ func (r *Replay) Levels(visit func(event int, act Action, l Level, micros int64)
 		}
 		act, a := r.word(i)
 		l.add(act, a, 1)
-		visit(i, act, l, now)
+		visit(i, act, a, l, now)
 	}
 }
 

@@ -37,12 +37,17 @@ const never = ^uint32(0)
 // counted within their trace.
 type allocation struct {
 	addr, size uint64 // bytes that were asked for
-	stack      uint32
-	freedBy    uint32 // the stack that freed it, 0 unknown
-	place      uint32 // stream and pool
+	from       uint32 // index into Snapshot.origins
 	born       uint32 // event; never: before the recording
 	asked      uint32 // event of its free; never: it lives on
 	done       uint32 // event from which on the memory can serve others
+}
+
+// origin is what allocations of one line of the program mostly have in common.
+type origin struct {
+	stack   uint32
+	freedBy uint32 // the stack that freed it, 0 unknown
+	place   uint32 // stream and pool
 }
 
 // Frame is a line of a stack.
@@ -86,7 +91,7 @@ const (
 type Block struct {
 	Address, Size, Requested uint64
 	State                    State
-	stack                    uint32
+	stack, from              uint32 // from is its origin
 }
 
 // Note is a mark that the program or PyTorch set, such as Optimizer.step#AdamW.step.
@@ -125,6 +130,7 @@ type Snapshot struct {
 	deltas  column[uint32] // microseconds since the event before; escape: see times
 	times   map[int]int64  // by event: of deltas that do not fit
 	allocs  column[allocation]
+	origins []origin
 	places  []place
 	texts   []string
 	frames  []frame
@@ -149,6 +155,9 @@ const (
 
 // tracePart is the part of the columns that one device has.
 type tracePart struct{ first, last, allocs, lastAlloc int }
+
+// origin is that of an allocation.
+func (s *Snapshot) origin(a *allocation) *origin { return &s.origins[a.from] }
 
 // Devices is how many devices the file has traces or segments of.
 func (s *Snapshot) Devices() int {

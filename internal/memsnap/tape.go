@@ -82,7 +82,7 @@ func (t *tape) Released() (in int, ok bool) {
 	}
 	t.asked = t.at + 1
 	act, row := t.r.word(t.at)
-	if _, in = t.r.ranks.of(row.place); act != SegmentFree && act != SegmentUnmap || in == 0 {
+	if _, in = t.r.ranks.of(t.r.S.origin(row).place); act != SegmentFree && act != SegmentUnmap || in == 0 {
 		return 0, false
 	}
 	t.release(in)
@@ -107,10 +107,11 @@ func (t *tape) one(traits []traits) {
 		t.at++
 	default:
 		to, grew := t.calls()
+		stack := t.r.S.origin(row).stack
 		if to < t.r.Events() {
 			request, want := t.r.word(to)
 			// Memory that a request returns before it carries the request's stack.
-			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[row.stack].empty || row.stack != want.stack || request == Alloc && !grew)
+			emptied := (act == SegmentFree || act == SegmentUnmap) && (traits[stack].empty || stack != t.r.S.origin(want).stack || request == Alloc && !grew)
 			if (request == Alloc || request == OOM) && !emptied {
 				t.request(to)
 				return
@@ -119,7 +120,7 @@ func (t *tape) one(traits []traits) {
 		began := t.at
 		t.asked = 0
 		var err error
-		if _, in := t.r.ranks.of(row.place); in != 0 && !traits[row.stack].empty { // its last graph or MemPool is gone
+		if _, in := t.r.ranks.of(t.r.S.origin(row).place); in != 0 && !traits[stack].empty { // its last graph or MemPool is gone
 			t.release(in)
 			t.returns[t.at] = in
 			err = t.p.Return(in)
