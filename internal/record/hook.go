@@ -12,7 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-//go:embed hook/sitecustomize.py hook/gpuprof_hook.py hook/gpuprof_marks.py hook/gpuprof_memory.py
+//go:embed hook/*.py
 var hookFiles embed.FS
 
 // statusName is the hook's account of what it did, one JSON object a line.
@@ -62,10 +62,14 @@ func writeHook(o *Options) (*hook, error) {
 		return nil, errors.Join(err, h.remove())
 	}
 	files := map[string][]byte{"config.json": config, "status": []byte(h.status)}
-	for _, name := range []string{"sitecustomize.py", "gpuprof_hook.py", "gpuprof_marks.py", "gpuprof_memory.py"} {
-		if files[name], err = hookFiles.ReadFile("hook/" + name); err != nil {
-			return nil, errors.Join(err, h.remove())
+	modules, err := hookFiles.ReadDir("hook")
+	for _, m := range modules {
+		if err == nil {
+			files[m.Name()], err = hookFiles.ReadFile("hook/" + m.Name())
 		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.remove())
 	}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {

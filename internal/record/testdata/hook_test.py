@@ -9,6 +9,13 @@ sys.path.insert(0, sys.argv.pop(1))
 import gpuprof_hook as hook  # noqa: E402
 
 
+class TestModules(unittest.TestCase):
+    def test_the_program_sees_none_of_the_parts(self):
+        self.assertEqual([m for m in sys.modules if m.startswith("_gpuprof") or m.startswith("gpuprof_") and m != "gpuprof_hook"], [])
+        self.assertIs(hook.tools, hook.recording.tools)  # each is loaded once
+        self.assertIs(hook.tools, hook.window.tools)
+
+
 class TestQuiet(unittest.TestCase):
     def due(self, quiet, script, until=400):
         """When the window opens; script gives (modules, touched) at a second."""
@@ -54,16 +61,16 @@ class TestThreads(unittest.TestCase):
         inside, leave, calls = threading.Event(), threading.Event(), []
 
         class Holder:
-            phase, here = "wait", hook.thread_local()
+            phase, here = "wait", hook.tools.thread_local()
 
-            @hook.safe
+            @hook.tools.safe
             def enter(self):
                 self.enter()  # a call from within is no mark
                 calls.append("entered")
                 inside.set()
                 leave.wait()
 
-            @hook.safe
+            @hook.tools.safe
             def mark(self):
                 calls.append("marked")
 
@@ -85,7 +92,7 @@ class TestWithoutLine(unittest.TestCase):
         kept = os.dup(2)
         os.dup2(write, 2)
         try:
-            got = hook.without_line(b"ERROR: this", lambda: os.write(2, b"one\nERROR: this line\ntwo, unfinished"))
+            got = hook.tools.without_line(b"ERROR: this", lambda: os.write(2, b"one\nERROR: this line\ntwo, unfinished"))
         finally:
             os.dup2(kept, 2)
             os.close(write)
@@ -168,9 +175,9 @@ class Program:
                        "memory": False, "window_s": 2, "window_after_s": 1e6, "longest_s": 60}, **config)
         with open(os.path.join(folder.name, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
-        real = hook.clock
-        hook.clock = lambda: self.now
-        test.addCleanup(setattr, hook, "clock", real)
+        real = hook.tools.clock
+        hook.tools.clock = lambda: self.now
+        test.addCleanup(setattr, hook.tools, "clock", real)
         import torch
 
         self.hook = hook.Hook(torch, folder.name, None)
@@ -326,9 +333,9 @@ class TestLongSteps(unittest.TestCase):
 class TestGrowth(unittest.TestCase):
     def watched(self, sizes, warm=0):
         """What becomes of a recording while the process has these sizes."""
-        real, left = hook.resident, list(sizes)
-        hook.resident = lambda: left.pop(0)
-        self.addCleanup(setattr, hook, "resident", real)
+        real, left = hook.tools.resident, list(sizes)
+        hook.tools.resident = lambda: left.pop(0)
+        self.addCleanup(setattr, hook.tools, "resident", real)
         p = Program(self)
         h, cuts = p.hook, []
         h.phase, h.since, h.warm, h.held = "record", p.now, warm, 1 << 30
@@ -339,25 +346,25 @@ class TestGrowth(unittest.TestCase):
     def test_memory(self):
         gib = 1 << 30
         self.assertEqual(self.watched([gib, 2 * gib]), (0, []))
-        self.assertEqual(self.watched([gib, gib + hook.GROWN_BORDER + 1]), (hook.GROWN_BORDER + 1, []))
-        self.assertEqual(self.watched([gib, gib + hook.GROWN_MOST + 1, gib]), (hook.GROWN_MOST + 1, ["cut_short"]))
+        self.assertEqual(self.watched([gib, gib + hook.window.GROWN_BORDER + 1]), (hook.window.GROWN_BORDER + 1, []))
+        self.assertEqual(self.watched([gib, gib + hook.window.GROWN_MOST + 1, gib]), (hook.window.GROWN_MOST + 1, ["cut_short"]))
 
     def test_ends_at_the_next_border(self):
         p = Program(self)
         for _ in range(13):
             p.step(1)
-        p.hook.grown = hook.GROWN_BORDER + 1
+        p.hook.grown = hook.window.GROWN_BORDER + 1
         p.step(1)
         trace = p.told("trace")[-1]
-        self.assertEqual((trace["bounded"], trace["steps"], trace["grown"]), (True, 4, hook.GROWN_BORDER + 1))
+        self.assertEqual((trace["bounded"], trace["steps"], trace["grown"]), (True, 4, hook.window.GROWN_BORDER + 1))
 
 
 class TestTold(unittest.TestCase):
     def test_how_far_the_recording_is(self):
         """Seldom, since a step pays for it, and not for the last step, which has its trace."""
-        real, now = hook.clock, [100.0]
-        hook.clock = lambda: now[0]
-        self.addCleanup(setattr, hook, "clock", real)
+        real, now = hook.tools.clock, [100.0]
+        hook.tools.clock = lambda: now[0]
+        self.addCleanup(setattr, hook.tools, "clock", real)
 
         class Recorder:
             phase, warm, recorded, steps, told, since, bounded, grown = "record", 1, 0, 9, 100.0, 100.0, False, 0
@@ -387,7 +394,7 @@ class TestTold(unittest.TestCase):
 
 class TestImporting(unittest.TestCase):
     def test_the_stack(self):
-        self.assertFalse(hook.importing(sys._getframe()))
+        self.assertFalse(hook.tools.importing(sys._getframe()))
         seen = []
         module = types.ModuleType("asks")
 
@@ -396,7 +403,7 @@ class TestImporting(unittest.TestCase):
                 return module
 
             def exec_module(self, _module):
-                seen.append(hook.importing(sys._getframe()))
+                seen.append(hook.tools.importing(sys._getframe()))
 
         class Finder:
             def find_spec(self, name, path=None, target=None):

@@ -1,0 +1,114 @@
+"""What the parts of the hook share: how it stays out of the program's way, and what it asks of the system."""
+
+import _thread
+import functools
+import os
+import time
+
+clock = time.perf_counter
+get_ident = _thread.get_ident
+
+
+def safe(f):
+    """Keep what goes wrong in f from the program."""
+
+    @functools.wraps(f)
+    def call(self, *args):
+        here = self.here
+        if self.phase == "done" or getattr(here, "inside", False):
+            return None
+        here.inside = True
+        try:
+            return f(self, *args)
+        except Exception as e:
+            self.fail(f.__name__, e)
+            return None
+        finally:
+            here.inside = False
+
+    return call
+
+
+def importing(frame):
+    """Whether a frame runs below an import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def without_line(start, f):
+    """Call f, and keep the lines that begin so from standard error. What else is written
+    there meanwhile follows when f is done."""
+    try:
+        aside = os.memfd_create("gpuprof")  # Linux
+    except (AttributeError, OSError):
+        return f()
+    try:
+        kept = os.dup(2)
+    except OSError:  # it is closed
+        os.close(aside)
+        return f()
+    try:
+        os.dup2(aside, 2)
+        return f()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.lseek(aside, 0, os.SEEK_SET)
+        with open(aside, "rb") as lines:
+            rest = b"".join(line for line in lines if not line.startswith(start))
+        while rest:
+            rest = rest[os.write(2, rest) :]
+
+
+def resident():
+    """The memory of this process, bytes; 0 where the system does not tell it so."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def round_all(values):
+    return [round(v, 7) for v in values]
+
+
+def ignore(*_args, **_kwargs):
+    pass
+
+
+def measure(path):
+    """Size of a trace or a snapshot, and whether it ends as one."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as f:
+        f.seek(max(0, size - 64))
+        end = f.read().rstrip()
+    return size, end.endswith((b"}", b"]", b"."))
+
+
+def rename_step(path, n):
+    """Take the name of a step from the one that the end of the program cut short.
+
+    The new name has as many bytes, so the file is changed where it is.
+    """
+    import mmap
+
+    old, new = b'"ProfilerStep#%d"' % n, b'"partial step#%d"' % n
+    with open(path, "r+b") as f, mmap.mmap(f.fileno(), 0) as text:
+        at = text.find(old)
+        while at >= 0:
+            text[at : at + len(new)] = new
+            at = text.find(old, at + len(new))
+
+
+def thread_local():
+    return _thread._local()
+
+
+def main_ident():
+    import threading
+
+    return threading.main_thread().ident
