@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -217,9 +216,7 @@ type rangeGroup struct {
 // annotatedSteps takes the range that repeats most of the time.
 func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 	var best *rangeGroup
-	for _, g := range x.rangeGroups(func(h *Host) bool {
-		return h.Kind == Annotation && x.info[h.Name].flags&nameHousekeeping == 0
-	}) {
+	for _, g := range x.rangeGroups(x.ownRange) {
 		if len(g.events) < minRepeats {
 			continue
 		}
@@ -232,11 +229,10 @@ func (x *Index) annotatedSteps(launches map[uint32]int) bool {
 		return false
 	}
 	best = x.sameOnBusierLane(best, launches)
-	kind := "annotation"
-	if x.T.Format == Nsys {
-		kind = "nvtx"
+	if x.stepsOfTurns(best) {
+		return true
 	}
-	x.StepSource = fmt.Sprintf("%s %s", kind, best.name)
+	x.StepSource = x.rangeWord(best)
 	x.takeSteps(best.events)
 	x.joinSteps()
 	return true

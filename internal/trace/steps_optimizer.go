@@ -31,12 +31,7 @@ func (x *Index) optimizerSteps(launches map[uint32]int) bool {
 	if turns > 1 {
 		x.StepSource += fmt.Sprintf(", of %d optimizers that take turns", turns)
 	}
-	from := x.Span.Start
-	for k, i := range events {
-		end := x.T.Host[i].End
-		x.Steps = append(x.Steps, StepSpan{Name: fmt.Sprintf("optimizer step %d", k+1), Host: Span{from, end}, Lane: best.lane})
-		from = end
-	}
+	x.stepsBetweenEnds(&rangeGroup{lane: best.lane, events: events}, func(k int) string { return fmt.Sprintf("optimizer step %d", k+1) })
 	return true
 }
 
@@ -75,12 +70,9 @@ func (x *Index) rarestOptimizer(lane uint32, groups []*rangeGroup) (events []int
 	}
 	rarest := slices.MinFunc(kinds, func(a, b update) int { return cmp.Compare(len(steps[a]), len(steps[b])) })
 	events = steps[rarest]
-	for k := range events[1:] {
-		for _, u := range kinds {
-			at, _ := slices.BinarySearch(steps[u], events[k]+1)
-			if u != rarest && (at == len(steps[u]) || steps[u][at] > events[k+1]) {
-				return nil, 0
-			}
+	for _, u := range kinds {
+		if least, _ := between(events, steps[u]); u != rarest && least == 0 {
+			return nil, 0
 		}
 	}
 	return events, len(kinds)
