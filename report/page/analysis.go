@@ -77,19 +77,25 @@ func shareOf(part, whole int64) Cell {
 
 func countCell(n int) Cell { return Cell{Text: fmt.Sprint(n), Value: float64(n), Unit: "1"} }
 
+// titleWidth is how many characters a title has at most: the line of a narrow screen.
+const titleWidth = 80
+
 // analysisTitle names the files, of many the first.
 func analysisTitle(a *trace.Analysis) string {
+	n := len(a.Inputs)
+	switch {
+	case n == 0:
+		return "Trace analysis"
+	case n > 3:
+		more := fmt.Sprintf(" and %d more", n-1)
+		return view.Cut(filepath.Base(a.Inputs[0].Path), titleWidth-len(more)) + more
+	}
+	const between = ", "
 	var names []string
 	for _, in := range a.Inputs {
-		names = append(names, view.Cut(filepath.Base(in.Path), 80))
+		names = append(names, view.Cut(filepath.Base(in.Path), (titleWidth-len(between)*(n-1))/n))
 	}
-	switch {
-	case len(names) == 0:
-		return "Trace analysis"
-	case len(names) > 3:
-		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, between)
 }
 
 // stepMeta says how long the mean step is, of how many, and how they were found.
