@@ -140,6 +140,13 @@ static void*entry(const char*s){
   return f_zero;}
 API cudaError_t cudaGetDriverEntryPoint(const char*s,void**f,unsigned long long fl,enum cudaDriverEntryPointQueryResult*r){*f=entry(s);if(r)*r=0;return 0;}
 API cudaError_t cudaGetDriverEntryPointByVersion(const char*s,void**f,unsigned v,unsigned long long fl,enum cudaDriverEntryPointQueryResult*r){*f=entry(s);if(r)*r=0;return 0;}
+// PyTorch before 2.9 takes them from the driver's library by their names.
+#define BY_NAME(name,f) __asm__(".globl " #name "\n.set " #name "," #f)
+BY_NAME(cuMemAddressReserve,f_cuMemAddressReserve);BY_NAME(cuMemCreate,f_cuMemCreate);BY_NAME(cuMemRelease,f_cuMemRelease);
+BY_NAME(cuDeviceGetAttribute,f_attr);BY_NAME(cuMemGetAllocationGranularity,f_gran);BY_NAME(cuGetErrorString,f_errstr);
+BY_NAME(cuMemExportToShareableHandle,f_notsup);BY_NAME(cuMemImportFromShareableHandle,f_notsup);
+BY_NAME(cuMemMap,f_zero);BY_NAME(cuMemUnmap,f_zero);BY_NAME(cuMemSetAccess,f_zero);BY_NAME(cuMemAddressFree,f_zero);
+BY_NAME(cuMemsetD32Async,f_zero);BY_NAME(cuStreamWriteValue32,f_zero);BY_NAME(cuStreamWriteValue32_v2,f_zero);
 // launch configuration stack
 typedef struct{dim3 g,b;size_t s;void*st;}lc;static __thread lc st[16];static __thread int sp;
 API unsigned __cudaPushCallConfiguration(dim3 g,dim3 b,size_t s,void*stream){lc x={g,b,s,stream};st[sp++&15]=x;return 0;}

@@ -3,7 +3,8 @@
 
     python3 scripts/standin.py FOLDER PROGRAM.py [ARGUMENT...]
 
-Builds scripts/standin.c and an empty library for each one of NVIDIA's that this PyTorch links to, once, into FOLDER.
+Builds scripts/standin.c and an empty library for each one of NVIDIA's that this PyTorch links to, once for each PyTorch,
+into FOLDER.
 Needs gcc, nm and readelf, and in this Python: a CUDA build of torch (pip install --no-deps torch, without NVIDIA's
 libraries) and the headers of nvidia-cuda-runtime and nvidia-cuda-crt (of CUDA 12: nvidia-cuda-runtime-cu12 and
 nvidia-cuda-nvcc-cu12). Nothing is computed: values are garbage, but sizes,
@@ -12,6 +13,7 @@ stacks, annotations and out-of-memory errors are PyTorch's own.
 
 import collections
 import glob
+import hashlib
 import importlib.util
 import os
 import re
@@ -63,9 +65,18 @@ def compiled(to, name, include):
     subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", *["-I" + i for i in include], os.path.join(HERE, "standin.c"), f"-Wl,-soname,{name}", "-o", to, "-ldl", "-lpthread"], check=True)
 
 
+def key():
+    """What was built for another PyTorch, or of another standin.c, ends a program without a word."""
+    with open(os.path.join(site(), "torch", "version.py"), "rb") as version, open(os.path.join(HERE, "standin.c"), "rb") as source, open(__file__, "rb") as own:
+        return hashlib.sha256(version.read() + source.read() + own.read()).hexdigest()[:12]
+
+
 def build(folder):
     """Builds what is missing, and returns the environment that a program needs."""
-    folder = os.path.abspath(folder)
+    real = glob.glob(os.path.join(site(), "nvidia", "*", "lib", "libcublas.so*"))
+    if real:
+        sys.exit(f"standin: {real[0]} would run in place of an empty library; make a venv in which torch is installed with pip install --no-deps")
+    folder = os.path.join(os.path.abspath(folder), key())
     runtime, nvml = os.path.join(folder, "libstandin.so"), os.path.join(folder, "libnvidia-ml.so.1")
     if not os.path.exists(nvml):
         os.makedirs(folder, exist_ok=True)

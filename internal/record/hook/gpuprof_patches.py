@@ -1,4 +1,4 @@
-"""What the hook puts into the program, and takes out again."""
+"""The hooks that a program gets, and their removal."""
 
 import atexit
 import functools

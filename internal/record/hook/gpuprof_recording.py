@@ -1,4 +1,4 @@
-"""Starts the profiler, ends it and writes what it recorded."""
+"""Starts the profiler, ends it and writes the recording."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What the parts of the hook share: how it stays out of the program's way, and what it asks of the system."""
+"""The means that the parts of the hook share: staying out of the program's way, and questions to the system."""
 
 import _thread
 import functools
