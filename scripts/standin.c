@@ -146,6 +146,7 @@ BY_NAME(cuMemAddressReserve,f_cuMemAddressReserve);BY_NAME(cuMemCreate,f_cuMemCr
 BY_NAME(cuDeviceGetAttribute,f_attr);BY_NAME(cuMemGetAllocationGranularity,f_gran);BY_NAME(cuGetErrorString,f_errstr);
 BY_NAME(cuMemExportToShareableHandle,f_notsup);BY_NAME(cuMemImportFromShareableHandle,f_notsup);
 BY_NAME(cuMemMap,f_zero);BY_NAME(cuMemUnmap,f_zero);BY_NAME(cuMemSetAccess,f_zero);BY_NAME(cuMemAddressFree,f_zero);
+BY_NAME(cuMulticastCreate,f_notsup);BY_NAME(cuMulticastAddDevice,f_notsup);BY_NAME(cuMulticastBindMem,f_notsup);
 BY_NAME(cuMemsetD32Async,f_zero);BY_NAME(cuStreamWriteValue32,f_zero);BY_NAME(cuStreamWriteValue32_v2,f_zero);
 // launch configuration stack
 typedef struct{dim3 g,b;size_t s;void*st;}lc;static __thread lc st[16];static __thread int sp;
