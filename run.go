@@ -95,6 +95,10 @@ type Run struct {
 	// DeviceClockHz is the device's clock when the last sample was taken: the SM clock
 	// of a GPU, that of a CPU on the host; 0 is unknown.
 	DeviceClockHz float64 `json:"device_clock_hz,omitempty"`
+
+	// Renewed: the run is of a schema before 1.1, and its exposed times were computed
+	// again when it was read, by the present rule (see CopiesYield).
+	Renewed bool `json:"-"`
 }
 
 // Tool says what wrote the file.

@@ -170,7 +170,7 @@ func fingerprint(r *gpuprof.Run) (env, facts, code map[string]string) {
 	put(code, "go", d.Go)
 	put(code, "version", r.Tool.Version)
 	put(code, "commit", r.Tool.Commit)
-	if r.CopiesYield() {
+	if r.CopiesYield() || r.Renewed {
 		put(code, exposedRule, computeFirst)
 	}
 	return env, facts, code

@@ -80,7 +80,7 @@ func run(raw []byte, name string, room *outside.Room) (*gpuprof.Run, error) {
 		return nil, of(Run).damaged(name, err)
 	}
 	addRoles(r)
-	noteOldExposure(r)
+	renewExposure(r)
 	return r, nil
 }
 
@@ -131,25 +131,4 @@ func checkSigns(r *gpuprof.Run) error {
 		}
 	}
 	return nil
-}
-
-// oldExposure is the code of the warning that a run of schema 1.0 gets when read.
-const oldExposure = "old-exposed-times"
-
-// noteOldExposure marks a run whose copies may count as exposed beside a kernel: of
-// what ran beside what only one step is stored, so samples cannot be corrected.
-func noteOldExposure(r *gpuprof.Run) {
-	if r.CopiesYield() || slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == oldExposure }) {
-		return
-	}
-	for i := range r.Stages {
-		s := &r.Stages[i]
-		copies := s.Counters["copies_h2d"]+s.Counters["copies_d2h"] > 0 && s.Counters["launches"] == 0
-		if s.Parent == "step" && s.Device != nil && copies && s.Exposed != nil && s.Exposed.Median > 0 {
-			r.Warnings = append(r.Warnings, gpuprof.Warning{Code: oldExposure,
-				Text: "the run was recorded before a copy beside a kernel was counted as hidden: the exposed time of " + s.Name + " may be too long, and that of kernels beside it too short",
-				Fix:  "run it again"})
-			return
-		}
-	}
 }

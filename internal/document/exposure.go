@@ -1,0 +1,154 @@
+package document
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// oldExposure is the code of the warning that a run of schema 1.0 gets when read,
+// if its exposed times cannot be computed again.
+const oldExposure = "old-exposed-times"
+
+// renewExposure computes the exposed times of a run of schema 1.0 by the present
+// rule, or marks the run where that is not possible. The stage that came first owned
+// an overlap then, now a stage of kernels does before a copy. Kernels in one lane
+// cannot overlap each other, so the part of a kernel stage's device time that is not
+// exposed was given to the copy before it, in each sample.
+func renewExposure(r *gpuprof.Run) {
+	if r.CopiesYield() {
+		return
+	}
+	copies, kernels := deviceStages(r)
+	if len(copies) == 0 {
+		return
+	}
+	if renewed := withoutOverlap(r, copies, kernels); renewed != nil {
+		for i, s := range renewed {
+			r.Stages[i].Exposed = s
+		}
+		r.Renewed = true
+		r.Warnings = slices.DeleteFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == oldExposure })
+		return
+	}
+	first := r.Stages[copies[0]].Name
+	if !slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == oldExposure }) {
+		r.Warnings = append(r.Warnings, gpuprof.Warning{Code: oldExposure,
+			Text: "the run was recorded before a copy beside a kernel was counted as hidden: the exposed time of " + first + " may be too long, and that of kernels beside it too short",
+			Fix:  "run it again"})
+	}
+}
+
+// deviceStages are the stages of the step with device time: those that copy and have
+// exposed time, and those that launch.
+func deviceStages(r *gpuprof.Run) (copies, kernels []int) {
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		switch {
+		case s.Parent != gpuprof.StageStep || s.Device == nil || s.Exposed == nil:
+		case s.Counters["launches"] > 0:
+			kernels = append(kernels, i)
+		case s.Counters["copies_h2d"]+s.Counters["copies_d2h"] > 0 && s.Exposed.Median > 0:
+			copies = append(copies, i)
+		}
+	}
+	return copies, kernels
+}
+
+// withoutOverlap returns the exposed times of the stages that change, nil where the
+// samples do not show them: kernels in several lanes, several copies before a kernel,
+// or samples that do not add up.
+func withoutOverlap(r *gpuprof.Run, copies, kernels []int) map[int]*gpuprof.Series {
+	if !oneLane(r, kernels) {
+		return nil
+	}
+	out := map[int]*gpuprof.Series{}
+	var hidden [][]float64 // of the copy, by process and sample
+	giver := -1
+	for _, k := range kernels {
+		s := &r.Stages[k]
+		lost, ok := minus(s.Device, s.Exposed)
+		if !ok {
+			return nil
+		}
+		if !some(lost) {
+			continue
+		}
+		before := slices.DeleteFunc(slices.Clone(copies), func(c int) bool { return c > k })
+		if len(before) != 1 || giver >= 0 && giver != before[0] {
+			return nil
+		}
+		giver = before[0]
+		out[k] = stats.Summarise(s.Exposed.Unit, s.Device.Runs...)
+		if hidden = plus(hidden, lost); hidden == nil {
+			return nil
+		}
+	}
+	if giver < 0 {
+		return out
+	}
+	left, ok := minus(r.Stages[giver].Exposed, &gpuprof.Series{Runs: hidden})
+	if !ok {
+		return nil
+	}
+	out[giver] = stats.Summarise(r.Stages[giver].Exposed.Unit, left...)
+	return out
+}
+
+// oneLane reports whether all kernel stages of the stored step run in one lane.
+func oneLane(r *gpuprof.Run, kernels []int) bool {
+	lanes := map[string]bool{}
+	for _, s := range r.ExampleStep {
+		if s.Lane != "host" && slices.ContainsFunc(kernels, func(k int) bool { return r.Stages[k].Name == s.Stage }) {
+			lanes[s.Lane] = true
+		}
+	}
+	return len(lanes) == 1
+}
+
+// minus is a - b in whole nanoseconds, in which both were recorded; not ok where a
+// sample is below zero or missing.
+func minus(a, b *gpuprof.Series) (out [][]float64, ok bool) {
+	if len(a.Runs) != len(b.Runs) {
+		return nil, false
+	}
+	for p := range a.Runs {
+		if len(a.Runs[p]) != len(b.Runs[p]) {
+			return nil, false
+		}
+		row := make([]float64, len(a.Runs[p]))
+		for i, v := range a.Runs[p] {
+			row[i] = max(0, math.Round((v-b.Runs[p][i])*1e9)) / 1e9
+			if v-b.Runs[p][i] < -1.5e-9 {
+				return nil, false
+			}
+		}
+		out = append(out, row)
+	}
+	return out, true
+}
+
+// plus is a + b, b where a is nil, and nil where they differ in length.
+func plus(a, b [][]float64) [][]float64 {
+	if a == nil {
+		return b
+	}
+	if len(a) != len(b) {
+		return nil
+	}
+	for p := range a {
+		if len(a[p]) != len(b[p]) {
+			return nil
+		}
+		for i := range a[p] {
+			a[p][i] += b[p][i]
+		}
+	}
+	return a
+}
+
+func some(of [][]float64) bool {
+	return slices.ContainsFunc(of, func(row []float64) bool { return slices.ContainsFunc(row, func(v float64) bool { return v > 0 }) })
+}
