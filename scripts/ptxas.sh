@@ -8,14 +8,14 @@
 # The assembler comes from a Python wheel, kept under .bin/; no toolkit needed.
 #
 #   PTXAS=/path/to/ptxas   one that is there already
-#   ARCHS="sm_75 sm_90"    generations (default: sm_75 sm_80 sm_90)
+#   ARCHS="sm_75 sm_90"    generations (default: sm_75 sm_80 sm_90 sm_100 sm_120)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 package=nvidia-cuda-nvcc-cu12
 version=12.9.86
 cache=.bin/ptxas-$version
-archs=${ARCHS:-sm_75 sm_80 sm_90}
+archs=${ARCHS:-sm_75 sm_80 sm_90 sm_100 sm_120}
 # Kernels whose speed is promised: a register that lives in memory is a defect there.
 HOT=' gemm linear scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/baselines"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/measure"
 	"github.com/gpuprof/gpuprof/internal/record"
 	"github.com/gpuprof/gpuprof/probes/nvml"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // This file is wire.go's part about GPUs: it names the CUDA device and NVML for
@@ -34,7 +36,7 @@ func examineGPUs() []gpuprof.CheckLine {
 			telemetry = gpuprof.FailedCheck("gpu telemetry", err)
 		}
 	}
-	return append(append([]gpuprof.CheckLine{examineCUDA(), telemetry}, examineLibraries()...), lines...)
+	return append(append([]gpuprof.CheckLine{examineCUDA(), telemetry, examineKernels()}, examineLibraries()...), lines...)
 }
 
 // instrumentsOf are NVML's of a CUDA device, and what closes them; nil where
@@ -114,6 +116,56 @@ func examineCUDA() gpuprof.CheckLine {
 		l.State, l.Reason, l.Fix = gpuprof.Limited, "the driver is simulated, so no time means anything", "use a GPU and its driver"
 	}
 	return l
+}
+
+// examineKernels loads the kernel that takes a driver's compiler longest, on the first
+// GPU, and says where the driver keeps the result. A folder that grew was compiled into.
+func examineKernels() gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
+	before := cuda.FindCodeCache()
+	took, simulated, err := loadSlowest()
+	if err != nil {
+		return gpuprof.FailedCheck(l.Name, err)
+	}
+	cache := cuda.FindCodeCache()
+	name := op.SlowestToCompile().Name
+	switch {
+	case simulated:
+		l.Found = name + " was loaded and not timed, since the driver is simulated"
+	case cache.Err != nil:
+		l.Found = fmt.Sprintf("%s was ready after %s", name, gpuprof.FormatSeconds(took.Seconds()))
+	case cache.Bytes > before.Bytes || cache.Files > before.Files:
+		l.Found = fmt.Sprintf("%s was compiled in %s, at its first use with this driver", name, gpuprof.FormatSeconds(took.Seconds()))
+	default:
+		l.Found = fmt.Sprintf("%s was ready after %s, as the driver had kept it", name, gpuprof.FormatSeconds(took.Seconds()))
+	}
+	if cache.Err != nil {
+		why := gpuprof.FailedCheck(l.Name, cache.Err)
+		l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix
+		return l
+	}
+	l.Found += fmt.Sprintf("; compiled kernels are kept in %s (%s)", cache.Path, gpuprof.FormatBytes(float64(cache.Bytes)))
+	return l
+}
+
+// loadSlowest loads one kernel on the first GPU that answers.
+func loadSlowest() (took time.Duration, simulated bool, err error) {
+	list, err := answeringGPUs()
+	if err != nil {
+		return 0, false, err
+	}
+	o := cudaOptions()
+	o.Index = list[0].Index
+	d, err := cuda.Open(o)
+	if err != nil {
+		return 0, false, err
+	}
+	defer d.Close()
+	if _, err := d.Load(op.SlowestToCompile()); err != nil {
+		return 0, false, err
+	}
+	_, took = d.LoadTime()
+	return took, list[0].Simulated, nil
 }
 
 // vendorLibraries are what comes with PyTorch and what replaces it.

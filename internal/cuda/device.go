@@ -36,6 +36,7 @@ type Device struct {
 	spare      []eventHandle // replaced in an event, see Stream.Record
 	buffers    map[*Buffer]struct{}
 	modules    map[string]*module  // by PTX
+	loading    time.Duration       // of all modules, see LoadTime
 	sources    map[string]*ptxText // by what kernels carry
 	funcs      []*kernelFunc
 	graphs     []*captured

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -175,6 +176,8 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	if sm, _ := strconv.Atoi(strings.TrimPrefix(d.is.Arch, "sm_")); ptx.target > sm {
 		return gpuprof.Errorf(gpuprof.ErrDevice, "%s: its PTX is for sm_%d and newer and this GPU is %s", doing, ptx.target, d.is.Arch).WithFix("use a newer GPU or another implementation of it")
 	}
+	begin := time.Now()
+	defer func() { d.loading += time.Since(begin) }() // drivers compile here or at the function's first use
 	m, err := d.module(ptx.text, doing)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/stats"
@@ -36,6 +37,10 @@ func (r *runner) summarise(err error) {
 	r.run.Calibration["clock_anchor"] = gpuprof.Seconds(r.anchorSlack)
 	if rate, uncertainty, ok := r.rec.Drift(); ok {
 		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
+	}
+	if l, ok := r.dev.Device.(interface{ LoadTime() (int, time.Duration) }); ok {
+		_, took := l.LoadTime()
+		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
 	}
 	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)
 	r.run.Stages = s.results()

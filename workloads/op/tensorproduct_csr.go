@@ -37,6 +37,10 @@ var (
 	tpFixupKernel  = gpuprof.Kernel{Name: "tp_csr_fixup", Sig: "bbbiii", Host: tpFixupHost, Grain: 64, PTX: tpCSRPTX, Threads: 128, PerBlock: 1}
 )
 
+// SlowestToCompile is the kernel by which a driver's compiler is tried: it takes
+// seconds where the driver has not kept it.
+func SlowestToCompile() *gpuprof.Kernel { return &tpFusedKernel }
+
 func (t TensorProduct) slots(edgeCap int) int { return (edgeCap + t.segment() - 1) / t.segment() }
 
 func (t TensorProduct) csrScratch(nodes, rows, edgeCap int) int64 {
