@@ -34,53 +34,62 @@ func (c *doctorCmd) bench(a *app) error {
 		return err
 	}
 	var cards []health.Card
+	var last measured
 	for round := range c.Rounds {
 		started := time.Now()
-		found, err := c.measureOnce(a)
-		if err != nil {
+		if last, err = c.measureOnce(a, round+1 == c.Rounds); err != nil {
 			return err
 		}
-		cards = health.Best(cards, found)
+		cards = health.Best(cards, last.cards)
 		if round+1 < c.Rounds && pause(a.ctx, betweenRounds-time.Since(started)) != nil {
 			return errInterrupted
 		}
 	}
-	return c.conclude(a, cards, ranges, outs, sink)
+	last.cards = cards
+	return c.conclude(a, last, ranges, outs, sink)
 }
 
 // betweenRounds is the time from one round to the next: what disturbs a GPU lasts.
 const betweenRounds = time.Minute
 
-// measureOnce measures every GPU that was chosen.
-func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
+// measured is what a round of doctor --bench found.
+type measured struct {
+	cards  []health.Card
+	links  []health.Link
+	reduce *health.AllReduce
+}
+
+// measureOnce measures every GPU that was chosen, and in the last round the ways between
+// them.
+func (c *doctorCmd) measureOnce(a *app, last bool) (m measured, err error) {
 	if c.apart() {
-		cards := c.lookApart(a.ctx)
+		m.cards = c.lookApart(a.ctx)
 		if a.ctx.Err() != nil {
-			return nil, errInterrupted
+			return m, errInterrupted
 		}
-		return cards, nil
+		return m, nil
 	}
 	began := time.Now()
 	sight, err := lookAtGPUs()
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	defer sight.close() //nolint:errcheck // the measurement is over and says itself what failed
 	here, away, err := chooseGPUs(sight, c.Device)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	var targets []health.Target
 	for _, i := range here {
 		t, err := sight.target(i)
 		if err != nil {
-			return nil, err
+			return m, err
 		}
 		targets = append(targets, t)
 	}
 	if c.As == "health" {
 		if used := usedBy(targets); used != nil {
-			return used, nil
+			return measured{cards: used}, nil
 		}
 	}
 	bar := newBenchProgress(a, len(targets), len(away))
@@ -90,19 +99,23 @@ func (c *doctorCmd) measureOnce(a *app) ([]health.Card, error) {
 		options = health.Quick(late)
 	}
 	options.Progress = bar.phase
-	cards := health.Run(a.ctx, targets, options)
+	m.cards = health.Run(a.ctx, targets, options)
+	if last && !c.Quick && a.ctx.Err() == nil && len(here) > 1 {
+		bar.phase("all", "links")
+		m.links, m.reduce = sight.between(a.ctx, here, linkBytes)
+	}
 	for _, uuid := range away {
 		if a.ctx.Err() != nil {
 			break
 		}
 		bar.phase(uuid, "in a process of its own")
-		cards = append(cards, benchElsewhere(a.ctx, uuid)...)
+		m.cards = append(m.cards, benchElsewhere(a.ctx, uuid)...)
 	}
 	bar.close()
 	if a.ctx.Err() != nil {
-		return nil, errInterrupted
+		return m, errInterrupted
 	}
-	return cards, nil
+	return m, nil
 }
 
 // usedBy are the cards of devices that other programs use, without a measurement; nil
@@ -127,11 +140,12 @@ func usedBy(targets []health.Target) []health.Card {
 }
 
 // conclude judges, prints and turns the verdict into an exit code.
-func (c *doctorCmd) conclude(a *app, cards []health.Card, ranges *health.Ranges, outs []output, sink *rankSink) error {
-	report, err := health.Judge(cards, ranges, tool())
+func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []output, sink *rankSink) error {
+	report, err := health.Judge(m.cards, ranges, tool())
 	if err != nil {
 		return err
 	}
+	report.Links, report.AllReduce = m.links, m.reduce
 	return c.tell(a, report, outs, sink)
 }
 
@@ -330,7 +344,7 @@ type benchProgress struct {
 const phasesOf = 6
 
 func newBenchProgress(a *app, here, away int) *benchProgress {
-	return &benchProgress{bar: a.newProgress("doctor"), total: here*phasesOf + away}
+	return &benchProgress{bar: a.newProgress("doctor"), total: here*phasesOf + away + min(here/2, 1)}
 }
 
 func (p *benchProgress) phase(device, phase string) {

@@ -126,13 +126,17 @@ func TestBenchVerdicts(t *testing.T) {
 		cards []health.Card
 		code  int
 		says  string
+		links []health.Link
+		sum   *health.AllReduce
 	}{
-		"healthy":      {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 4.1e12)}, exitOK, ""},
-		"unhealthy":    {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 3e12), madeUp("cuda:2", 4e12)}, exitRegression, "cuda:1 is not as fast"},
-		"unknown":      {[]health.Card{madeUp("cuda:0", 4e12)}, exitInconclusive, "not yet measured"},
-		"narrow alone": {[]health.Card{narrow}, exitRegression, "link_width of cuda:0: reseat"},
-		"failed":       {[]health.Card{madeUp("cuda:0", 4e12), broken}, exitFailed, "cuda:1: device lost"},
-		"nothing":      {nil, exitFailed, "there is none"},
+		"healthy": {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 4.1e12)}, exitOK, "",
+			[]health.Link{{From: "cuda:0", To: "cuda:1", Direct: true, BytesPerS: 4.1e11}, {From: "cuda:1", To: "cuda:0", BytesPerS: 2.3e10}},
+			&health.AllReduce{Library: "nccl 2.27.3", GPUs: 2, Bytes: 256 << 20, TookS: 1.21e-3, BusPerS: 2.22e11}},
+		"unhealthy":    {[]health.Card{madeUp("cuda:0", 4e12), madeUp("cuda:1", 3e12), madeUp("cuda:2", 4e12)}, exitRegression, "cuda:1 is not as fast", nil, nil},
+		"unknown":      {[]health.Card{madeUp("cuda:0", 4e12)}, exitInconclusive, "not yet measured", nil, nil},
+		"narrow alone": {[]health.Card{narrow}, exitRegression, "link_width of cuda:0: reseat", nil, nil},
+		"failed":       {[]health.Card{madeUp("cuda:0", 4e12), broken}, exitFailed, "cuda:1: device lost", nil, nil},
+		"nothing":      {nil, exitFailed, "there is none", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []string{"table", "json"} {
@@ -141,7 +145,7 @@ func TestBenchVerdicts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, c.cards, ranges, nil, nil)
+				err = (&doctorCmd{Format: format}).conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, measured{cards: c.cards, links: c.links, reduce: c.sum}, ranges, nil, nil)
 				if got := exitCode(err); got != c.code || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")) {
 					t.Errorf("exit code %d, want %d; %v", got, c.code, err)
 				}
@@ -288,5 +292,53 @@ func TestDoctorRefusesAnImitation(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), c.says) {
 			t.Errorf("gpuprof %v ended with %d:\n%s", c.args, got, out)
 		}
+	}
+}
+
+// Two simulated GPUs: every ordered pair has a direct link, and NCCL's stand-in adds up;
+// with one that cannot be opened its links and the sum say why. Of one GPU there is nothing.
+func TestBetweenGPUs(t *testing.T) {
+	before := simulatedDriver
+	simulatedDriver = sim.Library(t)
+	t.Cleanup(func() { simulatedDriver = before })
+	t.Setenv("GPUPROF_CUDA_LIBRARY_PATH", sim.Libraries(simulatedDriver))
+	for configuration, c := range map[string]struct {
+		known int
+		why   string
+	}{
+		"devices=2":         {2, ""},
+		"devices=3;peers=0": {6, ""},
+		"devices=2;fail=cuDevicePrimaryCtxRetain@2:46": {0, "another process holds the GPU in exclusive mode"},
+		"devices=2;fail=ncclCommInitAll@1:3":           {2, "NCCL status 3"},
+	} {
+		t.Run(configuration, func(t *testing.T) {
+			sim.Configure(t, simulatedDriver, configuration)
+			sight := &gpuSight{}
+			var err error
+			if sight.visible, err = answeringGPUs(); err != nil {
+				t.Fatal(err)
+			}
+			var here []int
+			for i := range sight.visible {
+				here = append(here, i)
+			}
+			links, sum := sight.between(t.Context(), here, 1<<18)
+			known := 0
+			for _, l := range links {
+				if float64(l.BytesPerS) > 0 && l.Why == "" && l.Direct != strings.Contains(configuration, "peers=0") {
+					known++
+				}
+			}
+			if n := len(here); len(links) != n*(n-1) || known != c.known {
+				t.Errorf("%d of %d links are known: %+v", known, len(links), links)
+			}
+			if (sum.Why == "") != (c.why == "") || !strings.Contains(sum.Why, c.why) || c.why == "" && (sum.GPUs != len(here) || !(float64(sum.BusPerS) > 0)) {
+				t.Errorf("the sum is %+v", sum)
+			}
+			sim.Check(t, simulatedDriver)
+			if links, sum := sight.between(t.Context(), here[:1], 1<<18); links != nil || sum != nil {
+				t.Errorf("of one GPU: %v, %v", links, sum)
+			}
+		})
 	}
 }

@@ -40,7 +40,7 @@ func TestFleetOfNodes(t *testing.T) {
 		var out bytes.Buffer
 		a := &app{ctx: t.Context(), stdout: &out, stderr: &out, quiet: true}
 		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: 10, Node: fmt.Sprint("node", rank)}, b, time.Unix(1000, 0)}
-		err := (&doctorCmd{Format: "json"}).conclude(a, []health.Card{card}, ranges, nil, sink)
+		err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, ranges, nil, sink)
 		if exitCode(err) != exitOK {
 			t.Fatalf("a GPU alone: %v", err)
 		}

@@ -165,6 +165,11 @@ type driver struct {
 	CopyFromDev func(dst unsafe.Pointer, src devicePtr, n uintptr, s streamHandle) Result `cu:"cuMemcpyDtoHAsync_v2"`      // hot
 	CopyOnDev   func(dst, src devicePtr, n uintptr, s streamHandle) Result                `cu:"cuMemcpyDtoDAsync_v2"`      // hot
 
+	CanAccess   func(can *int32, dev, peer int32) Result                                                           `cu:"cuDeviceCanAccessPeer,optional"`
+	EnablePeer  func(peer ctxHandle, flags uint32) Result                                                          `cu:"cuCtxEnablePeerAccess,optional"`
+	DisablePeer func(peer ctxHandle) Result                                                                        `cu:"cuCtxDisablePeerAccess,optional"`
+	CopyPeer    func(dst devicePtr, to ctxHandle, src devicePtr, from ctxHandle, n uintptr, s streamHandle) Result `cu:"cuMemcpyPeerAsync,optional"`
+
 	path      string // the library it came from, for messages
 	simulated bool   // the library says it is no GPU's
 }

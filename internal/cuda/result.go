@@ -35,6 +35,9 @@ const (
 	errNotFound            Result = 500
 	errNotReady            Result = 600
 	errIllegalAddress      Result = 700
+	errNoPeers             Result = 217
+	errPeersEnabled        Result = 704
+	errTooManyPeers        Result = 711
 	errOutOfResources      Result = 701
 	errLaunchTimeout       Result = 702
 	errContextDestroyed    Result = 709

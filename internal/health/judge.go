@@ -60,6 +60,10 @@ type Report struct {
 	Reason   string    `json:"reason"` // one sentence
 	Devices  []Card    `json:"devices"`
 	Off      []Off     `json:"off"`
+	// Links are the ways between the GPUs, one after the other, and AllReduce is a sum over
+	// all of them; neither is judged. They are absent of one GPU.
+	Links     []Link     `json:"links,omitempty"`
+	AllReduce *AllReduce `json:"all_reduce,omitempty"`
 	// Notes are what a reader must know and what is no fault.
 	Notes []string `json:"notes"`
 }

@@ -32,6 +32,7 @@ func Health(r *health.Report) (*Page, error) {
 		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone, As: Lead}}},
 		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
 		{ID: "figures", Heading: "Figures", HeadingIn: Markdown | HTML, Blocks: append([]Block{t}, unknown...)},
+		{ID: "links", Heading: "Between the GPUs", HeadingIn: Markdown | HTML, Blocks: healthLinks(r)},
 		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
 	}}, nil
 }
@@ -69,6 +70,56 @@ func healthTable(r *health.Report) (t Table, unknown []Block) {
 		}
 	}
 	return t, unknown
+}
+
+// healthLinks is a matrix of copies from one GPU's memory to another's, and the
+// all-reduce.
+func healthLinks(r *health.Report) (out []Block) {
+	if len(r.Links) > 0 {
+		t := Table{Name: "Table of links", Noun: "GPU", Caption: "Copies from the memory of the GPU in the row to that of the GPU in the column, one pair at a time. A rate with a star goes through the host's memory.",
+			Columns: []Column{{Title: "from", Left: true}}}
+		for _, c := range r.Devices {
+			t.Columns = append(t.Columns, Column{Title: "to " + c.Device, Left: true})
+		}
+		var unknown []Block
+		for _, from := range r.Devices {
+			row := Row{Cells: []Cell{{Text: from.Device}}}
+			for _, to := range r.Devices {
+				row.Cells = append(row.Cells, linkCell(r.Links, from.Device, to.Device))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		for _, l := range r.Links {
+			if l.Why != "" {
+				unknown = append(unknown, Text{S: "the link from " + l.From + " to " + l.To + " is unknown: " + l.Why})
+			}
+		}
+		out = append([]Block{t}, unknown...)
+	}
+	switch a := r.AllReduce; {
+	case a == nil:
+	case a.Why != "":
+		out = append(out, Text{S: "the all-reduce is unknown: " + a.Why})
+	default:
+		out = append(out, Text{S: fmt.Sprintf("all-reduce of %s over %d GPUs with %s: %s, bus bandwidth %s", gpuprof.FormatBytes(float64(a.Bytes)), a.GPUs, a.Library,
+			gpuprof.FormatSeconds(float64(a.TookS)), gpuprof.FormatSI(float64(a.BusPerS), "B/s"))})
+	}
+	return out
+}
+
+func linkCell(links []health.Link, from, to string) Cell {
+	for _, l := range links {
+		switch v := float64(l.BytesPerS); {
+		case l.From != from || l.To != to:
+		case !(v > 0):
+			return Cell{Text: "unknown"}
+		case l.Direct:
+			return Cell{Text: healthFigure(v, "B/s"), Value: v, Unit: "B/s"}
+		default:
+			return Cell{Text: healthFigure(v, "B/s") + " *", Value: v, Unit: "B/s"}
+		}
+	}
+	return Cell{Text: "-"}
 }
 
 // offText is the figures of what is off, where there are any.

@@ -173,6 +173,7 @@ func (b *builder) parts() ([]part, error) {
 	driver := part{file: "libcuda.so.1"}
 	blas := part{file: "libcublas.so.12", aliases: []string{"libcublas.so"}}
 	dnn := part{file: "libcudnn.so.9", aliases: []string{"libcudnn.so"}}
+	nccl := part{file: "libnccl.so.2", aliases: []string{"libnccl.so"}}
 	err := b.walk(func(path string) error {
 		name := filepath.Base(path)
 		switch {
@@ -183,12 +184,14 @@ func (b *builder) parts() ([]part, error) {
 			blas.units = append(blas.units, unit{path: path, fast: true})
 		case strings.HasPrefix(name, "cudnn"):
 			dnn.units = append(dnn.units, unit{path: path, fast: true})
+		case strings.HasPrefix(name, "nccl"):
+			nccl.units = append(nccl.units, unit{path: path})
 		default:
 			driver.units = append(driver.units, unit{path: path})
 		}
 		return nil
 	})
-	return []part{driver, blas, dnn}, err
+	return []part{driver, blas, dnn, nccl}, err
 }
 
 func (b *builder) flags(u unit) []string {

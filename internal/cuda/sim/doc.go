@@ -29,6 +29,7 @@
 //	attr.N=v            device attribute N
 //	poison=16M          up to this size, fresh memory is filled with ones (NaN, -1)
 //	init=code           what cuInit returns
+//	peers=1             whether devices have access to each other's memory
 //	missing=a,b         names that cuGetProcAddress does not find
 //	order=forward       in which threads of a block first run: forward, reverse, shuffle:seed
 //	fail=F@n:code       the nth call of function F returns code (…:sticky: and every later one, too)

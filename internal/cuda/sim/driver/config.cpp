@@ -61,7 +61,7 @@ static bool read_order(const std::string &v, Order *o) {
 bool Config::set(const std::string &key, const std::string &v) {
   const std::map<std::string, uint64_t *> wide = {
       {"memory", &memory}, {"pinned", &pinned}, {"poison", &poison}, {"slow_copy_us", &slow_copy_us}, {"slow_launch_us", &slow_launch_us}, {"watchdog_ms", &watchdog_ms}};
-  const std::map<std::string, int *> narrow = {{"driver", &driver}, {"devices", &devices}, {"sms", &multiprocessors}, {"init", &init}};
+  const std::map<std::string, int *> narrow = {{"driver", &driver}, {"devices", &devices}, {"sms", &multiprocessors}, {"init", &init}, {"peers", &peers}};
   uint64_t n = 0;
   if (auto w = wide.find(key); w != wide.end()) return number(v, w->second);
   if (auto w = narrow.find(key); w != narrow.end()) {
@@ -136,6 +136,7 @@ const Name names[] = {
     {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
     {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
     {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"},
     {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
     {304, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS"},
     {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
@@ -147,6 +148,8 @@ const Name names[] = {
     {702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
+    {705, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},

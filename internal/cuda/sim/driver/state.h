@@ -32,12 +32,15 @@ enum {
   INVALID_DEVICE = 101,
   INVALID_CONTEXT = 201,
   NO_BINARY_FOR_GPU = 209,
+  PEER_ACCESS_UNSUPPORTED = 217,
   INVALID_PTX = 218,
   UNSUPPORTED_PTX_VERSION = 222,
   INVALID_HANDLE = 400,
   NOT_FOUND = 500,
   NOT_READY = 600,
   ILLEGAL_ADDRESS = 700,
+  PEER_ACCESS_ALREADY_ENABLED = 704,
+  PEER_ACCESS_NOT_ENABLED = 705,
   LAUNCH_FAILED = 719,
   COOPERATIVE_TOO_LARGE = 720,
   NOT_SUPPORTED = 801,
@@ -185,6 +188,7 @@ struct Context {
   std::string error_text;
   std::unique_ptr<Pool> default_pool;
   StreamRef null_stream;
+  std::set<int> peers; // devices whose memory it has access to
 };
 
 struct Counts {

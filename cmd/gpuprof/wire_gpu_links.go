@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda"
+	"github.com/gpuprof/gpuprof/internal/health"
+)
+
+// This file is wire_gpu.go's part about several GPUs at once.
+
+const (
+	linkBytes = 256 << 20 // of a copy, and of an array that is summed
+	linkTries = 5
+)
+
+// between measures the ways between the GPUs at those positions and a sum over all of
+// them, bytes at a time. It opens them on the calling goroutine, when nothing else has
+// them open; of one GPU there is nothing.
+func (s *gpuSight) between(ctx context.Context, here []int, bytes int) (links []health.Link, sum *health.AllReduce) {
+	if len(here) < 2 {
+		return nil, nil
+	}
+	var names []string
+	var faults []error
+	var open []*cuda.Device
+	for _, i := range here {
+		o := cudaOptions()
+		o.Index = s.visible[i].Index
+		d, err := cuda.Open(o)
+		if err == nil {
+			defer d.Close() //nolint:errcheck // the figures are made, and a fault of the device is in them
+		}
+		names, faults, open = append(names, fmt.Sprintf("cuda:%d", o.Index)), append(faults, err), append(open, d)
+	}
+	links = health.Links(names, func(from, to int) (bool, float64, error) {
+		if err := errors.Join(faults[from], faults[to]); err != nil {
+			return false, 0, err
+		}
+		l, err := cuda.MeasurePeer(ctx, open[from], open[to], bytes, linkTries)
+		return l.Direct, l.BytesPerS, err
+	})
+	sum = &health.AllReduce{GPUs: len(here), Bytes: bytes, TookS: gpuprof.Number(math.NaN()), BusPerS: gpuprof.Number(math.NaN())}
+	r, err := cuda.AllReduce{}, errors.Join(faults...)
+	if err == nil {
+		r, err = cuda.MeasureAllReduce(ctx, open, bytes, linkTries)
+	}
+	if err != nil {
+		sum.Why = sentence(err)
+		return links, sum
+	}
+	sum.Library, sum.TookS, sum.BusPerS = r.Library, gpuprof.Number(r.TookS), gpuprof.Number(r.BusPerS)
+	return links, sum
+}

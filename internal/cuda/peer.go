@@ -1,0 +1,149 @@
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// PeerLink is the way from one GPU's memory to another's.
+type PeerLink struct {
+	// Direct: the GPUs have access to each other's memory, over NVLink or PCIe. Without
+	// it the driver copies through the host's memory.
+	Direct    bool
+	BytesPerS float64
+}
+
+// What a copy between two GPUs is checked by: its first and its last bytes.
+const peerCheck = 64 << 10
+
+// MeasurePeer copies n bytes from the memory of from to that of to and returns the
+// fastest of tries, after one that does not count. The destination is poisoned before,
+// and its first and last bytes are compared after. Both devices were opened by the
+// calling goroutine and are idle.
+func MeasurePeer(ctx context.Context, from, to *Device, n, tries int) (link PeerLink, err error) {
+	doing := fmt.Sprintf("copying from GPU %d to GPU %d", from.is.Index, to.is.Index)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", doing, err)
+		}
+	}()
+	if from == to || n < 2*peerCheck || tries < 1 {
+		return link, gpuprof.Errorf(gpuprof.ErrUsage, "%d bytes, %d tries", n, tries).WithFix("name two devices, at least %d bytes and one try", 2*peerCheck)
+	}
+	if from.drv.CopyPeer == nil || from.drv.CanAccess == nil || from.drv.EnablePeer == nil || from.drv.DisablePeer == nil {
+		return link, gpuprof.Errorf(gpuprof.ErrDevice, "this driver has no function for it").WithFix(newDriver)
+	}
+	want := pattern(peerCheck)
+	dst, freeDst, err := to.peerMemory(n, nil)
+	if err != nil {
+		return link, err
+	}
+	defer func() { err = errors.Join(err, freeDst()) }()
+	src, freeSrc, err := from.peerMemory(n, want)
+	if err != nil {
+		return link, err
+	}
+	defer func() { err = errors.Join(err, freeSrc()) }()
+	if link, err = from.pushTo(ctx, to, dst, src, uintptr(n), tries); err != nil {
+		return link, err
+	}
+	return link, to.arrived(dst, n, want)
+}
+
+// peerMemory is memory that a peer can reach, so none of a pool. Its first and last
+// bytes are those of ends, or all of it is poisoned where there are none.
+func (d *Device) peerMemory(n int, ends []byte) (p devicePtr, free func() error, err error) {
+	const doing = "making room"
+	if err := d.enter(doing); err != nil {
+		return 0, nil, err
+	}
+	defer d.leave()
+	if err := d.check(d.drv.MemAlloc(&p, uintptr(n)), doing); err != nil {
+		return 0, nil, err
+	}
+	free = func() error {
+		if d.enter("freeing the room") != nil {
+			return nil // the device is lost, which was said before
+		}
+		defer d.leave()
+		return d.check(d.drv.MemFree(p), "freeing the room")
+	}
+	r := d.drv.Memset8(p, 0xff, uintptr(n), d.own)
+	if len(ends) > 0 {
+		for _, at := range []devicePtr{p, p + devicePtr(n-len(ends))} {
+			r = first(r, d.drv.CopyToDev(at, unsafe.Pointer(&ends[0]), uintptr(len(ends)), d.own))
+		}
+	}
+	if err := d.check(first(r, d.drv.StreamSync(d.own)), doing); err != nil {
+		return 0, nil, errors.Join(err, free())
+	}
+	return p, free, nil
+}
+
+// pushTo times copies on from's own stream.
+func (d *Device) pushTo(ctx context.Context, to *Device, dst, src devicePtr, n uintptr, tries int) (link PeerLink, err error) {
+	if err := d.enter("copying"); err != nil {
+		return link, err
+	}
+	defer d.leave()
+	var can int32
+	if err := d.check(d.drv.CanAccess(&can, d.is.handle, to.is.handle), "asking for the way"); err != nil {
+		return link, err
+	}
+	if can != 0 {
+		switch r := d.drv.EnablePeer(to.ctx, 0); r {
+		case success:
+			link.Direct = true
+			defer func() { err = errors.Join(err, d.clean(d.drv.DisablePeer(to.ctx), "giving up the access")) }()
+		case errPeersEnabled:
+			link.Direct = true
+		case errNoPeers, errTooManyPeers: // then through the host
+		default:
+			return link, d.check(r, "getting access")
+		}
+	}
+	m := &meterless{d: d, ctx: ctx}
+	defer m.close()
+	ns, err := m.best(tries, func(s streamHandle) Result { return d.drv.CopyPeer(dst, to.ctx, src, d.ctx, n, s) })
+	if err != nil {
+		return link, err
+	}
+	link.BytesPerS = float64(n) / gpuprof.Seconds(int64(ns))
+	return link, nil
+}
+
+// arrived compares the ends of what was copied.
+func (d *Device) arrived(p devicePtr, n int, want []byte) error {
+	const doing = "comparing what arrived"
+	if err := d.enter(doing); err != nil {
+		return err
+	}
+	defer d.leave()
+	got := make([]byte, len(want))
+	for _, at := range []devicePtr{p, p + devicePtr(n-len(want))} {
+		if err := d.check(first(d.drv.CopyFromDev(unsafe.Pointer(&got[0]), at, uintptr(len(got)), d.own), d.drv.StreamSync(d.own)), doing); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "other bytes arrived than were sent").WithFix("look for Xid messages in dmesg, and test the link with nvidia-smi nvlink -s; on virtual machines, check the IOMMU and ACS settings")
+		}
+	}
+	return nil
+}
+
+// pattern is n bytes that do not repeat within a page.
+func pattern(n int) []byte {
+	out, x := make([]byte, n), uint32(0x9e3779b9)
+	for i := range out {
+		x ^= x << 13 // xorshift32, Marsaglia 2003
+		x ^= x >> 17
+		x ^= x << 5
+		out[i] = byte(x >> 11)
+	}
+	return out
+}

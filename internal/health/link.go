@@ -1,0 +1,49 @@
+package health
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Link is the way from one GPU's memory to another's, both named as in Report.Devices.
+type Link struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Direct: over NVLink or PCIe. Otherwise the driver copies through the host's memory.
+	Direct    bool           `json:"direct"`
+	BytesPerS gpuprof.Number `json:"bytes_per_s"` // null when it was not measured
+	Why       string         `json:"why,omitempty"`
+}
+
+// AllReduce is how fast all GPUs of a report add up arrays with NCCL.
+type AllReduce struct {
+	Library string         `json:"library,omitempty"` // "nccl 2.27.3"
+	GPUs    int            `json:"gpus"`
+	Bytes   int            `json:"bytes"`           // of the array on each GPU
+	TookS   gpuprof.Number `json:"took_s"`          // of one sum
+	BusPerS gpuprof.Number `json:"bus_bytes_per_s"` // 2 (n - 1)/n of the bytes over the time
+	Why     string         `json:"why,omitempty"`   // why it was not measured
+}
+
+// Links measures every ordered pair of devices, in their order. What fails for one pair
+// is in its entry and stops no other.
+func Links(names []string, measure func(from, to int) (direct bool, bytesPerS float64, err error)) []Link {
+	var out []Link
+	for i, from := range names {
+		for j, to := range names {
+			if i == j {
+				continue
+			}
+			l := Link{From: from, To: to, BytesPerS: gpuprof.Number(math.NaN())}
+			direct, rate, err := measure(i, j)
+			if l.Direct = direct; err != nil {
+				l.Why = err.Error()
+			} else {
+				l.BytesPerS = gpuprof.Number(rate)
+			}
+			out = append(out, l)
+		}
+	}
+	return out
+}
