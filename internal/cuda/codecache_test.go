@@ -16,7 +16,7 @@ func TestCodeCachePath(t *testing.T) {
 		system, want string
 		env          map[string]string
 	}{
-		{"linux", filepath.Join("/home/u", ".nv", "ComputeCache"), map[string]string{"HOME": "/home/u"}},
+		{"linux", filepath.FromSlash("/home/u/.nv/ComputeCache"), map[string]string{"HOME": "/home/u"}},
 		{"linux", "/scratch/c", map[string]string{"HOME": "/home/u", "CUDA_CACHE_PATH": "/scratch/c"}},
 		{"linux", "", nil},
 		{"windows", filepath.Join("roaming", "NVIDIA", "ComputeCache"), map[string]string{"APPDATA": "roaming", "HOME": "/home/u"}},

@@ -257,7 +257,7 @@ func (r *recordedCheck) steps() string {
 			of = run.ProbedStep
 		}
 		share := func(stage string) float64 { return 100 * run.Stage(stage).Exposed.Median / of.Median }
-		exposed := ""
+		var exposed string
 		if run.Workload == "gruflow" {
 			exposed = fmt.Sprintf("GRU %.1f %%", share("gru"))
 		} else {
