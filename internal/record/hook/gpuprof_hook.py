@@ -296,13 +296,14 @@ class Hook(recording.Recording, patches.Patches, window.Window):
     def settle_at_exit(self):
         """The border that waits for the end of the program. What came after the last step (an
         evaluation, a checkpoint) is not that step's: it is not timed, and where it is
-        longer than any step that was, the step stays a part of one."""
+        longer than any step that was, the step stays a part of one. In a history of memory the
+        step is over, however long that took."""
         if not self.pending:
             return
         self.pending = None
         s, now = self.sources["optimizer"], tools.clock()
         longest = max([*s.before, *self.during], default=None)
-        if self.recorded > 0 and self.warm == 0 and s.last is not None and longest is not None and now - s.last > 2 * longest:
+        if self.memory is None and self.recorded > 0 and self.warm == 0 and s.last is not None and longest is not None and now - s.last > 2 * longest:
             return
         s.last = None
         self.border(s)

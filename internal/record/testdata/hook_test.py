@@ -359,6 +359,22 @@ class TestGrowth(unittest.TestCase):
         self.assertEqual((trace["bounded"], trace["steps"], trace["grown"]), (True, 4, hook.window.GROWN_BORDER + 1))
 
 
+class TestLastBorder(unittest.TestCase):
+    def drawn(self, memory):
+        """Whether the border that waits at the end is one, a second after steps of a millisecond."""
+        drawn = []
+        s = types.SimpleNamespace(before=[0.001], last=hook.tools.clock() - 1)
+        h = types.SimpleNamespace(pending=1, memory=memory, recorded=1, warm=0, during=[], sources={"optimizer": s}, border=drawn.append)
+        hook.Hook.settle_at_exit(h)
+        return drawn == [s]
+
+    def test_what_came_after_a_step_is_not_the_steps(self):
+        self.assertFalse(self.drawn(None))
+
+    def test_a_history_of_memory_ends_with_the_step(self):
+        self.assertTrue(self.drawn(object()))
+
+
 class TestTold(unittest.TestCase):
     def test_how_far_the_recording_is(self):
         """Seldom, since a step pays for it, and not for the last step, which has its trace."""
