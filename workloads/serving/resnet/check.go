@@ -1,0 +1,362 @@
+package resnet
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+const (
+	// float32 arithmetic of a norm, a pooling, the mean and the way back from integers.
+	tolerance = 1e-5
+	// A pixel is two products and a sum away from bytes.
+	prepareTolerance = 1e-6
+	// The logits of int8 lie as far from the unrounded network as its rounding takes them,
+	// which is reported and is for the caller to judge; at 1 they are another network's.
+	int8Tolerance = 1
+	// Outputs checked of a convolution where all of them would take long.
+	sampledRows = 64
+	// Multiply-adds of a reference over all outputs, half a second on one core.
+	wholeMultiplyAdds = 3e8
+	// The bits of a value that is not a number, for what a group has to write.
+	poisonWord = 0x7fc00000
+)
+
+// checker runs one batch of images through a slot group by group, each output poisoned
+// beforehand, and compares it with float64 from what the group was given.
+type checker struct {
+	n    *Net
+	s    gpuprof.Stream
+	slot int
+	ids  []int
+	rng  *rand.Rand
+	errs [kindCount]op.ErrorNorm
+	rows [kindCount][2]int // compared, of all
+	raw  []float32         // a norm's input, which it overwrites
+}
+
+// Check compares every group with float64 on the first len(ids) images of a slot, which it
+// fills with images ids, and the logits with the float64 network of the first of them. A kind of
+// group is one check. The stream must be idle.
+func (n *Net) Check(ctx context.Context, s gpuprof.Stream, slot int, ids []int) ([]gpuprof.Check, error) {
+	if slot < 0 || slot >= len(n.slots) || len(ids) < 1 || len(ids) > n.o.MaxBatch {
+		return nil, unknownSlot(slot, len(ids), n.o)
+	}
+	c := &checker{n: n, s: s, slot: slot, ids: ids, rng: rand.New(rand.NewPCG(n.o.Seed, 11))}
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	for g := range n.groups {
+		if err := c.group(g); err != nil {
+			return c.checks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return c.checks(), err
+		}
+	}
+	logits, err := c.logits(ctx)
+	if err != nil {
+		return c.checks(), err
+	}
+	return append(c.checks(), logits), nil
+}
+
+// begin poisons the slot and gives it the images.
+func (c *checker) begin() error {
+	sl := &c.n.slots[c.slot]
+	for _, b := range append(sl.act[:], sl.raw, sl.cols, sl.q, sl.sums, sl.most) {
+		if b == nil {
+			continue
+		}
+		fn, err := c.n.dev.Load(&fillKernel)
+		if err != nil {
+			return err
+		}
+		var a gpuprof.Args
+		a.SetBuf(0, b)
+		a.SetInt(1, poisonWord)
+		if err := c.s.Launch(fn, b.Len()/4, &a); err != nil {
+			return err
+		}
+	}
+	size := c.n.InputBytes()
+	in := make([]byte, (len(c.ids)*size+3)/4*4)
+	for i, id := range c.ids {
+		c.n.Fill(in[i*size:(i+1)*size], id)
+	}
+	return op.Send(c.n.dev, c.s, c.n.padded(c.slot), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(in))), len(in)/4))
+}
+
+// padded is Input; its memory is whole words.
+func (n *Net) padded(slot int) gpuprof.Buffer { return n.Input(slot) }
+
+// read copies an activation of the checked images.
+func (c *checker) read(act, words int) ([]float32, error) {
+	return op.Receive(c.n.dev, c.s, c.n.slots[c.slot].act[act], 0, len(c.ids)*words)
+}
+
+func (c *checker) group(g int) error {
+	gr := &c.n.groups[g]
+	if gr.Kind == Norm {
+		cv := gr.layer.conv
+		var err error
+		if c.raw, err = c.read(cv.dst, cv.out*cv.pixels()); err != nil {
+			return err
+		}
+	}
+	if err := c.n.Enqueue(c.s, c.slot, g, len(c.ids)); err != nil {
+		return err
+	}
+	if err := c.s.Sync(); err != nil {
+		return err
+	}
+	c.errs[gr.Kind].Used = true
+	switch gr.Kind {
+	case Prepare:
+		return c.prepare()
+	case Conv, Linear:
+		if c.n.o.Precision == INT8 {
+			return c.int8(gr)
+		}
+		return c.conv(gr)
+	case Norm:
+		return c.norm(gr)
+	}
+	return c.simple(gr)
+}
+
+// planes is an image of an activation as [channels][size][size].
+func (c *checker) planes(v []float32, image, channels, pixels int) []float32 {
+	v = v[image*channels*pixels:][:channels*pixels]
+	if c.n.o.Layout == NCHW {
+		return v
+	}
+	out := make([]float32, len(v))
+	for p := range pixels {
+		for ch := range channels {
+			out[ch*pixels+p] = v[p*channels+ch]
+		}
+	}
+	return out
+}
+
+func (c *checker) prepare() error {
+	s := c.n.o.Shape
+	got, err := c.read(actInput, 3*s.Image*s.Image)
+	if err != nil {
+		return err
+	}
+	for i, id := range c.ids {
+		c.errs[Prepare].Add(c.planes(got, i, 3, s.Image*s.Image), refPrepare(s, c.n.Image(id)))
+	}
+	c.rows[Prepare] = [2]int{len(c.ids) * s.Image * s.Image, len(c.ids) * s.Image * s.Image}
+	return nil
+}
+
+// pick takes all outputs of the checked images, or random ones with the corners of the first
+// and the last image, as image*pixels+pixel.
+func (c *checker) pick(kind Kind, cv conv) []int {
+	n, side := len(c.ids)*cv.pixels(), cv.outSize
+	c.rows[kind][1] += n
+	var out []int
+	if int64(len(c.ids))*cv.multiplyAddsOne <= wholeMultiplyAdds {
+		for i := range n {
+			out = append(out, i)
+		}
+	} else {
+		out = []int{0, side - 1, cv.pixels() - side, cv.pixels() - 1, n - cv.pixels(), n - 1}
+		for range sampledRows {
+			out = append(out, c.rng.IntN(n))
+		}
+	}
+	c.rows[kind][0] += len(out)
+	return out
+}
+
+// outputs are what a convolution was given and wrote, by image in planes.
+type outputs struct{ x, res, out [][]float32 }
+
+func (c *checker) outputs(cv conv) (outputs, error) {
+	var o outputs
+	for _, part := range []struct {
+		to              *[][]float32
+		act, ch, pixels int
+	}{{&o.x, cv.src, cv.in, cv.size * cv.size}, {&o.res, cv.res, cv.out, cv.pixels()}, {&o.out, cv.dst, cv.out, cv.pixels()}} {
+		if part.act < 0 {
+			continue
+		}
+		v, err := c.read(part.act, part.ch*part.pixels)
+		if err != nil {
+			return o, err
+		}
+		for i := range c.ids {
+			*part.to = append(*part.to, c.planes(v, i, part.ch, part.pixels))
+		}
+	}
+	return o, nil
+}
+
+// ends says whether a layer's convolution ends with its norm, residual and relu.
+func (c *checker) ends(cv conv) bool { return c.n.o.BN != Apart || cv.isLinear }
+
+// finish is the end of a layer in float64.
+func (c *checker) finish(gr *group, v float64, o int, res float64) float64 {
+	scale, shift := c.n.w.Layers[gr.index].norm(o)
+	v = v*scale + shift + res
+	if gr.layer.conv.relu {
+		v = math.Max(v, 0)
+	}
+	return v
+}
+
+func (c *checker) conv(gr *group) error {
+	cv := gr.layer.conv
+	given, err := c.outputs(cv)
+	if err != nil {
+		return err
+	}
+	w, n := c.n.w.Layers[gr.index].Weight, cv.pixels()
+	for _, row := range c.pick(gr.Kind, cv) {
+		image, p := row/n, row%n
+		for o := range cv.out {
+			v := refConvAt(cv, given.x[image], w, o, p/cv.outSize, p%cv.outSize)
+			if c.ends(cv) {
+				res := 0.0
+				if cv.res >= 0 {
+					res = float64(given.res[image][o*n+p])
+				}
+				v = c.finish(gr, v, o, res)
+			}
+			c.errs[gr.Kind].Add(given.out[image][o*n+p:][:1], []float64{v})
+		}
+	}
+	return nil
+}
+
+func (c *checker) norm(gr *group) error {
+	cv := gr.layer.conv
+	given, err := c.outputs(cv)
+	if err != nil {
+		return err
+	}
+	n := cv.pixels()
+	for image := range c.ids {
+		raw := c.planes(c.raw, image, cv.out, n)
+		want := make([]float64, len(raw))
+		for i, v := range raw {
+			res := 0.0
+			if cv.res >= 0 {
+				res = float64(given.res[image][i])
+			}
+			want[i] = c.finish(gr, float64(v), i/n, res)
+		}
+		c.errs[Norm].Add(given.out[image], want)
+	}
+	c.rows[Norm][0] += len(c.ids) * n
+	c.rows[Norm][1] += len(c.ids) * n
+	return nil
+}
+
+// simple compares a pooling or the mean, whole.
+func (c *checker) simple(gr *group) error {
+	l := gr.layer
+	x, err := c.read(l.src, l.channels*l.size*l.size)
+	if err != nil {
+		return err
+	}
+	got, err := c.read(l.dst, l.channels*l.outSize*l.outSize)
+	if err != nil {
+		return err
+	}
+	in, n := l.size*l.size, l.outSize*l.outSize
+	for image := range c.ids {
+		from, want := c.planes(x, image, l.channels, in), make([]float64, l.channels*n)
+		for at := range want {
+			plane := from[at/n*in:][:in]
+			if l.kind == Pool {
+				want[at] = refPoolAt(plane, l.size, at%n/l.outSize, at%l.outSize)
+				continue
+			}
+			for _, v := range plane {
+				want[at] += float64(v) / float64(in)
+			}
+		}
+		c.errs[l.kind].Add(c.planes(got, image, l.channels, n), want)
+	}
+	c.rows[l.kind] = [2]int{len(c.ids) * n, len(c.ids) * n}
+	return nil
+}
+
+// logits compares the first image's with the float64 network.
+func (c *checker) logits(ctx context.Context) (gpuprof.Check, error) {
+	got, err := c.read(actLogit, c.n.o.Classes)
+	if err != nil {
+		return gpuprof.Check{}, err
+	}
+	want, err := c.n.Reference(ctx, c.ids[0])
+	if err != nil {
+		return gpuprof.Check{}, err
+	}
+	var e op.ErrorNorm
+	e.Add(got[:len(want)], want)
+	return loop.CheckOf("logits", e.Relative(), c.n.Tolerance(), 1, len(c.ids)), nil
+}
+
+// Tolerance is how far logits may lie from Reference, relative to their norm: that of one
+// convolution, times the root of their number, since the errors of layers are independent.
+func (n *Net) Tolerance() float64 {
+	if n.o.Precision == INT8 {
+		return int8Tolerance
+	}
+	return n.o.tolerance() * math.Sqrt(float64(len(n.params)))
+}
+
+// refKey is what a float64 network's logits depend on.
+type refKey struct {
+	shape string
+	seed  uint64
+	image int
+}
+
+var references = loop.Kept[refKey, []float64]{Most: 4 * Period}
+
+// Reference is the float64 network's logits of image i, kept in the process.
+func (n *Net) Reference(ctx context.Context, i int) ([]float64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	compute := func() ([]float64, error) {
+		return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, n.Image(i))), nil
+	}
+	if n.o.Weights != nil {
+		return compute()
+	}
+	return references.Of(refKey{fmt.Sprint(n.o.Shape), n.o.Seed, i % Period}, compute)
+}
+
+// checks are the compared kinds in the order of a batch.
+func (c *checker) checks() []gpuprof.Check {
+	var out []gpuprof.Check
+	for kind, e := range c.errs {
+		if !e.Used {
+			continue
+		}
+		tol := tolerance
+		switch {
+		case Kind(kind) == Prepare:
+			tol = prepareTolerance
+		case Kind(kind) == Pool:
+			tol = 0 // a maximum is one of its values
+		case (Kind(kind) == Conv || Kind(kind) == Linear) && c.n.o.Precision != INT8:
+			tol = c.n.o.tolerance()
+		}
+		out = append(out, loop.CheckOf(Kind(kind).String(), e.Relative(), tol, c.rows[kind][0], c.rows[kind][1]))
+	}
+	return out
+}

@@ -1,0 +1,269 @@
+package resnet
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// bandValues bounds the input that one thread gathers at a time: half a second-level cache.
+const bandValues = 1 << 16
+
+// scratch is where one thread gathers.
+type scratch struct {
+	x, panel    []float32
+	weights     []float32 // of bytes
+	sums        []int32
+	off, outOff []int // of each output of a band: its first operand, its place
+	tile        vec.Tile
+	temp        [vec.TileRows * 16]float32
+	ones, zeros [16]float32
+}
+
+// spare keeps them from call to call: as many as threads were ever at work.
+var spare = make(chan *scratch, 1024)
+
+func takeScratch() *scratch {
+	select {
+	case s := <-spare:
+		return s
+	default:
+		s := new(scratch)
+		for i := range s.ones {
+			s.ones[i] = 1
+		}
+		return s
+	}
+}
+
+func (s *scratch) give() {
+	select {
+	case spare <- s:
+	default:
+	}
+}
+
+// grown is v with room for n values.
+func grown[T any](v []T, n int) []T {
+	if cap(v) < n {
+		return make([]T, n)
+	}
+	return v[:n]
+}
+
+// precisionNames are the precisions by the number in a kernel's flags.
+var precisionNames = [...]string{FP32, TF32, BF16, FP16, INT8}
+
+func convHost(a *gpuprof.Args, lo, hi int) {
+	g := readGeometry(a, 6)
+	s := takeScratch()
+	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	eachBand(g, lo, hi, func(image, i0, i1 int) {
+		operand := gather(s, g, x, image, i0, i1, func(dst, src []float32) {
+			copy(dst, src)
+			op.RoundTo(precisionNames[g.rounds()], dst)
+		})
+		if g.nchw() {
+			s.planes(g, operand, w, scale, shift, res, out, image, i0, i1)
+		} else {
+			s.columns(g, operand, w, scale, shift, res, out, image, i0, i1)
+		}
+	})
+	s.give()
+}
+
+// eachBand cuts rows [lo,hi) of all images into bands of one image that a thread can gather.
+func eachBand(g geometry, lo, hi int, band func(image, i0, i1 int)) {
+	most := max(1, (bandValues/(max(1, g.in)*(g.size+2*g.pad()))-g.k)/g.stride+1)
+	rows := g.outSize
+	if g.flat() {
+		rows = g.batch * g.outSize
+	}
+	for lo < hi {
+		image, i0 := lo/rows, lo%rows
+		i1 := min(rows, i0+hi-lo, i0+most)
+		band(image, i0, i1)
+		lo += i1 - i0
+	}
+}
+
+// gather copies the input of rows [i0,i1) of an image with its border of zeros: in nhwc
+// [rows][size+2 pad][in], in nchw [in][rows][size+2 pad]. What needs neither a border nor
+// another form is used where it is.
+func gather[T int8 | float32](s *scratch, g geometry, x []T, image, i0, i1 int, convert func(dst []float32, src []T)) []float32 {
+	pad := g.pad()
+	x = x[image*g.in*g.size*g.size:]
+	limit := g.size
+	if g.flat() {
+		limit = g.batch * g.size
+	}
+	first, rows, wide := i0*g.stride-pad, (i1-1-i0)*g.stride+g.k, g.size+2*pad
+	if direct, ok := any(x).([]float32); ok && pad == 0 && g.rounds() == 0 && !g.nchw() {
+		return direct[first*g.size*g.in:]
+	}
+	s.x = grown(s.x, rows*wide*g.in)
+	outer, inner := 1, g.in
+	if g.nchw() {
+		outer, inner = g.in, 1
+	}
+	for plane := range outer {
+		for r := range rows {
+			row := s.x[(plane*rows+r)*wide*inner:][:wide*inner]
+			y := first + r
+			if y < 0 || y >= limit {
+				clear(row)
+				continue
+			}
+			clear(row[:pad*inner])
+			convert(row[pad*inner:][:g.size*inner], x[(plane*g.size+y)*g.size*inner:][:g.size*inner])
+			clear(row[(pad+g.size)*inner:])
+		}
+	}
+	return s.x
+}
+
+// places notes where the operand of each output of a band begins, and where the output goes:
+// step values apart.
+func (s *scratch) places(g geometry, image, i0, i1, inner, step int) int {
+	n, wide := (i1-i0)*g.outSize, g.size+2*g.pad()
+	s.off, s.outOff = grown(s.off, n), grown(s.outOff, n)
+	at := 0
+	for i := range i1 - i0 {
+		for j := range g.outSize {
+			s.off[at] = (i*wide + j) * g.stride * inner
+			s.outOff[at] = (image*g.pixels() + i0*g.outSize + at) * step
+			at++
+		}
+	}
+	return n
+}
+
+// columns is a band in nhwc: a tile is six outputs by a panel of channels, whose rows of the
+// operand are k pieces of k in values.
+func (s *scratch) columns(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
+	n, panel := s.places(g, image, i0, i1, g.in, g.out), panelOf(g.out)
+	t := &s.tile
+	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = x, g.k, g.k*g.in, (g.size+2*g.pad())*g.in, panel
+	for j := 0; j < g.out; j += panel {
+		cols := min(panel, g.out-j)
+		t.B, t.Scale, t.Shift = w[j*g.depth():], scale[j:], shift[j:]
+		t.Out, t.Res, t.Lo = out[j:], nil, g.least()
+		if res != nil {
+			t.Res = res[j:]
+		}
+		for p := 0; p < n; p += vec.TileRows {
+			s.rows(p, n)
+			if cols < panel {
+				s.partial(cols, res, out, j, g.least())
+				continue
+			}
+			t.Run()
+		}
+	}
+}
+
+// rows gives the tile outputs from p on, the last again where there are no more.
+func (s *scratch) rows(p, n int) {
+	if p+vec.TileRows <= n {
+		s.tile.Off, s.tile.OutOff = [vec.TileRows]int(s.off[p:]), [vec.TileRows]int(s.outOff[p:])
+		return
+	}
+	for r := range vec.TileRows {
+		s.tile.Off[r], s.tile.OutOff[r] = s.off[min(p+r, n-1)], s.outOff[min(p+r, n-1)]
+	}
+}
+
+// partial is a tile of which only cols columns exist.
+func (s *scratch) partial(cols int, res, out []float32, j int, least float32) {
+	t := s.tile
+	t.Out, t.Res, t.Lo = s.temp[:], nil, -inf32
+	for r := range vec.TileRows {
+		t.OutOff[r] = r * t.Cols
+	}
+	t.Run()
+	for r, at := range s.tile.OutOff {
+		for c := range cols {
+			v := s.temp[r*t.Cols+c]
+			if res != nil {
+				v += res[at+j+c]
+			}
+			if v < least {
+				v = least
+			}
+			out[at+j+c] = v
+		}
+	}
+}
+
+// planes is a band in nchw: a tile is six channels by sixteen outputs, whose operand is
+// gathered to [K][16] first.
+func (s *scratch) planes(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
+	n, depth, first := s.places(g, image, i0, i1, 1, 1), g.depth(), (image*g.out*g.outSize+i0)*g.outSize
+	t := &s.tile
+	t.A, t.Segs, t.SegLen, t.SegStride, t.Cols = w, 1, depth, 0, 16
+	t.Scale, t.Shift, t.Res, t.Lo = s.ones[:], s.zeros[:], nil, -inf32
+	for p := 0; p < n; p += 16 {
+		cols := min(16, n-p)
+		s.pack(g, x, (i1-1-i0)*g.stride+g.k, p, cols)
+		t.B = s.panel
+		for o := 0; o < g.out; o += vec.TileRows {
+			t.Out = s.temp[:]
+			for r := range vec.TileRows {
+				t.Off[r], t.OutOff[r] = min(o+r, g.out-1)*depth, r*16
+			}
+			t.Run()
+			for r := range min(vec.TileRows, g.out-o) {
+				at := first + (o+r)*g.pixels() + p
+				finish(out[at:at+cols], s.temp[r*16:], res, at, scale[o+r], shift[o+r], g.least())
+			}
+		}
+	}
+}
+
+// finish writes relu(scale sum + shift + res) of a row.
+func finish(out, sums, res []float32, at int, scale, shift, least float32) {
+	sums = sums[:len(out)]
+	if res != nil {
+		res = res[at:][:len(out)]
+		for i, v := range sums {
+			v = v*scale + shift + res[i]
+			if v < least {
+				v = least
+			}
+			out[i] = v
+		}
+		return
+	}
+	for i, v := range sums {
+		v = v*scale + shift
+		if v < least {
+			v = least
+		}
+		out[i] = v
+	}
+}
+
+// pack gathers the operand of outputs [p,p+cols) as [K][16].
+func (s *scratch) pack(g geometry, x []float32, rows, p, cols int) {
+	wide := g.size + 2*g.pad()
+	s.panel = grown(s.panel, g.depth()*16)
+	off := s.off[p : p+cols]
+	together := cols == 16 && off[15]-off[0] == 15 // neighbours in one row
+	at := 0
+	for c := range g.in {
+		for r := range g.k {
+			for q := range g.k {
+				from, to := x[(c*rows+r)*wide+q:], s.panel[at:at+16]
+				at += 16
+				if together {
+					*(*[16]float32)(to) = [16]float32(from[off[0]:])
+					continue
+				}
+				for i, o := range off {
+					to[i] = from[o]
+				}
+				clear(to[cols:])
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package resnet
+
+import "math/rand/v2"
+
+// Period is after how many images they repeat.
+const Period = 64
+
+// Image draws image i as [source,source,3] of bytes: a few waves and noise, so that
+// neighbouring pixels are alike as in a photograph.
+func Image(source int, seed uint64, i int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 0x696d616765<<8|uint64(i%Period)))
+	out := make([]byte, 3*source*source)
+	for ch := range 3 {
+		base, dx, dy := 64+128*rng.Float64(), rng.Float64()-0.5, rng.Float64()-0.5
+		for y := range source {
+			for x := range source {
+				v := base + 96*dx*float64(2*x-source)/float64(source) + 96*dy*float64(2*y-source)/float64(source) + 64*(rng.Float64()-0.5)
+				out[(y*source+x)*3+ch] = byte(min(max(v, 0), 255))
+			}
+		}
+	}
+	return out
+}
+
+// The means and deviations of the normalisation.
+var (
+	channelMean      = [3]float64{.485, .456, .406}
+	channelDeviation = [3]float64{.229, .224, .225}
+)
+
+// sample is where pixel i of the crop lies in the source: between pixels lo and hi, at share
+// num/den of the way. (i+0.5) in/out - 0.5 is a fraction of integers, so nothing rounds.
+func sample(i, source, resized int) (lo, hi, num, den int) {
+	den = 2 * resized
+	at := (2*i+1)*source - resized
+	lo = at / den
+	if at < 0 {
+		return 0, 0, 0, den
+	}
+	num = at - lo*den
+	hi = min(lo+1, source-1)
+	return min(lo, source-1), hi, num, den
+}
+
+// Prepare resizes, crops and normalises one image [source,source,3] on the host: dst is
+// [image,image,3] in layout nhwc, [3,image,image] in nchw. It allocates nothing.
+func (s Shape) Prepare(dst []float32, image []byte, layout string) {
+	prepareRows(dst, image, s.Source, s.Image, s.resized(), s.crop(), layout != NCHW, 0, s.Image)
+}
+
+// prepareRows writes rows [lo,hi) of the crop.
+func prepareRows(dst []float32, image []byte, source, size, resized, crop int, nhwc bool, lo, hi int) {
+	var factor, shift [3]float32
+	for c := range 3 {
+		factor[c] = float32(1 / (255 * channelDeviation[c]))
+		shift[c] = float32(channelMean[c] / channelDeviation[c])
+	}
+	step, plane := 3, 1 // between pixels, between channels
+	if !nhwc {
+		step, plane = 1, size*size
+	}
+	for i := lo; i < hi; i++ {
+		y0, y1, num, den := sample(i+crop, source, resized)
+		fy := float32(num) / float32(den)
+		up, down := image[y0*source*3:][:source*3], image[y1*source*3:][:source*3]
+		for j := range size {
+			x0, x1, num, den := sample(j+crop, source, resized)
+			fx := float32(num) / float32(den)
+			for c := range 3 {
+				a, b := float32(up[x0*3+c]), float32(up[x1*3+c])
+				p, q := float32(down[x0*3+c]), float32(down[x1*3+c])
+				a += fx * (b - a)
+				p += fx * (q - p)
+				dst[(i*size+j)*step+c*plane] = (a+fy*(p-a))*factor[c] - shift[c]
+			}
+		}
+	}
+}

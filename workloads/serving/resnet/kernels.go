@@ -1,0 +1,103 @@
+package resnet
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The kernels of the network. A convolution's integers are batch, in, out, k, stride, size,
+// outSize, flags; scale, shift and the weights of formPanels are filled up to whole panels
+// of output channels. One item of a convolution is a row of outputs of an image on the host
+// device, a tile of 64 outputs by 64 channels on CUDA.
+var (
+	// out = relu(scale sum + shift + res), where flags say so. The product's operand is
+	// gathered as it is read. Buffers: x, w, scale, shift, res, out.
+	convKernel = kernel("resnet_conv", "bbbbbbiiiiiiii", convHost, 1)
+	// The same without tiles: each output sums by itself.
+	directKernel = kernel("resnet_direct", "bbbbbbiiiiiiii", directHost, 1)
+	// The operand written out: cols [batch,pixels,K] in nhwc, [batch,K,pixels] in nchw.
+	// Buffers: x, cols.
+	im2colKernel = kernel("resnet_im2col", "bbiiiiiiii", im2colHost, 1)
+	// Sums of products of bytes as int32. Buffers: x, w, sums.
+	convInt8Kernel   = kernel("resnet_conv_int8", "bbbiiiiiiii", convInt8Host, 1)
+	directInt8Kernel = kernel("resnet_direct_int8", "bbbiiiiiiii", directInt8Host, 1)
+	im2colInt8Kernel = kernel("resnet_im2col_int8", "bbiiiiiiii", im2colInt8Host, 1)
+
+	// y = relu(scale x + shift + res) in place. Buffers: x, scale, shift, res; channels,
+	// pixels, flags. One item is one value, as in the kernels below.
+	normKernel = kernel("resnet_norm", "bbbbiii", normHost, 2048)
+	// The largest |x| of a batch; most must be 0 before. Buffers: x, most.
+	mostKernel = kernel("resnet_most", "bb", mostHost, 4096)
+	// q = clamp(round(x 127/most), +-127), half to even. Buffers: x, most, q.
+	quantKernel = kernel("resnet_quantise", "bbb", quantHost, 4096)
+	// y = relu(scale (sum most/127 weight) + shift + res). Buffers: sums, most, weight,
+	// scale, shift, res, out; channels, pixels, flags.
+	dequantKernel = kernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
+	// The maximum of 3x3 with stride 2. Buffers: x, out; channels, size, outSize, flags.
+	poolKernel = kernel("resnet_pool", "bbiiii", poolHost, 256)
+	// The mean over an image's plane. Buffers: x, out; channels, pixels, flags. One item is
+	// one channel of an image.
+	meanKernel = kernel("resnet_mean", "bbiii", meanHost, 64)
+	// Bytes [batch,source,source,3] to float32. Buffers: images, out; source, image,
+	// resized, crop, flags. One item is one row of a crop.
+	prepareKernel = kernel("resnet_prepare", "bbiiiii", prepareHost, 8)
+	// Fills with a word. Buffers: out; the word. One item is four bytes.
+	fillKernel = kernel("resnet_fill", "bi", fillHost, 4096)
+)
+
+func kernel(name, sig string, host func(*gpuprof.Args, int, int), grain int) gpuprof.Kernel {
+	k := gpuprof.Kernel{Name: name, Sig: sig, Host: host, Grain: grain, PTX: networkPTX, Threads: 256, PerBlock: 256}
+	switch {
+	case strings.HasPrefix(name, "resnet_conv"), strings.HasPrefix(name, "resnet_prepare"), strings.HasPrefix(name, "resnet_im2col"):
+		k.PerBlock = 1
+	}
+	return k
+}
+
+// Flags of a kernel.
+const (
+	flagRelu = 1 << iota
+	flagRes
+	flagNCHW
+	flagPrecision // times the precision
+)
+
+// geometry is what a convolution's integers say.
+type geometry struct {
+	batch, in, out, k, stride, size, outSize, flags int
+}
+
+func readGeometry(a *gpuprof.Args, at int) geometry {
+	return geometry{a.Int(at), a.Int(at + 1), a.Int(at + 2), a.Int(at + 3), a.Int(at + 4), a.Int(at + 5), a.Int(at + 6), a.Int(at + 7)}
+}
+
+func (g geometry) nchw() bool  { return g.flags&flagNCHW != 0 }
+func (g geometry) depth() int  { return g.in * g.k * g.k }
+func (g geometry) pad() int    { return g.k / 2 }
+func (g geometry) pixels() int { return g.outSize * g.outSize }
+
+// flat says that the pixels of all images are rows of one product.
+func (g geometry) flat() bool  { return g.k == 1 && g.stride == 1 && !g.nchw() }
+func (g geometry) rounds() int { return g.flags / flagPrecision }
+func (g geometry) least() float32 {
+	if g.flags&flagRelu != 0 {
+		return 0
+	}
+	return -inf32
+}
+
+// residual is the buffer at i where the flags say that it is added, else nothing.
+func residual(a *gpuprof.Args, i, flags int) []float32 {
+	if flags&flagRes == 0 {
+		return nil
+	}
+	return a.Floats(i)
+}
+
+// bytesOf is argument i's memory as signed bytes.
+func bytesOf(a *gpuprof.Args, i int) []int8 {
+	v := a.Bufs[i].Bytes()
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
+}

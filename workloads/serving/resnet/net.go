@@ -1,0 +1,377 @@
+package resnet
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// networkPTX is empty until the kernels are written for CUDA.
+const networkPTX = ""
+
+// Net is a network opened on a device: its weights, and the activations of each slot. It is
+// called by one goroutine, like the device.
+type Net struct {
+	o      Options
+	info   gpuprof.Info
+	dev    gpuprof.Device
+	mem    op.Arena
+	binder loop.Binder
+	params []layerBuffers
+	slots  []slot
+	groups []group
+	w      *Weights
+	kept   [][]int8 // quantised weights [out][in][k][k], for the check
+	images [Period][]byte
+
+	kernels map[shared]*gpuprof.Kernel
+}
+
+// shared names a convolution's own copy of a kernel.
+type shared struct {
+	conv string
+	k    *gpuprof.Kernel
+}
+
+// layerBuffers are a layer's parameters on the device.
+type layerBuffers struct {
+	weight, scale, shift, ones, zeros gpuprof.Buffer
+	steps                             gpuprof.Buffer // of int8 weights: max|w|/127 by channel
+}
+
+// slot is what a batch in flight has to itself.
+type slot struct {
+	act                      [actCount]gpuprof.Buffer
+	raw, cols, q, sums, most gpuprof.Buffer
+}
+
+// librarian is a device that looks for its vendor's libraries when it is asked to.
+type librarian interface{ Libraries() map[string]string }
+
+// Open allocates the network, uploads its weights on the stream and waits for them. What does
+// not fit the device's memory is refused before anything is allocated.
+func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*Net, error) {
+	o = o.filled()
+	if l, ok := d.(librarian); ok && o.Library != "off" {
+		l.Libraries()
+	}
+	info := d.Info()
+	if err := o.Refuse(info); err != nil {
+		return nil, err
+	}
+	w := o.Weights
+	if w == nil {
+		w = o.DrawWeights(o.Seed)
+	}
+	if err := w.check(o.Shape); err != nil {
+		return nil, err
+	}
+	if err := o.fits(d); err != nil {
+		return nil, err
+	}
+	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*gpuprof.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w}
+	n.upload(s)
+	n.allocate()
+	if n.mem.Err == nil {
+		n.plan()
+	}
+	err := n.mem.Err
+	if err == nil {
+		err = n.binder.Err
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = n.mem.Free() // the error above is the one to report
+		return nil, err
+	}
+	return n, nil
+}
+
+// upload sends every layer's parameters.
+func (n *Net) upload(s gpuprof.Stream) {
+	for i, c := range n.o.convs() {
+		p := n.w.Layers[i].prepare(c, n.o.BN == Fold)
+		form, nhwc := n.o.form(c, n.info), n.o.nhwc(c)
+		padded := func(v []float32) []float32 {
+			return append(append([]float32(nil), v...), make([]float32, packed(c.out)-c.out)...)
+		}
+		b := layerBuffers{scale: n.mem.Upload(s, "scales of "+c.name, padded(p.scale)), shift: n.mem.Upload(s, "shifts of "+c.name, padded(p.shift))}
+		if n.o.BN == Apart && !c.isLinear {
+			ones := make([]float32, packed(c.out))
+			b.zeros = n.mem.Upload(s, "zeros of "+c.name, ones)
+			for i := range ones {
+				ones[i] = 1
+			}
+			b.ones = n.mem.Upload(s, "ones of "+c.name, ones)
+		}
+		if n.o.Precision == INT8 {
+			q, steps := quantiseWeights(p.weight, c)
+			n.kept = append(n.kept, q)
+			b.steps = n.mem.Upload(s, "steps of "+c.name, padded(steps))
+			b.weight = n.uploadBytes(s, "weights of "+c.name, arrange(q, c, form, nhwc))
+		} else {
+			w := arrange(p.weight, c, form, nhwc)
+			if n.o.Precision != FP32 {
+				w = append([]float32(nil), w...)
+				op.RoundTo(n.o.Precision, w)
+			}
+			b.weight = n.mem.Upload(s, "weights of "+c.name, w)
+		}
+		n.params = append(n.params, b)
+	}
+}
+
+// uploadBytes sends bytes, filled up to whole words.
+func (n *Net) uploadBytes(s gpuprof.Stream, what string, v []int8) gpuprof.Buffer {
+	words := make([]float32, (len(v)+3)/4)
+	copy(unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words)), v)
+	return n.mem.Upload(s, what, words)
+}
+
+// quantiseWeights rounds each output channel's weights to bytes of step max|w|/127.
+func quantiseWeights(w []float32, c conv) (q []int8, steps []float32) {
+	depth := c.depth()
+	for o := range c.out {
+		row := w[o*depth : (o+1)*depth]
+		most := float32(0)
+		for _, v := range row {
+			most = max(most, float32(math.Abs(float64(v))))
+		}
+		inverse := inverseOf(most)
+		for _, v := range row {
+			q = append(q, quantised(v*inverse))
+		}
+		steps = append(steps, most/127)
+	}
+	return q, steps
+}
+
+// allocate takes every slot's memory.
+func (n *Net) allocate() {
+	sp := n.o.space()
+	on := func(what string, bytes int) gpuprof.Buffer {
+		if bytes == 0 {
+			return nil
+		}
+		return n.mem.Bytes(what, bytes, gpuprof.OnDevice)
+	}
+	for range n.o.Slots {
+		var s slot
+		for i, bytes := range sp.act {
+			s.act[i] = on("activations", bytes)
+		}
+		s.raw, s.cols, s.q = on("images", sp.raw), on("the operand of a convolution", sp.cols), on("activations as bytes", sp.q)
+		s.sums, s.most = on("sums of products of bytes", sp.sums), on("the scale of a batch", 4)
+		n.slots = append(n.slots, s)
+	}
+}
+
+// plan lists the groups with their launches in each slot.
+func (n *Net) plan() {
+	add := func(g group, launches func(p *planner)) {
+		for i := range n.slots {
+			p := &planner{n: n, slot: &n.slots[i]}
+			launches(p)
+			g.launches = append(g.launches, p.done())
+		}
+		n.groups = append(n.groups, g)
+	}
+	if n.o.Preprocess == OnDevice {
+		add(group{Group: Group{"prepare", Prepare}, minimum: n.o.prepareCost()}, (*planner).prepare)
+	}
+	at := 0
+	for _, l := range n.o.layers() {
+		switch l.kind {
+		case Conv, Linear:
+			c, w := l.conv, n.params[at]
+			add(group{Group: Group{c.name, l.kind}, layer: l, index: at, minimum: n.o.convMinimum(c)}, func(p *planner) { p.convolve(c, w) })
+			if n.o.BN == Apart && l.kind == Conv {
+				add(group{Group: Group{c.name + ".norm", Norm}, layer: l, index: at, minimum: n.o.normMinimum(c)}, func(p *planner) {
+					_, last := p.ends(c, w)
+					p.norm(c, last, p.slot.act[c.dst])
+				})
+			}
+			at++
+		default:
+			in, out := l.channels*l.size*l.size, l.channels*l.outSize*l.outSize
+			add(group{Group: Group{l.kind.String(), l.kind}, layer: l, minimum: words(in, in, out)}, func(p *planner) { p.simple(l) })
+		}
+	}
+}
+
+// convMinimum is the least a convolution must do: its weights, input and residual read once,
+// its output written once.
+func (o Options) convMinimum(c conv) rate {
+	r := convCost(c, 4)
+	out := 4 * int64(c.out*c.pixels())
+	r.image.BytesWritten = out
+	if c.res >= 0 && o.BN != Apart {
+		r.image.BytesRead += out
+	}
+	return r
+}
+
+func (o Options) normMinimum(c conv) rate {
+	n := c.out * c.pixels()
+	reads := n
+	if c.res >= 0 {
+		reads += n
+	}
+	return words(2*n, reads, n)
+}
+
+// kernelOf is a convolution's kernel, of which a thread of the host device takes a worthwhile
+// part at a time.
+func (n *Net) kernelOf(c conv, k *gpuprof.Kernel) *gpuprof.Kernel {
+	if n.info.Kind != "host" {
+		return k
+	}
+	key := shared{c.name, k}
+	if own := n.kernels[key]; own != nil {
+		return own
+	}
+	own := *k
+	n.kernels[key] = &own
+	own.Grain = int(max(1, 1<<17/max(1, c.multiplyAddsOne/int64(c.outSize))))
+	return &own
+}
+
+// convItems are rows of outputs on the host device, tiles on CUDA. The direct kernels have
+// an item an output there.
+func (n *Net) convItems(c conv) items {
+	switch {
+	case n.info.Kind == "host":
+		return items{image: c.outSize}
+	case n.o.Impl == Direct && !c.isLinear:
+		return items{image: c.out * c.pixels()}
+	}
+	return items{image: c.pixels(), tile: tileSide, across: (c.out + tileSide - 1) / tileSide}
+}
+
+// tileSide is the outputs and the channels of a block of threads.
+const tileSide = 64
+
+// Groups are the parts of a batch in order.
+func (n *Net) Groups() []Group {
+	var out []Group
+	for _, g := range n.groups {
+		out = append(out, g.Group)
+	}
+	return out
+}
+
+// Enqueue launches one group for the first batch images of a slot. It allocates nothing and
+// waits for nothing.
+func (n *Net) Enqueue(s gpuprof.Stream, slot, group, batch int) error {
+	if group < 0 || group >= len(n.groups) {
+		return unknownGroup(group, len(n.groups))
+	}
+	if slot < 0 || slot >= len(n.slots) || batch < 1 || batch > n.o.MaxBatch {
+		return unknownSlot(slot, batch, n.o)
+	}
+	launches := n.groups[group].launches[slot]
+	for i := range launches {
+		if err := launches[i].enqueue(s, batch); err != nil {
+			return fmt.Errorf("enqueuing %s: %w", n.groups[group].Name, err)
+		}
+	}
+	return nil
+}
+
+// EnqueueAll launches all groups, for a graph.
+func (n *Net) EnqueueAll(s gpuprof.Stream, slot, batch int) error {
+	for g := range n.groups {
+		if err := n.Enqueue(s, slot, g, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Parts are the launches of a group for a batch, with their cost by count.
+func (n *Net) Parts(group, batch int) []gpuprof.Part {
+	var out []gpuprof.Part
+	launches := n.groups[group].launches[0]
+	for i := range launches {
+		out = append(out, launches[i].parts(batch)...)
+	}
+	return out
+}
+
+// Minimum is the least a group must compute and move for a batch.
+func (n *Net) Minimum(group, batch int) gpuprof.Cost {
+	c := n.groups[group].minimum.at(batch)
+	c.Launches = 1
+	return c
+}
+
+// Floor is the least the network must do for a batch: two operations a multiply-add, the
+// parameters read once, the activations written and read once.
+func (s Shape) Floor(batch int) gpuprof.Cost {
+	b, act := int64(batch), 4*s.Activations()
+	return gpuprof.Cost{Flops: 2 * b * s.MultiplyAdds(), BytesRead: 4*s.Parameters() + b*act, BytesWritten: b * act, Launches: 1}
+}
+
+// Input is the device buffer that the copy of a batch fills, Logits the one that holds its
+// result, float32 [batch, classes].
+func (n *Net) Input(slot int) gpuprof.Buffer {
+	if n.o.Preprocess == OnDevice {
+		return n.slots[slot].raw
+	}
+	return n.slots[slot].act[actInput]
+}
+
+// Logits is described at Input.
+func (n *Net) Logits(slot int) gpuprof.Buffer { return n.slots[slot].act[actLogit] }
+
+// InputBytes is the size of an image in Input.
+func (n *Net) InputBytes() int {
+	if n.o.Preprocess == OnDevice {
+		return 3 * n.o.Source * n.o.Source
+	}
+	return 4 * 3 * n.o.Image * n.o.Image
+}
+
+// Image is request i's image, drawn once; images repeat with Period.
+func (n *Net) Image(i int) []byte {
+	i %= Period
+	if n.images[i] == nil {
+		n.images[i] = Image(n.o.Source, n.o.Seed, i)
+	}
+	return n.images[i]
+}
+
+// Fill writes image i into dst as Input has it: its bytes, or prepared on the host.
+func (n *Net) Fill(dst []byte, i int) {
+	if n.o.Preprocess == OnDevice {
+		copy(dst, n.Image(i))
+		return
+	}
+	n.o.Prepare(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/4), n.Image(i), n.o.Layout)
+}
+
+// Describe is what a run says about the network.
+func (n *Net) Describe() map[string]any {
+	return map[string]any{
+		"convolutions": n.computes(), "parameters": n.o.Parameters(), "multiply_adds": n.o.MultiplyAdds(),
+		"activations": n.o.Activations(), "memory_bytes": n.o.Memory(n.info),
+	}
+}
+
+// computes names what computes the convolutions.
+func (n *Net) computes() string {
+	if n.o.vendor(n.info) {
+		return "cuBLAS " + n.info.Facts["cublas"]
+	}
+	return "own kernels"
+}
+
+// Close frees the memory. The streams that ran batches must be idle.
+func (n *Net) Close() error { return n.mem.Free() }

@@ -1,0 +1,248 @@
+package resnet
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// The values of the options that are texts, the default first.
+const (
+	Implicit = "implicit" // a tiled product that gathers its operand
+	Im2col   = "im2col"   // the operand written out, then a product
+	Direct   = "direct"   // each output sums by itself
+
+	NHWC = "nhwc"
+	NCHW = "nchw"
+
+	Fold  = "fold"  // norms are part of the weights
+	Fused = "fused" // norms are the end of a convolution
+	Apart = "apart" // norms have a kernel of their own
+
+	FP32 = "fp32"
+	TF32 = "tf32"
+	BF16 = "bf16"
+	FP16 = "fp16"
+	INT8 = "int8" // weights by output channel, activations by batch: max|v|/127
+
+	OnHost   = "host"
+	OnDevice = "device"
+)
+
+// mostInt8Depth is the longest sum of products of two bytes that int32 holds.
+const mostInt8Depth = 133144
+
+// Options say how a Net computes. An empty text is its default.
+type Options struct {
+	Shape
+	Impl       string // implicit, im2col or direct
+	Layout     string // of activations: nhwc or nchw
+	BN         string // batch norms: fold, fused or apart
+	Precision  string // of a convolution's operands; sums are float32, int32 with int8
+	Preprocess string // host or device
+	Library    string // auto, on or off: the vendor's convolutions and products
+	MaxBatch   int
+	Slots      int // batches that can be in flight; each has activations of its own
+	Seed       uint64
+	Weights    *Weights // nil: drawn from Seed
+}
+
+// filled are the options with defaults in place of empty texts.
+func (o Options) filled() Options {
+	for _, f := range []struct {
+		text *string
+		def  string
+	}{{&o.Impl, Implicit}, {&o.Layout, NHWC}, {&o.BN, Fold}, {&o.Precision, FP32}, {&o.Preprocess, OnHost}, {&o.Library, "auto"}} {
+		if *f.text == "" {
+			*f.text = f.def
+		}
+	}
+	return o
+}
+
+// Refuse reports what the device cannot do, before anything is allocated.
+func (o Options) Refuse(info gpuprof.Info) error {
+	o = o.filled()
+	if err := o.Shape.Check(); err != nil {
+		return err
+	}
+	refuse := func(fix, format string, args ...any) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
+	}
+	for _, v := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"impl", o.Impl, []string{Implicit, Im2col, Direct}}, {"layout", o.Layout, []string{NHWC, NCHW}}, {"bn", o.BN, []string{Fold, Fused, Apart}},
+		{"precision", o.Precision, precisionNames[:]}, {"preprocess", o.Preprocess, []string{OnHost, OnDevice}}, {"library", o.Library, []string{"auto", "on", "off"}},
+	} {
+		if !slices.Contains(v.known, v.value) {
+			return refuse("use "+strings.Join(v.known, ", "), "setting %s=%s: it is none of its values", v.name, v.value)
+		}
+	}
+	if o.MaxBatch < 1 || o.Slots < 1 {
+		return refuse("use 1 or more of each", "setting max_batch=%d with depth=%d: no batch can be in flight", o.MaxBatch, o.Slots)
+	}
+	for _, c := range o.convs() {
+		if o.Precision == INT8 && c.depth() > mostInt8Depth {
+			return refuse("use fewer channels or another precision", "setting precision=int8: sums of %s have %d products, and int32 holds %d", c.name, c.depth(), mostInt8Depth)
+		}
+		if words := int64(o.MaxBatch) * int64(max(c.in*c.size*c.size, c.out*c.pixels(), o.colWords(c))); words > math.MaxInt32 {
+			return refuse("use a smaller max_batch or image", "setting max_batch=%d: an array of %s has %d values, more than 32 bits count", o.MaxBatch, c.name, words)
+		}
+	}
+	return o.refuseLibrary(info)
+}
+
+// colWords are the values of the operand that im2col writes out for an image.
+func (o Options) colWords(c conv) int {
+	if o.Impl != Im2col || c.isLinear {
+		return 0
+	}
+	return c.depth() * c.pixels()
+}
+
+func (o Options) refuseLibrary(info gpuprof.Info) error {
+	if o.Library != "on" {
+		return nil
+	}
+	refuse := func(fix, format string, args ...any) error {
+		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
+	}
+	switch {
+	case o.Impl != Im2col:
+		return refuse("use library=auto, or impl=im2col", "setting library=on with impl=%s: it calls no library", o.Impl)
+	case o.Precision != FP32 && o.Precision != TF32:
+		return refuse("use library=auto, or precision=fp32 or tf32", "setting library=on with precision=%s: operands are stored as float32 and rounded as they are read", o.Precision)
+	case info.Facts["cublas"] == "":
+		return refuse("use library=auto or off", "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", info.Name)
+	}
+	return nil
+}
+
+// vendor says that the products of im2col are the library's.
+func (o Options) vendor(info gpuprof.Info) bool {
+	return o.Impl == Im2col && o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
+}
+
+// space are the bytes of a slot's buffers.
+type space struct {
+	act  [actCount]int
+	raw  int // images as bytes
+	cols int
+	q    int // an operand as bytes
+	sums int
+}
+
+func (o Options) space() space {
+	var s space
+	words := o.actWords()
+	for i, n := range words {
+		s.act[i] = 4 * n * o.MaxBatch
+	}
+	if o.Preprocess == OnDevice {
+		s.raw = 3 * o.Source * o.Source * o.MaxBatch
+	}
+	width := 4
+	if o.Precision == INT8 {
+		width = 1
+	}
+	for _, c := range o.convs() {
+		s.cols = max(s.cols, width*o.colWords(c)*o.MaxBatch)
+		if o.Precision == INT8 {
+			s.q = max(s.q, c.in*c.size*c.size*o.MaxBatch)
+			s.sums = max(s.sums, 4*c.out*c.pixels()*o.MaxBatch)
+		}
+	}
+	for _, n := range []*int{&s.raw, &s.cols, &s.q} {
+		*n = (*n + 3) / 4 * 4 // a check fills and copies whole words
+	}
+	return s
+}
+
+// sizes are the bytes of each buffer of a slot that is there.
+func (s space) sizes() []int {
+	var out []int
+	for _, n := range append(s.act[:], s.raw, s.cols, s.q, s.sums) {
+		if n > 0 {
+			out = append(out, n)
+		}
+	}
+	return append(out, 4)
+}
+
+// weightBytes are the bytes of a layer's parameters on the device.
+func (o Options) weightBytes(c conv, info gpuprof.Info) int {
+	n := c.out * c.depth()
+	if o.form(c, info) == formPanels {
+		n = packed(c.out) * c.depth()
+	}
+	if o.Precision != INT8 {
+		n *= 4
+	} else {
+		n += 4 * packed(c.out) // the scales of the weights
+	}
+	if o.BN == Apart && !c.isLinear {
+		n += 2 * 4 * packed(c.out) // ones and zeros of the epilogue
+	}
+	return n + 2*4*packed(c.out)
+}
+
+// nhwc says how a layer's operand lies: the linear layer's is the same in both.
+func (o Options) nhwc(c conv) bool { return o.Layout == NHWC || c.isLinear }
+
+// form is how a layer's weights lie.
+func (o Options) form(c conv, info gpuprof.Info) int {
+	switch {
+	case !o.nhwc(c):
+		return formRows
+	case o.Impl == Direct && !c.isLinear, o.vendor(info) && !c.isLinear:
+		return formColumns
+	}
+	return formPanels
+}
+
+// Memory is the bytes of device memory that Open takes.
+func (o Options) Memory(info gpuprof.Info) int64 {
+	o = o.filled()
+	var n int64
+	for _, b := range o.space().sizes() {
+		n += int64(b)
+	}
+	n *= int64(o.Slots)
+	for _, c := range o.convs() {
+		n += int64(o.weightBytes(c, info))
+	}
+	return n
+}
+
+// fits refuses what does not fit the device's memory.
+func (o Options) fits(d gpuprof.Device) error {
+	need, have := o.Memory(d.Info()), d.Memory().Available
+	if need <= have {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrMemory, "opening the network: max_batch=%d with depth=%d takes %d bytes on device %s, which has %d", o.MaxBatch, o.Slots, need, d.Info().Name, have).
+		WithFix("use a smaller max_batch or depth")
+}
+
+// Tolerance is how far a convolution's result may lie from float64 arithmetic, relative to
+// its norm.
+func (o Options) tolerance() float64 {
+	return map[string]float64{FP32: 1e-5, TF32: 2e-3, BF16: 2e-2, FP16: 5e-3}[o.filled().Precision]
+}
+
+func unknownGroup(group, most int) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing group %d of the network: it has %d", group, most).WithFix("use the groups of Groups")
+}
+
+func unknownSlot(slot, batch int, o Options) error {
+	return gpuprof.Errorf(gpuprof.ErrUsage, "enqueuing a batch of %d in slot %d: the network has %d slots of %d images", batch, slot, o.Slots, o.MaxBatch).WithFix("use a slot and a batch that were opened")
+}
+
+func (o Options) String() string {
+	return fmt.Sprintf("%s %s %s %s", o.Impl, o.Layout, o.BN, o.Precision)
+}

@@ -1,0 +1,295 @@
+package resnet
+
+import (
+	"github.com/gpuprof/gpuprof"
+)
+
+// Group is what one span of a batch runs.
+type Group struct {
+	Name string
+	Kind Kind
+}
+
+// group is its launches in each slot, and what a check needs to know.
+type group struct {
+	Group
+	launches [][]launch // by slot
+	layer    layer
+	index    int // of the layer's parameters
+	minimum  rate
+}
+
+// rate is a cost that grows with the batch.
+type rate struct{ fixed, image gpuprof.Cost }
+
+func (r rate) at(batch int) gpuprof.Cost { return r.fixed.Add(r.image.Times(int64(batch))) }
+
+// launch is a kernel with its arguments.
+type launch struct {
+	fn       gpuprof.Func
+	kernel   string
+	args     gpuprof.Args
+	batchArg int    // the argument that is the batch, -1 for none
+	items    items  // of a batch
+	strides  [2]int // bytes that arguments 1 and 2 move from image to image, for a launch an image
+	each     bool
+	cost     rate
+}
+
+// items are image items an image, or with tile above 0 tiles of that many images' items
+// times across; fixed ones do not depend on the batch.
+type items struct{ image, fixed, tile, across int }
+
+func (it items) of(batch int) int {
+	if it.tile > 0 {
+		return (batch*it.image + it.tile - 1) / it.tile * it.across
+	}
+	return it.fixed + batch*it.image
+}
+
+// planner makes the launches of a slot.
+type planner struct {
+	n    *Net
+	slot *slot
+	list []launch
+}
+
+func (p *planner) add(k *gpuprof.Kernel, it items, batchArg int, cost rate, args ...any) *launch {
+	l := launch{kernel: k.Name, items: it, batchArg: batchArg, cost: cost}
+	l.fn = p.n.binder.Bind(k, &l.args, func(int, any) byte { return 0 }, args...)
+	p.list = append(p.list, l)
+	return &p.list[len(p.list)-1]
+}
+
+// done returns the launches so far and begins anew.
+func (p *planner) done() []launch {
+	l := p.list
+	p.list = nil
+	return l
+}
+
+// words is the cost of an image's values: flops, and four bytes for each read and write.
+func words(flops, reads, writes int) rate {
+	return rate{image: gpuprof.Cost{Flops: int64(flops), BytesRead: 4 * int64(reads), BytesWritten: 4 * int64(writes)}}
+}
+
+// epilogue is how a result is finished: by which scale and shift, and whether the layer's
+// residual and relu are part of it.
+type epilogue struct {
+	scale, shift gpuprof.Buffer
+	flags        int
+	res          gpuprof.Buffer
+}
+
+// ends are the end of a convolution itself, and of the norm behind it. With bn=apart the
+// first changes nothing.
+func (p *planner) ends(c conv, w layerBuffers) (first, last epilogue) {
+	last = epilogue{scale: w.scale, shift: w.shift, res: w.shift}
+	if c.relu {
+		last.flags |= flagRelu
+	}
+	if c.res >= 0 {
+		last.flags |= flagRes
+		last.res = p.slot.act[c.res]
+	}
+	if !p.n.o.nhwc(c) {
+		last.flags |= flagNCHW
+	}
+	if p.n.o.BN != Apart || c.isLinear {
+		return last, last
+	}
+	return epilogue{scale: w.ones, shift: w.zeros, res: w.zeros, flags: last.flags & flagNCHW}, last
+}
+
+// convolve adds the launches of a convolution or the linear layer.
+func (p *planner) convolve(c conv, w layerBuffers) {
+	o := p.n.o
+	first, last := p.ends(c, w)
+	x, out := p.slot.act[c.src], p.slot.act[c.dst]
+	if o.Precision == INT8 {
+		p.int8(c, w, first, x, out)
+		return
+	}
+	precision := 0
+	for i, name := range precisionNames {
+		if name == o.Precision {
+			precision = i
+		}
+	}
+	cost := convCost(c, 4)
+	cost.image.BytesWritten += 4 * int64(c.out*c.pixels())
+	if first.flags&flagRes != 0 {
+		cost.image.BytesRead += 4 * int64(c.out*c.pixels())
+	}
+	kernel, product := p.n.kernelOf(c, &convKernel), c
+	switch {
+	case c.isLinear || o.Impl == Implicit:
+	case o.Impl == Direct:
+		kernel = p.n.kernelOf(c, &directKernel)
+	default:
+		product = c.afterIm2col()
+		p.add(&im2colKernel, items{image: c.outSize}, 2, words(0, c.in*c.size*c.size, c.depth()*c.pixels()), geometryArgs(c, first.flags, x, p.slot.cols)...)
+		x = p.slot.cols
+		cost.image.BytesRead += 4 * int64(c.depth()*c.pixels()-c.in*c.size*c.size)
+		if o.vendor(p.n.info) {
+			p.vendor(c, w, first, last, x, out)
+			return
+		}
+	}
+	p.add(kernel, p.n.convItems(c), 6, cost, geometryArgs(product, first.flags|precision*flagPrecision, x, w.weight, first.scale, first.shift, first.res, out)...)
+}
+
+// afterIm2col is the convolution over an operand that was written out: 1x1, with a column's
+// values as channels.
+func (c conv) afterIm2col() conv {
+	c.in, c.k, c.stride, c.size = c.depth(), 1, 1, c.outSize
+	return c
+}
+
+// geometryArgs are buffers and then a convolution's integers, the batch still open.
+func geometryArgs(c conv, flags int, buffers ...any) []any {
+	return append(buffers, 0, c.in, c.out, c.k, c.stride, c.size, c.outSize, flags)
+}
+
+// convCost is a product that reads its weights and its operand once, of width bytes a value,
+// without what it writes.
+func convCost(c conv, width int) rate {
+	return rate{
+		fixed: gpuprof.Cost{BytesRead: int64(width)*int64(c.out*c.depth()) + 8*int64(c.out)},
+		image: gpuprof.Cost{Flops: 2 * c.multiplyAddsOne, BytesRead: int64(width) * int64(c.in*c.size*c.size)},
+	}
+}
+
+// vendor adds the library's product over cols, and the epilogue that it lacks.
+func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out gpuprof.Buffer) {
+	cost := rate{
+		fixed: gpuprof.Cost{BytesRead: 4 * int64(c.out*c.depth())},
+		image: gpuprof.Cost{Flops: 2 * c.multiplyAddsOne, BytesRead: 4 * int64(c.depth()*c.pixels()), BytesWritten: 4 * int64(c.out*c.pixels())}.In(p.n.o.Precision, 2*c.multiplyAddsOne),
+	}
+	k := &vendorKernels[0]
+	if p.n.o.Precision == TF32 {
+		k = &vendorKernels[1]
+	}
+	if p.n.o.nhwc(c) {
+		p.add(k, items{image: c.pixels()}, -1, cost, cols, w.weight, out, c.depth(), c.out, float32(1))
+	} else { // a product an image: out [out,pixels] = w [out,K] cols [K,pixels]
+		l := p.add(k, items{fixed: c.out}, -1, cost, w.weight, cols, out, c.depth(), c.pixels(), float32(1))
+		l.each, l.strides = true, [2]int{4 * c.depth() * c.pixels(), 4 * c.out * c.pixels()}
+	}
+	if p.n.o.BN != Apart {
+		p.norm(c, last, out)
+	}
+}
+
+// norm adds the kernel of a batch norm.
+func (p *planner) norm(c conv, e epilogue, x gpuprof.Buffer) {
+	n := c.out * c.pixels()
+	reads := n
+	if e.flags&flagRes != 0 {
+		reads += n
+	}
+	cost := words(2*n, reads, n)
+	cost.fixed.BytesRead = 8 * int64(c.out)
+	p.add(&normKernel, items{image: n}, -1, cost, x, e.scale, e.shift, e.res, c.out, c.pixels(), e.flags)
+}
+
+// int8 adds the launches over bytes: the batch's scale, its bytes, their product and the way
+// back.
+func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out gpuprof.Buffer) {
+	in, n := c.in*c.size*c.size, c.out*c.pixels()
+	s, o := p.slot, p.n.o
+	p.add(&fillKernel, items{fixed: 1}, -1, rate{fixed: gpuprof.Cost{BytesWritten: 4}}, s.most, 0)
+	p.add(&mostKernel, items{image: in}, -1, words(in, in, 0), x, s.most)
+	p.add(&quantKernel, items{image: in}, -1, rate{image: gpuprof.Cost{Flops: 2 * int64(in), BytesRead: 4 * int64(in), BytesWritten: int64(in)}}, x, s.most, s.q)
+	operand, product, cost := s.q, c, convCost(c, 1)
+	kernel := p.n.kernelOf(c, &convInt8Kernel)
+	cost.image.BytesWritten += 4 * int64(n)
+	switch {
+	case c.isLinear || o.Impl == Implicit:
+	case o.Impl == Direct:
+		kernel = p.n.kernelOf(c, &directInt8Kernel)
+	default:
+		all := int64(c.depth() * c.pixels())
+		p.add(&im2colInt8Kernel, items{image: c.outSize}, 2, rate{image: gpuprof.Cost{BytesRead: int64(in), BytesWritten: all}}, geometryArgs(c, e.flags, s.q, s.cols)...)
+		operand, product = s.cols, c.afterIm2col()
+		cost.image.BytesRead += all - int64(in)
+	}
+	p.add(kernel, p.n.convItems(c), 3, cost, geometryArgs(product, e.flags, operand, w.weight, s.sums)...)
+	reads := n
+	if e.flags&flagRes != 0 {
+		reads += n
+	}
+	last := words(4*n, reads, n)
+	last.fixed.BytesRead = 12 * int64(c.out)
+	p.add(&dequantKernel, items{image: n}, -1, last, s.sums, s.most, w.steps, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags)
+}
+
+var vendorKernels = [...]gpuprof.Kernel{{Name: "gemm_fp32", Sig: "bbbiif", Lib: "gemm_fp32"}, {Name: "gemm_tf32", Sig: "bbbiif", Lib: "gemm_tf32"}}
+
+// simple adds a pooling or the mean.
+func (p *planner) simple(l layer) {
+	flags := 0
+	if p.n.o.Layout == NCHW {
+		flags = flagNCHW
+	}
+	x, out := p.slot.act[l.src], p.slot.act[l.dst]
+	in, n := l.channels*l.size*l.size, l.channels*l.outSize*l.outSize
+	if l.kind == Pool {
+		p.add(&poolKernel, items{image: n}, -1, words(8*n, in, n), x, out, l.channels, l.size, l.outSize, flags)
+		return
+	}
+	p.add(&meanKernel, items{image: l.channels}, -1, words(in, in, l.channels), x, out, l.channels, l.size*l.size, flags)
+}
+
+// prepare adds the preprocessing of raw images.
+func (p *planner) prepare() {
+	o, flags := p.n.o, 0
+	if o.Layout == NCHW {
+		flags = flagNCHW
+	}
+	p.add(&prepareKernel, items{image: o.Image}, -1, o.prepareCost(), p.slot.raw, p.slot.act[actInput], o.Source, o.Image, o.resized(), o.crop(), flags)
+}
+
+// prepareCost is eleven operations a value: three times a difference, a product and a sum, and
+// the normalisation.
+func (s Shape) prepareCost() rate {
+	n := int64(3 * s.Image * s.Image)
+	return rate{image: gpuprof.Cost{Flops: 11 * n, BytesRead: int64(3 * s.Source * s.Source), BytesWritten: 4 * n}}
+}
+
+// enqueue launches it for a batch.
+func (l *launch) enqueue(s gpuprof.Stream, batch int) error {
+	if l.batchArg >= 0 {
+		l.args.SetInt(l.batchArg, batch)
+	}
+	if !l.each {
+		return s.Launch(l.fn, l.items.of(batch), &l.args)
+	}
+	args := l.args
+	for range batch {
+		if err := s.Launch(l.fn, l.items.fixed, &args); err != nil {
+			return err
+		}
+		args.Bits[1] += uint64(l.strides[0])
+		args.Bits[2] += uint64(l.strides[1])
+	}
+	return nil
+}
+
+// parts are its launches for a batch.
+func (l *launch) parts(batch int) []gpuprof.Part {
+	n := 1
+	if l.each {
+		n = batch
+	}
+	var out []gpuprof.Part
+	for range n {
+		c := l.cost.at(batch)
+		if l.each {
+			c = l.cost.at(1)
+		}
+		c.Launches = 1
+		out = append(out, gpuprof.Part{Kernel: l.kernel, Cost: c})
+	}
+	return out
+}

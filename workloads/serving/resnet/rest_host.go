@@ -1,0 +1,282 @@
+package resnet
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
+// pixels of a channel, a product with a weight at a time.
+func directHost(a *gpuprof.Args, lo, hi int) {
+	g := readGeometry(a, 6)
+	s := takeScratch()
+	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
+	eachBand(g, lo, hi, func(image, i0, i1 int) {
+		operand := gather(s, g, x, image, i0, i1, func(dst, src []float32) {
+			copy(dst, src)
+			op.RoundTo(precisionNames[g.rounds()], dst)
+		})
+		if !g.nchw() {
+			s.directPixels(g, operand, w, scale, shift, res, out, image, i0, i1)
+			return
+		}
+		rows, wide := (i1-1-i0)*g.stride+g.k, g.size+2*g.pad()
+		s.panel = grown(s.panel, g.outSize)
+		for o := range g.out {
+			for i := range i1 - i0 {
+				clear(s.panel)
+				for tap := range g.depth() {
+					c, r, q := tap/(g.k*g.k), tap/g.k%g.k, tap%g.k
+					addRow(s.panel, w[o*g.depth()+tap], operand[(c*rows+i*g.stride+r)*wide+q:], g.stride)
+				}
+				at := ((image*g.out+o)*g.outSize + i0 + i) * g.outSize
+				finish(out[at:at+g.outSize], s.panel, res, at, scale[o], shift[o], g.least())
+			}
+		}
+	})
+	s.give()
+}
+
+func addRow(sums []float32, w float32, x []float32, stride int) {
+	if stride == 1 {
+		vec.Axpy(w, x[:len(sums)], sums)
+		return
+	}
+	for j := range sums {
+		sums[j] += w * x[j*stride]
+	}
+}
+
+func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float32, image, i0, i1 int) {
+	n, line := s.places(g, image, i0, i1, g.in, g.out), (g.size+2*g.pad())*g.in
+	s.panel = grown(s.panel, g.out)
+	for p := range n {
+		clear(s.panel)
+		for r := range g.k {
+			for k, v := range x[s.off[p]+r*line:][:g.k*g.in] {
+				vec.Axpy(v, w[(r*g.k*g.in+k)*g.out:][:g.out], s.panel)
+			}
+		}
+		at := s.outOff[p]
+		for o, v := range s.panel {
+			v = v*scale[o] + shift[o]
+			if res != nil {
+				v += res[at+o]
+			}
+			if v < g.least() {
+				v = g.least()
+			}
+			out[at+o] = v
+		}
+	}
+}
+
+func im2colHost(a *gpuprof.Args, lo, hi int) {
+	im2col(readGeometry(a, 2), a.Floats(0), a.Floats(1), lo, hi)
+}
+
+func im2colInt8Host(a *gpuprof.Args, lo, hi int) {
+	im2col(readGeometry(a, 2), bytesOf(a, 0), bytesOf(a, 1), lo, hi)
+}
+
+func im2col[T int8 | float32](g geometry, x, cols []T, lo, hi int) {
+	for ; lo < hi; lo++ {
+		image, i := lo/g.outSize, lo%g.outSize
+		for j := range g.outSize {
+			if g.nchw() {
+				im2colPlanes(g, x, cols, image, i, j)
+			} else {
+				im2colPixel(g, x, cols, image, i, j)
+			}
+		}
+	}
+}
+
+func im2colPixel[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+	to := cols[((image*g.outSize+i)*g.outSize+j)*g.depth():][:g.depth()]
+	for tap := range g.k * g.k {
+		y, at := i*g.stride+tap/g.k-g.pad(), j*g.stride+tap%g.k-g.pad()
+		part := to[tap*g.in : (tap+1)*g.in]
+		if y < 0 || y >= g.size || at < 0 || at >= g.size {
+			clear(part)
+			continue
+		}
+		copy(part, x[((image*g.size+y)*g.size+at)*g.in:][:g.in])
+	}
+}
+
+func im2colPlanes[T int8 | float32](g geometry, x, cols []T, image, i, j int) {
+	for k := range g.depth() {
+		c, r, q := k/(g.k*g.k), k/g.k%g.k, k%g.k
+		y, at := i*g.stride+r-g.pad(), j*g.stride+q-g.pad()
+		var v T
+		if y >= 0 && y < g.size && at >= 0 && at < g.size {
+			v = x[((image*g.in+c)*g.size+y)*g.size+at]
+		}
+		cols[((image*g.depth()+k)*g.outSize+i)*g.outSize+j] = v
+	}
+}
+
+// channelOf is the channel of value i.
+func channelOf(i, channels, pixels, flags int) int {
+	if flags&flagNCHW != 0 {
+		return i / pixels % channels
+	}
+	return i % channels
+}
+
+// eachRun cuts values [lo,hi) into pieces of one channel (nchw) or of successive channels
+// (nhwc) and gives the first channel of each.
+func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int)) {
+	whole := channels
+	if flags&flagNCHW != 0 {
+		whole = pixels
+	}
+	for lo < hi {
+		next := min(hi, (lo/whole+1)*whole)
+		run(lo, next, channelOf(lo, channels, pixels, flags))
+		lo = next
+	}
+}
+
+func normHost(a *gpuprof.Args, lo, hi int) {
+	x, scale, shift, flags := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(6)
+	res, least := residual(a, 3, flags), geometry{flags: flags}.least()
+	step := 1 - flags&flagNCHW/flagNCHW
+	eachRun(lo, hi, a.Int(4), a.Int(5), flags, func(lo, hi, ch int) {
+		for i := lo; i < hi; i++ {
+			v := x[i]*scale[ch] + shift[ch]
+			if res != nil {
+				v += res[i]
+			}
+			if v < least {
+				v = least
+			}
+			x[i] = v
+			ch += step
+		}
+	})
+}
+
+func dequantHost(a *gpuprof.Args, lo, hi int) {
+	sums, weight, scale, shift, out, flags := a.Ints(0), a.Floats(2), a.Floats(3), a.Floats(4), a.Floats(6), a.Int(9)
+	res, least, unit := residual(a, 5, flags), geometry{flags: flags}.least(), a.Floats(1)[0]/127
+	step := 1 - flags&flagNCHW/flagNCHW
+	eachRun(lo, hi, a.Int(7), a.Int(8), flags, func(lo, hi, ch int) {
+		for i := lo; i < hi; i++ {
+			v := float32(sums[i])*(unit*weight[ch])*scale[ch] + shift[ch]
+			if res != nil {
+				v += res[i]
+			}
+			if v < least {
+				v = least
+			}
+			out[i] = v
+			ch += step
+		}
+	})
+}
+
+// mostHost keeps the largest |x|; not a number is larger than any. Bits of numbers that are
+// not negative are in the order of the numbers.
+func mostHost(a *gpuprof.Args, lo, hi int) {
+	var most uint32
+	for _, v := range a.Floats(0)[lo:hi] {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	at := (*uint32)(unsafe.Pointer(unsafe.SliceData(a.Bufs[1].Bytes())))
+	for {
+		was := atomic.LoadUint32(at)
+		if most <= was || atomic.CompareAndSwapUint32(at, was, most) {
+			return
+		}
+	}
+}
+
+func quantHost(a *gpuprof.Args, lo, hi int) {
+	inverse := inverseOf(a.Floats(1)[0])
+	q := bytesOf(a, 2)[lo:hi]
+	for i, v := range a.Floats(0)[lo:hi] {
+		q[i] = quantised(v * inverse)
+	}
+}
+
+// inverseOf is how many steps a unit has: 127/most, none for a batch of zeros.
+func inverseOf(most float32) float32 {
+	if most == 0 {
+		return 0
+	}
+	return 127 / most
+}
+
+// quantised rounds to nearest, ties to even, within +-127. Not a number becomes -127, which
+// its scale, not a number too, makes one again.
+func quantised(v float32) int8 {
+	r := math.RoundToEven(float64(v))
+	if !(r > -127) {
+		return -127
+	}
+	return int8(min(r, 127))
+}
+
+func poolHost(a *gpuprof.Args, lo, hi int) {
+	x, out, channels, size, outSize := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3), a.Int(4)
+	nchw := a.Int(5)&flagNCHW != 0
+	plane := outSize * outSize
+	for n := lo; n < hi; n++ {
+		image, ch, p := n/(plane*channels), n%channels, n/channels%plane
+		base, step := image*size*size*channels+ch, channels
+		if nchw {
+			ch, p = n/plane%channels, n%plane
+			base, step = (image*channels+ch)*size*size, 1
+		}
+		i, j := p/outSize, p%outSize
+		best := -inf32
+		for y := max(2*i-1, 0); y <= min(2*i+1, size-1); y++ {
+			for q := max(2*j-1, 0); q <= min(2*j+1, size-1); q++ {
+				if v := x[base+(y*size+q)*step]; !(v <= best) { // not a number stays one
+					best = v
+				}
+			}
+		}
+		out[n] = best
+	}
+}
+
+func meanHost(a *gpuprof.Args, lo, hi int) {
+	x, out, channels, pixels := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
+	base, step := func(n int) int { return n/channels*channels*pixels + n%channels }, channels
+	if a.Int(4)&flagNCHW != 0 {
+		base, step = func(n int) int { return n * pixels }, 1
+	}
+	for n := lo; n < hi; n++ {
+		sum, at := float32(0), base(n)
+		for p := range pixels {
+			sum += x[at+p*step]
+		}
+		out[n] = sum / float32(pixels)
+	}
+}
+
+func prepareHost(a *gpuprof.Args, lo, hi int) {
+	images, out := a.Bufs[0].Bytes(), a.Floats(1)
+	source, size, resized, crop, nhwc := a.Int(2), a.Int(3), a.Int(4), a.Int(5), a.Int(6)&flagNCHW == 0
+	for lo < hi {
+		image, i := lo/size, lo%size
+		next := min(size, i+hi-lo)
+		prepareRows(out[image*3*size*size:], images[image*3*source*source:], source, size, resized, crop, nhwc, i, next)
+		lo += next - i
+	}
+}
+
+func fillHost(a *gpuprof.Args, lo, hi int) {
+	v, word := a.Ints(0)[lo:hi], int32(a.Int(1))
+	for i := range v {
+		v[i] = word
+	}
+}

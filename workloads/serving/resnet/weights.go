@@ -1,0 +1,194 @@
+package resnet
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Weights are a network's parameters, a Layer a convolution in the order of
+// Shape.Names and the linear layer last.
+type Weights struct{ Layers []Layer }
+
+// Layer are the parameters of a convolution, Weight [out,in,k,k], with the batch norm
+// behind it, or of the linear layer, which has a bias alone.
+type Layer struct {
+	Weight                  []float32
+	Scale, Shift, Mean, Var []float32 // of the batch norm, [out]
+	Bias                    []float32 // of the linear layer, [out]
+}
+
+// Names are the convolutions and the linear layer in the order of Weights.
+func (s Shape) Names() []string {
+	var out []string
+	for _, c := range s.convs() {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// DrawWeights draws them: weights normal with variance 2/(in k k), batch norms with means
+// normal, variances 0.5-2, scales 0.5-1.5 and shifts normal.
+func (s Shape) DrawWeights(seed uint64) *Weights {
+	rng := rand.New(rand.NewPCG(seed, 0x7265736e6574))
+	normal := func(n int, deviation float64) []float32 {
+		out := make([]float32, n)
+		for i := range out {
+			out[i] = float32(deviation * rng.NormFloat64())
+		}
+		return out
+	}
+	uniform := func(n int, lo, hi float64) []float32 {
+		out := make([]float32, n)
+		for i := range out {
+			out[i] = float32(lo + (hi-lo)*rng.Float64())
+		}
+		return out
+	}
+	w := &Weights{}
+	for _, c := range s.convs() {
+		l := Layer{Weight: normal(c.out*c.depth(), math.Sqrt(2/float64(c.depth())))}
+		if c.isLinear {
+			l.Bias = normal(c.out, 0.1)
+		} else {
+			l.Scale, l.Shift = uniform(c.out, 0.5, 1.5), normal(c.out, 0.1)
+			l.Mean, l.Var = normal(c.out, 0.1), uniform(c.out, 0.5, 2)
+		}
+		w.Layers = append(w.Layers, l)
+	}
+	return w
+}
+
+// check compares the arrays' sizes with the network's.
+func (w *Weights) check(s Shape) error {
+	convs := s.convs()
+	if len(w.Layers) != len(convs) {
+		return gpuprof.Errorf(gpuprof.ErrInput, "opening the network: %d layers have weights, it has %d", len(w.Layers), len(convs)).WithFix("give weights of the shape")
+	}
+	for i, c := range convs {
+		l := w.Layers[i]
+		arrays := map[string][2]int{"weight": {len(l.Weight), c.out * c.depth()}}
+		if c.isLinear {
+			arrays["bias"] = [2]int{len(l.Bias), c.out}
+		} else {
+			arrays["scale"], arrays["shift"] = [2]int{len(l.Scale), c.out}, [2]int{len(l.Shift), c.out}
+			arrays["mean"], arrays["variance"] = [2]int{len(l.Mean), c.out}, [2]int{len(l.Var), c.out}
+		}
+		for _, name := range []string{"weight", "bias", "scale", "shift", "mean", "variance"} {
+			if a, used := arrays[name]; used && a[0] != a[1] {
+				return gpuprof.Errorf(gpuprof.ErrInput, "opening the network: the %s of %s has %d values, it needs %d", name, c.name, a[0], a[1]).WithFix("give arrays of the shape's sizes")
+			}
+		}
+	}
+	return nil
+}
+
+// norm is a layer's batch norm as y = scale x + shift, in float64: scale/sqrt(var+eps)
+// and shift - mean scale/sqrt(var+eps). The linear layer has its bias.
+func (l Layer) norm(o int) (scale, shift float64) {
+	if l.Bias != nil {
+		return 1, float64(l.Bias[o])
+	}
+	scale = float64(l.Scale[o]) / math.Sqrt(float64(l.Var[o])+normEps)
+	return scale, float64(l.Shift[o]) - float64(l.Mean[o])*scale
+}
+
+// prepared are a layer's parameters as a kernel is given them.
+type prepared struct {
+	weight       []float32 // [out][in][k][k], folded where asked for
+	scale, shift []float32 // of the epilogue or the norm's own kernel
+}
+
+// prepare folds the norm into the weights, in float64, or leaves it as a scale and a shift.
+func (l Layer) prepare(c conv, fold bool) prepared {
+	p := prepared{weight: l.Weight, scale: make([]float32, c.out), shift: make([]float32, c.out)}
+	depth := c.depth()
+	if fold {
+		p.weight = make([]float32, len(l.Weight))
+	}
+	for o := range c.out {
+		scale, shift := l.norm(o)
+		p.scale[o], p.shift[o] = float32(scale), float32(shift)
+		if !fold {
+			continue
+		}
+		p.scale[o] = 1
+		for i, v := range l.Weight[o*depth : (o+1)*depth] {
+			p.weight[o*depth+i] = float32(float64(v) * scale)
+		}
+	}
+	return p
+}
+
+// panelOf is how many output channels lie side by side in packed weights.
+func panelOf(out int) int {
+	if out <= 8 {
+		return 8
+	}
+	return 16
+}
+
+// packed is how many channels there are with those that fill the last panel up.
+func packed(out int) int {
+	p := panelOf(out)
+	return (out + p - 1) / p * p
+}
+
+// order lists, for each place in a column of the product, the place in [in][k][k]: (c,r,q)
+// for nchw, (r,q,c) for nhwc.
+func (c conv) order(nhwc bool) []int {
+	out := make([]int, 0, c.depth())
+	if !nhwc {
+		for i := range c.depth() {
+			out = append(out, i)
+		}
+		return out
+	}
+	for tap := range c.k * c.k {
+		for ch := range c.in {
+			out = append(out, ch*c.k*c.k+tap)
+		}
+	}
+	return out
+}
+
+// arrange puts weights [out][in][k][k] into the order of a way to compute: panels [out/P][K][P],
+// rows [out][K], or columns [K][out].
+func arrange[T int8 | float32](w []T, c conv, form int, nhwc bool) []T {
+	order := c.order(nhwc)
+	depth := len(order)
+	switch form {
+	case formPanels:
+		p := panelOf(c.out)
+		out := make([]T, packed(c.out)*depth)
+		for o := range c.out {
+			for k, at := range order {
+				out[(o/p*depth+k)*p+o%p] = w[o*depth+at]
+			}
+		}
+		return out
+	case formColumns:
+		out := make([]T, c.out*depth)
+		for o := range c.out {
+			for k, at := range order {
+				out[k*c.out+o] = w[o*depth+at]
+			}
+		}
+		return out
+	}
+	out := make([]T, c.out*depth)
+	for o := range c.out {
+		for k, at := range order {
+			out[o*depth+k] = w[o*depth+at]
+		}
+	}
+	return out
+}
+
+// The forms of weights.
+const (
+	formPanels  = iota // nhwc, our own product
+	formRows           // nchw
+	formColumns        // nhwc: a library's product, direct
+)
