@@ -2,6 +2,7 @@ package resnet
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"math"
 	"unsafe"
@@ -11,8 +12,8 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
-// networkPTX is empty until the kernels are written for CUDA.
-const networkPTX = ""
+//go:embed network.ptx.gz
+var networkPTX string
 
 // Net is a network opened on a device: its weights, and the activations of each slot. It is
 // called by one goroutine, like the device.

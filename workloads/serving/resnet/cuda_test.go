@@ -1,0 +1,58 @@
+package resnet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+)
+
+// Every kernel on the simulated device, in both layouts, with and without the vendor's libraries: checked group by
+// group on poisoned memory, and the same as the host device to rounding.
+func TestCUDA(t *testing.T) {
+	for _, libraries := range []bool{false, true} {
+		for i, impl := range []string{Implicit, Im2col, Direct} {
+			for j, layout := range []string{NHWC, NCHW} {
+				for k, precision := range precisionNames {
+					if libraries && (impl != Im2col || k > 1) {
+						continue // nothing else asks for a library
+					}
+					o := Options{Shape: odd(), Impl: impl, Layout: layout, BN: []string{Fold, Fused, Apart}[(i+j+k)%3], Precision: precision,
+						Preprocess: []string{OnHost, OnDevice}[(i+k)%2], MaxBatch: 3, Slots: 2, Seed: 5}
+					t.Run(fmt.Sprint("libraries=", libraries, " ", o), func(t *testing.T) { onCUDA(t, o, libraries) })
+				}
+			}
+		}
+	}
+}
+
+func onCUDA(t *testing.T, o Options, libraries bool) {
+	t.Helper()
+	n, s := opened(t, workloadtest.Simulated(t, libraries, "cublas"), o)
+	if named := strings.HasPrefix(n.computes(), "cuBLAS"); named != libraries {
+		t.Errorf("the convolutions are said to be computed by %s", n.computes())
+	}
+	passes(t, n, s, 1, 3, 1)
+	onHost, hs := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), o)
+	var e op.ErrorNorm
+	e.Add(run(t, n, s, 0, 4, 2, 8), op.As[float64](run(t, onHost, hs, 1, 4, 2, 8)))
+	tol := n.Tolerance()
+	if o.Precision == INT8 {
+		tol = 2e-2 // a last bit before a rounding to bytes can move a value by a step of 1/127
+	}
+	if r := e.Relative(); !(r <= tol) {
+		t.Errorf("the logits are %.3g from the host's", r)
+	}
+}
+
+// The large stem and its pooling.
+func TestCUDAStem(t *testing.T) {
+	for _, layout := range []string{NHWC, NCHW} {
+		t.Run(layout, func(t *testing.T) {
+			onCUDA(t, Options{Shape: stemmed(), Layout: layout, Preprocess: OnDevice, MaxBatch: 3, Slots: 2}, false)
+		})
+	}
+}
