@@ -82,7 +82,11 @@ func (k convBench) float32(kernel *gpuprof.Kernel, x, w []float32) []float32 {
 	}
 	defer s.Close()
 	mem := op.Arena{Dev: k.d}
-	defer mem.Free()
+	defer func() {
+		if err := mem.Free(); err != nil {
+			k.t.Error(err)
+		}
+	}()
 	ones, zeros := make([]float32, packed(k.c.out)), make([]float32, packed(k.c.out))
 	for i := range ones {
 		ones[i] = 1
@@ -185,7 +189,11 @@ func run(t testing.TB, n *Net, s gpuprof.Stream, slot int, ids ...int) []float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pinned.Free()
+	defer func() {
+		if err := pinned.Free(); err != nil {
+			t.Error(err)
+		}
+	}()
 	for i, id := range ids {
 		n.Fill(pinned.Bytes()[i*size:(i+1)*size], id)
 	}

@@ -84,7 +84,7 @@ func quantisedRight(x [][]float32, most float32, q [][]int8) bool {
 	inverse := inverseOf(most)
 	for i, image := range x {
 		for k, v := range image {
-			if q[i][k] != quantised(v*inverse) {
+			if q[i][k] != quantised(float32(v*inverse)) {
 				return false
 			}
 		}

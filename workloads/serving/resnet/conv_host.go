@@ -3,7 +3,6 @@ package resnet
 import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/vec"
-	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // bandValues bounds the input that one thread gathers at a time: half a second-level cache.
@@ -51,9 +50,6 @@ func grown[T any](v []T, n int) []T {
 	return v[:n]
 }
 
-// precisionNames are the precisions by the number in a kernel's flags.
-var precisionNames = [...]string{FP32, TF32, BF16, FP16, INT8}
-
 func convHost(a *gpuprof.Args, lo, hi int) {
 	g := readGeometry(a, 6)
 	s := takeScratch()
@@ -61,7 +57,7 @@ func convHost(a *gpuprof.Args, lo, hi int) {
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := gather(s, g, x, image, i0, i1, func(dst, src []float32) {
 			copy(dst, src)
-			op.RoundTo(precisionNames[g.rounds()], dst)
+			roundRow(g.rounds(), dst)
 		})
 		if g.nchw() {
 			s.planes(g, operand, w, scale, shift, res, out, image, i0, i1)
@@ -187,10 +183,7 @@ func (s *scratch) partial(cols int, res, out []float32, j int, least float32) {
 			if res != nil {
 				v += res[at+j+c]
 			}
-			if v < least {
-				v = least
-			}
-			out[at+j+c] = v
+			out[at+j+c] = max(v, least) // not a number stays one
 		}
 	}
 }
@@ -226,20 +219,12 @@ func finish(out, sums, res []float32, at int, scale, shift, least float32) {
 	if res != nil {
 		res = res[at:][:len(out)]
 		for i, v := range sums {
-			v = v*scale + shift + res[i]
-			if v < least {
-				v = least
-			}
-			out[i] = v
+			out[i] = max(v*scale+shift+res[i], least) // a branch would be guessed wrongly half the time
 		}
 		return
 	}
 	for i, v := range sums {
-		v = v*scale + shift
-		if v < least {
-			v = least
-		}
-		out[i] = v
+		out[i] = max(v*scale+shift, least)
 	}
 }
 

@@ -147,7 +147,7 @@ func quantiseWeights(w []float32, c conv) (q []int8, steps []float32) {
 		}
 		inverse := inverseOf(most)
 		for _, v := range row {
-			q = append(q, quantised(v*inverse))
+			q = append(q, quantised(float32(v*inverse)))
 		}
 		steps = append(steps, most/127)
 	}

@@ -183,7 +183,7 @@ func (o Options) weightBytes(c conv, info gpuprof.Info) int {
 	if o.Precision != INT8 {
 		n *= 4
 	} else {
-		n += 4 * packed(c.out) // the scales of the weights
+		n = (n+3)/4*4 + 4*packed(c.out) // whole words, and the steps of the weights
 	}
 	if o.BN == Apart && !c.isLinear {
 		n += 2 * 4 * packed(c.out) // ones and zeros of the epilogue

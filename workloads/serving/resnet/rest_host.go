@@ -7,7 +7,6 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/vec"
-	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // directHost computes outputs one by one: in nhwc all channels of a pixel, in nchw a row of
@@ -19,7 +18,7 @@ func directHost(a *gpuprof.Args, lo, hi int) {
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
 		operand := gather(s, g, x, image, i0, i1, func(dst, src []float32) {
 			copy(dst, src)
-			op.RoundTo(precisionNames[g.rounds()], dst)
+			roundRow(g.rounds(), dst)
 		})
 		if !g.nchw() {
 			s.directPixels(g, operand, w, scale, shift, res, out, image, i0, i1)
@@ -68,10 +67,7 @@ func (s *scratch) directPixels(g geometry, x, w, scale, shift, res, out []float3
 			if res != nil {
 				v += res[at+o]
 			}
-			if v < g.least() {
-				v = g.least()
-			}
-			out[at+o] = v
+			out[at+o] = max(v, g.least())
 		}
 	}
 }
@@ -147,38 +143,55 @@ func eachRun(lo, hi, channels, pixels, flags int, run func(lo, hi, channel int))
 func normHost(a *gpuprof.Args, lo, hi int) {
 	x, scale, shift, flags := a.Floats(0), a.Floats(1), a.Floats(2), a.Int(6)
 	res, least := residual(a, 3, flags), geometry{flags: flags}.least()
-	step := 1 - flags&flagNCHW/flagNCHW
 	eachRun(lo, hi, a.Int(4), a.Int(5), flags, func(lo, hi, ch int) {
-		for i := lo; i < hi; i++ {
-			v := x[i]*scale[ch] + shift[ch]
-			if res != nil {
-				v += res[i]
-			}
-			if v < least {
-				v = least
-			}
-			x[i] = v
-			ch += step
+		var added []float32
+		if res != nil {
+			added = res[lo:hi]
 		}
+		if flags&flagNCHW != 0 {
+			finish(x[lo:hi], x[lo:hi], added, 0, scale[ch], shift[ch], least)
+			return
+		}
+		finishRow(x[lo:hi], added, scale[ch:], shift[ch:], least)
 	})
+}
+
+// finishRow is finish in place over successive channels.
+func finishRow(x, res, scale, shift []float32, least float32) {
+	scale, shift = scale[:len(x)], shift[:len(x)]
+	if res == nil {
+		for i, v := range x {
+			x[i] = max(v*scale[i]+shift[i], least)
+		}
+		return
+	}
+	res = res[:len(x)]
+	for i, v := range x {
+		x[i] = max(v*scale[i]+shift[i]+res[i], least)
+	}
 }
 
 func dequantHost(a *gpuprof.Args, lo, hi int) {
 	sums, weight, scale, shift, out, flags := a.Ints(0), a.Floats(2), a.Floats(3), a.Floats(4), a.Floats(6), a.Int(9)
 	res, least, unit := residual(a, 5, flags), geometry{flags: flags}.least(), a.Floats(1)[0]/127
-	step := 1 - flags&flagNCHW/flagNCHW
 	eachRun(lo, hi, a.Int(7), a.Int(8), flags, func(lo, hi, ch int) {
-		for i := lo; i < hi; i++ {
-			v := float32(sums[i])*(unit*weight[ch])*scale[ch] + shift[ch]
-			if res != nil {
-				v += res[i]
-			}
-			if v < least {
-				v = least
-			}
-			out[i] = v
-			ch += step
+		row, from := out[lo:hi], sums[lo:hi]
+		var added []float32
+		if res != nil {
+			added = res[lo:hi]
 		}
+		if flags&flagNCHW != 0 {
+			for i, v := range from {
+				row[i] = float32(v) * (unit * weight[ch])
+			}
+			finish(row, row, added, 0, scale[ch], shift[ch], least)
+			return
+		}
+		steps := weight[ch:][:len(row)]
+		for i, v := range from {
+			row[i] = float32(v) * (unit * steps[i])
+		}
+		finishRow(row, added, scale[ch:], shift[ch:], least)
 	})
 }
 
@@ -202,7 +215,7 @@ func quantHost(a *gpuprof.Args, lo, hi int) {
 	inverse := inverseOf(a.Floats(1)[0])
 	q := bytesOf(a, 2)[lo:hi]
 	for i, v := range a.Floats(0)[lo:hi] {
-		q[i] = quantised(v * inverse)
+		q[i] = quantised(float32(v * inverse)) // rounded before the sum in it
 	}
 }
 
@@ -214,14 +227,15 @@ func inverseOf(most float32) float32 {
 	return 127 / most
 }
 
-// quantised rounds to nearest, ties to even, within +-127. Not a number becomes -127, which
-// its scale, not a number too, makes one again.
+// quantised rounds to nearest, ties to even, within +-127: a float32 of 1.5 2^23 more has the
+// integer in its last bits. Not a number becomes -127, which its scale, not a number too, makes
+// one again.
 func quantised(v float32) int8 {
-	r := math.RoundToEven(float64(v))
-	if !(r > -127) {
+	const shift, bits = 3 << 22, 0x4b400000
+	if !(v > -127) {
 		return -127
 	}
-	return int8(min(r, 127))
+	return int8(int32(math.Float32bits(min(v, 127)+shift) - bits))
 }
 
 func poolHost(a *gpuprof.Args, lo, hi int) {
