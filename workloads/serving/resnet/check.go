@@ -90,11 +90,8 @@ func (c *checker) begin() error {
 	for i, id := range c.ids {
 		c.n.Fill(in[i*size:(i+1)*size], id)
 	}
-	return op.Send(c.n.dev, c.s, c.n.padded(c.slot), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(in))), len(in)/4))
+	return op.Send(c.n.dev, c.s, c.n.Input(c.slot), unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(in))), len(in)/4))
 }
-
-// padded is Input; its memory is whole words.
-func (n *Net) padded(slot int) gpuprof.Buffer { return n.Input(slot) }
 
 // read copies an activation of the checked images.
 func (c *checker) read(act, words int) ([]float32, error) {
