@@ -52,6 +52,12 @@ func (n *Net) Check(ctx context.Context, s gpuprof.Stream, slot int, ids []int) 
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
+	if n.o.Preprocess == OnHost { // the caller's own work, as it arrived
+		c.errs[Prepare].Used = true
+		if err := c.prepare(); err != nil {
+			return nil, err
+		}
+	}
 	for g := range n.groups {
 		if err := c.group(g); err != nil {
 			return c.checks(), fmt.Errorf("checking %s: %w", n.groups[g].Name, err)

@@ -61,6 +61,30 @@ func TestCheckFindsAnotherWeight(t *testing.T) {
 	}
 }
 
+// Images that were prepared on the host are compared as they arrived: a pixel that is not the
+// image's own fails.
+func TestCheckFindsAnotherImage(t *testing.T) {
+	n, s := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), Options{Shape: Small(), MaxBatch: 1, Slots: 1})
+	c := &checker{n: n, s: s, ids: []int{4}}
+	if err := c.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if right := c.errs[Prepare].Relative(); !(right <= prepareTolerance) {
+		t.Errorf("the image itself differs by %.3g", right)
+	}
+	n.Image(4)[3*(16*32+16)] ^= 8 // of the reference, which reads the image again
+	c.errs[Prepare] = op.ErrorNorm{}
+	if err := c.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := c.errs[Prepare].Relative(); wrong <= prepareTolerance {
+		t.Errorf("another pixel differs by %.3g", wrong)
+	}
+}
+
 // Memory is what Open takes, to the byte.
 func TestMemoryIsCounted(t *testing.T) {
 	for _, o := range []Options{
