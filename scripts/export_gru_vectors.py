@@ -6,7 +6,8 @@
 
 Everything is computed in float64 and written with all its digits. The cases cover one and many time steps, carriers,
 units and layers, both orders of the batch axis, unbatched input, missing biases and gates that saturate. Every second
-case keeps its weights in an object, the others beside the other fields; both are read.
+case keeps its weights in an object, the others beside the other fields; both are read. The cases of kind gru_grad hold
+the gradients of torch.autograd.
 """
 import argparse
 import json
@@ -62,6 +63,45 @@ def case(index, steps, batch, inputs, hidden, layers, bias=True, batch_first=Fal
     return c | {"h0": h0.tolist(), "out": out.tolist(), "hn": hn.tolist()}
 
 
+# The same for cases of gradients.
+GRADIENTS = [
+    (1, 1, 1, 1, 1, {}),
+    (2, 1, 1, 1, 1, {}),
+    (5, 3, 4, 8, 2, {}),
+    (4, 2, 9, 7, 3, {"bias": False}),
+    (6, 5, 2, 17, 1, {"batch_first": True}),
+    (7, None, 5, 6, 2, {}),
+    (3, 33, 8, 11, 1, {}),
+    (40, 2, 3, 5, 1, {}),
+    (12, 1, 1, 4, 2, {"scale": 30.0}),
+]
+
+
+def gradient_case(index, steps, batch, inputs, hidden, layers, bias=True, batch_first=False, scale=1.0):
+    """The gradients of sum(out dout) + sum(hn dhn) by torch.autograd."""
+    gru = torch.nn.GRU(inputs, hidden, layers, bias=bias, batch_first=batch_first, dtype=torch.float64)
+    lead = [] if batch is None else [batch]
+    sequence = [batch, steps] if batch_first and lead else [steps] + lead
+    x = (scale * torch.randn(*sequence, inputs, dtype=torch.float64)).requires_grad_()
+    h0 = (torch.rand(layers, *lead, hidden, dtype=torch.float64) * 2 - 1).requires_grad_()
+    out, hn = gru(x, h0)
+    dout, dhn = torch.randn_like(out), torch.randn_like(hn)
+    if index % 3 == 2:  # a cotangent that is missing is zero
+        dout = torch.zeros_like(out)
+    torch.autograd.backward([out, hn], [dout, dhn])
+    c = {"kind": "gru_grad", "input_size": inputs, "hidden_size": hidden, "num_layers": layers}
+    if not bias:
+        c["bias"] = False
+    if batch_first:
+        c["batch_first"] = True
+    c["weights"] = {name: t.tolist() for name, t in gru.state_dict().items()}
+    c |= {"x": x.tolist(), "h0": h0.tolist(), "dhn": dhn.tolist()}
+    if index % 3 != 2:
+        c["dout"] = dout.tolist()
+    grads = {name: p.grad.tolist() for name, p in gru.named_parameters()}
+    return c | {"dx": x.grad.tolist(), "dh0": h0.grad.tolist(), "grads": grads}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="JSON file to write")
@@ -69,6 +109,7 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     cases = [case(i, *sizes, **options) for i, (*sizes, options) in enumerate(CASES)]
+    cases += [gradient_case(i, *sizes, **options) for i, (*sizes, options) in enumerate(GRADIENTS)]
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
     with open(args.output, "w") as f:
         f.write('{"cases":[\n' + lines + "\n]}\n")

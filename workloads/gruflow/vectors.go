@@ -17,6 +17,9 @@ import (
 // mostInCase bounds each size of a case; no array of that width fits a file.
 const mostInCase = 1 << 20
 
+// kindGrad are the cases of gradients.
+const kindGrad = "gru_grad"
+
 // vectorCase is one case of a vectors file: a torch.nn.GRU, what it was given
 // and what it returned. docs/gruflow.md describes the format.
 type vectorCase struct {
@@ -33,6 +36,8 @@ type vectorCase struct {
 	H0  tensor `json:"h0"`
 	Out tensor `json:"out"`
 	Hn  tensor `json:"hn"`
+
+	gradients
 }
 
 // UnmarshalJSON implements json.Unmarshaler: weights may also stand beside
@@ -71,8 +76,12 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 // run compares the case in float64, and in float32 with every implementation
 // of the cell, of which the worst counts.
 func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
-	if c.Kind != "gru" {
-		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru%s", gpuprof.DidYouMean(c.Kind, []string{"gru"}))
+	switch c.Kind {
+	case "gru":
+	case kindGrad:
+		return c.runGrad(d)
+	default:
+		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru or gru_grad%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad}))
 	}
 	s, err := c.shape()
 	if err != nil {
@@ -111,9 +120,11 @@ func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 // single says that the vectors were computed in float32: every number is one,
 // which results of float64 arithmetic are not.
 func (c *vectorCase) single() bool {
-	arrays := []tensor{c.X, c.H0, c.Out, c.Hn}
-	for _, t := range c.Weights {
-		arrays = append(arrays, t)
+	arrays := []tensor{c.X, c.H0, c.Out, c.Hn, c.DOut, c.DHn, c.DX, c.DH0}
+	for _, named := range []map[string]tensor{c.Weights, c.Grads} {
+		for _, t := range named {
+			arrays = append(arrays, t)
+		}
 	}
 	for _, t := range arrays {
 		for _, v := range t.data {
@@ -145,7 +156,7 @@ func (c *vectorCase) shape() (shape, error) {
 		return s, gpuprof.Errorf(nil, "weight_ih_l%d is given, but num_layers is %d", s.L, s.L).WithFix("correct one of them")
 	case len(c.X.data) == 0:
 		return s, fmt.Errorf("x holds no values, so there is nothing to compute")
-	case len(c.Out.data) == 0 && len(c.Hn.data) == 0:
+	case c.Kind == "gru" && len(c.Out.data) == 0 && len(c.Hn.data) == 0:
 		return s, fmt.Errorf("neither out nor hn is given, so there is nothing to compare")
 	}
 	lead := []int{} // the batch axis, which an unbatched case lacks
@@ -207,6 +218,9 @@ func (c *vectorCase) checkShapes(s shape, lead []int) error {
 		if err := a.t.as(a.name, a.shape...); err != nil {
 			return err
 		}
+	}
+	if c.Kind == kindGrad {
+		return c.checkGradShapes(sequence(s.I), sequence(s.H), states)
 	}
 	return nil
 }
