@@ -2,13 +2,17 @@
 // scripts/peer_gru.py. It reads one request a line on standard input and
 // answers with one line, so that two programs can take turns.
 //
-//	peergru INPUT OUTPUT IMPL THREADS < "run N\n…"
+//	peergru INPUT OUTPUT IMPL|backward THREADS < "run N\n…"
 //
 // INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x
 // [T,B,I], h0 [L,B,H] and for every layer weight_ih, weight_hh, bias_ih,
 // bias_hh as torch.nn.GRU has them. One forward is calls runs of T time steps,
 // the state of one carried into the next. The answer to "run N" is the median
 // seconds of N forwards; the last state hn goes to OUTPUT.
+//
+// With backward, INPUT goes on with dout [T,B,H], the cotangent of the output, and a
+// run is T time steps forward and backward. The gradients go to OUTPUT: of x and h0,
+// then of every layer's parameters in the order above.
 package main
 
 import (
@@ -22,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
@@ -35,7 +40,7 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 4 {
-		return fmt.Errorf("reading arguments: %d given; use peergru INPUT OUTPUT IMPL THREADS", len(args))
+		return fmt.Errorf("reading arguments: %d given; use peergru INPUT OUTPUT IMPL|backward THREADS", len(args))
 	}
 	threads, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -46,12 +51,11 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	j, err := read(args[0])
+	j, err := read(args[0], args[2] == "backward")
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", args[0], err)
 	}
-	j.cfg.Impl, j.cfg.Precision = args[2], "fp32"
-	f, err := gruflow.NewForward(dev, j.cfg)
+	f, err := j.open(dev, args[2])
 	if err != nil {
 		return err
 	}
@@ -71,14 +75,61 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return write(f, args[1])
 }
 
+// runner is a GRU, forward alone or with its backward.
+type runner interface {
+	Run() error
+	Close() error
+	start() error
+	result() ([][]float32, error)
+}
+
+type forward struct {
+	*gruflow.Forward
+	j *job
+}
+
+func (f forward) start() error { return f.Set(f.j.x, f.j.h0) }
+
+func (f forward) result() ([][]float32, error) {
+	_, hn, err := f.Result()
+	return [][]float32{hn}, err
+}
+
+type backward struct {
+	*gruflow.Backward
+	j *job
+}
+
+func (f backward) start() error { return f.Set(f.j.x, f.j.h0, f.j.dout, make([]float32, len(f.j.h0))) }
+
+func (f backward) result() ([][]float32, error) {
+	g, err := f.Gradients()
+	all := [][]float32{g.DX, g.DH0}
+	for _, l := range g.Layers {
+		all = append(all, l.WeightIH, l.WeightHH, l.BiasIH, l.BiasHH)
+	}
+	return all, err
+}
+
+func (j *job) open(dev gpuprof.Device, impl string) (runner, error) {
+	if impl == "backward" {
+		f, err := gruflow.NewBackward(dev, j.cfg)
+		return backward{f, j}, err
+	}
+	j.cfg.Impl, j.cfg.Precision = impl, "fp32"
+	f, err := gruflow.NewForward(dev, j.cfg)
+	return forward{f, j}, err
+}
+
 // job is what to run.
 type job struct {
 	calls int
 	cfg   gruflow.ForwardConfig
 	x, h0 []float32
+	dout  []float32
 }
 
-func read(path string) (*job, error) {
+func read(path string, back bool) (*job, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -106,13 +157,16 @@ func read(path string) (*job, error) {
 		}
 		j.cfg.Layers = append(j.cfg.Layers, gruflow.Layer{WeightIH: floats(3 * h * width), WeightHH: floats(3 * h * h), BiasIH: floats(3 * h), BiasHH: floats(3 * h)})
 	}
+	if back {
+		j.dout = floats(j.cfg.TimeSteps * j.cfg.Batch * h)
+	}
 	return j, err
 }
 
-func (j *job) time(f *gruflow.Forward, n int) (float64, error) {
+func (j *job) time(f runner, n int) (float64, error) {
 	var times []float64
 	for range n {
-		if err := f.Set(j.x, j.h0); err != nil {
+		if err := f.start(); err != nil {
 			return 0, err
 		}
 		began := time.Now()
@@ -127,8 +181,8 @@ func (j *job) time(f *gruflow.Forward, n int) (float64, error) {
 	return times[len(times)/2], nil
 }
 
-func write(f *gruflow.Forward, path string) error {
-	_, hn, err := f.Result()
+func write(f runner, path string) error {
+	all, err := f.result()
 	if err != nil {
 		return err
 	}
@@ -136,7 +190,11 @@ func write(f *gruflow.Forward, path string) error {
 	if err != nil {
 		return err
 	}
-	err = binary.Write(out, binary.LittleEndian, hn)
+	for _, v := range all {
+		if err == nil {
+			err = binary.Write(out, binary.LittleEndian, v)
+		}
+	}
 	if e := out.Close(); err == nil {
 		err = e
 	}
