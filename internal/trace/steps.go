@@ -44,7 +44,8 @@ const (
 )
 
 // findSteps finds the steps: the profiler's own, else the range that repeats
-// and covers most, else from one optimizer step to the next, else none.
+// and covers most, else from one optimizer step to the next, else what repeats in the order of
+// launches, else none.
 func (x *Index) findSteps() {
 	launches := x.launchesByLane()
 	x.Main = busiestLane(x.lanes, launches)
@@ -57,6 +58,7 @@ func (x *Index) findSteps() {
 	case x.profilerSteps(launches):
 	case x.annotatedSteps(launches):
 	case x.optimizerSteps(launches):
+	case ofAnyProgram(x.T.Format) && x.launchSteps():
 	default:
 		x.StepSource = wholeTrace
 		x.Steady = Spans{x.Span}
@@ -64,7 +66,11 @@ func (x *Index) findSteps() {
 			x.Steady = nil
 		}
 		x.called = x.Steady
-		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", "call profiler.step() once per iteration, or name iterations with record_function or NVTX")
+		fix := "call profiler.step() once per iteration, or name iterations with record_function or NVTX"
+		if x.T.Format == CUDA && x.T.Framework != PyTorch {
+			fix = "put an NVTX range around each iteration (nvtxRangePush, nvtx.annotate), or record longer"
+		}
+		x.warn("no-steps", "no steps were found: the first iterations, slower than the rest, are part of every figure", fix)
 		return
 	}
 	x.Main = x.Steps[0].Lane
@@ -80,11 +86,17 @@ func (x *Index) findSteps() {
 	}
 }
 
+// ofAnyProgram says that a format is of recorders that know nothing of a program but its
+// launches and ranges. A profiler of a framework knows steps: without marks it recorded none.
+func ofAnyProgram(f Format) bool { return f == CUDA || f == Nsys || f == Rocpd }
+
 // dropFirst leaves out the first of several steps, and an empty last one.
 func (x *Index) dropFirst() {
 	x.markEmpty()
 	if n := len(x.Steps); n > 2 || n == 2 && !x.Steps[1].Empty {
-		x.Steps[0].Dropped = true
+		for i := range max(1, min(x.T.Program.Skip, n-minRepeats)) {
+			x.Steps[i].Dropped = true
+		}
 	} else {
 		x.warn("one-step", "the trace has one step: it cannot be told from a warm-up, and no step was left out", "record at least three steps")
 	}

@@ -211,6 +211,9 @@ type Program struct {
 	Opens   string   `json:"-"`       // the path by which commands open it; empty is Dir
 	// Traces is how many processes of it were recorded there: they share the CPUs.
 	Traces int `json:"traces"`
+	// Skip is how many steps at the beginning of the recording are to be left out: a recorder
+	// that finds steps in what it recorded records those, too.
+	Skip int `json:"-"`
 }
 
 // Trace is one file, read. Readers fill it and call Finish.

@@ -1,0 +1,171 @@
+package period
+
+import (
+	"math"
+	"slices"
+)
+
+// kind is one name within a run of repeats.
+type kind struct {
+	repeats []int32 // in which it occurs
+	counts  []int32 // how often there
+	median  int32   // in the alike ones
+	n       int     // of all
+	ns      float64 // mean, of the device
+	kernel  bool
+}
+
+// kinds are the names within the repeats of a run.
+func (s *sequence) kinds(r run) []*kind {
+	byName := map[int32]*kind{}
+	var order []*kind
+	for i := range len(r.at) - 1 {
+		for k := r.at[i]; k < r.at[i+1]; k++ {
+			l := &s.all[k]
+			x := byName[l.Name]
+			if x == nil {
+				x = &kind{}
+				byName[l.Name] = x
+				order = append(order, x)
+			}
+			if n := len(x.repeats); n == 0 || x.repeats[n-1] != int32(i) {
+				x.repeats, x.counts = append(x.repeats, int32(i)), append(x.counts, 0)
+			}
+			x.counts[len(x.counts)-1]++
+			x.n++
+			x.ns += float64(l.NS)
+			x.kernel = x.kernel || l.Kernel
+		}
+	}
+	for _, x := range order {
+		x.ns /= float64(x.n)
+		var alike []int32
+		for i, at := range x.repeats {
+			if r.alike(int(at)) {
+				alike = append(alike, x.counts[i])
+			}
+		}
+		slices.Sort(alike)
+		if at := (r.good-1)/2 - (r.good - len(alike)); at >= 0 { // the others have none
+			x.median = alike[at]
+		}
+	}
+	return order
+}
+
+// judge says which part of the alike repeats the median one explains, of launches and of device
+// time whichever is less, and which part recurs beyond it at equal distances in any.
+func (s *sequence) judge(r run) (explained, extra float64) {
+	var n, of, ns, ofNS float64
+	kinds := s.kinds(r)
+	for _, x := range kinds {
+		in, all := 0, 0
+		for i, at := range x.repeats {
+			if r.alike(int(at)) {
+				in += int(min(x.counts[i], x.median))
+				all += int(x.counts[i])
+			}
+		}
+		missing := int(x.median)*r.good - in
+		n, of = n+float64(in), of+float64(all+missing)
+		ns, ofNS = ns+float64(in)*x.ns, ofNS+float64(all+missing)*x.ns
+	}
+	if explained = n / of; ofNS > 0 {
+		explained = min(explained, ns/ofNS)
+	}
+	return explained, s.beyond(kinds)
+}
+
+// beyond is the part of launches or device time that recurs at equal distances of two or more
+// repeats: a longer period is meant. Reading a number now and then is none.
+func (s *sequence) beyond(kinds []*kind) (extra float64) {
+	n, ns := 0.0, 0.0
+	for _, x := range kinds {
+		n, ns = n+float64(x.n), ns+float64(x.n)*x.ns
+	}
+	for _, x := range kinds {
+		more, last := 0, int32(-1)
+		var gaps []int32
+		for i, at := range x.repeats {
+			if x.counts[i] <= x.median {
+				continue
+			}
+			if last >= 0 {
+				gaps = append(gaps, at-last)
+			}
+			last = at
+			more += int(x.counts[i] - x.median)
+		}
+		if !recurs(gaps) {
+			continue
+		}
+		time := 0.0
+		if ns > 0 {
+			time = float64(more) * x.ns / ns
+		}
+		switch {
+		case x.kernel:
+			extra += max(float64(more)/n, time)
+		case time >= mostCopy:
+			extra += time
+		}
+	}
+	return extra
+}
+
+// recurs says that distances are of two or more repeats and mostly equal.
+func recurs(gaps []int32) bool {
+	if len(gaps) == 0 {
+		return false
+	}
+	m := middle(gaps)
+	if m < 2 {
+		return false
+	}
+	may, equal := 0.0, 0
+	if m >= loose {
+		may = spread * m
+	}
+	for _, g := range gaps {
+		if math.Abs(float64(g)-m) <= may {
+			equal++
+		}
+	}
+	return float64(equal) >= rare*float64(len(gaps))
+}
+
+// found makes steps of a run's alike repeats: several to one where they are short.
+func (s *sequence) found(r run, first int) *Found {
+	var took []int64
+	for i := range len(r.at) - 1 {
+		if r.alike(i) {
+			took = append(took, s.all[r.at[i+1]].At-s.all[r.at[i]].At)
+		}
+	}
+	f := &Found{Joined: 1}
+	if ns := middle(took); ns < shortestNS {
+		f.Joined = int(max(1, min(math.Ceil(shortestNS/max(ns, 1)), float64(r.good/minSteps))))
+	}
+	from, held := 0, 0
+	var lengths []int32
+	for i := range len(r.at) - 1 {
+		if !r.alike(i) {
+			held = 0
+			continue
+		}
+		if held == 0 {
+			from = i
+		}
+		if held++; held == f.Joined {
+			step := Step{int(r.at[from]) + first, int(r.at[i+1]) + first}
+			f.Steps = append(f.Steps, step)
+			lengths = append(lengths, int32(step.To-step.From))
+			held = 0
+		}
+	}
+	if len(f.Steps) == 0 { // pauses within every group
+		return nil
+	}
+	f.Launches = int(math.Round(middle(lengths)))
+	return f
+}
