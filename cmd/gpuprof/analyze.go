@@ -27,7 +27,7 @@ type analyzeCmd struct {
 	At      string   `placeholder:"MOMENT" help:"Of a memory snapshot: show this moment in place of the peak: peak, end, oom, step:N, event:N, or a time such as 1.5s."`
 	WhatIf  []string `name:"what-if" sep:"none" placeholder:"SETTING" help:"Of a memory snapshot: replay it with this setting of PYTORCH_CUDA_ALLOC_CONF too, such as max_split_size_mb:64; may be repeated."`
 	Limit   size     `name:"memory-limit" placeholder:"SIZE" help:"Of a memory snapshot: what torch.cuda.set_per_process_memory_fraction let the process reserve; garbage_collection_threshold needs it, and no snapshot has it."`
-	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz writes their events as a trace."`
+	Steps   string   `placeholder:"A..B" help:"Cut out steps A to B of one trace: analyse them, and -o FILE.json.gz (of a .gpt: FILE.gpt) writes their events as a trace."`
 	Window  string   `placeholder:"T..U" help:"Cut out the time from T to U (10s..12s, from the first event on) of one trace, as --steps does."`
 	Force   bool     `help:"Replace files that gpuprof did not write."`
 }
@@ -77,7 +77,7 @@ func (c *analyzeCmd) Run(a *app) error {
 	if err := c.memoryOnly(); err != nil {
 		return err
 	}
-	outs, err := analysis.outputs(c.Output, c.Force)
+	outs, err := savedPart(analysis, c.cuts()).outputs(c.Output, c.Force)
 	if err == nil {
 		err = checkPlot(c.Plot, outs)
 	}
@@ -201,7 +201,7 @@ func programOf(path string) trace.Program {
 	if !slices.ContainsFunc(r.Traces, func(t string) bool { return filepath.Base(t) == filepath.Base(path) }) {
 		return trace.Program{}
 	}
-	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces)}
+	p := trace.Program{Command: document.MaskCommand(r.Command), CPUs: r.CPUs, Dir: shownPath(dir), Opens: storedPath(dir), Traces: len(r.Traces), Skip: r.Skip}
 	document.CleanStrings(&p)
 	return p
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/outside"
 	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/cuda"
 	"github.com/gpuprof/gpuprof/internal/trace/kineto"
+	"github.com/gpuprof/gpuprof/report/runfile"
 )
 
 // cuts says that a part of the trace is asked for.
@@ -105,8 +107,8 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	switch {
-	case database || t.Format != trace.Kineto:
-		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler can be cut", path).WithFix("give a shorter range to the profiler that recorded it")
+	case database || t.Format != trace.Kineto && t.Format != trace.CUDA:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: only traces of PyTorch's profiler and of gpuprof's CUDA recorder can be cut", path).WithFix("give a shorter range to the profiler that recorded it")
 	case !plain:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "cutting trace %s: it is read twice, and a pipe cannot be", path).WithFix("give a file")
 	}
@@ -119,16 +121,48 @@ func (c *analyzeCmd) cut(ctx context.Context, path, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	if in, err = openTrace(path); err != nil {
+	if err := c.partsFormat(t.Format); err != nil {
 		return err
 	}
-	defer in.Close()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return gpuprof.Errorf(nil, "writing a part of %s to a temporary file: %w", path, err).WithFix("check TMPDIR")
 	}
+	return errors.Join(cutAgain(ctx, path, t, part, out), out.Close())
+}
+
+// cutAgain reads a trace once more, one of the recorder twice, and writes the part of it.
+func cutAgain(ctx context.Context, path string, t *trace.Trace, part *trace.Cut, out io.Writer) error {
+	in, err := openTrace(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if t.Format == trace.CUDA {
+		again, err := openTrace(path)
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		return cuda.Cut(ctx, in.reader(), again.reader(), path, part, out)
+	}
 	_, err = kineto.Cut(ctx, in.reader(), path, part, t.Shift, out)
-	return errors.Join(err, out.Close())
+	return err
+}
+
+// partsFormat refuses to write the part of a trace into a file of another format.
+func (c *analyzeCmd) partsFormat(f trace.Format) error {
+	for _, path := range c.Output {
+		have, err := runfile.FormatOf(path)
+		switch {
+		case err != nil: // said before
+		case f == trace.CUDA && have.Name == "json":
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a recording of the CUDA recorder is none of JSON", path).WithFix("name it FILE%s", cuda.Extension)
+		case f != trace.CUDA && have.Name == "recording":
+			return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: a part of a trace of PyTorch's profiler is JSON", path).WithFix("name it FILE.json.gz")
+		}
+	}
+	return nil
 }
 
 func openTrace(path string) (*input, error) {
@@ -145,7 +179,7 @@ func savedPart(k kind[*study], cut bool) kind[*study] {
 		return k
 	}
 	k.writers = maps.Clone(k.writers)
-	k.writers["json"] = func(w io.Writer, s *study, _ screen) error {
+	part := func(w io.Writer, s *study, _ screen) error {
 		f, err := os.Open(s.part)
 		if err == nil {
 			_, err = io.Copy(w, f)
@@ -156,5 +190,6 @@ func savedPart(k kind[*study], cut bool) kind[*study] {
 		}
 		return nil
 	}
+	k.writers["json"], k.writers["recording"] = part, part
 	return k
 }

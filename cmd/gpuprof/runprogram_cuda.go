@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 	"github.com/gpuprof/gpuprof/internal/record"
+	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
 // envAsk names a libcupti in a process that is to load it and print the version of its
@@ -118,6 +121,33 @@ func (p *program) sayCUDA(r *record.Result) {
 		text = "recorded CUDA until the program was killed"
 	}
 	p.app.note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), plural(int(lost), "record"))
+}
+
+// sayCUDASteps says which steps the recordings have: of the first that has any.
+func (p *program) sayCUDASteps(indexes []*trace.Index) {
+	for _, x := range indexes {
+		if !x.Stepped() {
+			continue
+		}
+		var took []int64
+		first := int64(math.MaxInt64)
+		for i := range x.Steps {
+			if s := &x.Steps[i]; !s.Dropped {
+				took, first = append(took, s.Window.Len()), min(first, s.Window.Start)
+			}
+		}
+		if len(took) == 0 {
+			continue
+		}
+		slices.Sort(took)
+		what := plural(len(took), "step") + " (" + x.StepSource + ")"
+		if x.StepLaunches > 0 {
+			what = fmt.Sprintf("%s of %d launches (found by %s)", plural(len(took), "repeat"), x.StepLaunches, x.StepSource)
+		}
+		p.app.note("recorded %s from second %.1f on, %s each (median)", what, gpuprof.Seconds(first-x.Span.Start), gpuprof.FormatNS(took[len(took)/2]))
+		return
+	}
+	p.app.note("no steps were found, by NVTX ranges or by the order of launches: the whole recording is analysed")
 }
 
 // cuptiLine says which libcupti the CUDA recorder would use, and whether it fits the driver.

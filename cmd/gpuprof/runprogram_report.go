@@ -150,6 +150,9 @@ func (p *program) answer(a *app, r *record.Result) (write func(w io.Writer, form
 	if p.sink != nil && err == nil {
 		p.collectives = trace.CollectivesOf(indexes)
 	}
+	if r.Recorder == record.ByCUDA && err == nil {
+		p.sayCUDASteps(indexes)
+	}
 	s := &study{analysis: analysis, indexes: indexes}
 	return func(w io.Writer, format string, on screen) error {
 		return outputTable().analysis.write(w, format, s, on)

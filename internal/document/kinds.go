@@ -78,7 +78,7 @@ func kinds() []kind {
 		{Check, "1.2.0", "a check", "gpuprof check", "what gpuprof check --format json prints", "which gpuprof report takes"},
 		{Noise, "1.1.0", "a measurement of noise", "gpuprof gate --aa", "what gpuprof gate --aa keeps", "which gpuprof gate --plan reads from its cache"},
 		// 1.2.0: warnings, each with its fix, which were notes.
-		{Recording, "1.3.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
+		{Recording, "1.4.0", "a recording", "gpuprof run -- COMMAND", "the telemetry.json of gpuprof run -- COMMAND", "which gpuprof analyze reads beside its traces"},
 		{Timeline, "2.1.0", "a timeline", "gpuprof report", "a file written by gpuprof report -o FILE.perfetto.json", "which gpuprof analyze and ui.perfetto.dev take"},
 		{GPUCheck, "1.0.0", "a summary of gpu-check", "gpu-check", "its summary.json", "which gpuprof tune reads from a folder of baselines"},
 		// 1.2.0: the least that other settings can reserve, which of them are exact, and ends of steps.

@@ -151,6 +151,27 @@ func TestCUDAStop(t *testing.T) {
 	}
 }
 
+// A program whose launches repeat is recorded until it has its steps, and runs on.
+func TestCUDAStopsAfterItsSteps(t *testing.T) {
+	for _, shape := range []string{"", "graph"} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			b := newCUDA(t, "12.9", append(strings.Fields("1 5 "+shape), "until", "0")...)
+			b.options.Skip = 3
+			r := b.run()
+			tr := recording(t, r)
+			if r.ExitCode != 0 || r.CUDA[0].Ended != "asked" || r.Skip != 3 || tr.Truncated {
+				t.Fatalf("exit code %d, %+v, skip %d, truncated %t", r.ExitCode, r.CUDA, r.Skip, tr.Truncated)
+			}
+			tr.Program.Skip = r.Skip
+			x, err := trace.NewIndex(t.Context(), tr)
+			if err != nil || !strings.HasPrefix(x.StepSource, "the order of launches") || len(x.Steps) < 8 || !x.Steps[2].Dropped || x.Steps[3].Dropped {
+				t.Errorf("%v; %d steps by %s", err, len(x.Steps), x.StepSource)
+			}
+		})
+	}
+}
+
 // A program that ends in any way has its own exit code, and leaves a recording that is readable.
 func TestCUDAEnds(t *testing.T) {
 	for how, want := range map[string]struct{ exit, files int }{

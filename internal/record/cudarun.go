@@ -22,12 +22,13 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 		return runChild(ctx, o, r, s, o.Args, o.Env, nil)
 	}
 	defer in.remove() //nolint:errcheck // leftovers are only untidy
-	f := follow(o, in, s)
+	f := follow(ctx, o, in, s)
 	err = runChild(ctx, o, r, s, o.Args, in.environment(o.Env), nil)
 	f.end()
 	if r.Stopped = s.stopped; err != nil {
 		return err
 	}
+	r.Skip = f.skip
 	r.takeCUDA(o, in.dir)
 	explainCUDA(o, r)
 	return nil
@@ -40,13 +41,19 @@ const followEvery = 200 * time.Millisecond
 type follower struct {
 	done chan struct{}
 	wg   sync.WaitGroup
+	stretch
 }
 
-// follow asks for the end of the recording once WindowAfter and Window have gone by since the first kernel.
-func follow(o *Options, in *injection, s *signals) *follower {
-	f := &follower{done: make(chan struct{})}
+// follow asks for the end of the recording once it has its steps, or WindowAfter and Window
+// have gone by since the first kernel without any.
+func follow(ctx context.Context, o *Options, in *injection, s *signals) *follower {
+	f := &follower{done: make(chan struct{}), stretch: stretch{o: o, dir: in.dir, all: map[string]seen{}, skip: o.Skip}}
+	ctx, stop := context.WithCancel(ctx)
 	f.wg.Go(func() {
-		var first time.Time
+		<-f.done
+		stop() // a look at a large recording
+	})
+	f.wg.Go(func() {
 		asked := false
 		for {
 			select {
@@ -55,17 +62,13 @@ func follow(o *Options, in *injection, s *signals) *follower {
 			case <-time.After(followEvery):
 			}
 			switch {
-			case asked:
-				if o.StopAfter && cudaSettled(readCUDA(in.dir)) {
-					s.end(f.done)
-					return
-				}
-			case first.IsZero():
-				if someKernel(in.dir) {
-					first = time.Now()
-				}
-			case time.Since(first) >= o.WindowAfter+o.Window:
-				asked = in.stop() == nil
+			case !asked:
+				asked = f.recorded(ctx, time.Now()) && in.stop() == nil
+			case !o.StopAfter:
+				return
+			case cudaSettled(readCUDA(in.dir)):
+				s.end(f.done)
+				return
 			}
 		}
 	})
@@ -113,11 +116,16 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 func someKernel(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "cuda-*.gpt")) // the pattern is well formed
 	for _, path := range files {
-		if hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph }) {
+		if hasKernel(path) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasKernel says that a recording has work of a device.
+func hasKernel(path string) bool {
+	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
 }
 
 // takeCUDA takes over what the recorder told and wrote. A file without an event is removed.

@@ -27,16 +27,19 @@ type Result struct {
 	PeakBytes int64 `json:"peak_rss_bytes"`
 	// TreePeakBytes is the most that all its processes had together when
 	// sampled, shared pages counted in each; 0 unknown.
-	TreePeakBytes int64                    `json:"tree_peak_rss_bytes"`
-	CPUs          int                      `json:"cpus"`  // that the program may use
-	CPUS          float64                  `json:"cpu_s"` // of all processes that were waited for
-	Recorder      string                   `json:"recorder"`
-	Traces        []string                 `json:"traces"` // files, in the folder of the recording
-	Hook          *Hook                    `json:"hook,omitempty"`
-	CUDA          []CUDAProcess            `json:"cuda,omitempty"` // what the CUDA recorder tells of each process
-	Overhead      *Overhead                `json:"overhead,omitempty"`
-	Telemetry     map[string]gpuprof.Track `json:"telemetry"`
-	Warnings      []gpuprof.Warning        `json:"warnings"` // of parts that are missing
+	TreePeakBytes int64         `json:"tree_peak_rss_bytes"`
+	CPUs          int           `json:"cpus"`  // that the program may use
+	CPUS          float64       `json:"cpu_s"` // of all processes that were waited for
+	Recorder      string        `json:"recorder"`
+	Traces        []string      `json:"traces"` // files, in the folder of the recording
+	Hook          *Hook         `json:"hook,omitempty"`
+	CUDA          []CUDAProcess `json:"cuda,omitempty"` // what the CUDA recorder tells of each process
+	// Skip is how many steps at the beginning of the traces are to be left out: the CUDA
+	// recorder keeps those that --skip names, too.
+	Skip      int                      `json:"skip,omitempty"`
+	Overhead  *Overhead                `json:"overhead,omitempty"`
+	Telemetry map[string]gpuprof.Track `json:"telemetry"`
+	Warnings  []gpuprof.Warning        `json:"warnings"` // of parts that are missing
 }
 
 // Recorders.

@@ -23,6 +23,9 @@ type Index struct {
 	Steps []StepSpan
 	// StepSource says in plain words where the steps came from.
 	StepSource string
+	// StepLaunches is how much the median step launches, where the order of launches gave the
+	// steps; 0 elsewhere.
+	StepLaunches int
 	// Steady is the time findings may speak of: the windows of the steps that
 	// are not dropped; Span when there are no steps.
 	Steady Spans

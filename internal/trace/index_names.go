@@ -208,6 +208,9 @@ func rangeFlags(name string) uint8 {
 			break
 		}
 	}
+	if ofLibrary(name) {
+		f |= nameHousekeeping
+	}
 	if strings.Contains(name, "Backward") || strings.Contains(name, "AccumulateGrad") || strings.HasPrefix(name, "autograd::engine::") {
 		f |= nameBackward
 	}

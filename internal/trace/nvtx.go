@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,4 +50,24 @@ func RangeKind(name string, seq, marked bool) Kind {
 		return Op
 	}
 	return Annotation
+}
+
+// libraryDomains are the NVTX domains of libraries: their ranges mark no steps of a program.
+var libraryDomains = [...]string{"NCCL", "CCCL", "CUB", "Thrust", "cuBLAS", "cuDNN", "CUDNN", "cuFFT", "cuRAND", "cuSOLVER", "cuSPARSE", "cuTENSOR", "NVSHMEM", "UCX", "TSL", "XLA", "libcudf", "libkvikio"}
+
+// DomainRange is the name of a range in an NVTX domain: with the domain before it where that is
+// a library's.
+func DomainRange(domain, name string) string {
+	for _, d := range libraryDomains {
+		if strings.HasPrefix(domain, d) {
+			return d + ": " + name
+		}
+	}
+	return name
+}
+
+// ofLibrary says that DomainRange made a name.
+func ofLibrary(name string) bool {
+	domain, _, ok := strings.Cut(name, ": ")
+	return ok && slices.Contains(libraryDomains[:], domain)
 }

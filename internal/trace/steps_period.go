@@ -76,7 +76,7 @@ func (x *Index) launchSteps() bool {
 	if f == nil {
 		return false
 	}
-	x.StepSource = launchOrderSource
+	x.StepSource, x.StepLaunches = launchOrderSource, f.Launches
 	if f.Joined > 1 {
 		x.StepSource += fmt.Sprintf(", %d repeats joined to a step", f.Joined)
 	}

@@ -241,7 +241,7 @@ type Trace struct {
 	Stacks []string
 
 	// First is when the first event of the file begins, of any kind; Shift is what was
-	// added to the times of the file. Both ns, and only of a trace of Kineto.
+	// added to the times of the file. Both ns, of a trace that can be cut; Shift only of one of Kineto.
 	First, Shift int64
 	Cut          *Cut // what a cut trace is of, nil for a whole one
 

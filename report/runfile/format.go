@@ -14,7 +14,7 @@ import (
 // Format is one kind of output file.
 type Format struct {
 	Ext  string // with its dots: ".json.gz"
-	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus
+	Name string // what renders it: json html png svg pprof markdown table csv bench perfetto junit prometheus recording
 	Doc  string
 }
 
@@ -36,6 +36,7 @@ func Formats() []Format {
 		{".prom", "prometheus", "metrics for Prometheus's node exporter"},
 		{".perfetto.json.gz", "perfetto", "trace for ui.perfetto.dev"},
 		{".perfetto.json", "perfetto", "the same, not compressed"},
+		{".gpt", "recording", "a part of a recording of the CUDA recorder"},
 	}
 }
 

@@ -39,6 +39,13 @@ func textMarker(f Format) string {
 // cutTrace begins a trace that was cut out of another.
 const cutTrace = `{"` + document.PartMember + `":`
 
+// recordingMagic begins a recording of the CUDA recorder, partChunk is the type of the first
+// chunk of one that was cut out of another (internal/trace/cuda).
+const (
+	recordingMagic = "gpuprof\x1a"
+	partChunk      = 16
+)
+
 const headBytes = 8 << 10
 
 // headText is how far the text of a JSON document is looked into: what names its
@@ -69,6 +76,8 @@ func writtenByUs(path string, f Format) (bool, error) {
 		return false, err
 	}
 	switch f.Name {
+	case "recording": // a part; a recording itself is replaced with --force only
+		return bytes.HasPrefix(head, []byte(recordingMagic)) && len(head) > 21 && binary.LittleEndian.Uint16(head[20:]) == partChunk, nil
 	case "csv":
 		return bytes.HasPrefix(head, []byte(CSVMark+",")) || bytes.HasPrefix(head, []byte(CSVHistoryMark+",")), nil
 	case "html":

@@ -25,6 +25,7 @@ const (
 	tOverhead
 	tEnd
 	tGraph
+	tCut // which part of a recording the file is; the first chunk of one
 	types
 )
 
@@ -40,6 +41,7 @@ type chunk struct {
 	kind    uint16
 	record  int // bytes, 0 for texts
 	count   int
+	at      int64 // when it was written, ns of the machine's clock
 	payload []byte
 }
 
@@ -81,7 +83,7 @@ func (c *chunks) next() (chunk, error) {
 	case err != nil:
 		return chunk{}, fmt.Errorf("the file ends %d bytes into a chunk", n)
 	}
-	k := chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:]))}
+	k := chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clamp(le.Uint64(head[16:]))}
 	size := int(le.Uint32(head[12:]))
 	if le.Uint32(head[:]) != chunkMark || size > mostBytes {
 		return chunk{}, errors.New("what follows is no chunk")

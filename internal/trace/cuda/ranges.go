@@ -76,57 +76,74 @@ func (r *reader) onDevice(at int64) int64 {
 // stackKey is where ranges nest: within a thread, and there within a domain.
 type stackKey struct{ thread, domain uint32 }
 
-// placeRanges makes ranges and marks of what NVTX told. A range that was open when the
-// recording ended ends with it; the end of one that began before it is no range.
+// placedRange is a range of NVTX: the call that began it and the one that ended it, by their
+// places in events. A mark is both; a range that was open at the end of the recording has -1.
+type placedRange struct{ begin, end int }
+
+// pairs are the ranges and marks of what NVTX told. The end of one that began before the
+// recording is no range.
+func (r *reader) pairs() (out []placedRange) {
+	stacks := map[stackKey][]int{}
+	open := map[int64]int{}
+	for i, e := range r.events {
+		k := stackKey{e.thread, e.domain}
+		switch e.op {
+		case opMark:
+			out = append(out, placedRange{i, i})
+		case opPush:
+			stacks[k] = append(stacks[k], i)
+		case opPop:
+			if s := stacks[k]; len(s) > 0 {
+				stacks[k] = s[:len(s)-1]
+				out = append(out, placedRange{s[len(s)-1], i})
+			}
+		case opStart:
+			open[e.id] = i
+		case opEnd:
+			if begin, ok := open[e.id]; ok {
+				delete(open, e.id)
+				out = append(out, placedRange{begin, i})
+			}
+		}
+	}
+	var left []int
+	for _, s := range stacks {
+		left = append(left, s...)
+	}
+	for _, i := range open {
+		left = append(left, i)
+	}
+	slices.Sort(left) // maps have no order, equal files give equal traces
+	for _, i := range left {
+		out = append(out, placedRange{i, -1})
+	}
+	return out
+}
+
+// spanOf is a range on CUPTI's clock. One that was open when the recording ended ends with it.
+func (r *reader) spanOf(p placedRange) trace.Span {
+	e := &r.events[p.begin]
+	end := max(r.lastTime, e.time)
+	if p.end >= 0 {
+		end = r.events[p.end].time
+	}
+	return trace.Span{Start: r.onDevice(e.time), End: r.onDevice(end)}
+}
+
+// placeRanges makes ranges and marks of what NVTX told.
 func (r *reader) placeRanges() {
-	stacks := map[stackKey][]nvtxEvent{}
-	open := map[int64]nvtxEvent{}
-	ranges := 0
-	add := func(e nvtxEvent, end int64, cut bool) {
-		h := trace.Host{Start: r.onDevice(e.time), End: r.onDevice(end), Lane: r.lane(e.thread), Kind: trace.Annotation}
+	for _, p := range r.pairs() {
+		e := r.events[p.begin]
+		span := r.spanOf(p)
+		h := trace.Host{Start: span.Start, End: span.End, Lane: r.lane(e.thread)}
 		h.Name, h.Seq, h.Kind = r.rangeName(e)
-		if cut && h.Kind == trace.Step {
+		if p.end < 0 && h.Kind == trace.Step {
 			h.Kind = trace.Annotation // a step that was cut off is none to measure
 		}
 		if e.op == opMark {
 			h.Kind, h.End = trace.Instant, h.Start
 		}
-		ranges++
 		r.loose = append(r.loose, h)
-	}
-	for _, e := range r.events {
-		k := stackKey{e.thread, e.domain}
-		switch e.op {
-		case opMark:
-			add(e, e.time, false)
-		case opPush:
-			stacks[k] = append(stacks[k], e)
-		case opPop:
-			if s := stacks[k]; len(s) > 0 {
-				stacks[k] = s[:len(s)-1]
-				add(s[len(s)-1], e.time, false)
-			}
-		case opStart:
-			open[e.id] = e
-		case opEnd:
-			if begin, ok := open[e.id]; ok {
-				delete(open, e.id)
-				add(begin, e.time, false)
-			}
-		}
-	}
-	var left []nvtxEvent
-	for _, s := range stacks {
-		left = append(left, s...)
-	}
-	for _, e := range open {
-		left = append(left, e)
-	}
-	slices.SortFunc(left, func(a, b nvtxEvent) int { // maps have no order, equal files give equal traces
-		return int(max(-1, min(1, a.time-b.time)))*2 + int(max(-1, min(1, int64(a.thread)-int64(b.thread))))
-	})
-	for _, e := range left {
-		add(e, max(r.lastTime, e.time), true)
 	}
 }
 
@@ -137,5 +154,6 @@ func (r *reader) rangeName(e nvtxEvent) (trace.NameID, int64, trace.Kind) {
 		text = "unnamed range"
 	}
 	name, seq, marked := trace.SplitNVTX(text)
-	return r.text(name), seq, trace.RangeKind(name, seq != 0, marked)
+	kind := trace.RangeKind(name, seq != 0, marked)
+	return r.text(trace.DomainRange(r.names[e.domain], name)), seq, kind
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -86,6 +87,10 @@ func (r *reader) take(k chunk) {
 		each(r.takeLost)
 	case tOverhead:
 		each(r.takeOverhead)
+	case tCut:
+		if r.t.Cut == nil {
+			r.t.Cut = trace.ReadCut(bytes.TrimRight(k.payload, "\x00"), 0)
+		}
 	case tEnd:
 		r.ended = true
 	}
@@ -147,7 +152,20 @@ func (r *reader) finish(at int64) (*trace.Trace, error) {
 	r.report(at)
 	t.Finish()
 	r.room.Finish(t, 0)
+	t.First = first(t)
 	return t, nil
+}
+
+// first is when the first event begins.
+func first(t *trace.Trace) int64 {
+	at := int64(math.MaxInt64)
+	if len(t.GPU) > 0 {
+		at = t.GPU[0].Start
+	}
+	for i := range t.Host {
+		at = min(at, t.Host[i].Start)
+	}
+	return at
 }
 
 // dropInner leaves out calls of the driver that a call of the runtime made.

@@ -1,0 +1,109 @@
+package record
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+)
+
+// growth is how many times as large a recording is when it is looked through again: all looks
+// together read three times what the last one does.
+const growth = 1.5
+
+// seen is what one process's recording shows of its steps so far.
+type seen struct {
+	size   int64 // of the recording when it was looked through
+	steps  int
+	period time.Duration // median
+	fresh  bool          // they reach to the end of the recording
+}
+
+// lookAt finds the steps in what a process has recorded so far, as gpuprof analyze finds them.
+func lookAt(ctx context.Context, path string) (s seen) {
+	f, err := os.Open(path)
+	if err != nil {
+		return s
+	}
+	defer f.Close()
+	t, err := cuda.Read(ctx, f, path, 0)
+	if err != nil {
+		return s // nothing is written yet
+	}
+	x, err := trace.NewIndex(ctx, t)
+	if err != nil || !x.Stepped() {
+		return s
+	}
+	var took []int64
+	for i := range x.Steps {
+		took = append(took, x.Steps[i].Host.Len())
+	}
+	slices.Sort(took)
+	s.steps, s.period = len(took), time.Duration(took[len(took)/2])
+	last := x.Steps[len(x.Steps)-1].Host.End
+	s.fresh = x.Span.End-last <= 2*int64(s.period)+int64(followEvery)
+	return s
+}
+
+// leaves is how many steps are left out before those that are wanted: as many as take
+// no longer than Longest, unless all are to be.
+func (o *Options) leaves(period time.Duration) int {
+	if o.SkipExact || period <= 0 {
+		return o.Skip
+	}
+	return min(o.Skip, int(o.longest()/period))
+}
+
+// leastSteps is how many steps are recorded although they take longer than Longest.
+const leastSteps = 3
+
+// enough says that a recording has the steps that were asked for, and with those left out takes
+// as long as a recording without steps: what a program repeats while it starts up is shorter.
+func (s seen) enough(o *Options) bool {
+	if s.steps == 0 || !s.fresh {
+		return false
+	}
+	wanted := max(leastSteps, min(o.Steps, int(o.longest()/max(s.period, 1))))
+	return s.steps >= wanted+max(1, o.leaves(s.period)) && time.Duration(s.steps)*s.period >= o.Window
+}
+
+// stretch follows the recordings of a folder until they have what was asked for.
+type stretch struct {
+	o     *Options
+	dir   string
+	first time.Time // of a kernel; zero before one
+	all   map[string]seen
+	// skip is how many of the first steps are to be left out.
+	skip int
+}
+
+// recorded says that every process that recorded has its steps, or has shown none in time.
+func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
+	if w.first.IsZero() {
+		if !someKernel(w.dir) {
+			return false
+		}
+		w.first = now
+	}
+	age := now.Sub(w.first)
+	files, _ := filepath.Glob(filepath.Join(w.dir, "cuda-*.gpt")) // the pattern is well formed
+	all := true
+	for _, path := range files {
+		s := w.all[path]
+		if size := sizeOf(path); float64(size) >= growth*float64(s.size) {
+			now := lookAt(ctx, path)
+			now.size = size
+			if s = now; s.steps > 0 {
+				w.skip = w.o.leaves(s.period)
+			}
+			w.all[path] = s
+		}
+		late := s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
+		all = all && (late || s.enough(w.o) || !hasKernel(path))
+	}
+	return all && len(files) > 0
+}
