@@ -9,7 +9,7 @@ import (
 
 // droppedLimit is the share of kernel launches without a kernel, one in this
 // many, from which idle time cannot be trusted: a kernel that is missing makes
-// a busy device look starved.
+// a busy device look starved. The same holds for records of all kinds that are known to be lost.
 const droppedLimit = 100
 
 // traceQuality is what limits what the rules can say.
@@ -18,6 +18,7 @@ type traceQuality struct {
 	graphLaunches, graphKernels int
 	unknown, span               int64 // on the device where the share is largest
 	linksBroken                 bool
+	lost                        bool // more records are known to be missing than findings bear
 }
 
 // judge measures the trace's quality in the steady part, and marks the waits
@@ -73,7 +74,8 @@ func (c *ruleContext) judge() traceQuality {
 	}
 	ofGraph := func(g int32) bool { return c.ofGraph(&c.t.GPU[g]) }
 	c.steadyOps(ofGraph, func(*ruleDevice, int32, *GPU) { q.graphKernels++ })
-	q.linksBroken = len(c.devices) > 0 && q.dropped*droppedLimit > q.launches
+	q.lost = c.t.Lost*droppedLimit > c.t.Lost+int64(c.t.Events)
+	q.linksBroken = len(c.devices) > 0 && (q.lost || q.dropped*droppedLimit > q.launches)
 	return q
 }
 
@@ -108,7 +110,10 @@ func (c *ruleContext) traceQuality() []Found {
 		}
 		why = append(why, text)
 	}
-	if q.linksBroken {
+	if q.lost {
+		why = append(why, fmt.Sprintf("up to %d records were lost beside %d that are there", c.t.Lost, c.t.Events))
+	}
+	if q.dropped*droppedLimit > q.launches && len(c.devices) > 0 {
 		why = append(why, fmt.Sprintf("%d of %d kernels that were launched are missing", q.dropped, q.launches))
 	}
 	if len(why) == 0 {
@@ -121,6 +126,7 @@ func (c *ruleContext) traceQuality() []Found {
 	f.Evidence["graph_operations"] = q.graphKernels
 	f.Evidence["kernel_launches"] = q.launches
 	f.Evidence["dropped_kernels"] = q.dropped
+	f.Evidence["lost_records"] = c.t.Lost
 	if q.graphLaunches+q.graphKernels > 0 {
 		f.Caveats = append(f.Caveats, "kernels of graphs are left out of launch-bound and have no call site; other claims stand")
 	}

@@ -16,6 +16,9 @@ type rule struct {
 	find func(c *ruleContext) []Found
 	// notes says that a finding of the rule that claims nothing is worth reading.
 	notes bool
+	// alone says that the rule claims work during which the device does nothing else, which
+	// rests on a trace that has everything else.
+	alone bool
 }
 
 // ruleTable lists the rules in the order in which they claim time.
@@ -28,8 +31,8 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleItem, host: true, find: (*ruleContext).item},
 		{id: gpuprof.RuleDataShape, host: true, find: (*ruleContext).dataDependentShape},
 		{id: gpuprof.RulePageableH2D, notes: true, find: (*ruleContext).pageableH2D},
-		{id: gpuprof.RuleExposedCopy, find: (*ruleContext).exposedCopy},
-		{id: gpuprof.RuleDDPBuffers, find: (*ruleContext).ddpBuffers},
+		{id: gpuprof.RuleExposedCopy, alone: true, find: (*ruleContext).exposedCopy},
+		{id: gpuprof.RuleDDPBuffers, alone: true, find: (*ruleContext).ddpBuffers},
 		{id: gpuprof.RuleLaunchBound, host: true, find: (*ruleContext).launchBound},
 		{id: gpuprof.RuleSmallGrid, notes: true, find: (*ruleContext).smallGrid},
 		{id: gpuprof.RuleNoTF32, find: (*ruleContext).noTF32},
@@ -40,9 +43,9 @@ func ruleTable() []rule {
 		{id: gpuprof.RuleDeterministicFill, find: (*ruleContext).deterministicFill},
 		{id: gpuprof.RuleUnfusedAttention, find: (*ruleContext).unfusedAttention},
 		{id: gpuprof.RuleElementwiseChain, find: (*ruleContext).elementwiseChain},
-		{id: gpuprof.RuleExposedComm, find: (*ruleContext).exposedComm},
+		{id: gpuprof.RuleExposedComm, alone: true, find: (*ruleContext).exposedComm},
 		{id: gpuprof.RuleHostBound, host: true, notes: true, find: (*ruleContext).hostBound},
-		{id: gpuprof.RuleStreamWait, find: (*ruleContext).streamWait},
+		{id: gpuprof.RuleStreamWait, alone: true, find: (*ruleContext).streamWait},
 		{id: gpuprof.RuleTraceQuality, notes: true, find: (*ruleContext).traceQuality},
 	}
 }
@@ -80,9 +83,7 @@ func Rules(x *Index, l *Ledger) []Found {
 	for _, r := range ruleTable() {
 		c.rule = r
 		for _, f := range r.find(c) {
-			if x.T.Format == XLA {
-				f.PyTorch = jaxKnob(f.Rule)
-			}
+			f.PyTorch = x.T.wording(f.Rule, f.PyTorch)
 			if f.ClaimNS > 0 || c.worthReading(&f) {
 				out = append(out, f)
 			}
@@ -191,7 +192,12 @@ func (c *ruleContext) claimHost(want func(*ruleDevice) Spans) claim {
 
 // withhold remembers what a rule would have claimed of a device.
 func (c *ruleContext) withhold(d *ruleDevice, want Spans) {
-	lost := d.Starved.And(want).And(d.steady).Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
+	c.withholdOf(d, d.Starved.And(want).And(d.steady))
+}
+
+// withholdOf is withhold for time that is not the host's.
+func (c *ruleContext) withholdOf(d *ruleDevice, want Spans) {
+	lost := want.Minus(c.l.Claimed(d.Device)).Minus(d.withheld)
 	d.withheld = d.withheld.Or(lost)
 	if lost.Total() > c.withheld[c.rule.id].Total() {
 		c.withheld[c.rule.id] = lost
@@ -201,7 +207,13 @@ func (c *ruleContext) withhold(d *ruleDevice, want Spans) {
 // claimGPU claims for each device what want gives, which no operation outside
 // the finding overlaps.
 func (c *ruleContext) claimGPU(want func(*ruleDevice) Spans) claim {
-	return c.grant(func(d *ruleDevice) Spans { return c.l.ClaimGPU(d.Device, want(d).And(d.steady)) })
+	return c.grant(func(d *ruleDevice) Spans {
+		if c.rule.alone && c.quality.lost {
+			c.withholdOf(d, want(d).And(d.steady))
+			return nil
+		}
+		return c.l.ClaimGPU(d.Device, want(d).And(d.steady))
+	})
 }
 
 // claimOps is claimGPU for operations that would not run at all: with the time

@@ -224,6 +224,8 @@ type Trace struct {
 	Rank   int // -1 unknown
 	World  int // ranks in the job, 0 unknown
 	Events int // events in the file, those not kept among them
+	// Lost is how many more there would be, at most, had the recorder kept all; 0 none or unknown.
+	Lost int64
 
 	Names   []string
 	Lanes   []Lane

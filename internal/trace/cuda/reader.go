@@ -45,6 +45,13 @@ type reader struct {
 	lastTime int64
 }
 
+// perBuffer is how many records a buffer of the recorder holds at most: 1 MiB of the smallest
+// operations. mostLost bounds counts in a damaged file.
+const (
+	perBuffer = 1 << 20 / 88
+	mostLost  = 1 << 40
+)
+
 type lostCounts struct{ cupti, buffers, write, names, nvtx uint64 }
 
 func newReader(path string, room *trace.Room) *reader {
@@ -213,6 +220,7 @@ func (r *reader) report(at int64) {
 		t.Warn("truncated", "the process ended without closing its recording: up to the last tenth of a second is missing", "")
 	}
 	if l := r.lost; l.cupti+l.buffers+l.write > 0 {
+		t.Lost = clamp(min(l.cupti, mostLost) + min(l.buffers, mostLost)*perBuffer + min(l.write, mostLost))
 		t.Warn("dropped-events", fmt.Sprintf("the recording lacks records: %d that CUPTI dropped, %d buffers that found no room, %d records that could not be written", l.cupti, l.buffers, l.write), "record a shorter stretch, into a folder with room")
 	}
 	if n := r.lost.nvtx + r.lost.names; n > 0 {

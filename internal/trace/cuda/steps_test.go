@@ -248,3 +248,36 @@ func TestCutFails(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// What lost records make doubtful is claimed by no finding, and trace-quality says what it would have been.
+func TestLostRecordsMuteFindings(t *testing.T) {
+	for lost, muted := range map[uint64]bool{0: false, 1: false, 9: true} {
+		b := newBuilder()
+		b.record(tLost, lost, uint64(0), uint64(0), uint64(0), uint64(0))
+		at := second
+		for s := range uint32(60) { // a copy that the device waits for, a kernel, and a host that is late
+			b.call("cudaMemcpyAsync_v3020", at, at+10_000, 2*s+1, 5, 0)
+			b.copy(copyH2D, 2, 3, 1<<20, at+20_000, at+400_000, 2*s+1)
+			b.call("cudaLaunchKernel_v7000", at+30_000, at+40_000, 2*s+2, 5, 0)
+			b.kernel("gemm", at+400_000, at+900_000, 2*s+2, 7, 0)
+			at += 2_000_000
+		}
+		b.end()
+		x := index(t, b, nil)
+		claimed, quality := map[string]int64{}, ""
+		for _, f := range trace.Rules(x, x.NewLedger()) {
+			claimed[f.Rule] = f.ClaimNS
+			if f.Rule == gpuprof.RuleTraceQuality {
+				quality = f.Title + " " + strings.Join(f.Caveats, " ")
+			}
+		}
+		for _, rule := range []string{gpuprof.RuleHostBound, gpuprof.RuleExposedCopy} {
+			if claimed[rule] > 0 == muted || muted && !strings.Contains(quality, "suppressed: "+rule+" would have claimed up to") {
+				t.Errorf("%d lost: %s claims %d; %s", lost, rule, claimed[rule], quality)
+			}
+		}
+		if want := "up to 9 records were lost beside 240 that are there"; muted && !strings.Contains(quality, want) {
+			t.Errorf("%q, want %q", quality, want)
+		}
+	}
+}
