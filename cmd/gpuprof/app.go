@@ -43,6 +43,8 @@ type cli struct {
 	Fleet      fleetCmd      `cmd:"" help:"Merge what the ranks of a job left, and name the GPU or node that is slow."`
 	Tune       tuneCmd       `cmd:"" help:"Measure which knobs to turn, and test the claims of tuning guides."`
 	Analyze    analyzeCmd    `cmd:"" help:"Report where a recorded program's time went and which setting to change."`
+	Watch      watchCmd      `cmd:"" help:"Show what a program does while it is recorded."`
+	Record     recordCmd     `cmd:"" help:"Record a window of a running program that was started for it."`
 	Pprof      pprofCmd      `cmd:"" help:"Open a run in pprof."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON schema of an output."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

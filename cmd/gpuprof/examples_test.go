@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +35,7 @@ func helpExamples(t *testing.T) []string {
 	}
 	var out []string
 	for _, verb := range k.Model.Children {
-		if verb.Hidden || verb.Name == runProgramVerb { // a script test runs programs
+		if verb.Hidden || slices.Contains([]string{runProgramVerb, "watch", "record"}, verb.Name) { // a script test runs programs
 			continue
 		}
 		n := len(out)

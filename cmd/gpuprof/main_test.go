@@ -92,18 +92,21 @@ func runScripts(t *testing.T, folder string) {
 			e.Setenv("DRIVER", driver)
 			e.Setenv("DRIVER_LIBRARIES", filepath.Dir(driver)) // its cuBLAS and cuDNN
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Values[testKey{}] = t
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":     exits,
-			"exitsjson": exitsJSON,
-			"interrupt": interrupt,
-			"jsonfield": jsonField,
-			"verdict":   anyVerdict,
-			"fits":      fits,
-			"journal":   journal,
-			"rocpd":     rocpd,
-			"jobtraces": jobtraces,
+			"exits":       exits,
+			"exitsjson":   exitsJSON,
+			"interrupt":   interrupt,
+			"jsonfield":   jsonField,
+			"verdict":     anyVerdict,
+			"fits":        fits,
+			"journal":     journal,
+			"rocpd":       rocpd,
+			"jobtraces":   jobtraces,
+			"cudaprogram": cudaProgram,
+			"await":       await,
 		},
 	})
 }

@@ -50,6 +50,8 @@ type runProgramCmd struct {
 	Cuda        *bool         `negatable:"" help:"Record CUDA calls, kernels and copies through CUPTI, or never; without the flag: programs that are not PyTorch, where a libcupti is found."`
 	Cupti       string        `placeholder:"PATH" complete:"file" help:"Use this libcupti; program: the one that the program brings."`
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
+	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof record asks for a window."`
+	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
 	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`
@@ -65,6 +67,7 @@ func (runProgramCmd) Help() string {
 		"gpuprof run --memory -- python train.py",
 		"gpuprof run --stacks -o profile -o report.html -- python train.py",
 		"gpuprof run --cuda -- ./simulation",
+		"gpuprof run --cuda --idle -- ./server",
 		"srun gpuprof run -o /shared/job/ -- python train.py",
 	)
 }
@@ -93,7 +96,9 @@ func (c *runProgramCmd) Run(a *app) error {
 	p.options.Samplers = samplers
 	p.options.Watch = p.watch
 	noted := a.noted
+	shown := p.showLive()
 	r, err := record.Run(a.ctx, p.options)
+	shown()
 	a.noted = noted // what was told early has scrolled away
 	done()
 	if err != nil {
@@ -125,11 +130,14 @@ func (c *runProgramCmd) prepare(a *app) (*program, error) {
 	}
 	p.options.CUPTI, p.options.Graphs, p.options.StopAfter = c.Cupti, c.Graphs, c.StopAfter
 	p.options.DriverCUDA, p.options.AskCUPTI, p.options.RecorderConfig = driverCUDA(), asksCUPTI(), testRecorder
+	p.options.Idle, p.options.Rolling = c.Idle, c.Watch && !c.Idle
 	if c.Cuda != nil {
 		p.options.CUDA = record.CUDANever
 		if *c.Cuda {
 			p.options.CUDA = record.CUDAAlways
 		}
+	} else if c.Idle {
+		p.options.CUDA = record.CUDAAlways
 	}
 	if c.Nsys != nil {
 		p.options.Nsys = record.NsysNever
@@ -161,6 +169,12 @@ func (c *runProgramCmd) checkNumbers() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot is of PyTorch's allocator, and --cuda records none").WithFix("leave out one of the two")
 	case c.Cuda != nil && *c.Cuda && c.Nsys != nil && *c.Nsys:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cuda and --nsys: one recorder has the GPU at a time").WithFix("leave out one of the two")
+	case c.Idle && (c.Memory || c.Nsys != nil && *c.Nsys || c.Cuda != nil && !*c.Cuda):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --idle: only the CUDA recorder can be armed").WithFix("leave out --memory, --nsys and --no-cuda")
+	case c.StopAfter && (c.Idle || c.Watch):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --stop-after: with --idle or --watch the recording has no end of its own").WithFix("leave out one of the two")
+	case c.Memory && c.Watch:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --watch: a snapshot of memory is not shown while it grows").WithFix("leave out --memory or --watch")
 	case c.Cupti != "" && c.Cuda != nil && !*c.Cuda:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cupti %s: --no-cuda uses none", c.Cupti).WithFix("leave out one of the two")
 	}
@@ -342,7 +356,10 @@ func (p *program) conclude(r *record.Result) error {
 		_ = os.Chmod(t, 0o600) // a file system without modes has none to set
 	}
 	errs := []error{p.keepTelemetry(r)}
-	if len(r.Traces) > 0 && !p.NoAnalyze {
+	switch {
+	case r.Idle && len(r.Traces) > 0:
+		p.app.note("%s recorded: gpuprof analyze %s", windowsWere(len(r.Traces)), r.Traces[0])
+	case len(r.Traces) > 0 && !p.NoAnalyze:
 		errs = append(errs, p.analyze(ctx, r))
 	}
 	p.app.note("everything is in %s", p.dir)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -121,6 +122,42 @@ func (p *program) sayCUDA(r *record.Result) {
 		text = "recorded CUDA until the program was killed"
 	}
 	p.app.note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), plural(int(lost), "record"))
+}
+
+func windowsWere(n int) string {
+	if n == 1 {
+		return "1 window was"
+	}
+	return fmt.Sprintf("%d windows were", n)
+}
+
+// shownEvery is the pause between two tables of --watch: the program prints on the same terminal.
+const shownEvery = 5 * time.Second
+
+// showLive says how an armed program is recorded, and prints tables while the program runs, as
+// --watch asks; end ends that.
+func (p *program) showLive() (end func()) {
+	if p.Idle {
+		p.app.note("the recorder is armed; record a window with gpuprof record %s", p.dir)
+	}
+	if !p.Watch {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(p.app.ctx)
+	w := &watching{dir: p.dir, shown: p.dir, out: p.app.stderr, whole: true, pause: time.After}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(shownEvery):
+		}
+		_ = w.follow(ctx, shownEvery, false) // the program's recording is read again at its end, and what is wrong with it said then
+	})
+	return func() {
+		stop()
+		wg.Wait()
+	}
 }
 
 // sayCUDASteps says which steps the recordings have: of the first that has any.

@@ -172,6 +172,29 @@ func TestCUDAStopsAfterItsSteps(t *testing.T) {
 	}
 }
 
+// A program that is watched is recorded as long as it runs, in files that are removed when they are
+// old: one that can be read is left.
+func TestCUDARolls(t *testing.T) {
+	b := newCUDA(t, "13.3", "3000", "20")
+	b.options.Rolling, b.options.RecorderConfig = true, "flush_ms=1\nmax_mb=1\n"
+	r := b.run()
+	begun := 0
+	for i := range r.CUDA {
+		if r.CUDA[i].Ended == "limit" {
+			begun++
+		}
+	}
+	tr := recording(t, r)
+	if kernels, _, _, _ := counted(tr); r.ExitCode != 0 || begun < 3 || kernels == 0 || kernels >= 60000 || len(r.Warnings) != 0 {
+		t.Errorf("exit code %d, %d recordings ended, %d kernels left, %v", r.ExitCode, begun, kernels, r.Warnings)
+	}
+	short := newCUDA(t, "12.4", "10", "20")
+	short.options.Rolling = true
+	if kernels, _, _, _ := counted(recording(t, short.run())); kernels != 200 {
+		t.Errorf("%d kernels of a program that is short", kernels)
+	}
+}
+
 // A program that ends in any way has its own exit code, and leaves a recording that is readable.
 func TestCUDAEnds(t *testing.T) {
 	for how, want := range map[string]struct{ exit, files int }{

@@ -22,12 +22,14 @@ func explainCUDA(o *Options, r *Result) {
 	}
 	switch {
 	case len(r.Traces) > 0 || len(r.Warnings) > 0:
+	case o.Idle:
+		r.warn("no-window", "the program ended before a window was recorded in it", "run gpuprof record "+o.Dir+" while it runs")
 	case aside > 0:
 		r.warn("recorder-aside", "the program uses PyTorch, which has a profiler of its own, so the CUDA recorder stood back", "leave out --no-cuda and --cuda to record it by the hook")
 	default:
 		r.warn("no-kernels", "the program started CUDA and launched nothing on a device, so there is no trace", "")
 	}
-	if n := len(r.Traces); n > 1 && !strings.Contains(r.Traces[0], "-rank") {
+	if n := len(r.Traces); n > 1 && !o.Idle && !strings.Contains(r.Traces[0], "-rank") {
 		r.warn("several-processes", fmt.Sprintf("%d processes were recorded that are no ranks of one job, and are analysed together", n), "for one by itself: gpuprof analyze "+r.Traces[0])
 	}
 }
@@ -47,7 +49,7 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 	for _, e := range p.Errors {
 		explainCUDAError(o, r, p, who, &e)
 	}
-	if p.Ended == "limit" {
+	if p.Ended == "limit" && !o.Rolling {
 		r.warn("recording-limit", who+" was recorded until its file or the time reached the recorder's limit, and runs on without it", "give a lower --window-after or --time-window for a shorter recording")
 	}
 	if len(p.Lost) == 5 && p.Lost[0]+p.Lost[1]+p.Lost[2] > 0 {

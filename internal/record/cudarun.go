@@ -25,6 +25,10 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 	f := follow(ctx, o, in, s)
 	err = runChild(ctx, o, r, s, o.Args, in.environment(o.Env), nil)
 	f.end()
+	if o.Rolling {
+		keepBest(in.dir)
+	}
+	r.Idle = o.Idle
 	if r.Stopped = s.stopped; err != nil {
 		return err
 	}
@@ -62,6 +66,10 @@ func follow(ctx context.Context, o *Options, in *injection, s *signals) *followe
 			case <-time.After(followEvery):
 			}
 			switch {
+			case o.Idle: // gpuprof record asks
+				return
+			case o.Rolling:
+				keepNewest(in.dir)
 			case !asked:
 				asked = f.recorded(ctx, time.Now()) && in.stop() == nil
 			case !o.StopAfter:
@@ -87,6 +95,7 @@ const (
 	fileHead    = 16
 	chunkKernel = 5
 	chunkNVTX   = 9
+	chunkEnd    = 14
 	chunkGraph  = 15
 )
 
@@ -112,17 +121,6 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	}
 }
 
-// someKernel says that a process has recorded work of a device.
-func someKernel(dir string) bool {
-	files, _ := filepath.Glob(filepath.Join(dir, "cuda-*.gpt")) // the pattern is well formed
-	for _, path := range files {
-		if hasKernel(path) {
-			return true
-		}
-	}
-	return false
-}
-
 // hasKernel says that a recording has work of a device.
 func hasKernel(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
@@ -137,21 +135,37 @@ func (r *Result) takeCUDA(o *Options, dir string) {
 			continue
 		}
 		path := filepath.Join(o.Dir, p.File)
+		if taken := takenOver(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
+			p.File = filepath.Base(taken)
+			p.Bytes = sizeOf(taken)
+			r.Traces = append(r.Traces, taken)
+			continue
+		}
 		if !hasChunk(path, func(kind uint16) bool { return kind >= chunkKernel && kind <= chunkNVTX || kind == chunkGraph }) {
 			_ = os.Remove(path) // it says nothing
 			p.File = ""
 			continue
 		}
-		name := "trace-" + strings.TrimPrefix(p.File, "cuda-")
-		if rank := rankOf(path); rank != "" {
-			name = strings.TrimSuffix(name, ".gpt") + "-rank" + rank + ".gpt"
-		}
-		if os.Rename(path, filepath.Join(o.Dir, name)) == nil {
+		if name := traceName(path); os.Rename(path, filepath.Join(o.Dir, name)) == nil {
 			p.File = name
 		}
 		p.Bytes = sizeOf(filepath.Join(o.Dir, p.File))
 		r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
 	}
+}
+
+// takenOver is the recording of a window under the name that it got, "" none.
+func takenOver(dir, file string) string {
+	if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+		return ""
+	}
+	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
+	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return ""
 }
 
 // rankOf is the rank that a recording says its process has, "" none.

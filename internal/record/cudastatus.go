@@ -15,6 +15,7 @@ type CUDAProcess struct {
 	File  string `json:"file,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
 	CUPTI int    `json:"cupti,omitempty"` // version of CUPTI's interface, 0 none was used
+	Armed bool   `json:"armed,omitempty"` // its recorder waits for windows to be asked for
 	// Ended is why the recording ended: asked, limit, write or exit; "" the process was killed.
 	Ended   string `json:"ended,omitempty"`
 	Records int64  `json:"records,omitempty"`
@@ -84,14 +85,19 @@ func takeCUDA(all []CUDAProcess, l *cudaLine) []CUDAProcess {
 		}
 	}
 	if at < 0 || l.Event == "file" && all[at].File != "" {
-		all = append(all, CUDAProcess{PID: l.PID})
+		next := CUDAProcess{PID: l.PID}
+		if at >= 0 && all[at].Armed { // the next window of the same recorder
+			next.Armed, next.CUPTI = true, all[at].CUPTI
+		}
+		all = append(all, next)
 		at = len(all) - 1
 	}
 	p := &all[at]
 	switch l.Event {
 	case "file":
 		p.File = filepath.Base(l.File)
-	case "recording":
+	case "recording", "armed":
+		p.Armed = l.Event == "armed"
 		if v, ok := l.CUPTI.(float64); ok {
 			p.CUPTI = int(v)
 		}

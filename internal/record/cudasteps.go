@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -77,6 +76,7 @@ type stretch struct {
 	dir   string
 	first time.Time // of a kernel; zero before one
 	all   map[string]seen
+	old   map[string]bool // recordings of windows before
 	// skip is how many of the first steps are to be left out.
 	skip int
 }
@@ -84,15 +84,14 @@ type stretch struct {
 // recorded says that every process that recorded has its steps, or has shown none in time.
 func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
 	if w.first.IsZero() {
-		if !someKernel(w.dir) {
+		if !slices.ContainsFunc(w.files(), hasKernel) {
 			return false
 		}
 		w.first = now
 	}
 	age := now.Sub(w.first)
-	files, _ := filepath.Glob(filepath.Join(w.dir, "cuda-*.gpt")) // the pattern is well formed
 	all := true
-	for _, path := range files {
+	for _, path := range w.files() {
 		s := w.all[path]
 		if size := sizeOf(path); float64(size) >= growth*float64(s.size) {
 			now := lookAt(ctx, path)
@@ -103,7 +102,13 @@ func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
 			w.all[path] = s
 		}
 		late := s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
-		all = all && (late || s.enough(w.o) || !hasKernel(path))
+		ended := hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
+		all = all && (late || ended || s.enough(w.o) || !hasKernel(path))
 	}
-	return all && len(files) > 0
+	return all
+}
+
+// files are the recordings that are followed.
+func (w *stretch) files() []string {
+	return slices.DeleteFunc(recordings(w.dir), func(path string) bool { return w.old[path] })
 }

@@ -53,9 +53,15 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 	}
 	in := &injection{dir: dir}
 	var config strings.Builder
+	if o.Rolling { // the recorder begins the next recording where one reached its limit
+		fmt.Fprintf(&config, "max_mb=%d\nmax_s=%d\n", rollMB, int(LiveStretch.Seconds()))
+	}
 	config.WriteString(o.RecorderConfig)
 	if o.CUDA == CUDAAlways {
 		config.WriteString("torch=1\n")
+	}
+	if o.Idle || o.Rolling {
+		config.WriteString("idle=1\n")
 	}
 	if o.Graphs == "whole" {
 		config.WriteString("graphs=1\n")
@@ -69,6 +75,9 @@ func writeInjection(o *Options, cupti []string) (*injection, error) {
 		}
 	}
 	err = os.WriteFile(filepath.Join(dir, cudaConfig), []byte(config.String()), 0o600)
+	if err == nil && o.Rolling {
+		err = control(dir, controlRecord)
+	}
 	if err == nil {
 		err = in.placeLibrary()
 	}
@@ -133,7 +142,7 @@ func (in *injection) environment(env []string) []string {
 
 // stop asks every process to end its recording.
 func (in *injection) stop() error {
-	return os.WriteFile(filepath.Join(in.dir, cudaControl), []byte("s"), 0o600)
+	return control(in.dir, controlStop)
 }
 
 // remove takes away what is of no use once the program has ended.

@@ -79,6 +79,9 @@ type Options struct {
 	// process of its own; nil asks none.
 	DriverCUDA int
 	AskCUPTI   func(path string) (int, error)
+	// Idle arms the CUDA recorder: it records when Window asks for it, and not before. Rolling
+	// records as long as the program runs and keeps the end of that, for a view of the running program.
+	Idle, Rolling bool
 	// RecorderConfig is put before the recorder's settings: lines of "name=number".
 	RecorderConfig string
 	// StopAfter ends the program once the CUDA recorder has ended. Watch does it for the hook.

@@ -34,6 +34,8 @@ type Result struct {
 	Traces        []string      `json:"traces"` // files, in the folder of the recording
 	Hook          *Hook         `json:"hook,omitempty"`
 	CUDA          []CUDAProcess `json:"cuda,omitempty"` // what the CUDA recorder tells of each process
+	// Idle says that the recorder was armed, and its traces are windows that were asked for.
+	Idle bool `json:"idle,omitempty"`
 	// Skip is how many steps at the beginning of the traces are to be left out: the CUDA
 	// recorder keeps those that --skip names, too.
 	Skip      int                      `json:"skip,omitempty"`

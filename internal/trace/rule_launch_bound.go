@@ -80,7 +80,7 @@ func (c *ruleContext) launchBound() []Found {
 	if c.training() {
 		f.PyTorch += "; foreach=True or fused=True in the optimizer"
 	}
-	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of Python between the steps; shapes must not change from step to step")
+	f.Caveats = append(f.Caveats, "a graph removes the cost of starting kernels, not that of other work on the host between the steps; shapes must not change from step to step")
 	return []Found{f}
 }
 

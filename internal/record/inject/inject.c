@@ -252,10 +252,11 @@ static int attach(void) {
 EXPORT int InitializeInjection(void) {
 	static atomic_int called;
 	if (!ready() || atomic_exchange(&called, (int)getpid()) == (int)getpid() || !attach()) return 1;
+	int waits = cfg.idle && (wanted_now() != 'r' || !open_file());
 	pthread_mutex_lock(&lines);
 	put_one(T_PROCESS, process_text, (u32)strlen(process_text));
 	pthread_mutex_unlock(&lines);
-	if (cfg.idle) atomic_store(&state, ARMED);
+	if (waits) atomic_store(&state, ARMED);
 	else begin();
 	pthread_t t;
 	sigset_t all, old;

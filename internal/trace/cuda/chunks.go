@@ -71,6 +71,11 @@ func newChunks(in io.Reader) (*chunks, error) {
 	return c, nil
 }
 
+// chunkOf is a chunk by its head, without its payload.
+func chunkOf(head []byte) chunk {
+	return chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clamp(le.Uint64(head[16:]))}
+}
+
 // next is io.EOF at the end of a whole file; any other error says where and how it breaks off.
 func (c *chunks) next() (chunk, error) {
 	var head [chunkHead]byte
@@ -83,7 +88,7 @@ func (c *chunks) next() (chunk, error) {
 	case err != nil:
 		return chunk{}, fmt.Errorf("the file ends %d bytes into a chunk", n)
 	}
-	k := chunk{kind: le.Uint16(head[4:]), record: int(le.Uint16(head[6:])), count: int(le.Uint32(head[8:])), at: clamp(le.Uint64(head[16:]))}
+	k := chunkOf(head[:])
 	size := int(le.Uint32(head[12:]))
 	if le.Uint32(head[:]) != chunkMark || size > mostBytes {
 		return chunk{}, errors.New("what follows is no chunk")

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/record"
+)
+
+type recordCmd struct {
+	Dir        string        `arg:"" name:"dir" sep:"none" complete:"file" help:"Folder that gpuprof run --cuda --idle named, or the number of the program's process."`
+	Steps      int           `default:"5" placeholder:"N" help:"Record N steps (5)."`
+	TimeWindow time.Duration `default:"10s" placeholder:"TIME" help:"Record so long in a program that shows no steps (10s)."`
+	NoAnalyze  bool          `help:"Record only; gpuprof analyze reads the recording later."`
+	Format     string        `default:"table" formats:"analysis" placeholder:"FORMAT" help:"Format to print: ${analysisFormats}."`
+	Output     []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${analysisFiles}; may be repeated."`
+	Force      bool          `help:"Replace files that gpuprof did not write."`
+}
+
+// Help implements kong.HelpProvider.
+func (recordCmd) Help() string {
+	return "Records a window of a program that gpuprof run --cuda --idle has started, without restarting it, and analyses it. Ctrl-C ends the window; the program runs on.\n\n" + examples(
+		"gpuprof record gpuprof-20260102-150405",
+		"gpuprof record 4711 --time-window 5s -o window.html",
+	)
+}
+
+// Run implements the verb.
+func (c *recordCmd) Run(a *app) error {
+	if c.Steps < 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
+	}
+	dir, err := record.ArmedFolder(c.Dir)
+	if err != nil {
+		return err
+	}
+	analysis := outputTable().analysis
+	outs, err := analysis.outputs(c.Output, c.Force)
+	if err != nil {
+		return err
+	}
+	if c.NoAnalyze && len(outs) > 0 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", outs[0].path).WithFix("leave out one of the two")
+	}
+	a.note("recording %s, or %s without any; Ctrl-C ends the window", plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
+	files, err := record.Window(a.ctx, dir, &record.Options{Steps: c.Steps, WindowAfter: c.TimeWindow})
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return gpuprof.Errorf(nil, "recording a window in %s: the program used no device meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
+	}
+	a.note("recorded %s", strings.Join(files, ", "))
+	if c.NoAnalyze {
+		return nil
+	}
+	inner := *a // Ctrl-C has ended the window, and not the answer
+	ctx, stop := notifyInterrupt(context.WithoutCancel(a.ctx))
+	defer stop()
+	inner.ctx = ctx
+	found, indexes, err := analyzeTraces(&inner, files, nil)
+	if err != nil {
+		return err
+	}
+	(&program{app: a}).sayCUDASteps(indexes)
+	s := &study{analysis: found, indexes: indexes}
+	return errors.Join(analysis.show(a, c.Format, s), analysis.save(a, outs, s, "", c.Force))
+}

@@ -1,0 +1,149 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof/internal/trace"
+	"github.com/gpuprof/gpuprof/internal/trace/cuda"
+)
+
+// LiveStretch is how much of a recording a live view shows: the last half minute.
+const LiveStretch = 30 * time.Second
+
+// Live is what a process did in the last stretch of its recording.
+type Live struct {
+	File  string
+	Rank  int // -1 unknown
+	At    time.Time
+	Over  time.Duration // that the figures are of
+	Ended bool          // the recording did
+	// Steps were found by Source and take StepNS each, the median; none: StepNS is 0.
+	Steps   int
+	StepNS  int64
+	Source  string
+	Devices []LiveDevice
+	// Kernels are the rows by name, the longest first; Copies those of copies and fills.
+	Kernels, Copies []LiveRow
+	Lost            int64 // records, at most
+}
+
+// LiveDevice is the part of the stretch in which a device worked, and in which it waited for launches.
+type LiveDevice struct {
+	ID            int
+	Busy, Starved float64 // 0 to 1
+}
+
+// LiveRow adds up operations of one name.
+type LiveRow struct {
+	Name      string
+	Count     int
+	NS, Bytes int64
+}
+
+// LiveOf is what the processes that record into a folder did in the last stretch, by their files:
+// of each process the newest one. A process that has done nothing yet is not among them.
+func LiveOf(ctx context.Context, dir string, stretch time.Duration) ([]Live, error) {
+	var out []Live
+	for _, path := range liveFiles(dir) {
+		l, ok, err := liveFile(ctx, path, stretch)
+		if err != nil {
+			return out, err
+		}
+		if ok {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// liveFiles are the recordings of a folder, of each process the newest. Those of a program that
+// has ended have other names.
+func liveFiles(dir string) []string {
+	newest := map[string]string{}
+	for _, pattern := range []string{"trace-*.gpt", "cuda-*.gpt"} {
+		files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
+		slices.SortFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+		for _, path := range files {
+			name := strings.TrimPrefix(strings.TrimPrefix(filepath.Base(path), "trace-"), "cuda-")
+			pid, _, _ := strings.Cut(strings.TrimSuffix(name, ".gpt"), "-")
+			newest[pid] = path
+		}
+	}
+	var out []string
+	for _, path := range newest {
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, ok bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return l, false, nil // it has just been renamed
+	}
+	defer f.Close()
+	t, at, err := cuda.ReadSince(ctx, f, path, int64(stretch))
+	if err != nil || t == nil {
+		return l, false, err
+	}
+	x, err := trace.NewIndex(ctx, t)
+	if err != nil {
+		return l, false, err
+	}
+	span := trace.Span{Start: max(at-int64(stretch), t.First), End: max(at, x.Span.End)}
+	l = Live{File: filepath.Base(path), Rank: t.Rank, At: time.Unix(0, span.End), Over: time.Duration(span.Len()), Ended: hasChunk(path, func(kind uint16) bool { return kind == chunkEnd }), Lost: t.Lost}
+	if x.Stepped() {
+		var took []int64
+		for i := range x.Steps {
+			took = append(took, x.Steps[i].Host.Len())
+		}
+		slices.Sort(took)
+		l.Steps, l.StepNS, l.Source = len(took), took[len(took)/2], x.StepSource
+	}
+	for _, d := range x.Devices {
+		l.Devices = append(l.Devices, LiveDevice{ID: t.Devices[d.Device].ID, Busy: part(d.Busy, span), Starved: part(d.Starved, span)})
+	}
+	l.addRows(t)
+	return l, true, nil
+}
+
+func part(s trace.Spans, of trace.Span) float64 {
+	if of.Len() <= 0 {
+		return 0
+	}
+	return float64(s.TotalIn(of)) / float64(of.Len())
+}
+
+func (l *Live) addRows(t *trace.Trace) {
+	rows := map[trace.NameID]*LiveRow{}
+	kernels := map[trace.NameID]bool{}
+	for i := range t.GPU {
+		g := &t.GPU[i]
+		r := rows[g.Name]
+		if r == nil {
+			r = &LiveRow{Name: t.Name(g.Name)}
+			rows[g.Name] = r
+			kernels[g.Name] = g.Kind == trace.Kernel
+		}
+		r.Count++
+		r.NS += g.Dur()
+		r.Bytes += g.Bytes
+	}
+	for id, r := range rows {
+		if kernels[id] {
+			l.Kernels = append(l.Kernels, *r)
+		} else {
+			l.Copies = append(l.Copies, *r)
+		}
+	}
+	for _, rows := range [][]LiveRow{l.Kernels, l.Copies} {
+		slices.SortFunc(rows, func(a, b LiveRow) int { return cmp.Or(cmp.Compare(b.NS, a.NS), strings.Compare(a.Name, b.Name)) })
+	}
+}
