@@ -81,6 +81,7 @@ func elsewhere() map[string]string {
 		"gpuprof bisect HEAD~13..main e3nn --device host":               "it builds seven commits; scripts/record_commits.sh workload recorded it",
 		"gpuprof tune gridsim --preset naive --device host --budget 8m": "it measures for minutes; tune.txtar searches within a counted budget",
 		"gpuprof run --cuda -- ./simulation":                            "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
+		"gpuprof run --cuda --idle -- ./server":                         "the same; recorder_steps.txtar arms a program on the simulated driver",
 		"gpuprof gate e3nn --aa --device host":                          "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }

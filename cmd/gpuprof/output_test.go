@@ -50,7 +50,7 @@ func TestOutputTable(t *testing.T) {
 		}
 	}
 	for _, f := range runfile.Formats() {
-		written := false
+		written := f.Name == "recording" // of a part that analyze cuts out, see savedPart
 		for kind, ext := range files {
 			written = written || slices.Contains(ext, f.Ext) && has[kind][f.Name]
 		}

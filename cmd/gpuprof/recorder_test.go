@@ -40,7 +40,7 @@ func TestRecorderKeepsWhatTheDriverCounts(t *testing.T) {
 			if err := os.Symlink(selfPath(t), inner); err != nil {
 				t.Fatal(err)
 			}
-			cmd := selfCommand(t, dir, "run", "--cuda", "--cupti", sim.CUPTI(t, release), "-o", "out", "--",
+			cmd := selfCommand(t, dir, "run", "--cuda", "--cupti", sim.CUPTI(t, release), "--time-window", "10m", "-o", "out", "--",
 				inner, "run", "e3nn", "--device", "cuda", "--preset", "small", "--set", "batch=4", "--set", "edges=40", "--warmup", "2", "--samples", "3", "-o", "run.json")
 			// The end of its context waits for the last records, however busy the machine is.
 			cmd.Env = append(cmd.Env, "GPUPROF_TEST_DRIVER="+driver, "GPUPROF_SIM=attr.38=65536;report="+filepath.Join(dir, "report"), "GPUPROF_TEST_RECORDER=leave_ms=600000,")

@@ -185,7 +185,7 @@ func liveNameOf(r record.LiveRow) string {
 // hookTable is what the hook tells of PyTorch programs before and while it records.
 func hookTable(dir string, h *record.Hook) string {
 	if len(h.Processes) == 0 {
-		return cleanPath(dir) + ": nothing is recorded yet\n"
+		return cleanPath(dir) + ": no process is recorded yet\n"
 	}
 	var b strings.Builder
 	for i := range h.Processes {

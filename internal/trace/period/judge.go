@@ -163,9 +163,8 @@ func (s *sequence) found(r run, first int) *Found {
 			held = 0
 		}
 	}
-	if len(f.Steps) == 0 { // pauses within every group
-		return nil
+	if len(lengths) > 0 { // none where every group is interrupted
+		f.Launches = int(math.Round(middle(lengths)))
 	}
-	f.Launches = int(math.Round(middle(lengths)))
 	return f
 }

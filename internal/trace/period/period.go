@@ -59,17 +59,21 @@ func Find(all []Launch) *Found {
 	best := s.candidates()
 	for _, c := range slices.Backward(slices.Sorted(maps.Keys(best))) {
 		r := best[c]
-		inside := 0
+		inside, whole := 0, len(s.all)-int(r.at[0])
 		for i := range len(r.at) - 1 {
 			if r.alike(i) {
 				inside += int(r.at[i+1] - r.at[i])
 			}
 		}
-		if inside*2 < len(s.all)-int(r.at[0]) {
+		if inside*2 < whole {
 			continue
 		}
-		if explained, extra := s.judge(r); explained >= same && extra < mostExtra {
-			return s.found(r, first)
+		if explained, extra := s.judge(r); explained < same || extra >= mostExtra {
+			continue
+		}
+		// Repeats that are interrupted before they make a step are parts of one.
+		if f := s.found(r, first); len(f.Steps)*f.Launches*2 >= whole {
+			return f
 		}
 	}
 	return nil

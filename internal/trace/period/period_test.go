@@ -240,6 +240,21 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// Twenty equal kernels between small copies are a step, though the kernel alone repeats, too.
+func TestEqualKernelsBetweenCopies(t *testing.T) {
+	p := &program{r: rand.New(rand.NewPCG(1, 1)), names: map[string]int32{}}
+	for range 60 {
+		p.copy("Memcpy HtoD", 0.1)
+		for range 20 {
+			p.op("null", 5, 30, true)
+		}
+		p.copy("Memcpy DtoH", 0.1)
+	}
+	if f := Find(p.all); f == nil || f.Launches != 44 || f.Joined != 2 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // Of more launches than are looked at the last ones are.
 func TestTheLastLaunches(t *testing.T) {
 	p := &program{r: rand.New(rand.NewPCG(1, 1)), names: map[string]int32{}}
