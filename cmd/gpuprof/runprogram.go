@@ -163,16 +163,23 @@ func (c *runProgramCmd) checkNumbers() error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --steps %d: at least one step is needed", c.Steps).WithFix("give --steps 5 or leave it out")
 	case c.Skip != nil && *c.Skip < 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --skip %d: the number must not be negative", *c.Skip).WithFix("give --skip 0 to record from the start")
+	case c.Idle && (c.Memory || c.Nsys != nil && *c.Nsys || c.Cuda != nil && !*c.Cuda):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --idle: only the CUDA recorder can be armed").WithFix("leave out --memory, --nsys and --no-cuda")
+	case c.StopAfter && (c.Idle || c.Watch):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --stop-after: with --idle or --watch the recording has no end of its own").WithFix("leave out one of the two")
+	}
+	return c.checkRecorder()
+}
+
+// checkRecorder refuses flags of recorders that exclude each other.
+func (c *runProgramCmd) checkRecorder() error {
+	switch {
 	case c.Memory && (c.Shapes || c.Nsys != nil && *c.Nsys):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot of memory has no shapes, and Nsight Systems records none").WithFix("leave out --shapes and --nsys, or record a trace in another run")
 	case c.Memory && c.Cuda != nil && *c.Cuda:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --memory: a snapshot is of PyTorch's allocator, and --cuda records none").WithFix("leave out one of the two")
 	case c.Cuda != nil && *c.Cuda && c.Nsys != nil && *c.Nsys:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --cuda and --nsys: one recorder has the GPU at a time").WithFix("leave out one of the two")
-	case c.Idle && (c.Memory || c.Nsys != nil && *c.Nsys || c.Cuda != nil && !*c.Cuda):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --idle: only the CUDA recorder can be armed").WithFix("leave out --memory, --nsys and --no-cuda")
-	case c.StopAfter && (c.Idle || c.Watch):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --stop-after: with --idle or --watch the recording has no end of its own").WithFix("leave out one of the two")
 	case c.Memory && c.Watch:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --watch: a snapshot of memory is not shown while it grows").WithFix("leave out --memory or --watch")
 	case c.Cupti != "" && c.Cuda != nil && !*c.Cuda:

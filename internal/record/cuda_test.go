@@ -33,8 +33,13 @@ var cudaProgram = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// newCUDA is a testbed of the C program on the simulated driver, with the libcupti of a release.
-func newCUDA(t *testing.T, release string, args ...string) *testbed {
+// cudaBed is the program on the simulated driver and the variables that it needs.
+type cudaBed struct {
+	program string
+	env     map[string]string
+}
+
+func cudaEnvironment(t testing.TB) cudaBed {
 	t.Helper()
 	program, err := cudaProgram()
 	if err != nil {
@@ -52,9 +57,16 @@ func newCUDA(t *testing.T, release string, args ...string) *testbed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cudaBed{program, map[string]string{"TEST_PTX": string(ptx), "TEST_KERNEL": "null", "LD_LIBRARY_PATH": filepath.Dir(sim.Library(t))}}
+}
+
+// newCUDA is a testbed of the C program on the simulated driver, with the libcupti of a release.
+func newCUDA(t *testing.T, release string, args ...string) *testbed {
+	t.Helper()
+	bed := cudaEnvironment(t)
 	b := &testbed{t: t, work: t.TempDir(), dir: t.TempDir()}
-	b.env = with(os.Environ(), map[string]string{"TEST_PTX": string(ptx), "TEST_KERNEL": "null", "LD_LIBRARY_PATH": filepath.Dir(sim.Library(t)), "TEST_UNTIL": filepath.Join(b.dir, cudaStatus)})
-	b.options = defaults(b.dir, append([]string{program}, args...)...)
+	b.env = with(with(os.Environ(), bed.env), map[string]string{"TEST_UNTIL": filepath.Join(b.dir, cudaStatus)})
+	b.options = defaults(b.dir, append([]string{bed.program}, args...)...)
 	b.options.CUDA, b.options.CUPTI, b.options.Nsys = CUDAAlways, sim.CUPTI(t, release), NsysNever
 	return b
 }

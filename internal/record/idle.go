@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,14 +41,14 @@ func ArmedFolder(of string) (string, error) {
 
 // folderOf is the folder of the recorder in a process or in one that it started, "" none.
 func folderOf(pid int) string {
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	env, _ := os.ReadFile(filepath.Join(proc, "environ")) // none of a process of another user
+	proc := fmt.Sprintf("/proc/%d", pid)
+	env, _ := os.ReadFile(proc + "/environ") // none of a process of another user
 	for _, v := range strings.Split(string(env), "\x00") {
 		if dir, ok := strings.CutPrefix(v, envCUDA+"="); ok && dir != "" {
 			return dir
 		}
 	}
-	children, _ := os.ReadFile(filepath.Join(proc, "task", strconv.Itoa(pid), "children"))
+	children, _ := os.ReadFile(fmt.Sprintf("%s/task/%d/children", proc, pid))
 	for _, child := range strings.Fields(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil && n > 0 {
 			if dir := folderOf(n); dir != "" {

@@ -4,7 +4,9 @@
 //   cuda_program STEPS KERNELS [graph] [two] [END AT]    STEPS times KERNELS; two: in two streams
 //
 // END says what it does after step AT: kill, _exit, abort, exec (itself, without that), fork (a child that ends as
-// programs do), forkfirst (before cuInit, a child that does the same work), until (go on until a file says "end").
+// programs do), forkfirst (before cuInit, a child that does the same work), until (go on until a file says "end"),
+// flushed (go on until the recorder has flushed twenty times more, then kill). TEST_LOAD names libraries, by colons,
+// that are loaded before the driver starts.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -50,6 +52,25 @@ static int ended(const char *path) {
 	return strstr(text, "\"end\"") != 0;
 }
 
+// clocks is how many chunks of type 4 the process's recording has: the recorder writes one every ten flushes.
+static int clocks(void) {
+	char path[4096];
+	unsigned head[6];
+	int n = 0;
+	snprintf(path, sizeof path, "%s/cuda-%d.gpt", getenv("GPUPROF_CUDA"), (int)getpid());
+	FILE *f = fopen(path, "r");
+	if (!f || fseek(f, 16, SEEK_SET)) return f ? fclose(f), 0 : 0;
+	while (fread(head, sizeof head, 1, f) == 1 && !fseek(f, head[3], SEEK_CUR)) n += (head[1] & 0xffff) == 4;
+	fclose(f);
+	return n;
+}
+
+static int flushed(void) {
+	static int before = -1;
+	if (before < 0) before = clocks();
+	return clocks() >= before + 3; // two whole rounds of ten
+}
+
 // leave does what END says, after the step that it is for; 1: go on for ever.
 static int leave(const char *how, char **argv) {
 	int status = 0;
@@ -63,7 +84,8 @@ static int leave(const char *how, char **argv) {
 		wait(&status);
 		if (WEXITSTATUS(status) != 5) exit(7);
 	}
-	return !strcmp(how, "until") && !ended(getenv("TEST_UNTIL"));
+	if (!strcmp(how, "flushed") && flushed()) kill(getpid(), SIGKILL);
+	return !strcmp(how, "flushed") || (!strcmp(how, "until") && !ended(getenv("TEST_UNTIL")));
 }
 
 int main(int argc, char **argv) {
@@ -72,6 +94,8 @@ int main(int argc, char **argv) {
 	int at = argc > 4 ? atoi(argv[argc - 1]) : 0;
 	for (int i = 3; i < argc; i++) graph |= !strcmp(argv[i], "graph"), two |= !strcmp(argv[i], "two");
 	const char *ptx = getenv("TEST_PTX"), *name = getenv("TEST_KERNEL");
+	for (char *path = getenv("TEST_LOAD") ? strtok(strdup(getenv("TEST_LOAD")), ":") : 0; path; path = strtok(0, ":"))
+		if (!dlopen(path, RTLD_NOW)) return fprintf(stderr, "%s\n", dlerror()), 9;
 	library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library || !ptx || !name) return fprintf(stderr, "no library or kernel: %s\n", dlerror()), 9;
 	if (!strcmp(how, "forkfirst") && fork()) {
@@ -94,6 +118,8 @@ int main(int argc, char **argv) {
 		CALL("cuStreamEndCapture", (Handle, Handle *), streams[0], &captured);
 		CALL("cuGraphInstantiateWithFlags", (Handle *, Handle, unsigned long long), &executable, captured, 0);
 	}
+	void (*mark)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "test_mark");
+	if (mark) mark();
 	for (int s = 0, more = 1; s < steps || more; s++) {
 		CALL("cuMemcpyHtoDAsync_v2", (Pointer, const void *, size_t, Handle), memory, host, sizeof host, streams[0]);
 		CALL("cuMemsetD32Async", (Pointer, unsigned, size_t, Handle), memory, 1, 64, streams[0]);
@@ -102,9 +128,10 @@ int main(int argc, char **argv) {
 		else work(kernels, two);
 		for (int i = 0; i < 2; i++) CALL("cuStreamSynchronize", (Handle), streams[i]);
 		CALL("cuMemcpyDtoHAsync_v2", (void *, Pointer, size_t, Handle), host, memory, 4, streams[0]);
-		more = (s == at || !strcmp(how, "until")) && leave(how, argv);
+		more = (s == at || !strcmp(how, "until") || (s > at && !strcmp(how, "flushed"))) && leave(how, argv);
 	}
 	CALL("cuCtxSynchronize", (void));
+	if (mark) mark();
 	printf("done %d\n", steps);
 	return 0;
 }
