@@ -135,30 +135,25 @@ func (r *Result) takeCUDA(o *Options, dir string) {
 			continue
 		}
 		path := filepath.Join(o.Dir, p.File)
-		if taken := takenOver(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
-			p.File = filepath.Base(taken)
-			p.Bytes = sizeOf(taken)
-			r.Traces = append(r.Traces, taken)
-			continue
+		to := filepath.Join(o.Dir, traceName(path))
+		if err := os.Rename(path, to); err != nil {
+			to = path
+			if taken := takenOver(o.Dir, p.File); taken != "" { // by a window that was recorded in the running program
+				to = taken
+			}
 		}
-		if !hasChunk(path, func(kind uint16) bool { return kind >= chunkKernel && kind <= chunkNVTX || kind == chunkGraph }) {
-			_ = os.Remove(path) // it says nothing
+		if !hasChunk(to, func(kind uint16) bool { return kind >= chunkKernel && kind <= chunkNVTX || kind == chunkGraph }) {
+			_ = os.Remove(to) // it says nothing
 			p.File = ""
 			continue
 		}
-		if name := traceName(path); os.Rename(path, filepath.Join(o.Dir, name)) == nil {
-			p.File = name
-		}
-		p.Bytes = sizeOf(filepath.Join(o.Dir, p.File))
+		p.File, p.Bytes = filepath.Base(to), sizeOf(to)
 		r.Traces = append(r.Traces, filepath.Join(o.Dir, p.File))
 	}
 }
 
 // takenOver is the recording of a window under the name that it got, "" none.
 func takenOver(dir, file string) string {
-	if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
-		return ""
-	}
 	name := strings.TrimSuffix(strings.TrimPrefix(file, "cuda-"), ".gpt")
 	for _, pattern := range []string{"trace-" + name + ".gpt", "trace-" + name + "-rank*.gpt"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) == 1 {

@@ -71,10 +71,13 @@ static void settings(void) {
 }
 
 // open_file opens the next file of the process: the same process comes again after exec, and numbers of processes do.
+// A name is not used again, though gpuprof has taken its file away.
 static int open_file(void) {
+	static int next;
 	char name[64];
 	int f = -1;
-	for (int i = 0; f < 0 && i < 1000; i++) {
+	for (int i = next, last = next + 1000; f < 0 && i < last; i++) {
+		next = i + 1;
 		snprintf(name, sizeof name, i ? "cuda-%d-%d.gpt" : "cuda-%d.gpt", (int)getpid(), i);
 		f = open_in(name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
 		if (f < 0 && errno != EEXIST) break;
