@@ -80,6 +80,19 @@ func Find(get func(string) string) (p Place, ok bool) {
 	return Place{}, false
 }
 
+// Refused says of variables that a user has set by hand why they name no rank, "" where
+// none is set.
+func Refused(get func(string) string) string {
+	rank, world := get("GPUPROF_RANK"), get("GPUPROF_WORLD")
+	if rank == "" {
+		return ""
+	}
+	if world == "" {
+		return "GPUPROF_RANK is set and GPUPROF_WORLD is not"
+	}
+	return "GPUPROF_RANK=" + rank + " is no rank of GPUPROF_WORLD=" + world
+}
+
 // place is complete where the rank is a number below the world.
 func (r *row) place(get func(string) string) (Place, bool) {
 	for _, name := range r.needs {

@@ -1,7 +1,10 @@
 package launch
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +68,45 @@ func TestRows(t *testing.T) {
 				t.Errorf("%+v, %t; want %+v", got, ok, c.want)
 			}
 		})
+	}
+}
+
+// TestRefused: a rank set by hand that is none is told as that, and not as no launcher.
+func TestRefused(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                               "",
+		"PMI_RANK=4 PMI_SIZE=4":          "",
+		"GPUPROF_WORLD=4":                "", // as a manifest sets it
+		"GPUPROF_RANK=1":                 "GPUPROF_RANK is set and GPUPROF_WORLD is not",
+		"GPUPROF_RANK=4 GPUPROF_WORLD=4": "GPUPROF_RANK=4 is no rank of GPUPROF_WORLD=4",
+		"GPUPROF_RANK=x GPUPROF_WORLD=4": "GPUPROF_RANK=x is no rank of GPUPROF_WORLD=4",
+	} {
+		vars := environment(env)
+		if got := Refused(func(k string) string { return vars[k] }); got != want {
+			t.Errorf("%q: %q, want %q", env, got, want)
+		}
+	}
+}
+
+// TestTheHookKnowsThem: the recording hook, which is Python, has the same launchers.
+func TestTheHookKnowsThem(t *testing.T) {
+	hook, err := os.ReadFile("../record/hook/gpuprof_tools.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows() {
+		for _, name := range r.rank {
+			world := ""
+			if len(r.world) > 0 {
+				world = r.world[0]
+			}
+			if want := fmt.Sprintf("(%q, %q),", name, world); !bytes.Contains(hook, []byte(want)) {
+				t.Errorf("%s: the hook lacks %s", r.launcher, want)
+			}
+		}
+	}
+	if want := fmt.Sprint("FIRST_INTERNAL_STEP = ", firstInternalStep); !bytes.Contains(hook, []byte(want)) {
+		t.Errorf("the hook lacks %s", want)
 	}
 }
 

@@ -239,11 +239,7 @@ class Recording:
                 return int(dist.get_rank())
         except Exception:
             pass
-        for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
-            value = os.environ.get(name, "")
-            if value.isdigit() and (name != "SLURM_PROCID" or os.environ.get("SLURM_NTASKS", "1") != "1"):
-                return int(value)
-        return None
+        return tools.told_rank(os.environ)
 
     def times(self):
         s = self.source

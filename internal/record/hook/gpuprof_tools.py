@@ -8,6 +8,44 @@ import time
 clock = time.perf_counter
 get_ident = _thread.get_ident
 
+# Where launchers tell a rank and the number of ranks: those of package launch. RANK comes
+# first, since a launcher of the program's own, within gpuprof, is nearest to this process.
+RANKS = (
+    ("RANK", "WORLD_SIZE"),
+    ("GPUPROF_RANK", "GPUPROF_WORLD"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PALS_RANKID", ""),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    ("JOB_COMPLETION_INDEX", "GPUPROF_WORLD"),
+)
+# The first step of those that Slurm keeps for batch scripts and interactive shells.
+FIRST_INTERNAL_STEP = 4294967290
+
+
+def told_rank(environ):
+    """The rank that a launcher told this process, None without one or where it is the only one."""
+
+    def number(name):
+        value = environ.get(name, "").strip()
+        return int(value) if value.isascii() and value.isdigit() else None
+
+    for name, world in RANKS:
+        rank, ranks = number(name), number(world)
+        if rank is None or ranks is not None and rank >= ranks:
+            continue
+        if name == "SLURM_PROCID":
+            step = number("SLURM_STEP_ID")
+            if ranks is None or step is None or step >= FIRST_INTERNAL_STEP:
+                continue
+        if ranks != 1:
+            return rank
+        if name != "RANK":
+            return None  # the launcher that is nearest knows of no other process
+    return None
+
 
 def safe(f):
     """Keep what goes wrong in f from the program."""

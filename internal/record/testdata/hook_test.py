@@ -54,6 +54,34 @@ class TestQuiet(unittest.TestCase):
         self.assertTrue(q.may_import(127))
 
 
+class TestRank(unittest.TestCase):
+    def test_launchers(self):
+        for text, want in (
+            ("", None),
+            ("RANK=1", 1),  # set by the program itself
+            ("RANK=5 WORLD_SIZE=8 SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2", 5),
+            ("RANK=3 GPUPROF_RANK=0 GPUPROF_WORLD=2", 3),
+            ("GPUPROF_RANK=1 GPUPROF_WORLD=2 PMI_RANK=0 PMI_SIZE=2", 1),
+            ("OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2", 3),
+            ("PALS_RANKID=7", 7),
+            ("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2", 1),
+            ("PMI_RANK=1 PMI_SIZE=4", 1),
+            ("PMI_RANK=4 PMI_SIZE=4", None),
+            ("PMI_RANK=0 PMI_SIZE=1 SLURM_PROCID=3 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4", None),
+            ("SLURM_PROCID=3 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4", 3),
+            ("SLURM_PROCID=0 SLURM_NTASKS=8", None),  # a batch script
+            ("SLURM_PROCID=0", None),  # a task of an array
+            ("SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_STEP_ID=4294967290 SLURM_STEP_NUM_TASKS=8", None),
+            ("SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1", None),
+            ("FLUX_TASK_RANK=2 FLUX_JOB_SIZE=4", 2),
+            ("JOB_COMPLETION_INDEX=2", 2),
+            ("JOB_COMPLETION_INDEX=2 GPUPROF_WORLD=4", 2),
+            ("PMI_RANK=x PMI_SIZE=4", None),
+        ):
+            with self.subTest(text):
+                self.assertEqual(hook.tools.told_rank(dict(kv.split("=") for kv in text.split())), want)
+
+
 class TestThreads(unittest.TestCase):
     def test_one_inside_keeps_no_other_out(self):
         import threading
