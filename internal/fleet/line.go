@@ -31,7 +31,6 @@ type rankCall struct {
 	step        int32
 	after       int32 // the call before on its stream plus one
 	dur         int64
-	start       int64
 	paused      int64 // how long the rank waited for its end
 	all         int32 // index into job of calls; -1 where it is none of those that are replayed
 }
@@ -69,7 +68,7 @@ func newLine(c *trace.Collectives, rank int, node string) (*line, error) {
 	}
 	l := &line{rank: rank, node: node, device: c.Device, role: c.Role, onHost: c.OnHost, names: c.Names, steps: c.Steps, parts: c.Parts, calls: make([]rankCall, n), ops: make([]op, m)}
 	for i := range n {
-		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], start: c.Start[i], all: -1}
+		call := rankCall{kind: int32(c.Kind[i]), group: int32(c.Group[i]), seq: c.Seq[i], bytes: c.Bytes[i], step: int32(c.Step[i]), after: int32(c.After[i]), dur: c.Dur[i], all: -1}
 		if !within(c.Kind[i], len(c.Names)) || !within(c.Group[i], len(c.Names)) || !within(c.Step[i], len(c.Steps)) || c.After[i] < 0 || c.After[i] > int64(i) || c.Dur[i] < 0 {
 			return nil, errors.New("a collective of it names what is not there")
 		}
@@ -83,7 +82,7 @@ func newLine(c *trace.Collectives, rank int, node string) (*line, error) {
 		l.work, l.idle = l.work+c.Work[i], l.idle+c.Idle[i]
 		l.ops[i] = o
 	}
-	l.record()
+	l.record(c.Start)
 	return l, nil
 }
 
@@ -106,8 +105,9 @@ func momentOf(c *trace.Collectives, i int) (op, error) {
 
 func within(v int64, n int) bool { return v >= 0 && v < int64(n) }
 
-// record works out when each step ended in the recording, and how long the rank waited.
-func (l *line) record() {
+// record works out when each step ended in the recording, and how long the rank waited,
+// by when its collectives began.
+func (l *line) record(starts []int64) {
 	t := int64(0)
 	l.recorded = make([]int64, len(l.steps))
 	for _, o := range l.ops {
@@ -115,7 +115,7 @@ func (l *line) record() {
 		switch o.kind {
 		case waits:
 			c := &l.calls[o.call]
-			if end := c.start + c.dur; end > t {
+			if end := starts[o.call] + c.dur; end > t {
 				c.paused = end - t
 				l.waited += c.paused
 				t = end

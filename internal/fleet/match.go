@@ -43,15 +43,26 @@ func match(lines []*line) *matched {
 	}
 	by := map[key][]part{} // every call of a group in a step, rank by rank
 	var order []key
-	for i, l := range lines {
-		for c := range l.calls {
-			k := key{l.groupOf(&l.calls[c]), l.steps[l.calls[c].step]}
-			if _, ok := by[k]; !ok {
-				order = append(order, k)
+	// A job of many ranks has millions of calls: lists that grow would take twice the memory.
+	count := map[key]int{}
+	each := func(do func(k key, p part)) {
+		for i, l := range lines {
+			for c := range l.calls {
+				do(key{l.groupOf(&l.calls[c]), l.steps[l.calls[c].step]}, part{int32(i), int32(c)})
 			}
-			by[k] = append(by[k], part{int32(i), int32(c)})
 		}
 	}
+	each(func(k key, _ part) {
+		if count[k]++; count[k] == 1 {
+			order = append(order, k)
+		}
+	})
+	each(func(k key, p part) {
+		if by[k] == nil {
+			by[k] = make([]part, 0, count[k])
+		}
+		by[k] = append(by[k], p)
+	})
 	wrong := map[string]string{}
 	for _, k := range order {
 		if why := m.unlike(by[k]); why != "" && wrong[k.group] == "" {
@@ -183,13 +194,18 @@ func (l *line) callText(c *rankCall) string {
 // join makes one collective of the calls that ranks have at the same place.
 func (m *matched) join(parts []part, step int64) {
 	base := len(m.all)
-	place := 0
+	place, ranks := 0, 0
+	for i, p := range parts {
+		if i == 0 || parts[i-1].line != p.line {
+			ranks++
+		}
+	}
 	for i, p := range parts {
 		if i == 0 || parts[i-1].line != p.line {
 			place = 0
 		}
 		if base+place == len(m.all) {
-			m.all = append(m.all, together{place: place, step: step, took: m.callOf(p).dur})
+			m.all = append(m.all, together{parts: make([]part, 0, ranks), place: place, step: step, took: m.callOf(p).dur})
 		}
 		t := &m.all[base+place]
 		t.parts, t.took = append(t.parts, p), min(t.took, m.callOf(p).dur)

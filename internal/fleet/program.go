@@ -72,7 +72,7 @@ func (r *Report) programs(job *Job) {
 		}
 	}
 	for why, ranks := range lacks {
-		r.Notes = append(r.Notes, fmt.Sprintf("nothing is known of the communication of %s: %s", ranksText(ranks), why))
+		r.Notes = append(r.Notes, fmt.Sprintf("nothing is known of the communication of %s: %s", RanksText(ranks), why))
 	}
 	slices.SortFunc(lines, func(a, b *line) int { return a.rank - b.rank })
 	r.straggle(lines)

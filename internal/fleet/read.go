@@ -111,7 +111,7 @@ func (j *Job) settle() {
 		return same
 	})
 	if twice = slices.Compact(twice); len(twice) > 0 {
-		j.Notes = append(j.Notes, fmt.Sprintf("more than one object of one attempt was found for %s: the one that was started last is used", ranksText(twice)))
+		j.Notes = append(j.Notes, fmt.Sprintf("more than one object of one attempt was found for %s: the one that was started last is used", RanksText(twice)))
 	}
 	worlds, here, jobs := map[gpuprof.DocumentKind]int{}, map[gpuprof.DocumentKind]map[int]bool{}, []string{}
 	for _, o := range j.Objects {
@@ -140,8 +140,8 @@ func (j *Job) settle() {
 	j.Missing = slices.Compact(j.Missing)
 }
 
-// ranksText names ranks, the first of many: "rank 3", "ranks 1, 2, 3 and 5 more".
-func ranksText(ranks []int) string {
+// RanksText names ranks, the first of many: "rank 3", "ranks 1, 2, 3 and 5 more".
+func RanksText(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprint("rank ", ranks[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/document"
@@ -150,11 +151,11 @@ func (r *Report) conclude(o Options) {
 	slices.Sort(off)
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
-		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left no object: %s", len(r.Missing), r.World, ranksText(r.Missing))
+		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left no object: %s", len(r.Missing), r.World, RanksText(r.Missing))
 	case unused > 0:
-		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d objects could not be used", unused, max(r.World, unused))
+		r.Verdict, r.Reason = Broken, notUsed(unused, len(r.Failed))
 	case len(off) > 0:
-		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d ranks slower than their siblings or faulty: %s", len(off), r.World, ranksText(off))
+		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d ranks slower than their siblings or faulty: %s", len(off), r.World, RanksText(off))
 	case r.waitedFor() != "":
 		r.Verdict, r.Reason = Waited, r.waitedFor()
 		if s := r.Waiting.Stragglers[0]; o.MostWaiting > 0 && float64(s.Share) > o.MostWaiting {
@@ -170,15 +171,32 @@ func (r *Report) conclude(o Options) {
 	r.ExitCode = r.Verdict.ExitCode()
 }
 
+// notUsed says how many objects could not be used or are of a rank that failed.
+func notUsed(unused, failed int) string {
+	switch {
+	case unused == 1 && failed == 1:
+		return "1 rank failed, or its object could not be used"
+	case unused == failed:
+		return fmt.Sprintf("%d ranks failed, or their objects could not be used", failed)
+	case unused == 1:
+		return "1 object could not be used"
+	}
+	return fmt.Sprintf("%d objects could not be used, or are of ranks that failed", unused)
+}
+
 // waitedFor says which rank the others wait for, "" none.
 func (r *Report) waitedFor() string {
 	if r.Waiting == nil || len(r.Waiting.Stragglers) == 0 {
 		return ""
 	}
 	s := &r.Waiting.Stragglers[0]
-	who := ranksText(s.Ranks)
+	who := RanksText(s.Ranks)
 	if len(s.Ranks) > 1 && s.Node != "" {
 		who = "node " + s.Node
 	}
-	return fmt.Sprintf("the others wait for %s, which costs up to %s per step (%.0f %%)", who, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
+	costs := "costs"
+	if strings.HasPrefix(who, "ranks ") {
+		costs = "cost"
+	}
+	return fmt.Sprintf("the others wait for %s, which %s up to %s per step (%.0f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 }

@@ -11,8 +11,7 @@ import (
 // collectives: ranks that ask for the same collectives in the same order, and run the
 // same kernels where there are such others.
 type excess struct {
-	usual  [][]int64 // by line, its siblings' median before each call, and after the last one
-	more   [][]int64 // by line, what it takes more than that
+	more   [][]int64 // by line, what it takes more than its siblings' median before each call, and after the last one
 	family []int     // by line, the number of its family
 }
 
@@ -31,7 +30,7 @@ func (l *line) stretches() []int64 {
 
 // excesses compares every rank with its siblings.
 func (m *matched) excesses() *excess {
-	e := &excess{usual: make([][]int64, len(m.lines)), more: make([][]int64, len(m.lines)), family: make([]int, len(m.lines))}
+	e := &excess{more: make([][]int64, len(m.lines)), family: make([]int, len(m.lines))}
 	stretches := make([][]int64, len(m.lines))
 	for i, l := range m.lines {
 		stretches[i] = l.stretches()
@@ -39,10 +38,9 @@ func (m *matched) excesses() *excess {
 	for n, family := range m.families() {
 		for _, i := range family {
 			e.family[i] = n
-			e.usual[i], e.more[i] = make([]int64, len(stretches[i])), make([]int64, len(stretches[i]))
+			e.more[i] = make([]int64, len(stretches[i]))
 		}
 		if len(family) < 2 {
-			copy(e.usual[family[0]], stretches[family[0]])
 			continue
 		}
 		column, sorted := make([]int64, len(family)), make([]int64, len(family))
@@ -53,8 +51,7 @@ func (m *matched) excesses() *excess {
 			copy(sorted, column)
 			slices.Sort(sorted)
 			for j, i := range family {
-				e.usual[i][k] = othersMedian(sorted, column[j])
-				e.more[i][k] = max(0, column[j]-e.usual[i][k])
+				e.more[i][k] = max(0, column[j]-othersMedian(sorted, column[j]))
 			}
 		}
 	}
@@ -129,8 +126,8 @@ func (m *matched) replaced(e *excess, i int) []int64 {
 	at := 0
 	for n, o := range l.ops {
 		out[n] = o.own
-		if e.more[i][at] > 0 {
-			out[n] = int64(float64(o.own) * float64(e.usual[i][at]) / float64(stretches[at]))
+		if more := e.more[i][at]; more > 0 {
+			out[n] = int64(float64(o.own) * float64(stretches[at]-more) / float64(stretches[at]))
 		}
 		if o.kind == asks {
 			at++
@@ -184,6 +181,33 @@ func (s *search) standing(lines []int) (share float64, ok bool) {
 		own = min(own, s.e.total(i, len(s.m.steps)))
 	}
 	return share, share >= steadyFrom && own > standsOut*s.usual(lines)
+}
+
+// alike reports whether lines take more in the same way, step by step: all of several
+// ranks, half of the ranks of a node.
+func (s *search) alike(c *candidate) bool {
+	if len(c.lines) == 1 {
+		return true
+	}
+	typical, most := make([]float64, len(c.lines)), 0.0
+	for n, i := range c.lines {
+		var v []float64
+		for _, more := range s.perStep {
+			v = append(v, float64(more[i]))
+		}
+		typical[n] = stats.Median(v)
+		most = max(most, typical[n])
+	}
+	count := 0
+	for n, i := range c.lines {
+		if t := typical[n]; t > 0 && t >= alikeFrom*most && t >= alikeFrom*s.e.total(i, len(s.m.steps)) {
+			count++
+		}
+	}
+	if c.node != "" {
+		return count > 1 && 2*count >= len(c.lines)
+	}
+	return count == len(c.lines)
 }
 
 // usual is the median of what the lines take more that were not replaced and are not

@@ -25,6 +25,10 @@ const (
 	steadyFrom = 0.5
 	// standsOut is how many times as much as is usual one of several slow ranks takes more.
 	standsOut = 3
+	// alikeFrom is how much each of several ranks that are named together takes in its median
+	// step, as a share of the one that takes most, and of its own mean step: a rank that was
+	// late once is no part of what another one does in every step.
+	alikeFrom = 0.5
 	// wanderFrom is the share of the step from which it is said that the slow rank changes.
 	wanderFrom = 0.05
 	// imbalanceFrom is how much longer than others a family of ranks works, as a share.
@@ -295,6 +299,9 @@ func (s *search) best() (best candidate, gain float64) {
 		if c.share, ok = s.standing(c.lines); !ok {
 			continue
 		}
+		if !s.alike(&c) {
+			continue
+		}
 		g := s.now - s.without(c.lines)
 		if len(c.lines) > 1 {
 			if g > gain*more {
@@ -384,5 +391,5 @@ func (r *Report) imbalance(s *search) {
 	for _, i := range families[0] {
 		ranks = append(ranks, s.m.lines[i].rank)
 	}
-	r.Notes = append(r.Notes, fmt.Sprintf("imbalance: %s all work %s per step between collectives, the ranks with the least work %s: that is how the work is divided, and none of them is slow beside its siblings", ranksText(ranks), gpuprof.FormatSeconds(longest), gpuprof.FormatSeconds(next)))
+	r.Notes = append(r.Notes, fmt.Sprintf("imbalance: %s all work %s per step between collectives, the ranks with the least work %s: that is how the work is divided, and none of them is slow beside its siblings", RanksText(ranks), gpuprof.FormatSeconds(longest), gpuprof.FormatSeconds(next)))
 }

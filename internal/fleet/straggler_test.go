@@ -143,6 +143,20 @@ func TestNoStraggler(t *testing.T) {
 	}
 }
 
+// TestLateOnce: ranks that were late in one step are not named beside the one that is
+// late in every step.
+func TestLateOnce(t *testing.T) {
+	for seed := range uint64(5) {
+		j := trainingJob(func(j *tracetest.Job) {
+			j.Ranks, j.Steps, j.Seed, j.Late, j.Once = 4, 16, seed, map[int]int64{2: 10_000_000}, map[int]int64{0: 40_000_000, 1: 40_000_000}
+		})
+		r := jobOf(t, traced(t, j.Run(), j.Ranks))
+		if w := r.Waiting; len(w.Stragglers) != 1 || !slices.Equal(w.Stragglers[0].Ranks, []int{2}) {
+			t.Errorf("seed %d: %s, %+v", seed, r.Reason, w.Stragglers)
+		}
+	}
+}
+
 // TestCostIsBounded: in jobs of any shape the gain by the replay is no more than the time
 // that the rank takes more, and a rank is claimed at most the true gain and a third more.
 func TestReplayRepeats(t *testing.T) {

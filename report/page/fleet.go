@@ -123,18 +123,18 @@ func fleetStragglers(r *fleet.Report) Section {
 
 // stragglerText says who is waited for, at what cost, where and in how many steps.
 func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
-	who := fmt.Sprint("rank ", s.Ranks[0])
+	who, costs, it, takes := fmt.Sprint("rank ", s.Ranks[0]), "costs", "it", "it takes"
 	if len(s.Ranks) > 1 {
-		who = view.Plural(len(s.Ranks), "rank")
+		who, costs, it, takes = fleet.RanksText(s.Ranks), "cost", "them", "they take"
 	}
 	if s.Node != "" {
 		who += " on " + view.Cut(s.Node, 40)
 	}
-	text := fmt.Sprintf("%s costs up to %s per step (%.1f %%)", who, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
+	text := fmt.Sprintf("%s %s up to %s per step (%.1f %%)", who, costs, gpuprof.FormatSeconds(float64(s.CostS)), 100*float64(s.Share))
 	if s.Collective != "" {
-		text += fmt.Sprintf(": the others wait for it %s per step at the %s", gpuprof.FormatSeconds(float64(s.WaitS)), view.Cut(s.Collective, 120))
+		text += fmt.Sprintf(": the others wait for %s %s per step at the %s", it, gpuprof.FormatSeconds(float64(s.WaitS)), view.Cut(s.Collective, 120))
 	}
-	return text + fmt.Sprintf("; it takes more than the others in %.0f %% of %s", 100*float64(s.LastIn), view.Plural(w.Steps, "step"))
+	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), view.Plural(w.Steps, "step"))
 }
 
 // waitTable is a row for each rank, those that wait least where there are many.

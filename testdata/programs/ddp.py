@@ -42,5 +42,5 @@ for _ in range(options.steps):
     loss = model(batch).square().mean()
     loss.backward()
     optimizer.step()
-print("rank", rank, "of", world, "loss", round(float(loss), 6), flush=True)
+print("rank", rank, "of", world, "loss", round(float(loss.detach()), 6), flush=True)
 dist.destroy_process_group()

@@ -25,6 +25,8 @@ type Job struct {
 	Slow   map[int]float64
 	Late   map[int]int64
 	Wander int64
+	// Once lets the host of a rank stand still before the fourth step alone.
+	Once map[int]int64
 	// Longer makes the kernels of the second half of the ranks, which then have a last
 	// layer of another kind, longer by a factor.
 	Longer float64
@@ -96,6 +98,9 @@ func (s *Simulation) step(n int, shared *rand.Rand) {
 	for i, r := range s.ranks {
 		r.steps = append(r.steps, [2]int64{r.host, 0})
 		r.host += 20_000 + j.Late[i]
+		if n == 3 {
+			r.host += j.Once[i]
+		}
 		if n%j.Ranks == i {
 			r.host += j.Wander
 		}
