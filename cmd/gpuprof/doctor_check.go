@@ -71,7 +71,7 @@ func (c *doctorCmd) checkFlags() error {
 func (c *doctorCmd) lookApart(ctx context.Context) []health.Card {
 	exe, err := os.Executable()
 	if err != nil {
-		return failedCard("GPUs", gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
+		return failedCard(health.AllGPUs, gpuprof.Errorf(nil, "finding gpuprof's own program: %w", err).WithFix("start it by its path"))
 	}
 	args := []string{exe, "doctor", "--here", "--format", "json", "--quiet", "--within", c.limit().String()}
 	for flag, on := range map[string]bool{"--bench": c.Bench, "--quick": c.Quick, "--check": c.Check} {
@@ -109,7 +109,7 @@ func cardsWithin(ctx context.Context, cmd child.Command) []health.Card {
 	default:
 		runErr = gpuprof.Errorf(nil, "looking at the GPUs: another process of gpuprof printed no report").WithFix("run gpuprof doctor to see why")
 	}
-	return failedCard("GPUs", runErr)
+	return failedCard(health.AllGPUs, runErr)
 }
 
 // check judges what devices and system say of themselves.

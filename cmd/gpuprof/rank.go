@@ -42,6 +42,9 @@ func (a *app) rankOutput(outputs []string) (sink *rankSink, files []string, err 
 			return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: -o names two folders, %s and this one", path, sink.bucket).WithFix("give one folder for the objects of all ranks")
 		}
 		place, ok := launch.Find(os.Getenv)
+		if why := launch.Refused(os.Getenv); !ok && why != "" {
+			return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: %s", path, document.CleanText(why)).WithFix("set GPUPROF_RANK from 0 and GPUPROF_WORLD to the number of ranks")
+		}
 		if !ok {
 			return nil, nil, gpuprof.Errorf(gpuprof.ErrUsage, "writing the object of this rank to %s: no launcher says which rank this process is", path).WithFix("start it with srun, torchrun, mpirun or as an Indexed Job, or set GPUPROF_RANK and GPUPROF_WORLD")
 		}

@@ -112,6 +112,9 @@ type Card struct {
 	Err error `json:"-"`
 }
 
+// AllGPUs stands for the device where none could be found or asked.
+const AllGPUs = "GPUs"
+
 // Metric is the figure of that name; ok is false where there is none.
 func (c *Card) Metric(name string) (m Metric, ok bool) {
 	for _, m := range c.Metrics {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -116,8 +117,11 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 		r.Off = append(r.Off, itself(&cards[i])...)
 	}
 	r.conclude(compared)
-	if r.Verdict == Healthy {
+	switch r.Verdict {
+	case Healthy:
 		r.Reason = "no device reports a fault (no figure was measured)"
+	case Failed:
+		r.Reason = strings.Replace(r.Reason, "could not be measured to the end", "could not be asked", 1)
 	}
 	return r
 }

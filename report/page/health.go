@@ -28,13 +28,21 @@ func Health(r *health.Report) (*Page, error) {
 	if r.Verdict == health.Unhealthy || r.Verdict == health.Failed {
 		tone = Bad
 	}
-	return &Page{Title: "Health of " + view.Plural(len(r.Devices), "GPU"), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
+	return &Page{Title: "Health of " + healthOf(r), Tool: toolText(r.Tool), Data: jsonData("health.json", r), Sections: []Section{
 		{Blocks: []Block{Text{S: fmt.Sprintf("%s: %s", r.Verdict, r.Reason), Tone: tone, As: Lead}}},
 		{ID: "off", Heading: "Slow or faulty", HeadingIn: Markdown | HTML, Blocks: []Block{off}},
 		{ID: "figures", Heading: "Figures", HeadingIn: Markdown | HTML, Blocks: append([]Block{t}, unknown...)},
 		{ID: "links", Heading: "Between the GPUs", HeadingIn: Markdown | HTML, Blocks: healthLinks(r)},
 		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
 	}}, nil
+}
+
+// healthOf counts the GPUs; where none was found, nobody knows how many there are.
+func healthOf(r *health.Report) string {
+	if len(r.Devices) == 1 && r.Devices[0].Device == health.AllGPUs {
+		return "the GPUs"
+	}
+	return view.Plural(len(r.Devices), "GPU")
 }
 
 func healthTable(r *health.Report) (t Table, unknown []Block) {
