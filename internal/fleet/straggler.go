@@ -117,7 +117,11 @@ func (r *Report) straggle(lines []*line) {
 	s.find(w)
 	r.imbalance(s)
 	if left := s.now - s.step + float64(w.EvenS)*1e9; left >= wanderFrom*s.step {
-		r.Notes = append(r.Notes, fmt.Sprintf("the rank that is waited for changes from step to step: ranks that took their siblings' median in every step would make it up to %s shorter; look at the data (batches of the same work, samples sorted or bucketed by length), not at a node", gpuprof.FormatSeconds(left*1e-9)))
+		who, more := "the rank that is waited for", ""
+		if len(w.Stragglers) > 0 { // and that one is waited for in most steps
+			who, more = "the rank that is waited for in the remaining time", " besides"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%s changes from step to step: ranks that took their siblings' median in every step would make it up to %s shorter%s; look at the data (batches of the same work, samples sorted or bucketed by length), not at a node", who, gpuprof.FormatSeconds(left*1e-9), more))
 	}
 }
 

@@ -154,6 +154,9 @@ func TestLateOnce(t *testing.T) {
 		if w := r.Waiting; len(w.Stragglers) != 1 || !slices.Equal(w.Stragglers[0].Ranks, []int{2}) {
 			t.Errorf("seed %d: %s, %+v", seed, r.Reason, w.Stragglers)
 		}
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "the rank that is waited for in the remaining time changes from step to step") || !strings.Contains(notes, "ms shorter besides; look") {
+			t.Errorf("seed %d: a straggler is named, and the note says %q", seed, notes)
+		}
 	}
 }
 
