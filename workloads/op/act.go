@@ -86,3 +86,27 @@ func activate(id int, v float64) float64 {
 	}
 	return v
 }
+
+// derive is the activation's derivative at v, in float64; that of abs at 0 is 0.
+func derive(id int, v float64) float64 {
+	switch id {
+	case actSilu:
+		q := 1 / (1 + math.Exp(-v))
+		return q * (1 + v*(1-q))
+	case actSigmoid:
+		q := 1 / (1 + math.Exp(-v))
+		return q * (1 - q)
+	case actTanh:
+		t := math.Tanh(v)
+		return 1 - t*t
+	case actAbs:
+		switch {
+		case v > 0:
+			return 1
+		case v < 0:
+			return -1
+		}
+		return 0
+	}
+	return 1
+}

@@ -151,13 +151,18 @@ func (p path) weight(u, v, o int) float64 {
 	if p.w == nil {
 		return 1
 	}
+	return p.w[p.weightAt(u, v, o)]
+}
+
+// weightAt is where that weight is among the path's.
+func (p path) weightAt(u, v, o int) int {
 	switch p.mode {
 	case UVW:
-		return p.w[(u*p.m2+v)*p.mo+o]
+		return (u*p.m2+v)*p.mo + o
 	case UVU, UVV:
-		return p.w[u*p.m2+v]
+		return u*p.m2 + v
 	case UUW:
-		return p.w[u*p.mo+o]
+		return u*p.mo + o
 	}
-	return p.w[u]
+	return u
 }

@@ -1,0 +1,42 @@
+package op
+
+// RefMLPGrad computes one edge of the MLP backwards: db [In] from the cotangent
+// dw [Out] of its weights, and adds the edge's share to dw1 and dw2 where they are
+// not nil. With h = c silu(a), a = s1 b W1 and w = s2 h W2,
+//
+//	dh = s2 dw W2^T,  da = c silu'(a) dh,  db = s1 da W1^T,  dW1 += s1 b^T da,  dW2 += s2 h^T dw
+//
+// One goroutine computes here, so the race detector would only take time (see RefGemm).
+//
+//go:norace
+func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
+	first, second := m.layers()
+	act, c, err := findActivation(first.Act, first.Normalisation)
+	if err != nil {
+		return err
+	}
+	s1, s2 := float64(first.Scale), float64(second.Scale)
+	clear(db)
+	for j := range m.Hidden {
+		a := 0.0
+		for i, v := range b {
+			a += s1 * v * w1[i*m.Hidden+j]
+		}
+		h, dh := c*activate(act.id, a), 0.0
+		row := w2[j*m.Out : (j+1)*m.Out]
+		for k, v := range dw {
+			dh += s2 * v * row[k]
+			if dw2 != nil {
+				dw2[j*m.Out+k] += s2 * h * v
+			}
+		}
+		da := c * derive(act.id, a) * dh
+		for i, v := range b {
+			db[i] += s1 * da * w1[i*m.Hidden+j]
+			if dw1 != nil {
+				dw1[i*m.Hidden+j] += s1 * v * da
+			}
+		}
+	}
+	return nil
+}

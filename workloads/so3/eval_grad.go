@@ -1,0 +1,87 @@
+package so3
+
+import "fmt"
+
+// EvalGrad is the reverse of Eval for one sample: from the cotangent dout of
+// out it adds to dx, dy and dw, the cotangents of x, y and w. With
+// z_uk = A w_u sum_ij C_ijk x_ui y_j for a path uvu,
+//
+//	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = w_u sum_k M_ik dz_uk,  dy_j = A sum_uik w_u C_ijk x_ui dz_uk
+//
+// and likewise for the other modes. All are in mul_ir layout, as in Eval.
+func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {
+	coefficients, err := tp.PathCoefficients()
+	if err != nil {
+		return err
+	}
+	weightAt, numel := tp.weightLayout()
+	for _, arg := range []struct {
+		name      string
+		got, want int
+	}{{"x", len(x), tp.In1.Dim()}, {"y", len(y), tp.In2.Dim()}, {"w", len(w), numel}, {"dout", len(dout), tp.Out.Dim()},
+		{"dx", len(dx), tp.In1.Dim()}, {"dy", len(dy), tp.In2.Dim()}, {"dw", len(dw), numel}} {
+		if arg.got != arg.want {
+			return fmt.Errorf("evaluating the gradients of tensor product %v x %v -> %v: %s has %d values, expected %d", tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
+		}
+	}
+	at1, at2, atOut := tp.In1.Offsets(), tp.In2.Offsets(), tp.Out.Offsets()
+	for i, ins := range tp.Instructions {
+		a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
+		cg, err := SparseCG(a.Ir.L, b.Ir.L, c.Ir.L)
+		if err != nil {
+			return err
+		}
+		p := pathGrad{path: path{mode: ins.Mode, cg: cg, coefficient: coefficients[i], m1: a.Mul, m2: b.Mul, mo: c.Mul,
+			x: x[at1[ins.In1]:], y: y[at2[ins.In2]:], out: dout[atOut[ins.Out]:]}, dx: dx[at1[ins.In1]:], dy: dy[at2[ins.In2]:]}
+		if ins.HasWeight {
+			p.w, p.dw = w[weightAt[i]:], dw[weightAt[i]:]
+		}
+		p.accumulate()
+	}
+	return nil
+}
+
+// pathGrad is one instruction backwards: path's out is the cotangent.
+type pathGrad struct {
+	path
+	dx, dy, dw []float64
+}
+
+// accumulate adds the path's share of dx, dy and dw: for each pair (u, v) that
+// the mode couples, dz = sum over the outputs it feeds of w*dout goes back to x_u
+// and y_v, and z . dout to the weight of each.
+//
+//go:norace
+func (p pathGrad) accumulate() {
+	d1, d2, d3 := 2*p.cg.L1+1, 2*p.cg.L2+1, 2*p.cg.L3+1
+	var zs, dzs [2*MaxL + 1]float64
+	z, dz := zs[:d3], dzs[:d3]
+	for u := range p.m1 {
+		for v := range p.m2 {
+			if (p.mode == UUW || p.mode == UUU) && u != v {
+				continue
+			}
+			clear(z)
+			clear(dz)
+			for _, e := range p.cg.Entries {
+				z[e.K] += p.coefficient * e.C * p.x[u*d1+e.I] * p.y[v*d2+e.J]
+			}
+			first, last := p.fedBy(u, v)
+			for o := first; o <= last; o++ {
+				weight, back := p.weight(u, v, o), 0.0
+				for k := range z {
+					dz[k] += weight * p.out[o*d3+k]
+					back += z[k] * p.out[o*d3+k]
+				}
+				if p.dw != nil {
+					p.dw[p.weightAt(u, v, o)] += back
+				}
+			}
+			for _, e := range p.cg.Entries {
+				c := p.coefficient * e.C * dz[e.K]
+				p.dx[u*d1+e.I] += c * p.y[v*d2+e.J]
+				p.dy[v*d2+e.J] += c * p.x[u*d1+e.I]
+			}
+		}
+	}
+}
