@@ -53,6 +53,19 @@ func sweepGeneric(dst []float32, dstStride int, src []float32, srcStride, n int,
 	}
 }
 
+func pairsGeneric(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
+	clear(dw)
+	for c, v := range m {
+		i, k, sum := int(cells[c*CellInts]), int(cells[c*CellInts+1]), &t[c]
+		a, b := x[i*xStride:][:n], dz[k*dzStride:][:n]
+		for u, p := range a {
+			p *= b[u]
+			dw[u] += v * p
+			sum[u&7] += w[u] * p
+		}
+	}
+}
+
 func siluGeneric(x []float32, c float32) {
 	for i, v := range x {
 		x[i] = float32(float64(c) * float64(v) / (1 + math.Exp(-float64(v))))

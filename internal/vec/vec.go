@@ -43,6 +43,22 @@ func Sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 	}
 }
 
+// Pairs is the reverse of the product of a small sparse matrix with copies: for
+// every cell c = (i, k, …) and p_u = x_iu dz_ku over n copies u it adds m[c] p_u to
+// dw_u, which it overwrites, and w_u p_u to t[c], whose eight numbers are partial
+// sums over the copies: u and u+8 have the same. x_i is n values from i*xStride on,
+// dz_k likewise.
+func Pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
+	if n <= 0 {
+		return
+	}
+	if len(m) == 0 || len(cells) < len(m)*CellInts || len(t) < len(m) {
+		clear(dw[:n])
+		return
+	}
+	pairs(dw[:n], w[:n], x, xStride, dz, dzStride, n, cells, m, t)
+}
+
 // Silu replaces every x by c*x/(1+exp(-x)), within 3e-7 of the exact value
 // relative to c*|x|.
 func Silu(x []float32, c float32) {

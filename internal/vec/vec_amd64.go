@@ -16,6 +16,11 @@ func mulAddAVX2(dst, a, b *float32, n int)
 //go:noescape
 func sweepAVX2(dst *float32, dstStride int, src *float32, srcStride, n int, cells *int32, m *float32, count int)
 
+// See Pairs; count is of cells, 1 or more, and t is eight values a cell.
+//
+//go:noescape
+func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
+
 // siluAVX2 works on n values, a multiple of eight.
 //
 //go:noescape
@@ -64,6 +69,14 @@ func sweep(dst []float32, dstStride int, src []float32, srcStride, n int, cells 
 		return
 	}
 	sweepGeneric(dst, dstStride, src, srcStride, n, cells, m)
+}
+
+func pairs(dw, w, x []float32, xStride int, dz []float32, dzStride, n int, cells []int32, m []float32, t [][8]float32) {
+	if fast {
+		pairsAVX2(&dw[0], &w[0], &x[0], xStride, &dz[0], dzStride, n, &cells[0], &m[0], &t[0], len(m))
+		return
+	}
+	pairsGeneric(dw, w, x, xStride, dz, dzStride, n, cells, m, t)
 }
 
 func silu(x []float32, c float32) {

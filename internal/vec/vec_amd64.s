@@ -538,3 +538,169 @@ invloop:
 	JNZ  invloop
 	VZEROUPPER
 	RET
+
+// func pairsAVX2(dw, w, x *float32, xStride int, dz *float32, dzStride, n int, cells *int32, m *float32, t *[8]float32, count int)
+// Copies in turns of 32, 8 and the rest, and every cell in each: dw stays in Y1..Y4, w in Y5..Y8.
+TEXT ·pairsAVX2(SB), NOSPLIT, $0-88
+	MOVQ xStride+24(FP), R10
+	SHLQ $2, R10
+	MOVQ dzStride+40(FP), R11
+	SHLQ $2, R11
+	XORQ BX, BX
+	MOVQ n+48(FP), CX
+	SUBQ $32, CX
+	JLT  pairs8
+
+pairs32:
+	MOVQ cells+56(FP), R8
+	MOVQ m+64(FP), R9
+	MOVQ t+72(FP), R13
+	MOVQ count+80(FP), R12
+	MOVQ w+8(FP), AX
+	VMOVUPS (AX)(BX*1), Y5
+	VMOVUPS 32(AX)(BX*1), Y6
+	VMOVUPS 64(AX)(BX*1), Y7
+	VMOVUPS 96(AX)(BX*1), Y8
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+
+pairs32cell:
+	MOVLQSX (R8), SI
+	IMULQ R10, SI
+	ADDQ  x+16(FP), SI
+	MOVLQSX 4(R8), DI
+	IMULQ R11, DI
+	ADDQ  dz+32(FP), DI
+	VBROADCASTSS (R9), Y0
+	VMOVUPS (R13), Y13
+	VMOVUPS (SI)(BX*1), Y9
+	VMOVUPS 32(SI)(BX*1), Y10
+	VMOVUPS 64(SI)(BX*1), Y11
+	VMOVUPS 96(SI)(BX*1), Y12
+	VMULPS (DI)(BX*1), Y9, Y9
+	VMULPS 32(DI)(BX*1), Y10, Y10
+	VMULPS 64(DI)(BX*1), Y11, Y11
+	VMULPS 96(DI)(BX*1), Y12, Y12
+	VFMADD231PS Y0, Y9, Y1
+	VFMADD231PS Y5, Y9, Y13
+	VFMADD231PS Y0, Y10, Y2
+	VFMADD231PS Y6, Y10, Y13
+	VFMADD231PS Y0, Y11, Y3
+	VFMADD231PS Y7, Y11, Y13
+	VFMADD231PS Y0, Y12, Y4
+	VFMADD231PS Y8, Y12, Y13
+	VMOVUPS Y13, (R13)
+	ADDQ $16, R8
+	ADDQ $4, R9
+	ADDQ $32, R13
+	DECQ R12
+	JNZ  pairs32cell
+	MOVQ dw+0(FP), AX
+	VMOVUPS Y1, (AX)(BX*1)
+	VMOVUPS Y2, 32(AX)(BX*1)
+	VMOVUPS Y3, 64(AX)(BX*1)
+	VMOVUPS Y4, 96(AX)(BX*1)
+	ADDQ $128, BX
+	SUBQ $32, CX
+	JGE  pairs32
+
+pairs8:
+	ADDQ $24, CX
+	JLT  pairs1
+
+pairs8loop:
+	MOVQ cells+56(FP), R8
+	MOVQ m+64(FP), R9
+	MOVQ t+72(FP), R13
+	MOVQ count+80(FP), R12
+	MOVQ w+8(FP), AX
+	VMOVUPS (AX)(BX*1), Y5
+	VXORPS Y1, Y1, Y1
+
+pairs8cell:
+	MOVLQSX (R8), SI
+	IMULQ R10, SI
+	ADDQ  x+16(FP), SI
+	MOVLQSX 4(R8), DI
+	IMULQ R11, DI
+	ADDQ  dz+32(FP), DI
+	VBROADCASTSS (R9), Y0
+	VMOVUPS (R13), Y13
+	VMOVUPS (SI)(BX*1), Y9
+	VMULPS (DI)(BX*1), Y9, Y9
+	VFMADD231PS Y0, Y9, Y1
+	VFMADD231PS Y5, Y9, Y13
+	VMOVUPS Y13, (R13)
+	ADDQ $16, R8
+	ADDQ $4, R9
+	ADDQ $32, R13
+	DECQ R12
+	JNZ  pairs8cell
+	MOVQ dw+0(FP), AX
+	VMOVUPS Y1, (AX)(BX*1)
+	ADDQ $32, BX
+	SUBQ $8, CX
+	JGE  pairs8loop
+
+pairs1:
+	ADDQ $8, CX
+	JLE  pairsdone
+	LEAQ pairsmask<>(SB), AX
+	MOVQ $8, DX
+	SUBQ CX, DX
+	VMOVUPS (AX)(DX*4), Y14
+	MOVQ cells+56(FP), R8
+	MOVQ m+64(FP), R9
+	MOVQ t+72(FP), R13
+	MOVQ count+80(FP), R12
+	MOVQ w+8(FP), AX
+	VMASKMOVPS (AX)(BX*1), Y14, Y5
+	VXORPS Y1, Y1, Y1
+
+pairs1cell:
+	MOVLQSX (R8), SI
+	IMULQ R10, SI
+	ADDQ  x+16(FP), SI
+	MOVLQSX 4(R8), DI
+	IMULQ R11, DI
+	ADDQ  dz+32(FP), DI
+	VBROADCASTSS (R9), Y0
+	VMOVUPS (R13), Y13
+	VMASKMOVPS (SI)(BX*1), Y14, Y9
+	VMASKMOVPS (DI)(BX*1), Y14, Y10
+	VMULPS Y10, Y9, Y9
+	VFMADD231PS Y0, Y9, Y1
+	VFMADD231PS Y5, Y9, Y13
+	VMOVUPS Y13, (R13)
+	ADDQ $16, R8
+	ADDQ $4, R9
+	ADDQ $32, R13
+	DECQ R12
+	JNZ  pairs1cell
+	MOVQ dw+0(FP), AX
+	VMASKMOVPS Y1, Y14, (AX)(BX*1)
+
+pairsdone:
+	VZEROUPPER
+	RET
+
+// Eight lanes that count, then eight that do not: from 8-n on the first n do.
+DATA pairsmask<>+0(SB)/4, $0xffffffff
+DATA pairsmask<>+4(SB)/4, $0xffffffff
+DATA pairsmask<>+8(SB)/4, $0xffffffff
+DATA pairsmask<>+12(SB)/4, $0xffffffff
+DATA pairsmask<>+16(SB)/4, $0xffffffff
+DATA pairsmask<>+20(SB)/4, $0xffffffff
+DATA pairsmask<>+24(SB)/4, $0xffffffff
+DATA pairsmask<>+28(SB)/4, $0xffffffff
+DATA pairsmask<>+32(SB)/4, $0
+DATA pairsmask<>+36(SB)/4, $0
+DATA pairsmask<>+40(SB)/4, $0
+DATA pairsmask<>+44(SB)/4, $0
+DATA pairsmask<>+48(SB)/4, $0
+DATA pairsmask<>+52(SB)/4, $0
+DATA pairsmask<>+56(SB)/4, $0
+DATA pairsmask<>+60(SB)/4, $0
+GLOBL pairsmask<>(SB), RODATA|NOPTR, $64

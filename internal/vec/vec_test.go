@@ -285,3 +285,45 @@ func BenchmarkSilu(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/6400, "ns/value")
 }
+
+func TestPairs(t *testing.T) {
+	both(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 3))
+		cells := []int32{0, 0, 9, 9, 0, 2, 9, 9, 1, 1, 9, 9, 2, 0, 9, 9, 2, 3, 9, 9}
+		for n := range 80 {
+			w, x, dz, m := random(rng, n), random(rng, 3*n+5), random(rng, 4*n+7), random(rng, 5)
+			dw, intact := guarded(rng, t, n)
+			sums := make([][8]float32, 5)
+			Pairs(dw, w, x, n+2, dz, n+2, n, cells, m, sums)
+			intact()
+			want, scale := make([]float64, n), make([]float64, n)
+			for c, v := range m {
+				i, k, sum, size := int(cells[4*c]), int(cells[4*c+1]), 0.0, 0.0
+				for u := range n {
+					p := float64(x[i*(n+2)+u]) * float64(dz[k*(n+2)+u])
+					want[u] += float64(v) * p
+					scale[u] += math.Abs(float64(v) * p)
+					sum += float64(w[u]) * p
+					size += math.Abs(float64(w[u]) * p)
+				}
+				got := float32(0)
+				for _, s := range sums[c] {
+					got += s
+				}
+				if !close32(got, sum, size) {
+					t.Fatalf("n=%d cell %d: %g, want %g", n, c, got, sum)
+				}
+			}
+			for u := range n {
+				if !close32(dw[u], want[u], scale[u]) {
+					t.Fatalf("n=%d copy %d: %g, want %g", n, u, dw[u], want[u])
+				}
+			}
+		}
+		none := []float32{1, 2}
+		Pairs(none, none, nil, 0, nil, 0, 2, nil, nil, nil)
+		if none[0] != 0 || none[1] != 0 {
+			t.Errorf("without cells %v is left", none)
+		}
+	})
+}

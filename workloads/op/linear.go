@@ -71,20 +71,19 @@ func (l Linear) pairs() (table []int32, coefficients []float32) {
 // first copy, 0, 0), then eight for every source (offset in x, mul_in, offset in
 // w, mul_out, coefficient as bits, 0, 0, 0). A tile adds the pairs that end in
 // its block, in their order.
-func (l Linear) tiles() (table []int32, across int) {
-	pairs, coefficients := l.pairs()
+func (m mixing) tiles() (table []int32, across int) {
 	var sources []int32
-	at := l.Out.Offsets()
-	for o, m := range l.Out {
+	at := m.out.Offsets()
+	for o, block := range m.out {
 		first := len(sources) / 8
-		for p, c := range coefficients {
-			if q := pairs[p*pairInts:][:pairInts]; m.Dim() > 0 && int(q[1]) == at[o] {
+		for p, c := range m.coefficients {
+			if q := m.pairs[p*pairInts:][:pairInts]; block.Dim() > 0 && int(q[1]) == at[o] {
 				sources = append(sources, q[0], q[3], q[2], q[4], int32(math.Float32bits(c)), 0, 0, 0)
 			}
 		}
-		for i := range m.Ir.Dim() {
-			for v := 0; v < m.Mul; v += linearCopies {
-				table = append(table, int32(at[o]+i*m.Mul+v), int32(min(linearCopies, m.Mul-v)),
+		for i := range block.Ir.Dim() {
+			for v := 0; v < block.Mul; v += linearCopies {
+				table = append(table, int32(at[o]+i*block.Mul+v), int32(min(linearCopies, block.Mul-v)),
 					int32(first), int32(len(sources)/8), int32(i), int32(v), 0, 0)
 				across++
 			}
@@ -96,14 +95,13 @@ func (l Linear) tiles() (table []int32, across int) {
 // Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
 // of both sides.
 func (l Linear) Scratch(rows int) int64 {
-	table, coefficients := l.pairs()
-	tiles, _ := l.tiles()
-	n := max(int64(len(table)), 1) + max(int64(len(coefficients)), 1) + max(int64(len(tiles)), 1)
+	pairs, coefficients := l.pairs()
+	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratch()
 	if l.Layout == MulIr {
-		n += max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)
-		return n*floatBytes + Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
+		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
+		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
 	}
-	return n * floatBytes
+	return n
 }
 
 // Bind binds the operation to rows rows; one launch, with mul_ir three.
@@ -134,19 +132,39 @@ func (l Linear) Bind(dev gpuprof.Device, x, w, out gpuprof.Buffer, rows int) (*B
 }
 
 func (k *binder) linear(l Linear, x, w, out gpuprof.Buffer, rows int) {
-	table, coefficients := l.pairs()
+	pairs, coefficients := l.pairs()
+	k.mix(mixing{l.In, l.Out, pairs, coefficients, l.cost(rows), l.Accumulate}, x, w, out, rows)
+}
+
+// mixing is what linearKernel computes: pairs of blocks from in to out. Forwards
+// they are equal irreps of a Linear, backwards the same from out to in.
+type mixing struct {
+	in, out      so3.Irreps
+	pairs        []int32
+	coefficients []float32
+	cost         gpuprof.Cost
+	add          bool
+}
+
+func (k *binder) mix(m mixing, x, w, out gpuprof.Buffer, rows int) {
 	add := 0
-	if l.Accumulate {
+	if m.add {
 		add = 1
 	}
-	tiles, across := l.tiles()
-	t, c, cut := k.uploadInts(table), k.uploadFloats(coefficients), k.uploadInts(tiles)
+	tiles, across := m.tiles()
+	t, c, cut := k.uploadInts(m.pairs), k.uploadFloats(m.coefficients), k.uploadInts(tiles)
 	work := items{fixed: rows}
 	if k.tiled() {
 		work = items{fixed: (rows + linearRows - 1) / linearRows, times: across}
 	}
-	k.launch(&linearKernel, work, rate{fixed: l.cost(rows)},
-		x, w, out, t, c, cut, rows, l.In.Dim(), l.Out.Dim(), len(coefficients), add, across)
+	k.launch(&linearKernel, work, rate{fixed: m.cost},
+		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, across)
+}
+
+// scratch is the bytes of the tables.
+func (m mixing) scratch() int64 {
+	tiles, _ := m.tiles()
+	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(tiles)), 1)) * floatBytes
 }
 
 // cost: a multiplication and an addition a weight and component, and the

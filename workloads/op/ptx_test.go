@@ -24,6 +24,8 @@ func allKernels() []*gpuprof.Kernel {
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
 		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
+		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
+		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel,
 		&tpFusedKernel, &tpCSRKernel, &tpCSRMLPKernel, &tpFixupKernel,
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {

@@ -1,0 +1,54 @@
+package op
+
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed basis_grad.ptx.gz
+var basisGradPTX string
+
+// BasisGrad is a Basis backwards, to the lengths of the edges:
+//
+//	vec [E,3], db [E,N] -> g [E],  g = sum_i db_i b_i'(r)
+//
+// with (b u)' = b' u + b u' under an envelope; see RefBasisGrad for the formulas.
+type BasisGrad struct{ Basis Basis }
+
+// basisGradKernel: vec, db, g, n, N, kind, envelope, cutoff. One item is one edge.
+var basisGradKernel = gpuprof.Kernel{Name: "basis_grad", Sig: "bbbiiiif", Host: basisGradHost, Grain: 64, PTX: basisGradPTX, Threads: 128, PerBlock: 128}
+
+// Bind binds the operation for up to edgeCap edges.
+func (g BasisGrad) Bind(dev gpuprof.Device, vec, db, slope gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	s := g.Basis
+	k := newBinder(dev, "basis backwards", edgeCap)
+	kind, err := s.kind()
+	if err != nil {
+		k.usage("", "%w", err)
+	}
+	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
+		k.usage("use a value such as 4", "the cutoff %g is not a positive length", s.Cutoff)
+	}
+	k.want("vec", vec, 3*int64(edgeCap))
+	k.want("db", db, int64(s.N)*int64(edgeCap))
+	k.want("g", slope, int64(edgeCap))
+	envelope := 0
+	if s.Envelope {
+		envelope = 1
+	}
+	flops := s.gradFlops()
+	k.b.minimum = rate{perEdge: move(flops, 3+s.N, 1).In("fp64", int64(flops))} // double on either device
+	k.launch(&basisGradKernel, items{perEdge: 1}, k.b.minimum, vec, db, slope, itemCount{}, s.N, kind, envelope, float32(s.Cutoff))
+	return k.done()
+}
+
+// gradFlops of one edge: the values again (see Basis.flops), 5 a function for its
+// slope and its term, and with an envelope its slope 8 and 3 a function.
+func (s Basis) gradFlops() int {
+	n := s.flops() + 5*s.N
+	if s.Envelope {
+		n += 8 + 3*s.N
+	}
+	return n
+}

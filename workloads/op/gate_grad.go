@@ -1,0 +1,55 @@
+package op
+
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed gate_grad.ptx.gz
+var gateGradPTX string
+
+// GateGrad is a Gate backwards:
+//
+//	x [rows, scalars+gates+gated], dout [rows, scalars+gated] -> dx as x
+//	ds = c phi'(s) dout,  dv = c phi(g) dout,  dg = c phi'(g) sum_i v_i dout_i
+type GateGrad struct{ Gate Gate }
+
+// gateGradKernel: x, dout, dx, runs, constants, n, in dim, out dim, number of
+// runs, those of gateKernel. One item is one row.
+var gateGradKernel = gpuprof.Kernel{Name: "gate_grad", Sig: "bbbbbiiii", Host: gateGradHost, Grain: 16, PTX: gateGradPTX, Threads: 256, PerBlock: 1}
+
+// Bind binds the operation to rows rows.
+func (g GateGrad) Bind(dev gpuprof.Device, x, dout, dx gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "gate backwards", 0)
+	runs, err := g.Gate.compile()
+	if err != nil {
+		k.usage("", "%w", err)
+	}
+	if rows < 0 {
+		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+	}
+	in, out := g.Gate.InDim(), g.Gate.OutDim()
+	k.want("x", x, int64(rows)*int64(in))
+	k.want("dout", dout, int64(rows)*int64(out))
+	k.want("dx", dx, int64(rows)*int64(in))
+	table, constants := k.uploadInts(runs.table), k.uploadFloats(runs.constants)
+	k.b.minimum = rate{fixed: move(rows*runs.gradFlops(), rows*(in+out), rows*in)}
+	k.launch(&gateGradKernel, items{fixed: rows}, k.b.minimum, x, dout, dx, table, constants, itemCount{}, in, out, len(runs.constants))
+	return k.done()
+}
+
+// gradFlops of one row: an activation and its derivative from the same
+// exponential, 4 more; for every component of what is gated a product and a term of
+// the gate's sum.
+func (r gateRuns) gradFlops() int {
+	n := 0
+	for i := range r.constants {
+		t := r.table[i*runInts:]
+		n += int(t[2]) * (activations[t[5]].flops + 5 + 3*int(t[3]))
+	}
+	return n
+}
+
+// Scratch is the bytes Bind allocates: the tables.
+func (g GateGrad) Scratch() int64 { return g.Gate.Scratch() }

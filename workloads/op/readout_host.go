@@ -1,0 +1,38 @@
+package op
+
+import "github.com/gpuprof/gpuprof"
+
+func readoutHost(a *gpuprof.Args, lo, hi int) {
+	x, factors, rho := a.Floats(0), a.Floats(1), a.Floats(2)
+	width, count, add := a.Int(4), a.Int(5), a.Int(6) != 0
+	for r := lo; r < hi; r++ {
+		sum := float32(0)
+		for u, v := range x[r*width:][:count] {
+			sum += factors[u] * v
+		}
+		put(&rho[r], sum, add)
+	}
+}
+
+func readoutGradHost(a *gpuprof.Args, lo, hi int) {
+	drho, factors, dx := a.Floats(0), a.Floats(1), a.Floats(2)
+	width, count := a.Int(4), a.Int(5)
+	for r := lo; r < hi; r++ {
+		row := dx[r*width : (r+1)*width]
+		for u := range count {
+			row[u] = drho[r] * factors[u]
+		}
+		clear(row[count:])
+	}
+}
+
+func sumHost(a *gpuprof.Args, lo, hi int) {
+	x, out, n := a.Floats(0), a.Floats(1), a.Int(3)
+	for c := lo; c < hi; c++ {
+		sum := 0.0
+		for _, v := range x[c*sumChunk : min((c+1)*sumChunk, n)] {
+			sum += float64(v)
+		}
+		out[c] = float32(sum)
+	}
+}

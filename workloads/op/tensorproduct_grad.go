@@ -1,0 +1,313 @@
+package op
+
+import (
+	_ "embed"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed tensorproduct_grad.ptx.gz
+var tpGradPTX string
+
+// TensorProductGrad is a TensorProduct backwards: from the cotangents of the rows
+// those of its arguments,
+//
+//	x [nodes,In1.Dim], y [E,In2.Dim], w [E,WeightNumel], dout [rows,Out.Dim] ->
+//	dw [E,WeightNumel], dy [E,In2.Dim], dx [nodes,In1.Dim]
+//
+// each left out where its buffer is nil. With M_ik = A sum_j C_ijk y_j of a path,
+// A its coefficient times Scale, and dz = dout of the edge's row,
+//
+//	dw_u = sum_ik x_ui M_ik dz_uk,  dx_ui = sum over the edges from x of w_u sum_k M_ik dz_uk,
+//	dy_j = A sum_ik C_ijk T_ik with T_ik = sum_u w_u x_ui dz_uk
+//
+// dw and dy are values of an edge: an item is an edge and nothing is added over
+// edges, so that there is one kernel for every Impl. dx has one writer a node and
+// edge segment and sums in the order of Perm: it is bit-identical whatever the
+// number of threads. Paths are those that csr takes. Product.Impl is not looked at.
+type TensorProductGrad struct {
+	Product TensorProduct
+	AddY    bool // add to dy
+}
+
+// TPGradBuffers are the arguments of TensorProductGrad: those of the product, and
+// for dx the edges by source, ColPtr [nodes+1] and Perm [E].
+type TPGradBuffers struct{ X, Y, W, DOut, Src, Dst, ColPtr, Perm, DX, DY, DW gpuprof.Buffer }
+
+// Both kernels work in ir_mul. tpGradKernel: x, y, w, dout, src, dst, dw, dy, plan,
+// constants, what (bits gradW, gradY, gradAdd), n; one item is one edge, on CUDA a
+// warp. tpGradXKernel: y, w, dout, dst, colptr, perm, partial, plan, constants, n,
+// nodes; an item is a segment of a node's edges, on CUDA one tile of it. Segment j of
+// node a, of tpGradSegment edges, is number colptr[a]/tpGradSegment + a + j, and
+// writes that row of partial. tpGradSumKernel: colptr, partial, dx, n, nodes, width;
+// an item is a node.
+var (
+	tpGradKernel    = gpuprof.Kernel{Name: "tp_grad", Sig: "bbbbbbbbbbii", Host: tpGradHost, Grain: 4, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
+	tpGradXKernel   = gpuprof.Kernel{Name: "tp_grad_x", Sig: "bbbbbbbbbii", Host: tpGradXHost, PTX: tpGradPTX, Threads: tpGradThreads, PerBlock: tpGradThreads / warpLanes}
+	tpGradSumKernel = gpuprof.Kernel{Name: "tp_grad_sum", Sig: "bbbiii", Host: tpGradSumHost, Grain: 8, PTX: tpGradPTX, Threads: 128, PerBlock: 1}
+)
+
+const (
+	gradW = 1 << iota
+	gradY
+	gradAdd
+)
+
+const (
+	tpGradThreads = 128
+	tpGradSegment = 256
+)
+
+// The plan of the way back begins with these numbers; then paths, cells, terms of
+// tpTable, the cells with i and k exchanged, the terms of every path by j, and for
+// dx the tiles. Places are in integers from its start.
+const (
+	backPaths = iota
+	backTable // paths, cells, terms
+	backCells
+	backTerms
+	backSwapped // cells by (k, i)
+	backStarts  // for path p from its integer 14 on: where each j's terms begin, and end
+	backByJ     // 2 integers a term by j: cell of the path, constant as bits
+	backTiles   // 4 integers: block's offset in x, copies, components, first copy
+	backTileOf  // for every tile: where its paths begin in backTilePaths, and end
+	backTilePaths
+	backAcross // tiles
+	backIn
+	backSh
+	backNumel
+	backOut
+	backMost   // the most cells of a path
+	backWidest // rows of copies that a warp keeps
+)
+
+const backInts = 17
+
+// backPlan is a tensor product's tables for the way back.
+type backPlan struct {
+	ints      []int32
+	constants []float32
+	across    int
+	shared    int // bytes a block
+	flopsW    int // an edge
+	flopsY    int
+	flopsX    int
+	flopsQ    int // of M and its products with dz, which all share
+}
+
+func (t TensorProduct) backwards() (backPlan, error) {
+	t.Layout = IrMul
+	tab, err := t.compile()
+	if err != nil {
+		return backPlan{}, err
+	}
+	p := backPlan{constants: tab.constants}
+	table := slices.Clone(tab.ints)
+	cellsAt, termsAt := tab.paths*pathInts, tab.paths*pathInts+tab.cells*cellInts
+	swapped := slices.Clone(table[cellsAt:termsAt])
+	for c := 0; c < len(swapped); c += cellInts {
+		swapped[c], swapped[c+1] = swapped[c+1], swapped[c]
+	}
+	var starts, byJ []int32
+	most, widest := 1, 1
+	for n, ins := range t.TP.Instructions {
+		path := table[n*pathInts:][:pathInts]
+		d2 := t.TP.In2[ins.In2].Ir.Dim()
+		first, last := int(path[7]), int(path[8])
+		path[14], path[15] = int32(len(starts)), int32(d2)
+		terms := 0
+		for j := range d2 {
+			starts = append(starts, int32(len(byJ)/2))
+			for c := first; c < last; c++ {
+				cell := table[cellsAt+c*cellInts:][:cellInts]
+				for term := cell[2]; term < cell[3]; term++ {
+					if int(table[termsAt+int(term)]) == j {
+						byJ = append(byJ, int32(c-first), int32(math.Float32bits(tab.constants[term])))
+						terms++
+					}
+				}
+			}
+		}
+		starts = append(starts, int32(len(byJ)/2))
+		m, d1, d3, cells := int(path[4]), int(path[5]), int(path[6]), last-first
+		most, widest = max(most, cells), max(widest, d1+2*d3)
+		p.flopsQ += 2*terms + 2*cells*m
+		p.flopsW += 2 * d1 * m
+		p.flopsX += 2 * d1 * m
+		p.flopsY += 2*cells*m + min(d1, d3)*m + 2*terms
+	}
+	for _, m := range t.TP.In1 { // one that no path reads has its row of dx too
+		widest = max(widest, m.Ir.Dim())
+	}
+	tiles, tileOf, tilePaths := t.backTiles(table)
+	p.across = len(tiles) / 4
+	header := make([]int32, backInts)
+	at := backInts
+	for _, s := range []struct {
+		place int
+		v     []int32
+	}{{backTable, table}, {backSwapped, swapped}, {backStarts, starts}, {backByJ, byJ}, {backTiles, tiles}, {backTileOf, tileOf}, {backTilePaths, tilePaths}} {
+		header[s.place] = int32(at)
+		p.ints = append(p.ints, s.v...)
+		at += len(s.v)
+	}
+	for place, v := range map[int]int{backPaths: tab.paths, backCells: backInts + cellsAt, backTerms: backInts + termsAt, backAcross: p.across,
+		backIn: t.TP.In1.Dim(), backSh: t.TP.In2.Dim(), backNumel: t.TP.WeightNumel(), backOut: t.TP.Out.Dim(), backMost: most, backWidest: widest} {
+		header[place] = int32(v)
+	}
+	p.ints = slices.Concat(header, p.ints)
+	// M, T and dy of a warp, and 32 copies of x, dz and w dz in rows of 33.
+	p.shared = tpGradThreads / warpLanes * floatBytes * (2*most + t.TP.In2.Dim() + widest*(warpLanes+1))
+	return p, nil
+}
+
+// backTiles cuts the features in 32 copies of a block, and lists the paths of each.
+func (t TensorProduct) backTiles(table []int32) (tiles, of, paths []int32) {
+	at := t.TP.In1.Offsets()
+	of = append(of, 0)
+	for b, m := range t.TP.In1 {
+		for u := 0; u < m.Mul; u += warpLanes {
+			tiles = append(tiles, int32(at[b]), int32(m.Mul), int32(m.Ir.Dim()), int32(u))
+			for n, ins := range t.TP.Instructions {
+				if ins.In1 == b {
+					paths = append(paths, int32(n))
+				}
+			}
+			of = append(of, int32(len(paths)))
+		}
+	}
+	return tiles, of, paths
+}
+
+// slots is how many segments there can be.
+func (t TensorProductGrad) slots(nodes, edgeCap int) int64 {
+	return int64(edgeCap/tpGradSegment) + int64(nodes)
+}
+
+// Bind binds the operation for up to edgeCap edges.
+func (t TensorProductGrad) Bind(dev gpuprof.Device, b TPGradBuffers, nodes, rows, edgeCap int) (*Bound, error) {
+	p := t.Product
+	p.Impl = ImplCSR
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	k := newBinder(dev, "tensor product backwards", edgeCap)
+	if nodes < 0 || rows < 0 {
+		k.usage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
+	}
+	e, in, out, sh, numel := int64(edgeCap), int64(p.TP.In1.Dim()), int64(p.TP.Out.Dim()), int64(p.TP.In2.Dim()), int64(p.TP.WeightNumel())
+	k.want("x", b.X, int64(nodes)*in)
+	k.want("y", b.Y, e*sh)
+	k.want("w", b.W, e*numel)
+	k.want("dout", b.DOut, int64(rows)*out)
+	k.want("src", b.Src, e)
+	k.want("dst", b.Dst, e)
+	plan, err := p.backwards()
+	if err != nil {
+		k.usage("", "%w", err)
+	}
+	ints, constants := k.uploadInts(plan.ints), k.uploadFloats(plan.constants)
+	x, dout := b.X, b.DOut
+	if p.Layout == MulIr {
+		x, dout = k.scratch(int64(nodes)*in), k.scratch(int64(rows)*out)
+		k.transpose(Transpose{Irreps: p.TP.In1}, b.X, x, nodes)
+		k.transpose(Transpose{Irreps: p.TP.Out}, b.DOut, dout, rows)
+	}
+	least := rate{fixed: move(0, nodes*int(in)+rows*int(out), 0), perEdge: move(plan.flopsQ, int(sh)+int(numel)+2, 0)}
+	if b.DW != nil || b.DY != nil {
+		least = least.add(k.tpGradEdges(t, plan, b, x, dout, ints, constants))
+	}
+	if b.DX != nil {
+		least = least.add(k.tpGradX(t, plan, b, dout, ints, constants, nodes))
+	}
+	k.b.minimum = least
+	return k.done()
+}
+
+// tpGradEdges appends the launch for dw and dy and returns what they add to the
+// least cost.
+func (k *binder) tpGradEdges(t TensorProductGrad, plan backPlan, b TPGradBuffers, x, dout, ints, constants gpuprof.Buffer) rate {
+	p := t.Product
+	e, sh, numel, what := int64(k.b.capacity), p.TP.In2.Dim(), p.TP.WeightNumel(), 0
+	dw, dy := b.DW, b.DY
+	var own rate
+	if dw != nil {
+		what |= gradW
+		k.want("dw", dw, e*int64(numel))
+		own.perEdge = own.perEdge.Add(move(plan.flopsW, 0, numel))
+	} else {
+		dw = b.W
+	}
+	if dy != nil {
+		what |= gradY
+		read := 0
+		if t.AddY {
+			what |= gradAdd
+			read = sh
+		}
+		k.want("dy", dy, e*int64(sh))
+		own.perEdge = own.perEdge.Add(move(plan.flopsY, read, sh))
+	} else {
+		dy = b.Y
+	}
+	// A row of dz and one of x are read for every edge.
+	cost := own.add(rate{perEdge: move(plan.flopsQ, p.TP.In1.Dim()+p.TP.Out.Dim()+sh+numel+2, 0)})
+	k.launch(plan.shaped(&tpGradKernel), items{perEdge: 1}, cost, x, b.Y, b.W, dout, b.Src, b.Dst, dw, dy, ints, constants, what, itemCount{})
+	return own
+}
+
+// tpGradX appends the launches for dx.
+func (k *binder) tpGradX(t TensorProductGrad, plan backPlan, b TPGradBuffers, dout, ints, constants gpuprof.Buffer, nodes int) rate {
+	p := t.Product
+	in := p.TP.In1.Dim()
+	e, slots := int64(k.b.capacity), t.slots(nodes, k.b.capacity)
+	k.want("colptr", b.ColPtr, int64(nodes)+1)
+	k.want("perm", b.Perm, e)
+	k.want("dx", b.DX, int64(nodes)*int64(in))
+	partial, dx := k.scratch(slots*int64(in)), b.DX
+	if p.Layout == MulIr {
+		dx = k.scratch(int64(nodes) * int64(in))
+	}
+	work := items{fixed: int(slots)}
+	if k.tiled() {
+		work.times = max(plan.across, 1)
+	}
+	own := rate{fixed: move(0, nodes+1, nodes*in), perEdge: move(plan.flopsX, 1, 0)}
+	k.launch(plan.shaped(&tpGradXKernel), work, rate{fixed: move(0, nodes+1, int(slots)*in), perEdge: move(plan.flopsQ+plan.flopsX, p.TP.Out.Dim()+p.TP.In2.Dim()+p.TP.WeightNumel()+2, 0)},
+		b.Y, b.W, dout, b.Dst, b.ColPtr, b.Perm, partial, ints, constants, itemCount{}, nodes)
+	k.launch(&tpGradSumKernel, items{fixed: nodes}, rate{fixed: move(int(slots)*in, int(slots)*in+nodes+1, nodes*in)}, b.ColPtr, partial, dx, itemCount{}, nodes, in)
+	if p.Layout == MulIr {
+		k.transpose(Transpose{Irreps: p.TP.In1, ToMulIr: true}, dx, b.DX, nodes)
+	}
+	return own
+}
+
+// shaped is the kernel with the plan's shared memory.
+func (p backPlan) shaped(kernel *gpuprof.Kernel) *gpuprof.Kernel {
+	k := *kernel
+	k.SharedBytes = p.shared
+	return &k
+}
+
+// Scratch is the bytes Bind allocates; dx says that it makes dx.
+func (t TensorProductGrad) Scratch(nodes, rows, edgeCap int, dx bool) int64 {
+	p := t.Product
+	plan, err := p.backwards()
+	if err != nil {
+		return 0
+	}
+	in, out := int64(p.TP.In1.Dim()), int64(p.TP.Out.Dim())
+	n := max(int64(len(plan.ints)), 1) + max(int64(len(plan.constants)), 1)
+	if p.Layout == MulIr {
+		n += max(int64(nodes)*in, 1) + max(int64(rows)*out, 1) + int64(4*len(p.TP.In1)) + int64(4*len(p.TP.Out))
+	}
+	if dx {
+		n += max(t.slots(nodes, edgeCap)*in, 1)
+		if p.Layout == MulIr {
+			n += max(int64(nodes)*in, 1) + int64(4*len(p.TP.In1))
+		}
+	}
+	return n * floatBytes
+}

@@ -1,0 +1,157 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+// backView is a plan of the way back and the scratch of one call, on its stack.
+type backView struct {
+	plan, table, cells, js, swapped []int32
+	constants                       []float32
+	m                               [maxComponents * maxComponents]float32
+	t                               [maxComponents * maxComponents][8]float32
+	row                             [maxComponents * uChunk]float32
+}
+
+func (v *backView) read(plan []int32, constants []float32) {
+	v.plan, v.constants = plan, constants
+	v.table, v.cells, v.js, v.swapped = plan[plan[backTable]:], plan[plan[backCells]:], plan[plan[backTerms]:], plan[plan[backSwapped]:]
+}
+
+// contract computes M of a path for the harmonics y; see csrView.contract.
+func (v *backView) contract(path []int32, y []float32) []float32 {
+	first, last := int(path[7]), int(path[8])
+	m, cells := v.m[:last-first], v.cells[first*cellInts:]
+	t := int(cells[2])
+	for c := range m {
+		end, sum := int(cells[c*cellInts+3]), float32(0)
+		for ; t < end; t++ {
+			sum += v.constants[t] * y[v.js[t]]
+		}
+		m[c] = sum
+	}
+	return m
+}
+
+func tpGradHost(a *gpuprof.Args, lo, hi int) {
+	var v backView
+	plan, what := a.Ints(8), a.Int(10)
+	v.read(plan, a.Floats(9))
+	x, y, w, dout, src, dst, dw, dy := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Ints(4), a.Ints(5), a.Floats(6), a.Floats(7)
+	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
+	var unwanted [uChunk]float32
+	for e := lo; e < hi; e++ {
+		xe, ye, we, ze := x[int(src[e])*in:][:in], y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
+		back := dy[e*sh:][:sh]
+		if what&(gradY|gradAdd) == gradY {
+			clear(back)
+		}
+		for p := range int(plan[backPaths]) {
+			path := v.table[p*pathInts:][:pathInts]
+			m := v.contract(path, ye[path[1]:])
+			cells := v.cells[int(path[7])*cellInts : int(path[8])*cellInts]
+			mul, t := int(path[4]), v.t[:len(m)]
+			clear(t)
+			for u := 0; u < mul; u += uChunk {
+				n := min(uChunk, mul-u)
+				at := int(path[2]) + u
+				to := unwanted[:n]
+				if what&gradW != 0 {
+					to = dw[e*numel+at:][:n]
+				}
+				vec.Pairs(to, we[at:], xe[int(path[0])+u:], mul, ze[int(path[3])+u:], mul, n, cells, m, t)
+			}
+			if what&gradY != 0 {
+				v.contractBack(cells, t, back[path[1]:])
+			}
+		}
+	}
+}
+
+// contractBack adds T to dy, one product a term.
+func (v *backView) contractBack(cells []int32, t [][8]float32, dy []float32) {
+	for c := range t {
+		s := &t[c]
+		sum := ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+		for term := cells[c*cellInts+2]; term < cells[c*cellInts+3]; term++ {
+			dy[v.js[term]] += v.constants[term] * sum
+		}
+	}
+}
+
+func tpGradXHost(a *gpuprof.Args, lo, hi int) {
+	var v backView
+	plan := a.Ints(7)
+	v.read(plan, a.Floats(8))
+	y, w, dout, dst, colPtr, perm, partial := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Ints(4), a.Ints(5), a.Floats(6)
+	nodes := a.Int(10)
+	in, sh, numel, out := int(plan[backIn]), int(plan[backSh]), int(plan[backNumel]), int(plan[backOut])
+	for s := lo; s < hi; s++ {
+		from, to := segmentOf(colPtr, nodes, s)
+		row := partial[s*in:][:in]
+		clear(row)
+		for _, edge := range perm[from:to] {
+			e := int(edge)
+			ye, we, ze := y[e*sh:][:sh], w[e*numel:][:numel], dout[int(dst[e])*out:][:out]
+			for p := range int(plan[backPaths]) {
+				path := v.table[p*pathInts:][:pathInts]
+				m := v.contract(path, ye[path[1]:])
+				mul := int(path[4])
+				for u := 0; u < mul; u += uChunk {
+					v.addBack(path, m, u, we[int(path[2])+u:][:min(uChunk, mul-u)], ze, row)
+				}
+			}
+		}
+	}
+}
+
+// addBack adds w_u sum_k M_ik dz_uk to dx for the copies from u on: w first, once a
+// k, or where x has fewer components the sum first.
+func (v *backView) addBack(path []int32, m []float32, u int, w, dz, dx []float32) {
+	n, mul, d1, d3 := len(w), int(path[4]), int(path[5]), int(path[6])
+	swapped := v.swapped[int(path[7])*cellInts : int(path[8])*cellInts]
+	dz, dx = dz[path[3]:][:d3*mul], dx[path[0]:][:d1*mul]
+	if d3 <= d1 {
+		wz := v.row[:d3*n]
+		for k := range d3 {
+			vec.Mul(wz[k*n:][:n], w, dz[k*mul+u:])
+		}
+		vec.Sweep(dx[u:], mul, wz, n, n, swapped, m)
+		return
+	}
+	q := v.row[:d1*n]
+	clear(q)
+	vec.Sweep(q, n, dz[u:], mul, n, swapped, m)
+	for i := range d1 {
+		vec.MulAdd(dx[i*mul+u:][:n], w, q[i*n:])
+	}
+}
+
+// segmentOf is the range of perm of segment s: of the last node whose first one is
+// not behind s.
+func segmentOf(colPtr []int32, nodes, s int) (from, to int) {
+	lo, hi := 0, nodes
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; int(colPtr[mid])/tpGradSegment+mid <= s {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	start, end := int(colPtr[lo]), int(colPtr[lo+1])
+	from = min(start+(s-start/tpGradSegment-lo)*tpGradSegment, end)
+	return from, min(from+tpGradSegment, end)
+}
+
+func tpGradSumHost(a *gpuprof.Args, lo, hi int) {
+	colPtr, partial, dx, in := a.Ints(0), a.Floats(1), a.Floats(2), a.Int(5)
+	for node := lo; node < hi; node++ {
+		row := dx[node*in : (node+1)*in]
+		clear(row)
+		first := int(colPtr[node])/tpGradSegment + node
+		for j := 0; j*tpGradSegment < int(colPtr[node+1]-colPtr[node]); j++ {
+			vec.Axpy(1, partial[(first+j)*in:][:in], row)
+		}
+	}
+}
