@@ -27,6 +27,18 @@ gate                 irreps_scalars, irreps_gates, irreps_gated; activations: [n
                      scalars then gated, unsorted.
                      "e3nn" keeps e3nn's normalisation constants, which are Monte Carlo figures (normalize2mom); "exact"
                      is e3nn's output rescaled by exact/Monte Carlo, with 1/sqrt(E[act(z)^2]) by quadrature.
+
+Gradients are torch.autograd's, of the sum of what is computed times a cotangent:
+
+spherical_harmonics_grad  as spherical_harmonics, with dy, the harmonics' cotangents; out: rows, the gradient by r
+tensor_product_grad  as tensor_product, with dout, the output's cotangents; out: rows of dx, dy and dw joined
+gate_grad            as gate, with dout; out: the gradient by x, in its order
+radial_grad          basis gaussian|bessel; functions; cutoff; envelope: whether the polynomial of order 6 is on it;
+                     r: rows of one length; db; out: rows, the derivative of sum db b by r
+forces               one convolution as gpuprof's presets have it: irreps_in, lmax and irreps_out; basis, functions, cutoff
+                     and envelope; hidden, neurons of the MLP; positions; src and dst of the edges, sorted by dst; x, w1,
+                     w2; mix, flat [mul_in][mul_out] by input block, then output block; readout, a factor per scalar.
+                     out: the energy, sum of readout times scalars, and its gradient by every position
 """
 import argparse
 import json
@@ -34,7 +46,7 @@ import math
 
 import torch
 from e3nn import nn, o3
-from e3nn.math import normalize2mom
+from e3nn.math import normalize2mom, soft_one_hot_linspace
 
 torch.set_default_dtype(torch.float64)  # e3nn builds its constants in the default type
 
@@ -96,6 +108,99 @@ def gate(scalars, act_scalars, gates, act_gates, gated, normalisation="e3nn", sa
             "normalisation": normalisation, "x": x.tolist(), "out": out.tolist()}
 
 
+def spherical_harmonics_grad(lmax, normalization, r):
+    r = torch.as_tensor(r, dtype=torch.float64).clone().requires_grad_()
+    dy = torch.randn(len(r), (lmax + 1) ** 2)
+    y = o3.spherical_harmonics(list(range(lmax + 1)), r, normalize=True, normalization=normalization)
+    (out,) = torch.autograd.grad((y * dy).sum(), r)
+    return {"kind": "spherical_harmonics_grad", "lmax": lmax, "normalization": normalization,
+            "r": r.tolist(), "dy": dy.tolist(), "out": out.tolist()}
+
+
+def tensor_product_grad(case):
+    """The gradients of a case of tensor_product."""
+    tp = o3.TensorProduct(case["irreps_in1"], case["irreps_in2"], case["irreps_out"], case["instructions"],
+                          irrep_normalization=case["irrep_normalization"], path_normalization=case["path_normalization"],
+                          shared_weights=False, internal_weights=False)
+    x, y, w = (torch.tensor(case[k], dtype=torch.float64).requires_grad_() for k in "xyw")
+    dout = torch.randn(len(x), tp.irreps_out.dim)
+    inputs = (x, y, w) if tp.weight_numel > 0 else (x, y)
+    grads = torch.autograd.grad((tp(x, y, w if tp.weight_numel > 0 else None) * dout).sum(), inputs)
+    return {k: v for k, v in case.items() if k != "out"} | {
+        "kind": "tensor_product_grad", "dout": dout.tolist(), "out": torch.cat(grads, 1).tolist()}
+
+
+def gate_grad(scalars, act_scalars, gates, act_gates, gated):
+    g = nn.Gate(scalars, [ACTIVATIONS[a] for a in act_scalars], gates, [ACTIVATIONS[a] for a in act_gates], gated)
+    x = (2 * g.irreps_in.randn(2, -1)).requires_grad_()
+    dout = torch.randn(2, g.irreps_out.dim)
+    (out,) = torch.autograd.grad((g(x) * dout).sum(), x)
+    return {"kind": "gate_grad", "irreps_scalars": str(o3.Irreps(scalars)), "irreps_gates": str(o3.Irreps(gates)),
+            "irreps_gated": str(o3.Irreps(gated)), "activations": [list(act_scalars), list(act_gates)],
+            "normalisation": "e3nn", "x": x.tolist(), "dout": dout.tolist(), "out": out.tolist()}
+
+
+def radial(basis, functions, cutoff, envelope, r):
+    b = soft_one_hot_linspace(r, 0.0, cutoff, functions, basis=basis, cutoff=False)
+    if envelope:
+        t = r / cutoff
+        u = 1 - 28 * t**6 + 48 * t**7 - 21 * t**8
+        b = b * torch.where(t < 1, u, torch.zeros_like(u))[:, None]
+    return b
+
+
+def radial_grad(basis, functions, cutoff, envelope, r):
+    r = torch.as_tensor(r, dtype=torch.float64).clone().requires_grad_()
+    db = torch.randn(len(r), functions)
+    (out,) = torch.autograd.grad((radial(basis, functions, cutoff, envelope, r) * db).sum(), r)
+    return {"kind": "radial_grad", "basis": basis, "functions": functions, "cutoff": cutoff, "envelope": envelope,
+            "r": r[:, None].tolist(), "db": db.tolist(), "out": out[:, None].tolist()}
+
+
+def mixed(x, irreps_in, irreps_out, mix):
+    """o3.Linear on blocks as they are given: every output block is a sum over the input blocks of its irrep."""
+    irreps_in, irreps_out, at = o3.Irreps(irreps_in), o3.Irreps(irreps_out), 0
+    out = [torch.zeros(len(x), mul, ir.dim) for mul, ir in irreps_out]
+    for (mul, ir), s in zip(irreps_in, irreps_in.slices()):
+        block = x[:, s].reshape(len(x), mul, ir.dim)
+        for o, (mul_out, ir_out) in enumerate(irreps_out):
+            if ir_out == ir:
+                w = mix[at:at + mul * mul_out].reshape(mul, mul_out)
+                out[o] = out[o] + torch.einsum("uw,rui->rwi", w, block) / math.sqrt(irreps_in.count(ir))
+                at += mul * mul_out
+    return [o.reshape(len(x), -1) for o in out]
+
+
+def forces(in1, lmax, target, basis, functions, cutoff, envelope, hidden, positions):
+    in1, sh, target = o3.Irreps(in1), o3.Irreps.spherical_harmonics(lmax), o3.Irreps(target)
+    pos = torch.as_tensor(positions, dtype=torch.float64).clone().requires_grad_()
+    n = len(pos)
+    dst, src = map(list, zip(*[(i, j) for i in range(n) for j in range(n)
+                               if i != j and torch.linalg.norm(pos[i] - pos[j]) < cutoff]))
+    tp = paths_of(in1, sh, target)
+    scalars = [(mul, ir) for mul, ir in target if ir.l == 0]
+    gated = [(mul, ir) for mul, ir in target if ir.l > 0]
+    before = o3.Irreps(scalars + [(sum(mul for mul, _ in gated), "0e")] + gated)
+    mix_numel = sum(mul * mul_out for mul, ir in tp.irreps_out for mul_out, ir_out in before if ir == ir_out)
+    x, w1, w2 = torch.randn(n, in1.dim), torch.randn(functions, hidden), torch.randn(hidden, tp.weight_numel)
+    mix, readout = torch.randn(mix_numel), torch.randn(sum(mul for mul, _ in scalars))
+    silu, tanh = (lambda z, c=exact_constant(ACTIVATIONS[a]), f=ACTIVATIONS[a]: c * f(z) for a in ("silu", "tanh"))
+    vec = pos[src] - pos[dst]
+    b = radial(basis, functions, cutoff, envelope, vec.norm(dim=1))
+    w = silu(b @ w1 / math.sqrt(functions)) @ w2 / math.sqrt(hidden)
+    messages = tp(x[src], o3.spherical_harmonics(sh, vec, True, "component"), w)
+    mid = torch.zeros(n, tp.irreps_out.dim).index_add(0, torch.tensor(dst), messages) / math.sqrt(20)
+    blocks = mixed(mid, tp.irreps_out, before, mix)
+    # Gated features do not reach the energy; a readout of odd scalars is only there to be checked.
+    out = torch.cat([(silu if ir.p == 1 else tanh)(v) for v, (_, ir) in zip(blocks, scalars)], 1)
+    energy = (out * readout).sum()
+    (grad,) = torch.autograd.grad(energy, pos)
+    return {"kind": "forces", "irreps_in": str(in1), "lmax": lmax, "irreps_out": str(target), "basis": basis, "functions": functions,
+            "cutoff": cutoff, "envelope": envelope, "hidden": hidden, "positions": pos.tolist(), "src": src, "dst": dst,
+            "x": x.tolist(), "w1": w1.tolist(), "w2": w2.tolist(), "mix": mix.tolist(), "readout": readout.tolist(),
+            "out": [energy.item()] + grad.flatten().tolist()}
+
+
 def wigner_cases():
     triples = [(0, 0, 0), (0, 2, 2), (3, 0, 3), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 2, 2),
                (1, 2, 3), (2, 2, 1), (2, 2, 2), (2, 3, 4), (3, 3, 3), (4, 2, 3), (4, 4, 4), (4, 4, 8), (5, 3, 6),
@@ -114,7 +219,12 @@ def harmonics_cases():
 
 def convolution(in1, sh, target):
     """The "uvu" product of NequIP and MACE: a path per (block, harmonic, irrep in target), output sorted."""
-    in1, sh, target = o3.Irreps(in1), o3.Irreps(sh), o3.Irreps(target)
+    in1, sh = o3.Irreps(in1), o3.Irreps(sh)
+    mid, paths = uvu_paths(in1, sh, o3.Irreps(target))
+    return tensor_product(in1, sh, mid, paths)
+
+
+def uvu_paths(in1, sh, target):
     mid, paths = [], []
     for i, (mul, a) in enumerate(in1):
         for j, (_, b) in enumerate(sh):
@@ -123,8 +233,12 @@ def convolution(in1, sh, target):
                     paths.append((i, j, len(mid)))
                     mid.append((mul, ir))
     mid, p, _ = o3.Irreps(mid).sort()
-    paths = sorted(((i, j, p[k], "uvu", True) for i, j, k in paths), key=lambda path: path[2])
-    return tensor_product(in1, sh, mid, paths)
+    return mid, sorted(((i, j, p[k], "uvu", True) for i, j, k in paths), key=lambda path: path[2])
+
+
+def paths_of(in1, sh, target):
+    mid, paths = uvu_paths(in1, sh, target)
+    return o3.TensorProduct(in1, sh, mid, paths, shared_weights=False, internal_weights=False)
 
 
 def one_path_cases():
@@ -185,9 +299,26 @@ def gate_cases():
     return cases
 
 
+def grad_cases():
+    products = one_path_cases() + shared_slot_cases()[:3] + convolution_cases()
+    cases = [tensor_product_grad(c) for c in products]
+    for normalization in ("component", "norm", "integral"):
+        cases += [spherical_harmonics_grad(lmax, normalization, torch.randn(4, 3)) for lmax in (1, 4, 8)]
+    lengths = [0.02, 0.3, 1.0, 2.7, 3.99, 4.5]
+    for basis, envelope in (("gaussian", False), ("gaussian", True), ("bessel", False), ("bessel", True)):
+        cases.append(radial_grad(basis, 10, 4.0, envelope, lengths))
+    cases += [gate_grad("4x0e", ["silu"], "", [], ""), gate_grad("3x0e", ["silu"], "3x0e", ["sigmoid"], "2x1o+1x2e"),
+              gate_grad("2x0e+3x0o", ["silu", "tanh"], "5x0e", ["silu"], "2x1o+2x1e+1x3o")]
+    cluster = [[0, 0, 0], [1.1, 0.2, -0.3], [-0.4, 1.3, 0.8], [0.9, -1.0, 1.2], [2.1, 1.4, 0.3]]
+    cases += [forces("1x0e+1x1o", 1, "1x0e+1x1o", "gaussian", 4, 4.0, False, 3, cluster[:3]),
+              forces("3x0e+2x1o", 2, "2x0e+2x1o+1x2e", "bessel", 8, 3.0, True, 16, cluster),
+              forces("2x0o+3x0e+2x1o+2x1e", 2, "2x0o+2x0e+1x1o+1x2e", "gaussian", 10, 3.5, False, 8, cluster)]
+    return cases
+
+
 def build_cases():
     return (wigner_cases() + harmonics_cases() + one_path_cases() + shared_slot_cases() + convolution_cases()
-            + gate_cases())
+            + gate_cases() + grad_cases())
 
 
 def main():

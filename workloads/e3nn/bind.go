@@ -10,9 +10,9 @@ import (
 )
 
 // The stages of a step, in order. scatter is there only where the tensor
-// product leaves the sum over neighbours to it. With a launch graph what runs
-// on the device is one stage, graph, instead of radial to linear_gate: nothing
-// outside can tell its parts apart.
+// product leaves the sum over neighbours to it, loss to forces where a step goes
+// back. With a launch graph what runs on the device is one stage, graph, instead of
+// radial to forces: nothing outside can tell its parts apart.
 const (
 	stCollate = iota
 	stH2D
@@ -21,6 +21,13 @@ const (
 	stProduct
 	stScatter
 	stLinearGate
+	stLoss
+	stRecompute
+	stLinearGateBack
+	stProductBack
+	stRadialBack
+	stSphBack
+	stForces
 	stGraph
 	stD2H
 	stSync
@@ -31,7 +38,8 @@ const (
 // allStages are the stages by these constants.
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
-		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
+		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
 // bind makes the operations of both slots and the list of stages.
@@ -56,6 +64,11 @@ func (s *session) bind(ctx context.Context) error {
 			return fmt.Errorf("layer %d: %w", i+1, err)
 		}
 	}
+	if s.backwards() {
+		if err := s.bindBack(); err != nil {
+			return err
+		}
+	}
 	if err := s.rebind(); err != nil {
 		return err
 	}
@@ -68,18 +81,23 @@ func (s *session) bind(ctx context.Context) error {
 
 // bindMLP binds a layer's radial MLP, or what the tensor product leaves of it.
 func (s *session) bindMLP(i int) (*op.Bound, error) {
-	b := s.layers[i]
-	if s.hiddenOnly() {
-		return s.mlps[i].BindHidden(s.dev, s.basis, b.w1, s.weights, s.edges)
+	b, k := s.layers[i], s.work[i]
+	switch {
+	case s.backwards() && s.hiddenOnly():
+		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, nil, s.edges)
+	case s.backwards():
+		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, k.w, s.edges)
+	case s.hiddenOnly():
+		return s.mlps[i].BindHidden(s.dev, s.basis, b.w1, k.h, s.edges)
 	}
-	return s.mlps[i].Bind(s.dev, s.basis, b.w1, b.w2, s.weights, s.edges)
+	return s.mlps[i].Bind(s.dev, s.basis, b.w1, b.w2, k.w, s.edges)
 }
 
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
 	b, e := s.layers[i], s.slots[0].dev
-	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.weights, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}
+	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.work[i].w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}
 	if s.hiddenOnly() {
-		bufs.W, bufs.H, bufs.W2 = nil, s.weights, b.w2
+		bufs.W, bufs.H, bufs.W2 = nil, s.work[i].h, b.w2
 	}
 	return s.products[i].Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges)
 }
@@ -103,11 +121,11 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound
 	if scatter != nil {
 		s.closers = append(s.closers, scatter)
 	}
-	linear, err := s.keep(l.Linear.Bind(s.dev, s.mid, b.mix, s.linear, s.rows))
+	linear, err := s.keep(l.Linear.Bind(s.dev, s.mid, b.mix, s.work[i].pre, s.rows))
 	if err != nil {
 		return err
 	}
-	gate, err := s.keep(l.Gate.Bind(s.dev, s.linear, b.out, s.rows))
+	gate, err := s.keep(l.Gate.Bind(s.dev, s.work[i].pre, b.out, s.rows))
 	if err != nil {
 		return err
 	}
@@ -120,6 +138,13 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound
 		s.plan = append(s.plan, stageOps{stScatter, i, same(scatter)})
 	}
 	s.plan = append(s.plan, stageOps{stLinearGate, i, same(linear, gate)})
+	if s.set["recompute"] == recomputeAll && s.backwards() { // the same operations again, before the layer goes back
+		again := []*op.Bound{mlp, product}
+		if scatter != nil {
+			again = append(again, scatter)
+		}
+		s.again = append(s.again, append(again, linear))
+	}
 	return nil
 }
 
@@ -145,6 +170,9 @@ func (s *session) rebind() error {
 	for k := 1; k < depth; k++ {
 		to := s.slots[k].dev
 		swap := map[gpuprof.Buffer]gpuprof.Buffer{from.src: to.src, from.dst: to.dst, from.rowptr: to.rowptr, from.vec: to.vec}
+		if from.perm != nil {
+			swap[from.colptr], swap[from.perm] = to.colptr, to.perm
+		}
 		for i := range s.plan {
 			ops := make([]*op.Bound, len(s.plan[i].ops[0]))
 			for j, b := range s.plan[i].ops[0] {
@@ -188,8 +216,11 @@ func (s *session) describeStages() {
 		all[stGraph].MaxSpans, all[stGraph].Minimum.Launches = 1, 1
 	}
 	// A copy reads what it writes.
-	e, out := int64(s.in.meanEdges()), int64(s.rows)*int64(s.last().Out.Dim())
+	e, out := int64(s.in.meanEdges()), s.resultWords()
 	in := 4 * (5*e + int64(s.rows) + 1)
+	if s.backwards() {
+		in, out = in+4*(e+int64(len(s.in.crystal.Positions))+2), out+1
+	}
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
 	for i, st := range all {

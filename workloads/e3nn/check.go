@@ -51,6 +51,10 @@ type checker struct {
 	edges int
 	refs  []rowReference // one per rows
 	errs  []op.ErrorNorm
+	laws  [lawCount]op.ErrorNorm
+	p     wide
+	// before are the gradients of the rows' edges that the stage at hand adds to.
+	before [][]float64
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -69,6 +73,9 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 		return err
 	}
 	s.setEdges(c.slot, c.edges)
+	if s.backwards() {
+		c.p = widen(s.params)
+	}
 	for i := range s.plan {
 		if err := c.stage(&s.plan[i]); err != nil {
 			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
@@ -83,16 +90,26 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 // poisonAll fills everything the step writes with NaN.
 func (c *checker) poisonAll() error {
 	s := c.s
-	bufs := []gpuprof.Buffer{s.basis, s.harmonics, s.weights, s.mid, s.linear}
+	var bufs []gpuprof.Buffer
+	for _, r := range s.requests(int64(s.edges)) {
+		if b := *r.to[0]; b != s.back.ones { // a parameter
+			bufs = append(bufs, b)
+		}
+	}
 	for _, l := range s.layers {
 		bufs = append(bufs, l.out)
 	}
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
 	}
-	out := gpuprof.Floats(s.slots[c.slot].out)
-	for i := range out {
-		out[i] = float32(math.NaN())
+	for _, b := range []gpuprof.Buffer{s.slots[c.slot].out, s.slots[c.slot].energy} {
+		if b == nil {
+			continue
+		}
+		out := gpuprof.Floats(b)
+		for i := range out {
+			out[i] = float32(math.NaN())
+		}
 	}
 	return s.Compute.Sync()
 }
@@ -119,10 +136,18 @@ func (c *checker) collateAndCopy(sl *slot) error {
 	if err := s.Compute.Sync(); err != nil {
 		return err
 	}
-	for _, copied := range []struct {
+	if s.backwards() {
+		c.bySource(sl)
+	}
+	type copied struct {
 		host, dev gpuprof.Buffer
 		n         int
-	}{{sl.host.src, sl.dev.src, c.edges}, {sl.host.dst, sl.dev.dst, c.edges}, {sl.host.rowptr, sl.dev.rowptr, s.rows + 1}, {sl.host.vec, sl.dev.vec, 3 * c.edges}} {
+	}
+	all := []copied{{sl.host.src, sl.dev.src, c.edges}, {sl.host.dst, sl.dev.dst, c.edges}, {sl.host.rowptr, sl.dev.rowptr, s.rows + 1}, {sl.host.vec, sl.dev.vec, 3 * c.edges}}
+	if s.backwards() {
+		all = append(all, copied{sl.host.colptr, sl.dev.colptr, sl.host.colptr.Len() / 4}, copied{sl.host.perm, sl.dev.perm, c.edges})
+	}
+	for _, copied := range all {
 		got, err := c.read(copied.dev, 0, copied.n)
 		if err != nil {
 			return err
@@ -136,6 +161,9 @@ func (c *checker) collateAndCopy(sl *slot) error {
 // stage runs one stage's launches and compares what they wrote.
 func (c *checker) stage(so *stageOps) error {
 	s := c.s
+	if err := c.snapshot(so); err != nil {
+		return err
+	}
 	for _, b := range so.ops[c.slot] {
 		if err := b.Enqueue(s.Compute); err != nil {
 			return err
@@ -158,10 +186,10 @@ func (c *checker) stage(so *stageOps) error {
 			err = c.compare(stSph, s.harmonics, lo*w, ref.y)
 		case stRadial:
 			if s.hiddenOnly() {
-				err = c.compare(stRadial, s.weights, lo*mlpHidden, ref.layers[so.layer].hidden)
+				err = c.compare(stRadial, s.work[so.layer].h, lo*mlpHidden, ref.layers[so.layer].hidden)
 				break
 			}
-			err = c.compare(stRadial, s.weights, lo*s.model.Layers[so.layer].TP.WeightNumel(), ref.layers[so.layer].w)
+			err = c.compare(stRadial, s.work[so.layer].w, lo*s.model.Layers[so.layer].TP.WeightNumel(), ref.layers[so.layer].w)
 		case stProduct:
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
 				err = c.compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
@@ -172,14 +200,23 @@ func (c *checker) stage(so *stageOps) error {
 			err = c.compare(stScatter, s.mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 		case stLinearGate:
 			err = c.compare(stLinearGate, s.layers[so.layer].out, r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
+		default:
+			err = c.rowBack(so, i)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := c.allBack(so); err != nil {
+		return err
+	}
 	// The next layer reuses the buffers: what it fails to write must show.
-	if so.stage == stLinearGate {
-		return op.Poison(s.dev, s.Compute, s.weights, s.mid, s.linear)
+	switch so.stage {
+	case stLinearGate:
+		return op.Poison(s.dev, s.Compute, s.transient()...)
+	case stRadialBack:
+		b := s.back
+		return op.Poison(s.dev, s.Compute, append(s.transient(), b.dout, b.dpre, b.dmid, b.dw, b.da)...)
 	}
 	return nil
 }
@@ -204,6 +241,13 @@ func (c *checker) graph() error {
 			}
 		}
 	}
+	if s.backwards() {
+		for i := range c.rows {
+			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -221,7 +265,12 @@ func (c *checker) copyBack(sl *slot) error {
 		return err
 	}
 	c.errs[stD2H].Same(dev, got)
-	return nil
+	if sl.energy == nil {
+		return nil
+	}
+	energy, err := c.read(c.s.back.energy, 0, 1)
+	c.errs[stD2H].Same(energy, gpuprof.Floats(sl.energy))
+	return err
 }
 
 // compare reads len(ref) elements of a device buffer and adds them up.
@@ -265,10 +314,14 @@ func (c *checker) checks() []gpuprof.Check {
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph:
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces: // from what the stage was given
 			tol = fp32Tolerance
+		case stGraph:
+			if c.s.backwards() {
+				tol = c.s.chainTolerance()
+			}
 		}
 		out = append(out, loop.CheckOf(allStages()[st].Name, e.Relative(), tol, len(c.rows), c.s.rows))
 	}
-	return out
+	return append(out, c.lawChecks()...)
 }

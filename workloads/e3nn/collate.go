@@ -29,6 +29,7 @@ type collator struct {
 	crew  *crew // nil: the caller alone
 	words int   // of marks a row
 	marks []uint64
+	next  []int32 // of every source, see sort
 
 	// The batch in the making.
 	points           []int32
@@ -49,7 +50,7 @@ func collators(in *input, device string, processors int) int {
 // newCollator is for the input's batches, made by so many goroutines; close ends
 // those that it starts.
 func newCollator(in *input, threads int) *collator {
-	c := &collator{in: in}
+	c := &collator{in: in, next: make([]int32, len(in.crystal.Positions))}
 	if threads > 1 {
 		c.words = in.finder.MarkWords()
 		c.marks = make([]uint64, in.batch*c.words)
@@ -83,6 +84,7 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 	c.rowptr[0] = 0
 	if c.crew == nil {
 		c.alone(limit)
+		c.sort(to, limit)
 		return limit
 	}
 	clear(c.rowptr)
@@ -91,7 +93,35 @@ func (c *collator) collate(to *edgeBuffers, batch int) int {
 		c.rowptr[r+1] = int32(min(int(c.rowptr[r])+int(c.rowptr[r+1]), limit))
 	}
 	c.crew.follow(len(c.points), math.MaxInt64, c.place)
+	c.sort(to, limit)
 	return limit
+}
+
+// sort lists the edges by source, those of one in their order, by counting: colptr
+// has where each source's begin and, last, the point of row 0.
+func (c *collator) sort(to *edgeBuffers, edges int) {
+	if to.perm == nil {
+		return
+	}
+	colptr, perm, atoms := gpuprof.Ints(to.colptr), gpuprof.Ints(to.perm), len(c.in.crystal.Positions)
+	clear(c.next)
+	for _, s := range c.src[:edges] {
+		c.next[s]++
+	}
+	at := int32(0)
+	for s, n := range c.next {
+		colptr[s], c.next[s] = at, at
+		at += n
+	}
+	colptr[atoms] = at
+	for e, s := range c.src[:edges] {
+		perm[c.next[s]] = int32(e)
+		c.next[s]++
+	}
+	colptr[atoms+1] = int32(atoms)
+	if c.in.atoms { // a batch's atoms follow each other
+		colptr[atoms+1] = c.points[0]
+	}
 }
 
 func (c *collator) alone(limit int) {

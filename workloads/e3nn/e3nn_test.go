@@ -200,7 +200,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 // GPU alone are counted there.
 func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	other := map[string]string{
-		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50",
+		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50", "pass": "forces", "recompute": "weights",
 		"batch": "11", "impl": "unfused", "deterministic": "on", "layout": "mul_ir", "sync": "step", "item_reads": "3", "threads": "1",
 		"precision": "bf16", "graph": "on", "pinned": "off", "async_copy": "off", "streams": "1", "autotune": "on",
 		"library": "off", "reset_stats": "on", "pool_trim": "every:1",
@@ -232,6 +232,9 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 			base := []string{"batch=12"}
 			if k.Name == "deterministic" { // csr is deterministic either way
 				base = append(base, "impl=unfused")
+			}
+			if k.Name == "recompute" {
+				base = append(base, "pass=forces")
 			}
 			one := func(set ...string) string { return picture(openSession(t, "small", set...)) }
 			if k.Name == "library" || k.Name == "reset_stats" || k.Name == "pool_trim" {

@@ -191,6 +191,27 @@ func (in *input) keep(ctx context.Context, n int) error {
 	return nil
 }
 
+// coincident counts the edges of length 0 of the batches.
+func (in *input) coincident() int {
+	n := 0
+	var e structure.Edges
+	for b, batch := range in.batches {
+		e.Src, e.Vec = e.Src[:0], e.Vec[:0]
+		for _, i := range batch {
+			if len(e.Src) >= in.edges[b] {
+				break
+			}
+			in.finder.Append(&e, in.point(i), in.atoms)
+		}
+		for k := range min(len(e.Src), in.edges[b]) {
+			if v := e.Vec[3*k : 3*k+3]; v[0] == 0 && v[1] == 0 && v[2] == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func (in *input) maxEdges() int {
 	m := 0
 	for _, e := range in.edges {

@@ -63,6 +63,8 @@ func TestRefusals(t *testing.T) {
 		{host, "deterministic=on,autotune=on", "autotune=on with deterministic=on"}, {hopper, "deterministic=on,autotune=on", ""},
 		{hopper, "threads=2", "threads=2 on device a GPU"}, {host, "threads=9", "at most 8"}, {host, "threads=8", ""},
 		{hopper, "impl=fused,deterministic=on", "deterministic=on with impl=fused"},
+		{host, "recompute=all", "recompute=all with pass=forward"}, {host, "pass=forces,recompute=all", ""},
+		{hopper, "pass=forces,recompute=weights,impl=csr+mlp", "recompute=weights with impl=csr+mlp"}, {host, "pass=forces,recompute=all,impl=csr+mlp", ""},
 		{host, "graph=on,pinned=off,async_copy=off,streams=1", ""}, {hopper, "graph=on,pinned=off,async_copy=off,streams=1", ""},
 	}
 	for _, tt := range tests {
@@ -179,6 +181,16 @@ func TestCountersAreExact(t *testing.T) {
 			compareCounters(t, tt.set, plain, openSession(t, "small", append(strings.Split(tt.set, ","), "batch=6", "edges=50")...), tt.want)
 		}
 	}
+	// The hidden layer is kept apart from its activation; readout, sum, the readout's, gate's and linear layer's way
+	// back with its turned weights, the product's, the MLP's with turned weights, activation and two products, basis,
+	// harmonics, forces.
+	forces := openSession(t, "small", "batch=6", "edges=50", "pass=forces")
+	const atoms = 12
+	index, back := int64(4*(edges+atoms+2)), 4*(3*(atoms+rows)+1)-want.BytesD2H
+	compareCounters(t, "forces", plain, forces, gpuprof.Meter{Launches: 1 + 2 + 4 + 1 + 5 + 3, CopiesH2D: 2, BytesH2D: index, CopiesD2H: 1, BytesD2H: back})
+	compareCounters(t, "recompute=weights", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=weights"), gpuprof.Meter{Launches: 1})
+	// Three launches of the MLP, the product and its fix-up, the linear layer.
+	compareCounters(t, "recompute=all", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=all"), gpuprof.Meter{Launches: 6})
 	// One product less.
 	compareCounters(t, "csr+mlp", plain, openSession(t, "small", "impl=csr+mlp", "batch=6", "edges=50"), gpuprof.Meter{Launches: -1})
 }
@@ -194,7 +206,8 @@ func (c spanCounter) Begin(stage int, _ gpuprof.Stream) int {
 func (spanCounter) End(int) {}
 
 func TestSpansFit(t *testing.T) {
-	for _, set := range []string{"graph=on", "async_copy=off,item_reads=3,sync=step", "impl=unfused", "graph=on,async_copy=off,sync=step"} {
+	for _, set := range []string{"graph=on", "async_copy=off,item_reads=3,sync=step", "impl=unfused", "graph=on,async_copy=off,sync=step",
+		"pass=forces,recompute=all", "pass=forces,graph=on"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=6")...)
 		c := spanCounter{map[int]int{}}
 		for i := range 4 {
@@ -321,7 +334,8 @@ func TestAutotuneReports(t *testing.T) {
 
 // What a session said it needs is what it takes, for every way to compute.
 func TestNeedIsEnough(t *testing.T) {
-	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on"} {
+	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on",
+		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
 		need := s.need(int64(s.edges), int64(s.in.maxRow))
 		if peak := s.dev.Memory().Peak; peak > need+1<<12 || peak < need/2 {
@@ -333,7 +347,7 @@ func TestNeedIsEnough(t *testing.T) {
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
 		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
-		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on",
+		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16",
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := openSession(t, "small", append(strings.Split(set, ","), "batch=30")...)

@@ -22,36 +22,33 @@ func (s *session) rotation(cache int64) int {
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
 }
 
-// widths are the largest over the layers, in elements.
-func (s *session) widths() (weights, mid, linear int64) {
-	for _, l := range s.model.Layers {
-		weights = max(weights, int64(l.TP.WeightNumel()))
-		if s.hiddenOnly() {
-			weights = mlpHidden
-		}
-		mid = max(mid, int64(l.TP.Out.Dim()))
-		linear = max(linear, int64(l.Linear.Out.Dim()))
-	}
-	return weights, mid, linear
-}
-
 // need is the bytes a session of e edges a batch allocates, known before
 // anything is allocated; row is the longest row.
 func (s *session) need(e, row int64) int64 {
 	rows, atoms := int64(s.rows), int64(len(s.in.crystal.Positions))
-	weights, mid, linear := s.widths()
-	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	words := 2*depth*(5*(e+row)+rows+1) + e*(basisSize+sh+weights) + rows*(mid+linear)
+	words := 2 * depth * (5*(e+row) + rows + 1)
+	for _, r := range s.requests(e) {
+		words += r.words
+	}
 	var scratch int64
 	for i, l := range s.model.Layers {
 		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(l.TP.WeightNumel()) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
 		scratch += s.mlpScratch(i, e) + s.productScratch(i, e) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
 	}
-	words += depth * rows * int64(s.last().Out.Dim())
+	words += depth * s.resultWords()
+	if s.backwards() {
+		words += 2 * depth * (e + atoms + 2) // edges by source
+		words += depth                       // the energy
+		more, least := s.backScratch(e)
+		words, scratch = words+more, scratch+least
+	}
 	return 4*words + scratch
 }
 
 func (s *session) mlpScratch(i int, e int64) int64 {
+	if s.backwards() {
+		return s.mlps[i].KeptScratch(int(e), !s.hiddenOnly())
+	}
 	if s.hiddenOnly() {
 		return s.mlps[i].HiddenScratch(int(e))
 	}
@@ -73,6 +70,8 @@ func (s *session) tooLarge(e, need, left int64) error {
 	leaner := ""
 	if s.set["impl"] == op.ImplUnfused {
 		leaner = ", or impl=csr, which keeps nothing per edge but the weights"
+	} else if s.backwards() && s.set["recompute"] != recomputeAll {
+		leaner = ", or recompute=all, which keeps nothing for the way back"
 	}
 	return gpuprof.Short(s.dev, gpuprof.Errorf(gpuprof.ErrMemory, "%d points with %d edges and mul=%s need %s, and the device has %s left", s.rows, e, s.set["mul"], gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set batch, edges or mul%s", leaner))
 }
@@ -99,10 +98,15 @@ func (s *session) allocate(ctx context.Context) error {
 
 func (sl *slot) allocate(s *session) error {
 	make1 := func(p gpuprof.Place, e int64) edgeBuffers {
-		return edgeBuffers{
+		b := edgeBuffers{
 			src: s.mem.Words("edge sources", e, p), dst: s.mem.Words("edge destinations", e, p),
 			rowptr: s.mem.Words("row starts", int64(s.rows)+1, p), vec: s.mem.Words("edge vectors", 3*e, p),
 		}
+		if s.backwards() {
+			b.colptr = s.mem.Words("source starts", int64(len(s.in.crystal.Positions))+2, p)
+			b.perm = s.mem.Words("edges by source", int64(s.edges), p)
+		}
+		return b
 	}
 	host := gpuprof.Pinned
 	if !s.set.On("pinned") {
@@ -111,7 +115,10 @@ func (sl *slot) allocate(s *session) error {
 	// The caller's side has room for a row that begins inside the prefix and
 	// ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
-	sl.out = s.mem.Words("the result", int64(s.rows)*int64(s.last().Out.Dim()), host)
+	sl.out = s.mem.Words("the result", s.resultWords(), host)
+	if s.backwards() {
+		sl.energy = s.mem.Words("the energy", 1, host)
+	}
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -119,20 +126,18 @@ func (sl *slot) allocate(s *session) error {
 }
 
 func (s *session) allocateDevice() {
-	e, rows := int64(s.edges), int64(s.rows)
-	weights, mid, linear := s.widths()
-	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	s.basis = s.mem.Words("the radial basis", e*basisSize, gpuprof.OnDevice)
-	s.harmonics = s.mem.Words("spherical harmonics", e*sh, gpuprof.OnDevice)
-	s.weights = s.mem.Words("tensor-product weights", e*weights, gpuprof.OnDevice)
-	s.mid = s.mem.Words("summed messages", rows*mid, gpuprof.OnDevice)
-	s.linear = s.mem.Words("mixed messages", rows*linear, gpuprof.OnDevice)
+	for _, r := range s.requests(int64(s.edges)) {
+		b := s.mem.Words(r.what, r.words, gpuprof.OnDevice)
+		for _, to := range r.to {
+			*to = b
+		}
+	}
 }
 
 // uploadParams draws features and weights from the seed: normal with unit
 // variance, as the normalisation of every layer assumes.
 func (s *session) uploadParams() {
-	rng := rand.New(rand.NewPCG(s.seed, 2))
+	rng, heads := rand.New(rand.NewPCG(s.seed, 2)), rand.New(rand.NewPCG(s.seed, 4))
 	normal := func(n int) []float32 {
 		v := make([]float32, n)
 		for i := range v {
@@ -141,7 +146,7 @@ func (s *session) uploadParams() {
 		return v
 	}
 	p := &s.params
-	for _, l := range s.model.Layers {
+	for i, l := range s.model.Layers {
 		x := normal(len(s.in.crystal.Positions) * l.In.Dim())
 		w1, w2 := normal(basisSize*mlpHidden), normal(mlpHidden*l.TP.WeightNumel())
 		mix := normal(l.Linear.WeightNumel())
@@ -156,5 +161,9 @@ func (s *session) uploadParams() {
 			mix: s.mem.Upload(s.Compute, "linear weights", mix),
 			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
 		})
+		if s.backwards() {
+			p.readout = append(p.readout, l.drawReadout(heads))
+			s.layers[i].readout = s.mem.Upload(s.Compute, "readout", p.readout[i])
+		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 type rowReference struct {
 	y      []float64 // [edges, harmonics]
 	layers []layerReference
+	rho    float64   // what the row adds to the energy
+	f      []float64 // [edges, 3], the energy's gradient by every edge's vector
 }
 
 type layerReference struct {
@@ -22,10 +24,11 @@ type layerReference struct {
 	w        []float64 // [edges, weights]
 	messages []float64 // [edges, mid], before the sum over neighbours
 	mid, out []float64
+	pre      []float64 // before the gate
 }
 
 // wide are the parameters in float64.
-type wide struct{ x, w1, w2, mix [][]float64 }
+type wide struct{ x, w1, w2, mix, readout [][]float64 }
 
 func widen(p params) wide {
 	each := func(in [][]float32) (out [][]float64) {
@@ -34,7 +37,7 @@ func widen(p params) wide {
 		}
 		return out
 	}
-	return wide{each(p.x), each(p.w1), each(p.w2), each(p.mix)}
+	return wide{each(p.x), each(p.w1), each(p.w2), each(p.mix), each(p.readout)}
 }
 
 // reference computes every checked row, rows in parallel.
@@ -87,6 +90,10 @@ func (s *session) referenceRow(ctx context.Context, sl *slot, row int, p wide) (
 		}
 		ref.layers = append(ref.layers, lr)
 	}
+	if s.backwards() {
+		err := s.referenceBack(ctx, &ref, src, vec, basis, p)
+		return ref, err
+	}
 	return ref, nil
 }
 
@@ -126,7 +133,7 @@ func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int3
 			r.mid[k] += v / math.Sqrt(neighbours)
 		}
 	}
-	mixed := make([]float64, l.Linear.Out.Dim())
-	op.RefLinear(l.Linear, r.mid, p.mix[i], mixed)
-	return r, op.RefGate(l.Gate, mixed, r.out)
+	r.pre = make([]float64, l.Linear.Out.Dim())
+	op.RefLinear(l.Linear, r.mid, p.mix[i], r.pre)
+	return r, op.RefGate(l.Gate, r.pre, r.out)
 }

@@ -10,7 +10,7 @@ import (
 
 // Refuse implements gpuprof.Workload.
 func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
-	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refuseTuning, gpuprof.RefuseThreads, refusePrecision, refusePool} {
+	for _, refuse := range []func(gpuprof.Info, gpuprof.Settings) error{refuseProduct, refusePass, refuseTuning, gpuprof.RefuseThreads, refusePrecision, refusePool} {
 		if err := refuse(d, set); err != nil {
 			return err
 		}
@@ -34,6 +34,18 @@ func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting deterministic=on with impl=fused: its atomic adds have no fixed order").WithFix("use --set impl=csr, which is deterministic")
 	case impl == op.ImplCSRMLP && rounds(set["precision"]):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s with impl=csr+mlp: the product inside the tensor product is float32", set["precision"]).WithFix("use precision=fp32, or impl=csr")
+	}
+	return nil
+}
+
+// refusePass names what a pass has not, or has anyway.
+func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
+	switch again := set["recompute"]; {
+	case again == recomputeOff:
+	case set["pass"] == passForward:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting recompute=%s with pass=forward: a forward pass keeps no values for a way back", again).WithFix("use recompute=off, or pass=forces")
+	case again == recomputeWeights && set["impl"] == op.ImplCSRMLP:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting recompute=weights with impl=csr+mlp: it keeps no weights, and its way back makes them again anyway").WithFix("use recompute=off or all, or impl=csr")
 	}
 	return nil
 }

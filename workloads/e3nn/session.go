@@ -33,19 +33,24 @@ type session struct {
 	stages  []gpuprof.Stage
 	index   [stageCount]int // of each stage in stages
 	plan    []stageOps      // the device part of a step, in order
+	again   [][]*op.Bound   // with recompute=all: what makes a layer's values again
 	closers []*op.Bound
 	graphs  graphs
 	tuned   *tuning
+	// coincident is the edges of the batches whose points lie on an atom: they
+	// have no direction, and no force.
+	coincident int
 
 	// How every layer is computed; autotune changes it.
 	mlps     []op.MLP
 	products []op.TensorProduct
 
-	// Device memory every batch goes through. weights are those of the tensor
-	// product, with csr+mlp the hidden layer they are made of.
-	basis, harmonics, weights, mid, linear gpuprof.Buffer
-	layers                                 []layerBuffers
-	params                                 params
+	// Device memory every batch goes through; see requests.
+	basis, harmonics, mid gpuprof.Buffer
+	work                  []work // of each layer
+	back                  backBuffers
+	layers                []layerBuffers
+	params                params
 }
 
 // slot is one batch in flight: host memory the caller fills (pinned or, with
@@ -54,18 +59,20 @@ type session struct {
 type slot struct {
 	host, dev edgeBuffers
 	out       gpuprof.Buffer // on the host: the step's result
+	energy    gpuprof.Buffer // likewise, of a step that goes back
 	loop.Events
 }
 
-// edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3].
-type edgeBuffers struct{ src, dst, rowptr, vec gpuprof.Buffer }
+// edgeBuffers hold a batch: src, dst [E], rowptr [rows+1], vec [E,3]; for the way
+// back the edges by source as well, see op.PositionsBuffers.
+type edgeBuffers struct{ src, dst, rowptr, vec, colptr, perm gpuprof.Buffer }
 
 // layerBuffers are a layer's parameters and result on the device.
-type layerBuffers struct{ x, w1, w2, mix, out gpuprof.Buffer }
+type layerBuffers struct{ x, w1, w2, mix, readout, out gpuprof.Buffer }
 
 // params are the same parameters in float32 on the host, for the reference.
 // Features are in mul_ir order.
-type params struct{ x, w1, w2, mix [][]float32 }
+type params struct{ x, w1, w2, mix, readout [][]float32 }
 
 // stageOps is what one span of a stage launches, once a slot.
 type stageOps struct {
@@ -106,7 +113,9 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 			return nil, err
 		}
 	}
-	s.edges = s.in.maxEdges()
+	if s.edges = s.in.maxEdges(); s.backwards() {
+		s.coincident = s.in.coincident()
+	}
 	if need, left := s.need(int64(s.edges), int64(s.in.maxRow)), d.Memory().Available; need > left {
 		return nil, s.tooLarge(int64(s.edges), need, left)
 	}
@@ -168,6 +177,9 @@ func (s *session) Input() map[string]any {
 	in["paths"], in["weights_per_edge"] = paths, weights
 	in["products"] = s.whatMultiplies()
 	in["collate_threads"] = s.batches.threads()
+	if s.backwards() {
+		in["edges_of_length_0"] = s.coincident
+	}
 	if s.graphs.made > 0 {
 		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
 	}

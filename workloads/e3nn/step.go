@@ -71,6 +71,14 @@ func (s *session) send(sl *slot, edges int, p gpuprof.Probe) error {
 	if err := s.Copies.Copy(d.vec, 0, h.vec, 0, 12*edges); err != nil {
 		return err
 	}
+	if h.perm != nil {
+		if err := s.Copies.Copy(d.colptr, 0, h.colptr, 0, h.colptr.Len()); err != nil {
+			return err
+		}
+		if err := s.Copies.Copy(d.perm, 0, h.perm, 0, 4*edges); err != nil {
+			return err
+		}
+	}
 	p.End(sp)
 	return s.Arrive(&sl.Events, p)
 }
@@ -79,6 +87,9 @@ func (s *session) send(sl *slot, edges int, p gpuprof.Probe) error {
 func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 	sp := p.Begin(s.index[stD2H], s.Compute)
 	err := s.Compute.Copy(sl.out, 0, s.result(), 0, sl.out.Len())
+	if err == nil && sl.energy != nil {
+		err = s.Compute.Copy(sl.energy, 0, s.back.energy, 0, 4)
+	}
 	p.End(sp)
 	if err != nil {
 		return err
@@ -89,5 +100,17 @@ func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 	return s.Block(s.Compute, p)
 }
 
-// result is the last layer's output on the device.
-func (s *session) result() gpuprof.Buffer { return s.layers[len(s.layers)-1].out }
+// result is the last layer's output on the device, or the forces on all points.
+func (s *session) result() gpuprof.Buffer {
+	if s.backwards() {
+		return s.back.forces
+	}
+	return s.layers[len(s.layers)-1].out
+}
+
+func (s *session) resultWords() int64 {
+	if s.backwards() {
+		return 3 * int64(s.points())
+	}
+	return int64(s.rows) * int64(s.last().Out.Dim())
+}

@@ -34,16 +34,9 @@ func (v *vectorRunner) wigner3j(c *vectorCase) ([]gpuprof.CaseResult, error) {
 }
 
 func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	norm, err := so3.ParseNormalization(c.Normalization)
+	norm, lmax, err := c.degrees()
 	if err != nil {
 		return nil, err
-	}
-	if c.LMax == nil {
-		return nil, gpuprof.Errorf(nil, "lmax is missing").WithFix("give 0 to %d", so3.MaxL)
-	}
-	lmax := *c.LMax
-	if lmax < 0 || lmax > so3.MaxL {
-		return nil, gpuprof.Errorf(nil, "lmax is %d", lmax).WithFix("use 0 to %d", so3.MaxL)
 	}
 	n, err := samples("r", c.R, 3)
 	if err != nil {
@@ -76,6 +69,21 @@ func (v *vectorRunner) harmonics(c *vectorCase) ([]gpuprof.CaseResult, error) {
 	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
 }
 
+// degrees are the normalisation and lmax of a case.
+func (c *vectorCase) degrees() (so3.Normalization, int, error) {
+	norm, err := so3.ParseNormalization(c.Normalization)
+	if err != nil {
+		return "", 0, err
+	}
+	if c.LMax == nil {
+		return "", 0, gpuprof.Errorf(nil, "lmax is missing").WithFix("give 0 to %d", so3.MaxL)
+	}
+	if *c.LMax < 0 || *c.LMax > so3.MaxL {
+		return "", 0, gpuprof.Errorf(nil, "lmax is %d", *c.LMax).WithFix("use 0 to %d", so3.MaxL)
+	}
+	return norm, *c.LMax, nil
+}
+
 // directions narrows vectors of any length to float32 after making them unit
 // vectors: a length of 1e300 is fine in the file and not in float32.
 func directions(r array) []float32 {
@@ -97,7 +105,7 @@ func (v *vectorRunner) tensorProduct(c *vectorCase) ([]gpuprof.CaseResult, error
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.productSamples(tp)
+	n, err := c.productSamples(tp, c.Out)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +190,7 @@ func (c *vectorCase) product() (so3.TensorProduct, error) {
 	return tp, nil
 }
 
-func (c *vectorCase) productSamples(tp so3.TensorProduct) (int, error) {
+func (c *vectorCase) productSamples(tp so3.TensorProduct, out array) (int, error) {
 	n, err := samples("x", c.X, tp.In1.Dim())
 	if err != nil {
 		return 0, err
@@ -191,7 +199,7 @@ func (c *vectorCase) productSamples(tp so3.TensorProduct) (int, error) {
 		name  string
 		a     array
 		width int
-	}{{"y", c.Y, tp.In2.Dim()}, {"w", c.W, tp.WeightNumel()}, {"out", c.Out, tp.Out.Dim()}} {
+	}{{"y", c.Y, tp.In2.Dim()}, {"w", c.W, tp.WeightNumel()}, {"the output", out, tp.Out.Dim()}} {
 		if err := wants(f.name, f.a, n*f.width); err != nil {
 			return 0, err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -41,6 +42,25 @@ type vectorCase struct {
 	Gated         string     `json:"irreps_gated"`
 	Activations   [][]string `json:"activations"`
 	Normalisation string     `json:"normalisation"`
+
+	DY   array `json:"dy"`   // spherical_harmonics_grad: the harmonics' cotangents
+	DOut array `json:"dout"` // tensor_product_grad, gate_grad: the output's
+
+	Basis     string  `json:"basis"` // radial_grad, forces
+	Functions int     `json:"functions"`
+	Cutoff    float64 `json:"cutoff"`
+	Envelope  bool    `json:"envelope"`
+	DB        array   `json:"db"`
+
+	IrrepsIn  string `json:"irreps_in"` // forces; lmax, x and irreps_out as above
+	Hidden    int    `json:"hidden"`
+	Positions array  `json:"positions"`
+	Src       array  `json:"src"`
+	Dst       array  `json:"dst"`
+	W1        array  `json:"w1"`
+	W2        array  `json:"w2"`
+	Mix       array  `json:"mix"`
+	Readout   array  `json:"readout"`
 }
 
 // array is a JSON array of numbers, nested or not, flattened in order.
@@ -115,18 +135,23 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 }
 
 func (v *vectorRunner) run(c *vectorCase) ([]gpuprof.CaseResult, error) {
-	switch c.Kind {
-	case "wigner_3j":
-		return v.wigner3j(c)
-	case "spherical_harmonics":
-		return v.harmonics(c)
-	case "tensor_product":
-		return v.tensorProduct(c)
-	case "gate":
-		return v.gate(c)
+	all := []struct {
+		kind string
+		run  func(*vectorCase) ([]gpuprof.CaseResult, error)
+	}{
+		{"wigner_3j", v.wigner3j}, {"spherical_harmonics", v.harmonics}, {"tensor_product", v.tensorProduct}, {"gate", v.gate},
+		{"spherical_harmonics_grad", v.harmonicsGrad}, {"tensor_product_grad", v.tensorProductGrad}, {"radial_grad", v.radialGrad},
+		{"gate_grad", v.gateGrad}, {"forces", v.forces},
 	}
-	kinds := []string{"wigner_3j", "spherical_harmonics", "tensor_product", "gate"}
-	return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use wigner_3j, spherical_harmonics, tensor_product or gate%s", gpuprof.DidYouMean(c.Kind, kinds))
+	var kinds []string
+	for _, k := range all {
+		if k.kind == c.Kind {
+			return k.run(c)
+		}
+		kinds = append(kinds, k.kind)
+	}
+	last := len(kinds) - 1
+	return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use %s or %s%s", strings.Join(kinds[:last], ", "), kinds[last], gpuprof.DidYouMean(c.Kind, kinds))
 }
 
 // result32 and result64 compare what was computed with the case's out.

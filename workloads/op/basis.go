@@ -49,16 +49,24 @@ func (s Basis) kind() (int, error) {
 	return 0, gpuprof.Errorf(nil, "unknown kind %q", s.Kind).WithFix("use gaussian or bessel")
 }
 
+// Check reports why the basis cannot be bound, or nil.
+func (s Basis) Check() error {
+	if _, err := s.kind(); err != nil {
+		return err
+	}
+	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
+		return gpuprof.Errorf(nil, "the cutoff %g is not a positive length", s.Cutoff).WithFix("use a value such as 4")
+	}
+	return nil
+}
+
 // Bind binds the operation for up to edgeCap edges.
 func (s Basis) Bind(dev gpuprof.Device, vec, b gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "basis", edgeCap)
-	kind, err := s.kind()
-	if err != nil {
+	if err := s.Check(); err != nil {
 		k.usage("", "%w", err)
 	}
-	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
-		k.usage("use a value such as 4", "the cutoff %g is not a positive length", s.Cutoff)
-	}
+	kind, _ := s.kind() // Check has accepted it
 	k.want("vec", vec, 3*int64(edgeCap))
 	k.want("b", b, int64(s.N)*int64(edgeCap))
 	envelope := 0

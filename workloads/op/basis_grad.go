@@ -23,13 +23,10 @@ var basisGradKernel = gpuprof.Kernel{Name: "basis_grad", Sig: "bbbiiiif", Host: 
 func (g BasisGrad) Bind(dev gpuprof.Device, vec, db, slope gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	s := g.Basis
 	k := newBinder(dev, "basis backwards", edgeCap)
-	kind, err := s.kind()
-	if err != nil {
+	if err := s.Check(); err != nil {
 		k.usage("", "%w", err)
 	}
-	if !(s.Cutoff > 0) || s.Cutoff > 1e6 {
-		k.usage("use a value such as 4", "the cutoff %g is not a positive length", s.Cutoff)
-	}
+	kind, _ := s.kind() // Check has accepted it
 	k.want("vec", vec, 3*int64(edgeCap))
 	k.want("db", db, int64(s.N)*int64(edgeCap))
 	k.want("g", slope, int64(edgeCap))

@@ -238,7 +238,7 @@ func (c *cluster) run(t *testing.T) clusterGrads {
 			b, y, w, z := make([]float64, 4), make([]float64, 4), make([]float64, 4), make([]float64, dim)
 			RefBasis(c.basis, v, b)
 			RefSph(sph, v, y)
-			must(refMLPExact(m, b, c.w1, c.w2, w))
+			must(RefMLP(m, b, c.w1, c.w2, w))
 			must(RefTensorProduct(c.tp, c.x[4*src:4*src+4], y, w, z))
 			for i := range mid {
 				mid[i] += exact * z[i]
@@ -262,7 +262,7 @@ func (c *cluster) run(t *testing.T) clusterGrads {
 			for _, other := range []float64{dot(x, dx), dot(ys[n], dy)} {
 				g.worst = max(g.worst, math.Abs(other-dot(ws[n], dw))/max(1e-3, math.Abs(other)))
 			}
-			must(refMLPGradExact(m, bs[n], c.w1, c.w2, dw, db, g.w1, g.w2))
+			must(RefMLPGrad(m, bs[n], c.w1, c.w2, dw, db, g.w1, g.w2))
 			v := c.vec(src, dst)
 			RefSphGrad(sph, v, dy, f)
 			slope, r := RefBasisGrad(c.basis, v, db), math.Sqrt(dot(v, v))
@@ -280,40 +280,6 @@ func (c *cluster) run(t *testing.T) clusterGrads {
 		}
 	}
 	return g
-}
-
-// refMLPExact and refMLPGradExact undo that the layers' factors are float32.
-func refMLPExact(m MLP, b, w1, w2, w []float64) error {
-	first, second := m.layers()
-	one := As[float64](w1)
-	for i := range one {
-		one[i] *= 1 / math.Sqrt(float64(m.In)) / float64(first.Scale)
-	}
-	if err := RefMLP(m, b, one, w2, w); err != nil {
-		return err
-	}
-	for i := range w {
-		w[i] *= 1 / math.Sqrt(float64(m.Hidden)) / float64(second.Scale)
-	}
-	return nil
-}
-
-func refMLPGradExact(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
-	first, second := m.layers()
-	k1, k2 := 1/math.Sqrt(float64(m.In))/float64(first.Scale), 1/math.Sqrt(float64(m.Hidden))/float64(second.Scale)
-	one, back := As[float64](w1), As[float64](dw)
-	for i := range one {
-		one[i] *= k1
-	}
-	for i := range back {
-		back[i] *= k2
-	}
-	here := make([]float64, len(dw1))
-	err := RefMLPGrad(m, b, one, w2, back, db, here, dw2)
-	for i, v := range here {
-		dw1[i] += k1 * v
-	}
-	return err
 }
 
 func TestClusterKnown(t *testing.T) {
@@ -365,6 +331,31 @@ func TestClusterGradients(t *testing.T) {
 	for k, v := range torqueOf(c.run(t).virial) {
 		if math.Abs(v) > 1e-15 {
 			t.Errorf("torque %d is %g with scalar features", k, v)
+		}
+	}
+}
+
+// F(R pos, D x) = R F: turning the atoms and their features turns the forces.
+func TestForcesTurn(t *testing.T) {
+	c := theCluster(t)
+	g := c.run(t)
+	sin, cos := math.Sincos(.7)
+	r := [3][3]float64{{cos, -sin * .6, sin * .8}, {sin, cos * .6, -cos * .8}, {0, .8, .6}}
+	turned := func(v []float64) {
+		var out [3]float64
+		for i := range 3 {
+			out[i] = r[i][0]*v[0] + r[i][1]*v[1] + r[i][2]*v[2]
+		}
+		copy(v, out[:])
+	}
+	for a := range 3 {
+		turned(c.pos[3*a : 3*a+3])
+		turned(c.x[4*a+1 : 4*a+4])
+		turned(g.pos[3*a : 3*a+3])
+	}
+	for i, v := range c.run(t).pos {
+		if math.Abs(v-g.pos[i]) > 1e-15 {
+			t.Errorf("component %d of the turned cluster is %.15g, want %.15g", i, v, g.pos[i])
 		}
 	}
 }

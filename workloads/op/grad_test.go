@@ -66,8 +66,8 @@ func TestPointwise(t *testing.T) {
 		const n = 1500
 		x := l.normal(n)
 		for _, act := range activations {
-			out, d, g := l.floats(nans(n)), l.normal(n), gpuprof.Buffer(nil)
-			g = l.floats(d)
+			out, d := l.floats(nans(n)), l.normal(n)
+			g := l.floats(d)
 			k := newBinder(l.dev, "test", n)
 			k.launch(&actApplyKernel, items{perEdge: 1}, rate{}, l.floats(x), out, itemCount{}, act.id, float32(act.exact))
 			k.launch(&actGradKernel, items{perEdge: 1}, rate{}, l.floats(x), g, itemCount{}, act.id, float32(act.exact))

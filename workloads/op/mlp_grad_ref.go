@@ -1,5 +1,7 @@
 package op
 
+import "math"
+
 // RefMLPGrad computes one edge of the MLP backwards: db [In] from the cotangent
 // dw [Out] of its weights, and adds the edge's share to dw1 and dw2 where they are
 // not nil. With h = c silu(a), a = s1 b W1 and w = s2 h W2,
@@ -10,12 +12,12 @@ package op
 //
 //go:norace
 func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
-	first, second := m.layers()
+	first, _ := m.layers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
 		return err
 	}
-	s1, s2 := float64(first.Scale), float64(second.Scale)
+	s1, s2 := 1/math.Sqrt(float64(m.In)), 1/math.Sqrt(float64(m.Hidden))
 	clear(db)
 	for j := range m.Hidden {
 		a := 0.0

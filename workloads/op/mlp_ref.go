@@ -1,11 +1,24 @@
 package op
 
-// RefMLP computes the weights w [Out] of one edge from b [In].
+import "math"
+
+// RefMLP computes the weights w [Out] of one edge from b [In]. The factors of the
+// layers are those of the definition, not their roundings to float32.
 func RefMLP(m MLP, b, w1, w2, w []float64) error {
 	first, second := m.layers()
+	first.Scale, second.Scale = 1, 1
 	h := make([]float64, m.Hidden)
-	if err := RefGemm(first, b, w1, h); err != nil {
+	if err := RefGemm(first, scaled(b, m.In), w1, h); err != nil {
 		return err
 	}
-	return RefGemm(second, h, w2, w)
+	return RefGemm(second, scaled(h, m.Hidden), w2, w)
+}
+
+// scaled is v / sqrt(n).
+func scaled(v []float64, n int) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = x / math.Sqrt(float64(n))
+	}
+	return out
 }

@@ -1,0 +1,152 @@
+package e3nn
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// bindBack makes the operations of the way back, in the order of the step: the
+// energy, the layers from the last to the first, and what they share.
+func (s *session) bindBack() error {
+	if err := s.bindLoss(); err != nil {
+		return fmt.Errorf("the energy: %w", err)
+	}
+	for i := len(s.model.Layers) - 1; i >= 0; i-- {
+		if err := s.bindLayerBack(i); err != nil {
+			return fmt.Errorf("layer %d backwards: %w", i+1, err)
+		}
+	}
+	e, b := s.slots[0].dev, s.back
+	sph, err := s.keep(op.SphGrad{Sph: op.Sph{LMax: s.model.LMax}}.Bind(s.dev, e.vec, b.dy, b.slope, b.f, s.edges))
+	if err != nil {
+		return err
+	}
+	forces, err := s.keep(s.positions().Bind(s.dev, op.PositionsBuffers{F: b.f, RowPtr: e.rowptr, ColPtr: e.colptr, Perm: e.perm, Out: b.forces}, s.edges))
+	if err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stSphBack, ops: same(sph)}, stageOps{stage: stForces, ops: same(forces)})
+	return nil
+}
+
+func (s *session) positions() op.Positions {
+	return op.Positions{Points: s.points(), Atoms: len(s.in.crystal.Positions), Rows: s.rows}
+}
+
+// bindLoss binds the readouts and their sum. The gradient of the energy by every
+// row's value is 1.
+func (s *session) bindLoss() error {
+	b := s.back
+	var ops []*op.Bound
+	for i, l := range s.model.Layers {
+		r := l.readout()
+		r.Add = i > 0
+		one, err := s.keep(r.Bind(s.dev, s.layers[i].out, s.layers[i].readout, b.rho, s.rows))
+		if err != nil {
+			return err
+		}
+		ops = append(ops, one)
+	}
+	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
+	if err != nil {
+		return err
+	}
+	ones := make([]float32, s.rows)
+	for i := range ones {
+		ones[i] = 1
+	}
+	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
+	return op.Send(s.dev, s.Compute, b.ones, ones)
+}
+
+// bindLayerBack binds a layer's way back: what was not kept is made again, then the
+// gate and the linear layer, the tensor product and the MLP. Gradients that layers
+// share are written by the last layer, which goes first, and added to by the others.
+func (s *session) bindLayerBack(i int) error {
+	l, p, k, b, e := s.model.Layers[i], s.layers[i], s.work[i], s.back, s.slots[0].dev
+	again, err := s.bindAgain(i)
+	if err != nil {
+		return err
+	}
+	if len(again) > 0 {
+		s.plan = append(s.plan, stageOps{stRecompute, i, same(again...)})
+	}
+	readout, err := s.keep(l.readout().BindGrad(s.dev, b.ones, p.readout, b.dout, s.rows))
+	if err != nil {
+		return err
+	}
+	gate, err := s.keep(op.GateGrad{Gate: l.Gate}.Bind(s.dev, k.pre, b.dout, b.dpre, s.rows))
+	if err != nil {
+		return err
+	}
+	linear, err := s.keep(op.LinearGrad{Linear: l.Linear}.Bind(s.dev, b.dpre, p.mix, b.dmid, s.rows))
+	if err != nil {
+		return err
+	}
+	product, err := s.keep(s.productGrad(i).Bind(s.dev, op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: b.dmid, Src: e.src, Dst: e.dst, DY: b.dy, DW: b.dw},
+		len(s.in.crystal.Positions), s.rows, s.edges))
+	if err != nil {
+		return err
+	}
+	mlp, err := s.keep(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: b.dw, DA: b.da, DB: b.db}, s.edges))
+	if err != nil {
+		return err
+	}
+	radial := []*op.Bound{mlp}
+	if i == 0 { // the basis has every layer's gradient now
+		basis, err := s.keep(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
+		if err != nil {
+			return err
+		}
+		radial = append(radial, basis)
+	}
+	s.plan = append(s.plan, stageOps{stLinearGateBack, i, same(readout, gate, linear)}, stageOps{stProductBack, i, same(product)}, stageOps{stRadialBack, i, same(radial...)})
+	return nil
+}
+
+// bindAgain is what makes a layer's values again that were not kept.
+func (s *session) bindAgain(i int) ([]*op.Bound, error) {
+	var again []*op.Bound
+	if s.set["recompute"] == recomputeAll {
+		again = append(again, s.again[i]...)
+		if !s.hiddenOnly() { // the MLP has made the weights
+			return again, nil
+		}
+	}
+	if s.keepsWeights() {
+		return again, nil
+	}
+	weights, err := s.keep(s.mlps[i].BindWeights(s.dev, s.work[i].h, s.layers[i].w2, s.work[i].w, s.edges))
+	if err != nil {
+		return nil, err
+	}
+	return append(again, weights), nil
+}
+
+// first says that a layer is the first to go back.
+func (s *session) first(i int) bool { return i == len(s.model.Layers)-1 }
+
+func (s *session) productGrad(i int) op.TensorProductGrad {
+	return op.TensorProductGrad{Product: s.products[i], AddY: !s.first(i)}
+}
+
+func (s *session) mlpGrad(i int) op.MLPGrad {
+	return op.MLPGrad{MLP: s.mlps[i], Add: !s.first(i)}
+}
+
+// backScratch is the memory of the way back besides requests: parameters in words,
+// and what the operations allocate in bytes.
+func (s *session) backScratch(e int64) (words, scratch int64) {
+	atoms := len(s.in.crystal.Positions)
+	scratch = op.Sum{N: s.rows}.Scratch()
+	for i, l := range s.model.Layers {
+		words += int64(l.readout().Count)
+		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
+			s.productGrad(i).Scratch(atoms, s.rows, int(e), false) + s.mlpGrad(i).Scratch(int(e))
+		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
+			scratch += s.mlps[i].WeightsScratch(int(e))
+		}
+	}
+	return words, scratch
+}

@@ -1,0 +1,77 @@
+package e3nn
+
+import (
+	"context"
+	"math"
+
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// referenceBack is the way back of one row in float64, from nothing but the batch's
+// vectors and the parameters: the row's energy and its gradient by every edge.
+func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []int32, vec, basis []float64, p wide) error {
+	n, sh := len(src), (s.model.LMax+1)*(s.model.LMax+1)
+	dy, db := make([]float64, n*sh), make([]float64, n*basisSize)
+	for i, l := range s.model.Layers {
+		lr := &ref.layers[i]
+		for u, a := range p.readout[i] {
+			ref.rho += a * lr.out[u]
+		}
+		dmid, err := s.refGateLinear(i, lr.pre, p)
+		if err != nil {
+			return err
+		}
+		in, nw := l.In.Dim(), l.TP.WeightNumel()
+		dx, one, dw, back := make([]float64, in), make([]float64, sh), make([]float64, nw), make([]float64, basisSize)
+		x := make([]float64, in)
+		for e, node := range src {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			op.ToLayout(s.layout, l.In, x, p.x[i][int(node)*in:(int(node)+1)*in])
+			if err := op.RefTensorProductGrad(s.products[i], x, ref.y[e*sh:(e+1)*sh], lr.w[e*nw:(e+1)*nw], dmid, dx, one, dw); err != nil {
+				return err
+			}
+			add(dy[e*sh:(e+1)*sh], one)
+			if err := op.RefMLPGrad(s.mlps[i], basis[e*basisSize:(e+1)*basisSize], p.w1[i], p.w2[i], dw, back, nil, nil); err != nil {
+				return err
+			}
+			add(db[e*basisSize:(e+1)*basisSize], back)
+		}
+	}
+	ref.f = make([]float64, 3*n)
+	for e := range n {
+		v := vec[3*e : 3*e+3]
+		refEdge(op.Sph{LMax: s.model.LMax}, v, dy[e*sh:(e+1)*sh], op.RefBasisGrad(s.radialBasis(), v, db[e*basisSize:(e+1)*basisSize]), ref.f[3*e:3*e+3])
+	}
+	return nil
+}
+
+// refGateLinear is the gradient of the messages' sum of one row, from what the gate
+// was given: the readout back through the gate and the linear layer.
+func (s *session) refGateLinear(i int, pre []float64, p wide) ([]float64, error) {
+	l := s.model.Layers[i]
+	dout, dpre, dmid := make([]float64, l.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.TP.Out.Dim())
+	copy(dout, p.readout[i])
+	if err := op.RefGateGrad(l.Gate, pre, dout, dpre); err != nil {
+		return nil, err
+	}
+	op.RefLinearGrad(l.Linear, nil, p.mix[i], dpre, dmid, nil)
+	return dmid, nil
+}
+
+// refEdge is the gradient by one edge's vector: the harmonics' and, along it, the
+// radial part.
+func refEdge(sph op.Sph, vec, dy []float64, slope float64, f []float64) {
+	op.RefSphGrad(sph, vec, dy, f)
+	r := math.Sqrt(vec[0]*vec[0] + vec[1]*vec[1] + vec[2]*vec[2])
+	for k := 0; k < 3 && r > 0; k++ {
+		f[k] += slope * vec[k] / r
+	}
+}
+
+func add(to, v []float64) {
+	for i := range to {
+		to[i] += v[i]
+	}
+}

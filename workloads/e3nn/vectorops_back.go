@@ -1,0 +1,199 @@
+package e3nn
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// harmonicsGrad is the gradient by every vector of sum dy Y.
+func (v *vectorRunner) harmonicsGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	norm, lmax, err := c.degrees()
+	if err != nil {
+		return nil, err
+	}
+	n, err := samples("r", c.R, 3)
+	if err != nil {
+		return nil, err
+	}
+	dim := (lmax + 1) * (lmax + 1)
+	if err := cmpLengths(map[string]sized{"dy": {c.DY, n * dim}, "out": {c.Out, 3 * n}}); err != nil {
+		return nil, err
+	}
+	wide, grad := make([]float64, 3*n), make([]float64, 3*dim)
+	dy := make([]float64, len(c.DY)) // for component normalisation, which is the kernel's
+	for i := range n {
+		so3.HarmonicsGrad(lmax, norm, c.R[3*i], c.R[3*i+1], c.R[3*i+2], grad)
+		for k, d := range c.DY[i*dim : (i+1)*dim] {
+			for x := range 3 {
+				wide[3*i+x] += d * grad[3*k+x]
+			}
+			switch l := math.Floor(math.Sqrt(float64(k))); norm {
+			case so3.Norm:
+				d /= math.Sqrt(2*l + 1)
+			case so3.Integral:
+				d /= math.Sqrt(4 * math.Pi)
+			}
+			dy[i*dim+k] = d
+		}
+	}
+	got, err := v.launch(3*n, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := op.SphGrad{Sph: op.Sph{LMax: lmax}}.Bind(v.dev, v.up(a, c.R), v.up(a, dy), v.up(a, make([]float64, n)), out, n)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
+}
+
+// up uploads values as float32.
+func (v *vectorRunner) up(a *op.Arena, x []float64) gpuprof.Buffer {
+	return a.Upload(v.stream, "vectors", op.As[float32](x))
+}
+
+func (v *vectorRunner) index(a *op.Arena, x []int32) gpuprof.Buffer {
+	return a.Upload(v.stream, "indices", bits(x))
+}
+
+type sized struct {
+	a array
+	n int
+}
+
+// cmpLengths names the first array that has not as many values as it needs.
+func cmpLengths(all map[string]sized) error {
+	for _, name := range []string{"dout", "dy", "db", "x", "w1", "w2", "mix", "readout", "out"} {
+		if s, ok := all[name]; ok {
+			if err := wants(name, s.a, s.n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tensorProductGrad is dx, dy and dw of every sample, one after the other.
+func (v *vectorRunner) tensorProductGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	tp, err := c.product()
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.productSamples(tp, c.DOut)
+	if err != nil {
+		return nil, err
+	}
+	d1, d2, do, nw := tp.In1.Dim(), tp.In2.Dim(), tp.Out.Dim(), tp.WeightNumel()
+	width := d1 + d2 + nw
+	if err := wants("out", c.Out, n*width); err != nil {
+		return nil, err
+	}
+	wide := make([]float64, n*width)
+	for i := range n {
+		row := wide[i*width : (i+1)*width]
+		if err := tp.EvalGrad(c.X[i*d1:(i+1)*d1], c.Y[i*d2:(i+1)*d2], c.W[i*nw:(i+1)*nw], c.DOut[i*do:(i+1)*do], row[:d1], row[d1:d1+d2], row[d1+d2:]); err != nil {
+			return nil, err
+		}
+	}
+	out := []gpuprof.CaseResult{result64(wide, c.Out)}
+	g := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Impl: op.ImplCSR, Layout: op.MulIr, Scale: 1}}
+	if g.Product.Check() != nil {
+		return out, nil // a mode that the kernels' way back does not take
+	}
+	got := make([]float32, n*width)
+	for k, part := range []struct{ at, width int }{{0, d1}, {d1, d2}, {d1 + d2, nw}} {
+		one, err := v.runProductGrad(g, c, n, k, part.width)
+		if err != nil {
+			return nil, err
+		}
+		for i := range n {
+			copy(got[i*width+part.at:][:part.width], one[i*part.width:])
+		}
+	}
+	return append(out, result32(got, c.Out)), nil
+}
+
+// runProductGrad makes every sample an edge of its own and returns dx, dy or dw.
+func (v *vectorRunner) runProductGrad(g op.TensorProductGrad, c *vectorCase, n, which, width int) ([]float32, error) {
+	index := make([]int32, n+1)
+	for i := range index {
+		index[i] = int32(i)
+	}
+	return v.launch(n*width, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b := op.TPGradBuffers{X: v.up(a, c.X), Y: v.up(a, c.Y), W: v.up(a, c.W), DOut: v.up(a, c.DOut), Src: v.index(a, index[:n]), Dst: v.index(a, index[:n]),
+			ColPtr: v.index(a, index), Perm: v.index(a, index[:n])}
+		*[]*gpuprof.Buffer{&b.DX, &b.DY, &b.DW}[which] = out
+		bound, err := g.Bind(v.dev, b, n, n, n)
+		return []*op.Bound{bound}, err
+	})
+}
+
+// radial is the case's radial functions.
+func (c *vectorCase) radial() (op.Basis, error) {
+	s := op.Basis{Kind: c.Basis, N: c.Functions, Cutoff: c.Cutoff, Envelope: c.Envelope}
+	if c.Functions < 1 || c.Functions > maxVectorDim {
+		return s, gpuprof.Errorf(nil, "functions is %d", c.Functions).WithFix("give 1 to %d", maxVectorDim)
+	}
+	return s, s.Check()
+}
+
+// radialGrad is the slope by r of sum db b(r).
+func (v *vectorRunner) radialGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	s, err := c.radial()
+	if err != nil {
+		return nil, err
+	}
+	n, err := samples("r", c.R, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmpLengths(map[string]sized{"db": {c.DB, n * s.N}, "out": {c.Out, n}}); err != nil {
+		return nil, err
+	}
+	wide, vec := make([]float64, n), make([]float64, 3*n)
+	for i, r := range c.R {
+		vec[3*i] = r
+		wide[i] = op.RefBasisGrad(s, vec[3*i:3*i+3], c.DB[i*s.N:(i+1)*s.N])
+	}
+	got, err := v.launch(n, func(a *op.Arena, out gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := op.BasisGrad{Basis: s}.Bind(v.dev, v.up(a, vec), v.up(a, c.DB), out, n)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(wide, c.Out), result32(got, c.Out)}, nil
+}
+
+// gateGrad is dx of every sample, in the order of e3nn's Gate.irreps_in.
+func (v *vectorRunner) gateGrad(c *vectorCase) ([]gpuprof.CaseResult, error) {
+	g, before, err := c.gate()
+	if err != nil {
+		return nil, err
+	}
+	in, out := g.InDim(), g.OutDim()
+	n, err := samples("x", c.X, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmpLengths(map[string]sized{"dout": {c.DOut, n * out}, "out": {c.Out, n * in}}); err != nil {
+		return nil, err
+	}
+	x, want := unsort(before, c.X), unsort(before, c.Out)
+	wide := make([]float64, n*in)
+	for i := range n {
+		if err := op.RefGateGrad(g, x[i*in:(i+1)*in], c.DOut[i*out:(i+1)*out], wide[i*in:(i+1)*in]); err != nil {
+			return nil, err
+		}
+	}
+	got, err := v.launch(n*in, func(a *op.Arena, dx gpuprof.Buffer) ([]*op.Bound, error) {
+		b, err := op.GateGrad{Gate: g}.Bind(v.dev, v.up(a, x), v.up(a, c.DOut), dx, n)
+		return []*op.Bound{b}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []gpuprof.CaseResult{result64(wide, want), result32(got, want)}, nil
+}
