@@ -2,11 +2,12 @@
 """Race gpuprof's tensor product against e3nn's on the CPU: same inputs, same threads, taking turns.
 
     python3 -m venv venv && venv/bin/pip install torch e3nn
-    venv/bin/python scripts/peer_e3nn.py [--threads 2] [--rounds 12] [--edges 5000]
+    venv/bin/python scripts/peer_e3nn.py [--threads 2] [--rounds 12] [--edges 5000] [--backward]
 
 The job is the convolution of the preset mace-medium (128x0e+128x1o x lmax 3 -> 128x0e+128x1o+128x2e) over the first
 edges of a 5x5x5 diamond cell: gather the source features, tensor product with per-edge weights, sum at the
-destination. e3nn's TensorProduct is compiled to TorchScript (its default) and, with --inductor, by torch.compile as
+destination. With --backward it is the gradients by features, harmonics and weights instead, from one given for the
+sums: autograd goes back through a graph that is kept, so that no forward pass is in its times. e3nn's TensorProduct is compiled to TorchScript (its default) and, with --inductor, by torch.compile as
 well; both get the gather before and an index_add after. Every round runs each program once, in turn, and reports the
 median of its repetitions; the table shows the median over rounds and the median and range of the ratio round by
 round. The results must agree to 1e-5 or the script fails.
@@ -67,6 +68,7 @@ def main():
     ap.add_argument("--reps", type=int, default=7)
     ap.add_argument("--edges", type=int, default=5000)
     ap.add_argument("--inductor", action="store_true")
+    ap.add_argument("--backward", action="store_true", help="time the gradients rather than the product")
     args = ap.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -80,22 +82,38 @@ def main():
     def convolve(tp):
         return torch.zeros(nodes, tp.irreps_out.dim).index_add_(0, tdst, tp(x[tsrc], y, w))
 
-    programs = {"e3nn TorchScript": lambda: convolve(tp)}
+    dout = torch.randn(nodes, tp.irreps_out.dim)
+
+    def program(tp):
+        """What is timed: the product, or the way back through a graph that is kept."""
+        if not args.backward:
+            return lambda: convolve(tp)
+        inputs = [t.requires_grad_() for t in (x, y, w)]
+        for _ in range(3):  # TorchScript specialises its way back on the second pass
+            out = convolve(tp)
+            torch.autograd.grad(out, inputs, dout, retain_graph=True)
+        return lambda: torch.autograd.grad(out, inputs, dout, retain_graph=True)
+
+    programs = {"e3nn TorchScript": program(tp)}
     if args.inductor:
-        compiled = torch.compile(tp)
-        programs["e3nn torch.compile"] = lambda: convolve(compiled)
-    with tempfile.TemporaryDirectory() as tmp, torch.inference_mode():
+        programs["e3nn torch.compile"] = program(torch.compile(tp))
+    with tempfile.TemporaryDirectory() as tmp, torch.set_grad_enabled(args.backward), torch.inference_mode(not args.backward):
         tmp = pathlib.Path(tmp)
         rowptr = numpy.searchsorted(dst, numpy.arange(nodes + 1))
         with open(tmp / "in", "wb") as f:
             f.write(struct.pack("<3i", nodes, len(src), nodes))
             for t in (x, y, w):
-                f.write(t.numpy().astype("<f4").tobytes())
+                f.write(t.detach().numpy().astype("<f4").tobytes())
             for i in (src, dst, rowptr):
                 f.write(i.astype("<i4").tobytes())
+            if args.backward:
+                f.write(dout.numpy().astype("<f4").tobytes())
+                for i in (numpy.cumsum(numpy.bincount(src + 1, minlength=nodes + 1)), numpy.argsort(src, kind="stable")):
+                    f.write(i.astype("<i4").tobytes())
         subprocess.run(["go", "build", "-o", tmp / "peer", "./scripts/peer"], check=True, cwd=pathlib.Path(__file__).parent.parent)
         children = {}
-        for impl, layout in (("csr", "ir_mul"), ("csr", "mul_ir"), ("unfused", "mul_ir")):
+        forward = (("csr", "ir_mul"), ("csr", "mul_ir"), ("unfused", "mul_ir"))
+        for impl, layout in (("backward", "ir_mul"), ("backward", "mul_ir")) if args.backward else forward:
             name = f"gpuprof {impl} {layout}"
             child = subprocess.Popen([tmp / "peer", tmp / "in", tmp / name.replace(" ", "_"), impl, layout, str(args.threads)],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -121,7 +139,10 @@ def main():
         for i in range(args.rounds):
             for n in (list(runners) if i % 2 == 0 else reversed(list(runners))):
                 times[n].append(runners[n]())
-        want = convolve(tp).double()
+        if args.backward:
+            want = torch.cat([g.flatten() for g in programs["e3nn TorchScript"]()]).double()
+        else:
+            want = convolve(tp).double()
         failed = False
         for n, c in children.items():
             c.stdin.close()

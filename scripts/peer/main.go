@@ -7,7 +7,10 @@
 // INPUT holds, little-endian: int32 nodes, edges, rows; then x [nodes,in],
 // y [edges,sh], w [edges,weights] float32; src, dst [edges], rowptr [rows+1]
 // int32; all in mul_ir order. The answer to "run N" is the median seconds of
-// N sums over edges; the result of the last goes to OUTPUT.
+// N sums over edges; the result of the last goes to OUTPUT. IMPL is one of the
+// product's, or "backward": its gradients by x, y and w, which go to OUTPUT one after
+// the other. For these INPUT goes on with dout [rows,out] float32 and the edges by
+// source, colptr [nodes+1] and perm [edges] int32.
 package main
 
 import (
@@ -76,11 +79,16 @@ func run(args []string) error {
 }
 
 type job struct {
-	tp     so3.TensorProduct
 	layout op.Layout
 	stream gpuprof.Stream
 	ops    []*op.Bound
-	out    gpuprof.Buffer
+	out    []result
+}
+
+// result is what the last run left, rows of irreps in the job's layout.
+type result struct {
+	b   gpuprof.Buffer
+	irs so3.Irreps
 }
 
 func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error) {
@@ -99,7 +107,7 @@ func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error)
 		return nil, fmt.Errorf("reading sizes: %w", err)
 	}
 	nodes, edges, rows := int(size[0]), int(size[1]), int(size[2])
-	j := &job{tp: tp, layout: layout}
+	j := &job{layout: layout}
 	if j.stream, err = dev.NewStream("main"); err != nil {
 		return nil, err
 	}
@@ -119,15 +127,26 @@ func bind(dev gpuprof.Device, path, impl string, layout op.Layout) (*job, error)
 	}
 	b := op.TPBuffers{X: read(nodes * tp.In1.Dim()), Y: read(edges * tp.In2.Dim()), W: read(edges * tp.WeightNumel()),
 		Src: read(edges), Dst: read(edges), RowPtr: read(rows + 1), Out: buffer(rows * tp.Out.Dim())}
+	var back op.TPGradBuffers
+	if impl == "backward" {
+		back = op.TPGradBuffers{X: b.X, Y: b.Y, W: b.W, Src: b.Src, Dst: b.Dst, DOut: read(rows * tp.Out.Dim()), ColPtr: read(nodes + 1), Perm: read(edges),
+			DX: buffer(nodes * tp.In1.Dim()), DY: buffer(edges * tp.In2.Dim()), DW: buffer(edges * tp.WeightNumel())}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	reorder(layout, tp.In1, gpuprof.Floats(b.X))
+	if impl == "backward" {
+		reorder(layout, tp.Out, gpuprof.Floats(back.DOut))
+		bound, err := op.TensorProductGrad{Product: op.TensorProduct{TP: tp, Layout: layout, Scale: 1}}.Bind(dev, back, nodes, rows, edges)
+		j.ops, j.out = []*op.Bound{bound}, []result{{back.DX, tp.In1}, {back.DY, tp.In2}, {back.DW, so3.Irreps{{Mul: tp.WeightNumel(), Ir: so3.Irrep{P: 1}}}}}
+		return j, err
+	}
 	product, scatter, err := op.TensorProduct{TP: tp, Impl: impl, Layout: layout, Scale: 1}.Bind(dev, b, nodes, rows, edges)
 	if err != nil {
 		return nil, err
 	}
-	j.ops, j.out = []*op.Bound{product}, b.Out
+	j.ops, j.out = []*op.Bound{product}, []result{{b.Out, tp.Out}}
 	if scatter != nil {
 		j.ops = append(j.ops, scatter)
 	}
@@ -163,11 +182,15 @@ func (j *job) time(n int) (float64, error) {
 
 // write stores the result in mul_ir order.
 func (j *job) write(path string) error {
-	out := gpuprof.Floats(j.out)
-	row := make([]float32, j.tp.Out.Dim())
-	for at := 0; at+len(row) <= len(out); at += len(row) {
-		copy(row, out[at:at+len(row)])
-		op.FromLayout(j.layout, j.tp.Out, out[at:at+len(row)], row)
+	var all []byte
+	for _, r := range j.out {
+		out := gpuprof.Floats(r.b)
+		row := make([]float32, r.irs.Dim())
+		for at := 0; at+len(row) <= len(out); at += len(row) {
+			copy(row, out[at:at+len(row)])
+			op.FromLayout(j.layout, r.irs, out[at:at+len(row)], row)
+		}
+		all = append(all, r.b.Bytes()...)
 	}
-	return os.WriteFile(path, j.out.Bytes(), 0o644)
+	return os.WriteFile(path, all, 0o644)
 }
