@@ -17,7 +17,7 @@ type MLPGrad struct {
 }
 
 // MLPGradBuffers are the arguments of MLPGrad; A is what BindKept left. DA [E,Hidden]
-// receives da.
+// receives da. Without DB that is all there is: training needs no more.
 type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB gpuprof.Buffer }
 
 // BindKept is Bind for an MLP that goes backwards later: a [E,Hidden] is the
@@ -92,7 +92,6 @@ func (g MLPGrad) Bind(dev gpuprof.Device, b MLPGradBuffers, edgeCap int) (*Bound
 	k.want("a", b.A, e*int64(m.Hidden))
 	k.want("w1", b.W1, int64(m.In)*int64(m.Hidden))
 	k.want("w2", b.W2, int64(m.Hidden)*int64(m.Out))
-	k.want("db", b.DB, e*int64(m.In))
 	first, _ := m.layers()
 	act, c, err := findActivation(first.Act, first.Normalisation)
 	if err != nil {
@@ -103,6 +102,11 @@ func (g MLPGrad) Bind(dev gpuprof.Device, b MLPGradBuffers, edgeCap int) (*Bound
 	slope := rate{perEdge: move(m.Hidden*(act.flops+5), 2*m.Hidden, m.Hidden)}
 	k.launch(&actGradKernel, items{perEdge: m.Hidden}, slope, b.A, b.DA, itemCount{}, act.id, float32(c))
 	slope.perEdge.BytesRead = int64(m.Hidden) * floatBytes // dh is at hand
+	if b.DB == nil {
+		k.b.minimum = minimum.add(slope)
+		return k.done()
+	}
+	k.want("db", b.DB, e*int64(m.In))
 	slope.perEdge.BytesWritten = 0
 	db := b.DB
 	if g.Add {
@@ -118,11 +122,17 @@ func (g MLPGrad) Bind(dev gpuprof.Device, b MLPGradBuffers, edgeCap int) (*Bound
 	return k.done()
 }
 
+// HiddenScratch is the bytes Bind allocates without DB.
+func (g MLPGrad) HiddenScratch(edgeCap int) int64 {
+	toHidden, _ := g.layers()
+	return toHidden.Scratch(edgeCap) + flipScratch(matrix{0, g.MLP.Hidden, g.MLP.Out})
+}
+
 // Scratch is the bytes Bind allocates.
 func (g MLPGrad) Scratch(edgeCap int) int64 {
 	m := g.MLP
-	toHidden, toBasis := g.layers()
-	n := toHidden.Scratch(edgeCap) + toBasis.Scratch(edgeCap) + flipScratch(matrix{0, m.Hidden, m.Out}) + flipScratch(matrix{0, m.In, m.Hidden})
+	_, toBasis := g.layers()
+	n := g.HiddenScratch(edgeCap) + toBasis.Scratch(edgeCap) + flipScratch(matrix{0, m.In, m.Hidden})
 	if g.Add {
 		n += max(int64(edgeCap)*int64(m.In), 1) * floatBytes
 	}

@@ -12,9 +12,32 @@ func actApplyHost(a *gpuprof.Args, lo, hi int) {
 }
 
 func actGradHost(a *gpuprof.Args, lo, hi int) {
-	x, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Int(3), float64(a.F32(4))
+	x, d, act, c := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi], a.Int(3), a.F32(4)
+	if act == actSilu {
+		siluGrad(x, d, c)
+		return
+	}
 	for i, v := range x {
-		d[i] = float32(float64(d[i]) * c * derive(act, float64(v)))
+		d[i] = float32(float64(d[i]) * float64(c) * derive(act, float64(v)))
+	}
+}
+
+// siluGrad has the exponentials from vec: with s = silu(v) = q v the slope
+// q (1 + v (1-q)) is q + s (1-q), and q = s/v.
+func siluGrad(x, d []float32, c float32) {
+	var values [512]float32
+	for len(x) > 0 {
+		n := min(len(x), len(values))
+		copy(values[:], x[:n])
+		vec.Silu(values[:n], 1)
+		for i, s := range values[:n] {
+			q := float32(.5) // 1/(1+e^-v) to rounding, and 0/0 is none
+			if v := x[i]; v > 1e-7 || v < -1e-7 {
+				q = s / v
+			}
+			d[i] *= c * (q + s*(1-q))
+		}
+		x, d = x[n:], d[n:]
 	}
 }
 

@@ -1,0 +1,254 @@
+package op
+
+import (
+	_ "embed"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+//go:embed weight_grad.ptx.gz
+var weightGradPTX string
+
+// The gradient of weights is a sum of outer products over rows: of row r of a with
+// row r of b, for blocks of both,
+//
+//	W_uv = k sum_r sum_i a_r[aAt + i m1 + u] b_r[bAt + i m3 + v]
+//
+// Rows are added in chunks of outerChunk, each into its own partial sums, and those
+// in order: in one float32 sum over all rows the last digits of small terms are lost,
+// and a fixed order gives the same bits for any number of threads.
+type outerBlock struct {
+	a, b, w   int // where the blocks begin in a row of a, of b and in W
+	m1, m3, d int
+	k         float32
+}
+
+// outers is one sum over rows: all its blocks, the widths of a, b and W.
+type outers struct {
+	blocks    []outerBlock
+	a, b, w   int
+	precision string
+	add       bool // to what is there
+}
+
+const (
+	outerChunk = 4096
+	outerInts  = 12
+	outerWork  = outerCopies * outerRows // floats of an item: a turned
+	outerRows  = 256                     // rows that the host turns at a time
+	// Copies of a that an item of the host takes, and the square of a CUDA block.
+	outerCopies = 24
+	outerTile   = 64
+)
+
+// weightGradKernel: a, b, partial, tiles, work, rows, width of a, of b, of W, tiles. A
+// tile is outerInts integers: block's a, b, w, m1, m3, d; first copy of a and how
+// many, of b likewise; k as bits. One item is one tile of one chunk of rows.
+// weightSumKernel: partial, out, n, rows, add; an item is a value of W.
+// roundKernel: x, n, precision (roundings); an item is a value.
+var (
+	weightGradKernel    = gpuprof.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
+	weightSumKernel = gpuprof.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	roundKernel    = gpuprof.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+)
+
+// roundings number the precisions for roundKernel.
+var roundings = map[string]int{TF32: 1, BF16: 2, FP16: 3}
+
+func (o outers) tiles(square bool) (table []int32) {
+	for _, b := range o.blocks {
+		du, dv := outerCopies, max(b.m3, 1)
+		if square {
+			du, dv = outerTile, outerTile
+		}
+		for u := 0; u < b.m1; u += du {
+			for v := 0; v < b.m3; v += dv {
+				table = append(table, int32(b.a), int32(b.b), int32(b.w), int32(b.m1), int32(b.m3), int32(b.d),
+					int32(u), int32(min(du, b.m1-u)), int32(v), int32(min(dv, b.m3-v)), int32(math.Float32bits(b.k)), 0)
+			}
+		}
+	}
+	return table
+}
+
+// flops of one row: two a weight and component, and the factor once a value of a.
+func (o outers) flops() int {
+	n := 0
+	for _, b := range o.blocks {
+		n += b.d * b.m1 * (2*b.m3 + 1)
+	}
+	return n
+}
+
+// weightGrad appends the launches: rows fixed, or one an edge where it is negative.
+// Rounding, where the precision has it, is of a and b in place.
+func (k *binder) weightGrad(o outers, a, b, w gpuprof.Buffer, rows int) rate {
+	capacity, per := k.b.capacity, items{perEdge: 1, per: outerChunk}
+	if rows >= 0 {
+		capacity, per = rows, items{fixed: ceilDiv(rows, outerChunk)}
+	}
+	k.want("a", a, int64(capacity)*int64(o.a))
+	k.want("b", b, int64(capacity)*int64(o.b))
+	k.want("dw", w, int64(o.w))
+	if mode := roundings[o.precision]; mode > 0 {
+		for _, side := range []struct {
+			buf   gpuprof.Buffer
+			width int
+		}{{a, o.a}, {b, o.b}} {
+			all, cost := items{perEdge: side.width}, rate{perEdge: move(0, side.width, side.width)}
+			if rows >= 0 {
+				all, cost = items{fixed: rows * side.width}, rate{fixed: move(0, rows*side.width, rows*side.width)}
+			}
+			k.launch(&roundKernel, all, cost, side.buf, itemCount{}, mode)
+		}
+	}
+	tiles := o.tiles(k.tiled())
+	across := len(tiles) / outerInts
+	table := k.uploadInts(tiles)
+	chunks := ceilDiv(capacity, outerChunk)
+	partial := k.scratch(int64(chunks) * int64(o.w))
+	work := k.scratch(o.work(capacity, across, k.tiled()))
+	per.times = max(across, 1)
+	least := rate{perEdge: move(o.flops(), o.a+o.b, 0)}
+	count := any(edgeCount{})
+	if rows >= 0 {
+		least, count = rate{fixed: move(rows*o.flops(), rows*(o.a+o.b), 0)}, rows
+	}
+	cost := least
+	cost.fixed = cost.fixed.Add(move(0, 0, chunks*o.w))
+	k.launch(&weightGradKernel, per, cost, a, b, partial, table, work, count, o.a, o.b, o.w, across)
+	add, read := 0, chunks*o.w
+	if o.add {
+		add, read = 1, read+o.w
+	}
+	k.launch(&weightSumKernel, items{fixed: o.w}, rate{fixed: move(chunks*o.w, read, o.w)}, partial, w, itemCount{}, count, add)
+	least.fixed = least.fixed.Add(move(0, 0, o.w))
+	return least
+}
+
+// work is the values that the host's items turn rows of a in.
+func (o outers) work(capacity, across int, tiled bool) int64 {
+	if tiled {
+		return 1
+	}
+	return int64(ceilDiv(capacity, outerChunk)) * int64(across) * outerWork
+}
+
+// scratch is the bytes that weightGrad allocates.
+func (o outers) scratch(capacity int, tiled bool) int64 {
+	tiles := o.tiles(tiled)
+	across := len(tiles) / outerInts
+	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.work(capacity, across, tiled), 1)) * floatBytes
+}
+
+// LinearWeightGrad is the gradient of a Linear's weights:
+//
+//	x [rows,In.Dim], dout [rows,Out.Dim] -> dw [WeightNumel]
+//	dw_uw = sum over rows and i of x_ui dout_wi / sqrt(fan-in)
+type LinearWeightGrad struct {
+	Linear Linear
+	Add    bool // to dw
+}
+
+func (g LinearWeightGrad) outers() outers {
+	l := g.Linear
+	o := outers{a: l.In.Dim(), b: l.Out.Dim(), w: l.WeightNumel(), add: g.Add}
+	pairs, coefficients := l.pairs()
+	for p, k := range coefficients {
+		q := pairs[p*pairInts:]
+		o.blocks = append(o.blocks, outerBlock{int(q[0]), int(q[1]), int(q[2]), int(q[3]), int(q[4]), int(q[5]), k})
+	}
+	return o
+}
+
+// Bind binds the operation to rows rows.
+func (g LinearWeightGrad) Bind(dev gpuprof.Device, x, dout, dw gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "gradient of linear weights", 0)
+	if err := g.Linear.Layout.check("gradient of linear weights"); err != nil && k.err == nil {
+		k.err = err
+	}
+	if rows < 0 {
+		k.usage("use 0 or more", "the number of rows %d is negative", rows)
+		rows = 0
+	}
+	if g.Linear.Layout == MulIr {
+		turn := func(irs so3.Irreps, b gpuprof.Buffer) gpuprof.Buffer {
+			t := k.scratch(int64(rows) * int64(irs.Dim()))
+			k.transpose(Transpose{Irreps: irs}, b, t, rows)
+			return t
+		}
+		x, dout = turn(g.Linear.In, x), turn(g.Linear.Out, dout)
+	}
+	k.b.minimum = k.weightGrad(g.outers(), x, dout, dw, rows)
+	return k.done()
+}
+
+// Scratch is the bytes Bind allocates on a device of that kind.
+func (g LinearWeightGrad) Scratch(rows int, kind string) int64 {
+	l := g.Linear
+	n := g.outers().scratch(rows, kind != "host")
+	if l.Layout == MulIr {
+		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
+		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
+	}
+	return n
+}
+
+// MLPWeightGrad is the gradient of an MLP's weights, from what BindKept left and
+// MLPGrad made:
+//
+//	b [E,In], da [E,Hidden] -> dw1 [In,Hidden] = s1 b^T da
+//	h [E,Hidden], dw [E,Out] -> dw2 [Hidden,Out] = s2 h^T dw
+//
+// With a precision that rounds, b, da, h and dw are rounded in place: as inputs of
+// other products they are rounded so anyway.
+type MLPWeightGrad struct {
+	MLP MLP
+	Add bool // to both
+}
+
+func (g MLPWeightGrad) outers() (first, second outers) {
+	m := g.MLP
+	one, two := m.layers()
+	of := func(l Gemm) outers {
+		return outers{[]outerBlock{{m1: l.K, m3: l.N, d: 1, k: l.Scale}}, l.K, l.N, l.K * l.N, m.Precision, g.Add}
+	}
+	return of(one), of(two)
+}
+
+// Bind binds the operation for up to edgeCap edges.
+func (g MLPWeightGrad) Bind(dev gpuprof.Device, b, da, h, dw, dw1, dw2 gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "gradient of mlp weights", edgeCap)
+	k.positive("In", g.MLP.In)
+	k.positive("Hidden", g.MLP.Hidden)
+	k.positive("Out", g.MLP.Out)
+	first, second := g.outers()
+	k.b.minimum = k.weightGrad(first, b, da, dw1, -1).add(k.weightGrad(second, h, dw, dw2, -1))
+	return k.done()
+}
+
+// Scratch is the bytes Bind allocates on a device of that kind.
+func (g MLPWeightGrad) Scratch(edgeCap int, kind string) int64 {
+	first, second := g.outers()
+	return first.scratch(edgeCap, kind != "host") + second.scratch(edgeCap, kind != "host")
+}
+
+// BindWeightGrad binds the gradient of a readout's factors, da [Count] = sum over
+// rows of drho x; see Readout.
+func (r Readout) BindWeightGrad(dev gpuprof.Device, drho, x, da gpuprof.Buffer, rows int) (*Bound, error) {
+	k := newBinder(dev, "gradient of a readout", 0)
+	k.readout(r, rows)
+	k.b.minimum = k.weightGrad(r.outers(), drho, x, da, max(rows, 0))
+	return k.done()
+}
+
+func (r Readout) outers() outers {
+	return outers{blocks: []outerBlock{{m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
+}
+
+// WeightScratch is the bytes BindWeightGrad allocates on a device of that kind.
+func (r Readout) WeightScratch(rows int, kind string) int64 {
+	return r.outers().scratch(rows, kind != "host")
+}

@@ -1,0 +1,55 @@
+package op
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+func weightGradHost(a *gpuprof.Args, lo, hi int) {
+	left, right, partial, tiles, work := a.Floats(0), a.Floats(1), a.Floats(2), a.Ints(3), a.Floats(4)
+	rows, aDim, bDim, numel, across := a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9)
+	for item := lo; item < hi; item++ {
+		chunk, tile := item/across, tiles[item%across*outerInts:][:outerInts]
+		turned := work[item*outerWork:][:outerWork]
+		m1, m3, d := int(tile[3]), int(tile[4]), int(tile[5])
+		u, copies, v, cols, k := int(tile[6]), int(tile[7]), int(tile[8]), int(tile[9]), math.Float32frombits(uint32(tile[10]))
+		out := partial[chunk*numel+int(tile[2])+u*m3+v:]
+		for r := range copies {
+			clear(out[r*m3:][:cols])
+		}
+		end := min((chunk+1)*outerChunk, rows)
+		for r0 := chunk * outerChunk; r0 < end; r0 += outerRows {
+			n := min(outerRows, end-r0)
+			for i := range d {
+				at := int(tile[0]) + i*m1 + u
+				for r := range n {
+					for c, x := range left[(r0+r)*aDim+at:][:copies] {
+						turned[c*outerRows+r] = x
+					}
+				}
+				vec.Gemm(copies, cols, n, k, turned, outerRows, right[r0*bDim+int(tile[1])+i*m3+v:], bDim, out, m3)
+			}
+		}
+	}
+}
+
+func weightSumHost(a *gpuprof.Args, lo, hi int) {
+	partial, out, n, chunks, add := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), ceilDiv(a.Int(3), outerChunk), a.Int(4) != 0
+	if !add {
+		clear(out)
+	}
+	for c := range chunks {
+		vec.Axpy(1, partial[c*n+lo:][:hi-lo], out)
+	}
+}
+
+func roundHost(a *gpuprof.Args, lo, hi int) {
+	x := a.Floats(0)[lo:hi]
+	for precision, mode := range roundings {
+		if mode == a.Int(2) {
+			RoundTo(precision, x)
+		}
+	}
+}
