@@ -1,0 +1,271 @@
+// Package optim holds what turns gradients into a step of training: the norm of all
+// gradients and clipping by it, and Adam in the three ways in which PyTorch has it. It
+// knows parameters as named float32 buffers only. A kernel is written as in package op:
+// optim.go has the launches and their costs, optim_host.go the kernels for the host
+// device, optim.cu those for CUDA and optim_ref.go the float64 formulas.
+package optim
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+//go:embed optim.ptx.gz
+var optimPTX string
+
+// Ways of an optimizer step.
+const (
+	Fused   = "fused"   // one launch over all tensors
+	Foreach = "foreach" // one launch an operation, over all tensors
+	Loop    = "loop"    // one launch an operation and tensor
+)
+
+// Tensor is a parameter: its values and their gradient, N each.
+type Tensor struct {
+	Name string
+	N    int
+	P, G gpuprof.Buffer
+}
+
+// perLaunch is the most tensors of one launch: a kernel has twenty arguments.
+// PyTorch's launches over many tensors have a limit too.
+const perLaunch = 5
+
+// The constants of Adam.
+const (
+	beta1 = 0.9
+	beta2 = 0.999
+	eps   = 1e-8
+)
+
+// State that kernels share: step t, the learning rate, the clipping factor, and what
+// tick makes of t: lr/(1-beta1^t) and 1/sqrt(1-beta2^t).
+const (
+	stateStep = iota
+	stateRate
+	stateFactor
+	stateStepSize
+	stateRoot
+	stateWords
+)
+
+// Operations of adamPartKernel, in the order of a step.
+const (
+	partLerp    = iota // m += (g-m)(1-beta1)
+	partMul            // v *= beta2
+	partAddcmul        // v += (1-beta2) g g
+	partSqrt           // d = sqrt v
+	partDiv            // d *= 1/sqrt(1-beta2^t)
+	partAdd            // d += eps
+	partAddcdiv        // p -= lr/(1-beta1^t) m/d
+	parts
+)
+
+const chunk = 4096 // values whose squares are added to one partial sum
+
+// Kernels over tensors: state, m, v, then p and g of five tensors, and where the first
+// four end among all values; adamPartKernel has d after v and the operation last. One
+// item is one value. tickKernel: state, one item. squaresKernel: g, partial, n, at; an
+// item is a chunk. clipKernel: partial, state, count, limit; one item. scaleKernel: g,
+// state, n; an item is a value.
+var (
+	adamKernel     = gpuprof.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	adamPartKernel = gpuprof.Kernel{Name: "adam_part", Sig: "bbbbbbbbbbbbbbiiiii", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	tickKernel     = gpuprof.Kernel{Name: "adam_tick", Sig: "b", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
+	squaresKernel  = gpuprof.Kernel{Name: "squares", Sig: "bbii", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
+	clipKernel     = gpuprof.Kernel{Name: "clip", Sig: "bbif", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
+	scaleKernel    = gpuprof.Kernel{Name: "scale_by", Sig: "bb", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+)
+
+// Adam is the optimizer, in one of its ways:
+//
+//	m = b1 m + (1-b1) g,  v = b2 v + (1-b2) g^2,  p -= lr/(1-b1^t) m/(sqrt v/sqrt(1-b2^t) + eps)
+//
+// with b1 0.9, b2 0.999, eps 1e-8 and t from 1. Fused moves 28 bytes a parameter, the
+// others 72.
+type Adam struct {
+	Impl string
+	Rate float64
+	// Limit is the largest norm of all gradients; what is longer is cut to it. 0: none.
+	Limit float64
+
+	mem    *op.Arena
+	state  gpuprof.Buffer
+	groups []group
+	all    []Tensor
+}
+
+// group is the tensors of a launch with their moments, one after the other.
+type group struct {
+	tensors []Tensor
+	n       int
+	m, v, d gpuprof.Buffer
+}
+
+// Check reports why the optimizer cannot be opened, or nil.
+func (a *Adam) Check() error {
+	switch a.Impl {
+	case Fused, Foreach, Loop:
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrUsage, "opening the optimizer: unknown way %q", a.Impl).WithFix("use fused, foreach or loop")
+}
+
+// of cuts the tensors into launches.
+func (a *Adam) of(all []Tensor) (groups []group) {
+	most := perLaunch
+	if a.Impl == Loop {
+		most = 1
+	}
+	for len(all) > 0 {
+		g := group{tensors: all[:min(most, len(all))]}
+		for _, t := range g.tensors {
+			g.n += t.N
+		}
+		groups, all = append(groups, g), all[len(g.tensors):]
+	}
+	return groups
+}
+
+// Words is the four-byte words that Open allocates, by the tensors' sizes.
+func (a *Adam) Words(sizes []int) int64 {
+	words, chunks := int64(stateWords), int64(0)
+	for _, n := range sizes {
+		words += 2 * int64(n)
+		if a.Impl != Fused {
+			words += int64(n)
+		}
+		chunks += int64(chunks1(n))
+	}
+	return words + max(chunks, 1)
+}
+
+func chunks1(n int) int { return (n + chunk - 1) / chunk }
+
+// Open allocates the moments from mem and starts at step 0.
+func (a *Adam) Open(mem *op.Arena, s gpuprof.Stream, all []Tensor) error {
+	a.mem, a.all = mem, all
+	a.state = mem.Words("the optimizer's state", stateWords, gpuprof.OnDevice)
+	a.groups = a.of(all)
+	for i := range a.groups {
+		g := &a.groups[i]
+		g.m = mem.Words("first moments", int64(g.n), gpuprof.OnDevice)
+		g.v = mem.Words("second moments", int64(g.n), gpuprof.OnDevice)
+		g.d = g.v // fused has no use for it
+		if a.Impl != Fused {
+			g.d = mem.Words("denominators", int64(g.n), gpuprof.OnDevice)
+		}
+	}
+	if mem.Err != nil {
+		return mem.Err
+	}
+	return a.Reset(s)
+}
+
+// Reset goes back to step 0 with moments of 0. It waits.
+func (a *Adam) Reset(s gpuprof.Stream) error {
+	state := make([]float32, stateWords)
+	state[stateRate], state[stateFactor] = float32(a.Rate), 1
+	if err := op.Send(a.mem.Dev, s, a.state, state); err != nil {
+		return err
+	}
+	for _, g := range a.groups {
+		zero := make([]float32, g.n)
+		if err := op.Send(a.mem.Dev, s, g.m, zero); err != nil {
+			return err
+		}
+		if err := op.Send(a.mem.Dev, s, g.v, zero); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BindClip binds the norm of all gradients and their cut: squares in chunks, the
+// factor min(1, Limit/(norm + 1e-6)), which stays on the device, and a product a
+// gradient.
+func (a *Adam) BindClip() (*op.Bound, error) {
+	at, n := 0, 0
+	for _, t := range a.all {
+		at, n = at+chunks1(t.N), n+t.N
+	}
+	partial := a.mem.Words("sums of squares", int64(max(at, 1)), gpuprof.OnDevice)
+	if a.mem.Err != nil {
+		return nil, a.mem.Err
+	}
+	var all []op.Launch
+	at = 0
+	for _, t := range a.all {
+		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: []any{t.G, partial, t.N, at}})
+		at += chunks1(t.N)
+	}
+	all = append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 1).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}})
+	for _, t := range a.all {
+		all = append(all, op.Launch{Kernel: &scaleKernel, N: t.N, Cost: op.Moved(t.N, t.N+1, t.N), Args: []any{t.G, a.state}})
+	}
+	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*n, n, n), all...)
+}
+
+// BindStep binds one step.
+func (a *Adam) BindStep() (*op.Bound, error) {
+	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 2, 3), Args: []any{a.state}}}
+	n := 0
+	for _, g := range a.groups {
+		n += g.n
+		if a.Impl == Fused {
+			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: g.args(a.state, g.m, g.v)})
+		}
+	}
+	if a.Impl != Fused {
+		// Every operation passes over all tensors before the next.
+		for part := range parts {
+			for _, g := range a.groups {
+				c := partCosts[part]
+				all = append(all, op.Launch{Kernel: &adamPartKernel, N: g.n, Cost: op.Moved(c[0]*g.n, c[1]*g.n, c[2]*g.n), Args: append(g.args(a.state, g.m, g.v, g.d), part)})
+			}
+		}
+	}
+	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), all...)
+}
+
+// partCosts are flops, values read and values written of every operation.
+var partCosts = [parts][3]int{{3, 2, 1}, {1, 1, 1}, {3, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {3, 3, 1}}
+
+// args are a launch's arguments; a place without a tensor repeats the last, of which
+// it has no values.
+func (g group) args(before ...gpuprof.Buffer) []any {
+	var args, ends []any
+	for _, b := range before {
+		args = append(args, b)
+	}
+	at := 0
+	for i := range perLaunch {
+		t := g.tensors[min(i, len(g.tensors)-1)]
+		args = append(args, t.P, t.G)
+		if i < len(g.tensors) {
+			at += t.N
+		}
+		ends = append(ends, at)
+	}
+	return append(args, ends[:perLaunch-1]...)
+}
+
+// Values are the moments of a tensor: buffers and where its values begin in them.
+func (a *Adam) Values(name string) (m, v gpuprof.Buffer, at int, err error) {
+	for _, g := range a.groups {
+		at = 0
+		for _, t := range g.tensors {
+			if t.Name == name {
+				return g.m, g.v, at, nil
+			}
+			at += t.N
+		}
+	}
+	return nil, nil, 0, fmt.Errorf("the optimizer has no tensor %q", name)
+}
+
+// State is the buffer whose first value is the step that was done last.
+func (a *Adam) State() gpuprof.Buffer { return a.state }

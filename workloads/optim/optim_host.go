@@ -1,0 +1,97 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// tensors walks the parts of [lo, hi) that lie in one tensor each: its values and
+// gradients, and where they are among all.
+func tensors(a *gpuprof.Args, first, ends, lo, hi int, f func(p, g []float32, lo, hi int)) {
+	start := 0
+	for i := range perLaunch {
+		end := hi
+		if i < perLaunch-1 {
+			end = a.Int(ends + i)
+		}
+		if from, to := max(lo, start), min(hi, end); from < to {
+			f(a.Floats(first + 2*i)[from-start:to-start], a.Floats(first + 2*i + 1)[from-start:to-start], from, to)
+		}
+		start = end
+	}
+}
+
+func adamHost(a *gpuprof.Args, lo, hi int) {
+	state, m, v := a.Floats(0), a.Floats(1), a.Floats(2)
+	size, root := state[stateStepSize], state[stateRoot]
+	tensors(a, 3, 13, lo, hi, func(p, g []float32, lo, hi int) {
+		m, v := m[lo:hi], v[lo:hi]
+		for i, x := range g {
+			m[i] += (x - m[i]) * (1 - beta1)
+			v[i] = beta2*v[i] + (1-beta2)*x*x
+			p[i] -= size * m[i] / (sqrt(v[i])*root + eps)
+		}
+	})
+}
+
+func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+func adamPartHost(a *gpuprof.Args, lo, hi int) {
+	state, m, v, d, part := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Int(18)
+	tensors(a, 4, 14, lo, hi, func(p, g []float32, lo, hi int) {
+		m, v, d := m[lo:hi], v[lo:hi], d[lo:hi]
+		for i := range g {
+			switch part {
+			case partLerp:
+				m[i] += (g[i] - m[i]) * (1 - beta1)
+			case partMul:
+				v[i] *= beta2
+			case partAddcmul:
+				v[i] += (1 - beta2) * g[i] * g[i]
+			case partSqrt:
+				d[i] = sqrt(v[i])
+			case partDiv:
+				d[i] *= state[stateRoot]
+			case partAdd:
+				d[i] += eps
+			case partAddcdiv:
+				p[i] -= state[stateStepSize] * m[i] / d[i]
+			}
+		}
+	})
+}
+
+func tickHost(a *gpuprof.Args, _, _ int) {
+	state := a.Floats(0)
+	t := float64(state[stateStep]) + 1
+	state[stateStep] = float32(t)
+	state[stateStepSize] = float32(float64(state[stateRate]) / (1 - math.Pow(beta1, t)))
+	state[stateRoot] = float32(1 / math.Sqrt(1-math.Pow(beta2, t)))
+}
+
+func squaresHost(a *gpuprof.Args, lo, hi int) {
+	g, partial, n, at := a.Floats(0), a.Floats(1), a.Int(2), a.Int(3)
+	for c := lo; c < hi; c++ {
+		sum := 0.0
+		for _, x := range g[c*chunk : min((c+1)*chunk, n)] {
+			sum += float64(x) * float64(x)
+		}
+		partial[at+c] = float32(sum)
+	}
+}
+
+func clipHost(a *gpuprof.Args, _, _ int) {
+	sum := 0.0
+	for _, x := range a.Floats(0)[:a.Int(2)] {
+		sum += float64(x)
+	}
+	a.Floats(1)[stateFactor] = float32(min(1, float64(a.F32(3))/(math.Sqrt(sum)+1e-6)))
+}
+
+func scaleHost(a *gpuprof.Args, lo, hi int) {
+	g, f := a.Floats(0)[lo:hi], a.Floats(1)[stateFactor]
+	for i := range g {
+		g[i] *= f
+	}
+}
