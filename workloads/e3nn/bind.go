@@ -10,9 +10,9 @@ import (
 )
 
 // The stages of a step, in order. scatter is there only where the tensor
-// product leaves the sum over neighbours to it, loss to forces where a step goes
+// product leaves the sum over neighbours to it, loss to optimizer where a step goes
 // back. With a launch graph what runs on the device is one stage, graph, instead of
-// radial to forces: nothing outside can tell its parts apart.
+// radial to optimizer: nothing outside can tell its parts apart.
 const (
 	stCollate = iota
 	stH2D
@@ -28,6 +28,9 @@ const (
 	stRadialBack
 	stSphBack
 	stForces
+	stGrads
+	stClip
+	stOptimizer
 	stGraph
 	stD2H
 	stSync
@@ -39,7 +42,7 @@ const (
 func allStages() []gpuprof.Stage {
 	return append([]gpuprof.Stage{loop.Host(), loop.Transfer(), {Name: "radial"}, {Name: "sph"}, {Name: "tensor_product", TimedAlone: true},
 		{Name: "scatter"}, {Name: "linear_gate"}, {Name: "loss"}, {Name: "recompute"}, {Name: "linear_gate_bwd"}, {Name: "tensor_product_bwd"},
-		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+		{Name: "radial_bwd"}, {Name: "sph_bwd"}, {Name: "forces"}, {Name: "grads"}, {Name: "clip"}, {Name: "optimizer"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
 }
 
 // bind makes the operations of both slots and the list of stages.
@@ -95,7 +98,7 @@ func (s *session) bindMLP(i int) (*op.Bound, error) {
 
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
 	b, e := s.layers[i], s.slots[0].dev
-	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.work[i].w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.mid}
+	bufs := op.TPBuffers{X: b.x, Y: s.harmonics, W: s.work[i].w, Src: e.src, Dst: e.dst, RowPtr: e.rowptr, Out: s.work[i].mid}
 	if s.hiddenOnly() {
 		bufs.W, bufs.H, bufs.W2 = nil, s.work[i].h, b.w2
 	}
@@ -121,7 +124,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound
 	if scatter != nil {
 		s.closers = append(s.closers, scatter)
 	}
-	linear, err := s.keep(l.Linear.Bind(s.dev, s.mid, b.mix, s.work[i].pre, s.rows))
+	linear, err := s.keep(l.Linear.Bind(s.dev, s.work[i].mid, b.mix, s.work[i].pre, s.rows))
 	if err != nil {
 		return err
 	}
@@ -219,7 +222,10 @@ func (s *session) describeStages() {
 	e, out := int64(s.in.meanEdges()), s.resultWords()
 	in := 4 * (5*e + int64(s.rows) + 1)
 	if s.backwards() {
-		in, out = in+4*(e+int64(len(s.in.crystal.Positions))+2), out+1
+		in += 4 * (e + int64(len(s.in.crystal.Positions)) + 2)
+	}
+	if s.slots[0].energy != nil {
+		out++
 	}
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}

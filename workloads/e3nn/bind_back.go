@@ -17,6 +17,9 @@ func (s *session) bindBack() error {
 			return fmt.Errorf("layer %d backwards: %w", i+1, err)
 		}
 	}
+	if s.trains() {
+		return s.bindOptimizer()
+	}
 	e, b := s.slots[0].dev, s.back
 	sph, err := s.keep(op.SphGrad{Sph: op.Sph{LMax: s.model.LMax}}.Bind(s.dev, e.vec, b.dy, b.slope, b.f, s.edges))
 	if err != nil {
@@ -34,8 +37,8 @@ func (s *session) positions() op.Positions {
 	return op.Positions{Points: s.points(), Atoms: len(s.in.crystal.Positions), Rows: s.rows}
 }
 
-// bindLoss binds the readouts and their sum. The gradient of the energy by every
-// row's value is 1.
+// bindLoss binds the readouts and their sum, the energy, whose gradient by every
+// row's value is 1. In training the sum is that of squared errors.
 func (s *session) bindLoss() error {
 	b := s.back
 	var ops []*op.Bound
@@ -48,16 +51,27 @@ func (s *session) bindLoss() error {
 		}
 		ops = append(ops, one)
 	}
-	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
+	summed := b.rho
+	if s.trains() {
+		residual, err := s.keep(op.Residual{Rows: s.rows}.Bind(s.dev, b.rho, b.target, b.drho, b.losses))
+		if err != nil {
+			return err
+		}
+		ops, summed = append(ops, residual), b.losses
+	}
+	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, summed, b.energy))
 	if err != nil {
 		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
+	if s.trains() {
+		return op.Send(s.dev, s.Compute, b.target, s.params.target)
 	}
 	ones := make([]float32, s.rows)
 	for i := range ones {
 		ones[i] = 1
 	}
-	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
-	return op.Send(s.dev, s.Compute, b.ones, ones)
+	return op.Send(s.dev, s.Compute, b.drho, ones)
 }
 
 // bindLayerBack binds a layer's way back: what was not kept is made again, then the
@@ -72,7 +86,7 @@ func (s *session) bindLayerBack(i int) error {
 	if len(again) > 0 {
 		s.plan = append(s.plan, stageOps{stRecompute, i, same(again...)})
 	}
-	readout, err := s.keep(l.readout().BindGrad(s.dev, b.ones, p.readout, b.dout, s.rows))
+	readout, err := s.keep(l.readout().BindGrad(s.dev, b.drho, p.readout, b.dout, s.rows))
 	if err != nil {
 		return err
 	}
@@ -84,8 +98,11 @@ func (s *session) bindLayerBack(i int) error {
 	if err != nil {
 		return err
 	}
-	product, err := s.keep(s.productGrad(i).Bind(s.dev, op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: b.dmid, Src: e.src, Dst: e.dst, DY: b.dy, DW: b.dw},
-		len(s.in.crystal.Positions), s.rows, s.edges))
+	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: b.dmid, Src: e.src, Dst: e.dst, DY: b.dy, DW: b.dw}
+	if s.trains() {
+		grads.ColPtr, grads.Perm, grads.DX = e.colptr, e.perm, s.train.grads[i].x
+	}
+	product, err := s.keep(s.productGrad(i).Bind(s.dev, grads, len(s.in.crystal.Positions), s.rows, s.edges))
 	if err != nil {
 		return err
 	}
@@ -94,7 +111,7 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	radial := []*op.Bound{mlp}
-	if i == 0 { // the basis has every layer's gradient now
+	if i == 0 && !s.trains() { // the basis has every layer's gradient now
 		basis, err := s.keep(op.BasisGrad{Basis: s.radialBasis()}.Bind(s.dev, e.vec, b.db, b.slope, s.edges))
 		if err != nil {
 			return err
@@ -102,6 +119,9 @@ func (s *session) bindLayerBack(i int) error {
 		radial = append(radial, basis)
 	}
 	s.plan = append(s.plan, stageOps{stLinearGateBack, i, same(readout, gate, linear)}, stageOps{stProductBack, i, same(product)}, stageOps{stRadialBack, i, same(radial...)})
+	if s.trains() {
+		return s.bindGrads(i)
+	}
 	return nil
 }
 
@@ -143,10 +163,18 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productGrad(i).Scratch(atoms, s.rows, int(e), false) + s.mlpGrad(i).Scratch(int(e))
+			s.productGrad(i).Scratch(atoms, s.rows, int(e), s.trains())
+		if s.trains() {
+			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
+		} else {
+			scratch += s.mlpGrad(i).Scratch(int(e))
+		}
 		if !s.keepsWeights() && (s.hiddenOnly() || s.set["recompute"] != recomputeAll) {
 			scratch += s.mlps[i].WeightsScratch(int(e))
 		}
+	}
+	if s.trains() {
+		words += s.trainWords()
 	}
 	return words, scratch
 }

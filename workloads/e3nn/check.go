@@ -33,10 +33,18 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
+		if s.trains() { // every slot from the parameters that the reference has
+			if err := s.restart(); err != nil {
+				return nil, err
+			}
+		}
 		c := &checker{s: s, ctx: ctx, slot: k, batch: k % len(s.in.batches), errs: make([]op.ErrorNorm, stageCount)}
 		err := c.run(rng, k == 0 && whole)
 		return c.checks(), err
 	})
+	if err == nil && s.trains() {
+		err = s.restart()
+	}
 	return out, cmp.Or(err, ctx.Err())
 }
 
@@ -55,6 +63,7 @@ type checker struct {
 	p     wide
 	// before are the gradients of the rows' edges that the stage at hand adds to.
 	before [][]float64
+	saved  []savedTensor // parameters and gradients before a stage that changes them
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -92,7 +101,7 @@ func (c *checker) poisonAll() error {
 	s := c.s
 	var bufs []gpuprof.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
-		if b := *r.to[0]; b != s.back.ones { // a parameter
+		if b := *r.to[0]; b != s.back.target && (b != s.back.drho || s.trains()) { // those that no step writes
 			bufs = append(bufs, b)
 		}
 	}
@@ -194,10 +203,10 @@ func (c *checker) stage(so *stageOps) error {
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
 				err = c.compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
 			} else {
-				err = c.compare(stProduct, s.mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+				err = c.compare(stProduct, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 			}
 		case stScatter:
-			err = c.compare(stScatter, s.mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
+			err = c.compare(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 		case stLinearGate:
 			err = c.compare(stLinearGate, s.layers[so.layer].out, r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
 		default:
@@ -214,7 +223,10 @@ func (c *checker) stage(so *stageOps) error {
 	switch so.stage {
 	case stLinearGate:
 		return op.Poison(s.dev, s.Compute, s.transient()...)
-	case stRadialBack:
+	case stRadialBack, stGrads:
+		if s.trains() && so.stage == stRadialBack { // the gradients of weights come from there
+			return nil
+		}
 		b := s.back
 		return op.Poison(s.dev, s.Compute, append(s.transient(), b.dout, b.dpre, b.dmid, b.dw, b.da)...)
 	}
@@ -227,6 +239,11 @@ func (c *checker) graph() error {
 	s := c.s
 	if err := c.poisonAll(); err != nil {
 		return err
+	}
+	if s.trains() { // the step by hand has changed the parameters
+		if err := s.restart(); err != nil {
+			return err
+		}
 	}
 	if err := s.device(c.slot, c.batch, loop.Silent{}); err != nil {
 		return err
@@ -241,7 +258,7 @@ func (c *checker) graph() error {
 			}
 		}
 	}
-	if s.backwards() {
+	if s.backwards() && !s.trains() {
 		for i := range c.rows {
 			if err := c.edgeGradients(&c.errs[stGraph], i); err != nil {
 				return err
@@ -314,7 +331,7 @@ func (c *checker) checks() []gpuprof.Check {
 		switch st {
 		case stCollate, stH2D, stD2H:
 			tol = 0 // the same bits
-		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces: // from what the stage was given
+		case stSph, stLinearGateBack, stProductBack, stSphBack, stForces, stClip, stOptimizer: // from what the stage was given
 			tol = fp32Tolerance
 		case stGraph:
 			if c.s.backwards() {

@@ -12,9 +12,10 @@ import (
 // The whole way, from the batch alone, is a check of its own, as are identities that
 // hold whatever the parameters.
 const (
-	lawChain = iota // every edge's gradient, from the batch and the parameters alone
-	lawSum          // forces sum to 0
-	lawEuler        // w.dw = y.dy on every edge
+	lawChain    = iota // every edge's gradient, from the batch and the parameters alone
+	lawSum             // forces sum to 0
+	lawEuler           // w.dw = y.dy on every edge
+	lawFeatures        // w.dw over all edges = x.dx over all sources
 	lawCount
 )
 
@@ -32,7 +33,7 @@ func (c *checker) lawChecks() []gpuprof.Check {
 	for i, law := range []struct {
 		name      string
 		tolerance float64
-	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}} {
+	}{{"gradient of the whole step", c.s.chainTolerance()}, {"sum of forces", fp32Tolerance}, {"w.dw = y.dy", fp32Tolerance}, {"w.dw = x.dx", fp32Tolerance}} {
 		if e := c.laws[i]; e.Used {
 			out = append(out, loop.CheckOf(law.name, e.Relative(), law.tolerance, len(c.rows), c.s.rows))
 		}
@@ -57,6 +58,8 @@ func (c *checker) wide(b gpuprof.Buffer, at, n int) ([]float64, error) {
 func (c *checker) snapshot(so *stageOps) error {
 	b, width := c.s.back.dy, (c.s.model.LMax+1)*(c.s.model.LMax+1)
 	switch {
+	case c.s.trains():
+		return c.snapshotTraining(so)
 	case so.stage == stRadialBack:
 		b, width = c.s.back.db, basisSize
 	case so.stage != stProductBack:
@@ -90,7 +93,11 @@ func (c *checker) rowBack(so *stageOps, i int) error {
 		if err != nil {
 			return err
 		}
-		dmid, err := c.s.refGateLinear(so.layer, pre, c.p)
+		drho, err := c.wide(c.s.back.drho, r, 1)
+		if err != nil {
+			return err
+		}
+		dmid, err := c.s.refGateLinear(so.layer, pre, drho[0], c.p)
 		if err != nil {
 			return err
 		}
@@ -147,10 +154,10 @@ func (c *checker) productBack(layer, i int) error {
 			return err
 		}
 	}
-	add(dy, c.before[i])
-	if err := c.compare(stProductBack, s.back.dw, lo*nw, dw); err != nil {
+	if err := c.compare(stProductBack, s.back.dw, lo*nw, dw); err != nil || s.trains() {
 		return err
 	}
+	add(dy, c.before[i])
 	if err := c.compare(stProductBack, s.back.dy, lo*sh, dy); err != nil {
 		return err
 	}
@@ -199,6 +206,9 @@ func (c *checker) radialBack(layer, i int) error {
 	dw, err := c.wide(s.back.dw, lo*nw, n*nw)
 	if err != nil {
 		return err
+	}
+	if s.trains() {
+		return c.hiddenBack(layer, lo, basis, dw)
 	}
 	db := make([]float64, n*basisSize)
 	for e := range n {
@@ -250,7 +260,11 @@ func (c *checker) allBack(so *stageOps) error {
 			return err
 		}
 		sum := 0.0
-		for _, v := range rho {
+		for r, v := range rho {
+			if s.trains() {
+				off := v - float64(s.params.target[r])
+				v = off * off / 2 / float64(s.rows)
+			}
 			sum += v
 		}
 		return c.compare(stLoss, s.back.energy, 0, []float64{sum})
@@ -263,6 +277,14 @@ func (c *checker) allBack(so *stageOps) error {
 				return err
 			}
 		}
+	case stProductBack:
+		if s.trains() {
+			return c.features(so.layer)
+		}
+	case stGrads:
+		return c.weightGrads(so.layer)
+	case stClip, stOptimizer:
+		return c.optimized(so.stage)
 	}
 	return nil
 }

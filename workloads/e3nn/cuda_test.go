@@ -336,14 +336,14 @@ func TestCUDAAutotuneKeepsBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := op.Poison(s.dev, s.Compute, s.mid); err != nil {
+			if err := op.Poison(s.dev, s.Compute, s.work[0].mid); err != nil {
 				t.Fatal(err)
 			}
 			b.SetEdges(s.in.edges[0])
 			if err := b.Enqueue(s.Compute); err != nil {
 				t.Fatal(err)
 			}
-			got := read(t, s, s.mid, s.mid.Len()/4)
+			got := read(t, s, s.work[0].mid, s.work[0].mid.Len()/4)
 			if first == nil {
 				first = got
 			}

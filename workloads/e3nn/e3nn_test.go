@@ -200,7 +200,7 @@ func TestResultDoesNotDependOnTuning(t *testing.T) {
 // GPU alone are counted there.
 func TestEveryKnobChangesWhatRuns(t *testing.T) {
 	other := map[string]string{
-		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50", "pass": "forces", "recompute": "weights",
+		"structure": "diamond", "points": "atoms", "cutoff": "5", "basis": "bessel", "mul": "5", "lmax": "1", "edges": "50", "pass": "forces", "recompute": "weights", "optimizer": "loop", "lr": "0.1", "clip": "0.001",
 		"batch": "11", "impl": "unfused", "deterministic": "on", "layout": "mul_ir", "sync": "step", "item_reads": "3", "threads": "1",
 		"precision": "bf16", "graph": "on", "pinned": "off", "async_copy": "off", "streams": "1", "autotune": "on",
 		"library": "off", "reset_stats": "on", "pool_trim": "every:1",
@@ -221,7 +221,11 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		in := s.Input()
 		delete(in, "autotune_s") // not these, which change by themselves
 		delete(in, "graph_setup_s")
-		return fmt.Sprint(in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.basis, 4*basisSize))
+		var state []float32 // the learning rate and the clipping factor
+		if s.trains() {
+			state = read(t, s, s.train.adam.State(), 5)
+		}
+		return fmt.Sprint(state, in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.basis, 4*basisSize))
 	}
 	for _, k := range New().Knobs() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -233,8 +237,11 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 			if k.Name == "deterministic" { // csr is deterministic either way
 				base = append(base, "impl=unfused")
 			}
-			if k.Name == "recompute" {
+			switch k.Name {
+			case "recompute":
 				base = append(base, "pass=forces")
+			case "optimizer", "lr", "clip":
+				base = append(base, "pass=train")
 			}
 			one := func(set ...string) string { return picture(openSession(t, "small", set...)) }
 			if k.Name == "library" || k.Name == "reset_stats" || k.Name == "pool_trim" {

@@ -31,7 +31,7 @@ const (
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs and batch.
 func (Workload) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{
+	return append([]gpuprof.Knob{
 		{Name: "structure", Doc: "crystal: hfo2 (12 atoms, monoclinic), diamond (5x5x5, 1,000 atoms), or an extended XYZ or POSCAR/CONTCAR file",
 			Default: hafnia, Values: []string{hafnia, diamond}, Accept: "a structure file", Parse: existingFile, NamesFile: true, Model: true},
 		gpuprof.Choice("points", "destination of messages: grid (80x80x80 probes of the cell) or atoms", "grid", "atoms").AsModel(),
@@ -60,7 +60,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.TrimKnob("return the memory pool's unused memory to the device: never, or every K steps (GPU only)"),
 		loop.AutotuneKnob("search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported"),
 		loop.ThreadsKnob("CPU threads of the host device"),
-	}
+	}, optimizerKnobs()...)
 }
 
 // products are the stages that multiply matrices.

@@ -65,6 +65,7 @@ func TestRefusals(t *testing.T) {
 		{hopper, "impl=fused,deterministic=on", "deterministic=on with impl=fused"},
 		{host, "recompute=all", "recompute=all with pass=forward"}, {host, "pass=forces,recompute=all", ""},
 		{hopper, "pass=forces,recompute=weights,impl=csr+mlp", "recompute=weights with impl=csr+mlp"}, {host, "pass=forces,recompute=all,impl=csr+mlp", ""},
+		{host, "pass=forces,optimizer=loop", "optimizer=loop with pass=forces"}, {hopper, "pass=train,optimizer=loop", ""},
 		{host, "graph=on,pinned=off,async_copy=off,streams=1", ""}, {hopper, "graph=on,pinned=off,async_copy=off,streams=1", ""},
 	}
 	for _, tt := range tests {
@@ -207,7 +208,7 @@ func (spanCounter) End(int) {}
 
 func TestSpansFit(t *testing.T) {
 	for _, set := range []string{"graph=on", "async_copy=off,item_reads=3,sync=step", "impl=unfused", "graph=on,async_copy=off,sync=step",
-		"pass=forces,recompute=all", "pass=forces,graph=on"} {
+		"pass=forces,recompute=all", "pass=forces,graph=on", "pass=train"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=6")...)
 		c := spanCounter{map[int]int{}}
 		for i := range 4 {
@@ -335,7 +336,8 @@ func TestAutotuneReports(t *testing.T) {
 // What a session said it needs is what it takes, for every way to compute.
 func TestNeedIsEnough(t *testing.T) {
 	for _, set := range []string{"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "precision=bf16", "autotune=on", "layout=mul_ir,impl=csr+mlp", "impl=csr+mlp,autotune=on",
-		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights"} {
+		"pass=forces", "pass=forces,impl=csr+mlp,layout=mul_ir", "pass=forces,impl=unfused,recompute=all", "pass=forces,precision=fp16,recompute=weights",
+		"pass=train", "pass=train,optimizer=loop,layout=mul_ir", "pass=train,recompute=all,impl=csr+mlp"} {
 		s := openSession(t, "small", append(strings.Split(set, ","), "batch=50")...)
 		need := s.need(int64(s.edges), int64(s.in.maxRow))
 		if peak := s.dev.Memory().Peak; peak > need+1<<12 || peak < need/2 {
@@ -347,7 +349,7 @@ func TestNeedIsEnough(t *testing.T) {
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range []string{
 		"impl=csr", "impl=csr+mlp", "impl=fused", "impl=unfused", "graph=on", "graph=on,impl=unfused", "precision=tf32", "precision=bf16", "precision=fp16,graph=on",
-		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16",
+		"pinned=off,async_copy=off,streams=1", "item_reads=4,sync=step", "autotune=on", "pass=forces", "pass=forces,recompute=all,layout=mul_ir,precision=bf16", "pass=train,optimizer=foreach,precision=bf16",
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := openSession(t, "small", append(strings.Split(set, ","), "batch=30")...)

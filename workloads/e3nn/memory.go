@@ -38,7 +38,9 @@ func (s *session) need(e, row int64) int64 {
 	words += depth * s.resultWords()
 	if s.backwards() {
 		words += 2 * depth * (e + atoms + 2) // edges by source
-		words += depth                       // the energy
+		if !s.trains() {
+			words += depth // the energy
+		}
 		more, least := s.backScratch(e)
 		words, scratch = words+more, scratch+least
 	}
@@ -88,6 +90,12 @@ func (s *session) allocate(ctx context.Context) error {
 	}
 	s.allocateDevice()
 	s.uploadParams()
+	if s.trains() {
+		s.params.target = s.drawTarget()
+		if err := s.openTraining(); err != nil {
+			return err
+		}
+	}
 	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 	if s.mem.Err != nil {
 		return s.mem.Err
@@ -116,7 +124,7 @@ func (sl *slot) allocate(s *session) error {
 	// ends beyond it.
 	sl.host, sl.dev = make1(host, int64(s.edges+s.in.maxRow)), make1(gpuprof.OnDevice, int64(s.edges))
 	sl.out = s.mem.Words("the result", s.resultWords(), host)
-	if s.backwards() {
+	if s.backwards() && !s.trains() {
 		sl.energy = s.mem.Words("the energy", 1, host)
 	}
 	if s.mem.Err != nil {
@@ -151,12 +159,8 @@ func (s *session) uploadParams() {
 		w1, w2 := normal(basisSize*mlpHidden), normal(mlpHidden*l.TP.WeightNumel())
 		mix := normal(l.Linear.WeightNumel())
 		p.x, p.w1, p.w2, p.mix = append(p.x, x), append(p.w1, w1), append(p.w2, w2), append(p.mix, mix)
-		stored := make([]float32, len(x))
-		for at, d := 0, l.In.Dim(); at < len(x); at += d {
-			op.ToLayout(s.layout, l.In, stored[at:at+d], x[at:at+d])
-		}
 		s.layers = append(s.layers, layerBuffers{
-			x:  s.mem.Upload(s.Compute, "atom features", stored),
+			x:  s.mem.Upload(s.Compute, "atom features", s.stored(i)),
 			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", w2),
 			mix: s.mem.Upload(s.Compute, "linear weights", mix),
 			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),

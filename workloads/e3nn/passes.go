@@ -11,6 +11,7 @@ import (
 const (
 	passForward = "forward"
 	passForces  = "forces"
+	passTrain   = "train"
 
 	recomputeOff     = "off"
 	recomputeWeights = "weights"
@@ -19,7 +20,7 @@ const (
 
 // passKnob is pass, how much of a training program a step is.
 func passKnob() gpuprof.Knob {
-	return gpuprof.Choice("pass", "what a step computes: forward, or forces (an energy and its gradient by every position)", passForward, passForces).AsModel()
+	return gpuprof.Choice("pass", "what a step computes: forward, forces (an energy and its gradient by every position) or train (gradients of all parameters and an optimizer step)", passForward, passForces, passTrain).AsModel()
 }
 
 // recomputeKnob is recompute, what the way back makes again instead of keeping.
@@ -39,6 +40,12 @@ func recomputeKnob() gpuprof.Knob {
 // backwards says that a step goes back through the network.
 func (s *session) backwards() bool { return s.set["pass"] != passForward }
 
+// trains says that a step ends with new parameters.
+func (s *session) trains() bool { return s.set["pass"] == passTrain }
+
+// keeps says that the layers' values stay until the way back.
+func (s *session) keeps() bool { return s.backwards() && s.set["recompute"] != recomputeAll }
+
 // keepsWeights says that the weights of every layer stay until the way back.
 func (s *session) keepsWeights() bool {
 	return s.set["recompute"] == recomputeOff && !s.hiddenOnly()
@@ -48,20 +55,22 @@ func (s *session) keepsWeights() bool {
 // value of every row from its even scalars, rho_r = sum over layers and scalars of
 // a_u out_ru. The energy is their sum.
 func (l layer) readout() op.Readout {
-	return op.Readout{Width: l.Out.Dim(), Count: l.Gate.Scalars.Dim()}
+	r := op.Readout{Width: l.Out.Dim()}
+	for _, m := range l.Gate.Scalars { // of a preset's, odd ones come first
+		if m.Ir.P < 0 {
+			r.First += m.Mul
+		} else {
+			r.Count += m.Mul
+		}
+	}
+	return r
 }
 
-// drawReadout is normal, and 0 where a scalar is odd.
+// drawReadout is normal.
 func (l layer) drawReadout(rng *rand.Rand) []float32 {
-	var a []float32
-	for _, m := range l.Gate.Scalars {
-		for range m.Mul {
-			v := float32(rng.NormFloat64())
-			if m.Ir.P < 0 {
-				v = 0
-			}
-			a = append(a, v)
-		}
+	a := make([]float32, l.readout().Count)
+	for i := range a {
+		a[i] = float32(rng.NormFloat64())
 	}
 	return a
 }
@@ -80,13 +89,15 @@ func (s *session) points() int {
 type work struct {
 	a, h gpuprof.Buffer // hidden layer before and after its activation; a only for the way back
 	w    gpuprof.Buffer // weights of the tensor product
+	mid  gpuprof.Buffer // sums over neighbours
 	pre  gpuprof.Buffer // before the gate
 }
 
 // backBuffers are the cotangents, which layers share, and what a step that goes
 // back ends with. dw to dout belong to a layer, dy and db are summed over layers.
 type backBuffers struct {
-	rho, energy, ones        gpuprof.Buffer // [rows], [1], [rows]
+	rho, energy, drho        gpuprof.Buffer // [rows], [1], [rows]
+	target, losses           gpuprof.Buffer // [rows], in training
 	dout, dpre, dmid, dw, da gpuprof.Buffer
 	dy, db, slope, f, forces gpuprof.Buffer
 }
@@ -109,7 +120,6 @@ func (s *session) requests(e int64) []request {
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
 	list := []request{
 		{"the radial basis", e * basisSize, []*gpuprof.Buffer{&s.basis}}, {"spherical harmonics", e * sh, []*gpuprof.Buffer{&s.harmonics}},
-		{"summed messages", rows * w.mid, []*gpuprof.Buffer{&s.mid}},
 	}
 	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(k *work) *gpuprof.Buffer) {
 		var all []*gpuprof.Buffer
@@ -125,7 +135,8 @@ func (s *session) requests(e int64) []request {
 		}
 	}
 	back := s.backwards()
-	keeps := back && s.set["recompute"] != recomputeAll
+	keeps := s.keeps()
+	each(keeps && s.trains(), "summed messages", func(l layer) int64 { return rows * int64(l.TP.Out.Dim()) }, rows*w.mid, func(k *work) *gpuprof.Buffer { return &k.mid })
 	hidden := func(layer) int64 { return e * mlpHidden }
 	if back || s.hiddenOnly() {
 		each(keeps, "hidden layers", hidden, e*mlpHidden, func(k *work) *gpuprof.Buffer { return &k.h })
@@ -146,12 +157,17 @@ func (s *session) requests(e int64) []request {
 	}
 	one("energies", rows, &b.rho)
 	one("the energy", 1, &b.energy)
-	one("the energies' gradients", rows, &b.ones)
+	one("the energies' gradients", rows, &b.drho)
 	one("the output's gradient", rows*w.out, &b.dout)
 	one("the gate's gradient", rows*w.linear, &b.dpre)
 	one("the messages' gradient", rows*w.mid, &b.dmid)
 	one("the weights' gradient", e*w.weights, &b.dw)
 	one("the hidden layer's gradient", e*mlpHidden, &b.da)
+	if s.trains() {
+		one("targets", rows, &b.target)
+		one("losses", rows, &b.losses)
+		return list
+	}
 	one("the harmonics' gradient", e*sh, &b.dy)
 	one("the radial basis' gradient", e*basisSize, &b.db)
 	one("slopes", e, &b.slope)
@@ -176,10 +192,12 @@ func (s *session) widths() (w widest) {
 // transient are the buffers that the next layer's stages write again, so that
 // nothing may be left in them that somebody needs.
 func (s *session) transient() []gpuprof.Buffer {
-	list := []gpuprof.Buffer{s.mid}
-	back := s.backwards()
-	keeps := back && s.set["recompute"] != recomputeAll
+	var list []gpuprof.Buffer
+	back, keeps := s.backwards(), s.keeps()
 	k := s.work[0]
+	if !keeps || !s.trains() {
+		list = append(list, k.mid)
+	}
 	if !keeps {
 		list = append(list, k.pre)
 	}

@@ -62,7 +62,7 @@ func TestForcesCheckCatches(t *testing.T) {
 		{"a readout that the way back alone has", func(s *session) { gpuprof.Floats(s.layers[0].readout)[2]++ }, "linear_gate_bwd"},
 		{"wrong feature", func(s *session) { gpuprof.Floats(s.layers[0].x)[3]++ }, "tensor_product_bwd"},
 		{"wrong MLP weight", func(s *session) { gpuprof.Floats(s.layers[0].w2)[7]++ }, "radial_bwd"},
-		{"a gradient that is not 1", func(s *session) { gpuprof.Floats(s.back.ones)[0] = 2 }, "gradient of the whole step"},
+		{"a gradient that is not 1", func(s *session) { gpuprof.Floats(s.back.drho)[0] = 2 }, "gradient of the whole step"},
 		{"a way back that leaves out what comes before", func(s *session) {
 			s.plan = slices.DeleteFunc(s.plan, func(o stageOps) bool { return o.stage == stSphBack })
 		}, "forces"},

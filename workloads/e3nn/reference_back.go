@@ -15,9 +15,12 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 	for i, l := range s.model.Layers {
 		lr := &ref.layers[i]
 		for u, a := range p.readout[i] {
-			ref.rho += a * lr.out[u]
+			ref.rho += a * lr.out[l.readout().First+u]
 		}
-		dmid, err := s.refGateLinear(i, lr.pre, p)
+		if s.trains() {
+			continue
+		}
+		dmid, err := s.refGateLinear(i, lr.pre, 1, p)
 		if err != nil {
 			return err
 		}
@@ -39,6 +42,9 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 			add(db[e*basisSize:(e+1)*basisSize], back)
 		}
 	}
+	if s.trains() {
+		return nil
+	}
 	ref.f = make([]float64, 3*n)
 	for e := range n {
 		v := vec[3*e : 3*e+3]
@@ -48,11 +54,13 @@ func (s *session) referenceBack(ctx context.Context, ref *rowReference, src []in
 }
 
 // refGateLinear is the gradient of the messages' sum of one row, from what the gate
-// was given: the readout back through the gate and the linear layer.
-func (s *session) refGateLinear(i int, pre []float64, p wide) ([]float64, error) {
+// was given: the row's gradient back through the readout, the gate and the linear layer.
+func (s *session) refGateLinear(i int, pre []float64, drho float64, p wide) ([]float64, error) {
 	l := s.model.Layers[i]
 	dout, dpre, dmid := make([]float64, l.Out.Dim()), make([]float64, l.Linear.Out.Dim()), make([]float64, l.TP.Out.Dim())
-	copy(dout, p.readout[i])
+	for u, a := range p.readout[i] {
+		dout[l.readout().First+u] = drho * a
+	}
 	if err := op.RefGateGrad(l.Gate, pre, dout, dpre); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Refuse implements gpuprof.Workload.
@@ -40,6 +41,9 @@ func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 
 // refusePass names what a pass has not, or has anyway.
 func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
+	if set["pass"] != passTrain && set["optimizer"] != optim.Fused {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting optimizer=%s with pass=%s: only training has an optimizer step", set["optimizer"], set["pass"]).WithFix("use optimizer=fused, or pass=train")
+	}
 	switch again := set["recompute"]; {
 	case again == recomputeOff:
 	case set["pass"] == passForward:

@@ -46,11 +46,12 @@ type session struct {
 	products []op.TensorProduct
 
 	// Device memory every batch goes through; see requests.
-	basis, harmonics, mid gpuprof.Buffer
-	work                  []work // of each layer
-	back                  backBuffers
-	layers                []layerBuffers
-	params                params
+	basis, harmonics gpuprof.Buffer
+	work             []work // of each layer
+	back             backBuffers
+	layers           []layerBuffers
+	params           params
+	train            training
 }
 
 // slot is one batch in flight: host memory the caller fills (pinned or, with
@@ -72,7 +73,10 @@ type layerBuffers struct{ x, w1, w2, mix, readout, out gpuprof.Buffer }
 
 // params are the same parameters in float32 on the host, for the reference.
 // Features are in mul_ir order.
-type params struct{ x, w1, w2, mix, readout [][]float32 }
+type params struct {
+	x, w1, w2, mix, readout [][]float32
+	target                  []float32 // of every row, in training
+}
 
 // stageOps is what one span of a stage launches, once a slot.
 type stageOps struct {

@@ -100,16 +100,22 @@ func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 	return s.Block(s.Compute, p)
 }
 
-// result is the last layer's output on the device, or the forces on all points.
+// result is the last layer's output on the device, the forces on all points, or the loss.
 func (s *session) result() gpuprof.Buffer {
-	if s.backwards() {
+	switch {
+	case s.trains():
+		return s.back.energy
+	case s.backwards():
 		return s.back.forces
 	}
 	return s.layers[len(s.layers)-1].out
 }
 
 func (s *session) resultWords() int64 {
-	if s.backwards() {
+	switch {
+	case s.trains():
+		return 1
+	case s.backwards():
 		return 3 * int64(s.points())
 	}
 	return int64(s.rows) * int64(s.last().Out.Dim())

@@ -96,11 +96,16 @@ func (c *vectorCase) network() (*network, error) {
 		return nil, err
 	}
 	if err := cmpLengths(map[string]sized{"x": {c.X, n.atoms * in.Dim()}, "w1": {c.W1, c.Functions * c.Hidden}, "w2": {c.W2, c.Hidden * numel},
-		"mix": {c.Mix, n.layer.Linear.WeightNumel()}, "readout": {c.Readout, n.layer.readout().Count}, "out": {c.Out, 1 + 3*n.atoms}}); err != nil {
+		"mix": {c.Mix, n.layer.Linear.WeightNumel()}, "readout": {c.Readout, n.readout().Count}, "out": {c.Out, 1 + 3*n.atoms}}); err != nil {
 		return nil, err
 	}
 	err = n.connect()
 	return n, err
+}
+
+// readout has a factor for every scalar of a case, odd ones too.
+func (n *network) readout() op.Readout {
+	return op.Readout{Width: n.layer.Out.Dim(), Count: n.layer.Gate.Scalars.Dim()}
 }
 
 // connect reads the edges, which are sorted by destination.
@@ -254,14 +259,14 @@ func (n *network) bind(v *vectorRunner, a *op.Arena, energy, forces gpuprof.Buff
 	keep(sum, e2)
 	keep(l.Linear.Bind(v.dev, mid, mix, pre, n.atoms))
 	keep(l.Gate.Bind(v.dev, pre, out, n.atoms))
-	keep(l.readout().Bind(v.dev, out, readout, rho, n.atoms))
+	keep(n.readout().Bind(v.dev, out, readout, rho, n.atoms))
 	keep(op.Sum{N: n.atoms}.Bind(v.dev, rho, energy))
 	if forces == nil {
 		return ops, err
 	}
 	dout, dpre, dmid, dw, dy := words(n.atoms*l.Out.Dim()), words(n.atoms*l.Linear.Out.Dim()), words(n.atoms*l.TP.Out.Dim()), words(e*n.mlp.Out), words(e*n.sph.Dim())
 	da, db, slope, f := words(e*n.mlp.Hidden), words(e*n.basis.N), words(e), words(3*e)
-	keep(l.readout().BindGrad(v.dev, v.up(a, ones), readout, dout, n.atoms))
+	keep(n.readout().BindGrad(v.dev, v.up(a, ones), readout, dout, n.atoms))
 	keep(op.GateGrad{Gate: l.Gate}.Bind(v.dev, pre, dout, dpre, n.atoms))
 	keep(op.LinearGrad{Linear: l.Linear}.Bind(v.dev, dpre, mix, dmid, n.atoms))
 	keep(op.TensorProductGrad{Product: product}.Bind(v.dev, op.TPGradBuffers{X: x, Y: y, W: w, DOut: dmid, Src: src, Dst: dst, DY: dy, DW: dw}, n.atoms, n.atoms, e))

@@ -42,3 +42,25 @@ func RefMLPGrad(m MLP, b, w1, w2, dw, db, dw1, dw2 []float64) error {
 	}
 	return nil
 }
+
+// RefHiddenGrad is the first half of it: da [Hidden] from dw.
+//
+//go:norace
+func RefHiddenGrad(m MLP, b, w1, w2, dw, da []float64) error {
+	first, _ := m.layers()
+	act, c, err := findActivation(first.Act, first.Normalisation)
+	if err != nil {
+		return err
+	}
+	for j := range da {
+		a, dh := 0.0, 0.0
+		for i, v := range b {
+			a += v * w1[i*m.Hidden+j] / math.Sqrt(float64(m.In))
+		}
+		for k, v := range dw {
+			dh += v * w2[j*m.Out+k] / math.Sqrt(float64(m.Hidden))
+		}
+		da[j] = c * derive(act.id, a) * dh
+	}
+	return nil
+}

@@ -9,29 +9,29 @@ import (
 //go:embed readout.ptx.gz
 var readoutPTX string
 
-// Readout sums the first Count values of every row, each with its own factor, to
+// Readout sums Count values of every row from First on, each with its own factor, to
 // one value a row, and hands that value's cotangent back:
 //
-//	x [rows,Width], a [Count] -> rho [rows] = sum_u a_u x_u, added to rho with Add
-//	drho [rows], a -> dx [rows,Width] = drho a_u, 0 from Count on
+//	x [rows,Width], a [Count] -> rho [rows] = sum_u a_u x_{First+u}, added to rho with Add
+//	drho [rows], a -> dx [rows,Width] = drho a_u at First+u, 0 elsewhere
 type Readout struct {
-	Width, Count int
-	Add          bool
+	Width, First, Count int
+	Add                 bool
 }
 
-// readoutKernel: x, a, rho, n, width, count, add; readoutGradKernel: drho, a, dx, n,
-// width, count. One item is one row.
+// readoutKernel: x, a, rho, n, width, first, count, add; readoutGradKernel: drho, a,
+// dx, n, width, first, count. One item is one row.
 var (
-	readoutKernel     = gpuprof.Kernel{Name: "readout", Sig: "bbbiiii", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
-	readoutGradKernel = gpuprof.Kernel{Name: "readout_grad", Sig: "bbbiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
+	readoutKernel     = gpuprof.Kernel{Name: "readout", Sig: "bbbiiiii", Host: readoutHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
+	readoutGradKernel = gpuprof.Kernel{Name: "readout_grad", Sig: "bbbiiii", Host: readoutGradHost, Grain: 64, PTX: readoutPTX, Threads: 128, PerBlock: 4}
 )
 
 func (k *binder) readout(r Readout, rows int) {
 	if rows < 0 {
 		k.usage("use 0 or more", "the number of rows %d is negative", rows)
 	}
-	if r.Count < 0 || r.Count > r.Width {
-		k.usage("use 0 to the width", "%d of %d values of a row are read", r.Count, r.Width)
+	if r.Count < 0 || r.First < 0 || r.First+r.Count > r.Width {
+		k.usage("use values of the row", "%d values from %d on are read of a row of %d", r.Count, r.First, r.Width)
 	}
 }
 
@@ -47,7 +47,7 @@ func (r Readout) Bind(dev gpuprof.Device, x, a, rho gpuprof.Buffer, rows int) (*
 		add, read = 1, read+rows
 	}
 	k.b.minimum = rate{fixed: move(2*rows*r.Count, read, rows)}
-	k.launch(&readoutKernel, items{fixed: rows}, k.b.minimum, x, a, rho, itemCount{}, r.Width, r.Count, add)
+	k.launch(&readoutKernel, items{fixed: rows}, k.b.minimum, x, a, rho, itemCount{}, r.Width, r.First, r.Count, add)
 	return k.done()
 }
 
@@ -59,7 +59,29 @@ func (r Readout) BindGrad(dev gpuprof.Device, drho, a, dx gpuprof.Buffer, rows i
 	k.want("a", a, int64(r.Count))
 	k.want("dx", dx, int64(rows)*int64(r.Width))
 	k.b.minimum = rate{fixed: move(rows*r.Count, rows+r.Count, rows*r.Width)}
-	k.launch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, drho, a, dx, itemCount{}, r.Width, r.Count)
+	k.launch(&readoutGradKernel, items{fixed: rows}, k.b.minimum, drho, a, dx, itemCount{}, r.Width, r.First, r.Count)
+	return k.done()
+}
+
+// Residual is a squared error and its gradient,
+//
+//	rho [Rows], target [Rows] -> drho = (rho - target)/Rows, loss = (rho - target)^2/(2 Rows), both [Rows]
+//
+// so that the losses sum to half the mean square.
+type Residual struct{ Rows int }
+
+// residualKernel: rho, target, drho, loss, n, 1/Rows. One item is one row.
+var residualKernel = gpuprof.Kernel{Name: "residual", Sig: "bbbbif", Host: residualHost, Grain: 1 << 12, PTX: readoutPTX, Threads: 256, PerBlock: 256}
+
+// Bind binds the operation.
+func (r Residual) Bind(dev gpuprof.Device, rho, target, drho, loss gpuprof.Buffer) (*Bound, error) {
+	k := newBinder(dev, "squared error", 0)
+	k.positive("Rows", r.Rows)
+	for name, b := range map[string]gpuprof.Buffer{"rho": rho, "target": target, "drho": drho, "loss": loss} {
+		k.want(name, b, int64(r.Rows))
+	}
+	k.b.minimum = rate{fixed: move(5*r.Rows, 2*r.Rows, 2*r.Rows)}
+	k.launch(&residualKernel, items{fixed: r.Rows}, k.b.minimum, rho, target, drho, loss, itemCount{}, 1/float32(max(r.Rows, 1)))
 	return k.done()
 }
 

@@ -4,10 +4,10 @@ import "github.com/gpuprof/gpuprof"
 
 func readoutHost(a *gpuprof.Args, lo, hi int) {
 	x, factors, rho := a.Floats(0), a.Floats(1), a.Floats(2)
-	width, count, add := a.Int(4), a.Int(5), a.Int(6) != 0
+	width, first, count, add := a.Int(4), a.Int(5), a.Int(6), a.Int(7) != 0
 	for r := lo; r < hi; r++ {
 		sum := float32(0)
-		for u, v := range x[r*width:][:count] {
+		for u, v := range x[r*width+first:][:count] {
 			sum += factors[u] * v
 		}
 		put(&rho[r], sum, add)
@@ -16,13 +16,21 @@ func readoutHost(a *gpuprof.Args, lo, hi int) {
 
 func readoutGradHost(a *gpuprof.Args, lo, hi int) {
 	drho, factors, dx := a.Floats(0), a.Floats(1), a.Floats(2)
-	width, count := a.Int(4), a.Int(5)
+	width, first, count := a.Int(4), a.Int(5), a.Int(6)
 	for r := lo; r < hi; r++ {
 		row := dx[r*width : (r+1)*width]
+		clear(row)
 		for u := range count {
-			row[u] = drho[r] * factors[u]
+			row[first+u] = drho[r] * factors[u]
 		}
-		clear(row[count:])
+	}
+}
+
+func residualHost(a *gpuprof.Args, lo, hi int) {
+	rho, target, drho, loss, k := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.F32(5)
+	for r := lo; r < hi; r++ {
+		d := rho[r] - target[r]
+		drho[r], loss[r] = d*k, d*d*k/2
 	}
 }
 

@@ -245,7 +245,7 @@ func (r Readout) BindWeightGrad(dev gpuprof.Device, drho, x, da gpuprof.Buffer, 
 }
 
 func (r Readout) outers() outers {
-	return outers{blocks: []outerBlock{{m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
+	return outers{blocks: []outerBlock{{b: r.First, m1: 1, m3: r.Count, d: 1, k: 1}}, a: 1, b: r.Width, w: r.Count, add: r.Add}
 }
 
 // WeightScratch is the bytes BindWeightGrad allocates on a device of that kind.

@@ -1,0 +1,260 @@
+package e3nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// mostReference is the products, an edge's weight and a value each, that the check of a sum
+// over all edges may take; above it a few of the weights are compared.
+const mostReference = 1 << 28
+
+// savedTensor is a parameter before a stage that changes it.
+type savedTensor struct{ p, g, m, v []float64 }
+
+// snapshotTraining keeps what clipping and the optimizer change.
+func (c *checker) snapshotTraining(so *stageOps) (err error) {
+	if so.stage == stClip || so.stage == stOptimizer {
+		c.saved, err = c.tensors()
+	}
+	return err
+}
+
+// tensors reads every parameter, its gradient and its moments.
+func (c *checker) tensors() (all []savedTensor, err error) {
+	for i, p := range c.s.layers {
+		g := c.s.train.grads[i]
+		for k, t := range c.s.tensors(i) {
+			var one savedTensor
+			m, v, at, err := c.s.train.adam.Values(t.name)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range []struct {
+				to *[]float64
+				b  gpuprof.Buffer
+				at int
+			}{{&one.p, []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k], 0}, {&one.g, []gpuprof.Buffer{g.x, g.w1, g.w2, g.mix, g.readout}[k], 0}, {&one.m, m, at}, {&one.v, v, at}} {
+				if *r.to, err = c.wide(r.b, r.at, len(t.values)); err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// optimized compares what clipping or the optimizer made of the saved tensors.
+func (c *checker) optimized(stage int) error {
+	now, err := c.tensors()
+	if err != nil {
+		return err
+	}
+	step, err := c.wide(c.s.train.adam.State(), 0, 1)
+	if err != nil {
+		return err
+	}
+	var grads [][]float64
+	for _, t := range c.saved {
+		grads = append(grads, t.g)
+	}
+	factor := optim.RefClip(c.s.set.Float("clip"), grads...)
+	for i, t := range c.saved {
+		if stage == stClip {
+			for k := range t.g {
+				t.g[k] *= factor
+			}
+			c.errs[stage].Add(op.As[float32](now[i].g), t.g)
+			continue
+		}
+		before := op.As[float64](t.p)
+		optim.RefAdam(c.s.set.Float("lr"), int(step[0]), t.p, t.g, t.m, t.v)
+		// The change, which the parameter itself would hide; it has the rounding of the parameter.
+		for k := range before {
+			off := (now[i].p[k] - t.p[k]) / max(1, math.Abs(t.p[k]))
+			c.errs[stage].Diff += off * off
+			c.errs[stage].Ref += t.p[k] * t.p[k]
+		}
+		c.errs[stage].Add(op.As[float32](now[i].m), t.m)
+		c.errs[stage].Add(op.As[float32](now[i].v), t.v)
+	}
+	return nil
+}
+
+// hiddenBack compares the gradient of a row's hidden layers before their activation.
+func (c *checker) hiddenBack(layer, lo int, basis, dw []float64) error {
+	s, nw := c.s, c.s.model.Layers[layer].TP.WeightNumel()
+	n := len(basis) / basisSize
+	da := make([]float64, n*mlpHidden)
+	for e := range n {
+		if err := op.RefHiddenGrad(s.mlps[layer], basis[e*basisSize:(e+1)*basisSize], c.p.w1[layer], c.p.w2[layer], dw[e*nw:(e+1)*nw], da[e*mlpHidden:(e+1)*mlpHidden]); err != nil {
+			return err
+		}
+	}
+	return c.compare(stRadialBack, s.back.da, lo*mlpHidden, da)
+}
+
+// features compares the gradient of features, a sum over all edges from an atom: of
+// all atoms where that takes a moment, else of the one with fewest edges. On all of
+// them x.dx = w.dw holds.
+func (c *checker) features(layer int) error {
+	s, l, host := c.s, c.s.model.Layers[layer], c.s.slots[c.slot].host
+	in, nw := l.In.Dim(), l.TP.WeightNumel()
+	src, dst := gpuprof.Ints(host.src), gpuprof.Ints(host.dst)
+	colptr := gpuprof.Ints(host.colptr)
+	only := -1
+	if int64(c.edges)*int64(nw) > mostReference/64 {
+		for a := range len(s.in.crystal.Positions) {
+			if n := colptr[a+1] - colptr[a]; n > 0 && (only < 0 || n < colptr[only+1]-colptr[only]) {
+				only = a
+			}
+		}
+	}
+	want := make([]float64, len(c.p.x[layer]))
+	sums := [2]float64{}
+	for e := range c.edges {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		w, err := c.wide(s.work[layer].w, e*nw, nw)
+		if err != nil {
+			return err
+		}
+		dw, err := c.wide(s.back.dw, e*nw, nw)
+		if err != nil {
+			return err
+		}
+		sums[0] += product(w, dw)
+		node := int(src[e])
+		if only >= 0 && node != only {
+			continue
+		}
+		if err := c.featuresOf(layer, e, int(dst[e]), w, want[node*in:(node+1)*in]); err != nil {
+			return err
+		}
+	}
+	got, err := c.wide(s.train.grads[layer].x, 0, len(want))
+	if err != nil {
+		return err
+	}
+	x := op.As[float64](s.stored(layer))
+	sums[1] = product(x, got)
+	law := &c.laws[lawFeatures]
+	law.Used = true
+	law.Diff += (sums[0] - sums[1]) * (sums[0] - sums[1])
+	law.Ref += product(x, x) * product(got, got) // x.dx is small where they are orthogonal
+	if only >= 0 {
+		got, want = got[only*in:(only+1)*in], want[only*in:(only+1)*in]
+	}
+	c.errs[stProductBack].Add(op.As[float32](got), want)
+	return nil
+}
+
+// featuresOf adds one edge's share of its source's gradient.
+func (c *checker) featuresOf(layer, e, row int, w, to []float64) error {
+	s, l := c.s, c.s.model.Layers[layer]
+	sh, mid := (s.model.LMax+1)*(s.model.LMax+1), l.TP.Out.Dim()
+	y, err := c.wide(s.harmonics, e*sh, sh)
+	if err != nil {
+		return err
+	}
+	dmid, err := c.wide(s.back.dmid, row*mid, mid)
+	if err != nil {
+		return err
+	}
+	dx := make([]float64, len(to))
+	if err := op.RefTensorProductGrad(s.products[layer], make([]float64, len(to)), y, w, dmid, dx, make([]float64, sh), make([]float64, len(w))); err != nil {
+		return err
+	}
+	add(to, dx)
+	return nil
+}
+
+func product(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+// weightGrads compares the sums over edges and rows: of w1, of the linear layer and
+// the readout, and of w2 as many rows as take a moment.
+func (c *checker) weightGrads(layer int) error {
+	s, l, g := c.s, c.s.model.Layers[layer], c.s.train.grads[layer]
+	nw := l.TP.WeightNumel()
+	rows := int(min(int64(mlpHidden), max(1, mostReference/(int64(c.edges)*int64(nw)))))
+	w1, w2 := make([]float64, basisSize*mlpHidden), make([]float64, rows*nw)
+	s1, s2 := 1/math.Sqrt(basisSize), 1/math.Sqrt(mlpHidden)
+	for e := range c.edges {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		b, err := c.wide(s.basis, e*basisSize, basisSize)
+		if err != nil {
+			return err
+		}
+		da, err := c.wide(s.back.da, e*mlpHidden, mlpHidden)
+		if err != nil {
+			return err
+		}
+		h, err := c.wide(s.work[layer].h, e*mlpHidden, rows)
+		if err != nil {
+			return err
+		}
+		dw, err := c.wide(s.back.dw, e*nw, nw)
+		if err != nil {
+			return err
+		}
+		outer(w1, b, da, s1)
+		outer(w2, h, dw, s2)
+	}
+	if err := c.compare(stGrads, g.w1, 0, w1); err != nil {
+		return err
+	}
+	if err := c.compare(stGrads, g.w2, 0, w2); err != nil {
+		return err
+	}
+	return c.rowGrads(layer)
+}
+
+// outer adds k a b^T.
+func outer(to, a, b []float64, k float64) {
+	for u, x := range a {
+		row := to[u*len(b) : (u+1)*len(b)]
+		for v, y := range b {
+			row[v] += k * x * y
+		}
+	}
+}
+
+// rowGrads compares the sums over rows.
+func (c *checker) rowGrads(layer int) error {
+	s, l, k, g := c.s, c.s.model.Layers[layer], c.s.work[layer], c.s.train.grads[layer]
+	mix, readout := make([]float64, l.Linear.WeightNumel()), make([]float64, l.readout().Count)
+	for r := range s.rows {
+		var row [4][]float64 // mid, dpre, out, drho
+		for i, part := range []struct {
+			b gpuprof.Buffer
+			n int
+		}{{k.mid, l.TP.Out.Dim()}, {s.back.dpre, l.Linear.Out.Dim()}, {s.layers[layer].out, l.Out.Dim()}, {s.back.drho, 1}} {
+			var err error
+			if row[i], err = c.wide(part.b, r*part.n, part.n); err != nil {
+				return fmt.Errorf("row %d: %w", r, err)
+			}
+		}
+		op.RefLinearGrad(l.Linear, row[0], c.p.mix[layer], row[1], make([]float64, len(row[0])), mix)
+		for u := range readout {
+			readout[u] += row[3][0] * row[2][l.readout().First+u]
+		}
+	}
+	if err := c.compare(stGrads, g.mix, 0, mix); err != nil {
+		return err
+	}
+	return c.compare(stGrads, g.readout, 0, readout)
+}

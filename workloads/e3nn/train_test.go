@@ -1,0 +1,127 @@
+package e3nn
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+)
+
+// Training passes its checks whatever the settings of the forward pass.
+func TestTrainingPasses(t *testing.T) {
+	for _, set := range [][]string{
+		{"small", "batch=24"},
+		{"small", "batch=12", "impl=fused", "optimizer=foreach"},
+		{"small", "batch=12", "impl=unfused", "deterministic=on", "layout=mul_ir", "optimizer=loop"},
+		{"small", "batch=12", "basis=bessel", "lmax=3", "mul=3", "recompute=weights", "layout=mul_ir"},
+		{"small", "batch=12", "impl=csr+mlp", "graph=on"},
+		{"small", "batch=12", "recompute=all", "graph=on"},
+		{"small", "batch=12", "precision=bf16"},
+		{"small", "batch=12", "precision=fp16", "recompute=all"},
+		{"small", "batch=12", "precision=tf32", "impl=unfused"},
+		{"deepaw", "batch=3", "mul=50", "edges=40"},
+		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all", "impl=csr+mlp"},
+		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
+	} {
+		t.Run(strings.Join(set, ","), func(t *testing.T) {
+			s := openSession(t, set[0], append(set[1:], "pass=train")...)
+			for _, c := range workloadtest.PassesWhole(t, s) {
+				t.Logf("%s %.2g", c.Stage, float64(c.RelativeError))
+			}
+		})
+	}
+}
+
+func TestTrainingOnCUDA(t *testing.T) {
+	for _, set := range []string{"impl=csr", "impl=csr+mlp,layout=mul_ir,graph=on,optimizer=loop", "impl=unfused,recompute=all,optimizer=foreach"} {
+		onCUDA(t, false, "pass=train,"+set)
+	}
+	onCUDA(t, true, "pass=train,precision=fp16,graph=on")
+}
+
+// trained is all parameters after so many steps.
+func trained(t *testing.T, steps int, set ...string) []float32 {
+	t.Helper()
+	s := openSession(t, "small", append(set, "pass=train")...)
+	run(t, s, steps)
+	var all []float32
+	for i, p := range s.layers {
+		for k, tensor := range s.tensors(i) {
+			all = append(all, read(t, s, []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k], len(tensor.values))...)
+		}
+	}
+	return all
+}
+
+// A hundred steps leave the same bits for any number of threads, launched or
+// replayed, kept or made again.
+func TestHundredStepsAreBitIdentical(t *testing.T) {
+	base := []string{"batch=20", "mul=3", "deterministic=on"}
+	want := trained(t, 100, append(base, "threads=1")...)
+	for _, set := range []string{"threads=2", "threads=all", "graph=on", "recompute=all", "streams=1"} {
+		if got := trained(t, 100, append(base, set)...); !slices.Equal(got, want) {
+			t.Errorf("%s changes bits of the parameters after 100 steps", set)
+		}
+	}
+}
+
+// Training lowers the loss on a batch that it sees again.
+func TestTrainingLowersTheLoss(t *testing.T) {
+	for _, way := range []string{"fused", "foreach", "loop"} {
+		s := openSession(t, "small", "points=atoms", "batch=12", "pass=train", "lr=0.02", "optimizer="+way)
+		run(t, s, 1)
+		first := gpuprof.Floats(s.slots[0].out)[0]
+		run(t, s, 200)
+		if last := gpuprof.Floats(s.slots[1].out)[0]; !(last < first/2) {
+			t.Errorf("%s: the loss went from %g to %g", way, first, last)
+		}
+	}
+}
+
+// The gradients are the slopes of the loss that the reference computes.
+func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
+	s := openSession(t, "small", "points=atoms", "batch=12", "pass=train", "mul=3", "clip=1000000")
+	run(t, s, 1)
+	sl := &s.slots[0]
+	p := widen(s.params)
+	loss := func() float64 {
+		sum := 0.0
+		for r := range s.rows {
+			ref, err := s.referenceRow(context.Background(), sl, r, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			off := ref.rho - float64(s.params.target[r])
+			sum += off * off / 2 / float64(s.rows)
+		}
+		return sum
+	}
+	g := s.train.grads[0]
+	for _, c := range []struct {
+		name string
+		b    gpuprof.Buffer
+		v    []float64
+	}{{"features", g.x, p.x[0]}, {"w1", g.w1, p.w1[0]}, {"w2", g.w2, p.w2[0]}, {"mix", g.mix, p.mix[0]}, {"readout", g.readout, p.readout[0]}} {
+		got := read(t, s, c.b, len(c.v))
+		for _, at := range []int{0, len(c.v) / 3, len(c.v) - 1} {
+			if c.name == "features" { // the session's order is another
+				at -= at % s.model.Layers[0].In.Dim() // the first scalar of an atom is first in both
+			}
+			was := c.v[at]
+			value := func(d float64) float64 {
+				c.v[at] = was + d
+				return loss()
+			}
+			const h = 1e-3
+			slope := (8*(value(h)-value(-h)) - (value(2*h) - value(-2*h))) / (12 * h)
+			c.v[at] = was
+			if math.Abs(float64(got[at])-slope) > 1e-5*max(1, math.Abs(slope)) {
+				t.Errorf("%s %d: %g, the loss's slope is %g", c.name, at, got[at], slope)
+			}
+		}
+	}
+}
