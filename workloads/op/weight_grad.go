@@ -49,9 +49,9 @@ const (
 // weightSumKernel: partial, out, n, rows, add; an item is a value of W.
 // roundKernel: x, n, precision (roundings); an item is a value.
 var (
-	weightGradKernel    = gpuprof.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
-	weightSumKernel = gpuprof.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
-	roundKernel    = gpuprof.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	weightGradKernel = gpuprof.Kernel{Name: "weight_grad", Sig: "bbbbbiiiii", Host: weightGradHost, PTX: weightGradPTX, Threads: 256, PerBlock: 1}
+	weightSumKernel  = gpuprof.Kernel{Name: "weight_sum", Sig: "bbiii", Host: weightSumHost, Grain: 1 << 12, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
+	roundKernel      = gpuprof.Kernel{Name: "round_inplace", Sig: "bii", Host: roundHost, Grain: 1 << 14, PTX: weightGradPTX, Threads: 256, PerBlock: 1024}
 )
 
 // roundings number the precisions for roundKernel.
