@@ -6,6 +6,7 @@
 package measure
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
@@ -19,7 +20,7 @@ func TestEveryKnobOnCUDA(t *testing.T) {
 			t.Run(w.Name()+","+set, func(t *testing.T) {
 				var sets []string
 				if set != "" {
-					sets = []string{set}
+					sets = strings.Split(set, ",")
 				}
 				d, lib := simulated(t, set != "library=off")
 				run, err := measured(quick{d}, planOf(t, w, sets...))

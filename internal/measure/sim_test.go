@@ -103,6 +103,8 @@ func settingsToRun(w gpuprof.Workload) []string {
 	numbers := map[string]string{
 		"item_reads": "2", "sync": "every:3", "workers": "2", "epoch": "4", "prefetch": "1", "pool_trim": "every:2", "batch": "3",
 	}
+	// What a knob acts on, where the default has nothing of it.
+	with := map[string]string{"recompute": ",pass=forces", "optimizer": ",pass=train"}
 	out := []string{""}
 	for _, k := range w.Knobs() {
 		if k.Model || k.Name == "threads" { // a GPU has no CPU threads: refused, below
@@ -110,7 +112,7 @@ func settingsToRun(w gpuprof.Workload) []string {
 		}
 		for _, v := range k.Values {
 			if v != k.Default {
-				out = append(out, k.Name+"="+v)
+				out = append(out, k.Name+"="+v+with[k.Name])
 			}
 		}
 		if v := numbers[k.Name]; v != "" {

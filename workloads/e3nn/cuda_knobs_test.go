@@ -15,6 +15,7 @@ func TestCUDAKnobs(t *testing.T) {
 			"precision=tf32", "precision=bf16", "precision=fp16,impl=fused", "library=off", "pinned=off", "async_copy=off", "streams=1",
 			"pinned=off,async_copy=off,streams=1,sync=step", "item_reads=2,sync=every:2", "reset_stats=on", "reset_stats=sync,pool_trim=every:2",
 			"autotune=on,impl=fused", "points=atoms,cutoff=4",
+			"pass=forces,recompute=weights", "pass=forces,recompute=all,impl=fused", "pass=train,recompute=weights", "pass=train,optimizer=foreach,graph=on,recompute=all",
 		},
 		true: { // where there are matrix products to tell apart
 			"impl=csr", "impl=csr+mlp", "graph=on", "graph=on,precision=bf16", "graph=on,impl=csr+mlp,streams=1", "precision=tf32", "precision=bf16",
