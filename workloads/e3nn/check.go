@@ -194,11 +194,7 @@ func (c *checker) stage(so *stageOps) error {
 			w := (s.model.LMax + 1) * (s.model.LMax + 1)
 			err = c.compare(stSph, s.harmonics, lo*w, ref.y)
 		case stRadial:
-			if s.hiddenOnly() {
-				err = c.compare(stRadial, s.work[so.layer].h, lo*mlpHidden, ref.layers[so.layer].hidden)
-				break
-			}
-			err = c.compare(stRadial, s.work[so.layer].w, lo*s.model.Layers[so.layer].TP.WeightNumel(), ref.layers[so.layer].w)
+			err = c.radial(so.layer, lo, &ref.layers[so.layer])
 		case stProduct:
 			if messages := so.ops[c.slot][0].Output(); messages != nil {
 				err = c.compare(stProduct, messages, lo*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].messages)
@@ -231,6 +227,16 @@ func (c *checker) stage(so *stageOps) error {
 		return op.Poison(s.dev, s.Compute, append(s.transient(), b.dout, b.dpre, b.dmid, b.dw, b.da)...)
 	}
 	return nil
+}
+
+// radial compares what the MLP wrote for the edges from lo on: weights, or the hidden
+// layer where it stops there.
+func (c *checker) radial(layer, lo int, ref *layerReference) error {
+	k := c.s.work[layer]
+	if c.s.hiddenOnly() {
+		return c.compare(stRadial, k.h, lo*mlpHidden, ref.hidden)
+	}
+	return c.compare(stRadial, k.w, lo*c.s.model.Layers[layer].TP.WeightNumel(), ref.w)
 }
 
 // graph replays the batch's graph on poisoned memory and compares what every
