@@ -22,8 +22,8 @@ func general() map[string][]string {
 		"fill": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
 		// The verb, and a class of style.
 		"history": {"cmd", "report"}, "grid": {"report"},
-		// The verdict.
-		"pass": {"cmd", "report", "internal/compare"},
+		// The verdict, and what steps of a recorded program are told apart by.
+		"pass": {"cmd", "report", "internal/compare"}, "optimizer": {"cmd"},
 		// The rule of this name, and rows of waits (below).
 		"sync": {"internal/advise", "report"},
 		// States and directions of a recorded program, and counters of any run.
