@@ -115,6 +115,9 @@ func JudgeAccounts(cards []Card, by gpuprof.Tool) *Report {
 	for i := range cards {
 		compared[i] = true
 		r.Off = append(r.Off, itself(&cards[i])...)
+		if cards[i].Error != "" {
+			r.Notes = append(r.Notes, cards[i].Device+": "+cards[i].Error)
+		}
 	}
 	r.conclude(compared)
 	switch r.Verdict {

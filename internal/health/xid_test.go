@@ -39,3 +39,11 @@ func TestXIDs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestNotAsked: a report of GPUs that could not be asked says why.
+func TestNotAsked(t *testing.T) {
+	r := JudgeAccounts([]Card{{Device: AllGPUs, Error: "no library"}}, gpuprof.Tool{})
+	if r.Verdict != Failed || r.Reason != "GPUs could not be asked" || len(r.Notes) != 1 || r.Notes[0] != "GPUs: no library" {
+		t.Errorf("%s: %s %q", r.Verdict, r.Reason, r.Notes)
+	}
+}
