@@ -91,6 +91,11 @@ deny  internal/fleet/a.go                internal/tune
 deny  internal/launch/a.go               internal/document
 deny  internal/atomicfile/a.go           internal/document
 deny  workloads/gridsim/a.go             workloads/gruflow
+allow workloads/serving/a.go             internal/latency
+deny  workloads/serving/a.go             internal/stats
+deny  workloads/serving/a.go             workloads/collate
+allow internal/measure/a.go              internal/latency
+deny  internal/latency/a.go              internal/measure
 allow internal/measure/a.go              probes/events
 allow internal/measure/a.go              internal/stats
 deny  internal/measure/a.go              internal/host

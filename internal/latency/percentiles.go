@@ -1,0 +1,157 @@
+package latency
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Shares are the percentiles that a summary has.
+func Shares() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
+
+// Enough says that a percentile of so many times can be told: ten lie beyond it.
+func Enough(share float64, count int64) bool {
+	return float64(count)*(1-share) >= 10*(1-1e-9)
+}
+
+const (
+	draws = 2000
+	// leastBlocks have an interval. With fewer, the bootstrap's interval is too short.
+	leastBlocks = 10
+)
+
+// Summary is the distribution of all processes together. blocks are each process's, in
+// order; they make the interval of one process (the bootstrap over blocks), which several
+// processes do not need: the process is then the replicate, by Student's t over logarithms.
+func Summary(all *Histogram, processes []*Histogram, blocks []*Histogram, seed uint64) gpuprof.LatencySummary {
+	out := gpuprof.LatencySummary{Count: all.Count(), MaxS: all.Max(), Percentiles: []gpuprof.Percentile{}}
+	if out.Count == 0 {
+		return out
+	}
+	out.MeanS = all.Mean()
+	var shares []float64
+	for _, s := range Shares() {
+		if Enough(s, out.Count) {
+			shares = append(shares, s)
+		}
+	}
+	var intervals []*[2]float64
+	if len(processes) > 1 {
+		intervals = between(processes, shares)
+	} else {
+		intervals = within(blocks, shares, seed)
+	}
+	for i, s := range shares {
+		out.Percentiles = append(out.Percentiles, gpuprof.Percentile{Share: s, S: all.At(s), CI95: intervals[i]})
+	}
+	return out
+}
+
+func between(processes []*Histogram, shares []float64) []*[2]float64 {
+	out := make([]*[2]float64, len(shares))
+	for i, share := range shares {
+		var runs [][]float64
+		for _, p := range processes {
+			if Enough(share, p.Count()) {
+				runs = append(runs, []float64{p.At(share)})
+			}
+		}
+		if len(runs) == len(processes) {
+			s := stats.Summarise("s", runs...)
+			out[i] = &[2]float64{s.CI95[0], s.CI95[1]}
+		}
+	}
+	return out
+}
+
+// within is the percentile bootstrap over blocks: draws of as many blocks as there are,
+// with replacement, merged; the 2.5 and 97.5 % points of each percentile over the draws
+// (Kuensch, Annals of Statistics 17, 1989; the blocks do not overlap, as they are long
+// against the time in which the queue forgets).
+func within(blocks []*Histogram, shares []float64, seed uint64) []*[2]float64 {
+	out := make([]*[2]float64, len(shares))
+	if len(blocks) < leastBlocks {
+		return out
+	}
+	t := tableOf(blocks)
+	rng := rand.New(rand.NewPCG(seed, 0x6c6174656e6379))
+	drawn := make([][]float64, len(shares))
+	picked := make([]int, len(blocks))
+	for range draws {
+		clear(picked)
+		for range blocks {
+			picked[rng.IntN(len(blocks))]++
+		}
+		t.percentiles(picked, shares, drawn)
+	}
+	for i := range shares {
+		slices.Sort(drawn[i])
+		out[i] = &[2]float64{drawn[i][draws/40], drawn[i][draws-1-draws/40]}
+	}
+	return out
+}
+
+// table is how many times each block has up to a value, without the values that no block has.
+type table struct {
+	values []float64 // s, rising
+	counts [][]int64 // by value, by block
+}
+
+func tableOf(blocks []*Histogram) *table {
+	t := &table{}
+	at := map[int64]int{}
+	type cell struct {
+		value, count int64
+		block        int
+	}
+	var cells []cell
+	for b, h := range blocks {
+		for _, bar := range h.h.Distribution() {
+			if bar.Count > 0 {
+				cells = append(cells, cell{bar.To, bar.Count, b})
+			}
+		}
+	}
+	slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(a.value, b.value) })
+	for _, c := range cells {
+		row, known := at[c.value]
+		if !known {
+			row = len(t.values)
+			at[c.value] = row
+			t.values = append(t.values, float64(c.value)*1e-9)
+			t.counts = append(t.counts, make([]int64, len(blocks)))
+		}
+		t.counts[row][c.block] = c.count
+	}
+	t.sum()
+	return t
+}
+
+// sum makes the counts cumulative.
+func (t *table) sum() {
+	for row := 1; row < len(t.counts); row++ {
+		for b, n := range t.counts[row-1] {
+			t.counts[row][b] += n
+		}
+	}
+}
+
+// percentiles appends those of one draw.
+func (t *table) percentiles(picked []int, shares []float64, into [][]float64) {
+	within := func(row int) (n int64) {
+		for b, times := range picked {
+			n += int64(times) * t.counts[row][b]
+		}
+		return n
+	}
+	last := len(t.counts) - 1
+	total := float64(within(last))
+	for i, share := range shares {
+		row := sort.Search(last, func(row int) bool { return float64(within(row)) >= share*total })
+		into[i] = append(into[i], t.values[row])
+	}
+}

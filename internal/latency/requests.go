@@ -1,0 +1,102 @@
+package latency
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Summarise fills in what a result says of all its processes together.
+func Summarise(r *gpuprof.Requests, seed uint64) error {
+	for _, part := range []struct {
+		name string
+		of   func(*gpuprof.Served) *gpuprof.Recorded
+		into func(gpuprof.LatencySummary)
+	}{
+		{"latency", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, func(l gpuprof.LatencySummary) { r.Latency = l }},
+		{"queue_time", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Queue }, func(l gpuprof.LatencySummary) { r.Queue = l }},
+		{"service_time", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Service }, func(l gpuprof.LatencySummary) { r.Service = l }},
+		{"late", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, func(l gpuprof.LatencySummary) { r.Late = l }},
+		{"from_send", func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, func(l gpuprof.LatencySummary) { r.FromSent = &l }},
+	} {
+		sum, err := summaryOf(r, part.of, part.name == "latency", seed)
+		if err != nil {
+			return fmt.Errorf("summarising %s: %w", part.name, err)
+		}
+		if sum != nil {
+			part.into(*sum)
+		}
+	}
+	total := r.Sum()
+	if total.Seconds > 0 {
+		r.Goodput = float64(total.InTime) / total.Seconds
+	}
+	return nil
+}
+
+func summaryOf(r *gpuprof.Requests, of func(*gpuprof.Served) *gpuprof.Recorded, withBlocks bool, seed uint64) (*gpuprof.LatencySummary, error) {
+	var processes, blocks []*Histogram
+	all := New()
+	for i := range r.Processes {
+		part := of(&r.Processes[i])
+		if part == nil {
+			return nil, nil
+		}
+		h, err := Decode(*part)
+		if err != nil {
+			return nil, err
+		}
+		processes = append(processes, h)
+		all.Merge(h)
+	}
+	if withBlocks && len(processes) == 1 {
+		for _, b := range r.Processes[0].Blocks {
+			if b.Latency.Count == 0 {
+				continue
+			}
+			h, err := Decode(b.Latency)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, h)
+		}
+	}
+	sum := Summary(all, processes, blocks, seed)
+	return &sum, nil
+}
+
+// Merge joins the requests of several processes, which are of one setting and one rate. A
+// process without any is left out; nil where all are.
+func Merge(rs []*gpuprof.Requests, seed uint64) (*gpuprof.Requests, error) {
+	rs = slices.DeleteFunc(slices.Clone(rs), func(r *gpuprof.Requests) bool { return r == nil })
+	if len(rs) < 2 {
+		if len(rs) == 1 {
+			return rs[0], nil
+		}
+		return nil, nil
+	}
+	out := *rs[0]
+	out.Processes = slices.Clone(out.Processes)
+	for _, r := range rs[1:] {
+		if r.Rate != out.Rate || r.Arrivals != out.Arrivals {
+			return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging processes: they served %g and %g requests per second", out.Rate, r.Rate)
+		}
+		out.Processes = append(out.Processes, r.Processes...)
+	}
+	return &out, Summarise(&out, seed)
+}
+
+// PerProcess is a percentile of each process, in seconds; false where too few requests of
+// one lie beyond it.
+func PerProcess(r *gpuprof.Requests, share float64) ([]float64, bool) {
+	var out []float64
+	for i := range r.Processes {
+		h, err := Decode(r.Processes[i].Latency)
+		if err != nil || !Enough(share, h.Count()) {
+			return nil, false
+		}
+		out = append(out, h.At(share))
+	}
+	return out, len(out) > 0
+}

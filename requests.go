@@ -1,0 +1,157 @@
+package gpuprof
+
+import (
+	"context"
+	"time"
+)
+
+// Server is a session that can serve requests under load: the part of a run in which
+// callers wait for answers.
+type Server interface {
+	// Serve runs the load for a warm-up and one unbroken stretch. The requests so far are
+	// returned beside an error, nil where there are none.
+	Serve(ctx context.Context, l Load) (*Requests, error)
+}
+
+// Load is what Serve is asked for.
+type Load struct {
+	// Throughput is what the service was measured to do when its queue is never empty, in
+	// requests per second. The settings may name the rate as a share of it.
+	Throughput float64
+	// Rate, where it is not 0, is the rate to use whatever the settings say, in requests per
+	// second: another process of the run, or the other side of a comparison, took it.
+	Rate float64
+	// MinTime is the least length of the stretch, MaxTime the most of warm-up and stretch.
+	MinTime, MaxTime time.Duration
+	// Progress may be nil.
+	Progress func(done, total float64, note string)
+}
+
+// Requests is what the callers of a service saw under load: run.json's requests.
+type Requests struct {
+	Arrivals string `json:"arrivals"` // the setting: gamma, trace:FILE, closed:N, http:ADDRESS
+	// Rate is the scheduled rate in requests per second, 0 where callers wait for answers
+	// or come from outside. Runs of different rates do not compare.
+	Rate float64 `json:"rate_per_s"`
+	// RateKnobs are the knobs that the rate was made of. Two runs at one rate compare
+	// whatever these say.
+	RateKnobs  []string `json:"rate_knobs"`
+	Throughput float64  `json:"throughput_per_s"` // measured at saturation
+	SLO        float64  `json:"slo_s"`
+	// From says when a latency begins: FromSchedule, FromSend or FromFirstByte.
+	From string `json:"latency_from"`
+	// Waits says for what the sender of requests waits, which hides from it how long its
+	// requests should have taken: "" for nothing, WaitsRoom or WaitsAnswer.
+	Waits string `json:"sender_waits_for,omitempty"`
+
+	Processes []Served `json:"processes"` // in the order in which they ran
+
+	// Of all processes together.
+	Latency  LatencySummary  `json:"latency"`
+	Queue    LatencySummary  `json:"queue_time"`
+	Service  LatencySummary  `json:"service_time"`
+	Late     LatencySummary  `json:"late"`                // of the sender, part of the latency
+	FromSent *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
+	Goodput  float64         `json:"goodput_per_s"`       // answers within SLO
+}
+
+// When a latency begins.
+const (
+	FromSchedule  = "schedule"
+	FromSend      = "send"
+	FromFirstByte = "first-byte"
+
+	WaitsRoom   = "room"
+	WaitsAnswer = "answer"
+)
+
+// Served is what one process counted, from the end of the warm-up on.
+type Served struct {
+	WarmUpS   float64   `json:"warm_up_s"`
+	Seconds   float64   `json:"seconds"` // of the stretch
+	Scheduled int64     `json:"scheduled"`
+	Completed int64     `json:"completed"`
+	Refused   int64     `json:"refused"` // by the overload rule
+	Expired   int64     `json:"expired"` // of those refused: for their age
+	Failed    int64     `json:"failed"`
+	Open      int64     `json:"open"`              // at the end
+	InTime    int64     `json:"in_time"`           // completed within the SLO
+	FirstS    float64   `json:"first_s,omitempty"` // latency of the first request of the process, warm-up included
+	Latency   Recorded  `json:"latency"`
+	Queue     Recorded  `json:"queue_time"`
+	Service   Recorded  `json:"service_time"`
+	Late      Recorded  `json:"late"`
+	FromSent  *Recorded `json:"from_send,omitempty"`
+	// Batches[i] is how many batches held i+1 requests.
+	Batches []int64       `json:"batches"`
+	Blocks  []ServedBlock `json:"blocks"`
+}
+
+// ServedBlock is a part of the stretch.
+type ServedBlock struct {
+	StartS    float64  `json:"start_s"` // since the load began
+	Seconds   float64  `json:"seconds"`
+	Completed int64    `json:"completed"`
+	Refused   int64    `json:"refused"`
+	Failed    int64    `json:"failed"`
+	InTime    int64    `json:"in_time"`
+	QueueMean float64  `json:"queue_mean"` // requests that waited when a batch began
+	QueueMax  int64    `json:"queue_max"`
+	Latency   Recorded `json:"latency"`
+}
+
+// Recorded is a distribution of times that merges exactly with others.
+type Recorded struct {
+	Count int64   `json:"count"`
+	MeanS float64 `json:"mean_s"` // exact
+	MaxS  float64 `json:"max_s"`  // exact
+	// HDR is an HdrHistogram of nanoseconds, V2 compressed, in base64.
+	HDR string `json:"hdr"`
+}
+
+// LatencySummary is a distribution in a few numbers. A percentile that too few requests
+// lie beyond is left out.
+type LatencySummary struct {
+	Count       int64        `json:"count"`
+	MeanS       float64      `json:"mean_s"`
+	MaxS        float64      `json:"max_s"`
+	Percentiles []Percentile `json:"percentiles"`
+}
+
+// Percentile is the time within which a share of the requests was answered.
+type Percentile struct {
+	Share float64 `json:"share"` // 0.99
+	S     float64 `json:"s"`
+	// CI95 is over blocks of one process, or over the processes; null where there are too
+	// few of them.
+	CI95 *[2]float64 `json:"ci95"`
+}
+
+// At finds a percentile; false where it is left out.
+func (l *LatencySummary) At(share float64) (Percentile, bool) {
+	for _, p := range l.Percentiles {
+		if p.Share == share {
+			return p, true
+		}
+	}
+	return Percentile{}, false
+}
+
+// Sum adds up the counts of the processes.
+func (r *Requests) Sum() Served {
+	var out Served
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		out.Seconds, out.WarmUpS = out.Seconds+p.Seconds, out.WarmUpS+p.WarmUpS
+		out.Scheduled, out.Completed = out.Scheduled+p.Scheduled, out.Completed+p.Completed
+		out.Refused, out.Expired = out.Refused+p.Refused, out.Expired+p.Expired
+		out.Failed, out.Open, out.InTime = out.Failed+p.Failed, out.Open+p.Open, out.InTime+p.InTime
+		for len(out.Batches) < len(p.Batches) {
+			out.Batches = append(out.Batches, 0)
+		}
+		for i, n := range p.Batches {
+			out.Batches[i] += n
+		}
+	}
+	return out
+}

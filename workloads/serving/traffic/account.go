@@ -1,0 +1,293 @@
+package traffic
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+)
+
+// A block begins with this many requests. Once mostBlocks are full, neighbours join and
+// blocks are twice as long from then on, so that memory stays as it is.
+const (
+	blockRequests = 1000
+	mostBlocks    = 64
+)
+
+// Account keeps the books of a service: the ledger, the distributions, and the two sums
+// that Little's law says are equal. The queue's lock guards it. Booking allocates nothing.
+type Account struct {
+	slo      time.Duration
+	fromSent bool // beside the latency, keep that from the sending on
+
+	// The ledger, warm-up included. Identities that only add up where each request
+	// entered once and left once: marks mixes the bits of the IDs.
+	entered, left int64
+	marks         uint64
+	inside        int64
+	last          time.Duration
+	area          int64 // of inside over time, in request nanoseconds, modulo 2^64
+	sojourns      int64 // the sum of the times inside, the same
+	wrong         int64 // answers that belonged to another request
+	negative      int64 // answers before their request
+
+	first   time.Duration // latency of the first answer
+	firstIs bool
+
+	began, ended                                                 time.Duration // of what is counted
+	scheduled, completed, refused, expired, failed, open, inTime int64
+	latency, queue, service, late, sent                          *latency.Histogram
+	batches                                                      []int64
+
+	blocks []*block
+	n      int // of blocks
+	each   int64
+}
+
+type block struct {
+	start, end                 time.Duration
+	completed, refused, failed int64
+	inTime                     int64
+	looks, seen, most          int64
+	latency                    *latency.Histogram
+}
+
+func (b *block) requests() int64 { return b.completed + b.refused + b.failed }
+
+// NewAccount makes the books of a service with batches of up to most requests. fromSent
+// keeps the latencies that a sender sees which waits.
+func NewAccount(most int, slo time.Duration, fromSent bool) *Account {
+	a := &Account{
+		slo: slo, fromSent: fromSent, each: blockRequests, batches: make([]int64, most),
+		latency: latency.New(), queue: latency.New(), service: latency.New(), late: latency.New(), sent: latency.New(),
+	}
+	a.blocks = make([]*block, mostBlocks)
+	for i := range a.blocks {
+		a.blocks[i] = &block{latency: latency.New()}
+	}
+	return a
+}
+
+// mix spreads the bits of an ID (splitmix64), so that sums of them tell which they were.
+func mix(id int64) uint64 {
+	x := uint64(id) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// enter books a request that was put in now and has been in the system since it was due.
+func (a *Account) enter(r *Request, now time.Duration) {
+	a.flow(now)
+	a.inside++
+	a.area += int64(now - r.Due)
+	a.entered++
+	a.marks += mix(r.ID)
+	if !r.Counted {
+		return
+	}
+	if a.scheduled == 0 {
+		a.began = r.Due
+		a.blocks[0].start = r.Due
+	}
+	a.scheduled++
+	a.open++
+	a.late.Record(r.Sent - r.Due)
+}
+
+// flow lets time pass.
+func (a *Account) flow(now time.Duration) {
+	a.area += a.inside * int64(now-a.last)
+	a.last = now
+}
+
+// leave books the end of a request.
+func (a *Account) leave(r *Request, how Outcome, now time.Duration) {
+	a.flow(now)
+	a.inside--
+	a.sojourns += int64(now - r.Due)
+	a.left++
+	a.marks -= mix(r.ID)
+	if how == Completed && !a.firstIs {
+		a.first, a.firstIs = now-r.Due, true
+	}
+	if now < r.Due {
+		a.negative++
+	}
+	if !r.Counted {
+		return
+	}
+	a.open--
+	a.ended = max(a.ended, now)
+	b := a.current(now)
+	b.end = now
+	switch how {
+	case Completed:
+		a.completed++
+		b.completed++
+		took := now - r.Due
+		if took <= a.slo {
+			a.inTime++
+			b.inTime++
+		}
+		a.latency.Record(took)
+		b.latency.Record(took)
+		a.queue.Record(r.Taken - r.Due)
+		a.service.Record(now - r.Taken)
+		if a.fromSent {
+			a.sent.Record(now - r.Sent)
+		}
+	case Failed:
+		a.failed++
+		b.failed++
+	default:
+		a.refused++
+		b.refused++
+		if how == Expired {
+			a.expired++
+		}
+	}
+}
+
+// batch books a batch that was answered.
+func (a *Account) batch(members []Request, wrong int) {
+	a.wrong += int64(wrong)
+	if len(members) > 0 && members[0].Counted {
+		a.batches[len(members)-1]++
+	}
+}
+
+// queued books how many requests waited when a batch began.
+func (a *Account) queued(waiting int) {
+	b := a.blocks[a.n]
+	b.looks++
+	b.seen += int64(waiting)
+	b.most = max(b.most, int64(waiting))
+}
+
+// current is the block that a request belongs to which ends now.
+func (a *Account) current(now time.Duration) *block {
+	b := a.blocks[a.n]
+	if b.requests() < a.each {
+		return b
+	}
+	start := b.end
+	if a.n == mostBlocks-1 {
+		a.join()
+	} else {
+		a.n++
+	}
+	a.blocks[a.n].start = start
+	return a.blocks[a.n]
+}
+
+// join makes one block of every two neighbours.
+func (a *Account) join() {
+	for i := range mostBlocks / 2 {
+		a.blocks[i], a.blocks[2*i] = a.blocks[2*i], a.blocks[i]
+		a.blocks[i].add(a.blocks[2*i+1])
+	}
+	for _, b := range a.blocks[mostBlocks/2:] {
+		b.clear()
+	}
+	a.n, a.each = mostBlocks/2, 2*a.each
+}
+
+func (b *block) add(o *block) {
+	b.end = o.end
+	b.completed, b.refused, b.failed, b.inTime = b.completed+o.completed, b.refused+o.refused, b.failed+o.failed, b.inTime+o.inTime
+	b.looks, b.seen, b.most = b.looks+o.looks, b.seen+o.seen, max(b.most, o.most)
+	b.latency.Merge(o.latency)
+}
+
+func (b *block) clear() {
+	h := b.latency
+	h.Reset()
+	*b = block{latency: h}
+}
+
+// Faults are the sentences about books that do not add up; none where all is well. senders
+// is how many requests were sent, by those who sent them.
+func (a *Account) Faults(senders int64) []string {
+	var out []string
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	add(a.entered != senders, "%d requests were sent and %d came in", senders, a.entered)
+	add(a.entered != a.left+a.inside, "%d requests came in, %d left and %d are inside", a.entered, a.left, a.inside)
+	add(a.inside == 0 && a.marks != 0, "a request left twice and another one never")
+	add(a.scheduled != a.completed+a.refused+a.failed+a.open, "%d were scheduled, and %d completed, %d refused, %d failed and %d open are another number",
+		a.scheduled, a.completed, a.refused, a.failed, a.open)
+	add(a.inside == 0 && a.area != a.sojourns, "Little's law: the requests spent %d ns inside, and the number inside over time makes %d ns", a.sojourns, a.area)
+	add(a.wrong > 0, "%d answers belonged to another request", a.wrong)
+	add(a.negative > 0, "%d answers came before their requests were due", a.negative)
+	return out
+}
+
+// Blocks are those that intervals can be made of: neighbours joined until each is longer
+// than least, what is left over joined to the last.
+func (a *Account) joined(least time.Duration) []*block {
+	var out []*block
+	for _, b := range a.blocks[:a.n+1] {
+		if b.requests() == 0 {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].end-out[n-1].start < least {
+			out[n-1].add(b)
+			continue
+		}
+		out = append(out, b)
+	}
+	if n := len(out); n > 1 {
+		if last := out[n-1]; last.end-last.start < least || last.requests() < out[0].requests()/2 {
+			out[n-2].add(last)
+			out = out[:n-1]
+		}
+	}
+	return out
+}
+
+// Served is the account as a result holds it, with blocks longer than least. It ends the
+// account: blocks may have joined.
+func (a *Account) Served(least time.Duration) (gpuprof.Served, error) {
+	out := gpuprof.Served{
+		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,
+		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime, FirstS: a.first.Seconds(),
+		Batches: trimmed(a.batches), Blocks: []gpuprof.ServedBlock{},
+	}
+	var err error
+	record := func(h *latency.Histogram) gpuprof.Recorded {
+		r, fault := h.Recorded()
+		if err == nil {
+			err = fault
+		}
+		return r
+	}
+	out.Latency, out.Queue, out.Service, out.Late = record(a.latency), record(a.queue), record(a.service), record(a.late)
+	if a.fromSent {
+		sent := record(a.sent)
+		out.FromSent = &sent
+	}
+	for _, b := range a.joined(least) {
+		sb := gpuprof.ServedBlock{
+			StartS: b.start.Seconds(), Seconds: (b.end - b.start).Seconds(), Completed: b.completed, Refused: b.refused, Failed: b.failed,
+			InTime: b.inTime, QueueMax: b.most, Latency: record(b.latency),
+		}
+		if b.looks > 0 {
+			sb.QueueMean = float64(b.seen) / float64(b.looks)
+		}
+		out.Blocks = append(out.Blocks, sb)
+	}
+	return out, err
+}
+
+func trimmed(counts []int64) []int64 {
+	n := len(counts)
+	for n > 0 && counts[n-1] == 0 {
+		n--
+	}
+	return counts[:n]
+}

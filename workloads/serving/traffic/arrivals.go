@@ -1,0 +1,87 @@
+package traffic
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Draw is the schedule of n requests at a rate per second, from the seed. Gaps are gamma
+// distributed with the coefficient of variation cv: 0 is a uniform stream, 1 Poisson
+// arrivals, more is bursty. The first request comes one gap after the beginning.
+func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
+	rng := rand.New(rand.NewPCG(seed, 0x61727269766c))
+	gap := func() float64 { return 1 / rate }
+	switch {
+	case cv == 1:
+		gap = func() float64 { return rng.ExpFloat64() / rate }
+	case cv > 0:
+		shape := 1 / (cv * cv)
+		d := distuv.Gamma{Alpha: shape, Beta: shape * rate, Src: rng}
+		gap = d.Rand
+	}
+	out := make([]time.Duration, n)
+	var at, lost float64 // Kahan: a million gaps keep their mean
+	for i := range out {
+		y := gap() - lost
+		sum := at + y
+		lost = sum - at - y
+		at = sum
+		out[i] = time.Duration(math.Round(at * 1e9))
+	}
+	return out
+}
+
+// ParseTrace reads a schedule: seconds since the start, one per line, rising. Empty lines
+// and lines beginning with # are left out.
+func ParseTrace(text []byte, name string) ([]time.Duration, error) {
+	var out []time.Duration
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	last := math.Inf(-1)
+	for n := 1; lines.Scan(); n++ {
+		word := strings.TrimSpace(lines.Text())
+		if word == "" || word[0] == '#' {
+			continue
+		}
+		v, err := strconv.ParseFloat(word, 64)
+		fault := ""
+		switch {
+		case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+			fault = fmt.Sprintf("%.40q is not a number of seconds", word)
+		case v < 0:
+			fault = fmt.Sprintf("%g s is before the start", v)
+		case v < last:
+			fault = fmt.Sprintf("%g s comes after %g s", v, last)
+		case v > longestTrace:
+			fault = fmt.Sprintf("%g s is more than %g s after the start", v, float64(longestTrace))
+		}
+		if fault != "" {
+			return nil, traceError(name, fmt.Sprintf("line %d: %s", n, fault))
+		}
+		last = v
+		out = append(out, time.Duration(math.Round(v*1e9)))
+	}
+	if err := lines.Err(); err != nil {
+		return nil, traceError(name, err.Error())
+	}
+	if len(out) == 0 {
+		return nil, traceError(name, "it holds no arrival")
+	}
+	return out, nil
+}
+
+// longestTrace is in seconds: a week.
+const longestTrace = 7 * 24 * 3600
+
+func traceError(name, why string) error {
+	return gpuprof.Errorf(gpuprof.ErrInput, "reading arrivals from %s: %s", name, why).WithFix("write seconds since the start, one per line, rising")
+}

@@ -1,0 +1,32 @@
+package traffic
+
+import "time"
+
+// Batcher says when a batch begins, and of how many requests.
+type Batcher struct {
+	MaxBatch int
+	MaxDelay time.Duration // of the oldest request, from when it was due; 0 takes what waits
+	Split    *Splitter     // nil takes all that wait, up to MaxBatch
+	Rule     Overload
+	SLO      time.Duration // for Deadline
+	Alone    time.Duration // for Deadline: what a batch of one takes
+}
+
+// next is the size of the batch that begins now, or 0 and when one could at the latest.
+func (b *Batcher) next(waiting int, oldest, now time.Duration) (size int, at time.Duration) {
+	switch {
+	case waiting == 0:
+		return 0, Forever
+	case waiting < b.MaxBatch && now < oldest+b.MaxDelay:
+		return 0, oldest + b.MaxDelay
+	}
+	size = min(waiting, b.MaxBatch)
+	if b.Split != nil {
+		size = min(size, b.Split.First(size))
+	}
+	return size, now
+}
+
+// tooLate is the time before which a request must have been due not to be answered in
+// time, were its batch of one to begin now.
+func (b *Batcher) tooLate(now time.Duration) time.Duration { return now + b.Alone - b.SLO }

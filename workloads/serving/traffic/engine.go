@@ -1,0 +1,146 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Service is the loop that makes batches of waiting requests and answers them.
+type Service struct {
+	World   World
+	Queue   *Queue
+	Runner  Runner
+	Batcher Batcher
+	Depth   int // batches in flight
+	Books   *Account
+	Sender  Sender // may be nil
+
+	flying [][]Request // a ring of Depth batches, the oldest at head
+	head   int
+	n      int
+}
+
+// Run serves until no request will come and the last one has been answered, or until the
+// context ends: then what is still in the service is open. It allocates nothing after its
+// first batches.
+func (s *Service) Run(ctx context.Context) error {
+	s.flying, s.head, s.n = make([][]Request, s.Depth), 0, 0
+	for i := range s.flying {
+		s.flying[i] = make([]Request, 0, s.Batcher.MaxBatch)
+	}
+	for {
+		now := s.World.Now()
+		if err := s.answer(); err != nil {
+			return err
+		}
+		if s.Queue.full() { // nothing is refused while a batch could begin
+			if _, _, err := s.begin(); err != nil {
+				return err
+			}
+		}
+		s.World.Admit(now)
+		// Asked before looking: what is put in after the look is seen by Await.
+		over := s.World.Over()
+		at, given, err := s.begin()
+		if err != nil {
+			return err
+		}
+		if waiting, _, _ := s.Queue.Waiting(); over && waiting == 0 && s.n == 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := s.World.Await(at, given, s.n); err != nil {
+			return err
+		}
+	}
+}
+
+// answer gives the answers of the batches that are done.
+func (s *Service) answer() error {
+	for s.n > 0 {
+		done, err := s.Runner.Done()
+		if err == nil && !done {
+			return nil
+		}
+		batch := s.flying[s.head]
+		wrong := 0
+		if err == nil {
+			wrong, err = s.Runner.Finish()
+		}
+		if err := s.close(batch, wrong, err); err != nil {
+			return err
+		}
+		s.head, s.n = (s.head+1)%s.Depth, s.n-1
+	}
+	return nil
+}
+
+// close books the end of a batch, which an error of its own fails.
+func (s *Service) close(batch []Request, wrong int, err error) error {
+	now := s.World.Now()
+	how := Completed
+	if err != nil {
+		var own *BatchError
+		if !errors.As(err, &own) {
+			return err
+		}
+		how = Failed
+	}
+	s.Queue.mu.Lock()
+	for i := range batch {
+		s.Books.leave(&batch[i], how, now)
+	}
+	s.Books.batch(batch, wrong)
+	s.Queue.mu.Unlock()
+	if s.Sender != nil {
+		for i := range batch {
+			s.Sender.Over(&batch[i], how, now)
+		}
+	}
+	return nil
+}
+
+// begin starts the batches that can start. at is when the next could at the latest, and
+// given how many requests the queue had been given.
+func (s *Service) begin() (at time.Duration, given int64, err error) {
+	for {
+		now := s.World.Now()
+		if s.Batcher.Rule == Deadline && s.n < s.Depth {
+			s.expire(now)
+		}
+		waiting, oldest, seen := s.Queue.Waiting()
+		size, when := s.Batcher.next(waiting, oldest, now)
+		if s.n == s.Depth { // the next event is an answer
+			return Forever, seen, nil
+		}
+		if size == 0 {
+			return when, seen, nil
+		}
+		slot := (s.head + s.n) % s.Depth
+		s.flying[slot] = s.Queue.Take(s.flying[slot][:0], size, now)
+		if err := s.Runner.Start(s.flying[slot], now); err != nil {
+			if err := s.close(s.flying[slot], 0, err); err != nil {
+				return 0, 0, err
+			}
+			continue
+		}
+		s.n++
+	}
+}
+
+// expire refuses those that can no longer be answered in time.
+func (s *Service) expire(now time.Duration) {
+	for {
+		r, gone := s.Queue.Expire(s.Batcher.tooLate(now), now)
+		if !gone {
+			return
+		}
+		if s.Sender != nil {
+			late := r
+			s.Sender.Over(&late, Expired, now)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Answer is the comparison of the service in virtual time with a result of queueing theory.
+type Answer struct {
+	Name             string
+	Error, Tolerance float64 // relative
+}
+
+// KnownAnswers simulates an hour of load of each kind whose result is known: a schedule
+// exactly, the mean wait of M/D/1 and M/M/1, the mean latency of greedy batching and the
+// mean wait of batching with a delay.
+func KnownAnswers(ctx context.Context) ([]Answer, error) {
+	const ms = time.Millisecond
+	const service, load, hour = 5 * ms, 0.7, time.Hour
+	exponential := rand.New(rand.NewPCG(3, 4))
+	var out []Answer
+	add := func(name string, tolerance float64, s simulation, got func(*Account) float64, want float64) error {
+		books, err := s.run(ctx)
+		if err == nil {
+			out = append(out, Answer{name, math.Abs(got(books)/want - 1), tolerance})
+		}
+		return err
+	}
+	rate := load / service.Seconds()
+	wait := func(a *Account) float64 { return a.queue.Mean() }
+	answered := func(a *Account) float64 { return a.latency.Mean() }
+	six := []time.Duration{0, 2 * ms, 3 * ms, 10 * ms, 11 * ms, 30 * ms}
+	for _, err := range []error{
+		// 12, 10, 9, 11, 10 and 10 ms in batches of 3, 2 and 1.
+		add("schedule", 1e-12, simulation{times: six, most: 4, delay: 5 * ms, time: func(b int) time.Duration { return 4*ms + time.Duration(b)*ms }}, answered, 62e-3/6),
+		add("M/D/1", 0.01, simulation{times: Draw(int(rate*hour.Seconds()), rate, 1, 7), most: 1, time: func(int) time.Duration { return service }},
+			wait, load*service.Seconds()/(2*(1-load))),
+		add("M/M/1", 0.02, simulation{times: Draw(int(4*rate*hour.Seconds()), rate, 1, 11), most: 1, time: func(int) time.Duration { return time.Duration(exponential.ExpFloat64() * float64(service)) }},
+			wait, load*service.Seconds()/(1-load)),
+		// tau = 4 ms, alpha = 1 ms, rate times alpha = 0.7, by the Markov chain of batch sizes.
+		add("greedy-batching", 0.01, simulation{times: Draw(int(700*hour.Seconds()), 700, 1, 5), most: 1024, time: func(b int) time.Duration { return 4*ms + time.Duration(b)*ms }},
+			answered, 22.645806e-3),
+		// 32 requests or 0.1 s at 100 a second, a slot always free.
+		add("delay-batching", 0.01, simulation{times: Draw(int(100*hour.Seconds()), 100, 1, 9), most: 32, delay: 100 * ms, depth: 1024, beside: true, time: func(int) time.Duration { return ms }},
+			wait, 54.545454e-3),
+	} {
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// simulation is a service in virtual time, without a bound on its queue.
+type simulation struct {
+	times  []time.Duration
+	most   int
+	delay  time.Duration
+	depth  int
+	beside bool
+	time   func(int) time.Duration
+}
+
+func (s simulation) run(ctx context.Context) (*Account, error) {
+	books := NewAccount(s.most, time.Second, false)
+	q := NewQueue(0, RefuseNew, books)
+	world := &Virtual{Source: &Schedule{Times: s.times, Queue: q}, Time: s.time, Beside: s.beside}
+	service := Service{World: world, Queue: q, Runner: world, Batcher: Batcher{MaxBatch: s.most, MaxDelay: s.delay}, Depth: max(s.depth, 1), Books: books}
+	if err := service.Run(ctx); err != nil {
+		return nil, err
+	}
+	if faults := books.Faults(int64(len(s.times))); len(faults) > 0 {
+		return nil, fmt.Errorf("simulating %d requests: %s", len(s.times), faults[0])
+	}
+	return books, nil
+}

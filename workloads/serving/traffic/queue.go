@@ -1,0 +1,130 @@
+package traffic
+
+import (
+	"sync"
+	"time"
+)
+
+// Queue holds requests that wait, in the order in which they came. Senders and the loop
+// of the service share it. A queue with a limit allocates nothing once it is made.
+type Queue struct {
+	mu    sync.Mutex
+	ring  []Request
+	head  int
+	n     int
+	limit int // 0: none
+	rule  Overload
+	given int64
+	books *Account
+}
+
+// firstPlaces is what a queue without a limit begins with.
+const firstPlaces = 1024
+
+// NewQueue makes a queue of limit places, 0 being any number.
+func NewQueue(limit int, rule Overload, books *Account) *Queue {
+	places := limit
+	if limit == 0 {
+		places = firstPlaces
+	}
+	return &Queue{ring: make([]Request, places), limit: limit, rule: rule, books: books}
+}
+
+// Put gives a request to the service, which refuses it or another one where there is no
+// place: then refused is that one. room is false where the sender has to wait for a place
+// (Block), and the request was not taken.
+func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome, room bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.Sent = now
+	how = Completed
+	if q.limit > 0 && q.n == q.limit {
+		switch q.rule {
+		case Block:
+			return Request{}, how, false
+		case RefuseOld:
+			refused, how = q.pop(), Refused
+			q.books.enter(&r, now)
+			q.push(r)
+		default:
+			q.books.enter(&r, now)
+			refused, how = r, Refused
+		}
+		q.given++
+		q.books.leave(&refused, Refused, now)
+		return refused, how, true
+	}
+	q.books.enter(&r, now)
+	q.push(r)
+	q.given++
+	return Request{}, how, true
+}
+
+// Waiting is how many requests wait, when the oldest of them was due, and how many were
+// ever put in.
+func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n > 0 {
+		oldest = q.ring[q.head].Due
+	}
+	return q.n, oldest, q.given
+}
+
+// Given is how many requests were ever put in.
+func (q *Queue) Given() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.given
+}
+
+func (q *Queue) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.limit > 0 && q.n == q.limit
+}
+
+// Take appends the oldest requests, at most n, to into.
+func (q *Queue) Take(into []Request, n int, now time.Duration) []Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n > 0 {
+		q.books.queued(q.n)
+	}
+	for range min(n, q.n) {
+		r := q.pop()
+		r.Taken = now
+		into = append(into, r)
+	}
+	return into
+}
+
+// Expire takes out the oldest request if it was due before a time, and books it as refused.
+func (q *Queue) Expire(before, now time.Duration) (Request, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == 0 || q.ring[q.head].Due >= before {
+		return Request{}, false
+	}
+	r := q.pop()
+	q.books.leave(&r, Expired, now)
+	return r, true
+}
+
+func (q *Queue) pop() Request {
+	r := q.ring[q.head]
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+	return r
+}
+
+func (q *Queue) push(r Request) {
+	if q.n == len(q.ring) {
+		bigger := make([]Request, 2*q.n)
+		k := copy(bigger, q.ring[q.head:])
+		copy(bigger[k:], q.ring[:q.head])
+		q.ring, q.head = bigger, 0
+	}
+	q.ring[(q.head+q.n)%len(q.ring)] = r
+	q.n++
+}

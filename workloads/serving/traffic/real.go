@@ -1,0 +1,116 @@
+package traffic
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// poll is how long the service looks away at a time while it waits. It is the most by
+// which an arrival or an answer is noticed late.
+const poll = 20 * time.Microsecond
+
+// Real is the machine's own time, in which a goroutine sends.
+type Real struct {
+	Queue  *Queue
+	Runner Runner
+
+	ctx   context.Context
+	began time.Time
+	ended atomic.Bool // nobody sends any more
+	wait  sync.WaitGroup
+}
+
+// Begin starts the clock and has source send what is due until it has nothing more, or the
+// context ends.
+func (r *Real) Begin(ctx context.Context, source Source) {
+	r.ctx, r.began = ctx, time.Now()
+	r.wait.Go(func() {
+		defer r.ended.Store(true)
+		for ctx.Err() == nil {
+			due, more := source.Due()
+			if !more {
+				return
+			}
+			if !sleepUntil(ctx, r.began, due) {
+				return
+			}
+			for !source.Send(r.Now()) && ctx.Err() == nil {
+				runtime.Gosched()
+				nap(poll)
+			}
+		}
+	})
+}
+
+// BeginOutside starts the clock of a service that others send to, until End is called.
+func (r *Real) BeginOutside(ctx context.Context) { r.ctx, r.began = ctx, time.Now() }
+
+// End says that nobody sends any more.
+func (r *Real) End() { r.ended.Store(true) }
+
+// Close waits for the sending goroutine.
+func (r *Real) Close() { r.wait.Wait() }
+
+// Now implements World.
+func (r *Real) Now() time.Duration { return time.Since(r.began) }
+
+// Admit implements World: a goroutine does it.
+func (r *Real) Admit(time.Duration) {}
+
+// Over implements World.
+func (r *Real) Over() bool { return r.ended.Load() }
+
+// Await implements World. It looks again and again instead of sleeping until it is woken: a
+// goroutine is woken some 60 us late, which would be part of every latency.
+func (r *Real) Await(until time.Duration, seen int64, flying int) error {
+	for {
+		if r.ctx.Err() != nil || r.Queue.Given() != seen {
+			return nil
+		}
+		if flying > 0 {
+			if done, err := r.Runner.Done(); done || err != nil {
+				return nil // the service asks for the error itself
+			}
+		} else if until == Forever && r.Over() {
+			return nil
+		}
+		left := until - r.Now()
+		if left <= 0 {
+			return nil
+		}
+		runtime.Gosched()
+		nap(min(poll, left))
+	}
+}
+
+// Shorter pauses than this are napped through; longer ones are left to the scheduler, which
+// may wake a goroutine up to a millisecond late.
+const coarse = 2 * time.Millisecond
+
+// sleepUntil sleeps until a time after began; false where the context ends before.
+func sleepUntil(ctx context.Context, began time.Time, until time.Duration) bool {
+	for {
+		left := until - time.Since(began)
+		switch {
+		case left <= 0:
+			return true
+		case left > coarse:
+			t := time.NewTimer(left - coarse)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return false
+			}
+		default:
+			runtime.Gosched()
+			nap(min(left, 50*time.Microsecond))
+		}
+	}
+}
+
+// Sleep pauses for a time, to some ten microseconds where the system lets it.
+func Sleep(d time.Duration) { sleepUntil(context.Background(), time.Now(), d) }

@@ -1,0 +1,121 @@
+package traffic
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Schedule sends requests at times that were drawn before the load began, whatever the
+// service does. Only under the rule Block does it wait, for a place in the queue.
+type Schedule struct {
+	Times  []time.Duration
+	WarmUp time.Duration // requests due before it are not counted
+	Queue  *Queue
+	Sender Sender // told of what the queue refuses; may be nil
+
+	next  int
+	ended atomic.Bool // no more will be sent
+	count atomic.Int64
+}
+
+// Due is when the next request is; false after the last.
+func (s *Schedule) Due() (time.Duration, bool) {
+	if s.next == len(s.Times) || s.ended.Load() {
+		return 0, false
+	}
+	return s.Times[s.next], true
+}
+
+// Send puts in what is due by now. It returns false where a request has to wait for a place.
+func (s *Schedule) Send(now time.Duration) bool {
+	for s.next < len(s.Times) && s.Times[s.next] <= now && !s.ended.Load() {
+		due := s.Times[s.next]
+		r := Request{ID: int64(s.next), Due: due, Counted: due >= s.WarmUp}
+		refused, how, room := s.Queue.Put(r, now)
+		if !room {
+			return false
+		}
+		s.count.Add(1)
+		s.next++
+		if how != Completed && s.Sender != nil {
+			gone := refused // only this copy is the heap's
+			s.Sender.Over(&gone, how, now)
+		}
+	}
+	return true
+}
+
+// End sends no further request.
+func (s *Schedule) End() { s.ended.Store(true) }
+
+// Sent is how many requests were put in.
+func (s *Schedule) Sent() int64 { return s.count.Load() }
+
+// Clients are callers each of which sends its next request when it has the answer to its
+// last: a closed loop. Its requests are due when they are sent.
+type Clients struct {
+	N      int
+	Pause  time.Duration // from when the last request was due, at the least, to the next
+	Most   int64         // requests in all; 0 is no bound
+	Until  time.Duration // none is sent after it; 0 is no bound
+	WarmUp time.Duration
+	Queue  *Queue
+
+	sent  int64
+	begun bool
+	later []time.Duration // paused clients' next times, in order
+}
+
+// Begin sends each client's first request.
+func (c *Clients) Begin(now time.Duration) {
+	if !c.begun {
+		c.begun = true
+		for range c.N {
+			c.send(now)
+		}
+	}
+}
+
+func (c *Clients) send(now time.Duration) {
+	if c.over(now) {
+		return
+	}
+	r := Request{ID: c.sent, Due: now, Counted: now >= c.WarmUp}
+	if _, _, room := c.Queue.Put(r, now); room {
+		c.sent++
+	}
+}
+
+func (c *Clients) over(now time.Duration) bool {
+	return c.Most > 0 && c.sent >= c.Most || c.Until > 0 && now >= c.Until
+}
+
+// Over implements Sender: the client goes on.
+func (c *Clients) Over(r *Request, _ Outcome, now time.Duration) {
+	if next := r.Due + c.Pause; next > now {
+		c.later = append(c.later, next)
+		return
+	}
+	c.send(now)
+}
+
+// Due is when the next paused client sends.
+func (c *Clients) Due() (time.Duration, bool) {
+	if len(c.later) == 0 {
+		return 0, false
+	}
+	return c.later[0], true
+}
+
+// Send puts in what is due by now.
+func (c *Clients) Send(now time.Duration) bool {
+	c.Begin(now)
+	for len(c.later) > 0 && c.later[0] <= now {
+		c.later = c.later[1:]
+		c.send(now)
+	}
+	return true
+}
+
+// Sent is how many requests were put in.
+func (c *Clients) Sent() int64 { return c.sent }

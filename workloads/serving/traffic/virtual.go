@@ -1,0 +1,103 @@
+package traffic
+
+import "time"
+
+// Source is who sends requests in a virtual world.
+type Source interface {
+	Due() (time.Duration, bool) // of the next request that time alone brings
+	Send(now time.Duration) bool
+	Sent() int64
+}
+
+// Virtual is a World and a Runner whose time passes from event to event: it simulates a
+// device that takes Time(b) for a batch of b requests, one batch at a time.
+type Virtual struct {
+	Source Source
+	Time   func(b int) time.Duration
+	// Beside runs all batches in flight beside each other, as a device without end would.
+	Beside bool
+	// Stall is a stretch of time in which nothing is done; a batch that falls into it ends
+	// with it.
+	Stall [2]time.Duration
+	// Fails says whether a batch fails, by its number; nil is never.
+	Fails func(batch int) bool
+
+	now    time.Duration
+	ends   []virtualBatch // in flight, in order
+	busy   time.Duration  // until when
+	number int
+}
+
+type virtualBatch struct {
+	at     time.Duration
+	number int
+}
+
+// Now implements World.
+func (v *Virtual) Now() time.Duration { return v.now }
+
+// Admit implements World.
+func (v *Virtual) Admit(now time.Duration) { v.Source.Send(now) }
+
+// Over implements World.
+func (v *Virtual) Over() bool {
+	_, more := v.Source.Due()
+	return !more
+}
+
+// Await implements World: time goes to the next event. An answer comes before an arrival
+// at the same time.
+func (v *Virtual) Await(until time.Duration, _ int64, _ int) error {
+	if sent := v.Source.Sent(); v.Source.Send(v.now) && v.Source.Sent() != sent {
+		return nil // a sender that waited for a place
+	}
+	next := until
+	if due, more := v.Source.Due(); more && due > v.now {
+		next = min(next, due)
+	}
+	if len(v.ends) > 0 {
+		next = min(next, v.ends[0].at)
+	}
+	if next != Forever {
+		v.now = max(v.now, next)
+	}
+	return nil
+}
+
+// Start implements Runner.
+func (v *Virtual) Start(batch []Request, now time.Duration) error {
+	from := now
+	if !v.Beside {
+		from = max(from, v.busy)
+	}
+	end := from + v.Time(len(batch))
+	if v.Stall[0] <= end && end < v.Stall[1] {
+		end = v.Stall[1]
+	}
+	v.busy = end
+	if n := len(v.ends); n > 0 {
+		end = max(end, v.ends[n-1].at)
+	}
+	v.ends = append(v.ends, virtualBatch{end, v.number})
+	v.number++
+	return nil
+}
+
+// Done implements Runner.
+func (v *Virtual) Done() (bool, error) { return len(v.ends) > 0 && v.ends[0].at <= v.now, nil }
+
+// Finish implements Runner.
+func (v *Virtual) Finish() (int, error) {
+	b := v.ends[0]
+	v.ends = v.ends[:copy(v.ends, v.ends[1:])]
+	if v.Fails != nil && v.Fails(b.number) {
+		return 0, &BatchError{errVirtual}
+	}
+	return 0, nil
+}
+
+var errVirtual error = virtualFailure{}
+
+type virtualFailure struct{}
+
+func (virtualFailure) Error() string { return "the batch was made to fail" }
