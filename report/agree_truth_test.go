@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/gpuprof/gpuprof/report/page"
 )
 
@@ -109,12 +111,63 @@ func (t *truth) read(v any, scalar bool) {
 			written, _ := c["bytes_written"].(float64)
 			t.all, t.scalars = append(t.all, read+written), append(t.scalars, read+written)
 		}
+		t.histogram(v)
+		t.served(v)
 		at, _ := v["t_s"].([]any)
 		value, _ := v["value"].([]any)
 		t.rates(at, value)
 		for _, e := range v {
 			t.read(e, scalar)
 		}
+	}
+}
+
+// histogram adds what an encoded histogram holds: each of its values, and where a share of
+// them ends on an axis of percentiles.
+func (t *truth) histogram(v map[string]any) {
+	text, _ := v["hdr"].(string)
+	most, _ := v["max_s"].(float64)
+	h, err := hdr.Decode([]byte(text))
+	if err != nil || h.TotalCount() == 0 {
+		return
+	}
+	for _, b := range h.Distribution() {
+		if b.Count > 0 {
+			t.all = append(t.all, min(float64(b.To)*1e-9, most))
+		}
+	}
+	for _, b := range h.CumulativeDistributionWithTicks(8) {
+		beyond := 1 - b.Quantile/100
+		if beyond <= 0 {
+			beyond = 1 / float64(h.TotalCount())
+		}
+		t.all = append(t.all, -math.Log10(beyond))
+	}
+}
+
+// served adds what the parts of a load and the sizes of its batches come to, and the places
+// of percentiles.
+func (t *truth) served(v map[string]any) {
+	if start, ok := v["start_s"].(float64); ok {
+		length, _ := v["seconds"].(float64)
+		t.all = append(t.all, start+length/2)
+	}
+	if share, ok := v["share"].(float64); ok {
+		t.all = append(t.all, -math.Log10(1-share))
+		t.words[strconv.FormatFloat(100*share, 'g', -1, 64)]++ // "p99.9"
+	}
+	list, _ := v["batches"].([]any)
+	counts := numbers(list)
+	total, requests := 0.0, 0.0
+	for i, n := range counts {
+		total, requests = total+n, requests+n*float64(i+1)
+		t.all = append(t.all, float64(i)+0.6, float64(i)+1.4, float64(i+1))
+	}
+	for _, n := range counts {
+		t.all = append(t.all, n/total)
+	}
+	if total > 0 {
+		t.all = append(t.all, requests/total)
 	}
 }
 
@@ -130,7 +183,7 @@ func numbers(list []any) (out []float64) {
 
 // stages adds what the exposed samples of a run's stages come to: shares are of it.
 func (t *truth) stages(list []any) {
-	total := 0.0
+	total, sums := 0.0, []float64{}
 	for _, e := range list {
 		stage, _ := e.(map[string]any)
 		exposed, _ := stage["exposed"].(map[string]any)
@@ -142,8 +195,14 @@ func (t *truth) stages(list []any) {
 				sum += v
 			}
 		}
-		t.all = append(t.all, sum)
+		t.all, sums = append(t.all, sum), append(sums, sum)
 		total += sum
+	}
+	slices.Sort(sums)
+	small := 0.0
+	for _, sum := range sums { // those that are too small for a bar of their own, together
+		small += sum
+		t.all = append(t.all, small)
 	}
 	t.scalars = append(t.scalars, total)
 }

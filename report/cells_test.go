@@ -74,7 +74,7 @@ func readsAs(c page.Cell) bool {
 	if unit == "%" {
 		step = max(step, 0.0006) // or one behind the point
 	}
-	if strings.Contains(number, "e") {
+	if strings.Contains(number, "e") || strings.HasPrefix(number, "0.00") {
 		step = 0.06 * math.Abs(c.Value) // two digits
 	}
 	return math.Abs(v*scale-c.Value) <= step

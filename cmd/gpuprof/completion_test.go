@@ -18,7 +18,7 @@ import (
 var completions = []struct{ typed, want string }{
 	{"ru", "run"},
 	{"run e3", "e3nn"},
-	{"run ", "e3nn gruflow collate gridsim --"},
+	{"run ", "e3nn gruflow collate gridsim serving --"},
 	{"run e3nn --pres", "--preset"},
 	{"run e3nn --st", ""},
 	{"run --sta", "--stacks"},

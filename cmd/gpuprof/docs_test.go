@@ -72,7 +72,7 @@ func TestDocumentedKnobsExist(t *testing.T) {
 			known[w.Name()+" "+k.Name] = true
 		}
 	}
-	command := regexp.MustCompile(`gpuprof (?:run|tune|gate) (e3nn|gruflow|collate|gridsim)\b[^\n|` + "`" + `]*`)
+	command := regexp.MustCompile(`gpuprof (?:run|tune|gate) (e3nn|gruflow|collate|gridsim|serving)\b[^\n|` + "`" + `]*`)
 	knobs := regexp.MustCompile(`--(?:knob ([\w,]+)|set (\w+)=)`)
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {

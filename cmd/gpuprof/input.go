@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
@@ -178,6 +179,21 @@ func (in *input) run() (*gpuprof.Run, error) {
 type oldSide struct {
 	result   *compare.Result
 	sessions []*compare.Result
+}
+
+// rate is the requests per second under which the side was measured, 0 for none.
+func (s *oldSide) rate() float64 {
+	for _, r := range append(slices.Clone(s.sessions), s.result) {
+		if r == nil {
+			continue
+		}
+		for _, m := range r.Metrics {
+			if m.Rate > 0 {
+				return m.Rate
+			}
+		}
+	}
+	return 0
 }
 
 // readOld reads a result file, a trace, or a stored baseline given by its path.

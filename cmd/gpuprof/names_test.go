@@ -30,6 +30,7 @@ func general() map[string][]string {
 		"starved": {"report"}, "h2d": {"internal/compare", "report"}, "d2h": {"internal/compare", "report"}, "item_reads": {"internal/compare"},
 		// The order of rows in reports, which a run does not store: waits come last.
 		"backpressure": {"report"},
+		"rate":         {"report", "internal/compare"},
 	}
 }
 

@@ -43,6 +43,9 @@ func (s *session) measureProcesses(point int, bar *progress) (*gpuprof.Run, erro
 		}
 		if run != nil {
 			runs = append(runs, run)
+			if q := run.Requests; q != nil && s.rate(point) == 0 { // the others take the rate of the first
+				s.plans[point].Rate = q.Rate
+			}
 		}
 		if s.app.ctx.Err() != nil || run != nil && run.Status == gpuprof.Invalid {
 			break
@@ -118,6 +121,15 @@ func ownProgram() (string, error) {
 	return exe, nil
 }
 
+// rate is the requests per second that every process of a point takes, 0 where each goes by
+// its settings. A search has no plans: its processes are measured one by one.
+func (s *session) rate(point int) float64 {
+	if point >= len(s.plans) {
+		return 0
+	}
+	return s.plans[point].Rate
+}
+
 // processArgs repeats the command line for one process and one point.
 func (s *session) processArgs(point int, file string) []string {
 	args := []string{"run", s.aim.workload.Name(), "--device", s.aim.device.Name, "--preset", s.aim.preset,
@@ -125,6 +137,9 @@ func (s *session) processArgs(point int, file string) []string {
 		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file}
 	if s.NoEnergy {
 		args = append(args, "--no-energy")
+	}
+	if rate := s.rate(point); rate > 0 {
+		args = append(args, "--request-rate", strconv.FormatFloat(rate, 'g', -1, 64))
 	}
 	set := s.aim.set[point]
 	for _, k := range slices.Sorted(maps.Keys(set)) {

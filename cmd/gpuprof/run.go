@@ -40,6 +40,8 @@ type runCmd struct {
 	// ProcessOut makes this process one of --runs: it writes its run there
 	// and prints nothing.
 	ProcessOut string `hidden:""`
+	// RequestRate is the rate of the first of --runs processes, where requests are served.
+	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
 }
@@ -212,11 +214,22 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		s.plans = append(s.plans, measure.Plan{
 			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
 			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
-			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy,
+			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate,
 		})
 	}
-	err = s.findOld()
+	if err = s.findOld(); err == nil {
+		s.takeRate()
+	}
 	return s, err
+}
+
+// takeRate puts the run under the rate at which the result that it is compared with was
+// measured: a share of its own throughput would hide that a build is slower.
+func (s *session) takeRate() {
+	if len(s.plans) != 1 || len(s.olds) != 1 || s.olds[0] == nil || s.plans[0].Rate > 0 {
+		return
+	}
+	s.plans[0].Rate = s.olds[0].rate()
 }
 
 func (c *runCmd) checkNumbers(w measure.Warmup) error {

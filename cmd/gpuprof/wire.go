@@ -36,6 +36,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
+	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
 // The tables of this file are the only place that names concrete workloads,
@@ -43,7 +44,7 @@ import (
 
 // workloads lists every workload in the order they are shown.
 func workloads() []gpuprof.Workload {
-	return append([]gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New()}, anotherWorkload...)
+	return append([]gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New(), gridsim.New(), serving.New()}, anotherWorkload...)
 }
 
 // anotherWorkload is one more entry of the table; only a test sets it.

@@ -47,6 +47,9 @@ type MetricData struct {
 	Runs [][]float64
 	// Sites are where a counter was counted, the most first; nil when unknown.
 	Sites []gpuprof.Site
+	// Rate is the requests per second under which it was measured; 0 for none. Figures of
+	// different rates do not compare.
+	Rate float64
 }
 
 // Knob is a setting of what was measured.

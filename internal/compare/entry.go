@@ -49,6 +49,7 @@ const (
 	blameCounter  // a counter that is not steady
 	blameStage2   // stage 2 has not run
 	blameEarly    // the gate ended before it was decided
+	blameRate     // requests came at different rates
 )
 
 // entries pairs the metrics of both sides, in the old side's order, then what
@@ -157,6 +158,9 @@ func (e *entry) fill(paired bool) {
 	if a, b := e.sides[0], e.sides[1]; a != nil && b != nil && (a.Unit != b.Unit || a.HigherIsBetter != b.HigherIsBetter || a.Exact != b.Exact && !guessed(a, b)) {
 		e.unlike = true
 		e.block(blameData, fmt.Sprintf("it is in %q on the old side and in %q on the new one, and not the same kind of figure", a.Unit, b.Unit))
+	}
+	if why := otherRate(e.sides[0], e.sides[1]); why != "" {
+		e.block(blameRate, why)
 	}
 	if !e.unlike && (e.result.Old > 0 || e.result.Old < 0) {
 		e.result.Ratio = e.result.New / e.result.Old

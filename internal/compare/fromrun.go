@@ -22,7 +22,7 @@ var codeFacts = []string{"ptx_hash", "binding"}
 
 // FromRun makes a Result of a gpuprof run. Its metrics are step, step/<stage>
 // (the stages' exposed times, which add up to the step), throughput,
-// peak_memory, energy_step and, exact, the step's counters. An invalid run
+// peak_memory, energy_step, those of requests under load and, exact, the step's counters. An invalid run
 // (a check failed) has no times and becomes a Result that failed. ErrInput for
 // a run that holds nothing to compare.
 func FromRun(r *gpuprof.Run) (*Result, error) {
@@ -59,6 +59,7 @@ func FromRun(r *gpuprof.Run) (*Result, error) {
 		out.exact("peak_memory", "B", float64(r.PeakMemory))
 	}
 	out.series("energy_step", r.EnergyStep, false)
+	out.requests(r.Requests)
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
 		out.exact(name, counterUnit(name), r.Counters[name])
 		out.Metric(name).Sites = stageSites(r, name)

@@ -38,6 +38,9 @@ func (b *bench) next() []string {
 		}
 		return fmt.Sprintf("measure both sides with the same %s, or say --allow-mismatch %s", strings.Join(fields, ", "), strings.Join(fields, " --allow-mismatch "))
 	})
+	say(blameRate, func(es []*entry) string {
+		return fmt.Sprintf("measure the new side at the old one's rate, --set rate=%g", es[0].sides[0].Rate)
+	})
 	say(blameStatus, func([]*entry) string { return "measure the side again that was not finished" })
 	say(blameRuns, func([]*entry) string { return b.moreProcesses() })
 	say(blameFlags, func([]*entry) string {

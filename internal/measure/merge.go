@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
@@ -58,7 +59,13 @@ func Merge(runs []*gpuprof.Run) (*gpuprof.Run, error) {
 	}
 	out.Telemetry = mergeTelemetry(runs)
 	mergeLists(&out, runs)
-	return &out, nil
+	var served []*gpuprof.Requests
+	for _, r := range runs {
+		served = append(served, r.Requests)
+	}
+	var err error
+	out.Requests, err = latency.Merge(served, out.Seed)
+	return &out, err
 }
 
 // withoutWarmUp takes the steps out of processes that ended in their warm-up,

@@ -27,6 +27,10 @@ type Plan struct {
 	// Instruments read the device beside the probe; nil where there are none.
 	// They are the caller's to open and close.
 	Instruments Instruments
+	// NoRequests leaves out the load of a session that serves; Rate, where it is not 0, is
+	// its rate whatever the settings say.
+	NoRequests bool
+	Rate       float64
 	// NoEnergy leaves the energy pass out, which takes some four seconds.
 	NoEnergy bool
 }

@@ -56,7 +56,9 @@ type runner struct {
 	least int           // samples of a block whose steps are not long
 	long  time.Duration // past it, blocks shrink to single steps
 	lead  int           // steps that the next block runs before its samples
-	turns bool          // blocks run when RunTurns' caller says so
+
+	behind error // the sender of requests could not keep its schedule
+	turns  bool  // blocks run when RunTurns' caller says so
 }
 
 // Run executes a plan on a device the caller opened and will close. The
@@ -70,7 +72,7 @@ func Run(ctx context.Context, dev gpuprof.Device, plan Plan) (*gpuprof.Run, erro
 func (r *runner) execute() (*gpuprof.Run, error) {
 	return r.within(func() error {
 		stop := r.startTelemetry()
-		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.moreCeilings, r.energy, r.kernelPass, r.shortPass, r.moreCeilings)
+		err := r.phases(r.check, r.prepare, r.ceilings, r.warmUp, r.ladder, r.breakdown, r.sample, r.requests, r.moreCeilings, r.energy, r.kernelPass, r.shortPass, r.moreCeilings)
 		r.run.Telemetry = stop()
 		return err
 	})
@@ -85,7 +87,7 @@ func (r *runner) within(measure func() error) (*gpuprof.Run, error) {
 	defer r.sess.Close() // the device's own Close reports what this could
 	err := measure()
 	r.summarise(err)
-	return r.run, err
+	return r.run, errors.Join(err, r.behind)
 }
 
 func newRunner(ctx context.Context, dev gpuprof.Device, plan Plan) *runner {

@@ -30,7 +30,7 @@ func ofRuns() []kind[[]*gpuprof.Run] {
 	return []kind[[]*gpuprof.Run]{
 		{"stages", first(Stages)}, {"timeline", first(Timeline)},
 		{"distribution", first(func(r *gpuprof.Run) *Figure { return Distribution(r, MostSamples) })},
-		{"roofline", first(Roofline)}, {"telemetry", first(Telemetry)}, {"shares", first(Shares)}, {"scaling", Scaling},
+		{"roofline", first(Roofline)}, {"telemetry", first(Telemetry)}, {"shares", first(Shares)}, {"scaling", Scaling}, {"requests", first(Requests)},
 	}
 }
 

@@ -73,6 +73,7 @@ func runSections(r *gpuprof.Run, id string, limit int) []Section {
 		in(printed, Section{Blocks: []Block{noTimes(r), Text{S: runVerdict(r), As: Lead, In: Terminal}, lead, failedChecks(r)}}),
 		in(printed, advice),
 		stagesOf(r, id),
+		requestsOf(r, id),
 		in(printed, Section{Blocks: []Block{facts}}),
 		in(printed|Verbose, warnings),
 	}

@@ -1,0 +1,56 @@
+package compare
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+)
+
+// requests adds what callers saw of a service, one figure a process, each with the rate that
+// it was measured at. The knobs that the rate was made of say no more than it.
+func (r *Result) requests(q *gpuprof.Requests) {
+	if q == nil {
+		return
+	}
+	for _, k := range q.RateKnobs {
+		delete(r.Knobs, k)
+	}
+	add := func(name, unit string, higher bool, values []float64) {
+		m := MetricData{Metric: Metric{Name: name, Unit: unit, HigherIsBetter: higher}, Rate: q.Rate}
+		for _, v := range values {
+			m.Runs = append(m.Runs, []float64{v})
+		}
+		r.Metrics = append(r.Metrics, m)
+	}
+	for _, p := range []struct {
+		name  string
+		share float64
+	}{{"latency/p50", 0.5}, {"latency/p99", 0.99}, {"latency/p999", 0.999}} {
+		if values, ok := latency.PerProcess(q, p.share); ok {
+			add(p.name, "s", false, values)
+		}
+	}
+	var goodput, refused []float64
+	for i := range q.Processes {
+		p := &q.Processes[i]
+		if p.Seconds <= 0 || p.Scheduled == 0 {
+			return
+		}
+		goodput = append(goodput, float64(p.InTime)/p.Seconds)
+		refused = append(refused, float64(p.Refused)/float64(p.Scheduled))
+	}
+	add("goodput", "requests/s", true, goodput)
+	add("refused", "share", false, refused)
+}
+
+// otherRate says that the sides were measured under different loads, and what to do.
+func otherRate(old, now *MetricData) string {
+	if old == nil || now == nil || old.Rate == now.Rate {
+		return ""
+	}
+	if old.Rate == 0 || now.Rate == 0 {
+		return "one side has a rate of requests and the other's callers wait for their answers"
+	}
+	return fmt.Sprintf("the old side served %g requests per second and the new one %g: measure the new one with --set rate=%g, or with --baseline of the old run", old.Rate, now.Rate, old.Rate)
+}

@@ -1,0 +1,78 @@
+package compare_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/compare"
+	"github.com/gpuprof/gpuprof/internal/latency"
+)
+
+// servedRun has six processes of 2,000 requests, each of one latency.
+func servedRun(t *testing.T, rate float64, load string, took time.Duration) *compare.Result {
+	t.Helper()
+	q := &gpuprof.Requests{Rate: rate, RateKnobs: []string{"load", "rate"}}
+	r := &gpuprof.Run{Workload: "w", Preset: "p", Status: gpuprof.Complete, Knobs: gpuprof.Settings{"load": load, "rate": "auto"}, ModelKnobs: []string{"load", "rate"}, Requests: q}
+	for i := range 6 {
+		h := latency.New()
+		for range 2000 {
+			h.Record(took + time.Duration(i*5%6)*took/200)
+		}
+		rec, err := h.Recorded()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Processes = append(q.Processes, gpuprof.Served{Seconds: 10, Scheduled: 2100, Completed: 2000, Refused: 100, InTime: int64(1900 + i), Latency: rec})
+	}
+	out, err := compare.FromRun(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func verdictOf(c *compare.Comparison, name string) (compare.MetricResult, bool) {
+	for _, m := range c.Metrics {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return compare.MetricResult{}, false
+}
+
+// At one rate the latencies compare, whichever knob made it: p50 and p99 regress, the
+// goodput does not, and p99.9 is not told of 2,000 requests.
+func TestLatencyMetrics(t *testing.T) {
+	c, err := compare.Compare(servedRun(t, 100, "auto", time.Millisecond), servedRun(t, 100, "0.7", 2*time.Millisecond), compare.Options{SessionSpread: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]compare.Verdict{"latency/p50": compare.Regressed, "latency/p99": compare.Regressed} {
+		if m, ok := verdictOf(c, name); !ok || m.Verdict != want {
+			t.Errorf("%s: %s, want %s (%s)", name, m.Verdict, want, m.Reason)
+		}
+	}
+	if m, ok := verdictOf(c, "goodput"); !ok || !m.HigherIsBetter || m.Verdict == compare.Regressed {
+		t.Errorf("goodput: %+v", m)
+	}
+	if _, ok := verdictOf(c, "latency/p999"); ok {
+		t.Error("p99.9 of 2,000 requests")
+	}
+	if len(c.Differences) > 0 {
+		t.Errorf("the sides differ in %v", c.Differences)
+	}
+}
+
+// At two rates they do not, and the comparison says how they would.
+func TestRatesApart(t *testing.T) {
+	c, err := compare.Compare(servedRun(t, 100, "0.7", time.Millisecond), servedRun(t, 90, "0.7", time.Millisecond), compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := verdictOf(c, "latency/p50")
+	if m.Verdict != compare.Inconclusive || !strings.Contains(m.Reason, "--set rate=100") || !strings.Contains(strings.Join(c.Next, " "), "--set rate=100") {
+		t.Errorf("%s: %s; %v", m.Verdict, m.Reason, c.Next)
+	}
+}

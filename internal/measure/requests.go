@@ -1,0 +1,82 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/stats"
+	"github.com/gpuprof/gpuprof/probes/events"
+)
+
+const (
+	// longestLoad bounds the load where --samples leaves the run without a limit.
+	longestLoad = 60 * time.Second
+	// A sender whose lateness is more than this share of the median latency at p99 is part
+	// of the tail that it measures.
+	lateShare = 0.05
+	// leastCounted are the requests without which there is nothing to say of a load.
+	leastCounted = 20
+	// reasonGenerator is why a run is partial whose sender could not keep its schedule.
+	reasonGenerator = "generator"
+)
+
+// requests has a session that serves take a load, in a phase of its own after the steps:
+// its rate may be a share of what they say the service can do.
+func (r *runner) requests() error {
+	server, ok := r.sess.(gpuprof.Server)
+	if !ok || r.plan.NoRequests {
+		return nil
+	}
+	r.plan.report("requests", 0, 1, "")
+	if err := r.sess.Main().Sync(); err != nil {
+		return fmt.Errorf("waiting for the device before the load: %w", err)
+	}
+	if _, _, err := r.rec.Reset(events.Nothing); err != nil {
+		return fmt.Errorf("beginning the load: %w", err)
+	}
+	amount, _ := r.sess.Work()
+	load := gpuprof.Load{Rate: r.plan.Rate, MinTime: r.plan.MinTime, MaxTime: min(r.plan.MaxTime, longestLoad)}
+	if len(r.samples.rates) > 0 {
+		load.Throughput = amount * stats.Median(r.samples.rates)
+	}
+	load.Progress = func(done, total float64, note string) { r.plan.report("requests", done, total, note) }
+	out, err := server.Serve(r.ctx, load)
+	if out != nil && !errors.Is(err, gpuprof.ErrCheck) {
+		r.run.Requests = out
+		r.judgeRequests(out)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("serving requests: %w", err)
+	}
+	return err
+}
+
+// judgeRequests says what makes the figures of a load less than they look.
+func (r *runner) judgeRequests(q *gpuprof.Requests) {
+	total := q.Sum()
+	if total.Completed < leastCounted {
+		r.warn("few-requests", fmt.Sprintf("%d requests were answered after the warm-up of the load", total.Completed), "give more time with --max-time, or a higher rate")
+		return
+	}
+	late, hasLate := q.Late.At(0.99)
+	median, hasMedian := q.Latency.At(0.5)
+	if !hasLate && q.Late.Count > 0 { // too few for a percentile: the latest
+		late, hasLate = gpuprof.Percentile{S: q.Late.MaxS}, true
+	}
+	if hasLate && hasMedian && q.From == gpuprof.FromSchedule && q.Waits == "" && late.S > lateShare*median.S {
+		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, %.0f %% of the median latency of %s, and this is part of every latency",
+			gpuprof.FormatSeconds(late.S), 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), "stop other programs on the machine, lower the rate, or give the service fewer threads")
+		if late.S > median.S && r.run.Status == gpuprof.Complete {
+			r.run.Status, r.run.Reason = gpuprof.Partial, reasonGenerator
+			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency at p99, so the latencies are its own").
+				WithFix("lower the rate, or stop other programs on the machine")
+		}
+	}
+	if hasMedian && len(q.Processes) == 1 && median.CI95 == nil {
+		r.warn("few-requests", fmt.Sprintf("the load of %s makes %d blocks that are long enough, and the interval of a percentile needs 10", gpuprof.FormatSeconds(total.Seconds), len(q.Processes[0].Blocks)),
+			"give more time with --max-time")
+	}
+}

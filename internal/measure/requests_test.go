@@ -1,0 +1,158 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+)
+
+// serves is a workload whose session also serves: what it is asked for and what it returns.
+type serves struct {
+	fake
+	out   *gpuprof.Requests
+	err   error
+	asked *gpuprof.Load
+}
+
+type servingSession struct {
+	*fakeSession
+	s serves
+}
+
+func (s serves) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	in, err := s.fake.Open(ctx, d, c)
+	if err != nil {
+		return nil, err
+	}
+	return servingSession{in.(*fakeSession), s}, nil
+}
+
+func (s servingSession) Serve(_ context.Context, l gpuprof.Load) (*gpuprof.Requests, error) {
+	*s.s.asked = l
+	return s.s.out, s.s.err
+}
+
+func (s serves) plan() Plan {
+	p := s.fake.plan()
+	p.Workload = s
+	return p
+}
+
+// served is 20 blocks of a second with 100 requests each of a latency.
+func served(t *testing.T, took, late time.Duration, rate float64) *gpuprof.Requests {
+	t.Helper()
+	record := func(d time.Duration, n int) gpuprof.Recorded {
+		h := latency.New()
+		for range n {
+			h.Record(d)
+		}
+		r, err := h.Recorded()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	p := gpuprof.Served{Seconds: 20, Scheduled: 2000, Completed: 2000, InTime: 1000,
+		Latency: record(took, 2000), Queue: record(took/2, 2000), Service: record(took/2, 2000), Late: record(late, 2000)}
+	for i := range 20 {
+		p.Blocks = append(p.Blocks, gpuprof.ServedBlock{StartS: float64(i), Seconds: 1, Completed: 100, Latency: record(took, 100)})
+	}
+	q := &gpuprof.Requests{Arrivals: "gamma", Rate: rate, From: gpuprof.FromSchedule, SLO: 0.1, Processes: []gpuprof.Served{p}}
+	if err := latency.Summarise(q, 1); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func runServing(t *testing.T, s serves, change func(*Plan)) (*gpuprof.Run, error) {
+	t.Helper()
+	s.fake = fake{spin: 100 * time.Microsecond}
+	s.asked = &gpuprof.Load{}
+	p := s.plan()
+	p.Samples, p.MinTime = 10, 7*time.Millisecond
+	if change != nil {
+		change(&p)
+	}
+	return Run(context.Background(), openHost(t), p)
+}
+
+func hasWarning(r *gpuprof.Run, code string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w gpuprof.Warning) bool { return w.Code == code })
+}
+
+// The load comes after the steps, with the throughput that they have.
+func TestRequests(t *testing.T) {
+	var asked gpuprof.Load
+	s := serves{out: served(t, time.Millisecond, time.Microsecond, 100)}
+	s.fake, s.asked = fake{spin: 100 * time.Microsecond}, &asked
+	p := s.plan()
+	p.Samples, p.Rate = 10, 12
+	r, err := Run(context.Background(), openHost(t), p)
+	if err != nil || r.Status != gpuprof.Complete || r.Requests != s.out {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if asked.Rate != 12 || asked.MinTime != p.MinTime || asked.MaxTime != p.MaxTime || !(asked.Throughput > 0.5*r.Throughput.Series.Median && asked.Throughput < 2*r.Throughput.Series.Median) {
+		t.Errorf("asked for %+v at %g", asked, r.Throughput.Series.Median)
+	}
+	if hasWarning(r, "generator-late") || hasWarning(r, "few-requests") {
+		t.Errorf("%+v", r.Warnings)
+	}
+}
+
+// A sender that is late is named; one that is later than the answers ends the trust in the run.
+func TestLateSender(t *testing.T) {
+	r, err := runServing(t, serves{out: served(t, time.Millisecond, 60*time.Microsecond, 100)}, nil)
+	if err != nil || !hasWarning(r, "generator-late") || r.Status != gpuprof.Complete {
+		t.Errorf("%v, %s, %+v", err, r.Status, r.Warnings)
+	}
+	r, err = runServing(t, serves{out: served(t, time.Millisecond, 2*time.Millisecond, 100)}, nil)
+	if err == nil || r.Status != gpuprof.Partial || r.Reason != "generator" || r.Requests == nil || r.Step == nil {
+		t.Errorf("%v, %s %s", err, r.Status, r.Reason)
+	}
+}
+
+// Books that do not add up leave no times; a failure of the device keeps the steps.
+func TestServeFails(t *testing.T) {
+	r, err := runServing(t, serves{out: served(t, time.Millisecond, 0, 100), err: gpuprof.Errorf(gpuprof.ErrCheck, "Little's law")}, nil)
+	if !errors.Is(err, gpuprof.ErrCheck) || r.Status != gpuprof.Invalid || r.Step != nil || r.Requests != nil {
+		t.Errorf("%v, %s, %+v", err, r.Status, r.Requests)
+	}
+	r, err = runServing(t, serves{out: served(t, time.Millisecond, 0, 100), err: gpuprof.Errorf(gpuprof.ErrDevice, "lost")}, nil)
+	if !errors.Is(err, gpuprof.ErrDevice) || r.Status != gpuprof.Partial || r.Step == nil || r.Requests == nil {
+		t.Errorf("%v, %s", err, r.Status)
+	}
+	r, err = runServing(t, serves{}, func(p *Plan) { p.NoRequests = true })
+	if err != nil || r.Requests != nil {
+		t.Errorf("%v, %+v", err, r.Requests)
+	}
+}
+
+// Processes at one rate make one distribution; those at two are refused.
+func TestMergeRequests(t *testing.T) {
+	var runs []*gpuprof.Run
+	for i := range 3 {
+		r, err := runServing(t, serves{out: served(t, time.Duration(i+1)*time.Millisecond, 0, 100)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+	}
+	m, err := Merge(runs)
+	if err != nil || m.Requests == nil || len(m.Requests.Processes) != 3 || m.Requests.Latency.Count != 6000 {
+		t.Fatalf("%v, %+v", err, m)
+	}
+	p, _ := m.Requests.Latency.At(0.5)
+	if p.CI95 == nil || p.CI95[0] > 1e-3 || p.CI95[1] < 3e-3 {
+		t.Errorf("%+v: the interval is that of three processes", p)
+	}
+	runs[1].Requests.Rate = 99
+	if _, err := Merge(runs); err == nil || !strings.Contains(err.Error(), "99 requests per second") {
+		t.Errorf("%v", err)
+	}
+}

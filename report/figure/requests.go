@@ -1,0 +1,174 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// Requests is what callers saw of a service under load: the latency by percentile, latency
+// and queue over time, and the sizes of batches.
+func Requests(r *gpuprof.Run) *Figure {
+	f := ofRun("requests", "Requests under load",
+		"The latency within which each share of the requests was answered, on an axis of percentiles; p50 and p99 of each part of the load over time; the requests that waited; the sizes of batches.", r)
+	q := r.Requests
+	if q == nil {
+		return f.lacking(r, "the run served no requests")
+	}
+	if q.Latency.Count == 0 {
+		return f.lacking(r, "no request was answered")
+	}
+	curves, fault := percentilePanel(q)
+	if fault != nil {
+		return f.without("its histograms cannot be read: " + fault.Error())
+	}
+	f.Panels = append(f.Panels, curves)
+	f.Legend = []Entry{{Text: "latency", Tone: "p0", Form: Stroke}}
+	if q.FromSent != nil {
+		f.Legend = append(f.Legend, Entry{Text: "latency that the waiting sender sees", Tone: "p1", Form: Stroke})
+	}
+	f.Panels = append(f.Panels, overTime(q)...)
+	f.Panels = append(f.Panels, batchPanel(q))
+	switch q.Waits {
+	case gpuprof.WaitsRoom:
+		f.note("the sender waited for room in the queue: the time for which it was held back is in the latency, and not in what it sees itself")
+	case gpuprof.WaitsAnswer:
+		f.note("each caller waits for its answer before it sends again, so that a slow service is asked less often: these latencies hide how long requests on a schedule would have taken")
+	}
+	return f
+}
+
+// shareTicks are the places of percentiles on an axis of log10(1/(1-share)).
+func shareTicks(most float64) []Tick {
+	var out []Tick
+	for _, t := range []struct {
+		share float64
+		label string
+	}{{0, "0"}, {0.5, "50 %"}, {0.9, "90 %"}, {0.99, "99 %"}, {0.999, "99.9 %"}, {0.9999, "99.99 %"}, {0.99999, "99.999 %"}, {0.999999, "99.9999 %"}} {
+		if at := -math.Log10(1 - t.share); at <= most+1e-9 {
+			out = append(out, Tick{at, t.label})
+		}
+	}
+	return out
+}
+
+func percentilePanel(q *gpuprof.Requests) (Panel, error) {
+	p := Panel{Height: 190}
+	var most, longest float64
+	add := func(of func(*gpuprof.Served) *gpuprof.Recorded, tone Tone) error {
+		var parts []gpuprof.Recorded
+		for i := range q.Processes {
+			if part := of(&q.Processes[i]); part != nil {
+				parts = append(parts, *part)
+			}
+		}
+		h, err := latency.Merged(parts)
+		if err != nil {
+			return err
+		}
+		m := Mark{Kind: Line, Tone: tone, Form: Stroke}
+		for _, c := range h.Curve(8) {
+			x := -math.Log10(c[0])
+			most, longest = max(most, x), max(longest, c[1])
+			m.Points = append(m.Points, [2]float64{x, c[1]})
+		}
+		p.Marks = append(p.Marks, m)
+		return nil
+	}
+	if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Latency }, "p0"); err != nil {
+		return p, err
+	}
+	if q.FromSent != nil {
+		if err := add(func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, "p1"); err != nil {
+			return p, err
+		}
+	}
+	for _, c := range q.Latency.Percentiles {
+		x := -math.Log10(1 - c.Share)
+		text := fmt.Sprintf("p%g: %s", 100*c.Share, view.Seconds(c.S))
+		if c.CI95 != nil {
+			text += " (95 % " + view.Interval(*c.CI95, view.Seconds) + ")"
+			p.Marks = append(p.Marks, Mark{Kind: Range, X0: x, X1: x, Y0: c.CI95[0], Y1: c.CI95[1], Tone: Ink})
+			longest = max(longest, min(c.CI95[1], 2*longest))
+		}
+		p.Marks = append(p.Marks, Mark{Kind: Dot, X0: x, Y0: c.S, Tone: "p0", Tip: text})
+	}
+	most = max(most, 1)
+	p.X = Axis{Max: most, Label: "share of the requests answered within", Ticks: shareTicks(most)}
+	p.Y = titled(&p, "latency by percentile", longest)
+	if q.SLO > 0 && q.SLO <= p.Y.Max {
+		p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: q.SLO, Across: true, Tone: Ink, Tip: "answers of use come within " + view.Seconds(q.SLO)})
+	}
+	return p, nil
+}
+
+// titled is an axis of times up to most, named above its panel.
+func titled(p *Panel, title string, most float64) Axis {
+	y := seconds(title, max(most*1.05, 1e-6))
+	p.Title, y.Label = y.Label, ""
+	return y
+}
+
+// overTime is latency and queue by the blocks of the first process, the others' having their
+// own time.
+func overTime(q *gpuprof.Requests) []Panel {
+	lat := Panel{Height: 92}
+	queue := Panel{Title: "requests that waited when a batch began: mean (thick) and most (thin) of each part", Height: 62}
+	median, tail := Mark{Kind: Line, Tone: "p0", Form: Stroke}, Mark{Kind: Line, Tone: "p0", Form: Outline}
+	mean, most := Mark{Kind: Line, Tone: "p2", Form: Stroke}, Mark{Kind: Line, Tone: "p2", Form: Outline}
+	from, to := math.Inf(1), 0.0
+	var longest, deepest float64
+	for _, b := range q.Processes[0].Blocks {
+		h, err := latency.Decode(b.Latency)
+		if err != nil || h.Count() == 0 {
+			continue
+		}
+		from, to = min(from, b.StartS), max(to, b.StartS+b.Seconds)
+		at := b.StartS + b.Seconds/2
+		median.Points, tail.Points = append(median.Points, [2]float64{at, h.At(0.5)}), append(tail.Points, [2]float64{at, h.At(0.99)})
+		mean.Points, most.Points = append(mean.Points, [2]float64{at, b.QueueMean}), append(most.Points, [2]float64{at, float64(b.QueueMax)})
+		longest, deepest = max(longest, h.At(0.99)), max(deepest, float64(b.QueueMax))
+	}
+	if len(median.Points) == 0 {
+		return nil
+	}
+	lat.X, queue.X = Axis{Min: from, Max: to, Bare: true}, Axis{Min: from, Max: to, Label: "time since the load began (s)"}
+	lat.Y, queue.Y = titled(&lat, "latency over time, p50 (thick) and p99 (thin) of each part", longest), Axis{Max: max(deepest*1.05, 1)}
+	lat.Marks, queue.Marks = []Mark{median, tail}, []Mark{mean, most}
+	if len(median.Points) < 40 {
+		for i, m := range []Mark{median, tail} {
+			m.Kind, m.Form = Samples, Points
+			lat.Marks = append(lat.Marks, m)
+			q := []Mark{mean, most}[i]
+			q.Kind, q.Form = Samples, Points
+			queue.Marks = append(queue.Marks, q)
+		}
+	}
+	return []Panel{lat, queue}
+}
+
+func batchPanel(q *gpuprof.Requests) Panel {
+	sizes := q.Sum().Batches
+	p := Panel{Title: "share of the batches by their size (%)", Height: 92, X: Axis{Min: 0.5, Max: float64(max(len(sizes), 1)) + 0.5, Label: "requests in a batch"}}
+	total := int64(0)
+	for _, n := range sizes {
+		total += n
+	}
+	for i, n := range sizes {
+		if n > 0 {
+			share := float64(n) / float64(total)
+			p.Marks = append(p.Marks, Mark{Kind: Bar, X0: float64(i) + 0.6, X1: float64(i) + 1.4, Y1: share, Tone: "p0",
+				Tip: fmt.Sprintf("%d in a batch: %s of the batches", i+1, view.Percent(share))})
+		}
+	}
+	top := 0.0
+	if total > 0 {
+		top = float64(slices.Max(sizes)) / float64(total)
+	}
+	p.Y = Axis{Max: max(top*1.05, 0.01), Unit: 0.01}
+	return p
+}

@@ -1,0 +1,149 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/report/figure"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// requestsOf is what callers saw of a service under load.
+func requestsOf(r *gpuprof.Run, id string) Section {
+	q := r.Requests
+	if q == nil {
+		return Section{}
+	}
+	lines := Lines{Lines: []Line{{Label: "requests", Value: endsText(q), Note: rateText(q)}}}
+	total := q.Sum()
+	if total.Seconds > 0 {
+		lines.Lines = append(lines.Lines, Line{Label: "goodput", Value: view.SI(q.Goodput, "requests/s"), Note: "answered within " + view.Seconds(q.SLO)})
+	}
+	if b := batchText(total); b != "" {
+		lines.Lines = append(lines.Lines, Line{Label: "batches", Value: b})
+	}
+	if first := q.Processes[0].FirstS; first > 0 {
+		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: view.Seconds(first), Note: "of the load, before its warm-up", In: Verbose})
+	}
+	out := Section{ID: id + "requests", Heading: "Requests under load", Blocks: []Block{lines, latencyTable(q)}}
+	if why := hidesText(q); why != "" {
+		out.Blocks = append(out.Blocks, Text{S: why, Tone: Unsure})
+	}
+	out.Blocks = append(out.Blocks, Chart{ID: id + "requests-chart", Figure: func() *figure.Figure { return figure.Requests(r) }})
+	return out
+}
+
+func endsText(q *gpuprof.Requests) string {
+	t := q.Sum()
+	parts := []string{fmt.Sprintf("%d scheduled", t.Scheduled), fmt.Sprintf("%d answered", t.Completed)}
+	if t.Refused > 0 {
+		text := fmt.Sprintf("%d refused", t.Refused)
+		if t.Expired > 0 {
+			text += fmt.Sprintf(" (%d for their age)", t.Expired)
+		}
+		parts = append(parts, text)
+	} else {
+		parts = append(parts, "none refused")
+	}
+	if t.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
+	}
+	if t.Open > 0 {
+		parts = append(parts, fmt.Sprintf("%d open at the end", t.Open))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func rateText(q *gpuprof.Requests) string {
+	t := q.Sum()
+	text := "in " + view.Seconds(t.Seconds)
+	switch {
+	case q.Rate > 0 && q.Throughput > 0:
+		return fmt.Sprintf("%s at %s per second, %.2f of the throughput", text, strconv.FormatFloat(q.Rate, 'g', 4, 64), q.Rate/q.Throughput)
+	case q.Rate > 0:
+		return fmt.Sprintf("%s at %s per second", text, strconv.FormatFloat(q.Rate, 'g', 4, 64))
+	case q.Waits == gpuprof.WaitsAnswer:
+		return text + ", by callers that wait for their answers"
+	}
+	return text
+}
+
+func batchText(t gpuprof.Served) string {
+	var batches, requests int64
+	for i, n := range t.Batches {
+		batches, requests = batches+n, requests+n*int64(i+1)
+	}
+	if batches == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g requests in the mean, at most %d", float64(requests)/float64(batches), len(t.Batches))
+}
+
+// hidesText says what the latencies of a sender that waits leave out.
+func hidesText(q *gpuprof.Requests) string {
+	switch q.Waits {
+	case gpuprof.WaitsRoom:
+		return "The sender waited for room in the queue. The latency counts from the schedule; the column from send is what a sender that waits would report, and hides the time for which it was held back."
+	case gpuprof.WaitsAnswer:
+		return "Each caller waits for its answer before it sends again, so that a slow service is asked less often. Requests on a schedule would wait longer: measure them with --set arrivals=gamma."
+	}
+	return ""
+}
+
+// latencyTable is a row for the mean, each percentile and the largest, and a column for each
+// kind of time.
+func latencyTable(q *gpuprof.Requests) Table {
+	t := Table{Name: "Table of latencies", Noun: "percentile", Caption: latencyCaption(q),
+		Columns: []Column{{Title: "percentile", Left: true}, {Title: "latency"}, {Title: "95 % interval", Drop: 300}}}
+	kinds := []*gpuprof.LatencySummary{&q.Latency}
+	for _, kind := range []struct {
+		column Column
+		of     *gpuprof.LatencySummary
+	}{
+		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
+		{Column{Title: "in service", Drop: 200}, &q.Service}, {Column{Title: "sent late", Drop: 250}, &q.Late},
+	} {
+		if kind.of != nil && kind.of.Count > 0 {
+			t.Columns, kinds = append(t.Columns, kind.column), append(kinds, kind.of)
+		}
+	}
+	if q.Latency.Count == 0 {
+		return t
+	}
+	row := func(name string, of func(*gpuprof.LatencySummary) (gpuprof.Percentile, bool)) {
+		r := Row{Cells: []Cell{words(name)}}
+		for i, l := range kinds {
+			p, known := of(l)
+			switch {
+			case !known && i == 0:
+				return
+			case !known:
+				r.Cells = append(r.Cells, words(view.None))
+			default:
+				r.Cells = append(r.Cells, amount(view.Seconds(p.S), p.S, "s"))
+			}
+			if i == 0 && p.CI95 != nil {
+				r.Cells = append(r.Cells, words(view.Interval(*p.CI95, view.Seconds)))
+			} else if i == 0 {
+				r.Cells = append(r.Cells, words(view.None))
+			}
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	row("mean", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) {
+		return gpuprof.Percentile{S: l.MeanS}, true
+	})
+	for _, share := range latency.Shares() {
+		row(fmt.Sprintf("p%g", 100*share), func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return l.At(share) })
+	}
+	row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
+	return t
+}
+
+func latencyCaption(q *gpuprof.Requests) string {
+	from := map[string]string{gpuprof.FromSchedule: "when a request was due", gpuprof.FromSend: "when a request was sent", gpuprof.FromFirstByte: "a request's first byte"}[q.From]
+	return "Times of the requests, from " + from + " to its answer. A percentile is left out where fewer than ten requests lie beyond it."
+}

@@ -1,0 +1,205 @@
+package serving
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// The values of knobs that code asks for.
+const (
+	auto = "auto"
+
+	arriveGamma  = "gamma"
+	arriveTrace  = "trace:"
+	arriveClosed = "closed:"
+
+	splitBest = "best"
+
+	streamsShared = "shared"
+	streamsOwn    = "own"
+	streamsNew    = "new"
+)
+
+const (
+	mostBatch   = 1024
+	mostQueue   = 1 << 20
+	mostClients = 1 << 16
+	mostDepth   = 64
+	usualLoad   = 0.7
+	longestS    = 60 // of a batch's parts, s
+)
+
+// Knobs implements gpuprof.Workload.
+func (Workload) Knobs() []gpuprof.Knob {
+	return []gpuprof.Knob{
+		arrivalsKnob(),
+		loadKnob(),
+		rateKnob(),
+		number("cv", "coefficient of variation of the gaps between arrivals: 0 is uniform, 1 Poisson, 3 bursty", "1", 0, 20).AsModel(),
+		number("slo", "seconds within which an answer is of use, for the goodput and for overload=deadline", "0.1", 1e-6, 3600).AsModel(),
+		number("tau", "seconds that a batch takes whatever its size", "0.001", 0, longestS).AsModel(),
+		number("alpha", "seconds that a batch takes per request", "0.00005", 0, longestS).AsModel(),
+		batchKnob(),
+		delayKnob(),
+		splitKnob(),
+		padKnob(),
+		queueKnob(),
+		overloadKnob(),
+		depthKnob(),
+		streamsKnob(),
+		loop.PinnedKnob("host memory of the copies: on (pinned) or off (pageable)", "on", "off"),
+	}
+}
+
+// number is a knob of seconds or a share, from lo to hi.
+func number(name, doc, def string, lo, hi float64) gpuprof.Knob {
+	return gpuprof.Knob{Name: name, Doc: doc, Default: def, Accept: fmt.Sprintf("number from %g to %g", lo, hi), Parse: func(s string) (string, error) {
+		v, err := strconv.ParseFloat(s, 64)
+		switch {
+		case err != nil || v != v:
+			return "", fmt.Errorf("is not a number")
+		case v < lo || v > hi:
+			return "", fmt.Errorf("is outside %g to %g", lo, hi)
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64), nil
+	}}
+}
+
+func arrivalsKnob() gpuprof.Knob {
+	return gpuprof.Knob{
+		Name: "arrivals", Doc: "callers: gamma (a schedule drawn from the seed), trace:FILE (seconds since the start, one per line), closed:N (N callers, each waiting for its answer)",
+		Default: arriveGamma, Values: []string{arriveGamma}, Accept: "trace:FILE or closed:N", NamesFile: true, Model: true,
+		Parse: func(s string) (string, error) {
+			if file, is := strings.CutPrefix(s, arriveTrace); is {
+				if st, err := os.Stat(file); err != nil || st.IsDir() {
+					return "", fmt.Errorf("names no file that can be read")
+				}
+				return s, nil
+			}
+			clients, is := strings.CutPrefix(s, arriveClosed)
+			if n, err := strconv.Atoi(clients); is && err == nil && n >= 1 && n <= mostClients {
+				return arriveClosed + strconv.Itoa(n), nil
+			}
+			return "", fmt.Errorf("is neither gamma nor trace:FILE nor closed:N with N from 1 to %d", mostClients)
+		},
+	}
+}
+
+// orAuto lets a number be left to the workload.
+func orAuto(k gpuprof.Knob) gpuprof.Knob {
+	k.Default, k.Values = auto, []string{auto}
+	return k.AsModel()
+}
+
+func loadKnob() gpuprof.Knob {
+	return orAuto(number("load", "rate as a share of the throughput that this run measures at saturation; auto is 0.7, or what rate says", "", 0.001, 10))
+}
+
+func rateKnob() gpuprof.Knob {
+	return orAuto(number("rate", "requests per second; auto goes by load", "", 1e-3, 1e6))
+}
+
+// ofBatches are the stages that the making of batches acts on.
+func ofBatches() []string {
+	return []string{stBatch.name(), loop.H2D, stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
+}
+
+func batchKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("max_batch", "requests per batch, at most", 32, 1, mostBatch)
+	k.Acts, k.Try = []string{gpuprof.AllStages}, []string{"1", "8", "32", "128"}
+	k.PyTorch = map[string]string{gpuprof.AnyValue: "batch = queue[:%s]  # the oldest requests that wait"}
+	return k
+}
+
+func delayKnob() gpuprof.Knob {
+	k := number("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
+	// It acts under load alone, where no stage is timed.
+	k.Try, k.Acts = []string{}, ofBatches()
+	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", gpuprof.AnyValue: "timeout = %s  # seconds for a batch to fill"}
+	return k
+}
+
+func splitKnob() gpuprof.Knob {
+	k := gpuprof.Choice("split", "best cuts the waiting requests into batches of 1, 2, 4 … max_batch, by the time of each size measured at the start", "off", splitBest)
+	k.Acts = []string{gpuprof.AllStages}
+	k.PyTorch = map[string]string{"off": "# one batch of all that wait", splitBest: "sizes = best_cut(len(queue))  # by the measured time of each batch size"}
+	return k
+}
+
+func padKnob() gpuprof.Knob {
+	k := gpuprof.Choice("pad", "on fills a batch to 1, 2, 4 … max_batch requests, so that only these sizes run", "off", "on")
+	k.Acts = []string{gpuprof.AllStages}
+	k.PyTorch = map[string]string{"off": "# batches of any size", "on": "batch = F.pad(batch, (0, 0, 0, size - len(batch)))  # to the next power of two"}
+	return k
+}
+
+func queueKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("queue", "requests that can wait; 0 is any number", 1024, 0, mostQueue)
+	k.Try, k.Acts = []string{}, ofBatches()
+	k.PyTorch = map[string]string{gpuprof.AnyValue: "queue = asyncio.Queue(maxsize=%s)"}
+	return k
+}
+
+func overloadKnob() gpuprof.Knob {
+	k := gpuprof.Choice("overload", "a full queue refuses the new request or the oldest; deadline refuses what cannot be answered within slo; block makes the sender wait, which hides latency",
+		string(traffic.RefuseNew), string(traffic.RefuseOld), string(traffic.Deadline), string(traffic.Block))
+	k.Try, k.Acts = []string{}, ofBatches()
+	k.PyTorch = map[string]string{gpuprof.AnyValue: "# rule for a full queue: %s"}
+	return k
+}
+
+func depthKnob() gpuprof.Knob {
+	k := gpuprof.IntKnob("depth", "batches in flight to and on the device", 2, 1, mostDepth)
+	k.Try, k.Acts = []string{"1", "2"}, []string{gpuprof.AllStages}
+	k.PyTorch = map[string]string{gpuprof.AnyValue: "# batches in flight: %s"}
+	return k
+}
+
+func streamsKnob() gpuprof.Knob {
+	k := gpuprof.Choice("streams", "own runs the network on a stream beside the copies, ordered by events; shared has one stream for all; new makes a stream for every batch", streamsOwn, streamsShared, streamsNew)
+	k.Acts = []string{gpuprof.AllStages}
+	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.CopyBeside, To: streamsOwn, When: gpuprof.Settings{"streams": streamsShared}}}
+	k.Advice = map[string]string{streamsOwn: "run the network on one torch.cuda.Stream that is made once, and order it with the copies by events"}
+	k.PyTorch = map[string]string{
+		streamsOwn:    "with torch.cuda.stream(compute): out = model(batch)  # one stream, made once",
+		streamsShared: "out = model(batch)  # on the current stream",
+		streamsNew:    "with torch.cuda.stream(torch.cuda.Stream()): out = model(batch)  # a stream for every batch",
+	}
+	return k
+}
+
+// clientsOf is how many callers wait for their answers; 0 where requests have a schedule.
+func clientsOf(set gpuprof.Settings) int {
+	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
+	if !closed {
+		return 0
+	}
+	clients, _ := strconv.Atoi(n)
+	return clients
+}
+
+// refuse names the combinations that make no service.
+func refuse(set gpuprof.Settings) error {
+	open := set["arrivals"] == arriveGamma
+	clients := clientsOf(set)
+	switch {
+	case set["load"] != auto && set["rate"] != auto:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", set["load"], set["rate"]).WithFix("give one of them")
+	case !open && (set["load"] != auto || set["rate"] != auto):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with load or rate: these arrivals have a rate of their own", set["arrivals"]).WithFix("leave load and rate at auto")
+	case clients > 0 && (set["overload"] != string(traffic.RefuseNew) || set.Int("queue") > 0 && set.Int("queue") < clients):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: callers that wait for answers are not refused", set["arrivals"], set["queue"], set["overload"]).
+			WithFix("leave overload at refuse-new, and give the queue a place for every caller")
+	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
+	case set["tau"] == "0" && set["alpha"] == "0":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/internal/outside"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// How long a load is, in times in which the queue forgets.
+const (
+	warmUps     = 20
+	blockTimes  = 10
+	blocks      = 20
+	blockLength = 1000 // requests
+	// most of the time that a warm-up may take of all there is
+	warmUpShare = 0.25
+	// Above it the queue never settles, and the formula has no end.
+	settledLoad = 0.98
+)
+
+// runner is the session as a traffic.Runner.
+type runner struct {
+	s       *session
+	head, n int // a ring of slots
+}
+
+// Start implements traffic.Runner.
+func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
+	l := &r.s.slots[(r.head+r.n)%len(r.s.slots)]
+	l.ids = l.ids[:0]
+	for i := range batch {
+		l.ids = append(l.ids, batch[i].ID)
+	}
+	if err := r.s.run(l, loop.Silent{}); err != nil {
+		return err
+	}
+	r.n++
+	return nil
+}
+
+// Done implements traffic.Runner.
+func (r *runner) Done() (bool, error) {
+	if r.n == 0 {
+		return false, nil
+	}
+	return r.s.slots[r.head].end.Done()
+}
+
+// Finish implements traffic.Runner.
+func (r *runner) Finish() (int, error) {
+	l := &r.s.slots[r.head]
+	r.head, r.n = (r.head+1)%len(r.s.slots), r.n-1
+	wrong := r.s.answers(l)
+	return wrong, r.s.release(l)
+}
+
+// drain waits for the batches of steps, whose answers are looked at too.
+func (s *session) drain() error {
+	for i := range s.slots {
+		if l := &s.slots[i]; l.used {
+			if err := s.finish(l, loop.Silent{}); err != nil {
+				return err
+			}
+		}
+	}
+	return s.main.Sync()
+}
+
+// plan is a load that is about to be served.
+type plan struct {
+	rate           float64 // requests per second, 0 where callers wait for answers
+	warm, stretch  time.Duration
+	relax          time.Duration // in which the queue forgets
+	times          []time.Duration
+	clients        int
+	throughput     float64
+	short          string // why the stretch is shorter than the rule asks
+	waits, from    string
+	arrivals, rule string
+}
+
+// Serve implements gpuprof.Server.
+func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests, error) {
+	if err := s.drain(); err != nil {
+		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
+	}
+	if s.wrong > 0 {
+		return nil, s.wrongAnswers(s.wrong)
+	}
+	p, err := s.planLoad(l)
+	if err != nil {
+		return nil, err
+	}
+	slo := seconds(s.set.Float("slo"))
+	books := traffic.NewAccount(s.maxBatch, slo, p.waits == gpuprof.WaitsRoom)
+	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
+	run := &runner{s: s}
+	world := &traffic.Real{Queue: q, Runner: run}
+	service := &traffic.Service{World: world, Queue: q, Runner: run, Depth: len(s.slots), Books: books,
+		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}
+	var source traffic.Source
+	if p.clients > 0 {
+		c := &traffic.Clients{N: p.clients, Until: p.warm + p.stretch, WarmUp: p.warm, Queue: q}
+		source, service.Sender = c, c
+		world.BeginOutside(ctx)
+		c.Begin(world.Now())
+		world.End() // from here on an answer alone brings a request
+	} else {
+		source = &traffic.Schedule{Times: p.times, WarmUp: p.warm, Queue: q}
+		world.Begin(ctx, source)
+	}
+	stop := progress(ctx, l, p)
+	err = service.Run(ctx)
+	world.Close()
+	stop()
+	out, failed := s.requests(p, books, source.Sent())
+	if err == nil {
+		err = failed
+	}
+	return out, err
+}
+
+// progress reports once every half second until the function it returns is called.
+func progress(ctx context.Context, l gpuprof.Load, p *plan) (stop func()) {
+	if l.Progress == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for began := time.Now(); ; {
+			l.Progress(time.Since(began).Seconds(), (p.warm + p.stretch).Seconds(), "")
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
+
+// planLoad turns the settings into a schedule.
+func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
+	p := &plan{throughput: l.Throughput, from: gpuprof.FromSchedule, arrivals: s.set["arrivals"], rule: s.set["overload"]}
+	if p.rule == string(traffic.Block) {
+		p.waits = gpuprof.WaitsRoom
+	}
+	if p.clients = clientsOf(s.set); p.clients > 0 {
+		p.from, p.waits = gpuprof.FromSend, gpuprof.WaitsAnswer
+		s.lengths(p, l, settledLoad)
+		return p, nil
+	}
+	if file, is := strings.CutPrefix(p.arrivals, arriveTrace); is {
+		return p, s.planTrace(p, file)
+	}
+	switch rate := s.set["rate"]; {
+	case l.Rate > 0:
+		p.rate = l.Rate
+	case rate != auto:
+		p.rate = s.set.Float("rate")
+	default:
+		share := usualLoad
+		if s.set["load"] != auto {
+			share = s.set.Float("load")
+		}
+		// Four digits can be typed: another run takes this rate by --set rate.
+		p.rate, _ = strconv.ParseFloat(strconv.FormatFloat(share*l.Throughput, 'g', 4, 64), 64)
+	}
+	if !(p.rate > 0) {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "making a load of a share of the throughput: the throughput is unknown").WithFix("give --set rate=REQUESTS_PER_SECOND")
+	}
+	s.lengths(p, l, p.rate/l.Throughput)
+	n := int(math.Ceil(p.rate * (p.warm + p.stretch).Seconds()))
+	p.times = traffic.Draw(max(n, 1), p.rate, s.set.Float("cv"), s.seed)
+	return p, nil
+}
+
+// lengths are those of warm-up and stretch. A queue of load rho forgets in
+// S/(1-sqrt rho)^2, S being the time per request (Cohen, The Single Server Queue, III.7.3).
+func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
+	rho = min(rho, settledLoad)
+	if math.IsNaN(rho) || l.Throughput <= 0 {
+		rho = settledLoad
+	}
+	each := 1e-3
+	if l.Throughput > 0 {
+		each = 1 / l.Throughput
+	}
+	p.relax = seconds(each / math.Pow(1-math.Sqrt(rho), 2))
+	p.warm = warmUps * p.relax
+	if most := time.Duration(warmUpShare * float64(l.MaxTime)); p.warm > most {
+		p.warm, p.short = most, "its warm-up"
+	}
+	rate := p.rate
+	if rate == 0 {
+		rate = max(l.Throughput, 1)
+	}
+	want := max(l.MinTime, blocks*max(seconds(blockLength/rate), blockTimes*p.relax))
+	if most := l.MaxTime - p.warm; want > most {
+		want = max(most, 0)
+		p.short = "its stretch"
+	}
+	p.stretch = want
+}
+
+// planTrace takes a schedule from a file; a tenth of it warms up.
+func (s *session) planTrace(p *plan, file string) error {
+	text, err := outside.ReadAll(file)
+	if err != nil {
+		return outside.Failed("reading arrivals from "+file, err, "give an existing file to --set arrivals=trace:FILE", "write it again")
+	}
+	if p.times, err = traffic.ParseTrace(text, file); err != nil {
+		return err
+	}
+	end := p.times[len(p.times)-1]
+	p.warm = end / 10
+	p.stretch = end - p.warm
+	if end > 0 {
+		p.rate = float64(len(p.times)-1) / end.Seconds()
+	}
+	if p.throughput > 0 {
+		p.relax = seconds(1 / p.throughput / math.Pow(1-math.Sqrt(min(p.rate/p.throughput, settledLoad)), 2))
+	}
+	return nil
+}
+
+// requests is the account as the result holds it; an error of kind ErrCheck where it does
+// not add up.
+func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*gpuprof.Requests, error) {
+	served, err := books.Served(blockTimes * p.relax)
+	if err != nil {
+		return nil, err
+	}
+	out := &gpuprof.Requests{
+		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
+		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served},
+	}
+	if err := latency.Summarise(out, s.seed); err != nil {
+		return nil, err
+	}
+	if faults := books.Faults(sent); len(faults) > 0 {
+		return out, gpuprof.Errorf(gpuprof.ErrCheck, "serving: %s, so no times are reported", strings.Join(faults, "; ")).WithFix("report this as a bug")
+	}
+	return out, nil
+}
+
+func (s *session) wrongAnswers(n int) error {
+	return gpuprof.Errorf(gpuprof.ErrCheck, "serving: %d answers belonged to another request, so no times are reported", n).WithFix("report this as a bug")
+}

@@ -1,0 +1,50 @@
+// Package serving is the reference workload of inference services: requests arrive one by
+// one, a bounded queue holds them, batches are made and run, and each caller gets an answer.
+// What the service can do (a queue that is never empty: steps, stages, bounds) and what a
+// caller sees (latency at a rate) are measured apart.
+//
+// The package reads top down: knobs.go, session.go opens, step.go is the batch, serve.go
+// the load, check.go the reference. Package traffic is the service without its network.
+package serving
+
+import (
+	"context"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Workload is the serving workload. It has no state.
+type Workload struct{}
+
+// New returns the workload.
+func New() gpuprof.Workload { return Workload{} }
+
+// Name implements gpuprof.Workload.
+func (Workload) Name() string { return "serving" }
+
+// Doc implements gpuprof.Workload.
+func (Workload) Doc() string {
+	return "inference service: requests queued, batched, run and answered; latency percentiles at a given rate"
+}
+
+// Presets implements gpuprof.Workload.
+func (Workload) Presets() []gpuprof.Preset {
+	return []gpuprof.Preset{
+		{Name: "synthetic", Doc: "no network: a batch of b requests takes tau + alpha b seconds, to measure the queue and the batcher alone", DefaultOn: []string{"host", "cuda"}},
+	}
+}
+
+// Stages implements gpuprof.Workload.
+func (Workload) Stages() []gpuprof.Stage { return allStages() }
+
+// Refuse implements gpuprof.Workload.
+func (Workload) Refuse(_ gpuprof.Info, set gpuprof.Settings) error { return refuse(set) }
+
+// Open implements gpuprof.Workload.
+func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	s, err := open(ctx, d, c)
+	if err != nil { // not s itself: a nil *session is not a nil Session
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,274 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+)
+
+func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {
+	t.Helper()
+	s, err := open(context.Background(), d, workloadtest.Config(t, New(), "synthetic", set...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func onHost(t testing.TB, set ...string) *session {
+	t.Helper()
+	return openOn(t, workloadtest.Host(t, host.Options{}), set...)
+}
+
+// fast makes batches that take some microseconds.
+func fast(set ...string) []string { return append([]string{"tau=0.00001", "alpha=0.000001"}, set...) }
+
+// settings are ways to make, move and answer a batch.
+var settings = [][]string{
+	{}, {"max_batch=1"}, {"max_batch=7", "depth=3"}, {"max_batch=6", "split=best"}, {"max_batch=6", "split=best", "pad=on"}, {"max_batch=5", "pad=on"},
+	{"streams=shared"}, {"streams=new", "depth=1"}, {"pinned=off"}, {"overload=deadline"},
+}
+
+// Every setting passes the check of every stage, and answers each step's requests.
+func TestChecksPass(t *testing.T) {
+	for _, set := range settings {
+		t.Run(strings.Join(set, ","), func(t *testing.T) {
+			s := onHost(t, fast(set...)...)
+			for i := range s.slots {
+				checks, err := s.checkSlot(&s.slots[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(checks) != int(stageCount)-1 { // all but the wait
+					t.Errorf("%d checks", len(checks))
+				}
+				for _, c := range checks {
+					if !c.Pass {
+						t.Errorf("%+v", c)
+					}
+				}
+			}
+			for i := range 7 {
+				if err := s.Step(i, loop.Silent{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.drain(); err != nil || s.wrong != 0 {
+				t.Errorf("%v, %d answers belong to another request", err, s.wrong)
+			}
+		})
+	}
+}
+
+// The same on the simulated CUDA device.
+func TestOnCUDA(t *testing.T) {
+	d := workloadtest.Simulated(t, false)
+	for _, set := range settings {
+		s := openOn(t, d, fast(set...)...)
+		for i := range s.slots {
+			checks, err := s.checkSlot(&s.slots[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range checks {
+				if !c.Pass {
+					t.Errorf("%v: %+v", set, c)
+				}
+			}
+		}
+		for i := range 3 {
+			if err := s.Step(i, loop.Silent{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.drain(); err != nil || s.wrong != 0 {
+			t.Errorf("%v: %v, %d answers belong to another request", set, err, s.wrong)
+		}
+	}
+}
+
+// An answer that belongs to another request is seen, in steps and under load.
+func TestWrongAnswer(t *testing.T) {
+	s := onHost(t, fast("max_batch=4")...)
+	s.net.inputs[2] += 0.25 // after the device was given the others
+	l := &s.slots[0]
+	l.ids = append(l.ids[:0], 2)
+	if err := s.run(l, loop.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.end.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.net.inputs[2] -= 0.25
+	if got := s.answers(l); got != 1 {
+		t.Errorf("%d wrong answers, want 1", got)
+	}
+	s.wrong = 1
+	if _, err := s.Serve(context.Background(), load()); !errors.Is(err, gpuprof.ErrCheck) {
+		t.Errorf("%v", err)
+	}
+}
+
+func load() gpuprof.Load {
+	return gpuprof.Load{Throughput: 20_000, MinTime: time.Millisecond, MaxTime: 150 * time.Millisecond}
+}
+
+// Each kind of arrivals is served to the last request: every one that was scheduled has an
+// end, and the books add up (Serve would fail).
+func TestServe(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "arrivals.txt")
+	if err := os.WriteFile(trace, []byte("0\n0.001\n0.002\n0.003\n0.02\n0.02\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		set          []string
+		from, waits  string
+		rate         float64
+		noneRefused  bool
+		wantFromSent bool
+	}{
+		{[]string{"rate=2000"}, gpuprof.FromSchedule, "", 2000, true, false},
+		{[]string{"load=0.1"}, gpuprof.FromSchedule, "", 2000, true, false},
+		{[]string{"rate=2000", "max_delay=0.001", "streams=new"}, gpuprof.FromSchedule, "", 2000, true, false},
+		{[]string{"rate=2000", "split=best", "pad=on", "queue=0", "cv=3"}, gpuprof.FromSchedule, "", 2000, true, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "max_batch=1"}, gpuprof.FromSchedule, "", 60_000, false, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "overload=refuse-old"}, gpuprof.FromSchedule, "", 60_000, false, false},
+		{[]string{"load=3", "tau=0.002", "queue=4", "overload=deadline", "slo=0.01"}, gpuprof.FromSchedule, "", 60_000, false, false},
+		{[]string{"rate=3000", "tau=0.002", "queue=2", "max_batch=1", "overload=block"}, gpuprof.FromSchedule, gpuprof.WaitsRoom, 3000, true, true},
+		{[]string{"arrivals=closed:3"}, gpuprof.FromSend, gpuprof.WaitsAnswer, 0, true, false},
+		{[]string{"arrivals=trace:" + trace}, gpuprof.FromSchedule, "", 250, true, false},
+	} {
+		t.Run(strings.Join(c.set, ","), func(t *testing.T) {
+			set := map[string]string{}
+			for _, kv := range append(fast(), c.set...) { // the last of a knob
+				k, v, _ := strings.Cut(kv, "=")
+				set[k] = v
+			}
+			var list []string
+			for k, v := range set {
+				list = append(list, k+"="+v)
+			}
+			s := onHost(t, list...)
+			for i := range 3 { // batches of steps are in flight
+				if err := s.Step(i, loop.Silent{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			q, err := s.Serve(context.Background(), load())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := q.Processes[0]
+			if q.From != c.from || q.Waits != c.waits || q.Rate != c.rate || (q.FromSent != nil) != c.wantFromSent {
+				t.Errorf("%s, waits for %q, rate %g, from sent %v", q.From, q.Waits, q.Rate, q.FromSent)
+			}
+			if p.Completed == 0 || p.Scheduled != p.Completed+p.Refused || p.Open != 0 || p.Failed != 0 || c.noneRefused && p.Refused > 0 || !c.noneRefused && p.Refused == 0 {
+				t.Errorf("%d scheduled, %d completed, %d refused, %d open, %d failed", p.Scheduled, p.Completed, p.Refused, p.Open, p.Failed)
+			}
+			if q.Latency.Count != p.Completed {
+				t.Errorf("%d latencies of %d answers", q.Latency.Count, p.Completed)
+			}
+			if err := s.Step(4, loop.Silent{}); err != nil { // steps go on after a load
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The rate that another process took goes before the settings.
+func TestGivenRate(t *testing.T) {
+	l := load()
+	l.Rate = 1234.5
+	q, err := onHost(t, fast("load=0.5")...).Serve(context.Background(), l)
+	if err != nil || q.Rate != 1234.5 {
+		t.Errorf("%v, %+v", err, q)
+	}
+	l = load()
+	l.Throughput = 0
+	if _, err := onHost(t, fast()...).Serve(context.Background(), l); !errors.Is(err, gpuprof.ErrInput) {
+		t.Errorf("a share of nothing: %v", err)
+	}
+}
+
+// An interrupt ends the load, and what was answered stays.
+func TestInterruptedLoad(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := load()
+	l.MinTime, l.MaxTime = time.Hour, 2*time.Hour
+	l.Progress = func(done, _ float64, _ string) {
+		if done > 0 {
+			cancel()
+		}
+	}
+	q, err := onHost(t, fast("rate=2000")...).Serve(ctx, l)
+	if err != nil || q == nil || q.Processes[0].Scheduled != q.Processes[0].Completed+q.Processes[0].Open {
+		t.Errorf("%v, %+v", err, q)
+	}
+}
+
+// Settings that make no service are refused by name.
+func TestRefusals(t *testing.T) {
+	for set, words := range map[string]string{
+		"load=0.5,rate=100":                   "load=0.5 and rate=100",
+		"arrivals=closed:2,rate=100":          "arrivals=closed:2 with load or rate",
+		"arrivals=closed:9,queue=8":           "not refused",
+		"arrivals=closed:9,overload=deadline": "not refused",
+		"load=1,queue=0":                      "load=1 without a bound",
+		"tau=0,alpha=0":                       "no time",
+		"arrivals=closed:0":                   "N from 1 to 65536",
+		"arrivals=trace:/no/such":             "names no file",
+		"cv=-1":                               "outside 0 to 20",
+		"load=nan":                            "not a number",
+		"max_delay=1e9":                       "outside 0 to 60",
+		"overload=refuse":                     "refuse-new",
+		"queue=-1":                            "outside 0",
+		"streams=2":                           "own, shared or new",
+		"arrivals=http:127.0.0.1:1":           "neither gamma nor trace:FILE nor closed:N",
+		"split=on":                            "off or best",
+		"load=2,queue=0,rate=auto":            "load=2 without a bound",
+		"arrivals=trace:,load=auto":           "names no file",
+		"slo=0":                               "outside 1e-06 to 3600",
+		"alpha=61":                            "outside 0 to 60",
+		"depth=0":                             "outside 1 to 64",
+		"max_batch=1025":                      "outside 1 to 1024",
+	} {
+		s := gpuprof.Settings{}
+		for _, kv := range strings.Split(set, ",") {
+			k, v, _ := strings.Cut(kv, "=")
+			s[k] = v
+		}
+		knobs, err := gpuprof.Resolve(New(), "synthetic", s)
+		if err == nil {
+			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+		}
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want a usage error with %q", set, err, words)
+		}
+	}
+}
+
+// A trace that is none is an error of the input that names the line.
+func TestBadTrace(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "arrivals.txt")
+	if err := os.WriteFile(trace, []byte("1\n0.5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := onHost(t, fast("arrivals=trace:"+trace)...).Serve(context.Background(), load())
+	if !errors.Is(err, gpuprof.ErrInput) || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("%v", err)
+	}
+}

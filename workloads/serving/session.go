@@ -1,0 +1,184 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// session is the workload with everything allocated.
+type session struct {
+	dev   gpuprof.Device
+	set   gpuprof.Settings
+	seed  uint64
+	net   *synthetic
+	mem   op.Arena
+	slots []slot
+
+	main    gpuprof.Stream // copies, and with streams=shared the network
+	compute gpuprof.Stream // nil with streams=new
+
+	maxBatch int
+	sizes    []int // that run with pad=on or split=best
+	pad      bool
+	split    *traffic.Splitter
+	times    map[int]time.Duration // of the sizes, where they were measured
+	batch    int                   // requests of a step
+	stages   []gpuprof.Stage
+	wrong    int // answers of steps that belonged to another request
+}
+
+// slot is one batch on its way.
+type slot struct {
+	in, out         gpuprof.Buffer // host memory
+	devIn, devOut   gpuprof.Buffer
+	args            gpuprof.Args
+	ready, ran, end gpuprof.Event
+	own             gpuprof.Stream // of this batch, with streams=new
+	used            bool
+	requests        int // of the batch in it
+	ids             []int64
+}
+
+// wordBytes is what a request and its answer hold.
+const wordBytes = 4
+
+func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
+	s := &session{
+		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
+		slots: make([]slot, c.Knobs.Int("depth")),
+	}
+	s.sizes = traffic.Sizes(s.maxBatch)
+	err := s.allocate(c)
+	if err == nil && (s.set["split"] == splitBest || s.set["overload"] == string(traffic.Deadline)) {
+		err = s.timeSizes(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.batch = s.maxBatch
+	if s.set["split"] == splitBest {
+		s.split = traffic.NewSplitter(s.times, s.pad)
+		s.batch = min(s.batch, s.split.First(s.batch))
+	}
+	s.describeStages()
+	return s, nil
+}
+
+func (s *session) allocate(c gpuprof.Config) error {
+	var err error
+	if s.net, err = newSynthetic(s.dev, c); err != nil {
+		return err
+	}
+	if s.main, err = s.dev.NewStream("main"); err != nil {
+		return err
+	}
+	switch s.set["streams"] {
+	case streamsShared:
+		s.compute = s.main
+	case streamsOwn:
+		if s.compute, err = s.dev.NewStream("network"); err != nil {
+			return err
+		}
+	}
+	place := gpuprof.Pinned
+	if !s.set.On("pinned") {
+		place = gpuprof.Pageable
+	}
+	for i := range s.slots {
+		l := &s.slots[i]
+		n := wordBytes * s.maxBatch
+		l.in, l.out = s.mem.Bytes("the requests of a batch", n, place), s.mem.Bytes("the answers of a batch", n, place)
+		l.devIn, l.devOut = s.mem.Bytes("the requests on the device", n, gpuprof.OnDevice), s.mem.Bytes("the answers on the device", n, gpuprof.OnDevice)
+		if s.mem.Err != nil {
+			return s.mem.Err
+		}
+		l.args.SetBuf(0, l.devOut)
+		l.args.SetBuf(1, l.devIn)
+		l.ids = make([]int64, 0, s.maxBatch)
+		for _, e := range []*gpuprof.Event{&l.ready, &l.ran, &l.end} {
+			if *e, err = s.dev.NewEvent(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// timeSizes measures a batch of each size, copies included.
+func (s *session) timeSizes(ctx context.Context) error {
+	s.times = map[int]time.Duration{}
+	l := &s.slots[0]
+	for _, b := range s.sizes {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("timing batches of %d: %w", b, err)
+		}
+		took, err := loop.Shortest(func() error {
+			l.ids = l.ids[:0]
+			for i := range b {
+				l.ids = append(l.ids, int64(i))
+			}
+			if err := s.run(l, loop.Silent{}); err != nil {
+				return err
+			}
+			return s.finish(l, loop.Silent{})
+		}, nil)
+		if err != nil {
+			return fmt.Errorf("timing batches of %d: %w", b, err)
+		}
+		s.times[b] = took
+	}
+	return nil
+}
+
+// Main implements gpuprof.Session.
+func (s *session) Main() gpuprof.Stream { return s.main }
+
+// Depth implements gpuprof.Session.
+func (s *session) Depth() int { return len(s.slots) }
+
+// Stages implements gpuprof.Session.
+func (s *session) Stages() []gpuprof.Stage { return s.stages }
+
+// Cycle implements gpuprof.Session.
+func (s *session) Cycle() int { return 1 }
+
+// Work implements gpuprof.Session.
+func (s *session) Work() (float64, string) { return float64(s.batch), "requests" }
+
+// Input implements gpuprof.Session.
+func (s *session) Input() map[string]any {
+	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images}
+	if s.set["split"] == splitBest {
+		for b, t := range s.times {
+			in[fmt.Sprintf("batch_%d_s", b)] = t.Seconds()
+		}
+	}
+	return in
+}
+
+// Close implements gpuprof.Session. It waits for work in flight.
+func (s *session) Close() error {
+	var errs []error
+	for i := range s.slots {
+		if own := s.slots[i].own; own != nil {
+			errs = append(errs, own.Sync(), own.Close())
+		}
+	}
+	if s.main != nil {
+		errs = append(errs, s.main.Sync())
+	}
+	if s.compute != nil && s.compute != s.main {
+		errs = append(errs, s.compute.Sync(), s.compute.Close())
+	}
+	if s.main != nil {
+		errs = append(errs, s.main.Close())
+	}
+	return errors.Join(append(errs, s.mem.Free())...)
+}
