@@ -28,13 +28,17 @@ func (s *gpuSight) between(ctx context.Context, here []int, bytes int) (links []
 	var names []string
 	var faults []error
 	var open []*cuda.Device
+	defer func() {
+		for _, d := range open {
+			if d != nil {
+				_ = d.Close() // the figures are made, and a fault of the device is in them
+			}
+		}
+	}()
 	for _, i := range here {
 		o := cudaOptions()
 		o.Index = s.visible[i].Index
 		d, err := cuda.Open(o)
-		if err == nil {
-			defer d.Close() //nolint:errcheck // the figures are made, and a fault of the device is in them
-		}
 		names, faults, open = append(names, fmt.Sprintf("cuda:%d", o.Index)), append(faults, err), append(open, d)
 	}
 	links = health.Links(names, func(from, to int) (bool, float64, error) {
