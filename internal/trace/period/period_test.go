@@ -172,21 +172,6 @@ var programs = []struct {
 	}},
 }
 
-// Of every made-up program the step found is the one that was made, or none where there is none.
-func TestPrograms(t *testing.T) {
-	for _, c := range programs {
-		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(40) {
-				p := &program{r: rand.New(rand.NewPCG(1, seed)), names: map[string]int32{}}
-				c.make(p)
-				if wrong := p.check(Find(p.all)); wrong != "" {
-					t.Errorf("seed %d: %s", seed, wrong)
-				}
-			}
-		})
-	}
-}
-
 // check says how what was found differs from what was made.
 func (p *program) check(f *Found) string {
 	switch {
