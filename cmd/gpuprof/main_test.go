@@ -87,6 +87,7 @@ func runScripts(t *testing.T, folder string) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("VECTORS", vectors)
+			e.Setenv("SERVING_VECTORS", filepath.Join(filepath.Dir(traces), "serving", "vectors.json"))
 			e.Setenv("TRACES", traces)
 			e.Setenv("MEMORY", filepath.Join(filepath.Dir(traces), "memory"))
 			e.Setenv("DRIVER", driver)

@@ -11,6 +11,7 @@ import (
 	"context"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
 // Workload is the serving workload. It has no state.
@@ -47,4 +48,9 @@ func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (g
 		return nil, err
 	}
 	return s, nil
+}
+
+// CheckVectors implements gpuprof.VectorChecker.
+func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte, name string) ([]gpuprof.CaseResult, error) {
+	return resnet.CheckVectors(ctx, d, file, name)
 }
