@@ -7,23 +7,30 @@ package serving
 import (
 	"testing"
 
+	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
 // A step allocates nothing.
 func TestStepAllocates(t *testing.T) {
-	s := onHost(t, fast("max_batch=4")...)
-	i := 0
-	step := func() {
-		if err := s.Step(i, loop.Silent{}); err != nil {
-			t.Fatal(err)
+	for _, s := range []*session{
+		onHost(t, fast("max_batch=4")...),
+		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4"),
+		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "preprocess=device", "precision=int8"),
+	} {
+		i := 0
+		step := func() {
+			if err := s.Step(i, loop.Silent{}); err != nil {
+				t.Fatal(err)
+			}
+			i++
 		}
-		i++
-	}
-	for range 10 {
-		step()
-	}
-	if n := testing.AllocsPerRun(200, step); n > 0 {
-		t.Errorf("a step allocates %g times", n)
+		for range 10 {
+			step()
+		}
+		if n := testing.AllocsPerRun(200, step); n > 0 {
+			t.Errorf("a step of network=%s allocates %g times", s.set["network"], n)
+		}
 	}
 }

@@ -1,9 +1,10 @@
 package serving
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -14,7 +15,7 @@ import (
 // Check implements gpuprof.Session: every slot's batch against the reference, then the
 // service in virtual time against what is known of it.
 func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
-	checks, err := op.EachSlot(len(s.slots), func(k int) ([]gpuprof.Check, error) { return s.checkSlot(&s.slots[k]) })
+	checks, err := op.EachSlot(len(s.slots), func(k int) ([]gpuprof.Check, error) { return s.checkSlot(ctx, &s.slots[k]) })
 	if err != nil {
 		return checks, err
 	}
@@ -28,14 +29,17 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	return checks, err
 }
 
-// checkSlot runs a batch through memory that was poisoned before. Nothing is rounded, so
-// that nothing may differ.
-func (s *session) checkSlot(l *slot) ([]gpuprof.Check, error) {
-	if err := op.Poison(s.dev, s.main, l.devIn, l.devOut); err != nil {
+// checkSlot runs a batch through memory that was poisoned before. What is copied may not
+// differ at all; the network says how far its answers may.
+func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, error) {
+	in, out := s.net.requests(l.at), s.net.answers(l.at)
+	if err := op.Poison(s.dev, s.main, in, out); err != nil {
 		return nil, err
 	}
-	for i := range s.maxBatch {
-		gpuprof.Floats(l.in)[i], gpuprof.Floats(l.out)[i] = float32(math.NaN()), float32(math.NaN())
+	for _, host := range [][]byte{s.ready, l.in.Bytes(), l.out.Bytes()} {
+		for i := range host {
+			host[i] = 0xff // not a number, where these are float32
+		}
 	}
 	l.ids = l.ids[:0]
 	for k := range s.batch {
@@ -47,48 +51,49 @@ func (s *session) checkSlot(l *slot) ([]gpuprof.Check, error) {
 	if err := l.end.Wait(); err != nil {
 		return nil, err
 	}
-	asked := make([]float32, len(l.ids))
-	answered := make([]float32, len(l.ids))
+	n, m := s.net.requestBytes(), s.net.answerBytes()
+	asked := make([]byte, len(l.ids)*n)
 	for k, id := range l.ids {
-		asked[k], answered[k] = s.net.inputs[id%images], s.net.answer(int(id%images))
+		s.net.fill(asked[k*n:(k+1)*n], id)
 	}
-	var out []gpuprof.Check
-	add := func(stage stageAt, got, want []float32) {
-		wrong := 0
-		for k := range want {
-			if got[k] != want[k] {
-				wrong++
-			}
-		}
-		out = append(out, loop.CheckOf(stage.name(), float64(wrong)/float64(len(want)), 0, len(want), len(want)))
-	}
-	add(stBatch, gpuprof.Floats(l.in), asked)
-	onDevice, err := s.read(l.devIn, len(l.ids))
+	given, err := s.read(in, len(asked))
 	if err != nil {
 		return nil, err
 	}
-	add(stH2D, onDevice, asked)
-	if onDevice, err = s.read(l.devOut, len(l.ids)); err != nil {
+	answered, err := s.read(out, len(l.ids)*m)
+	if err != nil {
 		return nil, err
 	}
-	add(stForward, onDevice, answered)
-	add(stD2H, gpuprof.Floats(l.out), answered)
-	out = append(out, loop.CheckOf(stAnswer.name(), float64(s.answers(l)), 0, len(l.ids), len(l.ids)))
-	return out, s.release(l)
+	answers := append([]byte{}, l.out.Bytes()[:len(answered)]...)
+	checks := []gpuprof.Check{same(stBatch, l.in.Bytes(), asked, n), same(stH2D, given, l.in.Bytes()[:len(given)], n)}
+	parts, err := s.net.check(ctx, s.main, l.at, l.ids, answers)
+	checks = append(append(checks, parts...), same(stD2H, answers, answered, m), loop.CheckOf(stAnswer.name(), float64(s.answers(l)), 0, len(l.ids), len(l.ids)))
+	return checks, errors.Join(err, s.release(l))
+}
+
+// same compares what was only moved, requests or answers of n bytes.
+func same(stage stageAt, got, want []byte, n int) gpuprof.Check {
+	wrong, all := 0, len(want)/n
+	for k := range all {
+		if !bytes.Equal(got[k*n:(k+1)*n], want[k*n:(k+1)*n]) {
+			wrong++
+		}
+	}
+	return loop.CheckOf(stage.name(), float64(wrong)/float64(all), 0, all, all)
 }
 
 // read copies device memory back.
-func (s *session) read(from gpuprof.Buffer, n int) ([]float32, error) {
-	to, err := s.dev.Alloc(n*wordBytes, gpuprof.Pageable)
+func (s *session) read(from gpuprof.Buffer, n int) ([]byte, error) {
+	to, err := s.dev.Alloc(n, gpuprof.Pageable)
 	if err != nil {
 		return nil, fmt.Errorf("reading a batch back: %w", err)
 	}
-	if err := s.main.Copy(to, 0, from, 0, n*wordBytes); err != nil {
+	if err := s.main.Copy(to, 0, from, 0, n); err != nil {
 		return nil, err
 	}
 	if err := s.main.Sync(); err != nil {
 		return nil, err
 	}
-	out := append([]float32{}, gpuprof.Floats(to)[:n]...)
+	out := append([]byte{}, to.Bytes()[:n]...)
 	return out, to.Free()
 }

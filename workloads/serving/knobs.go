@@ -37,14 +37,14 @@ const (
 
 // Knobs implements gpuprof.Workload.
 func (Workload) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{
+	return append([]gpuprof.Knob{
 		arrivalsKnob(),
 		loadKnob(),
 		rateKnob(),
 		number("cv", "coefficient of variation of the gaps between arrivals: 0 is uniform, 1 Poisson, 3 bursty", "1", 0, 20).AsModel(),
 		number("slo", "seconds within which an answer is of use, for the goodput and for overload=deadline", "0.1", 1e-6, 3600).AsModel(),
-		number("tau", "seconds that a batch takes whatever its size", "0.001", 0, longestS).AsModel(),
-		number("alpha", "seconds that a batch takes per request", "0.00005", 0, longestS).AsModel(),
+		tauKnob(),
+		alphaKnob(),
 		batchKnob(),
 		delayKnob(),
 		splitKnob(),
@@ -54,7 +54,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		depthKnob(),
 		streamsKnob(),
 		loop.PinnedKnob("host memory of the copies: on (pinned) or off (pageable)", "on", "off"),
-	}
+	}, networkKnobs()...)
 }
 
 // number is a knob of seconds or a share, from lo to hi.
@@ -91,6 +91,14 @@ func arrivalsKnob() gpuprof.Knob {
 	}
 }
 
+func tauKnob() gpuprof.Knob {
+	return number("tau", "seconds that a batch takes whatever its size of the synthetic network", "0.001", 0, longestS).AsModel()
+}
+
+func alphaKnob() gpuprof.Knob {
+	return number("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
+}
+
 // orAuto lets a number be left to the workload.
 func orAuto(k gpuprof.Knob) gpuprof.Knob {
 	k.Default, k.Values = auto, []string{auto}
@@ -107,7 +115,7 @@ func rateKnob() gpuprof.Knob {
 
 // ofBatches are the stages that the making of batches acts on.
 func ofBatches() []string {
-	return []string{stBatch.name(), loop.H2D, stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
+	return []string{stPreprocess.name(), stBatch.name(), loop.H2D, stPrepare.name(), stForward.name(), loop.D2H, stAnswer.name(), loop.Backpressure}
 }
 
 func batchKnob() gpuprof.Knob {
@@ -185,7 +193,14 @@ func clientsOf(set gpuprof.Settings) int {
 }
 
 // refuse names the combinations that make no service.
-func refuse(set gpuprof.Settings) error {
+func refuse(info gpuprof.Info, set gpuprof.Settings) error {
+	if err := refuseLoad(set); err != nil {
+		return err
+	}
+	return refuseNetwork(info, set)
+}
+
+func refuseLoad(set gpuprof.Settings) error {
 	open := set["arrivals"] == arriveGamma
 	clients := clientsOf(set)
 	switch {
@@ -198,8 +213,6 @@ func refuse(set gpuprof.Settings) error {
 			WithFix("leave overload at refuse-new, and give the queue a place for every caller")
 	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
-	case set["tau"] == "0" && set["alpha"] == "0":
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
 	}
 	return nil
 }

@@ -3,8 +3,10 @@
 // What the service can do (a queue that is never empty: steps, stages, bounds) and what a
 // caller sees (latency at a rate) are measured apart.
 //
-// The package reads top down: knobs.go, session.go opens, step.go is the batch, serve.go
-// the load, check.go the reference. Package traffic is the service without its network.
+// The package reads top down: knobs.go, session.go opens, step.go is the batch, network.go
+// what answers it (residual.go, synthetic.go), serve.go the load, check.go the reference.
+// Package traffic is the service without its network, package resnet the network without
+// its service.
 package serving
 
 import (
@@ -31,7 +33,10 @@ func (Workload) Doc() string {
 // Presets implements gpuprof.Workload.
 func (Workload) Presets() []gpuprof.Preset {
 	return []gpuprof.Preset{
-		{Name: "synthetic", Doc: "no network: a batch of b requests takes tau + alpha b seconds, to measure the queue and the batcher alone", DefaultOn: []string{"host", "cuda"}},
+		{Name: "small", Doc: "residual network of 8 layers on 16x16 crops, 0.8 million multiply-adds per image", Set: shapeOf(resnet.Small()), DefaultOn: []string{"host"}},
+		{Name: "cifar", Doc: "ResNet-20 on 32x32 crops, 41 million multiply-adds per image", Set: shapeOf(resnet.Cifar())},
+		{Name: "rxvision", Doc: "ResNet-18 on 224x224 crops, 1.8 billion multiply-adds per image", Set: shapeOf(resnet.RxVision()), DefaultOn: []string{"cuda"}},
+		{Name: "synthetic", Doc: "no network: a batch of b requests takes tau + alpha b seconds, to measure the queue and the batcher alone", Set: gpuprof.Settings{"network": networkSynthetic}},
 	}
 }
 
@@ -39,7 +44,7 @@ func (Workload) Presets() []gpuprof.Preset {
 func (Workload) Stages() []gpuprof.Stage { return allStages() }
 
 // Refuse implements gpuprof.Workload.
-func (Workload) Refuse(_ gpuprof.Info, set gpuprof.Settings) error { return refuse(set) }
+func (Workload) Refuse(info gpuprof.Info, set gpuprof.Settings) error { return refuse(info, set) }
 
 // Open implements gpuprof.Workload.
 func (Workload) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {

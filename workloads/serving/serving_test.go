@@ -15,9 +15,10 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
-func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {
+// openOn opens a preset on a device, closed with the test.
+func openOn(t testing.TB, d gpuprof.Device, preset string, set ...string) *session {
 	t.Helper()
-	s, err := open(context.Background(), d, workloadtest.Config(t, New(), "synthetic", set...))
+	s, err := open(context.Background(), d, workloadtest.Config(t, New(), preset, set...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {
 
 func onHost(t testing.TB, set ...string) *session {
 	t.Helper()
-	return openOn(t, workloadtest.Host(t, host.Options{}), set...)
+	return openOn(t, workloadtest.Host(t, host.Options{}), "synthetic", set...)
 }
 
 // fast makes batches that take some microseconds.
@@ -43,34 +44,42 @@ var settings = [][]string{
 	{"streams=shared"}, {"streams=new", "depth=1"}, {"pinned=off"}, {"overload=deadline"},
 }
 
+// passes runs the check of each slot, which has to look at every stage that is no wait, and
+// a few steps, whose answers have to be their requests'.
+func passes(t *testing.T, s *session) {
+	t.Helper()
+	for i := range s.slots {
+		checks, err := s.checkSlot(context.Background(), &s.slots[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, c := range checks {
+			seen[c.Stage] = true
+			if !c.Pass {
+				t.Errorf("%+v", c)
+			}
+		}
+		for _, st := range s.Stages() {
+			if st.Kind != gpuprof.WaitStage && !seen[st.Name] {
+				t.Errorf("stage %s was not checked", st.Name)
+			}
+		}
+	}
+	for i := range 7 {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.drain(); err != nil || s.wrong != 0 {
+		t.Errorf("%v, %d answers belong to another request", err, s.wrong)
+	}
+}
+
 // Every setting passes the check of every stage, and answers each step's requests.
 func TestChecksPass(t *testing.T) {
 	for _, set := range settings {
-		t.Run(strings.Join(set, ","), func(t *testing.T) {
-			s := onHost(t, fast(set...)...)
-			for i := range s.slots {
-				checks, err := s.checkSlot(&s.slots[i])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(checks) != int(stageCount)-1 { // all but the wait
-					t.Errorf("%d checks", len(checks))
-				}
-				for _, c := range checks {
-					if !c.Pass {
-						t.Errorf("%+v", c)
-					}
-				}
-			}
-			for i := range 7 {
-				if err := s.Step(i, loop.Silent{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := s.drain(); err != nil || s.wrong != 0 {
-				t.Errorf("%v, %d answers belong to another request", err, s.wrong)
-			}
-		})
+		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, onHost(t, fast(set...)...)) })
 	}
 }
 
@@ -78,33 +87,15 @@ func TestChecksPass(t *testing.T) {
 func TestOnCUDA(t *testing.T) {
 	d := workloadtest.Simulated(t, false)
 	for _, set := range settings {
-		s := openOn(t, d, fast(set...)...)
-		for i := range s.slots {
-			checks, err := s.checkSlot(&s.slots[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range checks {
-				if !c.Pass {
-					t.Errorf("%v: %+v", set, c)
-				}
-			}
-		}
-		for i := range 3 {
-			if err := s.Step(i, loop.Silent{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.drain(); err != nil || s.wrong != 0 {
-			t.Errorf("%v: %v, %d answers belong to another request", set, err, s.wrong)
-		}
+		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, openOn(t, d, "synthetic", fast(set...)...)) })
 	}
 }
 
 // An answer that belongs to another request is seen, in steps and under load.
 func TestWrongAnswer(t *testing.T) {
 	s := onHost(t, fast("max_batch=4")...)
-	s.net.inputs[2] += 0.25 // after the device was given the others
+	net := s.net.(*synthetic)
+	net.inputs[2] += 0.25 // after the device was given the others
 	l := &s.slots[0]
 	l.ids = append(l.ids[:0], 2)
 	if err := s.run(l, loop.Silent{}); err != nil {
@@ -113,7 +104,7 @@ func TestWrongAnswer(t *testing.T) {
 	if err := l.end.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	s.net.inputs[2] -= 0.25
+	net.inputs[2] -= 0.25
 	if got := s.answers(l); got != 1 {
 		t.Errorf("%d wrong answers, want 1", got)
 	}

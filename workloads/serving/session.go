@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -17,7 +18,7 @@ type session struct {
 	dev   gpuprof.Device
 	set   gpuprof.Settings
 	seed  uint64
-	net   *synthetic
+	net   network
 	mem   op.Arena
 	slots []slot
 
@@ -31,14 +32,15 @@ type session struct {
 	times    map[int]time.Duration // of the sizes, where they were measured
 	batch    int                   // requests of a step
 	stages   []gpuprof.Stage
-	wrong    int // answers of steps that belonged to another request
+	index    [stageCount]int // of each stage among stages; -1 for none
+	ready    []byte          // requests as they were prepared, of the batch in the making
+	wrong    int             // answers of steps that belonged to another request
 }
 
 // slot is one batch on its way.
 type slot struct {
+	at              int            // among the slots
 	in, out         gpuprof.Buffer // host memory
-	devIn, devOut   gpuprof.Buffer
-	args            gpuprof.Args
 	ready, ran, end gpuprof.Event
 	own             gpuprof.Stream // of this batch, with streams=new
 	used            bool
@@ -46,16 +48,13 @@ type slot struct {
 	ids             []int64
 }
 
-// wordBytes is what a request and its answer hold.
-const wordBytes = 4
-
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
 		slots: make([]slot, c.Knobs.Int("depth")),
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
-	err := s.allocate(c)
+	err := s.allocate(ctx, c)
 	if err == nil && (s.set["split"] == splitBest || s.set["overload"] == string(traffic.Deadline)) {
 		err = s.timeSizes(ctx)
 	}
@@ -71,11 +70,8 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	return s, nil
 }
 
-func (s *session) allocate(c gpuprof.Config) error {
+func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 	var err error
-	if s.net, err = newSynthetic(s.dev, c); err != nil {
-		return err
-	}
 	if s.main, err = s.dev.NewStream("main"); err != nil {
 		return err
 	}
@@ -87,20 +83,29 @@ func (s *session) allocate(c gpuprof.Config) error {
 			return err
 		}
 	}
+	if isSynthetic(s.set) {
+		s.net, err = newSynthetic(s.dev, c)
+	} else {
+		s.net, err = newResidual(ctx, s.dev, s.main, c)
+	}
+	if err != nil {
+		return err
+	}
 	place := gpuprof.Pinned
 	if !s.set.On("pinned") {
 		place = gpuprof.Pageable
 	}
+	if s.net.prepares() {
+		s.ready = make([]byte, s.net.requestBytes()*s.maxBatch)
+	}
 	for i := range s.slots {
 		l := &s.slots[i]
-		n := wordBytes * s.maxBatch
-		l.in, l.out = s.mem.Bytes("the requests of a batch", n, place), s.mem.Bytes("the answers of a batch", n, place)
-		l.devIn, l.devOut = s.mem.Bytes("the requests on the device", n, gpuprof.OnDevice), s.mem.Bytes("the answers on the device", n, gpuprof.OnDevice)
+		l.at = i
+		l.in = s.mem.Bytes("the requests of a batch", s.net.requestBytes()*s.maxBatch, place)
+		l.out = s.mem.Bytes("the answers of a batch", s.net.answerBytes()*s.maxBatch, place)
 		if s.mem.Err != nil {
 			return s.mem.Err
 		}
-		l.args.SetBuf(0, l.devOut)
-		l.args.SetBuf(1, l.devIn)
 		l.ids = make([]int64, 0, s.maxBatch)
 		for _, e := range []*gpuprof.Event{&l.ready, &l.ran, &l.end} {
 			if *e, err = s.dev.NewEvent(); err != nil {
@@ -155,6 +160,7 @@ func (s *session) Work() (float64, string) { return float64(s.batch), "requests"
 // Input implements gpuprof.Session.
 func (s *session) Input() map[string]any {
 	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images}
+	maps.Copy(in, s.net.facts())
 	if s.set["split"] == splitBest {
 		for b, t := range s.times {
 			in[fmt.Sprintf("batch_%d_s", b)] = t.Seconds()
@@ -179,6 +185,9 @@ func (s *session) Close() error {
 	}
 	if s.main != nil {
 		errs = append(errs, s.main.Close())
+	}
+	if s.net != nil {
+		errs = append(errs, s.net.close())
 	}
 	return errors.Join(append(errs, s.mem.Free())...)
 }

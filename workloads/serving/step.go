@@ -11,8 +11,10 @@ type stageAt int
 
 // The stages of a step.
 const (
-	stBatch stageAt = iota
+	stPreprocess stageAt = iota
+	stBatch
 	stH2D
+	stPrepare
 	stForward
 	stD2H
 	stBackpressure
@@ -23,7 +25,8 @@ const (
 // allStages are the stages by these constants.
 func allStages() []gpuprof.Stage {
 	return []gpuprof.Stage{
-		{Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate}, loop.Transfer(), {Name: "forward"}, loop.Result(),
+		{Name: "preprocess", Kind: gpuprof.HostStage}, {Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
+		loop.Transfer(), {Name: "prepare"}, {Name: "forward"}, loop.Result(),
 		{Name: loop.Backpressure, Kind: gpuprof.WaitStage, Role: gpuprof.RoleSlot}, {Name: "answer", Kind: gpuprof.HostStage},
 	}
 }
@@ -35,11 +38,22 @@ func (s *session) describeStages() {
 	for i := range all {
 		all[i].MaxSpans = 1
 	}
-	n := int64(s.padded(s.batch)) * wordBytes
-	copied := gpuprof.Cost{BytesRead: n, BytesWritten: n}
-	all[stH2D].Minimum, all[stD2H].Minimum = copied, copied
-	all[stForward].Parts = []gpuprof.Part{{Kernel: syntheticKernel.Name, Cost: gpuprof.Cost{BytesRead: n, BytesWritten: n, Launches: 1}}}
-	s.stages = all
+	all[stPrepare].MaxSpans, all[stForward].MaxSpans = 0, 0
+	if !s.net.prepares() {
+		all[stPreprocess].MaxSpans = 0
+	}
+	b := s.padded(s.batch)
+	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
+	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
+	s.net.describe(all, b)
+	s.stages = nil
+	for i, st := range all {
+		s.index[i] = -1
+		if st.MaxSpans > 0 {
+			s.index[i] = len(s.stages)
+			s.stages = append(s.stages, st)
+		}
+	}
 }
 
 // padded is the size that a batch of b runs with.
@@ -71,17 +85,25 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 
 // run assembles the batch of the requests in l.ids and enqueues everything of it.
 func (s *session) run(l *slot, p gpuprof.Probe) error {
-	sp := p.Begin(int(stBatch), nil)
+	if s.net.prepares() {
+		sp := p.Begin(s.index[stPreprocess], nil)
+		s.prepare(l)
+		p.End(sp)
+	}
+	sp := p.Begin(s.index[stBatch], nil)
 	s.assemble(l)
 	p.End(sp)
-	if err := s.send(l, p); err != nil {
+	sp = p.Begin(s.index[stH2D], s.main)
+	err := s.main.Copy(s.net.requests(l.at), 0, l.in, 0, l.requests*s.net.requestBytes())
+	p.End(sp)
+	if err != nil {
 		return err
 	}
 	if err := s.forward(l, p); err != nil {
 		return err
 	}
-	sp = p.Begin(int(stD2H), s.main)
-	if err := s.main.Copy(l.out, 0, l.devOut, 0, l.requests*wordBytes); err != nil {
+	sp = p.Begin(s.index[stD2H], s.main)
+	if err := s.main.Copy(l.out, 0, s.net.answers(l.at), 0, l.requests*s.net.answerBytes()); err != nil {
 		return err
 	}
 	p.End(sp)
@@ -89,25 +111,29 @@ func (s *session) run(l *slot, p gpuprof.Probe) error {
 	return s.main.Record(l.end)
 }
 
-// assemble puts the requests into the memory that the device copies from; what fills the
-// batch up repeats the first.
-func (s *session) assemble(l *slot) {
-	in := gpuprof.Floats(l.in)
-	l.requests = s.padded(len(l.ids))
-	for k := range l.requests {
-		id := l.ids[0]
-		if k < len(l.ids) {
-			id = l.ids[k]
-		}
-		in[k] = s.net.inputs[id%images]
+// prepare prepares each request by itself, as a service does before it makes batches.
+func (s *session) prepare(l *slot) {
+	n := s.net.requestBytes()
+	for k, id := range l.ids {
+		s.net.fill(s.ready[k*n:(k+1)*n], id)
 	}
 }
 
-func (s *session) send(l *slot, p gpuprof.Probe) error {
-	sp := p.Begin(int(stH2D), s.main)
-	err := s.main.Copy(l.devIn, 0, l.in, 0, l.requests*wordBytes)
-	p.End(sp)
-	return err
+// assemble puts the requests into the memory that the device copies from; what fills the
+// batch up repeats the first.
+func (s *session) assemble(l *slot) {
+	in, n := l.in.Bytes(), s.net.requestBytes()
+	l.requests = s.padded(len(l.ids))
+	if s.net.prepares() {
+		copy(in, s.ready[:len(l.ids)*n])
+	} else {
+		for k, id := range l.ids {
+			s.net.fill(in[k*n:(k+1)*n], id)
+		}
+	}
+	for k := len(l.ids); k < l.requests; k++ {
+		copy(in[k*n:(k+1)*n], in[:n])
+	}
 }
 
 // forward runs the network on its stream, after the copy to the device and before that
@@ -129,12 +155,9 @@ func (s *session) forward(l *slot, p gpuprof.Probe) error {
 			return err
 		}
 	}
-	s.net.set(&l.args, l.requests)
-	sp := p.Begin(int(stForward), on)
-	if err := on.Launch(s.net.fn, 1, &l.args); err != nil {
+	if err := s.net.run(on, l.at, l.requests, &s.index, p); err != nil {
 		return err
 	}
-	p.End(sp)
 	if on == s.main {
 		return nil
 	}
@@ -146,13 +169,13 @@ func (s *session) forward(l *slot, p gpuprof.Probe) error {
 
 // finish waits until a batch is done and looks at its answers.
 func (s *session) finish(l *slot, p gpuprof.Probe) error {
-	sp := p.Begin(int(stBackpressure), nil)
+	sp := p.Begin(s.index[stBackpressure], nil)
 	err := l.end.Wait()
 	p.End(sp)
 	if err != nil {
 		return err
 	}
-	sp = p.Begin(int(stAnswer), nil)
+	sp = p.Begin(s.index[stAnswer], nil)
 	s.wrong += s.answers(l)
 	p.End(sp)
 	return s.release(l)
@@ -160,9 +183,9 @@ func (s *session) finish(l *slot, p gpuprof.Probe) error {
 
 // answers is how many of a batch's answers belong to another request.
 func (s *session) answers(l *slot) (wrong int) {
-	out := gpuprof.Floats(l.out)
+	out, n := l.out.Bytes(), s.net.answerBytes()
 	for k, id := range l.ids {
-		if out[k] != s.net.answer(int(id%images)) {
+		if !s.net.right(out[k*n:(k+1)*n], id) {
 			wrong++
 		}
 	}

@@ -1,12 +1,17 @@
 package serving
 
 import (
+	"context"
 	_ "embed"
+	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -36,31 +41,91 @@ type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
 	fn         gpuprof.Func
+	mem        op.Arena
+	slots      []syntheticSlot
 }
 
-func newSynthetic(d gpuprof.Device, c gpuprof.Config) (*synthetic, error) {
-	s := &synthetic{tau: c.Knobs.Float("tau"), alpha: c.Knobs.Float("alpha")}
+type syntheticSlot struct {
+	in, out gpuprof.Buffer
+	args    gpuprof.Args
+}
+
+// wordBytes is what a request and its answer hold.
+const wordBytes = 4
+
+func newSynthetic(d gpuprof.Device, c gpuprof.Config) (network, error) {
+	s := &synthetic{
+		tau: c.Knobs.Float("tau"), alpha: c.Knobs.Float("alpha"), mem: op.Arena{Dev: d},
+		slots: make([]syntheticSlot, c.Knobs.Int("depth")),
+	}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x73657276696e67))
 	for i := range s.inputs {
 		s.inputs[i] = float32(rng.IntN(1<<20)+1) / (1 << 20)
 	}
 	var err error
-	s.fn, err = d.Load(&syntheticKernel)
-	return s, err
+	if s.fn, err = d.Load(&syntheticKernel); err != nil {
+		return nil, err
+	}
+	for i := range s.slots {
+		l, n := &s.slots[i], wordBytes*c.Knobs.Int("max_batch")
+		l.in, l.out = s.mem.Bytes("the requests on the device", n, gpuprof.OnDevice), s.mem.Bytes("the answers on the device", n, gpuprof.OnDevice)
+		if s.mem.Err != nil {
+			return nil, errors.Join(s.mem.Err, s.mem.Free())
+		}
+		l.args.SetBuf(0, l.out)
+		l.args.SetBuf(1, l.in)
+	}
+	return s, nil
 }
+
+func (s *synthetic) requestBytes() int                { return wordBytes }
+func (s *synthetic) answerBytes() int                 { return wordBytes }
+func (s *synthetic) requests(slot int) gpuprof.Buffer { return s.slots[slot].in }
+func (s *synthetic) answers(slot int) gpuprof.Buffer  { return s.slots[slot].out }
+func (s *synthetic) prepares() bool                   { return false }
+func (s *synthetic) facts() map[string]any            { return nil }
+func (s *synthetic) close() error                     { return s.mem.Free() }
 
 // takes is the time of a batch.
 func (s *synthetic) takes(b int) time.Duration {
 	return time.Duration(math.Round(1e9 * (s.tau + s.alpha*float64(b))))
 }
 
-// answer is that of image i.
-func (s *synthetic) answer(i int) float32 { return 1 - 2*s.inputs[i%images] }
+// answer is that of request id.
+func (s *synthetic) answer(id int64) float32 { return 1 - 2*s.inputs[id%images] }
 
-// set puts the arguments of a batch of b into a.
-func (s *synthetic) set(a *gpuprof.Args, b int) {
-	d := s.takes(b)
+func (s *synthetic) fill(dst []byte, id int64) {
+	binary.NativeEndian.PutUint32(dst, math.Float32bits(s.inputs[id%images]))
+}
+
+func (s *synthetic) run(on gpuprof.Stream, slot, b int, index *[stageCount]int, p gpuprof.Probe) error {
+	d, a := s.takes(b), &s.slots[slot].args
 	a.SetInt(2, b)
 	a.SetInt(3, int(d/time.Microsecond))
 	a.SetInt(4, int(d%time.Microsecond))
+	sp := p.Begin(index[stForward], on)
+	err := on.Launch(s.fn, 1, a)
+	p.End(sp)
+	return err
+}
+
+// right compares exactly, since nothing is rounded.
+func (s *synthetic) right(answer []byte, id int64) bool {
+	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == s.answer(id)
+}
+
+func (s *synthetic) describe(all []gpuprof.Stage, batch int) {
+	n := int64(batch) * wordBytes
+	all[stForward].MaxSpans = 1
+	all[stForward].Parts = []gpuprof.Part{{Kernel: syntheticKernel.Name, Cost: gpuprof.Cost{BytesRead: n, BytesWritten: n, Launches: 1}}}
+}
+
+func (s *synthetic) check(_ context.Context, _ gpuprof.Stream, _ int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
+	wrong := 0
+	for k, id := range ids {
+		if !s.right(answers[k*wordBytes:], id) {
+			wrong++
+		}
+	}
+	return []gpuprof.Check{loop.CheckOf(stForward.name(), float64(wrong)/float64(len(ids)), 0, len(ids), len(ids))}, nil
 }

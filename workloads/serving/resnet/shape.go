@@ -45,11 +45,11 @@ func RxVision() Shape {
 // The most of each size: every index inside a batch's array is then below 2^31 for a
 // batch of one, and Options.Refuse looks at the batch.
 const (
-	mostSide    = 1024
-	mostWidth   = 1024
+	MostSide    = 1024
+	MostWidth   = 1024
 	mostStages  = 6
 	mostBlocks  = 64
-	mostClasses = 1 << 16
+	MostClasses = 1 << 16
 	largeImage  = 64 // with more pixels a side the stem is the large one
 )
 
@@ -61,7 +61,7 @@ func (s Shape) Check() error {
 	for _, v := range []struct {
 		name        string
 		value, most int
-	}{{"source", s.Source, mostSide}, {"image", s.Image, mostSide}, {"width", s.Width, mostWidth}, {"classes", s.Classes, mostClasses}} {
+	}{{"source", s.Source, MostSide}, {"image", s.Image, MostSide}, {"width", s.Width, MostWidth}, {"classes", s.Classes, MostClasses}} {
 		if v.value < 1 || v.value > v.most {
 			return refuse(fmt.Sprintf("use 1 to %d", v.most), "setting %s=%d: it is out of range", v.name, v.value)
 		}

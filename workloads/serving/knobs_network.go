@@ -1,0 +1,135 @@
+package serving
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
+)
+
+// The values of the knob network.
+const (
+	networkResidual  = "residual"
+	networkSynthetic = "synthetic"
+)
+
+func isSynthetic(set gpuprof.Settings) bool { return set["network"] == networkSynthetic }
+
+// shapeOf are the model knobs of a shape.
+func shapeOf(s resnet.Shape) gpuprof.Settings {
+	blocks := ""
+	for i, n := range s.Blocks {
+		if i > 0 {
+			blocks += "-"
+		}
+		blocks += strconv.Itoa(n)
+	}
+	return gpuprof.Settings{
+		"source": strconv.Itoa(s.Source), "image": strconv.Itoa(s.Image), "width": strconv.Itoa(s.Width),
+		"blocks": blocks, "classes": strconv.Itoa(s.Classes),
+	}
+}
+
+// networkKnobs say what answers a batch.
+func networkKnobs() []gpuprof.Knob {
+	small := resnet.Small()
+	return append([]gpuprof.Knob{
+		gpuprof.Choice("network", "residual computes the answers; synthetic takes the time that tau and alpha give", networkResidual, networkSynthetic).AsModel(),
+		gpuprof.IntKnob("source", "pixels a side of a request's image", small.Source, 1, resnet.MostSide).AsModel(),
+		gpuprof.IntKnob("image", "pixels a side of the crop that the network gets; above 64 its first convolution is 7x7 with a pooling behind it", small.Image, 1, resnet.MostSide).AsModel(),
+		gpuprof.IntKnob("width", "channels of the network's first stage; each stage has twice those of the one before", small.Width, 1, resnet.MostWidth).AsModel(),
+		gpuprof.Knob{Name: "blocks", Doc: "blocks of two convolutions in each stage", Default: shapeOf(small)["blocks"], Accept: "up to 6 numbers from 1 to 64, such as 2-2-2-2", Parse: blocksText}.AsModel(),
+		gpuprof.IntKnob("classes", "numbers in an answer", small.Classes, 1, resnet.MostClasses).AsModel(),
+	}, methodKnobs()...)
+}
+
+// blocksText is the canonical spelling of blocks.
+func blocksText(s string) (string, error) {
+	n, err := resnet.ParseBlocks(s)
+	if err != nil {
+		return "", fmt.Errorf("is no list of up to 6 numbers from 1 to 64, such as 2-2-2-2")
+	}
+	return shapeOf(resnet.Shape{Blocks: n})["blocks"], nil
+}
+
+// methodKnobs say how the residual network is computed.
+func methodKnobs() []gpuprof.Knob {
+	forward := stForward.name()
+	preprocess := gpuprof.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
+	preprocess.Acts = []string{stPreprocess.name(), stPrepare.name(), stBatch.name(), loop.H2D}
+	preprocess.PyTorch = map[string]string{
+		resnet.OnHost:   "batch = torch.stack([transform(image) for image in images]).to(device)",
+		resnet.OnDevice: "batch = transform(torch.stack(images).to(device))  # bytes are copied, the device prepares them",
+	}
+	impl := gpuprof.Choice("impl", "convolution: implicit (a tiled product that gathers its operand), im2col (the operand is written out, then a product), direct (each output sums by itself)",
+		resnet.Implicit, resnet.Im2col, resnet.Direct)
+	impl.Acts = []string{forward}
+	impl.PyTorch = map[string]string{
+		resnet.Implicit: "out = F.conv2d(x, w)  # cuDNN chooses an implicit product",
+		resnet.Im2col:   "out = w.flatten(1) @ F.unfold(x, kernel_size, padding=padding, stride=stride)",
+		resnet.Direct:   "# a kernel of your own (Triton) that sums each output by itself",
+	}
+	layout := gpuprof.Choice("layout", "memory order of activations: nhwc (channels last) or nchw", resnet.NHWC, resnet.NCHW)
+	layout.Acts = []string{stPreprocess.name(), stPrepare.name(), forward}
+	layout.Advice = map[string]string{resnet.NHWC: "model.to(memory_format=torch.channels_last), and the batch too"}
+	layout.PyTorch = map[string]string{
+		resnet.NHWC: "model, batch = model.to(memory_format=torch.channels_last), batch.to(memory_format=torch.channels_last)",
+		resnet.NCHW: "model, batch = model.to(memory_format=torch.contiguous_format), batch.contiguous()",
+	}
+	bn := gpuprof.Choice("bn", "batch norms: fold (into the weights, once), fused (the end of a convolution), apart (a kernel each)", resnet.Fold, resnet.Fused, resnet.Apart)
+	bn.Acts = []string{forward}
+	bn.Answers = []gpuprof.Answer{{
+		Remedy: gpuprof.Fuse, To: resnet.Fold, When: gpuprof.Settings{"bn": resnet.Apart},
+		Targets: []gpuprof.Target{{Stage: forward}}, PyTorch: "fold the batch norms into the convolutions (torch.nn.utils.fusion.fuse_conv_bn_eval)",
+	}}
+	bn.PyTorch = map[string]string{
+		resnet.Fold:  "conv = torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)  # for each pair, once",
+		resnet.Fused: "model = torch.compile(model)  # the norm becomes part of the kernel behind the convolution",
+		resnet.Apart: "out = bn(conv(x))",
+	}
+	library := loop.LibraryKnob("products of impl=im2col in fp32 and tf32: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", forward)
+	library.Answers[0].When = gpuprof.Settings{"library": "off", "impl": resnet.Im2col}
+	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library}
+}
+
+// precisionKnob is precision. Our own kernels round operands as they read them, which saves
+// no time: only a library's product gains.
+func precisionKnob() gpuprof.Knob {
+	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16, fp16, or int8 (weights by channel, activations by batch); sums are float32, of int8 int32",
+		gpuprof.Settings{"library": "off"}, stForward.name())
+	k.Values = append(k.Values, resnet.INT8)
+	k.Answers[0].When = gpuprof.Settings{"precision": resnet.FP32, "impl": resnet.Im2col}
+	k.PyTorch[resnet.INT8] = "# convert the model with static int8 quantisation (torchao's pt2e, TensorRT): dynamic quantisation leaves Conv2d as it is"
+	return k
+}
+
+// refuseNetwork names what the network cannot be, and knobs that mean nothing to it.
+func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
+	if !isSynthetic(set) {
+		if err := unused(set, []gpuprof.Knob{tauKnob(), alphaKnob()}, "give --preset synthetic too"); err != nil {
+			return err
+		}
+		o, err := optionsOf(set, 0)
+		if err != nil {
+			return err
+		}
+		return o.Refuse(info)
+	}
+	if set["tau"] == "0" && set["alpha"] == "0" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
+	}
+	return unused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
+}
+
+// unused refuses a setting that would change nothing.
+func unused(set gpuprof.Settings, knobs []gpuprof.Knob, fix string) error {
+	for _, k := range knobs {
+		usual, err := k.Canonical(k.Default) // as one that was typed is spelled
+		if v := set[k.Name]; err != nil || v != k.Default && v != usual {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with network=%s: it takes no part in its answers", k.Name, v, set["network"]).WithFix("%s", fix)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package serving
+
+import (
+	"context"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// network is what answers a batch: a residual network (residual.go), or nothing but its time
+// (synthetic.go). One goroutine calls it, like the device.
+type network interface {
+	// requestBytes are those of a request as the device gets it, answerBytes those of its
+	// answer.
+	requestBytes() int
+	answerBytes() int
+	// requests and answers are a slot's device memory.
+	requests(slot int) gpuprof.Buffer
+	answers(slot int) gpuprof.Buffer
+	// prepares says that the host prepares requests, in a stage of its own.
+	prepares() bool
+	// fill writes request id as the device gets it.
+	fill(dst []byte, id int64)
+	// run enqueues a batch; index tells the stages of the probe.
+	run(on gpuprof.Stream, slot, batch int, index *[stageCount]int, p gpuprof.Probe) error
+	// right says that an answer is that of request id.
+	right(answer []byte, id int64) bool
+	// describe fills in the stages prepare and forward for a batch.
+	describe(all []gpuprof.Stage, batch int)
+	// check compares the answers to requests ids with the reference, and the parts of the
+	// network in a slot, whose batch it replaces.
+	check(ctx context.Context, s gpuprof.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error)
+	facts() map[string]any
+	close() error
+}

@@ -1,0 +1,240 @@
+package serving
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
+)
+
+// fewImages are those of a batch that the network's parts are compared on, in float64.
+const fewImages = 2
+
+// residual is the residual network as a network of the service.
+type residual struct {
+	net     *resnet.Net
+	opt     resnet.Options
+	prepare int // groups of the stage prepare, before those of forward
+	groups  int
+	alone   [resnet.Period][]float32 // the answer to each image in a batch of its own
+	limit   [resnet.Period]float64   // how far an answer may lie from it
+}
+
+// optionsOf are the settings as the network takes them.
+func optionsOf(set gpuprof.Settings, seed uint64) (resnet.Options, error) {
+	blocks, err := resnet.ParseBlocks(set["blocks"])
+	return resnet.Options{
+		Shape: resnet.Shape{Source: set.Int("source"), Image: set.Int("image"), Width: set.Int("width"), Blocks: blocks, Classes: set.Int("classes")},
+		Impl:  set["impl"], Layout: set["layout"], BN: set["bn"], Precision: set["precision"], Preprocess: set["preprocess"], Library: set["library"],
+		MaxBatch: set.Int("max_batch"), Slots: set.Int("depth"), Seed: seed,
+	}, err
+}
+
+func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpuprof.Config) (network, error) {
+	opt, err := optionsOf(c.Knobs, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := fitsHost(d, opt); err != nil {
+		return nil, err
+	}
+	n := &residual{opt: opt}
+	if n.net, err = resnet.Open(ctx, d, s, opt); err != nil {
+		return nil, err
+	}
+	groups := n.net.Groups()
+	n.groups = len(groups)
+	for n.prepare < n.groups && groups[n.prepare].Kind == resnet.Prepare {
+		n.prepare++
+	}
+	if err := n.answerAlone(ctx, d, s); err != nil {
+		return nil, errors.Join(err, n.net.Close())
+	}
+	return n, nil
+}
+
+// fitsHost refuses what does not fit where the device's memory is the host's: the network's
+// own, and the batches that wait beside it.
+func fitsHost(d gpuprof.Device, o resnet.Options) error {
+	info := d.Info()
+	if info.Kind != "host" {
+		return nil
+	}
+	batches := int64(o.Slots) * int64(o.MaxBatch) * (requestBytes(o) + 4*int64(o.Classes))
+	if o.Preprocess == resnet.OnHost {
+		batches += int64(o.MaxBatch) * requestBytes(o)
+	}
+	need, have := o.Memory(info)+batches, d.Memory().Available
+	if need <= have {
+		return nil
+	}
+	return gpuprof.Errorf(gpuprof.ErrMemory, "opening serving: max_batch=%d with depth=%d takes %d bytes of host memory, which has %d", o.MaxBatch, o.Slots, need, have).
+		WithFix("use a smaller max_batch or depth")
+}
+
+// requestBytes are those of an image as the device gets it.
+func requestBytes(o resnet.Options) int64 {
+	if o.Preprocess == resnet.OnDevice {
+		return 3 * int64(o.Source) * int64(o.Source)
+	}
+	return 12 * int64(o.Image) * int64(o.Image)
+}
+
+// answerAlone answers each image by itself: what its answer in any batch is compared with.
+// It also draws every image, so that no step has to.
+func (n *residual) answerAlone(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) (err error) {
+	in, err := d.Alloc(n.requestBytes(), gpuprof.Pageable)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Free()) }()
+	out, err := d.Alloc(n.answerBytes(), gpuprof.Pageable)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Free()) }()
+	for i := range n.alone {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("answering image %d alone: %w", i, err)
+		}
+		n.fill(in.Bytes(), int64(i))
+		if err := errors.Join(s.Copy(n.requests(0), 0, in, 0, n.requestBytes()), n.net.EnqueueAll(s, 0, 1), s.Copy(out, 0, n.answers(0), 0, n.answerBytes()), s.Sync()); err != nil {
+			return fmt.Errorf("answering image %d alone: %w", i, err)
+		}
+		n.alone[i] = slices.Clone(gpuprof.Floats(out)[:n.opt.Classes])
+	}
+	n.setLimits()
+	return nil
+}
+
+// setLimits says how far an answer may lie from the one that was given alone. It is the same
+// arithmetic, but a library may sum in another order, which then rounds an operand the other
+// way here and there: hardly a sixteenth of the tolerance. Up to half the way to the nearest
+// other image's answer, the two are told apart. With int8 an answer depends on its batch,
+// whose largest value is the scale, by more than images differ: what is found there is an
+// answer that is none, such as zeros.
+func (n *residual) setLimits() {
+	for i, own := range n.alone {
+		length := distance(own, make([]float32, len(own)))
+		if n.opt.Precision == resnet.INT8 {
+			n.limit[i] = 0.5 * length
+			continue
+		}
+		nearest := math.Inf(1)
+		for k, other := range n.alone {
+			if k != i {
+				nearest = min(nearest, distance(own, other))
+			}
+		}
+		tol := n.net.Tolerance() * length
+		n.limit[i] = max(tol/16, min(2*tol, nearest/2))
+	}
+}
+
+func distance(a, b []float32) float64 {
+	sum := 0.0
+	for k, v := range a {
+		sum += (float64(v) - float64(b[k])) * (float64(v) - float64(b[k]))
+	}
+	return math.Sqrt(sum)
+}
+
+func (n *residual) requestBytes() int                { return n.net.InputBytes() }
+func (n *residual) answerBytes() int                 { return 4 * n.opt.Classes }
+func (n *residual) requests(slot int) gpuprof.Buffer { return n.net.Input(slot) }
+func (n *residual) answers(slot int) gpuprof.Buffer  { return n.net.Logits(slot) }
+func (n *residual) prepares() bool                   { return n.opt.Preprocess == resnet.OnHost }
+func (n *residual) fill(dst []byte, id int64)        { n.net.Fill(dst, int(id%resnet.Period)) }
+func (n *residual) facts() map[string]any            { return n.net.Describe() }
+func (n *residual) close() error                     { return n.net.Close() }
+
+func (n *residual) run(on gpuprof.Stream, slot, batch int, index *[stageCount]int, p gpuprof.Probe) error {
+	for g := range n.groups {
+		stage := stForward
+		if g < n.prepare {
+			stage = stPrepare
+		}
+		sp := p.Begin(index[stage], on)
+		err := n.net.Enqueue(on, slot, g, batch)
+		p.End(sp)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// right also says no to what is not a number.
+func (n *residual) right(answer []byte, id int64) bool {
+	want, apart := n.alone[id%resnet.Period], 0.0
+	for k, v := range want {
+		e := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))) - float64(v)
+		apart += e * e
+	}
+	return math.Sqrt(apart) <= n.limit[id%resnet.Period]
+}
+
+func (n *residual) describe(all []gpuprof.Stage, batch int) {
+	for g := range n.groups {
+		st := &all[stForward]
+		if g < n.prepare {
+			st = &all[stPrepare]
+			st.Minimum = st.Minimum.Add(n.net.Minimum(g, batch))
+		}
+		st.MaxSpans++
+		st.Parts = append(st.Parts, n.net.Parts(g, batch)...)
+	}
+	all[stForward].Minimum = n.floor(batch)
+}
+
+// floor is the least that the network must do in its precision. Operands of int8 take a
+// byte, and no rate of theirs is measured.
+func (n *residual) floor(batch int) gpuprof.Cost {
+	c := n.opt.Floor(batch)
+	if n.opt.Precision == resnet.INT8 {
+		return gpuprof.Cost{BytesRead: c.BytesRead / 4, BytesWritten: c.BytesWritten / 4, Launches: c.Launches}
+	}
+	return c.In(n.opt.Precision, c.Flops)
+}
+
+// check compares one answer with the float64 network, and every kind of layer with float64
+// from what it was given.
+func (n *residual) check(ctx context.Context, s gpuprof.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error) {
+	few := []int{int(ids[len(ids)-1] % resnet.Period)} // the last of the batch
+	for _, id := range ids[:min(len(ids)-1, fewImages-1)] {
+		few = append(few, int(id%resnet.Period))
+	}
+	forward, err := n.logits(ctx, few[0], answers[(len(ids)-1)*n.answerBytes():])
+	if err != nil {
+		return nil, err
+	}
+	parts, err := n.net.Check(ctx, s, slot, few)
+	for i := range parts {
+		if parts[i].Stage == "prepare" && n.prepares() {
+			parts[i].Stage = stPreprocess.name()
+		}
+	}
+	return append([]gpuprof.Check{forward}, parts...), err
+}
+
+// logits compares one answer with the float64 network's.
+func (n *residual) logits(ctx context.Context, image int, answer []byte) (gpuprof.Check, error) {
+	want, err := n.net.Reference(ctx, image)
+	if err != nil {
+		return gpuprof.Check{}, err
+	}
+	got := make([]float32, len(want))
+	for k := range got {
+		got[k] = math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))
+	}
+	var e op.ErrorNorm
+	e.Add(got, want)
+	return loop.CheckOf(stForward.name(), e.Relative(), n.net.Tolerance(), 1, 1), nil
+}

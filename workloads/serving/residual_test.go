@@ -1,0 +1,181 @@
+package serving
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+)
+
+// methods are ways to compute, make and move a batch of the residual network.
+var methods = [][]string{
+	{"max_batch=5"}, {"max_batch=1"}, {"max_batch=3", "preprocess=device", "source=33"}, {"max_batch=6", "pad=on", "split=best", "preprocess=device"},
+	{"max_batch=5", "pad=on", "layout=nchw", "bn=apart"}, {"max_batch=3", "impl=im2col", "bn=fused", "streams=shared"}, {"max_batch=3", "impl=direct", "streams=new", "depth=3"},
+	{"max_batch=4", "precision=tf32"}, {"max_batch=4", "precision=bf16"}, {"max_batch=4", "precision=fp16", "pinned=off"},
+	{"max_batch=4", "precision=int8"}, {"max_batch=3", "precision=int8", "preprocess=device", "layout=nchw", "impl=im2col"},
+	{"max_batch=2", "source=66", "image=65", "width=3", "blocks=1", "classes=3", "preprocess=device"},
+}
+
+func TestResidual(t *testing.T) {
+	for _, set := range methods {
+		t.Run(strings.Join(set, ","), func(t *testing.T) {
+			passes(t, openOn(t, workloadtest.Host(t, host.Options{}), "small", set...))
+		})
+	}
+}
+
+func TestResidualOnCUDA(t *testing.T) {
+	d := workloadtest.Simulated(t, false)
+	for _, set := range methods {
+		set = append([]string{"width=3", "blocks=1-1"}, set...) // a simulated GPU is slow
+		t.Run(strings.Join(set, ","), func(t *testing.T) { passes(t, openOn(t, d, "small", set...)) })
+	}
+}
+
+// The library's products answer too.
+func TestResidualByLibrary(t *testing.T) {
+	d := workloadtest.Simulated(t, true, "cublas")
+	for _, set := range [][]string{{"max_batch=3", "impl=im2col", "library=on"}, {"max_batch=3", "impl=im2col", "library=on", "layout=nchw", "precision=tf32"}} {
+		passes(t, openOn(t, d, "small", set...))
+	}
+}
+
+// An answer is told from that of any other image, but with int8, where one of zeros is found.
+func TestAnswersDiffer(t *testing.T) {
+	for _, precision := range []string{"fp32", "tf32", "bf16", "fp16", "int8"} {
+		n := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=1", "precision="+precision).net.(*residual)
+		for i, own := range n.alone {
+			if n.right(make([]byte, n.answerBytes()), int64(i)) {
+				t.Errorf("%s: zeros answer image %d", precision, i)
+			}
+			for k, other := range n.alone {
+				text := make([]byte, 0, n.answerBytes())
+				for _, v := range other {
+					text = binary.NativeEndian.AppendUint32(text, math.Float32bits(v))
+				}
+				if right := n.right(text, int64(i)); precision != "int8" && right != (k == i) {
+					t.Errorf("%s: the answer to image %d is %v for image %d, %g away of at most %g", precision, k, right, i, distance(own, other), n.limit[i])
+				}
+			}
+		}
+	}
+}
+
+// An image that the service confuses with another is seen, and so is what is not a number.
+func TestWrongLogits(t *testing.T) {
+	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "depth=1")
+	n := s.net.(*residual)
+	n.alone[2], n.alone[3] = n.alone[3], n.alone[2]
+	for i := range 2 { // images 0 to 7
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.drain(); err != nil || s.wrong != 2 {
+		t.Errorf("%v, %d wrong answers, want 2", err, s.wrong)
+	}
+	s.wrong = 0
+	for i := range n.alone[4] {
+		n.alone[4][i] = float32(math.NaN())
+	}
+	workloadtest.Fails(t, s, "answer")
+}
+
+// A load of images is served to the last.
+func TestResidualServes(t *testing.T) {
+	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=8", "rate=300")
+	q, err := s.Serve(context.Background(), load())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := q.Processes[0]; p.Completed == 0 || p.Scheduled != p.Completed {
+		t.Errorf("%+v", p)
+	}
+}
+
+// The floor is that of the network, in its precision.
+func TestFloors(t *testing.T) {
+	d := workloadtest.Host(t, host.Options{})
+	for precision, flops := range map[string]int64{"fp32": 2 * 4 * 809280, "bf16": 2 * 4 * 809280, "int8": 0} {
+		s := openOn(t, d, "small", "max_batch=4", "precision="+precision, "preprocess=device")
+		got := gpuprof.Cost{}
+		for _, st := range s.Stages() {
+			switch st.Name {
+			case "forward":
+				got = st.Minimum
+			case loop.H2D:
+				if st.Minimum.BytesRead != 4*3*32*32 {
+					t.Errorf("%s: %d bytes copied", precision, st.Minimum.BytesRead)
+				}
+			}
+			if st.Name == "prepare" && (st.Kind != gpuprof.DeviceStage || st.Minimum.BytesRead == 0 || len(st.Parts) != 1) {
+				t.Errorf("%+v", st)
+			}
+		}
+		if got.Flops != flops || (got.BF16 == flops) != (precision == "bf16" || flops == 0) || got.BytesRead == 0 {
+			t.Errorf("%s: %+v", precision, got)
+		}
+	}
+}
+
+// What cannot be, or would change nothing, is refused by name; what does not fit memory
+// before anything is allocated.
+func TestResidualRefusals(t *testing.T) {
+	for set, words := range map[string]string{
+		"tau=0.02":                      "tau=0.02 with network=residual",
+		"network=synthetic,impl=direct": "impl=direct with network=synthetic",
+		"network=synthetic,width=9":     "width=9 with network=synthetic",
+		"library=on":                    "library=on with impl=implicit",
+		"impl=im2col,library=on":        "cuBLAS was not found",
+		"blocks=2-x":                    "no list of up to 6",
+		"blocks=1-1-1-1-1-1-1":          "no list of up to 6",
+		"image=0":                       "outside 1 to 1024",
+		"precision=int8,width=1024,blocks=1-1-1-1-1": "int32 holds",
+		"precision=int4":                      "fp32",
+		"image=1024,width=512,max_batch=1024": "more than 32 bits count",
+	} {
+		s := gpuprof.Settings{}
+		for _, kv := range strings.Split(set, ",") {
+			k, v, _ := strings.Cut(kv, "=")
+			s[k] = v
+		}
+		knobs, err := gpuprof.Resolve(New(), "small", s)
+		if err == nil {
+			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+		}
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want a usage error with %q", set, err, words)
+		}
+	}
+	for _, preset := range []string{"small", "cifar", "rxvision", "synthetic"} {
+		knobs, err := gpuprof.Resolve(New(), preset, gpuprof.Settings{"alpha": "0.00005"}) // the default, typed
+		if err == nil {
+			err = New().Refuse(gpuprof.Info{Kind: "host"}, knobs)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+	}
+	d := tight{workloadtest.Host(t, host.Options{})}
+	c := workloadtest.Config(t, New(), "small")
+	workloadtest.Refused(t, d, gpuprof.ErrMemory, []string{"max_batch=32", "depth=2"}, func() error {
+		_, err := New().Open(context.Background(), d, c)
+		return err
+	})
+}
+
+// tight is the host device with hardly any memory.
+type tight struct{ *host.Device }
+
+func (d tight) Memory() gpuprof.Memory {
+	m := d.Device.Memory()
+	m.Available = 1 << 20
+	return m
+}
