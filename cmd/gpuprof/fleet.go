@@ -85,7 +85,34 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(job.Objects)+len(job.Problems)+len(job.Elsewhere) == 0 {
+		if err := c.tracesInstead(); err != nil {
+			return nil, err
+		}
+	}
 	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Tool: tool()})
+}
+
+// tracesInstead is an error if the folder holds no object of a rank, but traces.
+func (c *fleetCmd) tracesInstead() error {
+	if strings.Contains(c.Dir, "://") {
+		return nil
+	}
+	files, err := tracesIn(c.Dir)
+	if err != nil {
+		return nil // it holds none; what it lacks is an object
+	}
+	for _, file := range files {
+		in, err := openInput(file)
+		if err != nil {
+			continue
+		}
+		found := in.isTrace
+		if in.Close() == nil && found {
+			return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: it holds traces and no object of a rank", c.Dir).WithFix("read them with gpuprof analyze %s", c.Dir)
+		}
+	}
+	return nil
 }
 
 // mostWaiting is the share of --max straggler=SHARE, 0 without the flag.

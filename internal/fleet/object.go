@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -16,6 +17,9 @@ import (
 
 // suffix is the end of every object's name.
 const suffix = ".json.zst"
+
+// objectName is what Write calls an object: its rank, attempt and hash.
+var objectName = regexp.MustCompile(`^\d{6,}-\d+-[0-9a-f]{12}\.json\.zst$`)
 
 // Object is what one rank leaves in the folder of its job.
 type Object struct {

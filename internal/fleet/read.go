@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,13 @@ type Job struct {
 	// Problems are objects that were left out, each a sentence that names it.
 	Problems []string
 	Notes    []string
+	// Elsewhere are the folders that hold objects of ranks where the bucket itself holds
+	// none: below it, or Above.
+	Elsewhere []string
 }
+
+// Above is the folder above the bucket, in Elsewhere.
+const Above = ".."
 
 // poll is the time between two looks at a bucket that is not complete.
 const poll = 500 * time.Millisecond
@@ -70,6 +77,9 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 		}
 		job.Objects = append(job.Objects, o)
 	}
+	if len(job.Objects) == 0 && len(job.Problems) == 0 {
+		job.Elsewhere = elsewhere(names)
+	}
 	job.settle()
 	return job, nil
 }
@@ -77,7 +87,25 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 // isObject reports whether a name is that of an object: kind/name. The recordings of the
 // ranks lie deeper, and traces among them may end like an object.
 func isObject(name string) bool {
-	return strings.Count(name, "/") == 1 && strings.HasSuffix(name, suffix)
+	return strings.Count(name, "/") == 1 && objectName.MatchString(path.Base(name))
+}
+
+// elsewhere are the folders of jobs that names tell of, which is not the one that they are in.
+func elsewhere(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !objectName.MatchString(path.Base(name)) {
+			continue
+		}
+		folder := Above
+		if kind := path.Dir(name); kind != "." {
+			folder = path.Dir(kind)
+		}
+		if !slices.Contains(out, folder) {
+			out = append(out, folder)
+		}
+	}
+	return out
 }
 
 // read is one object of a bucket.

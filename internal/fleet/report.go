@@ -3,6 +3,8 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -94,7 +96,11 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 		if len(job.Problems) > 0 {
 			why = job.Problems[0]
 		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", where, why).WithFix("give the folder that every rank wrote to with -o FOLDER/")
+		fix := "give the folder that every rank wrote to with -o FOLDER/"
+		if len(job.Elsewhere) > 0 {
+			why, fix = job.instead(where)
+		}
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", where, why).WithFix("%s", fix)
 	}
 	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Launcher: job.Objects[0].Launcher, Nodes: []string{},
 		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...)}
@@ -114,6 +120,34 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 	r.conclude(o)
 	document.CleanStrings(r)
 	return r, nil
+}
+
+// instead says where the objects lie that a bucket does not hold itself.
+func (j *Job) instead(where string) (why, fix string) {
+	const most = 3
+	var folders []string
+	for _, folder := range j.Elsewhere[:min(len(j.Elsewhere), most)] {
+		folders = append(folders, below(where, folder))
+	}
+	text := strings.Join(folders, ", ")
+	if more := len(j.Elsewhere) - most; more > 0 {
+		text += fmt.Sprintf(" or %d more", more)
+	}
+	switch {
+	case j.Elsewhere[0] == Above:
+		return "it is the folder of one kind of objects, inside that of the job", "give the folder of the job, " + below(where, Above)
+	case len(folders) == 1:
+		return "it holds no object of a rank itself, but a folder in it does", "give the folder of the job, " + text
+	}
+	return fmt.Sprintf("it holds no object of a rank itself, but %d folders in it do", len(j.Elsewhere)), "give the folder of one job: " + text
+}
+
+// below is a folder in or above a bucket, by the name that opens it.
+func below(where, folder string) string {
+	if scheme, rest, ok := strings.Cut(where, "://"); ok {
+		return scheme + "://" + path.Join(rest, folder)
+	}
+	return filepath.Join(where, folder)
 }
 
 // of are the objects of one kind, by rank.

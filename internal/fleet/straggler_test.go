@@ -160,8 +160,8 @@ func TestLateOnce(t *testing.T) {
 	}
 }
 
-// TestCostIsBounded: in jobs of any shape the gain by the replay is no more than the time
-// that the rank takes more, and a rank is claimed at most the true gain and a third more.
+// TestReplayRepeats: in jobs of any shape without a slow rank the replay of the recorded
+// times repeats the recorded step.
 func TestReplayRepeats(t *testing.T) {
 	for seed := range uint64(40) {
 		j := trainingJob(func(j *tracetest.Job) {
@@ -227,13 +227,13 @@ func TestProgramsOfRanks(t *testing.T) {
 }
 
 // TestOnlyObjects: what lies deeper than objects, such as the traces of the ranks, is
-// none of them, whatever it is called.
+// none of them, whatever it is called, and neither is what is not called like one.
 func TestOnlyObjects(t *testing.T) {
 	b := folder(t)
 	for rank := range 2 {
 		leave(t, b, place(rank, 2), document.Run, runOf(0.01, nil))
 	}
-	for _, name := range []string{"recording/000000-0/trace-1-rank0.json.zst", "trace.json.zst"} {
+	for _, name := range []string{"recording/000000-0/trace-1-rank0.json.zst", "trace.json.zst", "traces/rank0.json.zst"} {
 		if err := b.Put(t.Context(), name, []byte("no object")); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func Write(w io.Writer, r *health.Report) error {
 	if r == nil {
 		return view.ErrNoRun("a health report")
 	}
-	healthy := &family{name: "gpuprof_gpu_healthy", help: "1 if no figure of the GPU is off, 0 if one is or it could not be measured."}
+	healthy := &family{name: "gpuprof_gpu_healthy", help: "1 if no figure of the GPU is off, 0 if one is or it could not be measured; without the label gpu where none could be asked."}
 	off := &family{name: "gpuprof_gpu_off_ratio", help: "By which share of what is expected a figure is worse; 1 for a fault by the GPU's own account."}
 	all := []*family{healthy, off}
 	figures := map[string]*family{}
@@ -58,7 +58,11 @@ func Write(w io.Writer, r *health.Report) error {
 	}
 	for i := range r.Devices {
 		c := &r.Devices[i]
-		labels := [][2]string{{"node", r.Node}, {"gpu", c.Device}, {"uuid", c.UUID}}
+		gpu := c.Device
+		if gpu == health.AllGPUs {
+			gpu = "" // no GPU has that name, and a label without a value is left out
+		}
+		labels := [][2]string{{"node", r.Node}, {"gpu", gpu}, {"uuid", c.UUID}}
 		good := 1.0
 		if c.Error != "" || slices.ContainsFunc(r.Off, func(o health.Off) bool { return o.Device == c.Device }) {
 			good = 0
