@@ -46,6 +46,7 @@ var completions = []struct{ typed, want string }{
 	{"gate --against main -- gpuprof-progr", "gpuprof-program"},
 	{"fle", "fleet"},
 	{"fleet --mi", "--missing"},
+	{"fleet --to", "--top"},
 	{"fleet ab", "about.json"},
 	{"history ", "show add check pack prune"},
 	{"history add ab", "about.json"},

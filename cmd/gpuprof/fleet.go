@@ -20,6 +20,7 @@ type fleetCmd struct {
 	Missing       string        `default:"fail" choices:"fail,pass" placeholder:"fail|pass" help:"Exit with 4 if a rank left no object (fail), or go by the others (pass)."`
 	Max           []string      `sep:"none" placeholder:"straggler=SHARE" help:"Exit with 1 if a rank that the others wait for costs more than this share of a step: straggler=5%."`
 	AllowMismatch []string      `sep:"none" placeholder:"FIELD" help:"Merge ranks that differ in this setting too: a knob, preset, mode, version or commit; may be repeated."`
+	Top           *int          `placeholder:"N" help:"Most rows of each table and entries of each list that are printed (what fits); the rest is counted."`
 	Format        string        `default:"table" formats:"fleet" placeholder:"FORMAT" help:"Format to print: ${fleetFormats}."`
 	Plot          string        `complete:"plot" placeholder:"KIND" help:"Content of pictures: ${fleetPlots}."`
 	Output        []string      `short:"o" sep:"none" complete:"file" placeholder:"FILE" help:"Also write FILE, in the format of its extension: ${fleetFiles}; may be repeated."`
@@ -38,7 +39,7 @@ Exits 0 when no rank is slower than its siblings, 1 when one is, 3 when there is
 to compare with, and 4 when a rank failed or left no object. A rank that the others wait
 for is named with what it costs per step; that is 0, and 1 with --max. See docs/fleet.md.
 
-` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --max straggler=5%")
+` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet job --max straggler=5%")
 }
 
 // Run implements the verb.
@@ -68,6 +69,12 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if c.Wait < 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --wait %s: it is negative", c.Wait).WithFix("leave it out to wait for none")
 	}
+	top := 0
+	if c.Top != nil {
+		if top = *c.Top; top < 1 {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading --top %d: a table has one row or more", top).WithFix("leave it out to print what fits")
+		}
+	}
 	most, err := c.mostWaiting()
 	if err != nil {
 		return nil, err
@@ -90,7 +97,7 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 			return nil, err
 		}
 	}
-	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Tool: tool()})
+	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: tool()})
 }
 
 // tracesInstead is an error if the folder holds no object of a rank, but traces.

@@ -75,6 +75,9 @@ type Report struct {
 	Recordings []Recording `json:"recordings,omitempty"` // of the program that the ranks ran
 	Waiting    *Waiting    `json:"waiting,omitempty"`    // of two ranks that communicate, or more
 
+	// Top is how many rows of each table are asked for, the worst, 0 what fits.
+	Top int `json:"-"`
+
 	compared int  // the most siblings that any figure had
 	judged   bool // a health report has a verdict of its own
 }
@@ -85,6 +88,7 @@ type Options struct {
 	AllowMissing  bool     // a missing rank is no failure
 	// MostWaiting is the share of the step from which a straggler counts as off; 0: none does.
 	MostWaiting float64
+	Top         int // rows of each table that are asked for, 0 what fits
 	Tool        gpuprof.Tool
 }
 
@@ -102,7 +106,7 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 		}
 		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", where, why).WithFix("%s", fix)
 	}
-	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Launcher: job.Objects[0].Launcher, Nodes: []string{},
+	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Top: o.Top, Launcher: job.Objects[0].Launcher, Nodes: []string{},
 		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...)}
 	for _, obj := range job.Objects {
 		if obj.Node != "" {

@@ -94,7 +94,7 @@ type RankWait struct {
 	MoreS gpuprof.Number `json:"more_s"` // that it takes more than its siblings
 }
 
-// mostRows is how many ranks have a row in the document.
+// mostRows is how many ranks have a row in the document where no more are asked for.
 const mostRows = 64
 
 // straggle finds the ranks that the others wait for.
@@ -107,7 +107,7 @@ func (r *Report) straggle(lines []*line) {
 	w := &Waiting{Ranks: len(lines), Steps: len(m.steps), Collectives: len(m.all), Stragglers: []Straggler{}, Rows: []RankWait{}}
 	r.Waiting = w
 	e := m.excesses()
-	m.rows(w, e)
+	m.rows(w, e, max(mostRows, r.Top))
 	base := m.usable(w)
 	if base == nil {
 		return
@@ -159,17 +159,17 @@ func (m *matched) size() int {
 	return n
 }
 
-// rows are the times of each rank.
-func (m *matched) rows(w *Waiting, e *excess) {
+// rows are the times of each rank, of the most that wait least.
+func (m *matched) rows(w *Waiting, e *excess, most int) {
 	for i, l := range m.lines {
 		per := func(ns int64) gpuprof.Number {
 			return gpuprof.Number(float64(ns) * 1e-9 / float64(max(len(l.steps), 1)))
 		}
 		w.Rows = append(w.Rows, RankWait{Rank: l.rank, Node: l.node, WorkS: per(l.work), IdleS: per(l.idle), WaitS: per(l.waited), MoreS: gpuprof.Number(e.total(i, len(m.steps)) * 1e-9)})
 	}
-	if len(w.Rows) > mostRows {
+	if len(w.Rows) > most {
 		slices.SortStableFunc(w.Rows, func(a, b RankWait) int { return cmp.Compare(a.WaitS, b.WaitS) })
-		w.Rows = w.Rows[:mostRows]
+		w.Rows = w.Rows[:most]
 		slices.SortFunc(w.Rows, func(a, b RankWait) int { return cmp.Compare(a.Rank, b.Rank) })
 	}
 }

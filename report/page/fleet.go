@@ -1,8 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -28,7 +30,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
 		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all ranks and metrics.", fleet.LeastSiblings)}
-	off := List{Label: "off", Noun: "figure", Max: maxListed}
+	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
 		off.Items = append(off.Items, Item{Text: fleetOff(o), Tone: Bad, Lines: filled(
 			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
@@ -37,7 +39,7 @@ func Fleet(r *fleet.Report) (*Page, error) {
 		{ID: "verdict", Heading: "Result", HeadingIn: HTML, Blocks: []Block{statusBanner(p.Badge)}},
 		{ID: "off", Heading: "Slow or faulty", Blocks: []Block{off}},
 		fleetStragglers(r),
-		{ID: "problems", Heading: "Left out", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "left out", Noun: "problem", Max: maxListed}, r.Problems)}},
+		{ID: "problems", Heading: "Left out", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "left out", Noun: "problem", Max: cmp.Or(r.Top, maxListed)}, r.Problems)}},
 		{ID: "metrics", Heading: "Figures over all ranks", HeadingIn: Markdown | HTML, Blocks: []Block{fleetMetrics(r)}},
 		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
 	}
@@ -104,7 +106,7 @@ func fleetStragglers(r *fleet.Report) Section {
 	if w == nil {
 		return Section{}
 	}
-	list := List{Label: "straggler", Noun: "rank", Max: maxListed}
+	list := List{Label: "straggler", Noun: "rank", Max: cmp.Or(r.Top, maxListed)}
 	for i := range w.Stragglers {
 		s := &w.Stragglers[i]
 		list.Items = append(list.Items, Item{Text: stragglerText(s, w), Tone: Bad, Lines: filled(
@@ -117,7 +119,11 @@ func fleetStragglers(r *fleet.Report) Section {
 		blocks = append(blocks, Text{S: fmt.Sprintf("%s, %s and %s were matched. A replay of the recorded times gives a median step of %s; %s were recorded. Ranks that all took their siblings' median would make it up to %s shorter.",
 			view.Plural(w.Ranks, "rank"), view.Plural(w.Steps, "step"), view.Plural(w.Collectives, "collective"), gpuprof.FormatSeconds(float64(w.ReplayedS)), gpuprof.FormatSeconds(float64(w.StepS)), gpuprof.FormatSeconds(float64(w.EvenS)))})
 	}
-	blocks = append(blocks, waitTable(r), Chart{ID: "ranks", Narrow: true, Figure: func() *figure.Figure { return figure.RankTimes(r) }})
+	blocks = append(blocks, waitTable(r))
+	if more := w.Ranks - len(w.Rows); more > 0 {
+		blocks = append(blocks, Text{S: fmt.Sprintf("%s that wait longer have no row.", view.Plural(more, "rank"))})
+	}
+	blocks = append(blocks, Chart{ID: "ranks", Narrow: true, Figure: func() *figure.Figure { return figure.RankTimes(r) }})
 	return Section{ID: "stragglers", Heading: "Ranks that others wait for", HeadingIn: Markdown | HTML, Blocks: blocks}
 }
 
@@ -137,24 +143,40 @@ func stragglerText(s *fleet.Straggler, w *fleet.Waiting) string {
 	return text + fmt.Sprintf("; %s more than the others in %.0f %% of %s", takes, 100*float64(s.LastIn), view.Plural(w.Steps, "step"))
 }
 
-// waitTable is a row for each rank, those that wait least where there are many.
+// topRows are the rows of a table on a terminal, in Markdown and in HTML, which has all.
+func topRows(r *fleet.Report) [3]int {
+	if r.Top > 0 {
+		return [3]int{r.Top, r.Top, 0}
+	}
+	return [3]int{12, 40, 0}
+}
+
+// waitTable is a row for each rank: those that wait least come first where not all are shown.
 func waitTable(r *fleet.Report) Table {
-	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: [3]int{12, 40, 0}, Columns: []Column{
+	t := Table{Name: "Table of the step of each rank", Noun: "rank", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "rank"}, {Title: "node", Left: true, Most: 40, Drop: 2}, {Title: "works"}, {Title: "does nothing"}, {Title: "waits for ranks"}, {Title: "more than siblings", Drop: 1}}}
 	time := func(v gpuprof.Number) Cell {
 		return Cell{Text: gpuprof.FormatSeconds(float64(v)), Value: float64(v), Unit: "s"}
 	}
-	for _, row := range r.Waiting.Rows {
+	rows := r.Waiting.Rows
+	if len(rows) > t.Max[0] {
+		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b fleet.RankWait) int { return cmp.Compare(a.WaitS, b.WaitS) })
+	}
+	for _, row := range rows {
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: fmt.Sprint(row.Rank), Value: float64(row.Rank), Unit: "1"}, {Text: view.Cut(row.Node, 40)}, time(row.WorkS), time(row.IdleS), time(row.WaitS), time(row.MoreS)}})
 	}
 	return t
 }
 
-// fleetMetrics is a row for each figure.
+// fleetMetrics is a row for each figure; the few that are asked for are those with the slowest rank.
 func fleetMetrics(r *fleet.Report) Table {
-	t := Table{Name: "Table of figures over all ranks", Noun: "figure", Max: [3]int{12, 40, 0}, Columns: []Column{
+	t := Table{Name: "Table of figures over all ranks", Noun: "figure", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "figure", Left: true}, {Title: "of"}, {Title: "median"}, {Title: "within nodes", Drop: 2}, {Title: "between nodes", Drop: 1}, {Title: "slowest", Left: true, Most: 60}}}
-	for _, m := range r.Metrics {
+	metrics := r.Metrics
+	if r.Top > 0 && len(metrics) > r.Top {
+		metrics = slices.SortedStableFunc(slices.Values(metrics), func(a, b fleet.Metric) int { return cmp.Compare(slowestBy(&b), slowestBy(&a)) })
+	}
+	for _, m := range metrics {
 		var worst Cell
 		if len(m.Slowest) > 0 {
 			s := m.Slowest[0]
@@ -164,6 +186,14 @@ func fleetMetrics(r *fleet.Report) Table {
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})
 	}
 	return t
+}
+
+// slowestBy is by which share the slowest rank of a figure is worse than its siblings.
+func slowestBy(m *fleet.Metric) float64 {
+	if len(m.Slowest) == 0 {
+		return math.Inf(-1)
+	}
+	return float64(m.Slowest[0].Worse)
 }
 
 // notBelow is a share, 0 where rounding has it a little below.

@@ -191,7 +191,7 @@ func (p *printer) leftOut() string {
 		return ""
 	}
 	var nouns []string
-	count := map[string]int{}
+	count, more := map[string]int{}, false // more: -v prints some of them
 	for _, s := range p.parts {
 		for _, b := range s.blocks {
 			n := len(b.units) - b.shown() + b.left
@@ -202,6 +202,7 @@ func (p *printer) leftOut() string {
 				nouns = append(nouns, b.noun)
 			}
 			count[b.noun] += n
+			more = more || n > b.left
 		}
 	}
 	for i, noun := range nouns {
@@ -210,10 +211,14 @@ func (p *printer) leftOut() string {
 	if len(nouns) == 0 {
 		return ""
 	}
-	text := "left out: " + strings.Join(nouns, ", ") + "; add -v, or -o report.html"
+	text := "left out: " + strings.Join(nouns, ", ") + "; add "
+	if more {
+		text += "-v, or "
+	}
+	text += "-o report.html"
 	// The hint takes no line from the answer.
-	if more := text + "; " + p.hint; p.hint != "" && len(fold(more, p.o.width())) == len(fold(text, p.o.width())) {
-		return more
+	if hinted := text + "; " + p.hint; p.hint != "" && len(fold(hinted, p.o.width())) == len(fold(text, p.o.width())) {
+		return hinted
 	}
 	return text
 }

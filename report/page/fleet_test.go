@@ -1,0 +1,77 @@
+package page_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/report/internal/fixture"
+	"github.com/gpuprof/gpuprof/report/page"
+)
+
+// TestFleetTop: the few rows that are shown are those of the ranks that are waited for and
+// of the figures with the slowest rank, what is left out is counted, and HTML has all.
+func TestFleetTop(t *testing.T) {
+	r := fixture.Straggling()
+	w := r.Waiting
+	w.Rows, w.Stragglers, w.Ranks, r.World = nil, nil, 100, 100
+	for rank := range 64 {
+		w.Rows = append(w.Rows, fleet.RankWait{Rank: rank, WaitS: gpuprof.Number(1 - 0.001*float64(rank))})
+		w.Stragglers = append(w.Stragglers, fleet.Straggler{Ranks: []int{rank}})
+		r.Metrics = append(r.Metrics, fleet.Metric{Name: fmt.Sprint("m", rank), Unit: "s", Slowest: []fleet.RankValue{{Rank: rank, Worse: gpuprof.Number(0.01 * float64(rank))}}})
+		r.Off = append(r.Off, fleet.Off{Rank: rank, Metric: "copy", Unit: "B/s"})
+		r.Problems = append(r.Problems, fmt.Sprint("problem ", rank))
+	}
+	for _, c := range []struct {
+		top               int
+		format            page.Where
+		ranks, figures    int // rows
+		others            int // entries of lists
+		firstRank, metric string
+	}{
+		{0, page.Terminal, 12, 12, 20, "63", "m0"},
+		{0, page.HTML, 64, 64, 64, "63", "m0"},
+		{3, page.Terminal, 3, 3, 3, "63", "m63"},
+		{3, page.Markdown, 3, 3, 3, "63", "m63"},
+		{3, page.HTML, 64, 64, 64, "63", "m63"},
+		{50, page.Terminal, 50, 50, 50, "63", "m63"},
+		{100, page.Markdown, 64, 64, 64, "0", "m0"},
+	} {
+		r.Top = c.top
+		p, err := page.Fleet(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, s := range p.Sections {
+			for _, b := range s.Blocks {
+				switch b := b.(type) {
+				case page.Text:
+					said += b.S
+				case page.Table:
+					_, rows, left := b.For(c.format)
+					want, first := c.ranks, c.firstRank
+					if b.Noun == "figure" {
+						want, first = c.figures, c.metric
+					}
+					if len(rows) != want || left != 64-want || rows[0].Cells[0].Text != first || !strings.Contains(b.More, "%d more") {
+						t.Errorf("--top %d, format %d: %d rows of %ss, %d left, the first %q", c.top, c.format, len(rows), b.Noun, left, rows[0].Cells[0].Text)
+					}
+				case page.List:
+					if items, left := b.For(c.format); b.Noun != "note" && (len(items) != c.others || left != 64-c.others) {
+						t.Errorf("--top %d, format %d: %d %ss, %d left", c.top, c.format, len(items), b.Noun, left)
+					}
+				}
+			}
+		}
+		if !strings.Contains(said, "36 ranks that wait longer have no row.") {
+			t.Errorf("%q", said)
+		}
+	}
+	if !slices.IsSortedFunc(w.Rows, func(a, b fleet.RankWait) int { return a.Rank - b.Rank }) || r.Metrics[0].Name != "m0" {
+		t.Error("the page sorted the document")
+	}
+}
