@@ -27,14 +27,8 @@ func PaceOf(s gpuprof.Settings) Pace {
 // Open limits the device's threads as the knob threads says, where there is one, and
 // makes the streams.
 func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
-	if t := s["threads"]; t != "" && t != "all" {
-		limit, ok := d.(gpuprof.Threader)
-		if !ok {
-			return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit", t).WithFix("leave threads at all")
-		}
-		if err := limit.SetThreads(s.Int("threads")); err != nil {
-			return err
-		}
+	if err := LimitThreads(d, s); err != nil {
+		return err
 	}
 	if p.Compute, err = d.NewStream("main"); err != nil {
 		return err
@@ -44,6 +38,19 @@ func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
 		p.Copies, err = d.NewStream("copy")
 	}
 	return err
+}
+
+// LimitThreads limits the device's threads as the knob threads says, where there is one.
+func LimitThreads(d gpuprof.Device, s gpuprof.Settings) error {
+	t := s["threads"]
+	if t == "" || t == "all" {
+		return nil
+	}
+	limit, ok := d.(gpuprof.Threader)
+	if !ok {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting threads=%s: this device has no CPU threads to limit", t).WithFix("leave threads at all")
+	}
+	return limit.SetThreads(s.Int("threads"))
 }
 
 // CloseStreams waits for work in flight and closes both streams.

@@ -91,7 +91,7 @@ func methodKnobs() []gpuprof.Knob {
 	}
 	library := loop.LibraryKnob("products of impl=im2col in fp32 and tf32: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", forward)
 	library.Answers[0].When = gpuprof.Settings{"library": "off", "impl": resnet.Im2col}
-	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library}
+	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
 
 // precisionKnob is precision. Our own kernels round operands as they read them, which saves
@@ -113,6 +113,9 @@ func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
 		}
 		o, err := optionsOf(set, 0)
 		if err != nil {
+			return err
+		}
+		if err := gpuprof.RefuseThreads(info, set); err != nil {
 			return err
 		}
 		return o.Refuse(info)

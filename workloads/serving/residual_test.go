@@ -24,7 +24,7 @@ var methods = [][]string{
 }
 
 func TestResidual(t *testing.T) {
-	for _, set := range methods {
+	for _, set := range append(methods, []string{"max_batch=3", "threads=1"}) {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			passes(t, openOn(t, workloadtest.Host(t, host.Options{}), "small", set...))
 		})
@@ -138,6 +138,8 @@ func TestResidualRefusals(t *testing.T) {
 		"blocks=1-1-1-1-1-1-1":          "no list of up to 6",
 		"image=0":                       "outside 1 to 1024",
 		"precision=int8,width=1024,blocks=1-1-1-1-1": "int32 holds",
+		"threads=2":                           "no CPU threads to limit",
+		"network=synthetic,threads=1":         "threads=1 with network=synthetic",
 		"precision=int4":                      "fp32",
 		"image=1024,width=512,max_batch=1024": "more than 32 bits count",
 	} {

@@ -71,7 +71,10 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 }
 
 func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
-	var err error
+	err := loop.LimitThreads(s.dev, s.set)
+	if err != nil {
+		return err
+	}
 	if s.main, err = s.dev.NewStream("main"); err != nil {
 		return err
 	}
