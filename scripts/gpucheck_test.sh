@@ -31,6 +31,13 @@ gunzip -c "$scratch/bundle/bin/gpuprof.gz" >"$scratch/gpuprof" && chmod +x "$scr
   grep -q 'e3nn-small.json: 1 session' "$scratch/added.txt" ||
   { echo "gpucheck: the runs of gpu-record were not taken as baselines: $(cat "$scratch/added.txt")" >&2; exit 1; }
 
+# A recorder that keeps another count than the program made fails its part, on the stand-in for libcupti too.
+if GPUPROF_CHECK_WRONG_COUNT=1 "$scratch/bundle/gpu-check" --dry-run --source . --python "$python" --only recorder --out "$scratch/wrong" --archive "$scratch/wrong.tar.gz" >"$scratch/wrong.txt" ||
+  ! grep -q 'recorder/counts: .* kernels are recorded of .* launches' "$scratch/wrong.txt"; then
+  echo "gpucheck: a wrong count did not fail the recorder's part: $(cat "$scratch/wrong.txt")" >&2
+  exit 1
+fi
+
 # The name of the test binary makes it gpuprof, with a driver that only tests can give it.
 mkdir "$scratch/sim"
 go test -c -o "$scratch/sim/gpuprof" ./cmd/gpuprof

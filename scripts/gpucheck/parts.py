@@ -8,7 +8,7 @@ import subprocess
 import typing
 
 NAMES = ["doctor", "conformance", "conformance-failure", "kernels", "workload-checks", "bit-identity", "measure", "protocol", "ceilings",
-         "shapes", "runs", "peers", "energy", "null", "traces", "sweeps", "peers-compiled", "doctor-bench"]
+         "shapes", "runs", "peers", "energy", "null", "traces", "recorder", "sweeps", "peers-compiled", "doctor-bench"]
 
 
 @dataclasses.dataclass
@@ -146,7 +146,7 @@ def table(args, programs, wanted, left):
     t = Table(args, programs, left)
     (args.out / "checks").mkdir(exist_ok=True)
     makers = dict(zip(NAMES, (doctor, conformance, conformance_failure, kernels, workload_checks, bit_identity, measure, protocol, ceilings,
-                              shapes, runs, peers, energy, null, traces, sweeps, peers_compiled, doctor_bench)))
+                              shapes, runs, peers, energy, null, traces, recorder, sweeps, peers_compiled, doctor_bench)))
     return made(t, makers, wanted)
 
 
@@ -310,6 +310,28 @@ def traces(t):
                      limit=t.pick(60, 120))
     analyse = Command("analyse", [t.args.python, "-B", str(here / "traces.py"), "--analyse", t.gpuprof, "--out", str(t.args.out / "traces")])
     return t.part("traces", t.pick(75, 150), [record, analyse], ask=lambda: python_lacks(t, "torch"), least=20)
+
+
+def cupti_lacks(t):
+    """Why the recorder cannot be checked: a part's status and gpuprof doctor's reason, two empty texts where it can."""
+    if t.dry:
+        return "", ""  # the stand-in is built for it
+    try:
+        line = next(c for c in json.loads(t.ask("doctor", "--format", "json"))["checks"] if c["name"] == "cupti")
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return "absent", "gpuprof doctor did not say which libcupti there is; the recorder is not checked"
+    if line["state"] == "ok":
+        return "", ""
+    return "absent", f"{line.get('found') or 'no libcupti'}: {line.get('reason', '')}; {line.get('fix', '')}; the recorder is not checked"
+
+
+def recorder(t):
+    env = {"GPUPROF_CHECK_PROGRAM": t.gpuprof, "GPUPROF_CHECK_PYTHON": t.args.python, "GPUPROF_CHECK_TORCH": str(pathlib.Path(__file__).parent / "recorder_torch.py")}
+    # A window that never comes must not take the others' time.
+    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"))]
+    for c in commands:
+        c.env, c.limit = env, t.pick(60 if c.name == "torch" else 30, 90)  # torch is imported three times
+    return t.part("recorder", t.pick(90, 150), commands, ask=lambda: cupti_lacks(t), least=15)
 
 
 def peers_compiled(t):

@@ -300,6 +300,21 @@ class Running(Folder):
         self.assertEqual(len(lines), 3)
         self.assertEqual(sum("import sys, torch" in l for l in lines), 1)
 
+    def test_the_recorder_without_a_libcupti(self):
+        """The part is absent and says why, in doctor's words; a doctor that says nothing is named as well."""
+        program = self.dir / "gpuprof"
+        for line, want in (({"name": "cupti", "state": "ok", "found": "/x/libcupti.so.12"}, ("", "")), (None, ("absent", "did not say which libcupti")),
+                           ({"name": "cupti", "state": "missing", "found": "no libcupti", "reason": "in none of 9 folders", "fix": "install it"}, ("absent", "no libcupti: in none of 9 folders; install it; the recorder"))):
+            program.write_text("#!/bin/sh\necho '" + json.dumps({"checks": [line] if line else []}) + "'\n")
+            program.chmod(0o755)
+            t = self.table(sys.executable)
+            t.gpuprof, t.bin = str(program), self.dir
+            status, why = parts.cupti_lacks(t)
+            self.assertEqual((status, want[1] in why and bool(want[1]) == bool(why)), (want[0], True), why)
+        r = self.runner()
+        r.run_part(parts.recorder(t))
+        self.assertEqual((r.records[0]["status"], r.records[0]["commands"]), ("absent", []))
+
     def test_an_answer_that_never_comes(self):
         self.addCleanup(setattr, parts, "ASK_S", parts.ASK_S)
         parts.ASK_S = 1
