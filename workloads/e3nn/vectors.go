@@ -1,7 +1,6 @@
 package e3nn
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,34 +65,10 @@ type vectorCase struct {
 // array is a JSON array of numbers, nested or not, flattened in order.
 type array []float64
 
-// UnmarshalJSON implements json.Unmarshaler. It reads token by token: depth
-// does not matter, and anything but a number is an error.
-func (a *array) UnmarshalJSON(b []byte) error {
-	*a = nil
-	dec := json.NewDecoder(bytes.NewReader(b))
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		switch v := tok.(type) {
-		case float64:
-			*a = append(*a, v)
-		case json.Delim:
-			if v == '{' || v == '}' {
-				return fmt.Errorf("an object stands where numbers are expected")
-			}
-		default:
-			return fmt.Errorf("%v stands where a number is expected", tok)
-		}
-		// More is false at the end of each nested array; close it and go on.
-		for !dec.More() {
-			if _, err := dec.Token(); err != nil {
-				return nil // the end of the value
-			}
-		}
-	}
-	return nil
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *array) UnmarshalJSON(b []byte) (err error) {
+	*a, err = loop.Numbers(b)
+	return err //nolint:wrapcheck // the case's name is put before it
 }
 
 // instruction is [i_in1, i_in2, i_out, mode, has_weight, path_weight].

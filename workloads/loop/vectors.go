@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,4 +65,34 @@ func decode(text []byte, v any) error {
 		return err
 	}
 	return json.Unmarshal(text, v)
+}
+
+// Numbers reads the numbers of a JSON array, nested or not, in order. It reads token by
+// token: depth does not matter, and anything but a number is an error.
+func Numbers(b []byte) ([]float64, error) {
+	var out []float64
+	dec := json.NewDecoder(bytes.NewReader(b))
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller names the case
+		}
+		switch v := tok.(type) {
+		case float64:
+			out = append(out, v)
+		case json.Delim:
+			if v == '{' || v == '}' {
+				return nil, errors.New("an object stands where numbers are expected")
+			}
+		default:
+			return nil, fmt.Errorf("%v stands where a number is expected", tok)
+		}
+		// More is false at the end of each nested array; close it and go on.
+		for !dec.More() {
+			if _, err := dec.Token(); err != nil {
+				return out, nil // the end of the value
+			}
+		}
+	}
+	return out, nil
 }

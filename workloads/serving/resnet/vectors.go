@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 
@@ -39,24 +38,9 @@ func (n *numbers) UnmarshalJSON(b []byte) error {
 		}
 		return nil
 	}
-	dec := json.NewDecoder(strings.NewReader(string(b)))
-	for {
-		tok, err := dec.Token()
-		if err != nil {
-			break // the end: what is no JSON was refused before
-		}
-		switch v := tok.(type) {
-		case float64:
-			*n = append(*n, v)
-		case json.Delim:
-			if v == '{' || v == '}' {
-				return errors.New("an object stands where an array is expected")
-			}
-		default:
-			return fmt.Errorf("%v stands where a number is expected", v)
-		}
-	}
-	return nil
+	var err error
+	*n, err = loop.Numbers(b)
+	return err //nolint:wrapcheck // the case's name is put before it
 }
 
 // vectorCase is a network, images and its logits, by another program.
