@@ -64,20 +64,40 @@ func (tp TensorProduct) fanIn(ins Instruction) int {
 // (In1.Dim()), y (In2.Dim()) and w (WeightNumel(), flat in instruction order),
 // all in mul_ir layout. It is written to be read and checked, not to be fast.
 func (tp TensorProduct) Eval(x, y, w, out []float64) error {
+	if err := tp.sizes("evaluating", sized{"x", len(x), tp.In1.Dim()}, sized{"y", len(y), tp.In2.Dim()},
+		sized{"w", len(w), tp.WeightNumel()}, sized{"out", len(out), tp.Out.Dim()}); err != nil {
+		return err
+	}
+	clear(out)
+	return tp.eachPath(x, y, w, out, func(p path, _ pathAt) { p.accumulate() })
+}
+
+// sized is an argument, how many values it has and how many it needs.
+type sized struct {
+	name      string
+	got, want int
+}
+
+// sizes names the first argument that has not as many values as it needs.
+func (tp TensorProduct) sizes(doing string, args ...sized) error {
+	for _, arg := range args {
+		if arg.got != arg.want {
+			return fmt.Errorf("%s tensor product %v x %v -> %v: %s has %d values, expected %d", doing, tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
+		}
+	}
+	return nil
+}
+
+// pathAt is where the arguments of an instruction begin; w is -1 without weights.
+type pathAt struct{ x, y, w int }
+
+// eachPath calls f with every instruction in order.
+func (tp TensorProduct) eachPath(x, y, w, out []float64, f func(path, pathAt)) error {
 	coefficients, err := tp.PathCoefficients()
 	if err != nil {
 		return err
 	}
-	weightAt, numel := tp.weightLayout()
-	for _, arg := range []struct {
-		name      string
-		got, want int
-	}{{"x", len(x), tp.In1.Dim()}, {"y", len(y), tp.In2.Dim()}, {"w", len(w), numel}, {"out", len(out), tp.Out.Dim()}} {
-		if arg.got != arg.want {
-			return fmt.Errorf("evaluating tensor product %v x %v -> %v: %s has %d values, expected %d", tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
-		}
-	}
-	clear(out)
+	weightAt, _ := tp.weightLayout()
 	at1, at2, atOut := tp.In1.Offsets(), tp.In2.Offsets(), tp.Out.Offsets()
 	for i, ins := range tp.Instructions {
 		a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
@@ -85,12 +105,14 @@ func (tp TensorProduct) Eval(x, y, w, out []float64) error {
 		if err != nil {
 			return err
 		}
+		at := pathAt{at1[ins.In1], at2[ins.In2], -1}
 		p := path{mode: ins.Mode, cg: cg, coefficient: coefficients[i], m1: a.Mul, m2: b.Mul, mo: c.Mul,
-			x: x[at1[ins.In1]:], y: y[at2[ins.In2]:], out: out[atOut[ins.Out]:]}
+			x: x[at.x:], y: y[at.y:], out: out[atOut[ins.Out]:]}
 		if ins.HasWeight {
-			p.w = w[weightAt[i]:]
+			at.w = weightAt[i]
+			p.w = w[at.w:]
 		}
-		p.accumulate()
+		f(p, at)
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package so3
 
-import "fmt"
-
 // EvalGrad is the reverse of Eval for one sample: from the cotangent dout of
 // out it adds to dx, dy and dw, the cotangents of x, y and w. With
 // z_uk = A w_u sum_ij C_ijk x_ui y_j for a path uvu,
@@ -10,35 +8,18 @@ import "fmt"
 //
 // and likewise for the other modes. All are in mul_ir layout, as in Eval.
 func (tp TensorProduct) EvalGrad(x, y, w, dout, dx, dy, dw []float64) error {
-	coefficients, err := tp.PathCoefficients()
-	if err != nil {
+	d1, d2, numel := tp.In1.Dim(), tp.In2.Dim(), tp.WeightNumel()
+	if err := tp.sizes("evaluating the gradients of", sized{"x", len(x), d1}, sized{"y", len(y), d2}, sized{"w", len(w), numel},
+		sized{"dout", len(dout), tp.Out.Dim()}, sized{"dx", len(dx), d1}, sized{"dy", len(dy), d2}, sized{"dw", len(dw), numel}); err != nil {
 		return err
 	}
-	weightAt, numel := tp.weightLayout()
-	for _, arg := range []struct {
-		name      string
-		got, want int
-	}{{"x", len(x), tp.In1.Dim()}, {"y", len(y), tp.In2.Dim()}, {"w", len(w), numel}, {"dout", len(dout), tp.Out.Dim()},
-		{"dx", len(dx), tp.In1.Dim()}, {"dy", len(dy), tp.In2.Dim()}, {"dw", len(dw), numel}} {
-		if arg.got != arg.want {
-			return fmt.Errorf("evaluating the gradients of tensor product %v x %v -> %v: %s has %d values, expected %d", tp.In1, tp.In2, tp.Out, arg.name, arg.got, arg.want)
+	return tp.eachPath(x, y, w, dout, func(p path, at pathAt) {
+		g := pathGrad{path: p, dx: dx[at.x:], dy: dy[at.y:]}
+		if at.w >= 0 {
+			g.dw = dw[at.w:]
 		}
-	}
-	at1, at2, atOut := tp.In1.Offsets(), tp.In2.Offsets(), tp.Out.Offsets()
-	for i, ins := range tp.Instructions {
-		a, b, c := tp.In1[ins.In1], tp.In2[ins.In2], tp.Out[ins.Out]
-		cg, err := SparseCG(a.Ir.L, b.Ir.L, c.Ir.L)
-		if err != nil {
-			return err
-		}
-		p := pathGrad{path: path{mode: ins.Mode, cg: cg, coefficient: coefficients[i], m1: a.Mul, m2: b.Mul, mo: c.Mul,
-			x: x[at1[ins.In1]:], y: y[at2[ins.In2]:], out: dout[atOut[ins.Out]:]}, dx: dx[at1[ins.In1]:], dy: dy[at2[ins.In2]:]}
-		if ins.HasWeight {
-			p.w, p.dw = w[weightAt[i]:], dw[weightAt[i]:]
-		}
-		p.accumulate()
-	}
-	return nil
+		g.accumulate()
+	})
 }
 
 // pathGrad is one instruction backwards: path's out is the cotangent.
