@@ -77,9 +77,7 @@ func (Workload) CheckVectors(ctx context.Context, d gpuprof.Device, file []byte,
 // of the cell, of which the worst counts.
 func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 	switch c.Kind {
-	case "gru":
-	case kindGrad:
-		return c.runGrad(d)
+	case "gru", kindGrad:
 	default:
 		return nil, gpuprof.Errorf(nil, "unknown kind %q", c.Kind).WithFix("use gru or gru_grad%s", gpuprof.DidYouMean(c.Kind, []string{"gru", kindGrad}))
 	}
@@ -90,6 +88,9 @@ func (c *vectorCase) run(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
 	layers, err := c.layers(s)
 	if err != nil {
 		return nil, err
+	}
+	if c.Kind == kindGrad {
+		return c.runGrad(d, s, layers)
 	}
 	x, h0 := c.timeMajor(s, c.X.data, s.I), c.H0.data
 	if len(h0) == 0 {

@@ -33,15 +33,7 @@ type gradPair struct {
 }
 
 // runGrad compares gradients in float64 and in float32 on the device.
-func (c *vectorCase) runGrad(d gpuprof.Device) ([]gpuprof.CaseResult, error) {
-	s, err := c.shape()
-	if err != nil {
-		return nil, err
-	}
-	layers, err := c.layers(s)
-	if err != nil {
-		return nil, err
-	}
+func (c *vectorCase) runGrad(d gpuprof.Device, s shape, layers []layer64) ([]gpuprof.CaseResult, error) {
 	orZero := func(t tensor, n int) []float64 {
 		if len(t.data) == 0 {
 			return make([]float64, n)
