@@ -55,10 +55,7 @@ func convHost(a *gpuprof.Args, lo, hi int) {
 	s := takeScratch()
 	x, w, scale, shift, res, out := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), residual(a, 4, g.flags), a.Floats(5)
 	eachBand(g, lo, hi, func(image, i0, i1 int) {
-		operand := gather(s, g, x, image, i0, i1, func(dst, src []float32) {
-			copy(dst, src)
-			roundRow(g.rounds(), dst)
-		})
+		operand := gather(s, g, x, image, i0, i1, rounded(g.rounds()))
 		if g.nchw() {
 			s.planes(g, operand, w, scale, shift, res, out, image, i0, i1)
 		} else {

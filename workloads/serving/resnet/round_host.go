@@ -33,3 +33,11 @@ func dropBits(x []float32, bits uint) {
 		}
 	}
 }
+
+// rounded copies and rounds what gather takes.
+func rounded(precision int) func(dst, src []float32) {
+	return func(dst, src []float32) {
+		copy(dst, src)
+		roundRow(precision, dst)
+	}
+}
