@@ -44,10 +44,5 @@ func openOn(t testing.TB, d gpuprof.Device, hook func(int), preset string, set .
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return workloadtest.Closing(t, s)
 }

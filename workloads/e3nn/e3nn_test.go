@@ -35,12 +35,7 @@ func openSession(t *testing.T, preset string, set ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return workloadtest.Closing(t, s)
 }
 
 // The shapes that workloads of this kind are known by.

@@ -33,12 +33,7 @@ func openOn(t testing.TB, d gpuprof.Device, set ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return workloadtest.Closing(t, s)
 }
 
 func openSession(t testing.TB, set ...string) *session {

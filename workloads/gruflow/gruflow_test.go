@@ -31,12 +31,7 @@ func openSession(t testing.TB, preset string, set ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return workloadtest.Closing(t, s)
 }
 
 // run takes steps 0 to n-1 and waits.

@@ -22,12 +22,7 @@ func openOn(t testing.TB, d gpuprof.Device, preset string, set ...string) *sessi
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return workloadtest.Closing(t, s)
 }
 
 func onHost(t testing.TB, set ...string) *session {

@@ -5,6 +5,7 @@ package workloadtest
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func Host(t testing.TB, o host.Options) *host.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return closing(t, d)
+	return Closing(t, d)
 }
 
 // SmallCache is the host device with a cache that a few batches fill: a machine's own
@@ -53,7 +54,7 @@ func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, d)
+	Closing(t, d)
 	if libraries {
 		found := d.Libraries()
 		for _, n := range needs {
@@ -65,14 +66,14 @@ func Simulated(t *testing.T, libraries bool, needs ...string) *cuda.Device {
 	return d
 }
 
-// closing has the test close a device at its end.
-func closing[D gpuprof.Device](t testing.TB, d D) D {
+// Closing has the test close a device or a session at its end.
+func Closing[C io.Closer](t testing.TB, c C) C {
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return d
+	return c
 }
 
 // Config is a workload's configuration from "knob=value" texts, in mode steady.
