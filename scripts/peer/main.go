@@ -19,12 +19,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
@@ -50,11 +48,7 @@ func run(args []string) error {
 	if len(args) != 5 {
 		return gpuprof.Errorf(nil, "reading arguments: %d given", len(args)).WithFix("use peer INPUT OUTPUT IMPL LAYOUT THREADS")
 	}
-	threads, err := strconv.Atoi(args[4])
-	if err != nil {
-		return fmt.Errorf("reading THREADS: %w", err)
-	}
-	dev, err := host.Open(host.Options{Threads: threads})
+	dev, err := peerturns.Open(args[4])
 	if err != nil {
 		return err
 	}
@@ -63,17 +57,15 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		n, err := strconv.Atoi(strings.TrimPrefix(in.Text(), "run "))
+	err = peerturns.Serve(os.Stdin, os.Stdout, func(request string) (float64, error) {
+		n, err := peerturns.Steps(request)
 		if err != nil {
-			return fmt.Errorf("reading request %q: %w", in.Text(), err)
+			return 0, err
 		}
-		t, err := job.time(n)
-		if err != nil {
-			return err
-		}
-		fmt.Println(t)
+		return job.time(n)
+	})
+	if err != nil {
+		return err
 	}
 	return job.write(args[1])
 }

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
 )
 
@@ -35,11 +35,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
 		return fmt.Errorf("reading arguments: %d given; use peergrid INPUT OUTPUT THREADS KNOB=VALUE…", len(args))
 	}
-	threads, err := strconv.Atoi(args[2])
-	if err != nil {
-		return fmt.Errorf("reading THREADS: %w", err)
-	}
-	dev, err := host.Open(host.Options{Threads: threads})
+	dev, err := peerturns.Open(args[2])
 	if err != nil {
 		return err
 	}
@@ -49,14 +45,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	for requests := bufio.NewScanner(in); requests.Scan(); {
-		answer, err := serve(f, requests.Text(), args[1])
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, answer)
-	}
-	return nil
+	return peerturns.Serve(in, out, func(request string) (string, error) { return serve(f, request, args[1]) })
 }
 
 func serve(f *gridsim.Forward, request, path string) (string, error) {
@@ -74,9 +63,9 @@ func serve(f *gridsim.Forward, request, path string) (string, error) {
 		}
 		return "done", file.Close()
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(request, "run "))
+	n, err := peerturns.Steps(request)
 	if err != nil {
-		return "", fmt.Errorf("reading request %q: %w", request, err)
+		return "", err
 	}
 	began := time.Now()
 	err = f.Run(n)

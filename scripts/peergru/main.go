@@ -22,12 +22,10 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
 )
 
@@ -42,11 +40,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 4 {
 		return fmt.Errorf("reading arguments: %d given; use peergru INPUT OUTPUT IMPL|backward THREADS", len(args))
 	}
-	threads, err := strconv.Atoi(args[3])
-	if err != nil {
-		return fmt.Errorf("reading THREADS: %w", err)
-	}
-	dev, err := host.Open(host.Options{Threads: threads})
+	dev, err := peerturns.Open(args[3])
 	if err != nil {
 		return err
 	}
@@ -60,17 +54,15 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	requests := bufio.NewScanner(in)
-	for requests.Scan() {
-		n, err := strconv.Atoi(strings.TrimPrefix(requests.Text(), "run "))
+	err = peerturns.Serve(in, out, func(request string) (float64, error) {
+		n, err := peerturns.Steps(request)
 		if err != nil {
-			return fmt.Errorf("reading request %q: %w", requests.Text(), err)
+			return 0, err
 		}
-		t, err := j.time(f, n)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, t)
+		return j.time(f, n)
+	})
+	if err != nil {
+		return err
 	}
 	return write(f, args[1])
 }

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
@@ -47,11 +47,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
 		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS KNOB=VALUE…", len(args))
 	}
-	threads, err := strconv.Atoi(args[2])
-	if err != nil {
-		return fmt.Errorf("reading THREADS: %w", err)
-	}
-	dev, err := host.Open(host.Options{Threads: threads})
+	dev, err := peerturns.Open(args[2])
 	if err != nil {
 		return err
 	}
@@ -60,14 +56,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for requests := bufio.NewScanner(in); requests.Scan(); {
-		answer, err := p.serve(requests.Text(), args[1])
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, answer)
-	}
-	return nil
+	return peerturns.Serve(in, out, func(request string) (string, error) { return p.serve(request, args[1]) })
 }
 
 func (p *peer) serve(request, path string) (string, error) {
@@ -85,9 +74,9 @@ func (p *peer) serve(request, path string) (string, error) {
 		}
 		return "done", file.Close()
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(request, "run "))
+	n, err := peerturns.Steps(request)
 	if err != nil {
-		return "", fmt.Errorf("reading request %q: %w", request, err)
+		return "", err
 	}
 	began := time.Now()
 	for range n {
