@@ -76,18 +76,15 @@ func fairCoins(n, k float64) float64 { return mathext.RegIncBeta(n-k, k+1, 0.5) 
 // orderStatistic draws the m-th smallest of n uniform variables: it has the beta distribution
 // with m and n-m+1.
 func orderStatistic(rng *rand.Rand, m, n int) float64 {
-	a, b := Gamma(rng, float64(m)), Gamma(rng, float64(n-m+1))
+	a, b := gamma(rng, float64(m)), gamma(rng, float64(n-m+1))
 	return a / (a + b)
 }
 
-// Gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, ACM
-// Transactions on Mathematical Software 26, 2000, with their boost for shapes below 1).
-func Gamma(rng *rand.Rand, shape float64) float64 {
-	switch {
-	case shape == 1:
+// gamma draws from the gamma distribution with a shape of at least 1 (Marsaglia and Tsang,
+// ACM Transactions on Mathematical Software 26, 2000).
+func gamma(rng *rand.Rand, shape float64) float64 {
+	if shape == 1 {
 		return rng.ExpFloat64()
-	case shape < 1:
-		return Gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
 	}
 	d := shape - 1.0/3
 	c := 1 / (3 * math.Sqrt(d))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/stats"
 )
 
 // Draw is the schedule of n requests at a rate per second, from the seed. Gaps are gamma
@@ -25,7 +24,7 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 		gap = func() float64 { return rng.ExpFloat64() / rate }
 	case cv > 0:
 		shape := 1 / (cv * cv)
-		gap = func() float64 { return stats.Gamma(rng, shape) / (shape * rate) }
+		gap = func() float64 { return gamma(rng, shape) / (shape * rate) }
 	}
 	out := make([]time.Duration, n)
 	var at, lost float64 // Kahan: a million gaps keep their mean
@@ -37,6 +36,27 @@ func Draw(n int, rate, cv float64, seed uint64) []time.Duration {
 		out[i] = time.Duration(math.Round(at * 1e9))
 	}
 	return out
+}
+
+// gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, ACM
+// Trans. Math. Softw. 26, 2000, with their boost for shapes below 1).
+func gamma(rng *rand.Rand, shape float64) float64 {
+	if shape < 1 {
+		return gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := rng.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if u := 1 - rng.Float64(); math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
 }
 
 // ParseTrace reads a schedule: seconds since the start, one per line, rising. Empty lines
