@@ -100,8 +100,9 @@ func TestLadderOnCUDA(t *testing.T) {
 	if m.paused || m.pauses == 0 || m.started {
 		t.Errorf("paused %t after %d pauses, running %t", m.paused, m.pauses, m.started)
 	}
-	if apart := run.Ladder[1].Apart; apart != (run.ProbedStep != nil) || apart != warned(run, "stages-apart") {
-		t.Errorf("stage events apart %t, but probed step %v", apart, run.ProbedStep)
+	// What the ladder lets pass the pairs of blocks may still find too dear, on a busy machine; either is said.
+	if apart := run.ProbedStep != nil; apart != warned(run, "stages-apart") || run.Ladder[1].Apart && !apart {
+		t.Errorf("stage events apart %t by the ladder, but probed step %v, warnings %v", run.Ladder[1].Apart, run.ProbedStep, run.Warnings)
 	}
 	for _, k := range []string{"event_tick", "empty_event_pair", "null_launch", "null_launch_host", "host_clock_read", "nvml_call"} {
 		if run.Calibration[k] <= 0 {
