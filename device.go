@@ -154,7 +154,8 @@ type Event interface {
 // Stream runs work in order, beside the caller.
 type Stream interface {
 	// Launch enqueues n items of f. It does not wait for them. Arguments are
-	// those the kernel's Sig names; every b must be a live buffer.
+	// those the kernel's Sig names; every b must be a live buffer. a may be nil
+	// where Sig is empty.
 	Launch(f Func, n int, a *Args) error
 	// Copy enqueues a copy of n bytes. It does not wait for it. One side at
 	// least is device memory.
@@ -225,6 +226,18 @@ func (m *Meter) CountCopy(dst, src Place, n int64) {
 			m.BytesD2HPageable += n
 		}
 	}
+}
+
+// Given are the arguments of a launch on a named stream: a itself, or none where a is nil and the
+// kernel has no parameters. ErrUsage where it has some.
+func (k *Kernel) Given(a *Args, stream string) (*Args, error) {
+	switch {
+	case a != nil:
+		return a, nil
+	case k.Sig == "":
+		return new(Args), nil
+	}
+	return nil, Errorf(ErrUsage, "launching kernel %s on stream %s: its signature %q has arguments, and Args is nil", k.Name, stream, k.Sig).WithFix("give an Args with a value for each letter")
 }
 
 // CheckCopy is the error, ErrUsage, of a copy on a named stream that does not fit its

@@ -70,6 +70,12 @@ func (s *Stream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 	if !ok || fn == nil || fn.dev != s.dev || s.closed || s.dev.lost != nil || n < 0 || n > math.MaxInt32 {
 		return s.launchFault(f, n)
 	}
+	if a == nil {
+		var err error
+		if a, err = fn.kernel.Given(a, s.name); err != nil {
+			return err
+		}
+	}
 	for _, i := range fn.bufs {
 		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.state != onDevice {
 			return s.argumentFault(fn, i, a.Bufs[i])

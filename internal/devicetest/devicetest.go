@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) gpuprof.Device, k Kernels) {
 		{"beyond the queue", checkBeyondQueue},
 		{"arguments copied", checkArgsCopied},
 		{"arguments round trip", checkArgsRoundTrip},
+		{"no arguments", checkNoArgs},
 		{"stream closed", checkStreamClosed},
 		{"close in flight", checkCloseInFlight},
 

@@ -160,6 +160,22 @@ func checkArgsRoundTrip(l *lab) {
 	}
 }
 
+// checkNoArgs launches with no Args at all, which is legal for a kernel without parameters only.
+func checkNoArgs(l *lab) {
+	f, err := l.dev.Load(&gpuprof.Kernel{Name: "null", Host: func(*gpuprof.Args, int, int) {}})
+	l.ok(err)
+	l.ok(l.main.Launch(f, 1, nil))
+	op, err := l.dev.Capture(l.main, func() error { return l.main.Launch(f, 1, nil) })
+	l.ok(err)
+	l.ok(op.Enqueue(l.main))
+	l.ok(l.main.Sync())
+	before := l.dev.Meter()
+	l.refused(l.main.Launch(l.fn["fill"], 1, nil), "fill", "main", `"bi"`)
+	if m := l.dev.Meter(); m != before {
+		l.t.Errorf("a refused launch was counted: %+v", m.Sub(before))
+	}
+}
+
 func checkStreamClosed(l *lab) {
 	s := l.stream("short")
 	y := l.device(3)

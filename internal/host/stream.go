@@ -59,6 +59,12 @@ func (s *Stream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 	if s.closed || !ok || fn.dev != s.dev || n < 0 {
 		return s.launchFault(f, n)
 	}
+	if a == nil {
+		var err error
+		if a, err = fn.kernel.Given(a, s.name); err != nil {
+			return err
+		}
+	}
 	for _, i := range fn.bufs {
 		if b, ok := a.Bufs[i].(*Buffer); !ok || b == nil || b.dev != s.dev || b.mem == nil {
 			_, fault := s.dev.own(a.Bufs[i])

@@ -17,7 +17,6 @@ type bench struct {
 	dev    *events.Tracer
 	main   gpuprof.Stream
 	spin   gpuprof.Func
-	args   gpuprof.Args
 	buf    gpuprof.Buffer
 	stages []gpuprof.Stage
 }
@@ -56,7 +55,7 @@ func (b *bench) step(r *events.Recorder, i int) {
 	s := r.Begin(0, nil)
 	r.End(s)
 	s = r.Begin(1, b.main)
-	b.must(b.main.Launch(b.spin, 1, &b.args))
+	b.must(b.main.Launch(b.spin, 1, nil))
 	b.must(b.main.Copy(b.buf, 0, b.buf, 32, 16))
 	r.End(s)
 }
@@ -154,7 +153,7 @@ func TestRefusals(t *testing.T) {
 // A captured graph replays through the traced stream.
 func TestCaptureThroughTracer(t *testing.T) {
 	b := newBench(t)
-	op, err := b.dev.Capture(b.main, func() error { return b.main.Launch(b.spin, 1, &b.args) })
+	op, err := b.dev.Capture(b.main, func() error { return b.main.Launch(b.spin, 1, nil) })
 	b.must(err)
 	before := b.dev.Meter().Launches
 	b.must(op.Enqueue(b.main))

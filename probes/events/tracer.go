@@ -191,7 +191,10 @@ func (s *tracedStream) Launch(f gpuprof.Func, n int, a *gpuprof.Args) error {
 		return err
 	}
 	if rec != nil {
-		rec.fn, rec.n, rec.args = f, n, *a
+		rec.fn, rec.n, rec.args = f, n, gpuprof.Args{}
+		if a != nil { // a kernel has parameters
+			rec.args = *a
+		}
 	}
 	return s.t.close(rec, s)
 }
