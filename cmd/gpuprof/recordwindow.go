@@ -46,14 +46,22 @@ func (c *recordCmd) Run(a *app) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", outs[0].path).WithFix("leave out one of the two")
 	}
 	a.note("recording %s, or %s without any; Ctrl-C ends the window", plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
-	files, err := record.Window(a.ctx, dir, &record.Options{Steps: c.Steps, WindowAfter: c.TimeWindow})
+	r, err := record.Window(a.ctx, dir, &record.Options{Dir: dir, Idle: true, Steps: c.Steps, WindowAfter: c.TimeWindow})
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	files := r.Traces
+	switch {
+	case len(files) == 0 && len(r.Warnings) > 0:
+		return gpuprof.Errorf(nil, "recording a window in %s: %s", c.Dir, r.Warnings[0].Text).WithFix("%s", r.Warnings[0].Fix)
+	case len(files) == 0:
 		return gpuprof.Errorf(nil, "recording a window in %s: the program used no device meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
 	}
 	a.note("recorded %s", strings.Join(files, ", "))
+	a.sayLeftOut(r, c.TimeWindow)
+	for _, w := range r.Warnings {
+		a.note("%s", w.Sentence())
+	}
 	if c.NoAnalyze {
 		return nil
 	}

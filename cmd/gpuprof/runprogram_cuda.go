@@ -122,6 +122,18 @@ func (p *program) sayCUDA(r *record.Result) {
 		text = "recorded CUDA until the program was killed"
 	}
 	p.app.note("%s (CUPTI %s); lost %s", text, record.ReleaseOf(cupti), plural(int(lost), "record"))
+	p.app.sayLeftOut(r, p.WindowAfter+p.TimeWindow)
+}
+
+// sayLeftOut says how many records lay after a window and were cut off.
+func (a *app) sayLeftOut(r *record.Result, window time.Duration) {
+	n := int64(0)
+	for _, p := range r.CUDA {
+		n += p.LeftOut
+	}
+	if n > 0 {
+		a.note("left out %s after the window of %s, which were written before the recorder stopped", plural(int(n), "record"), gpuprof.FormatSeconds(window.Seconds()))
+	}
 }
 
 func windowsWere(n int) string {

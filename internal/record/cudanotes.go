@@ -50,7 +50,11 @@ func explainCUDAProcess(o *Options, r *Result, p *CUDAProcess) {
 		explainCUDAError(o, r, p, who, &e)
 	}
 	if p.Ended == "limit" && !o.Rolling {
-		r.warn("recording-limit", who+" was recorded until its file or the time reached the recorder's limit, and runs on without it", "give a lower --window-after or --time-window for a shorter recording")
+		fix := "give a lower --window-after or --time-window for a shorter recording"
+		if o.Idle {
+			fix = "give a lower --time-window for a shorter recording"
+		}
+		r.warn("recording-limit", who+" was recorded until its file or the time reached the recorder's limit, and runs on without it", fix)
 	}
 	if len(p.Lost) == 5 && p.Lost[0]+p.Lost[1]+p.Lost[2] > 0 {
 		r.warn("lost-records", fmt.Sprintf("the recording of %s lacks %d records that CUPTI dropped, %d buffers that found no room and %d records that could not be written", who, p.Lost[0], p.Lost[1], p.Lost[2]), "record a shorter stretch, into a folder with room")
@@ -68,7 +72,11 @@ func explainCUDAError(o *Options, r *Result, p *CUDAProcess, who string, e *CUDA
 	recorded := p.CUPTI != 0 // by another library than the one of this error
 	switch {
 	case e.Where == "write" || e.Where == "open":
-		r.warn("no-space", fmt.Sprintf("%s could not write its recording (%s), and the program went on", who, e.Text), fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir))
+		fix := fmt.Sprintf("free some space in %s or choose another folder with -o", o.Dir)
+		if o.Idle {
+			fix = fmt.Sprintf("free some space in %s and record again", o.Dir)
+		}
+		r.warn("no-space", fmt.Sprintf("%s could not write its recording (%s), and the program went on", who, e.Text), fix)
 	case recorded || e.Where == "cupti" && len(p.Errors) > 1:
 	case e.Where == "subscribe" && e.Code == cuptiSubscribed:
 		other := "another profiler"

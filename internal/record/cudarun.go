@@ -33,7 +33,12 @@ func runCUDA(ctx context.Context, o *Options, r *Result, s *signals, cupti []str
 		return err
 	}
 	r.Skip = f.skip
-	r.takeCUDA(o, in.dir)
+	left, err := f.limit(ctx)
+	if err != nil {
+		r.warn("not-cut", err.Error(), "")
+	}
+	r.CUDA = readCUDA(in.dir)
+	r.takeCUDA(o, left)
 	explainCUDA(o, r)
 	return nil
 }
@@ -51,7 +56,7 @@ type follower struct {
 // follow asks for the end of the recording once it has its steps, or WindowAfter and Window
 // have gone by since the first kernel without any.
 func follow(ctx context.Context, o *Options, in *injection, s *signals) *follower {
-	f := &follower{done: make(chan struct{}), stretch: stretch{o: o, dir: in.dir, all: map[string]seen{}, skip: o.Skip}}
+	f := &follower{done: make(chan struct{}), stretch: newStretch(o, in.dir)}
 	ctx, stop := context.WithCancel(ctx)
 	f.wg.Go(func() {
 		<-f.done
@@ -121,19 +126,25 @@ func hasChunk(path string, wanted func(kind uint16) bool) bool {
 	}
 }
 
+// hasEnd says that a recording is closed.
+func hasEnd(path string) bool {
+	return hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
+}
+
 // hasKernel says that a recording has work of a device.
 func hasKernel(path string) bool {
 	return hasChunk(path, func(kind uint16) bool { return kind == chunkKernel || kind == chunkGraph })
 }
 
-// takeCUDA takes over what the recorder told and wrote. A file without an event is removed.
-func (r *Result) takeCUDA(o *Options, dir string) {
-	r.CUDA = readCUDA(dir)
+// takeCUDA takes over what the recorder wrote; left are the records that were left out, by file. A file without an
+// event is removed.
+func (r *Result) takeCUDA(o *Options, left map[string]int64) {
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
 		if p.File == "" {
 			continue
 		}
+		p.LeftOut = left[p.File]
 		path := filepath.Join(o.Dir, p.File)
 		to := filepath.Join(o.Dir, traceName(path))
 		if err := os.Rename(path, to); err != nil {

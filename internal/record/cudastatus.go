@@ -3,6 +3,8 @@ package record
 import (
 	"bufio"
 	"encoding/json"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,8 @@ type CUDAProcess struct {
 	Ended   string `json:"ended,omitempty"`
 	Records int64  `json:"records,omitempty"`
 	OwnNS   int64  `json:"own_ns,omitempty"` // that the recorder took to keep them
+	// LeftOut is how many of them, and of NVTX's, begin after the end of the window, and are not in the file.
+	LeftOut int64 `json:"left_out,omitempty"`
 	// Lost counts what is missing: by CUPTI, for want of a buffer, unwritten, names, NVTX.
 	Lost []int64 `json:"lost,omitempty"`
 	// Aside is why nothing was recorded: torch, driver.
@@ -57,14 +61,17 @@ type cudaLine struct {
 }
 
 // readCUDA reads what the recorder told. A line that is no JSON is left out.
-func readCUDA(dir string) []CUDAProcess {
+func readCUDA(dir string) []CUDAProcess { return readCUDAFrom(dir, 0) }
+
+// readCUDAFrom is readCUDA of what follows so many bytes.
+func readCUDAFrom(dir string, from int64) []CUDAProcess {
 	out := []CUDAProcess{}
 	f, err := os.Open(filepath.Join(dir, cudaStatus))
 	if err != nil {
 		return out
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(io.NewSectionReader(f, from, math.MaxInt64-from))
 	lines.Buffer(nil, maxStatusLine)
 	for lines.Scan() {
 		var l cudaLine

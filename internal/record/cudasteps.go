@@ -2,7 +2,9 @@ package record
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -76,9 +78,15 @@ type stretch struct {
 	dir   string
 	first time.Time // of a kernel; zero before one
 	all   map[string]seen
+	late  map[string]bool // recordings that showed no steps in time: their window is so long
 	old   map[string]bool // recordings of windows before
+	look  func(ctx context.Context, path string) seen
 	// skip is how many of the first steps are to be left out.
 	skip int
+}
+
+func newStretch(o *Options, dir string) stretch {
+	return stretch{o: o, dir: dir, all: map[string]seen{}, late: map[string]bool{}, old: map[string]bool{}, look: lookAt, skip: o.Skip}
 }
 
 // recorded says that every process that recorded has its steps, or has shown none in time.
@@ -94,18 +102,50 @@ func (w *stretch) recorded(ctx context.Context, now time.Time) bool {
 	for _, path := range w.files() {
 		s := w.all[path]
 		if size := sizeOf(path); float64(size) >= growth*float64(s.size) {
-			now := lookAt(ctx, path)
+			now := w.lookInTime(ctx, path, s)
 			now.size = size
 			if s = now; s.steps > 0 {
 				w.skip = w.o.leaves(s.period)
 			}
 			w.all[path] = s
 		}
-		late := s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
-		ended := hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
-		all = all && (late || ended || s.enough(w.o) || !hasKernel(path))
+		ended := hasEnd(path)
+		w.late[path] = s.steps == 0 && age >= w.o.WindowAfter+w.o.Window
+		all = all && (w.late[path] || ended || s.enough(w.o) || !hasKernel(path))
 	}
 	return all
+}
+
+// lookInTime looks at a recording; where it has shown no steps before, until its window ends: one that grows faster than
+// it is read would outrun its window by all that is written meanwhile.
+func (w *stretch) lookInTime(ctx context.Context, path string, before seen) seen {
+	if before.steps == 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(ctx, w.first.Add(w.o.WindowAfter+w.o.Window))
+		defer stop()
+	}
+	return w.look(ctx, path)
+}
+
+// limit takes away what the recordings without steps have beyond their window, by the times of their records, and counts
+// it by file. A recording that cannot be cut stays whole.
+func (w *stretch) limit(ctx context.Context) (left map[string]int64, err error) {
+	left = map[string]int64{}
+	var errs []error
+	for path, late := range w.late {
+		if !late {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n, err := cuda.Limit(ctx, f, int64(w.o.WindowAfter+w.o.Window))
+		left[filepath.Base(path)] = int64(n)
+		errs = append(errs, err, f.Close())
+	}
+	return left, errors.Join(errs...)
 }
 
 // files are the recordings that are followed.

@@ -60,30 +60,36 @@ func folderOf(pid int) string {
 }
 
 // Window records a window in the program that is armed in a folder: o has Steps, Skip, Window,
-// WindowAfter and Longest. It returns the recordings, under names that no other window has. When
-// ctx ends the window does, and what was recorded by then is returned.
-func Window(ctx context.Context, dir string, o *Options) ([]string, error) {
+// WindowAfter and Longest. The result has Traces, under names that no other window has, what the
+// recorder tells of the processes meanwhile, and warnings. When ctx ends the window does, and what was recorded by
+// then is returned.
+func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
 	if err := mayRecord(dir); err != nil {
 		return nil, err
 	}
-	old := map[string]bool{}
+	w := newStretch(o, dir)
 	for _, path := range append(recordings(dir), finished(dir)...) {
-		old[path] = true
+		w.old[path] = true
 	}
-	if err := control(dir, controlRecord); err != nil {
+	return w.window(ctx)
+}
+
+// window is Window once it is known that one can be recorded.
+func (w *stretch) window(ctx context.Context) (*Result, error) {
+	told := sizeOf(filepath.Join(w.dir, cudaStatus))
+	if err := control(w.dir, controlRecord); err != nil {
 		return nil, err
 	}
-	w := &stretch{o: o, dir: dir, all: map[string]seen{}, old: old}
-	for ctx.Err() == nil && !w.recorded(ctx, time.Now()) && armed(readCUDA(dir)) {
+	for ctx.Err() == nil && !w.recorded(ctx, time.Now()) && armed(readCUDA(w.dir)) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(followEvery):
 		}
 	}
-	if err := control(dir, controlIdle); err != nil {
+	if err := control(w.dir, controlIdle); err != nil {
 		return nil, err
 	}
-	return w.take(context.WithoutCancel(ctx))
+	return w.take(context.WithoutCancel(ctx), told)
 }
 
 // mayRecord says why no window can be recorded in a folder now.
@@ -126,27 +132,57 @@ func recordings(dir string) []string {
 // closeWithin is how long recorders may take to close their files.
 const closeWithin = 30 * time.Second
 
-// take waits until the window's recordings are closed, and gives them their names.
-func (w *stretch) take(ctx context.Context) (out []string, err error) {
+// take waits until the window's recordings are closed, and gives them their names; told is how far the recorder's
+// account went before the window.
+func (w *stretch) take(ctx context.Context, told int64) (*Result, error) {
 	until := time.Now().Add(closeWithin)
 	for !w.closed() && time.Now().Before(until) {
 		time.Sleep(followEvery / 4)
 	}
-	for _, path := range recordings(w.dir) {
-		if w.old[path] || !hasKernel(path) {
+	left, err := w.limit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{CUDA: w.meanwhile(told, left), Traces: []string{}, Warnings: []gpuprof.Warning{}}
+	for _, path := range w.files() {
+		if !hasKernel(path) {
 			continue
 		}
 		// At the end of the program the gpuprof that started it does the same.
 		if err := os.Rename(path, filepath.Join(w.dir, traceName(path))); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return out, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
+			return r, gpuprof.Errorf(nil, "taking over the recording %s: %w", path, err).WithFix("give it to gpuprof analyze as it is")
 		}
 	}
 	for _, path := range finished(w.dir) {
 		if !w.old[path] {
-			out = append(out, path)
+			r.Traces = append(r.Traces, path)
 		}
 	}
-	return out, ctx.Err()
+	for i := range r.CUDA {
+		explainCUDAProcess(w.o, r, &r.CUDA[i])
+	}
+	return r, ctx.Err()
+}
+
+// meanwhile is what the recorder told of each process since its account had so many bytes. Where a recording reached the
+// recorder's limit the next one began before the window was ended: that one lies after the window, and goes.
+func (w *stretch) meanwhile(told int64, left map[string]int64) (out []CUDAProcess) {
+	all := readCUDAFrom(w.dir, told)
+	full := map[int]int{} // where in out
+	for i := range all {
+		p := &all[i]
+		if first, ok := full[p.PID]; ok && p.File != "" {
+			out[first].LeftOut += p.Records
+			_ = os.Remove(filepath.Join(w.dir, p.File)) // a leftover would be one window more
+			continue
+		}
+		p.LeftOut = left[p.File]
+		out = append(out, *p)
+		if p.Ended == "limit" {
+			full[p.PID] = len(out) - 1
+		}
+	}
+	return out
 }
 
 // finished are the recordings of a folder that were taken over.
@@ -158,8 +194,7 @@ func finished(dir string) []string {
 // closed says that no process writes a recording of the window any more.
 func (w *stretch) closed() bool {
 	for _, path := range recordings(w.dir) {
-		ended := hasChunk(path, func(kind uint16) bool { return kind == chunkEnd })
-		if !w.old[path] && !ended && alive(pidOf(path)) {
+		if !w.old[path] && !hasEnd(path) && alive(pidOf(path)) {
 			return false
 		}
 	}

@@ -98,7 +98,7 @@ func liveFile(ctx context.Context, path string, stretch time.Duration) (l Live, 
 		return l, false, err
 	}
 	span := trace.Span{Start: max(at-int64(stretch), t.First), End: max(at, x.Span.End)}
-	l = Live{File: filepath.Base(path), Rank: t.Rank, At: time.Unix(0, span.End), Over: time.Duration(span.Len()), Ended: hasChunk(path, func(kind uint16) bool { return kind == chunkEnd }), Lost: t.Lost}
+	l = Live{File: filepath.Base(path), Rank: t.Rank, At: time.Unix(0, span.End), Over: time.Duration(span.Len()), Ended: hasEnd(path), Lost: t.Lost}
 	if x.Stepped() {
 		var took []int64
 		for i := range x.Steps {

@@ -47,6 +47,7 @@ func Cut(ctx context.Context, first, again io.Reader, path string, part *trace.C
 type cutter struct {
 	part  *trace.Cut
 	out   io.Writer
+	wrote int64 // bytes
 	err   error
 	r     *reader      // that read the whole
 	keep  map[int]bool // calls of NVTX, by their places
@@ -80,62 +81,53 @@ func (c *cutter) look(k chunk) {
 		c.r.take(k)
 		return
 	}
-	f := &c.r.f
-	end, ok := map[uint16]field{tKernel: f.kernel.end, tCopy: f.copy.end, tFill: f.fill.end, tGraph: f.graph.end, tCall: f.call.end}[k.kind]
-	if !ok {
-		return
+	if k.kind == tOverhead {
+		return // it may end with the recorder
 	}
-	for _, record := range k.records(1) {
-		c.r.lastTime = max(c.r.lastTime, clamp(end.of(record)))
+	if _, end, ok := c.r.f.span(k.kind); ok {
+		for _, record := range k.records(1) {
+			c.r.lastTime = max(c.r.lastTime, clamp(end.of(record)))
+		}
 	}
 }
 
 // take writes what is kept of a chunk.
 func (c *cutter) take(k chunk) {
 	var keeps func(record []byte) bool
-	device := func(start, end field) func([]byte) bool {
-		return func(record []byte) bool { return c.part.KeepsDevice(clamp(start.of(record)), clamp(end.of(record))) }
-	}
-	host := func(start, end field) func([]byte) bool {
-		return func(record []byte) bool { return c.part.KeepsHost(clamp(start.of(record)), clamp(end.of(record))) }
-	}
-	f := &c.f
-	switch k.kind {
-	case tSchema:
-		f.set(parseSchema(string(k.payload)))
-	case tCut:
+	switch start, end, ok := c.f.span(k.kind); {
+	case k.kind == tSchema:
+		c.f.set(parseSchema(string(k.payload)))
+	case k.kind == tCut:
 		return // of a part of a part the inner one counts no more
-	case tKernel:
-		keeps = device(f.kernel.start, f.kernel.end)
-	case tCopy:
-		keeps = device(f.copy.start, f.copy.end)
-	case tFill:
-		keeps = device(f.fill.start, f.fill.end)
-	case tGraph:
-		keeps = device(f.graph.start, f.graph.end)
-	case tCall:
-		keeps = host(f.call.start, f.call.end)
-	case tOverhead:
-		keeps = host(f.overhead.start, f.overhead.end)
-	case tNVTX:
+	case ofDevice(k.kind):
+		keeps = func(record []byte) bool { return c.part.KeepsDevice(clamp(start.of(record)), clamp(end.of(record))) }
+	case ok:
+		keeps = func(record []byte) bool { return c.part.KeepsHost(clamp(start.of(record)), clamp(end.of(record))) }
+	case k.kind == tNVTX:
 		keeps = c.keepsRange
 	}
+	c.filter(k, keeps)
+}
+
+// filter writes what is kept of a chunk's records, and says how many are not; nil keeps all.
+func (c *cutter) filter(k chunk, keeps func(record []byte) bool) (left int) {
 	if keeps == nil {
 		c.chunk(k, k.payload)
-		return
+		return 0
 	}
+	records := k.records(1)
 	var kept []byte
-	n := 0
-	for _, record := range k.records(1) {
+	k.count = 0
+	for _, record := range records {
 		if keeps(record) {
 			kept = append(kept, record...)
-			n++
+			k.count++
 		}
 	}
-	if n > 0 {
-		k.count = n
+	if k.count > 0 {
 		c.chunk(k, kept)
 	}
+	return len(records) - k.count
 }
 
 // keepsRange says whether a call of NVTX is kept. Those without a time count in neither reading.
@@ -163,6 +155,8 @@ func (c *cutter) chunk(k chunk, payload []byte) {
 
 func (c *cutter) write(b []byte) {
 	if c.err == nil {
-		_, c.err = c.out.Write(b)
+		var n int
+		n, c.err = c.out.Write(b)
+		c.wrote += int64(n)
 	}
 }

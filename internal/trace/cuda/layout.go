@@ -81,6 +81,30 @@ type named struct {
 	graph    struct{ start, end, corr, stream, graph, device field }
 }
 
+// span is where records of a type say when they began and ended; calls of NVTX have one time only and are none of these.
+func (n *named) span(kind uint16) (start, end field, ok bool) {
+	switch kind {
+	case tKernel:
+		return n.kernel.start, n.kernel.end, true
+	case tCopy:
+		return n.copy.start, n.copy.end, true
+	case tFill:
+		return n.fill.start, n.fill.end, true
+	case tGraph:
+		return n.graph.start, n.graph.end, true
+	case tCall:
+		return n.call.start, n.call.end, true
+	case tOverhead:
+		return n.overhead.start, n.overhead.end, true
+	}
+	return start, end, false
+}
+
+// ofDevice says that records of a type are operations of a device.
+func ofDevice(kind uint16) bool {
+	return kind == tKernel || kind == tCopy || kind == tFill || kind == tGraph
+}
+
 func (n *named) set(l layouts) {
 	k, c, f := l["kernel"], l["copy"], l["fill"]
 	n.kernel.start, n.kernel.end, n.kernel.corr, n.kernel.name, n.kernel.stream = k["start"], k["end"], k["corr"], k["name"], k["stream"]
