@@ -52,6 +52,7 @@ type runProgramCmd struct {
 	Graphs      string        `default:"node" enum:"node,whole" placeholder:"HOW" help:"Record of CUDA graphs every node, or each graph as a whole, which costs less: node or whole (node)."`
 	Idle        bool          `help:"Arm the CUDA recorder and record nothing until gpuprof record asks for a window."`
 	Watch       bool          `help:"Show on standard error what the program does while it runs: GPU busy, time of a step, kernels and copies of the last 30 s."`
+	WatchEvery  time.Duration `default:"5s" hidden:""` // the pause between two tables of --watch: the program prints on the same terminal
 	StopAfter   bool          `help:"End the program once its steps are recorded; the exit code is then 0."`
 	EarlyAfter  time.Duration `default:"5s" hidden:""` // how long a recorded program runs on before its answer is told early
 	NoAnalyze   bool          `help:"Record only; gpuprof analyze reads the folder later."`

@@ -100,17 +100,18 @@ func driverCUDA() int {
 // sayCUDA says what the CUDA recorder kept.
 func (p *program) sayCUDA(r *record.Result) {
 	var records, lost int64
-	n, cupti := 0, 0
+	processes, cupti := map[int]bool{}, 0 // with several windows a process is there several times
 	for _, q := range r.CUDA {
 		if q.File == "" || q.CUPTI == 0 {
 			continue
 		}
-		n++
+		processes[q.PID] = true
 		records += q.Records
 		if cupti = q.CUPTI; len(q.Lost) > 2 {
 			lost += q.Lost[0] + q.Lost[1] + q.Lost[2]
 		}
 	}
+	n := len(processes)
 	if n == 0 {
 		return
 	}
@@ -143,9 +144,6 @@ func windowsWere(n int) string {
 	return fmt.Sprintf("%d windows were", n)
 }
 
-// shownEvery is the pause between two tables of --watch: the program prints on the same terminal.
-const shownEvery = 5 * time.Second
-
 // showLive says how an armed program is recorded, and prints tables while the program runs, as
 // --watch asks; end ends that.
 func (p *program) showLive() (end func()) {
@@ -162,9 +160,9 @@ func (p *program) showLive() (end func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(shownEvery):
+		case <-time.After(p.WatchEvery):
 		}
-		_ = w.follow(ctx, shownEvery, false) // the program's recording is read again at its end, and what is wrong with it said then
+		_ = w.follow(ctx, p.WatchEvery, false) // the program's recording is read again at its end, and what is wrong with it said then
 	})
 	return func() {
 		stop()

@@ -27,6 +27,9 @@ func ArmedFolder(of string) (string, error) {
 		if dir := folderOf(pid); dir != "" {
 			return dir, nil
 		}
+		if !alive(pid) {
+			return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %s: there is no process %s", of, of).WithFix("give the number of a running one, or the folder that gpuprof run named")
+		}
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %d: neither it nor a process that it started has one", pid).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND")
 	}
 	if info, err := os.Stat(of); err != nil || !info.IsDir() {
@@ -48,11 +51,14 @@ func folderOf(pid int) string {
 			return dir
 		}
 	}
-	children, _ := os.ReadFile(fmt.Sprintf("%s/task/%d/children", proc, pid))
-	for _, child := range strings.Fields(string(children)) {
-		if n, err := strconv.Atoi(child); err == nil && n > 0 {
-			if dir := folderOf(n); dir != "" {
-				return dir
+	threads, _ := filepath.Glob(proc + "/task/*/children") // any thread may have started it
+	for _, path := range threads {
+		children, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(children)) {
+			if n, err := strconv.Atoi(child); err == nil && n > 0 {
+				if dir := folderOf(n); dir != "" {
+					return dir
+				}
 			}
 		}
 	}

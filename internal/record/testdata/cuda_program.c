@@ -5,7 +5,8 @@
 //
 // END says what it does after step AT: kill, _exit, abort, exec (itself, without that), fork (a child that ends as
 // programs do), forkfirst (before cuInit, a child that does the same work), until (go on until a file says "end"),
-// flushed (go on until the recorder has flushed twenty times more, then kill). TEST_LOAD names libraries, by colons,
+// flushed (go on until the recorder has flushed twenty times more, then kill), hold (launch nothing until a file says
+// "end"), stop (cuProfilerStop, then go on). TEST_LOAD names libraries, by colons,
 // that are loaded before the driver starts.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -85,6 +86,8 @@ static int leave(const char *how, char **argv) {
 		if (WEXITSTATUS(status) != 5) exit(7);
 	}
 	if (!strcmp(how, "flushed") && flushed()) kill(getpid(), SIGKILL);
+	while (!strcmp(how, "hold") && !ended(getenv("TEST_UNTIL"))) usleep(1000);
+	if (!strcmp(how, "stop")) CALL("cuProfilerStop", (void));
 	return !strcmp(how, "flushed") || (!strcmp(how, "until") && !ended(getenv("TEST_UNTIL")));
 }
 
