@@ -13,17 +13,18 @@ import (
 )
 
 type doctorCmd struct {
-	Format string        `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
-	Bench  bool          `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
-	Rounds int           `default:"1" placeholder:"N" help:"With --bench, measure N times, begun a minute apart or more, and take the best of each figure (1)."`
-	Output []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR/" help:"Also write FILE, in the format of its extension: ${healthFiles}, with --bench and --check .prom for Prometheus; may be repeated. With --bench, as a rank of a job, write an object for gpuprof fleet into DIR/ or s3://bucket/prefix."`
-	Force  bool          `help:"Replace files that gpuprof did not write."`
-	Quick  bool          `help:"With --bench, measure less often and end within 30 s even where a GPU hangs."`
-	Check  bool          `help:"Read what the GPUs and the kernel's log say of faults: launches nothing, and ends within 3 s even where a GPU hangs."`
-	Within time.Duration `placeholder:"TIME" help:"End --bench or --check after TIME (25s with --quick, 2s with --check) even where a GPU hangs."`
-	As     string        `choices:"prolog,health" placeholder:"prolog|health" help:"Be a scheduler's prolog, which ends with 1 only for a fault by a GPU's own account, or a health check, which leaves GPUs in use alone and prints the command that drains the node."`
-	Here   bool          `hidden:""` // look at the GPUs in this process
-	Device []string      `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
+	Format  string        `default:"table" formats:"health" placeholder:"FORMAT" help:"Format to print: ${healthFormats}."`
+	Bench   bool          `help:"Measure every GPU for about a minute and say whether it is as fast as it should be."`
+	Rounds  int           `default:"1" placeholder:"N" help:"With --bench, measure N times, begun a minute apart or more, and take the best of each figure (1)."`
+	Output  []string      `short:"o" sep:"none" complete:"file" placeholder:"DIR/" help:"Also write FILE, in the format of its extension: ${healthFiles}, with --bench and --check .prom for Prometheus; may be repeated. With --bench, as a rank of a job, write an object for gpuprof fleet into DIR/ or s3://bucket/prefix."`
+	Against string        `complete:"file" placeholder:"FILE.json" help:"With --bench, judge each figure beside a fleet's in place of siblings and ranges: FILE.json is what gpuprof fleet wrote with -o."`
+	Force   bool          `help:"Replace files that gpuprof did not write."`
+	Quick   bool          `help:"With --bench, measure less often and end within 30 s even where a GPU hangs."`
+	Check   bool          `help:"Read what the GPUs and the kernel's log say of faults: launches nothing, and ends within 3 s even where a GPU hangs."`
+	Within  time.Duration `placeholder:"TIME" help:"End --bench or --check after TIME (25s with --quick, 2s with --check) even where a GPU hangs."`
+	As      string        `choices:"prolog,health" placeholder:"prolog|health" help:"Be a scheduler's prolog, which ends with 1 only for a fault by a GPU's own account, or a health check, which leaves GPUs in use alone and prints the command that drains the node."`
+	Here    bool          `hidden:""` // look at the GPUs in this process
+	Device  []string      `sep:"none" placeholder:"N|UUID|MIG" help:"With --bench, measure this GPU only: CUDA's index, a UUID, or a MIG instance's name; may be repeated."`
 }
 
 // Help implements kong.HelpProvider.
@@ -34,7 +35,7 @@ With --bench it ends with 0 when every GPU is healthy, 1 when one is not, 3 when
 there is nothing to compare a GPU with (no equal one in the machine, no shipped
 range), and 4 when one could not be measured: usable as a scheduler's node check.
 
-` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
+` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --bench --against reference.json", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
 // Run implements the verb.

@@ -15,13 +15,19 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/fleet"
 	"github.com/gpuprof/gpuprof/internal/health"
 	"github.com/gpuprof/gpuprof/internal/measure"
+	"github.com/gpuprof/gpuprof/internal/outside"
 )
 
 // bench measures the GPUs, prints the report and returns its verdict.
 func (c *doctorCmd) bench(a *app) error {
 	ranges, err := shippedRanges()
+	if err != nil {
+		return err
+	}
+	reference, err := c.reference()
 	if err != nil {
 		return err
 	}
@@ -46,6 +52,7 @@ func (c *doctorCmd) bench(a *app) error {
 		}
 	}
 	last.cards = cards
+	last.reference = reference
 	return c.conclude(a, last, ranges, outs, sink)
 }
 
@@ -57,6 +64,24 @@ type measured struct {
 	cards  []health.Card
 	links  []health.Link
 	reduce *health.AllReduce
+	// reference is what a fleet reaches, nil without --against.
+	reference *fleet.Report
+}
+
+// reference reads the file of --against, before anything is measured; nil without.
+func (c *doctorCmd) reference() (*fleet.Report, error) {
+	if c.Against == "" {
+		return nil, nil
+	}
+	text, err := outside.ReadAll(c.Against)
+	if err != nil {
+		return nil, outside.Failed("reading the reference "+c.Against, err, "give what gpuprof fleet -o FILE.json wrote", "write it again with gpuprof fleet -o FILE.json")
+	}
+	r := &fleet.Report{}
+	if err := document.Decode(text, c.Against, r, document.Fleet); err != nil {
+		return nil, err
+	}
+	return r, r.UsableReference(c.Against)
 }
 
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
@@ -141,10 +166,16 @@ func usedBy(targets []health.Target) []health.Card {
 
 // conclude judges, prints and turns the verdict into an exit code.
 func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []output, sink *rankSink) error {
-	report, err := health.Judge(m.cards, ranges, tool())
+	var beside map[health.Figure]health.Beside
+	var notes []string
+	if m.reference != nil {
+		beside, notes = m.reference.Beside(m.cards)
+	}
+	report, err := health.JudgeBeside(beside, m.cards, ranges, tool())
 	if err != nil {
 		return err
 	}
+	report.Notes = append(report.Notes, notes...)
 	report.Links, report.AllReduce = m.links, m.reduce
 	return c.tell(a, report, outs, sink)
 }

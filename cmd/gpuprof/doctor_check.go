@@ -56,6 +56,8 @@ func (c *doctorCmd) checkFlags() error {
 		wrong = "--rounds begin a minute apart, and --quick ends before"
 	case (c.Within != 0 || c.As != "") && !c.Bench && !c.Check:
 		wrong = "--within and --as are of --bench and --check"
+	case c.Against != "" && !c.Bench:
+		wrong = "--against is of --bench"
 	case c.Within < 0:
 		wrong = "--within is below 0"
 	case c.As == "prolog" && !c.Check:

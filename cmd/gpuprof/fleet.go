@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +18,8 @@ import (
 )
 
 type fleetCmd struct {
-	Dir           string        `arg:"" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/."`
+	Dir           []string      `arg:"" sep:"none" complete:"file" help:"Folder or s3://bucket/prefix that every rank wrote to with -o DIR/. Of several measurements by doctor --bench, the first has all nodes; only what is off in each stays off."`
+	Again         bool          `help:"Print, in place of the report, the nodes that are off and as many healthy ones, for a second measurement: srun -w."`
 	Wait          time.Duration `placeholder:"TIME" help:"Wait so long for the objects of all ranks (0)."`
 	Missing       string        `default:"fail" choices:"fail,pass" placeholder:"fail|pass" help:"Exit with 4 if a rank left no object (fail), or go by the others (pass)."`
 	Max           []string      `sep:"none" placeholder:"straggler=SHARE" help:"Exit with 1 if a rank that the others wait for costs more than this share of a step: straggler=5%."`
@@ -39,7 +43,7 @@ Exits 0 when no rank is slower than its siblings, 1 when one is, 3 when there is
 to compare with, and 4 when a rank failed or left no object. A rank that the others wait
 for is named with what it costs per step; that is 0, and 1 with --max. See docs/fleet.md.
 
-` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet job --max straggler=5%")
+` + examples("gpuprof fleet job", "gpuprof fleet job --wait 60s -o fleet.html", "gpuprof fleet job --top 10", "gpuprof fleet check --again", "gpuprof fleet check check-again", "gpuprof fleet job --max straggler=5%")
 }
 
 // Run implements the verb.
@@ -57,11 +61,30 @@ func (c *fleetCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(doc.show(a, c.Format, r), doc.save(a, outs, r, c.Plot, c.Force))
+	show := func() error { return doc.show(a, c.Format, r) }
+	if c.Again {
+		show = func() error { return hosts(a, r) }
+	}
+	err = errors.Join(show(), doc.save(a, outs, r, c.Plot, c.Force))
 	if err != nil || r.ExitCode == exitOK {
 		return err
 	}
 	return verdict{code: r.ExitCode} // everything has been said
+}
+
+// hosts prints the nodes to measure again, the way that launchers take a list of hosts.
+func hosts(a *app, r *fleet.Report) error {
+	off, healthy := r.Again()
+	if len(off) == 0 {
+		a.note("no node is off, so there is none to measure again: %s", r.Reason)
+		return nil
+	}
+	if less := len(off) - len(healthy); less > 0 {
+		a.note("%d of the %d nodes to measure again have no healthy one beside them", less, len(off))
+	}
+	a.note("off: %s; healthy: %s", strings.Join(off, ", "), cmp.Or(strings.Join(healthy, ", "), "none"))
+	_, err := fmt.Fprintln(a.stdout, strings.Join(slices.Concat(off, healthy), ","))
+	return err
 }
 
 // merge reads the objects and judges them.
@@ -79,33 +102,43 @@ func (c *fleetCmd) merge(a *app) (*fleet.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(c.Dir, "://") {
-		if info, err := os.Stat(c.Dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
-			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the folder %s of a job: it is no folder", c.Dir).WithFix("give the folder that every rank wrote to with -o FOLDER/")
+	o := fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: tool()}
+	var jobs []*fleet.Job
+	for _, dir := range c.Dir {
+		job, err := c.gather(a, dir)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job)
+	}
+	o.Again = jobs[1:]
+	return fleet.Merge(jobs[0], o)
+}
+
+// gather reads what one folder or bucket holds.
+func (c *fleetCmd) gather(a *app, dir string) (*fleet.Job, error) {
+	if !strings.Contains(dir, "://") {
+		if info, err := os.Stat(dir); c.Wait == 0 && (err != nil || !info.IsDir()) {
+			return nil, gpuprof.Errorf(gpuprof.ErrUsage, "reading the folder %s of a job: it is no folder", dir).WithFix("give the folder that every rank wrote to with -o FOLDER/")
 		}
 	}
-	b, err := bucket.Open(c.Dir, fleetWords("on the command line"), os.Getenv)
+	b, err := bucket.Open(dir, fleetWords("on the command line"), os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	job, err := fleet.Gather(a.ctx, b, c.Wait, pause)
-	if err != nil {
-		return nil, err
+	if err == nil && len(job.Objects)+len(job.Problems)+len(job.Elsewhere) == 0 {
+		err = tracesInstead(dir)
 	}
-	if len(job.Objects)+len(job.Problems)+len(job.Elsewhere) == 0 {
-		if err := c.tracesInstead(); err != nil {
-			return nil, err
-		}
-	}
-	return fleet.Merge(job, b.String(), fleet.Options{AllowMismatch: c.AllowMismatch, AllowMissing: c.Missing == "pass", MostWaiting: most, Top: top, Tool: tool()})
+	return job, err
 }
 
 // tracesInstead is an error if the folder holds no object of a rank, but traces.
-func (c *fleetCmd) tracesInstead() error {
-	if strings.Contains(c.Dir, "://") {
+func tracesInstead(dir string) error {
+	if strings.Contains(dir, "://") {
 		return nil
 	}
-	files, err := tracesIn(c.Dir)
+	files, err := tracesIn(dir)
 	if err != nil {
 		return nil // it holds none; what it lacks is an object
 	}
@@ -116,7 +149,7 @@ func (c *fleetCmd) tracesInstead() error {
 		}
 		found := in.isTrace
 		if in.Close() == nil && found {
-			return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: it holds traces and no object of a rank", c.Dir).WithFix("read them with gpuprof analyze %s", c.Dir)
+			return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: it holds traces and no object of a rank", dir).WithFix("read them with gpuprof analyze %s", dir)
 		}
 	}
 	return nil

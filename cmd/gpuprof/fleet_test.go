@@ -9,7 +9,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +62,100 @@ func TestFleetOfNodes(t *testing.T) {
 	out.Reset()
 	if code := gpuprofRan(t, &out, &said, "fleet", dir); code != exitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7: 3.40 TB/s, 15") {
 		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+}
+
+// left writes the objects that doctor --bench leaves on nodes, each with one GPU whose copies
+// have this rate, and returns the folder.
+func left(t *testing.T, copies map[int]float64) string {
+	t.Helper()
+	dir := t.TempDir()
+	b := &bucket.Folder{Dir: dir, Flush: func(*os.File) error { return nil }}
+	for rank, node := range slices.Sorted(maps.Keys(copies)) {
+		card := madeUp("cuda:0", copies[node])
+		card.UUID = fmt.Sprintf("GPU-%d", node)
+		a := &app{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, quiet: true}
+		sink := &rankSink{a, launch.Place{Launcher: "srun", Rank: rank, World: len(copies), Node: fmt.Sprint("node", node)}, b, time.Unix(1000, 0)}
+		if err := (&doctorCmd{Format: "json"}).conclude(a, measured{cards: []health.Card{card}}, nil, nil, sink); exitCode(err) != exitOK {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestFleetAgain: --again prints the node that is off and a healthy one as launchers take
+// them, and a second folder takes back what it does not confirm.
+func TestFleetAgain(t *testing.T) {
+	all := map[int]float64{}
+	for node := range 10 {
+		all[node] = 4e12 * (1 + 0.001*float64(node%3))
+	}
+	all[7], all[3] = 3.4e12, 3.2e12
+	first := left(t, all)
+	var out, said bytes.Buffer
+	if code := gpuprofRan(t, &out, &said, "fleet", first, "--again"); code != exitRegression {
+		t.Fatalf("exit code %d: %s", code, &said)
+	}
+	hosts := strings.Split(strings.TrimSuffix(out.String(), "\n"), ",")
+	if len(hosts) != 4 || hosts[0] != "node3" || hosts[1] != "node7" || !strings.Contains(said.String(), "off: node3, node7; healthy: ") {
+		t.Errorf("%q, and said %q", out.String(), said.String())
+	}
+	second := left(t, map[int]float64{7: 4e12, 3: 3.2e12, 1: 4e12, 5: 4e12})
+	out.Reset()
+	if code := gpuprofRan(t, &out, &said, "fleet", first, second); code != exitRegression || !strings.Contains(out.String(), "copy of cuda:0 of rank 3 on node3: 3.20 TB/s") || !strings.Contains(out.String(), "copy of cuda:0 of rank 7 on node7 was off, and is not in") {
+		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+	out.Reset()
+	said.Reset()
+	if code := gpuprofRan(t, &out, &said, "fleet", first, left(t, map[int]float64{7: 4e12, 3: 4e12, 1: 4e12, 5: 4e12}), "--again"); code != exitOK || out.Len() > 0 || !strings.Contains(said.String(), "no node is off") {
+		t.Errorf("exit code %d: %q, said %q", code, &out, &said)
+	}
+}
+
+// TestAgainstReference: what fleet -o writes judges a GPU that has no other beside it, and
+// files that can judge none are refused before anything is measured.
+func TestAgainstReference(t *testing.T) {
+	all := map[int]float64{}
+	for node := range 10 {
+		all[node] = 4e12 * (1 + 0.001*float64(node%3))
+	}
+	t.Chdir(t.TempDir())
+	var out, said bytes.Buffer
+	if code := gpuprofRan(t, &out, &said, "fleet", left(t, all), "-o", "reference.json"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &said)
+	}
+	for _, v := range []struct {
+		copies float64
+		code   int
+		says   string
+	}{{4e12, exitOK, "every figure is within its limits"}, {3.6e12, exitRegression, "3.60 TB/s, median of the reference 4.00 TB/s (10."}} {
+		out.Reset()
+		c := &doctorCmd{Format: "table", Against: "reference.json"}
+		ref, err := c.reference()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.conclude(&app{ctx: t.Context(), stdout: &out, stderr: &out}, measured{cards: []health.Card{madeUp("cuda:0", v.copies)}, reference: ref}, nil, nil, nil)
+		if exitCode(err) != v.code || !strings.Contains(out.String(), v.says) {
+			t.Errorf("%g: %v\n%s", v.copies, err, &out)
+		}
+	}
+	if err := os.WriteFile("other.json", []byte(`{"kind":"fleet","schema_version":"1.1.0","verdict":"even"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--bench", "--against", "nowhere.json"}, exitUsage, "nowhere.json"},
+		{[]string{"--bench", "--against", "other.json"}, exitFailed, "it is a report without figures of GPUs; give what gpuprof fleet -o FILE.json wrote"},
+		{[]string{"--against", "reference.json"}, exitUsage, "--against is of --bench"},
+		{[]string{"--check", "--against", "reference.json"}, exitUsage, "--against is of --bench"},
+	} {
+		said.Reset()
+		if code := gpuprofRan(t, &out, &said, append([]string{"doctor"}, v.args...)...); code != v.code || !strings.Contains(said.String(), v.says) {
+			t.Errorf("%v ends with %d: %s", v.args, code, &said)
+		}
 	}
 }

@@ -19,37 +19,65 @@ type gpu struct {
 
 // health brings the health reports of the nodes to the report: each GPU's figures
 // beside those of all its siblings in the fleet, and what a GPU says of itself.
-func (r *Report) health(job *Job) {
+func (r *Report) health(job *Job, o Options) {
 	gpus := r.gpus(job)
 	var values []value
 	for i, g := range gpus {
 		for _, s := range health.Scores(g.card) {
-			values = append(values, value{of: i, group: g.card.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart})
+			values = append(values, valueOf(i, g.card, &s))
 		}
+		r.kinds[g.from.Node] = append(r.kinds[g.from.Node], g.card.Siblings())
 	}
 	all := judge(values)
-	r.GPUs = len(gpus)
+	r.GPUs, r.Reference = len(gpus), norms(values, gpus)
 	for _, name := range health.Names() {
 		if row, ok := gpuMetric(name, all, gpus); ok {
 			r.Metrics = append(r.Metrics, row)
 		}
 	}
-	var off []Off
+	off, own := []Off{}, r.Off // own by the nodes' own reports
 	for _, j := range all {
 		r.compared = max(r.compared, j.siblings)
 		g := gpus[j.of]
 		if !j.off {
-			if worse := j.worse(j.median); worse > j.slack && j.unsteady > 0 {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s of %s of rank %d is %.1f %% worse than its siblings, but its two best rounds differ by %.1f %%, so it is not called off: measure it again", j.metric, g.card.Device, g.from.Rank, 100*worse, 100*math.Expm1(j.unsteady)))
+			if j.unsteady > 0 && j.worse(j.median) > j.slack {
+				r.Notes = append(r.Notes, unsteadyText(&j, fmt.Sprintf("%s of rank %d", g.card.Device, g.from.Rank), "its siblings"))
 			}
 			continue
 		}
 		m, _ := g.card.Metric(j.metric)
 		cause, evidence, fix := health.Explain(g.card, j.metric, typical(&j, all, gpus))
+		// The fleet's word counts where the node's own report has one on the same figure.
+		own = slices.DeleteFunc(own, func(o Off) bool { return o.of == j.of && o.Metric == j.metric })
 		off = append(off, Off{Rank: g.from.Rank, Node: g.from.Node, Device: g.card.Device, Metric: j.metric, Unit: m.Unit, Value: m.Value,
-			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix})
+			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings, Cause: cause, Evidence: evidence, Fix: fix, of: j.of})
 	}
-	r.Off = append(r.Off, byNode(off, gpus)...)
+	r.Off = nil
+	if len(o.Again) > 0 {
+		off, own = r.confirmed(off, own, gpus, values, o)
+	}
+	r.Off = slices.Concat(r.Off, own, byNode(off, gpus))
+}
+
+// confirmed are those of the figures that further measurements find off too.
+func (r *Report) confirmed(off, own []Off, gpus []gpu, values []value, o Options) (offLeft, ownLeft []Off) {
+	suspects, first := map[[2]string]bool{}, map[kin]norm{}
+	for _, f := range slices.Concat(off, own) {
+		suspects[[2]string{gpus[f.of].identity(), f.Metric}] = true
+	}
+	for of, at := range grouped(values) {
+		first[of] = normOf(values, at)
+	}
+	repeats := r.repeats(o.Again, o, suspects, first)
+	var said told
+	gone := func(f Off) bool {
+		ok, note := stays(repeats, &f, gpus[f.of].identity())
+		said.add(&f, note)
+		return !ok
+	}
+	off, own = slices.DeleteFunc(off, gone), slices.DeleteFunc(own, gone)
+	r.Notes = append(r.Notes, said.text()...)
+	return off, own
 }
 
 // typical is the sibling of a value whose figure is nearest to the median.
@@ -88,9 +116,10 @@ func (r *Report) gpus(job *Job) []gpu {
 			out = append(out, g)
 		}
 		for _, o := range rep.Off {
-			if o.Against != "siblings" {
+			i := slices.IndexFunc(out, func(g gpu) bool { return g.from == obj && g.card.Device == o.Device })
+			if o.Against != "siblings" && i >= 0 {
 				r.Off = append(r.Off, Off{Rank: obj.Rank, Node: obj.Node, Device: o.Device, Metric: o.Metric, Unit: o.Unit, Value: o.Value, Worse: o.Worse,
-					Cause: o.Cause, Evidence: o.Evidence, Fix: o.Fix})
+					Cause: o.Cause, Evidence: o.Evidence, Fix: o.Fix, of: i, own: o.Against == "itself"})
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func merged(t testing.TB, b bucket.Bucket, o Options) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Merge(job, b.String(), o)
+	r, err := Merge(job, o)
 	if err != nil {
 		t.Fatal(err)
 	}

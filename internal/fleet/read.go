@@ -27,6 +27,8 @@ type Job struct {
 	// Elsewhere are the folders that hold objects of ranks where the bucket itself holds
 	// none: below it, or Above.
 	Elsewhere []string
+
+	where string // the bucket, for errors
 }
 
 // Above is the folder above the bucket, in Elsewhere.
@@ -59,7 +61,7 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 		return nil, err
 	}
 	slices.Sort(names)
-	job := &Job{}
+	job := &Job{where: b.String()}
 	for _, name := range names {
 		if !isObject(name) {
 			continue

@@ -51,6 +51,9 @@ type Off struct {
 	Cause    string         `json:"cause"`
 	Evidence bool           `json:"evidence"` // the cause was seen there
 	Fix      string         `json:"fix"`
+
+	of  int  // the GPU among those of the report
+	own bool // by the GPU's own account
 }
 
 // Report is the document of gpuprof fleet.
@@ -66,11 +69,13 @@ type Report struct {
 	Workload string   `json:"workload,omitempty"`
 	Command  []string `json:"command,omitempty"` // of the program that the ranks ran
 	Metrics  []Metric `json:"metrics"`
-	Off      []Off    `json:"off"` // the worst first
-	Missing  []int    `json:"missing_ranks"`
-	Failed   []int    `json:"failed_ranks"`
-	Problems []string `json:"problems"` // what was left out and why
-	Notes    []string `json:"notes"`
+	// Reference is what the GPUs of the fleet reach, by which another one can be judged.
+	Reference []Norm   `json:"reference,omitempty"`
+	Off       []Off    `json:"off"` // the worst first
+	Missing   []int    `json:"missing_ranks"`
+	Failed    []int    `json:"failed_ranks"`
+	Problems  []string `json:"problems"` // what was left out and why
+	Notes     []string `json:"notes"`
 
 	Recordings []Recording `json:"recordings,omitempty"` // of the program that the ranks ran
 	Waiting    *Waiting    `json:"waiting,omitempty"`    // of two ranks that communicate, or more
@@ -78,8 +83,10 @@ type Report struct {
 	// Top is how many rows of each table are asked for, the worst, 0 what fits.
 	Top int `json:"-"`
 
-	compared int  // the most siblings that any figure had
-	judged   bool // a health report has a verdict of its own
+	compared int                 // the most siblings that any figure had
+	judged   bool                // a health report has a verdict of its own
+	nodeOf   map[int]string      // by rank
+	kinds    map[string][]string // of GPUs, by node
 }
 
 // Options say how a job is judged.
@@ -88,27 +95,27 @@ type Options struct {
 	AllowMissing  bool     // a missing rank is no failure
 	// MostWaiting is the share of the step from which a straggler counts as off; 0: none does.
 	MostWaiting float64
-	Top         int // rows of each table that are asked for, 0 what fits
+	Again       []*Job // further measurements of the same nodes: only what is off in all of them stays off
+	Top         int    // rows of each table that are asked for, 0 what fits
 	Tool        gpuprof.Tool
 }
 
 // Merge judges what a bucket holds. The error, ErrInput, is for one without an object
-// that can be read. where is the bucket, for errors.
-func Merge(job *Job, where string, o Options) (*Report, error) {
-	if len(job.Objects) == 0 {
-		why := "it holds no object of a rank"
-		if len(job.Problems) > 0 {
-			why = job.Problems[0]
+// that can be read.
+func Merge(job *Job, o Options) (*Report, error) {
+	for _, j := range append([]*Job{job}, o.Again...) {
+		if err := j.empty(); err != nil {
+			return nil, err
 		}
-		fix := "give the folder that every rank wrote to with -o FOLDER/"
-		if len(job.Elsewhere) > 0 {
-			why, fix = job.instead(where)
-		}
-		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", where, why).WithFix("%s", fix)
+	}
+	if err := checkAgain(job, o.Again); err != nil {
+		return nil, err
 	}
 	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Top: o.Top, Launcher: job.Objects[0].Launcher, Nodes: []string{},
-		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...)}
+		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...),
+		nodeOf: map[int]string{}, kinds: map[string][]string{}}
 	for _, obj := range job.Objects {
+		r.nodeOf[obj.Rank] = obj.Node
 		if obj.Node != "" {
 			r.Nodes = append(r.Nodes, obj.Node)
 		}
@@ -119,19 +126,34 @@ func Merge(job *Job, where string, o Options) (*Report, error) {
 	slices.Sort(r.Nodes)
 	r.Nodes = slices.Compact(r.Nodes)
 	r.runs(job, o)
-	r.health(job)
+	r.health(job, o)
 	r.programs(job)
 	r.conclude(o)
 	document.CleanStrings(r)
 	return r, nil
 }
 
+// empty is an error if the bucket holds no object that can be read.
+func (j *Job) empty() error {
+	if len(j.Objects) > 0 {
+		return nil
+	}
+	why, fix := "it holds no object of a rank", "give the folder that every rank wrote to with -o FOLDER/"
+	if len(j.Problems) > 0 {
+		why = j.Problems[0]
+	}
+	if len(j.Elsewhere) > 0 {
+		why, fix = j.instead()
+	}
+	return gpuprof.Errorf(gpuprof.ErrInput, "merging %s: %s", j.where, why).WithFix("%s", fix)
+}
+
 // instead says where the objects lie that a bucket does not hold itself.
-func (j *Job) instead(where string) (why, fix string) {
+func (j *Job) instead() (why, fix string) {
 	const most = 3
 	var folders []string
 	for _, folder := range j.Elsewhere[:min(len(j.Elsewhere), most)] {
-		folders = append(folders, below(where, folder))
+		folders = append(folders, below(j.where, folder))
 	}
 	text := strings.Join(folders, ", ")
 	if more := len(j.Elsewhere) - most; more > 0 {
@@ -139,7 +161,7 @@ func (j *Job) instead(where string) (why, fix string) {
 	}
 	switch {
 	case j.Elsewhere[0] == Above:
-		return "it is the folder of one kind of objects, inside that of the job", "give the folder of the job, " + below(where, Above)
+		return "it is the folder of one kind of objects, inside that of the job", "give the folder of the job, " + below(j.where, Above)
 	case len(folders) == 1:
 		return "it holds no object of a rank itself, but a folder in it does", "give the folder of the job, " + text
 	}

@@ -54,60 +54,100 @@ type judged struct {
 	off      bool
 }
 
+// kin says which values are compared: one figure of siblings.
+type kin struct{ group, metric string }
+
+// norm is what one figure of siblings comes to, of logarithms.
+type norm struct {
+	n     int
+	c, s  float64 // median and robust spread, at least leastSpread
+	apart float64 // how far the two best rounds usually lie apart
+}
+
+// normOf is the norm of the values at some places.
+func normOf(values []value, at []int) norm {
+	logs, aparts := make([]float64, len(at)), make([]float64, len(at))
+	for k, i := range at {
+		logs[k], aparts[k] = values[i].log, values[i].apart
+	}
+	return norm{n: len(at), c: stats.Median(logs), s: max(robust(logs), leastSpread), apart: stats.Median(aparts)}
+}
+
+// grouped are the places of the values of each figure of siblings.
+func grouped(values []value) map[kin][]int {
+	by := map[kin][]int{}
+	for i, v := range values {
+		by[kin{v.group, v.metric}] = append(by[kin{v.group, v.metric}], i)
+	}
+	return by
+}
+
+// beside is a value beside a norm that it is no part of, or one of LeastSiblings or more.
+// Of fewer the slack alone decides.
+func (n *norm) beside(v value) judged {
+	j := judged{value: v, siblings: n.n, median: n.c, p: 1}
+	if v.apart > unsteadyAt*n.apart {
+		j.unsteady = v.apart
+	}
+	if n.n >= LeastSiblings {
+		j.p = math.Erfc((n.c-v.log)/math.Hypot(n.s, j.unsteady)/math.Sqrt2) / 2 // the normal distribution's lower tail
+	} else {
+		j.off = j.worse(j.median) > j.slack && j.median-j.log > j.unsteady
+	}
+	return j
+}
+
 // judge finds the values that are off, by chance one in a hundred of those named over
 // all of them, and worse than the median by more than the slack. With fewer than
 // LeastSiblings the slack alone decides. A figure whose two best rounds differ more than
 // is usual is not known better than they agree: a disturbance of all rounds seldom slows
 // two of them alike, a slow GPU is slow by the same in each. The result has the order of the values.
 func judge(values []value) []judged {
-	type key struct{ group, metric string }
-	by := map[key][]int{}
-	for i, v := range values {
-		by[key{v.group, v.metric}] = append(by[key{v.group, v.metric}], i)
-	}
 	out := make([]judged, len(values))
-	var tested []int
-	for _, group := range by {
-		logs, aparts := make([]float64, len(group)), make([]float64, len(group))
-		for k, i := range group {
-			logs[k], aparts[k] = values[i].log, values[i].apart
-		}
-		usual := stats.Median(aparts)
-		c := stats.Median(logs)
-		s := max(robust(logs), leastSpread)
+	for _, group := range grouped(values) {
+		all := normOf(values, group)
 		for _, i := range group {
-			j := judged{value: values[i], siblings: len(group), median: c, p: 1}
-			if j.apart > unsteadyAt*usual {
-				j.unsteady = j.apart
+			n := all
+			if few := len(group); few > 1 && few < LeastSiblings {
+				n.c = medianWithout(values, group, i)
 			}
-			if len(group) >= LeastSiblings {
-				j.p = math.Erfc((c-j.log)/math.Hypot(s, j.unsteady)/math.Sqrt2) / 2 // the normal distribution's lower tail
-				tested = append(tested, i)
-			} else if len(group) > 1 {
-				j.median = medianWithout(logs, j.log)
-				j.off = j.worse(j.median) > j.slack && j.median-j.log > j.unsteady
-			}
-			out[i] = j
+			out[i] = n.beside(values[i])
 		}
 	}
-	// The largest k whose k-th smallest p is at most k/n of the rate; all up to it are named.
-	slices.SortFunc(tested, func(a, b int) int { return cmp.Or(cmp.Compare(out[a].p, out[b].p), cmp.Compare(a, b)) })
+	name(out)
+	return out
+}
+
+// name calls those off that were tested, where the rate of false discoveries allows it: the
+// largest k whose k-th smallest p is at most k/n of the rate, and all up to it.
+func name(all []judged) {
+	var tested []int
+	for i := range all {
+		if all[i].siblings >= LeastSiblings {
+			tested = append(tested, i)
+		}
+	}
+	slices.SortFunc(tested, func(a, b int) int { return cmp.Or(cmp.Compare(all[a].p, all[b].p), cmp.Compare(a, b)) })
 	last := -1
 	for k, i := range tested {
-		if out[i].p <= falseRate*float64(k+1)/float64(len(tested)) {
+		if all[i].p <= falseRate*float64(k+1)/float64(len(tested)) {
 			last = k
 		}
 	}
 	for _, i := range tested[:last+1] {
-		out[i].off = out[i].worse(out[i].median) > out[i].slack
+		all[i].off = all[i].worse(all[i].median) > all[i].slack
 	}
-	return out
 }
 
 // medianWithout is the median of the others: of two siblings neither may vouch for itself.
-func medianWithout(logs []float64, own float64) float64 {
-	at := slices.Index(logs, own)
-	return stats.Median(slices.Delete(slices.Clone(logs), at, at+1))
+func medianWithout(values []value, group []int, own int) float64 {
+	var others []float64
+	for _, i := range group {
+		if i != own {
+			others = append(others, values[i].log)
+		}
+	}
+	return stats.Median(others)
 }
 
 // robust is 1.4826 times the median distance from the median: the standard deviation of

@@ -43,7 +43,7 @@ type Off struct {
 	Value    gpuprof.Number `json:"value"`
 	Expected gpuprof.Number `json:"expected"` // the siblings' median, or the range's end
 	Worse    gpuprof.Number `json:"worse_by"` // fraction of Expected
-	Against  string         `json:"against"`  // siblings, range or itself
+	Against  string         `json:"against"`  // siblings, range, itself or reference
 	// Cause is what explains it, by what was seen on the device (Evidence), or
 	// what usually does.
 	Cause    string `json:"cause"`
@@ -73,6 +73,24 @@ type Report struct {
 // the cards, and with the ranges, which may be nil. The error, an ErrDevice,
 // refuses a simulated device, whose times mean nothing. by is what writes the report.
 func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
+	return JudgeBeside(nil, cards, ranges, by)
+}
+
+// Figure is a figure of one of the cards.
+type Figure struct {
+	Card   int // index
+	Metric string
+}
+
+// Beside is how a figure stands beside those of other machines.
+type Beside struct {
+	Expected float64 // their median
+	Off      bool
+}
+
+// JudgeBeside is Judge with figures that were compared already: for these the comparison
+// takes the place of siblings and ranges.
+func JudgeBeside(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none").WithFix("name one with --device")
@@ -88,6 +106,13 @@ func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 		for _, name := range judged() {
 			m, ok := c.Metric(name)
 			if !ok {
+				continue
+			}
+			if f, ok := found[Figure{i, name}]; ok {
+				compared[i] = true
+				if f.Off {
+					r.Off = append(r.Off, offOf(c, m, f.Expected, "reference", nil))
+				}
 				continue
 			}
 			off := false

@@ -135,7 +135,7 @@ func offText(o health.Off) string {
 	if math.IsNaN(float64(o.Value)) {
 		return ""
 	}
-	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum"}[o.Against]
+	against := map[string]string{"siblings": "median of its siblings", "range": "limit of the shipped range", "itself": "its own maximum", "reference": "median of the reference"}[o.Against]
 	return fmt.Sprintf(": %s, %s %s (%.1f %% worse)", healthFigure(float64(o.Value), o.Unit), against, healthFigure(float64(o.Expected), o.Unit), 100*float64(o.Worse))
 }
 

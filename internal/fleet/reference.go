@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/health"
+)
+
+// Norm is what the GPUs of a fleet that can be compared reach in one figure. One more GPU is
+// judged by it where no other is beside it (gpuprof doctor --bench --against).
+type Norm struct {
+	Name        string  `json:"name"` // of the GPUs
+	Driver      string  `json:"driver,omitempty"`
+	PowerLimitW float64 `json:"power_limit_w,omitempty"`
+	MIG         bool    `json:"mig,omitempty"`
+	Metric      string  `json:"metric"`
+	Unit        string  `json:"unit"`
+	GPUs        int     `json:"gpus"`
+	// Median is in the unit; Spread is the robust standard deviation of the logarithm, and
+	// Apart how far the logarithms of the two best rounds usually lie apart, 0 of one round.
+	Median gpuprof.Number `json:"median"`
+	Spread gpuprof.Number `json:"spread"`
+	Apart  gpuprof.Number `json:"apart,omitempty"`
+}
+
+// norms are those of all figures of a fleet, by name and metric.
+func norms(values []value, gpus []gpu) []Norm {
+	var out []Norm
+	for of, at := range grouped(values) {
+		n, first := normOf(values, at), values[at[0]]
+		c := gpus[first.of].card
+		sign := 1.0
+		if !first.more {
+			sign = -1
+		}
+		out = append(out, Norm{Name: c.Name, Driver: c.Facts["driver"], PowerLimitW: c.Condition.PowerLimitW, MIG: c.Condition.MIG, Metric: of.metric, Unit: health.Unit(of.metric),
+			GPUs: n.n, Median: gpuprof.Number(math.Exp(sign * n.c)), Spread: gpuprof.Number(n.s), Apart: gpuprof.Number(n.apart)})
+	}
+	slices.SortFunc(out, func(a, b Norm) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.PowerLimitW, b.PowerLimitW), cmp.Compare(fmt.Sprint(a.MIG), fmt.Sprint(b.MIG)), cmp.Compare(a.Metric, b.Metric))
+	})
+	return out
+}
+
+// same reports whether a card is one of those that the norm is of, and how it differs from
+// them where it has only their name.
+func (n *Norm) same(c *health.Card) (ok bool, differs string) {
+	switch {
+	case n.Name != c.Name || n.MIG != c.Condition.MIG:
+		return false, ""
+	case n.Driver != c.Facts["driver"]:
+		differs = fmt.Sprintf("the driver is %s, of the reference %s", cmp.Or(c.Facts["driver"], "not known"), cmp.Or(n.Driver, "not known"))
+	case n.PowerLimitW != c.Condition.PowerLimitW:
+		differs = fmt.Sprintf("the power limit is %.4g W, of the reference %.4g W", c.Condition.PowerLimitW, n.PowerLimitW)
+	}
+	return true, differs
+}
+
+// nearest is the norm of a figure for a card: of GPUs with its driver and power limit,
+// otherwise the largest of those with its name. nil: there is none.
+func (r *Report) nearest(c *health.Card, metric string) (best *Norm, differs string) {
+	for i := range r.Reference {
+		n := &r.Reference[i]
+		ok, how := n.same(c)
+		switch {
+		case !ok || n.Metric != metric:
+		case how == "":
+			return n, ""
+		case best == nil || n.GPUs > best.GPUs:
+			best, differs = n, how
+		}
+	}
+	return best, differs
+}
+
+// Beside judges the figures of cards beside those of the fleet, by the rule of the fleet.
+// What the fleet has no GPUs for has no entry. notes say what a reader must know.
+func (r *Report) Beside(cards []health.Card) (found map[health.Figure]health.Beside, notes []string) {
+	var all []judged
+	for i := range cards {
+		c := &cards[i]
+		why, few := map[string]bool{}, 0
+		for _, s := range health.Scores(c) {
+			n, differs := r.nearest(c, s.Metric)
+			if n == nil {
+				continue
+			}
+			if differs != "" && !why[differs] {
+				why[differs] = true
+				notes = append(notes, fmt.Sprintf("%s: %s", c.Device, differs))
+			}
+			if n.GPUs < LeastSiblings {
+				few = n.GPUs
+			}
+			middle := norm{n: n.GPUs, c: math.Log(float64(n.Median)), s: float64(n.Spread), apart: float64(n.Apart)}
+			if !s.More {
+				middle.c = -middle.c
+			}
+			j := middle.beside(valueOf(i, c, &s))
+			all = append(all, j)
+		}
+		if few > 0 {
+			notes = append(notes, fmt.Sprintf("%s: the reference has %d of its kind, so no rate of false alarms is promised: that takes %d", c.Device, few, LeastSiblings))
+		}
+	}
+	name(all)
+	found = map[health.Figure]health.Beside{}
+	for _, j := range all {
+		b := health.Beside{Expected: math.Exp(j.median), Off: j.off}
+		if !j.more {
+			b.Expected = math.Exp(-j.median)
+		}
+		if !j.off && j.unsteady > 0 && j.worse(j.median) > j.slack {
+			notes = append(notes, unsteadyText(&j, cards[j.of].Device, "the reference"))
+		}
+		found[health.Figure{Card: j.of, Metric: j.metric}] = b
+	}
+	for i := range cards {
+		if !slices.ContainsFunc(all, func(j judged) bool { return j.of == i }) && cards[i].Error == "" {
+			notes = append(notes, fmt.Sprintf("%s: the reference has no GPU of its name (%s)", cards[i].Device, cards[i].Name))
+		}
+	}
+	return found, notes
+}
+
+// UsableReference is an error, ErrInput, if no GPU can be judged by the report: it has no
+// figures of GPUs, or ones that cannot be. path is its file.
+func (r *Report) UsableReference(path string) error {
+	if len(r.Reference) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrInput, "reading the reference %s: it is a report without figures of GPUs", path).WithFix("give what gpuprof fleet -o FILE.json wrote of nodes that ran gpuprof doctor --bench -o DIR/")
+	}
+	for _, n := range r.Reference {
+		if !(n.Median > 0) || math.IsInf(float64(n.Median), 0) || !(n.Spread > 0) || math.IsInf(float64(n.Spread), 0) || !(n.Apart >= 0) || math.IsInf(float64(n.Apart), 0) || n.GPUs < 1 {
+			return gpuprof.Errorf(gpuprof.ErrInput, "reading the reference %s: %s of %s cannot be %g with a spread of %g on %d GPUs", path, n.Metric, n.Name, float64(n.Median), float64(n.Spread), n.GPUs).WithFix("write it again with gpuprof fleet -o FILE.json")
+		}
+	}
+	return nil
+}
+
+// valueOf is a figure of a card as it is judged.
+func valueOf(of int, c *health.Card, s *health.Score) value {
+	return value{of: of, group: c.Siblings(), metric: s.Metric, log: s.Log, more: s.More, slack: s.Slack, apart: s.Apart}
+}
+
+// unsteadyText says why a figure that is worse than others is not called off.
+func unsteadyText(j *judged, who, others string) string {
+	return fmt.Sprintf("%s of %s is %.1f %% worse than %s, but its two best rounds differ by %.1f %%, so it is not called off: measure it again", j.metric, who, 100*j.worse(j.median), others, 100*math.Expm1(j.unsteady))
+}
