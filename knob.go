@@ -35,6 +35,8 @@ type Knob struct {
 	// Try are values that tune tries first. Nil: it goes by Values, and by
 	// multiples of a number. Empty: the knob is left alone.
 	Try []string
+	// Ungated says by value why a gate's figures would mean nothing under it.
+	Ungated map[string]string
 	// Acts are the stages whose time the knob can change; AllStages is any. Of a
 	// knob without a list nothing is known.
 	Acts []string

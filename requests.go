@@ -76,7 +76,7 @@ type Served struct {
 	Failed    int64     `json:"failed"`
 	Open      int64     `json:"open"`              // at the end
 	InTime    int64     `json:"in_time"`           // completed within the SLO
-	FirstS    float64   `json:"first_s,omitempty"` // latency of the first request of the process, warm-up included
+	FirstS    float64   `json:"first_s,omitempty"` // latency of the first request of the process, alone in its batch
 	Latency   Recorded  `json:"latency"`
 	Queue     Recorded  `json:"queue_time"`
 	Service   Recorded  `json:"service_time"`

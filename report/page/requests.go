@@ -26,7 +26,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 		lines.Lines = append(lines.Lines, Line{Label: "batches", Value: b})
 	}
 	if first := q.Processes[0].FirstS; first > 0 {
-		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: view.Seconds(first), Note: "of the load, before its warm-up", In: Verbose})
+		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: view.Seconds(first), Note: "alone in its batch, when the workload was opened; no part of the load"})
 	}
 	out := Section{ID: id + "requests", Heading: "Requests under load", Blocks: []Block{lines, latencyTable(q)}}
 	if why := hidesText(q); why != "" {

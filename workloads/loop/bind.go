@@ -10,8 +10,9 @@ import (
 // Binder loads a workload's kernels, each once, and binds their arguments. After the
 // first failure, which Err keeps, it does nothing.
 type Binder struct {
-	Dev gpuprof.Device
-	Err error
+	Dev     gpuprof.Device
+	Err     error
+	Loading time.Duration // that kernels took to load
 
 	funcs map[*gpuprof.Kernel]gpuprof.Func
 }
@@ -64,9 +65,11 @@ func (b *Binder) Bind(kern *gpuprof.Kernel, to *gpuprof.Args, own func(i int, ar
 func (b *Binder) load(kern *gpuprof.Kernel) gpuprof.Func {
 	fn, ok := b.funcs[kern]
 	if !ok && b.Err == nil {
+		began := time.Now()
 		if fn, b.Err = b.Dev.Load(kern); b.funcs == nil {
 			b.funcs = map[*gpuprof.Kernel]gpuprof.Func{}
 		}
+		b.Loading += time.Since(began)
 		b.funcs[kern] = fn
 	}
 	return fn

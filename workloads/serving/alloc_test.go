@@ -16,6 +16,7 @@ import (
 func TestStepAllocates(t *testing.T) {
 	for _, s := range []*session{
 		onHost(t, fast("max_batch=4")...),
+		onHost(t, fast("max_batch=4", "pad=on", "graph=on", "sync=step", "item_reads=2", "async_copy=off")...),
 		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4"),
 		openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=4", "preprocess=device", "precision=int8"),
 	} {

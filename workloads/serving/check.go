@@ -45,7 +45,7 @@ func (s *session) checkSlot(ctx context.Context, l *slot) ([]gpuprof.Check, erro
 	for k := range s.batch {
 		l.ids = append(l.ids, int64(3*k+1))
 	}
-	if err := s.run(l, loop.Silent{}); err != nil {
+	if err := s.run(l, 0, loop.Silent{}); err != nil {
 		return nil, err
 	}
 	if err := l.end.Wait(); err != nil {

@@ -20,6 +20,7 @@ const (
 	arriveClosed = "closed:"
 
 	splitBest = "best"
+	never     = "never"
 
 	streamsShared = "shared"
 	streamsOwn    = "own"
@@ -31,6 +32,7 @@ const (
 	mostQueue   = 1 << 20
 	mostClients = 1 << 16
 	mostDepth   = 64
+	mostReads   = 4096
 	usualLoad   = 0.7
 	longestS    = 60 // of a batch's parts, s
 )
@@ -54,6 +56,11 @@ func (Workload) Knobs() []gpuprof.Knob {
 		depthKnob(),
 		streamsKnob(),
 		loop.PinnedKnob("host memory of the copies: on (pinned) or off (pageable)", "on", "off"),
+		loop.AsyncKnob("off makes the host thread wait for a batch's copy and for its answers, as .to(device) and .cpu() do"),
+		loop.SyncKnob("when the host thread waits for the device beyond that: never, after every batch (step), or after every K batches", never),
+		loop.PackedReads("how answers are read: packed (the one copy of a batch) or N four-byte reads beside it, each followed by a synchronization, as .item() does", 0, mostReads),
+		graphKnob(),
+		warmKnob(),
 	}, networkKnobs()...)
 }
 
@@ -158,6 +165,7 @@ func overloadKnob() gpuprof.Knob {
 	k := gpuprof.Choice("overload", "a full queue refuses the new request or the oldest; deadline refuses what cannot be answered within slo; block makes the sender wait, which hides latency",
 		string(traffic.RefuseNew), string(traffic.RefuseOld), string(traffic.Deadline), string(traffic.Block))
 	k.Try, k.Acts = []string{}, ofBatches()
+	k.Ungated = map[string]string{string(traffic.Block): "the sender waits for room in the queue, which hides how long its requests should have taken"}
 	k.PyTorch = map[string]string{gpuprof.AnyValue: "# rule for a full queue: %s"}
 	return k
 }
@@ -182,6 +190,21 @@ func streamsKnob() gpuprof.Knob {
 	return k
 }
 
+// graphKnob is graph, one launch graph for each slot and size of a batch.
+func graphKnob() gpuprof.Knob {
+	k := loop.GraphKnob("launch the network's kernels one by one, or capture them once for every size of a batch and replay; needs pad=on, which bounds the sizes")
+	k.Answers[0].When = gpuprof.Settings{"graph": "off", "pad": "on"}
+	return k
+}
+
+// warmKnob is warm. It acts before the steps and the load, so that no search turns it.
+func warmKnob() gpuprof.Knob {
+	k := gpuprof.Choice("warm", "on runs the network before the first request; off lets the first request pay for loading kernels and libraries. Its latency is reported apart", "on", "off")
+	k.Try, k.Acts = []string{}, []string{stForward.name()}
+	k.PyTorch = map[string]string{"on": "model(example)  # some times, before the first request", "off": "# nothing runs before the first request"}
+	return k
+}
+
 // clientsOf is how many callers wait for their answers; 0 where requests have a schedule.
 func clientsOf(set gpuprof.Settings) int {
 	n, closed := strings.CutPrefix(set["arrivals"], arriveClosed)
@@ -196,6 +219,9 @@ func clientsOf(set gpuprof.Settings) int {
 func refuse(info gpuprof.Info, set gpuprof.Settings) error {
 	if err := refuseLoad(set); err != nil {
 		return err
+	}
+	if set.On("graph") && !set.On("pad") {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with pad=off: a graph holds one size of batch, and batches have any").WithFix("use pad=on too, or graph=off")
 	}
 	return refuseNetwork(info, set)
 }

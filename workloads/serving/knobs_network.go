@@ -91,7 +91,9 @@ func methodKnobs() []gpuprof.Knob {
 	}
 	library := loop.LibraryKnob("products of impl=im2col in fp32 and tf32: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", forward)
 	library.Answers[0].When = gpuprof.Settings{"library": "off", "impl": resnet.Im2col}
-	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
+	autotune := loop.AutotuneKnob("when the workload opens, time implicit, im2col and direct for each convolution in batches of max_batch, and take the fastest; the cost is reported")
+	autotune.Acts = []string{forward}
+	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
 
 // precisionKnob is precision. Our own kernels round operands as they read them, which saves
@@ -118,12 +120,30 @@ func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
 		if err := gpuprof.RefuseThreads(info, set); err != nil {
 			return err
 		}
+		if err := refuseMethod(info, set); err != nil {
+			return err
+		}
 		return o.Refuse(info)
 	}
 	if set["tau"] == "0" && set["alpha"] == "0" {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting tau=0 and alpha=0: a batch would take no time").WithFix("give one of them a time")
 	}
 	return unused(set, networkKnobs()[1:], "leave it out, or use another preset than synthetic")
+}
+
+// refuseMethod names ways of computing that exclude each other.
+func refuseMethod(info gpuprof.Info, set gpuprof.Settings) error {
+	switch {
+	case !set.On("autotune"):
+	case set["impl"] != resnet.Implicit:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=%s: the search takes the way of each convolution", set["impl"]).WithFix("leave impl out, or use autotune=off")
+	case set["warm"] == "off":
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with warm=off: the search runs every kernel before the first request").WithFix("use one of the two")
+	}
+	if set.On("graph") && set["streams"] == streamsNew && (set["impl"] == resnet.Im2col || set.On("autotune")) && set["library"] != "off" && info.Facts["cublas"] != "" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with streams=new and impl=im2col: cuBLAS replays a graph on the stream of its capture alone").WithFix("use streams=own or shared, or library=off")
+	}
+	return nil
 }
 
 // unused refuses a setting that would change nothing.

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -20,8 +21,15 @@ type network interface {
 	prepares() bool
 	// fill writes request id as the device gets it.
 	fill(dst []byte, id int64)
-	// run enqueues a batch; index tells the stages of the probe.
-	run(on gpuprof.Stream, slot, batch int, index *[stageCount]int, p gpuprof.Probe) error
+	// prepare enqueues the preparing of a batch of requests on the device, nothing where the
+	// host prepares; run enqueues their answers. stage is the probe's.
+	prepare(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error
+	run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error
+	// warm runs it as a service does before its first request, and learns there what answers
+	// are compared with.
+	warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) error
+	// loading is the time that its kernels and libraries took to load.
+	loading() time.Duration
 	// right says that an answer is that of request id.
 	right(answer []byte, id int64) bool
 	// describe fills in the stages prepare and forward for a batch.

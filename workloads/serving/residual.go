@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -19,12 +20,14 @@ const fewImages = 2
 
 // residual is the residual network as a network of the service.
 type residual struct {
-	net     *resnet.Net
-	opt     resnet.Options
-	prepare int // groups of the stage prepare, before those of forward
-	groups  int
-	alone   [resnet.Period][]float32 // the answer to each image in a batch of its own
-	limit   [resnet.Period]float64   // how far an answer may lie from it
+	net    *resnet.Net
+	opt    resnet.Options
+	tuned  resnet.Tuned
+	tuneS  float64
+	ready  int // groups of the stage prepare, before those of forward
+	groups int
+	alone  [resnet.Period][]float32 // the answer to each image in a batch of its own
+	limit  [resnet.Period]float64   // how far an answer may lie from it
 }
 
 // optionsOf are the settings as the network takes them.
@@ -42,20 +45,31 @@ func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpup
 	if err != nil {
 		return nil, err
 	}
-	if err := fitsHost(d, opt); err != nil {
+	most := opt
+	if c.Knobs.On("autotune") {
+		most.Impl = resnet.Im2col // takes the most memory of the ways that are tried
+	}
+	if err := fitsHost(d, most); err != nil {
 		return nil, err
 	}
 	n := &residual{opt: opt}
-	if n.net, err = resnet.Open(ctx, d, s, opt); err != nil {
+	if c.Knobs.On("autotune") {
+		began := time.Now()
+		if n.tuned, err = resnet.Tune(ctx, d, s, opt); err != nil {
+			return nil, err
+		}
+		n.tuneS, n.opt.Ways = time.Since(began).Seconds(), n.tuned.Ways
+	}
+	if n.net, err = resnet.Open(ctx, d, s, n.opt); err != nil {
 		return nil, err
 	}
 	groups := n.net.Groups()
 	n.groups = len(groups)
-	for n.prepare < n.groups && groups[n.prepare].Kind == resnet.Prepare {
-		n.prepare++
+	for n.ready < n.groups && groups[n.ready].Kind == resnet.Prepare {
+		n.ready++
 	}
-	if err := n.answerAlone(ctx, d, s); err != nil {
-		return nil, errors.Join(err, n.net.Close())
+	for i := range resnet.Period { // drawn here, so that no step has to
+		n.net.Image(i)
 	}
 	return n, nil
 }
@@ -87,9 +101,8 @@ func requestBytes(o resnet.Options) int64 {
 	return 12 * int64(o.Image) * int64(o.Image)
 }
 
-// answerAlone answers each image by itself: what its answer in any batch is compared with.
-// It also draws every image, so that no step has to.
-func (n *residual) answerAlone(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) (err error) {
+// warm answers each image by itself: what its answer in any batch is compared with.
+func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) (err error) {
 	in, err := d.Alloc(n.requestBytes(), gpuprof.Pageable)
 	if err != nil {
 		return err
@@ -152,16 +165,21 @@ func (n *residual) requests(slot int) gpuprof.Buffer { return n.net.Input(slot) 
 func (n *residual) answers(slot int) gpuprof.Buffer  { return n.net.Logits(slot) }
 func (n *residual) prepares() bool                   { return n.opt.Preprocess == resnet.OnHost }
 func (n *residual) fill(dst []byte, id int64)        { n.net.Fill(dst, int(id%resnet.Period)) }
-func (n *residual) facts() map[string]any            { return n.net.Describe() }
 func (n *residual) close() error                     { return n.net.Close() }
 
-func (n *residual) run(on gpuprof.Stream, slot, batch int, index *[stageCount]int, p gpuprof.Probe) error {
-	for g := range n.groups {
-		stage := stForward
-		if g < n.prepare {
-			stage = stPrepare
-		}
-		sp := p.Begin(index[stage], on)
+func (n *residual) loading() time.Duration { return n.net.Loading() }
+
+func (n *residual) prepare(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+	return n.enqueue(on, slot, batch, stage, 0, n.ready, p)
+}
+
+func (n *residual) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+	return n.enqueue(on, slot, batch, stage, n.ready, n.groups, p)
+}
+
+func (n *residual) enqueue(on gpuprof.Stream, slot, batch, stage, from, to int, p gpuprof.Probe) error {
+	for g := from; g < to; g++ {
+		sp := p.Begin(stage, on)
 		err := n.net.Enqueue(on, slot, g, batch)
 		p.End(sp)
 		if err != nil {
@@ -184,7 +202,7 @@ func (n *residual) right(answer []byte, id int64) bool {
 func (n *residual) describe(all []gpuprof.Stage, batch int) {
 	for g := range n.groups {
 		st := &all[stForward]
-		if g < n.prepare {
+		if g < n.ready {
 			st = &all[stPrepare]
 			st.Minimum = st.Minimum.Add(n.net.Minimum(g, batch))
 		}
@@ -202,6 +220,20 @@ func (n *residual) floor(batch int) gpuprof.Cost {
 		return gpuprof.Cost{BytesRead: c.BytesRead / 4, BytesWritten: c.BytesWritten / 4, Launches: c.Launches}
 	}
 	return c.In(n.opt.Precision, c.Flops)
+}
+
+func (n *residual) facts() map[string]any {
+	out := n.net.Describe()
+	if n.tuned.Tried > 0 {
+		var ways []string
+		for _, name := range n.opt.Names() {
+			if w := n.tuned.Ways[name]; w != "" {
+				ways = append(ways, name+"="+w)
+			}
+		}
+		out["autotune_s"], out["autotune_tried"], out["autotune_chosen"] = n.tuneS, n.tuned.Tried, ways
+	}
+	return out
 }
 
 // check compares one answer with the float64 network, and every kind of layer with float64

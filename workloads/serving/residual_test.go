@@ -20,6 +20,8 @@ var methods = [][]string{
 	{"max_batch=5", "pad=on", "layout=nchw", "bn=apart"}, {"max_batch=3", "impl=im2col", "bn=fused", "streams=shared"}, {"max_batch=3", "impl=direct", "streams=new", "depth=3"},
 	{"max_batch=4", "precision=tf32"}, {"max_batch=4", "precision=bf16"}, {"max_batch=4", "precision=fp16", "pinned=off"},
 	{"max_batch=4", "precision=int8"}, {"max_batch=3", "precision=int8", "preprocess=device", "layout=nchw", "impl=im2col"},
+	{"max_batch=6", "graph=on", "pad=on", "preprocess=device"}, {"max_batch=3", "autotune=on"}, {"max_batch=3", "autotune=on", "graph=on", "pad=on", "layout=nchw", "precision=int8"},
+	{"max_batch=3", "warm=off", "async_copy=off", "item_reads=3"},
 	{"max_batch=2", "source=66", "image=65", "width=3", "blocks=1", "classes=3", "preprocess=device"},
 }
 
@@ -142,6 +144,9 @@ func TestResidualRefusals(t *testing.T) {
 		"network=synthetic,threads=1":         "threads=1 with network=synthetic",
 		"precision=int4":                      "fp32",
 		"image=1024,width=512,max_batch=1024": "more than 32 bits count",
+		"autotune=on,impl=direct":             "autotune=on with impl=direct",
+		"autotune=on,warm=off":                "autotune=on with warm=off",
+		"autotune=on,library=on":              "library=on with impl=implicit",
 	} {
 		s := gpuprof.Settings{}
 		for _, kv := range strings.Split(set, ",") {
@@ -163,6 +168,17 @@ func TestResidualRefusals(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("%s: %v", preset, err)
+		}
+	}
+	info := gpuprof.Info{Kind: "cuda", Facts: map[string]string{"cublas": "12"}}
+	for _, set := range []gpuprof.Settings{{"impl": "im2col"}, {"autotune": "on"}} {
+		set["graph"], set["pad"], set["streams"] = "on", "on", "new"
+		knobs, err := gpuprof.Resolve(New(), "small", set)
+		if err == nil {
+			err = New().Refuse(info, knobs)
+		}
+		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "graph=on with streams=new") {
+			t.Errorf("%v: %v", set, err)
 		}
 	}
 	d := tight{workloadtest.Host(t, host.Options{})}

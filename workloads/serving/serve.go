@@ -31,6 +31,7 @@ const (
 type runner struct {
 	s       *session
 	head, n int // a ring of slots
+	batches int
 }
 
 // Start implements traffic.Runner.
@@ -40,10 +41,10 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 	for i := range batch {
 		l.ids = append(l.ids, batch[i].ID)
 	}
-	if err := r.s.run(l, loop.Silent{}); err != nil {
+	if err := r.s.run(l, r.batches, loop.Silent{}); err != nil {
 		return err
 	}
-	r.n++
+	r.n, r.batches = r.n+1, r.batches+1
 	return nil
 }
 
@@ -246,6 +247,7 @@ func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*gpupro
 	if err != nil {
 		return nil, err
 	}
+	served.FirstS = s.first.Seconds()
 	out := &gpuprof.Requests{
 		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
 		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served},

@@ -36,7 +36,8 @@ func fast(set ...string) []string { return append([]string{"tau=0.00001", "alpha
 // settings are ways to make, move and answer a batch.
 var settings = [][]string{
 	{}, {"max_batch=1"}, {"max_batch=7", "depth=3"}, {"max_batch=6", "split=best"}, {"max_batch=6", "split=best", "pad=on"}, {"max_batch=5", "pad=on"},
-	{"streams=shared"}, {"streams=new", "depth=1"}, {"pinned=off"}, {"overload=deadline"},
+	{"streams=shared"}, {"streams=new", "depth=1"}, {"pinned=off"}, {"overload=deadline"}, {"async_copy=off"}, {"sync=step", "streams=new"}, {"sync=every:3"},
+	{"max_batch=3", "item_reads=4"}, {"max_batch=6", "graph=on", "pad=on"}, {"max_batch=5", "graph=on", "pad=on", "streams=new", "split=best"}, {"warm=off"},
 }
 
 // passes runs the check of each slot, which has to look at every stage that is no wait, and
@@ -93,7 +94,7 @@ func TestWrongAnswer(t *testing.T) {
 	net.inputs[2] += 0.25 // after the device was given the others
 	l := &s.slots[0]
 	l.ids = append(l.ids[:0], 2)
-	if err := s.run(l, loop.Silent{}); err != nil {
+	if err := s.run(l, 0, loop.Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.end.Wait(); err != nil {
@@ -231,6 +232,11 @@ func TestRefusals(t *testing.T) {
 		"alpha=61":                            "outside 0 to 60",
 		"depth=0":                             "outside 1 to 64",
 		"max_batch=1025":                      "outside 1 to 1024",
+		"graph=on":                            "graph=on with pad=off",
+		"graph=on,split=best":                 "graph=on with pad=off",
+		"item_reads=4097":                     "from 0 to 4096",
+		"sync=every:0":                        "every:",
+		"autotune=on":                         "autotune=on with network=synthetic",
 	} {
 		s := gpuprof.Settings{}
 		for _, kv := range strings.Split(set, ",") {

@@ -24,6 +24,9 @@ type session struct {
 
 	main    gpuprof.Stream // copies, and with streams=shared the network
 	compute gpuprof.Stream // nil with streams=new
+	pace    loop.Pace      // the waits that knobs ask for
+	graphs  graphs
+	first   time.Duration // latency of the first request, alone in its batch
 
 	maxBatch int
 	sizes    []int // that run with pad=on or split=best
@@ -51,10 +54,16 @@ type slot struct {
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, maxBatch: c.Knobs.Int("max_batch"), pad: c.Knobs.On("pad"),
-		slots: make([]slot, c.Knobs.Int("depth")),
+		slots: make([]slot, c.Knobs.Int("depth")), pace: loop.PaceOf(c.Knobs),
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
 	err := s.allocate(ctx, c)
+	if err == nil && s.set.On("graph") {
+		err = s.capture(ctx)
+	}
+	if err == nil {
+		err = s.firstRequest(ctx)
+	}
 	if err == nil && (s.set["split"] == splitBest || s.set["overload"] == string(traffic.Deadline)) {
 		err = s.timeSizes(ctx)
 	}
@@ -86,6 +95,7 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 			return err
 		}
 	}
+	s.pace.Compute, s.pace.Copies = s.main, s.main
 	if isSynthetic(s.set) {
 		s.net, err = newSynthetic(s.dev, c)
 	} else {
@@ -93,6 +103,9 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.pace.Items > 0 {
+		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, gpuprof.Pageable)
 	}
 	place := gpuprof.Pinned
 	if !s.set.On("pinned") {
@@ -119,6 +132,35 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 	return nil
 }
 
+// firstRequest answers the first request by itself. With warm=off nothing has run before it,
+// and it pays for the loading of kernels; their time was taken when they were loaded.
+func (s *session) firstRequest(ctx context.Context) error {
+	warm := s.set["warm"] != "off"
+	if warm {
+		if err := s.net.warm(ctx, s.dev, s.main); err != nil {
+			return err
+		}
+	}
+	l := &s.slots[0]
+	l.ids = append(l.ids[:0], 0)
+	began := time.Now()
+	if err := s.run(l, 0, loop.Silent{}); err != nil {
+		return fmt.Errorf("answering the first request: %w", err)
+	}
+	if err := l.end.Wait(); err != nil {
+		return fmt.Errorf("answering the first request: %w", err)
+	}
+	s.first = time.Since(began)
+	if !warm {
+		s.first += s.net.loading()
+		if err := s.net.warm(ctx, s.dev, s.main); err != nil {
+			return err
+		}
+	}
+	s.wrong += s.answers(l)
+	return s.release(l)
+}
+
 // timeSizes measures a batch of each size, copies included.
 func (s *session) timeSizes(ctx context.Context) error {
 	s.times = map[int]time.Duration{}
@@ -132,7 +174,7 @@ func (s *session) timeSizes(ctx context.Context) error {
 			for i := range b {
 				l.ids = append(l.ids, int64(i))
 			}
-			if err := s.run(l, loop.Silent{}); err != nil {
+			if err := s.run(l, 0, loop.Silent{}); err != nil {
 				return err
 			}
 			return s.finish(l, loop.Silent{})
@@ -155,14 +197,17 @@ func (s *session) Depth() int { return len(s.slots) }
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Cycle implements gpuprof.Session.
-func (s *session) Cycle() int { return 1 }
+func (s *session) Cycle() int { return s.pace.Cycle() }
 
 // Work implements gpuprof.Session.
 func (s *session) Work() (float64, string) { return float64(s.batch), "requests" }
 
 // Input implements gpuprof.Session.
 func (s *session) Input() map[string]any {
-	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images}
+	in := map[string]any{"batch": s.batch, "batches_in_flight": len(s.slots), "images": images, "first_request_s": s.first.Seconds()}
+	if s.graphs.made > 0 {
+		in["graphs"], in["graph_setup_s"] = s.graphs.made, s.graphs.seconds
+	}
 	maps.Copy(in, s.net.facts())
 	if s.set["split"] == splitBest {
 		for b, t := range s.times {

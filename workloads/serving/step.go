@@ -17,6 +17,7 @@ const (
 	stPrepare
 	stForward
 	stD2H
+	stSync
 	stBackpressure
 	stAnswer
 	stageCount
@@ -27,7 +28,7 @@ func allStages() []gpuprof.Stage {
 	return []gpuprof.Stage{
 		{Name: "preprocess", Kind: gpuprof.HostStage}, {Name: "batch", Kind: gpuprof.HostStage, Role: gpuprof.RoleCollate},
 		loop.Transfer(), {Name: "prepare"}, {Name: "forward"}, loop.Result(),
-		{Name: loop.Backpressure, Kind: gpuprof.WaitStage, Role: gpuprof.RoleSlot}, {Name: "answer", Kind: gpuprof.HostStage},
+		loop.Waits()[0], loop.Waits()[1], {Name: "answer", Kind: gpuprof.HostStage},
 	}
 }
 
@@ -46,6 +47,16 @@ func (s *session) describeStages() {
 	in, out := int64(b*s.net.requestBytes()), int64(b*s.net.answerBytes())
 	all[stH2D].Minimum, all[stD2H].Minimum = gpuprof.Cost{BytesRead: in, BytesWritten: in}, gpuprof.Cost{BytesRead: out, BytesWritten: out}
 	s.net.describe(all, b)
+	if s.graphs.made > 0 {
+		all[stForward].MaxSpans = 1
+	}
+	all[stSync].MaxSpans = s.pace.Items
+	if s.pace.Blocking {
+		all[stSync].MaxSpans += 2 // either copy
+	}
+	if s.pace.Every > 0 {
+		all[stSync].MaxSpans++
+	}
 	s.stages = nil
 	for i, st := range all {
 		s.index[i] = -1
@@ -54,6 +65,7 @@ func (s *session) describeStages() {
 			s.stages = append(s.stages, st)
 		}
 	}
+	s.pace.SyncAt, s.pace.SlotAt = s.index[stSync], s.index[stBackpressure]
 }
 
 // padded is the size that a batch of b runs with.
@@ -80,11 +92,12 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	for k := range s.batch {
 		l.ids = append(l.ids, int64(i)*int64(s.batch)+int64(k))
 	}
-	return s.run(l, p)
+	return s.run(l, i, p)
 }
 
-// run assembles the batch of the requests in l.ids and enqueues everything of it.
-func (s *session) run(l *slot, p gpuprof.Probe) error {
+// run assembles the batch of the requests in l.ids, the i-th, enqueues everything of it and
+// waits as the knobs async_copy, item_reads and sync ask for.
+func (s *session) run(l *slot, i int, p gpuprof.Probe) error {
 	if s.net.prepares() {
 		sp := p.Begin(s.index[stPreprocess], nil)
 		s.prepare(l)
@@ -99,6 +112,9 @@ func (s *session) run(l *slot, p gpuprof.Probe) error {
 	if err != nil {
 		return err
 	}
+	if err := s.pace.Block(s.main, p); err != nil {
+		return err
+	}
 	if err := s.forward(l, p); err != nil {
 		return err
 	}
@@ -108,7 +124,13 @@ func (s *session) run(l *slot, p gpuprof.Probe) error {
 	}
 	p.End(sp)
 	l.used = true
-	return s.main.Record(l.end)
+	if err := s.main.Record(l.end); err != nil {
+		return err
+	}
+	if err := s.pace.Block(s.main, p); err != nil {
+		return err
+	}
+	return s.pace.Wait(i, s.net.answers(l.at), l.requests*s.net.answerBytes()/wordBytes, p)
 }
 
 // prepare prepares each request by itself, as a service does before it makes batches.
@@ -155,7 +177,10 @@ func (s *session) forward(l *slot, p gpuprof.Probe) error {
 			return err
 		}
 	}
-	if err := s.net.run(on, l.at, l.requests, &s.index, p); err != nil {
+	if err := s.net.prepare(on, l.at, l.requests, s.index[stPrepare], p); err != nil {
+		return err
+	}
+	if err := s.network(on, l, p); err != nil {
 		return err
 	}
 	if on == s.main {

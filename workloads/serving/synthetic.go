@@ -41,6 +41,7 @@ type synthetic struct {
 	tau, alpha float64
 	inputs     [images]float32
 	fn         gpuprof.Func
+	loaded     time.Duration
 	mem        op.Arena
 	slots      []syntheticSlot
 }
@@ -63,9 +64,11 @@ func newSynthetic(d gpuprof.Device, c gpuprof.Config) (network, error) {
 		s.inputs[i] = float32(rng.IntN(1<<20)+1) / (1 << 20)
 	}
 	var err error
+	began := time.Now()
 	if s.fn, err = d.Load(&syntheticKernel); err != nil {
 		return nil, err
 	}
+	s.loaded = time.Since(began)
 	for i := range s.slots {
 		l, n := &s.slots[i], wordBytes*c.Knobs.Int("max_batch")
 		l.in, l.out = s.mem.Bytes("the requests on the device", n, gpuprof.OnDevice), s.mem.Bytes("the answers on the device", n, gpuprof.OnDevice)
@@ -85,6 +88,14 @@ func (s *synthetic) answers(slot int) gpuprof.Buffer  { return s.slots[slot].out
 func (s *synthetic) prepares() bool                   { return false }
 func (s *synthetic) facts() map[string]any            { return nil }
 func (s *synthetic) close() error                     { return s.mem.Free() }
+func (s *synthetic) loading() time.Duration           { return s.loaded }
+
+func (s *synthetic) prepare(gpuprof.Stream, int, int, int, gpuprof.Probe) error { return nil }
+
+// warm runs a batch, whose answers are known without it.
+func (s *synthetic) warm(_ context.Context, _ gpuprof.Device, on gpuprof.Stream) error {
+	return errors.Join(s.run(on, 0, 1, 0, loop.Silent{}), on.Sync())
+}
 
 // takes is the time of a batch.
 func (s *synthetic) takes(b int) time.Duration {
@@ -98,12 +109,12 @@ func (s *synthetic) fill(dst []byte, id int64) {
 	binary.NativeEndian.PutUint32(dst, math.Float32bits(s.inputs[id%images]))
 }
 
-func (s *synthetic) run(on gpuprof.Stream, slot, b int, index *[stageCount]int, p gpuprof.Probe) error {
+func (s *synthetic) run(on gpuprof.Stream, slot, b, stage int, p gpuprof.Probe) error {
 	d, a := s.takes(b), &s.slots[slot].args
 	a.SetInt(2, b)
 	a.SetInt(3, int(d/time.Microsecond))
 	a.SetInt(4, int(d%time.Microsecond))
-	sp := p.Begin(index[stForward], on)
+	sp := p.Begin(stage, on)
 	err := on.Launch(s.fn, 1, a)
 	p.End(sp)
 	return err

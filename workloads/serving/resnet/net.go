@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
@@ -31,6 +32,7 @@ type Net struct {
 	images [Period][]byte
 
 	kernels map[shared]*gpuprof.Kernel
+	found   time.Duration // looking for libraries
 }
 
 // shared names a convolution's own copy of a kernel.
@@ -58,9 +60,11 @@ type librarian interface{ Libraries() map[string]string }
 // not fit the device's memory is refused before anything is allocated.
 func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*Net, error) {
 	o = o.filled()
+	began := time.Now()
 	if l, ok := d.(librarian); ok && o.Library != "off" {
 		l.Libraries()
 	}
+	found := time.Since(began)
 	info := d.Info()
 	if err := o.Refuse(info); err != nil {
 		return nil, err
@@ -75,7 +79,7 @@ func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*
 	if err := o.fits(d); err != nil {
 		return nil, err
 	}
-	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*gpuprof.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w}
+	n := &Net{o: o, info: info, dev: d, kernels: map[shared]*gpuprof.Kernel{}, mem: op.Arena{Dev: d}, binder: loop.Binder{Dev: d}, w: w, found: found}
 	n.upload(s)
 	n.allocate()
 	if n.mem.Err == nil {
@@ -250,7 +254,7 @@ func (n *Net) convItems(c conv) items {
 	switch {
 	case n.info.Kind == "host":
 		return items{image: c.outSize}
-	case n.o.Impl == Direct && !c.isLinear:
+	case n.o.way(c) == Direct:
 		return items{image: c.out * c.pixels()}
 	}
 	return items{image: c.pixels(), tile: tileSide, across: (c.out + tileSide - 1) / tileSide}
@@ -368,11 +372,16 @@ func (n *Net) Describe() map[string]any {
 
 // computes names what computes the convolutions.
 func (n *Net) computes() string {
-	if n.o.vendor(n.info) {
-		return "cuBLAS " + n.info.Facts["cublas"]
+	for _, c := range n.o.convs() {
+		if n.o.vendor(c, n.info) {
+			return "cuBLAS " + n.info.Facts["cublas"]
+		}
 	}
 	return "own kernels"
 }
+
+// Loading is the time that libraries and kernels took to load.
+func (n *Net) Loading() time.Duration { return n.found + n.binder.Loading }
 
 // Close frees the memory. The streams that ran batches must be idle.
 func (n *Net) Close() error { return n.mem.Free() }

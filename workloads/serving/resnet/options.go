@@ -48,6 +48,21 @@ type Options struct {
 	Slots      int // batches that can be in flight; each has activations of its own
 	Seed       uint64
 	Weights    *Weights // nil: drawn from Seed
+
+	// Ways are the values of Impl by convolution (Shape.Names), as Tune finds them; nil is Impl
+	// for all.
+	Ways map[string]string
+}
+
+// way is how a convolution is computed. The linear layer has one way.
+func (o Options) way(c conv) string {
+	switch w := o.Ways[c.name]; {
+	case c.isLinear:
+		return Implicit
+	case w != "":
+		return w
+	}
+	return o.Impl
 }
 
 // filled are the options with defaults in place of empty texts.
@@ -76,7 +91,7 @@ func (o Options) Refuse(info gpuprof.Info) error {
 		name, value string
 		known       []string
 	}{
-		{"impl", o.Impl, []string{Implicit, Im2col, Direct}}, {"layout", o.Layout, []string{NHWC, NCHW}}, {"bn", o.BN, []string{Fold, Fused, Apart}},
+		{"impl", o.Impl, ways()}, {"layout", o.Layout, []string{NHWC, NCHW}}, {"bn", o.BN, []string{Fold, Fused, Apart}},
 		{"precision", o.Precision, precisionNames[:]}, {"preprocess", o.Preprocess, []string{OnHost, OnDevice}}, {"library", o.Library, []string{"auto", "on", "off"}},
 	} {
 		if !slices.Contains(v.known, v.value) {
@@ -99,7 +114,7 @@ func (o Options) Refuse(info gpuprof.Info) error {
 
 // colWords are the values of the operand that im2col writes out for an image.
 func (o Options) colWords(c conv) int {
-	if o.Impl != Im2col || c.isLinear {
+	if o.way(c) != Im2col {
 		return 0
 	}
 	return c.depth() * c.pixels()
@@ -123,9 +138,14 @@ func (o Options) refuseLibrary(info gpuprof.Info) error {
 	return nil
 }
 
-// vendor says that the products of im2col are the library's.
-func (o Options) vendor(info gpuprof.Info) bool {
-	return o.Impl == Im2col && o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
+// vendor says that the product of a convolution is the library's.
+func (o Options) vendor(c conv, info gpuprof.Info) bool {
+	return o.way(c) == Im2col && o.library(info)
+}
+
+// library says that the library takes products of this precision here.
+func (o Options) library(info gpuprof.Info) bool {
+	return o.Library != "off" && info.Facts["cublas"] != "" && (o.Precision == FP32 || o.Precision == TF32)
 }
 
 // space are the bytes of a slot's buffers.
@@ -199,7 +219,7 @@ func (o Options) form(c conv, info gpuprof.Info) int {
 	switch {
 	case !o.nhwc(c):
 		return formRows
-	case o.Impl == Direct && !c.isLinear, o.vendor(info) && !c.isLinear:
+	case o.way(c) == Direct, o.vendor(c, info):
 		return formColumns
 	}
 	return formPanels

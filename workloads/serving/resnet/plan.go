@@ -123,15 +123,15 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	}
 	kernel, product := p.n.kernelOf(c, &convKernel), c
 	switch {
-	case c.isLinear || o.Impl == Implicit:
-	case o.Impl == Direct:
+	case o.way(c) == Implicit:
+	case o.way(c) == Direct:
 		kernel = p.n.kernelOf(c, &directKernel)
 	default:
 		product = c.afterIm2col()
 		p.add(&im2colKernel, items{image: c.outSize}, 2, words(0, c.in*c.size*c.size, c.depth()*c.pixels()), geometryArgs(c, first.flags, x, p.slot.cols)...)
 		x = p.slot.cols
 		cost.image.BytesRead += 4 * int64(c.depth()*c.pixels()-c.in*c.size*c.size)
-		if o.vendor(p.n.info) {
+		if o.vendor(c, p.n.info) {
 			p.vendor(c, w, first, last, x, out)
 			return
 		}
@@ -205,8 +205,8 @@ func (p *planner) int8(c conv, w layerBuffers, e epilogue, x, out gpuprof.Buffer
 	kernel := p.n.kernelOf(c, &convInt8Kernel)
 	cost.image.BytesWritten += 4 * int64(n)
 	switch {
-	case c.isLinear || o.Impl == Implicit:
-	case o.Impl == Direct:
+	case o.way(c) == Implicit:
+	case o.way(c) == Direct:
 		kernel = p.n.kernelOf(c, &directInt8Kernel)
 	default:
 		all := int64(c.depth() * c.pixels())

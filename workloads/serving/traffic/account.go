@@ -32,9 +32,6 @@ type Account struct {
 	wrong         int64 // answers that belonged to another request
 	negative      int64 // answers before their request
 
-	first   time.Duration // latency of the first answer
-	firstIs bool
-
 	began, ended                                                 time.Duration // of what is counted
 	scheduled, completed, refused, expired, failed, open, inTime int64
 	latency, queue, service, late, sent                          *latency.Histogram
@@ -109,9 +106,6 @@ func (a *Account) leave(r *Request, how Outcome, now time.Duration) {
 	a.sojourns += int64(now - r.Due)
 	a.left++
 	a.marks -= mix(r.ID)
-	if how == Completed && !a.firstIs {
-		a.first, a.firstIs = now-r.Due, true
-	}
 	if now < r.Due {
 		a.negative++
 	}
@@ -255,7 +249,7 @@ func (a *Account) joined(least time.Duration) []*block {
 func (a *Account) Served(least time.Duration) (gpuprof.Served, error) {
 	out := gpuprof.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,
-		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime, FirstS: a.first.Seconds(),
+		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime,
 		Batches: trimmed(a.batches), Blocks: []gpuprof.ServedBlock{},
 	}
 	var err error

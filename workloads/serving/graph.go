@@ -1,0 +1,55 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+)
+
+// graphs are the captured launches of the network. A capture keeps the size of its batch and
+// the memory of its slot, so there is one for each of both: pad=on bounds the sizes.
+type graphs struct {
+	of      [][]gpuprof.Op // by slot and size; nil without graph=on
+	made    int
+	seconds float64 // of capturing and instantiating
+}
+
+// capture makes the graphs of every slot and size.
+func (s *session) capture(ctx context.Context) error {
+	began, on := time.Now(), s.compute
+	if on == nil { // streams=new: a graph runs on any stream
+		on = s.main
+	}
+	s.graphs.of = make([][]gpuprof.Op, len(s.slots))
+	for k := range s.slots {
+		for _, size := range s.sizes {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("capturing batches of %d: %w", size, err)
+			}
+			g, err := s.dev.Capture(on, func() error { return s.net.run(on, k, size, 0, loop.Silent{}) })
+			if err != nil {
+				return fmt.Errorf("capturing batches of %d: %w", size, err)
+			}
+			s.graphs.of[k] = append(s.graphs.of[k], g)
+			s.graphs.made++
+		}
+	}
+	s.graphs.seconds = time.Since(began).Seconds()
+	return nil
+}
+
+// network enqueues the answers of a batch, as launches or as the graph of its size.
+func (s *session) network(on gpuprof.Stream, l *slot, p gpuprof.Probe) error {
+	if s.graphs.of == nil {
+		return s.net.run(on, l.at, l.requests, s.index[stForward], p)
+	}
+	size, _ := slices.BinarySearch(s.sizes, l.requests) // pad=on leaves only these
+	sp := p.Begin(s.index[stForward], on)
+	err := s.graphs.of[l.at][size].Enqueue(on)
+	p.End(sp)
+	return err
+}

@@ -1,0 +1,101 @@
+package resnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// Tuned is what a search for the fastest way of each convolution found.
+type Tuned struct {
+	Ways  map[string]string // by convolution; Options.Ways
+	Tried int               // ways timed, of all convolutions
+}
+
+// Tune times the ways to compute each convolution of the network, with batches of MaxBatch, and
+// names the fastest: what cuDNN's benchmark mode does for a PyTorch program. One network of each
+// way is opened at a time, so it takes no more memory than that of im2col. The stream must be idle.
+func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (Tuned, error) {
+	t := Tuned{Ways: map[string]string{}}
+	o.Slots = 1
+	for _, way := range ways() { // before anything is allocated
+		o.Impl, o.Ways = way, nil
+		if err := errors.Join(o.Refuse(d.Info()), o.filled().fits(d)); err != nil {
+			return t, fmt.Errorf("tuning the convolutions: %w", err)
+		}
+	}
+	from, err := d.NewEvent()
+	if err != nil {
+		return t, err
+	}
+	to, err := d.NewEvent()
+	if err != nil {
+		return t, err
+	}
+	least := map[string]int64{}
+	for _, way := range ways() {
+		o.Impl, o.Ways = way, nil
+		n, err := Open(ctx, d, s, o)
+		if err != nil {
+			return t, fmt.Errorf("tuning the convolutions: %w", err)
+		}
+		err = n.timeWays(ctx, s, [2]gpuprof.Event{from, to}, least, &t)
+		if err = errors.Join(err, n.Close()); err != nil {
+			return t, fmt.Errorf("tuning the convolutions: %w", err)
+		}
+	}
+	return t, nil
+}
+
+func ways() []string { return []string{Implicit, Im2col, Direct} }
+
+// timeWays times every convolution of a network that computes all of them in one way.
+func (n *Net) timeWays(ctx context.Context, s gpuprof.Stream, between [2]gpuprof.Event, least map[string]int64, t *Tuned) error {
+	for g := range n.groups {
+		if n.groups[g].Kind != Conv {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := n.groups[g].Name
+		best, known := least[name]
+		if !known {
+			best = math.MaxInt64
+		}
+		ns, err := n.shortest(s, g, between, best)
+		if err != nil {
+			return err
+		}
+		if t.Tried++; ns < best {
+			least[name], t.Ways[name] = ns, n.o.Impl
+		}
+	}
+	return s.Sync()
+}
+
+// shortest is the least time of a group in three passes, after one to warm up. What takes four
+// times the best of the other ways already is not run again: a direct convolution of a large
+// network takes seconds on the host device.
+func (n *Net) shortest(s gpuprof.Stream, group int, between [2]gpuprof.Event, best int64) (int64, error) {
+	least := int64(math.MaxInt64)
+	for pass := range 4 {
+		if err := errors.Join(s.Record(between[0]), n.Enqueue(s, 0, group, n.o.MaxBatch), s.Record(between[1]), s.Sync()); err != nil {
+			return 0, err
+		}
+		ns, err := n.dev.ElapsedNS(between[0], between[1])
+		if err != nil {
+			return 0, err
+		}
+		if pass > 0 {
+			least = min(least, ns)
+		}
+		if ns/4 > best { // the first pass of a kernel too
+			return ns, nil
+		}
+	}
+	return least, nil
+}

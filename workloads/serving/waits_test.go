@@ -1,0 +1,93 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/workloadtest"
+)
+
+// Every knob of waits and reads asks the device for as much as it says, on both devices.
+func TestWaits(t *testing.T) {
+	devices := map[string]gpuprof.Device{"host": workloadtest.Host(t, host.Options{}), "cuda": workloadtest.Simulated(t, false)}
+	for name, d := range devices {
+		for _, c := range []struct {
+			set          string
+			syncs, reads int64 // in six steps, beyond the default's
+		}{
+			{"sync=step", 6, 0}, {"sync=every:3", 2, 0}, {"async_copy=off", 12, 0}, {"item_reads=3", 18, 18},
+		} {
+			usual, got := sixSteps(t, d), sixSteps(t, d, c.set)
+			if syncs, reads := got.SyncPoints-usual.SyncPoints, got.CopiesD2H-usual.CopiesD2H; syncs != c.syncs || reads != c.reads {
+				t.Errorf("%s on %s: %d synchronizations and %d copies more than the default, want %d and %d", c.set, name, syncs, reads, c.syncs, c.reads)
+			}
+		}
+	}
+}
+
+func sixSteps(t *testing.T, d gpuprof.Device, set ...string) gpuprof.Meter {
+	t.Helper()
+	s := openOn(t, d, "synthetic", fast(append(set, "max_batch=2")...)...)
+	before := d.Meter()
+	for i := range 6 {
+		if err := s.Step(i, loop.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := d.Meter()
+	return gpuprof.Meter{SyncPoints: after.SyncPoints - before.SyncPoints, CopiesD2H: after.CopiesD2H - before.CopiesD2H}
+}
+
+// There is a graph for each slot and size, and one of another size gives answers that are none.
+func TestGraphs(t *testing.T) {
+	s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=6", "depth=3", "pad=on", "graph=on")
+	if want := 3 * 4; s.graphs.made != want || s.Input()["graphs"] != want { // 1, 2, 4 and 6
+		t.Errorf("%d graphs, want %d", s.graphs.made, want)
+	}
+	workloadtest.Passes(t, s)
+	s.graphs.of[1][3] = s.graphs.of[1][1]
+	workloadtest.Fails(t, s, "answer")
+}
+
+// ordered is a network that says in which order it was asked.
+type ordered struct {
+	network
+	calls []string
+}
+
+func (o *ordered) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream) error {
+	o.calls = append(o.calls, "warm")
+	return o.network.warm(ctx, d, s)
+}
+
+func (o *ordered) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+	o.calls = append(o.calls, fmt.Sprint("run ", batch))
+	return o.network.run(on, slot, batch, stage, p)
+}
+
+func (o *ordered) loading() time.Duration { return time.Hour }
+
+// The first request comes behind the warm-up, or before it and then with the time of loading.
+func TestFirstRequest(t *testing.T) {
+	for set, want := range map[string]string{"warm=on": "warm, run 1", "warm=off": "run 1, warm"} {
+		s := openOn(t, workloadtest.Host(t, host.Options{}), "small", "max_batch=2", set)
+		n := &ordered{network: s.net}
+		s.net = n
+		if err := s.firstRequest(context.Background()); err != nil || s.wrong > 0 {
+			t.Fatal(err, s.wrong)
+		}
+		if got := strings.Join(n.calls, ", "); got != want || (s.first >= time.Hour) != (set == "warm=off") {
+			t.Errorf("%s: %s, the first request took %v", set, got, s.first)
+		}
+		q, err := s.Serve(context.Background(), load())
+		if err != nil || q.Processes[0].FirstS != s.first.Seconds() {
+			t.Errorf("%s: %v, %+v", set, err, q)
+		}
+	}
+}
