@@ -217,9 +217,31 @@ func (c *gateCmd) measurable(rest []string) error {
 	if err := oneSetting(c.Set); err != nil {
 		return err
 	}
+	if err := c.ungated(); err != nil {
+		return err
+	}
 	// What an earlier process left there is removed before each measurement.
 	if info, err := os.Stat(c.Result); c.Result != "" && err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 != 0) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "measuring with --result %s: that is a folder, a device or a program and no result", c.Result).WithFix("give the file that the command writes")
+	}
+	return nil
+}
+
+// ungated refuses a setting under which a gate's figures would mean nothing.
+func (c *gateCmd) ungated() error {
+	if len(c.Args) == 0 {
+		return nil
+	}
+	w := workloadNamed(c.Args[0])
+	if w == nil {
+		return nil // which another place says
+	}
+	for _, k := range w.Knobs() {
+		for _, s := range c.Set {
+			if name, value, _ := strings.Cut(s, "="); name == k.Name && k.Ungated[value] != "" {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "gating %s with %s: %s", w.Name(), s, k.Ungated[value]).WithFix("use another value of %s", name)
+			}
+		}
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ type processPairs struct {
 	budget   time.Duration // for messages
 	// recorded: the command prints no result, and is run under gpuprof run --.
 	recorded bool
-	prints   bool // it is known to print one: a process that does not has failed
+	rate     float64 // of requests under load: what the first process took
+	prints   bool    // it is known to print one: a process that does not has failed
 }
 
 // sides builds what is needed. done removes what was made for it.
@@ -201,7 +202,11 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	if err := clearResult(s); err != nil {
 		return nil, err
 	}
-	out, err := m.bounded(s, s.args...)
+	args := s.args
+	if m.rate > 0 {
+		args = append(slices.Clone(args), requestRate(m.rate)...)
+	}
+	out, err := m.bounded(s, args...)
 	if err == nil && s.file != "" {
 		out, err = readLeft(s)
 	}
@@ -224,6 +229,9 @@ func (m *processPairs) once(s side) (*compare.Result, error) {
 	r, err := results.Merge(found...)
 	if err != nil {
 		return nil, err
+	}
+	if s.own && m.rate == 0 {
+		m.rate = r.Rate()
 	}
 	r = results.Process(r)
 	r.Source = s.name

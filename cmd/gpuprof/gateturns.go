@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ type turnPairs struct {
 	seed     uint64                  // of the order of turns
 	begun    uint64                  // blocks
 	over     bool                    // it was found that apart is the only way
+	rate     float64                 // of requests under load: what the first process took
 }
 
 // source is how the blocks of two sides are measured.
@@ -111,10 +113,15 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 		return b, err
 	}
 	var results [2]*compare.Result
-	for i, p := range pair {
-		run, err := p.result()
+	serve := pair[0].serves && pair[1].serves
+	for _, i := range firstTo(bFirst) { // a load is taken while the other process is idle
+		p := pair[i]
+		run, err := p.result(t.lastQuestion(serve))
 		if err != nil {
 			return b, err
+		}
+		if q := run.Requests; q != nil && t.rate == 0 {
+			t.rate = q.Rate
 		}
 		if run, err = perTurn(run, turns[i], warmTurns); err != nil {
 			return b, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: %w", p.name, err).WithFix("run %s by itself to see the failure", p.path())
@@ -126,6 +133,16 @@ func (t *turnPairs) pair(bFirst bool) (compare.Block, error) {
 	}
 	b.A, b.B = results[0], results[1]
 	return b, nil
+}
+
+// lastQuestion ends the turns of a process. Where both sides serve requests, each takes a load
+// at the rate that the very first process took: a slower build at a share of its own
+// throughput would hide that it is slower.
+func (t *turnPairs) lastQuestion(serve bool) string {
+	if !serve {
+		return turnsEnd
+	}
+	return fmt.Sprintf("%s %s %s %s", turnsLoad, strconv.FormatFloat(t.rate, 'g', -1, 64), t.minTime, 4*t.minTime)
 }
 
 // firstTo is the order of the sides: 0 is the old one.

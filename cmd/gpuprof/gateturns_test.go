@@ -21,6 +21,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/compare"
 	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/latency"
 	"github.com/gpuprof/gpuprof/internal/measure"
 )
 
@@ -47,13 +48,13 @@ bad() {
 	stays) trap "" TERM; while :; do read x <never; done ;;
 	esac
 }
-if [ $at = 0 ]; then bad; else echo '{"ready":2}'; fi
+if [ $at = 0 ]; then bad; elif [ $do = serves ]; then echo '{"ready":2,"serves":true}'; else echo '{"ready":2}'; fi
 i=0
 while read line; do
 	i=$((i + 1))
 	echo "$name $line" >>log
 	if [ $i = $at ]; then bad; continue; fi
-	if [ "$line" = end ]; then cat "$name.json"; continue; fi
+	case $line in end|load*) cat "$name.json"; continue ;; esac
 	echo '{"turn":{"samples":2,"stages":1,"rates":1,"seconds":0.5}}'
 done
 `
@@ -90,6 +91,7 @@ type fakePair struct {
 	cancel   func()
 	warnings []gpuprof.Warning
 	apart    int // blocks measured the other way
+	requests *gpuprof.Requests
 }
 
 func (f *fakePair) block(bool) (compare.Block, error) {
@@ -147,7 +149,9 @@ func nobodyLives(t *testing.T, alive *os.File) {
 func (f *fakePair) figures(t *testing.T, old, now []float64) {
 	t.Helper()
 	for name, times := range map[string][]float64{"old": old, "new": now} {
-		text, err := json.Marshal(figures(times))
+		run := figures(times)
+		run.Requests = f.requests
+		text, err := json.Marshal(run)
 		if err == nil {
 			text, err = json.Marshal(turnAnswer{Run: text})
 		}
@@ -194,13 +198,85 @@ func TestTurnsAlternate(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if len(lines) != 2*fakeBlocks+2 || lines[len(lines)-1] != "new end" || lines[len(lines)-2] != "old end" {
+		ends := []string{"old end", "new end"}
+		if bFirst {
+			slices.Reverse(ends)
+		}
+		if len(lines) != 2*fakeBlocks+2 || !slices.Equal(lines[len(lines)-2:], ends) {
 			t.Fatalf("asked %q", lines)
 		}
 		for i := 0; i < 2*fakeBlocks; i += 4 { // ABBA or BAAB
 			if q := lines[i : i+4]; q[0] != q[3] || q[1] != q[2] || q[0] == q[1] {
 				t.Errorf("turns %q", q)
 			}
+		}
+	}
+}
+
+// Two builds that serve take a load behind their turns, one after the other, all at the rate
+// of the first; with one that cannot, nothing is asked of the other either.
+func TestTurnsThenLoad(t *testing.T) {
+	t.Parallel()
+	f := newFakePair(t, "-1 serves", "-1 serves")
+	h := latency.New()
+	for range 1000 {
+		h.Record(time.Millisecond)
+	}
+	rec, err := h.Recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.requests = &gpuprof.Requests{Arrivals: "gamma", Rate: 123.4, RateKnobs: []string{}, SLO: 0.1, From: gpuprof.FromSchedule, Processes: []gpuprof.Served{{
+		Seconds: 1, Scheduled: 1000, Completed: 1000, InTime: 900, Latency: rec, Queue: rec, Service: rec, Late: rec, Batches: []int64{1000}, Blocks: []gpuprof.ServedBlock{},
+	}}}
+	if err := latency.Summarise(f.requests, 1); err != nil {
+		t.Fatal(err)
+	}
+	f.figures(t, slices.Repeat([]float64{1}, fakeBlocks), slices.Repeat([]float64{1}, fakeBlocks))
+	for _, bFirst := range []bool{true, false} {
+		b, err := f.turnPairs.block(bFirst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := b.B.Metric("latency/p99"); m == nil || m.Rate != 123.4 || b.A.Metric("goodput").Runs[0][0] != 900 || b.A.Metric("latency/p999") != nil {
+			t.Errorf("%+v", b.B.Metrics)
+		}
+	}
+	if got, want := f.asked(t, "load"), []string{"new load 0 1s 4s", "old load 123.4 1s 4s", "old load 123.4 1s 4s", "new load 123.4 1s 4s"}; !slices.Equal(got, want) {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+	one := newFakePair(t, "-1 x", "-1 serves")
+	if _, err := one.turnPairs.block(false); err != nil {
+		t.Fatal(err)
+	}
+	if got := append(one.asked(t, "load"), one.asked(t, "end")...); !slices.Equal(got, []string{"old end", "new end"}) {
+		t.Errorf("asked %q", got)
+	}
+}
+
+// asked are the questions of a word, in order.
+func (f *fakePair) asked(t *testing.T, word string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(f.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if parts := strings.Fields(line); parts[1] == word {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// A last question that is none is refused, and a good one is read whole.
+func TestLastLoad(t *testing.T) {
+	if err := lastLoad("123.4 2s 8s"); err != (measure.LastLoad{Rate: 123.4, MinTime: 2 * time.Second, MaxTime: 8 * time.Second}) {
+		t.Errorf("%v", err)
+	}
+	for _, text := range []string{"", "1", "1 2s", "x 2s 8s", "1 8s 2s", "-1 2s 8s", "nan 2s 8s"} {
+		if err := lastLoad(text); !errors.Is(err, gpuprof.ErrUsage) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

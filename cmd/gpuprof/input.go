@@ -184,13 +184,8 @@ type oldSide struct {
 // rate is the requests per second under which the side was measured, 0 for none.
 func (s *oldSide) rate() float64 {
 	for _, r := range append(slices.Clone(s.sessions), s.result) {
-		if r == nil {
-			continue
-		}
-		for _, m := range r.Metrics {
-			if m.Rate > 0 {
-				return m.Rate
-			}
+		if r != nil && r.Rate() > 0 {
+			return r.Rate()
 		}
 	}
 	return 0

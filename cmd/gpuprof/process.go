@@ -130,6 +130,11 @@ func (s *session) rate(point int) float64 {
 	return s.plans[point].Rate
 }
 
+// requestRate is the flag that puts a process under a rate, whatever its settings say.
+func requestRate(rate float64) []string {
+	return []string{"--request-rate", strconv.FormatFloat(rate, 'g', -1, 64)}
+}
+
 // processArgs repeats the command line for one process and one point.
 func (s *session) processArgs(point int, file string) []string {
 	args := []string{"run", s.aim.workload.Name(), "--device", s.aim.device.Name, "--preset", s.aim.preset,
@@ -139,7 +144,7 @@ func (s *session) processArgs(point int, file string) []string {
 		args = append(args, "--no-energy")
 	}
 	if rate := s.rate(point); rate > 0 {
-		args = append(args, "--request-rate", strconv.FormatFloat(rate, 'g', -1, 64))
+		args = append(args, requestRate(rate)...)
 	}
 	set := s.aim.set[point]
 	for _, k := range slices.Sorted(maps.Keys(set)) {

@@ -29,6 +29,7 @@ type turnProcess struct {
 	quit     chan struct{} // closed when nobody reads lines any more
 	end      sync.Once
 	err      error // how it ended, after bury
+	serves   bool  // it takes a load behind its turns
 }
 
 // maxAnswer bounds a line: a result of some ten thousand samples has 10 MB.
@@ -137,6 +138,7 @@ func (p *turnProcess) ready() (protocol int, err error) {
 	if err == nil && a.Ready == 0 {
 		err = p.unexpected()
 	}
+	p.serves = a.Serves
 	return a.Ready, err
 }
 
@@ -152,9 +154,10 @@ func (p *turnProcess) turn(d time.Duration) (measure.Turn, error) {
 	return *a.Turn, nil
 }
 
-// result ends the turns and gives the run that they make.
-func (p *turnProcess) result() (*gpuprof.Run, error) {
-	a, err := p.ask(turnsEnd)
+// result ends the turns with a last question, turnsEnd or turnsLoad, and gives the run that
+// they make.
+func (p *turnProcess) result(question string) (*gpuprof.Run, error) {
+	a, err := p.ask(question)
 	if err != nil {
 		return nil, err
 	}

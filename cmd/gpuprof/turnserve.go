@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -15,7 +16,8 @@ import (
 
 // A gate keeps a process of each build alive and lets them measure in turn. It
 // starts them with run --blocks-on-stdin and writes a line for each turn: how
-// long it shall be ("40ms"), and turnsEnd after the last. The process answers
+// long it shall be ("40ms"), and turnsEnd after the last, or turnsLoad where a
+// service is to take requests behind it. The process answers
 // every line, and its start, with one line of JSON, and waits for the next
 // without using a processor. It ends when its standard input does.
 
@@ -23,14 +25,16 @@ const (
 	turnsFlag     = "--blocks-on-stdin"
 	turnsProtocol = 2 // 1 had the stages' probe in the step
 	turnsEnd      = "end"
+	turnsLoad     = "load" // RATE MIN-TIME MAX-TIME
 )
 
-// turnAnswer is one line of such a process; one field is set.
+// turnAnswer is one line of such a process.
 type turnAnswer struct {
 	// Ready is turnsProtocol, once the check has passed and the steps are warm.
-	Ready int             `json:"ready,omitempty"`
-	Turn  *measure.Turn   `json:"turn,omitempty"`
-	Run   json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd: a run.json
+	Ready  int             `json:"ready,omitempty"`
+	Serves bool            `json:"serves,omitempty"` // beside Ready: turnsLoad can be asked for
+	Turn   *measure.Turn   `json:"turn,omitempty"`
+	Run    json.RawMessage `json:"run,omitempty"` // the answer to turnsEnd and turnsLoad: a run.json
 }
 
 // takeTurns is the verb run under --blocks-on-stdin.
@@ -65,6 +69,7 @@ func (s *session) takeTurns(in io.Reader) error {
 		if reply.Ready == 0 {
 			reply.Turn = &last
 		}
+		reply.Serves = last.Serves
 		if err := out.Encode(reply); err != nil {
 			return 0, err
 		}
@@ -85,6 +90,23 @@ func (s *session) takeTurns(in io.Reader) error {
 	return out.Encode(turnAnswer{Run: text})
 }
 
+// lastLoad reads what turnsLoad asks for, as the error that ends the turns.
+func lastLoad(text string) error {
+	var load measure.LastLoad
+	var least, most string
+	_, err := fmt.Sscan(text, &load.Rate, &least, &most)
+	if err == nil {
+		load.MinTime, err = time.ParseDuration(least)
+	}
+	if err == nil {
+		load.MaxTime, err = time.ParseDuration(most)
+	}
+	if err != nil || !(load.Rate >= 0) || load.MaxTime < load.MinTime {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "reading %q: it is no rate with two times", text).WithFix("give for example %s 100 2s 8s", turnsLoad)
+	}
+	return load
+}
+
 // nextTurn reads what is asked for.
 func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error) {
 	select {
@@ -93,6 +115,9 @@ func nextTurn(ctx context.Context, requests <-chan string) (time.Duration, error
 	case text := <-requests:
 		if text == turnsEnd {
 			return 0, io.EOF
+		}
+		if load, is := strings.CutPrefix(text, turnsLoad+" "); is {
+			return 0, lastLoad(load)
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {

@@ -50,6 +50,8 @@ type MetricData struct {
 	// Rate is the requests per second under which it was measured; 0 for none. Figures of
 	// different rates do not compare.
 	Rate float64
+	// UnderLoad: callers of a service saw it. It is no part of the step.
+	UnderLoad bool
 }
 
 // Knob is a setting of what was measured.
@@ -106,6 +108,9 @@ type Result struct {
 	// Failed lists benchmarks that gave no figure, "name: why".
 	Failed   []string
 	Warnings []gpuprof.Warning
+
+	// Ungated is why a gate must not judge it, "" where it may.
+	Ungated string
 }
 
 // Metric finds a metric by name; nil when the result has none.

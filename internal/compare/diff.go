@@ -160,7 +160,7 @@ func joined(parts []*Result) *Result {
 			if !ok {
 				i = len(out.Metrics)
 				index[m.Name] = i
-				out.Metrics = append(out.Metrics, MetricData{Metric: m.Metric, Runs: make([][]float64, len(parts)), Sites: m.Sites, Rate: m.Rate})
+				out.Metrics = append(out.Metrics, MetricData{Metric: m.Metric, Runs: make([][]float64, len(parts)), Sites: m.Sites, Rate: m.Rate, UnderLoad: m.UnderLoad})
 			}
 			out.Metrics[i].Runs[k] = slices.Concat(m.Runs...)
 		}

@@ -65,7 +65,7 @@ func Rerun(b Block) (again bool, why string) {
 // alone; one that is not confirmed is Same, with a reason.
 //
 // Of a result that names its Total, that metric is judged and the other measured
-// ones explain it, unless the options name metrics: one test, and no chance for
+// ones explain it, but for those that callers of a service saw under load, unless the options name metrics: one test, and no chance for
 // twenty stages to raise a false alarm. Exact counters are always judged.
 //
 //	g := compare.NewGate(o)
@@ -199,7 +199,7 @@ func (b *bench) explain(o Options) {
 	}
 	for _, e := range b.entries {
 		named := slices.ContainsFunc(o.Metrics, func(m MarginsFor) bool { return !strings.Contains(m.Metric, "*") && m.Metric == e.Name })
-		if e == total || e.Exact || e.decidedEarly() || named {
+		if e == total || e.Exact || e.decidedEarly() || named || e.underLoad() {
 			continue
 		}
 		e.result.Verdict = Explains

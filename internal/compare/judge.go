@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,7 +30,7 @@ type bench struct {
 // lay puts two sides on the bench. Metrics that cannot have a verdict know why
 // when it returns, and exact ones have theirs.
 func lay(kind string, old, new *Result, o Options) (*bench, error) {
-	if err := o.Validate(); err != nil {
+	if err := errors.Join(o.Validate(), gated(o, old, new)); err != nil {
 		return nil, err
 	}
 	old, new, left := alikeStages(old, new)

@@ -16,8 +16,11 @@ func (r *Result) requests(q *gpuprof.Requests) {
 	for _, k := range q.RateKnobs {
 		delete(r.Knobs, k)
 	}
+	if q.Waits == gpuprof.WaitsRoom {
+		r.Ungated = "its sender waited for room in the queue, which hides how long its requests should have taken"
+	}
 	add := func(name, unit string, higher bool, values []float64) {
-		m := MetricData{Metric: Metric{Name: name, Unit: unit, HigherIsBetter: higher}, Rate: q.Rate}
+		m := MetricData{Metric: Metric{Name: name, Unit: unit, HigherIsBetter: higher}, Rate: q.Rate, UnderLoad: true}
 		for _, v := range values {
 			m.Runs = append(m.Runs, []float64{v})
 		}
@@ -42,6 +45,31 @@ func (r *Result) requests(q *gpuprof.Requests) {
 	}
 	add("goodput", "requests/s", true, goodput)
 	add("refused", "share", false, refused)
+}
+
+// Rate is the requests per second under which it was measured, 0 for none.
+func (r *Result) Rate() float64 {
+	for i := range r.Metrics {
+		if rate := r.Metrics[i].Rate; rate > 0 {
+			return rate
+		}
+	}
+	return 0
+}
+
+// underLoad says that callers of a service saw the metric.
+func (e *entry) underLoad() bool {
+	return e.sides[0] != nil && e.sides[0].UnderLoad || e.sides[1] != nil && e.sides[1].UnderLoad
+}
+
+// gated refuses sides that a gate must not judge.
+func gated(o Options, sides ...*Result) error {
+	for _, r := range sides {
+		if o.Judge && r.Ungated != "" {
+			return gpuprof.Errorf(gpuprof.ErrUsage, "gating %s: %s", r.Source, r.Ungated).WithFix("let a full queue refuse requests and measure again, or use gpuprof compare")
+		}
+	}
+	return nil
 }
 
 // otherRate says that the sides were measured under different loads, and what to do.

@@ -1,6 +1,7 @@
 package compare_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,53 @@ func TestLatencyMetrics(t *testing.T) {
 	}
 	if len(c.Differences) > 0 {
 		t.Errorf("the sides differ in %v", c.Differences)
+	}
+}
+
+// In a gate latencies are judged beside the step, which explains its stages alone; a side
+// whose sender waited for room is refused, and compared all the same.
+func TestLatencyInGate(t *testing.T) {
+	var blocks []compare.Block
+	for i := range 6 {
+		side := func(took time.Duration) *compare.Result {
+			r := servedRun(t, 100, "auto", took)
+			for k := range r.Metrics { // of one process
+				r.Metrics[k].Runs = r.Metrics[k].Runs[i : i+1]
+			}
+			r.Total = "step"
+			for _, m := range []string{"step", "throughput"} {
+				r.Metrics = append(r.Metrics, compare.MetricData{Metric: compare.Metric{Name: m, Unit: "s"}, Runs: [][]float64{{1 + 0.001*float64(i)}}})
+			}
+			return r
+		}
+		blocks = append(blocks, compare.Block{A: side(time.Millisecond), B: side(2 * time.Millisecond), BFirst: i%2 == 1})
+	}
+	c, err := compare.NewGate(compare.Options{}).Stage1(blocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]compare.Verdict{"latency/p50": compare.Regressed, "latency/p99": compare.Regressed, "step": compare.Same, "throughput": compare.Explains, "refused": compare.Same} {
+		if m, ok := verdictOf(c, name); !ok || m.Verdict != want {
+			t.Errorf("%s: %s, want %s (%s)", name, m.Verdict, want, m.Reason)
+		}
+	}
+	blocks[0].B.Ungated = "its sender waits"
+	if _, err := compare.NewGate(compare.Options{}).Stage1(blocks[:1]); !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "its sender waits") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBlockIsNotGated(t *testing.T) {
+	q := &gpuprof.Requests{Rate: 100, Waits: gpuprof.WaitsRoom}
+	r, err := compare.FromRun(&gpuprof.Run{Workload: "w", Status: gpuprof.Complete, PeakMemory: 1, Requests: q})
+	if err != nil || !strings.Contains(r.Ungated, "waited for room") {
+		t.Fatalf("%v, %q", err, r.Ungated)
+	}
+	if _, err := compare.Compare(r, r, compare.Options{Judge: true}); !errors.Is(err, gpuprof.ErrUsage) {
+		t.Errorf("%v", err)
+	}
+	if _, err := compare.Compare(r, r, compare.Options{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,37 @@ func TestServeFails(t *testing.T) {
 	r, err = runServing(t, serves{}, func(p *Plan) { p.NoRequests = true })
 	if err != nil || r.Requests != nil {
 		t.Errorf("%v, %+v", err, r.Requests)
+	}
+}
+
+// Turns end with a load where the caller asks for one, at its rate, and serve none otherwise.
+func TestTurnsThenLoad(t *testing.T) {
+	for _, ends := range []error{io.EOF, LastLoad{Rate: 77, MinTime: time.Second, MaxTime: time.Minute}} {
+		asked := &gpuprof.Load{}
+		s := serves{fake: fake{spin: 100 * time.Microsecond}, out: served(t, time.Millisecond, 0, 77), asked: asked}
+		var first Turn
+		calls := 0
+		run, err := RunTurns(t.Context(), openHost(t), s.plan(), func(last Turn) (time.Duration, error) {
+			if calls++; calls == 1 {
+				first = last
+			}
+			if calls > 2 {
+				return 0, ends
+			}
+			return time.Millisecond, nil
+		})
+		if err != nil || !first.Serves || run.Status != gpuprof.Complete || run.Step.N() == 0 {
+			t.Fatalf("%v, %+v, %s", err, first, run.Status)
+		}
+		if ends == io.EOF {
+			if run.Requests != nil || asked.MaxTime != 0 {
+				t.Errorf("a load that was not asked for: %+v", asked)
+			}
+			continue
+		}
+		if run.Requests == nil || asked.Rate != 77 || asked.MinTime != time.Second || asked.MaxTime != time.Minute || !(asked.Throughput > 0) {
+			t.Errorf("asked for %+v", asked)
+		}
 	}
 }
 

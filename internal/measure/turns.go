@@ -18,12 +18,25 @@ type Turn struct {
 	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
 	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
+	// Serves, before the first turn: the session takes requests, see LastLoad.
+	Serves bool `json:"serves,omitempty"`
 }
+
+// LastLoad, as the error of a RunTurns' next, ends the turns like io.EOF does, and has a
+// session that serves take a load behind them, at a rate in requests per second or, where
+// that is 0, as its settings say.
+type LastLoad struct {
+	Rate             float64
+	MinTime, MaxTime time.Duration // as of gpuprof.Load
+}
+
+// Error implements error.
+func (LastLoad) Error() string { return "the turns are over, and a load is to come" }
 
 // RunTurns is Run for a caller that says when steps run, so that two processes
 // can take turns. Once the check has passed and the steps are warm it calls next
-// with the zero Turn, and after each turn with what that gave. next returns how
-// long the turn to come shall be, or io.EOF when there have been enough; any
+// with a Turn without samples, and after each turn with what that gave. next returns how
+// long the turn to come shall be, or io.EOF or a LastLoad when there have been enough; any
 // other error of its ends the run as partial. Between turns nothing of the run is
 // at work: a session that works ahead is paused (gpuprof.Pauser).
 //
@@ -36,14 +49,14 @@ type Turn struct {
 // MaxTime and Samples say nothing here. There is no telemetry, ladder, energy or
 // ceiling; counters come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev gpuprof.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {
-	plan.MinTime, plan.MaxTime, plan.Samples = 0, math.MaxInt64, 0
+	plan.MinTime, plan.MaxTime, plan.Samples, plan.NoRequests = 0, math.MaxInt64, 0, true
 	if plan.Instruments != nil {
 		plan.Instruments = besideAPeer{plan.Instruments}
 	}
 	r := newRunner(ctx, dev, plan)
 	r.turns, r.apart, r.least, r.long = true, true, turnSteps, turnLong
 	return r.within(func() error {
-		return r.phases(r.check, r.prepare, r.warmUp, func() error { return r.serve(next) }, r.kernelPass)
+		return r.phases(r.check, r.prepare, r.warmUp, func() error { return r.serve(next) }, r.requests, r.kernelPass)
 	})
 }
 
@@ -58,15 +71,21 @@ func (p besideAPeer) Foreign() (n int, ok bool) {
 
 // serve measures turns for as long as next asks for them.
 func (r *runner) serve(next func(Turn) (time.Duration, error)) error {
-	var last Turn
+	_, serves := r.sess.(gpuprof.Server)
+	last := Turn{Serves: serves}
 	for {
 		if err := r.rest(); err != nil {
 			return err
 		}
 		target, err := next(last)
+		load, hasLoad := errors.AsType[LastLoad](err)
 		switch {
 		case errors.Is(err, io.EOF):
 			r.lead = 0
+			return nil
+		case hasLoad:
+			r.lead = 0
+			r.plan.Rate, r.plan.MinTime, r.plan.MaxTime, r.plan.NoRequests = load.Rate, load.MinTime, load.MaxTime, false
 			return nil
 		case r.ctx.Err() != nil:
 			return nil // phases says so
@@ -108,7 +127,7 @@ func (r *runner) turn(target time.Duration) (Turn, error) {
 	if err := r.blocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
 		return Turn{}, err
 	}
-	return Turn{len(got.step) - steps, len(got.probed) - stages, len(got.rates) - rates, gpuprof.Seconds(events.Now() - began)}, nil
+	return Turn{Samples: len(got.step) - steps, Stages: len(got.probed) - stages, Rates: len(got.rates) - rates, Seconds: gpuprof.Seconds(events.Now() - began)}, nil
 }
 
 // blocks measures blocks of a turn while there is time left, and samples, which have
