@@ -37,6 +37,8 @@ type Knob struct {
 	Try []string
 	// Ungated says by value why a gate's figures would mean nothing under it.
 	Ungated map[string]string
+	// TryUnderLoad are those that it tries instead where the goal is what callers see.
+	TryUnderLoad []string
 	// Acts are the stages whose time the knob can change; AllStages is any. Of a
 	// knob without a list nothing is known.
 	Acts []string

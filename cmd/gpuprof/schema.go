@@ -75,7 +75,7 @@ func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
 		reflect.TypeFor[compare.Samples]():  {Types: []string{"null", "array"}, Items: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: []string{"null", "number"}}}, Description: "one list of samples per process"},
 		reflect.TypeFor[gpuprof.Settings](): {Types: []string{"null", "object"}, AdditionalProperties: &jsonschema.Schema{Type: "string"}},
 		reflect.TypeFor[gpuprof.Status]():   {Type: "string", Enum: []any{gpuprof.Complete, gpuprof.Partial, gpuprof.Invalid}},
-		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: []any{tune.Time, tune.Throughput, tune.Energy, tune.Memory}},
+		reflect.TypeFor[tune.Goal]():        {Type: "string", Enum: enumOf(tune.Goals())},
 		reflect.TypeFor[compare.Verdict]():  {Type: "string", Enum: []any{compare.Pass, compare.Same, compare.Regressed, compare.Improved, compare.Inconclusive, compare.Gone, compare.Added, compare.Explains}},
 	}})
 	if err != nil {
@@ -88,6 +88,13 @@ func schemaOf[T any](kinds []gpuprof.DocumentKind) ([]byte, error) {
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "gpuprof " + title
 	return json.MarshalIndent(s, "", "  ")
+}
+
+func enumOf[T any](values []T) (out []any) {
+	for _, v := range values {
+		out = append(out, v)
+	}
+	return out
 }
 
 // tolerant lets every object hold fields that this version does not know.

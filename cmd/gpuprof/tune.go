@@ -26,7 +26,7 @@ type tuneCmd struct {
 	Set       []string       `sep:"none" complete:"knob" placeholder:"KNOB=VALUE" help:"Start from this value; the knob is turned only where --knob names it; may be repeated."`
 	Knob      []string       `placeholder:"A,B" help:"Turn only these knobs (all tuning knobs; model knobs never)."`
 	Budget    *time.Duration `placeholder:"TIME" help:"Time for all measurements (5m; with --claims 8m)."`
-	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy or memory (time)."`
+	Goal      string         `placeholder:"GOAL" help:"time (seconds per unit of work), throughput, energy, memory, or latency (p99 at a rate of requests) (time)."`
 	MaxError  *share         `placeholder:"PERCENT" help:"Leave out settings whose relative error against float64 is above this share (1%)."`
 	MaxMemory size           `placeholder:"SIZE" help:"Leave out settings that take more memory on the device, such as 512MiB or 2GB."`
 	Seed      *uint64        `placeholder:"N" help:"Seed of the order of measurements (1)."`
@@ -42,6 +42,8 @@ type tuneCmd struct {
 	PairOut string        `hidden:""`
 	Turned  []string      `sep:"none" hidden:""`
 	Most    time.Duration `hidden:""`
+	// RequestRate is the rate of the search, where the goal is latency.
+	RequestRate float64 `hidden:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -192,7 +194,10 @@ func (c *tuneCmd) checkTune() error {
 		c.MaxError = new(share)
 		*c.MaxError = tuneMaxError
 	}
-	goals := []string{string(tune.Time), string(tune.Throughput), string(tune.Energy), string(tune.Memory)}
+	var goals []string
+	for _, g := range tune.Goals() {
+		goals = append(goals, string(g))
+	}
 	switch {
 	case !slices.Contains(goals, c.Goal):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "reading --goal %s: there is no such goal", c.Goal).WithFix("use one of %s%s", strings.Join(goals, ", "), gpuprof.DidYouMean(c.Goal, goals))

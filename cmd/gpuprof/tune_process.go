@@ -59,6 +59,9 @@ func (t *tuning) fresh(ctx context.Context, a, b tune.Side, l tune.Limits) (o *t
 func (t *tuning) pairArgs(a, b tune.Side, l tune.Limits, file string) []string {
 	args := []string{"tune", a.Workload.Name(), "--device", t.device.Name, "--preset", a.Preset, "--goal", string(l.Goal), "--budget", l.Time.String(),
 		"--seed", strconv.FormatUint(l.Seed, 10), "--pair-out", file}
+	if l.Rate > 0 {
+		args = append(args, requestRate(l.Rate)...)
+	}
 	if l.Most > 0 {
 		args = append(args, "--most", l.Most.String())
 	}
@@ -113,7 +116,7 @@ func (c *tuneCmd) pair(a *app) error {
 		sides[i] = tune.Side{Workload: t.opts.Workload, Preset: t.opts.Preset, Knobs: knobs}
 	}
 	o, err := bench.Compare(a.ctx, sides[0], sides[1], tune.Limits{Goal: t.opts.Goal, Time: *c.Budget, MaxError: t.opts.MaxError, MaxMemory: t.opts.MaxMemory,
-		Seed: t.opts.Seed, Sitting: true, Most: c.Most})
+		Seed: t.opts.Seed, Sitting: true, Most: c.Most, Rate: c.RequestRate})
 	if err != nil {
 		return err
 	}

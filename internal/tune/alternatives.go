@@ -21,6 +21,11 @@ type Change struct{ Knob, From, To string }
 // where it is first; the order of knobs is drawn from seed and the same for the same
 // seed. Unknown and model knobs in only are ErrUsage.
 func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
+	return alternatives(w, Time, base, only, fixed, seed)
+}
+
+// alternatives are those of a goal: under load more knobs act than on a step.
+func alternatives(w gpuprof.Workload, g Goal, base gpuprof.Settings, only []string, fixed gpuprof.Settings, seed uint64) ([]Change, error) {
 	if err := checkOnly(w, only); err != nil {
 		return nil, err
 	}
@@ -28,6 +33,9 @@ func Alternatives(w gpuprof.Workload, base gpuprof.Settings, only []string, fixe
 	for _, k := range w.Knobs() {
 		if !turned(k, only, fixed) {
 			continue
+		}
+		if g == Latency && len(k.TryUnderLoad) > 0 {
+			k.Try = k.TryUnderLoad
 		}
 		var of []Change
 		for _, v := range values(k, base[k.Name]) {

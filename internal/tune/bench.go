@@ -40,6 +40,8 @@ type Limits struct {
 	Seed      uint64
 	Pairs     int           // of blocks at most; 0: as many as it takes
 	Most      time.Duration // beyond Time, for as few blocks as tell anything; 0: twice Time
+	// Rate is the requests per second of the goal latency; 0: what the settings of A ask for.
+	Rate float64
 	// Sitting: this is one of several comparisons whose mean is the answer. Both
 	// sides are opened anew, so that the spread between sittings holds what
 	// the place of their buffers in memory does.
@@ -66,6 +68,7 @@ type InProcess struct {
 
 	energyBlock time.Duration // 0: what a GPU's counter needs
 
+	rate   float64 // of requests, once it is known
 	shared gpuprof.Device
 	kept   *bench // side A of the last comparison, kept open for the next
 	// checked holds the errors of settings that have been compared with the
@@ -112,6 +115,14 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 		return nil, err
 	}
 	out.WorkA, out.Unit, out.MemoryA, out.ErrorA = sa.work, sa.unit, sa.memory, sa.error
+	if l.Goal == Latency {
+		if l.Rate > 0 {
+			p.rate = l.Rate
+		}
+		if out.Rate, err = p.rateOf(ctx, sa); err != nil {
+			return nil, err
+		}
+	}
 	sb, err := p.open(ctx, b)
 	if ctx.Err() != nil {
 		if sb != nil {

@@ -9,7 +9,7 @@ import (
 
 // limits are what a setting must keep to, whatever it is compared with.
 func (e *engine) limits() Limits {
-	return Limits{Goal: e.Goal, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed}
+	return Limits{Goal: e.Goal, Rate: e.out.Rate, MaxError: e.MaxError, MaxMemory: e.MaxMemory, Seed: e.Seed}
 }
 
 // exceeded says which limit the default itself is above, as far as something

@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"time"
@@ -40,7 +41,7 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent fun
 			turns = [2]*bench{b, a}
 		}
 		for _, s := range turns {
-			cost, seconds, err := p.blockCost(s, l.Goal, target)
+			cost, seconds, err := p.blockCost(ctx, s, l.Goal, target)
 			if err != nil {
 				return err
 			}
@@ -101,7 +102,7 @@ func settled(bs *stats.Bootstrap, out *Outcome) bool {
 }
 
 // blockCost is the cost per unit of work over one block.
-func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, seconds float64, err error) {
+func (p *InProcess) blockCost(ctx context.Context, s *bench, g Goal, target time.Duration) (cost, seconds float64, err error) {
 	runtime.GC() // so that none starts inside the block
 	var before float64
 	if g == Energy {
@@ -129,6 +130,14 @@ func (p *InProcess) blockCost(s *bench, g Goal, target time.Duration) (cost, sec
 		return (after - before) / (s.work * float64(s.probe.seen)), seconds, nil
 	case Memory:
 		return float64(s.memory), seconds, nil
+	case Latency:
+		restore := s.environment()
+		cost, err = p.load(ctx, s, p.rate)
+		restore()
+		if few := (*tooFew)(nil); err == nil || errors.As(err, &few) {
+			return cost, seconds, err
+		}
+		return 0, 0, &sideError{s, err}
 	}
 	return seconds, seconds, nil
 }

@@ -39,7 +39,7 @@ func (e *engine) recommend(f []Change, c Confirmation, o *Outcome) {
 // sentence says in one line how sure the recommendation is.
 func (e *engine) sentence(r *Recommended) string {
 	how := fmt.Sprintf("confirmed by paired blocks in %d fresh processes", r.Processes)
-	if (e.Goal == Memory || e.Goal == Energy) && r.TimeRatio > 0 {
+	if e.Goal != Time && e.Goal != Throughput && r.TimeRatio > 0 {
 		how += fmt.Sprintf("; time x%.3f", r.TimeRatio)
 	}
 	if e.over != "" {
@@ -140,6 +140,8 @@ func (e *engine) unit() string {
 		return "J per " + one
 	case Memory:
 		return "B"
+	case Latency:
+		return "s"
 	}
 	return "s per " + one
 }

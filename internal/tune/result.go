@@ -31,7 +31,12 @@ const (
 	Throughput Goal = "throughput"
 	Energy     Goal = "energy"
 	Memory     Goal = "memory"
+	// Latency is the time within which 99 of 100 scheduled requests are answered, at one rate.
+	Latency Goal = "latency"
 )
+
+// Goals are all of them.
+func Goals() []Goal { return []Goal{Time, Throughput, Energy, Memory, Latency} }
 
 // Verdict says what turning a knob does.
 type Verdict string
@@ -71,6 +76,8 @@ type Result struct {
 	MaxMemory int64            `json:"max_memory_bytes,omitempty"`
 	BudgetS   float64          `json:"budget_s"`
 	SpentS    float64          `json:"spent_s"`
+	// Rate is that of requests per second where the goal is latency, fixed once by the start.
+	Rate float64 `json:"rate_per_s,omitempty"`
 
 	Default *Point `json:"default"`
 	// Recommended is nil unless fresh processes confirmed a setting. Conclusion
@@ -261,6 +268,8 @@ type Outcome struct {
 	Verdict Verdict `json:"verdict,omitempty"` // Refused or Failed; else empty
 	Reason  string  `json:"reason,omitempty"`
 	Seconds float64 `json:"seconds"` // that the measurement took
+
+	Rate float64 `json:"rate_per_s,omitempty"` // of requests, where the goal is latency
 }
 
 // Decode reads what document.Encode wrote. name is the file's, for errors, which are

@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := Alternatives(o.Workload, e.base, o.Only, o.Set, o.Seed)
+	changes, err := alternatives(o.Workload, o.Goal, e.base, o.Only, o.Set, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (e *engine) resume() error {
 	if err := sameSearch(old, e.out); err != nil {
 		return err
 	}
-	e.prior, e.out.Started, e.out.Findings = old.SpentS, old.Started, old.Findings
+	e.prior, e.out.Started, e.out.Findings, e.out.Rate = old.SpentS, old.Started, old.Findings, old.Rate
 	for _, entry := range old.Journal {
 		if entry.Outcome == nil {
 			continue
@@ -281,6 +281,9 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 		return nil, err
 	}
 	e.journal[key] = o
+	if e.out.Rate == 0 { // it is fixed once
+		e.out.Rate = o.Rate
+	}
 	e.out.Journal = append(e.out.Journal, Entry{key, o})
 	return o, e.save()
 }

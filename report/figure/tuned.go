@@ -38,6 +38,8 @@ func goalText(r *tune.Result) (what, better string) {
 		return "energy per unit of work", "below 1 is better"
 	case tune.Memory:
 		return "peak memory", "below 1 is better"
+	case tune.Latency:
+		return "p99 latency", "below 1 is better"
 	}
 	return "time per unit of work", "below 1 is better"
 }

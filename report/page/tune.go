@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gpuprof/gpuprof"
@@ -96,6 +97,9 @@ func conclusion(r *tune.Result) Section {
 			note = "95 % " + note
 		}
 		add("default", view.Cost(d.Median, r.Unit), note)
+	}
+	if r.Rate > 0 {
+		add("rate", strconv.FormatFloat(r.Rate, 'g', 4, 64)+" requests/s", "of every measurement; p99 counts every scheduled request")
 	}
 	for _, t := range r.PeerLines() {
 		add("beside it", view.Cut(t, 300), "")

@@ -135,7 +135,7 @@ func batchKnob() gpuprof.Knob {
 func delayKnob() gpuprof.Knob {
 	k := number("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
 	// It acts under load alone, where no stage is timed.
-	k.Try, k.Acts = []string{}, ofBatches()
+	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, ofBatches()
 	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", gpuprof.AnyValue: "timeout = %s  # seconds for a batch to fill"}
 	return k
 }
