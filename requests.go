@@ -25,6 +25,9 @@ type Load struct {
 	MinTime, MaxTime time.Duration
 	// Progress may be nil.
 	Progress func(done, total float64, note string)
+	// Listening is told the address, host:port, at which requests from outside are taken
+	// from now on; may be nil.
+	Listening func(address string)
 }
 
 // Requests is what the callers of a service saw under load: run.json's requests.
@@ -53,6 +56,8 @@ type Requests struct {
 	Late     LatencySummary  `json:"late"`                // of the sender, part of the latency
 	FromSent *LatencySummary `json:"from_send,omitempty"` // the latency that a sender which waits for room sees
 	Goodput  float64         `json:"goodput_per_s"`       // answers within SLO
+	// Decode is how long the body of a request from outside took to be decoded, part of Late.
+	Decode *LatencySummary `json:"decode_time,omitempty"`
 }
 
 // When a latency begins.
@@ -74,17 +79,33 @@ type Served struct {
 	Refused   int64     `json:"refused"` // by the overload rule
 	Expired   int64     `json:"expired"` // of those refused: for their age
 	Failed    int64     `json:"failed"`
-	Open      int64     `json:"open"`              // at the end
-	InTime    int64     `json:"in_time"`           // completed within the SLO
-	FirstS    float64   `json:"first_s,omitempty"` // latency of the first request of the process, alone in its batch
+	FailedFor string    `json:"failed_for,omitempty"` // why the first batch failed that did
+	Open      int64     `json:"open"`                 // at the end
+	InTime    int64     `json:"in_time"`              // completed within the SLO
+	FirstS    float64   `json:"first_s,omitempty"`    // latency of the first request of the process, alone in its batch
 	Latency   Recorded  `json:"latency"`
 	Queue     Recorded  `json:"queue_time"`
 	Service   Recorded  `json:"service_time"`
 	Late      Recorded  `json:"late"`
 	FromSent  *Recorded `json:"from_send,omitempty"`
+	Outside   *Outside  `json:"outside,omitempty"` // where callers came from outside
 	// Batches[i] is how many batches held i+1 requests.
 	Batches []int64       `json:"batches"`
 	Blocks  []ServedBlock `json:"blocks"`
+}
+
+// Outside is what is known of callers from outside beside their requests.
+type Outside struct {
+	// Rejected counts what never became a request, by the HTTP status that it got, or "closed"
+	// where the connection ended before.
+	Rejected map[string]int64 `json:"rejected,omitempty"`
+	Gone     int64            `json:"gone"` // callers that left before the answer, which is counted all the same
+	Decode   Recorded         `json:"decode_time"`
+	// Recomputed answers, drawn at random, were compared with the network in float64: Error is
+	// the largest of ||out-ref|| / ||ref||. Nothing else is known of the images of others.
+	Recomputed int     `json:"recomputed"`
+	Error      Number  `json:"relative_error"`
+	Tolerance  float64 `json:"tolerance"`
 }
 
 // ServedBlock is a part of the stretch.

@@ -307,6 +307,12 @@ func (s *session) measureOne(i int) (*gpuprof.Run, error) {
 	}
 	plan := s.plans[i]
 	plan.Progress = bar.show
+	plan.Listening = func(address string) {
+		bar.close()
+		if !s.app.quiet {
+			fmt.Fprintf(s.app.stderr, "gpuprof: listening for requests at http://%s until --max-time or Ctrl-C\n", address)
+		}
+	}
 	instruments, done := instrumentsOf(dev)
 	defer done()
 	plan.Instruments = instruments

@@ -19,6 +19,7 @@ func Summarise(r *gpuprof.Requests, seed uint64) error {
 		{"service_time", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Service }, func(l gpuprof.LatencySummary) { r.Service = l }},
 		{"late", func(s *gpuprof.Served) *gpuprof.Recorded { return &s.Late }, func(l gpuprof.LatencySummary) { r.Late = l }},
 		{"from_send", func(s *gpuprof.Served) *gpuprof.Recorded { return s.FromSent }, func(l gpuprof.LatencySummary) { r.FromSent = &l }},
+		{"decode_time", decodeOf, func(l gpuprof.LatencySummary) { r.Decode = &l }},
 	} {
 		sum, err := summaryOf(r, part.of, part.name == "latency", seed)
 		if err != nil {
@@ -33,6 +34,13 @@ func Summarise(r *gpuprof.Requests, seed uint64) error {
 		r.Goodput = float64(total.InTime) / total.Seconds
 	}
 	return nil
+}
+
+func decodeOf(s *gpuprof.Served) *gpuprof.Recorded {
+	if s.Outside == nil {
+		return nil
+	}
+	return &s.Outside.Decode
 }
 
 func summaryOf(r *gpuprof.Requests, of func(*gpuprof.Served) *gpuprof.Recorded, withBlocks bool, seed uint64) (*gpuprof.LatencySummary, error) {

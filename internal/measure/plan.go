@@ -31,6 +31,8 @@ type Plan struct {
 	// its rate whatever the settings say.
 	NoRequests bool
 	Rate       float64
+	// Listening is Load.Listening.
+	Listening func(address string)
 	// NoEnergy leaves the energy pass out, which takes some four seconds.
 	NoEnergy bool
 }

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// longestLoad bounds the load where --samples leaves the run without a limit.
+	// longestLoad bounds the load of a run that has no limit of time, which is one longer than
+	// endless.
 	longestLoad = 60 * time.Second
+	endless     = 100 * time.Hour
 	// A sender whose lateness is more than this share of the median latency at p99 is part
 	// of the tail that it measures.
 	lateShare = 0.05
@@ -38,7 +40,10 @@ func (r *runner) requests() error {
 		return fmt.Errorf("beginning the load: %w", err)
 	}
 	amount, _ := r.sess.Work()
-	load := gpuprof.Load{Rate: r.plan.Rate, MinTime: r.plan.MinTime, MaxTime: min(r.plan.MaxTime, longestLoad)}
+	load := gpuprof.Load{Rate: r.plan.Rate, MinTime: r.plan.MinTime, MaxTime: r.plan.MaxTime, Listening: r.plan.Listening}
+	if load.MaxTime > endless {
+		load.MaxTime = longestLoad
+	}
 	if len(r.samples.rates) > 0 {
 		load.Throughput = amount * stats.Median(r.samples.rates)
 	}
@@ -58,7 +63,11 @@ func (r *runner) requests() error {
 func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	total := q.Sum()
 	if total.Completed < leastCounted {
-		r.warn("few-requests", fmt.Sprintf("%d requests were answered after the warm-up of the load", total.Completed), "give more time with --max-time, or a higher rate")
+		text, fix := "%d requests were answered after the warm-up of the load", "give more time with --max-time, or a higher rate"
+		if q.From == gpuprof.FromFirstByte {
+			text, fix = "%d requests from outside were answered", "send more while the run listens, or give it more time with --max-time"
+		}
+		r.warn("few-requests", fmt.Sprintf(text, total.Completed), fix)
 		return
 	}
 	late, hasLate := q.Late.At(0.99)

@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,7 @@ func requestsOf(r *gpuprof.Run, id string) Section {
 	if b := batchText(total); b != "" {
 		lines.Lines = append(lines.Lines, Line{Label: "batches", Value: b})
 	}
+	lines.Lines = append(lines.Lines, outsideLines(q)...)
 	if first := q.Processes[0].FirstS; first > 0 {
 		lines.Lines = append(lines.Lines, Line{Label: "first answer", Value: view.Seconds(first), Note: "alone in its batch, when the workload was opened; no part of the load"})
 	}
@@ -67,6 +70,8 @@ func rateText(q *gpuprof.Requests) string {
 		return fmt.Sprintf("%s at %s per second", text, strconv.FormatFloat(q.Rate, 'g', 4, 64))
 	case q.Waits == gpuprof.WaitsAnswer:
 		return text + ", by callers that wait for their answers"
+	case q.From == gpuprof.FromFirstByte && t.Seconds > 0:
+		return fmt.Sprintf("%s by other programs over HTTP, %s per second", text, strconv.FormatFloat(float64(t.Scheduled)/t.Seconds, 'g', 4, 64))
 	}
 	return text
 }
@@ -104,7 +109,7 @@ func latencyTable(q *gpuprof.Requests) Table {
 		of     *gpuprof.LatencySummary
 	}{
 		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
-		{Column{Title: "in service", Drop: 200}, &q.Service}, {Column{Title: "sent late", Drop: 250}, &q.Late},
+		{Column{Title: "in service", Drop: 200}, &q.Service}, {Column{Title: lateTitle(q), Drop: 250}, &q.Late}, {Column{Title: "decoding", Drop: 275}, q.Decode},
 	} {
 		if kind.of != nil && kind.of.Count > 0 {
 			t.Columns, kinds = append(t.Columns, kind.column), append(kinds, kind.of)
@@ -141,6 +146,53 @@ func latencyTable(q *gpuprof.Requests) Table {
 	}
 	row("longest", func(l *gpuprof.LatencySummary) (gpuprof.Percentile, bool) { return gpuprof.Percentile{S: l.MaxS}, true })
 	return t
+}
+
+// lateTitle is what lies between the begin of a latency and the queue.
+func lateTitle(q *gpuprof.Requests) string {
+	if q.From == gpuprof.FromFirstByte {
+		return "receiving"
+	}
+	return "sent late"
+}
+
+// outsideLines say what is known of callers from outside, and how their answers were checked.
+func outsideLines(q *gpuprof.Requests) []Line {
+	var out []Line
+	rejected, gone := map[string]int64{}, int64(0)
+	for i := range q.Processes {
+		p := &q.Processes[i]
+		if p.FailedFor != "" {
+			out = append(out, Line{Label: "failed", Value: "with their batch", Note: p.FailedFor})
+		}
+		o := p.Outside
+		if o == nil {
+			continue
+		}
+		for status, n := range o.Rejected {
+			rejected[status] += n
+		}
+		gone += o.Gone
+		if o.Recomputed > 0 {
+			out = append(out, Line{Label: "checked", Value: fmt.Sprintf("%d answers, drawn at random, computed again in float64", o.Recomputed),
+				Note: fmt.Sprintf("%.2g away at most, %.2g allowed", float64(o.Error), o.Tolerance)})
+		}
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(rejected)) {
+		name := "HTTP " + status
+		if status == "closed" {
+			name = "connection closed"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", rejected[status], name))
+	}
+	if len(parts) > 0 {
+		out = append(out, Line{Label: "rejected", Value: strings.Join(parts, ", "), Note: "before they were requests"})
+	}
+	if gone > 0 {
+		out = append(out, Line{Label: "callers gone", Value: fmt.Sprint(gone), Note: "before their answers, which count"})
+	}
+	return out
 }
 
 func latencyCaption(q *gpuprof.Requests) string {

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ const (
 	arriveGamma  = "gamma"
 	arriveTrace  = "trace:"
 	arriveClosed = "closed:"
+	arriveHTTP   = "http:"
 
 	splitBest = "best"
 	never     = "never"
@@ -80,8 +82,8 @@ func number(name, doc, def string, lo, hi float64) gpuprof.Knob {
 
 func arrivalsKnob() gpuprof.Knob {
 	return gpuprof.Knob{
-		Name: "arrivals", Doc: "callers: gamma (a schedule drawn from the seed), trace:FILE (seconds since the start, one per line), closed:N (N callers, each waiting for its answer)",
-		Default: arriveGamma, Values: []string{arriveGamma}, Accept: "trace:FILE or closed:N", NamesFile: true, Model: true,
+		Name: "arrivals", Doc: "callers: gamma (a schedule drawn from the seed), trace:FILE (seconds since the start, one per line), closed:N (N callers, each waiting for its answer), http:ADDRESS:PORT (programs that send requests over HTTP)",
+		Default: arriveGamma, Values: []string{arriveGamma}, Accept: "trace:FILE, closed:N or http:ADDRESS:PORT", NamesFile: true, Model: true,
 		Parse: func(s string) (string, error) {
 			if file, is := strings.CutPrefix(s, arriveTrace); is {
 				if st, err := os.Stat(file); err != nil || st.IsDir() {
@@ -89,13 +91,40 @@ func arrivalsKnob() gpuprof.Knob {
 				}
 				return s, nil
 			}
+			if address, is := strings.CutPrefix(s, arriveHTTP); is {
+				return httpText(address)
+			}
 			clients, is := strings.CutPrefix(s, arriveClosed)
 			if n, err := strconv.Atoi(clients); is && err == nil && n >= 1 && n <= mostClients {
 				return arriveClosed + strconv.Itoa(n), nil
 			}
-			return "", fmt.Errorf("is neither gamma nor trace:FILE nor closed:N with N from 1 to %d", mostClients)
+			return "", fmt.Errorf("is neither gamma nor trace:FILE nor http:ADDRESS:PORT nor closed:N with N from 1 to %d", mostClients)
 		},
 	}
+}
+
+// loopback is where a service listens that was told no address: no other machine reaches it.
+const loopback = "127.0.0.1"
+
+// httpText is the canonical spelling of an address to listen at. Port 0 is any free one.
+func httpText(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil { // a port alone
+		host, port = "", address
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || host != "" && host != "localhost" && net.ParseIP(host) == nil {
+		return "", fmt.Errorf("names no address of this machine and a port from 0 to 65535, as http:127.0.0.1:8000 does")
+	}
+	if host == "" {
+		host = loopback
+	}
+	return arriveHTTP + net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
+}
+
+// addressOf is where the service listens; false where requests do not come from outside.
+func addressOf(set gpuprof.Settings) (string, bool) {
+	return strings.CutPrefix(set["arrivals"], arriveHTTP)
 }
 
 func tauKnob() gpuprof.Knob {
@@ -229,6 +258,7 @@ func refuse(info gpuprof.Info, set gpuprof.Settings) error {
 func refuseLoad(set gpuprof.Settings) error {
 	open := set["arrivals"] == arriveGamma
 	clients := clientsOf(set)
+	_, outside := addressOf(set)
 	switch {
 	case set["load"] != auto && set["rate"] != auto:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s and rate=%s: both say how many requests come", set["load"], set["rate"]).WithFix("give one of them")
@@ -237,6 +267,9 @@ func refuseLoad(set gpuprof.Settings) error {
 	case clients > 0 && (set["overload"] != string(traffic.RefuseNew) || set.Int("queue") > 0 && set.Int("queue") < clients):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: callers that wait for answers are not refused", set["arrivals"], set["queue"], set["overload"]).
 			WithFix("leave overload at refuse-new, and give the queue a place for every caller")
+	case outside && (set["overload"] == string(traffic.Block) || set.Int("queue") == 0):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: what callers from outside send has to be bounded, and they cannot be made to wait", set["arrivals"], set["queue"], set["overload"]).
+			WithFix("give the queue a bound, and another rule than block")
 	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
 	}

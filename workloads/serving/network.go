@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 )
 
 // network is what answers a batch: a residual network (residual.go), or nothing but its time
@@ -37,6 +38,14 @@ type network interface {
 	// check compares the answers to requests ids with the reference, and the parts of the
 	// network in a slot, whose batch it replaces.
 	check(ctx context.Context, s gpuprof.Stream, slot int, ids []int64, answers []byte) ([]gpuprof.Check, error)
+	// model is what callers from outside see, take writes a request of theirs as the device
+	// gets it, and sound says whether an answer to it can be one, by what is seen at a glance.
+	model() kserve.Model
+	take(dst, request []byte)
+	sound(request, answer []byte) bool
+	// recompute compares such an answer with the network in float64: ||out-ref|| / ||ref||,
+	// and how large it may be.
+	recompute(request, answer []byte) (e, tolerance float64)
 	facts() map[string]any
 	close() error
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
@@ -199,6 +200,31 @@ func (n *residual) right(answer []byte, id int64) bool {
 	return math.Sqrt(apart) <= n.limit[id%resnet.Period]
 }
 
+func (n *residual) model() kserve.Model {
+	o := n.opt
+	return kserve.Model{
+		Name: networkResidual,
+		In:   kserve.Tensor{Name: "image", Datatype: kserve.Uint8, Shape: []int{1, o.Source, o.Source, 3}},
+		Out:  kserve.Tensor{Name: "logits", Datatype: kserve.Float32, Shape: []int{1, o.Classes}},
+	}
+}
+
+func (n *residual) take(dst, request []byte) { n.net.FillImage(dst, request) }
+
+// sound knows no more of the answer to an unknown image than that it is one.
+func (n *residual) sound(_, answer []byte) bool {
+	for k := range n.opt.Classes {
+		if v := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))); math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *residual) recompute(request, answer []byte) (e, tolerance float64) {
+	return n.apart(answer, n.net.ReferenceOf(request)), n.net.Tolerance()
+}
+
 func (n *residual) describe(all []gpuprof.Stage, batch int) {
 	for g := range n.groups {
 		st := &all[stForward]
@@ -262,11 +288,16 @@ func (n *residual) logits(ctx context.Context, image int, answer []byte) (gpupro
 	if err != nil {
 		return gpuprof.Check{}, err
 	}
+	return loop.CheckOf(stForward.name(), n.apart(answer, want), n.net.Tolerance(), 1, 1), nil
+}
+
+// apart is ||answer-want|| / ||want||.
+func (n *residual) apart(answer []byte, want []float64) float64 {
 	got := make([]float32, len(want))
 	for k := range got {
 		got[k] = math.Float32frombits(binary.NativeEndian.Uint32(answer[4*k:]))
 	}
 	var e op.ErrorNorm
 	e.Add(got, want)
-	return loop.CheckOf(stForward.name(), e.Relative(), n.net.Tolerance(), 1, 1), nil
+	return e.Relative()
 }

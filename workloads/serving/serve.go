@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -32,6 +33,7 @@ type runner struct {
 	s       *session
 	head, n int // a ring of slots
 	batches int
+	front   *front // where requests come from outside
 }
 
 // Start implements traffic.Runner.
@@ -40,12 +42,30 @@ func (r *runner) Start(batch []traffic.Request, _ time.Duration) error {
 	l.ids = l.ids[:0]
 	for i := range batch {
 		l.ids = append(l.ids, batch[i].ID)
+		if r.front != nil {
+			l.calls = append(l.calls, r.front.callers.Call(batch[i].Ticket))
+		}
 	}
 	if err := r.s.run(l, r.batches, loop.Silent{}); err != nil {
-		return err
+		return r.s.fails(l, err)
 	}
 	r.n, r.batches = r.n+1, r.batches+1
 	return nil
+}
+
+// fails is the failure of a batch: its own where the device still does what it is asked, so
+// that the service goes on. Then nothing of the batch runs any more.
+func (s *session) fails(l *slot, err error) error {
+	errs := []error{s.main.Sync()}
+	for _, other := range []gpuprof.Stream{s.compute, l.own} {
+		if other != nil && other != s.main {
+			errs = append(errs, other.Sync())
+		}
+	}
+	if dead := errors.Join(append(errs, s.release(l))...); dead != nil {
+		return err
+	}
+	return &traffic.BatchError{Err: err}
 }
 
 // Done implements traffic.Runner.
@@ -60,7 +80,12 @@ func (r *runner) Done() (bool, error) {
 func (r *runner) Finish() (int, error) {
 	l := &r.s.slots[r.head]
 	r.head, r.n = (r.head+1)%len(r.s.slots), r.n-1
-	wrong := r.s.answers(l)
+	var wrong int
+	if r.front != nil {
+		wrong = r.front.answers(l)
+	} else {
+		wrong = r.s.answers(l)
+	}
 	return wrong, r.s.release(l)
 }
 
@@ -86,6 +111,7 @@ type plan struct {
 	throughput     float64
 	short          string // why the stretch is shorter than the rule asks
 	waits, from    string
+	outside        *gpuprof.Outside // what is known of callers from outside
 	arrivals, rule string
 }
 
@@ -101,13 +127,11 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 	if err != nil {
 		return nil, err
 	}
-	slo := seconds(s.set.Float("slo"))
-	books := traffic.NewAccount(s.maxBatch, slo, p.waits == gpuprof.WaitsRoom)
-	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
-	run := &runner{s: s}
-	world := &traffic.Real{Queue: q, Runner: run}
-	service := &traffic.Service{World: world, Queue: q, Runner: run, Depth: len(s.slots), Books: books,
-		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}
+	if address, is := addressOf(s.set); is {
+		return s.serveOutside(ctx, l, p, address)
+	}
+	service, world := s.service(p, &runner{s: s})
+	books, q := service.Books, service.Queue
 	var source traffic.Source
 	if p.clients > 0 {
 		c := &traffic.Clients{N: p.clients, Until: p.warm + p.stretch, WarmUp: p.warm, Queue: q}
@@ -128,6 +152,16 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 		err = failed
 	}
 	return out, err
+}
+
+// service is the loop of a load in the machine's own time.
+func (s *session) service(p *plan, run *runner) (*traffic.Service, *traffic.Real) {
+	slo := seconds(s.set.Float("slo"))
+	books := traffic.NewAccount(s.maxBatch, slo, p.waits == gpuprof.WaitsRoom)
+	q := traffic.NewQueue(s.set.Int("queue"), traffic.Overload(p.rule), books)
+	world := &traffic.Real{Queue: q, Runner: run}
+	return &traffic.Service{World: world, Queue: q, Runner: run, Depth: len(s.slots), Books: books,
+		Batcher: traffic.Batcher{MaxBatch: s.maxBatch, MaxDelay: seconds(s.set.Float("max_delay")), Split: s.split, Rule: traffic.Overload(p.rule), SLO: slo, Alone: s.times[1]}}, world
 }
 
 // progress reports once every half second until the function it returns is called.
@@ -161,6 +195,10 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 	if p.rule == string(traffic.Block) {
 		p.waits = gpuprof.WaitsRoom
 	}
+	if _, is := addressOf(s.set); is { // nobody knows when a request will come
+		p.from, p.stretch = gpuprof.FromFirstByte, l.MaxTime
+		return p, nil
+	}
 	if p.clients = clientsOf(s.set); p.clients > 0 {
 		p.from, p.waits = gpuprof.FromSend, gpuprof.WaitsAnswer
 		s.lengths(p, l, settledLoad)
@@ -191,8 +229,13 @@ func (s *session) planLoad(l gpuprof.Load) (*plan, error) {
 	return p, nil
 }
 
-// lengths are those of warm-up and stretch. A queue of load rho forgets in
-// S/(1-sqrt rho)^2, S being the time per request (Cohen, The Single Server Queue, III.7.3).
+// relaxation is the time in which a queue of load rho forgets: S/(1-sqrt rho)^2, S being the
+// time per request (Cohen, The Single Server Queue, III.7.3).
+func relaxation(throughput, rho float64) time.Duration {
+	return seconds(1 / throughput / math.Pow(1-math.Sqrt(min(rho, settledLoad)), 2))
+}
+
+// lengths are those of warm-up and stretch.
 func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
 	rho = min(rho, settledLoad)
 	if math.IsNaN(rho) || l.Throughput <= 0 {
@@ -202,7 +245,7 @@ func (s *session) lengths(p *plan, l gpuprof.Load, rho float64) {
 	if l.Throughput > 0 {
 		each = 1 / l.Throughput
 	}
-	p.relax = seconds(each / math.Pow(1-math.Sqrt(rho), 2))
+	p.relax = relaxation(1/each, rho)
 	p.warm = warmUps * p.relax
 	if most := time.Duration(warmUpShare * float64(l.MaxTime)); p.warm > most {
 		p.warm, p.short = most, "its warm-up"
@@ -235,7 +278,7 @@ func (s *session) planTrace(p *plan, file string) error {
 		p.rate = float64(len(p.times)-1) / end.Seconds()
 	}
 	if p.throughput > 0 {
-		p.relax = seconds(1 / p.throughput / math.Pow(1-math.Sqrt(min(p.rate/p.throughput, settledLoad)), 2))
+		p.relax = relaxation(p.throughput, p.rate/p.throughput)
 	}
 	return nil
 }
@@ -248,6 +291,7 @@ func (s *session) requests(p *plan, books *traffic.Account, sent int64) (*gpupro
 		return nil, err
 	}
 	served.FirstS = s.first.Seconds()
+	served.Outside = p.outside
 	out := &gpuprof.Requests{
 		Arrivals: p.arrivals, Rate: p.rate, RateKnobs: []string{"load", "rate"}, Throughput: p.throughput, SLO: s.set.Float("slo"),
 		From: p.from, Waits: p.waits, Processes: []gpuprof.Served{served},

@@ -224,7 +224,14 @@ func TestRefusals(t *testing.T) {
 		"overload=refuse":                     "refuse-new",
 		"queue=-1":                            "outside 0",
 		"streams=2":                           "own, shared or new",
-		"arrivals=http:127.0.0.1:1":           "neither gamma nor trace:FILE nor closed:N",
+		"arrivals=http:127.0.0.1":             "names no address of this machine and a port",
+		"arrivals=http:example.com:80":        "names no address of this machine and a port",
+		"arrivals=http:127.0.0.1:65536":       "names no address of this machine and a port",
+		"arrivals=http:":                      "names no address of this machine and a port",
+		"arrivals=https:127.0.0.1:1":          "neither gamma nor trace:FILE nor http:ADDRESS:PORT nor closed:N",
+		"arrivals=http:1,load=0.5":            "these arrivals have a rate of their own",
+		"arrivals=http:1,queue=0":             "has to be bounded",
+		"arrivals=http:1,overload=block":      "cannot be made to wait",
 		"split=on":                            "off or best",
 		"load=2,queue=0,rate=auto":            "load=2 without a bound",
 		"arrivals=trace:,load=auto":           "names no file",
@@ -249,6 +256,18 @@ func TestRefusals(t *testing.T) {
 		}
 		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want a usage error with %q", set, err, words)
+		}
+	}
+}
+
+// A service is reached by this machine alone where no address is given.
+func TestAddress(t *testing.T) {
+	for given, want := range map[string]string{
+		"http:8000": "http:127.0.0.1:8000", "http::8000": "http:127.0.0.1:8000", "http:0": "http:127.0.0.1:0", "http:localhost:1": "http:localhost:1",
+		"http:0.0.0.0:80": "http:0.0.0.0:80", "http:[::1]:80": "http:[::1]:80", "http:127.0.0.1:080": "http:127.0.0.1:80",
+	} {
+		if got, err := arrivalsKnob().Canonical(given); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %s", given, got, err, want)
 		}
 	}
 }

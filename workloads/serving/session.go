@@ -49,6 +49,7 @@ type slot struct {
 	used            bool
 	requests        int // of the batch in it
 	ids             []int64
+	calls           []*traffic.Call // of the requests, where they come from outside
 }
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {

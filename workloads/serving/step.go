@@ -137,8 +137,17 @@ func (s *session) run(l *slot, i int, p gpuprof.Probe) error {
 func (s *session) prepare(l *slot) {
 	n := s.net.requestBytes()
 	for k, id := range l.ids {
-		s.net.fill(s.ready[k*n:(k+1)*n], id)
+		s.fill(s.ready[k*n:(k+1)*n], l, k, id)
 	}
+}
+
+// fill writes request k of a batch as the device gets it.
+func (s *session) fill(dst []byte, l *slot, k int, id int64) {
+	if len(l.calls) > 0 {
+		s.net.take(dst, l.calls[k].Request)
+		return
+	}
+	s.net.fill(dst, id)
 }
 
 // assemble puts the requests into the memory that the device copies from; what fills the
@@ -150,7 +159,7 @@ func (s *session) assemble(l *slot) {
 		copy(in, s.ready[:len(l.ids)*n])
 	} else {
 		for k, id := range l.ids {
-			s.net.fill(in[k*n:(k+1)*n], id)
+			s.fill(in[k*n:(k+1)*n], l, k, id)
 		}
 	}
 	for k := len(l.ids); k < l.requests; k++ {
@@ -220,6 +229,8 @@ func (s *session) answers(l *slot) (wrong int) {
 // release gives a slot back.
 func (s *session) release(l *slot) error {
 	l.used = false
+	clear(l.calls)
+	l.calls = l.calls[:0]
 	if l.own == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -123,6 +124,27 @@ func (s *synthetic) run(on gpuprof.Stream, slot, b, stage int, p gpuprof.Probe) 
 // right compares exactly, since nothing is rounded.
 func (s *synthetic) right(answer []byte, id int64) bool {
 	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == s.answer(id)
+}
+
+func (s *synthetic) model() kserve.Model {
+	return kserve.Model{
+		Name: networkSynthetic,
+		In:   kserve.Tensor{Name: "x", Datatype: kserve.Float32, Shape: []int{1, 1}}, Out: kserve.Tensor{Name: "y", Datatype: kserve.Float32, Shape: []int{1, 1}},
+	}
+}
+
+func (s *synthetic) take(dst, request []byte) { copy(dst, request) }
+
+// sound knows every answer.
+func (s *synthetic) sound(request, answer []byte) bool {
+	return math.Float32frombits(binary.NativeEndian.Uint32(answer)) == 1-2*math.Float32frombits(binary.NativeEndian.Uint32(request))
+}
+
+// recompute allows the rounding of one float32 operation.
+func (s *synthetic) recompute(request, answer []byte) (e, tolerance float64) {
+	want := 1 - 2*float64(math.Float32frombits(binary.NativeEndian.Uint32(request)))
+	got := float64(math.Float32frombits(binary.NativeEndian.Uint32(answer)))
+	return math.Abs(got-want) / max(math.Abs(want), 1e-30), 6e-8
 }
 
 func (s *synthetic) describe(all []gpuprof.Stage, batch int) {

@@ -334,13 +334,16 @@ func (n *Net) Reference(ctx context.Context, i int) ([]float64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	compute := func() ([]float64, error) {
-		return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, n.Image(i))), nil
-	}
+	compute := func() ([]float64, error) { return n.ReferenceOf(n.Image(i)), nil }
 	if n.o.Weights != nil {
 		return compute()
 	}
 	return references.Of(refKey{fmt.Sprint(n.o.Shape), n.o.Seed, i % Period}, compute)
+}
+
+// ReferenceOf is the float64 network's logits of an image [source,source,3] of others.
+func (n *Net) ReferenceOf(image []byte) []float64 {
+	return refNetwork(n.o.Shape, n.w, refPrepare(n.o.Shape, image))
 }
 
 // checks are the compared kinds in the order of a batch.

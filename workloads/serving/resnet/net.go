@@ -354,12 +354,15 @@ func (n *Net) Image(i int) []byte {
 }
 
 // Fill writes image i into dst as Input has it: its bytes, or prepared on the host.
-func (n *Net) Fill(dst []byte, i int) {
+func (n *Net) Fill(dst []byte, i int) { n.FillImage(dst, n.Image(i)) }
+
+// FillImage does so with an image [source,source,3] of others.
+func (n *Net) FillImage(dst, image []byte) {
 	if n.o.Preprocess == OnDevice {
-		copy(dst, n.Image(i))
+		copy(dst, image)
 		return
 	}
-	n.o.Prepare(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/4), n.Image(i), n.o.Layout)
+	n.o.Prepare(unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)/4), image, n.o.Layout)
 }
 
 // Describe is what a run says about the network.

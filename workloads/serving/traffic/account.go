@@ -32,6 +32,8 @@ type Account struct {
 	wrong         int64 // answers that belonged to another request
 	negative      int64 // answers before their request
 
+	failure string // why the first failed batch failed
+
 	began, ended                                                 time.Duration // of what is counted
 	scheduled, completed, refused, expired, failed, open, inTime int64
 	latency, queue, service, late, sent                          *latency.Histogram
@@ -152,6 +154,21 @@ func (a *Account) batch(members []Request, wrong int) {
 	}
 }
 
+// fails keeps why a batch failed.
+func (a *Account) fails(err error) {
+	if a.failure == "" {
+		a.failure = err.Error()
+	}
+}
+
+// Rate is how many requests came per second of what is counted; 0 where nothing is.
+func (a *Account) Rate() float64 {
+	if a.ended <= a.began {
+		return 0
+	}
+	return float64(a.scheduled) / (a.ended - a.began).Seconds()
+}
+
 // queued books how many requests waited when a batch began.
 func (a *Account) queued(waiting int) {
 	b := a.blocks[a.n]
@@ -250,7 +267,7 @@ func (a *Account) Served(least time.Duration) (gpuprof.Served, error) {
 	out := gpuprof.Served{
 		WarmUpS: a.began.Seconds(), Seconds: max(a.ended-a.began, 0).Seconds(), Scheduled: a.scheduled, Completed: a.completed,
 		Refused: a.refused, Expired: a.expired, Failed: a.failed, Open: a.open, InTime: a.inTime,
-		Batches: trimmed(a.batches), Blocks: []gpuprof.ServedBlock{},
+		FailedFor: a.failure, Batches: trimmed(a.batches), Blocks: []gpuprof.ServedBlock{},
 	}
 	var err error
 	record := func(h *latency.Histogram) gpuprof.Recorded {

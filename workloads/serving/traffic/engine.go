@@ -90,6 +90,9 @@ func (s *Service) close(batch []Request, wrong int, err error) error {
 		how = Failed
 	}
 	s.Queue.mu.Lock()
+	if err != nil {
+		s.Books.fails(err)
+	}
 	for i := range batch {
 		s.Books.leave(&batch[i], how, now)
 	}

@@ -60,6 +60,15 @@ func (q *Queue) Put(r Request, now time.Duration) (refused Request, how Outcome,
 	return Request{}, how, true
 }
 
+// Refuse books a request that found no place on its way to the queue.
+func (q *Queue) Refuse(r Request, now time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.Sent = now
+	q.books.enter(&r, now)
+	q.books.leave(&r, Refused, now)
+}
+
 // Waiting is how many requests wait, when the oldest of them was due, and how many were
 // ever put in.
 func (q *Queue) Waiting() (n int, oldest time.Duration, given int64) {

@@ -16,6 +16,9 @@ const poll = 20 * time.Microsecond
 type Real struct {
 	Queue  *Queue
 	Runner Runner
+	// Nap pauses while the service waits; nil is some 20 us on the machine's clock. Tests in
+	// which time is not the machine's give their own.
+	Nap func()
 
 	ctx   context.Context
 	began time.Time
@@ -54,6 +57,9 @@ func (r *Real) End() { r.ended.Store(true) }
 // Close waits for the sending goroutine.
 func (r *Real) Close() { r.wait.Wait() }
 
+// At is a time on the service's clock, no sooner than its beginning.
+func (r *Real) At(t time.Time) time.Duration { return max(t.Sub(r.began), 0) }
+
 // Now implements World.
 func (r *Real) Now() time.Duration { return time.Since(r.began) }
 
@@ -82,7 +88,11 @@ func (r *Real) Await(until time.Duration, seen int64, flying int) error {
 			return nil
 		}
 		runtime.Gosched()
-		nap(min(poll, left))
+		if r.Nap != nil {
+			r.Nap()
+		} else {
+			nap(min(poll, left))
+		}
 	}
 }
 

@@ -1,0 +1,107 @@
+package serving
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/serving/kserve"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// mostRecomputed are the answers of a load that the float64 network gives too. The largest
+// takes some seconds for one.
+const mostRecomputed = 4
+
+// front is what a load whose requests come from other programs has besides.
+type front struct {
+	net     network
+	callers *traffic.Callers
+	rng     *rand.Rand
+	seen    int
+	drawn   []exchange // each answer is among them with the same probability
+}
+
+// exchange is a request and its answer.
+type exchange struct{ request, answer []byte }
+
+// answers hands a batch's answers to their calls, and says how many are none.
+func (o *front) answers(l *slot) (wrong int) {
+	out, n := l.out.Bytes(), o.net.answerBytes()
+	for k, call := range l.calls {
+		copy(call.Answer, out[k*n:(k+1)*n])
+		if !o.net.sound(call.Request, call.Answer) {
+			wrong++
+		}
+		o.draw(call)
+	}
+	return wrong
+}
+
+// draw keeps some of all answers (Vitter's algorithm R). The answer is the caller's from now
+// on, but is not changed.
+func (o *front) draw(call *traffic.Call) {
+	kept := exchange{call.Request, call.Answer}
+	o.seen++
+	if len(o.drawn) < mostRecomputed {
+		o.drawn = append(o.drawn, kept)
+	} else if i := o.rng.IntN(o.seen); i < mostRecomputed {
+		o.drawn[i] = kept
+	}
+}
+
+// serveOutside listens for requests over HTTP until the time is over.
+func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, address string) (*gpuprof.Requests, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "listening for requests at %s: %w", address, err).WithFix("give another address or port to --set arrivals=http:ADDRESS:PORT, port 0 for a free one")
+	}
+	o := &front{net: s.net, rng: rand.New(rand.NewPCG(s.seed, 0x6f757473696465))}
+	service, world := s.service(p, &runner{s: s, front: o})
+	o.callers = &traffic.Callers{Queue: service.Queue}
+	service.Sender = o.callers
+	world.BeginOutside(ctx)
+	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: s.set.Int("queue")}
+	server.Start(listener)
+	if l.Listening != nil {
+		l.Listening(listener.Addr().String())
+	}
+	timer := time.AfterFunc(p.stretch, func() {
+		o.callers.Close() // before: who is over gives nothing more to the queue
+		world.End()
+	})
+	stop := progress(ctx, l, p)
+	err = service.Run(ctx)
+	timer.Stop()
+	server.Close(err != nil)
+	stop()
+	return s.outsideRequests(p, service.Books, o, server.Counts(), err)
+}
+
+// outsideRequests is the result; failure is why the service ended early, or nil.
+func (s *session) outsideRequests(p *plan, books *traffic.Account, o *front, c kserve.Counts, failure error) (*gpuprof.Requests, error) {
+	decode, err := c.Decode.Recorded()
+	if err != nil {
+		return nil, err
+	}
+	known := &gpuprof.Outside{Rejected: c.Rejected, Gone: c.Gone, Decode: decode, Recomputed: len(o.drawn)}
+	for _, e := range o.drawn {
+		apart, tolerance := s.net.recompute(e.request, e.answer)
+		known.Error, known.Tolerance = gpuprof.Number(max(float64(known.Error), apart)), tolerance // NaN stays
+	}
+	p.outside = known
+	if rate := books.Rate(); p.throughput > 0 && rate > 0 {
+		p.relax = relaxation(p.throughput, rate/p.throughput)
+	}
+	out, fault := s.requests(p, books, o.callers.Sent())
+	switch {
+	case failure != nil:
+		return out, failure
+	case fault == nil && !(float64(known.Error) <= known.Tolerance):
+		fault = gpuprof.Errorf(gpuprof.ErrCheck, "serving: an answer is %.2g away from the network in float64, and may be %.2g, so no times are reported", float64(known.Error), known.Tolerance).
+			WithFix("report this as a bug")
+	}
+	return out, fault
+}

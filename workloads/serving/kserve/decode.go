@@ -1,0 +1,174 @@
+package kserve
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// NoHeader is the length of the header of a body that is JSON alone.
+const NoHeader = -1
+
+// Asked is what a request wants besides its answer.
+type Asked struct {
+	ID     string
+	Binary bool // the answer is a binary tensor
+}
+
+// infer is the JSON of a request.
+type infer struct {
+	ID         string                     `json:"id"`
+	Parameters map[string]json.RawMessage `json:"parameters"`
+	Inputs     []struct {
+		Name       string                     `json:"name"`
+		Datatype   string                     `json:"datatype"`
+		Shape      []int64                    `json:"shape"`
+		Parameters map[string]json.RawMessage `json:"parameters"`
+		Data       json.RawMessage            `json:"data"`
+	} `json:"inputs"`
+	Outputs []struct {
+		Name       string                     `json:"name"`
+		Parameters map[string]json.RawMessage `json:"parameters"`
+	} `json:"outputs"`
+}
+
+// Names of parameters of the extension for binary tensors.
+const (
+	paramSize   = "binary_data_size"   // of an input: bytes behind the JSON
+	paramBinary = "binary_data"        // of an output
+	paramAll    = "binary_data_output" // of the request: every output
+)
+
+// HeaderLength reads the header Inference-Header-Content-Length of a body of size bytes.
+func HeaderLength(text string, size int) (int, error) {
+	if text == "" {
+		return NoHeader, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > size {
+		return 0, bad("give the length of the JSON before the tensors", "Inference-Header-Content-Length is %.40q, and the body has %d bytes", text, size)
+	}
+	return n, nil
+}
+
+// Decode reads a request: JSON of header bytes and binary tensors behind it, or JSON alone
+// (NoHeader). Into into, of In.Bytes() bytes, it writes the input's numbers in the byte order
+// of this machine. An error is one sentence for the caller.
+func (m *Model) Decode(into, body []byte, header int) (Asked, error) {
+	text, rest := body, []byte(nil)
+	if header != NoHeader {
+		text, rest = body[:header], body[header:]
+	}
+	var q infer
+	if err := json.Unmarshal(text, &q); err != nil {
+		return Asked{}, bad(`send {"inputs": […]}`, "its JSON is broken: %s", jsonFault(err))
+	}
+	if len(q.Inputs) != 1 {
+		return Asked{}, bad(fmt.Sprintf("send the input %s alone", m.In.Name), "it has %d inputs", len(q.Inputs))
+	}
+	in := &q.Inputs[0]
+	switch {
+	case in.Name != m.In.Name:
+		return Asked{}, bad("send "+m.In.Name, "the model has no input %.40q", in.Name)
+	case in.Datatype != m.In.Datatype:
+		return Asked{}, bad("send "+m.In.Datatype, "the type of %s is %.40q", in.Name, in.Datatype)
+	case !slices.EqualFunc(in.Shape, m.In.Shape, func(a int64, b int) bool { return a == int64(b) }):
+		return Asked{}, bad(fmt.Sprintf("send %s: a request is one sample, and batches are made by the service", shapeText(m.In.Shape)),
+			"the shape of %s is %.80s", in.Name, shapeText(in.Shape))
+	}
+	asked, err := m.outputs(&q)
+	if err != nil {
+		return Asked{}, err
+	}
+	size, binary := in.Parameters[paramSize]
+	if err := unknown(in.Parameters, paramSize); err != nil {
+		return Asked{}, err
+	}
+	switch {
+	case binary && header == NoHeader:
+		return Asked{}, bad("send the header Inference-Header-Content-Length with the length of the JSON", "%s is a binary tensor, and the request does not say where the JSON ends", in.Name)
+	case binary && in.Data != nil:
+		return Asked{}, bad("send one of them", "%s has data and %s", in.Name, paramSize)
+	case binary:
+		return asked, m.binary(into, rest, string(size))
+	case len(rest) > 0:
+		return Asked{}, bad("give the input the parameter "+paramSize, "%d bytes follow the JSON, and no input takes them", len(rest))
+	case in.Data == nil:
+		return Asked{}, bad("send data or a binary tensor", "%s has no data", in.Name)
+	}
+	return asked, m.numbers(into, in.Data)
+}
+
+// outputs is how the answer is wanted.
+func (m *Model) outputs(q *infer) (Asked, error) {
+	asked := Asked{ID: q.ID}
+	if text, is := q.Parameters[paramAll]; is {
+		if err := json.Unmarshal(text, &asked.Binary); err != nil {
+			return asked, bad("send true or false", "the parameter %s is %.40s", paramAll, text)
+		}
+	}
+	if len(q.Outputs) > 1 {
+		return asked, bad("ask for "+m.Out.Name+" once, or for none", "it asks for %d outputs", len(q.Outputs))
+	}
+	for _, out := range q.Outputs {
+		if out.Name != m.Out.Name {
+			return asked, bad("ask for "+m.Out.Name, "the model has no output %.40q", out.Name)
+		}
+		if err := unknown(out.Parameters, paramBinary); err != nil {
+			return asked, err
+		}
+		if text, is := out.Parameters[paramBinary]; is {
+			if err := json.Unmarshal(text, &asked.Binary); err != nil {
+				return asked, bad("send true or false", "the parameter %s is %.40s", paramBinary, text)
+			}
+		}
+	}
+	return asked, nil
+}
+
+// unknown refuses parameters of a tensor that would change what is asked for, such as shared
+// memory. Those of the request as a whole say nothing about the numbers.
+func unknown(params map[string]json.RawMessage, known string) error {
+	for name := range params {
+		if name != known {
+			return bad("leave it out", "the parameter %.40q of a tensor is not supported", name)
+		}
+	}
+	return nil
+}
+
+// binary takes a tensor of raw numbers, little-endian.
+func (m *Model) binary(into, rest []byte, size string) error {
+	if n, err := strconv.Atoi(size); err != nil || n != m.In.Bytes() || n != len(rest) {
+		return bad(fmt.Sprintf("send %d bytes", m.In.Bytes()), "the tensor %s takes %d bytes; %s is %.40s, and %d bytes follow the JSON", m.In.Name, m.In.Bytes(), paramSize, size, len(rest))
+	}
+	if m.In.Datatype == Uint8 {
+		copy(into, rest)
+		return nil
+	}
+	for i := range m.In.Len() {
+		v := littleFloat(rest[4*i:])
+		if !(math.Abs(float64(v)) <= mostMagnitude) {
+			return m.outside(i, v)
+		}
+		putNative(into[4*i:], v)
+	}
+	return nil
+}
+
+func (m *Model) outside(i int, v float32) error {
+	return bad(fmt.Sprintf("send numbers from -%g to %g", float64(mostMagnitude), float64(mostMagnitude)), "number %d of %s is %g", i, m.In.Name, v)
+}
+
+// jsonFault is what encoding/json says, without its own name and Go's types.
+func jsonFault(err error) string {
+	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these as they are
+	case *json.SyntaxError:
+		return fmt.Sprintf("at byte %d, %s", e.Offset, e.Error())
+	case *json.UnmarshalTypeError:
+		return fmt.Sprintf("at byte %d, %.80q cannot be a %s", e.Offset, e.Field, e.Value)
+	}
+	return err.Error()
+}

@@ -1,0 +1,303 @@
+package kserve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/latency"
+	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
+)
+
+// headerLength is the header of the extension for binary tensors.
+const headerLength = "Inference-Header-Content-Length"
+
+// Limits of a connection.
+const (
+	slowest    = 10 * time.Second // for a request to be read, and an answer to be written
+	idleFor    = time.Minute      // between two requests
+	mostHeader = 16 << 10         // bytes, of the lines before a body
+	leaveFor   = 2 * time.Second  // for the last answers to be written
+	retryAfter = "1"              // seconds
+)
+
+// ClosedEarly is the key of Counts.Rejected for connections that ended within a request.
+const ClosedEarly = "closed"
+
+// Server takes requests over HTTP and gives them to the service.
+type Server struct {
+	Model   Model
+	Callers *traffic.Callers
+	Clock   func(time.Time) time.Duration // the service's
+	Places  int                           // requests that are read at a time; one more is refused
+	Slowest time.Duration                 // 0 is 10 s
+
+	http   http.Server
+	done   chan struct{}
+	places chan struct{}
+
+	mu       sync.Mutex
+	decode   *latency.Histogram
+	rejected map[string]int64
+	gone     int64
+	failed   bool // the service ended for a failure
+}
+
+// Counts is what came in beside what the service counted.
+type Counts struct {
+	Rejected map[string]int64 // by status code, or ClosedEarly: never given to the service
+	Gone     int64            // given to it, and the caller left before the answer
+	Decode   *latency.Histogram
+}
+
+type connKey struct{}
+
+// Start begins to take requests from a listener, until Close.
+func (s *Server) Start(l net.Listener) {
+	s.places, s.decode, s.rejected, s.done = make(chan struct{}, s.Places), latency.New(), map[string]int64{}, make(chan struct{})
+	if s.Slowest == 0 {
+		s.Slowest = slowest
+	}
+	s.http = http.Server{
+		Handler: s.handler(), ReadTimeout: s.Slowest, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
+		// What callers do wrong is counted, not logged.
+		ErrorLog:    log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(listener{l}) // it always ends with an error: that of Close
+	}()
+}
+
+// Close is called when the service has ended, by a failure or not. Calls that it left are told
+// so. Close takes no further request, waits a while for answers that are being written, and
+// ends all connections.
+func (s *Server) Close(failed bool) {
+	s.mu.Lock()
+	s.failed = failed
+	s.mu.Unlock()
+	s.Callers.Abandon()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveFor)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close()
+	}
+	<-s.done
+}
+
+// Counts is what was counted so far.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	decode := latency.New()
+	decode.Merge(s.decode)
+	return Counts{Rejected: maps.Clone(s.rejected), Gone: s.gone, Decode: decode}
+}
+
+func (s *Server) now() time.Duration { return s.Clock(time.Now()) }
+
+func (s *Server) handler() http.Handler {
+	model := "/v2/models/" + s.Model.Name
+	mux := http.NewServeMux()
+	tells := func(path string, v any) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.write(w, http.StatusOK, v) })
+	}
+	tells("/v2", map[string]any{"name": "gpuprof", "version": version, "extensions": []string{"binary_tensor_data"}})
+	tells("/v2/health/live", map[string]bool{"live": true})
+	tells("/v2/health/ready", map[string]bool{"ready": true})
+	tells(model, s.Model.metadata())
+	tells(model+"/ready", map[string]any{"name": s.Model.Name, "ready": true})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.reject(w, http.StatusNotFound, gpuprof.Errorf(gpuprof.ErrInput, "serving %.10s %.100s: there is no such model or path", r.Method, r.URL.Path).
+			WithFix("send POST %s/infer", model))
+	})
+	mux.HandleFunc("POST "+model+"/infer", s.infer)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _ := r.Context().Value(connKey{}).(*stamped)
+		defer conn.ended()
+		// net/http leaves the last answer's deadline, and writes before the next one.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
+		// A body that is not read ends its connection: its rest would look like the next
+		// request's first byte. Reading it takes this back.
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// infer is a request from its first byte to its answer.
+func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
+	conn, _ := r.Context().Value(connKey{}).(*stamped)
+	due := s.Clock(conn.begun())
+	select {
+	case s.places <- struct{}{}:
+	default: // as many as may wait are being read
+		if call := traffic.NewCall(nil, 0); s.Callers.Refuse(call, due, s.now()) {
+			s.answer(w, r, call, Asked{})
+		} else {
+			s.reject(w, http.StatusServiceUnavailable, errEnded)
+		}
+		return
+	}
+	call, asked, status, err := s.read(w, r)
+	<-s.places
+	switch {
+	case err != nil:
+		s.reject(w, status, err)
+	case !s.Callers.Send(call, due, s.now()):
+		s.reject(w, http.StatusServiceUnavailable, errEnded)
+	default:
+		s.answer(w, r, call, asked)
+	}
+}
+
+var errEnded error = gpuprof.Errorf(nil, "serving a request: the run has ended").WithFix("start it again, with a longer --max-time")
+
+// closedEarly is the status of a connection that ended: nobody reads it.
+const closedEarly = 0
+
+// read reads the body and decodes it.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, Asked, int, error) {
+	fail := func(status int, err error) (*traffic.Call, Asked, int, error) { return nil, Asked{}, status, err }
+	if code := r.Header.Get("Content-Encoding"); code != "" && code != "identity" {
+		return fail(http.StatusBadRequest, bad("send it as it is", "its body has the encoding %.40q", code))
+	}
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, MostBody)); err != nil {
+		return fail(unread(err, s.Slowest))
+	}
+	// Both end with the body: the connection's deadline, at which net/http would take the
+	// caller for gone, and the reason to close it.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	w.Header().Del("Connection")
+	began := time.Now()
+	header, err := HeaderLength(r.Header.Get(headerLength), body.Len())
+	if err != nil {
+		return fail(http.StatusBadRequest, err)
+	}
+	into := make([]byte, s.Model.In.Bytes())
+	asked, err := s.Model.Decode(into, body.Bytes(), header)
+	if err != nil {
+		return fail(http.StatusBadRequest, err)
+	}
+	took := time.Since(began)
+	s.mu.Lock()
+	s.decode.Record(took)
+	s.mu.Unlock()
+	return traffic.NewCall(into, s.Model.Out.Bytes()), asked, http.StatusOK, nil
+}
+
+// unread is the status for a body that could not be read.
+func unread(err error, slowest time.Duration) (int, error) {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge, bad("send one sample", "its body is larger than %d bytes", MostBody)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, bad("send it faster", "it did not come whole within %s", slowest)
+	}
+	return closedEarly, err
+}
+
+// answer waits until the call is over and writes how.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, call *traffic.Call, asked Asked) {
+	var how traffic.Outcome
+	var served bool
+	select {
+	case how, served = <-call.Over():
+	case <-r.Context().Done(): // its answer is counted when it comes, and read by nobody
+		s.mu.Lock()
+		s.gone++
+		s.mu.Unlock()
+		return
+	}
+	if !served {
+		s.unserved(w)
+		return
+	}
+	switch how {
+	case traffic.Refused:
+		s.fail(w, http.StatusServiceUnavailable, gpuprof.Errorf(nil, "serving a request: the queue is full").WithFix("send it again later"))
+	case traffic.Expired:
+		s.fail(w, http.StatusGatewayTimeout, gpuprof.Errorf(nil, "serving a request: it could not be answered within slo any more").WithFix("send fewer requests, or set a longer slo"))
+	case traffic.Failed:
+		s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrDevice, "serving a request: its batch failed").WithFix("send it again"))
+	case traffic.Completed:
+		body, header, ok := s.Model.Encode(asked, call.Answer)
+		if !ok {
+			s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrCheck, "serving a request: its answer is not a number").WithFix("report this as a bug"))
+			return
+		}
+		s.body(w, http.StatusOK, body, header)
+	}
+}
+
+// unserved tells a caller that the service ended with its request inside.
+func (s *Server) unserved(w http.ResponseWriter) {
+	s.mu.Lock()
+	failed := s.failed
+	s.mu.Unlock()
+	if failed {
+		s.fail(w, http.StatusInternalServerError, gpuprof.Errorf(gpuprof.ErrDevice, "serving a request: the device failed, which ended the run").WithFix("look at what the run says"))
+		return
+	}
+	s.fail(w, http.StatusServiceUnavailable, errEnded)
+}
+
+// reject counts and answers a request that is not given to the service.
+func (s *Server) reject(w http.ResponseWriter, status int, err error) {
+	key := ClosedEarly
+	if status != closedEarly {
+		key = strconv.Itoa(status)
+	}
+	s.mu.Lock()
+	s.rejected[key]++
+	s.mu.Unlock()
+	if status != closedEarly {
+		s.fail(w, status, err)
+	}
+}
+
+// fail writes one sentence.
+func (s *Server) fail(w http.ResponseWriter, status int, err error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	s.write(w, status, map[string]string{"error": err.Error()})
+}
+
+func (s *Server) write(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // none of ours has values that JSON lacks
+		status, body = http.StatusInternalServerError, []byte("{}")
+	}
+	s.body(w, status, body, NoHeader)
+}
+
+// body writes an answer. A caller that does not take it in time loses its connection.
+func (s *Server) body(w http.ResponseWriter, status int, body []byte, header int) {
+	kind := "application/json"
+	if header != NoHeader {
+		kind = "application/octet-stream"
+		w.Header().Set(headerLength, strconv.Itoa(header))
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.Slowest))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller that is gone
+}

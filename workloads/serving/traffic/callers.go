@@ -1,0 +1,131 @@
+package traffic
+
+import (
+	"sync"
+	"time"
+)
+
+// Callers are senders from outside the program: each calls from a goroutine of its own and is
+// told how its request ended. Nobody knows when they will send.
+type Callers struct {
+	Queue *Queue
+
+	mu     sync.Mutex
+	closed bool // nobody may send any more
+	sent   int64
+	calls  []*Call // by ticket
+	free   []int   // tickets
+}
+
+// Call is a request of a caller from outside, with room for its answer.
+type Call struct {
+	// Request and Answer are the bytes that the network takes and gives. The service writes
+	// the answer before it tells how the request ended.
+	Request, Answer []byte
+
+	over chan Outcome
+}
+
+// NewCall makes a call with room for an answer of some bytes.
+func NewCall(request []byte, answer int) *Call {
+	return &Call{Request: request, Answer: make([]byte, answer), over: make(chan Outcome, 1)}
+}
+
+// Over is how the call ended, once; closed without a value where the service ended before.
+func (c *Call) Over() <-chan Outcome { return c.over }
+
+// Send gives a call to the service that was due at a time; false where the service takes no
+// calls any more, and has not counted this one. The queue must not make a sender wait (Block).
+func (c *Callers) Send(call *Call, due, now time.Duration) bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	refused, how, _ := c.Queue.Put(c.request(call, due), now)
+	c.mu.Unlock()
+	if how != Completed {
+		c.Over(&refused, how, now)
+	}
+	return true
+}
+
+// Refuse counts a call that found no place before the queue as refused; false where the
+// service takes no calls any more.
+func (c *Callers) Refuse(call *Call, due, now time.Duration) bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	r := c.request(call, due)
+	c.Queue.Refuse(r, now)
+	c.mu.Unlock()
+	c.Over(&r, Refused, now)
+	return true
+}
+
+// request counts a call and gives it a ticket.
+func (c *Callers) request(call *Call, due time.Duration) Request {
+	ticket := len(c.calls)
+	if n := len(c.free); n > 0 {
+		ticket, c.free = c.free[n-1], c.free[:n-1]
+		c.calls[ticket] = call
+	} else {
+		c.calls = append(c.calls, call)
+	}
+	r := Request{ID: c.sent, Due: due, Counted: true, Ticket: ticket}
+	c.sent++
+	return r
+}
+
+// Call is the one with a ticket, which the service holds.
+func (c *Callers) Call(ticket int) *Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[ticket]
+}
+
+// Over implements Sender.
+func (c *Callers) Over(r *Request, how Outcome, _ time.Duration) {
+	c.mu.Lock()
+	call := c.calls[r.Ticket]
+	c.calls[r.Ticket] = nil
+	c.free = append(c.free, r.Ticket)
+	c.mu.Unlock()
+	call.over <- how
+}
+
+// Close takes no further call. Those inside are served.
+func (c *Callers) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+// Abandon tells the calls inside that the service has ended without them.
+func (c *Callers) Abandon() {
+	c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, call := range c.calls {
+		if call != nil {
+			close(call.over)
+			c.calls[i] = nil
+		}
+	}
+}
+
+// Sent is how many calls were counted.
+func (c *Callers) Sent() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent
+}
+
+// Inside is how many calls have not ended.
+func (c *Callers) Inside() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) - len(c.free)
+}
