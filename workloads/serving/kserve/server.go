@@ -180,9 +180,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*traffic.Call, As
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, MostBody)); err != nil {
 		return fail(unread(err, s.Slowest))
 	}
-	// Both end with the body: the connection's deadline, at which net/http would take the
-	// caller for gone, and the reason to close it.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Del("Connection")
 	began := time.Now()
 	header, err := HeaderLength(r.Header.Get(headerLength), body.Len())
