@@ -15,6 +15,10 @@ import (
 // takes some seconds for one.
 const mostRecomputed = 4
 
+// mostReading are the requests that are read at a time. They are not the queue's: slow callers
+// would leave no place in a short one.
+const mostReading = 1024
+
 // front is what a load whose requests come from other programs has besides.
 type front struct {
 	net     network
@@ -63,7 +67,7 @@ func (s *session) serveOutside(ctx context.Context, l gpuprof.Load, p *plan, add
 	o.callers = &traffic.Callers{Queue: service.Queue}
 	service.Sender = o.callers
 	world.BeginOutside(ctx)
-	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: s.set.Int("queue")}
+	server := &kserve.Server{Model: s.net.model(), Callers: o.callers, Clock: world.At, Places: mostReading, Slowest: s.slowest}
 	server.Start(listener)
 	if l.Listening != nil {
 		l.Listening(listener.Addr().String())

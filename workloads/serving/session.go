@@ -37,6 +37,7 @@ type session struct {
 	stages   []gpuprof.Stage
 	index    [stageCount]int // of each stage among stages; -1 for none
 	ready    []byte          // requests as they were prepared, of the batch in the making
+	slowest  time.Duration   // of a caller from outside; 0 is the usual
 	wrong    int             // answers of steps that belonged to another request
 }
 

@@ -1,0 +1,172 @@
+// Package kservetest has callers of every kind for tests of services behind HTTP.
+package kservetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Soak are callers that send for a long time: most of them requests, some half a request, a
+// wrong one, or one that they do not wait for. A service that is asked so has to count each of
+// them once.
+type Soak struct {
+	Client *http.Client
+	Dial   func() (net.Conn, error)
+	URL    string // "http://host" of the service
+	Path   string // of an infer request
+	// Body is request number i, and Right says that an answer is its own.
+	Body  func(i int64) string
+	Right func(i int64, answer string) bool
+	// Callers send at a time, each Pause after its last answer, until More says no to the
+	// next number.
+	Callers int
+	Pause   time.Duration
+	More    func(i int64) bool
+	// Leaves is how long a caller waits that leaves.
+	Leaves time.Duration
+
+	mu    sync.Mutex
+	tally Tally
+	next  atomic.Int64
+}
+
+// Tally is what came of the requests, by those who sent them.
+type Tally struct {
+	Status map[int]int64 // of those that waited for an answer
+	Left   int64         // did not wait; the service may have counted them or not
+	Wrong  int64         // sent what is no request
+	Half   int64         // ended the connection within a request, or waited to be told that they are slow
+}
+
+// Answered is how many got an answer that is the service's and not that of its front.
+func (t *Tally) Answered() (n int64) {
+	for _, k := range t.Status {
+		n += k
+	}
+	return n
+}
+
+// Run sends and returns all that was sent so far.
+func (s *Soak) Run(t testing.TB) Tally {
+	t.Helper()
+	var all sync.WaitGroup
+	for range s.Callers {
+		all.Go(func() {
+			for i := s.next.Add(1); s.More(i); i = s.next.Add(1) {
+				s.one(t, i)
+				time.Sleep(s.Pause)
+			}
+		})
+	}
+	all.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.tally
+	out.Status = maps.Clone(out.Status)
+	return out
+}
+
+// one sends what request i is.
+func (s *Soak) one(t testing.TB, i int64) {
+	switch i % 32 {
+	case 3:
+		s.leave(i)
+	case 9:
+		if status, body, err := s.post(context.Background(), s.Body(i)+"{"); err != nil || status != http.StatusBadRequest {
+			t.Errorf("a wrong request got %d %s, %v", status, body, err)
+		}
+		s.count(func(a *Tally) { a.Wrong++ })
+	case 17:
+		s.half(t, i, true)
+	case 25:
+		s.half(t, i, i%64 == 25) // every other one waits
+	default:
+		s.ask(t, i)
+	}
+}
+
+func (s *Soak) ask(t testing.TB, i int64) {
+	status, body, err := s.post(context.Background(), s.Body(i))
+	switch {
+	case err != nil:
+		t.Errorf("request %d: %v", i, err)
+		return
+	case status == http.StatusOK && !s.Right(i, body):
+		t.Errorf("request %d was answered %.200s", i, body)
+	case status != http.StatusOK && status != http.StatusInternalServerError && status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout:
+		t.Errorf("request %d: %d %.200s", i, status, body)
+	}
+	s.count(func(a *Tally) { a.Status[status]++ })
+}
+
+func (s *Soak) leave(i int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.Leaves)
+	defer cancel()
+	if status, _, err := s.post(ctx, s.Body(i)); err == nil {
+		s.count(func(a *Tally) { a.Status[status]++ })
+		return
+	}
+	s.count(func(a *Tally) { a.Left++ })
+}
+
+// half sends the beginning of a request, and closes the connection or waits until it is told.
+func (s *Soak) half(t testing.TB, i int64, closes bool) {
+	c, err := s.Dial()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	body := s.Body(i)
+	if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: service\r\nContent-Length: %d\r\n\r\n%s", s.Path, len(body), body[:len(body)/2]); err != nil {
+		t.Error(err)
+	}
+	if !closes {
+		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "408") {
+			t.Errorf("a slow caller was told %.200q, %v", b, err)
+		}
+	}
+	s.count(func(a *Tally) { a.Half++ })
+}
+
+func (s *Soak) post(ctx context.Context, body string) (int, string, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+s.Path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := s.Client.Do(q)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
+
+func (s *Soak) count(add func(*Tally)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tally.Status == nil {
+		s.tally.Status = map[int]int64{}
+	}
+	add(&s.tally)
+}
+
+// Live is how many objects, and bytes of them, the heap holds after a collection.
+func Live() (objects, bytes uint64) {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools kept
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapObjects, m.HeapAlloc
+}
