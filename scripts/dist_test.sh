@@ -3,7 +3,7 @@
 #
 #   scripts/dist_test.sh [FOLDER]     a finished dist folder; without one, the host's artefacts are made
 #
-# Needs Go, python3 with pip, dpkg and groff; root or user namespaces for the clean roots.
+# Needs Go, python3 with pip, dpkg, advancecomp and groff; root or user namespaces for the clean roots.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 repository=$PWD
@@ -15,8 +15,8 @@ fail() {
   exit 1
 }
 
-for tool in groff col dpkg dpkg-deb; do
-  PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || fail "$tool is not installed; apt-get install groff-base bsdextrautils dpkg"
+for tool in groff col dpkg dpkg-deb advzip; do
+  PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || fail "$tool is not installed; apt-get install groff-base bsdextrautils dpkg advancecomp"
 done
 
 arch=$(go env GOARCH)

@@ -12,7 +12,7 @@ import tarfile
 import time
 import zipfile
 
-LEVEL = 9  # of deflate; half a percent less than 6 in three times the time, since a wheel is near its limit
+LEVEL = 9  # of deflate for archives that have no limit; wheels are packed tighter by `squeeze`
 
 
 def moment(epoch):
@@ -49,7 +49,16 @@ def zipped(path, files, epoch):
             info = zipfile.ZipInfo(name, moment(epoch))
             info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
             info.external_attr = (0o100000 | mode) << 16
-            out.writestr(info, content, compresslevel=LEVEL)
+            out.writestr(info, content, compresslevel=1)
+    squeeze(path)
+
+
+def squeeze(path):
+    """Compresses a zip file anew with libdeflate's best: 3.4 % less than zlib's, read by everything that reads zip.
+    A wheel has no other compression to choose: pip and PyPI take deflate alone."""
+    if not shutil.which("advzip"):
+        raise SystemExit(f"dist: compressing {path}: advzip was not found; install the package advancecomp")
+    subprocess.run(["advzip", "--recompress", "--shrink-normal", "--quiet", str(path)], check=True)
 
 
 def wheel(folder, name, version, tags, program, content, shared, documents, metadata, epoch):

@@ -4,7 +4,7 @@
     dist.py [--out dist] [--targets "linux-amd64 linux-amd64-static …"]
 
 The same commit and Go version give the same bytes: every time in it is the commit's
-(SOURCE_DATE_EPOCH, where that is set). Needs Go, dpkg-deb and Python's standard library.
+(SOURCE_DATE_EPOCH, where that is set). Needs Go, dpkg-deb, advzip and Python's standard library.
 """
 
 import argparse
