@@ -1,13 +1,12 @@
 package figure
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
-	"codeberg.org/go-fonts/liberation/liberationsansbold"
-	"codeberg.org/go-fonts/liberation/liberationsansregular"
 	xfont "golang.org/x/image/font"
 	"golang.org/x/image/font/opentype"
 	"gonum.org/v1/plot/font"
@@ -23,18 +22,28 @@ const (
 
 // face is the font that text is measured with and PNG is written in.
 func face(size float64, bold bool) font.Face {
-	f := font.Font{Typeface: "Liberation", Variant: "Sans"}
+	f := font.Font{Typeface: "gpuprof", Variant: "Sans"}
 	if bold {
 		f.Weight = xfont.WeightBold
 	}
 	return faces().Lookup(f, vg.Length(size))
 }
 
-// faces are the two fonts of a figure. All twelve of the family would add 3.6 MB to the program.
+// The fonts are Liberation Sans without what figures do not use.
+//
+//go:generate go run ../../scripts/fonts
+var (
+	//go:embed fonts/regular.ttf
+	regularTTF []byte
+	//go:embed fonts/bold.ttf
+	boldTTF []byte
+)
+
+// faces are the two fonts of a figure.
 var faces = sync.OnceValue(func() *font.Cache {
 	return font.NewCache(font.Collection{
-		ownFont(xfont.WeightNormal, liberationsansregular.TTF),
-		ownFont(xfont.WeightBold, liberationsansbold.TTF),
+		ownFont(xfont.WeightNormal, regularTTF),
+		ownFont(xfont.WeightBold, boldTTF),
 	})
 })
 
@@ -44,7 +53,7 @@ func ownFont(weight xfont.Weight, file []byte) font.Face {
 	if err != nil {
 		panic(fmt.Errorf("reading a font of the program's own: %w", err))
 	}
-	return font.Face{Font: font.Font{Typeface: "Liberation", Variant: "Sans", Weight: weight}, Face: f}
+	return font.Face{Font: font.Font{Typeface: "gpuprof", Variant: "Sans", Weight: weight}, Face: f}
 }
 
 // advances are the widths of ASCII at size 1; other letters are measured one by one.

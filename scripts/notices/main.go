@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-const (
-	file    = "THIRD_PARTY_NOTICES.md"
-	program = "./cmd/gpuprof"
-)
+const file = "THIRD_PARTY_NOTICES.md"
+
+// programs are what is linked, and what makes files that are compiled in from files of a module.
+var programs = []string{"./cmd/gpuprof", "./scripts/fonts"}
 
 // builds are the settings of go list under which other modules are linked: the
 // systems of make cross, with and without cgo, and the other binding of the driver.
@@ -76,12 +76,12 @@ type listed struct {
 
 // link adds what one build links.
 func link(all map[string]*module, env []string) error {
-	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Module", program)
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Module"}, programs...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("listing the packages of %s with %s: %w; see above", program, strings.Join(env, " "), err)
+		return fmt.Errorf("listing the packages of %s with %s: %w; see above", strings.Join(programs, " "), strings.Join(env, " "), err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(out))
 	for {
