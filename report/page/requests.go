@@ -109,7 +109,7 @@ func latencyTable(q *gpuprof.Requests) Table {
 		of     *gpuprof.LatencySummary
 	}{
 		{Column{Title: "from send", Drop: 50}, q.FromSent}, {Column{Title: "in queue", Drop: 100}, &q.Queue},
-		{Column{Title: "in service", Drop: 200}, &q.Service}, {Column{Title: lateTitle(q), Drop: 250}, &q.Late}, {Column{Title: "decoding", Drop: 275}, q.Decode},
+		{Column{Title: "in service", Drop: 200}, &q.Service}, {lateColumn(q), &q.Late}, {Column{Title: "decoding", Drop: 275}, q.Decode},
 	} {
 		if kind.of != nil && kind.of.Count > 0 {
 			t.Columns, kinds = append(t.Columns, kind.column), append(kinds, kind.of)
@@ -148,12 +148,12 @@ func latencyTable(q *gpuprof.Requests) Table {
 	return t
 }
 
-// lateTitle is what lies between the begin of a latency and the queue.
-func lateTitle(q *gpuprof.Requests) string {
+// lateColumn is what lies between the begin of a latency and the queue.
+func lateColumn(q *gpuprof.Requests) Column {
 	if q.From == gpuprof.FromFirstByte {
-		return "receiving"
+		return Column{Title: "receiving", Drop: 250}
 	}
-	return "sent late"
+	return Column{Title: "sent late", Drop: 250}
 }
 
 // outsideLines say what is known of callers from outside, and how their answers were checked.

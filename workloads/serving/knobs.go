@@ -228,7 +228,7 @@ func graphKnob() gpuprof.Knob {
 
 // warmKnob is warm. It acts before the steps and the load, so that no search turns it.
 func warmKnob() gpuprof.Knob {
-	k := gpuprof.Choice("warm", "on runs the network before the first request; off lets the first request pay for loading kernels and libraries. Its latency is reported apart", "on", "off")
+	k := gpuprof.Choice("warm", "on runs the network before the first request; with off the first request waits for kernels and libraries to load. Its latency is reported apart", "on", "off")
 	k.Try, k.Acts = []string{}, []string{stForward.name()}
 	k.PyTorch = map[string]string{"on": "model(example)  # some times, before the first request", "off": "# nothing runs before the first request"}
 	return k
