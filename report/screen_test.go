@@ -86,7 +86,7 @@ func longPages(t *testing.T) map[string]*page.Page {
 		}
 		cards = append(cards, c)
 	}
-	report, err := health.Judge(cards, nil, gpuprof.Tool{})
+	report, err := health.Judge(nil, cards, nil, gpuprof.Tool{})
 	must(t, err)
 	p, err = page.Health(report)
 	add("health of 8 GPUs", p, err)

@@ -81,7 +81,10 @@ func (c *doctorCmd) reference() (*fleet.Report, error) {
 	if err := document.Decode(text, c.Against, r, document.Fleet); err != nil {
 		return nil, err
 	}
-	return r, r.UsableReference(c.Against)
+	if err := r.UsableReference(c.Against); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // measureOnce measures every GPU that was chosen, and in the last round the ways between
@@ -171,7 +174,7 @@ func (c *doctorCmd) conclude(a *app, m measured, ranges *health.Ranges, outs []o
 	if m.reference != nil {
 		beside, notes = m.reference.Beside(m.cards)
 	}
-	report, err := health.JudgeBeside(beside, m.cards, ranges, tool())
+	report, err := health.Judge(beside, m.cards, ranges, tool())
 	if err != nil {
 		return err
 	}

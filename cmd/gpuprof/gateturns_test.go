@@ -271,7 +271,7 @@ func (f *fakePair) asked(t *testing.T, word string) (out []string) {
 
 // A last question that is none is refused, and a good one is read whole.
 func TestLastLoad(t *testing.T) {
-	if err := lastLoad("123.4 2s 8s"); err != (measure.LastLoad{Rate: 123.4, MinTime: 2 * time.Second, MaxTime: 8 * time.Second}) {
+	if err := lastLoad("123.4 2s 8s"); !errors.Is(err, measure.LastLoad{Rate: 123.4, MinTime: 2 * time.Second, MaxTime: 8 * time.Second}) {
 		t.Errorf("%v", err)
 	}
 	for _, text := range []string{"", "1", "1 2s", "x 2s 8s", "1 8s 2s", "-1 2s 8s", "nan 2s 8s"} {

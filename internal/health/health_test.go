@@ -196,7 +196,7 @@ func TestRunOnTheSimulatedDriver(t *testing.T) {
 		}
 	}
 	sim.Check(t, lib)
-	_, err := Judge(cards, nil, gpuprof.Tool{})
+	_, err := Judge(nil, cards, nil, gpuprof.Tool{})
 	if !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "simulated") {
 		t.Errorf("figures of a simulated device are judged: %v", err)
 	}
@@ -258,7 +258,7 @@ func TestRunRefusals(t *testing.T) {
 	if cards[0].Error != "opening: no" || !strings.Contains(cards[1].Error, "oops") || cards[2].Error != "" {
 		t.Errorf("%q, %q, %q", cards[0].Error, cards[1].Error, cards[2].Error)
 	}
-	r, err := Judge(cards, nil, gpuprof.Tool{})
+	r, err := Judge(nil, cards, nil, gpuprof.Tool{})
 	if err != nil || r.Verdict != Failed || r.ExitCode != 4 || !strings.Contains(r.Reason, "a and b") {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -294,7 +294,7 @@ func FuzzRanges(f *testing.F) {
 			return
 		}
 		for name := range r.Devices {
-			if _, err := Judge([]Card{{Device: "a", Name: name, Metrics: []Metric{{Name: "copy", Value: 1}}}}, r, gpuprof.Tool{}); err != nil {
+			if _, err := Judge(nil, []Card{{Device: "a", Name: name, Metrics: []Metric{{Name: "copy", Value: 1}}}}, r, gpuprof.Tool{}); err != nil {
 				t.Error(err)
 			}
 		}

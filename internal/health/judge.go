@@ -69,13 +69,6 @@ type Report struct {
 	Notes []string `json:"notes"`
 }
 
-// Judge compares each device with its siblings, devices of the same name among
-// the cards, and with the ranges, which may be nil. The error, an ErrDevice,
-// refuses a simulated device, whose times mean nothing. by is what writes the report.
-func Judge(cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
-	return JudgeBeside(nil, cards, ranges, by)
-}
-
 // Figure is a figure of one of the cards.
 type Figure struct {
 	Card   int // index
@@ -88,9 +81,11 @@ type Beside struct {
 	Off      bool
 }
 
-// JudgeBeside is Judge with figures that were compared already: for these the comparison
-// takes the place of siblings and ranges.
-func JudgeBeside(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
+// Judge compares each device with its siblings, devices of the same name among
+// the cards, and with the ranges, which may be nil. Figures that were found beside those of
+// other machines are judged by that instead; found may be nil. The error, an ErrDevice,
+// refuses a simulated device, whose times mean nothing. by is what writes the report.
+func Judge(found map[Figure]Beside, cards []Card, ranges *Ranges, by gpuprof.Tool) (*Report, error) {
 	r := &Report{Head: document.NewHead(document.Health, by), Devices: cards, Off: []Off{}, Notes: []string{}}
 	if len(cards) == 0 {
 		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "judging the devices: there is none").WithFix("name one with --device")

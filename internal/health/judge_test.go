@@ -36,7 +36,7 @@ func four() []Card { return []Card{card("cuda:0"), card("cuda:1"), card("cuda:2"
 
 func judge(t *testing.T, cards []Card, r *Ranges) *Report {
 	t.Helper()
-	rep, err := Judge(cards, r, gpuprof.Tool{})
+	rep, err := Judge(nil, cards, r, gpuprof.Tool{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,11 @@ func TestJudgeRefusals(t *testing.T) {
 	for _, facts := range []string{"true", "yes"} {
 		cards := four()
 		cards[3].Facts = map[string]string{"simulated": facts}
-		if _, err := Judge(cards, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "cuda:3") {
+		if _, err := Judge(nil, cards, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) || !strings.Contains(err.Error(), "cuda:3") {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := Judge(nil, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) {
+	if _, err := Judge(nil, nil, nil, gpuprof.Tool{}); !errors.Is(err, gpuprof.ErrDevice) {
 		t.Errorf("%v", err)
 	}
 }
@@ -256,7 +256,7 @@ func TestSiblingsProperty(t *testing.T) {
 				c.set(metric, v[i]*f)
 				cards = append(cards, c)
 			}
-			rep, err := Judge(cards, nil, gpuprof.Tool{})
+			rep, err := Judge(nil, cards, nil, gpuprof.Tool{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -153,7 +153,7 @@ func TestTurnsThenLoad(t *testing.T) {
 		if err != nil || !first.Serves || run.Status != gpuprof.Complete || run.Step.N() == 0 {
 			t.Fatalf("%v, %+v, %s", err, first, run.Status)
 		}
-		if ends == io.EOF {
+		if errors.Is(ends, io.EOF) {
 			if run.Requests != nil || asked.MaxTime != 0 {
 				t.Errorf("a load that was not asked for: %+v", asked)
 			}

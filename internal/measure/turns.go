@@ -22,7 +22,7 @@ type Turn struct {
 	Serves bool `json:"serves,omitempty"`
 }
 
-// LastLoad, as the error of a RunTurns' next, ends the turns like io.EOF does, and has a
+// LastLoad ends the turns like io.EOF does where it is the error of a RunTurns' next, and has a
 // session that serves take a load behind them, at a rate in requests per second or, where
 // that is 0, as its settings say.
 type LastLoad struct {

@@ -80,7 +80,7 @@ func TestMixedWays(t *testing.T) {
 					t.Errorf("%s %s: %+v", layout, precision, c)
 				}
 			}
-			if need := n.o.Memory(d.Info()); int64(d.Memory().InUse) != need {
+			if need := n.o.Memory(d.Info()); d.Memory().InUse != need {
 				t.Errorf("%s %s: %d bytes in use, %d were said", layout, precision, d.Memory().InUse, need)
 			}
 		}
