@@ -109,9 +109,11 @@ importrule-test: $(GOLANGCI_STAMP) ## plant forbidden imports in a scratch modul
 tidy-check: ## go.mod and go.sum are what `go mod tidy` writes
 	go mod tidy -diff
 
-kernels: ## regenerate everything generated: go generate, PTX from every .cu, the CUDA recorder
+# The assembler takes a minute, so it is asked only where a PTX has no machine code yet; `make ptxas` compares all.
+kernels: ## regenerate everything generated: go generate, PTX from every .cu and its machine code, the CUDA recorder
 	go generate ./...
 	scripts/kernels.sh
+	go run ./scripts/machinecode || WRITE=1 scripts/ptxas.sh
 	scripts/inject.sh
 
 inject: ## build the CUDA recorder for amd64 and arm64 (zig from a Python wheel, kept in .bin)

@@ -3,12 +3,14 @@
 # prints the registers, spills and shared memory of its kernels. PTX is the last
 # thing clang checks and clang does not check all of it: an assembler of NVIDIA's
 # has the last word. Fails on an error, on a spill in a kernel named in HOT, and on
-# more of it than ROOM has for a kernel.
+# more of it than ROOM has for a kernel. What it made for the generations of
+# internal/cuda/machinecode has to be what the archive there holds.
 #
 # The assembler comes from a Python wheel, kept under .bin/; no toolkit needed.
 #
 #   PTXAS=/path/to/ptxas   one that is there already
 #   ARCHS="sm_75 sm_90"    generations (default: sm_75 sm_80 sm_90 sm_100 sm_120)
+#   WRITE=1                make the archive of machine code instead of comparing it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -85,11 +87,13 @@ table() {
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# assemble N ARCH FILE: its table goes to $scratch/N, what is wrong to $scratch/N.wrong.
+# assemble N ARCH FILE: machine code goes to $scratch/ARCH, the table to $scratch/N, what is wrong to $scratch/N.wrong.
 assemble() {
   local out=$scratch/$1 arch=$2 file=$3
-  gzip -dc "$file" >"$out.ptx"
-  if "$ptxas" -v -arch "$arch" -o "$out.cubin" "$out.ptx" >"$out.report" 2>&1; then
+  local code=$scratch/$arch/$1
+  mkdir -p "$scratch/$arch"
+  gzip -dc "$file" >"$code.ptx"
+  if "$ptxas" -v -arch "$arch" -o "$code.cubin" "$code.ptx" >"$out.report" 2>&1; then
     table "$file" "$arch" <"$out.report" >"$out" 2>"$out.wrong" || [ -s "$out.wrong" ]
   else
     { echo "ptxas: $file does not assemble for $arch:" && cat "$out.report"; } >"$out.wrong"
@@ -116,4 +120,11 @@ for ((i = 101; i <= n; i++)); do
     status=1
   fi
 done
+if [ "$status" -eq 0 ]; then
+  if [ -n "${WRITE:-}" ]; then
+    go run ./scripts/machinecode -write "$scratch"
+  elif [ -z "${ARCHS:-}" ]; then
+    go run ./scripts/machinecode -check "$scratch" || status=1
+  fi
+fi
 exit "$status"

@@ -123,7 +123,7 @@ func examineCUDA() gpuprof.CheckLine {
 func examineKernels() gpuprof.CheckLine {
 	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	before := cuda.FindCodeCache()
-	took, simulated, err := loadSlowest()
+	took, carried, simulated, err := loadSlowest()
 	if err != nil {
 		return gpuprof.FailedCheck(l.Name, err)
 	}
@@ -132,6 +132,9 @@ func examineKernels() gpuprof.CheckLine {
 	switch {
 	case simulated:
 		l.Found = name + " was loaded and not timed, since the driver is simulated"
+	case carried:
+		l.Found = fmt.Sprintf("%s was loaded in %s, as machine code that the program holds for this GPU", name, gpuprof.FormatSeconds(took.Seconds()))
+		return l // the driver compiles nothing
 	case cache.Err != nil:
 		l.Found = fmt.Sprintf("%s was ready after %s", name, gpuprof.FormatSeconds(took.Seconds()))
 	case cache.Bytes > before.Bytes || cache.Files > before.Files:
@@ -149,23 +152,23 @@ func examineKernels() gpuprof.CheckLine {
 }
 
 // loadSlowest loads one kernel on the first GPU that answers.
-func loadSlowest() (took time.Duration, simulated bool, err error) {
+func loadSlowest() (took time.Duration, carried, simulated bool, err error) {
 	list, err := answeringGPUs()
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
 	o := cudaOptions()
 	o.Index = list[0].Index
 	d, err := cuda.Open(o)
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
 	defer d.Close()
 	if _, err := d.Load(op.SlowestToCompile()); err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
-	_, took = d.LoadTime()
-	return took, list[0].Simulated, nil
+	_, n, took := d.LoadTime()
+	return took, n > 0, list[0].Simulated, nil
 }
 
 // vendorLibraries are what comes with PyTorch and what replaces it.

@@ -113,7 +113,9 @@ func writableFolder(folder string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-// LoadTime is how many modules the driver has made ready on this device, and how long
-// that took in all: compiled from PTX at their first use on a machine, read from the
-// driver's cache later.
-func (d *Device) LoadTime() (modules int, took time.Duration) { return len(d.modules), d.loading }
+// LoadTime is how many modules the driver has made ready on this device, how many of them
+// came as machine code, and how long it took in all. The others were compiled from PTX at
+// their first use on a machine, or read from the driver's cache.
+func (d *Device) LoadTime() (modules, carried int, took time.Duration) {
+	return len(d.modules), d.carried, d.loading
+}

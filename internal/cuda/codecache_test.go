@@ -89,7 +89,7 @@ func TestLoadTime(t *testing.T) {
 		if _, err := d.instrument(c.kernel); err != nil {
 			t.Fatal(err)
 		}
-		if n, took := d.LoadTime(); n != c.modules || took <= 0 {
+		if n, carried, took := d.LoadTime(); n != c.modules || carried != 0 || took <= 0 {
 			t.Errorf("after %s: %d modules in %s, expected %d", c.kernel, n, took, c.modules)
 		}
 	}

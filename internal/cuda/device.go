@@ -37,6 +37,8 @@ type Device struct {
 	buffers    map[*Buffer]struct{}
 	modules    map[string]*module  // by PTX
 	loading    time.Duration       // of all modules, see LoadTime
+	carried    int                 // of them came as machine code
+	takesCode  bool                // the driver is offered machine code first; the simulated one has no use for it
 	sources    map[string]*ptxText // by what kernels carry
 	funcs      []*kernelFunc
 	graphs     []*captured
@@ -95,7 +97,7 @@ func Open(o Options) (d *Device, err error) {
 // start retains the context and makes what every device needs.
 func start(drv *driver, is DeviceInfo, o Options) (*Device, error) {
 	d := &Device{
-		drv: drv, is: is, frame: newLaunch(), ms: new(float32), base: time.Now(),
+		drv: drv, is: is, takesCode: !is.Simulated, frame: newLaunch(), ms: new(float32), base: time.Now(),
 		buffers: make(map[*Buffer]struct{}), modules: make(map[string]*module), sources: make(map[string]*ptxText),
 		maxThreads:     drv.attribute(attrMaxThreads, is.handle),
 		sharedPerBlock: drv.attribute(attrSharedPerBlock, is.handle),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda/machinecode"
 )
 
 // module is loaded PTX, shared by the kernels in it.
@@ -153,7 +154,7 @@ func (d *Device) source(k *gpuprof.Kernel) (*ptxText, error) {
 	return p, nil
 }
 
-// loadPTX compiles k's PTX, once a text, and finds its entry.
+// loadPTX makes k's PTX ready, once a text, and finds its entry.
 func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	doing := "loading kernel " + k.Name + " on CUDA"
 	entry := k.Entry
@@ -206,11 +207,24 @@ func (d *Device) loadPTX(f *kernelFunc, k *gpuprof.Kernel) error {
 	return nil
 }
 
+// module loads a PTX text once: its machine code, if the program carries some for this GPU
+// and the driver takes it, or the text, which the driver compiles.
 func (d *Device) module(ptx, doing string) (*module, error) {
 	if m := d.modules[ptx]; m != nil {
 		return m, nil
 	}
 	m := new(module)
+	if code, _, found := machinecode.For(ptx, d.is.Arch); found && d.takesCode {
+		// An older driver may not know the format: it has a compiler.
+		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
+		case r == success:
+			d.carried++
+			d.modules[ptx] = m
+			return m, nil
+		case !refusesCode(r):
+			return nil, d.check(r, doing)
+		}
+	}
 	image := append([]byte(ptx), 0)
 	log := new(jit)
 	switch r := d.drv.ModuleLoad(&m.h, &image[0], log); {
@@ -224,6 +238,15 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 	}
 	d.modules[ptx] = m
 	return m, nil
+}
+
+// refusesCode reports whether a driver means the machine code and not the device.
+func refusesCode(r Result) bool {
+	switch r {
+	case errInvalidImage, errNoBinaryForGPU, errInvalidPTX, errUnsupportedPTX, errInvalidValue, errNotSupported:
+		return true
+	}
+	return false
 }
 
 // fitShared asks for more dynamic shared memory than a kernel gets unasked.

@@ -38,8 +38,10 @@ func (r *runner) summarise(err error) {
 	if rate, uncertainty, ok := r.rec.Drift(); ok {
 		r.run.Calibration["clock_drift"], r.run.Calibration["clock_drift_error"] = rate-1, uncertainty // s a second
 	}
-	if l, ok := r.dev.Device.(interface{ LoadTime() (int, time.Duration) }); ok {
-		_, took := l.LoadTime()
+	if l, ok := r.dev.Device.(interface {
+		LoadTime() (modules, carried int, took time.Duration)
+	}); ok {
+		_, _, took := l.LoadTime()
 		r.run.Calibration["kernel_loading"] = took.Seconds() // by the driver's compiler, or from its cache
 	}
 	r.run.Step, r.run.BareStep, r.run.ProbedStep = stats.Summarise("s", s.step), stats.Summarise("s", s.bare), stats.Summarise("s", s.probed)

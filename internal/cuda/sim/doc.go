@@ -38,6 +38,8 @@
 //	launch_fail=n:code  the nth kernel dies with code (719 if there is none), which the next wait reports;
 //	                    a graph's kernels count whenever they run
 //	jit_error=text      modules do not load; text is the log
+//	machine_code=0      1: machine code (a cubin) for this device is taken; the kernels of the same names
+//	                    that were compiled in run
 //	watchdog_ms=60000   a kernel that spins so long on a flag nobody sets dies (702)
 //	slow_copy_us=n      every copy takes so much longer; slow_launch_us for kernels
 //	report=file         at every retain and release of a context the report is written there,

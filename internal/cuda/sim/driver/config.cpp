@@ -61,7 +61,7 @@ static bool read_order(const std::string &v, Order *o) {
 bool Config::set(const std::string &key, const std::string &v) {
   const std::map<std::string, uint64_t *> wide = {
       {"memory", &memory}, {"pinned", &pinned}, {"poison", &poison}, {"slow_copy_us", &slow_copy_us}, {"slow_launch_us", &slow_launch_us}, {"watchdog_ms", &watchdog_ms}};
-  const std::map<std::string, int *> narrow = {{"driver", &driver}, {"devices", &devices}, {"sms", &multiprocessors}, {"init", &init}, {"peers", &peers}};
+  const std::map<std::string, int *> narrow = {{"driver", &driver}, {"devices", &devices}, {"sms", &multiprocessors}, {"init", &init}, {"peers", &peers}, {"machine_code", &machine_code}};
   uint64_t n = 0;
   if (auto w = wide.find(key); w != wide.end()) return number(v, w->second);
   if (auto w = narrow.find(key); w != narrow.end()) {

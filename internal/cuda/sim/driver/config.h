@@ -20,7 +20,7 @@ struct Fault {
 };
 
 struct Config {
-  int driver = 12080, devices = 1, major = 9, minor = 0, multiprocessors = 8, init = 0, peers = 1;
+  int driver = 12080, devices = 1, major = 9, minor = 0, multiprocessors = 8, init = 0, peers = 1, machine_code = 0;
   uint64_t memory = 2ull << 30, pinned = 4ull << 30, poison = 16ull << 20;
   std::string name = "gpuprof simulated device";
   std::set<std::string> missing;

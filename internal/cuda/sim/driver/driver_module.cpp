@@ -23,6 +23,18 @@ static std::string twin_mismatch(const PtxEntry &e, const gp_sim_kernel *k) {
   return "";
 }
 
+// add_kernel ties an entry to the kernel of its name.
+static void add_kernel(Module *m, const std::string &name, const gp_sim_kernel *k, size_t shared, int max_threads) {
+  auto f = std::make_unique<Function>();
+  f->name = name;
+  f->kernel = k;
+  f->module = m;
+  f->static_shared = shared;
+  f->max_threads = std::min(1024, max_threads);
+  f->dynamic_limit = (int)(49152 - std::min<size_t>(49152, shared));
+  m->functions[name] = std::move(f);
+}
+
 static int build(const std::string &text, Module *m, std::string *log) {
   Ptx ptx;
   if (!sim.config.jit_error.empty()) {
@@ -52,14 +64,54 @@ static int build(const std::string &text, Module *m, std::string *log) {
     }
     *log = twin_mismatch(e, k);
     if (!log->empty()) return INVALID_PTX;
-    auto f = std::make_unique<Function>();
-    f->name = e.name;
-    f->kernel = k;
-    f->module = m;
-    f->static_shared = e.shared;
-    f->max_threads = std::min(1024, e.max_threads);
-    f->dynamic_limit = (int)(49152 - std::min<size_t>(49152, e.shared));
-    m->functions[e.name] = std::move(f);
+    add_kernel(m, e.name, k, e.shared, e.max_threads);
+  }
+  return OK;
+}
+
+// The parts of ELF64 that a cubin is looked at for (System V ABI, chapter 4).
+struct ElfHead {
+  unsigned char ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_headers, section_headers;
+  uint32_t flags;
+  uint16_t size, ph_size, ph_count, sh_size, sh_count, names;
+};
+struct ElfSection {
+  uint32_t name, type;
+  uint64_t flags, address, offset, size;
+  uint32_t link, info;
+  uint64_t align, each;
+};
+
+// take_code reads machine code: each section .text.NAME is a kernel, .nv.shared.NAME its shared memory.
+static int take_code(const char *image, Module *m) {
+  ElfHead head;
+  memcpy(&head, image, sizeof head);
+  // The generation moved in the flags when the format got version 8.
+  int sm = head.ident[8] >= 8 ? (int)(head.flags >> 8 & 0xff) : (int)(head.flags & 0xff);
+  if (!sim.config.machine_code || head.machine != 190 || sm / 10 != sim.config.major || sm % 10 > sim.config.minor) return NO_BINARY_FOR_GPU;
+  auto section = [&](unsigned i) {
+    ElfSection s;
+    memcpy(&s, image + head.section_headers + (uint64_t)i * head.sh_size, sizeof s);
+    return s;
+  };
+  const char *names = image + section(head.names).offset;
+  std::map<std::string, size_t> shared;
+  std::vector<std::string> kernels;
+  for (unsigned i = 0; i < head.sh_count; i++) {
+    ElfSection s = section(i);
+    std::string name = names + s.name;
+    if (name.rfind(".text.", 0) == 0) kernels.push_back(name.substr(6));
+    if (name.rfind(".nv.shared.", 0) == 0) shared[name.substr(11)] = s.size;
+  }
+  m->target = sm;
+  for (auto &name : kernels) {
+    if (const gp_sim_kernel *k = find_kernel(name.c_str()))
+      add_kernel(m, name, k, shared[name], 1024);
+    else
+      m->without_twin.insert(name);
   }
   return OK;
 }
@@ -83,12 +135,12 @@ static void write_log(const std::string &log, unsigned n, const int *options, vo
 static int load(CUmodule *out, const void *image, unsigned n, const int *options, void **values) {
   if (!out || !image) return INVALID_VALUE;
   const char *text = (const char *)image;
-  if (memcmp(text, "\x7f" "ELF", 4) == 0) return NO_BINARY_FOR_GPU; // machine code for another device
+  bool code = memcmp(text, "\x7f" "ELF", 4) == 0;
   if (int e = capture_forbids()) return e;
   auto m = std::make_unique<Module>();
   m->context = current;
   std::string log;
-  if (int e = build(text, m.get(), &log)) {
+  if (int e = code ? take_code(text, m.get()) : build(text, m.get(), &log)) {
     write_log(log, n, options, values);
     return e;
   }
