@@ -142,6 +142,9 @@ func examineKernels() gpuprof.CheckLine {
 	default:
 		l.Found = fmt.Sprintf("%s was ready after %s, as the driver had kept it", name, gpuprof.FormatSeconds(took.Seconds()))
 	}
+	if !cuda.CarriesMachineCode() {
+		l.Found += "; this build holds no machine code (the archive and the Debian package do)"
+	}
 	if cache.Err != nil {
 		why := gpuprof.FailedCheck(l.Name, cache.Err)
 		l.State, l.Reason, l.Fix = gpuprof.Limited, why.Reason, why.Fix

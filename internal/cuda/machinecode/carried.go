@@ -1,4 +1,4 @@
-//go:build windows || (linux && !nodlopen)
+//go:build !nomachinecode && (windows || (linux && !nodlopen))
 
 package machinecode
 
