@@ -212,7 +212,7 @@ func TestReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cards := []health.Card{c.card}
 			found, notes := ref.Beside(cards)
-			report, err := health.JudgeBeside(found, cards, nil, by())
+			report, err := health.Judge(found, cards, nil, by())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -198,7 +198,7 @@ func (c *checker) excused(path, text string) bool {
 }
 
 // skipped are folders without texts of ours.
-var skipped = map[string]bool{"testdata": true, "bin": true, "gpu-bundle": true, "node_modules": true, "shared": true, "scripts": true}
+var skipped = map[string]bool{"testdata": true, "bin": true, "dist": true, "gpu-bundle": true, "node_modules": true, "shared": true, "scripts": true}
 
 // reader is how texts are taken from a file; nil if it has none for readers.
 func reader(path string) func(string, []byte) ([]passage, error) {
