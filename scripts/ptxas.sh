@@ -122,9 +122,9 @@ for ((i = 101; i <= n; i++)); do
 done
 if [ "$status" -eq 0 ]; then
   if [ -n "${WRITE:-}" ]; then
-    go run ./scripts/machinecode -write "$scratch"
+    go run ./internal/cuda/machinecode/pack -write "$scratch"
   elif [ -z "${ARCHS:-}" ]; then
-    go run ./scripts/machinecode -check "$scratch" || status=1
+    go run ./internal/cuda/machinecode/pack -check "$scratch" || status=1
   fi
 fi
 exit "$status"

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -89,7 +90,7 @@ func Read(packed []byte, below string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for files := tar.NewReader(unpack); ; {
 		h, err := files.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err == nil && strings.HasPrefix(h.Name, below) {

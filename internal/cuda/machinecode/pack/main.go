@@ -1,4 +1,4 @@
-// Command machinecode keeps internal/cuda/machinecode/code.tar.zst. Without arguments it
+// Command pack keeps internal/cuda/machinecode/code.tar.zst. Without arguments it
 // says whether every PTX of the program has its machine code there; with -check FOLDER or
 // -write FOLDER it compares the archive with a folder of ARCH/NAME.ptx and ARCH/NAME.cubin
 // that scripts/ptxas.sh assembled, or makes it from there. Run it in the repository's root.
@@ -7,7 +7,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -24,7 +23,7 @@ import (
 
 const file = "internal/cuda/machinecode/code.tar.zst"
 
-var errStale = errors.New("the kernels' machine code is not that of their PTX; run make kernels")
+var errStale = gpuprof.Errorf(nil, "the kernels' machine code is not that of their PTX").WithFix("run make kernels")
 
 func main() {
 	check, write := flag.String("check", "", "compare with this folder"), flag.String("write", "", "make the archive from this folder")
@@ -45,7 +44,7 @@ func run(check, write string) error {
 	}
 	packed, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("reading the machine code: %w; run make kernels", err)
+		return gpuprof.Errorf(nil, "reading the machine code: %w", err).WithFix("run make kernels")
 	}
 	have, err := machinecode.Read(packed, "")
 	if err != nil {
@@ -70,8 +69,11 @@ func assembled(folder string) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, arch := range machinecode.Archs {
 		list, err := filepath.Glob(filepath.Join(folder, arch, "*.ptx"))
-		if err != nil || len(list) == 0 {
-			return nil, fmt.Errorf("reading machine code for %s: no PTX in %s (%v)", arch, filepath.Join(folder, arch), err)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("reading machine code for %s: no PTX in %s", arch, filepath.Join(folder, arch))
 		}
 		for _, ptx := range list {
 			text, err := os.ReadFile(ptx)
@@ -115,7 +117,7 @@ func pack(made map[string][]byte) error {
 	zstd.Stdin, zstd.Stderr = &raw, os.Stderr
 	packed, err := zstd.Output()
 	if err != nil {
-		return fmt.Errorf("packing the machine code: zstd: %w; install the package zstd", err)
+		return gpuprof.Errorf(nil, "packing the machine code with zstd: %w", err).WithFix("install the package zstd")
 	}
 	fmt.Printf("machinecode: wrote %s, %d bytes\n", file, len(packed))
 	return os.WriteFile(file, packed, 0o644)
