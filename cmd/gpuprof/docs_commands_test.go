@@ -74,15 +74,20 @@ var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --(nsys|cuda) -- …)?|
 // elsewhere are commands that no script runs as they stand, and where the same is tried.
 func elsewhere() map[string]string {
 	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
+	cards := "it needs figures of GPUs, and the simulated driver has none; the tests of again_test.go make them"
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
-		"gpuprof gate e3nn --against main --device host --budget 10m":   inTurn,
-		"gpuprof bisect v1.4..main e3nn --device host":                  "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
-		"gpuprof bisect HEAD~13..main e3nn --device host":               "it builds seven commits; scripts/record_commits.sh workload recorded it",
-		"gpuprof tune gridsim --preset naive --device host --budget 8m": "it measures for minutes; tune.txtar searches within a counted budget",
-		"gpuprof run --cuda -- ./simulation":                            "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
-		"gpuprof run --cuda --idle -- ./server":                         "the same; recorder_steps.txtar arms a program on the simulated driver",
-		"gpuprof gate e3nn --aa --device host":                          "it measures for minutes; ci.txtar has --aa of a program",
+		"gpuprof gate e3nn --against main --device host --budget 10m":                                              inTurn,
+		"gpuprof bisect v1.4..main e3nn --device host":                                                             "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
+		"gpuprof bisect HEAD~13..main e3nn --device host":                                                          "it builds seven commits; scripts/record_commits.sh workload recorded it",
+		"gpuprof tune serving --device host --goal latency --set rate=400 --knob max_batch,max_delay --budget 10m": "it measures for minutes; TestLatencySearch searches by p99 in counted time",
+		"gpuprof tune gridsim --preset naive --device host --budget 8m":                                            "it measures for minutes; tune.txtar searches within a counted budget",
+		"gpuprof run --cuda -- ./simulation":                                                                       "it takes the machine's libcupti, if there is one; recorder.txtar lets the program bring its own, TestCUDAReleases records with each release",
+		"gpuprof run --cuda --idle -- ./server":                                                                    "the same; recorder_steps.txtar arms a program on the simulated driver",
+		"gpuprof fleet check --again":                                                                              cards, "gpuprof fleet check again": cards, "gpuprof fleet -o reference.json": cards, "gpuprof fleet check -o reference.json": cards,
+		"gpuprof doctor --bench --against reference.json":                                  cards,
+		"gpuprof run serving --set arrivals=http:127.0.0.1:8000 --max-time 2m -o run.json": "it listens until it is asked; TestSoakOutside does, and scripts/serving_clients.py with other clients",
+		"gpuprof gate e3nn --aa --device host":                                             "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }
 

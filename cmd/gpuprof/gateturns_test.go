@@ -54,7 +54,7 @@ while read line; do
 	i=$((i + 1))
 	echo "$name $line" >>log
 	if [ $i = $at ]; then bad; continue; fi
-	case $line in end|load*) cat "$name.json"; continue ;; esac
+	case $line in end|serve*) cat "$name.json"; continue ;; esac
 	echo '{"turn":{"samples":2,"stages":1,"rates":1,"seconds":0.5}}'
 done
 `
@@ -242,14 +242,14 @@ func TestTurnsThenLoad(t *testing.T) {
 			t.Errorf("%+v", b.B.Metrics)
 		}
 	}
-	if got, want := f.asked(t, "load"), []string{"new load 0 1s 4s", "old load 123.4 1s 4s", "old load 123.4 1s 4s", "new load 123.4 1s 4s"}; !slices.Equal(got, want) {
+	if got, want := f.asked(t, turnsLoad), []string{"new serve 0 1s 4s", "old serve 123.4 1s 4s", "old serve 123.4 1s 4s", "new serve 123.4 1s 4s"}; !slices.Equal(got, want) {
 		t.Errorf("asked %q, want %q", got, want)
 	}
 	one := newFakePair(t, "-1 x", "-1 serves")
 	if _, err := one.turnPairs.block(false); err != nil {
 		t.Fatal(err)
 	}
-	if got := append(one.asked(t, "load"), one.asked(t, "end")...); !slices.Equal(got, []string{"old end", "new end"}) {
+	if got := append(one.asked(t, turnsLoad), one.asked(t, "end")...); !slices.Equal(got, []string{"old end", "new end"}) {
 		t.Errorf("asked %q", got)
 	}
 }

@@ -25,7 +25,7 @@ const (
 	turnsFlag     = "--blocks-on-stdin"
 	turnsProtocol = 2 // 1 had the stages' probe in the step
 	turnsEnd      = "end"
-	turnsLoad     = "load" // RATE MIN-TIME MAX-TIME
+	turnsLoad     = "serve" // RATE MIN-TIME MAX-TIME
 )
 
 // turnAnswer is one line of such a process.
