@@ -74,7 +74,7 @@ var verbAlone = regexp.MustCompile(`^gpuprof (run( --)?( --(nsys|cuda) -- …)?|
 // elsewhere are commands that no script runs as they stand, and where the same is tried.
 func elsewhere() map[string]string {
 	inTurn := "a build of main takes minutes; gate_turns.txtar and TestTurns measure against a program that is built"
-	cards := "it needs figures of GPUs, and the simulated driver has none; the tests of again_test.go make them"
+	cards := "it needs figures of GPUs, and the simulated driver has none; TestFleetAgain and TestAgainstReference make them"
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m":                                              inTurn,

@@ -35,7 +35,7 @@ With --bench it ends with 0 when every GPU is healthy, 1 when one is not, 3 when
 there is nothing to compare a GPU with (no equal one in the machine, no shipped
 range), and 4 when one could not be measured: usable as a scheduler's node check.
 
-` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --bench --against reference.json", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
+` + examples("gpuprof doctor", "gpuprof doctor --check --as prolog", "gpuprof doctor --format json", "gpuprof doctor -o machine.html")
 }
 
 // Run implements the verb.
