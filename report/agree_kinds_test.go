@@ -159,7 +159,7 @@ func galleryFile(t *testing.T, name string) []byte {
 func runDocuments(t *testing.T) (out []*guarded) {
 	watched := fixture.Three()
 	fixture.Watch(watched)
-	for name, runs := range map[string][]*gpuprof.Run{"watched": {watched}, "gallery": {galleryRuns(t)["e3nn-csr"]}, "serving": {galleryRuns(t)["serving"]}, "sweep": fixture.Sweep(), "apart": {fixture.Apart()}} {
+	for name, runs := range map[string][]*gpuprof.Run{"watched": {watched}, "gallery": {galleryRuns(t)["e3nn-csr"]}, "serving": {galleryRuns(t)["serving"]}, "sweep": fixture.Sweep(), "sweep of loads": fixture.Loaded(), "apart": {fixture.Apart()}} {
 		g := guard(t, "run", name, "a run", runs, page.Runs, figure.OfRuns)
 		g.json = rendered(t, func(w io.Writer) error { return document.EncodeRuns(w, runs...) })
 		g.files["csv"] = rendered(t, func(w io.Writer) error { return csv.Write(w, runs) })

@@ -234,6 +234,7 @@ func TestWhatPicturesSay(t *testing.T) {
 		says(t, kind, svg(t, kind, r), want...)
 	}
 	says(t, "scaling", svg(t, "scaling", fixture.Sweep()...), "batch", "throughput (probes/s)", "2026-03-14")
+	says(t, "the default of a sweep over the load", svg(t, "", fixture.Loaded()...), "latency over load", "knee at 0.8", "p99", "knee at load 0.8, the largest with 99 of 100 requests within 100 ms")
 	says(t, "the default of a sweep", svg(t, "", fixture.Sweep()...), "scaling over batch")
 	for kind, r := range map[string]*gpuprof.Run{"stages": fixture.Invalid(), "timeline": fixture.Empty(), "telemetry": fixture.Invalid()} {
 		says(t, kind+" of a run without times", svg(t, kind, r), "No times")
@@ -290,7 +291,7 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want string
 	}{
-		"unknown":      {drawn("png", one, "stagess", 0, 0), `use --plot stages, timeline, distribution, roofline, telemetry, shares, scaling, requests, waterfall, effects, overview, posterior, memory, sites, calls, map, trend, stragglers (did you mean "stages"?)`},
+		"unknown":      {drawn("png", one, "stagess", 0, 0), `use --plot stages, timeline, distribution, roofline, telemetry, shares, scaling, requests, load, waterfall, effects, overview, posterior, memory, sites, calls, map, trend, stragglers (did you mean "stages"?)`},
 		"too small":    {drawn("png", one, "stages", 10, 10), "use 200 x 150 to 8000 x 8000"},
 		"too large":    {drawn("svg", one, "stages", 100_000, 10), "use 200 x 150 to 8000 x 8000"},
 		"one scaling":  {drawn("png", one, "scaling", 0, 0), "gpuprof run e3nn --set KNOB=A,B,C -o sweep.json; a run like this one has --plot stages, timeline, distribution, roofline, telemetry"},

@@ -108,6 +108,7 @@ func goldens(t *testing.T) map[string]func() (*figure.Figure, error) {
 	after, _ := fixture.Study(t, "dataloader-stall-quiet.json")
 	sampled := fixture.GateSampled()
 	out["scaling"] = func() (*figure.Figure, error) { return figure.OfRuns(fixture.Sweep(), "") }
+	out["load"] = func() (*figure.Figure, error) { return figure.OfRuns(fixture.Loaded(), "") }
 	out["invalid"] = func() (*figure.Figure, error) { return figure.OfRuns([]*gpuprof.Run{fixture.Invalid()}, "") }
 	for name, kind := range map[string]string{"waterfall": "", "metrics": "effects", "overlay": "distribution"} {
 		out[name] = func() (*figure.Figure, error) { return figure.OfComparison(sampled, kind) }

@@ -31,6 +31,7 @@ func ofRuns() []kind[[]*gpuprof.Run] {
 		{"stages", first(Stages)}, {"timeline", first(Timeline)},
 		{"distribution", first(func(r *gpuprof.Run) *Figure { return Distribution(r, MostSamples) })},
 		{"roofline", first(Roofline)}, {"telemetry", first(Telemetry)}, {"shares", first(Shares)}, {"scaling", Scaling}, {"requests", first(Requests)},
+		{"load", LatencyOverLoad},
 	}
 }
 
@@ -144,7 +145,7 @@ func owner(name string) string {
 }
 
 // OfRuns makes the figure of runs that want names; "" is the stages of one run,
-// or the scaling of several. An unknown name, or one that the runs cannot give,
+// or the scaling of several, or their latency where only the load differs. An unknown name, or one that the runs cannot give,
 // is ErrUsage naming the others.
 func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	runs = view.Compact(runs)
@@ -152,6 +153,9 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	case want != "" || len(runs) == 0:
 	case len(view.Vary(runs)) > 0:
 		want = "scaling"
+		if _, only := view.Loads(runs); only {
+			want = "load"
+		}
 	default: // what a run is comes first, even when it has no times
 		return Stages(runs[0]).oneOf(runs), nil
 	}

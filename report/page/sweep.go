@@ -17,16 +17,33 @@ func sweep(p *Page, runs []*gpuprof.Run, limit int) {
 	p.Title, p.Meta = head, []string{where}
 	table, explained := sweepTable(runs)
 	p.Sections = []Section{
-		{Blocks: []Block{Text{S: winner(runs), As: Lead}}},
+		{Blocks: leadOf(runs)},
 		{ID: "sweep", Heading: "Sweep", HeadingIn: HTML, Blocks: []Block{table}},
 		{In: printed | Verbose, Blocks: []Block{explained}},
 		{ID: "shares", Heading: "Shares of the stages", HeadingIn: HTML, In: Verbose, Blocks: sharesOf(runs)},
 		in(HTML, Section{ID: "scaling", Heading: "Scaling", Blocks: []Block{Chart{ID: "scaling-chart", Figure: func() *figure.Figure { return figure.Scaling(runs) }}}}),
 	}
+	if loads, _ := view.Loads(runs); loads != nil {
+		p.Sections = append(p.Sections, in(HTML, Section{ID: "load", Heading: "Latency over load", Blocks: []Block{Chart{ID: "load-chart", Figure: func() *figure.Figure { return figure.LatencyOverLoad(runs) }}}}))
+	}
 	for _, r := range runs {
 		p.Sections = append(p.Sections, troubleOf(r, runs))
 	}
 	p.Sections = append(p.Sections, warningSection("", HTML, warningsOf(runs)), eachRun(runs, limit))
+}
+
+// leadOf is what a sweep found: the fastest setting, unless the runs differ in their load alone,
+// and of a service where its latency becomes too long.
+func leadOf(runs []*gpuprof.Run) []Block {
+	curves, only := view.Loads(runs)
+	var out []Block
+	if !only {
+		out = append(out, Text{S: winner(runs), As: Lead})
+	}
+	for _, c := range curves {
+		out = append(out, Text{S: c.Text() + ".", As: Lead})
+	}
+	return out
 }
 
 // winner names the setting with the highest throughput, or where work is not counted
@@ -94,6 +111,11 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 	// Status goes first (it is repeated below), then figures, then settings.
 	t.Columns = append(t.Columns, Column{Title: "step"}, Column{Title: "95 % interval", Drop: 300}, Column{Title: "throughput", Drop: 400},
 		Column{Title: "x first", Drop: 100}, Column{Title: "checks", Left: true, Drop: 200}, Column{Title: "status", Left: true, Drop: 500})
+	serves := slices.ContainsFunc(runs, func(r *gpuprof.Run) bool { return r.Requests != nil })
+	if serves {
+		t.Caption += " p50 and p99 are of the latency under load; in time is the share of all requests that were answered within the limit."
+		t.Columns = append(t.Columns, Column{Title: "p50", Drop: 350}, Column{Title: "p99", Drop: 350}, Column{Title: "in time", Drop: 350})
+	}
 	for i, p := range points {
 		row := Row{Cells: settingCells(p)}
 		rate, ratio, status := words(view.None), words(view.None), words(p.Status)
@@ -107,12 +129,33 @@ func sweepTable(runs []*gpuprof.Run) (Table, Block) {
 			status.Tone = statusTone(runs[i].Status)
 		}
 		row.Cells = append(row.Cells, medianOrZero(p.Step), words(view.SeriesInterval(p.Step)), rate, ratio, words(p.Checks), status)
+		if serves {
+			row.Cells = append(row.Cells, servedCells(runs[i].Requests)...)
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	if view.Usable(runs[0].Step) == nil {
 		return t, nil
 	}
 	return t, Text{S: "x first is the step's median over the first row's; intervals are " + sweepIntervals(runs) + "."}
+}
+
+// servedCells are p50, p99 and the share in time of requests; q may be nil.
+func servedCells(q *gpuprof.Requests) []Cell {
+	out := []Cell{words(view.None), words(view.None), words(view.None)}
+	if q == nil {
+		return out
+	}
+	for i, share := range []float64{0.5, 0.99} {
+		if p, ok := q.Latency.At(share); ok {
+			out[i] = amount(view.Seconds(p.S), p.S, "s")
+		}
+	}
+	if sum := q.Sum(); sum.Scheduled > sum.Open {
+		share := float64(sum.InTime) / float64(sum.Scheduled-sum.Open)
+		out[2] = amount(view.Percent(share), share, "1")
+	}
+	return out
 }
 
 // medianOrZero is the median of a step, which is measured even where it is zero.

@@ -1,0 +1,129 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+// kneeShare is the share of the requests that must be answered within the SLO.
+const kneeShare = 0.99
+
+// LoadCurve is a service under several loads, the rest of its settings fixed.
+type LoadCurve struct {
+	Label  string
+	SLO    float64 // s; 0 where the runs have several
+	Points []LoadPoint
+}
+
+// LoadPoint is one run of a LoadCurve.
+type LoadPoint struct {
+	Load     float64 // the rate over the throughput that the same run measured
+	Requests *gpuprof.Requests
+}
+
+// Keeps says whether 99 of 100 requests that came were answered within the SLO. Refused and
+// failed requests were not: a service must not look fast by what it refuses. known is false
+// where too few came to tell.
+func (p LoadPoint) Keeps() (keeps, known bool) {
+	if _, known = p.Requests.Latency.At(kneeShare); !known {
+		return false, false
+	}
+	sum := p.Requests.Sum()
+	return float64(sum.InTime) >= kneeShare*float64(sum.Scheduled-sum.Open), true
+}
+
+// Knee is the largest load that the service keeps its SLO under, -1 for none. above is a smaller
+// load under which it does not, -1 for none: then noise or a burst decided one of the two.
+func (c LoadCurve) Knee() (knee, above float64) {
+	knee, above = -1, -1
+	for _, p := range c.Points { // the load rises
+		keeps, known := p.Keeps()
+		switch {
+		case !known || c.SLO <= 0:
+		case keeps:
+			knee = p.Load
+		case above < 0:
+			above = p.Load
+		}
+	}
+	if above > knee {
+		above = -1
+	}
+	return knee, above
+}
+
+// Text says where the knee is.
+func (c LoadCurve) Text() string {
+	name := ""
+	if c.Label != "" {
+		name = c.Label + ": "
+	}
+	if c.SLO <= 0 {
+		return name + "no knee: the runs have several values of what is in time"
+	}
+	within := "99 of 100 requests within " + Seconds(c.SLO)
+	knee, above := c.Knee()
+	switch {
+	case len(c.Points) == 0:
+		return ""
+	case knee < 0:
+		for _, p := range c.Points {
+			if _, known := p.Keeps(); known {
+				return name + "no knee: at no load here were " + within + " answered"
+			}
+		}
+		return name + "no knee: too few requests came for a p99; --min-time makes the load longer"
+	case above >= 0:
+		return fmt.Sprintf("%sknee at load %.3g, the largest with %s; but at %.3g, below it, fewer were: measure again", name, knee, within, above)
+	case knee == c.Points[len(c.Points)-1].Load:
+		return fmt.Sprintf("%sknee above load %.3g, the largest measured: it answers %s", name, knee, within)
+	}
+	return fmt.Sprintf("%sknee at load %.3g, the largest with %s", name, knee, within)
+}
+
+// Loads splits runs that served requests at a rate into curves over the load: nil where fewer
+// than two loads were measured. only says that the runs differ in nothing but their load.
+func Loads(runs []*gpuprof.Run) (curves []LoadCurve, only bool) {
+	var rateKnobs []string
+	served := false
+	for _, r := range runs {
+		if q := r.Requests; q != nil && q.Rate > 0 && q.Throughput > 0 {
+			served, rateKnobs = true, append(rateKnobs, q.RateKnobs...)
+		}
+	}
+	if !served {
+		return nil, false
+	}
+	others := slices.DeleteFunc(slices.Clone(Vary(runs)), func(n string) bool { return slices.Contains(rateKnobs, n) })
+	index := map[string]int{}
+	for _, r := range runs {
+		q := r.Requests
+		if q == nil || q.Rate <= 0 || q.Throughput <= 0 || q.Latency.Count == 0 || q.Waits != "" {
+			continue
+		}
+		label := strings.TrimSpace(SettingText(r, others))
+		at, has := index[label]
+		if !has {
+			at = len(curves)
+			index[label], curves = at, append(curves, LoadCurve{Label: label, SLO: q.SLO})
+		}
+		c := &curves[at]
+		if c.SLO != q.SLO {
+			c.SLO = 0
+		}
+		c.Points = append(c.Points, LoadPoint{q.Rate / q.Throughput, q})
+	}
+	enough := false
+	for _, c := range curves {
+		slices.SortStableFunc(c.Points, func(a, b LoadPoint) int { return cmp.Compare(a.Load, b.Load) })
+		enough = enough || len(c.Points) > 1
+	}
+	if !enough {
+		return nil, false
+	}
+	return curves, len(others) == 0
+}
