@@ -21,23 +21,29 @@ type Claim struct {
 	// a claim of Share.
 	Shares []StageShare
 	// Run is "share" or "overhead": the figure comes from one whole run of
-	// AB[0].B, not from a comparison. "exact": times say nothing on the host
+	// AB[0].B, not from a comparison. "first": it is the time to the first answer, in
+	// processes of its own. "exact": times say nothing on the host
 	// device, which has no such arithmetic; errors and bytes do. "transfers": the
 	// guide's figure is of copies, which are counted.
 	Run string
 	// Host says that the host device can measure it; GPU that a GPU can.
 	Host, GPU bool
-	// Not says why a row is not measured here at all.
-	Not string
+	// Not says why a row is not measured here at all; Why is the reason in words, where it
+	// is one of this claim alone.
+	Not, Why string
+	// Notes are what of the guide does not hold as it is written, shown beside the figures.
+	Notes []string
 }
 
-// AB is one comparison of a claim; the first of a claim decides its verdict,
-// the others are details.
+// AB is one comparison of a claim; the first of a claim on a kind of device decides its
+// verdict, the others are details.
 type AB struct {
 	Workload, Preset string
 	A, B             gpuprof.Settings // over the preset
 	EnvB             map[string]string
 	On               string // only on this kind of device, "host" or "cuda"; empty: on both
+	// Latency compares the p99 of requests at the rate that A's settings ask for, not times.
+	Latency bool
 }
 
 // StageShare is a stage's part of a step's time, 0 to 1.
@@ -52,6 +58,7 @@ const (
 	Overhead  = "overhead"
 	Transfers = "transfers"
 	Exactly   = "exact"
+	First     = "first"
 
 	NotYet     = "not measured yet"
 	BeyondTool = "not measurable here"

@@ -71,9 +71,10 @@ func energyFlowClaims() []Claim {
 		{ID: "ef-item", Guide: "Energy Flow", Claim: ".item() in hot loops", Figure: "avoid it", Host: true, GPU: true,
 			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"})}},
 		{ID: "compile", Guide: "Energy Flow, Aetheria, DeePAW", Claim: "torch.compile, reduce-overhead", Figure: "20-35 %, 2-3x, 20-50 %", Speedup: 1.2, Host: true, GPU: true,
-			AB: []AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"}),
+			AB: append([]AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"}),
 				eq(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"}),
-				cells(set{"impl": "split"}, set{"impl": "gemm"}), cells(set{"impl": "split"}, set{"impl": "fused"}), cells(set{"impl": "split", "graph": "off"}, set{"impl": "split", "graph": "on"})}},
+				cells(set{"impl": "split"}, set{"impl": "gemm"}), cells(set{"impl": "split"}, set{"impl": "fused"}), cells(set{"impl": "split", "graph": "off"}, set{"impl": "split", "graph": "on"})},
+				all(served(set{"bn": "apart"}, set{"bn": "fused"}), served(set{"pad": "on", "graph": "off"}, set{"pad": "on", "graph": "on"}))...)},
 	}
 }
 
@@ -82,7 +83,8 @@ func pharmagenClaims() []Claim {
 		{ID: "ph-amp", Guide: "pharmagen, RxVision, DeePAW", Claim: "mixed precision", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: Exactly, Host: true, GPU: true,
 			AB: precisions()},
 		gpuOnly(Claim{ID: "ph-tf32", Guide: "pharmagen, RxVision", Claim: "TF32", Figure: "8x on Ampere", Speedup: 8,
-			AB: []AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})}}),
+			AB: append([]AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})},
+				onGPU(served(set{"impl": "im2col", "precision": "fp32"}, set{"impl": "im2col", "precision": "tf32"}))...)}),
 		{ID: "ph-async", Guide: "pharmagen", Claim: "non_blocking copies", Figure: "20-30 % utilisation", Speedup: 1.2, Host: true, GPU: true,
 			AB: asyncCopies()},
 		gpuOnly(Claim{ID: "ph-pin", Guide: "pharmagen, RxVision", Claim: "pin_memory", Figure: "15-20 %", Speedup: 1.15,
@@ -114,14 +116,17 @@ func deepawClaims() []Claim {
 }
 
 func rxVisionClaims() []Claim {
-	return []Claim{
-		missing(Claim{ID: "rx-batch", Guide: "RxVision", Claim: "dynamic batching: max 32, 0.1 s, optimal split, side stream", Figure: "recommended"}, NotYet),
+	high := map[string]string{"CUDA_POWER_MODE": "high"}
+	powered := served(set{}, set{})
+	for i := range powered {
+		powered[i].EnvB = high
+	}
+	return append(servingClaims(), []Claim{
 		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, NotYet),
-		missing(Claim{ID: "rx-layout", Guide: "RxVision", Claim: "channels_last, batch-norm folding, int8", Figure: "faster"}, NotYet),
 		{ID: "rx-power", Guide: "RxVision", Claim: "CUDA_POWER_MODE=high", Figure: "faster", Host: true, GPU: true, Placebo: true,
-			AB: []AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: map[string]string{"CUDA_POWER_MODE": "high"}}}},
+			AB: append([]AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: high}}, powered...)},
 		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: Overhead, Placebo: true, Host: true, GPU: true,
 			AB: []AB{gru(set{}, set{})}},
 		missing(Claim{ID: "rx-ddp", Guide: "RxVision", Claim: "DDP, SyncBatchNorm, TorchScript", Figure: "faster"}, BeyondTool),
-	}
+	}...)
 }

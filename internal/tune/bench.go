@@ -68,7 +68,7 @@ type InProcess struct {
 
 	energyBlock time.Duration // 0: what a GPU's counter needs
 
-	rate   float64 // of requests, once it is known
+	rate   float64 // of requests, of the comparison under way
 	shared gpuprof.Device
 	kept   *bench // side A of the last comparison, kept open for the next
 	// checked holds the errors of settings that have been compared with the
@@ -116,9 +116,7 @@ func (p *InProcess) Compare(ctx context.Context, a, b Side, l Limits) (*Outcome,
 	}
 	out.WorkA, out.Unit, out.MemoryA, out.ErrorA = sa.work, sa.unit, sa.memory, sa.error
 	if l.Goal == Latency {
-		if l.Rate > 0 {
-			p.rate = l.Rate
-		}
+		p.rate = l.Rate
 		if out.Rate, err = p.rateOf(ctx, sa); err != nil {
 			return nil, err
 		}

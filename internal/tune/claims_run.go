@@ -69,12 +69,13 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 	rows := make([]ClaimRow, len(claims))
 	var measured []int
 	for i, k := range claims {
-		rows[i] = ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: describeAB(k)}
+		rows[i] = ClaimRow{ID: k.ID, Guide: k.Guide, Claim: k.Claim, Figure: k.Figure, AB: c.describeAB(k)}
 		if why := c.cannot(k); why != "" {
 			rows[i].Verdict, rows[i].Reason = notMeasurable, why
 			if k.Not == guides.NotYet {
 				rows[i].Verdict, rows[i].Reason = guides.NotYet, "the program for this measurement is not built yet"
 			}
+			rows[i].Details = slices.Clone(k.Notes)
 			continue
 		}
 		rows[i].Verdict, rows[i].Reason = open, "the budget ended before this was measured; give more time with --budget"
@@ -89,6 +90,9 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 		}
 	}
 	details := 0
+	for _, i := range measured {
+		rows[i].Details = append(rows[i].Details, claims[i].Notes...)
+	}
 	for _, i := range measured {
 		details += len(c.details(claims[i]))
 	}
@@ -108,11 +112,21 @@ func (c *claimRunner) all(claims []guides.Claim) error {
 func (c *claimRunner) details(k guides.Claim) []guides.AB {
 	var out []guides.AB
 	for i, ab := range k.AB {
-		if (i > 0 || c.timeless(k)) && (ab.On == "" || ab.On == "host" == (c.Device == "host")) {
+		if (i != c.deciding(k) || c.timeless(k)) && c.on(ab) {
 			out = append(out, ab)
 		}
 	}
 	return out
+}
+
+// on says that a comparison is for this kind of device.
+func (c *claimRunner) on(ab guides.AB) bool {
+	return ab.On == "" || ab.On == "host" == (c.Device == "host")
+}
+
+// deciding is the place of the comparison that decides a claim here.
+func (c *claimRunner) deciding(k guides.Claim) int {
+	return max(0, slices.IndexFunc(k.AB, c.on))
 }
 
 // timeless says that times of a claim mean nothing on this device.
@@ -125,14 +139,14 @@ func (c *claimRunner) cannot(k guides.Claim) string {
 	host := c.Device == "host"
 	switch {
 	case k.Not == guides.BeyondTool:
-		return beyondTool
+		return cmp.Or(k.Why, beyondTool)
 	case k.Not != "":
 		return k.Not
 	case host && !k.Host:
 		return needsGPU + ": the host device's own version of this does not show it"
 	case !host && !k.GPU:
 		return "it is work of the CPU: measure it with --device host"
-	case (k.Run == guides.Share || k.Run == guides.Overhead) && c.run == nil:
+	case (k.Run == guides.Share || k.Run == guides.Overhead || k.Run == guides.First) && c.run == nil:
 		return "it needs a whole run in a process of its own"
 	}
 	for _, ab := range k.AB {
@@ -156,6 +170,9 @@ func (c *claimRunner) first(k guides.Claim, row *ClaimRow, limit time.Duration) 
 	}
 	if k.Run == guides.Share || k.Run == guides.Overhead {
 		return c.wholeRun(k, row, limit)
+	}
+	if k.Run == guides.First {
+		return c.firstRuns(k, row, limit)
 	}
 	o, err := c.sit(k, limit)
 	if o == nil {
@@ -189,7 +206,7 @@ func (c *claimRunner) sit(k guides.Claim, limit time.Duration) (*Outcome, error)
 	began := c.spent()
 	for n := range sittings {
 		left := limit - time.Duration((c.spent()-began)*float64(time.Second))
-		o, err := c.pair(k.ID, n+1, k.AB[0], left/time.Duration(sittings-n))
+		o, err := c.pair(k.ID, n+1, k.AB[c.deciding(k)], left/time.Duration(sittings-n))
 		if err != nil || o != nil && o.Verdict != "" {
 			return o, err
 		}
@@ -224,7 +241,11 @@ func (c *claimRunner) detail(k guides.Claim, ab guides.AB, row *ClaimRow, limit 
 	if o == nil {
 		return err
 	}
-	row.Details = append(row.Details, abText(ab)+": "+c.detailText(o, c.timeless(k)))
+	text := c.detailText(o, c.timeless(k))
+	if ab.Latency && o.Verdict == "" {
+		text = fmt.Sprintf("p99 at %.4g requests/s ", o.Rate) + text
+	}
+	row.Details = append(row.Details, abText(ab)+": "+text)
 	return nil
 }
 
@@ -285,8 +306,12 @@ func (c *claimRunner) pair(id string, sitting int, ab guides.AB, limit time.Dura
 		return nil, err
 	}
 	sa, sb := Side{Workload: w, Preset: ab.Preset, Knobs: a}, Side{Workload: w, Preset: ab.Preset, Knobs: b, Env: ab.EnvB}
+	goal := Time
+	if ab.Latency {
+		goal = Latency
+	}
 	o, err := c.once("claims", fmt.Sprintf("%s %d | %s | %s", id, sitting, sa.key(), sb.key()), id+" "+describe(difference(a, b)), limit, func() (*Outcome, error) {
-		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: Time, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
+		o, err := c.Bench.Compare(c.ctx, sa, sb, Limits{Goal: goal, Time: limit, Seed: c.Seed + uint64(sitting), Sitting: sitting > 0})
 		if err != nil && c.ctx.Err() == nil { // the habit itself cannot be run here
 			o = &Outcome{}
 			o.fail(err)
@@ -353,28 +378,4 @@ func counts(o *Outcome) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func describeAB(k guides.Claim) string {
-	if len(k.AB) == 0 {
-		return ""
-	}
-	if k.Run == guides.Share || k.Run == guides.Overhead {
-		return "one run of " + abSide(k.AB[0], k.AB[0].B)
-	}
-	return abText(k.AB[0])
-}
-
-func abSide(ab guides.AB, s gpuprof.Settings) string {
-	return strings.TrimSpace(ab.Workload + " " + ab.Preset + " " + describe(s))
-}
-
-func abText(ab guides.AB) string {
-	a, b := describe(ab.A), describe(ab.B)
-	for k, v := range ab.EnvB {
-		b += k + "=" + v
-	}
-	a = cmp.Or(a, "as preset")
-	b = cmp.Or(b, "as preset")
-	return fmt.Sprintf("%s %s: %s -> %s", ab.Workload, ab.Preset, a, b)
 }

@@ -7,20 +7,22 @@ import (
 	"github.com/gpuprof/gpuprof/internal/guides"
 	"github.com/gpuprof/gpuprof/internal/host"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
+	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
-// Every setting that a claim about gridsim compares is one of its knobs' and is
-// refused on no device that the claim names.
-func TestGridClaimsResolve(t *testing.T) {
+// Every setting that a claim about gridsim or serving compares is one of its knobs' and is
+// not refused.
+func TestClaimsResolve(t *testing.T) {
 	d, err := host.Open(host.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	w, n := gridsim.New(), 0
+	programs, n := map[string]gpuprof.Workload{"gridsim": gridsim.New(), "serving": serving.New()}, 0
 	for _, c := range guides.Claims() {
 		for _, ab := range c.AB {
-			if ab.Workload != w.Name() {
+			w := programs[ab.Workload]
+			if w == nil {
 				continue
 			}
 			for _, side := range []gpuprof.Settings{ab.A, ab.B} {
@@ -35,7 +37,7 @@ func TestGridClaimsResolve(t *testing.T) {
 			}
 		}
 	}
-	if n < 40 {
+	if n < 80 {
 		t.Errorf("%d settings", n)
 	}
 }

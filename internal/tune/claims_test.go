@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ var claimIDs = []string{
 	"ae-cache", "ae-split", "ae-infer", "ae-keep", "ae-batch", "ae-lazy", "ae-down", "ae-stats", "ae-eval",
 	"ph-amp", "ph-tf32", "ph-async", "ph-pin", "ph-vec", "ph-all",
 	"dp-collate", "dp-split", "dp-batch", "dp-size", "dp-load",
-	"rx-batch", "rx-ckpt", "rx-layout", "rx-power", "rx-prof", "rx-ddp",
+	"rx-batch", "rx-split", "rx-stream", "rx-layout", "rx-drop", "rx-warm", "rx-ckpt", "rx-power", "rx-prof", "rx-ddp",
 }
 
 func TestClaimIDs(t *testing.T) {
@@ -93,7 +94,7 @@ type claimWorkload struct {
 
 func (w claimWorkload) Name() string { return w.name }
 func (claimWorkload) Presets() []gpuprof.Preset {
-	return []gpuprof.Preset{{Name: "small"}, {Name: "naive"}}
+	return []gpuprof.Preset{{Name: "small"}, {Name: "naive"}, {Name: "large"}, {Name: "rxvision"}}
 }
 func (w claimWorkload) Knobs() []gpuprof.Knob {
 	names := map[string]bool{}
@@ -132,7 +133,7 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome
 		o.fail(gpuprof.Errorf(gpuprof.ErrMemory, "allocating 1 TB: too much; lower batch"))
 		return o, nil
 	}
-	o := &Outcome{Unit: "items", CountA: map[string]float64{"copies": 20}, CountB: map[string]float64{"copies": 5}}
+	o := &Outcome{Unit: "items", Rate: map[Goal]float64{Latency: 250}[l.Goal], CountA: map[string]float64{"copies": 20}, CountB: map[string]float64{"copies": 5}}
 	for i := range 8 {
 		a := 1 + 0.004*float64(i%3)
 		c := 1 + 0.004*float64((i+1)%3)
@@ -147,11 +148,16 @@ func (b *claimBench) Compare(ctx context.Context, x, y Side, l Limits) (*Outcome
 	return o, nil
 }
 
-func claimRun(_ context.Context, _ gpuprof.Workload, _ string, _ gpuprof.Settings, _ time.Duration) (*gpuprof.Run, error) {
+// claimRun's first answer takes three times as long without a warm-up.
+func claimRun(_ context.Context, _ gpuprof.Workload, _ string, set gpuprof.Settings, _ time.Duration) (*gpuprof.Run, error) {
+	first := 0.01
+	if set["warm"] == "off" {
+		first = 0.03
+	}
 	exposed := func(v float64) *gpuprof.Series {
 		return &gpuprof.Series{Runs: [][]float64{{v, v * 1.01, v, v * 0.99, v, v, v * 1.01}}}
 	}
-	return &gpuprof.Run{Step: exposed(10), Overhead: &gpuprof.Ratio{Ratio: 1.002, CI95: [2]float64{0.998, 1.006}},
+	return &gpuprof.Run{Input: map[string]any{"first_request_s": first}, Step: exposed(10), Overhead: &gpuprof.Ratio{Ratio: 1.002, CI95: [2]float64{0.998, 1.006}},
 		Stages: []gpuprof.StageResult{{Name: "tensor_product", Parent: "step", Exposed: exposed(6.5)}, {Name: "radial", Parent: "step", Exposed: exposed(3)}, {Name: "gap", Parent: "step", Exposed: exposed(0.5)}}}, nil
 }
 
@@ -189,7 +195,7 @@ func TestRunClaims(t *testing.T) {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
 	want := map[string]string{"a/a": noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "rx-batch": guides.NotYet, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
+		"rx-ddp": notMeasurable, "rx-ckpt": guides.NotYet, "rx-batch": confirmed, "rx-split": confirmed, "rx-stream": confirmed, "rx-layout": confirmed, "rx-drop": notMeasurable, "rx-warm": confirmed, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {
@@ -209,6 +215,14 @@ func TestRunClaims(t *testing.T) {
 		if c.ID == "ph-amp" && (len(c.Details) != 6 || !strings.Contains(c.Details[0], "error against float64")) {
 			t.Errorf("ph-amp on the host gives errors: %q", c.Details)
 		}
+		if text := strings.Join(c.Details, "; "); c.ID == "rx-batch" && (strings.Count(text, "p99 at 250 requests/s x1.") != 3 || strings.Contains(text, "rxvision")) ||
+			c.ID == "rx-warm" && (math.Abs(c.Measured-3) > 1e-9 || !strings.Contains(text, "first answer 30.0 ms -> 10.0 ms, medians of 6 processes each")) ||
+			c.ID == "rx-stream" && !strings.Contains(text, "which is a race") || c.ID == "rx-layout" && !strings.Contains(text, "leaves Conv2d as it is") {
+			t.Errorf("%s: %+v", c.ID, c)
+		}
+		if c.ID == "rx-drop" && !strings.Contains(c.Reason, "dropout is the identity") {
+			t.Errorf("rx-drop: %s", c.Reason)
+		}
 		if c.ID == "ae-keep" && (c.Measured != 0.75 || c.What == "" || !strings.Contains(strings.Join(c.Details, "; "), "time: x1.49")) {
 			t.Errorf("ae-keep is about transfers: %+v", c)
 		}
@@ -225,8 +239,8 @@ func TestRunClaims(t *testing.T) {
 	if measured < 14 {
 		t.Errorf("%d rows with intervals, want 14", measured)
 	}
-	if r.Status != gpuprof.Complete {
-		t.Errorf("%s: %s", r.Status, r.Reason)
+	if r.Status != gpuprof.Complete || r.Rate != 0 {
+		t.Errorf("%s: %s; rate %g", r.Status, r.Reason, r.Rate)
 	}
 }
 

@@ -281,7 +281,7 @@ func (e *engine) once(phase, key, note string, limit time.Duration, measure func
 		return nil, err
 	}
 	e.journal[key] = o
-	if e.out.Rate == 0 { // it is fixed once
+	if e.out.Rate == 0 && e.Goal == Latency { // it is fixed once
 		e.out.Rate = o.Rate
 	}
 	e.out.Journal = append(e.out.Journal, Entry{key, o})
