@@ -52,7 +52,7 @@ func LatencyOverLoad(runs []*gpuprof.Run) *Figure {
 	}
 	for i, c := range curves {
 		if c.SLO >= p.Y.Min && c.SLO <= p.Y.Max && (i == 0 || c.SLO != curves[0].SLO) {
-			p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: c.SLO, Across: true, Tone: Ink, Tip: "answers of use come within " + view.Seconds(c.SLO)})
+			p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: c.SLO, Across: true, Tone: Ink, Form: Dashed, Tip: "answers of use come within " + view.Seconds(c.SLO)})
 		}
 		if knee, _ := c.Knee(); knee >= 0 {
 			p.Marks = append(p.Marks, Mark{Kind: Rule, X0: knee, Y0: p.Y.Max, Tone: Soft, Form: Dashed, Text: "knee at " + fmt.Sprintf("%.3g", knee), Tip: c.Text()})

@@ -101,7 +101,7 @@ func percentilePanel(q *gpuprof.Requests) (Panel, error) {
 	p.X = Axis{Max: most, Label: "share of the requests answered within", Ticks: shareTicks(most)}
 	p.Y = titled(&p, "latency by percentile", longest)
 	if q.SLO > 0 && q.SLO <= p.Y.Max {
-		p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: q.SLO, Across: true, Tone: Ink, Tip: "answers of use come within " + view.Seconds(q.SLO)})
+		p.Marks = append(p.Marks, Mark{Kind: Rule, Y0: q.SLO, Across: true, Tone: Ink, Form: Dashed, Tip: "answers of use come within " + view.Seconds(q.SLO)})
 	}
 	return p, nil
 }
