@@ -49,7 +49,8 @@ type Answer struct {
 	// the first five remedies; counters are those of one step.
 	Waits func(set Settings, counters map[string]float64) float64
 	// Targets are the parts of the step that the remedy shortens, the one to
-	// name first; needed by AllowAnyOrder, SkipFill and Fuse.
+	// name first; needed by AllowAnyOrder, SkipFill and Fuse. Of CollateFaster: the stage of
+	// the host thread that a GPU takes over.
 	Targets []Target
 	// Keeps is the share of the targets' time that stays under these settings, for CopyLess.
 	Keeps func(set Settings) float64

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuprof/gpuprof/workloads/collate"
 	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/gruflow"
+	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
 // part is a stage of a made-up run, in microseconds. Nothing here was measured.
@@ -126,6 +127,20 @@ func collateKnobs(over gpuprof.Settings) gpuprof.Settings {
 		"pinned": "on", "async_copy": "on", "streams": "2", "sync": "never", "item_reads": "0", "threads": "all"})
 }
 
+func servingKnobs(over gpuprof.Settings) gpuprof.Settings {
+	return settings(over, gpuprof.Settings{"network": "residual", "max_batch": "32", "depth": "2", "streams": "own", "preprocess": "device", "impl": "implicit", "layout": "nhwc", "bn": "fold",
+		"precision": "fp32", "library": "auto", "autotune": "off", "pinned": "on", "async_copy": "on", "sync": "never", "item_reads": "packed", "graph": "off", "pad": "off", "threads": "all"})
+}
+
+// servingParts is a batch of the service with nothing wrong.
+func servingParts() []part {
+	return []part{
+		{name: "preprocess"}, {name: "batch", host: 40}, {name: "h2d", exposed: 4, device: true}, {name: "prepare", exposed: 60, device: true, launches: 1, bound: 40},
+		{name: "forward", exposed: 3000, device: true, launches: 40, bound: 1600, kernels: map[string]float64{"resnet_conv": 2950}}, {name: "d2h", exposed: 3, device: true},
+		{name: "sync"}, {name: "backpressure", exposed: 2, host: 2900}, {name: "answer", host: 5}, {name: "launch", host: 80}, {name: "gap"},
+	}
+}
+
 // e3nnParts is a step of the e3nn workload with nothing wrong.
 func e3nnParts() []part {
 	return []part{
@@ -169,7 +184,7 @@ func of(r *gpuprof.Run, o advise.Options) []gpuprof.Finding {
 
 // workload is the one of a name, nil where there is none.
 func workload(name string) gpuprof.Workload {
-	for _, w := range []gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New()} {
+	for _, w := range []gpuprof.Workload{e3nn.New(), gruflow.New(), collate.New(), serving.New()} {
 		if w.Name() == name {
 			return w
 		}

@@ -37,9 +37,12 @@ func (s *scene) making() (sample, collate float64) {
 }
 
 // callerBound: the caller, who never waits for the device, cannot prepare
-// batches as fast as it consumes them, and no knob helps. The workload says what to
-// try instead.
+// batches as fast as it consumes them. A GPU may do some of it; where no knob helps the
+// workload says what to try instead.
 func (s *scene) callerBound() []gpuprof.Finding {
+	if f, there := s.fix(gpuprof.CollateFaster); there && len(f.Targets) > 0 {
+		return s.movedToDevice(f)
+	}
 	stCollate := s.stage(gpuprof.RoleCollate)
 	study := s.stages[stCollate]
 	if study.Try == "" || s.cpuShort() || len(s.stalls()) > 0 || s.exposed(stCollate) <= 0 {
@@ -52,4 +55,18 @@ func (s *scene) callerBound() []gpuprof.Finding {
 		command:  study.Try,
 		pytorch:  study.PyTorch,
 	})
+}
+
+// movedToDevice: the caller prepares what a GPU could, and the GPU waits for it. At most the
+// exposed time of that stage goes; what the GPU then takes, this run does not say. The
+// host device has no other processors than the caller's.
+func (s *scene) movedToDevice(f fix) []gpuprof.Finding {
+	stage := f.Targets[0].Stage
+	if !s.cuda() || s.cpuShort() || s.exposed(stage) <= 0 {
+		return nil
+	}
+	of := weights{stage: 1}
+	return s.offer(advice{stage: stage, knob: f.knob, to: f.To, of: of, want: s.typical(of), evidence: map[string]any{
+		"collate_exposed_s": s.exposed(stage), "collate_host_s": s.hostTime(stage),
+	}})
 }

@@ -59,6 +59,8 @@ func methodKnobs() []gpuprof.Knob {
 	forward := stForward.name()
 	preprocess := gpuprof.Choice("preprocess", "resize, crop and normalise each image on the host, or a batch of them on the device, to which bytes are then copied", resnet.OnHost, resnet.OnDevice)
 	preprocess.Acts = []string{stPreprocess.name(), stPrepare.name(), stBatch.name(), loop.H2D}
+	preprocess.Answers = []gpuprof.Answer{{Remedy: gpuprof.CollateFaster, To: resnet.OnDevice, When: gpuprof.Settings{"preprocess": resnet.OnHost}, Targets: []gpuprof.Target{{Stage: stPreprocess.name()}}}}
+	preprocess.Advice = map[string]string{resnet.OnDevice: "copy the images as bytes, and resize, crop and normalise the batch on the GPU (torchvision.transforms.v2)"}
 	preprocess.PyTorch = map[string]string{
 		resnet.OnHost:   "batch = torch.stack([transform(image) for image in images]).to(device)",
 		resnet.OnDevice: "batch = transform(torch.stack(images).to(device))  # bytes are copied, the device prepares them",
@@ -82,7 +84,7 @@ func methodKnobs() []gpuprof.Knob {
 	bn.Acts = []string{forward}
 	bn.Answers = []gpuprof.Answer{{
 		Remedy: gpuprof.Fuse, To: resnet.Fold, When: gpuprof.Settings{"bn": resnet.Apart},
-		Targets: []gpuprof.Target{{Stage: forward}}, PyTorch: "fold the batch norms into the convolutions (torch.nn.utils.fusion.fuse_conv_bn_eval)",
+		Targets: []gpuprof.Target{{Stage: forward, Kernels: []string{resnet.NormKernel}}}, PyTorch: "fold the batch norms into the convolutions (torch.nn.utils.fusion.fuse_conv_bn_eval)",
 	}}
 	bn.PyTorch = map[string]string{
 		resnet.Fold:  "conv = torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)  # for each pair, once",

@@ -11,6 +11,9 @@ import (
 // outSize, flags; scale, shift and the weights of formPanels are filled up to whole panels
 // of output channels. One item of a convolution is a row of outputs of an image on the host
 // device, a tile of 64 outputs by 64 channels on CUDA.
+// NormKernel is the kernel of a batch norm that is neither folded nor fused.
+const NormKernel = "resnet_norm"
+
 var (
 	// out = relu(scale sum + shift + res), where flags say so. The product's operand is
 	// gathered as it is read. Buffers: x, w, scale, shift, res, out.
@@ -27,7 +30,7 @@ var (
 
 	// y = relu(scale x + shift + res) in place. Buffers: x, scale, shift, res; channels,
 	// pixels, flags. One item is one value, as in the kernels below.
-	normKernel = kernel("resnet_norm", "bbbbiii", normHost, 2048)
+	normKernel = kernel(NormKernel, "bbbbiii", normHost, 2048)
 	// The largest |x| of a batch; most must be 0 before. Buffers: x, most.
 	mostKernel = kernel("resnet_most", "bb", mostHost, 4096)
 	// q = clamp(round(x 127/most), +-127), half to even. Buffers: x, most, q.
