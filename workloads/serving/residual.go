@@ -132,8 +132,8 @@ func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream)
 // arithmetic, but a library may sum in another order, which then rounds an operand the other
 // way here and there: hardly a sixteenth of the tolerance. Up to half the way to the nearest
 // other image's answer, the two are told apart. With int8 an answer depends on its batch,
-// whose largest value is the scale, by more than images differ: what is found there is an
-// answer that is none, such as zeros.
+// whose largest value is the scale, by more than images differ: what is found here is an
+// answer that is none, such as zeros, and the rest by the witness.
 func (n *residual) setLimits() {
 	for i, own := range n.alone {
 		length := distance(own, make([]float32, len(own)))

@@ -120,7 +120,11 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 	if err := s.drain(); err != nil {
 		return nil, fmt.Errorf("waiting for the device before the load: %w", err)
 	}
-	if s.wrong > 0 {
+	again, err := s.replay()
+	if err != nil {
+		return nil, err
+	}
+	if s.wrong += again; s.wrong > 0 {
 		return nil, s.wrongAnswers(s.wrong)
 	}
 	p, err := s.planLoad(l)
@@ -150,6 +154,12 @@ func (s *session) Serve(ctx context.Context, l gpuprof.Load) (*gpuprof.Requests,
 	out, failed := s.requests(p, books, source.Sent())
 	if err == nil {
 		err = failed
+	}
+	if err == nil {
+		again, err = s.replay()
+		if again > 0 {
+			err = s.wrongAnswers(again)
+		}
 	}
 	return out, err
 }

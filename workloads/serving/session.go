@@ -10,6 +10,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 	"github.com/gpuprof/gpuprof/workloads/serving/traffic"
 )
 
@@ -39,6 +40,7 @@ type session struct {
 	ready    []byte          // requests as they were prepared, of the batch in the making
 	slowest  time.Duration   // of a caller from outside; 0 is the usual
 	wrong    int             // answers of steps that belonged to another request
+	witness  *witness        // nil where each answer tells by itself whose it is
 }
 
 // slot is one batch on its way.
@@ -105,6 +107,9 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.set["precision"] == resnet.INT8 {
+		s.witness = newWitness(s.maxBatch, s.net.answerBytes())
 	}
 	if s.pace.Items > 0 {
 		s.pace.Item = s.mem.Bytes("a number read alone", wordBytes, gpuprof.Pageable)

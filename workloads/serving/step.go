@@ -223,6 +223,9 @@ func (s *session) answers(l *slot) (wrong int) {
 			wrong++
 		}
 	}
+	if s.witness != nil {
+		s.witness.see(l.ids, out[:len(l.ids)*n])
+	}
 	return wrong
 }
 
