@@ -235,6 +235,11 @@ func TestWhatPicturesSay(t *testing.T) {
 	}
 	says(t, "scaling", svg(t, "scaling", fixture.Sweep()...), "batch", "throughput (probes/s)", "2026-03-14")
 	says(t, "the default of a sweep over the load", svg(t, "", fixture.Loaded()...), "latency over load", "knee at 0.8", "p99", "knee at load 0.8, the largest with 99 of 100 requests within 100 ms")
+	brief := fixture.Loaded()
+	for _, r := range brief {
+		r.Requests.Latency.Percentiles = nil
+	}
+	says(t, "the default of a sweep over the load with too few requests", svg(t, "", brief...), "scaling over load")
 	says(t, "the default of a sweep", svg(t, "", fixture.Sweep()...), "scaling over batch")
 	for kind, r := range map[string]*gpuprof.Run{"stages": fixture.Invalid(), "timeline": fixture.Empty(), "telemetry": fixture.Invalid()} {
 		says(t, kind+" of a run without times", svg(t, kind, r), "No times")

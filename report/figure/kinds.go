@@ -154,7 +154,9 @@ func OfRuns(runs []*gpuprof.Run, want string) (*Figure, error) {
 	case len(view.Vary(runs)) > 0:
 		want = "scaling"
 		if _, only := view.Loads(runs); only {
-			want = "load"
+			if f := LatencyOverLoad(runs); f.Lacks == "" { // enough requests came for a percentile
+				return f, nil
+			}
 		}
 	default: // what a run is comes first, even when it has no times
 		return Stages(runs[0]).oneOf(runs), nil
