@@ -7,13 +7,13 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
+// NormKernel is the kernel of a batch norm that is neither folded nor fused.
+const NormKernel = "resnet_norm"
+
 // The kernels of the network. A convolution's integers are batch, in, out, k, stride, size,
 // outSize, flags; scale, shift and the weights of formPanels are filled up to whole panels
 // of output channels. One item of a convolution is a row of outputs of an image on the host
 // device, a tile of 64 outputs by 64 channels on CUDA.
-// NormKernel is the kernel of a batch norm that is neither folded nor fused.
-const NormKernel = "resnet_norm"
-
 var (
 	// out = relu(scale sum + shift + res), where flags say so. The product's operand is
 	// gathered as it is read. Buffers: x, w, scale, shift, res, out.
