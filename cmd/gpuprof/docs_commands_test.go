@@ -77,6 +77,7 @@ func elsewhere() map[string]string {
 	cards := "it needs figures of GPUs, and the simulated driver has none; TestFleetAgain and TestAgainstReference make them"
 	return map[string]string{
 		"gpuprof gate e3nn --against main": inTurn, "gpuprof gate e3nn --plan --against main --device host": inTurn,
+		"gpuprof gate serving --set rate=200 --min-time 6s --against main --budget 15m":                            inTurn,
 		"gpuprof gate e3nn --against main --device host --budget 10m":                                              inTurn,
 		"gpuprof bisect v1.4..main e3nn --device host":                                                             "it builds gpuprof at each commit; bisect.txtar searches the commits of a script",
 		"gpuprof bisect HEAD~13..main e3nn --device host":                                                          "it builds seven commits; scripts/record_commits.sh workload recorded it",

@@ -19,7 +19,7 @@ func general() map[string][]string {
 		// Columns, axes, fields and headings.
 		"stage": {"report"}, "sample": {"report", "internal/measure"}, "metrics": {"report"}, "steps": {"report", "internal/compare"},
 		"threads": {"cmd", "internal/compare"}, "input": {"report"}, "spread": {"report"}, "probes": {"report"},
-		"fill": {"report"}, "blocks": {"report"}, "classes": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
+		"load": {"report"}, "fill": {"report"}, "blocks": {"report"}, "classes": {"report"}, "batch": {"report"}, "graph": {"report"}, "depth": {"report"}, "flow": {"report"}, "layout": {"report"}, "library": {"report"}, "workers": {"report"},
 		// The verb, and a class of style.
 		"history": {"cmd", "report"}, "grid": {"report"},
 		// The verdict, and what steps of a recorded program are told apart by.
