@@ -31,7 +31,7 @@
 //	init=code           what cuInit returns
 //	peers=1             whether devices have access to each other's memory
 //	missing=a,b         names that cuGetProcAddress does not find
-//	order=forward       in which threads of a block first run: forward, reverse, shuffle:seed
+//	order=forward       in which blocks run and threads of a block first run: forward, reverse, shuffle:seed
 //	fail=F@n:code       the nth call of function F returns code (…:sticky: and every later one, too)
 //	lost=n:code         the nth call of any function, and all later ones (999 if there is no code)
 //	oom_at=n            the nth allocation of any kind returns 2

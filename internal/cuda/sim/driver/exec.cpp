@@ -192,6 +192,20 @@ void Exec::run_block(unsigned index) {
   jump(nullptr, f);
 }
 
+// ordered is the order of n threads or blocks; empty is forward.
+static std::vector<int> ordered(const Order &o, int n) {
+  std::vector<int> all;
+  if (o.kind == Order::Forward) return all;
+  all.resize((size_t)n);
+  for (int i = 0; i < n; i++) all[(size_t)i] = n - 1 - i;
+  uint64_t s = o.seed * 0x9e3779b97f4a7c15ull + 1;
+  for (int i = n - 1; i > 0 && o.kind == Order::Shuffle; i--) {
+    s = s * 6364136223846793005ull + 1442695040888963407ull;
+    std::swap(all[(size_t)i], all[(size_t)((s >> 33) % (uint64_t)(i + 1))]);
+  }
+  return all;
+}
+
 void Exec::run(const Launch &l, Outcome &o, unsigned first, unsigned count) {
   launch = &l;
   out = &o;
@@ -203,22 +217,14 @@ void Exec::run(const Launch &l, Outcome &o, unsigned first, unsigned count) {
   values = l.values;
   pointers.resize(values.size() + 1);
   for (size_t i = 0; i < values.size(); i++) pointers[i] = &values[i];
-  order.clear();
-  if (l.order.kind != Order::Forward) {
-    order.resize((size_t)threads);
-    for (int i = 0; i < threads; i++) order[(size_t)i] = threads - 1 - i;
-    uint64_t s = l.order.seed * 0x9e3779b97f4a7c15ull + 1;
-    for (int i = threads - 1; i > 0 && l.order.kind == Order::Shuffle; i--) {
-      s = s * 6364136223846793005ull + 1442695040888963407ull;
-      std::swap(order[(size_t)i], order[(size_t)((s >> 33) % (uint64_t)(i + 1))]);
-    }
-  }
+  order = ordered(l.order, threads);
+  std::vector<int> blocks = ordered(l.order, (int)count);
   uintptr_t base = ((uintptr_t)shared.data() + 15) & ~(uintptr_t)15;
   gp_sim_here = {{0, 0, 0}, {0, 0, 0}, l.block, l.grid, (void *)(l.shared ? base : 0)};
   running = true;
   // An invalid access comes back here out of the signal handler.
   if (sigsetjmp(escape, 1) == 0) {
-    for (unsigned b = 0; b < count && !aborted; b++) run_block(first + b);
+    for (unsigned b = 0; b < count && !aborted; b++) run_block(first + (blocks.empty() ? b : (unsigned)blocks[b]));
   } else {
     self = nullptr;
     aborted = true;
