@@ -12,8 +12,14 @@ func (t TensorProduct) Candidates(dev gpuprof.Device) []TensorProduct {
 		return all
 	}
 	threads := []int{0}
-	if dev.Info().Kind != "host" {
-		threads = []int{64, 96, 128, 192, 256}
+	if _, generated := t.generated(); dev.Info().Kind != "host" {
+		if generated { // its block is a warp; the general kernel as it is by default is a candidate too
+			c := t
+			c.General = true
+			all = append(all, c)
+		} else {
+			threads = []int{64, 96, 128, 192, 256}
+		}
 	}
 	segments := []int{32, 64, 128, 256, 512}
 	if t.Impl == ImplFused {

@@ -19,6 +19,14 @@ func TestCUDACandidates(t *testing.T) {
 		c := g.convolution(one, gr)
 		near(t, fmt.Sprintf("threads %d segment %d", one.Threads, one.Segment), c.result(len(gr.src)), c.reference(len(gr.src)), 1e-5)
 	}
+	generated := generatedCases(t)[0].product(t).Candidates(g.dev)
+	if len(generated) != 6 || generated[0].General || !generated[1].General || generated[2].Segment != 32 {
+		t.Errorf("%d candidates of a generated product; expected itself, the general kernel and four segments", len(generated))
+	}
+	for _, one := range generated {
+		c := g.convolution(one, gr)
+		near(t, one.KernelName(), c.result(len(gr.src)), c.reference(len(gr.src)), 1e-5)
+	}
 	if n := len(Gemm{K: 3, N: 4, Act: "none", Library: "off"}.Candidates(g.dev)); n != 3 {
 		t.Errorf("%d shapes of a product, expected 3", n)
 	}

@@ -26,10 +26,10 @@ func (g *gpu) convolution(tp TensorProduct, gr graph) *gpuConvolution {
 	c.b = TPBuffers{X: g.floats(c.x), Y: g.floats(c.y), Src: g.ints(gr.src), Dst: g.ints(gr.dst), RowPtr: g.ints(gr.rowPtr), Out: g.poisoned(rows * tp.TP.Out.Dim())}
 	if tp.Impl == ImplCSRMLP {
 		c.h, c.w2 = g.random(e*tp.Hidden), g.random(tp.Hidden*numel)
-		c.b.H, c.b.W2 = g.floats(c.h), g.floats(c.w2)
+		c.b.H, c.b.W2 = g.floats(c.h), g.floats(inColumns(tp, c.w2))
 		c.w = mixed(tp, c.h, c.w2, e)
 	} else {
-		c.b.W = g.floats(c.w)
+		c.b.W = g.floats(inColumns(tp, c.w))
 	}
 	p, s, err := tp.Bind(g.dev, c.b, gr.nodes, rows, e)
 	c.product = g.must(p, err)
@@ -37,6 +37,30 @@ func (g *gpu) convolution(tp TensorProduct, gr graph) *gpuConvolution {
 		c.scatter = g.must(s, nil)
 	}
 	return c
+}
+
+// inColumns is rows of weights in the columns that the product reads; what belongs to
+// no weight is a number that would be noticed.
+func inColumns(tp TensorProduct, w []float32) []float32 {
+	at, stride := tp.Columns()
+	own, numel := tp.TP.WeightOffsets(), tp.TP.WeightNumel()
+	out := make([]float32, len(w)/numel*stride)
+	for i := range out {
+		out[i] = 1e6
+	}
+	for r := range len(w) / numel {
+		for n, ins := range tp.TP.Instructions {
+			if !ins.HasWeight {
+				continue
+			}
+			count := 1
+			for _, d := range tp.TP.WeightShape(n) {
+				count *= d
+			}
+			copy(out[r*stride+at[n]:][:count], w[r*numel+own[n]:][:count])
+		}
+	}
+	return out
 }
 
 // mixed is the weights that a hidden layer gives.

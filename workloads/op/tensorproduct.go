@@ -46,6 +46,11 @@ type TensorProduct struct {
 	// of its product, 0 means 1. The others take no notice.
 	Hidden int
 	WScale float32
+	// General keeps csr from a generated kernel (package tpgen) where the product
+	// has one: its irreps are a preset's, and its weights lie where that kernel reads
+	// them. Packed says that they do where the product's own order is another; see
+	// Columns.
+	General, Packed bool
 }
 
 // Names of the implementations.
@@ -153,13 +158,14 @@ func (t TensorProduct) Bind(dev gpuprof.Device, b TPBuffers, nodes, rows, edgeCa
 		k.usage("use 0 or more of each", "%d nodes and %d rows", nodes, rows)
 	}
 	e := int64(edgeCap)
+	columns := t.stride()
 	k.want("x", b.X, int64(nodes)*int64(t.TP.In1.Dim()))
 	k.want("y", b.Y, e*int64(t.TP.In2.Dim()))
 	if t.Impl == ImplCSRMLP {
 		k.want("h", b.H, e*int64(t.Hidden))
-		k.want("w2", b.W2, int64(t.Hidden)*int64(t.TP.WeightNumel()))
+		k.want("w2", b.W2, int64(t.Hidden)*int64(columns))
 	} else {
-		k.want("w", b.W, e*int64(t.TP.WeightNumel()))
+		k.want("w", b.W, e*int64(columns))
 	}
 	k.want("src", b.Src, e)
 	k.want("dst", b.Dst, e)
@@ -220,13 +226,13 @@ func (t TensorProduct) minimum(tab tpTable, nodes, rows int) rate {
 		fixed:   move(0, nodes*t.TP.In1.Dim()+rows+1, rows*t.TP.Out.Dim()),
 		perEdge: move(tab.flops, t.TP.In2.Dim()+1, 0),
 	}
-	return r.add(t.weightCost())
+	return r.add(t.weightCost(t.TP.WeightNumel()))
 }
 
 // weightCost is what the weights of every edge take: reading them, or making
-// them from the hidden layer (a scale once a hidden value, then a product).
-func (t TensorProduct) weightCost() rate {
-	numel := t.TP.WeightNumel()
+// them from the hidden layer (a scale once a hidden value, then a product). numel is
+// the columns that are read or made.
+func (t TensorProduct) weightCost(numel int) rate {
 	if t.Impl != ImplCSRMLP {
 		return rate{perEdge: move(0, numel, 0)}
 	}

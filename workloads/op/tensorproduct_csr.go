@@ -67,7 +67,7 @@ func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nod
 		x, out = k.scratch(int64(nodes)*int64(inDim)), k.scratch(int64(rows)*int64(outDim))
 		k.transpose(Transpose{Irreps: t.TP.In1}, b.X, x, nodes)
 	}
-	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost())
+	cost := rate{fixed: move(0, rows+1, rows*outDim), perEdge: move(tab.flops, inDim+shDim+1, 0)}.add(t.weightCost(t.stride()))
 	segments := items{perEdge: 1, per: t.segment()}
 	if k.tiled() {
 		segments.times = plan.tiles
@@ -77,7 +77,11 @@ func (k *binder) csr(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, nod
 		k.launch(plan.shaped(&tpCSRMLPKernel), segments, cost, x, b.Y, b.H, b.W2, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut, work,
 			edgeCount{}, t.segment(), t.Hidden, t.wScale())
 	} else {
-		k.launch(plan.shaped(&tpCSRKernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
+		kernel := &tpCSRKernel
+		if plan.kernel != nil && k.tiled() {
+			kernel = plan.kernel
+		}
+		k.launch(plan.shaped(kernel), segments, cost, x, b.Y, b.W, b.Src, b.Dst, b.RowPtr, out, partial, table, constants, cut,
 			edgeCount{}, t.segment())
 	}
 	// By count a fix-up reads the index; long or empty rows come on top.

@@ -20,7 +20,7 @@ const fusedChunk = 32
 // the edges of a chunk that follow each other into one row are added up first,
 // so that sorted ones are added once a row and chunk.
 func (k *binder) fused(t TensorProduct, tab tpTable, plan tpPlan, b TPBuffers, rows int) {
-	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.TP.WeightNumel()
+	outDim, inDim, shDim, numel := t.TP.Out.Dim(), t.TP.In1.Dim(), t.TP.In2.Dim(), t.stride()
 	table, constants, cut := k.uploadInts(tab.ints), k.uploadFloats(tab.constants), k.uploadInts(plan.ints)
 	k.fill(b.Out, rows*outDim, 0, 0)
 	// It weights every result where the other side may be narrower, and adds it.

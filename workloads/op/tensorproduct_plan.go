@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
 )
 
@@ -22,7 +23,8 @@ type tpPlan struct {
 	ints    []int32
 	tiles   int
 	threads int
-	shared  int // bytes a block
+	shared  int             // bytes a block
+	kernel  *gpuprof.Kernel // the generated one; nil for the general
 }
 
 const (
@@ -161,7 +163,9 @@ type planner struct {
 
 func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 	p := &planner{t: t, shape: shape, chains: make([][]int, len(t.TP.Out)), passes: 1,
-		xAt: t.TP.In1.Offsets(), yAt: t.TP.In2.Offsets(), wAt: t.TP.WeightOffsets(), oAt: t.TP.Out.Offsets()}
+		xAt: t.TP.In1.Offsets(), yAt: t.TP.In2.Offsets(), oAt: t.TP.Out.Offsets()}
+	var numel int
+	p.wAt, numel = t.Columns()
 	var err error
 	if p.coefficients, err = t.TP.PathCoefficients(); err != nil {
 		return tpPlan{}, err
@@ -194,7 +198,7 @@ func (t TensorProduct) plan(tab tpTable, shape planShape) (tpPlan, error) {
 		at += len(section)
 	}
 	for i, v := range map[int]int{planTiles: tiles, planPasses: p.passes, planRegion: p.region, planIn: t.TP.In1.Dim(),
-		planSh: t.TP.In2.Dim(), planNumel: t.TP.WeightNumel(), planOut: t.TP.Out.Dim(), planPaths: tab.paths, planPathCells: tab.cells} {
+		planSh: t.TP.In2.Dim(), planNumel: numel, planOut: t.TP.Out.Dim(), planPaths: tab.paths, planPathCells: tab.cells} {
 		header[i] = int32(v)
 	}
 	threads := width * warpLanes
@@ -380,6 +384,9 @@ func (p *planner) fill(one []int32, l lane, pass int, at map[triple]int) {
 
 // planFor is the plan of an implementation with its launch shape.
 func (t TensorProduct) planFor(tab tpTable) (tpPlan, error) {
+	if g, ok := t.generated(); ok {
+		return t.generatedPlan(tab, g), nil
+	}
 	shape := planShape{threads: t.threads(), layout: IrMul, cover: true, batch: maxBatch}
 	shape.room = min(sharedBytes, sharedPerThread*shape.threads)
 	switch t.Impl {

@@ -64,7 +64,8 @@ func (t TensorProduct) compile() (tpTable, error) {
 	if err != nil {
 		return tab, err
 	}
-	xAt, yAt, oAt, wAt := t.TP.In1.Offsets(), t.TP.In2.Offsets(), t.TP.Out.Offsets(), t.TP.WeightOffsets()
+	xAt, yAt, oAt := t.TP.In1.Offsets(), t.TP.In2.Offsets(), t.TP.Out.Offsets()
+	wAt, _ := t.Columns()
 	var paths, cells, js []int32
 	for p, ins := range t.TP.Instructions {
 		a, b, o := t.TP.In1[ins.In1], t.TP.In2[ins.In2], t.TP.Out[ins.Out]

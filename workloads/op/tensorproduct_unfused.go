@@ -226,7 +226,8 @@ func (k *binder) path(t TensorProduct, p int, m unfusedMemory, w gpuprof.Buffer,
 	if add {
 		addFlag, extra = 1, o.Dim()
 	}
+	columns, stride := t.Columns()
 	k.launch(&weightKernel, items{perEdge: 1}, rate{perEdge: move(2*n*fed*d3, n*d3+numel+extra, o.Dim())},
-		m.contracted, w, m.mid, itemCount{}, t.TP.WeightNumel(), t.TP.WeightOffsets()[p], t.TP.Out.Dim(), t.TP.Out.Offsets()[ins.Out],
+		m.contracted, w, m.mid, itemCount{}, stride, columns[p], t.TP.Out.Dim(), t.TP.Out.Offsets()[ins.Out],
 		a.Mul, b.Mul, o.Mul, d3, modeNumber[ins.Mode], ou, ok, addFlag)
 }

@@ -1,0 +1,133 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
+	"github.com/gpuprof/gpuprof/internal/cuda/sim"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// generatedCase is a layer of a generated kernel.
+type generatedCase struct {
+	name, kernel string
+	tp           so3.TensorProduct
+}
+
+func generatedCases(t testing.TB) []generatedCase {
+	t.Helper()
+	var all []generatedCase
+	for _, f := range tpgen.Families() {
+		for i, l := range f.Layers {
+			tp, err := l.Product()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, generatedCase{fmt.Sprintf("%s/%d", f.Name, i), "tp_csr_" + f.Name, tp})
+		}
+	}
+	return all
+}
+
+// product is the case's in ir_mul, with its weights where the kernel reads them.
+func (c generatedCase) product(t testing.TB) TensorProduct {
+	t.Helper()
+	tp := TensorProduct{TP: c.tp, Impl: ImplCSR, Layout: IrMul, Scale: float32(1 / math.Sqrt(20)), Packed: true}
+	if tp.KernelName() != c.kernel {
+		t.Fatalf("%s is computed by %s, expected %s", c.name, tp.KernelName(), c.kernel)
+	}
+	return tp
+}
+
+// Every generated product against float64: rows of no edge, of one, of a batch and
+// one less or more, of several segments. All lines of its code run with one edge; the
+// rest is how the edges are cut.
+func TestCUDAGenerated(t *testing.T) {
+	degrees := []int{0, 1, 31, 0, 33, 32, 2, 0}
+	for _, c := range generatedCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGPU(t)
+			for _, segment := range []int{0, 13} {
+				tp := c.product(t)
+				tp.Segment = segment
+				conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph(degrees, 5))
+				for _, edges := range []int{len(conv.gr.src), 33, 31, 1, 0} {
+					e := near(t, fmt.Sprintf("segment %d, %d edges", segment, edges), conv.result(edges), conv.reference(edges), 1e-5)
+					t.Logf("segment %d, %d edges: relative error %.2g", segment, edges, e)
+				}
+			}
+		})
+	}
+}
+
+// An atom of 1,000 neighbours: batches follow each other and segments are put together.
+func TestCUDAGeneratedLongRow(t *testing.T) {
+	c := generatedCases(t)[0]
+	g := newGPU(t)
+	for _, segment := range []int{0, 128, 4096} {
+		tp := c.product(t)
+		tp.Segment = segment
+		conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{3, 1000, 0, 40}, 9))
+		near(t, fmt.Sprintf("segment %d", segment), conv.result(1043), conv.reference(1043), 1e-5)
+	}
+}
+
+// mul_ir goes through the transpositions around the kernel, as with the general one.
+func TestCUDAGeneratedLayout(t *testing.T) {
+	g := newGPU(t)
+	for _, c := range generatedCases(t)[:4] {
+		tp := c.product(t)
+		tp.Layout = MulIr
+		conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 5}, 3))
+		near(t, c.name, conv.result(7), conv.reference(7), 1e-5)
+	}
+}
+
+// The same bits in 100 runs, whatever order blocks and threads run in.
+func TestCUDAGeneratedIsBitIdentical(t *testing.T) {
+	for _, c := range generatedCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGPU(t)
+			tp := c.product(t)
+			tp.Segment = 16
+			conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 20, 1}, 9))
+			var first []float64
+			for run := range 100 {
+				if run > 0 && !cudatest.Installed(t) {
+					sim.Set(t, sim.Library(t), fmt.Sprintf("order=shuffle:%d", run))
+				}
+				got := conv.result(len(conv.gr.src))
+				if first == nil {
+					first = got
+					near(t, c.name, got, conv.reference(len(conv.gr.src)), 1e-5)
+				}
+				if !slices.Equal(got, first) {
+					t.Fatalf("runs 1 and %d differ", run+1)
+				}
+			}
+		})
+	}
+}
+
+// All implementations read weights in the generated kernel's columns.
+func TestCUDAPackedColumns(t *testing.T) {
+	c := generatedCases(t)[4] // deepaw's first layer
+	g := newGPU(t)
+	for _, impl := range []string{ImplUnfused, ImplFused, ImplCSRMLP} {
+		tp := c.product(t)
+		tp.Impl, tp.Hidden = impl, 5
+		conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
+		near(t, impl, conv.result(5), conv.reference(5), 1e-5)
+	}
+	tp := c.product(t)
+	tp.General = true
+	if tp.KernelName() != "tp_csr" {
+		t.Errorf("General chose %s", tp.KernelName())
+	}
+	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
+	near(t, "general", conv.result(5), conv.reference(5), 1e-5)
+}

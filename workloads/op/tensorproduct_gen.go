@@ -1,0 +1,153 @@
+package op
+
+import (
+	_ "embed"
+	"math"
+	"sync"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+)
+
+// The PTX of the generated products, one for each family of package tpgen.
+var (
+	//go:embed tensorproduct_gen_small.ptx.gz
+	tpSmallPTX string
+	//go:embed tensorproduct_gen_mace_medium.ptx.gz
+	tpMaceMediumPTX string
+	//go:embed tensorproduct_gen_mace_large.ptx.gz
+	tpMaceLargePTX string
+	//go:embed tensorproduct_gen_nequip_lips.ptx.gz
+	tpNequipLipsPTX string
+	//go:embed tensorproduct_gen_deepaw_natural.ptx.gz
+	tpDeepawNaturalPTX string
+	//go:embed tensorproduct_gen_deepaw.ptx.gz
+	tpDeepawPTX string
+)
+
+// The kernels of the generated products have the arguments of tpCSRKernel, whose
+// host kernel computes the same, and cover the same edges with one item; on CUDA an
+// item is one warp's part of one segment, and table and constants are not read.
+var (
+	tpSmallKernel         = gpuprof.Kernel{Name: "tp_csr_small", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpSmallPTX, Threads: 32, PerBlock: 1}
+	tpMaceMediumKernel    = gpuprof.Kernel{Name: "tp_csr_mace_medium", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceMediumPTX, Threads: 32, PerBlock: 1}
+	tpMaceLargeKernel     = gpuprof.Kernel{Name: "tp_csr_mace_large", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpMaceLargePTX, Threads: 32, PerBlock: 1}
+	tpNequipLipsKernel    = gpuprof.Kernel{Name: "tp_csr_nequip_lips", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpNequipLipsPTX, Threads: 32, PerBlock: 1}
+	tpDeepawNaturalKernel = gpuprof.Kernel{Name: "tp_csr_deepaw_natural", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawNaturalPTX, Threads: 32, PerBlock: 1}
+	tpDeepawKernel        = gpuprof.Kernel{Name: "tp_csr_deepaw", Sig: "bbbbbbbbbbbii", Host: tpCSRHost, PTX: tpDeepawPTX, Threads: 32, PerBlock: 1}
+)
+
+// generatedKernels are the kernels by family.
+var generatedKernels = map[string]*gpuprof.Kernel{
+	"small": &tpSmallKernel, "mace_medium": &tpMaceMediumKernel, "mace_large": &tpMaceLargeKernel,
+	"nequip_lips": &tpNequipLipsKernel, "deepaw_natural": &tpDeepawNaturalKernel, "deepaw": &tpDeepawKernel,
+}
+
+// generatedProduct is a product that a generated kernel computes.
+type generatedProduct struct {
+	kernel *gpuprof.Kernel
+	plan   *tpgen.Plan
+}
+
+// generatedProducts are all of them, by tpgen.Key. They are constants that take
+// some milliseconds to make.
+var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, error) {
+	all := map[string]generatedProduct{}
+	for _, f := range tpgen.Families() {
+		for n := range f.Layers {
+			plan, err := tpgen.PlanOf(f, n)
+			if err != nil {
+				return nil, err
+			}
+			all[tpgen.Key(plan.Spec.TP)] = generatedProduct{generatedKernels[f.Name], plan}
+		}
+	}
+	return all, nil
+})
+
+// generated is the product's generated kernel, if it has one and may use it: in
+// csr, with the weights where that kernel reads them.
+func (t TensorProduct) generated() (generatedProduct, bool) {
+	if t.Impl != ImplCSR || t.General {
+		return generatedProduct{}, false
+	}
+	g, ok := t.known()
+	if !ok || !t.Packed && !g.plan.Spec.Straight() {
+		return generatedProduct{}, false
+	}
+	return g, true
+}
+
+func (t TensorProduct) known() (generatedProduct, bool) {
+	all, err := generatedProducts()
+	if err != nil { // the list is ours, and a test goes through it
+		return generatedProduct{}, false
+	}
+	g, ok := all[tpgen.Key(t.TP)]
+	return g, ok
+}
+
+// Columns is where the weights of a product lie in a row of W and of W2: in the
+// order of the instructions, or with Packed where the product's generated kernel
+// reads them. Columns of no weight have to hold finite numbers.
+func (t TensorProduct) Columns() (at []int, stride int) {
+	if g, ok := t.known(); ok && t.Packed {
+		return g.plan.Spec.Columns.At, g.plan.Spec.Columns.Stride
+	}
+	return t.TP.WeightOffsets(), t.TP.WeightNumel()
+}
+
+func (t TensorProduct) stride() int {
+	_, n := t.Columns()
+	return n
+}
+
+// KernelName is the kernel that computes most of the product on a device of
+// blocks of threads (CUDA).
+func (t TensorProduct) KernelName() string {
+	switch t.Impl {
+	case ImplUnfused:
+		return contractKernel.Name
+	case ImplFused:
+		return tpFusedKernel.Name
+	case ImplCSRMLP:
+		return tpCSRMLPKernel.Name
+	}
+	if g, ok := t.generated(); ok {
+		return g.kernel.Name
+	}
+	return tpCSRKernel.Name
+}
+
+// Places of the header that a generated plan uses otherwise; see tensorproduct_gen.cuh.
+const (
+	planScale    = planPasses
+	planLaneInts = planCells
+)
+
+// generatedPlan is the plan of a generated kernel: the header, the part's number
+// of every warp, then the lanes.
+func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
+	const headInts = 8 // tpg_head, before M
+	laneInts := 3 + g.plan.Paths
+	header := make([]int32, planInts)
+	for i, v := range map[int]int{planTiles: len(g.plan.Warps), planIn: t.TP.In1.Dim(), planSh: t.TP.In2.Dim(), planNumel: t.stride(), planOut: t.TP.Out.Dim(),
+		planWarps: planInts, planLanes: planInts + len(g.plan.Warps), planLaneInts: laneInts, planPaths: tab.paths, planPathCells: tab.cells} {
+		header[i] = int32(v)
+	}
+	header[planScale] = int32(math.Float32bits(float32(t.scale())))
+	var numbers, lanes []int32
+	for _, w := range g.plan.Warps {
+		numbers = append(numbers, int32(w.Number))
+		for _, l := range w.Lanes {
+			one := make([]int32, laneInts)
+			one[0], one[1], one[2] = int32(l.X), int32(l.W), int32(l.Line)
+			for i, p := range l.Places {
+				one[3+i] = int32(p)
+			}
+			lanes = append(lanes, one...)
+		}
+	}
+	return tpPlan{ints: append(append(header, numbers...), lanes...), tiles: len(g.plan.Warps), threads: warpLanes,
+		shared: (headInts + g.plan.Floats) * floatBytes, kernel: g.kernel}
+}

@@ -1,0 +1,132 @@
+package tpgen
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Term is a coefficient times Y_j, j an index into a row of harmonics.
+type Term struct {
+	J int
+	C float32 // 3j times the path's coefficient
+}
+
+// use is a cell (i, k) of M whose value is a slot's, or less that.
+type use struct {
+	i, k  int
+	minus bool
+}
+
+// slot is a value of M and the cells that have it: those of an identity or of an
+// antisymmetric matrix are the same up to their sign.
+type slot struct {
+	terms []Term
+	uses  []use
+}
+
+// triple is a path as the code has it: its degrees, where its harmonics start in
+// a row, and its coefficient. Paths of several blocks that agree in it are one.
+type triple struct {
+	l1, l2, l3, yAt int
+	coefficient     float64
+}
+
+func (t triple) d1() int { return 2*t.l1 + 1 }
+func (t triple) d3() int { return 2*t.l3 + 1 }
+
+// slots are the path's values of M, in the order of their first cell: by k where
+// the output is the narrower side, whose sums then end one by one.
+func (t triple) slots() ([]slot, error) {
+	cg, err := so3.SparseCG(t.l1, t.l2, t.l3)
+	if err != nil {
+		return nil, err
+	}
+	cells := map[[2]int][]Term{}
+	for _, e := range cg.Entries { // in order of j within a cell
+		at := [2]int{e.I, e.K}
+		cells[at] = append(cells[at], Term{t.yAt + e.J, float32(e.C * t.coefficient)})
+	}
+	var all []slot
+	known := map[string]int{}
+	add := func(i, k int) {
+		terms := cells[[2]int{i, k}]
+		if len(terms) == 0 {
+			return
+		}
+		minus := terms[0].C < 0
+		var key strings.Builder
+		for n, v := range terms {
+			if minus {
+				terms[n].C = -v.C
+			}
+			fmt.Fprintf(&key, "%d:%x ", v.J, math.Float32bits(terms[n].C))
+		}
+		at, ok := known[key.String()]
+		if !ok {
+			at = len(all)
+			known[key.String()] = at
+			all = append(all, slot{terms: terms})
+		}
+		all[at].uses = append(all[at].uses, use{i, k, minus})
+	}
+	outer, inner := t.d1(), t.d3()
+	if t.narrow() {
+		outer, inner = inner, outer
+	}
+	for a := range outer {
+		for b := range inner {
+			if t.narrow() {
+				add(b, a)
+			} else {
+				add(a, b)
+			}
+		}
+	}
+	return all, nil
+}
+
+// narrow says that the output has fewer components than x.
+func (t triple) narrow() bool { return t.l3 < t.l1 }
+
+// path is a triple with its slots and what follows from them.
+type path struct {
+	triple
+	slots []slot
+	cells int
+	terms int
+	// instructions of the merged blocks, -1 where a block has no such path.
+	instructions []int
+}
+
+func newPath(t triple, blocks int) (*path, error) {
+	slots, err := t.slots()
+	p := &path{triple: t, slots: slots, instructions: slices.Repeat([]int{-1}, blocks)}
+	for _, s := range slots {
+		p.cells += len(s.uses)
+		p.terms += len(s.terms)
+	}
+	return p, err
+}
+
+// Where the weight is applied.
+const (
+	onX = iota
+	onOut
+	onCells
+)
+
+// side is where a path's weight is applied, and how many products that takes.
+func (p *path) side() (int, int) {
+	switch d1, d3, n := p.d1(), p.d3(), len(p.slots); {
+	case n < min(d1, d3):
+		return onCells, n
+	case d3 < d1:
+		return onOut, d3
+	default:
+		return onX, d1
+	}
+}

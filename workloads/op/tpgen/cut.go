@@ -1,0 +1,315 @@
+package tpgen
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+const (
+	// warpLanes are the lanes of a warp, and the most edges of a batch.
+	warpLanes = 32
+	// matrixFloats is the room of a warp's M in shared memory: 16 warps a
+	// multiprocessor take 192 KiB, which leaves 36 for the first-level cache.
+	matrixFloats = 3072
+	// leastBatch edges are built at once at the least: the others of the 32 lanes idle.
+	leastBatch = 8
+	// edgeRegisters and buildRegisters are what a lane may have of sums, x, weights
+	// and products while it adds an edge, and of sums, x, weights and harmonics while it
+	// builds M, of the 128 that 16 warps leave each. The rest are addresses and cells.
+	// Larger ones make ptxas keep some of them in memory.
+	edgeRegisters  = 92
+	buildRegisters = 72
+)
+
+// Part is a warp's share of a product. Its code depends on all but the blocks'
+// places, so several products may have it in common.
+type Part struct {
+	L1, Copies int // channels of a lane
+	Mul        int // of each merged block: the step between components of x and out
+	Sums       int // components of all outputs
+	Stride     int // floats of M an edge
+	Batch      int // edges whose M is built at once
+	Ahead      int // paths between reading a weight and using it
+	PairedOut  bool
+	paths      []*path // in the order in which they are computed
+	columns    []int   // where each has its weights, from the part's first column on
+	columnAt   []int   // the same from the start of a row: one for each merged block
+	// Cost is what a warp executes for an edge by the model of instructions below.
+	Cost float64
+}
+
+// Spec is a product cut into parts.
+type Spec struct {
+	TP      so3.TensorProduct
+	Parts   []*Part
+	Blocks  [][]int // of every part: the merged blocks of In1
+	Columns Columns
+	own     bool // the columns are the product's own
+}
+
+// Straight says that the weights lie where the product itself has them.
+func (s *Spec) Straight() bool { return s.own }
+
+// Columns is where the weights of a product lie in a row: those of instruction i
+// from At[i] on. Between them there may be columns that belong to none.
+type Columns struct {
+	At     []int
+	Stride int
+}
+
+// group is the merged blocks of one degree.
+type group struct {
+	blocks []int
+	mul    int
+	paths  []*path
+}
+
+// Cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
+func Cut(tp so3.TensorProduct) (*Spec, error) {
+	groups, err := merge(tp)
+	if err != nil {
+		return nil, err
+	}
+	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
+	for _, g := range groups {
+		for _, p := range best(tp, g) {
+			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
+		}
+	}
+	s.place()
+	// The longest first: what is left at the end is short.
+	order := make([]int, len(s.Parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Parts[b].Cost, s.Parts[a].Cost) })
+	parts, blocks := s.Parts, s.Blocks
+	s.Parts, s.Blocks = nil, nil
+	for _, i := range order {
+		s.Parts, s.Blocks = append(s.Parts, parts[i]), append(s.Blocks, blocks[i])
+	}
+	return s, nil
+}
+
+// merge collects the paths of every degree, those of blocks that are merged once.
+func merge(tp so3.TensorProduct) ([]*group, error) {
+	coefficients, err := tp.PathCoefficients()
+	if err != nil {
+		return nil, err
+	}
+	var groups []*group
+	at, place := make([]*group, len(tp.In1)), make([]int, len(tp.In1))
+	for b, m := range tp.In1 {
+		i := slices.IndexFunc(groups, func(g *group) bool { return tp.In1[g.blocks[0]].Ir.L == m.Ir.L && g.mul == m.Mul })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{mul: m.Mul})
+		}
+		groups[i].blocks = append(groups[i].blocks, b)
+		at[b] = groups[i]
+	}
+	// Those of natural parity first: the others may lack the path into scalars.
+	for _, g := range groups {
+		slices.SortStableFunc(g.blocks, func(a, b int) int { return cmp.Compare(unnatural(tp.In1[a].Ir), unnatural(tp.In1[b].Ir)) })
+		for i, b := range g.blocks {
+			place[b] = i
+		}
+	}
+	yAt := tp.In2.Offsets()
+	for n, ins := range tp.Instructions {
+		g := at[ins.In1]
+		t := triple{tp.In1[ins.In1].Ir.L, tp.In2[ins.In2].Ir.L, tp.Out[ins.Out].Ir.L, yAt[ins.In2], coefficients[n]}
+		// A block may have a path twice, into two outputs: then there are two.
+		i := slices.IndexFunc(g.paths, func(p *path) bool { return p.triple == t && p.instructions[place[ins.In1]] < 0 })
+		if i < 0 {
+			p, err := newPath(t, len(g.blocks))
+			if err != nil {
+				return nil, err
+			}
+			i = len(g.paths)
+			g.paths = append(g.paths, p)
+		}
+		g.paths[i].instructions[place[ins.In1]] = n
+	}
+	for _, g := range groups {
+		slices.SortStableFunc(g.paths, func(a, b *path) int { return cmp.Or(cmp.Compare(a.l2, b.l2), cmp.Compare(a.l3, b.l3)) })
+	}
+	return groups, nil
+}
+
+// best cuts a group's paths, in order, where it takes fewest instructions.
+func best(tp so3.TensorProduct, g *group) []*Part {
+	if g.mul == 0 || len(g.paths) == 0 {
+		return nil
+	}
+	var found []*Part
+	least := math.Inf(1)
+	for _, copies := range []int{1, 2, 4} {
+		if g.mul%copies != 0 || !aligned(tp, g, copies) {
+			continue
+		}
+		lanes := len(g.blocks) * g.mul / copies
+		warps := float64((lanes + warpLanes - 1) / warpLanes)
+		// total[n] is the least cost of the first n paths, from[n] where their last part begins.
+		total, from := make([]float64, len(g.paths)+1), make([]int, len(g.paths)+1)
+		for n := 1; n <= len(g.paths); n++ {
+			total[n] = math.Inf(1)
+			for first := range n {
+				if p := newPart(tp, g, g.paths[first:n], copies); p != nil && total[first]+p.Cost < total[n] {
+					total[n], from[n] = total[first]+p.Cost, first
+				}
+			}
+		}
+		if warps*total[len(g.paths)] >= least {
+			continue
+		}
+		least, found = warps*total[len(g.paths)], nil
+		for n := len(g.paths); n > 0; n = from[n] {
+			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies))
+		}
+		slices.Reverse(found)
+	}
+	return found
+}
+
+// aligned says that the copies of a lane can be read as one vector.
+func aligned(tp so3.TensorProduct, g *group, copies int) bool {
+	at := tp.In1.Offsets()
+	return tp.In1.Dim()%copies == 0 && !slices.ContainsFunc(g.blocks, func(b int) bool { return at[b]%copies != 0 })
+}
+
+// newPart is the paths as one part, nil where they take too many registers or too
+// much shared memory.
+func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *Part {
+	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0}
+	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
+	ys := map[int]bool{}
+	at := tp.Out.Offsets()
+	for _, q := range paths {
+		_, n := q.side()
+		slots, cells, products, terms, widest = slots+len(q.slots), cells+q.cells, products+n, terms+q.terms, max(widest, n)
+		p.Sums += q.d3()
+		for j := range 2*q.l2 + 1 {
+			ys[q.yAt+j] = true
+		}
+		for _, ins := range q.instructions {
+			if ins >= 0 && at[tp.Instructions[ins].Out]%copies != 0 {
+				p.PairedOut = false
+			}
+		}
+	}
+	fours := (slots + 3) / 4
+	// An odd number of float4: eight lanes that write at once meet in no bank.
+	p.Stride = 4 * (fours | 1)
+	p.Batch = min(warpLanes, matrixFloats/p.Stride)
+	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), buildRegisters-copies*(p.Sums+d1)-len(ys))/copies)
+	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) {
+		return nil
+	}
+	loop := copies*(cells+products) + len(paths) + d1 + fours + 12
+	rows := copies*p.Sums + 2*len(paths)
+	p.Cost = float64(loop) + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
+	// The last path multiplies x by its weight and is done with it, so that the
+	// next edge's x is read while most is still to do.
+	last := -1
+	for i, q := range p.paths {
+		if side, _ := q.side(); side == onX && (last < 0 || q.cells > p.paths[last].cells) {
+			last = i
+		}
+	}
+	if last >= 0 {
+		q := p.paths[last]
+		p.paths = append(slices.Delete(p.paths, last, last+1), q)
+	}
+	return p
+}
+
+// place puts the weights where the parts read them: in the order of the
+// product's own where every lane's are aligned there, else part by part. Every
+// path then has a column for each channel of the merged blocks, all but those of
+// the last blocks that have no such path, and the next begins at a multiple of
+// four.
+func (s *Spec) place() {
+	own := s.TP.WeightOffsets()
+	straight := s.TP.WeightNumel()%4 == 0
+	for i, p := range s.Parts {
+		for _, q := range p.paths {
+			straight = straight && len(s.Blocks[i]) == 1 && own[q.instructions[0]]%p.Copies == 0
+		}
+	}
+	if straight {
+		s.Columns, s.own = Columns{At: own, Stride: s.TP.WeightNumel()}, true
+		for _, p := range s.Parts {
+			first := slices.MinFunc(p.paths, func(a, b *path) int { return own[a.instructions[0]] - own[b.instructions[0]] })
+			p.columnAt = []int{own[first.instructions[0]]}
+			for _, q := range p.paths {
+				p.columns = append(p.columns, own[q.instructions[0]]-p.columnAt[0])
+			}
+		}
+		return
+	}
+	next, read := 0, 0
+	for _, p := range s.Parts {
+		next, read = s.placePart(p, next, read)
+	}
+	s.Columns.Stride = (max(next, read) + 3) / 4 * 4
+}
+
+// placePart places a part's paths from column first on. Those that some block
+// lacks come last, so that the others' places are the same in every product. It
+// returns where the next part begins, and how far lanes read until now: those of a
+// block without the last path read what follows, and it reaches no output.
+func (s *Spec) placePart(p *Part, first, read int) (int, int) {
+	width := len(p.paths[0].instructions) * p.Mul
+	order := make([]int, len(p.paths))
+	for i := range order {
+		order[i] = i
+	}
+	lacks := func(i int) int {
+		if slices.Contains(p.paths[i].instructions, -1) {
+			return 1
+		}
+		return 0
+	}
+	// In the order of degrees: the order of computing depends on what the part has.
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := p.paths[a], p.paths[b]
+		return cmp.Or(cmp.Compare(zero(x), zero(y)), cmp.Compare(lacks(a), lacks(b)), cmp.Compare(x.l2, y.l2), cmp.Compare(x.l3, y.l3))
+	})
+	p.columnAt = []int{first}
+	p.columns = make([]int, len(p.paths))
+	next := first
+	for _, i := range order {
+		q := p.paths[i]
+		p.columns[i] = next - first
+		end := 0
+		for b, ins := range q.instructions {
+			if ins >= 0 {
+				s.Columns.At[ins] = next + b*p.Mul
+				end = (b + 1) * p.Mul
+			}
+		}
+		read = max(read, next+width)
+		next += (end + 3) / 4 * 4
+	}
+	return next, read
+}
+
+// unnatural is 1 where the parity is not that of harmonics.
+func unnatural(ir so3.Irrep) int {
+	if (ir.L%2 == 0) == (ir.P == 1) {
+		return 0
+	}
+	return 1
+}
+
+// zero is 1 for a path into scalars: the one that a model without pseudoscalars lacks.
+func zero(p *path) int {
+	if p.l3 == 0 {
+		return 1
+	}
+	return 0
+}

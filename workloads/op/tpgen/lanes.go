@@ -1,0 +1,92 @@
+package tpgen
+
+// Warp is a warp of a spec: the number of its part's code in the family's kernel,
+// and its lanes.
+type Warp struct {
+	Number int
+	Lanes  [warpLanes]Lane
+}
+
+// Lane is where a lane's copies lie: its first copy in a row of x, its first
+// weight in a row of w, a place in a row of w to ask for ahead, and its first copy
+// in a row of the output for every path of the part, -1 where it writes none.
+type Lane struct {
+	X, W, Line int
+	Places     []int
+}
+
+// Plan is what a family's kernel is told about one of its layers.
+type Plan struct {
+	Spec   *Spec
+	Warps  []Warp
+	Floats int // of M a warp, at the most
+	Paths  int // of a part, at the most
+}
+
+// PlanOf is the plan of layer number n of a family.
+func PlanOf(f Family, n int) (*Plan, error) {
+	numbers := Numbers{}
+	var plan *Plan
+	for i, l := range f.Layers[:n+1] {
+		tp, err := l.Product()
+		if err != nil {
+			return nil, err
+		}
+		spec, err := Cut(tp)
+		if err != nil {
+			return nil, err
+		}
+		plan = &Plan{Spec: spec}
+		for k, p := range spec.Parts {
+			number, _ := numbers.of(p)
+			plan.Floats, plan.Paths = max(plan.Floats, p.Stride*p.Batch), max(plan.Paths, len(p.paths))
+			if i == n {
+				plan.Warps = append(plan.Warps, spec.warps(k, number)...)
+			}
+		}
+	}
+	return plan, nil
+}
+
+// warps are those of part number k.
+func (s *Spec) warps(k, number int) []Warp {
+	p, blocks := s.Parts[k], s.Blocks[k]
+	x, out := s.TP.In1.Offsets(), s.TP.Out.Offsets()
+	perBlock := p.Mul / p.Copies
+	lanes := perBlock * len(blocks)
+	all := make([]Warp, (lanes+warpLanes-1)/warpLanes)
+	for w := range all {
+		lines := p.lines(w, lanes)
+		all[w].Number = number
+		for i := range warpLanes {
+			at := min(w*warpLanes+i, lanes-1)
+			b, u := at/perBlock, at%perBlock*p.Copies
+			one := Lane{X: x[blocks[b]] + u, W: p.columnAt[0] + b*p.Mul + u, Line: p.columnAt[0] + lines[i%len(lines)]}
+			for _, q := range p.paths {
+				place := -1
+				if ins := q.instructions[b]; ins >= 0 && w*warpLanes+i < lanes {
+					place = out[s.TP.Instructions[ins].Out] + u
+				}
+				one.Places = append(one.Places, place)
+			}
+			all[w].Lanes[i] = one
+		}
+	}
+	return all
+}
+
+// lines are the columns, from the part's first on, that fetch all weights of a warp:
+// one every 32, which is a line of the cache, and the last of every path, as many as
+// there are lanes for.
+func (p *Part) lines(w, lanes int) []int {
+	var all, ends []int
+	from, to := w*warpLanes*p.Copies, min((w+1)*warpLanes, lanes)*p.Copies
+	for _, c := range p.columns {
+		for u := from; u < to; u += warpLanes {
+			all = append(all, c+u)
+		}
+		ends = append(ends, c+to-1)
+	}
+	all = append(all, ends...)
+	return all[:min(len(all), warpLanes)]
+}

@@ -1,0 +1,76 @@
+// Package tpgen cuts tensor products into parts and writes the CUDA source of
+// those that the presets compute. `go generate` in gen/ writes one .cu for each
+// Family beside the package op, which binds them where a product is in the list
+// and takes its general kernel everywhere else.
+//
+// A part is what one warp does: all paths of one degree l1 of the features, or a
+// share of them, for 32 lanes of Copies channels each. x is then read once an
+// edge for all of its paths. For a batch of edges every lane first computes the
+// cells of M_ik = sum_j C_ijk Y_j of one edge, as straight-line code in which the
+// coefficients are literals and the zeros do not occur, and leaves them in shared
+// memory; then the warp adds edge after edge. The weight is multiplied by the
+// narrowest of the three: the d1 components of x, the d3 of the output, or the
+// cells.
+//
+// Blocks of x of one degree and multiplicity, which differ in parity, have the
+// same paths and are merged: their channels follow each other in the lanes.
+//
+//go:generate go run ./gen
+package tpgen
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/gpuprof/gpuprof/workloads/so3"
+)
+
+// Layer is a product of a preset: features, harmonics to lmax and the irreps
+// that the output may have, as so3.UVUProduct takes them.
+type Layer struct {
+	Preset     string
+	In, Target string
+	LMax       int
+}
+
+// Product is the layer's tensor product.
+func (l Layer) Product() (so3.TensorProduct, error) {
+	in, err := so3.ParseIrreps(l.In)
+	if err != nil {
+		return so3.TensorProduct{}, err
+	}
+	target, err := so3.ParseIrreps(l.Target)
+	return so3.UVUProduct(in, so3.HarmonicIrreps(l.LMax), target), err
+}
+
+// Family is the layers that one kernel serves: those that have parts in common.
+type Family struct {
+	Name   string // tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
+	Layers []Layer
+}
+
+// Families are the products of the presets of workload e3nn, whose tests compare
+// the list with the presets.
+func Families() []Family {
+	const (
+		natural = "100x0e+33x1o+20x2e+14x3o+11x4e"
+		most    = "100x0e+33x1o+33x1e+20x2o+20x2e+14x3o+14x3e+11x4o+11x4e"
+		nequip  = "32x0o+32x0e+32x1o+32x1e+32x2o+32x2e"
+		small   = "8x0e+8x1o+8x2e"
+	)
+	return []Family{
+		{"small", []Layer{{"small", small, small, 2}}},
+		{"mace_medium", []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}},
+		{"mace_large", []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}},
+		{"nequip_lips", []Layer{{"nequip-lips", nequip, nequip, 2}}},
+		{"deepaw_natural", []Layer{{"deepaw", natural, natural, 4}}},
+		{"deepaw", []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}},
+	}
+}
+
+// Key tells products apart that need different kernels or different tables.
+func Key(tp so3.TensorProduct) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %v %v %q %q", tp.In1, tp.In2, tp.Out, tp.Instructions, tp.IrrepNorm, tp.PathNorm))
+	return hex.EncodeToString(sum[:8])
+}
