@@ -6,35 +6,45 @@
 # more of it than ROOM has for a kernel. What it made for the generations of
 # internal/cuda/machinecode has to be what the archive there holds.
 #
-# The assembler comes from a Python wheel, kept under .bin/; no toolkit needed.
+# Of the generated tensor products it counts the instructions per edge in the machine
+# code for sm_90 (scripts/sass), and fails where one takes more than PAPER says.
 #
-#   PTXAS=/path/to/ptxas   one that is there already
-#   ARCHS="sm_75 sm_90"    generations (default: sm_75 sm_80 sm_90 sm_100 sm_120)
-#   WRITE=1                make the archive of machine code instead of comparing it
+# The assembler and the disassembler come from Python wheels, kept under .bin/; no toolkit needed.
+#
+#   PTXAS=/path/to/ptxas         one that is there already
+#   NVDISASM=/path/to/nvdisasm   likewise
+#   ARCHS="sm_75 sm_90"          generations (default: sm_75 sm_80 sm_90 sm_100 sm_120)
+#   WRITE=1                      make the archive of machine code instead of comparing it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-package=nvidia-cuda-nvcc-cu12
-version=12.9.86
-cache=.bin/ptxas-$version
 archs=${ARCHS:-sm_75 sm_80 sm_90 sm_100 sm_120}
 # Kernels whose speed is promised: a register that lives in memory is a defect there.
 HOT=' gemm linear scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
+HOT+='tp_csr_small tp_csr_mace_medium tp_csr_mace_large tp_csr_nequip_lips tp_csr_deepaw_natural tp_csr_deepaw '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
 # loops over edges hold some hundred registers of sums and of what was read ahead, and none of those is spilled: the
 # machine code of the loops has no access to local memory.
 ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
 
-# fetch: unpacks ptxas into the cache, once; a download that breaks off is tried again.
+# What the design of the generated products came to on paper: instructions per edge in the loop over edges + for M.
+PAPER='mace-large:1=1126+27 deepaw:3=3950+350'
+
+# fetch NAME PACKAGE VERSION MEMBER: unpacks a program into its folder under .bin, once, and prints its path; a download
+# that breaks off is tried again.
 fetch() {
-  local try scratch
+  local try scratch cache=.bin/$1-$3
+  if [ -x "$cache/$1" ]; then
+    echo "$cache/$1"
+    return
+  fi
   scratch=$(mktemp -d)
   for try in 1 2 3; do
-    if python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$package==$version"; then
+    if python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$2==$3"; then
       break
     fi
     if [ "$try" -eq 3 ]; then
-      echo "ptxas: downloading $package $version failed three times; check the network or name an assembler in PTXAS" >&2
+      echo "ptxas: downloading $2 $3 failed three times; check the network or name the program in ${1^^}" >&2
       rm -rf "$scratch"
       return 1
     fi
@@ -42,17 +52,16 @@ fetch() {
   done
   mkdir -p "$cache.new"
   python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"
-  cp "$scratch/wheel/nvidia/cuda_nvcc/bin/ptxas" "$cache.new/ptxas"
-  chmod +x "$cache.new/ptxas"
+  cp "$scratch/wheel/nvidia/$4" "$cache.new/$1"
+  chmod +x "$cache.new/$1"
   rm -rf "$cache" "$scratch"
   mv "$cache.new" "$cache"
+  echo "$cache/$1"
 }
 
-ptxas=${PTXAS:-}
-if [ -z "$ptxas" ]; then
-  if [ ! -x "$cache/ptxas" ]; then fetch; fi
-  ptxas=$cache/ptxas
-fi
+ptxas=${PTXAS:-$(fetch ptxas nvidia-cuda-nvcc-cu12 12.9.86 cuda_nvcc/bin/ptxas)}
+# There is no wheel of it that old; it reads what the assembler of 12.9 writes.
+nvdisasm=${NVDISASM:-$(fetch nvdisasm nvidia-cuda-nvdisasm 13.5.37 cu13/bin/nvdisasm)}
 
 roots=()
 for root in workloads internal; do
@@ -95,12 +104,18 @@ assemble() {
   gzip -dc "$file" >"$code.ptx"
   if "$ptxas" -v -arch "$arch" -o "$code.cubin" "$code.ptx" >"$out.report" 2>&1; then
     table "$file" "$arch" <"$out.report" >"$out" 2>"$out.wrong" || [ -s "$out.wrong" ]
+    # Its warnings are about the age of the format.
+    case $arch:$file in sm_90:*/tensorproduct_gen_*)
+      file=${file##*/tensorproduct_gen_}
+      "$nvdisasm" -c "$code.cubin" >"$scratch/${file%.ptx.gz}.sass" 2>"$out.warnings" || { cat "$out.warnings" >>"$out.wrong"; }
+      ;;
+    esac
   else
     { echo "ptxas: $file does not assemble for $arch:" && cat "$out.report"; } >"$out.wrong"
   fi
 }
 export -f assemble table
-export scratch ptxas HOT ROOM
+export scratch ptxas nvdisasm HOT ROOM
 
 # One assembler a processor: each takes one core for up to some seconds.
 n=100 jobs=()
@@ -120,6 +135,11 @@ for ((i = 101; i <= n; i++)); do
     status=1
   fi
 done
+case " $archs " in *' sm_90 '*)
+  # shellcheck disable=SC2086 # a word each
+  go run ./scripts/sass "$scratch" $PAPER || status=1
+  ;;
+esac
 if [ "$status" -eq 0 ]; then
   if [ -n "${WRITE:-}" ]; then
     go run ./internal/cuda/machinecode/pack -write "$scratch"

@@ -17,6 +17,9 @@ enum {
 // beyond the last channel read what the last one does.
 enum { TPG_X, TPG_W, TPG_LINE, TPG_PLACES };
 
+// A block is one warp. The place in it is a special register, which the compiler reads anew rather than keep it.
+GP_FN int tpg_lane() { return (int)threadIdx.x; }
+
 template <int V>
 GP_FN void tpg_read(float *to, const float *p) {
   if (V == 4) {
@@ -103,7 +106,7 @@ struct tpg_args {
 // tpg_next goes to the row that begins where the last one was cut. Until all lanes have written that one it stays.
 GP_FN void tpg_next(tpg_head *h, const tpg_args &g, int stop) {
   __syncwarp();
-  if (gp_lane() == 0) {
+  if (tpg_lane() == 0) {
     tp_rows rows = {0, stop, h->cut, h->row};
     tp_next(rows, g.dst, g.rowptr, g.out, g.segment, tp_read(g.plan + TP_OUT));
     h->row = rows.row;
@@ -118,19 +121,19 @@ template <typename P>
 GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
   float a[P::SUMS * P::COPIES] = {}, x[P::D1 * P::COPIES], w[P::PATHS * P::COPIES], *m = (float *)(h + 1);
   const int in_dim = g.plan[TP_IN], numel = g.plan[TP_NUMEL];
-  const int *lane = g.plan + h->lanes + gp_lane() * g.plan[TPG_LANE_INTS];
-  const float *xp = g.x + lane[TPG_X], *wp = op_row(g.w, first, numel) + lane[TPG_W];
+  const int *lane = g.plan + h->lanes + tpg_lane() * g.plan[TPG_LANE_INTS];
+  const float *wp = op_row(g.w, first, numel) + lane[TPG_W];
+  const unsigned at = (unsigned)lane[TPG_X];
   const int line = lane[TPG_LINE] - lane[TPG_W] + TP_FAR * numel;
-  // A lane has the source of the edge after its own.
-  int ahead = __ldg(g.src + gp_min(first + 1 + gp_lane(), stop - 1));
-  P::first(x, w, xp + (unsigned long long)(unsigned)__ldg(g.src + first) * (unsigned)in_dim, wp);
+  P::first(x, w, g.x + ((unsigned long long)(unsigned)__ldg(g.src + first) * (unsigned)in_dim + at), wp);
 #pragma unroll 1
   for (int e = first; e < stop;) {
-    const int base = e, end = gp_min(e + P::BATCH, stop), window = ahead;
+    const int end = gp_min(e + P::BATCH, stop);
+    // The source of the edge after e is in lane e mod 32, so that e is all that has to be known of a batch.
+    const int window = __ldg(g.src + gp_min(e + 1 + ((tpg_lane() - e) & 31), stop - 1));
     __syncwarp(); // all lanes have added the batch before
-    if (gp_lane() < end - e)
-      P::build(m + gp_lane() * P::STRIDE, op_row(g.y, e + gp_lane(), P::SH), __int_as_float(tp_read(g.plan + TPG_SCALE)));
-    ahead = __ldg(g.src + gp_min(end + 1 + gp_lane(), stop - 1));
+    if (tpg_lane() < end - e)
+      P::build(m + tpg_lane() * P::STRIDE, op_row(g.y, e + tpg_lane(), P::SH), __int_as_float(tp_read(g.plan + TPG_SCALE)));
     __syncwarp();
     const float *cells = m;
 #pragma unroll 1
@@ -138,14 +141,14 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
       const int to = gp_min(h->cut, end);
 #pragma unroll 1
       for (; e < to; e++, cells += P::STRIDE) {
-        const unsigned source = (unsigned)__shfl_sync(0xffffffffu, window, e - base);
+        const unsigned source = (unsigned)__shfl_sync(0xffffffffu, window, e & 31);
         const float *wn = wp + (e + 1 < stop ? numel : 0);
         if (e + TP_FAR < stop) gp_prefetch(wp + line);
-        P::edge(a, x, w, cells, wp, xp + (unsigned long long)source * (unsigned)in_dim, wn);
+        P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wn);
         wp = wn;
       }
       if (e < h->cut) break;
-      P::out(a, h->row, g.plan + h->lanes + gp_lane() * tp_read(g.plan + TPG_LANE_INTS) + TPG_PLACES);
+      P::out(a, h->row, g.plan + h->lanes + tpg_lane() * tp_read(g.plan + TPG_LANE_INTS) + TPG_PLACES);
       tpg_next(h, g, stop);
     }
   }
@@ -168,7 +171,7 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
     if (rows.first >= rows.stop) return;                                                                                  \
     tpg_args g = {x, y, w, src, dst, rowptr, out, plan, segment};                                                         \
     tpg_head *head = (tpg_head *)shared;                                                                                  \
-    if (gp_lane() == 0) *head = {rows.row, rows.cut, plan[TP_LANES] + warp * 32 * plan[TPG_LANE_INTS], {}};                \
+    if (tpg_lane() == 0) *head = {rows.row, rows.cut, plan[TP_LANES] + warp * 32 * plan[TPG_LANE_INTS], {}};                \
     __syncwarp();                                                                                                         \
     switch (plan[plan[TP_WARPS] + warp]) {                                                                                \
       CASES                                                                                                               \

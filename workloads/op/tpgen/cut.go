@@ -11,17 +11,18 @@ import (
 const (
 	// warpLanes are the lanes of a warp, and the most edges of a batch.
 	warpLanes = 32
-	// matrixFloats is the room of a warp's M in shared memory: 16 warps a
-	// multiprocessor take 192 KiB, which leaves 36 for the first-level cache.
-	matrixFloats = 3072
+	// matrixFloats is the room of a warp's M in shared memory. With the KiB that the
+	// system takes for each block, 16 warps take 196 KiB of an H100's 256, which is one
+	// of the sizes it can set apart; 60 are left for the first-level cache.
+	matrixFloats = 2872
 	// leastBatch edges are built at once at the least: the others of the 32 lanes idle.
 	leastBatch = 8
 	// edgeRegisters and buildRegisters are what a lane may have of sums, x, weights
 	// and products while it adds an edge, and of sums, x, weights and harmonics while it
 	// builds M, of the 128 that 16 warps leave each. The rest are addresses and cells.
-	// Larger ones make ptxas keep some of them in memory.
+	// Larger ones make ptxas keep some of them in memory (make ptxas).
 	edgeRegisters  = 92
-	buildRegisters = 72
+	buildRegisters = 64
 )
 
 // Part is a warp's share of a product. Its code depends on all but the blocks'
@@ -39,6 +40,16 @@ type Part struct {
 	columnAt   []int   // the same from the start of a row: one for each merged block
 	// Cost is what a warp executes for an edge by the model of instructions below.
 	Cost float64
+}
+
+// Math is the fp32 products and sums of a lane for an edge.
+func (p *Part) Math() int {
+	n := 0
+	for _, q := range p.paths {
+		_, products := q.side()
+		n += p.Copies * (q.cells + products)
+	}
+	return n
 }
 
 // Spec is a product cut into parts.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// code is the instructions of one kernel and which of them can follow each.
+type code struct {
+	ops   []string // without the predicate
+	after [][]int
+}
+
+var (
+	labelLine = regexp.MustCompile(`^\s*(\.L_x_\d+):`)
+	opLine    = regexp.MustCompile(`^\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([^;]+);?`)
+	labelUsed = regexp.MustCompile(`\.L_x_\d+`)
+)
+
+// read reads the first kernel of what `nvdisasm -c` prints.
+func read(r io.Reader) (code, error) {
+	var c code
+	at := map[string]int{}
+	var predicated []bool
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if m := labelLine.FindStringSubmatch(lines.Text()); m != nil {
+			at[m[1]] = len(c.ops)
+		} else if m := opLine.FindStringSubmatch(lines.Text()); m != nil {
+			// Targets of BRX stand in a comment behind the instruction.
+			_, targets, _ := strings.Cut(lines.Text(), "BRANCH_TARGETS")
+			c.ops = append(c.ops, strings.TrimSpace(m[2])+" "+targets)
+			predicated = append(predicated, m[1] != "")
+		}
+	}
+	c.after = make([][]int, len(c.ops))
+	for i, op := range c.ops {
+		name, rest, _ := strings.Cut(op, " ")
+		ends := false
+		switch base, _, _ := strings.Cut(name, "."); base {
+		case "BRA", "BRX", "JMP", "JMX":
+			// `BRA.DIV UR, L` and `BRA P0, L` go on where not all lanes jump.
+			ends = !predicated[i] && (base == "BRX" || base == "JMX" || !strings.Contains(rest, ","))
+			fallthrough
+		case "WARPSYNC", "CALL":
+			for _, label := range labelUsed.FindAllString(rest, -1) {
+				if to, ok := at[label]; ok && to < len(c.ops) {
+					c.after[i] = append(c.after[i], to)
+				}
+			}
+		case "EXIT", "RET":
+			ends = !predicated[i]
+		}
+		if !ends && i+1 < len(c.ops) {
+			c.after[i] = append(c.after[i], i+1)
+		}
+	}
+	return c, lines.Err()
+}
+
+// loop is the instructions of a natural loop, in order.
+type loop struct {
+	head int
+	body []int
+}
+
+// loops are the kernel's natural loops: for every instruction that dominates one
+// that jumps back to it, all that reach the jump without passing it.
+func (c code) loops() []loop {
+	before := make([][]int, len(c.ops))
+	for i, to := range c.after {
+		for _, t := range to {
+			before[t] = append(before[t], i)
+		}
+	}
+	reached := c.reach(-1)
+	bodies := map[int]map[int]bool{}
+	for i, to := range c.after {
+		for _, head := range to {
+			if head > i || !reached[i] || c.reach(head)[i] && head != i {
+				continue
+			}
+			body := bodies[head]
+			if body == nil {
+				body = map[int]bool{head: true}
+				bodies[head] = body
+			}
+			for work := []int{i}; len(work) > 0; {
+				n := work[len(work)-1]
+				work = work[:len(work)-1]
+				if !body[n] && reached[n] {
+					body[n] = true
+					work = append(work, before[n]...)
+				}
+			}
+		}
+	}
+	var all []loop
+	for head, body := range bodies {
+		one := loop{head: head}
+		for i := range body {
+			one.body = append(one.body, i)
+		}
+		slices.Sort(one.body)
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b loop) int { return a.head - b.head })
+	return all
+}
+
+// reach is what can be reached from the first instruction without passing wall.
+func (c code) reach(wall int) []bool {
+	seen := make([]bool, len(c.ops))
+	for work := []int{0}; len(work) > 0; {
+		n := work[len(work)-1]
+		work = work[:len(work)-1]
+		if n == wall || seen[n] {
+			continue
+		}
+		seen[n] = true
+		work = append(work, c.after[n]...)
+	}
+	return seen
+}
+
+// inside reports whether all of l is in outer.
+func (l loop) inside(outer loop) bool {
+	_, ok := slices.BinarySearch(outer.body, l.head)
+	return ok && l.head != outer.head
+}
