@@ -236,7 +236,7 @@ func (c *checker) radial(layer, lo int, ref *layerReference) error {
 	if c.s.hiddenOnly() {
 		return c.compare(stRadial, k.h, lo*mlpHidden, ref.hidden)
 	}
-	return c.compare(stRadial, k.w, lo*c.s.model.Layers[layer].TP.WeightNumel(), ref.w)
+	return c.compare(stRadial, k.w, lo*c.s.columns(layer), op.Arrange(c.s.products[layer], ref.w))
 }
 
 // graph replays the batch's graph on poisoned memory and compares what every

@@ -13,10 +13,10 @@ import (
 // rotation is ceil(5 caches / bytes a step touches) + 1.
 func (s *session) rotation(cache int64) int {
 	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1) + 2*4*basisSize
-	for _, l := range s.model.Layers {
+	for i := range s.model.Layers {
 		perEdge += 2 * 4 * mlpHidden
 		if !s.hiddenOnly() {
-			perEdge += 2 * 4 * l.TP.WeightNumel()
+			perEdge += 2 * 4 * s.columns(i)
 		}
 	}
 	return int(math.Ceil(5*float64(cache)/float64(perEdge*s.in.edges[0]))) + 1
@@ -32,7 +32,7 @@ func (s *session) need(e, row int64) int64 {
 	}
 	var scratch int64
 	for i, l := range s.model.Layers {
-		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(l.TP.WeightNumel()) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
+		words += atoms*int64(l.In.Dim()) + basisSize*mlpHidden + mlpHidden*int64(s.columns(i)) + int64(l.Linear.WeightNumel()) + rows*int64(l.Out.Dim())
 		scratch += s.mlpScratch(i, e) + s.productScratch(i, e) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
 	}
 	words += depth * s.resultWords()
@@ -161,7 +161,7 @@ func (s *session) uploadParams() {
 		p.x, p.w1, p.w2, p.mix = append(p.x, x), append(p.w1, w1), append(p.w2, w2), append(p.mix, mix)
 		s.layers = append(s.layers, layerBuffers{
 			x:  s.mem.Upload(s.Compute, "atom features", s.stored(i)),
-			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", w2),
+			w1: s.mem.Upload(s.Compute, "MLP weights", w1), w2: s.mem.Upload(s.Compute, "MLP weights", op.Arrange(s.products[i], w2)),
 			mix: s.mem.Upload(s.Compute, "linear weights", mix),
 			out: s.mem.Words("layer output", int64(s.rows)*int64(l.Out.Dim()), gpuprof.OnDevice),
 		})

@@ -180,8 +180,8 @@ func (s *session) requests(e int64) []request {
 type widest struct{ weights, mid, linear, out int64 }
 
 func (s *session) widths() (w widest) {
-	for _, l := range s.model.Layers {
-		w.weights = max(w.weights, int64(l.TP.WeightNumel()))
+	for i, l := range s.model.Layers {
+		w.weights = max(w.weights, int64(s.columns(i)))
 		w.mid = max(w.mid, int64(l.TP.Out.Dim()))
 		w.linear = max(w.linear, int64(l.Linear.Out.Dim()))
 		w.out = max(w.out, int64(l.Out.Dim()))

@@ -185,7 +185,8 @@ func TestRecomputeFreesWhatItSays(t *testing.T) {
 		}
 	}
 	// What is kept of deepaw's 74,250 edges: weights 2.11 GB, hidden layers twice 0.09.
-	s := &session{set: resolve(t, "deepaw", "pass=forces").Knobs, model: buildModel("deepaw", 500, 4, op.IrMul), in: &input{crystal: &structure.Crystal{}}}
+	s := &session{dev: openHost(t, 0), set: resolve(t, "deepaw", "pass=forces").Knobs, model: buildModel("deepaw", 500, 4, op.IrMul), in: &input{crystal: &structure.Crystal{}}}
+	s.chooseWays()
 	sum := func(what string) (bytes float64) {
 		for _, r := range s.requests(74250) {
 			if r.what == what {

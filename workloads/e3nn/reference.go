@@ -113,7 +113,9 @@ func (s *session) referenceLayer(ctx context.Context, i int, l layer, src []int3
 		}
 		w := r.w[e*nw : (e+1)*nw]
 		b := basis[e*basisSize : (e+1)*basisSize]
-		if err := op.RefMLP(s.mlps[i], b, p.w1[i], p.w2[i], w); err != nil {
+		mlp := s.mlps[i]
+		mlp.Out, mlp.Padding = nw, 0 // weights in the product's own order
+		if err := op.RefMLP(mlp, b, p.w1[i], p.w2[i], w); err != nil {
 			return r, err
 		}
 		if s.hiddenOnly() {

@@ -91,10 +91,7 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 		rows: c.Knobs.Int("batch"), Pace: loop.PaceOf(c.Knobs),
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
-	for _, l := range s.model.Layers {
-		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
-		s.mlps, s.products = append(s.mlps, m), append(s.products, s.product(l, m))
-	}
+	s.chooseWays()
 	err := s.takePool()
 	if err != nil {
 		return nil, err
@@ -129,12 +126,32 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	return s, nil
 }
 
+// chooseWays says how every layer is computed.
+func (s *session) chooseWays() {
+	for _, l := range s.model.Layers {
+		m := op.MLP{In: basisSize, Hidden: mlpHidden, Out: l.TP.WeightNumel(), Normalisation: op.NormExact, Precision: s.set["precision"], Library: s.set["library"]}
+		p := s.product(l, m)
+		_, m.Out = p.Columns()
+		m.Padding = m.Out - l.TP.WeightNumel()
+		s.mlps, s.products = append(s.mlps, m), append(s.products, p)
+	}
+}
+
 func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 	return op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
-		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(),
+		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(),
 	}
 }
+
+// packs says that the MLP leaves the weights where a generated tensor product reads
+// them. The way back reads them, and writes their gradient, in the product's own order.
+func (s *session) packs() bool {
+	return s.dev.Info().Kind != "host" && s.set["impl"] == op.ImplCSR && !s.backwards()
+}
+
+// columns are the weights of an edge as they lie in memory.
+func (s *session) columns(i int) int { return s.mlps[i].Out }
 
 // hiddenOnly says that the MLP stops at its hidden layer and the tensor product
 // does the rest.
@@ -180,6 +197,13 @@ func (s *session) Input() map[string]any {
 	in["irreps_in"], in["irreps_out"] = s.last().In.String(), s.last().Out.String()
 	in["paths"], in["weights_per_edge"] = paths, weights
 	in["products"] = s.whatMultiplies()
+	if s.dev.Info().Kind != "host" {
+		var kernels []string
+		for _, p := range s.products {
+			kernels = append(kernels, p.KernelName())
+		}
+		in["tensor_product_kernels"] = kernels
+	}
 	in["collate_threads"] = s.batches.threads()
 	if s.backwards() {
 		in["edges_of_length_0"] = s.coincident

@@ -42,22 +42,14 @@ func (g *gpu) convolution(tp TensorProduct, gr graph) *gpuConvolution {
 // inColumns is rows of weights in the columns that the product reads; what belongs to
 // no weight is a number that would be noticed.
 func inColumns(tp TensorProduct, w []float32) []float32 {
-	at, stride := tp.Columns()
-	own, numel := tp.TP.WeightOffsets(), tp.TP.WeightNumel()
-	out := make([]float32, len(w)/numel*stride)
-	for i := range out {
-		out[i] = 1e6
+	ones := make([]float32, len(w))
+	for i := range ones {
+		ones[i] = 1
 	}
-	for r := range len(w) / numel {
-		for n, ins := range tp.TP.Instructions {
-			if !ins.HasWeight {
-				continue
-			}
-			count := 1
-			for _, d := range tp.TP.WeightShape(n) {
-				count *= d
-			}
-			copy(out[r*stride+at[n]:][:count], w[r*numel+own[n]:][:count])
+	out := Arrange(tp, w)
+	for i, used := range Arrange(tp, ones) {
+		if used == 0 {
+			out[i] = 1e6
 		}
 	}
 	return out

@@ -29,6 +29,8 @@ type Gemm struct {
 	// Tile is the rows and columns that a CUDA block of our own kernel computes,
 	// 64 or 128; 0 chooses by the size of the product.
 	Tile int
+	// Padding is how many of the N columns nobody needs; Bound.Minimum does without them.
+	Padding int
 	// Grain is the fewest rows a goroutine of the host device takes; 0 means 8.
 	Grain int
 }
@@ -152,6 +154,18 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	k.want("a", a, e*int64(g.K))
 	k.want("b", b, int64(g.K)*int64(g.N))
 	k.want("out", out, e*int64(g.N))
+	cost := k.gemmCost(g, act, vendor)
+	if vendor {
+		k.gemmVendor(g, a, b, out, act, float32(c), gemmLibKernels[g.precision()])
+	} else {
+		kernel, work := k.gemmShape(g)
+		k.launch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
+	}
+	g.N -= g.Padding
+	return k.gemmCost(g, act, vendor)
+}
+
+func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	epilogue := 0
 	if act.id != actNone {
 		epilogue = g.N * (act.flops + 1)
@@ -160,12 +174,6 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	cost := rate{fixed: move(0, g.K*g.N, 0), perEdge: move(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
 	if vendor && withLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
 		cost.perEdge = cost.perEdge.In(g.precision(), int64(2*g.K*g.N))
-	}
-	if vendor {
-		k.gemmVendor(g, a, b, out, act, float32(c), gemmLibKernels[g.precision()])
-	} else {
-		kernel, work := k.gemmShape(g)
-		k.launch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
 	}
 	return cost
 }

@@ -14,7 +14,10 @@ import (
 // Normalisation ("exact" when empty, or "e3nn") chooses the constant of silu_c.
 type MLP struct {
 	In, Hidden, Out int
-	Normalisation   string
+	// Padding is how many of Out's columns are nobody's weights (see
+	// TensorProduct.Columns): they are computed, and Minimum does without them.
+	Padding       int
+	Normalisation string
 	// Precision, Library, Tile and Grain are those of Gemm, for both products.
 	Precision, Library string
 	Tile, Grain        int
@@ -48,7 +51,7 @@ func (m MLP) layers() (Gemm, Gemm) {
 	layer := Gemm{Normalisation: norm, Precision: m.Precision, Library: m.Library, Tile: m.Tile, Grain: m.Grain}
 	first, second := layer, layer
 	first.K, first.N, first.Scale, first.Act = m.In, m.Hidden, float32(1/math.Sqrt(float64(m.In))), "silu"
-	second.K, second.N, second.Scale, second.Act = m.Hidden, m.Out, float32(1/math.Sqrt(float64(m.Hidden))), "none"
+	second.K, second.N, second.Padding, second.Scale, second.Act = m.Hidden, m.Out, m.Padding, float32(1/math.Sqrt(float64(m.Hidden))), "none"
 	return first, second
 }
 

@@ -97,6 +97,30 @@ func (t TensorProduct) Columns() (at []int, stride int) {
 	return t.TP.WeightOffsets(), t.TP.WeightNumel()
 }
 
+// Arrange is rows of weights, which lie in the order of the instructions, in the
+// columns that the product reads. Columns of no weight are 0.
+func Arrange[T float32 | float64](t TensorProduct, rows []T) []T {
+	at, stride := t.Columns()
+	own, numel := t.TP.WeightOffsets(), t.TP.WeightNumel()
+	if numel == 0 {
+		return nil
+	}
+	out := make([]T, len(rows)/numel*stride)
+	for r := range len(rows) / numel {
+		for n, ins := range t.TP.Instructions {
+			if !ins.HasWeight {
+				continue
+			}
+			count := 1
+			for _, d := range t.TP.WeightShape(n) {
+				count *= d
+			}
+			copy(out[r*stride+at[n]:][:count], rows[r*numel+own[n]:][:count])
+		}
+	}
+	return out
+}
+
 func (t TensorProduct) stride() int {
 	_, n := t.Columns()
 	return n

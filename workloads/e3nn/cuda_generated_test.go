@@ -1,0 +1,83 @@
+package e3nn
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/op/tpgen"
+)
+
+// The generated products are those of the presets, all of them and in their order.
+func TestPresetsAreGenerated(t *testing.T) {
+	var own, generated []string
+	for _, p := range New().Presets() {
+		knobs := resolve(t, p.Name).Knobs
+		for _, l := range buildModel(p.Name, knobs.Int("mul"), knobs.Int("lmax"), op.IrMul).Layers {
+			own = append(own, p.Name+" "+tpgen.Key(l.TP))
+		}
+	}
+	for _, f := range tpgen.Families() {
+		for _, l := range f.Layers {
+			tp, err := l.Product()
+			if err != nil {
+				t.Fatal(err)
+			}
+			generated = append(generated, l.Preset+" "+tpgen.Key(tp))
+		}
+	}
+	for _, k := range own {
+		if !slices.Contains(generated, k) {
+			t.Errorf("the preset's product %s has no generated kernel", k)
+		}
+	}
+	if len(own) != len(generated) {
+		t.Errorf("%d products of presets, %d are generated", len(own), len(generated))
+	}
+}
+
+// The presets run on their generated kernels, every stage right, and say so.
+func TestCUDAGenerated(t *testing.T) {
+	d := openSimulated(t, false)
+	for _, tt := range []struct {
+		preset string
+		set    []string
+		want   []string
+	}{
+		{"small", nil, []string{"tp_csr_small"}},
+		{"mace-large", []string{"edges=12", "batch=4"}, []string{"tp_csr_mace_large"}},
+		{"deepaw", []string{"edges=5", "batch=2"}, []string{"tp_csr_deepaw_natural", "tp_csr_deepaw", "tp_csr_deepaw"}},
+		{"deepaw", []string{"edges=4", "batch=2", "pass=forces", "mul=20"}, []string{"tp_csr", "tp_csr", "tp_csr"}},
+		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp"}, []string{"tp_csr_mlp"}},
+		{"small", []string{"edges=12", "batch=4", "pass=train"}, []string{"tp_csr_small"}},
+	} {
+		t.Run(fmt.Sprint(tt.preset, tt.set), func(t *testing.T) {
+			s := openOn(t, d, tt.preset, append([]string{"batch=8"}, tt.set...)...)
+			if got := s.Input()["tensor_product_kernels"]; !slices.Equal(got.([]string), tt.want) {
+				t.Errorf("kernels %v, expected %v", got, tt.want)
+			}
+			passes(t, s)
+			closed(t, s)
+		})
+	}
+}
+
+// Columns of no weight are nobody's work: the roofline bound is that of the host's run.
+func TestPaddingIsNoWork(t *testing.T) {
+	radial := func(d gpuprof.Device) gpuprof.Cost {
+		s := openOn(t, d, "deepaw", "batch=2", "edges=4", "library=off")
+		defer closed(t, s)
+		for _, st := range s.Stages() {
+			if st.Name == "radial" {
+				return st.Minimum
+			}
+		}
+		return gpuprof.Cost{}
+	}
+	on, own := radial(openSimulated(t, false)), radial(openHost(t, 0))
+	if on.Flops != own.Flops || on.Bytes() != own.Bytes() || on.Flops == 0 {
+		t.Errorf("%+v with columns of no weight, %+v without", on, own)
+	}
+}
