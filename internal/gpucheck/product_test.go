@@ -33,23 +33,19 @@ const everyIrrep = "%[1]dx0o+%[1]dx0e+%[2]dx1o+%[2]dx1e+%[3]dx2o+%[3]dx2e+%[4]dx
 
 // layers are the workload e3nn's convolutions: the third of deepaw, which has
 // 74,250 edges, and those of the other presets, on 158 neighbours an atom. The
-// simulator gets the same paths with few channels and edges.
+// simulator gets the same with few edges.
 func (r *rig) layers() []layer {
 	mace := func(name string, in, target []string) layer {
-		mul := pick(r, 128, 3)
-		return layer{name, with(mul, in...), "0e+1o+2e+3o", with(mul, target...), pick(r, 1000, 4), pick(r, 1000, 5), pick(r, []int{158}, []int{3, 0, 2}), 0}
+		return layer{name, with(128, in...), "0e+1o+2e+3o", with(128, target...), pick(r, 1000, 4), pick(r, 1000, 5), pick(r, []int{158}, []int{3, 0, 2}), 0}
 	}
 	deepaw := fmt.Sprintf(everyIrrep, 100, 33, 20, 14, 11)
-	if !r.real {
-		deepaw = fmt.Sprintf(everyIrrep, 2, 1, 1, 1, 1)
-	}
 	all := []layer{
 		mace("mace-large", []string{"0e", "1o", "2e"}, []string{"0e", "1o", "2e", "3o"}),
-		{"deepaw", deepaw, "0e+1o+2e+3o+4e", deepaw, pick(r, 12, 3), pick(r, 3000, 4), pick(r, []int{25, 25, 25, 24}, []int{2, 0, 3}), pick(r, 3238, 0)},
+		{"deepaw", deepaw, "0e+1o+2e+3o+4e", deepaw, pick(r, 12, 3), pick(r, 3000, 4), pick(r, []int{25, 25, 25, 24}, []int{2, 0, 3}), 3238},
 		mace("mace-medium", []string{"0e", "1o"}, []string{"0e", "1o", "2e"}),
 	}
 	nequip := mace("nequip-lips", nil, nil)
-	nequip.in = with(pick(r, 32, 2), "0o", "0e", "1o", "1e", "2o", "2e")
+	nequip.in = with(32, "0o", "0e", "1o", "1e", "2o", "2e")
 	nequip.sh, nequip.target = "0e+1o+2e", nequip.in
 	return append(all, nequip)
 }
@@ -69,6 +65,9 @@ func with(mul int, irs ...string) string {
 // hidden is the width of the radial MLP, the scale 1/sqrt of it its weights'.
 const hidden, hiddenScale = 100, 0.1
 
+// generalCSR is csr without the kernels that are generated for the presets' products.
+const generalCSR = "csr-general"
+
 // convolution is a layer's data on the device; impl by impl it is bound anew.
 type convolution struct {
 	r            *rig
@@ -78,7 +77,8 @@ type convolution struct {
 	x, y, w      []float32
 	h, w2        []float32
 	b            op.TPBuffers
-	out          int // floats of the result
+	packed       gpuprof.Buffer // w where the generated kernel reads it
+	out          int            // floats of the result
 	bound        op.TensorProduct
 	product, sum *op.Bound
 }
@@ -102,17 +102,33 @@ func (r *rig) convolution(l layer) *convolution {
 	c.h, c.w2 = r.random(edges*hidden), r.random(hidden*tp.WeightNumel())
 	c.b = op.TPBuffers{X: upload(r, c.x), Y: upload(r, c.y), W: upload(r, c.w), H: upload(r, c.h), W2: upload(r, c.w2),
 		Src: upload(r, c.src), Dst: upload(r, dst), RowPtr: upload(r, c.ptr), Out: r.alloc(4*c.out, gpuprof.OnDevice)}
+	c.packed = upload(r, op.Arrange(c.way(op.ImplCSR), c.w))
 	return c
+}
+
+// way is the product in an implementation, or as generalCSR.
+func (c *convolution) way(impl string) op.TensorProduct {
+	p := op.TensorProduct{TP: c.tp, Impl: impl, Layout: op.IrMul, Hidden: hidden, WScale: hiddenScale}
+	switch impl {
+	case op.ImplUnfused:
+		p.Layout = op.MulIr // e3nn's
+	case op.ImplCSR:
+		p.Packed = true
+	case generalCSR:
+		p.Impl, p.General = op.ImplCSR, true
+	}
+	return p
 }
 
 // bind makes the convolution ready in one implementation.
 func (c *convolution) bind(impl string) error {
-	c.bound = op.TensorProduct{TP: c.tp, Impl: impl, Layout: op.IrMul, Hidden: hidden, WScale: hiddenScale}
-	if impl == op.ImplUnfused {
-		c.bound.Layout = op.MulIr // e3nn's
+	c.bound = c.way(impl)
+	b := c.b
+	if c.bound.Packed {
+		b.W = c.packed
 	}
 	var err error
-	c.product, c.sum, err = c.bound.Bind(c.r.dev, c.b, c.nodes, c.rows, len(c.src))
+	c.product, c.sum, err = c.bound.Bind(c.r.dev, b, c.nodes, c.rows, len(c.src))
 	return err
 }
 
@@ -127,7 +143,7 @@ func (c *convolution) unbind() {
 
 func (c *convolution) free() {
 	c.r.t.Helper()
-	c.r.free(c.b.X, c.b.Y, c.b.W, c.b.H, c.b.W2, c.b.Src, c.b.Dst, c.b.RowPtr, c.b.Out)
+	c.r.free(c.b.X, c.b.Y, c.b.W, c.b.H, c.b.W2, c.b.Src, c.b.Dst, c.b.RowPtr, c.b.Out, c.packed)
 }
 
 func (c *convolution) run() error { return c.r.enqueue(c.product, c.sum)() }
@@ -187,18 +203,19 @@ func (c *convolution) errorOf(got []float32) float64 {
 }
 
 // Every implementation at the workloads' sizes: right on fresh inputs and a
-// poisoned output, and how fast beside the roofline bound. csr has to be
-// ten times as fast as unfused and within twice its bound of bytes where the
-// tensor product is what a step spends its time on.
+// poisoned output, and how fast beside the roofline bound; csr with its generated
+// kernel and without. csr has to be ten times as fast as unfused, and near its bound
+// of bytes where the tensor product is what a step spends its time on: instructions
+// limit deepaw's.
 func TestTensorProducts(t *testing.T) {
 	r := newRig(t)
 	ceilings, err := r.dev.Ceilings(context.Background())
 	r.ok(err)
 	for _, l := range r.layers() {
 		c := r.convolution(l)
-		demanding := l.name == "mace-large" || l.name == "deepaw"
+		demanded := map[string]float64{"mace-large": 1.5, "deepaw": 2.5}[l.name]
 		unfused := 0.0
-		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, op.ImplCSRMLP} {
+		for _, impl := range []string{op.ImplUnfused, op.ImplFused, op.ImplCSR, generalCSR, op.ImplCSRMLP} {
 			name := "tensor_product/" + l.name + "/" + impl
 			if err := c.bind(impl); err != nil {
 				r.keep(figure{Name: name, Unit: "s", Note: "not measured: " + err.Error()})
@@ -211,7 +228,7 @@ func TestTensorProducts(t *testing.T) {
 			took := r.steady(0.3, c.run)
 			least := c.product.Minimum()
 			traffic := ceilings.Bound(gpuprof.Cost{BytesRead: least.BytesRead, BytesWritten: least.BytesWritten}, r.dev.Info().CacheBytes)
-			f := figure{Name: name, Unit: "s", Value: &took, Extra: map[string]float64{
+			f := figure{Name: name, Unit: "s", Value: &took, Note: "kernel " + c.bound.KernelName(), Extra: map[string]float64{
 				"relative_error": e, "edges": float64(len(c.src)), "bytes_bound_s": traffic.S}}
 			f.bound(ceilings.Bound(least, r.dev.Info().CacheBytes))
 			switch impl {
@@ -219,9 +236,9 @@ func TestTensorProducts(t *testing.T) {
 				unfused = took
 			case op.ImplCSR:
 				f.Extra["unfused_over_this"] = unfused / took
-				if demanding && unfused > 0 {
-					f.Limit = "at most a tenth of unfused, and at most twice the roofline bound of bytes"
-					f.Pass = ptr(unfused >= 10*took && took <= 2*traffic.S)
+				if demanded > 0 && unfused > 0 {
+					f.Limit = fmt.Sprintf("at most a tenth of unfused, and at most %g times the roofline bound of bytes", demanded)
+					f.Pass = ptr(unfused >= 10*took && took <= demanded*traffic.S)
 				}
 			}
 			r.keep(f)
@@ -231,14 +248,14 @@ func TestTensorProducts(t *testing.T) {
 	}
 }
 
-// csr and csr+mlp give the same bits a hundred times over, each time into a
+// csr, with its generated kernel and without, and csr+mlp give the same bits a hundred times over, each time into a
 // poisoned output.
 func TestHundredRunsAreBitIdentical(t *testing.T) {
 	const runs = 100
 	r := newRig(t)
 	for _, l := range r.layers()[:2] {
 		c := r.convolution(l)
-		for _, impl := range []string{op.ImplCSR, op.ImplCSRMLP} {
+		for _, impl := range []string{op.ImplCSR, generalCSR, op.ImplCSRMLP} {
 			r.ok(c.bind(impl))
 			first := c.result()
 			r.within(l.name+"/"+impl, c.errorOf(gpuprof.Floats(first)), 1e-5)
@@ -341,6 +358,10 @@ func TestLayerSizes(t *testing.T) {
 	for _, l := range real {
 		if l.edges() != edges[l.name] {
 			t.Errorf("%s has %d edges, expected %d", l.name, l.edges(), edges[l.name])
+		}
+		c := &convolution{tp: so3.UVUProduct(irreps(t, l.in), irreps(t, l.sh), irreps(t, l.target))}
+		if own, general := c.way(op.ImplCSR).KernelName(), c.way(generalCSR).KernelName(); own == general || general != "tp_csr" {
+			t.Errorf("%s is computed by %s and %s, expected a generated kernel and the general one", l.name, own, general)
 		}
 	}
 	i := slices.IndexFunc(real, func(l layer) bool { return l.name == "deepaw" })
