@@ -115,8 +115,10 @@ GP_FN void tpg_next(tpg_head *h, const tpg_args &g, int stop) {
   __syncwarp();
 }
 
-// tpg_walk adds the edges [first, stop) with part P. M of a batch lies in shared memory, a row an edge; all else of an
-// edge is asked for one edge ahead, and its weights are called into the second-level cache TP_FAR edges ahead.
+// tpg_walk adds the edges [first, stop) with part P. M of a batch lies in shared memory, a row an edge; x and the first
+// weights of an edge are asked for one edge ahead, weights are called into the second-level cache TP_FAR edges ahead and
+// harmonics a batch. The source of the next edge is read as it comes: its line is in the first-level cache, and a window
+// of sources that the lanes share would take registers that there are none of. After the last edge x of some row is read.
 template <typename P>
 GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
   float a[P::SUMS * P::COPIES] = {}, x[P::D1 * P::COPIES], w[P::PATHS * P::COPIES], *m = (float *)(h + 1);
@@ -129,8 +131,7 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
 #pragma unroll 1
   for (int e = first; e < stop;) {
     const int end = gp_min(e + P::BATCH, stop);
-    // The source of the edge after e is in lane e mod 32, so that e is all that has to be known of a batch.
-    const int window = __ldg(g.src + gp_min(e + 1 + ((tpg_lane() - e) & 31), stop - 1));
+    if (e + P::BATCH + tpg_lane() < stop) gp_prefetch(op_row(g.y, e + P::BATCH + tpg_lane(), P::SH));
     __syncwarp(); // all lanes have added the batch before
     if (tpg_lane() < end - e)
       P::build(m + tpg_lane() * P::STRIDE, op_row(g.y, e + tpg_lane(), P::SH), __int_as_float(tp_read(g.plan + TPG_SCALE)));
@@ -141,7 +142,7 @@ GP_FN void tpg_walk(const tpg_args &g, int first, int stop, tpg_head *h) {
       const int to = gp_min(h->cut, end);
 #pragma unroll 1
       for (; e < to; e++, cells += P::STRIDE) {
-        const unsigned source = (unsigned)__shfl_sync(0xffffffffu, window, e & 31);
+        const unsigned source = (unsigned)(e + 1 < stop ? __ldg(g.src + e + 1) : 0);
         const float *wn = wp + (e + 1 < stop ? numel : 0);
         if (e + TP_FAR < stop) gp_prefetch(wp + line);
         P::edge(a, x, w, cells, wp, g.x + ((unsigned long long)source * (unsigned)in_dim + at), wn);

@@ -17,12 +17,12 @@ const (
 	matrixFloats = 2872
 	// leastBatch edges are built at once at the least: the others of the 32 lanes idle.
 	leastBatch = 8
-	// edgeRegisters and buildRegisters are what a lane may have of sums, x, weights
-	// and products while it adds an edge, and of sums, x, weights and harmonics while it
-	// builds M, of the 128 that 16 warps leave each. The rest are addresses and cells.
-	// Larger ones make ptxas keep some of them in memory (make ptxas).
-	edgeRegisters  = 92
-	buildRegisters = 64
+	// edgeRegisters are what a lane may have of sums, x, weights and products while it
+	// adds an edge, of the 128 that 16 warps leave each. The rest are addresses and cells.
+	edgeRegisters = 96
+	// bytesPerIssue is what the second-level cache of an H100 delivers in the time of one
+	// instruction, of those that all multiprocessors can issue.
+	bytesPerIssue = 5
 )
 
 // Part is a warp's share of a product. Its code depends on all but the blocks'
@@ -38,7 +38,8 @@ type Part struct {
 	paths      []*path // in the order in which they are computed
 	columns    []int   // where each has its weights, from the part's first column on
 	columnAt   []int   // the same from the start of a row: one for each merged block
-	// Cost is what a warp executes for an edge by the model of instructions below.
+	// Cost is the instructions that a warp executes for an edge, and as many as could be
+	// executed while the cache delivers what it reads again because of the cut.
 	Cost float64
 }
 
@@ -79,14 +80,15 @@ type group struct {
 }
 
 // Cut makes the parts of a uvu product with weights and harmonics of multiplicity 1.
-func Cut(tp so3.TensorProduct) (*Spec, error) {
+// room is that of its Family.
+func Cut(tp so3.TensorProduct, room int) (*Spec, error) {
 	groups, err := merge(tp)
 	if err != nil {
 		return nil, err
 	}
 	s := &Spec{TP: tp, Columns: Columns{At: make([]int, len(tp.Instructions))}}
 	for _, g := range groups {
-		for _, p := range best(tp, g) {
+		for _, p := range best(tp, g, room) {
 			s.Parts, s.Blocks = append(s.Parts, p), append(s.Blocks, g.blocks)
 		}
 	}
@@ -151,8 +153,8 @@ func merge(tp so3.TensorProduct) ([]*group, error) {
 	return groups, nil
 }
 
-// best cuts a group's paths, in order, where it takes fewest instructions.
-func best(tp so3.TensorProduct, g *group) []*Part {
+// best cuts a group's paths, in order, where it costs least.
+func best(tp so3.TensorProduct, g *group, room int) []*Part {
 	if g.mul == 0 || len(g.paths) == 0 {
 		return nil
 	}
@@ -169,7 +171,7 @@ func best(tp so3.TensorProduct, g *group) []*Part {
 		for n := 1; n <= len(g.paths); n++ {
 			total[n] = math.Inf(1)
 			for first := range n {
-				if p := newPart(tp, g, g.paths[first:n], copies); p != nil && total[first]+p.Cost < total[n] {
+				if p := newPart(tp, g, g.paths[first:n], copies, room); p != nil && total[first]+p.Cost < total[n] {
 					total[n], from[n] = total[first]+p.Cost, first
 				}
 			}
@@ -179,7 +181,7 @@ func best(tp so3.TensorProduct, g *group) []*Part {
 		}
 		least, found = warps*total[len(g.paths)], nil
 		for n := len(g.paths); n > 0; n = from[n] {
-			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies))
+			found = append(found, newPart(tp, g, g.paths[from[n]:n], copies, room))
 		}
 		slices.Reverse(found)
 	}
@@ -194,15 +196,16 @@ func aligned(tp so3.TensorProduct, g *group, copies int) bool {
 
 // newPart is the paths as one part, nil where they take too many registers or too
 // much shared memory.
-func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *Part {
+func newPart(tp so3.TensorProduct, g *group, paths []*path, copies, room int) *Part {
 	p := &Part{L1: paths[0].l1, Copies: copies, Mul: g.mul, paths: slices.Clone(paths), PairedOut: tp.Out.Dim()%copies == 0}
 	slots, cells, products, terms, widest, d1 := 0, 0, 0, 0, 0, paths[0].d1()
-	ys := map[int]bool{}
+	ys, most := map[int]bool{}, 0
 	at := tp.Out.Offsets()
 	for _, q := range paths {
 		_, n := q.side()
 		slots, cells, products, terms, widest = slots+len(q.slots), cells+q.cells, products+n, terms+q.terms, max(widest, n)
 		p.Sums += q.d3()
+		most = max(most, 2*q.l2+1)
 		for j := range 2*q.l2 + 1 {
 			ys[q.yAt+j] = true
 		}
@@ -216,13 +219,14 @@ func newPart(tp so3.TensorProduct, g *group, paths []*path, copies int) *Part {
 	// An odd number of float4: eight lanes that write at once meet in no bank.
 	p.Stride = 4 * (fours | 1)
 	p.Batch = min(warpLanes, matrixFloats/p.Stride)
-	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), buildRegisters-copies*(p.Sums+d1)-len(ys))/copies)
+	p.Ahead = min(len(paths), min(edgeRegisters-copies*(p.Sums+d1+widest), room-copies*(p.Sums+d1)-most)/copies)
 	if p.Batch < leastBatch || p.Ahead < min(2, len(paths)) {
 		return nil
 	}
 	loop := copies*(cells+products) + len(paths) + d1 + fours + 12
 	rows := copies*p.Sums + 2*len(paths)
-	p.Cost = float64(loop) + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
+	read := 4 * (copies*d1*warpLanes + len(ys))
+	p.Cost = float64(loop) + float64(read)/bytesPerIssue + float64(terms+fours+len(ys))/float64(p.Batch) + float64(rows)/warpLanes
 	// The last path multiplies x by its weight and is done with it, so that the
 	// next edge's x is read while most is still to do.
 	last := -1

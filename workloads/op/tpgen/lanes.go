@@ -32,7 +32,7 @@ func PlanOf(f Family, n int) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec, err := Cut(tp)
+		spec, err := Cut(tp, f.Room)
 		if err != nil {
 			return nil, err
 		}

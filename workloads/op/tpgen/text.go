@@ -18,7 +18,7 @@ func Source(f Family) (text string, parts []*Part, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		spec, err := Cut(tp)
+		spec, err := Cut(tp, f.Room)
 		if err != nil {
 			return "", nil, err
 		}

@@ -46,7 +46,11 @@ func (l Layer) Product() (so3.TensorProduct, error) {
 
 // Family is the layers that one kernel serves: those that have parts in common.
 type Family struct {
-	Name   string // tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
+	Name string // tensorproduct_gen_NAME.cu, kernel tp_csr_NAME
+	// Room is the registers that a lane may have of sums, x, weights and harmonics while it
+	// builds M. The more code a family has the fewer the assembler gets by with: with larger
+	// ones it keeps some in memory, which `make ptxas` refuses.
+	Room   int
 	Layers []Layer
 }
 
@@ -60,12 +64,12 @@ func Families() []Family {
 		small   = "8x0e+8x1o+8x2e"
 	)
 	return []Family{
-		{"small", []Layer{{"small", small, small, 2}}},
-		{"mace_medium", []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}},
-		{"mace_large", []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}},
-		{"nequip_lips", []Layer{{"nequip-lips", nequip, nequip, 2}}},
-		{"deepaw_natural", []Layer{{"deepaw", natural, natural, 4}}},
-		{"deepaw", []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}},
+		{"small", 88, []Layer{{"small", small, small, 2}}},
+		{"mace_medium", 88, []Layer{{"mace-medium", "128x0e+128x1o", "128x0e+128x1o+128x2e", 3}}},
+		{"mace_large", 88, []Layer{{"mace-large", "128x0e+128x1o+128x2e", "128x0e+128x1o+128x2e+128x3o", 3}}},
+		{"nequip_lips", 88, []Layer{{"nequip-lips", nequip, nequip, 2}}},
+		{"deepaw_natural", 68, []Layer{{"deepaw", natural, natural, 4}}},
+		{"deepaw", 60, []Layer{{"deepaw", most, most, 4}, {"deepaw", "100x0o+" + most, "100x0o+" + most, 4}}},
 	}
 }
 
