@@ -3,6 +3,7 @@ package op
 import (
 	_ "embed"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gpuprof/gpuprof"
@@ -172,6 +173,6 @@ func (t TensorProduct) generatedPlan(tab tpTable, g generatedProduct) tpPlan {
 			lanes = append(lanes, one...)
 		}
 	}
-	return tpPlan{ints: append(append(header, numbers...), lanes...), tiles: len(g.plan.Warps), threads: warpLanes,
+	return tpPlan{ints: slices.Concat(header, numbers, lanes), tiles: len(g.plan.Warps), threads: warpLanes,
 		shared: (headInts + g.plan.Floats) * floatBytes, kernel: g.kernel}
 }

@@ -147,10 +147,10 @@ func (w writer) first() {
 func (w writer) edge() {
 	p := w.p
 	w.line("GP_FN void edge(float *a, float *x, float *w, const float *m, const float *wp, const float *xn, const float *wn) {")
-	sum, at := 0, 0
+	at := 0
 	sums := p.sumsAt()
 	for i, q := range p.paths {
-		sum = sums[i]
+		sum := sums[i]
 		side, n := q.side()
 		w.line("  { // (%d,%d,%d)", q.l1, q.l2, q.l3)
 		w.line("    float t[%d];", n*p.Copies)
