@@ -11,6 +11,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 	"github.com/gpuprof/gpuprof/workloads/structure"
 )
 
@@ -34,7 +35,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		if s.trains() { // every slot from the parameters that the reference has
-			if err := s.restart(); err != nil {
+			if err := s.train.step.Restart(s.Compute); err != nil {
 				return nil, err
 			}
 		}
@@ -43,7 +44,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 		return c.checks(), err
 	})
 	if err == nil && s.trains() {
-		err = s.restart()
+		err = s.train.step.Restart(s.Compute)
 	}
 	return out, cmp.Or(err, ctx.Err())
 }
@@ -63,7 +64,7 @@ type checker struct {
 	p     wide
 	// before are the gradients of the rows' edges that the stage at hand adds to.
 	before [][]float64
-	saved  []savedTensor // parameters and gradients before a stage that changes them
+	saved  optim.Saved // parameters and gradients before a stage that changes them
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -247,7 +248,7 @@ func (c *checker) graph() error {
 		return err
 	}
 	if s.trains() { // the step by hand has changed the parameters
-		if err := s.restart(); err != nil {
+		if err := s.train.step.Restart(s.Compute); err != nil {
 			return err
 		}
 	}

@@ -6,84 +6,31 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
-	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // mostReference is the products, an edge's weight and a value each, that the check of a sum
 // over all edges may take; above it a few of the weights are compared.
 const mostReference = 1 << 28
 
-// savedTensor is a parameter before a stage that changes it.
-type savedTensor struct{ p, g, m, v []float64 }
-
 // snapshotTraining keeps what clipping and the optimizer change.
 func (c *checker) snapshotTraining(so *stageOps) (err error) {
 	if so.stage == stClip || so.stage == stOptimizer {
-		c.saved, err = c.tensors()
+		c.saved, err = c.s.train.step.Save(c.s.Compute)
 	}
 	return err
 }
 
-// tensors reads every parameter, its gradient and its moments.
-func (c *checker) tensors() (all []savedTensor, err error) {
-	for i, p := range c.s.layers {
-		g := c.s.train.grads[i]
-		for k, t := range c.s.tensors(i) {
-			var one savedTensor
-			m, v, at, err := c.s.train.adam.Values(t.name)
-			if err != nil {
-				return nil, err
-			}
-			for _, r := range []struct {
-				to *[]float64
-				b  gpuprof.Buffer
-				at int
-			}{{&one.p, []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k], 0}, {&one.g, []gpuprof.Buffer{g.x, g.w1, g.w2, g.mix, g.readout}[k], 0}, {&one.m, m, at}, {&one.v, v, at}} {
-				if *r.to, err = c.wide(r.b, r.at, len(t.values)); err != nil {
-					return nil, err
-				}
-			}
-			all = append(all, one)
-		}
-	}
-	return all, nil
-}
-
-// optimized compares what clipping or the optimizer made of the saved tensors.
+// optimized compares what clipping or the optimizer made of it.
 func (c *checker) optimized(stage int) error {
-	now, err := c.tensors()
+	now, err := c.s.train.step.Save(c.s.Compute)
 	if err != nil {
 		return err
 	}
-	step, err := c.wide(c.s.train.adam.State(), 0, 1)
-	if err != nil {
-		return err
+	if stage == stClip {
+		c.s.train.step.Clipped(c.saved, now, &c.errs[stage])
+		return nil
 	}
-	var grads [][]float64
-	for _, t := range c.saved {
-		grads = append(grads, t.g)
-	}
-	factor := optim.RefClip(c.s.set.Float("clip"), grads...)
-	for i, t := range c.saved {
-		if stage == stClip {
-			for k := range t.g {
-				t.g[k] *= factor
-			}
-			c.errs[stage].Add(op.As[float32](now[i].g), t.g)
-			continue
-		}
-		before := op.As[float64](t.p)
-		optim.RefAdam(c.s.set.Float("lr"), int(step[0]), t.p, t.g, t.m, t.v)
-		// The change, which the parameter itself would hide; it has the rounding of the parameter.
-		for k := range before {
-			off := (now[i].p[k] - t.p[k]) / max(1, math.Abs(t.p[k]))
-			c.errs[stage].Diff += off * off
-			c.errs[stage].Ref += t.p[k] * t.p[k]
-		}
-		c.errs[stage].Add(op.As[float32](now[i].m), t.m)
-		c.errs[stage].Add(op.As[float32](now[i].v), t.v)
-	}
-	return nil
+	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
 }
 
 // hiddenBack compares the gradient of a row's hidden layers before their activation.

@@ -218,7 +218,7 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		delete(in, "graph_setup_s")
 		var state []float32 // the learning rate and the clipping factor
 		if s.trains() {
-			state = read(t, s, s.train.adam.State(), 5)
+			state = read(t, s, s.train.step.State(), 5)
 		}
 		return fmt.Sprint(state, in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.basis, 4*basisSize))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 const (
@@ -60,7 +61,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.TrimKnob("return the memory pool's unused memory to the device: never, or every K steps (GPU only)"),
 		loop.AutotuneKnob("search for the fastest launch shapes, and between cuBLAS and our own product, when the workload opens; the cost is reported"),
 		loop.ThreadsKnob("CPU threads of the host device"),
-	}, optimizerKnobs()...)
+	}, optim.Knobs()...)
 }
 
 // products are the stages that multiply matrices.

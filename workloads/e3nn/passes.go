@@ -5,13 +5,14 @@ import (
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Values of the knobs pass and recompute.
 const (
 	passForward = "forward"
 	passForces  = "forces"
-	passTrain   = "train"
+	passTrain   = optim.Train
 
 	recomputeOff     = "off"
 	recomputeWeights = "weights"

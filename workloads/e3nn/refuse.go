@@ -41,8 +41,8 @@ func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 
 // refusePass names what a pass has not, or has anyway.
 func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
-	if set["pass"] != passTrain && set["optimizer"] != optim.Fused {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting optimizer=%s with pass=%s: only training has an optimizer step", set["optimizer"], set["pass"]).WithFix("use optimizer=fused, or pass=train")
+	if err := optim.Refuse(set); err != nil {
+		return err
 	}
 	switch again := set["recompute"]; {
 	case again == recomputeOff:

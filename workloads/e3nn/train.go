@@ -14,62 +14,32 @@ import (
 // off a target that the seed draws for every row.
 type training struct {
 	grads []layerGrads
-	adam  optim.Adam
+	step  optim.Step
 }
 
 // layerGrads are the gradients of a layer's parameters.
 type layerGrads struct{ x, w1, w2, mix, readout gpuprof.Buffer }
 
-// optimizerKnobs are those of the step that training ends with.
-func optimizerKnobs() []gpuprof.Knob {
-	ways := gpuprof.Choice("optimizer", "Adam of pass=train: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", optim.Fused, optim.Foreach, optim.Loop)
-	ways.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
-	ways.Advice = map[string]string{gpuprof.AnyValue: "update all parameters in one launch"}
-	ways.PyTorch = map[string]string{
-		optim.Fused: "torch.optim.Adam(params, fused=True)", optim.Foreach: "torch.optim.Adam(params, foreach=True)", optim.Loop: "torch.optim.Adam(params, foreach=False)",
-	}
-	return []gpuprof.Knob{
-		gpuprof.FloatKnob("lr", "learning rate of pass=train", 1e-3, 0, 10).AsModel(),
-		gpuprof.FloatKnob("clip", "largest norm of all gradients together in pass=train; larger ones are scaled down", 1, 0, 1e6).AsModel(),
-		ways,
-	}
-}
-
 // openTraining allocates gradients and moments.
 func (s *session) openTraining() error {
 	t := &s.train
-	t.adam = optim.Adam{Impl: s.set["optimizer"], Rate: s.set.Float("lr"), Limit: s.set.Float("clip")}
-	var all []optim.Tensor
+	t.step = optim.StepOf(s.set)
+	var all []optim.Param
 	for i, p := range s.layers {
-		g := &layerGrads{}
-		for k, tensor := range s.tensors(i) {
-			b := s.mem.Words("gradients", int64(len(tensor.values)), gpuprof.OnDevice)
-			*[]*gpuprof.Buffer{&g.x, &g.w1, &g.w2, &g.mix, &g.readout}[k] = b
-			of := []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k]
-			all = append(all, optim.Tensor{Name: tensor.name, N: len(tensor.values), P: of, G: b})
-		}
-		t.grads = append(t.grads, *g)
+		all = append(all,
+			optim.Param{Name: fmt.Sprintf("features %d", i+1), Values: s.stored(i), P: p.x},
+			optim.Param{Name: fmt.Sprintf("w1 %d", i+1), Values: s.params.w1[i], P: p.w1},
+			optim.Param{Name: fmt.Sprintf("w2 %d", i+1), Values: s.params.w2[i], P: p.w2},
+			optim.Param{Name: fmt.Sprintf("mix %d", i+1), Values: s.params.mix[i], P: p.mix},
+			optim.Param{Name: fmt.Sprintf("readout %d", i+1), Values: s.params.readout[i], P: p.readout})
 	}
-	if s.mem.Err != nil {
-		return s.mem.Err
+	if err := t.step.Open(&s.mem, s.Compute, all); err != nil {
+		return err
 	}
-	return t.adam.Open(&s.mem, s.Compute, all)
-}
-
-// tensor is a parameter as it was drawn, in the session's layout.
-type tensor struct {
-	name   string
-	values []float32
-}
-
-func (s *session) tensors(i int) []tensor {
-	p := s.params
-	var all []tensor
-	for _, t := range []tensor{{"features", s.stored(i)}, {"w1", p.w1[i]}, {"w2", p.w2[i]}, {"mix", p.mix[i]}, {"readout", p.readout[i]}} {
-		t.name = fmt.Sprintf("%s %d", t.name, i+1)
-		all = append(all, t)
+	for i := 0; i < len(all); i += 5 {
+		t.grads = append(t.grads, layerGrads{t.step.Grad(i), t.step.Grad(i + 1), t.step.Grad(i + 2), t.step.Grad(i + 3), t.step.Grad(i + 4)})
 	}
-	return all
+	return nil
 }
 
 // stored are a layer's features in the session's layout.
@@ -90,18 +60,6 @@ func (s *session) drawTarget() []float32 {
 		t[i] = float32(rng.NormFloat64())
 	}
 	return t
-}
-
-// restart gives the parameters the values they were drawn with.
-func (s *session) restart() error {
-	for i, p := range s.layers {
-		for k, t := range s.tensors(i) {
-			if err := op.Send(s.dev, s.Compute, []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k], t.values); err != nil {
-				return err
-			}
-		}
-	}
-	return s.train.adam.Reset(s.Compute)
 }
 
 // bindGrads binds the sums over edges and rows of a layer's weights. The features'
@@ -132,26 +90,20 @@ func (s *session) gradScratch(l layer, i int, e int64) int64 {
 // trainWords is what openTraining allocates.
 func (s *session) trainWords() int64 {
 	var sizes []int
-	words := int64(0)
 	for _, l := range s.model.Layers {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
-	for _, n := range sizes {
-		words += int64(n)
-	}
-	return words + (&optim.Adam{Impl: s.set["optimizer"]}).Words(sizes)
+	step := optim.StepOf(s.set)
+	return step.Words(sizes)
 }
 
 // bindOptimizer binds the end of a training step.
 func (s *session) bindOptimizer() error {
-	clip, err := s.keep(s.train.adam.BindClip())
+	clip, step, err := s.train.step.Bind()
 	if err != nil {
 		return err
 	}
-	step, err := s.keep(s.train.adam.BindStep())
-	if err != nil {
-		return err
-	}
+	s.closers = append(s.closers, clip, step)
 	s.plan = append(s.plan, stageOps{stage: stClip, ops: same(clip)}, stageOps{stage: stOptimizer, ops: same(step)})
 	return nil
 }

@@ -49,10 +49,8 @@ func trained(t *testing.T, steps int, set ...string) []float32 {
 	s := openSession(t, "small", append(set, "pass=train")...)
 	run(t, s, steps)
 	var all []float32
-	for i, p := range s.layers {
-		for k, tensor := range s.tensors(i) {
-			all = append(all, read(t, s, []gpuprof.Buffer{p.x, p.w1, p.w2, p.mix, p.readout}[k], len(tensor.values))...)
-		}
+	for _, p := range s.train.step.Params() {
+		all = append(all, read(t, s, p.P, len(p.Values))...)
 	}
 	return all
 }

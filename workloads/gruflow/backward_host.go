@@ -5,111 +5,208 @@ import (
 	"github.com/gpuprof/gpuprof/internal/vec"
 )
 
-func keepHost(a *gpuprof.Args, lo, hi int) {
-	batch, n, step := a.Int(5), a.Int(6), a.Int(7)
-	row := batch * n
-	gx, gh := a.Floats(0)[step*3*row:], a.Floats(1)
-	h, next, kept := a.Floats(2)[step*row:], a.Floats(2)[(step+1)*row:], a.Floats(3)[step*4*row:]
+// piece is the most units of a row that a host kernel has on its stack at a time.
+const piece = 512
+
+// load reads values [at, at+len(dst)) of an array of a precision's width.
+func (p precision) load(dst, from []float32, at int) {
+	if p.narrow() {
+		p.unpack(dst, halves(from)[at:][:len(dst)])
+		return
+	}
+	copy(dst, from[at:])
+}
+
+// store is the way back; a float32 is stored as it is.
+func (p precision) store(to []float32, at int, v []float32) {
+	if p.narrow() {
+		p.pack(halves(to)[at:][:len(v)], v)
+		return
+	}
+	copy(to[at:], v)
+}
+
+// pieces walks the units [lo, hi) of rows of n, row by row and at most piece at a time: row
+// b, its units [j, j+w), and the first of them among all.
+func pieces(lo, hi, n int, f func(b, j, w, at int)) {
 	for at := lo; at < hi; {
 		b, j := at/n, at%n
-		w := min(n-j, hi-at)
-		x, s, k := gx[3*b*n+j:], gh[3*b*n+j:], kept[4*b*n+j:]
-		for gate := range 2 {
-			g := k[gate*n:][:w]
-			for i := range g {
-				g[i] = x[gate*n+i] + s[gate*n+i]
-			}
-			sigmoidAll(g)
-		}
-		c := k[2*n:][:w]
-		for i := range c {
-			k[3*n+i] = s[2*n+i]
-			c[i] = x[2*n+i] + k[i]*s[2*n+i]
-		}
-		tanhAll(c)
-		for i, v := range c {
-			next[at+i] = v + k[n+i]*(h[at+i]-v)
-		}
+		w := min(n-j, hi-at, piece)
+		f(b, j, w, at)
 		at += w
 	}
 }
 
+func keepHost(a *gpuprof.Args, lo, hi int) {
+	all, n, from, p, biased := a.Int(7), a.Int(8), a.Int(9), precision(a.Int(10)), a.Int(11) != 0
+	gx, gh, bx, bh := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3)
+	h, states, kept := a.Floats(4), a.Floats(5), a.Floats(6)
+	var space [6 * piece]float32
+	pieces(lo, hi, n, func(b, j, w, at int) {
+		x, s := gx[3*b*n+j:], gh[3*b*n+j:]
+		if biased {
+			for g := range 3 {
+				addTo(x[g*n:][:w], bx[g*n+j:])
+				addTo(s[g*n:][:w], bh[g*n+j:])
+			}
+		}
+		r, z, c, u := space[:w], space[w:2*w], space[2*w:3*w], s[2*n:][:w]
+		for i := range r {
+			r[i], z[i] = x[i]+s[i], x[n+i]+s[n+i]
+		}
+		sigmoidAll(space[:2*w])
+		for i := range c {
+			c[i] = x[2*n+i] + r[i]*u[i]
+		}
+		tanhAll(c)
+		for g, v := range [][]float32{r, z, c, u} {
+			p.store(kept, (4*b+g)*n+j, v)
+		}
+		before, after := space[3*w:4*w], space[4*w:5*w]
+		if p.narrow() {
+			copy(before, h[at:])
+		} else {
+			copy(before, states[from+at:])
+		}
+		for i, v := range c {
+			after[i] = v + z[i]*(before[i]-v)
+		}
+		if p.narrow() {
+			copy(h[at:], after)
+		}
+		p.store(states, from+all+at, after)
+	})
+}
+
 func cellBackHost(a *gpuprof.Args, lo, hi int) {
-	batch, n, step := a.Int(7), a.Int(8), a.Int(9)
-	row := batch * n
-	dout, dh, h := a.Floats(0)[step*row:], a.Floats(1), a.Floats(2)[step*row:]
-	kept, gx, gh := a.Floats(3)[step*4*row:], a.Floats(4)[step*3*row:], a.Floats(5)[step*3*row:]
-	for at := lo; at < hi; at++ {
-		b, j := at/n, at%n
-		k, x, s := kept[4*b*n+j:], gx[3*b*n+j:], gh[3*b*n+j:]
-		r, z, c, u := k[0], k[n], k[2*n], k[3*n]
-		d := dh[at] + dout[at]
-		an := d * (1 - z) * (1 - c*c)
-		ar, az := an*u*r*(1-r), d*(h[at]-c)*z*(1-z)
-		x[0], x[n], x[2*n] = ar, az, an
-		s[0], s[n], s[2*n] = ar, az, an*r
-		dh[at] = d * z
-	}
-}
-
-func chainHost(a *gpuprof.Args, lo, hi int) {
-	rows, k, n := a.Int(4), a.Int(5), a.Int(6)
-	left, w, out := a.Floats(0)[a.Int(7):], a.Floats(1), a.Floats(2)
-	panels := ceilDiv(n, gradTile)
-	for lo < hi { // neighbouring items of the same rows go together
-		r0, first := lo/panels*gradTile, lo%panels
-		last := min(panels, first+hi-lo)
-		c0, c1 := first*gradTile, min(n, last*gradTile)
-		vec.Gemm(min(gradTile, rows-r0), c1-c0, k, 1, left[r0*k:], k, w[c0:], n, out[r0*n+c0:], n)
-		lo += last - first
-	}
-}
-
-// weightsHost sums a chunk into a block of its own and adds that to the rest.
-func weightsHost(a *gpuprof.Args, lo, hi int) {
-	rows, m, k := a.Int(4), a.Int(5), a.Int(6)
-	g, x, dw := a.Floats(0), a.Floats(1)[a.Int(7):], a.Floats(2)
-	panels := ceilDiv(k, gradTile)
-	space := takeWidened()
-	turned, sum := space.a[:], space.b[:gradTile*gradTile]
-	for item := lo; item < hi; item++ {
-		m0, k0 := item/panels*gradTile, item%panels*gradTile
-		height, width := min(gradTile, m-m0), min(gradTile, k-k0)
-		for i := range height {
-			clear(dw[(m0+i)*k+k0:][:width])
-		}
-		for c0 := 0; c0 < rows; c0 += gradChunk {
-			clear(sum)
-			end := min(rows, c0+gradChunk)
-			for r0 := c0; r0 < end; r0 += narrowInner {
-				inner := min(narrowInner, end-r0)
-				for r := range inner {
-					for i, v := range g[(r0+r)*m+m0:][:height] {
-						turned[i*inner+r] = v
-					}
-				}
-				vec.Gemm(height, width, inner, 1, turned, inner, x[r0*k+k0:], k, sum, gradTile)
-			}
-			for i := range height {
-				addTo(dw[(m0+i)*k+k0:][:width], sum[i*gradTile:])
+	all, n, from, p := a.Int(8), a.Int(9), a.Int(10), precision(a.Int(11))
+	depth, ago, step, first, last := a.Int(12), a.Int(13), a.Int(14), a.Int(15), a.Int(16)
+	dout, dh, chain, states, kept := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Floats(4)
+	level, gx, gh := a.Ints(5), a.Floats(6), a.Floats(7)
+	var space [6 * piece]float32
+	pieces(lo, hi, n, func(b, j, w, at int) {
+		d := space[:w]
+		switch {
+		case step == last && depth > 0 && left(level[b], ago, depth):
+			clear(d)
+		default:
+			for i := range d {
+				d[i] = dh[at+i] + chain[at+i]
 			}
 		}
+		if step >= first {
+			addTo(d, dout[(step-first)*all+at:])
+		}
+		var v [5][]float32
+		for g := range 4 {
+			v[g] = space[(g+1)*w : (g+2)*w]
+			p.load(v[g], kept, (4*b+g)*n+j)
+		}
+		v[4] = space[5*w : 6*w]
+		p.load(v[4], states, from+at)
+		r, z, c, u, h := v[0], v[1][:w], v[2][:w], v[3][:w], v[4][:w]
+		x, s, back := gx[3*b*n+j:], gh[3*b*n+j:], dh[at:][:w]
+		xr, xz, xn := x[:w], x[n:][:w], x[2*n:][:w]
+		sr, sz, sn := s[:w], s[n:][:w], s[2*n:][:w]
+		for i, r := range r {
+			d, z, c := d[i], z[i], c[i]
+			an := d * (1 - z) * (1 - c*c)
+			ar, az := an*u[i]*r*(1-r), d*(h[i]-c)*z*(1-z)
+			xr[i], xz[i], xn[i] = ar, az, an
+			sr[i], sz[i], sn[i] = ar, az, an*r
+			back[i] = d * z
+		}
+	})
+}
+
+// left says whether a carrier of this level now left so many levels ago.
+func left(level int32, ago, depth int) bool { return levelThen(level, ago, depth) == 0 }
+
+// levelThen is the level so many levels ago of a carrier of this level now.
+func levelThen(level int32, ago, depth int) int { return (int(level) + depth - ago%depth) % depth }
+
+func leaveHost(a *gpuprof.Args, lo, hi int) {
+	n, from, p := a.Int(4), a.Int(5), precision(a.Int(6))
+	states, h, level := a.Floats(0), a.Floats(1), a.Ints(2)
+	var zero [piece]float32
+	pieces(lo, hi, n, func(b, _, w, at int) {
+		if !left(level[b], a.Int(8), a.Int(7)) {
+			return
+		}
+		p.store(states, from+at, zero[:w])
+		if p.narrow() {
+			clear(h[at:][:w])
+		}
+	})
+}
+
+func restoreHost(a *gpuprof.Args, lo, hi int) {
+	all, n, from, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
+	states, kept, level := a.Floats(0), a.Floats(1), a.Ints(2)
+	var space [3 * piece]float32
+	pieces(lo, hi, n, func(b, j, w, at int) {
+		if !left(level[b], a.Int(8), a.Int(7)) {
+			return
+		}
+		h, z, c := space[:w], space[w:2*w], space[2*w:3*w]
+		p.load(h, states, from+at-all)
+		p.load(z, kept, (4*b+1)*n+j)
+		p.load(c, kept, (4*b+2)*n+j)
+		for i, v := range c {
+			h[i] = v + z[i]*(h[i]-v)
+		}
+		p.store(states, from+at, h)
+	})
+}
+
+func turnHost(a *gpuprof.Args, lo, hi int) {
+	v, out, rows, k, p := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4), precision(a.Int(5))
+	var space [piece]float32
+	pieces(lo, hi, rows, func(col, row, w, at int) {
+		turned := space[:w]
+		for i := range turned {
+			turned[i] = v[(row+i)*k+col]
+		}
+		if !p.narrow() {
+			p.round(turned, turned)
+		}
+		p.store(out, at, turned)
+	})
+}
+
+func energyBackHost(a *gpuprof.Args, lo, hi int) {
+	batch, steps, g, p := a.Int(3), a.Int(4), a.Int(5), precision(a.Int(6))
+	gx, w, de := a.Floats(0), a.Floats(1), a.Floats(2)
+	var space [2 * piece]float32
+	for c := lo; c < hi; c++ {
+		sum := float32(0)
+		for t := range steps {
+			for j := 0; j < g; j += piece {
+				n := min(piece, g-j)
+				x, y := space[:n], space[piece:][:n]
+				p.round(x, gx[(t*batch+c)*g+j:][:n])
+				p.load(y, w, j)
+				sum += dot(x, y)
+			}
+		}
+		de[c] += sum
 	}
-	space.give()
 }
 
 func biasHost(a *gpuprof.Args, lo, hi int) {
 	g, db, m, rows := a.Floats(0), a.Floats(1)[lo:hi], a.Int(2), a.Int(3)
-	clear(db)
-	var sum [gradTile]float32
+	if a.Int(4) == 0 {
+		clear(db)
+	}
+	var sum [biasSide]float32
 	for c := 0; c < rows; c += gradChunk {
-		for from := 0; from < len(db); from += gradTile {
-			part := sum[:min(gradTile, len(db)-from)]
+		for from := 0; from < len(db); from += biasSide {
+			part := sum[:min(biasSide, len(db)-from)]
 			clear(part)
 			for r := c; r < min(rows, c+gradChunk); r++ {
-				addTo(part, g[r*m+lo+from:])
+				vec.Axpy(1, g[r*m+lo+from:], part)
 			}
-			addTo(db[from:][:len(part)], part)
+			vec.Axpy(1, part, db[from:][:len(part)])
 		}
 	}
 }

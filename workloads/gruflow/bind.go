@@ -12,9 +12,17 @@ import (
 // tell its parts apart.
 const (
 	stH2D = iota
+	stWeights
 	stGRU
 	stFlow
 	stMetrics
+	stLoss
+	stRecompute
+	stFlowBack
+	stGRUBack
+	stGrads
+	stClip
+	stOptimizer
 	stGraph
 	stD2H
 	stSync
@@ -24,7 +32,11 @@ const (
 
 // allStages are the stages by these constants.
 func allStages() []gpuprof.Stage {
-	return append([]gpuprof.Stage{loop.Transfer(), {Name: "gru"}, {Name: "flow"}, {Name: "metrics"}, {Name: "graph"}, loop.Result()}, loop.Waits()...)
+	var all []gpuprof.Stage
+	for _, name := range []string{"weights", "gru", "flow", "metrics", "loss", "recompute", "flow_bwd", "gru_bwd", "grads", "clip", "optimizer", "graph"} {
+		all = append(all, gpuprof.Stage{Name: name})
+	}
+	return append(append([]gpuprof.Stage{loop.Transfer()}, append(all, loop.Result())...), loop.Waits()...)
 }
 
 // bind makes the launches of both slots, the graphs and the list of stages.
@@ -58,14 +70,14 @@ func (s *session) flowGroup(net *gru) group {
 	sh, d := s.shape, s.flow
 	g := group{stage: stFlow, minimum: flowCost(sh)}
 	if net.impl != implPlain {
-		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), d.proj, d.bias, net.h, d.energy, d.level, d.place, d.source, d.record, sh.B, sh.B, sh.H, sh.L, sh.D)}
+		g.once = []launch{s.launch(&flowKernel, sh.B, flowCost(sh), d.proj, d.bias, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false)}
 		return g
 	}
 	p := s.need("projection", outputs*int64(sh.B))
 	g.take, g.give = []scratchRef{p}, []scratchRef{p}
 	g.once = []launch{
-		net.ownGemm(source{net.h, (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
-		s.launch(&moveKernel, sh.B, moveCost(sh), p, net.h, d.energy, d.level, d.place, d.source, d.record, sh.B, sh.B, sh.H, sh.L, sh.D),
+		net.ownGemm(source{arg: net.h, at: (sh.L - 1) * sh.B * sh.H}, d.proj, d.bias, p, sh.B, sh.H, outputs, fp32),
+		s.launch(&moveKernel, sh.B, moveCost(sh), p, net.h, d.energy, d.level, d.place, d.source, d.record, d.record, sh.B, sh.B, sh.H, sh.L, sh.D, false),
 	}
 	return g
 }

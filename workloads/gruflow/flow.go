@@ -18,13 +18,51 @@ var injectKernel = gpuprof.Kernel{Name: "gru_inject", Sig: "bbiii", Host: inject
 // down; refFlow is the formula.
 //
 // Arguments: proj [outputs,H], bias [outputs], h [L,B,H], energy [B],
-// level [B], place [B,2], source [B], out [B,outputs], n, B, H, L, D. One item
-// is one carrier.
-var flowKernel = gpuprof.Kernel{Name: "gru_flow", Sig: "bbbbbbbbiiiii", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4}
+// level [B], place [B,2], source [B], out [B,outputs], path [B,pathWords], n, B,
+// H, L, D, keeps. path is written where keeps is 1. One item is one carrier.
+var flowKernel = gpuprof.Kernel{Name: "gru_flow", Sig: "bbbbbbbbbiiiiii", Host: flowHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4}
 
 // moveKernel is the same for a projection p [B,outputs] that a matrix product
-// made. Arguments: p, h, energy, level, place, source, out, n, B, H, L, D.
-var moveKernel = gpuprof.Kernel{Name: "gru_move", Sig: "bbbbbbbiiiii", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128}
+// made. Arguments: p, h, energy, level, place, source, out, path, n, B, H, L, D,
+// keeps.
+var moveKernel = gpuprof.Kernel{Name: "gru_move", Sig: "bbbbbbbbiiiiii", Host: moveHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 128}
+
+// Columns of what a level back reads of a carrier: its energy before, the share that it
+// left, and both tanh of its drift.
+const (
+	pathEnergy = iota
+	pathShare
+	pathX
+	pathY
+	pathWords
+)
+
+// flowBackKernel takes every carrier a level back; refFlowBack is the formula. de [B] and
+// dplace [B,2] come as the cotangents of energy and place after the level and leave as
+// those before it; ddose [D+1] is that of a deposit at every level, and last that of
+// energy that leaves. It writes dp [B,outputs], of the projection, and dh [B,H] =
+// proj^T dp, of the top layer's state. level is that of now, ago levels later.
+//
+// Arguments: proj, path, level, ddose, de, dplace, dp, dh, n, H, D, ago. One item is one
+// carrier.
+var flowBackKernel = gpuprof.Kernel{Name: "gru_flow_bwd", Sig: "bbbbbbbbiiii", Host: flowBackHost, Grain: 32, PTX: flowPTX, Threads: 128, PerBlock: 4}
+
+// lossKernel is refLoss with what the way back starts from: the metrics of all levels
+// [levels,width], whose doses begin at fixed, and place [B,2] -> ddose [D+1], dplace
+// [B,2], de [B] (zero) and losses [D+B], to be added up. Arguments: metrics, target [D],
+// place, ddose, dplace, de, losses, n, D, levels, width, fixed, kappa. An item is a loss.
+var lossKernel = gpuprof.Kernel{Name: "gru_loss", Sig: "bbbbbbbiiiiif", Host: lossHost, Grain: 1024, PTX: flowPTX, Threads: 256, PerBlock: 256}
+
+// flowBackCost counts a carrier's 24 flops, and the state's cotangent.
+func flowBackCost(s shape) gpuprof.Cost {
+	b, h := int64(s.B), int64(s.H)
+	return gpuprof.Cost{Flops: 24*b + 2*outputs*b*h, BytesRead: 4 * (outputs*h + (pathWords+1+3)*b + int64(s.D) + 1), BytesWritten: 4 * (b*h + (outputs+3)*b)}
+}
+
+func lossCost(s shape, levels int) gpuprof.Cost {
+	b, d, w := int64(s.B), int64(s.D), int64(levels)
+	return gpuprof.Cost{Flops: d*(w+3) + 7*b, BytesRead: 4 * (d*(w+1) + 2*b), BytesWritten: 4 * (2*d + 1 + 4*b)}
+}
 
 func injectCost(n int) gpuprof.Cost {
 	return gpuprof.Cost{BytesRead: 4 * int64(n), BytesWritten: 4 * int64(n)}

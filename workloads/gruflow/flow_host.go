@@ -1,6 +1,9 @@
 package gruflow
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
 
 func injectHost(a *gpuprof.Args, lo, hi int) {
 	x, energy, width, batch := a.Floats(0), a.Floats(1), a.Int(3), a.Int(4)
@@ -14,10 +17,10 @@ const crew = 32
 
 func flowHost(a *gpuprof.Args, lo, hi int) {
 	proj, bias := a.Floats(0), a.Floats(1)
-	batch, n, layers := a.Int(9), a.Int(10), a.Int(11)
+	batch, n, layers := a.Int(10), a.Int(11), a.Int(12)
 	f := fleet{
 		h: a.Floats(2), energy: a.Floats(3), level: a.Ints(4), place: a.Floats(5), source: a.Floats(6), out: a.Floats(7),
-		batch: batch, n: n, layers: layers, depth: a.Int(12),
+		path: a.Floats(8), batch: batch, n: n, layers: layers, depth: a.Int(13), keeps: a.Int(14) != 0,
 	}
 	top := f.h[(layers-1)*batch*n:]
 	var p [outputs * crew]float32
@@ -37,7 +40,7 @@ func moveHost(a *gpuprof.Args, lo, hi int) {
 	made := a.Floats(0)
 	f := fleet{
 		h: a.Floats(1), energy: a.Floats(2), level: a.Ints(3), place: a.Floats(4), source: a.Floats(5), out: a.Floats(6),
-		batch: a.Int(8), n: a.Int(9), layers: a.Int(10), depth: a.Int(11),
+		path: a.Floats(7), batch: a.Int(9), n: a.Int(10), layers: a.Int(11), depth: a.Int(12), keeps: a.Int(13) != 0,
 	}
 	var p [outputs * crew]float32
 	for ; lo < hi; lo += crew {
@@ -53,9 +56,10 @@ func moveHost(a *gpuprof.Args, lo, hi int) {
 
 // fleet is the carriers' state as the kernels see it.
 type fleet struct {
-	h, energy, place, source, out []float32
-	level                         []int32
-	batch, n, layers, depth       int
+	h, energy, place, source, out, path []float32
+	level                               []int32
+	batch, n, layers, depth             int
+	keeps                               bool // the path, for a way back
 }
 
 // move takes size carriers from first on one level down; see refFlow. p holds
@@ -66,6 +70,9 @@ func (f *fleet) move(first, size int, p []float32) {
 	tanhAll(drift)
 	for i := range size {
 		c := first + i
+		if f.keeps {
+			copy(f.path[c*pathWords:], []float32{pathEnergy: f.energy[c], pathShare: share[i], pathX: drift[i], pathY: drift[size+i]})
+		}
 		deposit := share[i] * f.energy[c]
 		energy := f.energy[c] - deposit
 		x, y := f.place[2*c]+stride*drift[i], f.place[2*c+1]+stride*drift[size+i]
@@ -79,5 +86,52 @@ func (f *fleet) move(first, size int, p []float32) {
 			}
 		}
 		f.level[c], f.energy[c], f.place[2*c], f.place[2*c+1] = level, energy, x, y
+	}
+}
+
+func flowBackHost(a *gpuprof.Args, lo, hi int) {
+	n, depth, ago := a.Int(9), a.Int(10), a.Int(11)
+	proj, path, level, ddose := a.Floats(0), a.Floats(1), a.Ints(2), a.Floats(3)
+	de, dplace, dp, dh := a.Floats(4), a.Floats(5), a.Floats(6), a.Floats(7)
+	for c := lo; c < hi; c++ {
+		k, after := path[c*pathWords:][:pathWords], levelThen(level[c], ago, depth)
+		e, d, energy, x, y := k[pathEnergy], k[pathShare], de[c], dplace[2*c], dplace[2*c+1]
+		was := after - 1
+		if after == 0 { // it left: the one that entered in its place tells it nothing
+			was, energy, x, y = depth-1, ddose[depth], 0, 0
+		}
+		q := dp[c*outputs:][:outputs]
+		q[0] = (ddose[was] - energy) * e * d * (1 - d)
+		q[1], q[2], q[3] = stride*x*(1-k[pathX]*k[pathX]), stride*y*(1-k[pathY]*k[pathY]), 0
+		de[c], dplace[2*c], dplace[2*c+1] = ddose[was]*d+energy*(1-d), x, y
+		row := dh[c*n:][:n]
+		clear(row)
+		for o, v := range q {
+			vec.Axpy(v, proj[o*n:], row)
+		}
+	}
+}
+
+func lossHost(a *gpuprof.Args, lo, hi int) {
+	depth, levels, width, fixed, kappa := a.Int(8), a.Int(9), a.Int(10), a.Int(11), a.F32(12)
+	metrics, target, place := a.Floats(0), a.Floats(1), a.Floats(2)
+	ddose, dplace, de, losses := a.Floats(3), a.Floats(4), a.Floats(5), a.Floats(6)
+	for i := lo; i < hi; i++ {
+		if i < depth {
+			var dose float32
+			for w := range levels {
+				dose += metrics[w*width+fixed+i]
+			}
+			ddose[i] = dose - target[i]
+			losses[i] = ddose[i] * ddose[i] / 2
+			if i == 0 {
+				ddose[depth] = 0 // energy that leaves counts nothing
+			}
+			continue
+		}
+		c := i - depth
+		x, y := place[2*c], place[2*c+1]
+		dplace[2*c], dplace[2*c+1], de[c] = kappa*x, kappa*y, 0
+		losses[i] = kappa * (x*x + y*y) / 2
 	}
 }

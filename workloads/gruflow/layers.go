@@ -2,7 +2,6 @@ package gruflow
 
 import (
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
@@ -31,6 +30,12 @@ type gru struct {
 type source struct {
 	arg any // buffer or scratchRef
 	at  int // first element
+	by  int // how far the next time step's is away, in elements
+}
+
+// moving is the source as an argument, its elements of so many bytes.
+func (in source) moving(bytes int64) moving {
+	return moving{in.arg, bytes * int64(in.at), bytes * int64(in.by)}
 }
 
 // groups binds all layers, one group each; the library's are one group. x is
@@ -45,7 +50,7 @@ func (g *gru) groups(x gpuprof.Buffer) []group {
 		}
 	}
 	var out []group
-	in := source{x, 0}
+	in := source{arg: x}
 	for l := range g.s.L {
 		gr := group{stage: stGRU, layer: l, minimum: g.layerMinimum(l)}
 		if g.seq != nil {
@@ -66,9 +71,9 @@ func (g *gru) groups(x gpuprof.Buffer) []group {
 			gr.give = append(gr.give, g.seq[l])
 		}
 		out = append(out, gr)
-		in = source{g.h, l * g.s.B * g.s.H}
+		in = source{arg: g.h, at: l * g.s.B * g.s.H}
 		if g.seq != nil {
-			in = source{g.seq[l], 0}
+			in = source{arg: g.seq[l]}
 		}
 	}
 	return out
@@ -130,14 +135,14 @@ func (g *gru) stepped(gr *group, l int, in source) {
 	gx := g.need("input gates", int64(rows)*int64(s.gates()))
 	gh := g.need("state gates", int64(s.B)*int64(s.gates()))
 	gr.take, gr.give = append(gr.take, gx, gh), append(gr.give, gx, gh)
-	state := source{g.h, hAt}
+	state := source{arg: g.h, at: hAt}
 	// The vendor's products round float32 to tf32 themselves.
 	if g.prec.narrow() || g.prec == tf32 && !g.vendor {
 		xr, hr := g.need("rounded input", g.prec.words(int64(rows)*int64(k))), g.need("rounded state", g.prec.words(int64(s.B)*int64(s.H)))
 		gr.take, gr.give = append(gr.take, xr, hr), append(gr.give, xr, hr)
 		gr.once = append(gr.once, g.round(in, xr, rows*k))
 		gr.each = append(gr.each, g.round(state, hr, s.B*s.H))
-		in, state = source{xr, 0}, source{hr, 0}
+		in, state = source{arg: xr}, source{arg: hr}
 	}
 	gr.once = append(gr.once, g.gemm(in, b.wi, b.bi, gx, rows, k, s.gates(), g.prec))
 	gr.each = append(gr.each, g.gemm(state, b.wh, b.bh, gh, s.B, s.H, s.gates(), g.prec))
@@ -159,17 +164,13 @@ func (g *gru) stepped(gr *group, l int, in source) {
 }
 
 func (g *gru) round(in source, out any, n int) launch {
-	return g.launch(&roundKernel, n, roundCost(n, g.prec), in.arg, out, n, int(g.prec), in.at)
+	return g.launch(&roundKernel, n, roundCost(n, g.prec), in.arg, out, n, int(g.prec), walking{in.at, in.by})
 }
 
 // gemm is a product: our own with its bias, or the vendor's without.
 func (g *gru) gemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int, p precision) launch {
 	if g.vendor {
-		left := in.arg
-		if b, ok := left.(gpuprof.Buffer); ok {
-			left = loop.View{Buf: b, At: in.at}
-		}
-		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), left, w, out, k, n, float32(1))
+		return g.launch(&vendorKernels[p], rows, vendorCost(rows, k, n, p), in.moving(p.bytes()), w, out, k, n, float32(1))
 	}
 	return g.ownGemm(in, w, bias, out, rows, k, n, p)
 }
@@ -181,7 +182,7 @@ func (g *gru) ownGemm(in source, w, bias gpuprof.Buffer, out any, rows, k, n int
 		tile = pickTile(rows, n, g.cores)
 	}
 	items := gemmItems(rows, n, tile)
-	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), in.arg, w, bias, out, items, rows, k, n, in.at, tile, int(p))
+	return g.launch(&gemmKernel, items, gemmCost(rows, k, n, p), in.arg, w, bias, out, items, rows, k, n, walking{in.at, in.by}, tile, int(p))
 }
 
 // plainCell is the pointwise part with a launch for every operation, the way

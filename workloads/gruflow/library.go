@@ -61,8 +61,8 @@ func (g *gru) libraryGroup(x gpuprof.Buffer) group {
 	from, to := lib.from, g.h
 	state := s.L * s.B * s.H
 	if g.prec.narrow() {
-		gr.once = append(gr.once, g.round(source{x, 0}, lib.x16, s.T*s.B*s.I), g.round(source{from, 0}, lib.from16, state))
-		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), lib.to16, to, state, int(g.prec)))
+		gr.once = append(gr.once, g.round(source{arg: x}, lib.x16, s.T*s.B*s.I), g.round(source{arg: from}, lib.from16, state))
+		gr.after = append(gr.after, g.launch(&widenKernel, state, widenCost(state, g.prec), lib.to16, to, state, int(g.prec), 0))
 		x, from, to = lib.x16, lib.from16, lib.to16
 	}
 	if g.Err != nil {

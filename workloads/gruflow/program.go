@@ -22,6 +22,8 @@ type program struct {
 	// for a check, uncounted.
 	fill, poison bool
 	filler       launch
+	// watch is called before every time step of a group, for a check; nil for none.
+	watch func(g *group, t int) error
 }
 
 type scratchBlock struct {
@@ -38,6 +40,13 @@ type scratchRef int
 // walking is an integer argument that moves by stride with every time step.
 type walking struct{ base, stride int }
 
+// moving is a buffer or scratch memory as an argument, from a byte on that moves with
+// every time step.
+type moving struct {
+	arg    any
+	at, by int64
+}
+
 // launch is one kernel with its arguments.
 type launch struct {
 	fn     gpuprof.Func
@@ -46,7 +55,13 @@ type launch struct {
 	args   gpuprof.Args
 	uses   []use
 	walks  []walkArg
+	moves  []moveArg
 	cost   gpuprof.Cost
+}
+
+type moveArg struct {
+	arg int
+	moving
 }
 
 type use struct {
@@ -62,6 +77,7 @@ type walkArg struct {
 // group is what one span of a stage runs: once, then each for every time step.
 type group struct {
 	stage, layer int
+	level        int // in training, of the window
 	take, give   []scratchRef
 	once, each   []launch
 	repeat       int
@@ -84,7 +100,7 @@ func (p *program) need(what string, n int64) scratchRef {
 }
 
 // launch makes a launch of kern over n items. Beside the arguments of loop.Binder a
-// scratchRef is b, a walking is i.
+// scratchRef or moving is b, a walking is i.
 func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ...any) launch {
 	cost.Launches = 1
 	l := launch{kernel: kern.Name, n: n, cost: cost}
@@ -96,6 +112,9 @@ func (p *program) launch(kern *gpuprof.Kernel, n int, cost gpuprof.Cost, args ..
 		case walking:
 			l.walks = append(l.walks, walkArg{i, v})
 			return 'i'
+		case moving:
+			l.moves = append(l.moves, moveArg{i, v})
+			return 'b'
 		}
 		return 0
 	}, args...)
@@ -117,6 +136,11 @@ func (p *program) run(g *group) error {
 		}
 	}
 	for t := range g.repeat {
+		if p.watch != nil {
+			if err := p.watch(g, t); err != nil {
+				return err
+			}
+		}
 		for i := range g.each {
 			if err := p.enqueue(&g.each[i], t); err != nil {
 				return err
@@ -172,6 +196,14 @@ func (p *program) fillBuffer(b gpuprof.Buffer, at int64, n int) error {
 func (p *program) enqueue(l *launch, t int) error {
 	for _, u := range l.uses {
 		l.args.SetBufAt(u.arg, p.scratch[u.block].buf, p.scratch[u.block].at)
+	}
+	for _, m := range l.moves {
+		at := m.at + int64(t)*m.by
+		if ref, ok := m.moving.arg.(scratchRef); ok {
+			l.args.SetBufAt(m.arg, p.scratch[ref].buf, p.scratch[ref].at+at)
+		} else {
+			l.args.SetBufAt(m.arg, m.moving.arg.(gpuprof.Buffer), at)
+		}
 	}
 	for _, w := range l.walks {
 		l.args.SetInt(w.arg, w.base+t*w.stride)

@@ -18,8 +18,9 @@ extern "C" __global__ void gru_round(const float *__restrict__ in, float *__rest
 }
 GPUPROF_KERNEL(gru_round)
 
-extern "C" __global__ void gru_widen(const float *__restrict__ in, float *__restrict__ out, int n, int precision, int items) {
+extern "C" __global__ void gru_widen(const float *__restrict__ in, float *__restrict__ out, int n, int precision, int inAt,
+                                    int items) {
   int end = gp_min((long long)(blockIdx.x + 1) * VALUES, (long long)items);
-  for (int i = (int)(blockIdx.x * VALUES + threadIdx.x); i < end; i += (int)blockDim.x) out[i] = gru_load(precision, in, i);
+  for (int i = (int)(blockIdx.x * VALUES + threadIdx.x); i < end; i += (int)blockDim.x) out[i] = gru_load(precision, in, (long long)inAt + i);
 }
 GPUPROF_KERNEL(gru_widen)

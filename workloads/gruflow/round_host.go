@@ -12,5 +12,5 @@ func roundHost(a *gpuprof.Args, lo, hi int) {
 }
 
 func widenHost(a *gpuprof.Args, lo, hi int) {
-	precision(a.Int(3)).unpack(a.Floats(1)[lo:hi], halves(a.Floats(0))[lo:hi])
+	precision(a.Int(3)).unpack(a.Floats(1)[lo:hi], halves(a.Floats(0))[a.Int(4):][lo:hi])
 }

@@ -119,13 +119,23 @@ func (k *binder) weightGrad(o outers, a, b, w gpuprof.Buffer, rows int) rate {
 	cost := least
 	cost.fixed = cost.fixed.Add(move(0, 0, chunks*o.w))
 	k.launch(&weightGradKernel, per, cost, a, b, partial, table, work, count, o.a, o.b, o.w, across)
-	add, read := 0, chunks*o.w
+	add := 0
 	if o.add {
-		add, read = 1, read+o.w
+		add = 1
 	}
-	k.launch(&weightSumKernel, items{fixed: o.w}, rate{fixed: move(chunks*o.w, read, o.w)}, partial, w, itemCount{}, count, add)
+	k.launch(&weightSumKernel, items{fixed: o.w}, rate{fixed: o.sum(capacity)}, partial, w, itemCount{}, count, add)
 	least.fixed = least.fixed.Add(move(0, 0, o.w))
 	return least
+}
+
+// sum is the cost of adding up the chunks of so many rows.
+func (o outers) sum(rows int) gpuprof.Cost {
+	chunks := ceilDiv(rows, outerChunk)
+	read := chunks * o.w
+	if o.add {
+		read += o.w
+	}
+	return move(chunks*o.w, read, o.w)
 }
 
 // work is the values that the host's items turn rows of a in.
@@ -141,6 +151,52 @@ func (o outers) scratch(capacity int, tiled bool) int64 {
 	tiles := o.tiles(tiled)
 	across := len(tiles) / outerInts
 	return (max(int64(len(tiles)), 1) + max(int64(ceilDiv(capacity, outerChunk))*int64(o.w), 1) + max(o.work(capacity, across, tiled), 1)) * floatBytes
+}
+
+// Outer is the gradient of one matrix for a workload that binds its own launches:
+//
+//	a [Rows,M], b [Rows,K] -> w [M,K] = sum over rows of a_ru b_rv, added to w with Add
+//
+// Rows are added in chunks of 4,096 and those in order.
+type Outer struct {
+	Rows, M, K int
+	Add        bool
+}
+
+// OuterBuffers are arguments of Outer's launches: arrays of the caller, and what it
+// allocates and may use again for the next: Partial words of partial sums, a Table that
+// belongs to M and K, and Work words.
+type OuterBuffers struct{ A, B, W, Partial, Table, Work any }
+
+func (o Outer) outers() outers {
+	return outers{blocks: []outerBlock{{m1: o.M, m3: o.K, d: 1, k: 1}}, a: o.M, b: o.K, w: o.M * o.K, add: o.Add}
+}
+
+// Table is what has to lie in the buffer of that name on a device of that kind.
+func (o Outer) Table(kind string) []int32 { return o.outers().tiles(kind != "host") }
+
+// Partial is the words of partial sums.
+func (o Outer) Partial() int64 { return int64(ceilDiv(o.Rows, outerChunk)) * int64(o.M) * int64(o.K) }
+
+// Work is the words that the kernel works in on a device of that kind.
+func (o Outer) Work(kind string) int64 {
+	return o.outers().work(o.Rows, len(o.Table(kind))/outerInts, kind != "host")
+}
+
+// Launches are the sums of every chunk, then those over chunks.
+func (o Outer) Launches(kind string, b OuterBuffers) []Launch {
+	all, across := o.outers(), len(o.Table(kind))/outerInts
+	chunks, sum := ceilDiv(o.Rows, outerChunk), all.sum(o.Rows)
+	return []Launch{
+		{Kernel: &weightGradKernel, N: chunks * across, Cost: move(o.Rows*all.flops(), o.Rows*(o.M+o.K), chunks*all.w),
+			Args: []any{b.A, b.B, b.Partial, b.Table, b.Work, o.Rows, all.a, all.b, all.w, across}},
+		{Kernel: &weightSumKernel, N: all.w, Cost: sum, Args: []any{b.Partial, b.W, all.w, o.Rows, o.Add}},
+	}
+}
+
+// RoundInPlace rounds n values of x to a precision that rounds.
+func RoundInPlace(x any, n int, precision string) Launch {
+	return Launch{Kernel: &roundKernel, N: n, Cost: move(0, n, n), Args: []any{x, n, roundings[precision]}}
 }
 
 // LinearWeightGrad is the gradient of a Linear's weights:

@@ -1,0 +1,149 @@
+package gruflow
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// Backward is a GRU by itself with its back-propagation through time, in float32: what
+// vectors of gradients are checked with and other programs are raced against.
+type Backward struct {
+	*program
+	mem         op.Arena
+	u           *unroll
+	x, dx, dout gpuprof.Buffer
+	groups      []group
+}
+
+// NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of
+// c, Impl and Precision are not read.
+func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
+	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
+	f := &Backward{mem: op.Arena{Dev: dev}}
+	stream, err := dev.NewStream("gru")
+	if err != nil {
+		return nil, err
+	}
+	f.program = newProgram(dev, stream)
+	f.u = newUnroll(&gru{program: f.program, s: s, cores: dev.Info().Cores}, 1)
+	rows := int64(s.T) * int64(s.B)
+	f.u.open(&f.mem, f.u.shapes()...)
+	allocate(&f.mem, append(f.u.gradients(),
+		request{"the input", rows * int64(s.I), &f.x}, request{"the input's cotangent", rows * int64(s.I), &f.dx}, request{"the output's cotangent", rows * int64(s.H), &f.dout}))
+	if err = f.mem.Err; err == nil {
+		err = f.send(c.Layers)
+	}
+	if err == nil {
+		f.bind()
+		err = f.Err
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// gradients lists the memory of the gradients.
+func (u *unroll) gradients() (list []request) {
+	for l := range u.layers {
+		g, n := &u.layers[l].g, int64(u.net.s.gates())
+		list = append(list, request{"gradients", n * int64(u.net.s.width(l)), &g.wi}, request{"gradients", n * int64(u.net.s.H), &g.wh},
+			request{"gradients", n, &g.bi}, request{"gradients", n, &g.bh})
+	}
+	return list
+}
+
+func (f *Backward) send(layers []Layer) error {
+	var err error
+	for l, p := range layers {
+		to := f.u.layers[l].p
+		err = errors.Join(err, op.Send(f.mem.Dev, f.stream, to.wi, p.WeightIH), op.Send(f.mem.Dev, f.stream, to.wh, p.WeightHH),
+			op.Send(f.mem.Dev, f.stream, to.bi, p.BiasIH), op.Send(f.mem.Dev, f.stream, to.bh, p.BiasHH))
+	}
+	return err
+}
+
+// bind makes the launches: the weights as products read them, the layers, and back.
+func (f *Backward) bind() {
+	u, s := f.u, f.u.net.s
+	x := source{arg: f.x}
+	for l := range s.L {
+		f.groups = append(f.groups, u.weights(l))
+	}
+	for l := range s.L {
+		f.groups = append(f.groups, u.forward(l, 0, x, loop.View{Buf: f.x}))
+	}
+	dout := any(f.dout)
+	for l := s.L - 1; l >= 0; l-- {
+		w := wayBack{x: x, level: f.dx, dout: dout}
+		if l == 0 {
+			w.dx = f.dx
+		}
+		chain, grads := u.back(l, w)
+		if l > 0 {
+			dout = u.dx[l%2]
+		}
+		// The cotangent of the last states is all in dh.
+		clears := u.net.launch(&fillKernel, s.B*s.H, fillCost(s.B*s.H), u.layers[l].chain, s.B*s.H, float32(0))
+		chain.once = append(chain.once, clears)
+		f.groups = append(f.groups, chain, grads)
+	}
+}
+
+// Set uploads the input x [T,B,I], the state h0 [L,B,H] and the cotangents of the
+// top layer's output, dout [T,B,H], and of the last states, dhn [L,B,H].
+func (f *Backward) Set(x, h0, dout, dhn []float32) error {
+	row := f.u.net.s.B * f.u.net.s.H
+	err := errors.Join(op.Send(f.mem.Dev, f.stream, f.x, x), op.Send(f.mem.Dev, f.stream, f.dout, dout))
+	for l := range f.u.layers {
+		b := &f.u.layers[l]
+		err = errors.Join(err, op.Send(f.mem.Dev, f.stream, b.states, h0[l*row:(l+1)*row]), op.Send(f.mem.Dev, f.stream, b.dh, dhn[l*row:(l+1)*row]))
+	}
+	return err
+}
+
+// Run computes all time steps forward and backward, and waits. A second Run starts
+// with what the first one left of the cotangents of h0.
+func (f *Backward) Run() error {
+	for i := range f.groups {
+		if err := f.run(&f.groups[i]); err != nil {
+			return err
+		}
+	}
+	return f.stream.Sync()
+}
+
+// Gradients are what a Backward computed: dx [T,B,I], dh0 [L,B,H] and a layer's
+// gradients in the shapes of its parameters.
+type Gradients struct {
+	DX, DH0 []float32
+	Layers  []Layer
+}
+
+// Gradients reads the gradients of the last Run.
+func (f *Backward) Gradients() (Gradients, error) {
+	var g Gradients
+	var failed error
+	read := func(b gpuprof.Buffer, n int) []float32 {
+		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
+		failed = errors.Join(failed, err)
+		return v
+	}
+	s := f.u.net.s
+	for l, b := range f.u.layers {
+		dh := read(b.dh, s.B*s.H)
+		addTo(dh, read(b.chain, s.B*s.H))
+		g.DH0 = append(g.DH0, dh...)
+		g.Layers = append(g.Layers, Layer{read(b.g.wi, s.gates()*s.width(l)), read(b.g.wh, s.gates()*s.H), read(b.g.bi, s.gates()), read(b.g.bh, s.gates())})
+	}
+	g.DX = read(f.dx, s.T*s.B*s.I)
+	return g, failed
+}
+
+// Close waits for work in flight and frees the device memory.
+func (f *Backward) Close() error {
+	return errors.Join(f.stream.Sync(), f.stream.Close(), f.segments.Free(), f.mem.Free())
+}

@@ -1,0 +1,278 @@
+package gruflow
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// request is device memory by words of four bytes: what is allocated, and what is counted
+// before.
+type request struct {
+	what  string
+	words int64
+	to    *gpuprof.Buffer
+}
+
+// allocate makes the buffers of a list.
+func allocate(mem *op.Arena, list []request) {
+	for _, r := range list {
+		*r.to = mem.Words(r.what, r.words, gpuprof.OnDevice)
+	}
+}
+
+func wordsOf(list []request) (n int64) {
+	for _, r := range list {
+		n += r.words
+	}
+	return n
+}
+
+// unroll is a GRU with its back-propagation through time. Of some levels, a slot each, it
+// keeps of every layer and time step r, z, n, u and the state.
+type unroll struct {
+	net    *gru // its layers' weights are turned for the products forward
+	slots  int
+	layers []unrolled
+	zeros  gpuprof.Buffer            // no bias, of the products backwards
+	tables map[[2]int]gpuprof.Buffer // of op.Outer, by the gradient's shape
+	// Scratch memory: gates forward and backward, both products' rounded operands, a
+	// float32 one of the gradients', and the cotangents of two layers' inputs.
+	gx, gh, ghAll, rounded, state, wide, partial, work scratchRef
+	dx                                                 [2]scratchRef
+}
+
+// unrolled is a layer: its parameters in PyTorch's shapes and their gradients, the weights
+// as the products backwards read them, what is kept, and the two parts of the cotangent of
+// its state [B,H].
+type unrolled struct {
+	p, g, back   layerBuffers
+	states, kept gpuprof.Buffer // [slots*T+1,B,H], [slots*T,B,4H]
+	dh, chain    gpuprof.Buffer
+}
+
+// newUnroll describes a GRU of which net has shape, precision and products.
+func newUnroll(net *gru, slots int) *unroll {
+	net.layers = make([]layerBuffers, net.s.L)
+	return &unroll{net: net, slots: slots, layers: make([]unrolled, net.s.L), tables: map[[2]int]gpuprof.Buffer{}}
+}
+
+// rounds says that operands are rounded before the products: the vendor's round float32 to
+// tf32 themselves.
+func (u *unroll) rounds() bool { return u.net.prec.narrow() || u.net.prec == tf32 && !u.net.vendor }
+
+// requests lists the memory of the device but for gradients.
+func (u *unroll) requests() (list []request) {
+	s, p := u.net.s, u.net.prec
+	add := func(what string, n int64, to *gpuprof.Buffer) { list = append(list, request{what, n, to}) }
+	cells, g := int64(s.B)*int64(s.H), int64(s.gates())
+	steps := int64(u.slots) * int64(s.T)
+	for l := range u.layers {
+		b, k := &u.layers[l], int64(s.width(l))
+		add("GRU weights", g*k, &b.p.wi)
+		add("GRU weights", g*int64(s.H), &b.p.wh)
+		add("GRU biases", g, &b.p.bi)
+		add("GRU biases", g, &b.p.bh)
+		add("turned weights", p.words(g*k), &u.net.layers[l].wi)
+		add("turned weights", p.words(g*int64(s.H)), &u.net.layers[l].wh)
+		if p != fp32 { // a search may find that the vendor's products are slower
+			add("rounded weights", p.words(g*k), &b.back.wi)
+			add("rounded weights", p.words(g*int64(s.H)), &b.back.wh)
+		}
+		add("states", p.words((steps+1)*cells), &b.states)
+		add("gates kept", p.words(steps*4*cells), &b.kept)
+		add("the state's cotangent", cells, &b.dh)
+		add("the state's cotangent", cells, &b.chain)
+	}
+	add("no bias", int64(max(s.I, s.H)), &u.zeros)
+	return list
+}
+
+// shapes are those of the gradients of matrices.
+func (u *unroll) shapes() (all [][2]int) {
+	s := u.net.s
+	all = append(all, [2]int{s.gates(), s.H})
+	if s.I != s.H {
+		all = append(all, [2]int{s.gates(), s.I})
+	}
+	return all
+}
+
+// tableWords is the words of their tables on a device of that kind.
+func tableWords(kind string, shapes ...[2]int) (n int64) {
+	for _, s := range shapes {
+		n += int64(len(op.Outer{M: s[0], K: s[1]}.Table(kind)))
+	}
+	return n
+}
+
+// open allocates, and names the scratch memory.
+func (u *unroll) open(mem *op.Arena, shapes ...[2]int) {
+	s, p := u.net.s, u.net.prec
+	allocate(mem, u.requests())
+	if mem.Err == nil {
+		mem.Err = op.Send(mem.Dev, u.net.stream, u.zeros, make([]float32, max(s.I, s.H)))
+	}
+	kind := mem.Dev.Info().Kind
+	rows := s.T * s.B
+	var partial, work int64
+	for _, m := range shapes {
+		o := op.Outer{Rows: rows, M: m[0], K: m[1]}
+		u.tables[m] = mem.Upload(u.net.stream, "tiles", asFloats(o.Table(kind)))
+		partial, work = max(partial, o.Partial()), max(work, o.Work(kind))
+	}
+	for l := range u.layers {
+		b := &u.layers[l]
+		u.net.layers[l].bi, u.net.layers[l].bh = b.p.bi, b.p.bh
+	}
+	n, g, width := int64(rows), int64(s.gates()), int64(max(s.I, s.H))
+	u.gx, u.ghAll = u.net.need("input gates", n*g), u.net.need("state gates", n*g)
+	u.gh = u.net.need("state gates", int64(s.B)*g)
+	u.rounded, u.state = u.net.need("rounded operand", p.words(n*max(width, g))), u.net.need("rounded state", p.words(int64(s.B)*int64(s.H)))
+	u.wide = u.net.need("widened operand", n*width)
+	u.partial, u.work = u.net.need("partial sums", partial), u.net.need("turned operand", work)
+	for i := range u.dx {
+		u.dx[i] = u.net.need("the input's cotangent", n*int64(s.H))
+	}
+}
+
+// scratchWords bounds the scratch memory in use at a time.
+func (u *unroll) scratchWords(kind string, shapes ...[2]int) int64 {
+	s, p := u.net.s, u.net.prec
+	n, g, width := int64(s.T)*int64(s.B), int64(s.gates()), int64(max(s.I, s.H))
+	var sums int64
+	for _, m := range shapes {
+		o := op.Outer{Rows: int(n), M: m[0], K: m[1]}
+		sums = max(sums, o.Partial()+o.Work(kind))
+	}
+	words := 2*n*g + 2*n*int64(s.H) + sums + int64(s.B)*g
+	if p != fp32 {
+		words += p.words(n*max(width, g)) + p.words(int64(s.B)*int64(s.H)) + n*width
+	}
+	return words
+}
+
+// backward are a layer's weights as the products backwards read them.
+func (u *unroll) backward(l int) layerBuffers {
+	if u.rounds() {
+		return u.layers[l].back
+	}
+	return u.layers[l].p
+}
+
+// weights are the launches that make the weights as the products read them.
+func (u *unroll) weights(l int) (gr group) {
+	s, p, b := u.net.s, u.net.prec, u.layers[l]
+	gr = group{stage: stWeights, layer: l}
+	for _, m := range []struct {
+		from, turned, rounded gpuprof.Buffer
+		k                     int
+	}{{b.p.wi, u.net.layers[l].wi, b.back.wi, s.width(l)}, {b.p.wh, u.net.layers[l].wh, b.back.wh, s.H}} {
+		n := s.gates() * m.k
+		gr.once = append(gr.once, u.net.launch(&turnKernel, n, turnCost(n, p), m.from, m.turned, n, s.gates(), m.k, int(p)))
+		gr.minimum = gr.minimum.Add(turnCost(n, p))
+		if u.rounds() {
+			gr.once = append(gr.once, u.net.round(source{arg: m.from}, m.rounded, n))
+			gr.minimum.BytesWritten += p.bytes() * int64(n)
+		}
+	}
+	return gr
+}
+
+// states is a slot's states of a layer, time step t first; they go on to the one behind
+// the last.
+func (u *unroll) states(l, slot, t int) source {
+	n := u.net.s.B * u.net.s.H
+	return source{arg: u.layers[l].states, at: (slot*u.net.s.T + t) * n, by: n}
+}
+
+// kept is what is kept of a slot, time step t first.
+func (u *unroll) kept(l, slot, t int) moving {
+	n := 4 * u.net.prec.bytes() * int64(u.net.s.B) * int64(u.net.s.H)
+	return moving{u.layers[l].kept, n * int64(slot*u.net.s.T+t), n}
+}
+
+// input is a layer's input of a slot [T,B,K]: x, or the states of the layer before.
+func (u *unroll) input(l, slot int, x source) (in source, wide bool) {
+	if l == 0 {
+		return x, true
+	}
+	in = u.states(l-1, slot, 1)
+	in.by = 0
+	return in, !u.net.prec.narrow()
+}
+
+// forward is a layer of a level; h is its running state, which narrow precisions have.
+func (u *unroll) forward(l, slot int, x source, h loop.View) (gr group) {
+	g, s, b := u.net, u.net.s, u.net.layers[l]
+	rows, cells := s.T*s.B, s.B*s.H
+	gr = group{stage: stGRU, layer: l, repeat: s.T, take: []scratchRef{u.gx, u.gh}, give: []scratchRef{u.gx, u.gh}, minimum: g.layerMinimum(l)}
+	gr.minimum.BytesWritten += 5 * g.prec.bytes() * int64(rows) * int64(s.H)
+	in, wide := u.input(l, slot, x)
+	state := u.states(l, slot, 0)
+	if u.rounds() && wide {
+		gr.take, gr.give = append(gr.take, u.rounded), append(gr.give, u.rounded)
+		gr.once = append(gr.once, g.round(in, u.rounded, rows*s.width(l)))
+		in = source{arg: u.rounded}
+	}
+	if u.rounds() && !g.prec.narrow() {
+		gr.take, gr.give = append(gr.take, u.state), append(gr.give, u.state)
+		gr.each = append(gr.each, g.round(state, u.state, cells))
+		state = source{arg: u.state}
+	}
+	gr.once = append(gr.once, g.gemm(in, b.wi, b.bi, u.gx, rows, s.width(l), s.gates(), g.prec))
+	gr.each = append(gr.each, g.gemm(state, b.wh, b.bh, u.gh, s.B, s.H, s.gates(), g.prec))
+	biases := 0
+	if g.vendor {
+		biases = 2 * s.gates()
+	}
+	at := u.states(l, slot, 0)
+	gr.each = append(gr.each, g.launch(&keepKernel, cells, keepCost(cells, biases, g.prec), moving{u.gx, 0, 4 * int64(s.B*s.gates())}, u.gh, b.bi, b.bh,
+		h, u.layers[l].states, u.kept(l, slot, 0), cells, s.H, walking{at.at, at.by}, int(g.prec), g.vendor))
+	return gr
+}
+
+// leave clears the states behind a slot of the carriers that left with it, ago levels ago.
+func (u *unroll) leave(l, slot, ago int, level gpuprof.Buffer, h loop.View) launch {
+	s := u.net.s
+	return u.net.launch(&leaveKernel, s.B*s.H, leaveCost(s, u.net.prec), u.layers[l].states, h, level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+}
+
+// restore makes those states again.
+func (u *unroll) restore(l, slot, ago int, level gpuprof.Buffer) launch {
+	s := u.net.s
+	return u.net.launch(&restoreKernel, s.B*s.H, restoreCost(s, u.net.prec), u.layers[l].states, u.kept(l, slot, s.T-1), level, s.B*s.H, s.H, u.states(l, slot+1, 0).at, int(u.net.prec), s.D, ago)
+}
+
+// begin are the launches that put a state [L,B,H] at the start of the first slot, of a
+// narrow precision rounded.
+func (u *unroll) begin(h loop.View) (all []launch) {
+	n := u.net.s.B * u.net.s.H
+	for l := range u.layers {
+		from := source{arg: loop.View{Buf: h.Buf, At: h.At + l*n}}
+		if u.net.prec.narrow() {
+			all = append(all, u.net.round(from, u.layers[l].states, n))
+			continue
+		}
+		all = append(all, u.copies(from, u.layers[l].states, n))
+	}
+	return all
+}
+
+// end are those that take the states behind a slot to h; a narrow precision has them there.
+func (u *unroll) end(slot int, h gpuprof.Buffer) (all []launch) {
+	n := u.net.s.B * u.net.s.H
+	for l := range u.layers {
+		if !u.net.prec.narrow() {
+			from := u.states(l, slot+1, 0)
+			from.by = 0
+			all = append(all, u.copies(from, moving{h, 4 * int64(l*n), 0}, n))
+		}
+	}
+	return all
+}
+
+// copies n float32.
+func (u *unroll) copies(from source, to any, n int) launch {
+	return u.net.launch(&roundKernel, n, roundCost(n, fp32), from.arg, to, n, int(fp32), walking{from.at, 0})
+}
