@@ -57,6 +57,14 @@ func (s *session) timeGRU() (time.Duration, error) {
 	if s.Err != nil {
 		return 0, s.Err
 	}
+	if s.train != nil { // its products read weights that the step makes
+		for l := range s.shape.L {
+			g := s.train.u.weights(l)
+			if err := s.run(&g); err != nil {
+				return 0, err
+			}
+		}
+	}
 	return loop.Shortest(func() error {
 		for i := range groups {
 			if err := s.run(&groups[i]); err != nil {

@@ -43,6 +43,12 @@ func allStages() []gpuprof.Stage {
 func (s *session) bind() error {
 	for k := range s.slots {
 		sl := &s.slots[k]
+		if s.train != nil {
+			if err := s.bindTraining(sl); err != nil {
+				return err
+			}
+			continue
+		}
 		sl.groups = sl.net.groups(sl.x)
 		inject := s.launch(&injectKernel, s.shape.T*s.shape.B, injectCost(s.shape.T*s.shape.B), sl.x, s.flow.energy, s.shape.T*s.shape.B, s.shape.I, s.shape.B)
 		sl.groups[0].once = append([]launch{inject}, sl.groups[0].once...)
@@ -84,27 +90,31 @@ func (s *session) flowGroup(net *gru) group {
 
 // metricsGroup reduces the step to its metrics.
 func (s *session) metricsGroup(net *gru) group {
+	partial := s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
+	return s.metricsOf(net.h, (s.shape.L-1)*s.shape.B*s.shape.H, s.flow.metrics, partial)
+}
+
+// metricsOf reduces to metrics, with the top layer's state from element at of h on.
+func (s *session) metricsOf(h any, top int, metrics any, partial scratchRef) group {
 	sh, d, m := s.shape, s.flow, s.shape.metrics()
 	sum := sumCost(sh)
 	least := sum
 	least.BytesWritten = 4 * int64(m)
 	g := group{stage: stMetrics, minimum: least}
-	top := (sh.L - 1) * sh.B * sh.H
 	if s.set.On("deterministic") {
 		blocks := ceilDiv(sh.B, metricBlock)
-		partial := s.need("partial sums", int64(blocks)*int64(m))
 		sum.BytesWritten = 4 * int64(blocks) * int64(m)
 		g.take, g.give = []scratchRef{partial}, []scratchRef{partial}
 		g.once = []launch{
-			s.launch(&sumKernel, blocks, sum, d.record, d.level, net.h, partial, blocks, sh.B, sh.H, sh.D, top),
-			s.launch(&finalKernel, m, finalCost(sh), partial, d.metrics, m, blocks),
+			s.launch(&sumKernel, blocks, sum, d.record, d.level, h, partial, blocks, sh.B, sh.H, sh.D, top),
+			s.launch(&finalKernel, m, finalCost(sh), partial, metrics, m, blocks),
 		}
 		return g
 	}
 	sum.BytesWritten = 4 * int64(sh.B) // an addition to the dose for every carrier, at least
 	g.once = []launch{
-		s.launch(&fillKernel, m, fillCost(m), d.metrics, m, float32(0)),
-		s.launch(&raceKernel, sh.B, sum, d.record, d.level, net.h, d.metrics, sh.B, sh.H, sh.D, top),
+		s.launch(&fillKernel, m, fillCost(m), metrics, m, float32(0)),
+		s.launch(&raceKernel, sh.B, sum, d.record, d.level, h, metrics, sh.B, sh.H, sh.D, top),
 	}
 	return g
 }

@@ -55,6 +55,8 @@ type checker struct {
 	start state
 	top   []float32 // the top layer's state before the carriers move
 	errs  []op.ErrorNorm
+	laws  [lawCount]op.ErrorNorm
+	level levelCheck // in training, what a stage was given
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
@@ -79,10 +81,18 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 		}
 	}
 	s.poison = false
-	if err := c.copyBack(); err != nil || s.graphs[c.slot] == nil {
+	if err := c.copyBack(); err != nil {
 		return err
 	}
-	return c.graph()
+	if s.graphs[c.slot] != nil {
+		if err := c.graph(); err != nil {
+			return err
+		}
+	}
+	if s.train != nil && c.slot == 0 {
+		return c.conserves()
+	}
+	return nil
 }
 
 // pickRows takes all rows, or 64 random ones with the first and the last.
@@ -146,6 +156,9 @@ func (c *checker) input() error {
 // group runs one group's launches and compares what they wrote.
 func (c *checker) group(g *group) error {
 	s, sh := c.s, c.s.shape
+	if s.train != nil {
+		return c.trained(g)
+	}
 	if g.stage == stFlow {
 		var err error
 		if c.top, err = c.read(c.net().h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H); err != nil {

@@ -64,7 +64,7 @@ const maxItemReads = 4096
 // Knobs implements gpuprof.Workload. Defaults are those of the preset small
 // and what a careful user would run; presets change model knobs only.
 func (Workload) Knobs() []gpuprof.Knob {
-	return []gpuprof.Knob{
+	return append([]gpuprof.Knob{
 		scales(gpuprof.IntKnob("flows", "carriers, the batch of every recurrent step", 256, 1, 1<<22)),
 		gpuprof.IntKnob("input", "input features of a carrier: its energy and the field around it", 65, 1, 1<<14).AsModel(),
 		gpuprof.IntKnob("hidden", "units of a GRU layer", 64, 1, 1<<14).AsModel(),
@@ -86,7 +86,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		fillKnob(),
 		loop.AutotuneKnob("search for the fastest tile of the matrix products when the workload opens; the cost is reported"),
 		loop.ThreadsKnob("CPU threads of the host device"),
-	}
+	}, trainKnobs()...)
 }
 
 func scales(k gpuprof.Knob) gpuprof.Knob { k.Scales = true; return k.AsModel() }
@@ -134,6 +134,9 @@ func (Workload) Refuse(d gpuprof.Info, set gpuprof.Settings) error {
 	if err := gpuprof.RefuseThreads(d, set); err != nil {
 		return err
 	}
+	if err := refuseTraining(set); err != nil {
+		return err
+	}
 	if err := refuseLibraries(d, set); err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func chooseImpl(d gpuprof.Info, set gpuprof.Settings) string {
 	if impl != implAuto {
 		return impl
 	}
-	if d.Facts["cudnn"] != "" && !set.On("autotune") && set["library"] == "auto" {
+	if d.Facts["cudnn"] != "" && !trains(set) && !set.On("autotune") && set["library"] == "auto" {
 		return implCuDNN
 	}
 	return implFused

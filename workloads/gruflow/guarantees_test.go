@@ -18,6 +18,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	for _, set := range [][]string{
 		{}, {"impl=plain"}, {"impl=persistent", "precision=bf16"}, {"steps=3", "precision=tf32"}, {"graph=on"},
 		{"item_reads=4", "sync=step"}, {"deterministic=off"}, {"fill=on", "reset_stats=sync"}, {"impl=plain", "steps=3", "precision=fp16"},
+		{"pass=train", "depth=3"}, {"pass=train", "depth=3", "precision=fp16", "checkpoint=2", "graph=on"},
 	} {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, "small", append(set, "flows=40")...)

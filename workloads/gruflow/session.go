@@ -39,6 +39,7 @@ type session struct {
 	params  params
 	flow    flowBuffers
 	tuned   *tuning
+	train   *training // of pass=train, else nil
 }
 
 // flowBuffers is what stays on the device from step to step.
@@ -68,6 +69,9 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if _, ok := d.(gpuprof.GRUMaker); !ok && s.set["impl"] == implAuto && s.impl == implCuDNN {
 		s.impl = implFused // the library is there, but nothing hands it out
 	}
+	if trains(s.set) {
+		s.train = newTraining(s.set, s.newNet(d.Info()))
+	}
 	s.batches = 1
 	if c.Mode != gpuprof.Hot {
 		s.batches = s.rotation(d.Info().CacheBytes)
@@ -89,7 +93,15 @@ func (s *session) rotation(cache int64) int {
 }
 
 func (s *session) inputWords() int64 {
-	return int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+	return int64(windowOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+}
+
+// metricWords are those of every level, and in training the loss.
+func (s *session) metricWords() int {
+	if s.train != nil {
+		return s.train.window*s.shape.metrics() + 1
+	}
+	return s.shape.metrics()
 }
 
 func (s *session) parameterWords() int64 {
@@ -102,12 +114,16 @@ func (s *session) parameterWords() int64 {
 
 func (s *session) stateWords() int64 {
 	b := int64(s.shape.B)
-	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.shape.metrics())
+	return int64(s.shape.L)*b*int64(s.shape.H) + 5*b + outputs*b + int64(s.metricWords())
 }
 
 // scratchWords is an upper bound of the scratch memory in use at one time.
 func (s *session) scratchWords() int64 {
 	sh := s.shape
+	if s.train != nil {
+		kind := s.mem.Dev.Info().Kind
+		return s.train.u.scratchWords(kind, s.train.shapes()...) + int64(sh.B)*int64(sh.H) + int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics())
+	}
 	rows, b, h := int64(sh.T)*int64(sh.B), int64(sh.B), int64(sh.H)
 	wide := int64(max(sh.I, sh.H))
 	n := rows*3*h + b*3*h
@@ -139,6 +155,14 @@ func reserved(words int64) int64 {
 	return 4*words + (2+20+8*2)*mib
 }
 
+// weightWords are the parameters as they are kept, and in training all that it adds.
+func (s *session) weightWords() int64 {
+	if s.train != nil {
+		return outputs*int64(s.shape.H+1) + s.train.words(s.mem.Dev.Info().Kind)
+	}
+	return s.parameterWords()
+}
+
 // libraryWords is what impl=cudnn allocates besides; cuDNN's own workspace is
 // not known before it is asked.
 func (s *session) libraryWords() int64 {
@@ -158,13 +182,19 @@ func (s *session) libraryWords() int64 {
 func (s *session) fits(d gpuprof.Device) error {
 	sh := s.shape
 	largest := max(int64(sh.T)*int64(sh.B)*int64(max(sh.gates(), sh.I)), int64(sh.L)*int64(sh.B)*int64(sh.H), int64(ceilDiv(sh.B, metricBlock))*int64(sh.metrics()))
+	if s.train != nil {
+		largest = max(largest, s.inputWords(), int64(s.train.every*sh.T+1)*int64(sh.B)*int64(sh.H))
+	}
 	if largest > math.MaxInt32 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "opening gruflow: its largest array would have %d elements, more than 32 bits index", largest).WithFix("use a smaller --set flows, steps, hidden or input")
 	}
 	input := int64(depth+s.batches) * s.inputWords()
-	out := depth * (outputs*int64(sh.B) + int64(sh.metrics()))
-	need := 4*(input+out+s.parameterWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
+	out := depth * (outputs*int64(sh.B) + int64(s.metricWords()))
+	need := 4*(input+out+s.weightWords()+s.stateWords()+s.libraryWords()) + reserved(s.scratchWords())
 	if left := d.Memory().Available; need > left {
+		if s.train != nil {
+			return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "training %d flows of %d layers of %d units over %d levels needs %s, and the device has %s left", sh.B, sh.L, sh.H, s.train.window, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use checkpoint=%d, a smaller window, or a smaller batch, --set flows", leastCheckpoint(s.train.window)))
+		}
 		return gpuprof.Short(d, gpuprof.Errorf(gpuprof.ErrMemory, "%d flows of %d layers of %d units need %s, and the device has %s left", sh.B, sh.L, sh.H, gpuprof.FormatBytes(float64(need)), gpuprof.FormatBytes(float64(left))).WithFix("use a smaller --set flows, hidden or steps, or impl=persistent, which keeps one time step's gates"))
 	}
 	return nil
@@ -206,7 +236,7 @@ func (s *session) allocate(ctx context.Context, d gpuprof.Device) error {
 func (sl *slot) allocate(s *session) error {
 	sl.x = s.mem.Words("the input", s.inputWords(), gpuprof.OnDevice)
 	sl.out = s.mem.Words("the result", outputs*int64(s.shape.B), gpuprof.Pinned)
-	sl.metrics = s.mem.Words("the metrics", int64(s.shape.metrics()), gpuprof.Pinned)
+	sl.metrics = s.mem.Words("the metrics", int64(s.metricWords()), gpuprof.Pinned)
 	if s.mem.Err != nil {
 		return s.mem.Err
 	}
@@ -227,7 +257,10 @@ func (s *session) allocateDevice() {
 		energy: on("energies", b), level: on("levels", b), place: on("places", 2*b),
 		source: s.mem.Upload(s.stream, "sources", drawSources(sh, s.seed)),
 		proj:   s.mem.Upload(s.stream, "projection", proj), bias: s.mem.Upload(s.stream, "projection bias", s.params.bias),
-		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(sh.metrics())),
+		record: on("carriers' records", outputs*b), metrics: on("metrics", int64(s.metricWords())),
+	}
+	if s.train != nil && s.mem.Err == nil {
+		s.openTraining()
 	}
 	s.Item = s.mem.Words("the item buffer", 1, gpuprof.Pageable)
 }
@@ -239,9 +272,16 @@ func (s *session) allocateNet() {
 	state := func() gpuprof.Buffer {
 		return s.mem.Words("hidden states", int64(sh.L)*int64(sh.B)*int64(sh.H), gpuprof.OnDevice)
 	}
-	s.net = &gru{program: s.program, s: sh, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl), h: state()}
+	s.net = s.newNet(info)
+	if s.train != nil {
+		s.net = s.train.u.net
+	}
+	s.net.program, s.net.h = s.program, state()
 	for k := range s.slots {
 		s.slots[k].net = s.net
+	}
+	if s.train != nil { // its weights are made from the parameters in every step
+		return
 	}
 	if s.net.impl != implCuDNN {
 		for _, p := range s.params.layers {
@@ -263,6 +303,11 @@ func (s *session) allocateNet() {
 	}
 }
 
+// newNet is the GRU without its memory.
+func (s *session) newNet(info gpuprof.Info) *gru {
+	return &gru{s: s.shape, impl: s.impl, prec: s.prec, cores: info.Cores, vendor: chooseVendor(info, s.set, s.impl)}
+}
+
 // drawBatches draws the inputs the steps take in turn.
 func (s *session) drawBatches() {
 	n := s.inputWords()
@@ -276,7 +321,7 @@ func (s *session) drawBatches() {
 	}
 }
 
-// restore puts the carriers where they start.
+// restore puts the carriers where they start, and in training the parameters.
 func (s *session) restore() error {
 	st := drawState(s.shape, s.seed)
 	for _, part := range []struct {
@@ -286,6 +331,9 @@ func (s *session) restore() error {
 		if err := op.Send(s.mem.Dev, s.stream, part.to, part.from); err != nil {
 			return err
 		}
+	}
+	if s.train != nil {
+		return s.train.step.Restart(s.stream)
 	}
 	return nil
 }
@@ -301,7 +349,7 @@ func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements gpuprof.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {
-	return float64(s.shape.B) * float64(s.shape.T), "flow steps"
+	return float64(windowOf(s.set)) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
 }
 
 // Input implements gpuprof.Session.
@@ -335,6 +383,9 @@ func (s *session) products() string {
 // Close implements gpuprof.Session. It waits for work in flight.
 func (s *session) Close() error {
 	errs := []error{s.CloseStreams()}
+	if s.train != nil {
+		errs = append(errs, s.train.close())
+	}
 	if s.program != nil {
 		errs = append(errs, s.segments.Free())
 	}

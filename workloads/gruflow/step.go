@@ -21,7 +21,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.receive(sl, p); err != nil {
 		return err
 	}
-	return s.Wait(i, s.flow.metrics, s.shape.metrics(), p)
+	return s.Wait(i, s.flow.metrics, s.metricWords(), p)
 }
 
 // send copies a batch of inputs to the device beside whatever runs there.
@@ -55,7 +55,7 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 		g := &sl.groups[i]
 		sp := p.Begin(s.index[g.stage], s.stream)
 		err := s.run(g)
-		if err == nil && g.stage == stMetrics && s.Items == 0 {
+		if err == nil && g.stage == s.lastRead() && s.Items == 0 {
 			err = s.readPacked(sl)
 		}
 		p.End(sp)
@@ -64,6 +64,14 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 		}
 	}
 	return nil
+}
+
+// lastRead is the stage behind which the metrics are complete.
+func (s *session) lastRead() int {
+	if s.train != nil {
+		return stLoss
+	}
+	return stMetrics
 }
 
 // readPacked copies all metrics at once.

@@ -62,3 +62,115 @@ func refFlowBack(c carrier, h []float64, proj, bias []float32, after carrierBack
 	}
 	return carrierBack{energy: deposit*d + after.energy*(1-d), x: after.x, y: after.y}, dh
 }
+
+// trip is a carrier's way through a window in float64, and back.
+type trip struct {
+	s      shape
+	p      params
+	levels []tripLevel
+	end    carrier
+}
+
+// tripLevel is a level of it: the carrier before, the inputs of all time steps and every
+// layer's states, of which the first is the one it came with.
+type tripLevel struct {
+	at     carrier
+	dose   float64
+	leaves bool
+	x      [][]float64   // [T][I]
+	h      [][][]float64 // [L][T+1][H]
+}
+
+// refTrip goes down. field is the input [I] of a level's time step, without the energy.
+func refTrip(s shape, p params, window int, c carrier, h0 [][]float64, source float64, field func(level, t int) []float32) trip {
+	r := trip{s: s, p: p, end: c}
+	for j := range window {
+		lv := tripLevel{at: r.end}
+		for t := range s.T {
+			x := make([]float64, s.I)
+			for i, v := range field(j, t) {
+				x[i] = float64(v)
+			}
+			x[0] = r.end.energy
+			lv.x = append(lv.x, x)
+		}
+		in := lv.x
+		for l, w := range p.layers {
+			states := [][]float64{h0[l]}
+			for t := range s.T {
+				next := make([]float64, s.H)
+				refCell(in[t], states[t], w.wi, w.wh, w.bi, w.bh, next)
+				states = append(states, next)
+			}
+			lv.h, in = append(lv.h, states), states[1:]
+		}
+		top := lv.h[s.L-1][s.T]
+		var record [outputs]float64
+		r.end, record, lv.leaves = refFlow(r.end, top, p.proj, p.bias, s.D, source)
+		lv.dose = record[outDeposit]
+		h0 = make([][]float64, s.L)
+		for l := range h0 {
+			h0[l] = lv.h[l][s.T]
+			if lv.leaves {
+				h0[l] = make([]float64, s.H)
+			}
+		}
+		r.levels = append(r.levels, lv)
+	}
+	return r
+}
+
+// trainGrads are gradients of all parameters in float64.
+type trainGrads struct {
+	layers     []grad64
+	proj, bias []float64
+}
+
+func newTrainGrads(s shape) trainGrads {
+	g := trainGrads{proj: make([]float64, outputs*s.H), bias: make([]float64, outputs)}
+	for l := range s.L {
+		g.layers = append(g.layers, newGrad64(s, l))
+	}
+	return g
+}
+
+// back goes up again from the cotangents of the doses [D] and of the place at the end,
+// adds to the gradients, and returns the cotangents of the carrier and of its states [L][H]
+// at the start.
+func (r trip) back(ddose []float64, after carrierBack, to trainGrads) (carrierBack, [][]float64) {
+	s := r.s
+	dh := make([][]float64, s.L)
+	for l := range dh {
+		dh[l] = make([]float64, s.H)
+	}
+	for j := len(r.levels) - 1; j >= 0; j-- {
+		lv := r.levels[j]
+		if lv.leaves {
+			for l := range dh {
+				clear(dh[l])
+			}
+		}
+		var top []float64
+		after, top = refFlowBack(lv.at, lv.h[s.L-1][s.T], r.p.proj, r.p.bias, after, ddose[lv.at.level], lv.leaves, to.proj, to.bias)
+		dout := make([][]float64, s.T)
+		dout[s.T-1] = top
+		for l := s.L - 1; l >= 0; l-- {
+			in, w := lv.x, r.p.layers[l]
+			if l > 0 {
+				in = lv.h[l-1][1:]
+			}
+			dx := make([][]float64, s.T)
+			for t := s.T - 1; t >= 0; t-- {
+				for i, v := range dout[t] {
+					dh[l][i] += v
+				}
+				dx[t], dh[l] = refCellBack(in[t], lv.h[l][t], dh[l], w.wi, w.wh, w.bi, w.bh, to.layers[l])
+			}
+			dout = dx
+		}
+		for t := range s.T {
+			after.energy += dout[t][0]
+		}
+	}
+	return after, dh
+}

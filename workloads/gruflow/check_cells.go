@@ -1,0 +1,282 @@
+package gruflow
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// Laws of a training step that belong to no stage.
+const (
+	lawChain     = iota // the cotangents of carriers at the start, from the batch and the parameters alone
+	lawConserved        // gradients of all energy are 0
+	lawCount
+)
+
+// chainBound is the tolerance of the whole way back in float32; PyTorch in float32 is off
+// by 3e-7 over one call.
+const chainBound = 1e-4
+
+// refKept is a cell's r, z, n and u [4H] and its next state [H] in float64; see refCell.
+//
+//go:norace
+func refKept(x, h []float64, p layerParams) (gates, next []float64) {
+	n := len(h)
+	row := func(w, b []float32, i int, v []float64) float64 {
+		sum := float64(b[i])
+		w = w[i*len(v) : (i+1)*len(v)]
+		for j, a := range v {
+			sum += float64(w[j]) * a
+		}
+		return sum
+	}
+	gates, next = make([]float64, 4*n), make([]float64, n)
+	for j := range n {
+		u := row(p.wh, p.bh, 2*n+j, h)
+		r := sigmoid(row(p.wi, p.bi, j, x) + row(p.wh, p.bh, j, h))
+		z := sigmoid(row(p.wi, p.bi, n+j, x) + row(p.wh, p.bh, n+j, h))
+		c := math.Tanh(row(p.wi, p.bi, 2*n+j, x) + r*u)
+		gates[j], gates[n+j], gates[2*n+j], gates[3*n+j] = r, z, c, u
+		next[j] = (1-z)*c + z*h[j]
+	}
+	return gates, next
+}
+
+// watchBack reads, before time step T-1-t of a layer's way back, the cotangents of the
+// checked rows' new states, which are those of the old states of the step behind it.
+func (c *checker) watchBack(g *group, t int) error {
+	sh := c.s.shape
+	if err := c.s.stream.Sync(); err != nil {
+		return err
+	}
+	return c.arrived(g.layer, sh.T-1-t)
+}
+
+// arrived reads the sum of both parts of the cotangent that has arrived at a time step.
+func (c *checker) arrived(l, t int) error {
+	sh, b := c.s.shape, c.s.train.u.layers[l]
+	for _, row := range c.rows {
+		if row/sh.B != t && row/sh.B != t+1 {
+			continue
+		}
+		k := row % sh.B
+		dh, err := c.read(b.dh, k*sh.H, sh.H)
+		if err != nil {
+			return err
+		}
+		chain, err := c.read(b.chain, k*sh.H, sh.H)
+		if err != nil {
+			return err
+		}
+		sum := op.As[float64](dh)
+		for i, v := range chain {
+			sum[i] += float64(v)
+		}
+		if row/sh.B == t {
+			c.level.cotangents[row] = sum
+		} else {
+			c.level.old[row] = sum
+		}
+	}
+	return nil
+}
+
+// cellsBack compares a layer of a level backwards: what it made of each checked row's
+// cotangent, from the states and inputs of the way down.
+func (c *checker) cellsBack(g *group) error {
+	s, sh, t, l, e, lv := c.s, c.s.shape, c.s.train, g.layer, &c.errs[stGRUBack], &c.level
+	if err := c.arrived(l, -1); err != nil {
+		return err
+	}
+	gx, gh, err := c.gates()
+	if err != nil {
+		return err
+	}
+	p, top := s.params.layers[l], l == sh.L-1
+	for _, row := range c.rows {
+		k, d := row%sh.B, lv.cotangents[row]
+		last := row/sh.B == sh.T-1
+		if last && left(lv.level[k], t.window-1-g.level, sh.D) {
+			clear(d)
+		}
+		if !top || last {
+			ref, at := t.dh, k
+			if !top {
+				ref, at = t.u.dx[(l+1)%2], row
+			}
+			dout, err := c.scratch(ref, at*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			for i, v := range dout {
+				d[i] += float64(v)
+			}
+		}
+		x, err := c.inputRow(l, g.level, row)
+		if err != nil {
+			return err
+		}
+		h, err := c.stateRow(l, g.level, row, 0)
+		if err != nil {
+			return err
+		}
+		to := newGrad64(sh, l)
+		dx, dh := refCellBack(op.As[float64](x), op.As[float64](h), d, p.wi, p.wh, p.bi, p.bh, to)
+		e.Add(gx[row*sh.gates():][:sh.gates()], to.bi)
+		e.Add(gh[row*sh.gates():][:sh.gates()], to.bh)
+		e.Add(op.As[float32](lv.old[row]), dh)
+		if l > 0 {
+			got, err := c.scratch(t.u.dx[l%2], row*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			e.Add(got, dx)
+		}
+	}
+	if l > 0 {
+		return nil
+	}
+	return c.energyBack(gx)
+}
+
+// energyBack compares the energy's cotangent, a sum over time steps of what is there.
+func (c *checker) energyBack(gx []float32) error {
+	s, sh := c.s, c.s.shape
+	de, err := c.read(s.train.de, 0, sh.B)
+	if err != nil {
+		return err
+	}
+	w := s.params.layers[0].wi
+	for _, k := range c.carriersOf() {
+		want := float64(c.level.de[k])
+		for t := range sh.T {
+			for i, v := range gx[(t*sh.B+k)*sh.gates():][:sh.gates()] {
+				want += float64(v) * float64(w[i*sh.I])
+			}
+		}
+		c.errs[stGRUBack].Add(de[k:k+1], []float64{want})
+	}
+	return nil
+}
+
+// grads compares some rows of a layer's weights, and of its biases, with sums over all rows
+// of the gates' cotangents that the stage was given.
+func (c *checker) grads(g *group) error {
+	s, sh, t := c.s, c.s.shape, c.s.train
+	rows := sh.T * sh.B
+	add := g.level < t.window-1
+	slot := g.level % t.every
+	b := c.gradsOf(g.layer)
+	if g.layer == sh.L {
+		dp, err := c.read(t.dp, 0, sh.B*outputs)
+		if err != nil {
+			return err
+		}
+		h, err := c.stored(t.u.layers[sh.L-1].states, (slot+1)*rows*sh.H, sh.B*sh.H)
+		if err != nil {
+			return err
+		}
+		return c.outer(dp, outputs, h, sh.H, b[0], b[1], 0, add)
+	}
+	var x []float32
+	var err error
+	if g.layer == 0 {
+		x, err = c.read(s.slots[c.slot].x, g.level*rows*sh.I, rows*sh.I)
+	} else {
+		x, err = c.stored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
+	}
+	if err != nil {
+		return err
+	}
+	h, err := c.stored(t.u.layers[g.layer].states, slot*rows*sh.H, rows*sh.H)
+	if err != nil {
+		return err
+	}
+	if err := c.outer(c.level.gx, sh.gates(), x, sh.width(g.layer), b[0], b[2], 0, add); err != nil {
+		return err
+	}
+	return c.outer(c.level.gh, sh.gates(), h, sh.H, b[1], b[3], 1, add)
+}
+
+// outer compares rows of a gradient [m,k] = sum over rows of a [rows,m] and x [rows,k], and
+// of the bias; of is the place of the matrix among the gradients.
+func (c *checker) outer(a []float32, m int, x []float32, k int, w, bias gpuprof.Buffer, of int, add bool) error {
+	e, rows := &c.errs[stGrads], len(a)/m
+	for n := range min(m, gatesChecked) {
+		i := n * (m - 1) / max(1, min(m, gatesChecked)-1) // the first, the last and between
+		want, sum := make([]float64, k), 0.0
+		if add {
+			want = op.As[float64](c.level.before[of][i*k : (i+1)*k])
+			sum = float64(c.level.before[len(c.level.before)/2+of][i])
+		}
+		for r := range rows {
+			v := float64(a[r*m+i])
+			sum += v
+			for j, y := range x[r*k:][:k] {
+				want[j] += v * float64(y)
+			}
+		}
+		got, err := c.read(w, i*k, k)
+		if err != nil {
+			return err
+		}
+		e.Add(got, want)
+		if got, err = c.read(bias, i, 1); err != nil {
+			return err
+		}
+		e.Add(got, []float64{sum})
+	}
+	return nil
+}
+
+// chained compares the cotangents of carriers and states at the start with a whole way
+// there and back in float64, from the batch and the parameters alone but for the doses'.
+func (c *checker) chained() error {
+	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
+	ddose, err := c.read(t.ddose, 0, sh.D)
+	if err != nil {
+		return err
+	}
+	de, err := c.read(t.de, 0, sh.B)
+	if err != nil {
+		return err
+	}
+	sources, fields := drawSources(sh, s.seed), gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords()):]
+	list := c.carriersOf()
+	for _, k := range list[:min(len(list), chainCarriers)] {
+		r := s.tripOf(c.start, k, float64(sources[k]), fields)
+		after := carrierBack{x: lossKappa * r.end.x, y: lossKappa * r.end.y}
+		before, dh := r.back(op.As[float64](ddose), after, newTrainGrads(sh))
+		e.Add(de[k:k+1], []float64{before.energy})
+		for l, b := range t.u.layers {
+			got, err := c.read(b.dh, k*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			chain, err := c.read(b.chain, k*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			addTo(got, chain)
+			e.Add(got, dh[l])
+		}
+	}
+	return nil
+}
+
+// chainCarriers go the whole way in float64 in every check.
+const chainCarriers = 8
+
+// tripOf is carrier k's way through a window.
+func (s *session) tripOf(st state, k int, source float64, fields []float32) trip {
+	sh := s.shape
+	var h [][]float64
+	for l := range sh.L {
+		h = append(h, op.As[float64](st.h[(l*sh.B+k)*sh.H:][:sh.H]))
+	}
+	at := carrier{energy: float64(st.energy[k]), level: int(st.level[k]), x: float64(st.place[2*k]), y: float64(st.place[2*k+1])}
+	return refTrip(sh, s.params, s.train.window, at, h, source, func(j, t int) []float32 {
+		return fields[((j*sh.T+t)*sh.B+k)*sh.I:][:sh.I]
+	})
+}

@@ -1,0 +1,480 @@
+package gruflow
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// gatesChecked of a layer have their rows of weights compared at every level: each is a sum
+// over all rows of the batch.
+const gatesChecked = 3
+
+// levelCheck is what stages of training were given, read before they ran.
+type levelCheck struct {
+	energy, place, ddose []float32
+	level                []int32
+	de, dplace           []float32
+	gx, gh               []float32 // [T*B,3H]
+	before               [][]float32
+	saved                optim.Saved
+	cotangents           map[int][]float64 // of a checked row's new state
+	old                  map[int][]float64 // reference for that of its old state
+}
+
+// trained runs one group of a training step and compares what it wrote.
+func (c *checker) trained(g *group) error {
+	if err := c.given(g); err != nil {
+		return err
+	}
+	s := c.s
+	if g.stage == stGRUBack {
+		s.watch = c.watchBack
+		defer func() { s.watch = nil }()
+	}
+	if err := s.run(g); err != nil {
+		return err
+	}
+	if err := s.stream.Sync(); err != nil {
+		return err
+	}
+	switch g.stage {
+	case stWeights:
+		return c.weights(g.layer)
+	case stGRU:
+		return c.cells(g)
+	case stRecompute:
+		if g.layer == s.shape.L {
+			return nil // the layers of the next level start from it
+		}
+		return c.cells(g)
+	case stFlow:
+		return c.levelDown(g)
+	case stMetrics:
+		return c.levelMetrics(g)
+	case stLoss:
+		return c.loss()
+	case stFlowBack:
+		return c.levelUp(g)
+	case stGRUBack:
+		return c.cellsBack(g)
+	case stGrads:
+		if err := c.grads(g); err != nil || g.layer > 0 || g.level > 0 {
+			return err
+		}
+		return c.chained() // all the way back
+	}
+	now, err := s.train.step.Save(s.stream)
+	if err != nil {
+		return err
+	}
+	if g.stage == stClip {
+		c.errs[stClip].Used = true
+		s.train.step.Clipped(c.level.saved, now, &c.errs[stClip])
+		return nil
+	}
+	c.errs[stOptimizer].Used = true
+	return s.train.step.Stepped(s.stream, c.level.saved, now, &c.errs[stOptimizer])
+}
+
+// given reads what a group will change.
+func (c *checker) given(g *group) (err error) {
+	s, lv := c.s, &c.level
+	all := func(b gpuprof.Buffer) (v []float32) {
+		if err == nil {
+			v, err = c.read(b, 0, b.Len()/4)
+		}
+		return v
+	}
+	switch g.stage {
+	case stFlow:
+		lv.energy, lv.place = all(s.flow.energy), all(s.flow.place)
+		lv.level = asInts(all(s.flow.level))
+	case stFlowBack:
+		lv.de, lv.dplace, lv.ddose, lv.level = all(s.train.de), all(s.train.dplace), all(s.train.ddose), asInts(all(s.flow.level))
+	case stGRUBack:
+		lv.de, lv.level = all(s.train.de), asInts(all(s.flow.level))
+		lv.cotangents, lv.old = map[int][]float64{}, map[int][]float64{}
+	case stGrads:
+		lv.before = nil
+		for _, b := range c.gradsOf(g.layer) {
+			lv.before = append(lv.before, all(b))
+		}
+		if g.layer < s.shape.L {
+			lv.gx, lv.gh, err = c.gates()
+		}
+	case stClip, stOptimizer:
+		lv.saved, err = s.train.step.Save(s.stream)
+	}
+	return err
+}
+
+// gradsOf are the gradients of a layer, or of the projection behind the last.
+func (c *checker) gradsOf(l int) []gpuprof.Buffer {
+	t := c.s.train
+	if l == c.s.shape.L {
+		proj, bias := t.projection()
+		return []gpuprof.Buffer{proj, bias}
+	}
+	g := t.u.layers[l].g
+	return []gpuprof.Buffer{g.wi, g.wh, g.bi, g.bh}
+}
+
+// scratch reads n values of scratch memory that a group has just used.
+func (c *checker) scratch(ref scratchRef, at, n int) ([]float32, error) {
+	b := &c.s.program.scratch[ref]
+	return c.read(b.buf, int(b.at/4)+at, n)
+}
+
+func (c *checker) gates() (gx, gh []float32, err error) {
+	n := c.s.shape.T * c.s.shape.B * c.s.shape.gates()
+	if gx, err = c.scratch(c.s.train.u.gx, 0, n); err != nil {
+		return nil, nil, err
+	}
+	gh, err = c.scratch(c.s.train.u.ghAll, 0, n)
+	return gx, gh, err
+}
+
+// stored reads values of an array as wide as the precision.
+func (c *checker) stored(b gpuprof.Buffer, at, n int) ([]float32, error) {
+	if c.s.prec.narrow() {
+		return c.readNarrow(b, at, n)
+	}
+	return c.read(b, at, n)
+}
+
+// stateRow is a row of a layer's states of a level: those before its time steps, or after.
+func (c *checker) stateRow(l, level, row, after int) ([]float32, error) {
+	sh := c.s.shape
+	slot := level % c.s.train.every
+	return c.stored(c.s.train.u.layers[l].states, (slot*sh.T*sh.B+row+after*sh.B)*sh.H, sh.H)
+}
+
+// inputRow is a row of a layer's input.
+func (c *checker) inputRow(l, level, row int) ([]float32, error) {
+	sh := c.s.shape
+	if l > 0 {
+		return c.stateRow(l-1, level, row, 1)
+	}
+	return c.read(c.s.slots[c.slot].x, (level*sh.T*sh.B+row)*sh.I, sh.I)
+}
+
+// weights compares the weights as the products read them, bit for bit.
+func (c *checker) weights(l int) error {
+	u, h := c.s.train.u, c.s.shape.H
+	p, turned, back := c.s.params.layers[l], u.net.layers[l], u.layers[l].back
+	for _, m := range []struct {
+		b    gpuprof.Buffer
+		want []float32
+	}{{turned.wi, transpose(p.wi, 3*h)}, {turned.wh, transpose(p.wh, 3*h)}, {back.wi, p.wi}, {back.wh, p.wh}} {
+		if m.b == nil || (m.b == back.wi || m.b == back.wh) && !u.rounds() {
+			continue
+		}
+		got, err := c.stored(m.b, 0, len(m.want))
+		if err != nil {
+			return err
+		}
+		want := make([]float32, len(m.want))
+		c.s.prec.round(want, m.want)
+		c.errs[stWeights].Same(got, want)
+	}
+	return nil
+}
+
+// cells compares a layer's new states of a level, and the gates kept.
+func (c *checker) cells(g *group) error {
+	s, sh, e, l := c.s, c.s.shape, &c.errs[g.stage], g.layer
+	p := s.params.layers[l]
+	slot := g.level % s.train.every
+	var energy []float32
+	if g.stage == stGRU && l == 0 {
+		var err error
+		if energy, err = c.read(s.flow.energy, 0, sh.B); err != nil {
+			return err
+		}
+	}
+	for _, row := range c.rows {
+		x, err := c.inputRow(l, g.level, row)
+		if err != nil {
+			return err
+		}
+		if energy != nil {
+			e.Same(x[:1], energy[row%sh.B:][:1])
+			field := gpuprof.Floats(s.inputs)[((c.batch*s.train.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
+			e.Same(x[1:], field[1:])
+		}
+		before, err := c.stateRow(l, g.level, row, 0)
+		if err != nil {
+			return err
+		}
+		after, err := c.stateRow(l, g.level, row, 1)
+		if err != nil {
+			return err
+		}
+		kept, err := c.stored(s.train.u.layers[l].kept, (slot*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+		if err != nil {
+			return err
+		}
+		gates, next := refKept(op.As[float64](x), op.As[float64](before), p)
+		e.Add(after, next)
+		e.Add(kept, gates)
+	}
+	return nil
+}
+
+// levelDown compares the carriers' update of a level.
+func (c *checker) levelDown(g *group) error {
+	s, sh, e, lv := c.s, c.s.shape, &c.errs[stFlow], &c.level
+	e.Used = true
+	now := map[gpuprof.Buffer][]float32{}
+	for _, b := range []gpuprof.Buffer{s.flow.energy, s.flow.level, s.flow.place, s.flow.record} {
+		var err error
+		if now[b], err = c.read(b, 0, b.Len()/4); err != nil {
+			return err
+		}
+	}
+	sources, levels := drawSources(sh, s.seed), asInts(now[s.flow.level])
+	for _, k := range c.carriersOf() {
+		// The state as the update found it is what the cell makes of what is kept, for it may be cleared by now.
+		h, err := c.remade(sh.L-1, g.level, k)
+		if err != nil {
+			return err
+		}
+		before := carrier{energy: float64(lv.energy[k]), level: int(lv.level[k]), x: float64(lv.place[2*k]), y: float64(lv.place[2*k+1])}
+		next, record, leaves := refFlow(before, h, s.params.proj, s.params.bias, sh.D, float64(sources[k]))
+		tol := &c.errs[stFlow]
+		if s.prec.narrow() { // what is kept is rounded, and the update reads what is not
+			tol = &c.errs[stGRU]
+		}
+		tol.Add(now[s.flow.record][k*outputs:][:outputs], record[:])
+		tol.Add(now[s.flow.energy][k:k+1], []float64{next.energy})
+		tol.Add(now[s.flow.place][2*k:2*k+2], []float64{next.x, next.y})
+		path, err := c.read(s.train.path, (g.level*sh.B+k)*pathWords, pathWords)
+		if err != nil {
+			return err
+		}
+		e.Same(path[pathEnergy:][:1], lv.energy[k:][:1])
+		share := float64(record[outDeposit]) / before.energy
+		tol.Add(path[pathShare:][:1], []float64{share})
+		if int(levels[k]) != next.level {
+			e.Diff = math.Inf(1)
+		}
+		for l := range sh.L {
+			if !leaves {
+				break
+			}
+			after, err := c.stateRow(l, g.level, (sh.T-1)*sh.B+k, 1)
+			if err != nil {
+				return err
+			}
+			e.Same(after, make([]float32, sh.H))
+		}
+	}
+	return nil
+}
+
+// remade is the state that a layer made of a carrier at a level's last time step, from what
+// is kept.
+func (c *checker) remade(l, level, k int) ([]float64, error) {
+	s, sh := c.s, c.s.shape
+	row := (sh.T-1)*sh.B + k
+	before, err := c.stateRow(l, level, row, 0)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.stored(s.train.u.layers[l].kept, (level%s.train.every*sh.T*sh.B+row)*4*sh.H, 4*sh.H)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, sh.H)
+	for i := range out {
+		z, n := float64(v[sh.H+i]), float64(v[2*sh.H+i])
+		out[i] = (1-z)*n + z*float64(before[i])
+	}
+	return out, nil
+}
+
+// levelMetrics compares the metrics of a level.
+func (c *checker) levelMetrics(g *group) error {
+	s, sh := c.s, c.s.shape
+	rec, err := c.read(s.flow.record, 0, sh.B*outputs)
+	if err != nil {
+		return err
+	}
+	levels, err := c.read(s.flow.level, 0, sh.B)
+	if err != nil {
+		return err
+	}
+	var h []float32
+	if s.prec.narrow() {
+		h, err = c.read(s.net.h, (sh.L-1)*sh.B*sh.H, sh.B*sh.H)
+	} else {
+		h, err = c.read(s.train.u.layers[sh.L-1].states, (g.level%s.train.every+1)*sh.T*sh.B*sh.H, sh.B*sh.H)
+	}
+	if err != nil {
+		return err
+	}
+	got, err := c.read(s.flow.metrics, g.level*sh.metrics(), sh.metrics())
+	if err != nil {
+		return err
+	}
+	c.compareMetrics(got, refMetrics(sh, rec, asInts(levels), h))
+	return nil
+}
+
+// loss compares it and what the way back starts with.
+func (c *checker) loss() error {
+	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.errs[stLoss]
+	metrics, err := c.read(s.flow.metrics, 0, s.metricWords())
+	if err != nil {
+		return err
+	}
+	dose := make([]float64, sh.D)
+	for j := range t.window {
+		for d := range dose {
+			dose[d] += float64(metrics[j*sh.metrics()+metFixed+d])
+		}
+	}
+	place, err := c.read(s.flow.place, 0, 2*sh.B)
+	if err != nil {
+		return err
+	}
+	loss, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, t.window, s.seed)), op.As[float64](place))
+	e.Add(metrics[len(metrics)-1:], []float64{loss})
+	for _, m := range []struct {
+		b    gpuprof.Buffer
+		want []float64
+	}{{t.ddose, append(ddose, 0)}, {t.dplace, dplace}, {t.de, make([]float64, sh.B)}} {
+		got, err := c.read(m.b, 0, len(m.want))
+		if err != nil {
+			return err
+		}
+		e.Add(got, m.want)
+	}
+	return nil
+}
+
+// levelUp compares the carriers' update backwards.
+func (c *checker) levelUp(g *group) error {
+	s, sh, t, e, lv := c.s, c.s.shape, c.s.train, &c.errs[stFlowBack], &c.level
+	ago := t.window - 1 - g.level
+	for _, k := range c.carriersOf() {
+		top, err := c.stateRow(sh.L-1, g.level, (sh.T-1)*sh.B+k, 1)
+		if err != nil {
+			return err
+		}
+		made, err := c.remade(sh.L-1, g.level, k) // carriers that left have it back
+		if err != nil {
+			return err
+		}
+		e.Add(top, made)
+		path, err := c.read(t.path, (g.level*sh.B+k)*pathWords, pathWords)
+		if err != nil {
+			return err
+		}
+		leaves := left(lv.level[k], ago, sh.D)
+		was := (levelThen(lv.level[k], ago, sh.D) + sh.D - 1) % sh.D
+		after := carrierBack{float64(lv.de[k]), float64(lv.dplace[2*k]), float64(lv.dplace[2*k+1])}
+		var dbias [outputs]float64
+		before, dh := refFlowBack(carrier{energy: float64(path[pathEnergy])}, op.As[float64](top), s.params.proj, s.params.bias, after, float64(lv.ddose[was]), leaves, make([]float64, outputs*sh.H), dbias[:])
+		for _, m := range []struct {
+			b    gpuprof.Buffer
+			at   int
+			want []float64
+		}{{t.dp, k * outputs, dbias[:]}, {t.de, k, []float64{before.energy}}, {t.dplace, 2 * k, []float64{before.x, before.y}}} {
+			got, err := c.read(m.b, m.at, len(m.want))
+			if err != nil {
+				return err
+			}
+			e.Add(got, m.want)
+		}
+		got, err := c.scratch(t.dh, k*sh.H, sh.H)
+		if err != nil {
+			return err
+		}
+		e.Add(got, dh)
+	}
+	return nil
+}
+
+// compareMetrics compares each relative to its own size.
+func (c *checker) compareMetrics(got []float32, want []float64) {
+	e := &c.errs[stMetrics]
+	e.Used = true
+	for m, v := range want {
+		d := float64(got[m]) - v
+		if v != 0 {
+			d /= v
+		}
+		e.Diff += d * d
+		e.Ref++
+	}
+}
+
+// lawChecks are the checks that belong to no stage.
+func (c *checker) lawChecks() []gpuprof.Check {
+	var out []gpuprof.Check
+	if e := c.laws[lawChain]; e.Used {
+		out = append(out, loop.CheckOf("gradient of the whole step", e.Relative(), max(chainBound, c.s.prec.tolerance()), len(c.carriersOf()), c.s.shape.B))
+	}
+	if e := c.laws[lawConserved]; e.Used {
+		out = append(out, loop.CheckOf("gradient of all energy", e.Relative(), 0, 1, 1))
+	}
+	return out
+}
+
+// conserves runs a step whose loss is all energy, deposited, carried and gone: nothing
+// changes that, so every gradient is 0, bit for bit.
+func (c *checker) conserves() error {
+	s, t, sh := c.s, c.s.train, c.s.shape
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if err := s.send(&s.slots[c.slot], c.batch, loop.Silent{}); err != nil {
+		return err
+	}
+	groups := s.slots[c.slot].groups
+	for i := range groups {
+		if groups[i].stage == stClip {
+			break
+		}
+		if err := s.run(&groups[i]); err != nil {
+			return err
+		}
+		if groups[i].stage != stLoss {
+			continue
+		}
+		for _, b := range []struct {
+			to    gpuprof.Buffer
+			n     int
+			value float32
+		}{{t.ddose, sh.D + 1, 1}, {t.de, sh.B, 1}, {t.dplace, 2 * sh.B, 0}} {
+			v := make([]float32, b.n)
+			for i := range v {
+				v[i] = b.value
+			}
+			if err := op.Send(s.mem.Dev, s.stream, b.to, v); err != nil {
+				return err
+			}
+		}
+	}
+	e := &c.laws[lawConserved]
+	e.Used = true
+	for l := range sh.L + 1 {
+		for _, b := range c.gradsOf(l) {
+			got, err := c.read(b, 0, b.Len()/4)
+			if err != nil {
+				return err
+			}
+			for _, v := range got {
+				if v != 0 {
+					e.Diff = math.Inf(1)
+				}
+			}
+		}
+	}
+	return s.restore()
+}

@@ -1,0 +1,196 @@
+package gruflow
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// Values of the knobs pass, window and checkpoint.
+const (
+	passForward   = "forward"
+	windowDepth   = "depth"
+	checkpointOff = "off"
+)
+
+// maxWindow bounds the levels of a step, as maxDepth does those of a carrier.
+const maxWindow = 4096
+
+// trainKnobs are those of pass=train.
+func trainKnobs() []gpuprof.Knob {
+	pass := gpuprof.Choice("pass", "what a step computes: forward (one level) or train (window levels, their back-propagation and an optimizer step)", passForward, optim.Train).AsModel()
+	window := counted("window", "levels of a step of pass=train: depth (as many as a carrier passes) or K; the carriers go on from step to step, and no gradient does", windowDepth, maxWindow).AsModel()
+	checkpoint := counted("checkpoint", "states kept for the way back of pass=train: off (all of the window), or K (every K levels, and the levels between are computed again)", checkpointOff, maxWindow)
+	checkpoint.Acts = []string{"recompute", "graph"}
+	checkpoint.Advice = map[string]string{gpuprof.AnyValue: "keep activations where memory allows, and make them again where it does not"}
+	checkpoint.PyTorch = map[string]string{
+		checkpointOff:    "h = gru(x, h)  # every activation is kept for the backward",
+		gpuprof.AnyValue: "h = torch.utils.checkpoint.checkpoint(levels, x, h, use_reentrant=False)  # K levels at a time",
+	}
+	return append([]gpuprof.Knob{pass, window, checkpoint}, optim.Knobs()...)
+}
+
+// counted is a knob that is a word or a number from 1.
+func counted(name, doc, word string, most int) gpuprof.Knob {
+	return gpuprof.Knob{Name: name, Doc: doc, Default: word, Values: []string{word}, Accept: fmt.Sprintf("integer from 1 to %d", most),
+		Parse: func(s string) (string, error) {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < 1 || n > most {
+				return "", fmt.Errorf("is not a whole number from 1 to %d", most)
+			}
+			return strconv.Itoa(n), nil
+		}}
+}
+
+func trains(set gpuprof.Settings) bool { return set["pass"] == optim.Train }
+
+// windowOf is the levels of a step, and keptOf how many of them are kept at a time.
+func windowOf(set gpuprof.Settings) int {
+	switch {
+	case !trains(set):
+		return 1
+	case set["window"] == windowDepth:
+		return set.Int("depth")
+	}
+	return set.Int("window")
+}
+
+func keptOf(set gpuprof.Settings) int {
+	if set["checkpoint"] == checkpointOff {
+		return windowOf(set)
+	}
+	return set.Int("checkpoint")
+}
+
+// refuseTraining names what a pass has not.
+func refuseTraining(set gpuprof.Settings) error {
+	if err := optim.Refuse(set); err != nil {
+		return err
+	}
+	if !trains(set) {
+		for _, k := range [][2]string{{"window", windowDepth}, {"checkpoint", checkpointOff}} {
+			if set[k[0]] != k[1] {
+				return gpuprof.Errorf(gpuprof.ErrUsage, "setting %s=%s with pass=%s: a step without a way back is one level", k[0], set[k[0]], set["pass"]).WithFix("use %s=%s, or pass=train", k[0], k[1])
+			}
+		}
+		return nil
+	}
+	if impl := set["impl"]; impl != implAuto && impl != implFused {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting impl=%s with pass=train: it keeps no gates for the way back", impl).WithFix("use impl=auto or fused")
+	}
+	if k, w := keptOf(set), windowOf(set); k > w {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting checkpoint=%d with a window of %d levels: there are no more states than levels", k, w).WithFix("use checkpoint=off, one up to the window, or a larger window")
+	}
+	return nil
+}
+
+// leastCheckpoint needs about the least memory: the states before every K levels and five
+// arrays of each of K are least at K = sqrt(window/5).
+func leastCheckpoint(window int) int {
+	return max(1, int(math.Round(math.Sqrt(float64(window)/5))))
+}
+
+// training is what pass=train adds: a step is window levels forward, the same backward and
+// one optimizer step on refLoss of what they deposit.
+type training struct {
+	u             *unroll
+	window, every int
+	states        []gpuprof.Buffer // with checkpoints, the state [L,B,H] before every one
+	// [window,B,pathWords], [D], [D+1], [B,2], [B], [D+B], [B,outputs]
+	path, target, ddose, dplace, de, losses, dp gpuprof.Buffer
+	loss                                        gpuprof.Buffer // [1]
+	dh                                          scratchRef     // [B,H]
+	partial                                     scratchRef     // of the metrics
+	step                                        optim.Step
+	sum, clip, adam                             *op.Bound
+}
+
+// newTraining describes it; nothing is allocated.
+func newTraining(set gpuprof.Settings, net *gru) *training {
+	t := &training{window: windowOf(set), every: keptOf(set), step: optim.StepOf(set)}
+	t.u = newUnroll(net, t.every)
+	if t.every < t.window || set["checkpoint"] != checkpointOff {
+		t.states = make([]gpuprof.Buffer, ceilDiv(t.window, t.every))
+	}
+	return t
+}
+
+// requests lists the device memory besides that of the unrolled GRU and the optimizer.
+func (t *training) requests() (list []request) {
+	s := t.u.net.s
+	b, d := int64(s.B), int64(s.D)
+	for i := range t.states {
+		list = append(list, request{"checkpoints", int64(s.L) * b * int64(s.H), &t.states[i]})
+	}
+	return append(list,
+		request{"carriers' paths", int64(t.window) * b * pathWords, &t.path}, request{"targets", d, &t.target},
+		request{"cotangents of doses", d + 1, &t.ddose}, request{"cotangents of places", 2 * b, &t.dplace}, request{"cotangents of energies", b, &t.de},
+		request{"losses", d + b, &t.losses}, request{"the loss", 1, &t.loss}, request{"cotangents of the projection", outputs * b, &t.dp})
+}
+
+// shapes are those of all gradients that are sums over rows.
+func (t *training) shapes() [][2]int {
+	return append(t.u.shapes(), [2]int{outputs, t.u.net.s.H})
+}
+
+// words is all that open and bind allocate: see requests.
+func (t *training) words(kind string) int64 {
+	s := t.u.net.s
+	var sizes []int
+	for l := range s.L {
+		sizes = append(sizes, s.gates()*s.width(l), s.gates()*s.H, s.gates(), s.gates())
+	}
+	sizes = append(sizes, outputs*s.H, outputs)
+	return wordsOf(t.u.requests()) + tableWords(kind, t.shapes()...) + wordsOf(t.requests()) + t.step.Words(sizes) + op.Sum{N: s.D + s.B}.Scratch()/4
+}
+
+// openTraining allocates, after the carriers and the projection.
+func (s *session) openTraining() {
+	t := s.train
+	t.u.open(&s.mem, t.shapes()...)
+	allocate(&s.mem, t.requests())
+	if s.mem.Err != nil {
+		return
+	}
+	b, h := int64(s.shape.B), int64(s.shape.H)
+	t.dh = s.need("the state's cotangent", b*h)
+	t.partial = s.need("partial sums", int64(ceilDiv(s.shape.B, metricBlock))*int64(s.shape.metrics()))
+	var all []optim.Param
+	for l, p := range s.params.layers {
+		to := t.u.layers[l].p
+		all = append(all,
+			optim.Param{Name: fmt.Sprintf("weight_ih_l%d", l), Values: p.wi, P: to.wi}, optim.Param{Name: fmt.Sprintf("weight_hh_l%d", l), Values: p.wh, P: to.wh},
+			optim.Param{Name: fmt.Sprintf("bias_ih_l%d", l), Values: p.bi, P: to.bi}, optim.Param{Name: fmt.Sprintf("bias_hh_l%d", l), Values: p.bh, P: to.bh})
+	}
+	all = append(all, optim.Param{Name: "projection", Values: s.params.proj, P: s.flow.proj}, optim.Param{Name: "projection bias", Values: s.params.bias, P: s.flow.bias})
+	if s.mem.Err = t.step.Open(&s.mem, s.stream, all); s.mem.Err != nil {
+		return
+	}
+	for l := range t.u.layers {
+		t.u.layers[l].g = layerBuffers{wi: t.step.Grad(4 * l), wh: t.step.Grad(4*l + 1), bi: t.step.Grad(4*l + 2), bh: t.step.Grad(4*l + 3)}
+	}
+	s.mem.Err = op.Send(s.mem.Dev, s.stream, t.target, drawTargets(s.shape, t.window, s.seed))
+}
+
+// projection are the gradients of the projection and its bias.
+func (t *training) projection() (proj, bias gpuprof.Buffer) {
+	n := 4 * len(t.u.layers)
+	return t.step.Grad(n), t.step.Grad(n + 1)
+}
+
+// drawTargets draws the dose [D] that every level should get of a window: what is deposited
+// there at first, give or take a half.
+func drawTargets(s shape, window int, seed uint64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	usual := 0.1 * float64(s.B) * float64(window) / float64(s.D)
+	v := make([]float32, s.D)
+	for i := range v {
+		v[i] = float32(usual * (0.5 + rng.Float64()))
+	}
+	return v
+}

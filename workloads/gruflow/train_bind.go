@@ -1,0 +1,208 @@
+package gruflow
+
+import (
+	"errors"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// bindTraining makes a slot's step: down all levels, the loss, up again, the optimizer.
+func (s *session) bindTraining(sl *slot) error {
+	t := s.train
+	if t.sum == nil { // the slots take turns with them
+		if err := t.bind(s.mem.Dev); err != nil {
+			return err
+		}
+	}
+	for l := range s.shape.L {
+		sl.groups = append(sl.groups, t.u.weights(l))
+	}
+	for j := range t.window {
+		sl.groups = append(sl.groups, s.levelDown(sl, j)...)
+	}
+	sl.groups = append(sl.groups, s.lossGroup())
+	for j := t.window - 1; j >= 0; j-- {
+		if last := t.last(j); last == j && j != t.window-1 {
+			sl.groups = append(sl.groups, s.levelsAgain(sl, j)...)
+		}
+		sl.groups = append(sl.groups, s.levelUp(sl, j)...)
+	}
+	sl.groups = append(sl.groups, group{stage: stClip, lib: t.clip, minimum: t.clip.Minimum()}, group{stage: stOptimizer, lib: t.adam, minimum: t.adam.Minimum()})
+	return s.Err
+}
+
+// last is the last level that is kept together with level j.
+func (t *training) last(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
+
+// level is a slot's input of a level, where it is kept in, and how long ago it is at the end.
+func (s *session) level(sl *slot, j int) (x source, slot, ago int) {
+	n := s.shape.T * s.shape.B * s.shape.I
+	return source{arg: sl.x, at: j * n}, j % s.train.every, s.train.window - 1 - j
+}
+
+// running is a layer's part of a state [L,B,H].
+func (s *session) running(state gpuprof.Buffer, l int) loop.View {
+	return loop.View{Buf: state, At: l * s.shape.B * s.shape.H}
+}
+
+// begin are the launches before the first level that is kept.
+func (s *session) begin(state gpuprof.Buffer) []launch {
+	return s.train.u.begin(loop.View{Buf: state})
+}
+
+// levelDown is a level forward. The state goes on in the unrolled GRU, and from one of its
+// rounds to the next in the session's.
+func (s *session) levelDown(sl *slot, j int) (all []group) {
+	t, sh, d := s.train, s.shape, s.flow
+	x, slot, _ := s.level(sl, j)
+	for l := range sh.L {
+		all = append(all, t.u.forward(l, slot, x, s.running(s.net.h, l)))
+	}
+	n := sh.T * sh.B
+	var before []launch
+	if slot == 0 {
+		if t.states != nil {
+			all := sh.L * sh.B * sh.H
+			before = append(before, t.u.copies(source{arg: s.net.h}, t.states[j/t.every], all))
+		}
+		before = append(before, s.begin(s.net.h)...)
+	}
+	before = append(before, s.launch(&injectKernel, n, injectCost(n), loop.View{Buf: sl.x, At: x.at}, d.energy, n, sh.I, sh.B))
+	all[0].once = append(before, all[0].once...)
+
+	// The top layer's state, in which the carriers' update clears those that leave.
+	top, at, layers := any(s.net.h), (sh.L-1)*sh.B*sh.H, sh.L
+	head := top
+	if !s.prec.narrow() {
+		state := t.u.states(sh.L-1, slot+1, 0)
+		top, at, layers, head = state.arg, state.at, 1, loop.View{Buf: state.arg.(gpuprof.Buffer), At: state.at}
+	}
+	flow := group{stage: stFlow, minimum: flowCost(sh)}
+	flow.minimum.BytesWritten += 4 * pathWords * int64(sh.B)
+	flow.once = []launch{s.launch(&flowKernel, sh.B, flow.minimum, d.proj, d.bias, head, d.energy, d.level, d.place, d.source, d.record,
+		loop.View{Buf: t.path, At: j * sh.B * pathWords}, sh.B, sh.B, sh.H, layers, sh.D, true)}
+	flow.once = append(flow.once, s.leaving(slot, 0, s.net.h)...)
+	if j == t.last(j) {
+		flow.once = append(flow.once, t.u.end(slot, s.net.h)...)
+	}
+	metrics := s.metricsOf(top, at, loop.View{Buf: d.metrics, At: j * sh.metrics()}, t.partial)
+	for i := range all {
+		all[i].level = j
+	}
+	flow.level, metrics.level = j, j
+	return append(all, flow, metrics)
+}
+
+// leaving clears the states of carriers that have left behind a level, as it was so many
+// levels ago.
+func (s *session) leaving(slot, ago int, state gpuprof.Buffer) (all []launch) {
+	for l := range s.shape.L {
+		all = append(all, s.train.u.leave(l, slot, ago, s.flow.level, s.running(state, l)))
+	}
+	return all
+}
+
+// levelsAgain makes what is kept of the levels up to j again, from the state before them,
+// which nobody reads afterwards: it is the running state.
+func (s *session) levelsAgain(sl *slot, j int) (all []group) {
+	t := s.train
+	first := j / t.every * t.every
+	state := t.states[j/t.every]
+	for i := first; i <= j; i++ {
+		x, slot, ago := s.level(sl, i)
+		for l := range s.shape.L {
+			g := t.u.forward(l, slot, x, s.running(state, l))
+			g.stage, g.level = stRecompute, i
+			if l == 0 && i == first {
+				g.once = append(s.begin(state), g.once...)
+			}
+			all = append(all, g)
+		}
+		all = append(all, group{stage: stRecompute, layer: s.shape.L, level: i, once: s.leaving(slot, ago, state)})
+	}
+	return all
+}
+
+// bind binds what ends the way down and the way up.
+func (t *training) bind(dev gpuprof.Device) (err error) {
+	s := t.u.net.s
+	if t.sum, err = (op.Sum{N: s.D + s.B}).Bind(dev, t.losses, t.loss); err != nil {
+		return err
+	}
+	t.clip, t.adam, err = t.step.Bind()
+	return err
+}
+
+// close releases what bind bound.
+func (t *training) close() (err error) {
+	for _, b := range []*op.Bound{t.sum, t.clip, t.adam} {
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}
+	return err
+}
+
+// lossGroup is the loss and the cotangents that the way back starts with.
+func (s *session) lossGroup() group {
+	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
+	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
+	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
+		n, sh.D, t.window, sh.metrics(), metFixed, float32(lossKappa))}
+	for l := range sh.L { // behind the last level there is nothing
+		for _, b := range []gpuprof.Buffer{t.u.layers[l].dh, t.u.layers[l].chain} {
+			g.once = append(g.once, s.launch(&fillKernel, sh.B*sh.H, fillCost(sh.B*sh.H), b, sh.B*sh.H, float32(0)))
+		}
+	}
+	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
+	// Beside the metrics, for one copy.
+	g.after = []launch{t.u.copies(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
+	return g
+}
+
+// levelUp is a level backward.
+func (s *session) levelUp(sl *slot, j int) (all []group) {
+	t, sh := s.train, s.shape
+	x, slot, ago := s.level(sl, j)
+	add := j < t.window-1
+	flow := group{stage: stFlowBack, minimum: flowBackCost(sh), take: []scratchRef{t.dh}}
+	for l := range sh.L {
+		flow.once = append(flow.once, t.u.restore(l, slot, ago, s.flow.level))
+	}
+	flow.once = append(flow.once, s.launch(&flowBackKernel, sh.B, flowBackCost(sh), s.flow.proj, loop.View{Buf: t.path, At: j * sh.B * pathWords}, s.flow.level,
+		t.ddose, t.de, t.dplace, t.dp, t.dh, sh.B, sh.H, sh.D, ago))
+	all = append(all, flow, s.projectionGrads(slot, add))
+	w := wayBack{slot: slot, ago: ago, x: x, level: s.flow.level, dout: t.dh, first: sh.T - 1, energy: t.de, add: add}
+	for l := sh.L - 1; l >= 0; l-- {
+		chain, grads := t.u.back(l, w)
+		all = append(all, chain, grads)
+		w.dout, w.first = t.u.dx[l%2], 0
+	}
+	for i := range all {
+		all[i].level = j
+	}
+	return all
+}
+
+// projectionGrads adds up the gradients of the projection over the carriers of a level.
+func (s *session) projectionGrads(slot int, add bool) group {
+	t, sh := s.train, s.shape
+	u, n := t.u, sh.B*sh.H
+	proj, bias := t.projection()
+	g := group{stage: stGrads, layer: sh.L, take: []scratchRef{u.partial, u.work}, give: []scratchRef{u.partial, u.work}}
+	b, h := int64(sh.B), int64(sh.H)
+	g.minimum = gpuprof.Cost{Flops: 2*outputs*b*h + outputs*b, BytesRead: 4*outputs*b + s.prec.bytes()*b*h, BytesWritten: 4 * outputs * (h + 1)}
+	state := u.states(sh.L-1, slot+1, 0)
+	state.by = 0
+	right := any(state.moving(4))
+	if s.prec.narrow() {
+		g.take, g.give = append(g.take, u.wide), append(g.give, u.wide)
+		g.once = append(g.once, s.launch(&widenKernel, n, widenCost(n, s.prec), state.arg, u.wide, n, int(s.prec), state.at))
+		right = u.wide
+	}
+	u.sums(&g, op.Outer{Rows: sh.B, M: outputs, K: sh.H, Add: add}, t.dp, right, proj)
+	g.once = append(g.once, s.launch(&biasKernel, outputs, biasCost(sh.B, outputs), t.dp, bias, outputs, sh.B, add))
+	return g
+}
