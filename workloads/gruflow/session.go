@@ -333,6 +333,7 @@ func (s *session) restore() error {
 		}
 	}
 	if s.train != nil {
+		s.train.done = 0
 		return s.train.step.Restart(s.stream)
 	}
 	return nil

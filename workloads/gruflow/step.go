@@ -12,6 +12,9 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.Room(&sl.Events, p); err != nil {
 		return err
 	}
+	if err := s.finite(i, sl); err != nil {
+		return err
+	}
 	if err := s.send(sl, i%s.batches, p); err != nil {
 		return err
 	}
@@ -20,6 +23,9 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	}
 	if err := s.receive(sl, p); err != nil {
 		return err
+	}
+	if s.train != nil {
+		s.train.done++
 	}
 	return s.Wait(i, s.flow.metrics, s.metricWords(), p)
 }

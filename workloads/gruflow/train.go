@@ -108,6 +108,7 @@ type training struct {
 	partial                                     scratchRef     // of the metrics
 	step                                        optim.Step
 	sum, clip, adam                             *op.Bound
+	done                                        int // steps since the start
 }
 
 // newTraining describes it; nothing is allocated.

@@ -1,13 +1,16 @@
 package gruflow
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
@@ -260,5 +263,35 @@ func TestTrainingGflop(t *testing.T) {
 		if got := float64(flops-rest) / 1e9; got < tt.want-0.06 || got > tt.want+0.06 {
 			t.Errorf("%s: %.2f Gflop a level backward, want %.1f", tt.preset, got, tt.want)
 		}
+	}
+}
+
+// A loss that is not finite ends the run, and the error names the first stage that made it so.
+func TestLossThatIsNotFinite(t *testing.T) {
+	for _, set := range []string{"graph=off", "graph=on"} {
+		s := openSession(t, "small", append(slices.Clone(lessonSize), "window=3", "checkpoint=2", set)...)
+		s.params.proj[0] = float32(math.Inf(1)) // by what the optimizer starts from
+		if err := s.restore(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for i := 0; i < 9 && err == nil; i++ {
+			err = s.Step(i, loop.Silent{})
+		}
+		if !errors.Is(err, gpuprof.ErrCheck) || !strings.Contains(err.Error(), "stage weights") {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+	s := openSession(t, "small", append(slices.Clone(lessonSize), "window=3")...)
+	st := gpuprof.Floats(s.inputs)
+	for i := range st { // the weights are of both signs
+		st[i] = float32(math.Inf(1))
+	}
+	var err error
+	for i := 0; i < 9 && err == nil; i++ {
+		err = s.Step(i, loop.Silent{})
+	}
+	if !errors.Is(err, gpuprof.ErrCheck) || !strings.Contains(err.Error(), "stage gru") {
+		t.Errorf("a field that is not finite: %v", err)
 	}
 }
