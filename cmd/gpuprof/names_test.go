@@ -23,7 +23,7 @@ func general() map[string][]string {
 		// The verb, and a class of style.
 		"history": {"cmd", "report"}, "grid": {"report"},
 		// The verdict, and what steps of a recorded program are told apart by.
-		"pass": {"cmd", "report", "internal/compare"}, "optimizer": {"cmd"},
+		"pass": {"cmd", "report", "internal/compare"}, "optimizer": {"cmd"}, "window": {"cmd", "report"},
 		// The rule of this name, and rows of waits (below).
 		"sync": {"internal/advise", "report"},
 		// States and directions of a recorded program, and counters of any run.
