@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/optim"
 )
@@ -412,69 +411,4 @@ func (c *checker) compareMetrics(got []float32, want []float64) {
 		e.Diff += d * d
 		e.Ref++
 	}
-}
-
-// lawChecks are the checks that belong to no stage.
-func (c *checker) lawChecks() []gpuprof.Check {
-	var out []gpuprof.Check
-	if e := c.laws[lawChain]; e.Used {
-		out = append(out, loop.CheckOf("gradient of the whole step", e.Relative(), max(chainBound, c.s.prec.tolerance()), len(c.carriersOf()), c.s.shape.B))
-	}
-	if e := c.laws[lawConserved]; e.Used {
-		out = append(out, loop.CheckOf("gradient of all energy", e.Relative(), 0, 1, 1))
-	}
-	return out
-}
-
-// conserves runs a step whose loss is all energy, deposited, carried and gone: nothing
-// changes that, so every gradient is 0, bit for bit.
-func (c *checker) conserves() error {
-	s, t, sh := c.s, c.s.train, c.s.shape
-	if err := s.restore(); err != nil {
-		return err
-	}
-	if err := s.send(&s.slots[c.slot], c.batch, loop.Silent{}); err != nil {
-		return err
-	}
-	groups := s.slots[c.slot].groups
-	for i := range groups {
-		if groups[i].stage == stClip {
-			break
-		}
-		if err := s.run(&groups[i]); err != nil {
-			return err
-		}
-		if groups[i].stage != stLoss {
-			continue
-		}
-		for _, b := range []struct {
-			to    gpuprof.Buffer
-			n     int
-			value float32
-		}{{t.ddose, sh.D + 1, 1}, {t.de, sh.B, 1}, {t.dplace, 2 * sh.B, 0}} {
-			v := make([]float32, b.n)
-			for i := range v {
-				v[i] = b.value
-			}
-			if err := op.Send(s.mem.Dev, s.stream, b.to, v); err != nil {
-				return err
-			}
-		}
-	}
-	e := &c.laws[lawConserved]
-	e.Used = true
-	for l := range sh.L + 1 {
-		for _, b := range c.gradsOf(l) {
-			got, err := c.read(b, 0, b.Len()/4)
-			if err != nil {
-				return err
-			}
-			for _, v := range got {
-				if v != 0 {
-					e.Diff = math.Inf(1)
-				}
-			}
-		}
-	}
-	return s.restore()
 }

@@ -1,0 +1,136 @@
+package gruflow
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// Laws of a training step that belong to no stage.
+const (
+	lawChain     = iota // the cotangents of carriers at the start, from the batch and the parameters alone
+	lawConserved        // gradients of all energy are 0
+	lawCount
+)
+
+// chainBound is the tolerance of the whole way back in float32; PyTorch in float32 is off
+// by 3e-7 over one call.
+const chainBound = 1e-4
+
+// lawChecks are the checks that belong to no stage.
+func (c *checker) lawChecks() []gpuprof.Check {
+	var out []gpuprof.Check
+	if e := c.laws[lawChain]; e.Used {
+		out = append(out, loop.CheckOf("gradient of the whole step", e.Relative(), max(chainBound, c.s.prec.tolerance()), len(c.carriersOf()), c.s.shape.B))
+	}
+	if e := c.laws[lawConserved]; e.Used {
+		out = append(out, loop.CheckOf("gradient of all energy", e.Relative(), 0, 1, 1))
+	}
+	return out
+}
+
+// conserves runs a step whose loss is all energy, deposited, carried and gone: nothing
+// changes that, so every gradient is 0, bit for bit.
+func (c *checker) conserves() error {
+	s, t, sh := c.s, c.s.train, c.s.shape
+	if err := s.restore(); err != nil {
+		return err
+	}
+	if err := s.send(&s.slots[c.slot], c.batch, loop.Silent{}); err != nil {
+		return err
+	}
+	groups := s.slots[c.slot].groups
+	for i := range groups {
+		if groups[i].stage == stClip {
+			break
+		}
+		if err := s.run(&groups[i]); err != nil {
+			return err
+		}
+		if groups[i].stage != stLoss {
+			continue
+		}
+		for _, b := range []struct {
+			to    gpuprof.Buffer
+			n     int
+			value float32
+		}{{t.ddose, sh.D + 1, 1}, {t.de, sh.B, 1}, {t.dplace, 2 * sh.B, 0}} {
+			v := make([]float32, b.n)
+			for i := range v {
+				v[i] = b.value
+			}
+			if err := op.Send(s.mem.Dev, s.stream, b.to, v); err != nil {
+				return err
+			}
+		}
+	}
+	e := &c.laws[lawConserved]
+	e.Used = true
+	for l := range sh.L + 1 {
+		for _, b := range c.gradsOf(l) {
+			got, err := c.read(b, 0, b.Len()/4)
+			if err != nil {
+				return err
+			}
+			for _, v := range got {
+				if v != 0 {
+					e.Diff = math.Inf(1)
+				}
+			}
+		}
+	}
+	return s.restore()
+}
+
+// chained compares the cotangents of carriers and states at the start with a whole way
+// there and back in float64, from the batch and the parameters alone but for the doses'.
+func (c *checker) chained() error {
+	s, sh, t, e := c.s, c.s.shape, c.s.train, &c.laws[lawChain]
+	ddose, err := c.read(t.ddose, 0, sh.D)
+	if err != nil {
+		return err
+	}
+	de, err := c.read(t.de, 0, sh.B)
+	if err != nil {
+		return err
+	}
+	sources, fields := drawSources(sh, s.seed), gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords()):]
+	list := c.carriersOf()
+	for _, k := range list[:min(len(list), chainCarriers)] {
+		r := s.tripOf(c.start, k, float64(sources[k]), fields)
+		after := carrierBack{x: lossKappa * r.end.x, y: lossKappa * r.end.y}
+		before, dh := r.back(op.As[float64](ddose), after, newTrainGrads(sh))
+		e.Add(de[k:k+1], []float64{before.energy})
+		for l, b := range t.u.layers {
+			got, err := c.read(b.dh, k*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			chain, err := c.read(b.chain, k*sh.H, sh.H)
+			if err != nil {
+				return err
+			}
+			addTo(got, chain)
+			e.Add(got, dh[l])
+		}
+	}
+	return nil
+}
+
+// chainCarriers go the whole way in float64 in every check.
+const chainCarriers = 8
+
+// tripOf is carrier k's way through a window.
+func (s *session) tripOf(st state, k int, source float64, fields []float32) trip {
+	sh := s.shape
+	var h [][]float64
+	for l := range sh.L {
+		h = append(h, op.As[float64](st.h[(l*sh.B+k)*sh.H:][:sh.H]))
+	}
+	at := carrier{energy: float64(st.energy[k]), level: int(st.level[k]), x: float64(st.place[2*k]), y: float64(st.place[2*k+1])}
+	return refTrip(sh, s.params, s.train.window, at, h, source, func(j, t int) []float32 {
+		return fields[((j*sh.T+t)*sh.B+k)*sh.I:][:sh.I]
+	})
+}
