@@ -295,3 +295,22 @@ func TestLossThatIsNotFinite(t *testing.T) {
 		t.Errorf("a field that is not finite: %v", err)
 	}
 }
+
+// The stages list every launch of a step, and no step waits.
+func TestTrainingLaunchesAreListed(t *testing.T) {
+	for _, set := range []string{"window=4", "window=5,checkpoint=2,precision=bf16", "window=3,optimizer=loop,deterministic=off"} {
+		s := openSession(t, "small", append(slices.Clone(lessonSize), strings.Split(set, ",")...)...)
+		run(t, s, 2)
+		before := s.mem.Dev.Meter()
+		if err := s.Step(2, loop.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+		m, parts := s.mem.Dev.Meter().Sub(before), int64(0)
+		for _, st := range s.Stages() {
+			parts += st.Cost().Launches
+		}
+		if parts != m.Launches || m.SyncPoints != 0 {
+			t.Errorf("%s: stages list %d launches, the device counted %d and %d waits", set, parts, m.Launches, m.SyncPoints)
+		}
+	}
+}
