@@ -90,7 +90,8 @@ class Table:
 
     def small(self, workload):
         """Settings that make a step tiny, for the dry run."""
-        return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"]}[workload]
+        return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"],
+                "gridsim": ["grid=16"], "serving": ["max_batch=4"]}[workload]
 
     def at_most(self, seconds):
         """That long, or what is left of the whole."""
@@ -169,6 +170,14 @@ def kernels(t):
     return t.part("kernels", t.pick(75, 150), [t.tests("op", "op.test", "^TestCUDA", "workloads/op", skip="" if not t.dry else "PresetShapes|TensorProduct|Modes|Candidates|Segments")])
 
 
+# What `pass` computes beside the forward pass, with what is kept and what is made again.
+TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train"), ("train-again", "pass=train", "recompute=all")],
+            "gruflow": [("train", "pass=train"), ("train-bf16", "pass=train", "precision=bf16"), ("train-again", "pass=train", "checkpoint=2")]}
+CHOICES = {"gridsim": {"impl": ["fused", "gemm", "split"], "precision": ["tf32", "bf16", "fp16"], "law": ["diffuse", "walk"]},
+           "serving": {"impl": ["cudnn", "implicit", "im2col", "direct"], "layout": ["nchw"], "bn": ["fused", "apart"], "precision": ["tf32", "bf16", "fp16", "int8"],
+                       "preprocess": ["device"]}}
+
+
 def workload_checks(t):
     data = t.args.bundle / "data"
     out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}", *t.pick([], t.small("e3nn")))
@@ -179,10 +188,20 @@ def workload_checks(t):
     impls = ["plain", "fused", "persistent"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
     out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}", *t.pick([], t.small("gruflow"))) for impl in t.choices("gruflow", "impl", impls)]
     out.append(t.check("collate", "collate", *t.pick([], t.small("collate"))))
+    # The ways back, and what makes values again for them.
+    for workload, passes in TRAINING.items():
+        for name, *sets in passes:
+            out.append(t.check(f"{workload}-{name}", workload, *sets, *t.pick([], t.small(workload))))
+    # The generated products have presets of their own; their first edges are enough here.
+    for preset in t.pick(["mace-medium", "deepaw"], []):
+        out.append(t.check(f"e3nn-{preset}", "e3nn", "edges=4000", preset=preset))
+    for workload in ("gridsim", "serving"):
+        for knob, wanted in CHOICES[workload].items():
+            out += [t.check(f"{workload}-{knob}-{v}", workload, f"{knob}={v}", *t.pick([], t.small(workload))) for v in t.choices(workload, knob, wanted)]
     for workload in ("e3nn", "gruflow"):
         out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
                           stdout=f"checks/{workload}-vectors.json"))
-    return t.part("workload-checks", t.pick(50, 100), out)
+    return t.part("workload-checks", t.pick(75, 150), out)
 
 
 def bit_identity(t):
@@ -209,22 +228,27 @@ def shapes(t):
 # The runs that others are compared with, the most wanted first. A new preset's reference costs about three seconds, its
 # set-up, warm-up and ladder two more, so that seven leave some time for samples.
 MAIN = ["e3nn-mace-large", "e3nn-deepaw", "gruflow-energyflow", "e3nn-mace-medium", "collate-deepaw", "e3nn-nequip-lips"]
+# Training passes at presets, by the run's name.
+TRAINED = {"e3nn-mace-large-forces": ("e3nn", "mace-large", "pass=forces"), "e3nn-mace-large-train": ("e3nn", "mace-large", "pass=train"),
+           "gruflow-deepbench-train": ("gruflow", "deepbench", "pass=train")}
 
 
 def runs(t):
     """Every preset that the program lists: the main ones, then the others, and last what is made for machines without a GPU."""
-    found = {f"{w}-{p}": (w, p) for w in ("e3nn", "gruflow", "collate") for p in t.presets(w) if p == "small" or not t.dry}
-    names = sorted(found, key=lambda n: (n.endswith("-small"), MAIN.index(n) if n in MAIN else len(MAIN)))
-    out = []
-    for name in names:
-        workload, preset = found[name]
-        seconds = 7 if name in MAIN else 1.5 if preset == "small" else 5
-        out.append(t.run("runs", name, workload, preset, *t.pick([], t.small(workload)), seconds=seconds, energy=name in MAIN, limit=45))
+    # A dry run judges no times, and a service whose sender is late on a busy machine is not complete.
+    workloads = ("e3nn", "gruflow", "collate", "gridsim") + t.pick(("serving",), ())
+    found = {f"{w}-{p}": (w, p) for w in workloads for p in t.presets(w) if p == "small" or not t.dry}
+    found |= {name: way for name, way in TRAINED.items() if way[1] in t.presets(way[0])}
     # The GRU's products are cuBLAS's; our own kernels beside them.
     if "off" in t.choices("gruflow", "library", ["off"]):
         preset = t.pick("energyflow", "small")
-        out.append(t.run("runs", f"gruflow-{preset}-own", "gruflow", preset, "library=off", *t.pick([], t.small("gruflow")), seconds=5, limit=45))
-    return t.part("runs", t.pick(140, 90), out)
+        found[f"gruflow-{preset}-own"] = ("gruflow", preset, "library=off")
+    out = []
+    for name in sorted(found, key=lambda n: (n.endswith("-small"), MAIN.index(n) if n in MAIN else len(MAIN))):
+        workload, preset, *sets = found[name]
+        seconds = 7 if name in MAIN else 1.5 if preset == "small" else 5
+        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *sets, *t.pick([], t.small(workload)), seconds=seconds, energy=name in MAIN, limit=45))
+    return t.part("runs", t.pick(210, 120), out)
 
 
 ASK_S = 60  # importing torch for the first time takes so long on a machine whose disk is slow

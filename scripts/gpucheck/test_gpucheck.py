@@ -232,7 +232,8 @@ class Running(Folder):
     def test_runs_are_every_preset(self):
         """All presets that the program lists, small ones last; a dry run takes those alone."""
         program = self.dir / "gpuprof"
-        presets = {"e3nn": ["small", "deepaw", "mace-medium", "mace-large", "nequip-lips"], "gruflow": ["small", "energyflow", "deepbench"], "collate": ["small", "deepaw", "naive"]}
+        presets = {"e3nn": ["small", "deepaw", "mace-medium", "mace-large", "nequip-lips"], "gruflow": ["small", "energyflow", "deepbench"], "collate": ["small", "deepaw", "naive"],
+                   "gridsim": ["small", "large"], "serving": ["small", "rxvision"]}
         listed = json.dumps({"workloads": [{"name": w, "presets": p} for w, p in presets.items()]})
         program.write_text(f"#!/bin/sh\necho '{listed}'\n")
         program.chmod(0o755)
@@ -240,8 +241,10 @@ class Running(Folder):
             args = argparse.Namespace(out=self.dir, dry_run=dry, gpuprof=program, gpuprof_device="cuda", source=None, bundle=self.dir, python=sys.executable)
             table = parts.Table(args, self.dir, lambda: 60)
             names = [c.name for c in parts.runs(table).commands]
-            self.assertEqual(sorted(names), sorted(f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry))
-            self.assertEqual(names[-3:], ["e3nn-small", "gruflow-small", "collate-small"])
+            expected = [f"{w}-{p}" for w, of in presets.items() for p in of if p == "small" or not dry] + list(parts.TRAINED)
+            # A dry run has no service: its verdict would be the machine's.
+            self.assertEqual(sorted(names), sorted(n for n in expected if n != "serving-small" or not dry))
+            self.assertEqual(names[-4:], ["e3nn-small", "gruflow-small", "collate-small", "gridsim-small"] if dry else ["gruflow-small", "collate-small", "gridsim-small", "serving-small"])
             # The energy pass is dear: the main presets alone have it.
             energy = [c.name for c in parts.runs(table).commands if "--no-energy" not in c.argv]
             self.assertEqual(energy, [] if dry else parts.MAIN)
