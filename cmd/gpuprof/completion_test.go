@@ -161,7 +161,9 @@ while read --local --line line
 end <$LINES_FILE
 `
 
-// An interactive zsh completes in a terminal of its own; compadd says what it is given.
+// An interactive zsh completes in a terminal of its own; compadd says what it is given. A
+// line is typed once the line editor says that it reads: before that the terminal itself
+// edits, and would take the control-U behind a tab as an order to forget both.
 const tryZsh = `
 zmodload zsh/zpty zsh/zselect
 cat >"$HOME/inner" <<'END'
@@ -177,15 +179,18 @@ compadd() {
     hits=($prefix$^hits)
     (( $#hits )) && print -r -- "${(j: :)hits}" >>"$HOME/hits"
 }
+zle-line-init() { print -r READS >"$HOME/reads" }
+zle -N zle-line-init
 END
+reads() { until [[ -s $HOME/reads ]]; do zpty -r -t z noise || zselect -t 1; done }
 zpty z zsh -f -i
-zpty -w z "source $HOME/inner; print -r READY >$HOME/ready"
-until [[ -s $HOME/ready ]]; do zpty -r -t z noise || zselect -t 1; done
+zpty -w z "source $HOME/inner"
+reads
 while IFS= read -r line; do
     : >"$HOME/hits"
-    rm -f "$HOME/done"
-    zpty -n -w z "$line"$'\t\025'"print -r DONE >$HOME/done"$'\n'
-    until [[ -s $HOME/done ]]; do zpty -r -t z noise || zselect -t 1; done
+    rm -f "$HOME/reads"
+    zpty -n -w z "$line"$'\t\025\n'
+    reads
     print -r -- ${$(<"$HOME/hits")}
 done <"$LINES_FILE"
 zpty -d z
