@@ -294,7 +294,7 @@ def peers_py(t, name, *argv):
 
 
 def peers(t):
-    return t.part("peers", t.pick(80, 100), [peers_py(t, n, "--only", n) for n in ("gemm", "scatter", "gru", "tensor_product", "packages")], ask=lambda: python_lacks(t, "torch"), least=15)
+    return t.part("peers", t.pick(110, 130), [peers_py(t, n, "--only", n) for n in ("gemm", "scatter", "gru", "tensor_product", "tensor_product_bwd", "training", "resnet", "grid", "packages")], ask=lambda: python_lacks(t, "torch"), least=15)
 
 
 def energy(t):

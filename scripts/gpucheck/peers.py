@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The workloads' shapes in other programs, on the same machine in the same call: PyTorch, e3nn, torch.nn.GRU, and
-cuEquivariance and OpenEquivariance where they can be imported.
+"""The workloads' shapes in other programs, on the same machine in the same call: PyTorch, e3nn, torch.nn.GRU (forward and
+trained), a ResNet-18 and the grid's law in PyTorch, and cuEquivariance and OpenEquivariance where they can be imported.
 
     python3 peers.py --out peers.jsonl                       on the GPU
     python3 peers.py --out peers.jsonl --device cpu --tiny   to see that it runs: no figure is kept
@@ -11,10 +11,14 @@ are those of gpu-check's own figures. What was not measured has value null and s
 import argparse
 import importlib
 import json
+import pathlib
 import statistics
+import sys
 import time
 
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent))  # resnet.py lies there in a checkout, in a bundle beside this file
 
 
 class Bench:
@@ -199,6 +203,78 @@ def tensor_product(b, compiled=False):
         b.attempt(f"tensor_product/{layer[0]}", "e3nn torch.compile" if compiled else "e3nn", run)
 
 
+def tensor_product_bwd(b):
+    """All three gradients of a layer's sum of products, as forces need them, without its forward pass. A step of deepaw has three layers."""
+    o3 = importlib.import_module("e3nn.o3")
+    for layer in layers(b)[:1]:
+        name = f"tensor_product_bwd/{layer[0]}"
+        def run(layer=layer, name=name):
+            left, sh, mid, ins = uvu(o3, *layer[1:4])
+            with torch.inference_mode(False), torch.enable_grad():
+                tp = o3.TensorProduct(left, sh, mid, ins, shared_weights=False, internal_weights=False).to(b.dev)
+                g = Graph(b, layer, (left.dim, sh.dim), tp.weight_numel)
+                leaves = [t.requires_grad_() for t in (g.x, g.y, g.w)]
+                out = torch.zeros(g.rows, mid.dim, device=b.dev).index_add(0, g.dst, tp(g.x[g.src], g.y, g.w))
+                cotangent = torch.randn_like(out)
+                b.keep(name, "e3nn autograd", b.clock(lambda: torch.autograd.grad(out, leaves, cotangent, retain_graph=True)))
+        b.attempt(name, "e3nn autograd", run)
+
+
+def training(b):
+    """A training step of the layer alone: forward, backward, the norm clipped on the device, Adam in one launch."""
+    for name, inputs, hidden, batch, steps in b.size([("gruflow/deepbench-train", 2816, 2816, 32, 1500)], [("gruflow/small-train", 9, 8, 16, 3)]):
+        def run():
+            with torch.inference_mode(False), torch.enable_grad():
+                torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+                net = torch.nn.GRU(inputs, hidden, 1, device=b.dev)
+                adam = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
+                x, h = torch.randn(steps, batch, inputs, device=b.dev), torch.rand(1, batch, hidden, device=b.dev) - 0.5
+                def step():
+                    adam.zero_grad(set_to_none=True)
+                    net(x, h)[0].square().mean().backward()
+                    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                    adam.step()
+                b.keep(name, "torch.nn.GRU, autograd, Adam fused", b.clock(step))
+        b.attempt(name, "torch.nn.GRU, autograd, Adam fused", run)
+
+
+def resnet(b, compiled=False):
+    """Seconds an image of inference in batches of 32."""
+    module = importlib.import_module("resnet")
+    image, width, blocks, classes, batch = b.size((224, 64, (2, 2, 2, 2), 1000, 32), (16, 8, (1, 1), 10, 2))
+    name = b.size("serving/rxvision", "serving/small")
+    def run(label, layout, kind):
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        net = module.drawn(image, width, blocks, classes, 1).to(b.dev, memory_format=layout)
+        x = torch.randn(batch, 3, image, image, device=b.dev).contiguous(memory_format=layout)
+        call = torch.compile(net) if compiled else net
+        def step():
+            with torch.autocast(b.dev.type, torch.bfloat16, enabled=kind == "bf16"):
+                return call(x)
+        b.keep(name, label, b.clock(step) / batch, batch=batch)
+    for layout, kind in ((torch.contiguous_format, "fp32"), (torch.channels_last, "fp32"), (torch.channels_last, "bf16")):
+        label = f"PyTorch {'torch.compile' if compiled else 'eager'} {'channels_last' if layout is torch.channels_last else 'contiguous'} {kind}"
+        b.attempt(name, label, lambda: run(label, layout, kind))
+
+
+def grid(b):
+    """The grid's law, eager: neighbours, two layers with ELU, the norm."""
+    n, c, hidden = b.size((512, 16, 64), (16, 4, 8))
+    name = b.size("gridsim/aetheria", "gridsim/small")
+    def run():
+        torch.backends.cuda.matmul.allow_tf32 = False
+        psi = torch.randn(c, n, n, device=b.dev)
+        w1, b1, w2, b2 = (torch.randn(*shape, device=b.dev) for shape in ((hidden, 2 * c), (hidden, 1), (c, hidden), (c, 1)))
+        def step():
+            wide = torch.nn.functional.pad(psi[None], (1, 1, 1, 1), mode="circular")[0]
+            mean = sum(wide[:, y:y + n, x:x + n] for y in range(3) for x in range(3) if (y, x) != (1, 1)) / 8
+            h = torch.nn.functional.elu(torch.addmm(b1, w1, torch.cat([psi, mean]).reshape(2 * c, n * n)))
+            u = psi.reshape(c, n * n) + 0.1 * torch.addmm(b2, w2, h)
+            return u / torch.sqrt((u * u).sum(0) + 1e-8)
+        b.keep(name, "PyTorch eager", b.clock(step))
+    b.attempt(name, "PyTorch eager", run)
+
+
 def packages(b):
     """Programs that are carried along seldom. Their interfaces are those their documentation gives."""
     for peer, module, make in (("cuEquivariance", "cuequivariance_torch", cuequivariance), ("OpenEquivariance", "openequivariance", openequivariance),
@@ -257,8 +333,9 @@ def padded(x, rows):
     return x if len(x) >= rows else torch.cat([x, x.new_zeros(rows - len(x), x.shape[1])])
 
 
-PROGRAMS = {"gemm": gemm, "scatter": scatter, "gru": gru, "tensor_product": tensor_product, "packages": packages,
-            "compiled": lambda b: tensor_product(b, compiled=True)}
+PROGRAMS = {"gemm": gemm, "scatter": scatter, "gru": gru, "tensor_product": tensor_product, "tensor_product_bwd": tensor_product_bwd,
+            "training": training, "resnet": resnet, "grid": grid, "packages": packages,
+            "compiled": lambda b: (resnet(b, compiled=True), tensor_product(b, compiled=True))}
 
 
 def main():

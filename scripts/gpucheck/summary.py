@@ -211,14 +211,25 @@ def rows(figures, peers, runs, dry):
                     "peers": [] if dry else rivals(peers, lambda p: f["name"] == p or f["name"].startswith(p + "/"))})
     for name, r in runs.items():
         step, stages = r.get("step"), r.get("stages") or []
-        gru = next((s for s in stages if s["name"] == "gru" and s["parent"] == "step" and s.get("device")), None)
         out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
-                    "floor": None if dry else step_bound(stages), "extra": {} if dry else energy(r), "note": r["mode"], "peers": []})
-        if gru:
-            same = name.replace("-", "/", 1).removesuffix("-own")
-            out.append({"name": f"run/{name}/gru", "unit": "s", "measured": None if dry else gru["device"]["median"], "floor": None if dry else gru["floor_s"] or None, "extra": {},
-                        "note": f"device time of the stage; its products are {products(r)}", "peers": [] if dry else rivals(peers, lambda p: p == same)})
+                    "floor": None if dry else step_bound(stages), "extra": {} if dry else energy(r), "note": r["mode"],
+                    "peers": [] if dry else rivals(peers, lambda p: name.endswith("-train") and p == name.replace("-", "/", 1))})
+        for stage, of in STAGES.items():
+            s = next((s for s in stages if s["name"] == stage and s["parent"] == "step" and s.get("device")), None)
+            if s:
+                out.append({"name": f"run/{name}/{stage}", "unit": "s", "measured": None if dry else s["device"]["median"], "floor": None if dry else s["floor_s"] or None, "extra": {},
+                            "note": "device time of the stage" + (f"; its products are {products(r)}" if stage == "gru" else ""),
+                            "peers": [] if dry else rivals(peers, lambda p: p == of(name))})
+        image = (r.get("requests") or {}).get("throughput_per_s")
+        if image:
+            out.append({"name": f"run/{name}/request", "unit": "s", "measured": None if dry else 1 / image, "floor": None, "extra": {},
+                        "note": "time per request at saturation", "peers": [] if dry else rivals(peers, lambda p: p == name.replace("-", "/", 1))})
     return out
+
+
+# Stages that others measure too, and what they call it.
+STAGES = {"gru": lambda run: run.replace("-", "/", 1).removesuffix("-own"), "law": lambda run: run.replace("-", "/", 1),
+          "tensor_product_bwd": lambda run: run.replace("e3nn-", "tensor_product_bwd/", 1).removesuffix("-forces")}
 
 
 def products(r):
