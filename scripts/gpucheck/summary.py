@@ -228,7 +228,7 @@ def rows(figures, peers, runs, dry):
 
 
 # Stages that others measure too, and what they call it.
-STAGES = {"gru": lambda run: run.replace("-", "/", 1).removesuffix("-own"), "law": lambda run: run.replace("-", "/", 1),
+STAGES = {"gru": lambda run: "" if run.endswith("-train") else run.replace("-", "/", 1).removesuffix("-own"), "law": lambda run: run.replace("-", "/", 1),
           "tensor_product_bwd": lambda run: run.replace("e3nn-", "tensor_product_bwd/", 1).removesuffix("-forces")}
 
 
