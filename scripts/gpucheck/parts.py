@@ -170,9 +170,10 @@ def kernels(t):
     return t.part("kernels", t.pick(75, 150), [t.tests("op", "op.test", "^TestCUDA", "workloads/op", skip="" if not t.dry else "PresetShapes|TensorProduct|Modes|Candidates|Segments")])
 
 
-# What `pass` computes beside the forward pass, with what is kept and what is made again.
-TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train"), ("train-again", "pass=train", "recompute=all")],
-            "gruflow": [("train", "pass=train"), ("train-bf16", "pass=train", "precision=bf16"), ("train-again", "pass=train", "checkpoint=2")]}
+# What `pass` computes beside the forward pass, with what is kept and what is made again. A whole step in float64 takes
+# the host ten seconds at the sizes of small; a quarter of them has every kernel and every border.
+TRAINING = {"e3nn": [("forces", "pass=forces"), ("train", "pass=train", "batch=128"), ("train-again", "pass=train", "recompute=all", "batch=128")],
+            "gruflow": [("train", "pass=train", "flows=66"), ("train-bf16", "pass=train", "precision=bf16", "flows=66"), ("train-again", "pass=train", "checkpoint=3", "flows=66", "depth=10")]}
 CHOICES = {"gridsim": {"impl": ["fused", "gemm", "split"], "precision": ["tf32", "bf16", "fp16"], "law": ["diffuse", "walk"]},
            "serving": {"impl": ["cudnn", "implicit", "im2col", "direct"], "layout": ["nchw"], "bn": ["fused", "apart"], "precision": ["tf32", "bf16", "fp16", "int8"],
                        "preprocess": ["device"]}}

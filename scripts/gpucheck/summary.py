@@ -75,7 +75,11 @@ def device(runs, folder):
         d = r["device"]
         return {"kind": d.get("kind"), "name": d.get("name"), "arch": d.get("arch"), "cores": d.get("cores"), "cpu": d.get("cpu"), "kernel": d.get("kernel"),
                 "facts": d.get("facts", {})}
-    return {}
+    try:  # no run was asked for: what gpuprof list devices said
+        listed = json.loads((folder / "devices.json").read_text())["devices"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return next(({"kind": d["name"].partition(":")[0], "name": d["doc"].partition(",")[0]} for d in listed if d["name"] != "host"), {})
 
 
 def figure_checks(figures):
