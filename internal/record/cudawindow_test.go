@@ -6,6 +6,7 @@ package record
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -70,11 +71,13 @@ func (a *armedBed) window(length time.Duration, look func(ctx context.Context, p
 	return r
 }
 
-// began is when the first operation of a trace began, and when the last one did.
+// began is when the first kernel of a trace began, where its window does, and when the last operation did.
 func began(tr *trace.Trace) (first, last int64) {
-	first, last = tr.GPU[0].Start, tr.GPU[0].Start
+	first = math.MaxInt64
 	for i := range tr.GPU {
-		first, last = min(first, tr.GPU[i].Start), max(last, tr.GPU[i].Start)
+		if last = max(last, tr.GPU[i].Start); tr.GPU[i].Kind == trace.Kernel {
+			first = min(first, tr.GPU[i].Start)
+		}
 	}
 	return first, last
 }

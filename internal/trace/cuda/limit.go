@@ -11,13 +11,16 @@ import (
 	"github.com/gpuprof/gpuprof/internal/trace"
 )
 
-// Limit leaves in a recording that is closed what begins within a stretch (ns) of the start of its first operation on a
-// device, and returns how many records it took away: operations, calls, and calls of NVTX. The file is changed in place,
+// Limit leaves in a recording that is closed what begins within a stretch (ns) of the start of its first kernel or graph
+// (its first operation on a device, if it has neither), and returns how many records it took away: operations, calls, and calls of NVTX. The file is changed in place,
 // by moving what is kept forward: were it interrupted, the part up to there is still a recording.
 func Limit(ctx context.Context, f *os.File, stretch int64) (left int, err error) {
-	l := &limiter{cutter: cutter{r: newReader(f.Name(), trace.NewRoom(math.MaxInt64))}, first: math.MaxInt64}
+	l := &limiter{cutter: cutter{r: newReader(f.Name(), trace.NewRoom(math.MaxInt64))}, first: math.MaxInt64, other: math.MaxInt64}
 	if _, err := l.each(ctx, whole(f), f.Name(), l.look); err != nil {
 		return 0, err
+	}
+	if l.first == math.MaxInt64 {
+		l.first = l.other
 	}
 	if l.first == math.MaxInt64 || l.last <= l.first+stretch {
 		return 0, nil
@@ -41,7 +44,8 @@ func whole(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt6
 type limiter struct {
 	cutter
 	into        io.WriterAt
-	first, last int64 // when the first operation and the last of everything began, on CUPTI's clock
+	first, last int64 // when the first kernel or graph and the last of everything began, on CUPTI's clock
+	other       int64 // when the first operation of another kind did
 	until       int64
 	at          int64 // where the first chunk lies that changes
 	left        int
@@ -71,8 +75,12 @@ func (l *limiter) look(k chunk) {
 	}
 	for _, record := range k.records(1) {
 		at := began(record)
-		if at > 0 && ofDevice(k.kind) {
+		switch {
+		case at <= 0 || !ofDevice(k.kind):
+		case k.kind == tKernel || k.kind == tGraph:
 			l.first = min(l.first, at)
+		default:
+			l.other = min(l.other, at)
 		}
 		l.last = max(l.last, at)
 	}

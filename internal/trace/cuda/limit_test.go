@@ -78,3 +78,26 @@ func TestLimit(t *testing.T) {
 		t.Errorf("of a torn file %d records were left out, want %d", left, late)
 	}
 }
+
+// A copy long before the first kernel, as a loaded machine makes them, begins no window: one of copies alone would be none.
+func TestWindowBeginsWithAKernel(t *testing.T) {
+	b := newBuilder()
+	b.copy(copyH2D, 1, 3, 64, second, second+10, 2)
+	b.kernel("k", second+50_000, second+51_000, 3, 7, 0)
+	b.kernel("k", second+70_000, second+71_000, 4, 7, 0)
+	b.end()
+	want := newBuilder()
+	want.copy(copyH2D, 1, 3, 64, second, second+10, 2)
+	want.kernel("k", second+50_000, second+51_000, 3, 7, 0)
+	want.end()
+	if left, got := limited(t, b.Bytes(), 10_000); left != 1 || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%d records left out; %d bytes, want %d", left, len(got), want.Len())
+	}
+	copies := newBuilder()
+	copies.copy(copyH2D, 1, 3, 64, second, second+10, 2)
+	copies.copy(copyH2D, 1, 3, 64, second+50_000, second+50_010, 3)
+	copies.end()
+	if left, _ := limited(t, copies.Bytes(), 10_000); left != 1 {
+		t.Errorf("of copies alone %d records are left out", left)
+	}
+}
