@@ -348,6 +348,22 @@ type GRUMaker interface {
 	BindGRU(spec GRUSpec, x, h0, weights, y, hn Buffer) (Op, error)
 }
 
+// CUDASource is a kernel's text in CUDA C++ that is made where the program runs.
+// Headers are what it includes, by the names in its directives; those of gpuprof's
+// dialect (device.cuh) are the device's own.
+type CUDASource struct {
+	Text    string
+	Headers map[string]string
+}
+
+// KernelCompiler compiles a kernel's source for the device and returns its PTX, which
+// Load takes. Compiler is what it is called and its version; without one the error is an
+// ErrDevice that says where it was looked for.
+type KernelCompiler interface {
+	Compiler() (string, error)
+	Compile(CUDASource) (ptx string, err error)
+}
+
 // Op is one or many launches bound to their arguments at set-up.
 type Op interface {
 	Enqueue(Stream) error // no allocation, no blocking

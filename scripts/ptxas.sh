@@ -7,12 +7,14 @@
 # internal/cuda/machinecode has to be what the archive there holds.
 #
 # Of the generated tensor products it counts the instructions per edge in the machine
-# code for sm_90 (scripts/sass), and fails where one takes more than PAPER says.
+# code for sm_90 (scripts/sass), and fails where one takes more than PAPER says. NVRTC, which makes such kernels at run
+# time for other irreps, compiles one for each generation it knows (TestNVRTC in internal/cuda).
 #
-# The assembler and the disassembler come from Python wheels, kept under .bin/; no toolkit needed.
+# The assembler, the disassembler and NVRTC come from Python wheels, kept under .bin/; no toolkit needed.
 #
 #   PTXAS=/path/to/ptxas         one that is there already
 #   NVDISASM=/path/to/nvdisasm   likewise
+#   NVRTC=/path/to/libnvrtc.so   likewise
 #   ARCHS="sm_75 sm_90"          generations (default: sm_75 sm_80 sm_90 sm_100 sm_120)
 #   WRITE=1                      make the archive of machine code instead of comparing it
 set -euo pipefail
@@ -30,8 +32,8 @@ ROOM=' tp_csr:96 tp_fused:96 tp_csr_mlp:32 '
 # What the design of the generated products came to on paper: instructions per edge in the loop over edges + for M.
 PAPER='mace-large:1=1126+27 deepaw:3=3950+350'
 
-# fetch NAME PACKAGE VERSION MEMBER: unpacks a program into its folder under .bin, once, and prints its path; a download
-# that breaks off is tried again.
+# fetch NAME PACKAGE VERSION MEMBER: unpacks a program, or a library with what lies beside it, into its folder under
+# .bin, once, and prints its path; a download that breaks off is tried again.
 fetch() {
   local try scratch cache=.bin/$1-$3
   if [ -x "$cache/$1" ]; then
@@ -53,6 +55,7 @@ fetch() {
   mkdir -p "$cache.new"
   python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"
   cp "$scratch/wheel/nvidia/$4" "$cache.new/$1"
+  case "$1" in *.so) cp "$scratch/wheel/nvidia/${4%/*}"/*.so.* "$cache.new/" ;; esac
   chmod +x "$cache.new/$1"
   rm -rf "$cache" "$scratch"
   mv "$cache.new" "$cache"
@@ -61,6 +64,7 @@ fetch() {
 
 ptxas=${PTXAS:-$(fetch ptxas nvidia-cuda-nvcc-cu12 12.9.86 cuda_nvcc/bin/ptxas)}
 # There is no wheel of it that old; it reads what the assembler of 12.9 writes.
+nvrtc=${NVRTC:-$(fetch libnvrtc.so nvidia-cuda-nvrtc-cu12 12.9.86 cuda_nvrtc/lib/libnvrtc.so.12)}
 nvdisasm=${NVDISASM:-$(fetch nvdisasm nvidia-cuda-nvdisasm 13.5.37 cu13/bin/nvdisasm)}
 
 roots=()
@@ -140,6 +144,7 @@ case " $archs " in *' sm_90 '*)
   go run ./scripts/sass "$scratch" $PAPER || status=1
   ;;
 esac
+GPUPROF_NVRTC=$(realpath "$nvrtc") go test -count=1 -run '^TestNVRTC$' ./internal/cuda || status=1
 if [ "$status" -eq 0 ]; then
   if [ -n "${WRITE:-}" ]; then
     go run ./internal/cuda/machinecode/pack -write "$scratch"

@@ -178,6 +178,7 @@ func loadSlowest() (took time.Duration, carried, simulated bool, err error) {
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
 	{"cuDNN", "cudnn", "recurrent layers run on gpuprof's own float32 kernels"},
+	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has run on the general kernel of csr"},
 }
 
 // examineLibraries loads the vendor's libraries through the first GPU.
@@ -219,6 +220,7 @@ func cudaLibraries() (found map[string]string, lacks map[string]error, err error
 		return nil, nil, err
 	}
 	defer d.Close()
+	_, _ = d.Compiler() // the only one that is not looked for by itself; MissingLibraries has its error
 	return d.Libraries(), d.MissingLibraries(), nil
 }
 

@@ -46,6 +46,8 @@ type Device struct {
 	blas       *blas
 	libFault   error // what a vendor library said with errLibrary
 	dnn        *dnn
+	nvrtc      *nvrtc
+	compiled   map[string][]byte // machine code of what nvrtc compiled, by its PTX; empty where it made none
 	capturing  *Stream
 	flush      *flusher
 	spin       *kernelFunc
@@ -67,6 +69,8 @@ var (
 	_ gpuprof.CacheFlusher = (*Device)(nil)
 	_ gpuprof.Spinner      = (*Device)(nil)
 	_ gpuprof.GRUMaker     = (*Device)(nil)
+
+	_ gpuprof.KernelCompiler = (*Device)(nil)
 )
 
 // Open makes a device ready and locks the calling goroutine to its thread

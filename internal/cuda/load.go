@@ -214,11 +214,17 @@ func (d *Device) module(ptx, doing string) (*module, error) {
 		return m, nil
 	}
 	m := new(module)
-	if code, _, found := machinecode.For(ptx, d.is.Arch); found && d.takesCode {
+	code, made := d.compiled[ptx]
+	if !made {
+		code, _, _ = machinecode.For(ptx, d.is.Arch)
+	}
+	if len(code) > 0 && d.takesCode {
 		// An older driver may not know the format: it has a compiler.
 		switch r := d.drv.ModuleLoad(&m.h, &code[0], new(jit)); {
 		case r == success:
-			d.carried++
+			if !made {
+				d.carried++
+			}
 			d.modules[ptx] = m
 			return m, nil
 		case !refusesCode(r):

@@ -173,6 +173,9 @@ func (d *Device) Libraries() map[string]string {
 	if d.dnn != nil && d.dnn.err == nil {
 		out["cudnn_path"] = d.dnn.path
 	}
+	if d.nvrtc != nil && d.nvrtc.err == nil { // looked for only where something is to be compiled
+		out["nvrtc_path"] = d.nvrtc.path
+	}
 	return out
 }
 
@@ -186,6 +189,9 @@ func (d *Device) MissingLibraries() map[string]error {
 	}
 	if d.dnn != nil && d.dnn.err != nil {
 		out["cudnn"] = d.dnn.err
+	}
+	if d.nvrtc != nil && d.nvrtc.err != nil {
+		out["nvrtc"] = d.nvrtc.err
 	}
 	return out
 }

@@ -50,6 +50,7 @@ func TestCUDAGenerated(t *testing.T) {
 		{"mace-large", []string{"edges=12", "batch=4"}, []string{"tp_csr_mace_large"}},
 		{"deepaw", []string{"edges=5", "batch=2"}, []string{"tp_csr_deepaw_natural", "tp_csr_deepaw", "tp_csr_deepaw"}},
 		{"deepaw", []string{"edges=4", "batch=2", "pass=forces", "mul=20"}, []string{"tp_csr", "tp_csr", "tp_csr"}},
+		{"small", []string{"edges=12", "batch=4", "mul=10"}, []string{"tp_csr_compiled"}},
 		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp"}, []string{"tp_csr_mlp"}},
 		{"small", []string{"edges=12", "batch=4", "pass=train"}, []string{"tp_csr_small"}},
 	} {

@@ -44,6 +44,7 @@ type session struct {
 	// How every layer is computed; autotune changes it.
 	mlps     []op.MLP
 	products []op.TensorProduct
+	general  error // why a product of no preset has no kernel of its own
 
 	// Device memory every batch goes through; see requests.
 	basis, harmonics gpuprof.Buffer
@@ -138,10 +139,19 @@ func (s *session) chooseWays() {
 }
 
 func (s *session) product(l layer, m op.MLP) op.TensorProduct {
-	return op.TensorProduct{
+	p := op.TensorProduct{
 		TP: l.TP, Impl: s.set["impl"], Layout: s.layout, Scale: float32(1 / math.Sqrt(neighbours)),
 		Deterministic: s.set.On("deterministic"), Hidden: mlpHidden, WScale: m.OutScale(), Packed: s.packs(),
 	}
+	if !s.packs() {
+		return p
+	}
+	// Without a compiler the general kernel computes the same.
+	made, err := p.Compile(s.dev)
+	if err != nil {
+		s.general = err
+	}
+	return made
 }
 
 // packs says that the MLP leaves the weights where a generated tensor product reads
@@ -203,6 +213,9 @@ func (s *session) Input() map[string]any {
 			kernels = append(kernels, p.KernelName())
 		}
 		in["tensor_product_kernels"] = kernels
+		if s.general != nil {
+			in["tensor_product_not_compiled"] = s.general.Error()
+		}
 	}
 	in["collate_threads"] = s.batches.threads()
 	if s.backwards() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof/internal/cuda/cudatest"
@@ -130,4 +131,59 @@ func TestCUDAPackedColumns(t *testing.T) {
 	}
 	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
 	near(t, "general", conv.result(5), conv.reference(5), 1e-5)
+}
+
+// A product of no preset gets its kernel where it runs, from a compiler that the device
+// has, and is right there: channels that fill no warp, both parities, rows of several segments.
+func TestCUDACompiled(t *testing.T) {
+	for _, l := range []tpgen.Layer{
+		{In: "7x0e+5x0o+12x1o+6x2e", Target: "0e+0o+1o+1e+2e", LMax: 2},
+		{In: "40x0e+33x1o", Target: "0e+1o+2e+3o", LMax: 3},
+	} {
+		t.Run(l.In, func(t *testing.T) {
+			g := newGPU(t)
+			product, err := l.Product()
+			if err != nil {
+				t.Fatal(err)
+			}
+			general := TensorProduct{TP: product, Impl: ImplCSR, Layout: IrMul, Packed: true}
+			tp, err := general.Compile(g.dev)
+			if err != nil {
+				if cudatest.Installed(t) {
+					t.Skipf("this machine's driver has no compiler that fits it: %v", err) //nolint:forbidigo // NVRTC comes with PyTorch, which a GPU machine may lack; the simulator has a stand-in
+				}
+				t.Fatal(err)
+			}
+			if tp.KernelName() != madeKernel || general.KernelName() != "tp_csr" {
+				t.Fatalf("%s computes it, and %s without a compiler", tp.KernelName(), general.KernelName())
+			}
+			for _, segment := range []int{0, 13} {
+				tp.Segment = segment
+				conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{0, 1, 31, 0, 33, 32, 2, 0}, 5))
+				near(t, fmt.Sprintf("segment %d", segment), conv.result(len(conv.gr.src)), conv.reference(len(conv.gr.src)), 1e-5)
+			}
+			tp.General = true
+			conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
+			near(t, "general kernel with its columns", conv.result(5), conv.reference(5), 1e-5)
+		})
+	}
+}
+
+// What the compiler refuses is told, and the product stays what the general kernel takes.
+func TestCompilerRefuses(t *testing.T) {
+	g := newGPU(t)
+	product, err := tpgen.Layer{In: "9x0e+9x1o", Target: "0e+1o", LMax: 1}.Product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Set(t, sim.Library(t), "fail=nvrtcCompileProgram@1:6")
+	tp, err := TensorProduct{TP: product, Impl: ImplCSR, Layout: IrMul, Packed: true}.Compile(g.dev)
+	if err == nil || !strings.Contains(err.Error(), "compiling a kernel at run time: NVRTC 12.8 for sm_90: NVRTC_ERROR_COMPILATION: gpuprof.cu(1): error: planted by a test") {
+		t.Errorf("the error is %v", err)
+	}
+	if tp.KernelName() != "tp_csr" {
+		t.Errorf("%s computes it", tp.KernelName())
+	}
+	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
+	near(t, "general kernel", conv.result(5), conv.reference(5), 1e-5)
 }

@@ -51,6 +51,8 @@ type TensorProduct struct {
 	// them. Packed says that they do where the product's own order is another; see
 	// Columns.
 	General, Packed bool
+
+	made *generatedProduct // by Compile
 }
 
 // Names of the implementations.

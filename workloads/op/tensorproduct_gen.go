@@ -1,7 +1,7 @@
 package op
 
 import (
-	_ "embed"
+	"embed"
 	"math"
 	"slices"
 	"sync"
@@ -66,6 +66,43 @@ var generatedProducts = sync.OnceValues(func() (map[string]generatedProduct, err
 	return all, nil
 })
 
+// madeKernel is the Name of all kernels that Compile makes.
+const madeKernel = "tp_csr_compiled"
+
+//go:embed op.cuh tensorproduct.cuh tensorproduct_gen.cuh
+var generatedHeaders embed.FS
+
+// Compile gives csr a generated kernel where the product is in no list and the device
+// compiles at run time, and leaves the product as it is everywhere else. It takes seconds the
+// first time on a machine. With an error the product runs on the general kernel.
+func (t TensorProduct) Compile(dev gpuprof.Device) (TensorProduct, error) {
+	compiler, ok := dev.(gpuprof.KernelCompiler)
+	if _, known := t.known(); !ok || known || t.Impl != ImplCSR || t.General {
+		return t, nil
+	}
+	if _, err := compiler.Compiler(); err != nil {
+		return t, err
+	}
+	m, err := tpgen.Make(t.TP)
+	if err != nil {
+		return t, gpuprof.Errorf(gpuprof.ErrUsage, "generating a tensor product: %w", err)
+	}
+	src := gpuprof.CUDASource{Text: m.Source, Headers: map[string]string{}}
+	for _, name := range []string{"op.cuh", "tensorproduct.cuh", "tensorproduct_gen.cuh"} {
+		text, err := generatedHeaders.ReadFile(name)
+		if err != nil {
+			return t, err
+		}
+		src.Headers[name] = string(text)
+	}
+	ptx, err := compiler.Compile(src)
+	if err != nil {
+		return t, err
+	}
+	t.made = &generatedProduct{&gpuprof.Kernel{Name: madeKernel, Sig: tpCSRKernel.Sig, Host: tpCSRHost, PTX: ptx, Entry: m.Kernel, Threads: warpLanes, PerBlock: 1}, m.Plan}
+	return t, nil
+}
+
 // generated is the product's generated kernel, if it has one and may use it: in
 // csr, with the weights where that kernel reads them.
 func (t TensorProduct) generated() (generatedProduct, bool) {
@@ -80,6 +117,9 @@ func (t TensorProduct) generated() (generatedProduct, bool) {
 }
 
 func (t TensorProduct) known() (generatedProduct, bool) {
+	if t.made != nil {
+		return *t.made, true
+	}
 	all, err := generatedProducts()
 	if err != nil { // the list is ours, and a test goes through it
 		return generatedProduct{}, false

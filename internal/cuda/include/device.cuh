@@ -1,7 +1,8 @@
-// The one header of gpuprof's kernels. It serves two compilers:
+// The one header of gpuprof's kernels. It serves three compilers:
 //
 //   clang++ -x cuda --cuda-device-only -nocudainc -nocudalib   PTX for GPUs (no SDK, no libdevice)
 //   g++ -DGPUPROF_SIM                                          the simulated driver: threads are fibers
+//   NVRTC                                                      at run time, for what is generated there
 //
 // A kernel and its registration, which is nothing on a GPU:
 //
@@ -36,6 +37,8 @@
 
 #ifdef GPUPROF_SIM
 #include "device_sim.cuh"
+#elif defined(__CUDACC_RTC__)
+#include "device_nvrtc.cuh"
 #else
 #include "device_cuda.cuh"
 #endif

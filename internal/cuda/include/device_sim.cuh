@@ -30,7 +30,13 @@ struct gp_sim_context {
   gp_dim3 thread, block, block_size, grid_size;
   void *shared;
 };
+#define GP_SIM_API __attribute__((visibility("default"))) // for kernels that are compiled later, see nvrtc.cpp
+#ifdef GPUPROF_SIM_MODULE
+GP_SIM_API gp_sim_context &gp_sim_at();
+#define gp_sim_here (gp_sim_at())
+#else
 extern thread_local gp_sim_context gp_sim_here __attribute__((visibility("hidden")));
+#endif
 #define threadIdx (gp_sim_here.thread)
 #define blockIdx (gp_sim_here.block)
 #define blockDim (gp_sim_here.block_size)
@@ -39,11 +45,11 @@ extern thread_local gp_sim_context gp_sim_here __attribute__((visibility("hidden
 
 // The executor's side, in sim/exec.cpp.
 enum gp_sim_warp_op { GP_SIM_IDX, GP_SIM_DOWN, GP_SIM_UP, GP_SIM_XOR, GP_SIM_BALLOT, GP_SIM_SYNC };
-void gp_sim_barrier();
-uint64_t gp_sim_warp(unsigned mask, gp_sim_warp_op op, uint64_t value, int k, int width);
-void gp_sim_yield();
-[[noreturn]] void gp_sim_trap();
-long long gp_sim_clock();
+GP_SIM_API void gp_sim_barrier();
+GP_SIM_API uint64_t gp_sim_warp(unsigned mask, gp_sim_warp_op op, uint64_t value, int k, int width);
+GP_SIM_API void gp_sim_yield();
+[[noreturn]] GP_SIM_API void gp_sim_trap();
+GP_SIM_API long long gp_sim_clock();
 
 // Registration. A parameter's kind tells the race check what the kernel does to the buffer.
 enum gp_sim_kind : unsigned char { GP_SIM_SCALAR, GP_SIM_READ, GP_SIM_WRITE, GP_SIM_FLAG };
@@ -60,7 +66,7 @@ struct gp_sim_kernel {
   gp_sim_kernel *next;
   void invoke(void **p) const { unpack(function, p); }
 };
-void gp_sim_register(gp_sim_kernel *);
+GP_SIM_API void gp_sim_register(gp_sim_kernel *);
 
 template <typename T>
 constexpr gp_sim_param gp_sim_describe() {

@@ -174,6 +174,7 @@ func (b *builder) parts() ([]part, error) {
 	blas := part{file: "libcublas.so.12", aliases: []string{"libcublas.so"}}
 	dnn := part{file: "libcudnn.so.9", aliases: []string{"libcudnn.so"}}
 	nccl := part{file: "libnccl.so.2", aliases: []string{"libnccl.so"}}
+	nvrtc := part{file: "libnvrtc.so.12", aliases: []string{"libnvrtc.so"}}
 	err := b.walk(func(path string) error {
 		name := filepath.Base(path)
 		switch {
@@ -186,12 +187,15 @@ func (b *builder) parts() ([]part, error) {
 			dnn.units = append(dnn.units, unit{path: path, fast: true})
 		case strings.HasPrefix(name, "nccl"):
 			nccl.units = append(nccl.units, unit{path: path})
+		case strings.HasPrefix(name, "nvrtc"):
+			// It compiles kernels with the compiler and headers that it was built with.
+			nvrtc.units = append(nvrtc.units, unit{path: path, define: "GPUPROF_SIM_INCLUDE=" + filepath.Join(b.root, filepath.Dir(deviceHeader))})
 		default:
 			driver.units = append(driver.units, unit{path: path})
 		}
 		return nil
 	})
-	return []part{driver, blas, dnn, nccl}, err
+	return []part{driver, blas, dnn, nccl, nvrtc}, err
 }
 
 func (b *builder) flags(u unit) []string {

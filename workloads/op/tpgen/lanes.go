@@ -25,17 +25,17 @@ type Plan struct {
 
 // PlanOf is the plan of layer number n of a family.
 func PlanOf(f Family, n int) (*Plan, error) {
+	specs, err := f.specs()
+	if err != nil {
+		return nil, err
+	}
+	return planOf(specs, n), nil
+}
+
+func planOf(specs []*Spec, n int) *Plan {
 	numbers := Numbers{}
 	var plan *Plan
-	for i, l := range f.Layers[:n+1] {
-		tp, err := l.Product()
-		if err != nil {
-			return nil, err
-		}
-		spec, err := Cut(tp, f.Room)
-		if err != nil {
-			return nil, err
-		}
+	for i, spec := range specs[:n+1] {
 		plan = &Plan{Spec: spec}
 		for k, p := range spec.Parts {
 			number, _ := numbers.of(p)
@@ -45,7 +45,7 @@ func PlanOf(f Family, n int) (*Plan, error) {
 			}
 		}
 	}
-	return plan, nil
+	return plan
 }
 
 // warps are those of part number k.

@@ -73,6 +73,72 @@ func Families() []Family {
 	}
 }
 
+// specs are the family's products, cut.
+func (f Family) specs() ([]*Spec, error) {
+	var all []*Spec
+	for _, l := range f.Layers {
+		tp, err := l.Product()
+		if err != nil {
+			return nil, err
+		}
+		spec, err := Cut(tp, f.Room)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, spec)
+	}
+	return all, nil
+}
+
+// madeRoom is the Family.Room of products that are made at run time. Nobody looks at
+// what the compiler makes of them, so they get what the largest family has to do with.
+const madeRoom = 60
+
+// Made is a product that no family has, as it is made where the program runs.
+type Made struct {
+	Plan   *Plan
+	Kernel string // its name in Source
+	Source string // CUDA C++ that includes tensorproduct_gen.cuh
+}
+
+// Make cuts a uvu product with weights and harmonics of multiplicity 1, whatever its
+// irreps, and writes its source. An error says what of it no part can hold.
+func Make(tp so3.TensorProduct) (*Made, error) {
+	for i, ins := range tp.Instructions {
+		if ins.Mode != so3.UVU || !ins.HasWeight || tp.In2[ins.In2].Mul != 1 {
+			return nil, fmt.Errorf("path %d of %v x %v -> %v is no uvu path with weights and one channel of harmonics", i, tp.In1, tp.In2, tp.Out)
+		}
+	}
+	spec, err := Cut(tp, madeRoom)
+	if err != nil {
+		return nil, err
+	}
+	if !spec.whole() {
+		return nil, fmt.Errorf("a path of %v x %v -> %v needs more registers than a warp has", tp.In1, tp.In2, tp.Out)
+	}
+	name := kernelPrefix + Key(tp)
+	text, _ := source(fmt.Sprintf("where it runs for %v x %v -> %v", tp.In1, tp.In2, tp.Out), name, []*Spec{spec})
+	return &Made{Plan: planOf([]*Spec{spec}, 0), Kernel: name, Source: text}, nil
+}
+
+// whole says that every path is in a part.
+func (s *Spec) whole() bool {
+	paths := map[int]bool{}
+	for _, p := range s.Parts {
+		for _, q := range p.paths {
+			for _, ins := range q.instructions {
+				paths[ins] = true
+			}
+		}
+	}
+	for i := range s.TP.Instructions {
+		if !paths[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // Key tells products apart that need different kernels or different tables.
 func Key(tp so3.TensorProduct) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %v %v %q %q", tp.In1, tp.In2, tp.Out, tp.Instructions, tp.IrrepNorm, tp.PathNorm))

@@ -15,6 +15,8 @@
 #endif
 
 thread_local gp_sim_context gp_sim_here;
+GP_SIM_API gp_sim_context &gp_sim_at();
+gp_sim_context &gp_sim_at() { return gp_sim_here; }
 
 static gp_sim_kernel *kernels; // zero before any constructor runs
 
@@ -27,6 +29,14 @@ const gp_sim_kernel *find_kernel(const char *name) {
   for (gp_sim_kernel *k = kernels; k; k = k->next)
     if (strcmp(k->name, name) == 0) return k;
   return nullptr;
+}
+
+// gpuprof_sim_parameters writes the sizes of a kernel's parameters, for what makes PTX of a kernel compiled later. It
+// returns their number, -1 for a name that nothing registered.
+extern "C" GP_SIM_API int gpuprof_sim_parameters(const char *name, unsigned char *sizes, int room) {
+  const gp_sim_kernel *k = find_kernel(name);
+  for (int i = 0; k && i < k->count && i < room; i++) sizes[i] = k->params[i].size;
+  return k ? k->count : -1;
 }
 
 std::string duplicate_kernels() {
