@@ -3,6 +3,7 @@ package e3nn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
@@ -48,9 +49,13 @@ func allStages() []gpuprof.Stage {
 // bind makes the operations of both slots and the list of stages.
 func (s *session) bind(ctx context.Context) error {
 	first := s.slots[0].dev
-	basis, err := s.keep(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
-	if err != nil {
-		return err
+	var shared []*op.Bound
+	if s.backwards() { // forwards the MLP makes the radial functions itself
+		basis, err := s.keep(s.radialBasis().Bind(s.dev, first.vec, s.basis, s.edges))
+		if err != nil {
+			return err
+		}
+		shared = append(shared, basis)
 	}
 	sph, err := s.keep(op.Sph{LMax: s.model.LMax}.Bind(s.dev, first.vec, s.harmonics, s.edges))
 	if err != nil {
@@ -58,12 +63,12 @@ func (s *session) bind(ctx context.Context) error {
 	}
 	s.plan = append(s.plan, stageOps{stage: stSph, ops: same(sph)})
 	if s.set.On("autotune") {
-		if err := s.startTuning(basis, sph); err != nil {
+		if err := s.startTuning(append(slices.Clone(shared), sph)...); err != nil {
 			return fmt.Errorf("tuning: %w", err)
 		}
 	}
 	for i, l := range s.model.Layers {
-		if err := s.bindLayer(ctx, i, l, basis); err != nil {
+		if err := s.bindLayer(ctx, i, l, shared); err != nil {
 			return fmt.Errorf("layer %d: %w", i+1, err)
 		}
 	}
@@ -91,9 +96,9 @@ func (s *session) bindMLP(i int) (*op.Bound, error) {
 	case s.backwards():
 		return s.mlps[i].BindKept(s.dev, s.basis, b.w1, b.w2, k.a, k.h, k.w, s.edges)
 	case s.hiddenOnly():
-		return s.mlps[i].BindHidden(s.dev, s.basis, b.w1, k.h, s.edges)
+		return s.radial(i).BindHidden(s.dev, s.slots[0].dev.vec, b.w1, k.h, s.edges)
 	}
-	return s.mlps[i].Bind(s.dev, s.basis, b.w1, b.w2, k.w, s.edges)
+	return s.radial(i).Bind(s.dev, s.slots[0].dev.vec, b.w1, b.w2, k.w, s.edges)
 }
 
 func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
@@ -105,7 +110,7 @@ func (s *session) bindProduct(i int) (product, scatter *op.Bound, err error) {
 	return s.products[i].Bind(s.dev, bufs, len(s.in.crystal.Positions), s.rows, s.edges)
 }
 
-func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound) error {
+func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bound) error {
 	if s.tuned != nil {
 		if err := s.tuneLayer(ctx, i); err != nil {
 			return err
@@ -134,7 +139,7 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, basis *op.Bound
 	}
 	radial := []*op.Bound{mlp}
 	if i == 0 { // the basis serves every layer
-		radial = []*op.Bound{basis, mlp}
+		radial = append(slices.Clone(shared), mlp)
 	}
 	s.plan = append(s.plan, stageOps{stRadial, i, same(radial...)}, stageOps{stProduct, i, same(product)})
 	if scatter != nil {

@@ -71,7 +71,7 @@ func TestCUDA(t *testing.T) {
 			"impl=csr+mlp,layout=mul_ir", "impl=fused", "impl=unfused,deterministic=on", "graph=on,impl=csr+mlp,streams=1",
 			"pinned=off,async_copy=off,streams=1,sync=step", "item_reads=2,sync=every:2", "reset_stats=sync,pool_trim=every:2",
 		},
-		true: {"impl=csr", "graph=on,precision=bf16", "autotune=on,impl=fused"},
+		true: {"impl=csr", "precision=tf32x3,impl=csr", "graph=on,precision=bf16", "autotune=on,impl=fused"},
 	} {
 		for _, set := range sets {
 			onCUDA(t, libraries, set)

@@ -114,6 +114,7 @@ func TestChecksPass(t *testing.T) {
 		{"small", "graph=on", "batch=24", "pinned=off", "async_copy=off", "streams=1"},
 		{"small", "precision=bf16", "batch=24", "graph=on"},
 		{"small", "precision=fp16", "batch=24", "impl=fused"},
+		{"small", "precision=tf32x3", "batch=24"},
 		{"small", "autotune=on", "impl=csr+mlp", "batch=24", "graph=on"},
 		{"deepaw", "batch=3", "impl=csr+mlp", "mul=50", "edges=40"},
 		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
@@ -220,7 +221,7 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		if s.trains() {
 			state = read(t, s, s.train.step.State(), 5)
 		}
-		return fmt.Sprint(state, in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.basis, 4*basisSize))
+		return fmt.Sprint(state, in, s.Stages(), m, s.Copies == s.Compute, s.dev.Info().Cores, s.Pool != nil, read(t, s, s.work[0].w, 4*basisSize))
 	}
 	for _, k := range New().Knobs() {
 		t.Run(k.Name, func(t *testing.T) {

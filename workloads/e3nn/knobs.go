@@ -45,8 +45,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.BatchKnob("points per step", 512, maxBatch, inputPoints),
 		implKnob(),
 		loop.LibraryKnob("matrix products of the radial MLP: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", products()...),
-		loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16; sums stay float32",
-			gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...),
+		precisionKnob(),
 		loop.OrderKnob("bit-identical sums: unfused uses a sorted segment sum instead of atomic adds; csr always is, fused cannot be", "off",
 			gpuprof.Answer{When: gpuprof.Settings{"impl": op.ImplUnfused}, Targets: []gpuprof.Target{{Stage: "scatter"}}}, "scatter", "graph"),
 		layoutKnob(),
@@ -66,6 +65,16 @@ func (Workload) Knobs() []gpuprof.Knob {
 
 // products are the stages that multiply matrices.
 func products() []string { return []string{"radial", "tensor_product", "linear_gate", "graph"} }
+
+// precisionKnob is precision. The first layer of a step that does not go back is computed with the radial functions, in
+// float32 always.
+func precisionKnob() gpuprof.Knob {
+	k := loop.PrecisionKnob("rounding of the inputs of the MLP's matrix products: fp32 (none), tf32, bf16, fp16, or tf32x3 (three products of tf32, as accurate as fp32); sums stay float32",
+		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...)
+	k.Values = append(k.Values, op.TF32x3)
+	k.PyTorch[op.TF32x3] = "# no setting of torch.matmul does that; CUTLASS calls it OpMultiplyAddFastF32"
+	return k
+}
 
 // implKnob is impl, how the tensor product is computed.
 func implKnob() gpuprof.Knob {

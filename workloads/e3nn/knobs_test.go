@@ -56,7 +56,7 @@ func TestRefusals(t *testing.T) {
 		{host, "library=on", "library=on on device a CPU"}, {hopper, "library=on", "cuBLAS was not found"}, {blas, "library=on", ""},
 		{blas, "library=off,precision=bf16", "library=off with precision=bf16"}, {hopper, "library=off,precision=bf16", ""}, {host, "library=off,precision=fp16", ""},
 		{gpu("sm_75"), "precision=tf32", "precision=tf32 on device a GPU (sm_75)"}, {gpu("sm_75"), "precision=bf16", "sm_80"}, {gpu("sm_75"), "precision=fp16", ""},
-		{host, "precision=tf32", ""}, {hopper, "precision=tf32", ""},
+		{gpu("sm_75"), "precision=tf32x3", "sm_80"}, {host, "precision=tf32", ""}, {hopper, "precision=tf32", ""},
 		{host, "impl=csr+mlp,precision=bf16", "precision=bf16 with impl=csr+mlp"}, {hopper, "impl=csr+mlp", ""},
 		{host, "impl=unfused,autotune=on", "autotune=on with impl=unfused"}, {host, "autotune=on", ""},
 		{host, "impl=fused,autotune=on", "autotune=on with impl=fused on device a CPU"}, {hopper, "impl=fused,autotune=on", ""},
@@ -126,9 +126,10 @@ var counted = []struct {
 	{"sync=step", gpuprof.Meter{SyncPoints: 1}, true},
 	{"item_reads=5", gpuprof.Meter{SyncPoints: 5, CopiesD2H: 5, BytesD2H: 20, BytesD2HPageable: 20}, true},
 	{"deterministic=on", gpuprof.Meter{}, true},
-	{"precision=tf32", gpuprof.Meter{Launches: 1}, true}, // an activation of its own
-	{"precision=bf16", gpuprof.Meter{Launches: 5}, true}, // and two roundings a product
-	{"precision=fp16", gpuprof.Meter{Launches: 5}, true},
+	{"precision=tf32", gpuprof.Meter{}, true},
+	{"precision=bf16", gpuprof.Meter{Launches: 1}, true}, // the second layer's weights are packed
+	{"precision=fp16", gpuprof.Meter{Launches: 1}, true},
+	{"precision=tf32x3", gpuprof.Meter{Launches: 1}, true},
 	{"reset_stats=on", gpuprof.Meter{}, false},
 	{"reset_stats=sync", gpuprof.Meter{SyncPoints: 1}, false},
 	{"pool_trim=every:1", gpuprof.Meter{}, false},
@@ -171,8 +172,8 @@ func TestCountersAreExact(t *testing.T) {
 	plain := openSession(t, "small", "batch=6", "edges=50")
 	m, listed := step(t, plain)
 	want := gpuprof.Meter{
-		// basis, two products, harmonics, tensor product and its fix-up, linear, gate
-		Launches: 8, CopiesH2D: 4, BytesH2D: 4 * (5*edges + rows + 1), CopiesD2H: 1, BytesD2H: 4 * rows * int64(plain.last().Out.Dim()), EventWaits: 1,
+		// the MLP's layers, harmonics, tensor product and its fix-up, linear, gate
+		Launches: 7, CopiesH2D: 4, BytesH2D: 4 * (5*edges + rows + 1), CopiesD2H: 1, BytesD2H: 4 * rows * int64(plain.last().Out.Dim()), EventWaits: 1,
 	}
 	if m != want || listed != m.Launches {
 		t.Errorf("%+v, want %+v (%d launches listed)", m, want, listed)
@@ -182,13 +183,13 @@ func TestCountersAreExact(t *testing.T) {
 			compareCounters(t, tt.set, plain, openSession(t, "small", append(strings.Split(tt.set, ","), "batch=6", "edges=50")...), tt.want)
 		}
 	}
-	// The hidden layer is kept apart from its activation; readout, sum, the readout's, gate's and linear layer's way
+	// The radial functions are kept, and the hidden layer apart from its activation; readout, sum, the readout's, gate's and linear layer's way
 	// back with its turned weights, the product's, the MLP's with turned weights, activation and two products, basis,
 	// harmonics, forces.
 	forces := openSession(t, "small", "batch=6", "edges=50", "pass=forces")
 	const atoms = 12
 	index, back := int64(4*(edges+atoms+2)), 4*(3*(atoms+rows)+1)-want.BytesD2H
-	compareCounters(t, "forces", plain, forces, gpuprof.Meter{Launches: 1 + 2 + 4 + 1 + 5 + 3, CopiesH2D: 2, BytesH2D: index, CopiesD2H: 1, BytesD2H: back})
+	compareCounters(t, "forces", plain, forces, gpuprof.Meter{Launches: 2 + 2 + 4 + 1 + 5 + 3, CopiesH2D: 2, BytesH2D: index, CopiesD2H: 1, BytesD2H: back})
 	compareCounters(t, "recompute=weights", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=weights"), gpuprof.Meter{Launches: 1})
 	// Three launches of the MLP, the product and its fix-up, the linear layer.
 	compareCounters(t, "recompute=all", forces, openSession(t, "small", "batch=6", "edges=50", "pass=forces", "recompute=all"), gpuprof.Meter{Launches: 6})

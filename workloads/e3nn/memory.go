@@ -12,7 +12,10 @@ import (
 
 // rotation is ceil(5 caches / bytes a step touches) + 1.
 func (s *session) rotation(cache int64) int {
-	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1) + 2*4*basisSize
+	perEdge := 4 + 4 + 12 + 4*(s.model.LMax+1)*(s.model.LMax+1)
+	if s.backwards() {
+		perEdge += 2 * 4 * basisSize
+	}
 	for i := range s.model.Layers {
 		perEdge += 2 * 4 * mlpHidden
 		if !s.hiddenOnly() {
@@ -52,9 +55,9 @@ func (s *session) mlpScratch(i int, e int64) int64 {
 		return s.mlps[i].KeptScratch(int(e), !s.hiddenOnly())
 	}
 	if s.hiddenOnly() {
-		return s.mlps[i].HiddenScratch(int(e))
+		return 0
 	}
-	return s.mlps[i].Scratch(int(e))
+	return s.radial(i).Scratch(int(e))
 }
 
 // productScratch is the most that any of the shapes takes which may be chosen.

@@ -119,8 +119,9 @@ func (s *session) requests(e int64) []request {
 	}
 	w := s.widths()
 	sh := int64((s.model.LMax + 1) * (s.model.LMax + 1))
-	list := []request{
-		{"the radial basis", e * basisSize, []*gpuprof.Buffer{&s.basis}}, {"spherical harmonics", e * sh, []*gpuprof.Buffer{&s.harmonics}},
+	list := []request{{"spherical harmonics", e * sh, []*gpuprof.Buffer{&s.harmonics}}}
+	if s.backwards() {
+		list = append(list, request{"the radial basis", e * basisSize, []*gpuprof.Buffer{&s.basis}})
 	}
 	each := func(own bool, what string, width func(l layer) int64, shared int64, place func(k *work) *gpuprof.Buffer) {
 		var all []*gpuprof.Buffer

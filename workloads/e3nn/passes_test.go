@@ -24,6 +24,7 @@ func TestForcesPass(t *testing.T) {
 		{"small", "graph=on", "batch=24", "recompute=all"},
 		{"small", "precision=bf16", "batch=24", "graph=on"},
 		{"small", "precision=fp16", "batch=24", "impl=fused"},
+		{"small", "precision=tf32x3", "batch=24"},
 		{"small", "precision=tf32", "batch=24", "recompute=all", "impl=unfused"},
 		{"deepaw", "batch=3", "mul=50", "edges=40"},
 		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all", "impl=csr+mlp"},

@@ -69,8 +69,8 @@ func refuseTuning(d gpuprof.Info, set gpuprof.Settings) error {
 	return nil
 }
 
-// rounds says that a precision is less than float32's.
-func rounds(p string) bool { return p == op.TF32 || p == op.BF16 || p == op.FP16 }
+// rounds says that a precision is made of numbers narrower than float32.
+func rounds(p string) bool { return p == op.TF32 || p == op.TF32x3 || p == op.BF16 || p == op.FP16 }
 
 // refusePrecision names a precision or library that the device has not.
 func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
@@ -80,7 +80,7 @@ func refusePrecision(d gpuprof.Info, set gpuprof.Settings) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=on on device %s: cuBLAS was not found or does not start, and gpuprof doctor says why", d.Name).WithFix("use library=auto or off")
 	case set["library"] == libraryOff && rounds(p) && found:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting library=off with precision=%s on device %s: our own product is float32 where cuBLAS is found", p, d.Name).WithFix("use library=auto, or precision=fp32")
-	case (p == op.TF32 || p == op.BF16) && lacksAmpere(d.Arch):
+	case (p == op.TF32 || p == op.TF32x3 || p == op.BF16) && lacksAmpere(d.Arch):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting precision=%s on device %s (%s): it came with sm_80", p, d.Name, d.Arch).WithFix("use fp32 or fp16")
 	}
 	return nil

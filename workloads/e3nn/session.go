@@ -154,10 +154,11 @@ func (s *session) product(l layer, m op.MLP) op.TensorProduct {
 	return made
 }
 
-// packs says that the MLP leaves the weights where a generated tensor product reads
-// them. The way back reads them, and writes their gradient, in the product's own order.
+// packs says that the MLP leaves the weights where a generated tensor product and a
+// library's product read them best. The way back reads them, and writes their gradient,
+// in the product's own order.
 func (s *session) packs() bool {
-	return s.dev.Info().Kind != "host" && s.set["impl"] == op.ImplCSR && !s.backwards()
+	return s.dev.Info().Kind != "host" && !s.hiddenOnly() && !s.backwards()
 }
 
 // columns are the weights of an edge as they lie in memory.
@@ -171,6 +172,11 @@ func (s *session) last() layer { return s.model.Layers[len(s.model.Layers)-1] }
 
 func (s *session) radialBasis() op.Basis {
 	return op.Basis{Kind: s.set["basis"], N: basisSize, Cutoff: s.in.finder.Cutoff(), Envelope: s.set["basis"] == "bessel"}
+}
+
+// radial is a layer's MLP with the radial functions that it makes itself.
+func (s *session) radial(i int) op.Radial {
+	return op.Radial{Basis: s.radialBasis(), MLP: s.mlps[i]}
 }
 
 // takePool finds the device's pool where a knob acts on it.
@@ -230,11 +236,11 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
-// whatMultiplies names what computes the matrix products of the MLP.
+// whatMultiplies names what computes the matrix products of the MLP, all but those that are made with the radial functions.
 func (s *session) whatMultiplies() string {
 	vendor := 0
 	for _, m := range s.mlps {
-		if (op.Gemm{K: m.In, N: m.Hidden, Precision: m.Precision, Library: m.Library}).UsesVendor(s.dev) {
+		if (op.Gemm{K: m.Hidden, N: m.Out, Precision: m.Precision, Library: m.Library}).UsesVendor(s.dev) {
 			vendor++
 		}
 	}

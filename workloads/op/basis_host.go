@@ -13,17 +13,21 @@ func basisHost(a *gpuprof.Args, lo, hi int) {
 	n, kind, envelope, cutoff := a.Int(3), a.Int(4), a.Int(5) != 0, float64(a.F32(6))
 	vec, b := a.Floats(0), a.Floats(1)
 	for e := lo; e < hi; e++ {
-		x, y, z := float64(vec[3*e]), float64(vec[3*e+1]), float64(vec[3*e+2])
-		r := math.Sqrt(x*x + y*y + z*z)
-		row, scale := b[e*n:(e+1)*n], 1.0
-		if envelope {
-			scale = cutoffPolynomial(r / cutoff)
-		}
-		if kind == basisGaussian {
-			gaussianRow(row, r, cutoff/float64(n-1), scale/1.12)
-		} else {
-			besselRow(row, r, cutoff, scale)
-		}
+		basisOne(b[e*n:(e+1)*n], vec[3*e:3*e+3], kind, envelope, cutoff)
+	}
+}
+
+// basisOne writes the functions of one vector to row.
+func basisOne(row, v []float32, kind int, envelope bool, cutoff float64) {
+	x, y, z := float64(v[0]), float64(v[1]), float64(v[2])
+	r, scale := math.Sqrt(x*x+y*y+z*z), 1.0
+	if envelope {
+		scale = cutoffPolynomial(r / cutoff)
+	}
+	if kind == basisGaussian {
+		gaussianRow(row, r, cutoff/float64(len(row)-1), scale/1.12)
+	} else {
+		besselRow(row, r, cutoff, scale)
 	}
 }
 

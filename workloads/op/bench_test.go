@@ -55,11 +55,11 @@ func BenchmarkTensorProduct(b *testing.B) {
 	}
 }
 
-func BenchmarkMLP(b *testing.B) {
+func BenchmarkRadial(b *testing.B) {
 	const edges = 2000
 	r := newRig(b, 0)
 	m := MLP{In: 10, Hidden: 100, Out: 1024}
-	bound := r.must(m.Bind(r.dev, r.normal(edges*m.In), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), r.alloc(edges*m.Out), edges))
+	bound := r.must(Radial{Basis{Kind: "gaussian", N: 10, Cutoff: 4}, m}.Bind(r.dev, r.normal(3*edges), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), r.alloc(edges*m.Out), edges))
 	r.run(bound)
 	for b.Loop() {
 		r.run(bound)

@@ -38,13 +38,10 @@ func TestCUDAMLPCandidates(t *testing.T) {
 	g := newGPU(t)
 	const edges = 150
 	m := MLP{In: 10, Hidden: 20, Out: 70}
-	b, w1, w2 := g.random(edges*m.In), g.random(m.In*m.Hidden), g.random(m.Hidden*m.Out)
+	basis := Basis{Kind: "gaussian", N: 10, Cutoff: 4}
+	vec, w1, w2 := g.random(edges*3), g.random(m.In*m.Hidden), g.random(m.Hidden*m.Out)
 	want := make([]float64, edges*m.Out)
-	for e := range edges {
-		if err := RefMLP(m, doubles(b[e*m.In:(e+1)*m.In]), doubles(w1), doubles(w2), want[e*m.Out:(e+1)*m.Out]); err != nil {
-			t.Fatal(err)
-		}
-	}
+	refRadial(t, Radial{basis, m}, doubles(vec), doubles(w1), doubles(w2), want)
 	libraries := 0
 	if withLibraries(g.dev).Facts["cublas"] != "" {
 		libraries = 1
@@ -61,11 +58,11 @@ func TestCUDAMLPCandidates(t *testing.T) {
 			t.Errorf("%+v: candidates %+v, want %d, itself first", c.mlp, all, c.count)
 		}
 	}
-	in, first, second, out := g.floats(b), g.floats(w1), g.floats(w2), g.poisoned(edges*m.Out)
+	in, first, second, out := g.floats(vec), g.floats(w1), g.floats(w2), g.poisoned(edges*m.Out)
 	var own []float64
 	for _, way := range m.Candidates(g.dev) {
 		g.poison(out)
-		g.run(g.must(way.Bind(g.dev, in, first, second, out, edges)))
+		g.run(g.must(Radial{basis, way}.Bind(g.dev, in, first, second, out, edges)))
 		got := g.read(out, len(want))
 		near(t, fmt.Sprintf("%+v", way), got, want, 1e-5)
 		if way.Library == "" && libraries == 1 {

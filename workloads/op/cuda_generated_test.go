@@ -186,4 +186,21 @@ func TestCompilerRefuses(t *testing.T) {
 	}
 	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
 	near(t, "general kernel", conv.result(5), conv.reference(5), 1e-5)
+// Rows of weights start on 16 bytes also as 16-bit values, in products that no kernel was generated for, too.
+func TestCUDAColumnsAreAligned(t *testing.T) {
+	for _, c := range generatedCases(t) {
+		tp := c.product(t)
+		if _, n := tp.Columns(); n%8 != 0 || n < c.tp.WeightNumel() || n > c.tp.WeightNumel()*105/100+8 {
+			t.Errorf("%s: %d columns for %d weights", c.name, n, c.tp.WeightNumel())
+		}
+	}
+	g := newGPU(t)
+	for _, impl := range []string{ImplUnfused, ImplFused, ImplCSR} {
+		tp := TensorProduct{TP: uvu(t, "7x0e+3x1o", "0e+1o", "0e+1o"), Impl: impl, Layout: IrMul, Packed: true}
+		if _, n := tp.Columns(); tp.TP.WeightNumel() != 20 || n != 24 {
+			t.Fatalf("%d columns for %d weights, expected 24 for 20", n, tp.TP.WeightNumel())
+		}
+		conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
+		near(t, impl, conv.result(5), conv.reference(5), 1e-5)
+	}
 }

@@ -380,8 +380,9 @@ func TestCUDAVendorGemm(t *testing.T) {
 		{"", "off", "gemm", 1e-5},
 		{"", "", "gemm_fp32 act_inplace", 1e-5},
 		{TF32, "on", "gemm_tf32 act_inplace", 2e-3},
-		{BF16, "auto", "cast_bf16 cast_bf16 gemm_bf16 act_inplace", 2e-2},
-		{FP16, "", "cast_fp16 cast_fp16 gemm_fp16 act_inplace", 5e-3},
+		{BF16, "auto", "pack_left pack_right gemm_bf16 act_inplace", 2e-2},
+		{FP16, "", "pack_left pack_right gemm_fp16 act_inplace", 5e-3},
+		{TF32x3, "", "pack_left pack_right gemm_tf32 act_inplace", 1e-5},
 	} {
 		gemm := Gemm{K: kk, N: n, Scale: 0.5, Act: "silu", Normalisation: NormExact, Precision: c.precision, Library: c.library}
 		if got := gemm.UsesVendor(g.dev); got != (c.library != "off") || gemm.Check(g.dev) != nil {
@@ -422,7 +423,7 @@ func TestCUDARefusals(t *testing.T) {
 		}
 	}
 	_, err := Gemm{K: 1, N: 1, Act: "none", Normalisation: NormExact, Precision: "fp8"}.Bind(g.dev, g.poisoned(1), g.poisoned(1), g.poisoned(1), 1)
-	if err == nil || !strings.Contains(err.Error(), "use fp32, tf32, bf16 or fp16") {
+	if err == nil || !strings.Contains(err.Error(), "use fp32, tf32, tf32x3, bf16 or fp16") {
 		t.Errorf("fp8: error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-#include "op.cuh"
+#include "pack.cuh"
 
 // out = c*phi(scale * a b), a [rows,K], b [K,N], out [rows,N]. A block computes a tile of T x T (128 with 256
 // threads, 64 with 64), every thread 8 x 8 of it in four squares of 4 x 4; the next slice of K is on its way from
@@ -14,12 +14,7 @@ struct gemm_fp32 {
 };
 struct gemm_tf32 {
   typedef float value;
-  // To nearest, ties to even.
-  GP_FN float wide(float v) {
-    unsigned u = __float_as_uint(v);
-    if ((u & 0x7f800000u) == 0x7f800000u) return v;
-    return __uint_as_float((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
-  }
+  GP_FN float wide(float v) { return pack_tf32(v); }
 };
 struct gemm_bf16 {
   typedef unsigned short value;
@@ -232,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 }
 GPUPROF_KERNEL(gemm_lib_fp16)
 
-// Elementwise kernels around a vendor's product; one item is one element, POINTWISE of them a block.
+// The activation after a vendor's product; one item is one element, POINTWISE of them a block.
 #define POINTWISE 1024
 
 extern "C" __global__ void act_inplace(float *__restrict__ x, int count, int act, float c, int n) {
@@ -240,15 +235,3 @@ extern "C" __global__ void act_inplace(float *__restrict__ x, int count, int act
   for (long long i = (long long)blockIdx.x * POINTWISE + threadIdx.x; i < end; i += blockDim.x) x[i] = c * op_activate(act, x[i]);
 }
 GPUPROF_KERNEL(act_inplace)
-
-extern "C" __global__ void cast_bf16(const float *__restrict__ x, unsigned short *__restrict__ out, int count, int n) {
-  long long end = gp_min((long long)(blockIdx.x + 1) * POINTWISE, (long long)n);
-  for (long long i = (long long)blockIdx.x * POINTWISE + threadIdx.x; i < end; i += blockDim.x) out[i] = gp_to_bf16(x[i]);
-}
-GPUPROF_KERNEL(cast_bf16)
-
-extern "C" __global__ void cast_fp16(const float *__restrict__ x, unsigned short *__restrict__ out, int count, int n) {
-  long long end = gp_min((long long)(blockIdx.x + 1) * POINTWISE, (long long)n);
-  for (long long i = (long long)blockIdx.x * POINTWISE + threadIdx.x; i < end; i += blockDim.x) out[i] = gp_to_fp16(x[i]);
-}
-GPUPROF_KERNEL(cast_fp16)

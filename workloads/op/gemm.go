@@ -21,6 +21,7 @@ type Gemm struct {
 	Act, Normalisation string
 	// Precision says how the operands are rounded, to nearest even: "fp32" (not
 	// at all, also when empty), "tf32" (10 bits of mantissa), "bf16" or "fp16".
+	// "tf32x3" is as accurate as fp32, by three products of tf32 (see packing).
 	// Products are always added in float32, and out is float32.
 	Precision string
 	// Library says whether the vendor's product is called: "auto" (also when
@@ -37,10 +38,11 @@ type Gemm struct {
 
 // Precisions of a matrix product.
 const (
-	FP32 = "fp32"
-	TF32 = "tf32"
-	BF16 = "bf16"
-	FP16 = "fp16"
+	FP32   = "fp32"
+	TF32   = "tf32"
+	BF16   = "bf16"
+	FP16   = "fp16"
+	TF32x3 = "tf32x3"
 )
 
 // Our own kernel: a, b, out, rows, K, N, act, scale, c. One item is one row; on
@@ -52,8 +54,8 @@ var (
 
 // The vendor's product, out = scale * a b: a, b, out, K, N, scale; one item is
 // one row. For bf16 and fp16 a and b are 16 bits wide. PTX stands in where the
-// library is missing, with the same rounding. Around it: an activation in place
-// (x, n, act, c) and the rounding to 16 bits (x, out, n), one item an element.
+// library is missing, with the same rounding. After it: an activation in place
+// (x, n, act, c), one item an element.
 var (
 	gemmLibKernels = map[string]*gpuprof.Kernel{
 		FP32: {Name: "gemm_fp32", Sig: "bbbiif", Host: gemmFP32Host, Grain: 8, Lib: "gemm_fp32", PTX: gemmPTX, Entry: "gemm_lib_fp32", Threads: 256, PerBlock: 128},
@@ -61,28 +63,25 @@ var (
 		BF16: {Name: "gemm_bf16", Sig: "bbbiif", Host: gemmBF16Host, Grain: 8, Lib: "gemm_bf16", PTX: gemmPTX, Entry: "gemm_lib_bf16", Threads: 256, PerBlock: 128},
 		FP16: {Name: "gemm_fp16", Sig: "bbbiif", Host: gemmFP16Host, Grain: 8, Lib: "gemm_fp16", PTX: gemmPTX, Entry: "gemm_lib_fp16", Threads: 256, PerBlock: 128},
 	}
-	castKernels = map[string]*gpuprof.Kernel{
-		BF16: {Name: "cast_bf16", Sig: "bbi", Host: castBF16Host, Grain: 1 << 14, PTX: gemmPTX, Threads: 256, PerBlock: 1024},
-		FP16: {Name: "cast_fp16", Sig: "bbi", Host: castFP16Host, Grain: 1 << 14, PTX: gemmPTX, Threads: 256, PerBlock: 1024},
-	}
 	actInplaceKernel = gpuprof.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
 )
 
 // Bind binds the operation for up to edgeCap rows: one launch of our own
-// kernel; or the vendor's product, after rounding to 16 bits where the
-// precision has them and before the activation where there is one.
+// kernel; or the vendor's product, after the packing of its operands where the
+// precision has one and before the activation where there is one.
 func (g Gemm) Bind(dev gpuprof.Device, a, b, out gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "gemm", edgeCap)
 	k.b.minimum = k.gemm(g, a, b, out)
 	return k.done()
 }
 
-// Scratch is the bytes Bind allocates: 16-bit copies of the operands.
+// Scratch is the bytes Bind allocates: packed copies of the operands.
 func (g Gemm) Scratch(edgeCap int) int64 {
-	if castKernels[g.Precision] == nil {
+	p := packingOf(g.Precision, g.K)
+	if p.form == packPlain {
 		return 0
 	}
-	return (max(halfWords(int64(edgeCap)*int64(g.K)), 1) + max(halfWords(int64(g.K)*int64(g.N)), 1)) * floatBytes
+	return (max(p.words(int64(edgeCap)), 1) + max(p.words(int64(g.N)), 1)) * floatBytes
 }
 
 func (g Gemm) precision() string {
@@ -92,8 +91,13 @@ func (g Gemm) precision() string {
 	return g.Precision
 }
 
-// halfWords is the four-byte elements that hold n 16-bit values.
-func halfWords(n int64) int64 { return (n + 1) / 2 }
+// libraryKernel is the product of the vendor's library in a precision, nil where there is none.
+func libraryKernel(precision string) *gpuprof.Kernel {
+	if precision == TF32x3 {
+		precision = TF32
+	}
+	return gemmLibKernels[precision]
+}
 
 // Check reports why the product cannot be bound to dev, or nil.
 func (g Gemm) Check(dev gpuprof.Device) error {
@@ -113,8 +117,8 @@ func (g Gemm) UsesVendor(dev gpuprof.Device) bool {
 // vendor decides whether the vendor's product (or what stands in for its
 // rounding) is launched rather than our own kernel.
 func (g Gemm) vendor(info gpuprof.Info) (bool, error) {
-	if g.Precision != "" && gemmLibKernels[g.Precision] == nil {
-		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, bf16 or fp16")
+	if g.Precision != "" && libraryKernel(g.Precision) == nil {
+		return false, gpuprof.Errorf(nil, "unknown precision %q", g.Precision).WithFix("use fp32, tf32, tf32x3, bf16 or fp16")
 	}
 	if g.Tile != 0 && g.Tile != 64 && g.Tile != 128 {
 		return false, gpuprof.Errorf(nil, "unknown tile %d", g.Tile).WithFix("use 64, 128 or 0")
@@ -156,7 +160,7 @@ func (k *binder) gemm(g Gemm, a, b, out gpuprof.Buffer) rate {
 	k.want("out", out, e*int64(g.N))
 	cost := k.gemmCost(g, act, vendor)
 	if vendor {
-		k.gemmVendor(g, a, b, out, act, float32(c), gemmLibKernels[g.precision()])
+		k.gemmVendor(g, a, b, out, act, float32(c), libraryKernel(g.precision()))
 	} else {
 		kernel, work := k.gemmShape(g)
 		k.launch(kernel, work, cost, a, b, out, edgeCount{}, g.K, g.N, act.id, g.Scale, float32(c))
@@ -173,9 +177,18 @@ func (k *binder) gemmCost(g Gemm, act activation, vendor bool) rate {
 	// The scale is folded into a, one product an element of it.
 	cost := rate{fixed: move(0, g.K*g.N, 0), perEdge: move(g.K+2*g.K*g.N+epilogue, g.K, g.N)}
 	if vendor && withLibraries(k.dev).Facts["cublas"] != "" { // what stands in for it rounds, and computes in float32
-		cost.perEdge = cost.perEdge.In(g.precision(), int64(2*g.K*g.N))
+		cost.perEdge = inPrecision(cost.perEdge, g.precision(), int64(2*g.K*g.N))
 	}
 	return cost
+}
+
+// inPrecision is c with flops of it in a precision: TF32x3 takes three times as many.
+func inPrecision(c gpuprof.Cost, precision string, flops int64) gpuprof.Cost {
+	if precision != TF32x3 {
+		return c.In(precision, flops)
+	}
+	c.Flops += 2 * flops
+	return c.In(TF32, 3*flops)
 }
 
 // gemmShape is our own kernel and its items: rows on the host, tiles on CUDA.
@@ -204,19 +217,22 @@ func (k *binder) gemmShape(g Gemm) (*gpuprof.Kernel, items) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// gemmVendor appends the rounding, the vendor's product and the activation.
+// gemmVendor appends the packing, the vendor's product and the activation.
 func (k *binder) gemmVendor(g Gemm, a, b, out gpuprof.Buffer, act activation, c float32, vendor *gpuprof.Kernel) {
-	width := int64(floatBytes)
-	if cast := castKernels[g.Precision]; cast != nil {
-		a16, b16 := k.scratch(halfWords(int64(k.b.capacity)*int64(g.K))), k.scratch(halfWords(int64(g.K)*int64(g.N)))
-		k.launch(cast, items{perEdge: g.K}, rate{perEdge: gpuprof.Cost{BytesRead: int64(g.K) * 4, BytesWritten: int64(g.K) * 2}}, a, a16, itemCount{})
-		k.launch(cast, items{fixed: g.K * g.N}, rate{fixed: gpuprof.Cost{BytesRead: int64(g.K*g.N) * 4, BytesWritten: int64(g.K*g.N) * 2}}, b, b16, itemCount{})
-		a, b, width = a16, b16, 2
+	p := packingOf(g.Precision, g.K)
+	if p.form != packPlain {
+		a, b = k.packLeft(p, a, g.K), k.packRight(p, b, g.K, g.N)
 	}
-	product := rate{fixed: gpuprof.Cost{BytesRead: int64(g.K*g.N) * width},
-		perEdge: gpuprof.Cost{Flops: int64(2*g.K*g.N + g.N), BytesRead: int64(g.K) * width, BytesWritten: int64(g.N) * floatBytes}}
-	k.launch(vendor, items{perEdge: 1}, product, a, b, out, g.K, g.N, g.Scale)
+	k.product(g, p, a, b, out, vendor)
 	if act.id != actNone {
 		k.launch(&actInplaceKernel, items{perEdge: g.N}, rate{perEdge: move(g.N*(act.flops+1), g.N, g.N)}, out, itemCount{}, act.id, c)
 	}
+}
+
+// product appends the vendor's product of packed operands.
+func (k *binder) product(g Gemm, p packing, a, b, out gpuprof.Buffer, vendor *gpuprof.Kernel) {
+	depth := p.depth()
+	cost := rate{fixed: gpuprof.Cost{BytesRead: int64(depth*g.N) * p.bytes},
+		perEdge: gpuprof.Cost{Flops: int64(2*depth*g.N + g.N), BytesRead: int64(depth) * p.bytes, BytesWritten: int64(g.N) * floatBytes}}
+	k.launch(vendor, items{perEdge: 1}, cost, a, b, out, depth, g.N, g.Scale)
 }

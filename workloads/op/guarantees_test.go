@@ -27,7 +27,10 @@ func everyOp(r *rig) map[string]*Bound {
 	bind("sph")(Sph{LMax: 4}.Bind(r.dev, vec, r.alloc(25*edges), edges))
 	bind("gaussian")(Basis{Kind: "gaussian", N: 8, Cutoff: 4}.Bind(r.dev, vec, r.alloc(8*edges), edges))
 	bind("bessel")(Basis{Kind: "bessel", N: 8, Cutoff: 4, Envelope: true}.Bind(r.dev, vec, r.alloc(8*edges), edges))
-	bind("mlp")(MLP{In: 8, Hidden: 20, Out: 700}.Bind(r.dev, r.normal(8*edges), r.normal(160), r.normal(14000), r.alloc(700*edges), edges))
+	for _, precision := range []string{FP32, BF16, TF32x3} {
+		radial := Radial{Basis{Kind: "gaussian", N: 8, Cutoff: 4}, MLP{In: 8, Hidden: 20, Out: 700, Precision: precision}}
+		bind("radial " + precision)(radial.Bind(r.dev, vec, r.normal(160), r.normal(14000), r.alloc(700*edges), edges))
+	}
 	irs := irreps(t, "4x0e+4x1o")
 	for _, layout := range []Layout{MulIr, IrMul} {
 		l := Linear{In: irs, Out: irs, Layout: layout, Accumulate: true}
@@ -43,7 +46,7 @@ func everyOp(r *rig) map[string]*Bound {
 			}
 		}
 	}
-	for _, precision := range []string{FP32, TF32, BF16, FP16} {
+	for _, precision := range []string{FP32, TF32, BF16, FP16, TF32x3} {
 		gemm := Gemm{K: 9, N: 300, Scale: 0.1, Act: "tanh", Normalisation: NormExact, Precision: precision}
 		bind("gemm " + precision)(gemm.Bind(r.dev, r.normal(9*edges), r.normal(2700), r.alloc(300*edges), edges))
 	}
@@ -82,7 +85,7 @@ func TestThreadsDoNotChangeResults(t *testing.T) {
 	out, w := r.alloc(rows*l.Out.Dim()), r.alloc(rows*m.Out)
 	ops := []*Bound{
 		r.must(l.Bind(r.dev, r.normal(rows*l.In.Dim()), r.normal(l.WeightNumel()), out, rows)),
-		r.must(m.Bind(r.dev, r.normal(rows*m.In), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), w, rows)),
+		r.must(Radial{Basis{Kind: "gaussian", N: 9, Cutoff: 4}, m}.Bind(r.dev, r.normal(rows*3), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), w, rows)),
 	}
 	var first []float64
 	for threads := 1; threads <= 4; threads++ {

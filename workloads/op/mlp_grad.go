@@ -20,9 +20,8 @@ type MLPGrad struct {
 // receives da. Without DB that is all there is: training needs no more.
 type MLPGradBuffers struct{ A, W1, W2, DW, DA, DB gpuprof.Buffer }
 
-// BindKept is Bind for an MLP that goes backwards later: a [E,Hidden] is the
-// hidden layer before its activation, h after it. Without w it stops there, as
-// BindHidden does.
+// BindKept binds an MLP that goes backwards later, from b [E,In]: a [E,Hidden] is
+// the hidden layer before its activation, h after it. Without w it stops there.
 func (m MLP) BindKept(dev gpuprof.Device, b, w1, w2, a, h, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
 	k := newBinder(dev, "mlp", edgeCap)
 	k.positive("In", m.In)

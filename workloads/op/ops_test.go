@@ -76,35 +76,6 @@ func TestBasisKnown(t *testing.T) {
 	near(t, "bessel", wide(out, 0, 3), []float64{.5, .70710678, .5}, 1e-6)
 }
 
-func TestMLP(t *testing.T) {
-	for _, m := range []MLP{{In: 10, Hidden: 100, Out: 700}, {In: 8, Hidden: 64, Out: 33, Normalisation: NormE3NN}, {In: 1, Hidden: 1, Out: 2100}} {
-		const edges = 90
-		r := newRig(t, 3)
-		b, w1, w2, w := r.normal(edges*m.In), r.normal(m.In*m.Hidden), r.normal(m.Hidden*m.Out), r.poisoned(edges*m.Out)
-		before := r.dev.Memory().InUse
-		bound := r.must(m.Bind(r.dev, b, w1, w2, w, edges))
-		if got := r.dev.Memory().InUse - before; got < m.Scratch(edges) || got > m.Scratch(edges)+8192 {
-			t.Errorf("Bind took %d bytes, Scratch said %d", got, m.Scratch(edges))
-		}
-		r.run(bound)
-		want := make([]float64, edges*m.Out)
-		fw1, fw2 := wide(w1, 0, m.In*m.Hidden), wide(w2, 0, m.Hidden*m.Out)
-		for e := range edges {
-			if err := RefMLP(m, wide(b, e*m.In, (e+1)*m.In), fw1, fw2, want[e*m.Out:(e+1)*m.Out]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Logf("%+v: relative error %.2g", m, near(t, "mlp", wide(w, 0, len(want)), want, 1e-5))
-		bound.SetEdges(7)
-		poison(w)
-		r.run(bound)
-		near(t, "7 edges", wide(w, 0, 7*m.Out), want[:7*m.Out], 1e-5)
-		if v := gpuprof.Floats(w)[7*m.Out]; v == v {
-			t.Error("7 edges: the eighth row was written")
-		}
-	}
-}
-
 func TestLinear(t *testing.T) {
 	cases := [][2]string{{"9x0e+4x1o+3x0e+2x2e", "5x0e+7x1o+2x3o+6x0e"}, {"48x0e+20x1o", "40x0e+520x1o"}, {"3x0o+2x1e", "2x1e+3x0o+1x0e"}}
 	for _, c := range cases {

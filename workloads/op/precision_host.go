@@ -13,20 +13,6 @@ func halves(a *gpuprof.Args, i int) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-func castBF16Host(a *gpuprof.Args, lo, hi int) {
-	x, out := a.Floats(0)[lo:hi], halves(a, 1)[lo:hi]
-	for i, v := range x {
-		out[i] = toBF16(v)
-	}
-}
-
-func castFP16Host(a *gpuprof.Args, lo, hi int) {
-	x, out := a.Floats(0)[lo:hi], halves(a, 1)[lo:hi]
-	for i, v := range x {
-		out[i] = toFP16(v)
-	}
-}
-
 func actInplaceHost(a *gpuprof.Args, lo, hi int) {
 	activateAll(a.Int(2), a.F32(3), a.Floats(0)[lo:hi])
 }

@@ -22,7 +22,7 @@ import (
 func allKernels() []*gpuprof.Kernel {
 	all := []*gpuprof.Kernel{
 		&basisKernel, &sphKernel, &fillKernel, &transposeKernel, &gateKernel, &linearKernel,
-		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
+		&scatterAtomicKernel, &scatterSortedKernel, &scaleKernel, &packLeftKernel, &packRightKernel, &radialKernel, &gemmKernel, &gemm64Kernel, &actInplaceKernel,
 		&gatherKernel, &outerKernel, &contractKernel, &weightKernel,
 		&actApplyKernel, &actGradKernel, &addKernel, &flipKernel, &gateGradKernel, &basisGradKernel, &sphGradKernel,
 		&positionsKernel, &readoutKernel, &readoutGradKernel, &sumKernel, &residualKernel, &tpGradKernel, &tpGradXKernel, &tpGradSumKernel, &weightGradKernel, &weightSumKernel, &roundKernel,
@@ -31,9 +31,6 @@ func allKernels() []*gpuprof.Kernel {
 	}
 	for _, precision := range []string{FP32, TF32, BF16, FP16} {
 		all = append(all, gemmLibKernels[precision])
-		if k := castKernels[precision]; k != nil {
-			all = append(all, k)
-		}
 	}
 	return all
 }

@@ -130,12 +130,17 @@ func (t TensorProduct) known() (generatedProduct, bool) {
 
 // Columns is where the weights of a product lie in a row of W and of W2: in the
 // order of the instructions, or with Packed where the product's generated kernel
-// reads them. Columns of no weight have to hold finite numbers.
+// reads them, if it has one, in rows that start on 16 bytes also where a library's
+// product reads them as 16-bit values. Columns of no weight have to hold finite numbers.
 func (t TensorProduct) Columns() (at []int, stride int) {
-	if g, ok := t.known(); ok && t.Packed {
-		return g.plan.Spec.Columns.At, g.plan.Spec.Columns.Stride
+	at, stride = t.TP.WeightOffsets(), t.TP.WeightNumel()
+	if !t.Packed {
+		return at, stride
 	}
-	return t.TP.WeightOffsets(), t.TP.WeightNumel()
+	if g, ok := t.known(); ok {
+		at, stride = g.plan.Spec.Columns.At, g.plan.Spec.Columns.Stride
+	}
+	return at, ceilDiv(stride, packAlign) * packAlign
 }
 
 // Arrange is rows of weights, which lie in the order of the instructions, in the

@@ -1,0 +1,124 @@
+package op
+
+import (
+	_ "embed"
+
+	"github.com/gpuprof/gpuprof"
+)
+
+//go:embed radial.ptx.gz
+var radialPTX string
+
+// Radial turns edges into tensor-product weights: a Basis of Basis.N = MLP.In
+// functions, and an MLP on it.
+//
+//	vec [E,3], w1 [In,Hidden], w2 [Hidden,Out] -> w [E,Out]
+//	h = silu_c(b w1/sqrt(In)),  w = h w2/sqrt(Hidden)
+//
+// The functions and the first layer, with its activation, are one kernel, in
+// float32: it writes h as the second layer's product reads it, rounded or split
+// where the precision asks for it. Neither b nor h before its activation is ever
+// in memory.
+type Radial struct {
+	Basis Basis
+	MLP   MLP
+}
+
+// radialKernel: vec, w1, h, n, functions, kind, envelope, cutoff, hidden, hidden
+// with padding, form of h (see packing), scale, c of silu. One item is one edge.
+var radialKernel = gpuprof.Kernel{Name: "radial", Sig: "bbbiiiifiiiff", Host: radialHost, Grain: 8, PTX: radialPTX, Threads: 128, PerBlock: 128}
+
+const (
+	radialEdges     = 128 // of a block
+	radialFunctions = 32  // at most
+	radialShared    = 48 << 10
+	radialHidden    = 1024 // at most, of a hidden layer that is rounded
+)
+
+// Scratch is the bytes Bind allocates: the hidden layer, and the second layer's
+// weights where they are packed.
+func (r Radial) Scratch(edgeCap int) int64 {
+	_, second := r.MLP.layers()
+	p := packingOf(second.Precision, second.K)
+	n := max(p.words(int64(edgeCap)), 1)
+	if p.form != packPlain {
+		n += max(p.words(int64(second.N)), 1)
+	}
+	return n * floatBytes
+}
+
+// BindHidden binds the first layer alone, vec [E,3], w1 [In,Hidden] -> h
+// [E,Hidden], for a tensor product that fuses the second in (impl csr+mlp).
+func (r Radial) BindHidden(dev gpuprof.Device, vec, w1, h gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "radial functions and hidden layer", edgeCap)
+	k.want("h", h, int64(edgeCap)*int64(r.MLP.Hidden))
+	k.b.minimum = k.radial(r, packingOf(FP32, r.MLP.Hidden), vec, w1, h)
+	return k.done()
+}
+
+// Bind binds the operation for up to edgeCap edges.
+func (r Radial) Bind(dev gpuprof.Device, vec, w1, w2, w gpuprof.Buffer, edgeCap int) (*Bound, error) {
+	k := newBinder(dev, "radial functions and MLP", edgeCap)
+	m := r.MLP
+	k.positive("Out", m.Out)
+	_, second := m.layers()
+	p := packingOf(second.Precision, second.K)
+	h := k.scratch(p.words(int64(edgeCap)))
+	minimum := k.radial(r, p, vec, w1, h)
+	k.want("w2", w2, int64(m.Hidden)*int64(m.Out))
+	k.want("w", w, int64(edgeCap)*int64(m.Out))
+	if p.form == packPlain {
+		minimum = minimum.add(k.gemm(second, h, w2, w))
+	} else {
+		vendor, err := second.vendor(withLibraries(dev))
+		if err != nil {
+			k.usage("", "%w", err)
+		}
+		k.product(second, p, h, k.packRight(p, w2, second.K, second.N), w, libraryKernel(second.precision()))
+		second.N -= second.Padding
+		minimum = minimum.add(k.gemmCost(second, activation{}, vendor))
+	}
+	// A fused implementation keeps the hidden layer to itself.
+	minimum.perEdge.BytesWritten -= int64(p.depth()) * p.bytes
+	minimum.perEdge.BytesRead -= int64(m.Hidden) * floatBytes
+	k.b.minimum = minimum
+	return k.done()
+}
+
+// radial appends the kernel that makes h and returns its cost.
+func (k *binder) radial(r Radial, p packing, vec, w1, h gpuprof.Buffer) rate {
+	m, s := r.MLP, r.Basis
+	k.positive("In", m.In)
+	k.positive("Hidden", m.Hidden)
+	if err := s.Check(); err != nil {
+		k.usage("", "%w", err)
+	}
+	shared := m.In * (radialEdges + ceilDiv(p.inner, 4)*4) * floatBytes
+	switch {
+	case s.N != m.In:
+		k.usage("make them as many", "an MLP of %d inputs does not fit %d radial functions", m.In, s.N)
+	case s.N > radialFunctions || shared > radialShared:
+		k.usage("use fewer", "%d radial functions with a hidden layer of %d need more than a block's shared memory", s.N, m.Hidden)
+	case p.form != packPlain && p.inner > radialHidden:
+		k.usage("use fewer", "a hidden layer of %d values is too long to be rounded", m.Hidden)
+	}
+	first, _ := m.layers()
+	act, c, err := findActivation(first.Act, first.Normalisation)
+	if err != nil {
+		k.usage("", "%w", err)
+	}
+	k.want("vec", vec, 3*int64(k.b.capacity))
+	k.want("w1", w1, int64(m.In)*int64(m.Hidden))
+	kind, _ := s.kind() // Check has accepted it
+	envelope := 0
+	if s.Envelope {
+		envelope = 1
+	}
+	flops := s.flops() + 2*m.In*m.Hidden + m.Hidden*(act.flops+1)
+	cost := rate{fixed: move(m.In*m.Hidden, m.In*m.Hidden, 0), perEdge: move(flops, 3, 0).In("fp64", int64(s.flops()))} // double on either device
+	cost.perEdge.BytesWritten = int64(p.depth()) * p.bytes
+	kernel := radialKernel
+	kernel.SharedBytes = shared
+	k.launch(&kernel, items{perEdge: 1}, cost, vec, w1, h, itemCount{}, s.N, kind, envelope, float32(s.Cutoff), m.Hidden, p.inner, p.form, first.Scale, float32(c))
+	return cost
+}

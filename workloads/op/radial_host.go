@@ -1,0 +1,63 @@
+package op
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/vec"
+)
+
+// radialTile edges pass over the first layer's weights together.
+const radialTile = 32
+
+func radialHost(a *gpuprof.Args, lo, hi int) {
+	var factors [radialTile * radialFunctions]float32
+	var cells [radialTile * radialFunctions * vec.CellInts]int32
+	var row [radialHidden]float32
+	n, kind, envelope, cutoff := a.Int(4), a.Int(5), a.Int(6) != 0, float64(a.F32(7))
+	hidden, inner, form, scale, c := a.Int(8), a.Int(9), a.Int(10), a.F32(11), a.F32(12)
+	vectors, w1, h := a.Floats(0), a.Floats(1), a.Floats(2)
+	for r := range radialTile {
+		for k := range n { // function k times row k of w1 goes to row r of h
+			copy(cells[(r*n+k)*vec.CellInts:], []int32{int32(k), int32(r)})
+		}
+	}
+	for e := lo; e < hi; e += radialTile {
+		edges := min(radialTile, hi-e)
+		b := factors[:edges*n]
+		for i := range edges {
+			basisOne(b[i*n:(i+1)*n], vectors[3*(e+i):3*(e+i)+3], kind, envelope, cutoff)
+		}
+		for i := range b {
+			b[i] *= scale
+		}
+		if form == packPlain {
+			out := h[e*hidden : (e+edges)*hidden]
+			clear(out)
+			vec.Sweep(out, hidden, w1, hidden, hidden, cells[:edges*n*vec.CellInts], b)
+			vec.Silu(out, c)
+			continue
+		}
+		for i := range edges {
+			out := row[:inner]
+			clear(out)
+			vec.Sweep(out, inner, w1, hidden, hidden, cells[:n*vec.CellInts], b[i*n:(i+1)*n])
+			vec.Silu(out[:hidden], c)
+			packRow(form, out, a, e+i)
+		}
+	}
+}
+
+// packRow stores one row of the hidden layer with its padding.
+func packRow(form int, v []float32, a *gpuprof.Args, r int) {
+	if form != packSplit {
+		out := halves(a, 2)[r*len(v):]
+		for i, x := range v {
+			out[i] = packHalf(form, x)
+		}
+		return
+	}
+	n := len(v)
+	out := a.Floats(2)[3*r*n:][:3*n]
+	for i, x := range v {
+		out[i], out[n+i], out[2*n+i] = toTF32(x), toTF32(x), packLow(x)
+	}
+}
