@@ -268,7 +268,8 @@ func TestCUDAGate(t *testing.T) {
 
 func TestCUDALinear(t *testing.T) {
 	g := newGPU(t)
-	for _, c := range [][2]string{{"9x0e+4x1o+3x0e+2x2e", "5x0e+7x1o+2x3o+6x0e"}, {"48x0e+20x1o", "40x0e+70x1o"}, {"3x0o+2x1e", "2x1e+3x0o+1x0e"}, {"1x0e", "1x0e"}} {
+	for _, c := range [][2]string{{"9x0e+4x1o+3x0e+2x2e", "5x0e+7x1o+2x3o+6x0e"}, {"48x0e+20x1o", "40x0e+70x1o"}, {"3x0o+2x1e", "2x1e+3x0o+1x0e"}, {"1x0e", "1x0e"},
+		{"33x1o+20x1o+14x1o+11x1o+7x0e+5x0e", "33x1o+1x1o+156x0e+260x0e+11x1o"}} {
 		for _, layout := range []Layout{MulIr, IrMul} {
 			for _, acc := range []bool{false, true} {
 				const rows = 70

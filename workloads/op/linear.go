@@ -1,8 +1,10 @@
 package op
 
 import (
+	"cmp"
 	_ "embed"
 	"math"
+	"slices"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/so3"
@@ -26,17 +28,20 @@ type Linear struct {
 	Accumulate bool
 }
 
-// linearKernel works in ir_mul: x, w, out, pairs, coefficients, tiles, rows, in
-// dim, out dim, number of pairs, add, tiles across. A pair is six integers:
+// linearKernel works in ir_mul: x, w, out, pairs, coefficients, plan, rows, in
+// dim, out dim, number of pairs, add, kinds of tiles. A pair is six integers:
 // offset in x, in out, in w, mul_in, mul_out, d. One item is one row; on CUDA it
-// is one tile of rows and copies (see tiles).
+// is one tile (see linearPlan).
 var linearKernel = gpuprof.Kernel{Name: "linear", Sig: "bbbbbbiiiiii", Host: linearHost, Grain: 8, PTX: linearPTX, Threads: 128, PerBlock: 1}
 
 const (
 	pairInts = 6
-	// A CUDA block computes linearRows rows of linearCopies copies of a component.
-	linearRows   = 64
-	linearCopies = 32
+	// What a CUDA block is made of: see linear.cu.
+	linearThreads = 128
+	linearDeep    = 8   // rows of a thread
+	linearCopies  = 128 // of a tile, at most
+	linearBands   = 42  // threads below each other, at most
+	linearSlice   = 16
 )
 
 // WeightNumel is the number of weights.
@@ -66,37 +71,63 @@ func (l Linear) pairs() (table []int32, coefficients []float32) {
 	return table, coefficients
 }
 
-// tiles is the table for CUDA: eight integers for every tile across a row (where
-// it starts in out, its copies, first and last+1 of its sources, component,
-// first copy, 0, 0), then eight for every source (offset in x, mul_in, offset in
-// w, mul_out, coefficient as bits, 0, 0, 0). A tile adds the pairs that end in
-// its block, in their order.
-func (m mixing) tiles() (table []int32, across int) {
-	var sources []int32
+// linearPlan is how CUDA cuts a mixing: two integers of every tile, its kind and
+// which of that kind it is, then eight of every kind (where its values start in out,
+// its copies, first and last+1 of its sources, components, copies of the block, first
+// copy, threads beside each other), then eight of every source (offset in x, mul_in,
+// offset in w, mul_out, coefficient as bits, 0, 0, 0). A tile adds the pairs that
+// end in its block, in their order.
+type linearPlan struct {
+	ints               []int32
+	tiles, kinds, most int // most bytes of shared memory
+}
+
+// plan cuts rows rows. The tiles that take longest come first: the rest fills the end.
+func (m mixing) plan(rows int) linearPlan {
+	var p linearPlan
+	var kinds, sources []int32
+	type tile struct{ kind, n, length int }
+	var tiles []tile
 	at := m.out.Offsets()
 	for o, block := range m.out {
-		first := len(sources) / 8
-		for p, c := range m.coefficients {
-			if q := m.pairs[p*pairInts:][:pairInts]; block.Dim() > 0 && int(q[1]) == at[o] {
+		if block.Dim() == 0 {
+			continue
+		}
+		first, length := len(sources)/8, 0
+		for i, c := range m.coefficients {
+			if q := m.pairs[i*pairInts:][:pairInts]; int(q[1]) == at[o] {
 				sources = append(sources, q[0], q[3], q[2], q[4], int32(math.Float32bits(c)), 0, 0, 0)
+				length += int(q[3])
 			}
 		}
-		for i := range block.Ir.Dim() {
-			for v := 0; v < block.Mul; v += linearCopies {
-				table = append(table, int32(at[o]+i*block.Mul+v), int32(min(linearCopies, block.Mul-v)),
-					int32(first), int32(len(sources)/8), int32(i), int32(v), 0, 0)
-				across++
+		// Tiles of a block are alike: 156 copies are two times 80, not 128 and 28.
+		width := ceilDiv(ceilDiv(block.Mul, ceilDiv(block.Mul, linearCopies)), 4) * 4
+		for v := 0; v < block.Mul; v += width {
+			beside := ceilDiv(min(width, block.Mul-v), 4)
+			tall := min(linearThreads/beside, linearBands) * linearDeep
+			p.most = max(p.most, floatBytes*(linearSlice*(tall+4+4*beside)+2*tall))
+			for n := range ceilDiv(rows*block.Ir.Dim(), tall) {
+				tiles = append(tiles, tile{p.kinds, n, length})
 			}
+			kinds = append(kinds, int32(at[o]+v), int32(min(width, block.Mul-v)), int32(first), int32(len(sources)/8),
+				int32(block.Ir.Dim()), int32(block.Mul), int32(v), int32(beside))
+			p.kinds++
 		}
 	}
-	return append(table, sources...), across
+	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(b.length, a.length) })
+	for _, t := range tiles {
+		p.ints = append(p.ints, int32(t.kind), int32(t.n))
+	}
+	p.tiles = len(tiles)
+	p.ints = slices.Concat(p.ints, kinds, sources)
+	return p
 }
 
 // Scratch is the bytes Bind allocates: tables, and for mul_ir transposed copies
 // of both sides.
 func (l Linear) Scratch(rows int) int64 {
 	pairs, coefficients := l.pairs()
-	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratch()
+	n := mixing{in: l.In, out: l.Out, pairs: pairs, coefficients: coefficients}.scratch(rows)
 	if l.Layout == MulIr {
 		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
@@ -151,20 +182,19 @@ func (k *binder) mix(m mixing, x, w, out gpuprof.Buffer, rows int) {
 	if m.add {
 		add = 1
 	}
-	tiles, across := m.tiles()
-	t, c, cut := k.uploadInts(m.pairs), k.uploadFloats(m.coefficients), k.uploadInts(tiles)
-	work := items{fixed: rows}
+	p := m.plan(rows)
+	t, c, cut := k.uploadInts(m.pairs), k.uploadFloats(m.coefficients), k.uploadInts(p.ints)
+	work, kernel := items{fixed: rows}, linearKernel
 	if k.tiled() {
-		work = items{fixed: (rows + linearRows - 1) / linearRows, times: across}
+		work.fixed, kernel.SharedBytes = p.tiles, p.most
 	}
-	k.launch(&linearKernel, work, rate{fixed: m.cost},
-		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, across)
+	k.launch(&kernel, work, rate{fixed: m.cost},
+		x, w, out, t, c, cut, rows, m.in.Dim(), m.out.Dim(), len(m.coefficients), add, p.kinds)
 }
 
 // scratch is the bytes of the tables.
-func (m mixing) scratch() int64 {
-	tiles, _ := m.tiles()
-	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(tiles)), 1)) * floatBytes
+func (m mixing) scratch(rows int) int64 {
+	return (max(int64(len(m.pairs)), 1) + max(int64(len(m.coefficients)), 1) + max(int64(len(m.plan(rows).ints)), 1)) * floatBytes
 }
 
 // cost: a multiplication and an addition a weight and component, and the

@@ -60,7 +60,7 @@ func (g LinearGrad) Bind(dev gpuprof.Device, dout, w, dx gpuprof.Buffer, rows in
 func (g LinearGrad) Scratch(rows int) int64 {
 	l := g.Linear
 	m, all := g.turned(rows)
-	n := m.scratch() + flipScratch(all...)
+	n := m.scratch(rows) + flipScratch(all...)
 	if l.Layout == MulIr {
 		n += (max(int64(rows)*int64(l.In.Dim()), 1) + max(int64(rows)*int64(l.Out.Dim()), 1)) * floatBytes
 		n += Transpose{Irreps: l.In}.transposeScratch() + Transpose{Irreps: l.Out}.transposeScratch()
