@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 archs=${ARCHS:-sm_75 sm_80 sm_90 sm_100 sm_120}
 # Kernels whose speed is promised: a register that lives in memory is a defect there.
-HOT=' gemm linear scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
+HOT=' gemm linear radial sph scatter_atomic scatter_sorted gemm_lib_fp32 gemm_lib_tf32 gemm_lib_bf16 gemm_lib_fp16 '
 HOT+='tp_csr_small tp_csr_mace_medium tp_csr_mace_large tp_csr_nequip_lips tp_csr_deepaw_natural tp_csr_deepaw '
 # These may keep that many bytes a thread in memory: numbers that a warp uses once a row or once a batch of edges. Their
 # loops over edges hold some hundred registers of sums and of what was read ahead, and none of those is spilled: the

@@ -33,7 +33,9 @@ func (s Sph) Bind(dev gpuprof.Device, vec, y gpuprof.Buffer, edgeCap int) (*Boun
 	k.want("vec", vec, 3*int64(edgeCap))
 	k.want("y", y, int64(s.Dim())*int64(edgeCap))
 	k.b.minimum = rate{perEdge: move(s.flops(), 3, s.Dim()).In("fp64", int64(s.flops()))} // double on either device
-	k.launch(&sphKernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
+	kernel := sphKernel
+	kernel.SharedBytes = kernel.PerBlock * (s.Dim() | 1) * floatBytes // a block's rows
+	k.launch(&kernel, items{perEdge: 1}, k.b.minimum, vec, y, itemCount{}, s.LMax)
 	return k.done()
 }
 
