@@ -3,7 +3,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -62,7 +61,7 @@ type captured struct {
 type segment struct {
 	from, to int
 	exec     execHandle // 0: call by call
-	// products: cuBLAS works in the memory of the capture's stream, so on another
+	// products: a library works in the memory of the capture's stream, so on another
 	// stream the items go call by call.
 	products bool
 }
@@ -157,11 +156,16 @@ func (c *captured) graph(seg *segment) (err error) {
 	if calls == 0 {
 		return nil
 	}
-	if seg.products = slices.ContainsFunc(items, item.product); seg.products {
-		if err := d.blas.lend(c.stream.h); err != nil { // allocates, which a capture cannot
+	for i := range items {
+		if !items[i].product() {
+			continue
+		}
+		seg.products = true
+		lib := items[i].fn.lib
+		if err := lib.lend(c.stream.h, items[i].n, &items[i].args); err != nil { // allocates, which a capture cannot
 			return err
 		}
-		defer func() { err = errors.Join(err, d.blas.lend(d.own)) }()
+		defer func() { err = errors.Join(err, lib.reclaim()) }()
 	}
 	if r := d.drv.CaptureBegin(d.own, captureThreadLocal); r != success {
 		return d.unlessForeign(r, "beginning a graph")
@@ -222,7 +226,7 @@ func (c *captured) capturable(items []item) (calls int) {
 	return calls
 }
 
-// product reports whether cuBLAS runs the item.
+// product reports whether a vendor's library runs the item.
 func (it item) product() bool { return it.kind == itemLaunch && it.fn.lib != nil && !it.empty() }
 
 // empty items ask nothing of the driver.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
@@ -234,8 +235,15 @@ type gemm struct {
 	args           *[19]uintptr // of a call, so that it allocates nothing
 }
 
+func (g *gemm) library() string                                   { return "cublas " + g.b.dev.libraries["cublas"] }
+func (g *gemm) lend(s streamHandle, _ int, _ *gpuprof.Args) error { return g.b.lend(s) }
+func (g *gemm) reclaim() error                                    { return g.b.lend(g.b.dev.own) }
+
 // libRoutine makes the vendor routine that k.Lib names.
 func (d *Device) libRoutine(k *gpuprof.Kernel) (libRoutine, error) {
+	if strings.HasPrefix(k.Lib, convPrefix) {
+		return d.newConvolution(k)
+	}
 	kind, ok := gemmKinds[k.Lib]
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use gemm_fp32, gemm_tf32, gemm_bf16 or gemm_fp16")

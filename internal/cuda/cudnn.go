@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
@@ -23,8 +25,8 @@ const (
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
-// dnn is cuDNN 8 or 9 on one device, or why there is none. Both have the RNN
-// functions of version 8, which are the only ones used.
+// dnn is cuDNN 8 or 9 on one device, or why there is none. Only what both have is
+// used: the RNN functions of version 8, and the convolutions of conv.go.
 type dnn struct {
 	dev  *Device
 	path string
@@ -49,6 +51,10 @@ type dnn struct {
 	tempSizes  func(h, rnn uintptr, mode int32, x uintptr, work, reserve *uintptr) int32
 	weights    func(h, rnn uintptr, layer int32, n uintptr, space devicePtr, id int32, mDesc uintptr, m *devicePtr, bDesc uintptr, b *devicePtr) int32
 	forward    uintptr
+
+	lib       uintptr
+	conv      *dnnConv                       // nil until a convolution is asked for
+	lastError func(text *byte, most uintptr) // nil before version 9
 }
 
 // needDNN loads cuDNN once and keeps the outcome.
@@ -94,7 +100,10 @@ func (n *dnn) start(lib uintptr, path string) error {
 		why := advice{cause: dnnAdvice(status).cause} // what helps, useVendor says
 		return fmt.Errorf("%s does not start: %w", path, why.failure(gpuprof.ErrDevice, n.text("making a handle", status)))
 	}
-	n.path = path
+	if addr := dynlib.Symbol(lib, "cudnnGetLastErrorString"); addr != 0 {
+		dynlib.Bind(&n.lastError, addr)
+	}
+	n.path, n.lib = path, lib
 	n.dev.found("cudnn", dnnVersion(n.version()))
 	n.dev.closers = append(n.dev.closers, func() error {
 		return n.check("destroying a handle", n.destroy(n.h))
@@ -110,8 +119,19 @@ func dnnVersion(v uintptr) string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
+// text is a status with its name and, from version 9 on, what cuDNN says about it. The
+// caller is in the thread of the call.
 func (n *dnn) text(doing string, status int32) string {
-	return fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
+	text := fmt.Sprintf("%s: cuDNN status %d (%s)", doing, status, n.errorString(status))
+	if n.lastError == nil {
+		return text
+	}
+	said := make([]byte, 512)
+	n.lastError(&said[0], uintptr(len(said)-1))
+	if line := strings.Join(strings.Fields(string(said[:bytes.IndexByte(said, 0)])), " "); line != "" {
+		text += fmt.Sprintf(", which says %q", line)
+	}
+	return text
 }
 
 func (n *dnn) check(doing string, status int32) error {

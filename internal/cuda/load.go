@@ -35,6 +35,11 @@ type kernelFunc struct {
 // libRoutine is a vendor library's routine with a kernel's signature.
 type libRoutine interface {
 	enqueue(s streamHandle, n int, a *gpuprof.Args) Result
+	library() string // name and version
+	// lend comes before a launch is captured on the device's own stream for a graph that runs on s: it is to work in
+	// the memory of s, which is allocated now, since a capture cannot. reclaim ends that.
+	lend(s streamHandle, n int, a *gpuprof.Args) error
+	reclaim() error
 }
 
 func (f *kernelFunc) Kernel() *gpuprof.Kernel { return f.kernel }
@@ -45,7 +50,7 @@ func (f *kernelFunc) Library() string {
 	if f.lib == nil {
 		return ""
 	}
-	return "cublas " + f.dev.libraries["cublas"]
+	return f.lib.library()
 }
 
 // enqueue launches n > 0 checked items. Only what the signature names is

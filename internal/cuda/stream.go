@@ -241,7 +241,7 @@ func (s *Stream) Close() error {
 	if err == nil {
 		err = s.wait()
 	}
-	err = errors.Join(err, d.blas.forget(s.h), d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
+	err = errors.Join(err, d.blas.forget(s.h), d.dnn.forget(s.h), d.clean(d.drv.StreamDestroy(s.h), "closing stream "+s.name))
 	if at := &d.slots[s.slot]; !at.shared {
 		*at = slot{passed: at.passed}
 	}

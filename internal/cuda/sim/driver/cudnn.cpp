@@ -1,7 +1,8 @@
-// A simulated cuDNN 9: the calls that a GRU's forward pass needs.
+// A simulated cuDNN 9: its objects, and the calls that a GRU's forward pass needs.
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "cudnn.h"
 
@@ -38,6 +39,24 @@ int destroy(void *p, Object::Kind kind) {
 bool known(int type) { return type == 0 || type == 2 || type == 9; }
 
 } // namespace
+
+Object *dnn_get(void *p, Object::Kind kind, bool need_set) { return get(p, kind, need_set); }
+int dnn_create(void **out, Object::Kind kind) { return create(out, kind); }
+int dnn_destroy(void *p, Object::Kind kind) { return destroy(p, kind); }
+
+static thread_local std::string last_error;
+int dnn_says(int status, const char *text) {
+  last_error = text;
+  return status;
+}
+
+EXPORT void cudnnGetLastErrorString(char *text, size_t most) {
+  if (!text || most == 0) return;
+  size_t n = std::min(most - 1, last_error.size());
+  memcpy(text, last_error.data(), n);
+  text[n] = 0;
+  last_error.clear();
+}
 
 EXPORT const int gpuprof_simulated;
 const int gpuprof_simulated = 1;
@@ -92,6 +111,19 @@ EXPORT int cudnnCreateRNNDescriptor(void **d) { return create(d, Object::Rnn); }
 EXPORT int cudnnDestroyRNNDescriptor(void *d) { return destroy(d, Object::Rnn); }
 EXPORT int cudnnCreateRNNDataDescriptor(void **d) { return create(d, Object::Data); }
 EXPORT int cudnnDestroyRNNDataDescriptor(void *d) { return destroy(d, Object::Data); }
+
+// The order of dims is n, c, h, w whatever the format is.
+EXPORT int cudnnSetTensor4dDescriptor(void *d, int format, int type, int n, int c, int h, int w) {
+  Object *o = get(d, Object::Tensor, false);
+  if (!o || n < 1 || c < 1 || h < 1 || w < 1) return DNN_BAD_PARAM;
+  if (!known(type) || format < 0 || format > 1) return DNN_NOT_SUPPORTED;
+  o->type = type;
+  o->format = format;
+  o->dims = {n, c, h, w};
+  o->strides = format == 0 ? std::vector<int>{c * h * w, h * w, w, 1} : std::vector<int>{c * h * w, 1, w * c, c};
+  o->set = true;
+  return DNN_OK;
+}
 
 EXPORT int cudnnSetTensorNdDescriptor(void *d, int type, int n, const int *dims, const int *strides) {
   Object *o = get(d, Object::Tensor, false);

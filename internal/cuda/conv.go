@@ -1,0 +1,441 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/dynlib"
+)
+
+// convSig is the signature of the convolutions in vendor libraries: x [n, in, size, size], w [out, in, k, k],
+// y [n, out, outSize, outSize], and the integers in, out, k, stride, size, outSize and 1 for channels last: x is then
+// [n, size, size, in] and so on. The border is k/2 zeros. One item is one image. Values are float32, for bf16 and fp16
+// all of them 16 bits wide. Sums are float32.
+const convSig = "bbbiiiiiii"
+
+const convPrefix = "conv_" // of Kernel.Lib, before the precision
+
+// Constants of cudnn_cnn.h (cudnn_cnn_infer.h in version 8) and cudnn_ops.h.
+const (
+	dnnNCHW, dnnNHWC    = 0, 1 // CUDNN_TENSOR_...
+	dnnCrossCorrelation = 1    // CUDNN_CROSS_CORRELATION
+)
+
+// convAlgorithms are the names of cudnnConvolutionFwdAlgo_t, in its order.
+var convAlgorithms = [...]string{
+	"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling", "winograd", "winograd_nonfused",
+}
+
+// convPerf is cudnnConvolutionFwdAlgoPerf_t.
+type convPerf struct {
+	algo, status int32
+	ms           float32
+	memory       uintptr
+	determinism  int32
+	math         int32
+	_            [3]int32
+}
+
+// convWorkspace is the most memory that an algorithm may ask for. Faster ones take more: on a GPU whose memory is in
+// use a workload would end, so there is a bound.
+const convWorkspace = 512 << 20
+
+// dnnConv are the convolution functions of cuDNN, which versions 8 and 9 both have, and what was made with them.
+type dnnConv struct {
+	createFilter, createConv   func(d *uintptr) int32
+	destroyFilter, destroyConv func(d uintptr) int32
+
+	setTensor  func(d uintptr, format, dataType, n, c, h, w int32) int32
+	setFilter  func(d uintptr, dataType, format, k, c, h, w int32) int32
+	setConv    func(d uintptr, padH, padW, strideH, strideW, dilationH, dilationW, mode, compute int32) int32
+	setMath    func(d uintptr, math int32) int32
+	algorithms func(h, x, w, conv, y uintptr, most int32, got *int32, perf *convPerf) int32
+	workspace  func(h, x, w, conv, y uintptr, algo int32, bytes *uintptr) int32
+	forward    uintptr
+
+	plans map[convShape]*convPlan
+	// Memory that convolutions work in, by stream: two of them may run at once. Where an algorithm asks for more,
+	// the old memory stays until the stream is closed, since graphs may have it.
+	work map[streamHandle]*convMemory
+	lent streamHandle // whose memory the device's own stream uses while a graph is captured on it; 0: its own
+}
+
+type convMemory struct {
+	p    devicePtr
+	n    uintptr
+	free []func() error
+}
+
+// convShape is a convolution of n images.
+type convShape struct {
+	kind                                string
+	n, in, out, k, stride, size, outSiz int
+	last                                bool // channels last
+}
+
+// convPlan is how cuDNN computes a shape.
+type convPlan struct {
+	x, w, y, conv uintptr
+	usable        []convChoice // the fastest first, as cuDNN estimates
+	ran           bool         // the first of them has run
+}
+
+type convChoice struct {
+	algo, math int32
+	memory     uintptr
+}
+
+// needConv makes the convolution functions of cuDNN ready, once.
+func (d *Device) needConv() error {
+	if err := d.needDNN(); err != nil {
+		return err
+	}
+	n := d.dnn
+	if n.conv != nil {
+		return nil
+	}
+	c := &dnnConv{plans: map[convShape]*convPlan{}, work: map[streamHandle]*convMemory{}}
+	for name, to := range map[string]any{
+		"cudnnCreateFilterDescriptor": &c.createFilter, "cudnnDestroyFilterDescriptor": &c.destroyFilter,
+		"cudnnCreateConvolutionDescriptor": &c.createConv, "cudnnDestroyConvolutionDescriptor": &c.destroyConv,
+		"cudnnSetTensor4dDescriptor": &c.setTensor, "cudnnSetFilter4dDescriptor": &c.setFilter,
+		"cudnnSetConvolution2dDescriptor": &c.setConv, "cudnnSetConvolutionMathType": &c.setMath,
+		"cudnnGetConvolutionForwardAlgorithm_v7":  &c.algorithms,
+		"cudnnGetConvolutionForwardWorkspaceSize": &c.workspace,
+	} {
+		addr := dynlib.Symbol(n.lib, name)
+		if addr == 0 {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function %s", n.path, name).WithFix("install cuDNN 8 or 9 whole")
+		}
+		dynlib.Bind(to, addr)
+	}
+	if c.forward = dynlib.Symbol(n.lib, "cudnnConvolutionForward"); c.forward == 0 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "%s has no function cudnnConvolutionForward", n.path).WithFix("install cuDNN 8 or 9 whole")
+	}
+	n.conv = c
+	d.closers = append(d.closers, n.closeConv)
+	return nil
+}
+
+// closeConv destroys every plan and frees the memory of streams that are still open.
+func (n *dnn) closeConv() error {
+	var errs []error
+	for s := range n.conv.work {
+		errs = append(errs, n.forget(s))
+	}
+	for _, p := range n.conv.plans {
+		errs = append(errs, n.destroyPlan(p))
+	}
+	return errors.Join(errs...)
+}
+
+// forget frees the memory of a stream that is closed.
+func (n *dnn) forget(s streamHandle) error {
+	if n == nil || n.conv == nil || n.conv.work[s] == nil {
+		return nil
+	}
+	var errs []error
+	for _, free := range n.conv.work[s].free {
+		errs = append(errs, free())
+	}
+	delete(n.conv.work, s)
+	return errors.Join(errs...)
+}
+
+func (n *dnn) destroyPlan(p *convPlan) error {
+	var errs []error
+	for _, d := range []struct {
+		h       uintptr
+		destroy func(uintptr) int32
+	}{{p.x, n.destroyTensor}, {p.y, n.destroyTensor}, {p.w, n.conv.destroyFilter}, {p.conv, n.conv.destroyConv}} {
+		if d.h != 0 {
+			errs = append(errs, n.check("destroying a descriptor of a convolution", d.destroy(d.h)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// convolution is one kind of convolution. alpha and beta are read by cuDNN during the call.
+type convolution struct {
+	n       *dnn
+	name    string
+	kind    string       // of gruTypes: the precision
+	factors *[2]float32  // 1 and 0
+	args    *[13]uintptr // of a call, so that it allocates nothing
+	last    *convPlan    // the most recent one
+	shape   convShape    // of last
+}
+
+// newConvolution makes the routine that k.Lib names.
+func (d *Device) newConvolution(k *gpuprof.Kernel) (libRoutine, error) {
+	kind := strings.TrimPrefix(k.Lib, convPrefix)
+	if _, ok := gruTypes[kind]; !ok {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use conv_fp32, conv_tf32, conv_bf16 or conv_fp16")
+	}
+	if k.Sig != convSig {
+		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "library routine %s has signature %q, not %q", k.Lib, convSig, k.Sig)
+	}
+	if err := d.needConv(); err != nil {
+		return nil, err
+	}
+	return &convolution{n: d.dnn, name: k.Lib, kind: kind, factors: &[2]float32{1, 0}, args: new([13]uintptr)}, nil
+}
+
+func (c *convolution) library() string { return "cudnn " + c.n.dev.libraries["cudnn"] }
+
+// shapeOf reads the integers of a launch.
+func (c *convolution) shapeOf(n int, a *gpuprof.Args) convShape {
+	return convShape{c.kind, n, a.Int(3), a.Int(4), a.Int(5), a.Int(6), a.Int(7), a.Int(8), a.Int(9) != 0}
+}
+
+// plan is how this shape is computed, made at its first use.
+func (c *convolution) plan(s convShape) (*convPlan, error) {
+	if c.last != nil && c.shape == s {
+		return c.last, nil
+	}
+	p := c.n.conv.plans[s]
+	if p == nil {
+		var err error
+		if p, err = c.n.newPlan(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+		c.n.conv.plans[s] = p
+	}
+	c.last, c.shape = p, s
+	return p, nil
+}
+
+func (s convShape) String() string {
+	order := "nchw"
+	if s.last {
+		order = "nhwc"
+	}
+	return fmt.Sprintf("convolution in %s, %s, of %d images of %d channels and %dx%d pixels to %d channels by %dx%d with stride %d",
+		s.kind, order, s.n, s.in, s.size, s.size, s.out, s.k, s.k, s.stride)
+}
+
+// newPlan makes the descriptors and asks cuDNN for its algorithms.
+func (n *dnn) newPlan(s convShape) (*convPlan, error) {
+	p := new(convPlan)
+	if err := n.describe(p, s); err != nil {
+		return nil, errors.Join(err, n.destroyPlan(p))
+	}
+	if err := n.choose(p, s); err != nil {
+		return nil, errors.Join(err, n.destroyPlan(p))
+	}
+	return p, nil
+}
+
+func (n *dnn) describe(p *convPlan, s convShape) error {
+	for _, v := range []int{s.n, s.in, s.out, s.k, s.stride, s.size, s.outSiz} {
+		if v < 1 || v > math.MaxInt32 {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "describing it to cuDNN: each number has to be 1 or more").WithFix("report it as a defect of the workload")
+		}
+	}
+	c, kind := n.conv, gruTypes[s.kind]
+	format, data := int32(dnnNCHW), int32(kind.data)
+	if s.last {
+		format = dnnNHWC
+	}
+	pad, stride, k, in, out := int32(s.k/2), int32(s.stride), int32(s.k), int32(s.in), int32(s.out)
+	for _, step := range []struct {
+		call string
+		do   func() int32
+	}{
+		{"cudnnCreateTensorDescriptor of x", func() int32 { return n.createTensor(&p.x) }},
+		{"cudnnCreateTensorDescriptor of y", func() int32 { return n.createTensor(&p.y) }},
+		{"cudnnCreateFilterDescriptor", func() int32 { return c.createFilter(&p.w) }},
+		{"cudnnCreateConvolutionDescriptor", func() int32 { return c.createConv(&p.conv) }},
+		{"cudnnSetTensor4dDescriptor of x", func() int32 { return c.setTensor(p.x, format, data, int32(s.n), in, int32(s.size), int32(s.size)) }},
+		{"cudnnSetTensor4dDescriptor of y", func() int32 { return c.setTensor(p.y, format, data, int32(s.n), out, int32(s.outSiz), int32(s.outSiz)) }},
+		{"cudnnSetFilter4dDescriptor", func() int32 { return c.setFilter(p.w, data, format, out, in, k, k) }},
+		{"cudnnSetConvolution2dDescriptor", func() int32 { return c.setConv(p.conv, pad, pad, stride, stride, 1, 1, dnnCrossCorrelation, dnnFloat) }},
+		{"cudnnSetConvolutionMathType", func() int32 { return c.setMath(p.conv, int32(kind.math)) }},
+	} {
+		if err := n.check(step.call, step.do()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose lists the algorithms that can be used, as cuDNN's heuristics order them. In 16 bits an algorithm comes with
+// the arithmetic that it needs; in float32 the precision is the user's choice, so what it was set to stays.
+func (n *dnn) choose(p *convPlan, s convShape) error {
+	c := n.conv
+	var got int32
+	var perf [len(convAlgorithms)]convPerf
+	if err := n.check("cudnnGetConvolutionForwardAlgorithm_v7", c.algorithms(n.h, p.x, p.w, p.conv, p.y, int32(len(perf)), &got, &perf[0])); err != nil {
+		return err
+	}
+	var refusals []string
+	for _, f := range perf[:max(0, min(int(got), len(perf)))] {
+		choice := convChoice{algo: f.algo, math: int32(gruTypes[s.kind].math)}
+		if gruTypes[s.kind].bytes == 2 {
+			choice.math = f.math
+		}
+		call, status := "cudnnGetConvolutionForwardAlgorithm_v7", f.status
+		if status == 0 {
+			call, status = "cudnnSetConvolutionMathType", c.setMath(p.conv, choice.math)
+		}
+		if status == 0 {
+			call, status = "cudnnGetConvolutionForwardWorkspaceSize", c.workspace(n.h, p.x, p.w, p.conv, p.y, f.algo, &choice.memory)
+		}
+		switch {
+		case status != 0:
+			refusals = append(refusals, n.text(convAlgorithm(f.algo)+": "+call, status))
+		case choice.memory > convWorkspace:
+			refusals = append(refusals, fmt.Sprintf("%s: it needs %d bytes of memory, and %d are allowed", convAlgorithm(f.algo), choice.memory, convWorkspace))
+		default:
+			p.usable = append(p.usable, choice)
+		}
+	}
+	if n.dev.lost != nil {
+		return n.dev.tell()
+	}
+	if len(p.usable) == 0 {
+		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN %s has no algorithm for it among %d: %s", dnnVersion(n.version()), got, strings.Join(refusals, "; ")).WithFix("set impl=implicit for gpuprof's own kernel, or another precision or layout")
+	}
+	return n.use(p, p.usable[0])
+}
+
+// use sets the arithmetic of an algorithm.
+func (n *dnn) use(p *convPlan, c convChoice) error {
+	return n.check("cudnnSetConvolutionMathType", n.conv.setMath(p.conv, c.math))
+}
+
+// convAlgorithm is the name of an algorithm.
+func convAlgorithm(algo int32) string {
+	if algo >= 0 && int(algo) < len(convAlgorithms) {
+		return convAlgorithms[algo]
+	}
+	return fmt.Sprintf("algorithm %d", algo)
+}
+
+// memory is what a convolution on s may work in.
+func (n *dnn) memory(s streamHandle, bytes uintptr) (devicePtr, error) {
+	if bytes == 0 {
+		return 0, nil
+	}
+	if s == n.dev.own && n.conv.lent != 0 {
+		s = n.conv.lent
+	}
+	m := n.conv.work[s]
+	if m == nil {
+		m = &convMemory{}
+		n.conv.work[s] = m
+	}
+	if m.n < bytes {
+		size := uintptr(1) << 20
+		for size < bytes {
+			size *= 2 // what is left behind is never more than what is in use
+		}
+		p, free, err := n.dev.libraryMemory(size, "allocating cuDNN's workspace")
+		if err != nil {
+			return 0, err
+		}
+		m.p, m.n, m.free = p, size, append(m.free, free)
+	}
+	return m.p, nil
+}
+
+// enqueue computes n images. An algorithm that cuDNN listed and then does not support at its first use is passed over.
+func (c *convolution) enqueue(s streamHandle, n int, a *gpuprof.Args) Result {
+	d := c.n.dev
+	runtime.LockOSThread() // see Device.enter
+	defer runtime.UnlockOSThread()
+	if r := d.drv.CtxSet(d.ctx); r != success { // cuDNN works in the thread's context
+		return r
+	}
+	p, err := c.plan(c.shapeOf(n, a))
+	if err == nil {
+		err = c.misfit(n, a)
+	}
+	if err != nil {
+		d.libFault = err
+		return errLibrary
+	}
+	c.args[0], c.args[1] = c.n.h, uintptr(s)
+	if code := int32(uint32(dynlib.Call(c.n.setStream, c.args[:2]))); code != 0 {
+		d.libFault = c.n.failed("cudnnSetStream", code)
+		return errLibrary
+	}
+	for {
+		code, err := c.call(p, s, a)
+		if err == nil && code == 0 {
+			p.ran = true
+			return success
+		}
+		if err == nil && !p.ran && len(p.usable) > 1 && dnnNumber(code)/dnnKind*dnnKind == dnnNotSupported {
+			p.usable = p.usable[1:]
+			if err = c.n.use(p, p.usable[0]); err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			err = c.n.failed(fmt.Sprintf("%s: cudnnConvolutionForward by %s", c.shape, convAlgorithm(p.usable[0].algo)), code)
+		}
+		d.libFault = err
+		return errLibrary
+	}
+}
+
+func (c *convolution) call(p *convPlan, s streamHandle, a *gpuprof.Args) (int32, error) {
+	way := &p.usable[0]
+	work, err := c.n.memory(s, way.memory)
+	if err != nil {
+		return 0, err
+	}
+	*c.args = [...]uintptr{c.n.h, uintptr(unsafe.Pointer(&c.factors[0])), p.x, uintptr(a.Bits[0]), p.w, uintptr(a.Bits[1]), p.conv,
+		uintptr(way.algo), uintptr(work), way.memory, uintptr(unsafe.Pointer(&c.factors[1])), p.y, uintptr(a.Bits[2])}
+	code := int32(uint32(dynlib.Call(c.n.conv.forward, c.args[:])))
+	runtime.KeepAlive(c.factors)
+	return code, nil
+}
+
+// misfit is why the buffers cannot hold the operands: a library writes past their end without a word.
+func (c *convolution) misfit(n int, a *gpuprof.Args) error {
+	s, bytes := &c.shape, gruTypes[c.kind].bytes
+	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
+		if b := a.Bufs[i]; b != nil && b.Len() < need {
+			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", s, i, b.Len(), need).WithFix("allocate it for the convolution")
+		}
+	}
+	return nil
+}
+
+// lend makes the plan of a launch that is captured on the device's own stream, in the memory of s, on which the graph
+// runs: during a capture nothing can be allocated.
+func (c *convolution) lend(s streamHandle, n int, a *gpuprof.Args) error {
+	p, err := c.plan(c.shapeOf(n, a))
+	if err != nil {
+		return err
+	}
+	c.n.conv.lent = s
+	_, err = c.n.memory(s, p.usable[0].memory)
+	return err
+}
+
+func (c *convolution) reclaim() error {
+	c.n.conv.lent = 0
+	return nil
+}
+
+// Algorithm names how the library computes a launch of n items of f with these arguments, "implicit_precomp_gemm". It
+// is empty for a kernel of our own and for a product.
+func (f *kernelFunc) Algorithm(n int, a *gpuprof.Args) string {
+	c, ok := f.lib.(*convolution)
+	if !ok {
+		return ""
+	}
+	p := c.n.conv.plans[c.shapeOf(n, a)]
+	if p == nil || !p.ran {
+		return "" // never ran: what it will be is not known
+	}
+	return convAlgorithm(p.usable[0].algo)
+}
