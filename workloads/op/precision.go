@@ -1,6 +1,9 @@
 package op
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Rounding of a float32 to fewer bits, to nearest with ties to even; subnormals,
 // infinities and NaNs are kept. It is what device_convert.cuh does on a GPU.
@@ -52,6 +55,20 @@ func fromFP16(h uint16) float32 {
 		return math.Float32frombits(sign | (e+112)<<23 | m<<13)
 	}
 	return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
+}
+
+// Pack16 are values as bf16 or fp16, two in a word, the last half of which may be zero.
+func Pack16(precision string, x []float32) []float32 {
+	to := toBF16
+	if precision == FP16 {
+		to = toFP16
+	}
+	out := make([]float32, (len(x)+1)/2)
+	halves := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(out))), 2*len(out))
+	for i, v := range x {
+		halves[i] = to(v)
+	}
+	return out
 }
 
 // RoundTo rounds values in place as a matrix product of that precision reads

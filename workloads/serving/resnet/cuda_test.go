@@ -14,11 +14,11 @@ import (
 // group on poisoned memory, and the same as the host device to rounding.
 func TestCUDA(t *testing.T) {
 	for _, libraries := range []bool{false, true} {
-		for i, impl := range []string{Implicit, Im2col, Direct} {
+		for i, impl := range []string{Implicit, Im2col, Direct, CuDNN} {
 			for j, layout := range []string{NHWC, NCHW} {
 				for k, precision := range precisionNames {
-					if libraries && (impl != Im2col || k > 1) {
-						continue // nothing else asks for a library
+					if libraries && (impl != Im2col || k > 1) && impl != CuDNN || impl == CuDNN && (!libraries || precision == INT8) {
+						continue // nothing else asks for a library, and this does
 					}
 					o := Options{Shape: odd(), Impl: impl, Layout: layout, BN: []string{Fold, Fused, Apart}[(i+j+k)%3], Precision: precision,
 						Preprocess: []string{OnHost, OnDevice}[(i+k)%2], MaxBatch: 3, Slots: 2, Seed: 5}
@@ -31,11 +31,21 @@ func TestCUDA(t *testing.T) {
 
 func onCUDA(t *testing.T, o Options, libraries bool) {
 	t.Helper()
-	n, s := opened(t, workloadtest.Simulated(t, libraries, "cublas"), o)
-	if named := strings.HasPrefix(n.computes(), "cuBLAS"); named != libraries {
+	n, s := opened(t, workloadtest.Simulated(t, libraries, "cublas", "cudnn"), o)
+	by := "own kernels"
+	switch {
+	case o.Impl == CuDNN:
+		by = "cuDNN "
+	case libraries:
+		by = "cuBLAS "
+	}
+	if !strings.HasPrefix(n.computes(), by) {
 		t.Errorf("the convolutions are said to be computed by %s", n.computes())
 	}
 	passes(t, n, s, 1, 3, 1)
+	if o.Impl == CuDNN {
+		o.Impl = Implicit
+	}
 	onHost, hs := opened(t, workloadtest.Host(t, host.Options{Threads: 1}), o)
 	var e op.ErrorNorm
 	e.Add(run(t, n, s, 0, 4, 2, 8), op.As[float64](run(t, onHost, hs, 1, 4, 2, 8)))

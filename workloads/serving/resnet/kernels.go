@@ -38,6 +38,9 @@ var (
 	// y = relu(scale (sum most/127 weight) + shift + res). Buffers: sums, most, weight,
 	// scale, shift, res, out; channels, pixels, flags.
 	dequantKernel = kernel("resnet_dequantise", "bbbbbbbiii", dequantHost, 2048)
+	// y = relu(scale y16 + shift + res) from what a library computed in 16 bits; on CUDA alone. Buffers: y16, scale, shift,
+	// res, out; channels, pixels, flags.
+	widenKernel = kernel("resnet_widen", "bbbbbiii", nil, 2048)
 	// The maximum of 3x3 with stride 2. Buffers: x, out; channels, size, outSize, flags.
 	poolKernel = kernel("resnet_pool", "bbiiii", poolHost, 256)
 	// The mean over an image's plane. Buffers: x, out; channels, pixels, flags. One item is

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -59,7 +60,6 @@ type librarian interface{ Libraries() map[string]string }
 // Open allocates the network, uploads its weights on the stream and waits for them. What does
 // not fit the device's memory is refused before anything is allocated.
 func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*Net, error) {
-	o = o.filled()
 	began := time.Now()
 	if l, ok := d.(librarian); ok && o.Library != "off" {
 		l.Libraries()
@@ -69,6 +69,7 @@ func Open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (*
 	if err := o.Refuse(info); err != nil {
 		return nil, err
 	}
+	o = o.on(info)
 	w := o.Weights
 	if w == nil {
 		w = o.DrawWeights(o.Seed)
@@ -126,6 +127,9 @@ func (n *Net) upload(s gpuprof.Stream) {
 			if n.o.Precision != FP32 {
 				w = append([]float32(nil), w...)
 				op.RoundTo(n.o.Precision, w)
+			}
+			if n.o.way(c) == CuDNN && n.o.narrow() {
+				w = op.Pack16(n.o.Precision, w)
 			}
 			b.weight = n.mem.Upload(s, "weights of "+c.name, w)
 		}
@@ -367,15 +371,60 @@ func (n *Net) FillImage(dst, image []byte) {
 
 // Describe is what a run says about the network.
 func (n *Net) Describe() map[string]any {
-	return map[string]any{
+	out := map[string]any{
 		"convolutions": n.computes(), "parameters": n.o.Parameters(), "multiply_adds": n.o.MultiplyAdds(),
 		"activations": n.o.Activations(), "memory_bytes": n.o.Memory(n.info),
 	}
+	if a := n.Algorithms(n.o.MaxBatch); len(a) > 0 {
+		out["convolution_algorithms"] = a
+	}
+	return out
+}
+
+// Algorithms are the library's choices for a batch by convolution, "stem=implicit_precomp_gemm". A convolution that has
+// not run in a batch of this size is left out.
+func (n *Net) Algorithms(batch int) []string {
+	var out []string
+	for _, g := range n.groups {
+		for i := range g.launches[0] {
+			l := &g.launches[0][i]
+			if f, ok := l.fn.(interface {
+				Algorithm(n int, a *gpuprof.Args) string
+			}); ok && g.Kind == Conv {
+				if name := f.Algorithm(l.items.of(batch), &l.args); name != "" {
+					out = append(out, g.Name+"="+name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// UsesCuDNN says that the library computes convolutions.
+func (n *Net) UsesCuDNN() bool {
+	return slices.ContainsFunc(n.o.convs(), func(c conv) bool { return n.o.way(c) == CuDNN })
+}
+
+// Convolve launches every convolution alone for a batch, in a slot that is not in use: a library makes its plans and
+// loads its kernels then.
+func (n *Net) Convolve(s gpuprof.Stream, slot, batch int) error {
+	for g := range n.groups {
+		if n.groups[g].Kind != Conv {
+			continue
+		}
+		if err := n.Enqueue(s, slot, g, batch); err != nil {
+			return err
+		}
+	}
+	return s.Sync()
 }
 
 // computes names what computes the convolutions.
 func (n *Net) computes() string {
 	for _, c := range n.o.convs() {
+		if n.o.way(c) == CuDNN {
+			return "cuDNN " + n.info.Facts["cudnn"]
+		}
 		if n.o.vendor(c, n.info) {
 			return "cuBLAS " + n.info.Facts["cublas"]
 		}

@@ -249,6 +249,17 @@ extern "C" __global__ void resnet_norm(float *x, const float *__restrict__ scale
 }
 GPUPROF_KERNEL(resnet_norm)
 
+// The same from 16 bits.
+extern "C" __global__ void resnet_widen(const unsigned short *__restrict__ y, const float *__restrict__ scale, const float *__restrict__ shift,
+                                        const float *res, float *__restrict__ out, int channels, int pixels, int flags, int items) {
+  int i = gp_thread();
+  if (i >= items) return;
+  int c = net_channel(i, channels, pixels, flags);
+  float v = flags / FLAG_PRECISION == BF16 ? gp_from_bf16(y[i]) : gp_from_fp16(y[i]);
+  out[i] = net_finish(v, scale[c], shift[c], res, i, flags);
+}
+GPUPROF_KERNEL(resnet_widen)
+
 // Bits of numbers that are not negative are in the order of the numbers, and those of what is no number are larger.
 extern "C" __global__ void resnet_most(const float *__restrict__ x, int *most, int items) {
   int i = gp_thread(), bits = i < items ? __float_as_int(x[i]) & 0x7fffffff : 0;

@@ -11,9 +11,11 @@ import (
 
 // The values of the options that are texts, the default first.
 const (
+	Auto     = "auto"     // CuDNN where the device has it, else Implicit
 	Implicit = "implicit" // a tiled product that gathers its operand
 	Im2col   = "im2col"   // the operand written out, then a product
 	Direct   = "direct"   // each output sums by itself
+	CuDNN    = "cudnn"    // the vendor's library, by the algorithm that it prefers
 
 	NHWC = "nhwc"
 	NCHW = "nchw"
@@ -38,7 +40,7 @@ const mostInt8Depth = 133144
 // Options say how a Net computes. An empty text is its default.
 type Options struct {
 	Shape
-	Impl       string // implicit, im2col or direct
+	Impl       string // auto, implicit, im2col, direct or cudnn
 	Layout     string // of activations: nhwc or nchw
 	BN         string // batch norms: fold, fused or apart
 	Precision  string // of a convolution's operands; sums are float32, int32 with int8
@@ -78,9 +80,31 @@ func (o Options) filled() Options {
 	return o
 }
 
+// on are the options as the device computes them: filled, and Auto decided.
+func (o Options) on(info gpuprof.Info) Options {
+	o = o.filled()
+	if o.Impl == Auto {
+		o.Impl = Implicit
+		if o.offersCuDNN(info) {
+			o.Impl = CuDNN
+		}
+	}
+	return o
+}
+
+// offersCuDNN says that the library's convolutions can be had on the device.
+func (o Options) offersCuDNN(info gpuprof.Info) bool {
+	return info.Facts["cudnn"] != "" && o.Library != "off" && o.Precision != INT8
+}
+
+// narrow says that the library's convolutions read and write 16 bits a value.
+func (o Options) narrow() bool { return o.Precision == BF16 || o.Precision == FP16 }
+
 // Refuse reports what the device cannot do, before anything is allocated.
 func (o Options) Refuse(info gpuprof.Info) error {
 	o = o.filled()
+	known := append([]string{Auto, CuDNN}, ways()...)
+	o = o.on(info)
 	if err := o.Shape.Check(); err != nil {
 		return err
 	}
@@ -91,7 +115,7 @@ func (o Options) Refuse(info gpuprof.Info) error {
 		name, value string
 		known       []string
 	}{
-		{"impl", o.Impl, ways()}, {"layout", o.Layout, []string{NHWC, NCHW}}, {"bn", o.BN, []string{Fold, Fused, Apart}},
+		{"impl", o.Impl, known}, {"layout", o.Layout, []string{NHWC, NCHW}}, {"bn", o.BN, []string{Fold, Fused, Apart}},
 		{"precision", o.Precision, precisionNames[:]}, {"preprocess", o.Preprocess, []string{OnHost, OnDevice}}, {"library", o.Library, []string{"auto", "on", "off"}},
 	} {
 		if !slices.Contains(v.known, v.value) {
@@ -121,13 +145,20 @@ func (o Options) colWords(c conv) int {
 }
 
 func (o Options) refuseLibrary(info gpuprof.Info) error {
-	if o.Library != "on" {
-		return nil
-	}
 	refuse := func(fix, format string, args ...any) error {
 		return gpuprof.Errorf(gpuprof.ErrUsage, format, args...).WithFix("%s", fix)
 	}
 	switch {
+	case o.Impl == CuDNN && info.Kind == "host":
+		return refuse("use impl=auto, implicit, im2col or direct", "setting impl=cudnn on device %s: cuDNN needs an NVIDIA GPU", info.Name)
+	case o.Impl == CuDNN && info.Facts["cudnn"] == "":
+		return refuse("install it where the loader finds it, or use impl=auto", "setting impl=cudnn on device %s: cuDNN was not found or does not start, and gpuprof doctor says why", info.Name)
+	case o.Impl == CuDNN && o.Library == "off":
+		return refuse("use library=auto, or impl=implicit", "setting library=off with impl=cudnn: it is a library")
+	case o.Impl == CuDNN && o.Precision == INT8:
+		return refuse("use impl=implicit, or another precision", "setting impl=cudnn with precision=int8: only gpuprof's own kernels compute it")
+	case o.Library != "on" || o.Impl == CuDNN:
+		return nil
 	case o.Impl != Im2col:
 		return refuse("use library=auto, or impl=im2col", "setting library=on with impl=%s: it calls no library", o.Impl)
 	case o.Precision != FP32 && o.Precision != TF32:
@@ -152,9 +183,9 @@ func (o Options) library(info gpuprof.Info) bool {
 type space struct {
 	act  [actCount]int
 	raw  int // images as bytes
-	cols int
+	cols int // the operand of im2col, or of a library in 16 bits
 	q    int // an operand as bytes
-	sums int
+	sums int // of bytes, or a library's result in 16 bits
 }
 
 func (o Options) space() space {
@@ -171,13 +202,17 @@ func (o Options) space() space {
 		width = 1
 	}
 	for _, c := range o.convs() {
+		if o.way(c) == CuDNN && o.narrow() {
+			s.cols = max(s.cols, 2*c.in*c.size*c.size*o.MaxBatch)
+			s.sums = max(s.sums, 2*c.out*c.pixels()*o.MaxBatch)
+		}
 		s.cols = max(s.cols, width*o.colWords(c)*o.MaxBatch)
 		if o.Precision == INT8 {
 			s.q = max(s.q, c.in*c.size*c.size*o.MaxBatch)
 			s.sums = max(s.sums, 4*c.out*c.pixels()*o.MaxBatch)
 		}
 	}
-	for _, n := range []*int{&s.raw, &s.cols, &s.q} {
+	for _, n := range []*int{&s.raw, &s.cols, &s.q, &s.sums} {
 		*n = (*n + 3) / 4 * 4 // a check fills and copies whole words
 	}
 	return s
@@ -200,9 +235,12 @@ func (o Options) weightBytes(c conv, info gpuprof.Info) int {
 	if o.form(c, info) == formPanels {
 		n = packed(c.out) * c.depth()
 	}
-	if o.Precision != INT8 {
+	switch {
+	case o.way(c) == CuDNN && o.narrow():
+		n = (2*n + 3) / 4 * 4 // whole words
+	case o.Precision != INT8:
 		n *= 4
-	} else {
+	default:
 		n = (n+3)/4*4 + 4*packed(c.out) // whole words, and the steps of the weights
 	}
 	if o.BN == Apart && !c.isLinear {
@@ -217,7 +255,7 @@ func (o Options) nhwc(c conv) bool { return o.Layout == NHWC || c.isLinear }
 // form is how a layer's weights lie.
 func (o Options) form(c conv, info gpuprof.Info) int {
 	switch {
-	case !o.nhwc(c):
+	case !o.nhwc(c), o.way(c) == CuDNN:
 		return formRows
 	case o.way(c) == Direct, o.vendor(c, info):
 		return formColumns
@@ -227,7 +265,7 @@ func (o Options) form(c conv, info gpuprof.Info) int {
 
 // Memory is the bytes of device memory that Open takes.
 func (o Options) Memory(info gpuprof.Info) int64 {
-	o = o.filled()
+	o = o.on(info)
 	var n int64
 	for _, b := range o.space().sizes() {
 		n += int64(b)

@@ -1,7 +1,10 @@
 package resnet
 
 import (
+	"slices"
+
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
 )
 
 // Group is what one span of a batch runs.
@@ -124,6 +127,9 @@ func (p *planner) convolve(c conv, w layerBuffers) {
 	kernel, product := p.n.kernelOf(c, &convKernel), c
 	switch {
 	case o.way(c) == Implicit:
+	case o.way(c) == CuDNN:
+		p.cudnn(c, w, first, last, x, out)
+		return
 	case o.way(c) == Direct:
 		kernel = p.n.kernelOf(c, &directKernel)
 	default:
@@ -179,6 +185,50 @@ func (p *planner) vendor(c conv, w layerBuffers, first, last epilogue, cols, out
 	if p.n.o.BN != Apart {
 		p.norm(c, last, out)
 	}
+}
+
+// cudnn adds the library's convolution and the end that it lacks. In 16 bits its operand is rounded before and its
+// result widened behind.
+func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out gpuprof.Buffer) {
+	o := p.n.o
+	in, n, width, y, nhwc := c.in*c.size*c.size, c.out*c.pixels(), 4, out, 0
+	if o.nhwc(c) {
+		nhwc = 1
+	}
+	if o.narrow() {
+		p.add(op.CastKernel(o.Precision), items{image: in}, -1, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, x, p.slot.cols, in)
+		x, y, width = p.slot.cols, p.slot.sums, 2
+	}
+	cost := convCost(c, width)
+	cost.fixed.BytesRead = int64(width) * int64(c.out*c.depth())
+	cost.image.BytesWritten = int64(width) * int64(n)
+	cost.image = cost.image.In(o.Precision, cost.image.Flops)
+	p.add(cudnnKernels[o.Precision], items{image: 1}, -1, cost, x, w.weight, y, c.in, c.out, c.k, c.stride, c.size, c.outSize, nhwc)
+	switch {
+	case o.narrow():
+		p.widen(c, first, y, out)
+	case o.BN != Apart:
+		p.norm(c, last, out)
+	}
+}
+
+// widen adds the way back from 16 bits, with the end of the convolution.
+func (p *planner) widen(c conv, e epilogue, y, out gpuprof.Buffer) {
+	n := c.out * c.pixels()
+	reads := int64(2 * n)
+	if e.flags&flagRes != 0 {
+		reads += 4 * int64(n)
+	}
+	cost := rate{fixed: gpuprof.Cost{BytesRead: 8 * int64(c.out)}, image: gpuprof.Cost{Flops: 2 * int64(n), BytesRead: reads, BytesWritten: 4 * int64(n)}}
+	precision := slices.Index(precisionNames[:], p.n.o.Precision)
+	p.add(&widenKernel, items{image: n}, -1, cost, y, e.scale, e.shift, e.res, out, c.out, c.pixels(), e.flags|precision*flagPrecision)
+}
+
+// cudnnKernels are the library's convolutions: x, w, y; in, out, k, stride, size, outSize, and 1 for channels last. One
+// item is one image.
+var cudnnKernels = map[string]*gpuprof.Kernel{
+	FP32: {Name: "conv_cudnn_fp32", Sig: "bbbiiiiiii", Lib: "conv_fp32"}, TF32: {Name: "conv_cudnn_tf32", Sig: "bbbiiiiiii", Lib: "conv_tf32"},
+	BF16: {Name: "conv_cudnn_bf16", Sig: "bbbiiiiiii", Lib: "conv_bf16"}, FP16: {Name: "conv_cudnn_fp16", Sig: "bbbiiiiiii", Lib: "conv_fp16"},
 }
 
 // norm adds the kernel of a batch norm.

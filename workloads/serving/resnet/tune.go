@@ -20,8 +20,15 @@ type Tuned struct {
 // way is opened at a time, so it takes no more memory than that of im2col. The stream must be idle.
 func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (Tuned, error) {
 	t := Tuned{Ways: map[string]string{}}
+	if l, ok := d.(librarian); ok && o.Library != "off" {
+		l.Libraries()
+	}
 	o.Slots = 1
-	for _, way := range ways() { // before anything is allocated
+	try := ways()
+	if o.offersCuDNN(d.Info()) {
+		try = append(try, CuDNN)
+	}
+	for _, way := range try { // before anything is allocated
 		o.Impl, o.Ways = way, nil
 		if err := errors.Join(o.Refuse(d.Info()), o.filled().fits(d)); err != nil {
 			return t, fmt.Errorf("tuning the convolutions: %w", err)
@@ -36,7 +43,7 @@ func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (T
 		return t, err
 	}
 	least := map[string]int64{}
-	for _, way := range ways() {
+	for _, way := range try {
 		o.Impl, o.Ways = way, nil
 		n, err := Open(ctx, d, s, o)
 		if err != nil {
@@ -50,6 +57,7 @@ func Tune(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, o Options) (T
 	return t, nil
 }
 
+// ways are those of our own kernels.
 func ways() []string { return []string{Implicit, Im2col, Direct} }
 
 // timeWays times every convolution of a network that computes all of them in one way.
