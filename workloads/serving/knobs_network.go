@@ -65,11 +65,13 @@ func methodKnobs() []gpuprof.Knob {
 		resnet.OnHost:   "batch = torch.stack([transform(image) for image in images]).to(device)",
 		resnet.OnDevice: "batch = transform(torch.stack(images).to(device))  # bytes are copied, the device prepares them",
 	}
-	impl := gpuprof.Choice("impl", "convolution: implicit (a tiled product that gathers its operand), im2col (the operand is written out, then a product), direct (each output sums by itself)",
-		resnet.Implicit, resnet.Im2col, resnet.Direct)
+	impl := gpuprof.Choice("impl", "convolution: auto (cuDNN where it is found, else implicit), implicit (a tiled product that gathers its operand), im2col (the operand is written out, then a product), direct (each output sums by itself), cudnn",
+		resnet.Auto, resnet.Implicit, resnet.Im2col, resnet.Direct, resnet.CuDNN)
 	impl.Acts = []string{forward}
+	const conv2d = "out = F.conv2d(x, w)  # by cuDNN"
 	impl.PyTorch = map[string]string{
-		resnet.Implicit: "out = F.conv2d(x, w)  # cuDNN chooses an implicit product",
+		resnet.Auto: conv2d, resnet.CuDNN: conv2d,
+		resnet.Implicit: "with torch.backends.cudnn.flags(enabled=False): out = F.conv2d(x, w)",
 		resnet.Im2col:   "out = w.flatten(1) @ F.unfold(x, kernel_size, padding=padding, stride=stride)",
 		resnet.Direct:   "# a kernel of your own (Triton) that sums each output by itself",
 	}
@@ -93,7 +95,7 @@ func methodKnobs() []gpuprof.Knob {
 	}
 	library := loop.LibraryKnob("products of impl=im2col in fp32 and tf32: auto (cuBLAS if it is found, else our own kernel), on (cuBLAS or nothing), off", forward)
 	library.Answers[0].When = gpuprof.Settings{"library": "off", "impl": resnet.Im2col}
-	autotune := loop.AutotuneKnob("when the workload opens, time implicit, im2col and direct for each convolution in batches of max_batch, and take the fastest; the cost is reported")
+	autotune := loop.AutotuneKnob("when the workload opens, time implicit, im2col, direct and cudnn for each convolution in batches of max_batch, and take the fastest; the cost is reported")
 	autotune.Acts = []string{forward}
 	return []gpuprof.Knob{preprocess, impl, layout, bn, precisionKnob(), library, autotune, loop.ThreadsKnob("CPU threads of the host device; fewer than all leave a core to the sender of requests")}
 }
@@ -104,7 +106,12 @@ func precisionKnob() gpuprof.Knob {
 	k := loop.PrecisionKnob("operands of convolutions are rounded to: fp32 (not at all), tf32, bf16, fp16, or int8 (weights by channel, activations by batch); sums are float32, of int8 int32",
 		gpuprof.Settings{"library": "off"}, stForward.name())
 	k.Values = append(k.Values, resnet.INT8)
-	k.Answers[0].When = gpuprof.Settings{"precision": resnet.FP32, "impl": resnet.Im2col}
+	fast := k.Answers[0]
+	k.Answers = nil
+	for _, impl := range []string{resnet.Auto, resnet.CuDNN, resnet.Im2col} { // a library's kernels only, by their names
+		fast.When = gpuprof.Settings{"precision": resnet.FP32, "impl": impl}
+		k.Answers = append(k.Answers, fast)
+	}
 	k.PyTorch[resnet.INT8] = "# convert the model with static int8 quantisation (torchao's pt2e, TensorRT): dynamic quantisation leaves Conv2d as it is"
 	return k
 }
@@ -122,7 +129,7 @@ func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
 		if err := gpuprof.RefuseThreads(info, set); err != nil {
 			return err
 		}
-		if err := refuseMethod(info, set); err != nil {
+		if err := refuseMethod(info, set, o); err != nil {
 			return err
 		}
 		return o.Refuse(info)
@@ -134,16 +141,23 @@ func refuseNetwork(info gpuprof.Info, set gpuprof.Settings) error {
 }
 
 // refuseMethod names ways of computing that exclude each other.
-func refuseMethod(info gpuprof.Info, set gpuprof.Settings) error {
+func refuseMethod(info gpuprof.Info, set gpuprof.Settings, o resnet.Options) error {
 	switch {
 	case !set.On("autotune"):
-	case set["impl"] != resnet.Implicit:
+	case set["impl"] != resnet.Auto && set["impl"] != resnet.Implicit:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with impl=%s: the search takes the way of each convolution", set["impl"]).WithFix("leave impl out, or use autotune=off")
 	case set["warm"] == "off":
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting autotune=on with warm=off: the search runs every kernel before the first request").WithFix("use one of the two")
 	}
-	if set.On("graph") && set["streams"] == streamsNew && (set["impl"] == resnet.Im2col || set.On("autotune")) && set["library"] != "off" && info.Facts["cublas"] != "" {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting graph=on with streams=new and impl=im2col: cuBLAS replays a graph on the stream of its capture alone").WithFix("use streams=own or shared, or library=off")
+	if !set.On("graph") || set["streams"] != streamsNew || set["library"] == "off" {
+		return nil
+	}
+	const text, fix = "setting graph=on with streams=new and impl=%s: %s replays a graph on the stream of its capture alone", "use streams=own or shared, or library=off"
+	switch tunes, by := set.On("autotune"), o.By(info); {
+	case info.Facts["cudnn"] != "" && (tunes || by == resnet.CuDNN):
+		return gpuprof.Errorf(gpuprof.ErrUsage, text, set["impl"], "cuDNN").WithFix("%s", fix)
+	case info.Facts["cublas"] != "" && (tunes || by == resnet.Im2col):
+		return gpuprof.Errorf(gpuprof.ErrUsage, text, set["impl"], "cuBLAS").WithFix("%s", fix)
 	}
 	return nil
 }

@@ -19,13 +19,17 @@ import (
 // fewImages are those of a batch that the network's parts are compared on, in float64.
 const fewImages = 2
 
+// warmedSizes are the sizes of a batch that a library is warmed up for one by one: with more it would take long.
+const warmedSizes = 64
+
 // residual is the residual network as a network of the service.
 type residual struct {
 	net    *resnet.Net
 	opt    resnet.Options
 	tuned  resnet.Tuned
 	tuneS  float64
-	ready  int // groups of the stage prepare, before those of forward
+	fell   string // why the library's convolutions gave way to our own
+	ready  int    // groups of the stage prepare, before those of forward
 	groups int
 	alone  [resnet.Period][]float32 // the answer to each image in a batch of its own
 	limit  [resnet.Period]float64   // how far an answer may lie from it
@@ -61,7 +65,7 @@ func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpup
 		}
 		n.tuneS, n.opt.Ways = time.Since(began).Seconds(), n.tuned.Ways
 	}
-	if n.net, err = resnet.Open(ctx, d, s, n.opt); err != nil {
+	if err = n.open(ctx, d, s, c.Knobs["warm"] != "off"); err != nil {
 		return nil, err
 	}
 	groups := n.net.Groups()
@@ -73,6 +77,36 @@ func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpup
 		n.net.Image(i)
 	}
 	return n, nil
+}
+
+// open opens the network. With impl=auto the library's convolutions run once, unless nothing may before the first request:
+// where they fail our own take their place, and the facts of the run say why.
+func (n *residual) open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, try bool) error {
+	net, err := resnet.Open(ctx, d, s, n.opt)
+	if err == nil {
+		n.net = net
+	}
+	if n.opt.Impl != resnet.Auto || n.opt.By(d.Info()) != resnet.CuDNN || n.tuned.Tried > 0 || ctx.Err() != nil || errors.Is(err, gpuprof.ErrUsage) {
+		return err
+	}
+	if err == nil && try {
+		err = net.Convolve(s, 0, n.opt.MaxBatch)
+	}
+	if err == nil {
+		return nil
+	}
+	if net != nil {
+		if closing := net.Close(); closing != nil {
+			return errors.Join(err, closing)
+		}
+	}
+	n.opt.Impl = resnet.Implicit
+	own, again := resnet.Open(ctx, d, s, n.opt)
+	if again != nil { // a lost device, or no memory for either
+		return errors.Join(err, again)
+	}
+	n.net, n.fell = own, fmt.Sprintf("gpuprof's own kernels compute the convolutions, since cuDNN failed: %v", err)
+	return nil
 }
 
 // fitsHost refuses what does not fit where the device's memory is the host's: the network's
@@ -125,6 +159,26 @@ func (n *residual) warm(ctx context.Context, d gpuprof.Device, s gpuprof.Stream)
 		n.alone[i] = slices.Clone(gpuprof.Floats(out)[:n.opt.Classes])
 	}
 	n.setLimits()
+	return n.warmSizes(ctx, s)
+}
+
+// warmSizes runs the library's convolutions in batches of every size up to warmedSizes, of powers of two above and of
+// max_batch: for each it chooses an algorithm and loads its kernels, which the first batch of a size would wait for.
+func (n *residual) warmSizes(ctx context.Context, s gpuprof.Stream) error {
+	if !n.net.UsesCuDNN() {
+		return nil
+	}
+	for size := 1; size <= n.opt.MaxBatch; size++ {
+		if size > warmedSizes && size&(size-1) != 0 && size != n.opt.MaxBatch {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("warming batches of %d up: %w", size, err)
+		}
+		if err := n.net.Convolve(s, 0, size); err != nil {
+			return fmt.Errorf("warming batches of %d up: %w", size, err)
+		}
+	}
 	return nil
 }
 
@@ -250,6 +304,9 @@ func (n *residual) floor(batch int) gpuprof.Cost {
 
 func (n *residual) facts() map[string]any {
 	out := n.net.Describe()
+	if n.fell != "" {
+		out["convolutions"] = n.fell
+	}
 	if n.tuned.Tried > 0 {
 		var ways []string
 		for _, name := range n.opt.Names() {

@@ -135,6 +135,7 @@ func TestResidualRefusals(t *testing.T) {
 		"network=synthetic,impl=direct": "impl=direct with network=synthetic",
 		"network=synthetic,width=9":     "width=9 with network=synthetic",
 		"library=on":                    "library=on with impl=implicit",
+		"impl=cudnn":                    "cuDNN needs an NVIDIA GPU",
 		"impl=im2col,library=on":        "cuBLAS was not found",
 		"blocks=2-x":                    "no list of up to 6",
 		"blocks=1-1-1-1-1-1-1":          "no list of up to 6",
@@ -170,15 +171,38 @@ func TestResidualRefusals(t *testing.T) {
 			t.Errorf("%s: %v", preset, err)
 		}
 	}
-	info := gpuprof.Info{Kind: "cuda", Facts: map[string]string{"cublas": "12"}}
-	for _, set := range []gpuprof.Settings{{"impl": "im2col"}, {"autotune": "on"}} {
-		set["graph"], set["pad"], set["streams"] = "on", "on", "new"
-		knobs, err := gpuprof.Resolve(New(), "small", set)
+	graphed := func(s gpuprof.Settings) gpuprof.Settings {
+		s["graph"], s["pad"], s["streams"] = "on", "on", "new"
+		return s
+	}
+	for _, c := range []struct {
+		libraries, words string
+		set              gpuprof.Settings
+	}{
+		{"cublas", "graph=on with streams=new and impl=im2col: cuBLAS", graphed(gpuprof.Settings{"impl": "im2col"})},
+		{"cublas", "graph=on with streams=new and impl=auto: cuBLAS", graphed(gpuprof.Settings{"autotune": "on"})},
+		{"cublas cudnn", "graph=on with streams=new and impl=auto: cuDNN", graphed(gpuprof.Settings{})},
+		{"cudnn", "graph=on with streams=new and impl=cudnn: cuDNN", graphed(gpuprof.Settings{"impl": "cudnn"})},
+		{"cudnn", "graph=on with streams=new and impl=auto: cuDNN", graphed(gpuprof.Settings{"autotune": "on"})},
+		{"cublas", "cuDNN was not found or does not start", gpuprof.Settings{"impl": "cudnn"}},
+		{"cudnn", "library=off with impl=cudnn", gpuprof.Settings{"impl": "cudnn", "library": "off"}},
+		{"cudnn", "impl=cudnn with precision=int8", gpuprof.Settings{"impl": "cudnn", "precision": "int8"}},
+		{"cudnn", "autotune=on with impl=cudnn", gpuprof.Settings{"impl": "cudnn", "autotune": "on"}},
+		{"", "", graphed(gpuprof.Settings{})},
+		{"cudnn", "", graphed(gpuprof.Settings{"library": "off"})},
+		{"cudnn", "", gpuprof.Settings{"precision": "int8"}},
+		{"cudnn", "", gpuprof.Settings{"impl": "cudnn"}},
+	} {
+		info := gpuprof.Info{Kind: "cuda", Facts: map[string]string{}}
+		for _, name := range strings.Fields(c.libraries) {
+			info.Facts[name] = "12"
+		}
+		knobs, err := gpuprof.Resolve(New(), "small", c.set)
 		if err == nil {
 			err = New().Refuse(info, knobs)
 		}
-		if !errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), "graph=on with streams=new") {
-			t.Errorf("%v: %v", set, err)
+		if c.words == "" && err != nil || c.words != "" && (!errors.Is(err, gpuprof.ErrUsage) || !strings.Contains(err.Error(), c.words)) {
+			t.Errorf("%v with %q: %v, want %q", c.set, c.libraries, err, c.words)
 		}
 	}
 	d := tight{workloadtest.Host(t, host.Options{})}

@@ -62,6 +62,9 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
 	err := s.allocate(ctx, c)
+	if err == nil && s.set["warm"] != "off" { // before a capture, in which a library may not load its kernels
+		err = s.warm(ctx)
+	}
 	if err == nil && s.set.On("graph") {
 		err = s.capture(ctx)
 	}
@@ -142,12 +145,6 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 // firstRequest answers the first request by itself. With warm=off nothing has run before it,
 // and it pays for the loading of kernels; their time was taken when they were loaded.
 func (s *session) firstRequest(ctx context.Context) error {
-	warm := s.set["warm"] != "off"
-	if warm {
-		if err := s.net.warm(ctx, s.dev, s.main); err != nil {
-			return err
-		}
-	}
 	l := &s.slots[0]
 	l.ids = append(l.ids[:0], 0)
 	began := time.Now()
@@ -158,14 +155,23 @@ func (s *session) firstRequest(ctx context.Context) error {
 		return fmt.Errorf("answering the first request: %w", err)
 	}
 	s.first = time.Since(began)
-	if !warm {
+	if s.set["warm"] == "off" {
 		s.first += s.net.loading()
-		if err := s.net.warm(ctx, s.dev, s.main); err != nil {
+		if err := s.warm(ctx); err != nil {
 			return err
 		}
 	}
 	s.wrong += s.answers(l)
 	return s.release(l)
+}
+
+// warm runs the network where batches will.
+func (s *session) warm(ctx context.Context) error {
+	on := s.compute
+	if on == nil { // streams=new
+		on = s.main
+	}
+	return s.net.warm(ctx, s.dev, on)
 }
 
 // timeSizes measures a batch of each size, copies included.

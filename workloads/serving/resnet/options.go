@@ -92,6 +92,9 @@ func (o Options) on(info gpuprof.Info) Options {
 	return o
 }
 
+// By is what Impl is on the device: Auto decided.
+func (o Options) By(info gpuprof.Info) string { return o.on(info).Impl }
+
 // offersCuDNN says that the library's convolutions can be had on the device.
 func (o Options) offersCuDNN(info gpuprof.Info) bool {
 	return info.Facts["cudnn"] != "" && o.Library != "off" && o.Precision != INT8
