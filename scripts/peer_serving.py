@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Race the network of the workload serving against PyTorch on the CPU: same weights, images and threads, taking turns.
+"""Race the network of the workload serving against PyTorch on the CPU or a GPU: same weights, images and threads, taking turns.
 
     python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python scripts/peer_serving.py [--preset small] [--batch 32] [--threads 2] [--rounds 12] [--compile]
+    venv/bin/python scripts/peer_serving.py --device cuda --preset rxvision [--compile]
 
-PyTorch runs the network in inference mode: eagerly, with channels_last, under bf16 autocast and, with --compile, compiled. Every
+PyTorch runs the network in inference mode: eagerly, with channels_last, in bf16 (on the CPU under autocast) and, with --compile,
+compiled. On a GPU its rows in float32 keep TF32 off, a row of its own has it on, and each batch ends with a synchronization, for
+gpuprof as for PyTorch. --binary names a built scripts/peerserving, for a machine without Go. Every
 round runs each program once for --steps batches, in turn; the table shows the median over rounds, and the median and range of the
 time of PyTorch's fastest float32 form over this program's, round by round: above 1 it is faster. The logits of float32 programs
-must agree with PyTorch in float64 to 1e-5, those of bf16 to 5e-2, or the script fails.
+must agree with PyTorch in float64 on the CPU to 1e-5, those of tf32 to 5e-3 and of bf16 to 5e-2, or the script fails.
 """
 import argparse
 import pathlib
@@ -28,6 +31,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 PRESETS = {"small": (16, 8, [1, 1, 1], 10), "cifar": (32, 16, [3, 3, 3], 10), "rxvision": (224, 64, [2, 2, 2, 2], 1000)}
 GPUPROF = {"gpuprof implicit nhwc": [], "gpuprof implicit nchw": ["layout=nchw"], "gpuprof im2col": ["impl=im2col"],
            "gpuprof bn=apart": ["bn=apart"], "gpuprof bf16": ["precision=bf16"], "gpuprof int8": ["precision=int8"]}
+ON_GPU = {"gpuprof cudnn": ["impl=cudnn"], "gpuprof cudnn nchw": ["impl=cudnn", "layout=nchw"], "gpuprof cudnn tf32": ["impl=cudnn", "precision=tf32"],
+          "gpuprof cudnn bf16": ["impl=cudnn", "precision=bf16"], "gpuprof implicit": ["impl=implicit"], "gpuprof im2col tf32": ["impl=im2col", "precision=tf32"]}
 
 
 def arrays(net):
@@ -51,43 +56,76 @@ def autocast(net):
     return call
 
 
+def with_tf32(net):
+    def call(x):
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return net(x)
+        finally:
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    return call
+
+
+def peers_of(args, new):
+    """PyTorch's forms of the network, each with its images. new makes another copy of it."""
+    x = torch.randn(args.batch, 3, *2 * (PRESETS[args.preset][0],))
+    on, last = new().to(args.device), new().to(args.device, memory_format=torch.channels_last)
+    xs = x.to(args.device)
+    wide = xs.to(memory_format=torch.channels_last)
+    peers = {"torch eager": (on, xs), "torch channels_last": (last, wide)}
+    if args.device == "cpu":
+        peers["torch bf16"] = (autocast(last), wide)
+    else:
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        peers["torch tf32"] = (with_tf32(last), wide)
+        peers["torch bf16"] = (new().to(args.device, torch.bfloat16, memory_format=torch.channels_last), wide.bfloat16())
+    if args.compile:
+        peers["torch.compile"] = (torch.compile(last if args.device == "cuda" else on), wide if args.device == "cuda" else xs)
+    return x, peers
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, default in (("threads", 2), ("rounds", 12), ("steps", 20), ("batch", 32)):
         ap.add_argument("--" + name, type=int, default=default)
     ap.add_argument("--preset", choices=PRESETS, default="small")
+    ap.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    ap.add_argument("--binary", type=pathlib.Path, help="scripts/peerserving, built")
     ap.add_argument("--compile", action="store_true", help="torch.compile as well (it needs a C++ compiler)")
     args = ap.parse_args()
     torch.set_num_threads(args.threads)
     image, width, blocks, classes = PRESETS[args.preset]
-    net = drawn(image, width, blocks, classes, 1)
-    x = torch.randn(args.batch, 3, image, image)
-    last = drawn(image, width, blocks, classes, 1).to(memory_format=torch.channels_last)
-    wide = x.to(memory_format=torch.channels_last)
-    peers = {"torch eager": (net, x), "torch channels_last": (last, wide), "torch bf16": (autocast(last), wide)}
-    if args.compile:
-        peers["torch.compile"] = (torch.compile(net), x)
+
+    def new():
+        return drawn(image, width, blocks, classes, 1)
+    x, peers = peers_of(args, new)
     with torch.inference_mode():
-        want = drawn(image, width, blocks, classes, 1).double()(x.double())
+        want = new().double()(x.double())
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         with open(tmp / "in", "wb") as f:
             f.write(struct.pack(f"<{5 + len(blocks)}i", image, width, classes, args.batch, len(blocks), *blocks))
-            for t in arrays(net) + [x]:
+            for t in arrays(new()) + [x]:
                 f.write(t.detach().numpy().astype("<f4").tobytes())
-        subprocess.run(["go", "build", "-o", tmp / "peer", "./scripts/peerserving"], check=True, cwd=ROOT)
-        failed = race(args, tmp, peers, want)
+        peer = args.binary or tmp / "peer"
+        if not args.binary:
+            subprocess.run(["go", "build", "-o", peer, "./scripts/peerserving"], check=True, cwd=ROOT)
+        failed = race(args, tmp, peer, peers, want)
     sys.exit(1 if failed else 0)
 
 
-def race(args, tmp, peers, want):
-    children = {name: subprocess.Popen([tmp / "peer", tmp / "in", tmp / "out", str(args.threads), *knobs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                for name, knobs in GPUPROF.items()}
+def race(args, tmp, peer, peers, want):
+    where = str(args.threads) if args.device == "cpu" else "cuda"
+    children = {name: subprocess.Popen([peer, tmp / "in", tmp / "out", where, *knobs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for name, knobs in (GPUPROF if args.device == "cpu" else ON_GPU).items()}
 
     def ask(child, request):
         child.stdin.write(request + "\n")
         child.stdin.flush()
-        return child.stdout.readline().strip()
+        answer = child.stdout.readline().strip()
+        if not answer:
+            raise SystemExit(f"peer_serving: {' '.join(map(str, child.args[3:]))} ended with {child.wait()}; its message is above")
+        return answer
 
     errors = {}
     for name, child in children.items():
@@ -96,7 +134,7 @@ def race(args, tmp, peers, want):
         errors[name] = torch.from_numpy(numpy.fromfile(tmp / "out", "<f4")).reshape(want.shape).double()
     with torch.inference_mode():
         for name, (net, x) in peers.items():
-            errors[name] = net(x).double()
+            errors[name] = net(x).double().cpu()
     errors = {name: ((got - want).norm() / want.norm()).item() for name, got in errors.items()}
 
     def timed(net, x):
@@ -104,6 +142,8 @@ def race(args, tmp, peers, want):
             began = time.perf_counter()
             for _ in range(args.steps):
                 net(x)
+                if args.device == "cuda":
+                    torch.cuda.synchronize()
             return time.perf_counter() - began
 
     runners = {name: (lambda child=child: float(ask(child, f"run {args.steps}"))) for name, child in children.items()}
@@ -118,13 +158,14 @@ def race(args, tmp, peers, want):
     for child in children.values():
         child.stdin.close()
         child.wait()
-    limit = {name: 5e-2 if "bf16" in name else 1 if "int8" in name else 1e-5 for name in errors}
+    limit = {name: 5e-2 if "bf16" in name else 1 if "int8" in name else 5e-3 if "tf32" in name else 1e-5 for name in errors}
     return any(not e < limit[name] for name, e in errors.items())
 
 
 def report(args, times, errors):
-    best = min((name for name in times if name.startswith("torch") and "bf16" not in name), key=lambda name: statistics.median(times[name]))
-    print(f"{args.preset}, batch {args.batch}, {args.threads} threads, torch {torch.__version__}, {args.rounds} rounds of {args.steps} batches; {best} is the fastest in float32")
+    best = min((name for name in times if name.startswith("torch") and "bf16" not in name and "tf32" not in name), key=lambda name: statistics.median(times[name]))
+    where = f"{args.threads} threads" if args.device == "cpu" else f"{torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}"
+    print(f"{args.preset}, batch {args.batch}, {where}, torch {torch.__version__}, {args.rounds} rounds of {args.steps} batches; {best} is the fastest in float32")
     for name, own in times.items():
         ratios = sorted(t / o for t, o in zip(times[best], own))
         print(f"{name:22} {statistics.median(own) * 1e3:8.3f} ms   fastest torch / this {statistics.median(ratios):5.2f}"

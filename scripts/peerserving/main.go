@@ -2,7 +2,7 @@
 // program wrote, for scripts/peer_serving.py. It reads one request a line on standard input and
 // answers with one line, so that two programs can take turns.
 //
-//	peerserving INPUT OUTPUT THREADS KNOB=VALUE… < "run N\n…"
+//	peerserving INPUT OUTPUT THREADS|cuda KNOB=VALUE… < "run N\n…"
 //
 // INPUT holds, little-endian: int32 image, width, classes, batch, stages and the blocks of each
 // stage; then float32 for each convolution its weight and its norm's scale, shift, mean and
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
@@ -45,9 +46,9 @@ type peer struct {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
-		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS KNOB=VALUE…", len(args))
+		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS|cuda KNOB=VALUE…", len(args))
 	}
-	dev, err := peerturns.Open(args[2])
+	dev, err := device(args[2])
 	if err != nil {
 		return err
 	}
@@ -57,6 +58,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	return peerturns.Serve(in, out, func(request string) (string, error) { return p.serve(request, args[1]) })
+}
+
+// device is the first GPU, or the CPU with so many threads.
+func device(where string) (gpuprof.Device, error) {
+	if where == "cuda" {
+		return cuda.Open(cuda.Options{}) //nolint:wrapcheck // the device says what it opened
+	}
+	return peerturns.Open(where) //nolint:wrapcheck // the same
 }
 
 func (p *peer) serve(request, path string) (string, error) {

@@ -62,12 +62,6 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	}
 	s.sizes = traffic.Sizes(s.maxBatch)
 	err := s.allocate(ctx, c)
-	if err == nil && s.set["warm"] != "off" { // before a capture, in which a library may not load its kernels
-		err = s.warm(ctx)
-	}
-	if err == nil && s.set.On("graph") {
-		err = s.capture(ctx)
-	}
 	if err == nil {
 		err = s.firstRequest(ctx)
 	}
@@ -145,6 +139,17 @@ func (s *session) allocate(ctx context.Context, c gpuprof.Config) error {
 // firstRequest answers the first request by itself. With warm=off nothing has run before it,
 // and it pays for the loading of kernels; their time was taken when they were loaded.
 func (s *session) firstRequest(ctx context.Context) error {
+	warm := s.set["warm"] != "off"
+	if warm { // before a capture, too, in which a library may not load its kernels
+		if err := s.warm(ctx); err != nil {
+			return err
+		}
+	}
+	if s.set.On("graph") {
+		if err := s.capture(ctx); err != nil {
+			return err
+		}
+	}
 	l := &s.slots[0]
 	l.ids = append(l.ids[:0], 0)
 	began := time.Now()
@@ -155,7 +160,7 @@ func (s *session) firstRequest(ctx context.Context) error {
 		return fmt.Errorf("answering the first request: %w", err)
 	}
 	s.first = time.Since(began)
-	if s.set["warm"] == "off" {
+	if !warm {
 		s.first += s.net.loading()
 		if err := s.warm(ctx); err != nil {
 			return err
