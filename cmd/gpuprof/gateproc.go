@@ -18,8 +18,9 @@ import (
 // wait for it. Neither keeps the gate from removing what was made for it: a
 // checkout that stays behind stays in the user's list of worktrees.
 type children struct {
-	app   *app
-	hurry <-chan struct{} // closed by the second signal
+	app     *app
+	hurry   <-chan struct{} // closed by the second signal
+	devices bool            // the sides are devices of this machine, see deviceTurns
 }
 
 // newChildren counts signals until done is called.
@@ -36,7 +37,7 @@ func newChildren(a *app) (run children, done func()) {
 			}
 		})
 	}()
-	return children{a, hurry}, func() {
+	return children{app: a, hurry: hurry}, func() {
 		signal.Stop(signals)
 		close(over)
 	}

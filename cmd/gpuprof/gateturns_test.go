@@ -388,7 +388,7 @@ func TestTurnsThatHang(t *testing.T) {
 				return nil
 			}
 			_, err := f.turnPairs.block(false)
-			if err == nil || !strings.Contains(err.Error(), "measuring new: its process has not answered within the time for the whole gate") || exitCode(err) != exitFailed {
+			if err == nil || !strings.Contains(err.Error(), "measuring new: its process has not answered within the time for the whole measurement") || exitCode(err) != exitFailed {
 				t.Errorf("%s at %d: %v", how, turn, err)
 			}
 		}

@@ -137,15 +137,21 @@ func requestRate(rate float64) []string {
 
 // processArgs repeats the command line for one process and one point.
 func (s *session) processArgs(point int, file string) []string {
-	args := []string{"run", s.aim.workload.Name(), "--device", s.aim.device.Name, "--preset", s.aim.preset,
-		"--seed", strconv.FormatUint(s.Seed, 10), "--mode", s.Mode, "--min-time", s.MinTime.String(), "--max-time", s.MaxTime.String(),
-		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file}
+	args := append(s.settingArgs(point, s.aim.device.Name), "--min-time", s.MinTime.String(), "--max-time", s.MaxTime.String(),
+		"--warmup", s.Warmup, "--samples", strconv.Itoa(s.Samples), "--process-out", file)
 	if s.NoEnergy {
 		args = append(args, "--no-energy")
 	}
 	if rate := s.rate(point); rate > 0 {
 		args = append(args, requestRate(rate)...)
 	}
+	return args
+}
+
+// settingArgs are what is measured at one point, on a device.
+func (s *session) settingArgs(point int, device string) []string {
+	args := []string{"run", s.aim.workload.Name(), "--device", device, "--preset", s.aim.preset,
+		"--seed", strconv.FormatUint(s.Seed, 10), "--mode", s.Mode}
 	set := s.aim.set[point]
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		args = append(args, "--set", k+"="+set[k])

@@ -20,6 +20,7 @@ import (
 
 type runCmd struct {
 	target  `embed:""`
+	Devices []string      `placeholder:"0,1,…|all" help:"Measure on these GPUs: together and, in turns with that, each alone; gives per-device rows, skew and scaling."`
 	Mode    string        `default:"steady" choices:"steady,cold,hot,host" placeholder:"MODE" help:"Meaning of a step time: steady (rotating inputs), cold (caches cleared, GPU only), hot (one input) or host (the host thread's clock)."`
 	MinTime time.Duration `placeholder:"TIME" help:"Sample at least this long (2s, or --max-time if that is less)."`
 	MaxTime time.Duration `placeholder:"TIME" help:"Stop warm-up and sampling by then, per process (10s, on a GPU 60s; with --samples, no limit)."`
@@ -44,6 +45,8 @@ type runCmd struct {
 	RequestRate float64 `hidden:""`
 	// BlocksOnStdin makes this process one of a gate's pair, see takeTurns.
 	BlocksOnStdin bool `hidden:""`
+	// OwnDevice: the processes that this one takes turns with are on other devices.
+	OwnDevice bool `hidden:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -53,7 +56,7 @@ func (runCmd) Help() string {
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",
 		"gpuprof run e3nn --samples 10 --format json -o run.json.zst",
-	)
+	) + "\n\nWith two GPUs or more:\n\n    gpuprof run e3nn --devices all -o devices.html"
 }
 
 // Times where they are not given. A number of samples is a wish to have them,
@@ -101,6 +104,9 @@ func (c *runCmd) Run(a *app) error {
 		signal.Ignore(syscall.SIGINT)
 		c.Output, c.Force = []string{c.ProcessOut}, true
 		a.quiet = true
+	}
+	if len(c.Devices) > 0 {
+		return c.runDevices(a)
 	}
 	s, err := c.prepare(a)
 	if err != nil {
@@ -214,7 +220,7 @@ func (c *runCmd) prepare(a *app) (*session, error) {
 		s.plans = append(s.plans, measure.Plan{
 			Workload: s.aim.workload, Preset: s.aim.preset, Knobs: k, Seed: c.Seed, Mode: gpuprof.Mode(c.Mode),
 			MinTime: c.MinTime, MaxTime: c.MaxTime, Warmup: warmup, Samples: c.Samples,
-			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate,
+			Tool: tool(), Build: build, CacheDir: cache, NoEnergy: c.NoEnergy, Rate: c.RequestRate, OwnDevice: c.OwnDevice,
 		})
 	}
 	if err = s.findOld(); err == nil {

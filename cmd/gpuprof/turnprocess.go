@@ -88,7 +88,11 @@ func (p *turnProcess) ask(question string) (turnAnswer, error) {
 	case <-p.run.app.ctx.Done():
 		return a, interruptedGate(p.name)
 	case <-p.patience():
-		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole gate and was ended", p.name).WithFix("run %s by itself to see why, or give more --budget", p.path())
+		flag := "--budget"
+		if p.run.devices {
+			flag = "--max-time"
+		}
+		return a, gpuprof.Errorf(gpuprof.ErrInput, "measuring %s: its process has not answered within the time for the whole measurement and was ended", p.name).WithFix("run %s by itself to see why, or give more %s", p.path(), flag)
 	case line, ok := <-p.lines:
 		if !ok {
 			return a, p.gone()

@@ -87,8 +87,8 @@ func kinds() []kind {
 		{Bisect, "1.0.0", "a bisection", "gpuprof bisect", "a file written by gpuprof bisect -o FILE.json", "which gpuprof report takes"},
 		{Rank, "1.0.0", "an object of a rank", "gpuprof run or doctor --bench -o FOLDER/", "an object of the folder", "which gpuprof fleet reads from its folder"},
 		{Program, "1.0.0", "a rank's program", "gpuprof run -o FOLDER/ -- COMMAND", "an object of the folder", "which gpuprof fleet reads from its folder"},
-		// 1.1.0: programs and stragglers. 1.2.0: what GPUs reach, for doctor --bench --against.
-		{Fleet, "1.2.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
+		// 1.1.0: programs and stragglers. 1.2.0: what GPUs reach, for doctor --bench --against. 1.3.0: devices of one machine.
+		{Fleet, "1.3.0", "a fleet report", "gpuprof fleet", "what gpuprof fleet --format json prints", "which gpuprof report takes"},
 	}
 }
 

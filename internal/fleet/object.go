@@ -29,7 +29,8 @@ type Object struct {
 	Started time.Time            `json:"started"`
 	Payload json.RawMessage      `json:"payload"`
 
-	name string // in the bucket that it was read from
+	name   string // in the bucket that it was read from
+	device string // where a rank is a device
 }
 
 // New is the object of a rank with a document as its payload. node is the host's name,

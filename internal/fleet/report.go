@@ -56,7 +56,7 @@ type Off struct {
 	own bool // by the GPU's own account
 }
 
-// Report is the document of gpuprof fleet.
+// Report is the document of gpuprof fleet, and of gpuprof run --devices.
 type Report struct {
 	gpuprof.Head
 	Verdict  Verdict  `json:"verdict"`
@@ -79,6 +79,7 @@ type Report struct {
 
 	Recordings []Recording `json:"recordings,omitempty"` // of the program that the ranks ran
 	Waiting    *Waiting    `json:"waiting,omitempty"`    // of two ranks that communicate, or more
+	Devices    *Devices    `json:"devices,omitempty"`    // of one machine, by run --devices: each is a rank here
 
 	// Top is how many rows of each table are asked for, the worst, 0 what fits.
 	Top int `json:"-"`
@@ -111,9 +112,7 @@ func Merge(job *Job, o Options) (*Report, error) {
 	if err := checkAgain(job, o.Again); err != nil {
 		return nil, err
 	}
-	r := &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Top: o.Top, Launcher: job.Objects[0].Launcher, Nodes: []string{},
-		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...),
-		nodeOf: map[int]string{}, kinds: map[string][]string{}}
+	r := newReport(job, o)
 	for _, obj := range job.Objects {
 		r.nodeOf[obj.Rank] = obj.Node
 		if obj.Node != "" {
@@ -131,6 +130,12 @@ func Merge(job *Job, o Options) (*Report, error) {
 	r.conclude(o)
 	document.CleanStrings(r)
 	return r, nil
+}
+
+func newReport(job *Job, o Options) *Report {
+	return &Report{Head: document.NewHead(document.Fleet, o.Tool), World: job.World, Top: o.Top, Launcher: job.Objects[0].Launcher, Nodes: []string{},
+		Metrics: []Metric{}, Off: []Off{}, Missing: append([]int{}, job.Missing...), Failed: []int{}, Problems: append([]string{}, job.Problems...), Notes: append([]string{}, job.Notes...),
+		nodeOf: map[int]string{}, kinds: map[string][]string{}}
 }
 
 // empty is an error if the bucket holds no object that can be read.

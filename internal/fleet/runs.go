@@ -105,7 +105,7 @@ func (r *Report) runs(job *Job, o Options) {
 		for _, j := range all {
 			if j.metric == m.Name {
 				from := results[j.of].from
-				t.add(&j, RankValue{Rank: from.Rank, Node: from.Node, Value: gpuprof.Number(middleOf(results[j.of].Metric(m.Name)))})
+				t.add(&j, RankValue{Rank: from.Rank, Node: from.Node, Device: from.device, Value: gpuprof.Number(middleOf(results[j.of].Metric(m.Name)))})
 			}
 		}
 		if row, ok := t.row(m.Name, m.Unit); ok {
@@ -224,6 +224,9 @@ func union(a, b map[string]string) map[string]string {
 
 func orNone(v string) string { return cmp.Or(v, "not known") }
 
+// identities are facts in which two GPUs always differ, so that they are no cause.
+var identities = []string{"uuid_hash", "pci_bus_hash"}
+
 // offRanks lists the figures that are off, with what is different where they were measured.
 func (r *Report) offRanks(all []judged, results []ran) {
 	typical := middling(all, results)
@@ -233,10 +236,13 @@ func (r *Report) offRanks(all []judged, results []ran) {
 			continue
 		}
 		obj, m := results[j.of].from, results[j.of].Metric(j.metric)
-		off := Off{Rank: obj.Rank, Node: obj.Node, Metric: j.metric, Unit: m.Unit, Value: gpuprof.Number(middleOf(m)),
+		off := Off{Rank: obj.Rank, Node: obj.Node, Device: obj.device, Metric: j.metric, Unit: m.Unit, Value: gpuprof.Number(middleOf(m)),
 			Worse: gpuprof.Number(j.worse(j.median)), P: gpuprof.Number(j.p), Siblings: j.siblings}
 		var differs []string
 		for _, d := range compare.Differences(typical, results[j.of].Result) {
+			if slices.Contains(identities, d.Field) {
+				continue
+			}
 			differs = append(differs, fmt.Sprintf("%s is %s, elsewhere %s", d.Field, orNone(d.New), orNone(d.Old)))
 		}
 		if len(differs) > 0 {

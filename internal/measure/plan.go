@@ -33,6 +33,9 @@ type Plan struct {
 	Rate       float64
 	// Listening is Load.Listening.
 	Listening func(address string)
+	// OwnDevice: the process that RunTurns takes turns with is on another device, so that
+	// any other process on this one is foreign.
+	OwnDevice bool
 	// NoEnergy leaves the energy pass out, which takes some four seconds.
 	NoEnergy bool
 }

@@ -18,6 +18,8 @@ type Turn struct {
 	Stages  int     `json:"stages"`  // of every stage
 	Rates   int     `json:"rates"`   // of the throughput
 	Seconds float64 `json:"seconds"` // the whole turn, with what came before its samples
+	// ClockHz is that of a GPU's multiprocessors when the turn had ended, 0 unknown.
+	ClockHz float64 `json:"clock_hz,omitempty"`
 	// Serves, before the first turn: the session takes requests, see LastLoad.
 	Serves bool `json:"serves,omitempty"`
 }
@@ -50,7 +52,7 @@ func (LastLoad) Error() string { return "the turns are over, and a load is to co
 // ceiling; counters come from a kernel pass after the last turn.
 func RunTurns(ctx context.Context, dev gpuprof.Device, plan Plan, next func(Turn) (time.Duration, error)) (*gpuprof.Run, error) {
 	plan.MinTime, plan.MaxTime, plan.Samples, plan.NoRequests = 0, math.MaxInt64, 0, true
-	if plan.Instruments != nil {
+	if plan.Instruments != nil && !plan.OwnDevice {
 		plan.Instruments = besideAPeer{plan.Instruments}
 	}
 	r := newRunner(ctx, dev, plan)
@@ -127,7 +129,13 @@ func (r *runner) turn(target time.Duration) (Turn, error) {
 	if err := r.blocks(events.Probed, until(target), func() int { return len(got.probed) - stages }); err != nil || r.ctx.Err() != nil {
 		return Turn{}, err
 	}
-	return Turn{Samples: len(got.step) - steps, Stages: len(got.probed) - stages, Rates: len(got.rates) - rates, Seconds: gpuprof.Seconds(events.Now() - began)}, nil
+	out := Turn{Samples: len(got.step) - steps, Stages: len(got.probed) - stages, Rates: len(got.rates) - rates, Seconds: gpuprof.Seconds(events.Now() - began)}
+	if in := r.plan.Instruments; in != nil {
+		if hz, ok := in.ClockHz(); ok && hz > 0 {
+			out.ClockHz = hz
+		}
+	}
+	return out, nil
 }
 
 // blocks measures blocks of a turn while there is time left, and samples, which have

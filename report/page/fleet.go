@@ -29,24 +29,36 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	}
 	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
-		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all ranks and metrics.", fleet.LeastSiblings)}
+		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all %s and metrics.", fleet.LeastSiblings, fleetNoun(r))}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}
 	for _, o := range r.Off {
-		off.Items = append(off.Items, Item{Text: fleetOff(o), Tone: Bad, Lines: filled(
+		off.Items = append(off.Items, Item{Text: fleetOff(r, o), Tone: Bad, Lines: filled(
 			Line{Label: "cause", Value: view.Cut(o.Cause, 400), Note: notSeen(o.Evidence)}, Line{Label: "fix", Value: view.Cut(o.Fix, 300)})})
 	}
 	p.Sections = []Section{
 		{ID: "verdict", Heading: "Result", HeadingIn: HTML, Blocks: []Block{statusBanner(p.Badge)}},
+		fleetDevices(r),
 		{ID: "off", Heading: "Slow or faulty", Blocks: []Block{off}},
 		fleetStragglers(r),
 		{ID: "problems", Heading: "Left out", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "left out", Noun: "problem", Max: cmp.Or(r.Top, maxListed)}, r.Problems)}},
-		{ID: "metrics", Heading: "Figures over all ranks", HeadingIn: Markdown | HTML, Blocks: []Block{fleetMetrics(r)}},
+		{ID: "metrics", Heading: "Figures over all " + fleetNoun(r), HeadingIn: Markdown | HTML, Blocks: []Block{fleetMetrics(r)}},
 		{ID: "notes", Heading: "Notes", HeadingIn: Markdown | HTML, Blocks: []Block{listOf(List{Label: "note", Noun: "note"}, r.Notes)}},
 	}
 	return p, nil
 }
 
+// fleetNoun is what the report compares.
+func fleetNoun(r *fleet.Report) string {
+	if r.Devices != nil {
+		return "devices"
+	}
+	return "ranks"
+}
+
 func fleetMeta(r *fleet.Report) []string {
+	if r.Devices != nil {
+		return []string{view.Plural(r.World, "device")}
+	}
 	out := []string{view.Plural(r.World, "rank"), view.Plural(len(r.Nodes), "node")}
 	if r.GPUs > 0 {
 		out = append(out, view.Plural(r.GPUs, "GPU"))
@@ -63,8 +75,8 @@ func notSeen(evidence bool) string {
 }
 
 // fleetOff is what is off, where, by how much, and how rarely chance does that.
-func fleetOff(o fleet.Off) string {
-	text := o.Metric + " of " + fleetPlace(o.Rank, o.Node, o.Device)
+func fleetOff(r *fleet.Report, o fleet.Off) string {
+	text := o.Metric + " of " + fleetPlace(r, o.Rank, o.Node, o.Device)
 	if !view.Finite(float64(o.Value)) {
 		return text
 	}
@@ -89,7 +101,10 @@ func smallP(p float64) string {
 }
 
 // fleetPlace is a rank, or a GPU of it, by the names that help to find it.
-func fleetPlace(rank int, node, device string) string {
+func fleetPlace(r *fleet.Report, rank int, node, device string) string {
+	if r.Devices != nil { // each is a rank by itself
+		return view.Cut(device, 24)
+	}
 	text := fmt.Sprint("rank ", rank)
 	if device != "" {
 		text = device + " of " + text
@@ -170,7 +185,7 @@ func waitTable(r *fleet.Report) Table {
 
 // fleetMetrics is a row for each figure; the few that are asked for are those with the slowest rank.
 func fleetMetrics(r *fleet.Report) Table {
-	t := Table{Name: "Table of figures over all ranks", Noun: "figure", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
+	t := Table{Name: "Table of figures over all " + fleetNoun(r), Noun: "figure", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
 		{Title: "figure", Left: true}, {Title: "of"}, {Title: "median"}, {Title: "within nodes", Drop: 2}, {Title: "between nodes", Drop: 1}, {Title: "slowest", Left: true, Most: 60}}}
 	metrics := r.Metrics
 	if r.Top > 0 && len(metrics) > r.Top {
@@ -180,7 +195,7 @@ func fleetMetrics(r *fleet.Report) Table {
 		var worst Cell
 		if len(m.Slowest) > 0 {
 			s := m.Slowest[0]
-			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(s.Rank, s.Node, s.Device), 100*notBelow(float64(s.Worse)))}
+			worst = Cell{Text: fmt.Sprintf("%s (%+.1f %%)", fleetPlace(r, s.Rank, s.Node, s.Device), 100*notBelow(float64(s.Worse)))}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{{Text: view.Cut(m.Name, 60)}, {Text: fmt.Sprint(m.Count)}, {Text: healthFigure(float64(m.Median), m.Unit), Value: float64(m.Median), Unit: m.Unit},
 			shareCell(m.WithinNodes), shareCell(m.BetweenNodes), worst}})

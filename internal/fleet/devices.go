@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/document"
+	"github.com/gpuprof/gpuprof/internal/launch"
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
+
+// Devices is what the devices of one machine gave that were measured together and, in
+// turns with that, each alone. Every figure is within one process a device: its interval
+// says nothing of another process.
+type Devices struct {
+	Rounds int         `json:"rounds"` // each has a turn of all devices together, and one of each alone
+	Unit   string      `json:"unit"`   // of throughput
+	Rows   []DeviceRow `json:"rows"`   // in the order in which the devices were named
+	// Slowest is the device with the longest step of the turns together; Skew is its step
+	// over the median of the devices' in the same round. Of equal devices chance names one,
+	// so that Skew lies above 1. Empty and null with one device that was measured.
+	Slowest string         `json:"slowest,omitempty"`
+	Skew    *gpuprof.Ratio `json:"skew"`
+	// Scaling is the throughput of all devices together over the sum of what each has
+	// alone, in the same round: 1 if they do not disturb each other.
+	Scaling *gpuprof.Ratio `json:"scaling"`
+	// Overlap is the shortest over the longest of the turns that ran together, the median
+	// over the rounds: the part of a turn in which every device surely worked.
+	Overlap gpuprof.Number `json:"overlap"`
+}
+
+// DeviceRow is one device.
+type DeviceRow struct {
+	Device string   `json:"device"` // "cuda:1"
+	Name   string   `json:"name"`
+	Shared *Reached `json:"together"` // null where it failed
+	Alone  *Reached `json:"alone"`
+	// Slowdown is the step of the turns together over that alone, round by round.
+	Slowdown *gpuprof.Ratio `json:"slowdown"`
+	Failed   string         `json:"failed,omitempty"` // why
+}
+
+// Reached is what a device reached in turns of one kind. Each turn is one sample, the
+// median of its steps.
+type Reached struct {
+	StepS gpuprof.Number    `json:"step_s"`
+	CI95  [2]gpuprof.Number `json:"ci95"`       // of step_s
+	Rate  gpuprof.Number    `json:"throughput"` // work per second, in Devices.Unit
+	Clock gpuprof.Number    `json:"clock_hz"`   // of the multiprocessors at the end of a turn; null when unknown
+	steps []float64         // by round, s
+	rates []float64         // by round
+}
+
+// DeviceRun is what a device gave; number k of each list is of round k.
+type DeviceRun struct {
+	Device string
+	Run    *gpuprof.Run // of the turns together, one sample a turn; nil where the device failed
+	Alone  *gpuprof.Run // of those alone
+	Clocks [2][]float64 // in Hz, together and alone; 0 is unknown
+	TurnS  []float64    // how long the turns together were
+	Failed error
+}
+
+// OfDevices judges devices that were measured together as the ranks of a job are judged,
+// and adds how they compare with themselves alone. The report's exit code is 4 where a
+// device failed, and 0 otherwise: a measurement is no gate. ErrInput where none was measured.
+func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
+	job := &Job{World: len(runs), Told: true}
+	d := &Devices{}
+	var turns [][]float64
+	for i, run := range runs {
+		row := DeviceRow{Device: run.Device}
+		if run.Failed != nil || run.Run == nil {
+			row.Failed = sentenceOf(run.Failed)
+			d.Rows = append(d.Rows, row)
+			continue
+		}
+		row.Name = run.Run.Device.Name
+		row.Shared, row.Alone = reached(run.Run, run.Clocks[0]), reached(run.Alone, run.Clocks[1])
+		row.Slowdown = ratioOf(row.Shared.steps, row.Alone.steps)
+		d.Rows = append(d.Rows, row)
+		d.Unit = run.Run.Throughput.Unit
+		turns = append(turns, run.TurnS)
+		var text bytes.Buffer
+		if err := document.EncodeRuns(&text, run.Run); err != nil {
+			return nil, err
+		}
+		o := New(launch.Place{Launcher: "gpuprof", Rank: i, World: len(runs)}, "", document.Run, run.Run.Started, by, text.Bytes())
+		o.device = run.Device
+		job.Objects = append(job.Objects, o)
+	}
+	if len(job.Objects) == 0 {
+		return nil, gpuprof.Errorf(gpuprof.ErrInput, "merging what the devices gave: none was measured").WithFix("try each by itself with --device")
+	}
+	d.compare()
+	d.Overlap = gpuprof.Number(overlap(turns))
+	r := newReport(job, Options{Tool: by})
+	r.Devices, r.GPUs, r.Launcher = d, len(runs), ""
+	r.runs(job, Options{})
+	r.concludeDevices(runs)
+	document.CleanStrings(r)
+	return r, nil
+}
+
+func sentenceOf(err error) string {
+	if err == nil {
+		return "it left no result"
+	}
+	return document.CleanText(err.Error())
+}
+
+// reached summarises the turns of one kind.
+func reached(run *gpuprof.Run, clocks []float64) *Reached {
+	out := &Reached{steps: slices.Concat(run.Step.Runs...), rates: slices.Concat(run.Throughput.Series.Runs...), Clock: gpuprof.Number(knownMedian(clocks))}
+	s := stats.Summarise("s", out.steps)
+	out.StepS, out.CI95 = gpuprof.Number(s.Median), [2]gpuprof.Number{gpuprof.Number(s.CI95[0]), gpuprof.Number(s.CI95[1])}
+	out.Rate = gpuprof.Number(stats.Median(out.rates))
+	return out
+}
+
+// compare makes the figures of all devices from the rounds.
+func (d *Devices) compare() {
+	var ran []*DeviceRow
+	for i := range d.Rows {
+		if d.Rows[i].Shared != nil {
+			ran = append(ran, &d.Rows[i])
+			d.Rounds = len(d.Rows[i].Shared.steps)
+		}
+	}
+	if len(ran) < 2 {
+		return
+	}
+	slowest := slices.MaxFunc(ran, func(a, b *DeviceRow) int { return cmp.Compare(a.Shared.StepS, b.Shared.StepS) })
+	d.Slowest = slowest.Device
+	var middle, together, alone []float64
+	for k := range d.Rounds {
+		var steps []float64
+		rate, apart := 0.0, 0.0
+		for _, row := range ran {
+			steps = append(steps, row.Shared.steps[k])
+			rate, apart = rate+row.Shared.rates[k], apart+row.Alone.rates[k]
+		}
+		middle, together, alone = append(middle, stats.Median(steps)), append(together, rate), append(alone, apart)
+	}
+	d.Skew, d.Scaling = ratioOf(slowest.Shared.steps, middle), ratioOf(together, alone)
+}
+
+// ratioOf is the median over rounds of one figure over another of the same round: what
+// disturbs a whole round cancels. nil without a round.
+func ratioOf(over, under []float64) *gpuprof.Ratio {
+	var ratios []float64
+	for k := range over {
+		ratios = append(ratios, over[k]/under[k])
+	}
+	s := stats.Summarise("1", ratios)
+	if s == nil {
+		return nil
+	}
+	return &gpuprof.Ratio{Ratio: s.Median, CI95: s.CI95}
+}
+
+// overlap is how alike in length the turns of a round were.
+func overlap(turns [][]float64) float64 {
+	var shares []float64
+	for k := range turns[0] {
+		least, most := turns[0][k], turns[0][k]
+		for _, t := range turns[1:] {
+			least, most = min(least, t[k]), max(most, t[k])
+		}
+		shares = append(shares, least/most)
+	}
+	return stats.Median(shares)
+}
+
+// LeastOverlap is the share of a turn below which devices hardly ran together.
+const LeastOverlap = 0.8
+
+// concludeDevices takes the worst of all devices.
+func (r *Report) concludeDevices(runs []DeviceRun) {
+	slices.SortStableFunc(r.Off, func(a, b Off) int { return cmp.Compare(b.Worse, a.Worse) })
+	var off, failed []string
+	for i := range r.Off {
+		o := &r.Off[i]
+		if !slices.Contains(off, o.Device) {
+			off = append(off, o.Device)
+		}
+		o.Fix = fmt.Sprintf("look at the GPUs with gpuprof doctor --bench --device %s beside another, and at what else runs on it", strings.TrimPrefix(o.Device, "cuda:"))
+	}
+	for i := range r.Devices.Rows {
+		if row := &r.Devices.Rows[i]; row.Failed != "" {
+			failed = append(failed, row.Device)
+			r.Failed = append(r.Failed, i)
+			r.Problems = append(r.Problems, row.Device+": "+row.Failed)
+		}
+	}
+	if n := r.compared; n > 1 && n < LeastSiblings {
+		r.Notes = append(r.Notes, fmt.Sprintf("with %d devices no rate of false alarms is promised: that takes %d", n, LeastSiblings))
+	}
+	if s := float64(r.Devices.Overlap); len(runs)-len(failed) > 1 && s < LeastOverlap {
+		r.Notes = append(r.Notes, fmt.Sprintf("the devices ran together for %.0f %% of a turn only, since their steps are of different length; scaling may be worse", 100*s))
+	}
+	if slices.ContainsFunc(runs, func(d DeviceRun) bool { return d.Run != nil && d.Run.Simulated() }) {
+		r.Notes = append(r.Notes, "the devices are simulated: their times mean nothing")
+	}
+	switch {
+	case len(r.Problems) > 0:
+		r.Verdict, r.Reason, r.ExitCode = Broken, fmt.Sprintf("%d of %d devices failed: %s", max(len(failed), 1), r.World, strings.Join(failed, ", ")), Broken.ExitCode()
+	case len(off) > 0:
+		r.Verdict, r.Reason = Uneven, fmt.Sprintf("%d of %d devices slower than the others: %s", len(off), r.World, strings.Join(off, ", "))
+	case r.compared < 2:
+		r.Verdict, r.Reason = TooFew, "there are no two devices of one kind to compare"
+	default:
+		r.Verdict, r.Reason = Even, fmt.Sprintf("no device of %d is slower than the others", r.World)
+	}
+}
+
+// knownMedian is the median of what is known, 0 being unknown; NaN of nothing.
+func knownMedian(values []float64) float64 {
+	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !(v > 0) })
+	return stats.Median(known)
+}

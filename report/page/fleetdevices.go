@@ -1,0 +1,99 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/internal/fleet"
+	"github.com/gpuprof/gpuprof/report/internal/view"
+)
+
+// fleetDevices is how devices of one machine did together and each alone; an empty
+// section where the ranks of the report are no devices.
+func fleetDevices(r *fleet.Report) Section {
+	d := r.Devices
+	if d == nil {
+		return Section{}
+	}
+	t := Table{Name: "Table of the devices", Noun: "device", Max: topRows(r), More: "%d more in -o NAME.html", Columns: []Column{
+		{Title: "device", Left: true}, {Title: "name", Left: true, Most: 24, Drop: 6}, {Title: "together"}, {Title: "95 % interval", Drop: 5}, {Title: "alone"}, {Title: "x alone"}, {Title: "throughput", Drop: 4},
+		{Title: "clock", Drop: 1}, {Title: "clock alone", Drop: 2}}}
+	for i := range d.Rows {
+		row := &d.Rows[i]
+		cells := []Cell{words(view.Cut(row.Device, 24)), words(view.Cut(row.Name, 40))}
+		if row.Shared == nil || row.Alone == nil {
+			cells = append(cells, Cell{Text: "failed", Tone: Bad})
+			for len(cells) < len(t.Columns) {
+				cells = append(cells, words(view.None))
+			}
+		} else {
+			cells = append(cells, reachedCell(float64(row.Shared.StepS), "s"), words(reachedInterval(row.Shared)), reachedCell(float64(row.Alone.StepS), "s"), timesCell(row.Slowdown),
+				rateCell(float64(row.Shared.Rate), d.Unit), reachedCell(float64(row.Shared.Clock), "Hz"), reachedCell(float64(row.Alone.Clock), "Hz"))
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
+	}
+	return Section{ID: "devices", Heading: "Devices", HeadingIn: Markdown | HTML, Blocks: []Block{
+		Lines{Lead: true, Lines: filled(
+			Line{Label: "skew", Value: skewText(d), Note: ratioNote(d.Skew)},
+			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)})},
+		t,
+		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", view.Plural(d.Rounds, "round"))}}}
+}
+
+// skewText says how much longer the step of the slowest device is than the median one.
+func skewText(d *fleet.Devices) string {
+	if d.Skew == nil {
+		return ""
+	}
+	return fmt.Sprintf("the step of %s takes %s times the devices' median", view.Cut(d.Slowest, 24), view.Times(d.Skew.Ratio))
+}
+
+// scalingText says what is left of the throughput of each alone.
+func scalingText(d *fleet.Devices) string {
+	if d.Scaling == nil {
+		return ""
+	}
+	return fmt.Sprintf("together %s of the throughput that they have alone", view.Percent(d.Scaling.Ratio))
+}
+
+// ratioNote is the interval of a ratio.
+func ratioNote(r *gpuprof.Ratio) string {
+	if r == nil || !view.Finite(r.CI95[0]) || !view.Finite(r.CI95[1]) {
+		return ""
+	}
+	return fmt.Sprintf("95 %% %.3f to %.3f, within process", r.CI95[0], r.CI95[1])
+}
+
+func reachedCell(v float64, unit string) Cell {
+	if !view.Finite(v) {
+		return words(view.None)
+	}
+	text := view.SI(v, unit)
+	if unit == "s" {
+		text = view.Seconds(v)
+	}
+	return amount(text, v, unit)
+}
+
+func rateCell(v float64, unit string) Cell {
+	if !view.Finite(v) {
+		return words(view.None)
+	}
+	return amount(view.SI(v, view.Cut(unit, 24)), v, unit)
+}
+
+func timesCell(r *gpuprof.Ratio) Cell {
+	if r == nil || !view.Finite(r.Ratio) {
+		return words(view.None)
+	}
+	return amount(view.Times(r.Ratio), r.Ratio, "1")
+}
+
+// reachedInterval is the 95 % interval of a step.
+func reachedInterval(a *fleet.Reached) string {
+	lo, hi := float64(a.CI95[0]), float64(a.CI95[1])
+	if !view.Finite(lo) || !view.Finite(hi) {
+		return view.None
+	}
+	return view.PointInterval([2]float64{lo, hi}, "s")
+}
