@@ -120,6 +120,7 @@ func everyDocument(t *testing.T) []*guarded {
 		historyDocument(t, "recorded", recorded),
 		healthDocument(t, report),
 		guard(t, "fleet", "made up", "a fleet report", fixture.Fleet(), page.Fleet, figure.OfFleet),
+		guard(t, "fleet", "devices", "a fleet report", fixture.Devices(), page.Fleet, figure.OfFleet),
 		guard(t, "fleet", "straggling", "a fleet report", fixture.Straggling(), page.Fleet, figure.OfFleet),
 		guard(t, "check", "made up", "", &gpuprof.CheckReport{Workload: "e3nn", Preset: "small", Device: "host", Stages: fixture.One().Checks, Cases: fixture.Cases()}, page.Check, nil),
 		guard(t, "diagnosis", "made up", "", fixture.Diagnosis(), page.Diagnosis, nil),

@@ -70,7 +70,7 @@ func (s *session) takeRounds(run children, sides []side, patience func() <-chan 
 		})
 	}
 	if s.app.ctx.Err() != nil {
-		return nil, s.interrupted(0)
+		return nil, gpuprof.Errorf(nil, "measuring %s on %d devices: %w", s.aim.workload.Name(), len(sides), errInterrupted).WithFix("run it again: no round of an interrupted measurement is kept")
 	}
 	rounds := mostTurns // that all finished: where one failed, the others may have begun another
 	for _, d := range alive(all) {

@@ -51,12 +51,12 @@ type runCmd struct {
 
 // Help implements kong.HelpProvider.
 func (runCmd) Help() string {
-	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --.\n\n" + examples(
+	return "Prints a table of the step's stages and leaves run.json and report.html in the current directory. A program of your own is profiled by gpuprof run -- CMD, see gpuprof help run --. With --devices it compares the GPUs of this machine and writes devices.json and devices.html instead.\n\n" + examples(
 		"gpuprof run e3nn",
 		"gpuprof run e3nn --preset small --set impl=unfused,csr --max-time 1s -o sweep.json",
 		"gpuprof run e3nn --set sync=step --samples 10 -o run.json -o stages.png",
 		"gpuprof run e3nn --samples 10 --format json -o run.json.zst",
-	) + "\n\nWith two GPUs or more:\n\n    gpuprof run e3nn --devices all -o devices.html"
+	)
 }
 
 // Times where they are not given. A number of samples is a wish to have them,

@@ -27,7 +27,11 @@ func Fleet(r *fleet.Report) (*Page, error) {
 	if about == "" {
 		about = strings.Join(r.Command, " ")
 	}
-	p := &Page{Title: strings.TrimSpace("fleet " + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
+	title := "fleet "
+	if r.Devices != nil {
+		title = "devices " // of one machine
+	}
+	p := &Page{Title: strings.TrimSpace(title + view.Cut(about, 60)), Meta: fleetMeta(r), Tool: toolText(r.Tool), Data: jsonData("fleet.json", r),
 		Badge:  Badge{Text: string(r.Verdict), Tone: tone, Headline: fmt.Sprintf("%s: %s", r.Verdict, view.Cut(r.Reason, 300))},
 		Footer: fmt.Sprintf("With %d siblings or more, one in a hundred of the figures that are named is named by chance, over all %s and metrics.", fleet.LeastSiblings, fleetNoun(r))}
 	off := List{Label: "off", Noun: "figure", Max: cmp.Or(r.Top, maxListed)}

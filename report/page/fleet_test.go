@@ -75,3 +75,51 @@ func TestFleetTop(t *testing.T) {
 		t.Error("the page sorted the document")
 	}
 }
+
+// TestFleetDevices: a row for each device, one that failed among them, with skew and
+// scaling above; a device is called by its own name and not by a rank.
+func TestFleetDevices(t *testing.T) {
+	p, err := page.Fleet(fixture.Devices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines, rows, said []string
+	for _, s := range p.Sections {
+		for _, b := range s.Blocks {
+			switch b := b.(type) {
+			case page.Lines:
+				for _, l := range b.Lines {
+					lines = append(lines, l.Label+": "+l.Value+" ("+l.Note+")")
+				}
+			case page.Table:
+				for _, r := range b.Rows {
+					var cells []string
+					for _, c := range r.Cells {
+						cells = append(cells, c.Text)
+					}
+					rows = append(rows, strings.Join(cells, "|"))
+				}
+			case page.List:
+				for _, it := range b.Items {
+					said = append(said, it.Text)
+				}
+			}
+		}
+	}
+	for want, in := range map[string][]string{
+		"skew: the step of cuda:1 takes 1.10 times the devices' median (95 % 1.087 to 1.113, within process)":   lines,
+		"scaling: together 93.4 % of the throughput that they have alone (95 % 0.926 to 0.942, within process)": lines,
+		"cuda:0|H200|3.15 ms|3.13 to 3.18 ms|3.11 ms|1.01|81.3 kprobes/s|1.98 GHz|1.97 GHz":                     rows,
+		"cuda:1|H200|3.87 ms|3.84 to 3.92 ms|3.47 ms|1.12|66.2 kprobes/s|1.53 GHz|-":                            rows,
+		"cuda:2|-|failed|-|-|-|-|-|-":                                 rows,
+		"step of cuda:1: 3.87 ms, 22.9 % worse than its only sibling": said,
+		"cuda:2: the device is lost":                                  said,
+	} {
+		if !slices.Contains(in, want) {
+			t.Errorf("%q is not among %q", want, in)
+		}
+	}
+	if p.Title != "devices e3nn small" || !slices.Equal(p.Meta, []string{"3 devices"}) {
+		t.Errorf("%q, %q", p.Title, p.Meta)
+	}
+}

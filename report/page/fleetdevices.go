@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpuprof/gpuprof"
@@ -20,7 +21,7 @@ func fleetDevices(r *fleet.Report) Section {
 		{Title: "clock", Drop: 1}, {Title: "clock alone", Drop: 2}}}
 	for i := range d.Rows {
 		row := &d.Rows[i]
-		cells := []Cell{words(view.Cut(row.Device, 24)), words(view.Cut(row.Name, 40))}
+		cells := []Cell{words(view.Cut(row.Device, 24)), words(cmp.Or(view.Cut(row.Name, 40), view.None))}
 		if row.Shared == nil || row.Alone == nil {
 			cells = append(cells, Cell{Text: "failed", Tone: Bad})
 			for len(cells) < len(t.Columns) {
