@@ -160,6 +160,8 @@ func TestGemmShapes(t *testing.T) {
 			if c.library != "off" && r.hasBLAS() {
 				alone := m.time(c.precision)
 				f.Extra["library_alone_s"], f.Note = alone, "the product is cuBLAS's"
+			} else {
+				f.Note = "the product is our own kernel's"
 			}
 			r.keep(f)
 			r.ok(bound.Close())

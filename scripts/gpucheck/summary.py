@@ -212,7 +212,7 @@ def rows(figures, peers, runs, dry):
         if f["unit"] == "1" or f["unit"] == "runs":
             continue
         out.append({"name": f["name"], "unit": f["unit"], "measured": f.get("value"), "floor": f.get("floor"), "extra": f.get("extra") or {}, "note": f.get("note", ""),
-                    "peers": [] if dry else rivals(peers, lambda p: f["name"] == p or f["name"].startswith(p + "/"))})
+                    "peers": [] if dry else rivals(peers, lambda p: f["name"].removesuffix("-own") == p or f["name"].startswith(p + "/"))})
     for name, r in runs.items():
         step, stages = r.get("step"), r.get("stages") or []
         out.append({"name": f"run/{name}/step", "unit": "s", "measured": step["median"] if step and not dry else None,
@@ -282,9 +282,15 @@ def grid(lines):
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(l, widths)).rstrip() for l in lines)
 
 
+def compiler(device):
+    """The driver, which compiles PTX and so is a part of every figure; nothing where none was reached."""
+    facts = device.get("facts") or {}
+    return f"driver {facts['driver']}, CUDA {facts.get('cuda', '?')}, " if facts.get("driver") else ""
+
+
 def render(r):
     out = ["DRY RUN: no GPU was used and no figure was kept.\n" if r["dry"] else "", f"{r.get('tool', 'gpu-check')} {r['started']}, {r['seconds']:.0f} of {r['budget_s']:.0f} s, "
-           f"{r['device'].get('name', 'no device was reached')}, gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
+           f"{r['device'].get('name', 'no device was reached')}, {compiler(r['device'])}gpuprof {r['made_by'].get('version', '?')} ({r['made_by'].get('commit', '?')})\n"]
     table = [["WHAT", "MEASURED", "BOUND", "x BOUND", "PEER", "PEER / OURS", ""]]
     for row in r["table"]:
         m, floor = row["measured"], row["floor"]

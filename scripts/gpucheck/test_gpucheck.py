@@ -43,10 +43,15 @@ def a_run(workload="e3nn", preset="deepaw", low=0.999, high=1.004, step=2e-3, st
 def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), products=(1.0,) * 8, csr=1e-3, dry=False):
     """Made-up results of a GPU, or of a dry run."""
     figures = [{"name": "tensor_product/deepaw/csr", "unit": "s", "value": csr, "floor": 6e-4, "limit": "fast", "pass": True, "extra": {"edges": 1}},
+               {"name": "gemm/8x8x8/fp32", "unit": "s", "value": 1e-3, "note": "the product is cuBLAS's"},
+               {"name": "gemm/8x8x8/fp32-own", "unit": "s", "value": 2e-3, "note": "the product is our own kernel's"},
+               {"name": "gemm/8x8x8/tf32", "unit": "s", "value": 4e-4, "note": "the product is cuBLAS's"},
                {"name": "ceiling/copy", "unit": "B/s", "value": 4.3e12},
                {"name": "tensor_product/deepaw/unfused", "unit": "s", "value": None, "note": "not measured: memory"}]
     peers = [{"name": "tensor_product/deepaw", "peer": "e3nn", "unit": "s", "value": 20e-3, "extra": {}, "note": ""},
              {"name": "tensor_product/deepaw", "peer": "OpenEquivariance", "unit": "s", "value": 5e-3, "extra": {}, "note": ""},
+             {"name": "gemm/8x8x8/fp32", "peer": "torch.mm", "unit": "s", "value": 9e-4, "extra": {}, "note": ""},
+             {"name": "gemm/8x8x8/tf32", "peer": "torch.mm", "unit": "s", "value": 3e-4, "extra": {}, "note": ""},
              {"name": "gruflow/energyflow", "peer": "torch.nn.GRU", "unit": "s", "value": 3e-3, "extra": {}, "note": ""},
              {"name": "gruflow/energyflow/tf32", "peer": "torch.nn.GRU", "unit": "s", "value": 7e-4, "extra": {}, "note": ""},
              {"name": "tensor_product/deepaw", "peer": "cuEquivariance", "unit": "s", "value": None, "extra": {}, "note": "not yet measured"}]
@@ -59,7 +64,7 @@ def fill(folder, nulls=(1.0, 1.001, 0.999, 1.0, 1.002, 1.0), products=(1.0,) * 8
         (folder / sub).mkdir(exist_ok=True)
     with gzip.open(folder / "sweeps/gruflow-energyflow-precision.json.gz", "wt") as f:
         json.dump({"runs": [a_run("gruflow", "energyflow"), dict(a_run("gruflow", "energyflow", step=1e-3), knobs={"precision": "tf32"})]}, f)
-    for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x, product=8e-4 * products[i])) for i, x in enumerate(nulls))):
+    for name, r in (("runs/e3nn-deepaw", a_run()), ("runs/gruflow-energyflow", a_run("gruflow", "energyflow")), ("runs/gruflow-energyflow-own", a_run("gruflow", "energyflow")), *((f"null/{i:02d}", a_run(step=2e-3 * x, product=8e-4 * products[i])) for i, x in enumerate(nulls))):
         with gzip.open(folder / (name + ".json.gz"), "wt") as f:
             json.dump(r, f)
     (folder / "traces" / "analysis.json").write_text(json.dumps([{"name": "item", "expected": ["item"], "first": "item", "planted": ["item"], "clean": [], "claim_ns": 1.2e6, "saved_ns": 1e6}]))
@@ -100,12 +105,16 @@ class Summary(Folder):
         self.assertEqual((step["extra"]["energy_gross_j"], step["extra"]["energy_net_j"], step["extra"]["sm_clock_hz"]), (2.5, 2.0, 1.98e9))
         gru = next(r for r in result["table"] if r["name"] == "run/gruflow-energyflow/gru")
         self.assertEqual(gru["peers"][0]["name"], "torch.nn.GRU")
+        # Our own kernels beside the vendor's library, each against the same peer.
+        for name, want in (("run/gruflow-energyflow-own/gru", 3e-3), ("gemm/8x8x8/fp32", 9e-4), ("gemm/8x8x8/fp32-own", 9e-4), ("gemm/8x8x8/tf32", 3e-4)):
+            self.assertEqual([p["value"] for p in next(r for r in result["table"] if r["name"] == name)["peers"]], [want], name)
         self.assertEqual(len(result["not_measured"]), 2)
         text = summary.render(result)
         self.assertIn("20.00", text)  # e3nn's 20 ms over 1 ms
         self.assertIn("4.3 TB/s", text)
         self.assertIn("OpenEquivariance 5 ms", text)  # every peer, not the best alone
         self.assertIn("its products are our own", text)
+        self.assertIn("NVIDIA H200, driver 580, CUDA 13.0, gpuprof", text)
         self.assertIn("1.98 GHz", text)
 
     def test_what_has_to_fail(self):

@@ -1,0 +1,102 @@
+"""How peers.py calls packages that cannot be carried here: with stand-ins that note what they are given."""
+import pathlib
+import sys
+import types
+import unittest
+from unittest import mock
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+
+class Loose:
+    """A value of which only the length counts: whatever is done with it gives another one."""
+
+    def __init__(self, rows=0):
+        self.rows, self.shape = rows, (rows, 7)
+
+    def __len__(self):
+        return self.rows
+
+    def __iter__(self):
+        return iter(())
+
+    def __getattr__(self, name):
+        return Loose()
+
+    def __call__(self, *args, **more):
+        return Loose()
+
+    def new_zeros(self, rows, width):
+        return Loose(rows)
+
+    __mul__ = __add__ = __lt__ = __getitem__ = lambda self, other: Loose()
+
+
+class Torch(Loose):
+    def cat(self, parts):
+        return Loose(sum(map(len, parts)))
+
+    def empty(self, *shape, **more):
+        return Loose(shape[0])
+
+
+class Noted:
+    """A function or a class that keeps what it was called with."""
+
+    def __init__(self, result):
+        self.result, self.calls = result, []
+
+    def __call__(self, *args, **more):
+        self.calls.append((args, more))
+        return self.result
+
+
+with mock.patch.dict(sys.modules, {"torch": Torch()}):
+    import peers  # noqa: E402
+
+LAYER = ("deepaw", "2x0e", "0e", "2x0e", 12, 3000, [25])
+
+
+class Peers(unittest.TestCase):
+    def call(self, make, modules, nodes, **more):
+        graph = types.SimpleNamespace(x=Loose(nodes), y=Loose(), w=Loose(), src=Loose(), dst=Loose(), rows=3000)
+        with mock.patch.object(peers, "torch", Torch()), mock.patch.object(peers.importlib, "import_module", lambda name: modules.get(name, Loose())), \
+                mock.patch.object(peers, "Graph", lambda *a: graph), mock.patch.object(peers, "uvu", lambda *a: (Loose(),) * 4):
+            run, *_ = make(types.SimpleNamespace(dev="cuda"), LAYER, **more)
+            run()
+        return graph
+
+    def test_openequivariance_has_a_row_of_x_for_every_row_it_writes(self):
+        """Its convolution writes as many rows as x has: with fewer it writes behind the end."""
+        for nodes, want in ((12, 3000), (3000, 3000), (5000, 5000)):
+            for deterministic in (False, True):
+                forward = Noted(Loose())
+                conv = Noted(types.SimpleNamespace(forward=forward, reorder_weights_from_e3nn=lambda w: w))
+                self.call(peers.openequivariance, {"openequivariance": types.SimpleNamespace(TPProblem=Loose(), TensorProductConv=conv)}, nodes, deterministic=deterministic)
+                self.assertEqual(len(forward.calls[0][0][0]), want)
+                self.assertEqual(conv.calls[0][1]["deterministic"], deterministic)
+                # The permutation to columns is what its deterministic sum takes.
+                self.assertEqual(forward.calls[0][0][5] is not None, deterministic)
+
+    def test_cuequivariance_gathers_and_sums_itself(self):
+        """Gather, product and sum are one call: apart they would be timed with the traffic of values that it need not write."""
+        product = types.SimpleNamespace(f=Noted([Loose()]), weight_numel=5, method="fused")
+        graph = self.call(peers.cuequivariance, {"cuequivariance_torch": types.SimpleNamespace(ChannelWiseTensorProduct=lambda *a, **k: product)}, 12)
+        (inputs,), given = product.f.calls[0]
+        self.assertIs(inputs[1], graph.x)  # by node, not by edge
+        self.assertEqual((given["input_indices"], given["output_indices"]), ({1: graph.src}, {0: graph.dst}))
+        self.assertEqual(len(given["output_shapes"][0]), 3000)
+
+    def test_packages_that_are_not_there_say_so(self):
+        kept = []
+        def absent(name):
+            raise ImportError(name)
+        with mock.patch.object(peers.importlib, "import_module", absent), mock.patch.object(peers, "layers", lambda b: [LAYER]):
+            peers.packages(types.SimpleNamespace(keep=lambda name, peer, note: kept.append((peer, note))))
+        self.assertEqual([p for p, _ in kept], ["cuEquivariance", "OpenEquivariance", "OpenEquivariance deterministic"])
+        self.assertTrue(all(note.startswith("not yet measured: ") for _, note in kept))
+
+
+if __name__ == "__main__":
+    unittest.main()
