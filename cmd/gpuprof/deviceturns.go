@@ -46,13 +46,18 @@ func (s *session) deviceTurns(kinds []deviceKind) ([]fleet.DeviceRun, error) {
 // machine down for a while so slows both down alike. A device that fails has an error in
 // its result; the error of takeRounds is an interrupt.
 func (s *session) takeRounds(run children, sides []side, patience func() <-chan time.Time) ([]fleet.DeviceRun, error) {
-	all := make([]*deviceTurn, len(sides))
-	for i, side := range sides {
-		d := &deviceTurn{device: side.name}
-		if d.turnProcess, d.err = run.startTurns(side, patience); d.err == nil {
-			defer d.stop()
+	var all []*deviceTurn
+	defer func() {
+		for _, d := range all {
+			if d.turnProcess != nil {
+				d.stop()
+			}
 		}
-		all[i] = d
+	}()
+	for _, side := range sides {
+		d := &deviceTurn{device: side.name}
+		d.turnProcess, d.err = run.startTurns(side, patience)
+		all = append(all, d)
 	}
 	bar := s.app.newProgress(s.aim.workload.Name())
 	defer bar.close()

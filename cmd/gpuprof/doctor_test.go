@@ -14,9 +14,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/child"
+	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/internal/cuda/sim"
 	"github.com/gpuprof/gpuprof/internal/document"
 	"github.com/gpuprof/gpuprof/internal/health"
@@ -340,5 +342,31 @@ func TestBetweenGPUs(t *testing.T) {
 				t.Errorf("of one GPU: %v, %v", links, sum)
 			}
 		})
+	}
+}
+
+// TestKernelLine: doctor says how long the first use of a kernel took, whether the driver
+// compiled it then, had kept it, or had nothing to compile.
+func TestKernelLine(t *testing.T) {
+	kept := cuda.CodeCache{Path: "/c", Files: 3, Bytes: 1 << 20}
+	grown := cuda.CodeCache{Path: "/c", Files: 4, Bytes: 2 << 20}
+	broken := cuda.CodeCache{Err: gpuprof.Errorf(gpuprof.ErrDevice, "keeping compiled kernels: it is switched off").WithFix("unset CUDA_CACHE_DISABLE")}
+	for want, c := range map[string]struct {
+		first         firstLoad
+		before, after cuda.CodeCache
+		holds         bool
+		state         gpuprof.CheckState
+	}{
+		"k was compiled in 3.70 s, at its first use with this driver; compiled kernels are kept in /c (2.00 MiB)":                                                                    {firstLoad{took: 3700 * time.Millisecond}, kept, grown, true, gpuprof.OK},
+		"k was ready after 12.0 ms, as the driver had kept it; compiled kernels are kept in /c (1.00 MiB)":                                                                           {firstLoad{took: 12 * time.Millisecond}, kept, kept, true, gpuprof.OK},
+		"k was ready after 12.0 ms, as the driver had kept it; this build holds no machine code (the archive and the Debian package do); compiled kernels are kept in /c (1.00 MiB)": {firstLoad{took: 12 * time.Millisecond}, kept, kept, false, gpuprof.OK},
+		"k was loaded in 12.0 ms, as machine code that the program holds for this GPU":                                                                                               {firstLoad{took: 12 * time.Millisecond, carried: true}, kept, kept, true, gpuprof.OK},
+		"k was ready after 3.70 s": {firstLoad{took: 3700 * time.Millisecond}, broken, broken, true, gpuprof.Limited},
+		"k was loaded and not timed, since the driver is simulated; compiled kernels are kept in /c (1.00 MiB)": {firstLoad{took: time.Second, simulated: true}, kept, kept, true, gpuprof.OK},
+	} {
+		l := kernelLine("k", c.first, c.before, c.after, c.holds)
+		if l.Found != want || l.State != c.state || (l.Fix != "") != (c.state != gpuprof.OK) {
+			t.Errorf("%+v, want %q", l, want)
+		}
 	}
 }

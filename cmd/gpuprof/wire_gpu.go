@@ -119,30 +119,42 @@ func examineCUDA() gpuprof.CheckLine {
 }
 
 // examineKernels loads the kernel that takes a driver's compiler longest, on the first
-// GPU, and says where the driver keeps the result. A folder that grew was compiled into.
+// GPU, and says where the driver keeps the result.
 func examineKernels() gpuprof.CheckLine {
-	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
 	before := cuda.FindCodeCache()
-	took, carried, simulated, err := loadSlowest()
+	first, err := loadSlowest()
 	if err != nil {
-		return gpuprof.FailedCheck(l.Name, err)
+		return gpuprof.FailedCheck("gpu kernels", err)
 	}
-	cache := cuda.FindCodeCache()
-	name := op.SlowestToCompile().Name
+	return kernelLine(op.SlowestToCompile().Name, first, before, cuda.FindCodeCache(), cuda.CarriesMachineCode())
+}
+
+// firstLoad is how the first use of a kernel went.
+type firstLoad struct {
+	took      time.Duration
+	carried   bool // as machine code of the program's
+	simulated bool
+}
+
+// kernelLine says how long the first use of a kernel took and why. A folder of the driver's
+// that grew was compiled into.
+func kernelLine(name string, first firstLoad, before, cache cuda.CodeCache, holdsCode bool) gpuprof.CheckLine {
+	l := gpuprof.CheckLine{Name: "gpu kernels", State: gpuprof.OK}
+	took := gpuprof.FormatSeconds(first.took.Seconds())
 	switch {
-	case simulated:
+	case first.simulated:
 		l.Found = name + " was loaded and not timed, since the driver is simulated"
-	case carried:
-		l.Found = fmt.Sprintf("%s was loaded in %s, as machine code that the program holds for this GPU", name, gpuprof.FormatSeconds(took.Seconds()))
+	case first.carried:
+		l.Found = fmt.Sprintf("%s was loaded in %s, as machine code that the program holds for this GPU", name, took)
 		return l // the driver compiles nothing
 	case cache.Err != nil:
-		l.Found = fmt.Sprintf("%s was ready after %s", name, gpuprof.FormatSeconds(took.Seconds()))
+		l.Found = fmt.Sprintf("%s was ready after %s", name, took)
 	case cache.Bytes > before.Bytes || cache.Files > before.Files:
-		l.Found = fmt.Sprintf("%s was compiled in %s, at its first use with this driver", name, gpuprof.FormatSeconds(took.Seconds()))
+		l.Found = fmt.Sprintf("%s was compiled in %s, at its first use with this driver", name, took)
 	default:
-		l.Found = fmt.Sprintf("%s was ready after %s, as the driver had kept it", name, gpuprof.FormatSeconds(took.Seconds()))
+		l.Found = fmt.Sprintf("%s was ready after %s, as the driver had kept it", name, took)
 	}
-	if !cuda.CarriesMachineCode() {
+	if !holdsCode {
 		l.Found += "; this build holds no machine code (the archive and the Debian package do)"
 	}
 	if cache.Err != nil {
@@ -155,23 +167,23 @@ func examineKernels() gpuprof.CheckLine {
 }
 
 // loadSlowest loads one kernel on the first GPU that answers.
-func loadSlowest() (took time.Duration, carried, simulated bool, err error) {
+func loadSlowest() (firstLoad, error) {
 	list, err := answeringGPUs()
 	if err != nil {
-		return 0, false, false, err
+		return firstLoad{}, err
 	}
 	o := cudaOptions()
 	o.Index = list[0].Index
 	d, err := cuda.Open(o)
 	if err != nil {
-		return 0, false, false, err
+		return firstLoad{}, err
 	}
 	defer d.Close()
 	if _, err := d.Load(op.SlowestToCompile()); err != nil {
-		return 0, false, false, err
+		return firstLoad{}, err
 	}
 	_, n, took := d.LoadTime()
-	return took, n > 0, list[0].Simulated, nil
+	return firstLoad{took, n > 0, list[0].Simulated}, nil
 }
 
 // vendorLibraries are what comes with PyTorch and what replaces it.
