@@ -2,7 +2,7 @@
 // scripts/peer_gru.py. It reads one request a line on standard input and
 // answers with one line, so that two programs can take turns.
 //
-//	peergru INPUT OUTPUT IMPL|backward THREADS < "run N\n…"
+//	peergru INPUT OUTPUT IMPL|backward|train THREADS < "run N\n…"
 //
 // INPUT holds, little-endian: int32 calls, T, B, I, H, L; then float32 x
 // [T,B,I], h0 [L,B,H] and for every layer weight_ih, weight_hh, bias_ih,
@@ -12,12 +12,16 @@
 //
 // With backward, INPUT goes on with dout [T,B,H], the cotangent of the output, and a
 // run is T time steps forward and backward. The gradients go to OUTPUT: of x and h0,
-// then of every layer's parameters in the order above.
+// then of every layer's parameters in the order above. With train a run ends with a step
+// of Adam, and OUTPUT has the gradients and then the parameters after the first run.
+//
+// On a GPU the test binary serves, as only tests name that device: see TestCUDA.
 package main
 
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,22 +42,35 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 4 {
-		return fmt.Errorf("reading arguments: %d given; use peergru INPUT OUTPUT IMPL|backward THREADS", len(args))
+		return fmt.Errorf("reading arguments: %d given; use peergru INPUT OUTPUT IMPL|backward|train THREADS", len(args))
 	}
 	dev, err := peerturns.Open(args[3])
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	j, err := read(args[0], args[2] == "backward")
+	return serve(dev, args[0], args[1], args[2], in, out)
+}
+
+// serve answers the requests of in on a device.
+func serve(dev gpuprof.Device, input, output, impl string, in io.Reader, out io.Writer) (err error) {
+	j, err := read(input, impl == "backward" || impl == "train")
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", args[0], err)
+		return fmt.Errorf("reading %s: %w", input, err)
 	}
-	f, err := j.open(dev, args[2])
+	f, err := j.open(dev, impl)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if impl == "train" { // each run changes the parameters
+		if _, err := j.time(f, 1); err != nil {
+			return err
+		}
+		if err := write(f, output); err != nil {
+			return err
+		}
+	}
 	err = peerturns.Serve(in, out, func(request string) (float64, error) {
 		n, err := peerturns.Steps(request)
 		if err != nil {
@@ -61,10 +78,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		}
 		return j.time(f, n)
 	})
-	if err != nil {
+	if err != nil || impl == "train" {
 		return err
 	}
-	return write(f, args[1])
+	return write(f, output)
 }
 
 // runner is a GRU, forward alone or with its backward.
@@ -89,24 +106,37 @@ func (f forward) result() ([][]float32, error) {
 
 type backward struct {
 	*gruflow.Backward
-	j *job
+	j      *job
+	trains bool
 }
+
+// rate is the learning rate of train, that of scripts/peer_gru.py.
+const rate = 1e-3
 
 func (f backward) start() error { return f.Set(f.j.x, f.j.h0, f.j.dout, make([]float32, len(f.j.h0))) }
 
 func (f backward) result() ([][]float32, error) {
 	g, err := f.Gradients()
 	all := [][]float32{g.DX, g.DH0}
-	for _, l := range g.Layers {
+	layers := g.Layers
+	if f.trains && err == nil {
+		var after []gruflow.Layer
+		after, err = f.Parameters()
+		layers = append(layers, after...)
+	}
+	for _, l := range layers {
 		all = append(all, l.WeightIH, l.WeightHH, l.BiasIH, l.BiasHH)
 	}
 	return all, err
 }
 
 func (j *job) open(dev gpuprof.Device, impl string) (runner, error) {
-	if impl == "backward" {
+	if impl == "backward" || impl == "train" {
 		f, err := gruflow.NewBackward(dev, j.cfg)
-		return backward{f, j}, err
+		if err == nil && impl == "train" {
+			err = f.Adam(rate)
+		}
+		return backward{f, j, impl == "train"}, err
 	}
 	j.cfg.Impl, j.cfg.Precision = impl, "fp32"
 	f, err := gruflow.NewForward(dev, j.cfg)

@@ -2,10 +2,12 @@ package gruflow
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // Backward is a GRU by itself with its back-propagation through time, in float32: what
@@ -16,10 +18,12 @@ type Backward struct {
 	u           *unroll
 	x, dx, dout gpuprof.Buffer
 	groups      []group
+	adam        *optim.Adam // nil without a step
+	step        *op.Bound
 }
 
 // NewBackward allocates and binds a GRU and its backward on dev; Close releases it. Of
-// c, Impl and Precision are not read.
+// c, Impl and Precision are not read. Products are cuBLAS's where it is found.
 func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
 	s := shape{T: c.TimeSteps, B: c.Batch, I: c.Input, H: c.Hidden, L: len(c.Layers)}
 	f := &Backward{mem: op.Arena{Dev: dev}}
@@ -28,7 +32,7 @@ func NewBackward(dev gpuprof.Device, c ForwardConfig) (*Backward, error) {
 		return nil, err
 	}
 	f.program = newProgram(dev, stream)
-	f.u = newUnroll(&gru{program: f.program, s: s, cores: dev.Info().Cores}, 1)
+	f.u = newUnroll(&gru{program: f.program, s: s, cores: dev.Info().Cores, vendor: dev.Info().Facts["cublas"] != ""}, 1)
 	rows := int64(s.T) * int64(s.B)
 	f.u.open(&f.mem, f.u.shapes()...)
 	allocate(&f.mem, append(f.u.gradients(),
@@ -105,11 +109,47 @@ func (f *Backward) Set(x, h0, dout, dhn []float32) error {
 	return err
 }
 
+// Adam lets every Run end with a step of Adam on all layers' parameters.
+func (f *Backward) Adam(rate float64) (err error) {
+	s := f.u.net.s
+	var all []optim.Tensor
+	for l, b := range f.u.layers {
+		all = append(all, optim.Tensor{Name: fmt.Sprint("weight_ih_l", l), N: s.gates() * s.width(l), P: b.p.wi, G: b.g.wi},
+			optim.Tensor{Name: fmt.Sprint("weight_hh_l", l), N: s.gates() * s.H, P: b.p.wh, G: b.g.wh},
+			optim.Tensor{Name: fmt.Sprint("bias_ih_l", l), N: s.gates(), P: b.p.bi, G: b.g.bi},
+			optim.Tensor{Name: fmt.Sprint("bias_hh_l", l), N: s.gates(), P: b.p.bh, G: b.g.bh})
+	}
+	f.adam = &optim.Adam{Impl: optim.Fused, Rate: rate}
+	if err = f.adam.Open(&f.mem, f.stream, all); err == nil {
+		f.step, err = f.adam.BindStep()
+	}
+	return err
+}
+
+// Parameters reads the layers' parameters.
+func (f *Backward) Parameters() (all []Layer, failed error) {
+	s := f.u.net.s
+	read := func(b gpuprof.Buffer, n int) []float32 {
+		v, err := op.Receive(f.mem.Dev, f.stream, b, 0, n)
+		failed = errors.Join(failed, err)
+		return v
+	}
+	for l, b := range f.u.layers {
+		all = append(all, Layer{read(b.p.wi, s.gates()*s.width(l)), read(b.p.wh, s.gates()*s.H), read(b.p.bi, s.gates()), read(b.p.bh, s.gates())})
+	}
+	return all, failed
+}
+
 // Run computes all time steps forward and backward, and waits. A second Run starts
 // with what the first one left of the cotangents of h0.
 func (f *Backward) Run() error {
 	for i := range f.groups {
 		if err := f.run(&f.groups[i]); err != nil {
+			return err
+		}
+	}
+	if f.step != nil {
+		if err := f.step.Enqueue(f.stream); err != nil {
 			return err
 		}
 	}
@@ -145,5 +185,9 @@ func (f *Backward) Gradients() (Gradients, error) {
 
 // Close waits for work in flight and frees the device memory.
 func (f *Backward) Close() error {
-	return errors.Join(f.stream.Sync(), f.stream.Close(), f.segments.Free(), f.mem.Free())
+	var step error
+	if f.step != nil {
+		step = f.step.Close()
+	}
+	return errors.Join(step, f.stream.Sync(), f.stream.Close(), f.segments.Free(), f.mem.Free())
 }
