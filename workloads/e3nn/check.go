@@ -35,7 +35,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		if s.trains() { // every slot from the parameters that the reference has
-			if err := s.train.step.Restart(s.Compute); err != nil {
+			if err := s.restart(); err != nil {
 				return nil, err
 			}
 		}
@@ -44,7 +44,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 		return c.checks(), err
 	})
 	if err == nil && s.trains() {
-		err = s.train.step.Restart(s.Compute)
+		err = s.restart()
 	}
 	return out, cmp.Or(err, ctx.Err())
 }
@@ -248,7 +248,7 @@ func (c *checker) graph() error {
 		return err
 	}
 	if s.trains() { // the step by hand has changed the parameters
-		if err := s.train.step.Restart(s.Compute); err != nil {
+		if err := s.restart(); err != nil {
 			return err
 		}
 	}

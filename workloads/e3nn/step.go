@@ -12,6 +12,9 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.Room(&sl.Events, p); err != nil {
 		return err
 	}
+	if err := s.finite(i, sl); err != nil {
+		return err
+	}
 	batch := i % len(s.in.batches)
 	sp := p.Begin(s.index[stCollate], nil)
 	edges := s.batches.collate(&sl.host, batch)
@@ -25,6 +28,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.receive(sl, p); err != nil {
 		return err
 	}
+	s.train.done++
 	return s.Wait(i, s.result(), s.result().Len()/4, p)
 }
 

@@ -15,6 +15,7 @@ import (
 type training struct {
 	grads []layerGrads
 	step  optim.Step
+	done  int // steps since the start
 }
 
 // layerGrads are the gradients of a layer's parameters.

@@ -2,12 +2,14 @@ package e3nn
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/workloadtest"
 )
 
@@ -120,6 +122,34 @@ func TestGradientsAreTheSlopeOfTheLoss(t *testing.T) {
 			if math.Abs(float64(got[at])-slope) > 1e-5*max(1, math.Abs(slope)) {
 				t.Errorf("%s %d: %g, the loss's slope is %g", c.name, at, got[at], slope)
 			}
+		}
+	}
+}
+
+// A loss that is not finite ends the run, and the error names the first stage that made it so.
+func TestLossThatIsNotFinite(t *testing.T) {
+	ends := func(s *session, stage string) {
+		t.Helper()
+		var err error
+		for i := 0; i < 9 && err == nil; i++ {
+			err = s.Step(i, loop.Silent{})
+		}
+		if !errors.Is(err, gpuprof.ErrCheck) || !strings.Contains(err.Error(), "stage "+stage+";") {
+			t.Errorf("stage %s: %v", stage, err)
+		}
+	}
+	for _, set := range []string{"graph=off", "graph=on", "impl=unfused", "impl=csr+mlp"} {
+		for stage, spoil := range map[string]func(s *session) []float32{
+			"radial":      func(s *session) []float32 { return s.params.w1[0] },
+			"linear_gate": func(s *session) []float32 { return s.params.mix[0] },
+			"loss":        func(s *session) []float32 { return s.params.readout[0] },
+		} {
+			s := openSession(t, "small", "batch=12", "mul=3", "pass=train", set)
+			spoil(s)[0] = float32(math.Inf(1)) // by what the optimizer starts from
+			if err := s.restart(); err != nil {
+				t.Fatal(err)
+			}
+			ends(s, stage)
 		}
 	}
 }

@@ -1,0 +1,146 @@
+package e3nn
+
+import (
+	"math"
+
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/loop"
+	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
+
+// finite ends a run whose loss is not a number any more: the one that the slot's step before
+// left on the host, where nobody waits for it.
+func (s *session) finite(i int, sl *slot) error {
+	if !s.trains() || s.train.done < depth {
+		return nil
+	}
+	if loss := float64(gpuprof.Floats(sl.out)[0]); !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+		return nil
+	}
+	stage, err := s.firstNotFinite(i)
+	if err != nil {
+		return err
+	}
+	return optim.Diverged("e3nn", stage)
+}
+
+// restart gives the parameters the values they were drawn with.
+func (s *session) restart() error {
+	s.train.done = 0
+	return s.train.step.Restart(s.Compute)
+}
+
+// firstNotFinite makes the steps since the start again, and names the first stage that
+// writes what is not finite. It can only be in the last steps: a loss is finite where the
+// parameters are, and the step after one that spoils them has none.
+func (s *session) firstNotFinite(i int) (string, error) {
+	steps := s.train.done
+	if err := s.restart(); err != nil {
+		return "", err
+	}
+	for n := range steps {
+		at := i - steps + n
+		sl := &s.slots[at%depth]
+		edges := s.batches.collate(&sl.host, at%len(s.in.batches))
+		if err := s.send(sl, edges, loop.Silent{}); err != nil {
+			return "", err
+		}
+		s.setEdges(at%depth, edges)
+		for j := range s.plan {
+			so := &s.plan[j]
+			for _, b := range so.ops[at%depth] {
+				if err := b.Enqueue(s.Compute); err != nil {
+					return "", err
+				}
+			}
+			if n < steps-depth-1 {
+				continue
+			}
+			if ok, err := s.writesFinite(so, edges); err != nil || !ok {
+				return allStages()[so.stage].Name, err
+			}
+		}
+		if err := s.Compute.Sync(); err != nil { // before the slot is filled again
+			return "", err
+		}
+	}
+	return "", gpuprof.Errorf(gpuprof.ErrCheck, "training e3nn: a loss was not finite, and the same steps again have finite ones").WithFix("use deterministic=on, and look for faults of the device's memory")
+}
+
+// writesFinite says whether all that a stage has written for so many edges is finite.
+func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
+	l, k, b, g := s.model.Layers[so.layer], s.work[so.layer], s.back, s.train.grads[so.layer]
+	perEdge := func(width int, list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(edges*width, list...) }
+	whole := func(list ...gpuprof.Buffer) (bool, error) { return s.finiteIn(0, list...) }
+	switch so.stage {
+	case stSph:
+		return perEdge((s.model.LMax+1)*(s.model.LMax+1), s.harmonics)
+	case stRadial:
+		if ok, err := perEdge(basisSize, s.basis); err != nil || !ok {
+			return ok, err
+		}
+		if s.hiddenOnly() {
+			return perEdge(mlpHidden, k.a, k.h)
+		}
+		return s.radialFinite(so.layer, edges)
+	case stRecompute:
+		return s.radialFinite(so.layer, edges)
+	case stProduct:
+		if messages := so.ops[0][0].Output(); messages != nil {
+			return perEdge(l.TP.Out.Dim(), messages)
+		}
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), k.mid)
+	case stScatter:
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), k.mid)
+	case stLinearGate:
+		return whole(s.layers[so.layer].out)
+	case stLoss:
+		return whole(b.rho, b.drho, b.energy)
+	case stLinearGateBack:
+		return s.finiteIn(s.rows*l.TP.Out.Dim(), b.dmid)
+	case stProductBack:
+		if ok, err := perEdge(l.TP.WeightNumel(), b.dw); err != nil || !ok {
+			return ok, err
+		}
+		return whole(g.x)
+	case stRadialBack:
+		return perEdge(mlpHidden, b.da)
+	case stGrads:
+		return whole(g.w1, g.w2, g.mix, g.readout)
+	}
+	for i, p := range s.train.step.Params() {
+		if ok, err := whole(s.train.step.Grad(i), p.P); err != nil || !ok {
+			return ok, err
+		}
+	}
+	return true, nil
+}
+
+func (s *session) radialFinite(layer, edges int) (bool, error) {
+	k := s.work[layer]
+	if ok, err := s.finiteIn(edges*mlpHidden, k.a, k.h); err != nil || !ok {
+		return ok, err
+	}
+	return s.finiteIn(edges*s.model.Layers[layer].TP.WeightNumel(), k.w)
+}
+
+// finiteIn says whether the first n values of buffers are finite, with 0 all.
+func (s *session) finiteIn(n int, list ...gpuprof.Buffer) (bool, error) {
+	for _, b := range list {
+		many := n
+		if many == 0 {
+			many = b.Len() / 4
+		}
+		v, err := op.Receive(s.dev, s.Compute, b, 0, many)
+		if err != nil {
+			return false, err
+		}
+		for _, x := range op.As[float64](v) {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
