@@ -83,13 +83,13 @@ func (t *timeline) collectives() *Collectives {
 	for i, s := range t.steps {
 		out.Steps = append(out.Steps, stepNumber(s.Name, int64(out.Cut+i)))
 	}
+	moments, blocked := t.moments() // before the calls: it corrects their ends
 	for i := range t.calls {
 		c := &t.calls[i]
 		out.Kind, out.Group = append(out.Kind, number(c.kind)), append(out.Group, number(c.group))
 		out.Seq, out.Bytes, out.Step = append(out.Seq, c.seq), append(out.Bytes, c.bytes), append(out.Step, int64(c.step))
 		out.Start, out.Dur, out.After = append(out.Start, c.Start-t.whole.Start), append(out.Dur, c.Len()), append(out.After, int64(c.after))
 	}
-	moments, blocked := t.moments()
 	at := t.whole.Start
 	for _, m := range moments {
 		w := Span{at, max(at, m.at)}
@@ -108,6 +108,14 @@ func stepNumber(name string, place int64) int64 {
 		return n
 	}
 	return place
+}
+
+// endsLate says whether the rank went on when a collective ended, and the recorded end is
+// later: its library wakes the rank first and notes the end then, on a thread that may
+// have to wait for a core. A wait is longer than that delay, or it is not called one.
+func (t *timeline) endsLate(c *call, gap Span) bool {
+	wait, late := gap.End-max(gap.Start, c.asked), c.End-gap.End
+	return wait >= leastWait && late < min(wait, latestEnd)
 }
 
 // moments are those of a rank in order, and the time in which it waits for collectives:
@@ -131,6 +139,11 @@ func (t *timeline) moments() ([]moment, Spans) {
 		last := -1
 		for next < len(by) && t.calls[by[next]].End <= gap.End {
 			last = by[next]
+			next++
+		}
+		if last < 0 && t.lateEnds && next < len(by) && t.endsLate(&t.calls[by[next]], gap) {
+			last = by[next]
+			t.calls[last].End = gap.End
 			next++
 		}
 		if last < 0 {

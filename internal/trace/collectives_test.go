@@ -81,3 +81,30 @@ func TestCollectivesOnTheHost(t *testing.T) {
 		t.Errorf("idle %v", c.Idle)
 	}
 }
+
+// TestCollectivesThatEndLate: of two all-reduces of gloo the rank goes on when one ends, and
+// the worker's thread notes the ends later, each after the rank's next operator began. That is
+// a wait all the same, up to the operator, and no time in which the rank does nothing. One
+// that goes on for long after the operator was not waited for.
+func TestCollectivesThatEndLate(t *testing.T) {
+	step := func(ends int64) *Collectives {
+		b := newBuilder()
+		for n := range int64(3) {
+			at := n * 500_000_000
+			b.host(Step, "ProfilerStep#"+string('0'+rune(n)), at, at+490_000_000)
+			b.host(Op, "aten::mm", at+1_000_000, at+2_000_000)
+			b.host(Annotation, "gloo:all_reduce", at+2_000_000, at+ends, onLane(1))
+			b.host(Annotation, "gloo:all_reduce", at+2_100_000, at+ends+500_000, onLane(2))
+			b.host(Op, "aten::copy_", at+200_000_000, at+300_000_000)
+		}
+		return &CollectivesOf([]*Index{b.index(t)})[0]
+	}
+	c := step(200_300_000)
+	if !slices.Equal(c.Moments[:4], Column{0, 2, 1, -1}) || !slices.Equal(c.Dur[:2], Column{198_000_000, 198_700_000}) || !slices.Equal(c.Idle[:3], Column{1_000_000, 0, 0}) {
+		t.Errorf("0.3 ms late: moments %v, durations %v, idle %v", c.Moments, c.Dur, c.Idle)
+	}
+	c = step(206_000_000)
+	if slices.Contains(c.Moments, 1) || !slices.Equal(c.Dur[:2], Column{204_000_000, 204_400_000}) || c.Idle[2] < 190_000_000 {
+		t.Errorf("6 ms later: moments %v, durations %v, idle %v", c.Moments, c.Dur, c.Idle)
+	}
+}
