@@ -186,6 +186,8 @@ func TestCompilerRefuses(t *testing.T) {
 	}
 	conv := g.convolution(tp, (&rig{t: t, rnd: g.rnd}).graph([]int{2, 0, 3}, 3))
 	near(t, "general kernel", conv.result(5), conv.reference(5), 1e-5)
+}
+
 // Rows of weights start on 16 bytes also as 16-bit values, in products that no kernel was generated for, too.
 func TestCUDAColumnsAreAligned(t *testing.T) {
 	for _, c := range generatedCases(t) {

@@ -66,10 +66,6 @@ var (
 	actInplaceKernel = gpuprof.Kernel{Name: "act_inplace", Sig: "biif", Host: actInplaceHost, Grain: 1 << 12, PTX: gemmPTX, Threads: 256, PerBlock: 1024}
 )
 
-// CastKernel rounds float32 to 16 bits for a vendor's routine of precision bf16 or fp16: x, out, the number of
-// elements; one item is one of them. It is nil for other precisions.
-func CastKernel(precision string) *gpuprof.Kernel { return castKernels[precision] }
-
 // Bind binds the operation for up to edgeCap rows: one launch of our own
 // kernel; or the vendor's product, after the packing of its operands where the
 // precision has one and before the activation where there is one.

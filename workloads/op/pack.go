@@ -2,6 +2,7 @@ package op
 
 import (
 	_ "embed"
+	"math"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -65,6 +66,12 @@ var (
 	packLeftKernel  = gpuprof.Kernel{Name: "pack_left", Sig: "bbiii", Host: packLeftHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
 	packRightKernel = gpuprof.Kernel{Name: "pack_right", Sig: "bbiii", Host: packRightHost, Grain: 1 << 14, PTX: packPTX, Threads: 256, PerBlock: 1024}
 )
+
+// CastKernel rounds float32 to 16 bits for a vendor's routine of precision bf16 or fp16; one item is an element. Its
+// arguments are x, out and rest.
+func CastKernel(precision string) (kernel *gpuprof.Kernel, rest [3]int) {
+	return &packRightKernel, [3]int{math.MaxInt32, 0, packingOf(precision, 1).form}
+}
 
 // packLeft appends the packing of a [edges,K].
 func (k *binder) packLeft(p packing, a gpuprof.Buffer, inner int) gpuprof.Buffer {

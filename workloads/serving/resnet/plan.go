@@ -196,7 +196,8 @@ func (p *planner) cudnn(c conv, w layerBuffers, first, last epilogue, x, out gpu
 		nhwc = 1
 	}
 	if o.narrow() {
-		p.add(op.CastKernel(o.Precision), items{image: in}, -1, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, x, p.slot.cols, in)
+		cast, rest := op.CastKernel(o.Precision)
+		p.add(cast, items{image: in}, -1, rate{image: gpuprof.Cost{BytesRead: 4 * int64(in), BytesWritten: 2 * int64(in)}}, x, p.slot.cols, rest[0], rest[1], rest[2])
 		x, y, width = p.slot.cols, p.slot.sums, 2
 	}
 	cost := convCost(c, width)
