@@ -50,7 +50,7 @@ func TestCUDAGenerated(t *testing.T) {
 		{"mace-large", []string{"edges=12", "batch=4"}, []string{"tp_csr_mace_large"}},
 		{"deepaw", []string{"edges=5", "batch=2"}, []string{"tp_csr_deepaw_natural", "tp_csr_deepaw", "tp_csr_deepaw"}},
 		{"deepaw", []string{"edges=4", "batch=2", "pass=forces", "mul=20"}, []string{"tp_csr", "tp_csr", "tp_csr"}},
-		{"small", []string{"edges=12", "batch=4", "mul=10"}, []string{"tp_csr_compiled"}},
+		{"small", []string{"edges=12", "batch=4", "mul=10"}, []string{"tp_csr"}},
 		{"small", []string{"edges=12", "batch=4", "impl=csr+mlp"}, []string{"tp_csr_mlp"}},
 		{"small", []string{"edges=12", "batch=4", "pass=train"}, []string{"tp_csr_small"}},
 	} {
@@ -62,6 +62,25 @@ func TestCUDAGenerated(t *testing.T) {
 			passes(t, s)
 			closed(t, s)
 		})
+	}
+}
+
+// A model of no preset runs on a kernel that is compiled when the workload opens, every stage
+// right; without a compiler the input says why it does not.
+func TestCUDACompiled(t *testing.T) {
+	d := openSimulated(t, true)
+	for _, compiles := range []bool{true, false} {
+		d.compiles = compiles
+		s := openOn(t, d, "small", "edges=12", "batch=4", "mul=10")
+		in, want := s.Input(), map[bool]string{true: "tp_csr_compiled", false: "tp_csr"}[compiles]
+		if got := in["tensor_product_kernels"].([]string); !slices.Equal(got, []string{want}) {
+			t.Errorf("kernels %v, expected %s", got, want)
+		}
+		if why, told := in["tensor_product_not_compiled"]; told == compiles || told && why != "NVRTC is hidden from this test" {
+			t.Errorf("with a compiler %t the reason is %v", compiles, why)
+		}
+		passes(t, s)
+		closed(t, s)
 	}
 }
 

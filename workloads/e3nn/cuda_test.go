@@ -18,10 +18,18 @@ import (
 )
 
 // simulated is the simulated GPU. Without libraries it hides its cuBLAS: a
-// library that one test has loaded is found by all that follow.
+// library that one test has loaded is found by all that follow. Its compiler is hidden
+// too, but where a test is of what it makes: a kernel of a small model takes it seconds.
 type simulated struct {
 	*cuda.Device
-	libraries bool
+	libraries, compiles bool
+}
+
+func (d simulated) Compiler() (string, error) {
+	if !d.compiles {
+		return "", gpuprof.Errorf(gpuprof.ErrDevice, "NVRTC is hidden from this test")
+	}
+	return d.Device.Compiler()
 }
 
 func (d simulated) Libraries() map[string]string {
@@ -42,7 +50,7 @@ func (d simulated) Info() gpuprof.Info {
 // openSimulated opens the simulated driver, with its libraries if they are asked for.
 func openSimulated(t *testing.T, libraries bool) simulated {
 	t.Helper()
-	return simulated{workloadtest.Simulated(t, libraries, "cublas"), libraries}
+	return simulated{Device: workloadtest.Simulated(t, libraries, "cublas"), libraries: libraries}
 }
 
 // openOn opens a session in mode hot, whose one batch a simulator can afford.

@@ -126,6 +126,8 @@ static void tick(unsigned n) { // steer held
 	}
 }
 
+static void at_exit(void);
+
 static void *flusher(void *arg) {
 	(void)arg;
 	prctl(PR_SET_NAME, "gpuprof");
@@ -137,6 +139,8 @@ static void *flusher(void *arg) {
 		asked = atomic_load(&wake);
 		if (!atomic_load(&cuda_ready) && (now(CLOCK_MONOTONIC) - began) / 1000000 < (u64)cfg.ready_ms) continue; // cuInit may hold the driver's lock
 		atomic_store(&cuda_ready, 1);
+		static atomic_int again;
+		if (!atomic_exchange(&again, 1)) atexit(at_exit); // and before what the driver and CUPTI registered in cuInit
 		pthread_mutex_lock(&steer);
 		tick(n);
 		pthread_mutex_unlock(&steer);
@@ -160,6 +164,7 @@ static void callback(void *user, u32 domain, u32 id, const void *data) {
 	while ((int)(atomic_load(&served) - asked) < 0 && now(CLOCK_MONOTONIC) < until) usleep(200);
 }
 
+// at_exit is registered up to three times; the last that was is the first to be called, and the only one that acts.
 static void at_exit(void) {
 	if (!mine()) return;
 	if (atomic_load(&state) == OFF) { // NVTX alone

@@ -255,6 +255,7 @@ static int attach(void) {
 EXPORT int InitializeInjection(void) {
 	static atomic_int called;
 	if (!ready() || atomic_exchange(&called, (int)getpid()) == (int)getpid() || !attach()) return 1;
+	atexit(at_exit); // before CUPTI's own handlers, which attach has registered: its functions crash behind them
 	int waits = cfg.idle && (wanted_now() != 'r' || !open_file());
 	pthread_mutex_lock(&lines);
 	put_one(T_PROCESS, process_text, (u32)strlen(process_text));

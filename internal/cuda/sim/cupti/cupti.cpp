@@ -40,7 +40,17 @@ __attribute__((constructor)) static void begin() {
   }
 }
 
+// The real one's C++ objects end with the handlers of exit, in the order opposite to that in which they were made, and
+// its functions crash from then on.
+static std::atomic<bool> gone;
+namespace {
+struct Ending {
+  ~Ending() { gone = true; }
+} ending;
+} // namespace
+
 void family(int which, const char *function) {
+  if (gone) wrong("%s is called after the library's own end in exit", function);
   static std::atomic<int> used{0};
   if (inside) wrong("%s was called inside a callback for buffers", function);
   if (!abi->family || abi->family < 3) return;
