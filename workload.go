@@ -186,6 +186,20 @@ type Observer interface {
 	Observed(since time.Time) (map[string]any, map[string]Track)
 }
 
+// Joiner is a session whose main stream does not wait for all that its steps enqueue.
+type Joiner interface {
+	// Join makes the main stream wait for it. It allocates nothing.
+	Join() error
+}
+
+// Join makes the main stream of s wait for all that its steps enqueued.
+func Join(s Session) error {
+	if j, ok := s.(Joiner); ok {
+		return j.Join()
+	}
+	return nil
+}
+
 // Pauser is a session that works ahead of its caller.
 type Pauser interface {
 	// Pause ends that work and drops what it made, so that nothing of the

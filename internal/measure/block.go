@@ -74,7 +74,7 @@ func (r *runner) runBlock(pass events.Pass, keep int) (*block, error) {
 	t0 := events.Now()
 	done, stepErr := r.steps(n)
 	b := &block{pass: pass, done: done, interrupted: done < n}
-	if err := firstError(r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+	if err := firstError(gpuprof.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return nil, firstError(stepErr, err)
 	}
 	t1 := events.Now()
@@ -147,7 +147,7 @@ func (r *runner) ready() error {
 
 // settleStep ends a step of mode cold: the next one begins on an idle device.
 func (r *runner) settleStep() error {
-	return firstError(r.rec.EndStep(), r.sess.Main().Sync())
+	return firstError(gpuprof.Join(r.sess), r.rec.EndStep(), r.sess.Main().Sync())
 }
 
 // enqueueTime is the caller's median time in a step of a probed block, without

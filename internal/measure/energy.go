@@ -196,7 +196,7 @@ func (r *runner) poweredSteps(in Instruments, idle float64) error {
 		done, err = r.steps(max(1, int(int64(20*time.Millisecond)/max(r.stepNS, 1))))
 		n += done
 	}
-	if e := r.sess.Main().Sync(); err == nil {
+	if e := firstError(gpuprof.Join(r.sess), r.sess.Main().Sync()); err == nil {
 		err = e
 	}
 	t1 := events.Now()

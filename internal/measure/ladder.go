@@ -158,7 +158,7 @@ func (r *runner) wall(g rung) (float64, error) {
 	}
 	t0 := events.Now()
 	done, err := r.steps(n)
-	if err := firstError(err, r.rec.Finish(), r.sess.Main().Sync()); err != nil {
+	if err := firstError(err, gpuprof.Join(r.sess), r.rec.Finish(), r.sess.Main().Sync()); err != nil {
 		return 0, err
 	}
 	return gpuprof.Seconds(events.Now()-t0) / float64(max(done, 1)), nil

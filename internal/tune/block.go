@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -61,7 +62,7 @@ func (s *bench) block(target time.Duration) (float64, error) {
 		s.next++
 	}
 	s.count(before, s.dev.Meter(), float64(head+n+tail))
-	if err := s.main.Sync(); err != nil {
+	if err := errors.Join(gpuprof.Join(s.sess), s.main.Sync()); err != nil {
 		return 0, err
 	}
 	ns, err := s.dev.ElapsedNS(s.probe.events[0], s.probe.events[1])

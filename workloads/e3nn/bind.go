@@ -178,6 +178,7 @@ func (s *session) rebind() error {
 	for k := 1; k < depth; k++ {
 		to := s.slots[k].dev
 		swap := map[gpuprof.Buffer]gpuprof.Buffer{from.src: to.src, from.dst: to.dst, from.rowptr: to.rowptr, from.vec: to.vec}
+		swap[s.slots[0].result] = s.slots[k].result
 		if from.perm != nil {
 			swap[from.colptr], swap[from.perm] = to.colptr, to.perm
 		}

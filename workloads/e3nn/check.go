@@ -106,8 +106,8 @@ func (c *checker) poisonAll() error {
 			bufs = append(bufs, b)
 		}
 	}
-	for _, l := range s.layers {
-		bufs = append(bufs, l.out)
+	for i := range s.layers {
+		bufs = append(bufs, s.output(c.slot, i))
 	}
 	if err := op.Poison(s.dev, s.Compute, bufs...); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *checker) stage(so *stageOps) error {
 		case stScatter:
 			err = c.compare(stScatter, s.work[so.layer].mid, r*s.model.Layers[so.layer].TP.Out.Dim(), ref.layers[so.layer].mid)
 		case stLinearGate:
-			err = c.compare(stLinearGate, s.layers[so.layer].out, r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
+			err = c.compare(stLinearGate, s.output(c.slot, so.layer), r*s.model.Layers[so.layer].Out.Dim(), ref.layers[so.layer].out)
 		default:
 			err = c.rowBack(so, i)
 		}
@@ -260,7 +260,7 @@ func (c *checker) graph() error {
 	}
 	for l := range s.layers {
 		for i, r := range c.rows {
-			if err := c.compare(stGraph, s.layers[l].out, r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
+			if err := c.compare(stGraph, s.output(c.slot, l), r*s.model.Layers[l].Out.Dim(), c.refs[i].layers[l].out); err != nil {
 				return err
 			}
 		}
@@ -280,11 +280,11 @@ func (c *checker) copyBack(sl *slot) error {
 	if err := c.s.receive(sl, loop.Silent{}); err != nil {
 		return err
 	}
-	if err := c.s.Compute.Sync(); err != nil {
+	if err := c.s.Results.Sync(); err != nil {
 		return err
 	}
 	got := gpuprof.Floats(sl.out)
-	dev, err := c.read(c.s.result(), 0, len(got))
+	dev, err := c.read(sl.result, 0, len(got))
 	if err != nil {
 		return err
 	}

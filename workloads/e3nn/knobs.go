@@ -53,7 +53,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loop.GraphKnob("launch the step's kernels one by one, or capture them once for every batch and replay"),
 		loop.PinnedKnob("host memory of the copies: on (pinned once), off (pageable)", "on", "off"),
 		loop.AsyncKnob("off makes the host thread wait for the batch's copy and for the result's, as .to(device) and .cpu() do"),
-		loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same"),
+		streamsKnob(),
 		loop.SyncKnob("when the host thread waits for the device: never, every step, or every K steps", never),
 		loop.PackedReads("how the result is read each step: packed (its one copy, without a wait) or N four-byte reads beside it, each followed by a synchronization, as .item() does", 0, maxItemReads),
 		loop.ResetKnob("reset the peak-memory counter each step: off, on, or after a synchronization (GPU only)"),
@@ -73,6 +73,17 @@ func precisionKnob() gpuprof.Knob {
 		gpuprof.Settings{"library": libraryOff, "impl": op.ImplCSRMLP}, products()...)
 	k.Values = append(k.Values, op.TF32x3)
 	k.PyTorch[op.TF32x3] = "# no setting of torch.matmul does that; CUTLASS calls it OpMultiplyAddFastF32"
+	return k
+}
+
+// streamsThree is the value of streams with which results are copied beside the next step.
+const streamsThree = "3"
+
+// streamsKnob is streams.
+func streamsKnob() gpuprof.Knob {
+	k := loop.StreamsKnob("2 copies batches on a stream beside the one that computes, 1 on the same; 3 also copies results on a third stream, beside the next step")
+	k.Values = append(k.Values, streamsThree)
+	k.PyTorch[streamsThree] = "with torch.cuda.stream(result_stream): result_stream.wait_stream(main); out.copy_(y, non_blocking=True)  # y.record_stream(result_stream)"
 	return k
 }
 

@@ -66,6 +66,7 @@ func TestRefusals(t *testing.T) {
 		{host, "recompute=all", "recompute=all with pass=forward"}, {host, "pass=forces,recompute=all", ""},
 		{hopper, "pass=forces,recompute=weights,impl=csr+mlp", "recompute=weights with impl=csr+mlp"}, {host, "pass=forces,recompute=all,impl=csr+mlp", ""},
 		{host, "pass=forces,optimizer=loop", "optimizer=loop with pass=forces"}, {hopper, "pass=train,optimizer=loop", ""},
+		{hopper, "streams=3", ""}, {host, "streams=3,pass=forces", "streams=3 with pass=forces"},
 		{host, "graph=on,pinned=off,async_copy=off,streams=1", ""}, {hopper, "graph=on,pinned=off,async_copy=off,streams=1", ""},
 	}
 	for _, tt := range tests {
@@ -120,6 +121,7 @@ var counted = []struct {
 }{
 	{"graph=on", gpuprof.Meter{}, true},
 	{"streams=1", gpuprof.Meter{}, true},
+	{"streams=3", gpuprof.Meter{EventWaits: 1}, true},                               // of the copy back for what computes
 	{"pinned=off", gpuprof.Meter{BytesH2DPageable: -1, BytesD2HPageable: -1}, true}, // all of them
 	{"async_copy=off", gpuprof.Meter{SyncPoints: 2}, true},
 	{"async_copy=off,streams=1,graph=on", gpuprof.Meter{SyncPoints: 2}, true},

@@ -39,6 +39,9 @@ func (s *session) need(e, row int64) int64 {
 		scratch += s.mlpScratch(i, e) + s.productScratch(i, e) + l.Linear.Scratch(s.rows) + l.Gate.Scratch()
 	}
 	words += depth * s.resultWords()
+	if s.overlapsResults() {
+		words += (depth - 1) * s.resultWords()
+	}
 	if s.backwards() {
 		words += 2 * depth * (e + atoms + 2) // edges by source
 		if !s.trains() {
@@ -93,6 +96,7 @@ func (s *session) allocate(ctx context.Context) error {
 	}
 	s.allocateDevice()
 	s.uploadParams()
+	s.placeResults()
 	if s.trains() {
 		s.params.target = s.drawTarget()
 		if err := s.openTraining(); err != nil {

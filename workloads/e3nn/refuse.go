@@ -45,6 +45,8 @@ func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
 		return err
 	}
 	switch again := set["recompute"]; {
+	case set["streams"] == streamsThree && set["pass"] != passForward:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting streams=3 with pass=%s: its results are not kept twice, so that the next step cannot run beside their copy", set["pass"]).WithFix("use streams=2, or pass=forward")
 	case again == recomputeOff:
 	case set["pass"] == passForward:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting recompute=%s with pass=forward: a forward pass keeps no values for a way back", again).WithFix("use recompute=off, or pass=forces")

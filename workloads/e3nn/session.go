@@ -60,7 +60,8 @@ type session struct {
 // over.
 type slot struct {
 	host, dev edgeBuffers
-	out       gpuprof.Buffer // on the host: the step's result
+	result    gpuprof.Buffer // the step's result, on the device
+	out       gpuprof.Buffer // on the host: the same
 	energy    gpuprof.Buffer // likewise, of a step that goes back
 	loop.Events
 }

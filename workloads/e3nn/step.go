@@ -29,7 +29,7 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 		return err
 	}
 	s.train.done++
-	return s.Wait(i, s.result(), s.result().Len()/4, p)
+	return s.Wait(i, sl.result, sl.result.Len()/4, p)
 }
 
 // device enqueues what a step does on the device, as launches or as a graph.
@@ -87,12 +87,15 @@ func (s *session) send(sl *slot, edges int, p gpuprof.Probe) error {
 	return s.Arrive(&sl.Events, p)
 }
 
-// receive copies the result back and hands the slot over.
+// receive copies the result back, with streams=3 beside the next step, and hands the slot over.
 func (s *session) receive(sl *slot, p gpuprof.Probe) error {
-	sp := p.Begin(s.index[stD2H], s.Compute)
-	err := s.Compute.Copy(sl.out, 0, s.result(), 0, sl.out.Len())
+	if err := s.Computed(&sl.Events); err != nil {
+		return err
+	}
+	sp := p.Begin(s.index[stD2H], s.Results)
+	err := s.Results.Copy(sl.out, 0, sl.result, 0, sl.out.Len())
 	if err == nil && sl.energy != nil {
-		err = s.Compute.Copy(sl.energy, 0, s.back.energy, 0, 4)
+		err = s.Results.Copy(sl.energy, 0, s.back.energy, 0, 4)
 	}
 	p.End(sp)
 	if err != nil {
@@ -101,19 +104,35 @@ func (s *session) receive(sl *slot, p gpuprof.Probe) error {
 	if err := s.Leave(&sl.Events); err != nil {
 		return err
 	}
-	return s.Block(s.Compute, p)
+	return s.Block(s.Results, p)
 }
 
-// result is the last layer's output on the device, the forces on all points, or the loss.
-func (s *session) result() gpuprof.Buffer {
+// output is what a layer leaves in slot k: slots share it but for the result that is copied beside the next step.
+func (s *session) output(k, layer int) gpuprof.Buffer {
+	if layer == len(s.layers)-1 && !s.backwards() {
+		return s.slots[k].result
+	}
+	return s.layers[layer].out
+}
+
+// placeResults chooses each slot's result on the device: the last layer's output, the forces on all points, or the loss.
+func (s *session) placeResults() {
+	first := s.layers[len(s.layers)-1].out
 	switch {
 	case s.trains():
-		return s.back.energy
+		first = s.back.energy
 	case s.backwards():
-		return s.back.forces
+		first = s.back.forces
 	}
-	return s.layers[len(s.layers)-1].out
+	for k := range s.slots {
+		if s.slots[k].result = first; k > 0 && s.overlapsResults() {
+			s.slots[k].result = s.mem.Words("a slot's result", s.resultWords(), gpuprof.OnDevice)
+		}
+	}
 }
+
+// overlapsResults says that a step's result is copied beside the next step.
+func (s *session) overlapsResults() bool { return s.set["streams"] == streamsThree }
 
 func (s *session) resultWords() int64 {
 	switch {

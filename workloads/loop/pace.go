@@ -7,10 +7,12 @@ import (
 	"github.com/gpuprof/gpuprof"
 )
 
-// Pace is how a session moves its batches along: two streams, and the waits that
-// the knobs of this package ask for. Its methods for the step allocate nothing.
+// Pace is how a session moves its batches along: up to three streams, and the waits
+// that the knobs of this package ask for. Its methods for the step allocate nothing.
 type Pace struct {
 	Compute, Copies     gpuprof.Stream // the same with streams=1
+	Results             gpuprof.Stream // for copies back; that of Compute but with streams=3
+	last                gpuprof.Event  // when the device is done with the latest step
 	Every, Trims, Items int            // knobs sync, pool_trim, item_reads
 	Blocking            bool           // async_copy=off
 	Reset               string         // reset_stats
@@ -33,9 +35,12 @@ func (p *Pace) Open(d gpuprof.Device, s gpuprof.Settings) (err error) {
 	if p.Compute, err = d.NewStream("main"); err != nil {
 		return err
 	}
-	p.Copies = p.Compute
+	p.Copies, p.Results = p.Compute, p.Compute
 	if s["streams"] != "1" {
 		p.Copies, err = d.NewStream("copy")
+	}
+	if err == nil && s["streams"] == "3" {
+		p.Results, err = d.NewStream("result")
 	}
 	return err
 }
@@ -53,9 +58,12 @@ func LimitThreads(d gpuprof.Device, s gpuprof.Settings) error {
 	return limit.SetThreads(s.Int("threads"))
 }
 
-// CloseStreams waits for work in flight and closes both streams.
+// CloseStreams waits for work in flight and closes the streams.
 func (p *Pace) CloseStreams() error {
 	var errs []error
+	if p.apart() {
+		errs = append(errs, p.Results.Sync(), p.Results.Close())
+	}
 	if p.Copies != nil && p.Copies != p.Compute {
 		errs = append(errs, p.Copies.Sync(), p.Copies.Close())
 	}
@@ -76,19 +84,33 @@ func (p *Pace) Cycle() int {
 	}
 }
 
+// apart says that results are copied beside what computes.
+func (p *Pace) apart() bool { return p.Results != nil && p.Results != p.Compute }
+
+// results is the stream whose work ends last.
+func (p *Pace) results() gpuprof.Stream {
+	if p.apart() {
+		return p.Results
+	}
+	return p.Compute
+}
+
 // Events are those that hand a batch in flight over: Ready when it is on the
-// device, Free when the device is done with it. Used says that Free was recorded.
+// device, Done when it is computed, Free when the device is done with it. Used says
+// that Free was recorded.
 type Events struct {
-	Ready, Free gpuprof.Event
-	Used        bool
+	Ready, Done, Free gpuprof.Event
+	Used              bool
 }
 
 // Open makes the events.
 func (e *Events) Open(d gpuprof.Device) (err error) {
-	if e.Ready, err = d.NewEvent(); err == nil {
-		e.Free, err = d.NewEvent()
+	for _, to := range []*gpuprof.Event{&e.Ready, &e.Done, &e.Free} {
+		if *to, err = d.NewEvent(); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Room waits until the device is done with what the slot held before.
@@ -116,10 +138,29 @@ func (p *Pace) Arrive(e *Events, probe gpuprof.Probe) error {
 	return p.Block(p.Copies, probe)
 }
 
+// Computed lets what copies results wait for what computes.
+func (p *Pace) Computed(e *Events) error {
+	if !p.apart() {
+		return nil
+	}
+	if err := p.Compute.Record(e.Done); err != nil {
+		return err
+	}
+	return p.Results.WaitFor(e.Done)
+}
+
 // Leave hands a slot over once everything of its batch is enqueued.
 func (p *Pace) Leave(e *Events) error {
-	e.Used = true
-	return p.Compute.Record(e.Free)
+	e.Used, p.last = true, e.Free
+	return p.results().Record(e.Free)
+}
+
+// Join implements gpuprof.Joiner.
+func (p *Pace) Join() error {
+	if !p.apart() || p.last == nil {
+		return nil
+	}
+	return p.Compute.WaitFor(p.last)
 }
 
 // Block waits for a copy where async_copy=off asks for it.
@@ -175,7 +216,7 @@ func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe
 	if p.Every == 0 || (i+1)%p.Every != 0 {
 		return nil
 	}
-	return p.Sync(p.Compute, probe)
+	return p.Sync(p.results(), probe)
 }
 
 // resetStats begins a new peak of memory in use.
@@ -184,7 +225,7 @@ func (p *Pace) resetStats(probe gpuprof.Probe) error {
 		return nil
 	}
 	if p.Reset == resetSync {
-		if err := p.Sync(p.Compute, probe); err != nil {
+		if err := p.Sync(p.results(), probe); err != nil {
 			return err
 		}
 	}
