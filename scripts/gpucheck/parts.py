@@ -184,7 +184,7 @@ def workload_checks(t):
     out = [t.check(f"e3nn-{impl.replace('+', '-')}", "e3nn", f"impl={impl}", *t.pick([], t.small("e3nn")))
            for impl in t.choices("e3nn", "impl", ["csr", "fused", "unfused", "csr+mlp"])]
     for workload in ("e3nn", "gruflow"):
-        out += [t.check(f"{workload}-{p}", workload, f"precision={p}", *t.pick([], t.small(workload))) for p in t.choices(workload, "precision", ["tf32", "bf16", "fp16"])]
+        out += [t.check(f"{workload}-{p}", workload, f"precision={p}", *t.pick([], t.small(workload))) for p in t.choices(workload, "precision", ["tf32", "tf32x3", "bf16", "fp16"])]
     # Without cuDNN there is nothing to check of it; the part doctor says that it is missing.
     impls = ["plain", "fused", "persistent"] + (["cudnn"] if t.device != "host" and t.finds("cuDNN") else [])
     out += [t.check(f"gruflow-{impl}", "gruflow", f"impl={impl}", *t.pick([], t.small("gruflow"))) for impl in t.choices("gruflow", "impl", impls)]
@@ -305,9 +305,13 @@ def energy(t):
 def sweep_runs(t):
     out = []
     for workload, preset in (("e3nn", "deepaw"), ("gruflow", "energyflow")):
-        values = t.choices(workload, "precision", ["fp32", "tf32", "bf16", "fp16"])
+        values = t.choices(workload, "precision", ["fp32", "tf32", "tf32x3", "bf16", "fp16"])
         if values:
             out.append(t.run("sweeps", f"{workload}-{preset}-precision", workload, t.pick(preset, "small"), "precision=" + ",".join(values), *t.pick([], t.small(workload)), seconds=2))
+    # The fastest step that is as accurate as fp32, and the copy of its result beside the next one.
+    sets = ["precision=" + ",".join(t.choices("e3nn", "precision", ["fp32", "tf32x3"])), "streams=" + ",".join(t.choices("e3nn", "streams", ["2", "3"]))]
+    if not any(s.endswith("=") for s in sets):
+        out.append(t.run("sweeps", "e3nn-mace-large-streams", "e3nn", t.pick("mace-large", "small"), *sets, *t.pick([], t.small("e3nn")), seconds=2))
     for preset, batches in (("deepaw", "750,1500,3000,6000"), ("mace-medium", "250,500,1000")):
         sets = t.pick([f"batch={batches}"], ["batch=2,4", "edges=40"])
         out.append(t.run("sweeps", f"e3nn-{preset}-batch", "e3nn", t.pick(preset, "small"), *sets, seconds=2))
