@@ -13,6 +13,10 @@ type Server interface {
 	Serve(ctx context.Context, l Load) (*Requests, error)
 }
 
+// Substituter is a session that may compute by other means than its settings name, where those failed. It says so in a
+// sentence, "" where it does not: a run warns with it, a check notes it, and tune refuses to measure it.
+type Substituter interface{ Substituted() string }
+
 // Load is what Serve is asked for.
 type Load struct {
 	// Throughput is what the service was measured to do when its queue is never empty, in

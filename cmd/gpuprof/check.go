@@ -85,7 +85,7 @@ func (t *aim) report(dev gpuprof.Device) *gpuprof.CheckReport {
 func (c *checkCmd) checkStages(a *app, t *aim, dev gpuprof.Device) (r *gpuprof.CheckReport, err error) {
 	r = t.report(dev)
 	r.Stages, err = measure.Check(a.ctx, dev, measure.Plan{Workload: t.workload, Preset: t.preset, Knobs: t.knobs[0],
-		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool()})
+		Seed: c.Seed, Mode: gpuprof.Steady, Tool: tool(), Note: func(text string) { a.note("%s", text) }})
 	return r, err
 }
 

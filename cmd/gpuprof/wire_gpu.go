@@ -189,7 +189,7 @@ func loadSlowest() (firstLoad, error) {
 // vendorLibraries are what comes with PyTorch and what replaces it.
 var vendorLibraries = []struct{ name, key, fallback string }{
 	{"cuBLAS", "cublas", "matrix products run on gpuprof's own float32 kernels, which round to TF32, bf16 and fp16 and are no faster for it"},
-	{"cuDNN", "cudnn", "recurrent layers run on gpuprof's own float32 kernels"},
+	{"cuDNN", "cudnn", "recurrent layers and convolutions run on gpuprof's own float32 kernels"},
 	{"NVRTC", "nvrtc", "tensor products of irreps that no preset has run on the general kernel of csr"},
 }
 

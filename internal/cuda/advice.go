@@ -93,6 +93,9 @@ const (
 	blasNotSupported    = 15
 )
 
+// ownKernels holds for recurrent layers and convolutions alike.
+const ownKernels = "set impl=auto with library=off for gpuprof's own kernels"
+
 const ownProduct = "set precision=fp32 with library=off for gpuprof's own product"
 
 var blasAdvice = map[int32]advice{
@@ -131,21 +134,21 @@ var dnnOf8 = map[int32]int32{
 
 var (
 	mixedDNN   = advice{"a part of cuDNN is missing or of another version", "remove its other copies from LD_LIBRARY_PATH, or name the folder of a whole one in " + libraryPathVariable}
-	misfitDNN  = advice{"cuDNN and the driver do not fit", newDriver + ", or set impl=fused for gpuprof's own layer"}
+	misfitDNN  = advice{"cuDNN and the driver do not fit", newDriver + ", or " + ownKernels}
 	dnnAdvices = map[int32]advice{
 		dnnNotInitialized:  {"usually the GPU's memory is full, or cuDNN and the driver do not fit", "list the programs on the GPU with nvidia-smi"},
 		dnnPartVersion:     mixedDNN,
 		dnnPartLoading:     mixedDNN,
-		dnnNotSupported:    {"this cuDNN has no such layer for this GPU", "set another precision, or impl=fused for gpuprof's own layer"},
+		dnnNotSupported:    {"this cuDNN has no such layer for this GPU", "set another precision, or " + ownKernels},
 		dnnOldDriver:       misfitDNN,
 		dnnOldRuntime:      misfitDNN,
-		dnnArchMismatch:    {"this GPU does not support the layer", "set another precision, or impl=fused for gpuprof's own layer"},
-		dnnNoRuntime:       {"a library that cuDNN calls is missing, libcuda or CUDA's libnvrtc", "install it, or set impl=fused for gpuprof's own layer"},
+		dnnArchMismatch:    {"this GPU does not support the layer", "set another precision, or " + ownKernels},
+		dnnNoRuntime:       {"a library that cuDNN calls is missing, libcuda or CUDA's libnvrtc", "install it, or " + ownKernels},
 		dnnNoPart:          mixedDNN,
-		dnnInternalError:   {"something failed inside cuDNN", "install another version of it, or set impl=fused"},
+		dnnInternalError:   {"something failed inside cuDNN", "install another version of it, or " + ownKernels},
 		dnnHostMemory:      {"", askLess},
 		dnnDeviceMemory:    {"", askLess},
-		dnnExecutionFailed: {"a kernel of cuDNN did not run", readXid + ", or set impl=fused"},
+		dnnExecutionFailed: {"a kernel of cuDNN did not run", readXid + ", or " + ownKernels},
 	}
 )
 

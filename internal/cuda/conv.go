@@ -299,7 +299,7 @@ func (n *dnn) choose(p *convPlan, s convShape) error {
 		return n.dev.tell()
 	}
 	if len(p.usable) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN %s has no algorithm for it among %d: %s", dnnVersion(n.version()), got, strings.Join(refusals, "; ")).WithFix("set impl=implicit for gpuprof's own kernel, or another precision or layout")
+		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN %s has no algorithm for it among %d: %s", dnnVersion(n.version()), got, strings.Join(refusals, "; ")).WithFix("set another precision or layout, or %s", ownKernels)
 	}
 	return n.use(p, p.usable[0])
 }

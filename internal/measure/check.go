@@ -20,7 +20,18 @@ func Check(ctx context.Context, dev gpuprof.Device, plan Plan) ([]gpuprof.Check,
 		return nil, err
 	}
 	defer sess.Close()
+	if text := substituted(sess); text != "" && plan.Note != nil {
+		plan.Note(text)
+	}
 	return plan.check(ctx, sess)
+}
+
+// substituted is what gpuprof.Substituter says of a session.
+func substituted(sess gpuprof.Session) string {
+	if s, ok := sess.(gpuprof.Substituter); ok {
+		return s.Substituted()
+	}
+	return ""
 }
 
 // open asks the workload whether the device can honour the plan, then opens it.

@@ -36,6 +36,8 @@ type Plan struct {
 	// OwnDevice: the process that RunTurns takes turns with is on another device, so that
 	// any other process on this one is foreign.
 	OwnDevice bool
+	// Note is told in a sentence what a check does other than it was asked to; may be nil.
+	Note func(text string)
 	// NoEnergy leaves the energy pass out, which takes some four seconds.
 	NoEnergy bool
 }

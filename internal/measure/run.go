@@ -133,6 +133,9 @@ func (r *runner) setup() error {
 	}
 	r.sess, r.samples, r.warm = sess, newSamples(sess.Stages()), newSamples(sess.Stages())
 	r.begin(sess.Input())
+	if text := substituted(sess); text != "" {
+		r.warn("library-failed", text, "repair the library (gpuprof doctor), or turn it off to measure the substitute on purpose: --set library=off")
+	}
 	return nil
 }
 

@@ -383,3 +383,34 @@ func TestClockMismatch(t *testing.T) {
 		}
 	}
 }
+
+// replaced is a workload whose session computes by other means than it was asked to.
+type replaced struct{ fake }
+
+type replacedSession struct{ *fakeSession }
+
+func (r replaced) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (gpuprof.Session, error) {
+	in, err := r.fake.Open(ctx, d, c)
+	if err != nil {
+		return nil, err
+	}
+	return replacedSession{in.(*fakeSession)}, nil
+}
+
+func (replacedSession) Substituted() string { return "our own kernels compute it, since the library failed" }
+
+// What a session does instead of what it was asked to is a warning of the run and a note of the check.
+func TestSubstituted(t *testing.T) {
+	w := replaced{fake{spin: 100 * time.Microsecond}}
+	p := w.plan()
+	p.Workload, p.Samples = w, 10
+	r, err := Run(context.Background(), openHost(t), p)
+	if err != nil || !hasWarning(r, "library-failed") {
+		t.Errorf("%v, %+v", err, r.Warnings)
+	}
+	var noted string
+	p.Note = func(text string) { noted = text }
+	if _, err := Check(context.Background(), openHost(t), p); err != nil || noted != (replacedSession{}).Substituted() {
+		t.Errorf("%v, noted %q", err, noted)
+	}
+}

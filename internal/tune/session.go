@@ -50,6 +50,9 @@ func (p *InProcess) open(ctx context.Context, side Side) (_ *bench, err error) {
 		s.sess = nil // an interface that holds a nil pointer is not nil
 		return nil, err
 	}
+	if sub, ok := s.sess.(gpuprof.Substituter); ok && sub.Substituted() != "" {
+		return nil, gpuprof.Errorf(gpuprof.ErrDevice, "opening %s: %s, so this setting cannot be measured", side.Workload.Name(), sub.Substituted()).WithFix("repair the library, or use --set library=off")
+	}
 	s.oneTime = map[string]float64{"setup_s": time.Since(began).Seconds()}
 	s.readInput(s.sess.Input())
 	s.work, s.unit = s.sess.Work()

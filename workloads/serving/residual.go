@@ -109,6 +109,9 @@ func (n *residual) open(ctx context.Context, d gpuprof.Device, s gpuprof.Stream,
 	return nil
 }
 
+// substituted is gpuprof.Substituter's sentence.
+func (n *residual) substituted() string { return n.fell }
+
 // fitsHost refuses what does not fit where the device's memory is the host's: the network's
 // own, and the batches that wait beside it.
 func fitsHost(d gpuprof.Device, o resnet.Options) error {
@@ -304,9 +307,6 @@ func (n *residual) floor(batch int) gpuprof.Cost {
 
 func (n *residual) facts() map[string]any {
 	out := n.net.Describe()
-	if n.fell != "" {
-		out["convolutions"] = n.fell
-	}
 	if n.tuned.Tried > 0 {
 		var ways []string
 		for _, name := range n.opt.Names() {

@@ -235,6 +235,14 @@ func (s *session) Input() map[string]any {
 	return in
 }
 
+// Substituted implements gpuprof.Substituter.
+func (s *session) Substituted() string {
+	if n, ok := s.net.(*residual); ok {
+		return n.substituted()
+	}
+	return ""
+}
+
 // Close implements gpuprof.Session. It waits for work in flight.
 func (s *session) Close() error {
 	var errs []error
