@@ -8,7 +8,8 @@ seed. The mean latency is divided by the one that theory gives, and its 95 % int
 asked twice: with the batch times of the settings, and with tau longer by what the run's own service time shows that a batch took
 beyond them (a sleep ends late, the host thread looks every 20 us). The second ratio is judged: its interval must reach into 0.95 to
 1.05 and be narrower than 0.3. A run says itself that its sender was late: by the warning generator-late, or by the status partial with
-the reason generator. Such a case is not judged. Percentiles of the wait of M/D/1 are printed beside it.
+the reason generator. Such a case is not judged, and neither is one whose batches took so much longer than they should that no queue
+would stay finite: the machine was busy, and theory has no mean for it. Percentiles of the wait of M/D/1 are printed beside it.
 
 Exits 1 where a case is off or not judged: the machine must be idle. With --busy N, N loops keep the cores busy meanwhile, and a case
 may be not judged, but not off.
@@ -132,7 +133,11 @@ def case(gpuprof, name, rounds, seconds):
     requests = sum(b["latency"]["count"] for b in blocks)
     print(f"{name}: tau {1e3 * tau:g} ms, alpha {1e3 * alpha:g} ms, {rate:g} requests/s, {requests} requests in {rounds} runs, {len(blocks)} blocks")
     print(f"  mean latency {1e3 * mean:.4f} ms [{1e3 * low:.4f} {1e3 * high:.4f}], sender late at p99 by {1e6 * max(late):.0f} us, flagged in {flagged} of {rounds} runs")
+    stable = rate * (tau + extra if settings[0] == "max_batch=1" else alpha + (tau + extra) / 128) < 1
     for what, s in (("the settings", tau), (f"tau + {1e6 * extra:.0f} us as measured", tau + extra)):
+        if s != tau and not stable:
+            print(f"  with {what} a batch takes longer than its requests take to come: the queue grew as long as the run lasted")
+            continue
         want = theory(s, alpha, rate)
         print(f"  theory with {what}: {1e3 * want:.4f} ms, ratio {mean / want:.4f} [{low / want:.4f} {high / want:.4f}]")
     if name == "M/D/1":
@@ -141,9 +146,10 @@ def case(gpuprof, name, rounds, seconds):
             if known:
                 print(f"  wait at p{100 * share:g}: {sum(known) / len(known):.3f} tau in the mean of the runs, theory {at_share:.3f} tau")
     verdict = "agrees" if low / want <= 1 + BOUND and high / want >= 1 - BOUND else "off"
-    if flagged or (high - low) / want > WIDTH:
+    why = "the sender was late" if flagged else "the service did not keep pace" if not stable else ""
+    if why or (high - low) / want > WIDTH:
         verdict = "not judged"
-    print(f"  {verdict}{': the sender was late' if flagged else ''}", flush=True)
+    print(f"  {verdict}{': ' if why else ''}{why}", flush=True)
     return verdict
 
 

@@ -19,6 +19,10 @@ const (
 	// A sender whose lateness is more than this share of the median latency at p99 is part
 	// of the tail that it measures.
 	lateShare = 0.05
+	// One that is later than a batch takes, and by more requests than this, sends them at once. Where a queue has grown,
+	// the median latency is long and hides it.
+	bunched = 10
+	lateFix = "stop other programs on the machine, lower the rate, or give the service fewer threads"
 	// leastCounted are the requests without which there is nothing to say of a load.
 	leastCounted = 20
 	// reasonGenerator is why a run is partial whose sender could not keep its schedule.
@@ -75,9 +79,14 @@ func (r *runner) judgeRequests(q *gpuprof.Requests) {
 	if !hasLate && q.Late.Count > 0 { // too few for a percentile: the latest
 		late, hasLate = gpuprof.Percentile{S: q.Late.MaxS}, true
 	}
-	if hasLate && hasMedian && q.From == gpuprof.FromSchedule && q.Waits == "" && late.S > lateShare*median.S {
+	scheduled := hasLate && hasMedian && q.From == gpuprof.FromSchedule && q.Waits == ""
+	if service, ok := q.Service.At(0.5); scheduled && ok && late.S <= lateShare*median.S && late.S > service.S && late.S*q.Rate > bunched {
+		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, in which %.0f requests fall due and a batch takes %s, so that they came at once and waited longer than they should have",
+			gpuprof.FormatSeconds(late.S), late.S*q.Rate, gpuprof.FormatSeconds(service.S)), lateFix)
+	}
+	if scheduled && late.S > lateShare*median.S {
 		r.warn("generator-late", fmt.Sprintf("the sender of the requests was %s late at p99, %.0f %% of the median latency of %s, and this is part of every latency",
-			gpuprof.FormatSeconds(late.S), 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), "stop other programs on the machine, lower the rate, or give the service fewer threads")
+			gpuprof.FormatSeconds(late.S), 100*late.S/median.S, gpuprof.FormatSeconds(median.S)), lateFix)
 		if late.S > median.S && r.run.Status == gpuprof.Complete {
 			r.run.Status, r.run.Reason = gpuprof.Partial, reasonGenerator
 			r.behind = gpuprof.Errorf(nil, "serving requests: the sender was later than the median latency at p99, so the latencies are its own").

@@ -112,6 +112,15 @@ func TestLateSender(t *testing.T) {
 	if err != nil || !hasWarning(r, "generator-late") || r.Status != gpuprof.Complete {
 		t.Errorf("%v, %s, %+v", err, r.Status, r.Warnings)
 	}
+	// A queue that has grown has long latencies. In 60 ms 12 requests fall due, and a batch takes 4 ms.
+	for late, warns := range map[time.Duration]bool{60 * time.Millisecond: true, 40 * time.Millisecond: false} {
+		grown := served(t, 4*time.Second, late, 200)
+		grown.Service = served(t, 4*time.Millisecond, late, 200).Latency
+		r, err = runServing(t, serves{out: grown}, nil)
+		if err != nil || hasWarning(r, "generator-late") != warns || r.Status != gpuprof.Complete {
+			t.Errorf("%v late: %v, %s, %+v", late, err, r.Status, r.Warnings)
+		}
+	}
 	r, err = runServing(t, serves{out: served(t, time.Millisecond, 2*time.Millisecond, 100)}, nil)
 	if err == nil || r.Status != gpuprof.Partial || r.Reason != "generator" || r.Requests == nil || r.Step == nil {
 		t.Errorf("%v, %s %s", err, r.Status, r.Reason)

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,9 +28,13 @@ var soakFor = flag.Duration("soak", 0, "soak the service behind HTTP for so long
 type failing struct {
 	network
 	batches int
+	leak    func() // after each; may be nil
 }
 
 func (f *failing) run(on gpuprof.Stream, slot, batch, stage int, p gpuprof.Probe) error {
+	if f.leak != nil {
+		f.leak()
+	}
 	if f.batches++; f.batches%101 == 7 {
 		return errors.New("planted")
 	}
@@ -89,19 +96,108 @@ func TestSoakOutside(t *testing.T) {
 		rules = append(rules, "refuse-old", "deadline")
 	}
 	for _, rule := range rules {
-		t.Run(rule, func(t *testing.T) { soakOutside(t, rule, *soakFor/time.Duration(len(rules))) })
+		t.Run(rule, func(t *testing.T) { soakOutside(t, rule, *soakFor/time.Duration(len(rules)), faults{}) })
 	}
 }
 
-func soakOutside(t *testing.T, rule string, lasts time.Duration) {
+// faults are what a soak has to find.
+type faults struct {
+	leak func()                                                         // after each batch
+	on   func(http.RoundTripper, *http.Request) (*http.Response, error) // a request on its way
+}
+
+type tampering struct {
+	http.RoundTripper
+	with func(http.RoundTripper, *http.Request) (*http.Response, error)
+}
+
+func (r tampering) RoundTrip(q *http.Request) (*http.Response, error) {
+	return r.with(r.RoundTripper, q)
+}
+
+// found keeps the failures of a test instead of failing it.
+type found struct {
+	testing.TB
+	mu   sync.Mutex
+	list []string
+}
+
+func (f *found) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, fmt.Sprintf(format, args...))
+}
+
+// Each fault that the soak is for fails it: memory that is kept, a request that is lost on its way, one that is answered
+// twice, and an answer that is another caller's.
+func TestSoakFails(t *testing.T) {
+	var kept [][]*int
+	odd := func(change func(next http.RoundTripper, q *http.Request) (*http.Response, error)) func(http.RoundTripper, *http.Request) (*http.Response, error) {
+		var n atomic.Int64
+		return func(next http.RoundTripper, q *http.Request) (*http.Response, error) {
+			if n.Add(1)%200 != 77 { // few: each one has to be seen
+				return next.RoundTrip(q)
+			}
+			return change(next, q)
+		}
+	}
+	for name, c := range map[string]struct {
+		faults
+		says string
+	}{
+		"leak": {faults{leak: func() {
+			objects := make([]*int, 200)
+			for i := range objects {
+				objects[i] = new(int)
+			}
+			kept = append(kept, objects)
+		}}, "live early"},
+		"lost": {faults{on: odd(func(_ http.RoundTripper, q *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: q}, nil
+		})}, "the books have"},
+		"twice": {faults{on: odd(func(next http.RoundTripper, q *http.Request) (*http.Response, error) {
+			again, err := http.NewRequest(q.Method, q.URL.String(), strings.NewReader(asked(1)))
+			if err != nil {
+				return nil, err
+			}
+			if first, err := next.RoundTrip(again); err == nil {
+				first.Body.Close()
+			}
+			return next.RoundTrip(q)
+		})}, "the books have"},
+		"mixed up": {faults{on: odd(func(next http.RoundTripper, q *http.Request) (*http.Response, error) {
+			other, err := http.NewRequest(q.Method, q.URL.String(), strings.NewReader(asked(500_123)))
+			if err != nil {
+				return nil, err
+			}
+			return next.RoundTrip(other)
+		})}, "was answered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &found{TB: t}
+			soakOutside(f, "refuse-new", 0, c.faults)
+			if !slices.ContainsFunc(f.list, func(s string) bool { return strings.Contains(s, c.says) }) {
+				t.Errorf("the soak found %q, want %q", f.list, c.says)
+			}
+		})
+	}
+	runtime.KeepAlive(kept)
+}
+
+// soakOutside soaks one rule; lasts 0 is a thousand requests.
+func soakOutside(t testing.TB, rule string, lasts time.Duration, plant faults) {
 	s := openOn(t, workloadtest.Host(t, host.Options{}), "synthetic", "arrivals=http:0", "tau=0.002", "alpha=0.0002", "max_batch=4", "queue=8", "slo=0.02", "overload="+rule)
-	s.net, s.slowest = &failing{network: s.net}, 2*time.Second
+	s.net, s.slowest = &failing{network: s.net, leak: plant.leak}, 2*time.Second
 	service := listens(t, s)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	var sends http.RoundTripper = transport
+	if plant.on != nil {
+		sends = tampering{transport, plant.on}
+	}
 	const first, all = 250, 1000
 	most, until := int64(first), time.Now().Add(lasts/10)
 	soak := &kservetest.Soak{
-		Client: &http.Client{Transport: transport}, Dial: func() (net.Conn, error) { return net.Dial("tcp", service.address) },
+		Client: &http.Client{Transport: sends}, Dial: func() (net.Conn, error) { return net.Dial("tcp", service.address) },
 		URL: "http://" + service.address, Path: "/v2/models/synthetic/infer", Body: asked,
 		Right: func(i int64, answer string) bool {
 			return strings.Contains(answer, fmt.Sprintf(`"id":"%d",`, i)) && strings.Contains(answer, fmt.Sprintf(`"data":[%d]}`, 1-2*(i%1000)))
