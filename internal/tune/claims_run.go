@@ -266,10 +266,22 @@ func (c *claimRunner) detailText(o *Outcome, timeless bool) string {
 	default:
 		parts = append(parts, fmt.Sprintf("x%.3f (%.3f to %.3f)", 1/d.ratio, 1/d.ci[1], 1/d.ci[0]))
 	}
+	if text := seenText(o.SeenA, o.SeenB); text != "" {
+		parts = append(parts, text)
+	}
 	if text := counts(o); text != "" {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// seenText is what callers saw beside the p99, medians over the blocks.
+func seenText(a, b *Seen) string {
+	if a == nil || b == nil || len(a.P50S) == 0 || len(b.P50S) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("p50 %s -> %s, goodput %.4g -> %.4g requests/s", gpuprof.FormatSeconds(stats.Median(a.P50S)), gpuprof.FormatSeconds(stats.Median(b.P50S)),
+		stats.Median(a.Goodput), stats.Median(b.Goodput))
 }
 
 // largestError is the limit that the guides set on what a precision may cost.

@@ -31,6 +31,13 @@ func (p *InProcess) load(ctx context.Context, s *bench, rate float64) (float64, 
 	if err != nil {
 		return 0, fmt.Errorf("tuning for latency: %w", err)
 	}
+	half, err := answeredWithin(q, 0.5) // there is one where there is a p99
+	if err != nil {
+		return 0, fmt.Errorf("tuning for latency: %w", err)
+	}
+	total := q.Sum()
+	s.seen.P50S = append(s.seen.P50S, half)
+	s.seen.Goodput = append(s.seen.Goodput, float64(total.InTime)/total.Seconds)
 	return v, nil
 }
 

@@ -54,7 +54,7 @@ func served(rate float64, n int, refused float64, took time.Duration) (*gpuprof.
 		h.Record(took)
 	}
 	rec, err := h.Recorded()
-	return &gpuprof.Requests{Rate: rate, Processes: []gpuprof.Served{{Seconds: float64(n) / rate, Scheduled: int64(n), Completed: int64(n - gone), Refused: int64(gone), Latency: rec}}}, err
+	return &gpuprof.Requests{Rate: rate, Processes: []gpuprof.Served{{Seconds: float64(n) / rate, Scheduled: int64(n), Completed: int64(n - gone), InTime: int64(n - gone), Refused: int64(gone), Latency: rec}}}, err
 }
 
 func callerSide(t *testing.T, w caller, set gpuprof.Settings) Side {
@@ -73,6 +73,18 @@ func TestLatencyGoal(t *testing.T) {
 	l := Limits{Goal: Latency, Time: time.Second, Seed: 1}
 	base := callerSide(t, w, gpuprof.Settings{"us": "500"}) // 2,000 a second, of which the half
 	o := compareSides(t, b, base, callerSide(t, w, gpuprof.Settings{"us": "250"}), l)
+	for _, seen := range []struct {
+		by    *Seen
+		p50   float64
+		pairs int
+	}{{o.SeenA, 5e-3, len(o.A)}, {o.SeenB, 2.5e-3, len(o.B)}} {
+		if len(seen.by.P50S) != seen.pairs || math.Abs(seen.by.P50S[0]/seen.p50-1) > 0.002 || math.Abs(seen.by.Goodput[0]-990) > 10 {
+			t.Errorf("callers saw %+v, want a p50 of %g s and 999 answers per second in %d blocks", seen.by, seen.p50, seen.pairs)
+		}
+	}
+	if text := seenText(o.SeenA, o.SeenB); !strings.HasPrefix(text, "p50 5.0") || !strings.Contains(text, " -> 2.5") || !strings.Contains(text, "goodput 99") {
+		t.Errorf("the claim says %q", text)
+	}
 	d := ratioOf(newEngineBootstrap(), o.A, o.B)
 	if !d.ok || math.Abs(d.ratio-0.5) > 0.002 || math.Abs(o.Rate-1000) > 1 { // three digits of a histogram
 		t.Errorf("%+v at %g per second", d, o.Rate)

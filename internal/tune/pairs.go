@@ -29,6 +29,7 @@ const (
 
 // blocks runs pairs of blocks until the answer is clear or the time is spent.
 func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent func() time.Duration, out *Outcome) error {
+	a.seen, b.seen = Seen{}, Seen{} // side A may be kept from another comparison
 	bs := stats.NewBootstrap(seedOfDraws, 0)
 	order := stats.MirroredOrder(mostPairs, l.Seed)
 	target := blockTime
@@ -56,6 +57,10 @@ func (p *InProcess) blocks(ctx context.Context, a, b *bench, l Limits, spent fun
 		}
 	}
 	out.CountA, out.CountB = a.counts, b.counts
+	if l.Goal == Latency {
+		seen := [2]Seen{a.seen, b.seen}
+		out.SeenA, out.SeenB = &seen[0], &seen[1]
+	}
 	return nil
 }
 

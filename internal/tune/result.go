@@ -270,6 +270,16 @@ type Outcome struct {
 	Seconds float64 `json:"seconds"` // that the measurement took
 
 	Rate float64 `json:"rate_per_s,omitempty"` // of requests, where the goal is latency
+	// What callers saw beside the goal, where it is latency.
+	SeenA *Seen `json:"seen_a,omitempty"`
+	SeenB *Seen `json:"seen_b,omitempty"`
+}
+
+// Seen is what callers of a service saw in each block: the median latency in s, of all scheduled requests, and the
+// answers in time per second.
+type Seen struct {
+	P50S    []float64 `json:"p50_s"`
+	Goodput []float64 `json:"goodput_per_s"`
 }
 
 // Decode reads what document.Encode wrote. name is the file's, for errors, which are

@@ -27,6 +27,7 @@ type bench struct {
 	next    int
 	stepS   float64
 	counts  map[string]float64
+	seen    Seen // by callers, in the comparison under way
 }
 
 // open opens, checks and warms up one side.
