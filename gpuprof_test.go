@@ -43,7 +43,7 @@ func TestFormat(t *testing.T) {
 
 func TestDidYouMean(t *testing.T) {
 	valid := []string{"unfused", "fused", "csr"}
-	for typed, want := range map[string]string{"cs": ` (did you mean "csr"?)`, "FUSED": ` (did you mean "fused"?)`, "unfsued": ` (did you mean "unfused"?)`, "zzzzzzzz": "", "-": "", "c": "", "empty": ""} {
+	for typed, want := range map[string]string{"cs": ` (did you mean "csr"?)`, "FUSED": ` (did you mean "fused"?)`, "unfsued": ` (did you mean "unfused"?)`, "zzzzzzzz": "", "-": "", "c": "", "empty": "", "on": "", "no": ""} {
 		if got := gpuprof.DidYouMean(typed, valid); got != want {
 			t.Errorf("%s: %q, want %q", typed, got, want)
 		}

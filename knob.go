@@ -260,6 +260,10 @@ func DidYouMean(typed string, valid []string) string {
 	if n < 2 {
 		return "" // one letter is near to every short name
 	}
+	switch strings.ToLower(typed) {
+	case "on", "off", "yes", "no", "none":
+		return "" // words of their own, whose nearest ones are their opposites
+	}
 	best, bestDist := "", max(3, n/2+1)
 	for _, v := range valid {
 		if d := editDistance(strings.ToLower(typed), strings.ToLower(v)); d < bestDist {

@@ -46,7 +46,7 @@ func (Workload) Knobs() []gpuprof.Knob {
 		loadKnob(),
 		rateKnob(),
 		number("cv", "coefficient of variation of the gaps between arrivals: 0 is uniform, 1 Poisson, 3 bursty", "1", 0, 20).AsModel(),
-		number("slo", "seconds within which an answer is of use, for the goodput and for overload=deadline", "0.1", 1e-6, 3600).AsModel(),
+		secondsKnob("slo", "seconds within which an answer is of use, for the goodput and for overload=deadline", "0.1", 1e-6, 3600).AsModel(),
 		tauKnob(),
 		alphaKnob(),
 		batchKnob(),
@@ -66,15 +66,26 @@ func (Workload) Knobs() []gpuprof.Knob {
 	}, networkKnobs()...)
 }
 
-// number is a knob of seconds or a share, from lo to hi.
+// number is a knob of a share or a rate, from lo to hi.
 func number(name, doc, def string, lo, hi float64) gpuprof.Knob {
-	return gpuprof.Knob{Name: name, Doc: doc, Default: def, Accept: fmt.Sprintf("number from %g to %g", lo, hi), Parse: func(s string) (string, error) {
+	return numberOf("a number", "", name, doc, def, lo, hi)
+}
+
+// secondsKnob is a knob of a time.
+func secondsKnob(name, doc, def string, lo, hi float64) gpuprof.Knob {
+	return numberOf("a number of seconds", " s", name, doc, def, lo, hi)
+}
+
+func numberOf(what, unit, name, doc, def string, lo, hi float64) gpuprof.Knob {
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	span := plain(lo) + " to " + plain(hi)
+	return gpuprof.Knob{Name: name, Doc: doc, Default: def, Accept: what + " from " + span, Parse: func(s string) (string, error) {
 		v, err := strconv.ParseFloat(s, 64)
 		switch {
 		case err != nil || v != v:
-			return "", fmt.Errorf("is not a number")
+			return "", fmt.Errorf("is not %s", what)
 		case v < lo || v > hi:
-			return "", fmt.Errorf("is outside %g to %g", lo, hi)
+			return "", fmt.Errorf("is outside %s%s", span, unit)
 		}
 		return strconv.FormatFloat(v, 'g', -1, 64), nil
 	}}
@@ -98,7 +109,7 @@ func arrivalsKnob() gpuprof.Knob {
 			if n, err := strconv.Atoi(clients); is && err == nil && n >= 1 && n <= mostClients {
 				return arriveClosed + strconv.Itoa(n), nil
 			}
-			return "", fmt.Errorf("is neither gamma nor trace:FILE nor http:ADDRESS:PORT nor closed:N with N from 1 to %d", mostClients)
+			return "", fmt.Errorf("is neither gamma (which is Poisson with cv=1) nor trace:FILE nor http:ADDRESS:PORT nor closed:N with N from 1 to %d", mostClients)
 		},
 	}
 }
@@ -128,11 +139,11 @@ func addressOf(set gpuprof.Settings) (string, bool) {
 }
 
 func tauKnob() gpuprof.Knob {
-	return number("tau", "seconds that a batch takes whatever its size of the synthetic network", "0.001", 0, longestS).AsModel()
+	return secondsKnob("tau", "seconds that a batch takes whatever its size of the synthetic network", "0.001", 0, longestS).AsModel()
 }
 
 func alphaKnob() gpuprof.Knob {
-	return number("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
+	return secondsKnob("alpha", "seconds that a batch takes per request of the synthetic network", "0.00005", 0, longestS).AsModel()
 }
 
 // orAuto lets a number be left to the workload.
@@ -162,7 +173,7 @@ func batchKnob() gpuprof.Knob {
 }
 
 func delayKnob() gpuprof.Knob {
-	k := number("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
+	k := secondsKnob("max_delay", "seconds that a batch waits to fill, counted from when its oldest request was due; 0 takes what waits", "0", 0, longestS)
 	// It acts under load alone, where no stage is timed.
 	k.Try, k.TryUnderLoad, k.Acts = []string{}, []string{"0", "0.001", "0.01", "0.1"}, ofBatches()
 	k.PyTorch = map[string]string{"0": "# run what waits, without a timeout", gpuprof.AnyValue: "timeout = %s  # seconds for a batch to fill"}
@@ -267,9 +278,10 @@ func refuseLoad(set gpuprof.Settings) error {
 	case clients > 0 && (set["overload"] != string(traffic.RefuseNew) || set.Int("queue") > 0 && set.Int("queue") < clients):
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: callers that wait for answers are not refused", set["arrivals"], set["queue"], set["overload"]).
 			WithFix("leave overload at refuse-new, and give the queue a place for every caller")
-	case outside && (set["overload"] == string(traffic.Block) || set.Int("queue") == 0):
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=%s and overload=%s: what callers from outside send has to be bounded, and they cannot be made to wait", set["arrivals"], set["queue"], set["overload"]).
-			WithFix("give the queue a bound, and another rule than block")
+	case outside && set.Int("queue") == 0:
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with queue=0: what callers from outside send has to be bounded", set["arrivals"]).WithFix("give --set queue=1024")
+	case outside && set["overload"] == string(traffic.Block):
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting arrivals=%s with overload=block: callers from outside cannot be made to wait", set["arrivals"]).WithFix("use overload=refuse-new, refuse-old or deadline")
 	case set["load"] != auto && set.Float("load") >= 1 && set.Int("queue") == 0:
 		return gpuprof.Errorf(gpuprof.ErrUsage, "setting load=%s without a bound on the queue: it would grow as long as the run lasts", set["load"]).WithFix("give --set queue=1024, or a load below 1")
 	}
