@@ -228,7 +228,7 @@ func TestRefusals(t *testing.T) {
 		"arrivals=http:example.com:80":        "names no address of this machine and a port",
 		"arrivals=http:127.0.0.1:65536":       "names no address of this machine and a port",
 		"arrivals=http:":                      "names no address of this machine and a port",
-		"arrivals=https:127.0.0.1:1":          "neither gamma nor trace:FILE nor http:ADDRESS:PORT nor closed:N",
+		"arrivals=https:127.0.0.1:1":          "nor trace:FILE nor http:ADDRESS:PORT nor closed:N",
 		"arrivals=http:1,load=0.5":            "these arrivals have a rate of their own",
 		"arrivals=http:1,queue=0":             "queue=0: what callers from outside send has to be bounded",
 		"arrivals=http:1,overload=block":      "overload=block: callers from outside cannot be made to wait",
