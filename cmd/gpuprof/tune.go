@@ -262,7 +262,7 @@ func (t *tuning) describeDevice() error {
 	if err != nil {
 		return err
 	}
-	t.opts.DeviceDoc = dev.Info().Name
+	t.opts.DeviceDoc, t.opts.Driver = dev.Info().Name, dev.Info().Facts["driver"]
 	return dev.Close()
 }
 

@@ -58,7 +58,7 @@ func kinds() []kind {
 		// 2.0.0: kind says what the file is, and sides how they were measured, as kind did. 2.1.0: ids of rules, as in a run.
 		{Comparison, "2.1.0", "a comparison", "gpuprof compare or gate", "a file written by gpuprof compare or gate", "which gpuprof report takes"},
 		{Gate, "2.1.0", "a comparison", "gpuprof gate", "a file written by gpuprof gate", "which gpuprof report takes"},
-		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: what callers saw beside it.
+		// 2.1.0: ids of rules, as in a run. 2.2.0: the goal latency with its rate. 2.3.0: what callers saw beside it, and the driver.
 		{Tune, "2.3.0", "a tuning result", "gpuprof tune", "the file that gpuprof tune left, or start again with another -o FILE", "which gpuprof report and tune --resume take"},
 		{Claims, "2.2.0", "a test of claims", "gpuprof tune --claims", "the file that gpuprof tune --claims left", "which gpuprof report and tune --claims --resume take"},
 		// 2.1.0: kind; the line to change in a PyTorch program is "pytorch", which was "knob";

@@ -37,7 +37,8 @@ type Devices struct {
 type DeviceRow struct {
 	Device string   `json:"device"` // "cuda:1"
 	Name   string   `json:"name"`
-	Shared *Reached `json:"together"` // null where it failed
+	Driver string   `json:"driver,omitempty"` // its version, which compiles PTX
+	Shared *Reached `json:"together"`         // null where it failed
 	Alone  *Reached `json:"alone"`
 	// Slowdown is the step of the turns together over that alone, round by round.
 	Slowdown *gpuprof.Ratio `json:"slowdown"`
@@ -79,7 +80,7 @@ func OfDevices(runs []DeviceRun, by gpuprof.Tool) (*Report, error) {
 			d.Rows = append(d.Rows, row)
 			continue
 		}
-		row.Name = run.Run.Device.Name
+		row.Name, row.Driver = run.Run.Device.Name, run.Run.Device.DeviceInfo["driver"]
 		row.Shared, row.Alone = reached(run.Run, run.Clocks[0]), reached(run.Alone, run.Clocks[1])
 		row.Slowdown = ratioOf(row.Shared.steps, row.Alone.steps)
 		d.Rows = append(d.Rows, row)

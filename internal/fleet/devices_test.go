@@ -18,7 +18,7 @@ func deviceRun(device string, together, alone []float64) DeviceRun {
 			rates = append(rates, 1/s)
 		}
 		return runOf(1, func(r *gpuprof.Run) {
-			r.Device = gpuprof.Env{Kind: "cuda", Name: "H200", DeviceInfo: map[string]string{"uuid_hash": device, "pci_bus_hash": "bus of " + device}}
+			r.Device = gpuprof.Env{Kind: "cuda", Name: "H200", DeviceInfo: map[string]string{"uuid_hash": device, "pci_bus_hash": "bus of " + device, "driver": "580.1"}}
 			r.Step = &gpuprof.Series{Unit: "s", Runs: [][]float64{steps}}
 			r.Throughput = &gpuprof.Throughput{Unit: "probes/s", Series: &gpuprof.Series{Unit: "probes/s", Runs: [][]float64{rates}}}
 		})
@@ -54,7 +54,7 @@ func TestOfDevices(t *testing.T) {
 		}
 	}
 	row := d.Rows[1]
-	if row.Device != "cuda:1" || row.Name != "H200" || !near(row.Shared.StepS, 0.012) || !near(row.Alone.StepS, 0.0108) || !near(gpuprof.Number(row.Slowdown.Ratio), 1/0.9) ||
+	if row.Device != "cuda:1" || row.Name != "H200" || row.Driver != "580.1" || !near(row.Shared.StepS, 0.012) || !near(row.Alone.StepS, 0.0108) || !near(gpuprof.Number(row.Slowdown.Ratio), 1/0.9) ||
 		!near(row.Shared.Rate, 1/0.012) || !near(row.Shared.Clock, 1.705e9) || !near(row.Alone.Clock, 1.98e9) {
 		t.Errorf("%+v, together %+v, alone %+v", row, row.Shared, row.Alone)
 	}

@@ -66,8 +66,9 @@ type Result struct {
 	Preset   string         `json:"preset,omitempty"`
 	// Set is what the user fixed beside the preset; tune does not turn it.
 	Set       gpuprof.Settings `json:"set,omitempty"`
-	Device    string           `json:"device"`      // as --device takes it
-	DeviceDoc string           `json:"device_name"` // the device's own name
+	Device    string           `json:"device"`           // as --device takes it
+	DeviceDoc string           `json:"device_name"`      // the device's own name
+	Driver    string           `json:"driver,omitempty"` // of a GPU
 	Seed      uint64           `json:"seed"`
 	Goal      Goal             `json:"goal"`
 	Unit      string           `json:"unit"` // of medians: "s/probe", "probes/s", "J/probe", "B"

@@ -20,6 +20,7 @@ type Options struct {
 	Set       gpuprof.Settings // fixed beside the preset, canonical or not
 	Device    string           // as --device takes it
 	DeviceDoc string
+	Driver    string   // version of the GPU's driver, which compiles PTX; "" on the host and where unknown
 	Only      []string // knobs to turn; empty: all tuning knobs
 	Goal      Goal
 	Budget    time.Duration
@@ -140,7 +141,7 @@ func newResult(o Options) *Result {
 		kind = document.Claims
 	}
 	r := &Result{Head: document.NewHead(kind, o.Tool), Build: o.Build, Status: gpuprof.Partial, Reason: "not finished",
-		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
+		Preset: o.Preset, Set: o.Set, Device: o.Device, DeviceDoc: o.DeviceDoc, Driver: o.Driver, Seed: o.Seed, Goal: o.Goal, Only: o.Only,
 		MaxError: o.MaxError, MaxMemory: o.MaxMemory, BudgetS: o.Budget.Seconds(),
 		Peers: o.peersOf(), Effects: []Effect{}, Curves: []Curve{}, Failed: []Failure{}, Claims: []ClaimRow{}, Confirmations: []Confirmation{}, Journal: []Entry{}}
 	if o.Workload != nil {
@@ -179,6 +180,7 @@ func sameSearch(old, now *Result) error {
 		{"goal", string(old.Goal), string(now.Goal)}, {"seed", fmt.Sprint(old.Seed), fmt.Sprint(now.Seed)},
 		{"settings", describe(old.Set), describe(now.Set)}, {"knobs", fmt.Sprint(old.Only), fmt.Sprint(now.Only)},
 		{"max-error", fmt.Sprint(old.MaxError), fmt.Sprint(now.MaxError)}, {"max-memory", fmt.Sprint(old.MaxMemory), fmt.Sprint(now.MaxMemory)},
+		{"driver", cmp.Or(old.Driver, now.Driver), cmp.Or(now.Driver, old.Driver)}, // which files before schema 2.3 do not name
 	} {
 		if f.old != f.now {
 			return gpuprof.Errorf(gpuprof.ErrUsage, "resuming the search: its %s was %q and is now %q", f.name, f.old, f.now).WithFix("give the same, or start a new file with -o")

@@ -178,10 +178,13 @@ func TestResumeLosesNothing(t *testing.T) {
 
 func TestResumeOfSomethingElse(t *testing.T) {
 	o := fakeOptions(newFakeBench(1), 1)
-	o.Only = []string{"cache"}
+	o.Only, o.Driver = []string{"cache"}, "580.1"
 	o.Resume = run(t, o)
+	if o.Resume.Driver != "580.1" {
+		t.Errorf("the result is of driver %q", o.Resume.Driver)
+	}
 	for name, change := range map[string]func(*Options){
-		"goal": func(o *Options) { o.Goal = Memory }, "seed": func(o *Options) { o.Seed = 2 }, "device": func(o *Options) { o.DeviceDoc = "other" },
+		"goal": func(o *Options) { o.Goal = Memory }, "driver": func(o *Options) { o.Driver = "590.2" }, "seed": func(o *Options) { o.Seed = 2 }, "device": func(o *Options) { o.DeviceDoc = "other" },
 		"knobs": func(o *Options) { o.Only = nil }, "settings": func(o *Options) { o.Set = gpuprof.Settings{"pipe": "on"} },
 	} {
 		other := o

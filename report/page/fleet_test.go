@@ -113,6 +113,7 @@ func TestFleetDevices(t *testing.T) {
 		"cuda:1|H200|3.87 ms|3.84 to 3.92 ms|3.47 ms|1.12|66.2 kprobes/s|1.53 GHz|-":                            rows,
 		"cuda:2|-|failed|-|-|-|-|-|-":                                 rows,
 		"step of cuda:1: 3.87 ms, 22.9 % worse than its only sibling": said,
+		"driver: 580.159.04 ()":                                       lines,
 		"cuda:2: the device is lost":                                  said,
 	} {
 		if !slices.Contains(in, want) {

@@ -3,6 +3,8 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/fleet"
@@ -36,9 +38,21 @@ func fleetDevices(r *fleet.Report) Section {
 	return Section{ID: "devices", Heading: "Devices", HeadingIn: Markdown | HTML, Blocks: []Block{
 		Lines{Lead: true, Lines: filled(
 			Line{Label: "skew", Value: skewText(d), Note: ratioNote(d.Skew)},
-			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)})},
+			Line{Label: "scaling", Value: scalingText(d), Note: ratioNote(d.Scaling)},
+			Line{Label: "driver", Value: view.Cut(driversOf(d), 60), In: Verbose})},
 		t,
 		Text{S: fmt.Sprintf("Step times are medians of %s, in each of which all devices measured together once and each alone once. Intervals are within one process for each device.", view.Plural(d.Rounds, "round"))}}}
+}
+
+// driversOf are the versions of the driver: one, or that of each device.
+func driversOf(d *fleet.Devices) string {
+	var all []string
+	for i := range d.Rows {
+		if v := d.Rows[i].Driver; v != "" && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // skewText says how much longer the step of the slowest device is than the median one.

@@ -230,7 +230,7 @@ func search(r *tune.Result) Block {
 	if r.MaxMemory > 0 {
 		memory = gpuprof.FormatBytes(float64(r.MaxMemory))
 	}
-	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
+	return Lines{Lines: filled(Line{Label: "device", Value: view.Cut(r.DeviceDoc, 80)}, Line{Label: "driver", Value: view.Cut(r.Driver, 40)}, Line{Label: "fixed", Value: view.Cut(view.Pairs(r.Set), 300)},
 		Line{Label: "turned only", Value: view.Cut(strings.Join(r.Only, ", "), 300)}, Line{Label: "error limit", Value: positive(r.MaxError, "%.2g"), Note: "relative, against float64"},
 		Line{Label: "memory limit", Value: memory}, Line{Label: "seed", Value: fmt.Sprint(r.Seed)}, Line{Label: "measurements", Value: fmt.Sprint(len(r.Journal))})}
 }
