@@ -55,7 +55,7 @@ func (c *recordCmd) Run(a *app) error {
 	case len(files) == 0 && len(r.Warnings) > 0:
 		return gpuprof.Errorf(nil, "recording a window in %s: %s", c.Dir, r.Warnings[0].Text).WithFix("%s", r.Warnings[0].Fix)
 	case len(files) == 0:
-		return gpuprof.Errorf(nil, "recording a window in %s: the program used no device meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
+		return gpuprof.Errorf(nil, "recording a window in %s: the program launched no kernel meanwhile", c.Dir).WithFix("record again while it works on the GPU, or give a longer --time-window")
 	}
 	a.note("recorded %s", strings.Join(files, ", "))
 	a.sayLeftOut(r, c.TimeWindow)

@@ -138,3 +138,18 @@ func TestCUDASeveralCUPTI(t *testing.T) {
 		})
 	}
 }
+
+// Of a program that is killed before the recorder first wrote it is not said that it launched nothing.
+func TestCUDAKilledBeforeTheFirstFlush(t *testing.T) {
+	for how, exit := range map[string]int{"kill": 137, "_exit": 3} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newCUDA(t, "12.9", "10", "20", how, "5")
+			b.options.RecorderConfig = "flush_ms=600000\n"
+			r := b.run()
+			if r.ExitCode != exit || len(r.Traces) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Code != "no-kernels" || !strings.Contains(r.Warnings[0].Text, "was killed, or left by _exit, before the recorder wrote") {
+				t.Errorf("exit code %d, %v, %+v, %v", r.ExitCode, r.Traces, r.CUDA, r.Warnings)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -12,13 +13,14 @@ func explainCUDA(o *Options, r *Result) {
 		explainNotLoaded(o, r)
 		return
 	}
-	aside := 0
+	aside, cut := 0, false
 	for i := range r.CUDA {
 		p := &r.CUDA[i]
 		explainCUDAProcess(o, r, p)
 		if p.Aside == "torch" {
 			aside++
 		}
+		cut = cut || p.CUPTI != 0 && p.Ended == ""
 	}
 	switch {
 	case len(r.Traces) > 0 || len(r.Warnings) > 0:
@@ -26,6 +28,8 @@ func explainCUDA(o *Options, r *Result) {
 		r.warn("no-window", "the program ended before a window was recorded in it", "run gpuprof record "+o.Dir+" while it runs")
 	case aside > 0:
 		r.warn("recorder-aside", "the program uses PyTorch, which has a profiler of its own, so the CUDA recorder stood back", "leave out --no-cuda and --cuda to record it by the hook")
+	case cut:
+		r.warn("no-kernels", "the program was killed, or left by _exit, before the recorder wrote what it launched, so there is no trace", "let it run longer than a tenth of a second: the recorder writes that often")
 	default:
 		r.warn("no-kernels", "the program started CUDA and launched nothing on a device, so there is no trace", "")
 	}
@@ -34,8 +38,15 @@ func explainCUDA(o *Options, r *Result) {
 	}
 }
 
-// explainNotLoaded says why neither the driver nor NVTX loaded the recorder.
+// explainNotLoaded says why nothing is told of the recorder.
 func explainNotLoaded(o *Options, r *Result) {
+	if _, err := os.Stat(filepath.Join(o.Dir, cudaStatus)); err == nil { // loaded, and not even a line fitted into its file
+		r.warn("no-space", "the program could not write its recording (no space left in "+o.Dir+"), and went on", "free some space there or choose another folder with -o")
+		for _, path := range recordings(o.Dir) {
+			_ = os.Remove(path) // it says nothing
+		}
+		return
+	}
 	if looksPython(o.Args) && !otherFramework(o.Args) && o.CUDA == CUDAAuto {
 		explainNoPython(o, r)
 		return
