@@ -45,6 +45,9 @@ func (c *recordCmd) Run(a *app) error {
 	if c.NoAnalyze && len(outs) > 0 {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "writing %s: --no-analyze leaves nothing to write into it", outs[0].path).WithFix("leave out one of the two")
 	}
+	if err := record.MayRecord(dir); err != nil {
+		return err
+	}
 	a.note("recording %s, or %s without any; Ctrl-C ends the window", plural(c.Steps, "step"), gpuprof.FormatSeconds(c.TimeWindow.Seconds()))
 	r, err := record.Window(a.ctx, dir, &record.Options{Dir: dir, Idle: true, Steps: c.Steps, WindowAfter: c.TimeWindow})
 	if err != nil {

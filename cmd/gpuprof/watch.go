@@ -36,6 +36,9 @@ func (c *watchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if !record.HasRecorder(dir) && record.Gone(dir) {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: its program has ended and was not recorded", c.Dir).WithFix("start a CUDA program with gpuprof run --cuda -- COMMAND, and watch that folder")
+	}
 	if !record.HasRecorder(dir) {
 		return gpuprof.Errorf(gpuprof.ErrUsage, "watching %s: no recorder of gpuprof run has written there", c.Dir).WithFix("name the folder of a program that gpuprof run records")
 	}

@@ -54,7 +54,7 @@ func arm(t *testing.T, release, config string) *armedBed {
 // window is one of the armed program that is bounded by time; it begins once read has returned for the first time.
 func (a *armedBed) window(length time.Duration, look func(ctx context.Context, path string) seen) *Result {
 	a.t.Helper()
-	if err := mayRecord(a.dir); err != nil {
+	if err := MayRecord(a.dir); err != nil {
 		a.t.Fatal(err)
 	}
 	o := a.options

@@ -32,7 +32,11 @@ func ArmedFolder(of string) (string, error) {
 		}
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding the recorder of process %d: neither it nor a process that it started has one", pid).WithFix("start the program with gpuprof run --cuda --idle -- COMMAND")
 	}
-	if info, err := os.Stat(of); err != nil || !info.IsDir() {
+	info, err := os.Stat(of)
+	if err == nil && !info.IsDir() {
+		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding a recording: %s is no folder", of).WithFix("give the folder that gpuprof run named, or the number of the program's process")
+	}
+	if err != nil {
 		return "", gpuprof.Errorf(gpuprof.ErrUsage, "finding a recording: there is no folder %s", of).WithFix("give the folder that gpuprof run named, or the number of the program's process")
 	}
 	dir, err := filepath.Abs(of)
@@ -70,7 +74,7 @@ func folderOf(pid int) string {
 // recorder tells of the processes meanwhile, and warnings. When ctx ends the window does, and what was recorded by
 // then is returned.
 func Window(ctx context.Context, dir string, o *Options) (*Result, error) {
-	if err := mayRecord(dir); err != nil {
+	if err := MayRecord(dir); err != nil {
 		return nil, err
 	}
 	w := newStretch(o, dir)
@@ -98,8 +102,8 @@ func (w *stretch) window(ctx context.Context) (*Result, error) {
 	return w.take(context.WithoutCancel(ctx), told)
 }
 
-// mayRecord says why no window can be recorded in a folder now.
-func mayRecord(dir string) error {
+// MayRecord says why no window can be recorded in a folder now.
+func MayRecord(dir string) error {
 	state, err := os.ReadFile(filepath.Join(dir, cudaControl))
 	switch all := readCUDA(dir); {
 	case errors.Is(err, os.ErrNotExist) && len(all) == 0:

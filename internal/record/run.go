@@ -189,7 +189,7 @@ func runChild(ctx context.Context, o *Options, r *Result, s *signals, args, env 
 	own := ownPeak()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], unwrapPath(err)).WithFix("check that it is a program for this machine")
+		return gpuprof.Errorf(gpuprof.ErrUsage, "running %s: %w", args[0], unwrapPath(err)).WithFix("check that it is a program for this machine, or put its interpreter before it if it is a script without a first line #!")
 	}
 	s.passTo(cmd.Process)
 	t := startTree(ctx, cmd.Process.Pid)
