@@ -19,6 +19,7 @@ import (
 const (
 	toldVariable   = "GPUPROF_CHECK_TOLD"        // the file that it tells what it did in
 	windowVariable = "GPUPROF_CHECK_WINDOW"      // the gpuprof that records a window of it meanwhile; empty: none
+	graphsVariable = "GPUPROF_CHECK_GRAPHS"      // set: it replays a CUDA graph, and nothing else
 	plantVariable  = "GPUPROF_CHECK_WRONG_COUNT" // set: it tells one launch more than it made
 )
 
@@ -28,6 +29,8 @@ const folderVariable = "GPUPROF_CUDA"
 // told is what the recorded program says of itself: by its own counts and events.
 type told struct {
 	Launches, Copies int64
+	// Of the launches those that graphs made, and how often a graph was launched.
+	InGraphs, Graphs int64
 	Spins            []float64 // times of its spin kernels between events, s, in order
 	// Cost of a launch to the host, s: the recorder idle, a window being recorded, after that.
 	Idle, Recording, After float64
@@ -41,6 +44,8 @@ func TestRecordedProgram(t *testing.T) {
 	var w told
 	if program := os.Getenv(windowVariable); program != "" {
 		w.window(r, program)
+	} else if os.Getenv(graphsVariable) != "" {
+		w.graphs(r)
 	} else {
 		w.kernels(r)
 	}
@@ -81,6 +86,32 @@ func (w *told) kernels(r *rig) {
 	r.ok(r.s.Sync())
 	r.free(device, host)
 	w.Spins = spins(r)
+}
+
+// graphs launches a graph of kernels again and again, after launches of the same kernels without it.
+func (w *told) graphs(r *rig) {
+	const nodes = 10
+	null, err := r.dev.Load(&gpuprof.Kernel{Name: "null"})
+	r.ok(err)
+	launch := func() error {
+		for range nodes {
+			if err := r.s.Launch(null, 1, &gpuprof.Args{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	graph, err := r.dev.Capture(r.s, launch)
+	r.ok(err)
+	r.ok(launch())
+	for range pick(r, 2000, 20) {
+		r.ok(graph.Enqueue(r.s))
+		w.Graphs, w.InGraphs = w.Graphs+1, w.InGraphs+nodes
+	}
+	device, host := r.alloc(1<<16, gpuprof.OnDevice), r.alloc(1<<16, gpuprof.Pinned)
+	r.ok(r.s.Copy(device, 0, host, 0, 1<<16))
+	r.ok(r.s.Sync())
+	r.free(device, host)
 }
 
 // spinsTimed is how many spin kernels are timed, after one that lets the host run ahead.

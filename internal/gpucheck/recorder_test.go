@@ -62,12 +62,12 @@ func (r *rig) recorded(program string, flags, env []string, command ...string) [
 var toTheEnd = []string{"--skip", "0", "--steps", "1000000000", "--window-after", "10m", "--time-window", "10m"}
 
 // itself records TestRecordedProgram.
-func (r *rig) itself(program string, flags []string, window string) (told, *trace.Trace) {
+func (r *rig) itself(program string, flags []string, env ...string) (told, *trace.Trace) {
 	r.t.Helper()
 	path := filepath.Join(r.t.TempDir(), "told.json")
 	self, err := os.Executable()
 	r.ok(err)
-	files := r.recorded(program, flags, []string{toldVariable + "=" + path, windowVariable + "=" + window}, self, "-test.run", "^TestRecordedProgram$")
+	files := r.recorded(program, flags, append(env, toldVariable+"="+path), self, "-test.run", "^TestRecordedProgram$")
 	text, err := os.ReadFile(path)
 	r.ok(err)
 	var w told
@@ -134,7 +134,7 @@ func worstRatio(got, want []float64) float64 {
 // times of kernels are those between the program's own events.
 func TestRecorderCounts(t *testing.T) {
 	r := newRig(t)
-	w, tr := r.itself(checkedProgram(t), toTheEnd, "")
+	w, tr := r.itself(checkedProgram(t), toTheEnd)
 	wrong := wrongCounts(w, tr)
 	if wrong != "" {
 		t.Errorf("recorder/counts: %s", wrong) // right or wrong on every device, the simulator included
@@ -152,12 +152,55 @@ func TestRecorderCounts(t *testing.T) {
 		Extra: map[string]float64{"kernels": float64(len(w.Spins))}})
 }
 
+// Of CUDA graphs every node is recorded, or each launch of one as a whole; what is launched beside them is there once.
+func TestRecorderGraphs(t *testing.T) {
+	r := newRig(t)
+	program := checkedProgram(t)
+	for _, how := range []string{"node", "whole"} {
+		w, tr := r.itself(program, append([]string{"--graphs", how}, toTheEnd...), graphsVariable+"=1")
+		want := w
+		if how == "whole" {
+			want.Launches += w.Graphs - w.InGraphs
+		}
+		wrong := wrongGraphs(w, tr, how == "whole")
+		if wrong == "" {
+			wrong = wrongCounts(want, tr)
+		}
+		if wrong != "" {
+			t.Errorf("recorder/graphs/%s: %s", how, wrong) // right or wrong on every device, the simulator included
+		}
+		kernels, _ := operations(tr)
+		r.keep(figure{Name: "recorder/graphs/" + how, Unit: "1", Value: ptr(float64(kernels)), Limit: "every launch and each node, or graph, of the program once", Pass: ptr(wrong == ""),
+			Extra: map[string]float64{"launches": float64(w.Launches), "in_graphs": float64(w.InGraphs), "graphs": float64(w.Graphs)}, Note: wrong})
+	}
+}
+
+// wrongGraphs says where a recording does not show the graphs that a program launched, as nodes or whole, or "".
+func wrongGraphs(w told, tr *trace.Trace, whole bool) string {
+	want, got := w.InGraphs, int64(0)
+	if whole {
+		want = w.Graphs
+	}
+	for i := range tr.GPU {
+		if tr.GPU[i].Kind == trace.Kernel && tr.GPU[i].Graph {
+			got++
+		}
+	}
+	switch {
+	case want == 0:
+		return "the program launched no graph"
+	case got != want:
+		return fmt.Sprintf("%d kernels or graphs are recorded of graphs, of %d", got, want)
+	}
+	return ""
+}
+
 // What a launch costs the host: without the recorder, with it idle, while it records, and after.
 func TestRecorderCost(t *testing.T) {
 	r := newRig(t)
 	bare := launchCost(r)
 	program := checkedProgram(t)
-	w, tr := r.itself(program, []string{"--idle"}, program)
+	w, tr := r.itself(program, []string{"--idle"}, windowVariable+"="+program)
 	if kernels, _ := operations(tr); kernels < w.InWindow || kernels >= w.Launches {
 		t.Errorf("the window has %d kernels; %d launches were timed in it, of %d in all", kernels, w.InWindow, w.Launches)
 	}
@@ -169,6 +212,26 @@ func TestRecorderCost(t *testing.T) {
 			t.Errorf("a launch, %s, took %g s", c.name, c.s)
 		}
 		r.keep(figure{Name: "recorder/launch/" + c.name, Unit: "s", Value: ptr(c.s), Extra: map[string]float64{"over_bare_s": c.s - bare}})
+	}
+}
+
+// A graph, or a node of one, that is there too often, not at all or as the other is found.
+func TestRecorderGraphsAreHeldExactly(t *testing.T) {
+	w := told{Launches: 5, InGraphs: 4, Graphs: 2, Copies: 1}
+	g := trace.GPU{Kind: trace.Kernel, Graph: true}
+	for n, good := range map[int]string{2: "whole", 4: "node", 3: "", 0: ""} {
+		tr := &trace.Trace{GPU: []trace.GPU{{Kind: trace.Kernel}, {Kind: trace.Memcpy, Graph: true}}}
+		for range n {
+			tr.GPU = append(tr.GPU, g)
+		}
+		for _, how := range []string{"node", "whole"} {
+			if wrong := wrongGraphs(w, tr, how == "whole"); (wrong == "") != (how == good) {
+				t.Errorf("%d of graphs, %s: %q", n, how, wrong)
+			}
+		}
+	}
+	if wrongGraphs(told{}, &trace.Trace{}, false) == "" {
+		t.Error("a program without a graph passes")
 	}
 }
 

@@ -357,7 +357,7 @@ def cupti_lacks(t):
 def recorder(t):
     env = {"GPUPROF_CHECK_PROGRAM": t.gpuprof, "GPUPROF_CHECK_PYTHON": t.args.python, "GPUPROF_CHECK_TORCH": str(pathlib.Path(__file__).parent / "recorder_torch.py")}
     # A window that never comes must not take the others' time.
-    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"))]
+    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"))]
     for c in commands:
         c.env, c.limit = env, t.pick(60 if c.name == "torch" else 30, 90)  # torch is imported three times
     return t.part("recorder", t.pick(90, 150), commands, ask=lambda: cupti_lacks(t), least=15)
