@@ -355,11 +355,12 @@ def cupti_lacks(t):
 
 
 def recorder(t):
-    env = {"GPUPROF_CHECK_PROGRAM": t.gpuprof, "GPUPROF_CHECK_PYTHON": t.args.python, "GPUPROF_CHECK_TORCH": str(pathlib.Path(__file__).parent / "recorder_torch.py")}
+    env = {"GPUPROF_CHECK_PROGRAM": t.gpuprof, "GPUPROF_CHECK_PYTHON": t.args.python, "GPUPROF_CHECK_TORCH": str(pathlib.Path(__file__).parent / "recorder_torch.py"),
+           "GPUPROF_CHECK_JAX": str(pathlib.Path(__file__).parent / "recorder_jax.py")}
     # A window that never comes must not take the others' time.
-    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"))]
+    commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"), ("jax", "TestRecorderJAX"))]
     for c in commands:
-        c.env, c.limit = env, t.pick(60 if c.name == "torch" else 30, 90)  # torch is imported three times
+        c.env, c.limit = env, t.pick(60 if c.name in ("torch", "jax") else 30, 90)  # each is imported three times
     return t.part("recorder", t.pick(90, 150), commands, ask=lambda: cupti_lacks(t), least=15)
 
 
