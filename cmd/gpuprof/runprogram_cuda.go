@@ -202,6 +202,11 @@ func cuptiLine(found []record.CUPTI, searched []string, driver int) gpuprof.Chec
 	l := gpuprof.CheckLine{Name: "cupti", State: gpuprof.OK}
 	if len(found) == 0 {
 		l.State, l.Found = gpuprof.Missing, "no libcupti"
+		if path := record.SilentCUPTI(searched); path != "" {
+			l.Reason = path + " does not answer when it is asked for its version, as without an NVIDIA driver"
+			l.Fix = "check the driver with nvidia-smi, or name another libcupti with gpuprof run --cupti PATH"
+			return l
+		}
 		l.Reason = fmt.Sprintf("it is in none of %d folders of CUDA and of Python packages", len(searched))
 		l.Fix = "install the CUDA toolkit or nvidia-cuda-cupti-cu12 to record programs that are not PyTorch (gpuprof run --cuda)"
 		return l

@@ -157,8 +157,23 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// SilentCUPTI is the first libcupti in folders where none answered, "" where they have none. From release 13.3 on one
+// does not answer without a driver.
+func SilentCUPTI(searched []string) string {
+	for _, dir := range searched {
+		if found := cuptiIn(dir); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
+}
+
 // noCUPTI is what a user reads where there is none; searched are the folders.
 func noCUPTI(searched []string) (text, fix string) {
+	if path := SilentCUPTI(searched); path != "" {
+		return "no libcupti answers when it is asked for its version: " + path + " does not, as without an NVIDIA driver, or with one that is too old for it",
+			"check the driver with nvidia-smi, or name another libcupti with --cupti PATH"
+	}
 	where := "no folder of CUDA was there to look in"
 	if len(searched) > 0 {
 		const shown = 6
@@ -168,6 +183,6 @@ func noCUPTI(searched []string) (text, fix string) {
 		}
 		where = "looked in " + strings.Join(searched[:min(shown, len(searched))], ", ") + more
 	}
-	return "no libcupti was found (" + where + "): it comes with the CUDA toolkit (extras/CUPTI/lib64) and with pip install nvidia-cuda-cupti-cu12",
+	return "no libcupti was found (" + where + "): it comes with the CUDA toolkit (extras/CUPTI/lib64) and with pip install nvidia-cuda-cupti-cu12 (for CUDA 13: nvidia-cuda-cupti)",
 		"name it with --cupti PATH, or give --cupti program if the program brings one"
 }
