@@ -5,7 +5,7 @@ import os as _os
 __version__ = "2.1.0+stub" if _os.environ.get("TORCHSTUB_OLD") else "2.9.0+stub"
 
 from . import _events
-from . import autograd, nn, optim, profiler, utils  # noqa: F401
+from . import autograd, distributed, nn, optim, profiler, utils  # noqa: F401
 
 _grad = [True]
 
@@ -61,6 +61,31 @@ def compile(model=None, **_):
 
 
 class Tensor:
+    def __init__(self, backward=None):
+        self._backward = backward
+
+    def square(self):
+        return self
+
+    def mean(self):
+        return self
+
+    def backward(self):
+        self._backward()
+
+    def detach(self):
+        return 0.0
+
+
+def randn(*_):
+    return Tensor()
+
+
+def manual_seed(_seed):
+    pass
+
+
+def set_num_threads(_threads):
     pass
 
 

@@ -2,6 +2,9 @@ from .modules.module import Module  # noqa: F401
 
 
 class Linear(Module):
+    def __init__(self, *_):
+        super().__init__()
+
     def forward(self, x):
         import torch
 

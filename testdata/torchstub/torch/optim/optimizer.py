@@ -17,7 +17,7 @@ def register_optimizer_step_post_hook(hook):
 
 
 class Optimizer:
-    def __init__(self, params, defaults=None):
+    def __init__(self, params, defaults=None, lr=0.001):
         self.params = list(params)
 
     def zero_grad(self, set_to_none=True):
