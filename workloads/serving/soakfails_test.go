@@ -1,8 +1,8 @@
 //go:build !race
 
-package serving
+// Each of these soaks waits four seconds for callers that are slow; soak_test.go has the same goroutines under the detector.
 
-// Each of its soaks waits four seconds for callers that are slow; soak_test.go has the same goroutines under the detector.
+package serving
 
 import (
 	"fmt"
