@@ -3,7 +3,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -164,7 +163,7 @@ func (n *dnn) destroyPlan(p *convPlan) error {
 type convolution struct {
 	n       *dnn
 	name    string
-	kind    string       // of gruTypes: the precision
+	kind    string       // of dnnTypes: the precision
 	factors *[2]float32  // 1 and 0
 	args    *[13]uintptr // of a call, so that it allocates nothing
 	last    *convPlan    // the most recent one
@@ -174,7 +173,7 @@ type convolution struct {
 // newConvolution makes the routine that k.Lib names.
 func (d *Device) newConvolution(k *gpuprof.Kernel) (libRoutine, error) {
 	kind := strings.TrimPrefix(k.Lib, convPrefix)
-	if _, ok := gruTypes[kind]; !ok {
+	if _, ok := dnnTypes[kind]; !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "no library routine is called %q", k.Lib).WithFix("use conv_fp32, conv_tf32, conv_bf16 or conv_fp16")
 	}
 	if k.Sig != convSig {
@@ -208,113 +207,6 @@ func (c *convolution) plan(s convShape) (*convPlan, error) {
 	}
 	c.last, c.shape = p, s
 	return p, nil
-}
-
-func (s convShape) String() string {
-	order := "nchw"
-	if s.last {
-		order = "nhwc"
-	}
-	return fmt.Sprintf("convolution in %s, %s, of %d images of %d channels and %dx%d pixels to %d channels by %dx%d with stride %d",
-		s.kind, order, s.n, s.in, s.size, s.size, s.out, s.k, s.k, s.stride)
-}
-
-// newPlan makes the descriptors and asks cuDNN for its algorithms.
-func (n *dnn) newPlan(s convShape) (*convPlan, error) {
-	p := new(convPlan)
-	if err := n.describe(p, s); err != nil {
-		return nil, errors.Join(err, n.destroyPlan(p))
-	}
-	if err := n.choose(p, s); err != nil {
-		return nil, errors.Join(err, n.destroyPlan(p))
-	}
-	return p, nil
-}
-
-func (n *dnn) describe(p *convPlan, s convShape) error {
-	for _, v := range []int{s.n, s.in, s.out, s.k, s.stride, s.size, s.outSiz} {
-		if v < 1 || v > math.MaxInt32 {
-			return gpuprof.Errorf(gpuprof.ErrDevice, "describing it to cuDNN: each number has to be 1 or more").WithFix("report it as a defect of the workload")
-		}
-	}
-	c, kind := n.conv, gruTypes[s.kind]
-	format, data := int32(dnnNCHW), int32(kind.data)
-	if s.last {
-		format = dnnNHWC
-	}
-	pad, stride, k, in, out := int32(s.k/2), int32(s.stride), int32(s.k), int32(s.in), int32(s.out)
-	for _, step := range []struct {
-		call string
-		do   func() int32
-	}{
-		{"cudnnCreateTensorDescriptor of x", func() int32 { return n.createTensor(&p.x) }},
-		{"cudnnCreateTensorDescriptor of y", func() int32 { return n.createTensor(&p.y) }},
-		{"cudnnCreateFilterDescriptor", func() int32 { return c.createFilter(&p.w) }},
-		{"cudnnCreateConvolutionDescriptor", func() int32 { return c.createConv(&p.conv) }},
-		{"cudnnSetTensor4dDescriptor of x", func() int32 { return c.setTensor(p.x, format, data, int32(s.n), in, int32(s.size), int32(s.size)) }},
-		{"cudnnSetTensor4dDescriptor of y", func() int32 { return c.setTensor(p.y, format, data, int32(s.n), out, int32(s.outSiz), int32(s.outSiz)) }},
-		{"cudnnSetFilter4dDescriptor", func() int32 { return c.setFilter(p.w, data, format, out, in, k, k) }},
-		{"cudnnSetConvolution2dDescriptor", func() int32 { return c.setConv(p.conv, pad, pad, stride, stride, 1, 1, dnnCrossCorrelation, dnnFloat) }},
-		{"cudnnSetConvolutionMathType", func() int32 { return c.setMath(p.conv, int32(kind.math)) }},
-	} {
-		if err := n.check(step.call, step.do()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// choose lists the algorithms that can be used, as cuDNN's heuristics order them. In 16 bits an algorithm comes with
-// the arithmetic that it needs; in float32 the precision is the user's choice, so what it was set to stays.
-func (n *dnn) choose(p *convPlan, s convShape) error {
-	c := n.conv
-	var got int32
-	var perf [len(convAlgorithms)]convPerf
-	if err := n.check("cudnnGetConvolutionForwardAlgorithm_v7", c.algorithms(n.h, p.x, p.w, p.conv, p.y, int32(len(perf)), &got, &perf[0])); err != nil {
-		return err
-	}
-	var refusals []string
-	for _, f := range perf[:max(0, min(int(got), len(perf)))] {
-		choice := convChoice{algo: f.algo, math: int32(gruTypes[s.kind].math)}
-		if gruTypes[s.kind].bytes == 2 {
-			choice.math = f.math
-		}
-		call, status := "cudnnGetConvolutionForwardAlgorithm_v7", f.status
-		if status == 0 {
-			call, status = "cudnnSetConvolutionMathType", c.setMath(p.conv, choice.math)
-		}
-		if status == 0 {
-			call, status = "cudnnGetConvolutionForwardWorkspaceSize", c.workspace(n.h, p.x, p.w, p.conv, p.y, f.algo, &choice.memory)
-		}
-		switch {
-		case status != 0:
-			refusals = append(refusals, n.text(convAlgorithm(f.algo)+": "+call, status))
-		case choice.memory > convWorkspace:
-			refusals = append(refusals, fmt.Sprintf("%s: it needs %d bytes of memory, and %d are allowed", convAlgorithm(f.algo), choice.memory, convWorkspace))
-		default:
-			p.usable = append(p.usable, choice)
-		}
-	}
-	if n.dev.lost != nil {
-		return n.dev.tell()
-	}
-	if len(p.usable) == 0 {
-		return gpuprof.Errorf(gpuprof.ErrDevice, "cuDNN %s has no algorithm for it among %d: %s", dnnVersion(n.version()), got, strings.Join(refusals, "; ")).WithFix("set another precision or layout, or %s", ownKernels)
-	}
-	return n.use(p, p.usable[0])
-}
-
-// use sets the arithmetic of an algorithm.
-func (n *dnn) use(p *convPlan, c convChoice) error {
-	return n.check("cudnnSetConvolutionMathType", n.conv.setMath(p.conv, c.math))
-}
-
-// convAlgorithm is the name of an algorithm.
-func convAlgorithm(algo int32) string {
-	if algo >= 0 && int(algo) < len(convAlgorithms) {
-		return convAlgorithms[algo]
-	}
-	return fmt.Sprintf("algorithm %d", algo)
 }
 
 // memory is what a convolution on s may work in.
@@ -400,7 +292,7 @@ func (c *convolution) call(p *convPlan, s streamHandle, a *gpuprof.Args) (int32,
 
 // misfit is why the buffers cannot hold the operands: a library writes past their end without a word.
 func (c *convolution) misfit(n int, a *gpuprof.Args) error {
-	s, bytes := &c.shape, gruTypes[c.kind].bytes
+	s, bytes := &c.shape, dnnTypes[c.kind].bytes
 	for i, need := range [3]int{n * s.in * s.size * s.size * bytes, s.out * s.in * s.k * s.k * bytes, n * s.out * s.outSiz * s.outSiz * bytes} {
 		if b := a.Bufs[i]; b != nil && b.Len() < need {
 			return gpuprof.Errorf(gpuprof.ErrDevice, "%s: argument %d has %d bytes and needs %d", s, i, b.Len(), need).WithFix("allocate it for the convolution")

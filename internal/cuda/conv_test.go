@@ -61,7 +61,7 @@ func newConvCase(t *testing.T, d *Device, s gpuprof.Stream, shape convShape) *co
 	w, wv := upload(t, d, s, random(shape.out*shape.in*shape.k*shape.k, 1, 2), shape.kind)
 	c.x, c.w = x, w
 	c.want, c.size = shape.reference(xv, wv)
-	c.y = must(d.Alloc(len(c.want)*gruTypes[shape.kind].bytes, gpuprof.OnDevice))(t)
+	c.y = must(d.Alloc(len(c.want)*dnnTypes[shape.kind].bytes, gpuprof.OnDevice))(t)
 	c.f = must(d.Load(&gpuprof.Kernel{Name: "conv", Sig: convSig, Lib: convPrefix + shape.kind}))(t)
 	c.args.SetBuf(0, c.x)
 	c.args.SetBuf(1, c.w)
@@ -90,7 +90,7 @@ func (c *convCase) check(t *testing.T, d *Device, s gpuprof.Stream) {
 func TestConvolution(t *testing.T) {
 	d := openVendors(t)
 	s := stream(t, d, "main")
-	for kind := range gruTypes {
+	for kind := range dnnTypes {
 		for _, last := range []bool{false, true} {
 			for _, shape := range []convShape{
 				{kind, 1, 1, 1, 1, 1, 1, 1, last}, {kind, 3, 5, 4, 3, 1, 6, 6, last}, {kind, 2, 3, 6, 7, 2, 9, 5, last}, {kind, 2, 4, 3, 1, 2, 7, 4, last},

@@ -25,6 +25,15 @@ const (
 	dnnPaddedIO                = 0       // CUDNN_RNN_PADDED_IO_DISABLED
 )
 
+// dnnTypes are the precisions of layers and convolutions: how values are stored and what
+// the products may use. Sums are float32 always.
+var dnnTypes = map[string]struct{ data, math, bytes int }{
+	"fp32": {dnnFloat, dnnFMAMath, 4},
+	"tf32": {dnnFloat, dnnDefaultMath, 4},
+	"fp16": {dnnHalf, dnnTensorMath, 2},
+	"bf16": {dnnBF16, dnnDefaultMath, 2},
+}
+
 // dnn is cuDNN 8 or 9 on one device, or why there is none. Only what both have is
 // used: the RNN functions of version 8, and the convolutions of conv.go.
 type dnn struct {

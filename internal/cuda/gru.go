@@ -10,15 +10,6 @@ import (
 	"github.com/gpuprof/gpuprof/internal/dynlib"
 )
 
-// gruTypes are the values of GRUSpec.Precision: how values are stored and what
-// the products may use. Sums are float32 always.
-var gruTypes = map[string]struct{ data, math, bytes int }{
-	"fp32": {dnnFloat, dnnFMAMath, 4},
-	"tf32": {dnnFloat, dnnDefaultMath, 4},
-	"fp16": {dnnHalf, dnnTensorMath, 2},
-	"bf16": {dnnBF16, dnnDefaultMath, 2},
-}
-
 // layer is a stack of GRU layers bound to its buffers.
 type layer struct {
 	dev  *Device
@@ -83,7 +74,7 @@ func gruSizes(s gpuprof.GRUSpec) [5]int {
 // gruCost counts two flops a weight of a matrix, a row and a step, and every
 // value once; the pointwise part is left out.
 func gruCost(s gpuprof.GRUSpec) gpuprof.Cost {
-	n, bytes := gruSizes(s), gruTypes[s.Precision].bytes
+	n, bytes := gruSizes(s), dnnTypes[s.Precision].bytes
 	matrices := n[2] - 6*s.Layers*s.Hidden
 	return gpuprof.Cost{
 		Flops:     2 * int64(matrices) * int64(s.Batch) * int64(s.Steps),
@@ -94,7 +85,7 @@ func gruCost(s gpuprof.GRUSpec) gpuprof.Cost {
 // accept checks the sizes and returns the weights' buffer.
 func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 	s := l.spec
-	kind, ok := gruTypes[s.Precision]
+	kind, ok := dnnTypes[s.Precision]
 	if !ok {
 		return nil, gpuprof.Errorf(gpuprof.ErrUsage, "%s: unknown precision %q", doing, s.Precision).WithFix("use fp32, tf32, bf16 or fp16")
 	}
@@ -125,7 +116,7 @@ func (l *layer) accept(doing string, bufs ...gpuprof.Buffer) (*Buffer, error) {
 // prepare makes the descriptors and the memory, and places the weights.
 func (l *layer) prepare(weights *Buffer) error {
 	n, s := l.n, l.spec
-	kind := gruTypes[s.Precision]
+	kind := dnnTypes[s.Precision]
 	var dropout uintptr
 	if err := l.descriptors(&dropout); err != nil {
 		return err
@@ -214,7 +205,7 @@ func (l *layer) allocate(lengths []int32) error {
 // gate's: its gates 0 to 2 are r, z and n of the input, 3 to 5 of the state.
 func (l *layer) place(weights *Buffer) error {
 	d, s := l.dev, l.spec
-	size := uintptr(gruTypes[s.Precision].bytes)
+	size := uintptr(dnnTypes[s.Precision].bytes)
 	h := uintptr(s.Hidden)
 	if err := d.check(d.drv.Memset8(l.weights, 0, l.weightBytes, d.own), "clearing weights"); err != nil {
 		return err

@@ -397,7 +397,9 @@ func (r replaced) Open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) 
 	return replacedSession{in.(*fakeSession)}, nil
 }
 
-func (replacedSession) Substituted() string { return "our own kernels compute it, since the library failed" }
+func (replacedSession) Substituted() string {
+	return "our own kernels compute it, since the library failed"
+}
 
 // What a session does instead of what it was asked to is a warning of the run and a note of the check.
 func TestSubstituted(t *testing.T) {

@@ -4,7 +4,7 @@
 //
 // The package reads top down: shape.go says what is computed, weights.go and image.go
 // draw it, options.go how it is computed, net.go allocates and enqueues, plan.go lists
-// the launches, check.go compares with the float64 formulas of reference.go.
+// the launches, describe.go says what a run did, check.go compares with the float64 formulas of reference.go.
 package resnet
 
 import (
