@@ -7,7 +7,8 @@
 
 PyTorch runs the network in inference mode: eagerly, with channels_last, in bf16 (on the CPU under autocast) and, with --compile,
 compiled. On a GPU its rows in float32 keep TF32 off, a row of its own has it on, and each batch ends with a synchronization, for
-gpuprof as for PyTorch. --binary names a built scripts/peerserving, for a machine without Go. Every
+gpuprof as for PyTorch. --binary names a built scripts/peerserving (for a GPU its
+test, go test -c), for a machine without Go. Every
 round runs each program once for --steps batches, in turn; the table shows the median over rounds, and the median and range of the
 time of PyTorch's fastest float32 form over this program's, round by round: above 1 it is faster. The logits of float32 programs
 must agree with PyTorch in float64 on the CPU to 1e-5, those of tf32 to 5e-3 and of bf16 to 5e-2, or the script fails.
@@ -109,14 +110,14 @@ def main():
                 f.write(t.detach().numpy().astype("<f4").tobytes())
         peer = args.binary or tmp / "peer"
         if not args.binary:
-            subprocess.run(["go", "build", "-o", peer, "./scripts/peerserving"], check=True, cwd=ROOT)
+            subprocess.run(["go", *(["build"] if args.device == "cpu" else ["test", "-c"]), "-o", peer, "./scripts/peerserving"], check=True, cwd=ROOT)
         failed = race(args, tmp, peer, peers, want)
     sys.exit(1 if failed else 0)
 
 
 def race(args, tmp, peer, peers, want):
-    where = str(args.threads) if args.device == "cpu" else "cuda"
-    children = {name: subprocess.Popen([peer, tmp / "in", tmp / "out", where, *knobs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    where, flags = (str(args.threads), []) if args.device == "cpu" else ("cuda", ["-test.run", "^TestPeer$", "-test.timeout", "0"])
+    children = {name: subprocess.Popen([peer, *flags, tmp / "in", tmp / "out", where, *knobs], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 for name, knobs in (GPUPROF if args.device == "cpu" else ON_GPU).items()}
 
     def ask(child, request):

@@ -156,16 +156,21 @@ func (c *captured) graph(seg *segment) (err error) {
 	if calls == 0 {
 		return nil
 	}
+	var lent []libRoutine
+	defer func() {
+		for _, lib := range lent {
+			err = errors.Join(err, lib.reclaim())
+		}
+	}()
 	for i := range items {
 		if !items[i].product() {
 			continue
 		}
-		seg.products = true
 		lib := items[i].fn.lib
 		if err := lib.lend(c.stream.h, items[i].n, &items[i].args); err != nil { // allocates, which a capture cannot
 			return err
 		}
-		defer func() { err = errors.Join(err, lib.reclaim()) }()
+		seg.products, lent = true, append(lent, lib)
 	}
 	if r := d.drv.CaptureBegin(d.own, captureThreadLocal); r != success {
 		return d.unlessForeign(r, "beginning a graph")

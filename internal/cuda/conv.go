@@ -33,9 +33,9 @@ var convAlgorithms = [...]string{
 // convPerf is cudnnConvolutionFwdAlgoPerf_t.
 type convPerf struct {
 	algo, status int32
-	ms           float32
-	memory       uintptr
-	determinism  int32
+	_            float32 // estimated time in ms
+	_            uintptr // bytes of workspace, which cudnnGetConvolutionForwardWorkspaceSize says
+	_            int32   // determinism
 	math         int32
 	_            [3]int32
 }

@@ -2,13 +2,13 @@
 // program wrote, for scripts/peer_serving.py. It reads one request a line on standard input and
 // answers with one line, so that two programs can take turns.
 //
-//	peerserving INPUT OUTPUT THREADS|cuda KNOB=VALUE… < "run N\n…"
+//	peerserving INPUT OUTPUT THREADS KNOB=VALUE… < "run N\n…"
 //
 // INPUT holds, little-endian: int32 image, width, classes, batch, stages and the blocks of each
 // stage; then float32 for each convolution its weight and its norm's scale, shift, mean and
 // variance, for the linear layer weight and bias; then the images [batch,3,image,image]. Knobs
 // are impl, layout, bn and precision. The answer to "run N" is the seconds of N batches. "logits"
-// writes the logits of the batch to OUTPUT and answers "done".
+// writes the logits of the batch to OUTPUT and answers "done". For a GPU see TestPeer.
 package main
 
 import (
@@ -23,14 +23,14 @@ import (
 	"time"
 
 	"github.com/gpuprof/gpuprof"
-	"github.com/gpuprof/gpuprof/internal/cuda"
 	"github.com/gpuprof/gpuprof/scripts/peerturns"
 	"github.com/gpuprof/gpuprof/workloads/op"
 	"github.com/gpuprof/gpuprof/workloads/serving/resnet"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	onHost := func(threads string) (gpuprof.Device, error) { return peerturns.Open(threads) } //nolint:wrapcheck // the device says what it opened
+	if err := run(os.Args[1:], os.Stdin, os.Stdout, onHost); err != nil {
 		fmt.Fprintln(os.Stderr, "peerserving:", err)
 		os.Exit(1)
 	}
@@ -44,9 +44,9 @@ type peer struct {
 	opt    resnet.Options
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
+func run(args []string, in io.Reader, out io.Writer, device func(where string) (gpuprof.Device, error)) error {
 	if len(args) < 3 {
-		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS|cuda KNOB=VALUE…", len(args))
+		return fmt.Errorf("reading arguments: %d given; use peerserving INPUT OUTPUT THREADS KNOB=VALUE…", len(args))
 	}
 	dev, err := device(args[2])
 	if err != nil {
@@ -58,14 +58,6 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	return peerturns.Serve(in, out, func(request string) (string, error) { return p.serve(request, args[1]) })
-}
-
-// device is the first GPU, or the CPU with so many threads.
-func device(where string) (gpuprof.Device, error) {
-	if where == "cuda" {
-		return cuda.Open(cuda.Options{}) //nolint:wrapcheck // the device says what it opened
-	}
-	return peerturns.Open(where) //nolint:wrapcheck // the same
 }
 
 func (p *peer) serve(request, path string) (string, error) {

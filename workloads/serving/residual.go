@@ -65,7 +65,7 @@ func newResidual(ctx context.Context, d gpuprof.Device, s gpuprof.Stream, c gpup
 		}
 		n.tuneS, n.opt.Ways = time.Since(began).Seconds(), n.tuned.Ways
 	}
-	if err = n.open(ctx, d, s, c.Knobs["warm"] != "off"); err != nil {
+	if err := n.open(ctx, d, s, c.Knobs["warm"] != "off"); err != nil {
 		return nil, err
 	}
 	groups := n.net.Groups()
