@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the tables of docs/performance.md
 
 // recordedTables are the tables of docs/performance.md that are made from what an H200 gave.
 func recordedTables(r *recordedCheck) map[string]string {
-	return map[string]string{"tensor products": r.products(), "sums": r.sums(), "matrix products": r.matrices(), "GRU": r.gru(), "others": r.others(), "steps": r.steps()}
+	return map[string]string{"peak rates": r.rates(), "tensor products": r.products(), "sums": r.sums(), "matrix products": r.matrices(), "GRU": r.gru(), "others": r.others(), "steps": r.steps()}
 }
 
 // The tables of docs/performance.md say what baselines/nvidia-h200/gpu-check holds. -update
@@ -154,6 +154,25 @@ func (r *recordedCheck) beside(peer string, ours float64) (took, ratio string) {
 		return "not yet measured", ""
 	}
 	return quantity(v), fmt.Sprintf("%.2f", v/ours)
+}
+
+// rates are those that gpu-check measured beside the kernels.
+func (r *recordedCheck) rates() string {
+	list := func(scale float64, names ...string) (out []any) {
+		for _, name := range names {
+			out = append(out, r.value(name)/scale)
+		}
+		return out
+	}
+	var b strings.Builder
+	b.WriteString("| what | rate |\n|---|---|\n")
+	fmt.Fprintf(&b, "| copy in device memory (bytes read and written) | %.4g TB/s |\n", list(1e12, "ceiling/copy")...)
+	fmt.Fprintf(&b, "| matrix product fp32, TF32, bf16, fp16 | %.4g, %.4g, %.4g, %.4g Tflop/s |\n", list(1e12, "ceiling/gemm_fp32", "ceiling/gemm_tf32", "ceiling/gemm_bf16", "ceiling/gemm_fp16")...)
+	fmt.Fprintf(&b, "| host to device and back, pinned | %.4g and %.4g GB/s |\n", list(1e9, "host_link/h2d/pinned", "host_link/d2h/pinned")...)
+	fmt.Fprintf(&b, "| host to device and back, pageable | %.4g and %.4g GB/s |\n", list(1e9, "host_link/h2d/pageable", "host_link/d2h/pageable")...)
+	fmt.Fprintf(&b, "| event tick, empty kernel, an event in a stream | at most %.4g us, %.4g ns, %.3g us |\n",
+		1e6*r.value("protocol/event_tick"), 1e9*r.value("protocol/short_kernel/null"), 1e6*r.figures["protocol/ladder/stages"].Extra["event_s"])
+	return b.String()
 }
 
 func (r *recordedCheck) products() string {
