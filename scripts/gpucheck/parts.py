@@ -363,7 +363,7 @@ def recorder(t):
     commands = [t.gpucheck(name, pattern) for name, pattern in (("counts", "TestRecorderCounts"), ("graphs", "TestRecorderGraphs"), ("cost", "TestRecorderCost"), ("torch", "TestRecorderTorch"), ("jax", "TestRecorderJAX"))]
     for c in commands:
         c.env, c.limit = env, t.pick(60 if c.name in ("torch", "jax") else 30, 90)  # each is imported three times
-    return t.part("recorder", t.pick(90, 150), commands, ask=lambda: cupti_lacks(t), least=15)
+    return t.part("recorder", t.pick(120, 150), commands, ask=lambda: cupti_lacks(t), least=15)
 
 
 def peers_compiled(t):
