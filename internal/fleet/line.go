@@ -39,6 +39,7 @@ type rankCall struct {
 type line struct {
 	rank   int
 	node   string
+	job    string // "" not known
 	device string
 	role   string
 	onHost bool

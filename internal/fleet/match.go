@@ -41,37 +41,44 @@ func match(lines []*line) *matched {
 		group string
 		step  int64
 	}
-	by := map[key][]part{} // every call of a group in a step, rank by rank
-	var order []key
-	// A job of many ranks has millions of calls: lists that grow would take twice the memory.
-	count := map[key]int{}
-	each := func(do func(k key, p part)) {
+	var order []key // of groups in steps
+	var by [][]part // every call of each, rank by rank
+	// A job of many ranks has millions of calls: lists that grow would take twice the memory,
+	// and a look into a map for each call most of the time. The last one is mostly the right one.
+	var count []int
+	place := map[key]int{}
+	each := func(do func(n int, p part)) {
 		for i, l := range lines {
+			last, n := key{}, -1
 			for c := range l.calls {
-				do(key{l.groupOf(&l.calls[c]), l.steps[l.calls[c].step]}, part{int32(i), int32(c)})
+				if k := (key{l.groupOf(&l.calls[c]), l.steps[l.calls[c].step]}); n < 0 || k != last {
+					at, ok := place[k]
+					if !ok {
+						at = len(order)
+						place[k] = at
+						order, count = append(order, k), append(count, 0)
+					}
+					last, n = k, at
+				}
+				do(n, part{int32(i), int32(c)})
 			}
 		}
 	}
-	each(func(k key, _ part) {
-		if count[k]++; count[k] == 1 {
-			order = append(order, k)
-		}
-	})
-	each(func(k key, p part) {
-		if by[k] == nil {
-			by[k] = make([]part, 0, count[k])
-		}
-		by[k] = append(by[k], p)
-	})
+	each(func(n int, _ part) { count[n]++ })
+	by = make([][]part, len(order))
+	for n := range by {
+		by[n] = make([]part, 0, count[n])
+	}
+	each(func(n int, p part) { by[n] = append(by[n], p) })
 	wrong := map[string]string{}
-	for _, k := range order {
-		if why := m.unlike(by[k]); why != "" && wrong[k.group] == "" {
+	for n, k := range order {
+		if why := m.unlike(by[n]); why != "" && wrong[k.group] == "" {
 			wrong[k.group] = fmt.Sprintf("in step %d %s", k.step, why)
 		}
 	}
-	for _, k := range order {
+	for n, k := range order {
 		if wrong[k.group] == "" {
-			m.join(by[k], k.step)
+			m.join(by[n], k.step)
 		}
 	}
 	names := make([]string, 0, len(wrong))
@@ -83,6 +90,17 @@ func match(lines []*line) *matched {
 		m.notes = append(m.notes, fmt.Sprintf("the collectives of %s differ between its ranks, so nothing is claimed of them: %s", groupText(g), wrong[g]))
 	}
 	return m
+}
+
+// jobs are the jobs that the lines are of, as far as their launchers told them.
+func (m *matched) jobs() []string {
+	var out []string
+	for _, l := range m.lines {
+		if l.job != "" && !slices.Contains(out, l.job) {
+			out = append(out, l.job)
+		}
+	}
+	return out
 }
 
 func groupText(g string) string {

@@ -30,11 +30,12 @@ type Program struct {
 func (r *Report) programs(job *Job) {
 	var lines []*line
 	lacks := map[string][]int{}
-	for _, obj := range job.of(document.Program) {
-		var p Program
-		err := document.Decode(obj.Payload, obj.name, &p, document.Program)
-		obj.Payload = nil // a job of many ranks is large
-		if err != nil {
+	objects := job.of(document.Program)
+	read := make([]programRead, len(objects))
+	atOnce(len(objects), func(i int) { read[i] = readProgram(objects[i]) })
+	for i, obj := range objects {
+		p := &read[i].Program
+		if err := read[i].err; err != nil {
 			r.leaveOut(obj, err.Error())
 			continue
 		}
@@ -52,22 +53,16 @@ func (r *Report) programs(job *Job) {
 		if p.Lacks != "" {
 			lacks[p.Lacks] = append(lacks[p.Lacks], obj.Rank)
 		}
-		for i := range p.Traces {
-			c := &p.Traces[i]
-			rank := c.Rank
-			if rank < 0 && len(p.Traces) == 1 {
-				rank = obj.Rank
-			}
-			l, err := newLine(c, rank, obj.Node)
+		for _, t := range read[i].traces {
 			switch {
-			case err != nil:
-				r.leaveOut(obj, fmt.Sprintf("reading %s: %s", obj.name, err))
-			case rank < 0:
-				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not say which rank it is, so it is left out of the search for a straggler", c.Trace, obj.Rank))
-			case slices.ContainsFunc(lines, func(o *line) bool { return o.rank == rank }):
-				r.Notes = append(r.Notes, fmt.Sprintf("%s is another trace of rank %d: the first one is used", c.Trace, rank))
+			case t.err != nil:
+				r.leaveOut(obj, fmt.Sprintf("reading %s: %s", obj.name, t.err))
+			case t.line.rank < 0:
+				r.Notes = append(r.Notes, fmt.Sprintf("%s of rank %d does not say which rank it is, so it is left out of the search for a straggler", t.name, obj.Rank))
+			case slices.ContainsFunc(lines, func(o *line) bool { return o.rank == t.line.rank }):
+				r.Notes = append(r.Notes, fmt.Sprintf("%s is another trace of rank %d: the first one is used", t.name, t.line.rank))
 			default:
-				lines = append(lines, l)
+				lines = append(lines, t.line)
 			}
 		}
 	}
@@ -76,4 +71,41 @@ func (r *Report) programs(job *Job) {
 	}
 	slices.SortFunc(lines, func(a, b *line) int { return a.rank - b.rank })
 	r.straggle(lines)
+}
+
+// programRead is a program as it was read: its traces are lines already, which take less
+// memory than the columns.
+type programRead struct {
+	Program
+	err    error
+	traces []traceRead
+}
+
+type traceRead struct {
+	name string
+	line *line
+	err  error
+}
+
+func readProgram(obj *Object) programRead {
+	var p programRead
+	p.err = document.Decode(obj.Payload, obj.name, &p.Program, document.Program)
+	obj.Payload = nil // a job of many ranks is large
+	if p.err != nil {
+		return p
+	}
+	for i := range p.Traces {
+		c := &p.Traces[i]
+		rank := c.Rank
+		if rank < 0 && len(p.Traces) == 1 {
+			rank = obj.Rank
+		}
+		l, err := newLine(c, rank, obj.Node)
+		if err == nil {
+			l.job = obj.Job
+		}
+		p.traces = append(p.traces, traceRead{c.Trace, l, err})
+	}
+	p.Traces = nil
+	return p
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuprof/gpuprof"
@@ -62,28 +65,48 @@ func gather(ctx context.Context, b bucket.Bucket, known map[string]*Object) (*Jo
 	}
 	slices.Sort(names)
 	job := &Job{where: b.String()}
-	for _, name := range names {
-		if !isObject(name) {
-			continue
+	found := make([]*Object, len(names))
+	errs := make([]error, len(names))
+	atOnce(len(names), func(i int) {
+		if !isObject(names[i]) {
+			return
 		}
-		o := known[name]
-		if o == nil {
-			if o, err = read(ctx, b, name); err != nil {
-				if ctx.Err() != nil {
-					return nil, ctx.Err()
-				}
-				job.Problems = append(job.Problems, document.CleanText(err.Error()))
-				continue
-			}
-			known[name] = o
+		if found[i] = known[names[i]]; found[i] == nil {
+			found[i], errs[i] = read(ctx, b, names[i])
 		}
-		job.Objects = append(job.Objects, o)
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for i, name := range names {
+		switch {
+		case errs[i] != nil:
+			job.Problems = append(job.Problems, document.CleanText(errs[i].Error()))
+		case found[i] != nil:
+			known[name] = found[i]
+			job.Objects = append(job.Objects, found[i])
+		}
 	}
 	if len(job.Objects) == 0 && len(job.Problems) == 0 {
 		job.Elsewhere = elsewhere(names)
 	}
 	job.settle()
 	return job, nil
+}
+
+// atOnce calls do for 0 to n-1, as many at a time as there are cores: most of a merge is
+// the decoding of objects, which need nothing of each other.
+func atOnce(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // isObject reports whether a name is that of an object: kind/name. The recordings of the

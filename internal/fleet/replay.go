@@ -1,6 +1,10 @@
 package fleet
 
-import "github.com/gpuprof/gpuprof/internal/stats"
+import (
+	"slices"
+
+	"github.com/gpuprof/gpuprof/internal/stats"
+)
 
 // replay works out when each rank ends each step, if its own times are as given: a
 // collective ends its time after the last of its ranks has come, and a rank that waits
@@ -170,14 +174,12 @@ func (r *replay) median() (replayed, recorded float64) {
 	return stats.Median(a), stats.Median(b)
 }
 
-// kept are the places of numbered steps among those of a line.
+// kept are the places of numbered steps, in ascending order, among those of a line.
 func (l *line) kept(numbers []int64) []int {
-	var out []int
+	out := make([]int, 0, len(numbers))
 	for i, s := range l.steps {
-		for _, n := range numbers {
-			if s == n {
-				out = append(out, i)
-			}
+		if _, ok := slices.BinarySearch(numbers, s); ok {
+			out = append(out, i)
 		}
 	}
 	return out

@@ -216,7 +216,11 @@ func (r *Report) conclude(o Options) {
 	slices.Sort(off)
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
-		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left no object: %s", len(r.Missing), r.World, RanksText(r.Missing))
+		what := "no object"
+		if len(r.Problems) > 0 { // which one a torn object was of is not known
+			what = "no object that can be used"
+		}
+		r.Verdict, r.Reason = Broken, fmt.Sprintf("%d of %d ranks left %s: %s", len(r.Missing), r.World, what, RanksText(r.Missing))
 	case unused > 0:
 		r.Verdict, r.Reason = Broken, notUsed(unused, len(r.Failed))
 	case len(off) > 0:

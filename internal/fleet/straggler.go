@@ -127,7 +127,9 @@ func (r *Report) straggle(lines []*line) {
 
 // usable is the replay of what was recorded, nil where it does not repeat it.
 func (m *matched) usable(w *Waiting) *replay {
-	switch {
+	switch jobs := m.jobs(); {
+	case len(jobs) > 1:
+		w.Unclaimed = fmt.Sprintf("the ranks are of %d jobs, and do not wait for each other", len(jobs))
 	case len(m.steps) == 0:
 		w.Unclaimed = "the ranks have no step in common"
 	case len(m.all) == 0:

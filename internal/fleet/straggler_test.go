@@ -243,6 +243,28 @@ func TestOnlyObjects(t *testing.T) {
 	}
 }
 
+// TestTwoJobsInOneFolder: ranks of two jobs do not wait for each other, so nothing is claimed
+// of them, however much longer one takes.
+func TestTwoJobsInOneFolder(t *testing.T) {
+	j := trainingJob(func(j *tracetest.Job) { j.Slow = map[int]float64{5: 1.3} })
+	all := traced(t, j.Run(), j.Ranks)
+	for _, jobs := range []int{1, 2} {
+		b := folder(t)
+		for i := range all {
+			p := place(i, len(all))
+			p.Job = fmt.Sprint("job ", i%jobs)
+			leave(t, b, p, document.Program, programOf(all[i]))
+		}
+		r := merged(t, b, Options{})
+		if jobs == 1 && (r.Verdict != Waited || len(r.Waiting.Stragglers) != 1) {
+			t.Errorf("one job: %s, %s", r.Verdict, r.Reason)
+		}
+		if jobs == 2 && (r.Verdict != TooFew || len(r.Waiting.Stragglers) != 0 || !strings.Contains(r.Reason, "of 2 jobs")) {
+			t.Errorf("two jobs: %s, %s", r.Verdict, r.Reason)
+		}
+	}
+}
+
 // hugeJob is an object of a rank with so many collectives: that of a small job, again and again.
 func hugeJob(tb testing.TB, b bucket.Bucket, ranks, calls int) {
 	j := trainingJob(func(j *tracetest.Job) {
