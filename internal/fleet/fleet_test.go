@@ -121,6 +121,9 @@ func TestBrokenObjects(t *testing.T) {
 		"torn": {func(t *testing.T, b *bucket.Folder) {
 			change(t, b, 3, func(text []byte) []byte { return text[:len(text)/2] })
 		}, "cut off", false},
+		"torn, by its rank": {func(t *testing.T, b *bucket.Folder) {
+			change(t, b, 3, func(text []byte) []byte { return text[:len(text)/2] })
+		}, "1 of 8 ranks left no object that can be used: rank 3", false},
 		"no object": {func(t *testing.T, b *bucket.Folder) { change(t, b, 3, func([]byte) []byte { return []byte("x") }) }, "run/000003", false},
 		"another workload": {func(t *testing.T, b *bucket.Folder) {
 			remove(t, b, 3)
