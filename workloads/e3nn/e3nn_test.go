@@ -291,7 +291,7 @@ func TestBadInput(t *testing.T) {
 func TestBadKnobs(t *testing.T) {
 	for kv, want := range map[string]string{
 		"batch=-1": "outside 1", "impl=csr+": `did you mean "csr`, "precision=fp8": `did you mean "fp`, "item_reads=-1": "from 0 to 4096", "pool_trim=0": "every:K",
-		"reset_stats=yes": "use off, on or sync", "streams=3": "use 2 or 1", "pool_trim=step": "names no number of steps",
+		"reset_stats=yes": "use off, on or sync", "streams=4": "use 2, 1 or 3", "pool_trim=step": "names no number of steps",
 		"impl=cs": `did you mean "csr"`, "imp=csr": `did you mean "impl"`, "sync=sometimes": "every:K",
 		"cutoff=-2": "above 0", "lmax=x": "whole number", "structure=/no/such.xyz": "neither a built-in structure nor a file", "edges=0": "at least 1",
 	} {
