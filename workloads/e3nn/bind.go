@@ -141,11 +141,11 @@ func (s *session) bindLayer(ctx context.Context, i int, l layer, shared []*op.Bo
 	if i == 0 { // the basis serves every layer
 		radial = append(slices.Clone(shared), mlp)
 	}
-	s.plan = append(s.plan, stageOps{stRadial, i, same(radial...)}, stageOps{stProduct, i, same(product)})
+	s.plan = append(s.plan, stageOps{stage: stRadial, layer: i, ops: same(radial...)}, stageOps{stage: stProduct, layer: i, ops: same(product)})
 	if scatter != nil {
-		s.plan = append(s.plan, stageOps{stScatter, i, same(scatter)})
+		s.plan = append(s.plan, stageOps{stage: stScatter, layer: i, ops: same(scatter)})
 	}
-	s.plan = append(s.plan, stageOps{stLinearGate, i, same(linear, gate)})
+	s.plan = append(s.plan, stageOps{stage: stLinearGate, layer: i, ops: same(linear, gate)})
 	if s.set["recompute"] == recomputeAll && s.backwards() { // the same operations again, before the layer goes back
 		again := []*op.Bound{mlp, product}
 		if scatter != nil {
@@ -199,15 +199,18 @@ func (s *session) rebind() error {
 // describeStages lists the stages with their costs at the mean batch.
 func (s *session) describeStages() {
 	s.setEdges(0, s.in.meanEdges())
-	all := allStages()
+	all, micros := allStages(), microOf(s.set)
 	for i := range all {
 		if all[i].Kind != gpuprof.DeviceStage {
-			all[i].MaxSpans = 1
+			all[i].MaxSpans = micros
 		}
 	}
 	all[stSync].MaxSpans += s.Items + 2 // reads, reset, trim, sync
 	if s.Blocking {
-		all[stSync].MaxSpans += 2
+		all[stSync].MaxSpans += 2 * micros
+	}
+	if s.trains() {
+		all[stSync].MaxSpans += s.train.step.Reads()
 	}
 	graph := s.set.On("graph")
 	for _, so := range s.plan {
@@ -215,10 +218,12 @@ func (s *session) describeStages() {
 		if graph {
 			st = &all[stGraph]
 		}
-		st.MaxSpans++
-		for _, b := range so.ops[0] {
-			st.Parts = append(st.Parts, b.Parts()...)
-			st.Minimum = st.Minimum.Add(b.Minimum())
+		for range so.times(micros) {
+			st.MaxSpans++
+			for _, b := range so.ops[0] {
+				st.Parts = append(st.Parts, b.Parts()...)
+				st.Minimum = st.Minimum.Add(b.Minimum())
+			}
 		}
 	}
 	if graph {
@@ -233,8 +238,9 @@ func (s *session) describeStages() {
 	if s.slots[0].energy != nil {
 		out++
 	}
-	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
-	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
+	in, out = in*int64(micros), out*int64(micros)
+	all[stH2D].MaxSpans, all[stH2D].Minimum = micros, gpuprof.Cost{BytesRead: in, BytesWritten: in}
+	all[stD2H].MaxSpans, all[stD2H].Minimum = micros, gpuprof.Cost{BytesRead: 4 * out, BytesWritten: 4 * out}
 	for i, st := range all {
 		if st.MaxSpans > 0 {
 			s.index[i] = len(s.stages)

@@ -2,8 +2,11 @@ package e3nn
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // bindBack makes the operations of the way back, in the order of the step: the
@@ -51,27 +54,49 @@ func (s *session) bindLoss() error {
 		}
 		ops = append(ops, one)
 	}
-	summed := b.rho
 	if s.trains() {
-		residual, err := s.keep(op.Residual{Rows: s.rows}.Bind(s.dev, b.rho, b.target, b.drho, b.losses))
-		if err != nil {
-			return err
-		}
-		ops, summed = append(ops, residual), b.losses
+		return s.bindResiduals(ops)
 	}
-	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, summed, b.energy))
+	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.rho, b.energy))
 	if err != nil {
 		return err
 	}
 	s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(append(ops, sum)...)})
-	if s.trains() {
-		return op.Send(s.dev, s.Compute, b.target, s.params.target)
-	}
 	ones := make([]float32, s.rows)
 	for i := range ones {
 		ones[i] = 1
 	}
 	return op.Send(s.dev, s.Compute, b.drho, ones)
+}
+
+// bindResiduals binds the squared errors of every micro-batch and their sum, what scales their
+// gradients, and the zeros that gradients begin with.
+func (s *session) bindResiduals(readouts []*op.Bound) error {
+	b, step := s.back, &s.train.step
+	sum, err := s.keep(op.Sum{N: s.rows}.Bind(s.dev, b.losses, b.energy))
+	if err != nil {
+		return err
+	}
+	for micro, target := range s.train.targets {
+		residual, err := s.keep(op.Residual{Rows: s.rows}.Bind(s.dev, b.rho, target, b.drho, b.losses))
+		if err != nil {
+			return err
+		}
+		ops := append(slices.Clone(readouts), residual, sum)
+		more := step.Scaled(optim.Cotangent{B: b.drho, N: s.rows})
+		if micro == 0 {
+			more = append(more, step.Zeros()...)
+		}
+		if len(more) > 0 {
+			begin, err := s.keep(op.BindLaunches(s.dev, "the start of the way back", gpuprof.Cost{}, more...))
+			if err != nil {
+				return err
+			}
+			ops = append(ops, begin)
+		}
+		s.plan = append(s.plan, stageOps{stage: stLoss, ops: same(ops...), from: micro, to: micro + 1})
+	}
+	return nil
 }
 
 // bindLayerBack binds a layer's way back: what was not kept is made again, then the
@@ -84,7 +109,7 @@ func (s *session) bindLayerBack(i int) error {
 		return err
 	}
 	if len(again) > 0 {
-		s.plan = append(s.plan, stageOps{stRecompute, i, same(again...)})
+		s.plan = append(s.plan, stageOps{stage: stRecompute, layer: i, ops: same(again...)})
 	}
 	readout, err := s.keep(l.readout().BindGrad(s.dev, b.drho, p.readout, b.dout, s.rows))
 	if err != nil {
@@ -100,11 +125,7 @@ func (s *session) bindLayerBack(i int) error {
 	}
 	grads := op.TPGradBuffers{X: p.x, Y: s.harmonics, W: k.w, DOut: b.dmid, Src: e.src, Dst: e.dst, DY: b.dy, DW: b.dw}
 	if s.trains() {
-		grads.ColPtr, grads.Perm, grads.DX = e.colptr, e.perm, s.train.grads[i].x
-	}
-	product, err := s.keep(s.productGrad(i).Bind(s.dev, grads, len(s.in.crystal.Positions), s.rows, s.edges))
-	if err != nil {
-		return err
+		grads.ColPtr, grads.Perm = e.colptr, e.perm
 	}
 	mlp, err := s.keep(s.mlpGrad(i).Bind(s.dev, op.MLPGradBuffers{A: k.a, W1: p.w1, W2: p.w2, DW: b.dw, DA: b.da, DB: b.db}, s.edges))
 	if err != nil {
@@ -118,7 +139,11 @@ func (s *session) bindLayerBack(i int) error {
 		}
 		radial = append(radial, basis)
 	}
-	s.plan = append(s.plan, stageOps{stLinearGateBack, i, same(readout, gate, linear)}, stageOps{stProductBack, i, same(product)}, stageOps{stRadialBack, i, same(radial...)})
+	s.plan = append(s.plan, stageOps{stage: stLinearGateBack, layer: i, ops: same(readout, gate, linear)})
+	if err := s.bindProductGrad(i, grads); err != nil {
+		return err
+	}
+	s.plan = append(s.plan, stageOps{stage: stRadialBack, layer: i, ops: same(radial...)})
 	if s.trains() {
 		return s.bindGrads(i)
 	}
@@ -151,6 +176,14 @@ func (s *session) productGrad(i int) op.TensorProductGrad {
 	return op.TensorProductGrad{Product: s.products[i], AddY: !s.first(i)}
 }
 
+// productWays are how often a layer's product is bound backwards.
+func (s *session) productWays() int64 {
+	if !s.trains() {
+		return 1
+	}
+	return int64(len(s.variants()))
+}
+
 func (s *session) mlpGrad(i int) op.MLPGrad {
 	return op.MLPGrad{MLP: s.mlps[i], Add: !s.first(i)}
 }
@@ -163,7 +196,7 @@ func (s *session) backScratch(e int64) (words, scratch int64) {
 	for i, l := range s.model.Layers {
 		words += int64(l.readout().Count)
 		scratch += op.GateGrad{Gate: l.Gate}.Scratch() + op.LinearGrad{Linear: l.Linear}.Scratch(s.rows) +
-			s.productGrad(i).Scratch(atoms, s.rows, int(e), s.trains())
+			s.productWays()*s.productGrad(i).Scratch(atoms, s.rows, int(e), s.trains())
 		if s.trains() {
 			scratch += s.mlpGrad(i).HiddenScratch(int(e)) + s.gradScratch(l, i, e)
 		} else {

@@ -35,7 +35,7 @@ func (s *session) Check(ctx context.Context) ([]gpuprof.Check, error) {
 	whole := op.ReferenceSeconds(s.stages, referenceRate) < 1
 	out, err := op.EachSlot(depth, func(k int) ([]gpuprof.Check, error) {
 		if s.trains() { // every slot from the parameters that the reference has
-			if err := s.restart(); err != nil {
+			if err := s.train.step.Checked(s.Compute); err != nil {
 				return nil, err
 			}
 		}
@@ -56,6 +56,7 @@ type checker struct {
 	ctx   context.Context
 	slot  int
 	batch int
+	micro int
 	rows  []int
 	edges int
 	refs  []rowReference // one per rows
@@ -65,9 +66,23 @@ type checker struct {
 	// before are the gradients of the rows' edges that the stage at hand adds to.
 	before [][]float64
 	saved  optim.Saved // parameters and gradients before a stage that changes them
+	// added is what a layer's gradients were before a stage that adds to them, by buffer.
+	added map[gpuprof.Buffer][]float64
 }
 
 func (c *checker) run(rng *rand.Rand, whole bool) error {
+	first := c.batch
+	for c.micro = range microOf(c.s.set) {
+		c.batch = (first + c.micro) % len(c.s.in.batches)
+		if err := c.runMicro(rng, whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runMicro is one batch of a step.
+func (c *checker) runMicro(rng *rand.Rand, whole bool) error {
 	s := c.s
 	sl := &s.slots[c.slot]
 	if err := c.poisonAll(); err != nil {
@@ -87,6 +102,9 @@ func (c *checker) run(rng *rand.Rand, whole bool) error {
 		c.p = widen(s.params)
 	}
 	for i := range s.plan {
+		if !s.plan[i].in(c.micro) {
+			continue
+		}
 		if err := c.stage(&s.plan[i]); err != nil {
 			return fmt.Errorf("stage %s: %w", allStages()[s.plan[i].stage].Name, err)
 		}
@@ -102,7 +120,7 @@ func (c *checker) poisonAll() error {
 	s := c.s
 	var bufs []gpuprof.Buffer
 	for _, r := range s.requests(int64(s.edges)) {
-		if b := *r.to[0]; b != s.back.target && (b != s.back.drho || s.trains()) { // those that no step writes
+		if b := *r.to[0]; b != s.back.drho || s.trains() { // those that no step writes
 			bufs = append(bufs, b)
 		}
 	}
@@ -248,11 +266,11 @@ func (c *checker) graph() error {
 		return err
 	}
 	if s.trains() { // the step by hand has changed the parameters
-		if err := s.restart(); err != nil {
+		if err := s.train.step.Checked(s.Compute); err != nil {
 			return err
 		}
 	}
-	if err := s.device(c.slot, c.batch, loop.Silent{}); err != nil {
+	if err := s.device(c.slot, c.batch, 0, loop.Silent{}); err != nil {
 		return err
 	}
 	if err := s.Compute.Sync(); err != nil {

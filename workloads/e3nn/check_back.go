@@ -84,7 +84,10 @@ func (c *checker) snapshot(so *stageOps) error {
 func (c *checker) rowBack(so *stageOps, i int) error {
 	switch so.stage {
 	case stLoss:
-		return c.compare(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho})
+		if err := c.compare(stLoss, c.s.back.rho, c.rows[i], []float64{c.refs[i].rho}); err != nil || !c.s.trains() {
+			return err
+		}
+		return c.residual(c.rows[i])
 	case stRecompute:
 		return c.recomputed(so.layer, i)
 	case stLinearGateBack:
@@ -262,7 +265,7 @@ func (c *checker) allBack(so *stageOps) error {
 		sum := 0.0
 		for r, v := range rho {
 			if s.trains() {
-				off := v - float64(s.params.target[r])
+				off := v - float64(s.params.target[c.micro*s.rows+r])
 				v = off * off / 2 / float64(s.rows)
 			}
 			sum += v
@@ -284,7 +287,7 @@ func (c *checker) allBack(so *stageOps) error {
 	case stGrads:
 		return c.weightGrads(so.layer)
 	case stClip, stOptimizer:
-		return c.optimized(so.stage)
+		return c.optimized(so)
 	}
 	return nil
 }

@@ -14,14 +14,28 @@ const mostReference = 1 << 28
 
 // snapshotTraining keeps what clipping and the optimizer change.
 func (c *checker) snapshotTraining(so *stageOps) (err error) {
-	if so.stage == stClip || so.stage == stOptimizer {
+	c.added = nil
+	if so.adds {
+		g := c.s.train.grads[so.layer]
+		c.added = map[gpuprof.Buffer][]float64{}
+		for _, b := range []gpuprof.Buffer{g.x, g.w1, g.w2, g.mix, g.readout} {
+			if c.added[b], err = c.wide(b, 0, b.Len()/4); err != nil {
+				return err
+			}
+		}
+	}
+	if so.part != nil && so.part.First {
 		c.saved, err = c.s.train.step.Save(c.s.Compute)
 	}
 	return err
 }
 
 // optimized compares what clipping or the optimizer made of it.
-func (c *checker) optimized(stage int) error {
+func (c *checker) optimized(so *stageOps) error {
+	if !so.part.Last {
+		return nil
+	}
+	stage := so.stage
 	now, err := c.s.train.step.Save(c.s.Compute)
 	if err != nil {
 		return err
@@ -31,6 +45,28 @@ func (c *checker) optimized(stage int) error {
 		return nil
 	}
 	return c.s.train.step.Stepped(c.s.Compute, c.saved, now, &c.errs[stage])
+}
+
+// residual compares the gradient of a row's value.
+func (c *checker) residual(row int) error {
+	rho, err := c.wide(c.s.back.rho, row, 1)
+	if err != nil {
+		return err
+	}
+	scale, err := c.s.train.step.Scale(c.s.Compute)
+	if err != nil {
+		return err
+	}
+	off := rho[0] - float64(c.s.params.target[c.micro*c.s.rows+row])
+	return c.compare(stLoss, c.s.back.drho, row, []float64{scale * off / float64(c.s.rows)})
+}
+
+// sumWith is a gradient with what was there before a stage that adds to it.
+func (c *checker) sumWith(b gpuprof.Buffer, g []float64) []float64 {
+	for i, v := range c.added[b][:min(len(c.added[b]), len(g))] {
+		g[i] += v
+	}
+	return g
 }
 
 // hiddenBack compares the gradient of a row's hidden layers before their activation.
@@ -85,9 +121,13 @@ func (c *checker) features(layer int) error {
 			return err
 		}
 	}
-	got, err := c.wide(s.train.grads[layer].x, 0, len(want))
+	b := s.train.grads[layer].x
+	got, err := c.wide(b, 0, len(want))
 	if err != nil {
 		return err
+	}
+	for i, v := range c.added[b] {
+		got[i] -= v
 	}
 	x := op.As[float64](s.stored(layer))
 	sums[1] = product(x, got)
@@ -161,10 +201,10 @@ func (c *checker) weightGrads(layer int) error {
 		outer(w1, b, da, s1)
 		outer(w2, h, dw, s2)
 	}
-	if err := c.compare(stGrads, g.w1, 0, w1); err != nil {
+	if err := c.compare(stGrads, g.w1, 0, c.sumWith(g.w1, w1)); err != nil {
 		return err
 	}
-	if err := c.compare(stGrads, g.w2, 0, w2); err != nil {
+	if err := c.compare(stGrads, g.w2, 0, c.sumWith(g.w2, w2)); err != nil {
 		return err
 	}
 	return c.rowGrads(layer)
@@ -200,8 +240,8 @@ func (c *checker) rowGrads(layer int) error {
 			readout[u] += row[3][0] * row[2][l.readout().First+u]
 		}
 	}
-	if err := c.compare(stGrads, g.mix, 0, mix); err != nil {
+	if err := c.compare(stGrads, g.mix, 0, c.sumWith(g.mix, mix)); err != nil {
 		return err
 	}
-	return c.compare(stGrads, g.readout, 0, readout)
+	return c.compare(stGrads, g.readout, 0, c.sumWith(g.readout, readout))
 }

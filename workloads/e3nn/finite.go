@@ -12,7 +12,7 @@ import (
 // finite ends a run whose loss is not a number any more: the one that the slot's step before
 // left on the host, where nobody waits for it.
 func (s *session) finite(i int, sl *slot) error {
-	if !s.trains() || s.train.done < depth {
+	if !s.trains() || s.train.done < depth || s.train.step.Scales() {
 		return nil
 	}
 	if loss := float64(gpuprof.Floats(sl.out)[0]); !math.IsNaN(loss) && !math.IsInf(loss, 0) {
@@ -49,12 +49,15 @@ func (s *session) firstNotFinite(i int) (string, error) {
 		s.setEdges(at%depth, edges)
 		for j := range s.plan {
 			so := &s.plan[j]
+			if !so.in(at % microOf(s.set)) {
+				continue
+			}
 			for _, b := range so.ops[at%depth] {
 				if err := b.Enqueue(s.Compute); err != nil {
 					return "", err
 				}
 			}
-			if n < steps-depth-1 {
+			if n < steps-depth-microOf(s.set) {
 				continue
 			}
 			if ok, err := s.writesFinite(so, edges); err != nil || !ok {

@@ -35,7 +35,7 @@ func (s *session) capture(ctx context.Context) error {
 			}
 			if same[edges] == nil {
 				s.setEdges(k, edges)
-				g, err := s.dev.Capture(s.Compute, func() error { return s.compute(k, loop.Silent{}) })
+				g, err := s.dev.Capture(s.Compute, func() error { return s.compute(k, 0, loop.Silent{}) })
 				if err != nil {
 					return fmt.Errorf("capturing the step: %w", err)
 				}

@@ -69,7 +69,7 @@ func openInput(set gpuprof.Settings, seed uint64) (*input, error) {
 	if !in.atoms {
 		in.grid = c.Grid([3]int{gridSize, gridSize, gridSize})
 	}
-	in.batch = set.Int("batch")
+	in.batch = set.Int("batch") / microOf(set)
 	if all := in.points(); in.batch > all {
 		return nil, tooManyPoints(in.batch, c.Name, all, in.unit())
 	}

@@ -41,6 +41,14 @@ func recomputeKnob() gpuprof.Knob {
 // backwards says that a step goes back through the network.
 func (s *session) backwards() bool { return s.set["pass"] != passForward }
 
+// microOf is the micro-batches of a step.
+func microOf(set gpuprof.Settings) int {
+	if set["pass"] != passTrain {
+		return 1
+	}
+	return max(1, set.Int("accumulate"))
+}
+
 // trains says that a step ends with new parameters.
 func (s *session) trains() bool { return s.set["pass"] == passTrain }
 
@@ -98,7 +106,8 @@ type work struct {
 // back ends with. dw to dout belong to a layer, dy and db are summed over layers.
 type backBuffers struct {
 	rho, energy, drho        gpuprof.Buffer // [rows], [1], [rows]
-	target, losses           gpuprof.Buffer // [rows], in training
+	losses                   gpuprof.Buffer // [rows], in training
+	dx                       gpuprof.Buffer // of a layer's features, where they are added
 	dout, dpre, dmid, dw, da gpuprof.Buffer
 	dy, db, slope, f, forces gpuprof.Buffer
 }
@@ -166,8 +175,10 @@ func (s *session) requests(e int64) []request {
 	one("the weights' gradient", e*w.weights, &b.dw)
 	one("the hidden layer's gradient", e*mlpHidden, &b.da)
 	if s.trains() {
-		one("targets", rows, &b.target)
 		one("losses", rows, &b.losses)
+		if s.addsGrads() {
+			one("the features' gradient", int64(len(s.in.crystal.Positions))*w.in, &b.dx)
+		}
 		return list
 	}
 	one("the harmonics' gradient", e*sh, &b.dy)
@@ -179,13 +190,14 @@ func (s *session) requests(e int64) []request {
 }
 
 // widest are the largest widths over the layers, in elements.
-type widest struct{ weights, mid, linear, out int64 }
+type widest struct{ weights, mid, linear, in, out int64 }
 
 func (s *session) widths() (w widest) {
 	for i, l := range s.model.Layers {
 		w.weights = max(w.weights, int64(s.columns(i)))
 		w.mid = max(w.mid, int64(l.TP.Out.Dim()))
 		w.linear = max(w.linear, int64(l.Linear.Out.Dim()))
+		w.in = max(w.in, int64(l.In.Dim()))
 		w.out = max(w.out, int64(l.Out.Dim()))
 	}
 	return w

@@ -41,8 +41,11 @@ func refuseProduct(_ gpuprof.Info, set gpuprof.Settings) error {
 
 // refusePass names what a pass has not, or has anyway.
 func refusePass(_ gpuprof.Info, set gpuprof.Settings) error {
-	if err := optim.Refuse(set); err != nil {
+	if err := optim.Refuse(set, "batch"); err != nil {
 		return err
+	}
+	if set.On("graph") && microOf(set) > 1 {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting accumulate=%s with graph=on: a graph is captured for one batch, and each micro-batch leaves its gradients in another way", set["accumulate"]).WithFix("use accumulate=1, or graph=off")
 	}
 	switch again := set["recompute"]; {
 	case set["streams"] == streamsThree && set["pass"] != passForward:

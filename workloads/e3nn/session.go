@@ -9,6 +9,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // depth is how many batches are in flight: while the device works on one, the
@@ -82,15 +83,29 @@ type params struct {
 
 // stageOps is what one span of a stage launches, once a slot.
 type stageOps struct {
-	stage int
-	layer int
-	ops   [depth][]*op.Bound
+	stage    int
+	layer    int
+	ops      [depth][]*op.Bound
+	from, to int         // the micro-batches that it is for; to 0: all
+	adds     bool        // gradients to what is there
+	part     *optim.Part // of the optimizer's step
+}
+
+// in says that it is for a micro-batch.
+func (so *stageOps) in(micro int) bool { return so.to == 0 || micro >= so.from && micro < so.to }
+
+// times is how often a step of so many micro-batches has it.
+func (so *stageOps) times(micros int) int {
+	if so.to == 0 {
+		return micros
+	}
+	return so.to - so.from
 }
 
 func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, error) {
 	s := &session{
 		dev: d, set: c.Knobs, seed: c.Seed, mem: op.Arena{Dev: d}, layout: op.Layout(c.Knobs["layout"]),
-		rows: c.Knobs.Int("batch"), Pace: loop.PaceOf(c.Knobs),
+		rows: c.Knobs.Int("batch") / microOf(c.Knobs), Pace: loop.PaceOf(c.Knobs),
 	}
 	s.model = buildModel(c.Preset, c.Knobs.Int("mul"), c.Knobs.Int("lmax"), s.layout)
 	s.chooseWays()
@@ -106,13 +121,13 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 	if e := s.in.estimateEdges(); s.need(e, 0) > 2*d.Memory().Available {
 		return nil, s.tooLarge(e, s.need(e, 0), d.Memory().Available)
 	}
-	if err := s.in.keep(ctx, 1); err != nil {
+	if err := s.in.keep(ctx, microOf(s.set)); err != nil {
 		return nil, err
 	}
 	// Batches are alike, so the first one's size tells how many there must be
 	// for a step's data to have left the cache when its turn comes again.
 	if c.Mode != gpuprof.Hot {
-		if err := s.in.keep(ctx, s.rotation(d.Info().CacheBytes)); err != nil {
+		if err := s.in.keep(ctx, max(microOf(s.set), s.rotation(d.Info().CacheBytes))); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +217,7 @@ func (s *session) Depth() int { return depth }
 func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements gpuprof.Session.
-func (s *session) Work() (float64, string) { return float64(s.rows), s.in.unit() }
+func (s *session) Work() (float64, string) { return float64(s.rows * microOf(s.set)), s.in.unit() }
 
 // Input implements gpuprof.Session.
 func (s *session) Input() map[string]any {

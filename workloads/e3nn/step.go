@@ -1,12 +1,38 @@
 package e3nn
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
 
-// Step implements gpuprof.Session: one batch through the whole pipeline.
+// Step implements gpuprof.Session: one batch through the whole pipeline, in training as many
+// micro-batches as the knob accumulate asks for.
 func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := p.Start(i); err != nil {
 		return err
 	}
+	micros := microOf(s.set)
+	for micro := range micros {
+		if micro > 0 {
+			if err := s.ResetStats(p); err != nil {
+				return err
+			}
+		}
+		if err := s.microStep(i*micros+micro, micro, p); err != nil {
+			return err
+		}
+	}
+	if s.trains() && s.train.step.ReadsLoss(i) {
+		if _, err := s.Read(s.back.energy, 0, p); err != nil {
+			return err
+		}
+	}
+	result := s.slots[(i*micros+micros-1)%depth].result
+	return s.Wait(i, result, result.Len()/4, p)
+}
+
+// microStep is batch i of all through the pipeline.
+func (s *session) microStep(i, micro int, p gpuprof.Probe) error {
 	k := i % depth
 	sl := &s.slots[k]
 	if err := s.Room(&sl.Events, p); err != nil {
@@ -22,21 +48,18 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 	if err := s.send(sl, edges, p); err != nil {
 		return err
 	}
-	if err := s.device(k, batch, p); err != nil {
-		return err
-	}
-	if err := s.receive(sl, p); err != nil {
+	if err := s.device(k, batch, micro, p); err != nil {
 		return err
 	}
 	s.train.done++
-	return s.Wait(i, sl.result, sl.result.Len()/4, p)
+	return s.receive(sl, p)
 }
 
 // device enqueues what a step does on the device, as launches or as a graph.
-func (s *session) device(k, batch int, p gpuprof.Probe) error {
+func (s *session) device(k, batch, micro int, p gpuprof.Probe) error {
 	if s.graphs.of[k] == nil {
 		s.setEdges(k, s.in.edges[batch])
-		return s.compute(k, p)
+		return s.compute(k, micro, p)
 	}
 	sp := p.Begin(s.index[stGraph], s.Compute)
 	err := s.graphs.of[k][batch].Enqueue(s.Compute)
@@ -45,9 +68,12 @@ func (s *session) device(k, batch int, p gpuprof.Probe) error {
 }
 
 // compute enqueues a slot's launches for the edges that were set.
-func (s *session) compute(k int, p gpuprof.Probe) error {
+func (s *session) compute(k, micro int, p gpuprof.Probe) error {
 	for j := range s.plan {
 		so := &s.plan[j]
+		if !so.in(micro) || so.part != nil && s.train.step.Skips(so.part) {
+			continue
+		}
 		sp := p.Begin(s.index[so.stage], s.Compute)
 		for _, b := range so.ops[k] {
 			if err := b.Enqueue(s.Compute); err != nil {
@@ -55,8 +81,25 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 			}
 		}
 		p.End(sp)
+		if err := s.heard(so.part, p); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// heard reads what the host decides by behind a part of the optimizer's step.
+func (s *session) heard(part *optim.Part, p gpuprof.Probe) error {
+	if part == nil {
+		return nil
+	}
+	word, ok := part.Reads()
+	if !ok {
+		return nil
+	}
+	v, err := s.Read(s.train.step.State(), word, p)
+	s.train.step.Heard(part, v)
+	return err
 }
 
 // send copies a batch to the device, with streams=2 beside whatever runs there.

@@ -13,9 +13,11 @@ import (
 // what makes a step of them. The loss is half the mean square of what the readouts are
 // off a target that the seed draws for every row.
 type training struct {
-	grads []layerGrads
-	step  optim.Step
-	done  int // steps since the start
+	grads   []layerGrads
+	targets []gpuprof.Buffer // [rows], of every micro-batch
+	step    optim.Step
+	parts   []optim.Part
+	done    int // micro-batches since the start
 }
 
 // layerGrads are the gradients of a layer's parameters.
@@ -25,6 +27,9 @@ type layerGrads struct{ x, w1, w2, mix, readout gpuprof.Buffer }
 func (s *session) openTraining() error {
 	t := &s.train
 	t.step = optim.StepOf(s.set)
+	for micro := range t.step.Micro() {
+		t.targets = append(t.targets, s.mem.Upload(s.Compute, "targets", s.params.target[micro*s.rows:(micro+1)*s.rows]))
+	}
 	var all []optim.Param
 	for i, p := range s.layers {
 		all = append(all,
@@ -53,10 +58,29 @@ func (s *session) stored(i int) []float32 {
 	return out
 }
 
-// drawTarget is normal.
+// addsGrads says that gradients are added to what is there, some time in a step.
+func (s *session) addsGrads() bool {
+	step := optim.StepOf(s.set)
+	return s.trains() && step.Adds(step.Micro()-1)
+}
+
+// variants are the ways of a step's micro-batches to leave their gradients.
+func (s *session) variants() (all []stageOps) {
+	n := s.train.step.Micro()
+	if s.train.step.Adds(0) {
+		return []stageOps{{to: n, adds: true}}
+	}
+	all = []stageOps{{to: 1}}
+	if n > 1 {
+		all = append(all, stageOps{from: 1, to: n, adds: true})
+	}
+	return all
+}
+
+// drawTarget is normal, of all rows of a step.
 func (s *session) drawTarget() []float32 {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
-	t := make([]float32, s.rows)
+	t := make([]float32, s.rows*microOf(s.set))
 	for i := range t {
 		t[i] = float32(rng.NormFloat64())
 	}
@@ -67,25 +91,68 @@ func (s *session) drawTarget() []float32 {
 // are in the tensor product's way back.
 func (s *session) bindGrads(i int) error {
 	l, k, b, g := s.model.Layers[i], s.work[i], s.back, s.train.grads[i]
-	mlp, err := s.keep(op.MLPWeightGrad{MLP: s.mlps[i]}.Bind(s.dev, s.basis, b.da, k.h, b.dw, g.w1, g.w2, s.edges))
-	if err != nil {
-		return err
+	for _, so := range s.variants() {
+		mlp, err := s.keep(op.MLPWeightGrad{MLP: s.mlps[i], Add: so.adds}.Bind(s.dev, s.basis, b.da, k.h, b.dw, g.w1, g.w2, s.edges))
+		if err != nil {
+			return err
+		}
+		linear, err := s.keep(op.LinearWeightGrad{Linear: l.Linear, Add: so.adds}.Bind(s.dev, k.mid, b.dpre, g.mix, s.rows))
+		if err != nil {
+			return err
+		}
+		r := l.readout()
+		r.Add = so.adds
+		readout, err := s.keep(r.BindWeightGrad(s.dev, b.drho, s.layers[i].out, g.readout, s.rows))
+		if err != nil {
+			return err
+		}
+		so.stage, so.layer, so.ops = stGrads, i, same(mlp, linear, readout)
+		s.plan = append(s.plan, so)
 	}
-	linear, err := s.keep(op.LinearWeightGrad{Linear: l.Linear}.Bind(s.dev, k.mid, b.dpre, g.mix, s.rows))
-	if err != nil {
-		return err
+	return nil
+}
+
+// bindProductGrad binds a layer's tensor product backwards. Where gradients of features are
+// added, they are made beside and then added.
+func (s *session) bindProductGrad(i int, grads op.TPGradBuffers) error {
+	atoms := len(s.in.crystal.Positions)
+	bind := func(so stageOps, more ...*op.Bound) error {
+		product, err := s.keep(s.productGrad(i).Bind(s.dev, grads, atoms, s.rows, s.edges))
+		if err != nil {
+			return err
+		}
+		so.stage, so.layer, so.ops = stProductBack, i, same(append([]*op.Bound{product}, more...)...)
+		s.plan = append(s.plan, so)
+		return nil
 	}
-	readout, err := s.keep(l.readout().BindWeightGrad(s.dev, b.drho, s.layers[i].out, g.readout, s.rows))
-	if err != nil {
-		return err
+	if !s.trains() {
+		return bind(stageOps{})
 	}
-	s.plan = append(s.plan, stageOps{stGrads, i, same(mlp, linear, readout)})
+	g := s.train.grads[i].x
+	for _, so := range s.variants() {
+		if grads.DX = g; !so.adds {
+			if err := bind(so); err != nil {
+				return err
+			}
+			continue
+		}
+		grads.DX = s.back.dx
+		n := atoms * s.model.Layers[i].In.Dim()
+		add, err := s.keep(op.BindLaunches(s.dev, "the features' gradient", op.Moved(n, 2*n, n), optim.Added(g, grads.DX, n)))
+		if err != nil {
+			return err
+		}
+		if err := bind(so, add); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (s *session) gradScratch(l layer, i int, e int64) int64 {
 	kind := s.dev.Info().Kind
-	return op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind)
+	ways := int64(len(s.variants()))
+	return ways * (op.MLPWeightGrad{MLP: s.mlps[i]}.Scratch(int(e), kind) + op.LinearWeightGrad{Linear: l.Linear}.Scratch(s.rows, kind) + l.readout().WeightScratch(s.rows, kind))
 }
 
 // trainWords is what openTraining allocates.
@@ -95,16 +162,25 @@ func (s *session) trainWords() int64 {
 		sizes = append(sizes, len(s.in.crystal.Positions)*l.In.Dim(), basisSize*mlpHidden, mlpHidden*l.TP.WeightNumel(), l.Linear.WeightNumel(), l.readout().Count)
 	}
 	step := optim.StepOf(s.set)
-	return step.Words(sizes)
+	return step.Words(sizes) + int64(s.rows*step.Micro())
 }
 
 // bindOptimizer binds the end of a training step.
 func (s *session) bindOptimizer() error {
-	clip, step, err := s.train.step.Bind()
-	if err != nil {
-		return err
+	var err error
+	s.train.parts, err = s.train.step.Bind()
+	n := s.train.step.Micro()
+	for i := range s.train.parts {
+		p := &s.train.parts[i]
+		if p.Ops == nil {
+			continue
+		}
+		s.closers = append(s.closers, p.Ops)
+		so := stageOps{stage: stOptimizer, ops: same(p.Ops), from: n - 1, to: n, part: p}
+		if p.Clips {
+			so.stage = stClip
+		}
+		s.plan = append(s.plan, so)
 	}
-	s.closers = append(s.closers, clip, step)
-	s.plan = append(s.plan, stageOps{stage: stClip, ops: same(clip)}, stageOps{stage: stOptimizer, ops: same(step)})
-	return nil
+	return err
 }

@@ -28,6 +28,10 @@ func TestTrainingPasses(t *testing.T) {
 		{"deepaw", "batch=3", "mul=50", "edges=40"},
 		{"deepaw", "batch=3", "mul=50", "edges=40", "recompute=all", "impl=csr+mlp"},
 		{"nequip-lips", "edges=48", "layout=mul_ir", "batch=12"},
+		{"small", "batch=12", "accumulate=3", "zero=fill"},
+		{"small", "batch=12", "accumulate=2", "layout=mul_ir", "precision=fp16", "scaler=dynamic", "found_inf=host", "clip_where=host"},
+		{"deepaw", "batch=4", "mul=50", "edges=40", "accumulate=2", "recompute=all"},
+		{"small", "batch=12", "zero=fill", "graph=on"},
 	} {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			s := openSession(t, set[0], append(set[1:], "pass=train")...)
@@ -42,7 +46,8 @@ func TestTrainingOnCUDA(t *testing.T) {
 	for _, set := range []string{"impl=csr", "impl=csr+mlp,layout=mul_ir,graph=on,optimizer=loop", "impl=unfused,recompute=all,optimizer=foreach"} {
 		onCUDA(t, false, "pass=train,"+set)
 	}
-	onCUDA(t, true, "pass=train,precision=fp16,graph=on")
+	onCUDA(t, true, "pass=train,precision=fp16,graph=on,scaler=dynamic")
+	onCUDA(t, false, "pass=train,accumulate=2,zero=fill,clip_where=host,loss_read=step")
 }
 
 // trained is all parameters after so many steps.

@@ -154,6 +154,9 @@ func (s *session) describeStages() {
 	all[stH2D].MaxSpans, all[stH2D].Minimum = 1, gpuprof.Cost{BytesRead: in, BytesWritten: in}
 	all[stD2H].MaxSpans, all[stD2H].Minimum = 1, gpuprof.Cost{BytesRead: out, BytesWritten: out}
 	all[stSync].MaxSpans = s.Items + 3 // reads, reset, trim, sync
+	if s.train != nil {
+		all[stSync].MaxSpans += s.train.step.Reads() + s.train.step.Micro() - 1
+	}
 	all[stBackpressure].MaxSpans = 1
 	for i, st := range all {
 		if st.MaxSpans > 0 {

@@ -50,6 +50,7 @@ type checker struct {
 	ctx   context.Context
 	slot  int
 	batch int
+	micro int   // of a training step's micro-batches, that of the group at hand
 	rows  []int // of the T*B rows of the GRU
 	whole bool
 	start state
@@ -119,6 +120,11 @@ func (c *checker) begin() error {
 	sl := &s.slots[c.slot]
 	if err := s.restore(); err != nil {
 		return err
+	}
+	if s.train != nil {
+		if err := s.train.step.Checked(s.stream); err != nil {
+			return err
+		}
 	}
 	for _, b := range []gpuprof.Buffer{sl.x, s.flow.record, s.flow.metrics} {
 		if err := s.fillBuffer(b, 0, b.Len()/4); err != nil {

@@ -154,7 +154,7 @@ func (c *checker) energyBack(gx []float32) error {
 func (c *checker) grads(g *group) error {
 	s, sh, t := c.s, c.s.shape, c.s.train
 	rows := sh.T * sh.B
-	add := g.level < t.window-1
+	add := g.add
 	slot := g.level % t.every
 	b := c.gradsOf(g.layer)
 	if g.layer == sh.L {
@@ -171,7 +171,7 @@ func (c *checker) grads(g *group) error {
 	var x []float32
 	var err error
 	if g.layer == 0 {
-		x, err = c.read(s.slots[c.slot].x, g.level*rows*sh.I, rows*sh.I)
+		x, err = c.read(s.slots[c.slot].x, (g.micro*t.window+g.level)*rows*sh.I, rows*sh.I)
 	} else {
 		x, err = c.stored(t.u.layers[g.layer-1].states, (slot*rows+sh.B)*sh.H, rows*sh.H)
 	}

@@ -97,10 +97,14 @@ func (c *checker) chained() error {
 		return err
 	}
 	sources, fields := drawSources(sh, s.seed), gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords()):]
+	scale, err := t.step.Scale(s.stream)
+	if err != nil {
+		return err
+	}
 	list := c.carriersOf()
 	for _, k := range list[:min(len(list), chainCarriers)] {
 		r := s.tripOf(c.start, k, float64(sources[k]), fields)
-		after := carrierBack{x: lossKappa * r.end.x, y: lossKappa * r.end.y}
+		after := carrierBack{x: scale * lossKappa * r.end.x, y: scale * lossKappa * r.end.y}
 		before, dh := r.back(op.As[float64](ddose), after, newTrainGrads(sh))
 		e.Add(de[k:k+1], []float64{before.energy})
 		for l, b := range t.u.layers {

@@ -26,6 +26,7 @@ type levelCheck struct {
 
 // trained runs one group of a training step and compares what it wrote.
 func (c *checker) trained(g *group) error {
+	c.micro = g.micro
 	if err := c.given(g); err != nil {
 		return err
 	}
@@ -61,10 +62,13 @@ func (c *checker) trained(g *group) error {
 	case stGRUBack:
 		return c.cellsBack(g)
 	case stGrads:
-		if err := c.grads(g); err != nil || g.layer > 0 || g.level > 0 {
+		if err := c.grads(g); err != nil || g.layer > 0 || g.level > 0 || g.micro > 0 {
 			return err
 		}
 		return c.chained() // all the way back
+	}
+	if !g.part.Last {
+		return nil
 	}
 	now, err := s.train.step.Save(s.stream)
 	if err != nil {
@@ -106,6 +110,9 @@ func (c *checker) given(g *group) (err error) {
 			lv.gx, lv.gh, err = c.gates()
 		}
 	case stClip, stOptimizer:
+		if !g.part.First {
+			return nil
+		}
 		lv.saved, err = s.train.step.Save(s.stream)
 	}
 	return err
@@ -158,7 +165,7 @@ func (c *checker) inputRow(l, level, row int) ([]float32, error) {
 	if l > 0 {
 		return c.stateRow(l-1, level, row, 1)
 	}
-	return c.read(c.s.slots[c.slot].x, (level*sh.T*sh.B+row)*sh.I, sh.I)
+	return c.read(c.s.slots[c.slot].x, ((c.micro*c.s.train.window+level)*sh.T*sh.B+row)*sh.I, sh.I)
 }
 
 // weights compares the weights as the products read them, bit for bit.
@@ -202,7 +209,7 @@ func (c *checker) cells(g *group) error {
 		}
 		if energy != nil {
 			e.Same(x[:1], energy[row%sh.B:][:1])
-			field := gpuprof.Floats(s.inputs)[((c.batch*s.train.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
+			field := gpuprof.Floats(s.inputs)[c.batch*int(s.inputWords())+((g.micro*s.train.window+g.level)*sh.T*sh.B+row)*sh.I:][:sh.I]
 			e.Same(x[1:], field[1:])
 		}
 		before, err := c.stateRow(l, g.level, row, 0)
@@ -343,6 +350,15 @@ func (c *checker) loss() error {
 	}
 	loss, ddose, dplace := refLoss(dose, op.As[float64](drawTargets(sh, t.window, s.seed)), op.As[float64](place))
 	e.Add(metrics[len(metrics)-1:], []float64{loss})
+	scale, err := t.step.Scale(s.stream)
+	if err != nil {
+		return err
+	}
+	for _, v := range [][]float64{ddose, dplace} {
+		for i := range v {
+			v[i] *= scale
+		}
+	}
 	for _, m := range []struct {
 		b    gpuprof.Buffer
 		want []float64

@@ -12,7 +12,7 @@ import (
 // finite ends a run whose loss is not a number any more: the one that the slot's step before
 // left on the host, where nobody waits for it. Reads one by one leave none there.
 func (s *session) finite(i int, sl *slot) error {
-	if s.train == nil || s.Items > 0 {
+	if s.train == nil || s.Items > 0 || s.train.step.Scales() {
 		return nil
 	}
 	v := gpuprof.Floats(sl.metrics)

@@ -18,7 +18,7 @@ type shape struct {
 }
 
 func shapeOf(set gpuprof.Settings) shape {
-	return shape{T: set.Int("steps"), B: set.Int("flows"), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
+	return shape{T: set.Int("steps"), B: set.Int("flows") / microOf(set), I: set.Int("input"), H: set.Int("hidden"), L: set.Int("layers"), D: set.Int("depth")}
 }
 
 // width is a layer's number of inputs.

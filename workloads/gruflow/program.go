@@ -8,6 +8,7 @@ import (
 	"github.com/gpuprof/gpuprof/internal/pool"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // program is a list of launches over buffers of one device. Some arguments
@@ -77,7 +78,9 @@ type walkArg struct {
 // group is what one span of a stage runs: once, then each for every time step.
 type group struct {
 	stage, layer int
-	level        int // in training, of the window
+	level, micro int         // in training, of the window and of the micro-batches
+	add          bool        // gradients to what is there
+	part         *optim.Part // of the optimizer's step
 	take, give   []scratchRef
 	once, each   []launch
 	repeat       int

@@ -93,7 +93,7 @@ func (s *session) rotation(cache int64) int {
 }
 
 func (s *session) inputWords() int64 {
-	return int64(windowOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
+	return int64(windowOf(s.set)*microOf(s.set)) * int64(s.shape.T) * int64(s.shape.B) * int64(s.shape.I)
 }
 
 // metricWords are those of every level, and in training the loss.
@@ -350,7 +350,7 @@ func (s *session) Stages() []gpuprof.Stage { return s.stages }
 
 // Work implements gpuprof.Session: carriers times time steps.
 func (s *session) Work() (float64, string) {
-	return float64(windowOf(s.set)) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
+	return float64(windowOf(s.set)*microOf(s.set)) * float64(s.shape.B) * float64(s.shape.T), "flow steps"
 }
 
 // Input implements gpuprof.Session.

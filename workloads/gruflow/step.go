@@ -1,6 +1,9 @@
 package gruflow
 
-import "github.com/gpuprof/gpuprof"
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/optim"
+)
 
 // Step implements gpuprof.Session: one recurrent step of all carriers.
 func (s *session) Step(i int, p gpuprof.Probe) error {
@@ -22,6 +25,9 @@ func (s *session) Step(i int, p gpuprof.Probe) error {
 		return err
 	}
 	if err := s.receive(sl, p); err != nil {
+		return err
+	}
+	if err := s.readLoss(i, p); err != nil {
 		return err
 	}
 	if s.train != nil {
@@ -57,8 +63,18 @@ func (s *session) device(k int, p gpuprof.Probe) error {
 // their stage: nobody waits for it before the slot is used again.
 func (s *session) compute(k int, p gpuprof.Probe) error {
 	sl := &s.slots[k]
+	micro := 0
 	for i := range sl.groups {
 		g := &sl.groups[i]
+		if g.micro > micro {
+			micro = g.micro
+			if err := s.ResetStats(p); err != nil {
+				return err
+			}
+		}
+		if g.part != nil && s.train.step.Skips(g.part) {
+			continue
+		}
 		sp := p.Begin(s.index[g.stage], s.stream)
 		err := s.run(g)
 		if err == nil && g.stage == s.lastRead() && s.Items == 0 {
@@ -68,8 +84,34 @@ func (s *session) compute(k int, p gpuprof.Probe) error {
 		if err != nil {
 			return err
 		}
+		if err := s.heard(g.part, p); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// heard reads what the host decides by behind a part of the optimizer's step.
+func (s *session) heard(part *optim.Part, p gpuprof.Probe) error {
+	if part == nil {
+		return nil
+	}
+	word, ok := part.Reads()
+	if !ok {
+		return nil
+	}
+	v, err := s.Read(s.train.step.State(), word, p)
+	s.train.step.Heard(part, v)
+	return err
+}
+
+// readLoss is the host reading the loss as the knob loss_read asks for.
+func (s *session) readLoss(i int, p gpuprof.Probe) error {
+	if s.train == nil || !s.train.step.ReadsLoss(i) {
+		return nil
+	}
+	_, err := s.Read(s.train.loss, 0, p)
+	return err
 }
 
 // lastRead is the stage behind which the metrics are complete.

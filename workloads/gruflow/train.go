@@ -60,6 +60,14 @@ func windowOf(set gpuprof.Settings) int {
 	return set.Int("window")
 }
 
+// microOf is the micro-batches of a step.
+func microOf(set gpuprof.Settings) int {
+	if !trains(set) {
+		return 1
+	}
+	return max(1, set.Int("accumulate"))
+}
+
 func keptOf(set gpuprof.Settings) int {
 	if set["checkpoint"] == checkpointOff {
 		return windowOf(set)
@@ -69,8 +77,11 @@ func keptOf(set gpuprof.Settings) int {
 
 // refuseTraining names what a pass has not.
 func refuseTraining(set gpuprof.Settings) error {
-	if err := optim.Refuse(set); err != nil {
+	if err := optim.Refuse(set, "flows"); err != nil {
 		return err
+	}
+	if set.On("graph") && set.Int("accumulate") > 1 && set["reset_stats"] != "off" {
+		return gpuprof.Errorf(gpuprof.ErrUsage, "setting reset_stats=%s with graph=on and accumulate=%s: the counter is reset at every micro-batch, and a captured graph has all of them", set["reset_stats"], set["accumulate"]).WithFix("use reset_stats=off, or graph=off")
 	}
 	if !trains(set) {
 		for _, k := range [][2]string{{"window", windowDepth}, {"checkpoint", checkpointOff}} {
@@ -107,7 +118,8 @@ type training struct {
 	dh                                          scratchRef     // [B,H]
 	partial                                     scratchRef     // of the metrics
 	step                                        optim.Step
-	sum, clip, adam                             *op.Bound
+	sum                                         *op.Bound
+	parts                                       []optim.Part
 	done                                        int // steps since the start
 }
 

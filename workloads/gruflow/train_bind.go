@@ -6,6 +6,7 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/loop"
 	"github.com/gpuprof/gpuprof/workloads/op"
+	"github.com/gpuprof/gpuprof/workloads/optim"
 )
 
 // bindTraining makes a slot's step: down all levels, the loss, up again, the optimizer.
@@ -19,27 +20,47 @@ func (s *session) bindTraining(sl *slot) error {
 	for l := range s.shape.L {
 		sl.groups = append(sl.groups, t.u.weights(l))
 	}
-	for j := range t.window {
-		sl.groups = append(sl.groups, s.levelDown(sl, j)...)
+	for micro := range t.step.Micro() {
+		all := s.microBatch(sl, micro)
+		for i := range all {
+			all[i].micro = micro
+		}
+		sl.groups = append(sl.groups, all...)
 	}
-	sl.groups = append(sl.groups, s.lossGroup())
+	for i := range t.parts {
+		p := &t.parts[i]
+		stage := stOptimizer
+		if p.Clips {
+			stage = stClip
+		}
+		sl.groups = append(sl.groups, group{stage: stage, lib: p.Ops, minimum: p.Ops.Minimum(), part: p})
+	}
+	return s.Err
+}
+
+// microBatch is a window of the carriers down and up.
+func (s *session) microBatch(sl *slot, micro int) (all []group) {
+	t := s.train
+	for j := range t.window {
+		all = append(all, s.levelDown(sl, micro, j)...)
+	}
+	all = append(all, s.lossGroup(micro))
 	for j := t.window - 1; j >= 0; j-- {
 		if last := t.last(j); last == j && j != t.window-1 {
-			sl.groups = append(sl.groups, s.levelsAgain(sl, j)...)
+			all = append(all, s.levelsAgain(sl, micro, j)...)
 		}
-		sl.groups = append(sl.groups, s.levelUp(sl, j)...)
+		all = append(all, s.levelUp(sl, micro, j)...)
 	}
-	sl.groups = append(sl.groups, group{stage: stClip, lib: t.clip, minimum: t.clip.Minimum()}, group{stage: stOptimizer, lib: t.adam, minimum: t.adam.Minimum()})
-	return s.Err
+	return all
 }
 
 // last is the last level that is kept together with level j.
 func (t *training) last(j int) int { return min(j/t.every*t.every+t.every, t.window) - 1 }
 
 // level is a slot's input of a level, where it is kept in, and how long ago it is at the end.
-func (s *session) level(sl *slot, j int) (x source, slot, ago int) {
+func (s *session) level(sl *slot, micro, j int) (x source, slot, ago int) {
 	n := s.shape.T * s.shape.B * s.shape.I
-	return source{arg: sl.x, at: j * n}, j % s.train.every, s.train.window - 1 - j
+	return source{arg: sl.x, at: (micro*s.train.window + j) * n}, j % s.train.every, s.train.window - 1 - j
 }
 
 // running is a layer's part of a state [L,B,H].
@@ -54,9 +75,9 @@ func (s *session) begin(state gpuprof.Buffer) []launch {
 
 // levelDown is a level forward. The state goes on in the unrolled GRU, and from one of its
 // rounds to the next in the session's.
-func (s *session) levelDown(sl *slot, j int) (all []group) {
+func (s *session) levelDown(sl *slot, micro, j int) (all []group) {
 	t, sh, d := s.train, s.shape, s.flow
-	x, slot, _ := s.level(sl, j)
+	x, slot, _ := s.level(sl, micro, j)
 	for l := range sh.L {
 		all = append(all, t.u.forward(l, slot, x, s.running(s.net.h, l)))
 	}
@@ -106,12 +127,12 @@ func (s *session) leaving(slot, ago int, state gpuprof.Buffer) (all []launch) {
 
 // levelsAgain makes what is kept of the levels up to j again, from the state before them,
 // which nobody reads afterwards: it is the running state.
-func (s *session) levelsAgain(sl *slot, j int) (all []group) {
+func (s *session) levelsAgain(sl *slot, micro, j int) (all []group) {
 	t := s.train
 	first := j / t.every * t.every
 	state := t.states[j/t.every]
 	for i := first; i <= j; i++ {
-		x, slot, ago := s.level(sl, i)
+		x, slot, ago := s.level(sl, micro, i)
 		for l := range s.shape.L {
 			g := t.u.forward(l, slot, x, s.running(state, l))
 			g.stage, g.level = stRecompute, i
@@ -131,22 +152,25 @@ func (t *training) bind(dev gpuprof.Device) (err error) {
 	if t.sum, err = (op.Sum{N: s.D + s.B}).Bind(dev, t.losses, t.loss); err != nil {
 		return err
 	}
-	t.clip, t.adam, err = t.step.Bind()
+	t.parts, err = t.step.Bind()
 	return err
 }
 
 // close releases what bind bound.
 func (t *training) close() (err error) {
-	for _, b := range []*op.Bound{t.sum, t.clip, t.adam} {
-		if b != nil {
-			err = errors.Join(err, b.Close())
+	if t.sum != nil {
+		err = t.sum.Close()
+	}
+	for _, p := range t.parts {
+		if p.Ops != nil {
+			err = errors.Join(err, p.Ops.Close())
 		}
 	}
 	return err
 }
 
 // lossGroup is the loss and the cotangents that the way back starts with.
-func (s *session) lossGroup() group {
+func (s *session) lossGroup(micro int) group {
 	t, sh, n := s.train, s.shape, s.shape.D+s.shape.B
 	g := group{stage: stLoss, minimum: lossCost(sh, t.window)}
 	g.once = []launch{s.launch(&lossKernel, n, lossCost(sh, t.window), s.flow.metrics, t.target, s.flow.place, t.ddose, t.dplace, t.de, t.losses,
@@ -159,14 +183,21 @@ func (s *session) lossGroup() group {
 	g.lib, g.minimum = t.sum, g.minimum.Add(t.sum.Minimum())
 	// Beside the metrics, for one copy.
 	g.after = []launch{t.u.copies(source{arg: t.loss}, loop.View{Buf: s.flow.metrics, At: t.window * sh.metrics()}, 1)}
+	more := t.step.Scaled(optim.Cotangent{B: t.ddose, N: sh.D}, optim.Cotangent{B: t.dplace, N: 2 * sh.B})
+	if micro == 0 {
+		more = append(more, t.step.Zeros()...)
+	}
+	for _, l := range more {
+		g.after = append(g.after, t.u.bound(l))
+	}
 	return g
 }
 
 // levelUp is a level backward.
-func (s *session) levelUp(sl *slot, j int) (all []group) {
+func (s *session) levelUp(sl *slot, micro, j int) (all []group) {
 	t, sh := s.train, s.shape
-	x, slot, ago := s.level(sl, j)
-	add := j < t.window-1
+	x, slot, ago := s.level(sl, micro, j)
+	add := j < t.window-1 || t.step.Adds(micro)
 	flow := group{stage: stFlowBack, minimum: flowBackCost(sh), take: []scratchRef{t.dh}}
 	for l := range sh.L {
 		flow.once = append(flow.once, t.u.restore(l, slot, ago, s.flow.level))
@@ -181,7 +212,7 @@ func (s *session) levelUp(sl *slot, j int) (all []group) {
 		w.dout, w.first = t.u.dx[l%2], 0
 	}
 	for i := range all {
-		all[i].level = j
+		all[i].level, all[i].add = j, add
 	}
 	return all
 }

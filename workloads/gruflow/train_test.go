@@ -24,6 +24,8 @@ func TestTrainingPasses(t *testing.T) {
 		"window=depth", "window=10,checkpoint=3", "window=4,checkpoint=1,layers=1", "steps=3,layers=3,window=3", "steps=2,checkpoint=2,graph=on",
 		"precision=tf32", "precision=bf16,checkpoint=3", "precision=fp16,steps=2", "depth=1,window=3", "window=1,optimizer=foreach",
 		"deterministic=off,optimizer=loop,graph=on,flows=90", "fill=on,pool_trim=every:1", "autotune=on,window=2", "hidden=600,flows=3,window=2,depth=2,layers=1",
+		"accumulate=3,window=4,checkpoint=2", "accumulate=3,zero=fill,graph=on,window=2", "zero=fill,clip_where=host,window=3", "precision=fp16,scaler=dynamic,found_inf=host,window=3",
+		"precision=fp16,scaler=static,accumulate=3,window=2,clip_where=host,found_inf=host",
 	} {
 		t.Run(set, func(t *testing.T) {
 			s := openSession(t, "small", append(slices.Clone(lessonSize), strings.Split(set, ",")...)...)
@@ -298,7 +300,7 @@ func TestLossThatIsNotFinite(t *testing.T) {
 
 // The stages list every launch of a step, and no step waits.
 func TestTrainingLaunchesAreListed(t *testing.T) {
-	for _, set := range []string{"window=4", "window=5,checkpoint=2,precision=bf16", "window=3,optimizer=loop,deterministic=off"} {
+	for _, set := range []string{"window=4", "window=5,checkpoint=2,precision=bf16", "window=3,optimizer=loop,deterministic=off", "window=2,accumulate=3,zero=fill", "precision=fp16,scaler=dynamic,window=2"} {
 		s := openSession(t, "small", append(slices.Clone(lessonSize), strings.Split(set, ",")...)...)
 		run(t, s, 2)
 		before := s.mem.Dev.Meter()

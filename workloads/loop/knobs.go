@@ -78,7 +78,7 @@ func ResetKnob(doc string) gpuprof.Knob {
 	k.Acts = caller()
 	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.LeavePeak, To: "off", Waits: func(s set, _ map[string]float64) float64 {
 		if s["reset_stats"] == resetSync {
-			return 1
+			return float64(max(1, s.Int("accumulate"))) // once a micro-batch
 		}
 		return 0
 	}}}

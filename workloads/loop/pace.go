@@ -192,17 +192,11 @@ func DevicePool(d gpuprof.Device) gpuprof.Pool {
 // for: the first words elements of result are read in turn.
 func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe) error {
 	for j := range p.Items {
-		sp := probe.Begin(p.SyncAt, nil)
-		err := p.Compute.Copy(p.Item, 0, result, 4*(j%words), 4)
-		if err == nil {
-			err = p.Compute.Sync()
-		}
-		probe.End(sp)
-		if err != nil {
+		if _, err := p.Read(result, j%words, probe); err != nil {
 			return err
 		}
 	}
-	if err := p.resetStats(probe); err != nil {
+	if err := p.ResetStats(probe); err != nil {
 		return err
 	}
 	if p.Trims > 0 && (i+1)%p.Trims == 0 {
@@ -219,8 +213,20 @@ func (p *Pace) Wait(i int, result gpuprof.Buffer, words int, probe gpuprof.Probe
 	return p.Sync(p.results(), probe)
 }
 
-// resetStats begins a new peak of memory in use.
-func (p *Pace) resetStats(probe gpuprof.Probe) error {
+// Read is the caller reading one value of a buffer, as .item() does: four bytes and a wait.
+func (p *Pace) Read(from gpuprof.Buffer, at int, probe gpuprof.Probe) (float32, error) {
+	sp := probe.Begin(p.SyncAt, nil)
+	err := p.Compute.Copy(p.Item, 0, from, 4*at, 4)
+	if err == nil {
+		err = p.Compute.Sync()
+	}
+	probe.End(sp)
+	return gpuprof.Floats(p.Item)[0], err
+}
+
+// ResetStats begins a new peak of memory in use, as the knob reset_stats asks for. Wait does so
+// once, which is for the last micro-batch of a step.
+func (p *Pace) ResetStats(probe gpuprof.Probe) error {
 	if p.Reset == "" || p.Reset == "off" {
 		return nil
 	}

@@ -29,6 +29,11 @@ func (f Fill) Bind(dev gpuprof.Device, out gpuprof.Buffer, fixed, perEdge, edgeC
 	return k.done()
 }
 
+// Launch fills n values of out, for a workload that binds its own launches.
+func (f Fill) Launch(out any, n int) Launch {
+	return Launch{Kernel: &fillKernel, N: n, Cost: move(0, 0, n), Args: []any{out, n, f.Value}}
+}
+
 // Poison fills buffers with NaN, one after the other, so that a check sees what was not
 // written.
 func Poison(dev gpuprof.Device, on gpuprof.Stream, bufs ...gpuprof.Buffer) error {

@@ -6,7 +6,7 @@
 #define BETA1 0.9f
 #define BETA2 0.999f
 #define EPS 1e-8f
-enum { STEP, RATE, FACTOR, STEP_SIZE, ROOT };
+enum { STEP, RATE, FACTOR, STEP_SIZE, ROOT, NORM, SCALE, INVERSE, COTANGENT, GOOD, FOUND };
 enum { LERP, MUL, ADDCMUL, SQRT, DIV, ADD, ADDCDIV };
 
 #define EACH(i, n)                                                            \
@@ -30,6 +30,7 @@ struct optim_place {
             : optim_place{p4 + (i - e3), g4 + (i - e3)})
 
 extern "C" __global__ void adam(const float *__restrict__ state, float *__restrict__ m, float *__restrict__ v, TENSORS, int n) {
+  if (state[FOUND] != 0.0f) return;
   float size = state[STEP_SIZE], root = state[ROOT];
   EACH(i, n) {
     optim_place at = PLACE(i);
@@ -43,6 +44,7 @@ GPUPROF_KERNEL(adam)
 
 extern "C" __global__ void adam_part(const float *__restrict__ state, float *__restrict__ m, float *__restrict__ v, float *__restrict__ d,
                                      TENSORS, int part, int n) {
+  if (state[FOUND] != 0.0f) return;
   EACH(i, n) {
     optim_place at = PLACE(i);
     float g = part == LERP || part == ADDCMUL ? *at.g : 0.0f;
@@ -75,7 +77,7 @@ GPUPROF_KERNEL(adam_part)
 
 // One item: the next step. Powers in double, by squaring.
 extern "C" __global__ void adam_tick(float *__restrict__ state, int n) {
-  if (gp_thread() >= n) return;
+  if (gp_thread() >= n || state[FOUND] != 0.0f) return;
   double t = (double)state[STEP] + 1, b1 = 0.9, b2 = 0.999, p1 = 1, p2 = 1;
   for (long long left = (long long)t; left > 0; left >>= 1, b1 *= b1, b2 *= b2)
     if (left & 1) {
@@ -119,12 +121,55 @@ extern "C" __global__ void clip(const float *__restrict__ partial, float *__rest
   double s = 0;
   for (int i = (int)threadIdx.x; i < count; i += (int)blockDim.x) s += partial[i];
   s = optim_total(sums, s);
-  if (threadIdx.x == 0) state[FACTOR] = (float)gp_min(1.0, (double)limit / (gp_sqrt(s) + 1e-6));
+  if (threadIdx.x == 0) {
+    state[NORM] = (float)gp_sqrt(s);
+    state[FACTOR] = (float)gp_min(1.0, (double)limit / (gp_sqrt(s) + 1e-6));
+  }
 }
 GPUPROF_KERNEL(clip)
 
-extern "C" __global__ void scale_by(float *__restrict__ g, const float *__restrict__ state, int n) {
-  float f = state[FACTOR];
+extern "C" __global__ void scale_by(float *__restrict__ g, const float *__restrict__ state, int which, int n) {
+  float f = state[which];
   EACH(i, n) g[i] *= f;
 }
 GPUPROF_KERNEL(scale_by)
+
+extern "C" __global__ void unscale(float *state, float *__restrict__ g0, float *__restrict__ g1, float *__restrict__ g2,
+                                   float *__restrict__ g3, float *__restrict__ g4, int e0, int e1, int e2, int e3, int n) {
+  float f = state[INVERSE];
+  bool found = false;
+  EACH(i, n) {
+    float *at = i < e0 ? g0 + i : i < e1 ? g1 + (i - e0) : i < e2 ? g2 + (i - e1) : i < e3 ? g3 + (i - e2) : g4 + (i - e3);
+    float g = *at * f;
+    *at = g;
+    found = found || g - g != 0.0f;  // what is not finite is not 0 off itself
+  }
+  if (found) state[FOUND] = 1.0f;  // all that write it write the same
+}
+GPUPROF_KERNEL(unscale)
+
+// One item: the scale of the next step.
+extern "C" __global__ void scale_update(float *__restrict__ state, int growth, float weight, int n) {
+  if (gp_thread() >= n) return;
+  float scale = state[SCALE], good = state[GOOD] + 1.0f;
+  if (growth > 0) {
+    if (state[FOUND] != 0.0f) {
+      scale *= 0.5f;
+      good = 0.0f;
+    } else if ((int)good == growth) {
+      scale *= 2.0f;
+      good = 0.0f;
+    }
+  }
+  state[SCALE] = scale;
+  state[INVERSE] = 1.0f / scale;
+  state[COTANGENT] = scale * weight;
+  state[GOOD] = good;
+  state[FOUND] = 0.0f;
+}
+GPUPROF_KERNEL(scale_update)
+
+extern "C" __global__ void add_to(float *__restrict__ to, const float *__restrict__ x, int n) {
+  EACH(i, n) to[i] += x[i];
+}
+GPUPROF_KERNEL(add_to)

@@ -42,13 +42,21 @@ const (
 )
 
 // State that kernels share: step t, the learning rate, the clipping factor, and what
-// tick makes of t: lr/(1-beta1^t) and 1/sqrt(1-beta2^t).
+// tick makes of t: lr/(1-beta1^t) and 1/sqrt(1-beta2^t). Then the norm of all gradients,
+// what Scaler has (the scale S, 1/S, the factor of cotangents, good steps since S changed,
+// and 1 where a gradient of this step is not finite).
 const (
 	stateStep = iota
 	stateRate
 	stateFactor
 	stateStepSize
 	stateRoot
+	stateNorm
+	stateScale
+	stateInverse
+	stateCotangent
+	stateGood
+	stateFound
 	stateWords
 )
 
@@ -70,14 +78,15 @@ const chunk = 4096 // values whose squares are added to one partial sum
 // four end among all values; adamPartKernel has d after v and the operation last. One
 // item is one value. tickKernel: state, one item. squaresKernel: g, partial, n, at; an
 // item is a chunk. clipKernel: partial, state, count, limit; one item. scaleKernel: g,
-// state, n; an item is a value.
+// state, which of it, n; an item is a value. Adam does nothing in a step with a gradient that
+// is not finite.
 var (
 	adamKernel     = gpuprof.Kernel{Name: "adam", Sig: "bbbbbbbbbbbbbiiii", Host: adamHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 	adamPartKernel = gpuprof.Kernel{Name: "adam_part", Sig: "bbbbbbbbbbbbbbiiiii", Host: adamPartHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 	tickKernel     = gpuprof.Kernel{Name: "adam_tick", Sig: "b", Host: tickHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
 	squaresKernel  = gpuprof.Kernel{Name: "squares", Sig: "bbii", Host: squaresHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
 	clipKernel     = gpuprof.Kernel{Name: "clip", Sig: "bbif", Host: clipHost, PTX: optimPTX, Threads: 256, PerBlock: 1}
-	scaleKernel    = gpuprof.Kernel{Name: "scale_by", Sig: "bb", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	scaleKernel    = gpuprof.Kernel{Name: "scale_by", Sig: "bbi", Host: scaleHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
 )
 
 // Adam is the optimizer, in one of its ways:
@@ -92,6 +101,7 @@ type Adam struct {
 	// Limit is the largest norm of all gradients; what is longer is cut to it. 0: none.
 	Limit float64
 
+	scaler Scaler
 	mem    *op.Arena
 	state  gpuprof.Buffer
 	groups []group
@@ -169,6 +179,7 @@ func (a *Adam) Open(mem *op.Arena, s gpuprof.Stream, all []Tensor) error {
 func (a *Adam) Reset(s gpuprof.Stream) error {
 	state := make([]float32, stateWords)
 	state[stateRate], state[stateFactor] = float32(a.Rate), 1
+	a.scaler.start(state)
 	if err := op.Send(a.mem.Dev, s, a.state, state); err != nil {
 		return err
 	}
@@ -186,35 +197,63 @@ func (a *Adam) Reset(s gpuprof.Stream) error {
 
 // BindClip binds the norm of all gradients and their cut: squares in chunks, the
 // factor min(1, Limit/(norm + 1e-6)), which stays on the device, and a product a
-// gradient.
+// gradient. With a scale the gradients are divided by it before.
 func (a *Adam) BindClip() (*op.Bound, error) {
-	at, n := 0, 0
+	norm, err := a.norm()
+	if err != nil {
+		return nil, err
+	}
+	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*a.numel(), a.numel(), a.numel()), append(norm, a.cut()...)...)
+}
+
+func (a *Adam) numel() (n int) {
 	for _, t := range a.all {
-		at, n = at+chunks1(t.N), n+t.N
+		n += t.N
+	}
+	return n
+}
+
+// norm are the launches up to the factor.
+func (a *Adam) norm() ([]op.Launch, error) {
+	at := 0
+	for _, t := range a.all {
+		at += chunks1(t.N)
 	}
 	partial := a.mem.Words("sums of squares", int64(max(at, 1)), gpuprof.OnDevice)
 	if a.mem.Err != nil {
 		return nil, a.mem.Err
 	}
-	var all []op.Launch
+	all := a.unscale()
 	at = 0
 	for _, t := range a.all {
 		all = append(all, op.Launch{Kernel: &squaresKernel, N: chunks1(t.N), Cost: op.Moved(2*t.N, t.N, chunks1(t.N)).In("fp64", int64(2*t.N)), Args: []any{t.G, partial, t.N, at}})
 		at += chunks1(t.N)
 	}
-	all = append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 1).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}})
+	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}}), nil
+}
+
+// cut are those that multiply by it.
+func (a *Adam) cut() (all []op.Launch) {
 	for _, t := range a.all {
-		all = append(all, op.Launch{Kernel: &scaleKernel, N: t.N, Cost: op.Moved(t.N, t.N+1, t.N), Args: []any{t.G, a.state}})
+		all = append(all, a.scaled(t.G, t.N, stateFactor))
 	}
-	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*n, n, n), all...)
+	return all
+}
+
+// scaled multiplies n values by one of the state.
+func (a *Adam) scaled(b gpuprof.Buffer, n, by int) op.Launch {
+	return op.Launch{Kernel: &scaleKernel, N: n, Cost: op.Moved(n, n+1, n), Args: []any{b, a.state, by}}
 }
 
 // BindStep binds one step.
 func (a *Adam) BindStep() (*op.Bound, error) {
-	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 2, 3), Args: []any{a.state}}}
-	n := 0
+	n := a.numel()
+	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), a.step()...)
+}
+
+func (a *Adam) step() []op.Launch {
+	all := []op.Launch{{Kernel: &tickKernel, N: 1, Cost: op.Moved(8, 3, 3), Args: []any{a.state}}}
 	for _, g := range a.groups {
-		n += g.n
 		if a.Impl == Fused {
 			all = append(all, op.Launch{Kernel: &adamKernel, N: g.n, Cost: op.Moved(12*g.n, 4*g.n, 3*g.n), Args: g.args(a.state, g.m, g.v)})
 		}
@@ -228,7 +267,7 @@ func (a *Adam) BindStep() (*op.Bound, error) {
 			}
 		}
 	}
-	return op.BindLaunches(a.mem.Dev, "the optimizer", op.Moved(12*n, 4*n, 3*n), all...)
+	return all
 }
 
 // partCosts are flops, values read and values written of every operation.

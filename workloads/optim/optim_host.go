@@ -2,6 +2,8 @@ package optim
 
 import (
 	"math"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/gpuprof/gpuprof"
 )
@@ -24,6 +26,9 @@ func tensors(a *gpuprof.Args, first, ends, lo, hi int, f func(p, g []float32, lo
 
 func adamHost(a *gpuprof.Args, lo, hi int) {
 	state, m, v := a.Floats(0), a.Floats(1), a.Floats(2)
+	if state[stateFound] != 0 {
+		return
+	}
 	size, root := state[stateStepSize], state[stateRoot]
 	tensors(a, 3, 13, lo, hi, func(p, g []float32, lo, hi int) {
 		m, v := m[lo:hi], v[lo:hi]
@@ -39,6 +44,9 @@ func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func adamPartHost(a *gpuprof.Args, lo, hi int) {
 	state, m, v, d, part := a.Floats(0), a.Floats(1), a.Floats(2), a.Floats(3), a.Int(18)
+	if state[stateFound] != 0 {
+		return
+	}
 	tensors(a, 4, 14, lo, hi, func(p, g []float32, lo, hi int) {
 		m, v, d := m[lo:hi], v[lo:hi], d[lo:hi]
 		for i := range g {
@@ -64,6 +72,9 @@ func adamPartHost(a *gpuprof.Args, lo, hi int) {
 
 func tickHost(a *gpuprof.Args, _, _ int) {
 	state := a.Floats(0)
+	if state[stateFound] != 0 {
+		return
+	}
 	t := float64(state[stateStep]) + 1
 	state[stateStep] = float32(t)
 	state[stateStepSize] = float32(float64(state[stateRate]) / (1 - math.Pow(beta1, t)))
@@ -86,12 +97,57 @@ func clipHost(a *gpuprof.Args, _, _ int) {
 	for _, x := range a.Floats(0)[:a.Int(2)] {
 		sum += float64(x)
 	}
+	a.Floats(1)[stateNorm] = float32(math.Sqrt(sum))
 	a.Floats(1)[stateFactor] = float32(min(1, float64(a.F32(3))/(math.Sqrt(sum)+1e-6)))
 }
 
 func scaleHost(a *gpuprof.Args, lo, hi int) {
-	g, f := a.Floats(0)[lo:hi], a.Floats(1)[stateFactor]
+	g, f := a.Floats(0)[lo:hi], a.Floats(1)[a.Int(2)]
 	for i := range g {
 		g[i] *= f
+	}
+}
+
+func unscaleHost(a *gpuprof.Args, lo, hi int) {
+	state := a.Floats(0)
+	f, start, found := state[stateInverse], 0, false
+	for i := range perLaunch {
+		end := hi
+		if i < perLaunch-1 {
+			end = a.Int(6 + i)
+		}
+		if from, to := max(lo, start), min(hi, end); from < to {
+			g := a.Floats(1 + i)[from-start : to-start]
+			for k := range g {
+				g[k] *= f
+				found = found || g[k]-g[k] != 0 // what is not finite is not 0 off itself
+			}
+		}
+		start = end
+	}
+	if found { // several items may say so
+		atomic.StoreUint32((*uint32)(unsafe.Pointer(&state[stateFound])), math.Float32bits(1))
+	}
+}
+
+func scaleUpdateHost(a *gpuprof.Args, _, _ int) {
+	state, growth := a.Floats(0), a.Int(1)
+	scale, good := state[stateScale], state[stateGood]+1
+	if growth > 0 {
+		switch {
+		case state[stateFound] != 0:
+			scale, good = scale/2, 0
+		case int(good) == growth:
+			scale, good = scale*2, 0
+		}
+	}
+	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*a.F32(2)
+	state[stateGood], state[stateFound] = good, 0
+}
+
+func addHost(a *gpuprof.Args, lo, hi int) {
+	to, x := a.Floats(0)[lo:hi], a.Floats(1)[lo:hi]
+	for i, v := range x {
+		to[i] += v
 	}
 }

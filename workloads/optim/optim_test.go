@@ -179,8 +179,8 @@ func TestAdam(t *testing.T) {
 				n, bytes = n+p.Cost.Launches, bytes+p.Cost.Bytes()
 			}
 			want := map[string][2]int64{Fused: {1 + 2, 28}, Foreach: {1 + 7*2, 72}, Loop: {1 + 7*7, 72}}[impl]
-			if all := int64(7567); n != want[0] || bytes != want[1]*all+20 {
-				t.Errorf("%s: %d launches and %d bytes, want %d and %d a parameter and 20", impl, n, bytes, want[0], want[1])
+			if all := int64(7567); n != want[0] || bytes != want[1]*all+24 {
+				t.Errorf("%s: %d launches and %d bytes, want %d and %d a parameter and 24", impl, n, bytes, want[0], want[1])
 			}
 			if err := b.Close(); err != nil {
 				t.Fatal(err)

@@ -1,38 +1,11 @@
 package optim
 
 import (
-	"errors"
 	"math"
 
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/workloads/op"
 )
-
-// Train is the value of the knob pass with which a step ends as this package has it.
-const Train = "train"
-
-// Knobs are those of a training step's end, the same in every workload that trains.
-func Knobs() []gpuprof.Knob {
-	ways := gpuprof.Choice("optimizer", "Adam of pass=train: fused (one launch for every five tensors), foreach (a launch per operation), loop (a launch per operation and tensor)", Fused, Foreach, Loop)
-	ways.Acts = []string{"optimizer", "graph", gpuprof.StageLaunch}
-	ways.Advice = map[string]string{gpuprof.AnyValue: "update all parameters in one launch"}
-	ways.PyTorch = map[string]string{
-		Fused: "torch.optim.Adam(params, fused=True)", Foreach: "torch.optim.Adam(params, foreach=True)", Loop: "torch.optim.Adam(params, foreach=False)",
-	}
-	return []gpuprof.Knob{
-		gpuprof.FloatKnob("lr", "learning rate of pass=train", 1e-3, 0, 10).AsModel(),
-		gpuprof.FloatKnob("clip", "largest norm of all gradients together in pass=train; larger ones are scaled down", 1, 0, 1e6).AsModel(),
-		ways,
-	}
-}
-
-// Refuse names a knob of training that another pass has no use for.
-func Refuse(set gpuprof.Settings) error {
-	if set["pass"] != Train && set["optimizer"] != Fused {
-		return gpuprof.Errorf(gpuprof.ErrUsage, "setting optimizer=%s with pass=%s: only training has an optimizer step", set["optimizer"], set["pass"]).WithFix("use optimizer=fused, or pass=train")
-	}
-	return nil
-}
 
 // Param is a parameter as it was drawn, and the buffer that holds it.
 type Param struct {
@@ -42,17 +15,53 @@ type Param struct {
 }
 
 // Step is the end of a training step: the gradients of all parameters, their clipping and
-// Adam.
+// Adam, and what belongs to them at its beginning.
 type Step struct {
 	adam   Adam
 	mem    *op.Arena
 	params []Param
 	grads  []gpuprof.Buffer
+
+	micro     int  // micro-batches
+	lossEvery int  // steps from one read of the loss to the next, 0: none
+	normRead  bool // by the host
+	foundRead bool
+	fills     bool
+	found     bool // the host has read that this step has a gradient that is not finite
 }
 
 // StepOf reads the knobs.
 func StepOf(set gpuprof.Settings) Step {
-	return Step{adam: Adam{Impl: set["optimizer"], Rate: set.Float("lr"), Limit: set.Float("clip")}}
+	s := Step{
+		adam:  Adam{Impl: set["optimizer"], Rate: set.Float("lr"), Limit: set.Float("clip")},
+		micro: max(1, set.Int("accumulate")), lossEvery: set.Every("loss_read"), normRead: set["clip_where"] == OnHost, fills: set["zero"] == ZeroFill,
+	}
+	s.adam.scaler = Scaler{Mode: set["scaler"], Growth: growAfter, Weight: 1 / float32(s.micro)}
+	s.foundRead = s.adam.scaler.on() && set["found_inf"] == OnHost
+	return s
+}
+
+// Micro is how many micro-batches a step has.
+func (s *Step) Micro() int { return s.micro }
+
+// Adds says that the gradients of a micro-batch are added to what is there.
+func (s *Step) Adds(micro int) bool { return s.fills || micro > 0 }
+
+// Scales says that a loss that is not finite ends no run, for its step is left out.
+func (s *Step) Scales() bool { return s.adam.scaler.on() }
+
+// ReadsLoss says that the host reads the loss of step i and waits for it.
+func (s *Step) ReadsLoss(i int) bool { return s.lossEvery > 0 && (i+1)%s.lossEvery == 0 }
+
+// Reads is how often a step waits for a value, at most.
+func (s *Step) Reads() int {
+	n := 0
+	for _, is := range []bool{s.normRead, s.foundRead, s.lossEvery > 0} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // Words is the four-byte words that Open and Bind allocate, by the parameters' sizes.
@@ -90,6 +99,7 @@ func (s *Step) State() gpuprof.Buffer { return s.adam.State() }
 
 // Restart gives the parameters the values they were drawn with, and goes back to step 0.
 func (s *Step) Restart(stream gpuprof.Stream) error {
+	s.found = false
 	for _, p := range s.params {
 		if err := op.Send(s.mem.Dev, stream, p.P, p.Values); err != nil {
 			return err
@@ -98,22 +108,129 @@ func (s *Step) Restart(stream gpuprof.Stream) error {
 	return s.adam.Reset(stream)
 }
 
-// Bind binds clipping and the optimizer's step.
-func (s *Step) Bind() (clip, step *op.Bound, err error) {
-	if clip, err = s.adam.BindClip(); err != nil {
-		return nil, nil, err
+// Part is some launches of a step's end, and what the host reads behind them.
+type Part struct {
+	Ops *op.Bound
+	// Clips says that they belong to clipping, and not to the optimizer; First and Last that
+	// these begin or end with them.
+	Clips, First, Last bool
+
+	reads int  // the word of the state, 0 for none
+	skips bool // left out where the host knows of a gradient that is not finite
+}
+
+// Bind binds clipping and the optimizer's step. The caller closes what it got, after an
+// error too.
+func (s *Step) Bind() (parts []Part, err error) {
+	bind := func(p Part, name string, minimum gpuprof.Cost, all []op.Launch) {
+		if err != nil {
+			return
+		}
+		p.Ops, err = op.BindLaunches(s.mem.Dev, name, minimum, all...)
+		parts = append(parts, p)
 	}
-	if step, err = s.adam.BindStep(); err != nil {
-		return nil, nil, errors.Join(err, clip.Close())
+	n := s.adam.numel()
+	norm, err := s.adam.norm()
+	found := 0
+	if s.foundRead {
+		found = stateFound
 	}
-	return clip, step, nil
+	if s.normRead {
+		bind(Part{Clips: true, First: true, reads: stateNorm}, "the norm of gradients", op.Moved(2*n, n, 1), norm)
+		bind(Part{Clips: true, Last: true, reads: found}, "clipping", op.Moved(n, n, n), s.adam.cut())
+	} else {
+		bind(Part{Clips: true, First: true, Last: true, reads: found}, "clipping", op.Moved(3*n, n, n), append(norm, s.adam.cut()...))
+	}
+	least := op.Moved(12*n, 4*n, 3*n)
+	if s.foundRead {
+		bind(Part{First: true, skips: true}, "the optimizer", least, s.adam.step())
+		bind(Part{Last: true}, "the loss scale", op.Moved(3, 3, 5), s.adam.update())
+		return parts, err
+	}
+	bind(Part{First: true, Last: true}, "the optimizer", least, append(s.adam.step(), s.adam.update()...))
+	return parts, err
+}
+
+// Skips says that a part is left out.
+func (s *Step) Skips(p *Part) bool { return p.skips && s.found }
+
+// Reads is the word of State that the host reads behind a part, and waits for.
+func (p *Part) Reads() (word int, ok bool) { return p.reads, p.reads > 0 }
+
+// Heard takes what the host has read behind a part.
+func (s *Step) Heard(p *Part, v float32) {
+	if p.reads == stateFound {
+		s.found = v != 0
+	}
+}
+
+// Zeros are the launches that fill all gradients; none where they are written over.
+func (s *Step) Zeros() (all []op.Launch) {
+	if !s.fills {
+		return nil
+	}
+	for _, t := range s.adam.all {
+		all = append(all, op.Fill{}.Launch(t.G, t.N))
+	}
+	return all
+}
+
+// Cotangent is a buffer of n values with which a way back starts.
+type Cotangent struct {
+	B gpuprof.Buffer
+	N int
+}
+
+// Scaled are the launches that multiply the cotangents, with which the way back starts, by the
+// loss's scale and the weight of a micro-batch; none where both are 1.
+func (s *Step) Scaled(all ...Cotangent) (launches []op.Launch) {
+	if !s.adam.scaler.on() && s.micro == 1 {
+		return nil
+	}
+	for _, c := range all {
+		launches = append(launches, s.adam.scaled(c.B, c.N, stateCotangent))
+	}
+	return launches
+}
+
+// Added is the launch that adds n values of x to a gradient.
+func Added(g, x gpuprof.Buffer, n int) op.Launch { return added(g, x, n) }
+
+// checkScale is the loss's scale in checks, where nothing may overflow.
+const checkScale = 8
+
+// Checked goes back to the start with a scale at which nothing overflows.
+func (s *Step) Checked(stream gpuprof.Stream) error {
+	if err := s.Restart(stream); err != nil || !s.adam.scaler.on() {
+		return err
+	}
+	state, err := op.Receive(s.mem.Dev, stream, s.adam.state, 0, stateWords)
+	if err != nil {
+		return err
+	}
+	state[stateScale], state[stateInverse], state[stateCotangent] = checkScale, 1./checkScale, checkScale*s.adam.scaler.weight()
+	return op.Send(s.mem.Dev, stream, s.adam.state, state)
+}
+
+// Scale is the present factor of cotangents, for a check. It waits.
+func (s *Step) Scale(stream gpuprof.Stream) (float64, error) {
+	v, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateCotangent, 1)
+	return float64(v[0]), err
 }
 
 // Saved is what clipping and the optimizer change, in the order of Open.
-type Saved struct{ p, g, m, v [][]float64 }
+type Saved struct {
+	p, g, m, v [][]float64
+	inverse    float64 // of the loss's scale
+}
 
 // Save reads it.
 func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
+	inverse, err := op.Receive(s.mem.Dev, stream, s.adam.state, stateInverse, 1)
+	if err != nil {
+		return out, err
+	}
+	out.inverse = float64(inverse[0])
 	for i, p := range s.params {
 		m, v, at, err := s.adam.Values(p.Name)
 		if err != nil {
@@ -134,8 +251,13 @@ func (s *Step) Save(stream gpuprof.Stream) (out Saved, err error) {
 	return out, nil
 }
 
-// Clipped compares the gradients with those before, cut to the limit.
+// Clipped compares the gradients with those before, divided by the scale and cut to the limit.
 func (s *Step) Clipped(before, now Saved, e *op.ErrorNorm) {
+	for _, g := range before.g {
+		for k := range g {
+			g[k] *= before.inverse
+		}
+	}
 	factor := RefClip(s.adam.Limit, before.g...)
 	for i, g := range before.g {
 		want := make([]float64, len(g))

@@ -1,0 +1,93 @@
+package optim
+
+import (
+	"github.com/gpuprof/gpuprof"
+	"github.com/gpuprof/gpuprof/workloads/op"
+)
+
+// Values of the knob scaler.
+const (
+	ScalerOff     = "off"
+	ScalerStatic  = "static"  // the scale stays
+	ScalerDynamic = "dynamic" // it is halved by a step that overflows and doubled by many that do not
+)
+
+const (
+	firstScale = 65536 // as in PyTorch's GradScaler, and the next
+	growAfter  = 2000
+)
+
+// Scaler multiplies a loss, so that small gradients survive rounding to fp16, and divides
+// the gradients. Where one is not finite, no step is made; a dynamic scale is halved then
+// and doubled after Growth steps without. Weight is that of a micro-batch.
+type Scaler struct {
+	Mode   string
+	Growth int
+	Weight float32
+}
+
+// Kernels: unscaleKernel has state, the gradients of five tensors and where the first four
+// end among all values; an item is a value. scaleUpdateKernel: state, growth (0: the scale
+// stays), weight; one item. addKernel: to, x, n; an item is a value.
+var (
+	unscaleKernel     = gpuprof.Kernel{Name: "unscale", Sig: "bbbbbbiiii", Host: unscaleHost, Grain: 1 << 12, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+	scaleUpdateKernel = gpuprof.Kernel{Name: "scale_update", Sig: "bif", Host: scaleUpdateHost, PTX: optimPTX, Threads: 32, PerBlock: 1}
+	addKernel         = gpuprof.Kernel{Name: "add_to", Sig: "bb", Host: addHost, Grain: 1 << 14, PTX: optimPTX, Threads: 256, PerBlock: 1024}
+)
+
+// on says that there is a scale.
+func (s Scaler) on() bool { return s.Mode != ScalerOff && s.Mode != "" }
+
+func (s Scaler) weight() float32 {
+	if s.Weight == 0 {
+		return 1
+	}
+	return s.Weight
+}
+
+// start writes the state before the first step.
+func (s Scaler) start(state []float32) {
+	scale := float32(1)
+	if s.on() {
+		scale = firstScale
+	}
+	state[stateScale], state[stateInverse], state[stateCotangent] = scale, 1/scale, scale*s.weight()
+}
+
+// unscale divides all gradients and looks for one that is not finite.
+func (a *Adam) unscale() (all []op.Launch) {
+	if !a.scaler.on() {
+		return nil
+	}
+	for rest := a.all; len(rest) > 0; {
+		g := group{tensors: rest[:min(perLaunch, len(rest))]}
+		for _, t := range g.tensors {
+			g.n += t.N
+		}
+		args := g.args(a.state)
+		grads := args[:1]
+		for i := range perLaunch {
+			grads = append(grads, args[2+2*i])
+		}
+		all = append(all, op.Launch{Kernel: &unscaleKernel, N: g.n, Cost: op.Moved(g.n, g.n+1, g.n), Args: append(grads, args[1+2*perLaunch:]...)})
+		rest = rest[len(g.tensors):]
+	}
+	return all
+}
+
+// update ends a step with a scale.
+func (a *Adam) update() (all []op.Launch) {
+	if !a.scaler.on() {
+		return nil
+	}
+	growth := 0
+	if a.scaler.Mode == ScalerDynamic {
+		growth = a.scaler.Growth
+	}
+	return []op.Launch{{Kernel: &scaleUpdateKernel, N: 1, Cost: op.Moved(3, 3, 5), Args: []any{a.state, growth, a.scaler.weight()}}}
+}
+
+// added adds n values of x to those of to.
+func added(to, x any, n int) op.Launch {
+	return op.Launch{Kernel: &addKernel, N: n, Cost: op.Moved(n, 2*n, n), Args: []any{to, x}}
+}
