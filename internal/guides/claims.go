@@ -90,7 +90,7 @@ func without(knob, naive string) set {
 // Claims lists every claim, in the order of the guides.
 func Claims() []Claim {
 	var all []Claim
-	for _, part := range [][]Claim{energyFlowClaims(), aetheriaClaims(), pharmagenClaims(), deepawClaims(), rxVisionClaims()} {
+	for _, part := range [][]Claim{energyFlowClaims(), aetheriaClaims(), pharmagenClaims(), deepawClaims(), rxVisionClaims(), trainClaims()} {
 		all = append(all, part...)
 	}
 	return all

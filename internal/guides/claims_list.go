@@ -65,16 +65,18 @@ func energyFlowClaims() []Claim {
 		{ID: "ef-det", Guide: "Energy Flow, Aetheria, RxVision", Claim: "deterministic mode slows; autotune helps", Figure: "5-10 %", Speedup: 1.05, Host: true, GPU: true,
 			AB: []AB{gru(set{"deterministic": "on"}, set{"deterministic": "off"}), eq(set{"impl": "csr"}, set{"impl": "fused"}),
 				eq(set{"impl": "unfused", "deterministic": "on"}, set{"impl": "unfused", "deterministic": "off"}),
-				gru(set{"autotune": "off"}, set{"autotune": "on"}), eq(set{"autotune": "off"}, set{"autotune": "on"}), cells(set{"autotune": "off"}, set{"autotune": "on"})}},
+				gru(set{"autotune": "off"}, set{"autotune": "on"}), eq(set{"autotune": "off"}, set{"autotune": "on"}), cells(set{"autotune": "off"}, set{"autotune": "on"}),
+				training(gru, set{"deterministic": "on"}, set{"deterministic": "off"}), training(eq, set{"impl": "csr"}, set{"impl": "fused"})}},
 		{ID: "det-fill", Guide: "large trainers, not the guides", Claim: "deterministic mode fills uninitialised memory", Figure: "about 15 %", Speedup: 1.1, Host: true, GPU: true,
-			AB: []AB{gru(set{"fill": "on"}, set{"fill": "off"})}},
+			AB: []AB{gru(set{"fill": "on"}, set{"fill": "off"}), training(gru, set{"fill": "on"}, set{"fill": "off"})}},
 		{ID: "ef-item", Guide: "Energy Flow", Claim: ".item() in hot loops", Figure: "avoid it", Host: true, GPU: true,
-			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"})}},
+			AB: []AB{gru(set{"item_reads": "8"}, set{"item_reads": "packed"}), eq(set{"item_reads": "64"}, set{"item_reads": "packed"}),
+				training(gru, set{"item_reads": "8"}, set{"item_reads": "packed"}), training(eq, set{"item_reads": "64"}, set{"item_reads": "packed"})}},
 		{ID: "compile", Guide: "Energy Flow, Aetheria, DeePAW", Claim: "torch.compile, reduce-overhead", Figure: "20-35 %, 2-3x, 20-50 %", Speedup: 1.2, Host: true, GPU: true,
 			AB: append([]AB{gru(set{"impl": "plain"}, set{"impl": "fused"}), gru(set{"graph": "off"}, set{"graph": "on"}), eq(set{"graph": "off"}, set{"graph": "on"}), eq(set{"impl": "unfused"}, set{"impl": "csr"}),
 				eq(set{"impl": "unfused", "graph": "off"}, set{"impl": "unfused", "graph": "on"}),
 				cells(set{"impl": "split"}, set{"impl": "gemm"}), cells(set{"impl": "split"}, set{"impl": "fused"}), cells(set{"impl": "split", "graph": "off"}, set{"impl": "split", "graph": "on"})},
-				all(served(set{"bn": "apart"}, set{"bn": "fused"}), served(set{"pad": "on", "graph": "off"}, set{"pad": "on", "graph": "on"}))...)},
+				all(served(set{"bn": "apart"}, set{"bn": "fused"}), served(set{"pad": "on", "graph": "off"}, set{"pad": "on", "graph": "on"}), trainings(set{"graph": "off"}, set{"graph": "on"}))...)},
 	}
 }
 
@@ -84,7 +86,7 @@ func pharmagenClaims() []Claim {
 			AB: precisions()},
 		gpuOnly(Claim{ID: "ph-tf32", Guide: "pharmagen, RxVision", Claim: "TF32", Figure: "8x on Ampere", Speedup: 8,
 			AB: append([]AB{gru(set{"precision": "fp32"}, set{"precision": "tf32"}), eq(set{"precision": "fp32"}, set{"precision": "tf32"})},
-				onGPU(served(set{"impl": "im2col", "precision": "fp32"}, set{"impl": "im2col", "precision": "tf32"}))...)}),
+				append(onGPU(served(set{"impl": "im2col", "precision": "fp32"}, set{"impl": "im2col", "precision": "tf32"})), trainings(set{"precision": "fp32"}, set{"precision": "tf32"})...)...)}),
 		{ID: "ph-async", Guide: "pharmagen", Claim: "non_blocking copies", Figure: "20-30 % utilisation", Speedup: 1.2, Host: true, GPU: true,
 			AB: asyncCopies()},
 		gpuOnly(Claim{ID: "ph-pin", Guide: "pharmagen, RxVision", Claim: "pin_memory", Figure: "15-20 %", Speedup: 1.15,
@@ -122,7 +124,6 @@ func rxVisionClaims() []Claim {
 		powered[i].EnvB = high
 	}
 	return append(servingClaims(), []Claim{
-		missing(Claim{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "gradient checkpointing saves memory", Figure: "saves memory"}, NotYet),
 		{ID: "rx-power", Guide: "RxVision", Claim: "CUDA_POWER_MODE=high", Figure: "faster", Host: true, GPU: true, Placebo: true,
 			AB: append([]AB{{Workload: "gruflow", Preset: "small", A: set{}, B: set{}, EnvB: high}}, powered...)},
 		{ID: "rx-prof", Guide: "RxVision", Claim: "profiler schedule wait 1, warmup 1, active 3, repeat 2", Figure: "what watching costs", Run: Overhead, Placebo: true, Host: true, GPU: true,

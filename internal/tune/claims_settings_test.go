@@ -6,7 +6,9 @@ import (
 	"github.com/gpuprof/gpuprof"
 	"github.com/gpuprof/gpuprof/internal/guides"
 	"github.com/gpuprof/gpuprof/internal/host"
+	"github.com/gpuprof/gpuprof/workloads/e3nn"
 	"github.com/gpuprof/gpuprof/workloads/gridsim"
+	"github.com/gpuprof/gpuprof/workloads/gruflow"
 	"github.com/gpuprof/gpuprof/workloads/serving"
 )
 
@@ -18,11 +20,11 @@ func TestClaimsResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	programs, n := map[string]gpuprof.Workload{"gridsim": gridsim.New(), "serving": serving.New()}, 0
+	programs, n := map[string]gpuprof.Workload{"gridsim": gridsim.New(), "serving": serving.New(), "e3nn": e3nn.New(), "gruflow": gruflow.New()}, 0
 	for _, c := range guides.Claims() {
 		for _, ab := range c.AB {
 			w := programs[ab.Workload]
-			if w == nil {
+			if w == nil || ab.On == "cuda" || !c.Host {
 				continue
 			}
 			for _, side := range []gpuprof.Settings{ab.A, ab.B} {

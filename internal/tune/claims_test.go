@@ -20,7 +20,8 @@ var claimIDs = []string{
 	"ae-cache", "ae-split", "ae-infer", "ae-keep", "ae-batch", "ae-lazy", "ae-down", "ae-stats", "ae-eval",
 	"ph-amp", "ph-tf32", "ph-async", "ph-pin", "ph-vec", "ph-all",
 	"dp-collate", "dp-split", "dp-batch", "dp-size", "dp-load",
-	"rx-batch", "rx-split", "rx-stream", "rx-layout", "rx-drop", "rx-warm", "rx-ckpt", "rx-power", "rx-prof", "rx-ddp",
+	"rx-batch", "rx-split", "rx-stream", "rx-layout", "rx-drop", "rx-warm", "rx-power", "rx-prof", "rx-ddp",
+	"rx-ckpt", "ph-amp-train", "rx-scaler", "ef-loss", "ef-accum", "ph-detach", "opt-fused",
 }
 
 func TestClaimIDs(t *testing.T) {
@@ -195,7 +196,7 @@ func TestRunClaims(t *testing.T) {
 		t.Fatalf("%d rows", len(r.Claims))
 	}
 	want := map[string]string{"a/a": noEffect, "ef-sync": confirmed, "ae-keep": confirmed, "ph-vec": smaller, "ef-det": notMeasurable, "ph-tf32": notMeasurable,
-		"rx-ddp": notMeasurable, "rx-ckpt": guides.NotYet, "rx-batch": confirmed, "rx-split": confirmed, "rx-stream": confirmed, "rx-layout": confirmed, "rx-drop": notMeasurable, "rx-warm": confirmed, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
+		"rx-ddp": notMeasurable, "ph-detach": guides.NotYet, "ph-amp-train": notMeasurable, "rx-batch": confirmed, "rx-split": confirmed, "rx-stream": confirmed, "rx-layout": confirmed, "rx-drop": notMeasurable, "rx-warm": confirmed, "ae-eval": notMeasurable, "rx-power": noEffect, "rx-prof": noEffect, "dp-split": confirmed, "ph-amp": notMeasurable, "dp-load": confirmed}
 	measured := 0
 	for _, c := range r.Claims {
 		if w := want[c.ID]; w != "" && c.Verdict != w {

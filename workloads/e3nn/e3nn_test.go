@@ -200,6 +200,7 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		"batch": "11", "impl": "unfused", "deterministic": "on", "layout": "mul_ir", "sync": "step", "item_reads": "3", "threads": "1",
 		"precision": "bf16", "graph": "on", "pinned": "off", "async_copy": "off", "streams": "1", "autotune": "on",
 		"library": "off", "reset_stats": "on", "pool_trim": "every:1",
+		"accumulate": "2", "scaler": "dynamic", "found_inf": "host", "clip_where": "host", "loss_read": "step", "zero": "fill",
 	}
 	// What a step is: input, kernels with their costs, and what it asks of the device.
 	picture := func(s *session) string {
@@ -236,7 +237,9 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 			switch k.Name {
 			case "recompute":
 				base = append(base, "pass=forces")
-			case "optimizer", "lr", "clip":
+			case "found_inf":
+				base = append(base, "pass=train", "precision=fp16", "scaler=dynamic")
+			case "optimizer", "lr", "clip", "accumulate", "scaler", "clip_where", "loss_read", "zero":
 				base = append(base, "pass=train")
 			}
 			one := func(set ...string) string { return picture(openSession(t, "small", set...)) }

@@ -191,8 +191,9 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 		"deterministic": "off", "graph": "on", "sync": "step", "item_reads": "3", "reset_stats": "sync", "pool_trim": "every:1",
 		"fill": "on", "autotune": "on", "threads": "1",
 		"pass": "train", "window": "2", "checkpoint": "2", "lr": "0.1", "clip": "0.001", "optimizer": "loop",
+		"accumulate": "2", "scaler": "dynamic", "found_inf": "host", "clip_where": "host", "loss_read": "step", "zero": "fill",
 	}
-	training := []string{"window", "checkpoint", "lr", "clip", "optimizer"}
+	training := []string{"window", "checkpoint", "lr", "clip", "optimizer", "accumulate", "scaler", "found_inf", "clip_where", "loss_read", "zero"}
 	picture := func(set ...string) string {
 		s := openSession(t, "small", append([]string{"flows=12"}, set...)...)
 		before := s.mem.Dev.Meter()
@@ -217,6 +218,9 @@ func TestEveryKnobChangesWhatRuns(t *testing.T) {
 			var base []string
 			if slices.Contains(training, k.Name) {
 				base = []string{"pass=train", "depth=3"}
+			}
+			if k.Name == "found_inf" {
+				base = append(base, "precision=fp16", "scaler=dynamic")
 			}
 			if picture(base...) == picture(append(base, k.Name+"="+v)...) {
 				t.Errorf("%s=%s changes nothing", k.Name, v)
@@ -361,6 +365,9 @@ func TestAnyShapePasses(t *testing.T) {
 		defer d.Close()
 		if slices.Contains(set, "pass=train") { // which has one cell
 			set = append(set, "impl=auto")
+			if slices.Contains(set, "graph=on") { // in which nobody waits
+				set = append(set, "found_inf=device", "clip_where=device")
+			}
 		} else {
 			set = append(set, "optimizer=fused")
 		}

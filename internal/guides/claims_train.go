@@ -1,0 +1,39 @@
+package guides
+
+import "maps"
+
+// training is a comparison of steps that train.
+func training(of func(a, b set) AB, a, b set) AB {
+	with := func(s set) set {
+		out := set{"pass": "train"}
+		maps.Copy(out, s)
+		return out
+	}
+	return of(with(a), with(b))
+}
+
+// trainings is the same of both workloads that train.
+func trainings(a, b set) []AB { return []AB{training(gru, a, b), training(eq, a, b)} }
+
+// trainClaims are of training alone; rows of other guides have their pass=train as details.
+func trainClaims() []Claim {
+	kept := training(gru, set{"checkpoint": "off"}, set{"checkpoint": "3"})
+	scaled := set{"precision": "fp16", "scaler": "dynamic"}
+	onHost := set{"precision": "fp16", "scaler": "dynamic", "found_inf": "host"}
+	accumulating := func(reset string) set { return set{"accumulate": "4", "reset_stats": reset} }
+	return []Claim{
+		{ID: "rx-ckpt", Guide: "RxVision, pharmagen", Claim: "recomputing activations saves memory", Figure: "saves memory", Host: true, GPU: true,
+			AB: []AB{kept, training(eq, set{"recompute": "off"}, set{"recompute": "weights"}), training(eq, set{"recompute": "off"}, set{"recompute": "all"})}},
+		{ID: "ph-amp-train", Guide: "pharmagen, RxVision", Claim: "mixed precision in training", Figure: "1.5-3x, 40-50 % memory", Speedup: 1.5, Run: Exactly, Host: true, GPU: true,
+			AB: all(trainings(set{"precision": "fp32"}, set{"precision": "bf16"}), trainings(set{"precision": "fp32"}, scaled))},
+		{ID: "rx-scaler", Guide: "RxVision", Claim: "scale, unscale, clip, step, update", Figure: "no figure", Host: true, GPU: true,
+			AB: all(trainings(onHost, scaled), trainings(set{"precision": "fp16"}, scaled), trainings(set{"clip_where": "host"}, set{"clip_where": "device"}))},
+		{ID: "ef-loss", Guide: "Energy Flow", Claim: ".item() on the loss of every step", Figure: "avoid it", Host: true, GPU: true,
+			AB: all(trainings(set{"loss_read": "step"}, set{"loss_read": "never"}), trainings(set{"loss_read": "every:10"}, set{"loss_read": "never"}))},
+		{ID: "ef-accum", Guide: "Energy Flow", Claim: "reset the peak at every accumulation step", Figure: "no cost", Placebo: true, Host: true, GPU: true,
+			AB: []AB{training(gru, accumulating("on"), accumulating("off")), training(gru, accumulating("sync"), accumulating("off"))}},
+		missing(Claim{ID: "ph-detach", Guide: "pharmagen", Claim: "states that are not detached keep the graph of every window", Figure: "leaks"}, NotYet),
+		{ID: "opt-fused", Guide: "PyTorch, not the guides", Claim: "foreach and fused optimizers", Figure: "faster", Host: true, GPU: true,
+			AB: all(trainings(set{"optimizer": "loop"}, set{"optimizer": "fused"}), trainings(set{"optimizer": "foreach"}, set{"optimizer": "fused"}), trainings(set{"optimizer": "loop"}, set{"optimizer": "foreach"}))},
+	}
+}
