@@ -100,7 +100,6 @@ func lossKnob() gpuprof.Knob {
 func zeroKnob() gpuprof.Knob {
 	k := gpuprof.Choice("zero", "gradients before a step of pass=train: overwrite (the first ones are written), fill (zeros are written, and all are added)", ZeroOverwrite, ZeroFill)
 	k.Acts = []string{"loss", "grads", "tensor_product_bwd", "graph"}
-	k.Answers = []gpuprof.Answer{{Remedy: gpuprof.SkipFill, To: ZeroOverwrite, When: gpuprof.Settings{"zero": ZeroFill}, Targets: []gpuprof.Target{{Stage: "loss", Kernels: []string{"fill"}}}}}
 	k.Advice = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)"}
 	k.PyTorch = lines{ZeroOverwrite: "optimizer.zero_grad(set_to_none=True)", ZeroFill: "optimizer.zero_grad(set_to_none=False)"}
 	return k
@@ -142,7 +141,7 @@ func Refuse(set gpuprof.Settings, batch string) error {
 	case scaler != ScalerOff && precision != "fp16":
 		return usage("setting scaler=%s with precision=%s: a scale that is a power of two changes no bit there", scaler, precision).WithFix("use scaler=off, or precision=fp16")
 	case scaler == ScalerOff && set["found_inf"] == OnHost:
-		return usage("setting found_inf=host with scaler=off: without a scale nobody looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
+		return usage("setting found_inf=host with scaler=off: without a scale no step looks for an overflow").WithFix("use found_inf=device, or scaler=dynamic")
 	}
 	if set.On("graph") {
 		for _, k := range []string{"found_inf", "clip_where"} {
