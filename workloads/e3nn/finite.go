@@ -80,15 +80,9 @@ func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 	case stSph:
 		return perEdge((s.model.LMax+1)*(s.model.LMax+1), s.harmonics)
 	case stRadial:
-		if ok, err := perEdge(basisSize, s.basis); err != nil || !ok {
-			return ok, err
-		}
-		if s.hiddenOnly() {
-			return perEdge(mlpHidden, k.a, k.h)
-		}
 		return s.radialFinite(so.layer, edges)
 	case stRecompute:
-		return s.radialFinite(so.layer, edges)
+		return s.againFinite(so.layer, edges)
 	case stProduct:
 		if messages := so.ops[0][0].Output(); messages != nil {
 			return perEdge(l.TP.Out.Dim(), messages)
@@ -121,6 +115,17 @@ func (s *session) writesFinite(so *stageOps, edges int) (bool, error) {
 }
 
 func (s *session) radialFinite(layer, edges int) (bool, error) {
+	if ok, err := s.finiteIn(edges*basisSize, s.basis); err != nil || !ok {
+		return ok, err
+	}
+	if k := s.work[layer]; s.hiddenOnly() {
+		return s.finiteIn(edges*mlpHidden, k.a, k.h)
+	}
+	return s.againFinite(layer, edges)
+}
+
+// againFinite is that of the MLP and its weights.
+func (s *session) againFinite(layer, edges int) (bool, error) {
 	k := s.work[layer]
 	if ok, err := s.finiteIn(edges*mlpHidden, k.a, k.h); err != nil || !ok {
 		return ok, err

@@ -67,6 +67,12 @@ func (c *checker) trained(g *group) error {
 		}
 		return c.chained() // all the way back
 	}
+	return c.ended(g)
+}
+
+// ended compares what clipping or the optimizer has made, behind the last part of it.
+func (c *checker) ended(g *group) error {
+	s := c.s
 	if !g.part.Last {
 		return nil
 	}

@@ -67,7 +67,7 @@ func TestScaledGradients(t *testing.T) {
 	off := func(set ...string) float64 {
 		var d, n float64
 		for i, v := range gradients(set...) {
-			d, n = d+math.Pow(v-want[i], 2), n+want[i]*want[i]
+			d, n = d+(v-want[i])*(v-want[i]), n+want[i]*want[i]
 		}
 		return math.Sqrt(d / n)
 	}
