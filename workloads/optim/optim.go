@@ -195,17 +195,6 @@ func (a *Adam) Reset(s gpuprof.Stream) error {
 	return nil
 }
 
-// BindClip binds the norm of all gradients and their cut: squares in chunks, the
-// factor min(1, Limit/(norm + 1e-6)), which stays on the device, and a product a
-// gradient. With a scale the gradients are divided by it before.
-func (a *Adam) BindClip() (*op.Bound, error) {
-	norm, err := a.norm()
-	if err != nil {
-		return nil, err
-	}
-	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*a.numel(), a.numel(), a.numel()), append(norm, a.cut()...)...)
-}
-
 func (a *Adam) numel() (n int) {
 	for _, t := range a.all {
 		n += t.N
@@ -213,7 +202,8 @@ func (a *Adam) numel() (n int) {
 	return n
 }
 
-// norm are the launches up to the factor.
+// norm are the launches of the norm of all gradients: with a scale they are divided by it,
+// then squares in chunks and the factor min(1, Limit/(norm + 1e-6)), which stays on the device.
 func (a *Adam) norm() ([]op.Launch, error) {
 	at := 0
 	for _, t := range a.all {
@@ -232,7 +222,7 @@ func (a *Adam) norm() ([]op.Launch, error) {
 	return append(all, op.Launch{Kernel: &clipKernel, N: 1, Cost: op.Moved(at+4, at, 2).In("fp64", int64(at)), Args: []any{partial, a.state, at, float32(a.Limit)}}), nil
 }
 
-// cut are those that multiply by it.
+// cut are those that multiply every gradient by it.
 func (a *Adam) cut() (all []op.Launch) {
 	for _, t := range a.all {
 		all = append(all, a.scaled(t.G, t.N, stateFactor))

@@ -189,6 +189,15 @@ func TestAdam(t *testing.T) {
 	})
 }
 
+// BindClip binds clipping alone.
+func (a *Adam) BindClip() (*op.Bound, error) {
+	norm, err := a.norm()
+	if err != nil {
+		return nil, err
+	}
+	return op.BindLaunches(a.mem.Dev, "clipping", op.Moved(3*a.numel(), a.numel(), a.numel()), append(norm, a.cut()...)...)
+}
+
 func TestUnknownWay(t *testing.T) {
 	if err := (&Adam{Impl: "fast"}).Check(); err == nil {
 		t.Error("an unknown way was taken")
