@@ -73,6 +73,7 @@ type convolution struct {
 	r            *rig
 	tp           so3.TensorProduct
 	nodes, rows  int
+	longest      int // edges of a row
 	src, ptr     []int32
 	x, y, w      []float32
 	h, w2        []float32
@@ -91,6 +92,7 @@ func (r *rig) convolution(l layer) *convolution {
 	}
 	edges := l.edges()
 	c := &convolution{r: r, tp: tp, nodes: l.nodes, rows: l.rows, ptr: make([]int32, 1, l.rows+1), out: l.rows * tp.Out.Dim()}
+	c.longest = slices.Max(l.degrees)
 	dst := make([]int32, 0, edges)
 	for row := range l.rows {
 		for range l.degrees[row%len(l.degrees)] {
@@ -113,7 +115,7 @@ func (c *convolution) way(impl string) op.TensorProduct {
 	case op.ImplUnfused:
 		p.Layout = op.MulIr // e3nn's
 	case op.ImplCSR:
-		p.Packed = true
+		p.Packed, p.Segment = true, op.SegmentFor(c.longest)
 	case generalCSR:
 		p.Impl, p.General = op.ImplCSR, true
 	}

@@ -14,6 +14,8 @@ var (
 	_ gpuprof.CacheFlusher = (*Tracer)(nil)
 	_ gpuprof.Spinner      = (*Tracer)(nil)
 	_ gpuprof.GRUMaker     = (*Tracer)(nil)
+
+	_ gpuprof.KernelCompiler = (*Tracer)(nil)
 )
 
 func (t *Tracer) lacks(doing, what string) error {
@@ -91,6 +93,24 @@ func (t *Tracer) BindGRU(spec gpuprof.GRUSpec, x, h0, weights, y, hn gpuprof.Buf
 		return nil, err
 	}
 	return t.trace(op), nil
+}
+
+// Compiler implements gpuprof.KernelCompiler.
+func (t *Tracer) Compiler() (string, error) {
+	d, ok := t.Device.(gpuprof.KernelCompiler)
+	if !ok {
+		return "", t.lacks("looking for a compiler", "compiler")
+	}
+	return d.Compiler()
+}
+
+// Compile implements gpuprof.KernelCompiler.
+func (t *Tracer) Compile(src gpuprof.CUDASource) (string, error) {
+	d, ok := t.Device.(gpuprof.KernelCompiler)
+	if !ok {
+		return "", t.lacks("compiling a kernel", "compiler")
+	}
+	return d.Compile(src)
 }
 
 // Libraries loads the vendor's libraries and gives their versions by name; it

@@ -222,7 +222,7 @@ def tensor_product_bwd(b):
 
 def training(b):
     """A training step of the layer alone: forward, backward, the norm clipped on the device, Adam in one launch."""
-    for name, inputs, hidden, batch, steps in b.size([("gruflow/deepbench-train", 2816, 2816, 32, 1500)], [("gruflow/small-train", 9, 8, 16, 3)]):
+    for name, inputs, hidden, batch, steps in b.size([("gruflow/deepbench-train", 2816, 2816, 32, 25)], [("gruflow/small-train", 9, 8, 16, 3)]):
         def run():
             with torch.inference_mode(False), torch.enable_grad():
                 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -31,9 +31,12 @@ func (s *session) candidates(i int) []op.TensorProduct {
 	if !s.set.On("deterministic") {
 		return all
 	}
-	kept := []op.TensorProduct{own}
+	kept, segment := []op.TensorProduct{own}, own.Segment
+	if segment == 0 {
+		segment = defaultSegment
+	}
 	for _, c := range all[1:] {
-		if c.Segment == defaultSegment {
+		if c.Segment == segment {
 			kept = append(kept, c)
 		}
 	}

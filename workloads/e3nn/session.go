@@ -131,6 +131,11 @@ func open(ctx context.Context, d gpuprof.Device, c gpuprof.Config) (*session, er
 			return nil, err
 		}
 	}
+	for i := range s.products {
+		if s.packs() {
+			s.products[i].Segment = op.SegmentFor(s.in.maxRow)
+		}
+	}
 	if s.edges = s.in.maxEdges(); s.backwards() {
 		s.coincident = s.in.coincident()
 	}

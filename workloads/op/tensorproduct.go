@@ -69,7 +69,20 @@ const (
 // [E,Hidden] and W2 [Hidden,WeightNumel] instead of W, which may be nil then.
 type TPBuffers struct{ X, Y, W, H, W2, Src, Dst, RowPtr, Out gpuprof.Buffer }
 
-const defaultSegment = 256
+const (
+	defaultSegment = 256
+	shortSegment   = 128
+)
+
+// SegmentFor is the Segment for rows of so many edges at most, on a GPU: where it cuts no row, half the default
+// leaves the last blocks less to do alone (deepaw's three products on an H200: 1.77 ms, 2.05 ms by default), and
+// changes no sum. 0 is the default.
+func SegmentFor(longest int) int {
+	if longest <= shortSegment {
+		return shortSegment
+	}
+	return 0
+}
 
 func (t TensorProduct) threads() int {
 	switch {
