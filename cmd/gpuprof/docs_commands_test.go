@@ -88,6 +88,9 @@ func elsewhere() map[string]string {
 		"gpuprof fleet check --again":                                                                              cards, "gpuprof fleet check again": cards, "gpuprof fleet -o reference.json": cards, "gpuprof fleet check -o reference.json": cards,
 		"gpuprof doctor --bench --against reference.json":                                  cards,
 		"gpuprof run serving --set arrivals=http:127.0.0.1:8000 --max-time 2m -o run.json": "it listens until it is asked; TestSoakOutside does, and scripts/serving_clients.py with other clients",
+		"gpuprof run e3nn --preset small --devices all -o devices.html":                    "it takes the machine's GPUs; TestProcesses measures two simulated ones, devices.txtar has what is refused",
+		"gpuprof run -- torchrun …":                                                        "scripts/fleet_launchers.sh starts one",
+		"gpuprof run e3nn --preset mace-large --set precision=tf32x3 --set streams=3":      "a step of it takes a simulated driver minutes; TestCUDARadial and TestCUDAResultsBesideTheNextStep have both settings",
 		"gpuprof gate e3nn --aa --device host":                                             "it measures for minutes; ci.txtar has --aa of a program",
 	}
 }

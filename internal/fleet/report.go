@@ -207,13 +207,7 @@ func (r *Report) conclude(o Options) {
 	if r.compared > 1 && r.compared < LeastSiblings {
 		r.Notes = append(r.Notes, fmt.Sprintf("with %d siblings no rate of false alarms is promised: that takes %d", r.compared, LeastSiblings))
 	}
-	var off []int
-	for _, f := range r.Off {
-		if !slices.Contains(off, f.Rank) {
-			off = append(off, f.Rank)
-		}
-	}
-	slices.Sort(off)
+	off := r.ranksOff()
 	switch unused := max(len(r.Failed), len(r.Problems)); {
 	case len(r.Missing) > 0 && !o.AllowMissing:
 		what := "no object"
@@ -238,6 +232,18 @@ func (r *Report) conclude(o Options) {
 		r.Verdict, r.Reason = Even, fmt.Sprintf("no rank of %d is slower than its siblings", r.World)
 	}
 	r.ExitCode = r.Verdict.ExitCode()
+}
+
+// ranksOff are the ranks that are off, each once.
+func (r *Report) ranksOff() []int {
+	var off []int
+	for _, f := range r.Off {
+		if !slices.Contains(off, f.Rank) {
+			off = append(off, f.Rank)
+		}
+	}
+	slices.Sort(off)
+	return off
 }
 
 // notUsed says how many objects could not be used or are of a rank that failed.

@@ -104,7 +104,10 @@ func settingsToRun(w gpuprof.Workload) []string {
 		"item_reads": "2", "sync": "every:3", "workers": "2", "epoch": "4", "prefetch": "1", "pool_trim": "every:2", "batch": "3",
 	}
 	// What a knob acts on, where the default has nothing of it.
-	with := map[string]string{"recompute": ",pass=forces", "optimizer": ",pass=train"}
+	with := map[string]string{
+		"recompute": ",pass=forces", "optimizer": ",pass=train", "clip_where": ",pass=train", "loss_read": ",pass=train", "zero": ",pass=train",
+		"scaler": ",pass=train,precision=fp16", "found_inf": ",pass=train,precision=fp16,scaler=dynamic",
+	}
 	out := []string{""}
 	for _, k := range w.Knobs() {
 		if k.Model || k.Name == "threads" { // a GPU has no CPU threads: refused, below
