@@ -207,7 +207,7 @@ func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCo
 	list := func(texts []string) **byte {
 		all := make([]*byte, len(texts))
 		for i, t := range texts {
-			all[i] = cText(t)
+			all[i] = nulText(t)
 			pin.Pin(all[i])
 		}
 		return &all[0]
@@ -218,7 +218,7 @@ func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCo
 		texts[i] = headers[n]
 	}
 	var program uintptr
-	if r := c.create(&program, cText(text), cText("gpuprof.cu"), int32(len(names)), list(texts), list(names)); r != 0 {
+	if r := c.create(&program, nulText(text), nulText("gpuprof.cu"), int32(len(names)), list(texts), list(names)); r != 0 {
 		return "", nil, fmt.Errorf("NVRTC %s: %s", c.version, c.errorString(r))
 	}
 	defer c.destroy(&program)
@@ -240,7 +240,7 @@ func (c *nvrtc) build(text string, headers map[string]string, arch string, ownCo
 	return ptx, code, nil
 }
 
-func cText(s string) *byte { return &append([]byte(s), 0)[0] }
+func nulText(s string) *byte { return &append([]byte(s), 0)[0] }
 
 func (c *nvrtc) bytes(program uintptr, size func(uintptr, *uintptr) int32, get func(uintptr, *byte) int32) ([]byte, error) {
 	var n uintptr
