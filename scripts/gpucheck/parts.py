@@ -93,6 +93,10 @@ class Table:
         return {"e3nn": ["batch=4", "edges=40"], "gruflow": ["flows=16", "hidden=8", "depth=3"], "collate": ["batch=2", "probes=8"],
                 "gridsim": ["grid=16"], "serving": ["max_batch=4"]}[workload]
 
+    def settings(self, workload, *sets):
+        """The settings, with those of a dry run in place of their like."""
+        return list({s.partition("=")[0]: s for s in (*sets, *self.pick([], self.small(workload)))}.values())
+
     def at_most(self, seconds):
         """That long, or what is left of the whole."""
         return max(1, min(seconds, self.left()))
@@ -192,12 +196,13 @@ def workload_checks(t):
     # The ways back, and what makes values again for them.
     for workload, passes in TRAINING.items():
         for name, *sets in passes:
-            out.append(t.check(f"{workload}-{name}", workload, *sets, *t.pick([], t.small(workload))))
+            out.append(t.check(f"{workload}-{name}", workload, *t.settings(workload, *sets)))
     # The generated products have presets of their own; their first edges are enough here.
     for preset in t.pick(["mace-medium", "deepaw"], []):
         out.append(t.check(f"e3nn-{preset}", "e3nn", "edges=4000", preset=preset))
     for workload in ("gridsim", "serving"):
         for knob, wanted in CHOICES[workload].items():
+            wanted = [v for v in wanted if v != "cudnn" or t.device != "host" and t.finds("cuDNN")]
             out += [t.check(f"{workload}-{knob}-{v}", workload, f"{knob}={v}", *t.pick([], t.small(workload))) for v in t.choices(workload, knob, wanted)]
     for workload in ("e3nn", "gruflow"):
         out.append(t.verb(f"{workload}-vectors", "check", workload, "--device", t.device, "--vectors", str(data / f"{workload}-vectors.json"), "--format", "json",
@@ -251,7 +256,7 @@ def runs(t):
     for name in sorted(found, key=lambda n: (n.endswith("-small"), first.index(n) if n in first else len(first))):
         workload, preset, *sets = found[name]
         seconds = 6 if name in MAIN else 1.5 if preset == "small" else 4
-        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *t.pick(sets, sets[:1]), *t.pick([], t.small(workload)), seconds=seconds, energy=name in MAIN, limit=45))
+        out.append(t.run("runs", name, workload, t.pick(preset, "small"), *t.settings(workload, *sets), seconds=seconds, energy=name in MAIN, limit=45))
     return t.part("runs", t.pick(170, 120), out)
 
 
